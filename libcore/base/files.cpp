@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/base/files.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+namespace flight {
+namespace {
+
+constexpr int kAllSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& name) {
+  std::string text;
+  constexpr std::size_t kStep = 16U << 10U;
+  for (;;) {
+    const std::size_t have = text.size();
+    if (have > max_bytes)
+      return fail(std::errc::file_too_large, "{} has more than the {} bytes it may have", name, max_bytes);
+    text.resize(have + kStep);
+    const ssize_t count = ::pread(fd, text.data() + have, kStep, static_cast<off_t>(have));
+    text.resize(have + static_cast<std::size_t>(count < 0 ? 0 : count));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return sys_error(errno, "read {}", name);
+    if (count == 0) return text;
+  }
+}
+
+}  // namespace
+
+Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode) {
+  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, mode));
+  if (!fd) return sys_error(errno, "open {}", path);
+  return fd;
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  auto fd = open_file(path, O_RDONLY);
+  if (!fd) return pass(fd.error());
+  return read_from(fd->get(), max_bytes, path);
+}
+
+Result<std::string> read_line(const std::string& path) {
+  auto text = read_file(path);
+  if (text && !text->empty() && text->back() == '\n') text->pop_back();
+  return text;
+}
+
+Result<std::string> read_all(int fd, std::size_t max_bytes) {
+  return read_from(fd, max_bytes, fmt::format("file descriptor {}", fd));
+}
+
+Result<void> write_all(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return sys_error(errno, "write of {} bytes", bytes.size());
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Result<void> write_all(int fd, std::string_view text) {
+  return write_all(fd, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+Result<UniqueFd> sealed_memfd(const char* name, std::span<const std::byte> bytes) {
+  UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return sys_error(errno, "memfd_create {}", name);
+  if (auto written = write_all(fd.get(), bytes); !written) return wrap(written.error(), "memfd {}", name);
+  if (::fcntl(fd.get(), F_ADD_SEALS, kAllSeals) != 0) return sys_error(errno, "seal memfd {}", name);
+  return fd;
+}
+
+Result<std::string> read_sealed_memfd(int fd, std::size_t max_bytes) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return sys_error(errno, "read the seals of a memfd");
+  if ((seals & kAllSeals) != kAllSeals)
+    return fail(std::errc::bad_message, "a memfd that crossed the wall is not sealed (seals {:#x})", seals);
+  return read_all(fd, max_bytes);
+}
+
+}  // namespace flight
