@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/perf/attr.hpp"
+
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+namespace flight {
+namespace {
+
+static_assert(sizeof(perf_event_attr) >= kStoredAttrBytes);
+
+constexpr std::uint64_t kDefaultFrequency = 99;
+// A quarter of the sideband's ring: the backstop of a drain that comes by tick.
+constexpr std::uint32_t kSidebandWatermarkBytes = (512U << 10U) / 4;
+
+// What all of them share, so that they may share rings and a file.
+perf_event_attr common_attr(const KernelFeatures& features) {
+  perf_event_attr attr{};
+  attr.size = kStoredAttrBytes;
+  attr.type = PERF_TYPE_SOFTWARE;
+  attr.config = PERF_COUNT_SW_DUMMY;
+  attr.sample_type = kSidebandSampleType;
+  attr.read_format = PERF_FORMAT_ID | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+  if (features.format_lost) attr.read_format |= PERF_FORMAT_LOST;
+  attr.disabled = 1;
+  attr.exclude_guest = 1;
+  attr.sample_id_all = 1;
+  attr.use_clockid = 1;
+  attr.clockid = CLOCK_MONOTONIC;
+  return attr;
+}
+
+void set_rate(perf_event_attr& attr, const SamplingOptions& options, bool tracepoint) {
+  if (options.frequency > 0 || (options.period == 0 && !tracepoint)) {
+    attr.freq = 1;
+    attr.sample_freq = options.frequency > 0 ? options.frequency : kDefaultFrequency;
+  } else {
+    attr.sample_period = std::max<std::uint64_t>(options.period, 1);
+  }
+}
+
+// The idle task is not sampled. cycles stand still on a halted CPU by themselves, x86 ignores the bit for them and
+// arm64's PMU refuses it, so only cpu-clock, whose timer goes on, gets it.
+bool samples_idle_time(const EventSpec& spec) {
+  return spec.type == PERF_TYPE_SOFTWARE && spec.config == PERF_COUNT_SW_CPU_CLOCK;
+}
+
+// What to do about `error_number`, as the end of a sentence; empty where errno's own text has to do.
+std::string advice(int error_number, const perf_event_attr& attr) {
+  switch (error_number) {
+    case EACCES:
+    case EPERM: {
+      const std::string missing = explain_privilege(EACCES);
+      return missing.empty() ? "the capabilities are there, so a seccomp filter, a container or a security module "
+                               "(SELinux, lockdown) refuses it"
+                             : missing;
+    }
+    case ENODEV:
+      return "the CPU is offline";
+    case ENOENT:
+      return attr.type == PERF_TYPE_HARDWARE
+                 ? "this machine has no hardware PMU for it (a virtual machine?); cpu-clock "
+                   "works everywhere"
+                 : "this kernel has no PMU for this event";
+    case EOPNOTSUPP:
+      return "this PMU cannot sample this event";
+    case EINVAL:
+      return "the kernel refuses an option: a PMU that only counts (msr, power, uncore ones) cannot be sampled, and a "
+             "frequency above sysctl kernel.perf_event_max_sample_rate is refused";
+    case EOVERFLOW:
+      return "max_stack is above sysctl kernel.perf_event_max_stack";
+    case EMFILE:
+      return "raise LimitNOFILE (RLIMIT_NOFILE)";
+    case EBUSY:
+      return "another user holds this PMU exclusively";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options, const KernelFeatures& features) {
+  perf_event_attr attr = common_attr(features);
+  attr.type = spec.type;
+  attr.config = spec.config;
+  attr.config1 = spec.config1;
+  attr.config2 = spec.config2;
+  attr.write_backward = 1;
+  attr.sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD;
+  if (spec.is_tracepoint()) attr.sample_type |= PERF_SAMPLE_RAW;
+  if (features.sample_cgroup) attr.sample_type |= PERF_SAMPLE_CGROUP;
+  if (options.stack) {
+    attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
+    attr.sample_max_stack = std::min(options.max_stack, features.max_stack);
+  }
+  set_rate(attr, options, spec.is_tracepoint());
+  attr.exclude_idle = samples_idle_time(spec) ? 1 : 0;
+  attr.exclude_user = spec.exclude_user ? 1 : 0;
+  attr.exclude_kernel = spec.exclude_kernel ? 1 : 0;
+  attr.exclude_hv = spec.exclude_user || spec.exclude_kernel ? 1 : 0;
+  attr.precise_ip = spec.precise_ip & 3U;
+  return attr;
+}
+
+perf_event_attr owner_attr(const KernelFeatures& features) {
+  perf_event_attr attr = common_attr(features);
+  attr.write_backward = 1;
+  return attr;
+}
+
+perf_event_attr sideband_attr(const KernelFeatures& features) {
+  perf_event_attr attr = common_attr(features);
+  attr.comm = 1;
+  attr.comm_exec = 1;
+  attr.task = 1;
+  attr.mmap = 1;
+  attr.mmap2 = 1;
+  attr.build_id = features.mmap_build_id ? 1 : 0;
+  attr.ksymbol = 1;
+  attr.bpf_event = 1;
+  attr.cgroup = features.sample_cgroup ? 1 : 0;
+  attr.watermark = 1;
+  attr.wakeup_watermark = kSidebandWatermarkBytes;
+  return attr;
+}
+
+Result<UniqueFd> open_event(const perf_event_attr& attr, int cpu, std::string_view name) {
+  perf_event_attr asked = attr;  // the kernel writes its own size into it when it refuses one
+  constexpr pid_t kAllProcesses = -1;
+  constexpr int kNoGroup = -1;
+  const long fd = ::syscall(SYS_perf_event_open, &asked, kAllProcesses, cpu, kNoGroup, PERF_FLAG_FD_CLOEXEC);
+  if (fd >= 0) return UniqueFd(static_cast<int>(fd));
+  const int error_number = errno;
+  auto refused = sys_error(error_number, "perf_event_open of '{}' on CPU {}", name, cpu);
+  if (const std::string hint = advice(error_number, attr); !hint.empty()) refused.value().what += ": " + hint;
+  return refused;
+}
+
+Result<std::uint64_t> event_id(int fd) {
+  std::uint64_t id = 0;
+  if (::ioctl(fd, PERF_EVENT_IOC_ID, &id) != 0) return sys_error(errno, "PERF_EVENT_IOC_ID of file descriptor {}", fd);
+  return id;
+}
+
+}  // namespace flight

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three kinds of perf_event_attr that flightd opens, and opening them. All are system-wide on one CPU, on
+// CLOCK_MONOTONIC, with sample_id_all and PERF_SAMPLE_IDENTIFIER, so that records of any of them can share a
+// ring and a file. attr.size is 128 (PERF_ATTR_SIZE_VER7): the oldest reader of our files knows no more.
+//
+//   owner     a dummy that owns a ring; it writes nothing itself; write_backward; its fd crosses the wall
+//   event     what is recorded; write_backward; redirected into an owner's ring with SET_OUTPUT
+//   sideband  a dummy with mmap2, comm, task, ksymbol, bpf_event, cgroup; a forward ring of its own
+#pragma once
+
+#include <linux/perf_event.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/perf/event_spec.hpp"
+#include "libcore/perf/kernel_features.hpp"
+
+namespace flight {
+
+inline constexpr std::uint32_t kStoredAttrBytes = 128;
+
+// The sideband's sample_type is fixed, so its trailer is: u32 pid, tid; u64 time; u32 cpu, res; u64 id.
+inline constexpr std::uint64_t kSidebandSampleType =
+    PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+
+struct SamplingOptions {
+  std::uint64_t frequency = 0;  // samples a second; 0: use period
+  std::uint64_t period = 0;     // one sample every `period` events; both 0: every event of a tracepoint, else 99 Hz
+  bool stack = false;           // PERF_SAMPLE_CALLCHAIN, by frame pointer
+  std::uint16_t max_stack = 127;
+};
+
+[[nodiscard]] perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options,
+                                         const KernelFeatures& features);
+[[nodiscard]] perf_event_attr owner_attr(const KernelFeatures& features);
+[[nodiscard]] perf_event_attr sideband_attr(const KernelFeatures& features);
+
+// perf_event_open(2) on all processes of `cpu`, close-on-exec. `name` is for the error's text. EACCES/EPERM: the
+// text says which capability is missing and perf_event_paranoid's value; ENODEV: the CPU is offline; ENOENT: no PMU
+// for this event here.
+[[nodiscard]] Result<UniqueFd> open_event(const perf_event_attr& attr, int cpu, std::string_view name);
+// PERF_EVENT_IOC_ID.
+[[nodiscard]] Result<std::uint64_t> event_id(int fd);
+
+}  // namespace flight

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/perf/kernel_features.hpp"
+
+#include <sys/capability.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <charconv>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "libcore/base/files.hpp"
+#include "libcore/perf/attr.hpp"
+
+namespace flight {
+namespace {
+
+constexpr int kUnreadableParanoid = 4;
+
+std::optional<long> read_sysctl(const std::string& name) {
+  const auto text = read_line("/proc/sys/kernel/" + name);
+  if (!text) return std::nullopt;
+  long value = 0;
+  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc{} || stop == text->data()) return std::nullopt;
+  return value;
+}
+
+int read_paranoid() { return static_cast<int>(read_sysctl("perf_event_paranoid").value_or(kUnreadableParanoid)); }
+
+// What this process can use now, not what it could raise.
+bool has_capability(cap_value_t capability) {
+  struct Free {
+    void operator()(cap_t caps) const { ::cap_free(caps); }
+  };
+  const std::unique_ptr<std::remove_pointer_t<cap_t>, Free> caps(::cap_get_proc());
+  cap_flag_value_t set = CAP_CLEAR;
+  return caps && ::cap_get_flag(caps.get(), capability, CAP_EFFECTIVE, &set) == 0 && set == CAP_SET;
+}
+
+bool opens(const perf_event_attr& attr, int cpu) { return open_event(attr, cpu, "probe").has_value(); }
+
+// Debian's and Ubuntu's kernels ask for CAP_SYS_ADMIN from 3 on, before they look at CAP_PERFMON; others know no 3.
+std::string missing_for_events() {
+  const int paranoid = read_paranoid();
+  const bool sys_admin = has_capability(CAP_SYS_ADMIN);
+  if (sys_admin) return {};
+  if (paranoid >= 3)
+    return fmt::format(
+        "this process lacks CAP_SYS_ADMIN, and kernel.perf_event_paranoid is {}: Debian's and Ubuntu's kernels ask for "
+        "it from 3 on; give it CAP_SYS_ADMIN, or set sysctl kernel.perf_event_paranoid=2 and give it CAP_PERFMON",
+        paranoid);
+  if (paranoid >= 0 && !has_capability(CAP_PERFMON))
+    return fmt::format(
+        "this process lacks CAP_PERFMON, and kernel.perf_event_paranoid is {}: run it as root or give it CAP_PERFMON",
+        paranoid);
+  return {};
+}
+
+std::string missing_for_locked_memory() {
+  if (read_paranoid() == -1 || has_capability(CAP_IPC_LOCK)) return {};
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  const std::string memlock =
+      limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} KiB", limit.rlim_cur / 1024);
+  return fmt::format(
+      "this process lacks CAP_IPC_LOCK, so its rings must fit into sysctl kernel.perf_event_mlock_kb ({} KiB for "
+      "each CPU, for all of this user's rings) and RLIMIT_MEMLOCK ({}): give it CAP_IPC_LOCK, raise one of them, or "
+      "make the rings smaller",
+      read_sysctl("perf_event_mlock_kb").value_or(0), memlock);
+}
+
+}  // namespace
+
+KernelFeatures KernelFeatures::probe(int cpu) {
+  KernelFeatures features;
+  features.paranoid = read_paranoid();
+  constexpr long kMostStack = std::numeric_limits<std::uint16_t>::max();
+  const long stack = read_sysctl("perf_event_max_stack").value_or(features.max_stack);
+  features.max_stack = static_cast<std::uint16_t>(stack < 0 ? 0 : (stack > kMostStack ? kMostStack : stack));
+
+  // One new thing at a time on top of an event that every kernel since 5.10 opens.
+  const perf_event_attr plain = owner_attr(KernelFeatures{});
+  perf_event_attr attr = plain;
+  attr.read_format |= PERF_FORMAT_LOST;
+  features.format_lost = opens(attr, cpu);
+  attr = plain;
+  attr.sample_type |= PERF_SAMPLE_CGROUP;
+  attr.cgroup = 1;
+  features.sample_cgroup = opens(attr, cpu);
+  attr = plain;
+  attr.mmap = 1;
+  attr.mmap2 = 1;
+  attr.build_id = 1;
+  features.mmap_build_id = opens(attr, cpu);
+  attr = plain;
+  attr.type = PERF_TYPE_HARDWARE;
+  attr.config = PERF_COUNT_HW_CPU_CYCLES;
+  attr.freq = 1;
+  attr.sample_freq = 99;
+  features.hardware_pmu = opens(attr, cpu);
+  return features;
+}
+
+std::string explain_privilege(int error_number) {
+  if (error_number != EACCES && error_number != EPERM) return {};
+  std::string text = missing_for_events();
+  if (error_number != EPERM) return text;
+  // EPERM is also how mmap says that the locked memory ran out (perf_event_open(2)); EACCES never is.
+  const std::string memory = missing_for_locked_memory();
+  if (!text.empty() && !memory.empty()) text += "; ";
+  return text + memory;
+}
+
+}  // namespace flight

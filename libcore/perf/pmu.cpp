@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/perf/pmu.hpp"
+
+#include <linux/perf_event.h>
+
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "libcore/base/files.hpp"
+#include "libcore/perf/event_names.hpp"
+
+namespace flight {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxSysfsBytes = 4096;  // a sysfs file is one page at most
+constexpr std::size_t kMaxNames = 4096;
+
+struct Term {
+  std::string name;
+  std::optional<std::string> value;  // none: a bare word
+};
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  if (hex) text.remove_prefix(2);
+  std::uint64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
+  if (error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::vector<Term> split_terms(std::string_view text) {
+  std::vector<Term> terms;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    const std::size_t equals = word.find('=');
+    Term& term = terms.emplace_back(Term{std::string(word.substr(0, equals)), std::nullopt});
+    if (equals != std::string_view::npos) term.value = std::string(word.substr(equals + 1));
+  }
+  return terms;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (names.size() < kMaxNames) names.push_back(at->path().filename().string());
+  return names;
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+std::uint64_t* field_of(EventSpec& spec, std::string_view name) {
+  if (name == "config") return &spec.config;
+  if (name == "config1") return &spec.config1;
+  if (name == "config2") return &spec.config2;
+  return nullptr;
+}
+
+// One "0-7" or "21" of a format; false where it is none.
+bool parse_bits(std::string_view text, unsigned& low, unsigned& high) {
+  const std::size_t dash = text.find('-');
+  const auto first = parse_number(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : parse_number(text.substr(dash + 1));
+  if (!first || !last || *first > *last || *last > 63) return false;
+  low = static_cast<unsigned>(*first);
+  high = static_cast<unsigned>(*last);
+  return true;
+}
+
+// Puts `value` into the bits that `format` ("config:0-7,32-35", lowest first) names, over what is there.
+Result<void> fill_bits(EventSpec& spec, const std::string& term, std::string_view format, std::uint64_t value) {
+  const std::size_t colon = format.find(':');
+  std::uint64_t* field = field_of(spec, format.substr(0, colon));
+  if (field == nullptr || colon == std::string_view::npos)
+    return fail(std::errc::not_supported, "the term '{}' goes to '{}', which flightd does not set", term, format);
+  std::uint64_t left = value;
+  for (std::string_view ranges = format.substr(colon + 1); !ranges.empty();) {
+    const std::string_view range = ranges.substr(0, ranges.find(','));
+    ranges.remove_prefix(std::min(ranges.size(), range.size() + 1));
+    unsigned low = 0;
+    unsigned high = 0;
+    if (!parse_bits(range, low, high))
+      return fail(std::errc::bad_message, "the term '{}' has a format that makes no sense: '{}'", term, format);
+    const unsigned width = high - low + 1;
+    const std::uint64_t mask = width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
+    *field = (*field & ~(mask << low)) | ((left & mask) << low);
+    left = width == 64 ? 0 : left >> width;
+  }
+  if (left != 0)
+    return fail(std::errc::invalid_argument, "{:#x} is too wide for the term '{}', which has the bits {}", value, term,
+                format);
+  return {};
+}
+
+class Pmu {
+ public:
+  Pmu(std::string_view name, std::string folder) : name_(name), folder_(std::move(folder)) {}
+
+  Result<void> apply(const Term& term, EventSpec& spec, bool inside_event) const {
+    if (!is_plain_name(term.name))
+      return fail(std::errc::invalid_argument, "PMU {}: '{}' is no term: use name=value", name_, term.name);
+    if (std::uint64_t* field = field_of(spec, term.name); field != nullptr) {
+      const auto value = number_of(term);
+      if (!value) return pass(value.error());
+      *field = *value;
+      return {};
+    }
+    if (const auto format = read_small("format/" + term.name); format) {
+      const auto value = number_of(term);
+      if (!value) return pass(value.error());
+      return fill_bits(spec, term.name, *format, *value);
+    }
+    if (const auto event = read_small("events/" + term.name); event && !term.value && !inside_event) {
+      for (const Term& part : split_terms(*event))
+        if (auto applied = apply(part, spec, true); !applied) return applied;
+      return {};
+    }
+    return unknown(term);
+  }
+
+ private:
+  // A bare word counts as 1, as perf has it.
+  Result<std::uint64_t> number_of(const Term& term) const {
+    if (!term.value) return 1;
+    if (*term.value == "?")
+      return fail(std::errc::invalid_argument, "PMU {}: the term '{}' needs a value: write {}=NUMBER", name_, term.name,
+                  term.name);
+    const auto value = parse_number(*term.value);
+    if (!value)
+      return fail(std::errc::invalid_argument, "PMU {}: '{}={}' is no number: use 12 or 0xc", name_, term.name,
+                  *term.value);
+    return *value;
+  }
+
+  std::optional<std::string> read_small(const std::string& name) const {
+    auto text = read_file(folder_ + "/" + name, kMaxSysfsBytes);
+    if (!text) return std::nullopt;
+    if (!text->empty() && text->back() == '\n') text->pop_back();
+    return *text;
+  }
+
+  Failure unknown(const Term& term) const {
+    std::vector<std::string> all = names_in(folder_ + "/format");
+    if (!term.value)
+      for (std::string& event : names_in(folder_ + "/events")) all.push_back(std::move(event));
+    return fail(std::errc::no_such_file_or_directory, "PMU {} has no {} '{}'{}", name_,
+                term.value ? "term" : "event or term", term.name, did_you_mean(nearest_names(term.name, all)));
+  }
+
+  std::string name_;
+  std::string folder_;
+};
+
+}  // namespace
+
+Result<void> parse_pmu(std::string_view pmu, std::string_view terms, const std::string& sysfs, EventSpec& spec) {
+  const std::string devices = sysfs + "/bus/event_source/devices";
+  if (!is_plain_name(pmu)) return fail(std::errc::invalid_argument, "'{}' is no PMU's name: use pmu/term=value/", pmu);
+  const std::string folder = fmt::format("{}/{}", devices, pmu);
+  const auto type_text = read_line(folder + "/type");
+  if (!type_text)
+    return fail(std::errc::no_such_file_or_directory, "there is no PMU '{}' here{}", pmu,
+                did_you_mean(nearest_names(pmu, names_in(devices))));
+  const auto type = parse_number(*type_text);
+  if (!type || *type > std::numeric_limits<std::uint32_t>::max())
+    return fail(std::errc::bad_message, "{}/type holds no number", folder);
+  if (*type == PERF_TYPE_TRACEPOINT)
+    return fail(std::errc::invalid_argument, "write a tracepoint as SYSTEM:EVENT, so that its fields can be decoded");
+  spec.type = static_cast<std::uint32_t>(*type);
+  const Pmu source(pmu, folder);
+  for (const Term& term : split_terms(terms))
+    if (auto applied = source.apply(term, spec, false); !applied) return applied;
+  return {};
+}
+
+}  // namespace flight

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/perf/ring_walk.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kHeaderBytes = sizeof(perf_event_header);
+// The smallest sample of ours; smaller records are rare enough to let the vector grow. Reserving touches no memory.
+constexpr std::size_t kTypicalRecordBytes = 56;
+// The newest type that the oldest reader of our files knows; it aborts at any later one.
+constexpr std::uint32_t kNewestType = PERF_RECORD_AUX_OUTPUT_HW_ID;
+constexpr std::size_t kPrefetchBytes = 1024;
+
+// What the walk needs of an event, by id. A ring has few ids, so a look-up in the table is the exception.
+class IdCache {
+ public:
+  struct Entry {
+    std::uint64_t id = 0;
+    bool known = false;
+    std::uint32_t sample_time = 0;    // from a SAMPLE's beginning
+    std::uint32_t trailer_bytes = 0;  // of the others
+    std::uint32_t trailer_time = 0;
+  };
+
+  explicit IdCache(const EventTable& events) : events_(events) { fill(0); }
+
+  const Entry& find(std::uint64_t id) {
+    const Entry& entry = entries_[id % kEntries];
+    return entry.id == id ? entry : fill(id);
+  }
+
+ private:
+  const Entry& fill(std::uint64_t id) {
+    Entry& entry = entries_[id % kEntries];
+    entry = {};
+    entry.id = id;
+    if (const auto event = events_.find(id); event) {
+      const RecordLayout& layout = events_.layout(*event);
+      entry.known = true;
+      entry.sample_time = static_cast<std::uint32_t>(layout.time);
+      entry.trailer_bytes = static_cast<std::uint32_t>(layout.trailer_bytes);
+      entry.trailer_time = static_cast<std::uint32_t>(layout.trailer_time);
+    }
+    return entry;
+  }
+
+  // The kernel counts ids up, so that those of one ring rarely fall on each other. Id 0 is filled at once, and an
+  // entry that was never filled (id 0, elsewhere) is found by nobody.
+  static constexpr std::size_t kEntries = 64;
+  const EventTable& events_;
+  std::array<Entry, kEntries> entries_{};
+};
+
+// Newest to oldest, into result.records in that order. All positions are multiples of 8 and so is the image, so no
+// u64 field of a record wraps around its end.
+class Walk {
+ public:
+  Walk(const RingImage& image, std::uint64_t valid_bytes, const EventTable& events)
+      : base_(image.bytes.data()),
+        mask_(image.bytes.size() - 1),
+        head_(image.head),
+        valid_(valid_bytes),
+        ids_(events) {}
+
+  // True: the walk came to the never-written area.
+  bool run(bool cut, WalkResult& result) {
+    std::uint64_t at = 0;
+    while (at < valid_) {
+      __builtin_prefetch(base_ + ((head_ + at + kPrefetchBytes) & mask_));
+      const auto header = std::bit_cast<perf_event_header>(field(at));
+      const std::uint64_t left = valid_ - at;
+      if (std::bit_cast<std::uint64_t>(header) == 0) return true;
+      if (header.size < kHeaderBytes || header.size % 8 != 0 || (header.size > left && !cut)) {
+        ++result.bad_records;
+        return false;
+      }
+      if (header.size > left) {
+        result.torn_bytes = left;
+        return false;
+      }
+      take(at, header, result);
+      at += header.size;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool inverted() const { return inverted_; }
+
+ private:
+  [[nodiscard]] std::uint64_t field(std::uint64_t at) const {
+    return load<std::uint64_t>(base_ + ((head_ + at) & mask_));
+  }
+
+  void take(std::uint64_t at, const perf_event_header& header, WalkResult& result) {
+    const bool sample = header.type == PERF_RECORD_SAMPLE;
+    if (header.type == 0 || header.type > kNewestType || header.size < kHeaderBytes + 8) {
+      ++result.bad_records;
+      return;
+    }
+    const IdCache::Entry& event = ids_.find(field(sample ? at + kHeaderBytes : at + header.size - 8));
+    if (!event.known) {
+      ++result.unknown_ids;
+      return;
+    }
+    const bool whole =
+        sample ? event.sample_time + 8 <= header.size : kHeaderBytes + event.trailer_bytes <= header.size;
+    if (!whole) {
+      ++result.bad_records;
+      return;
+    }
+    const std::uint64_t time_at =
+        sample ? event.sample_time : header.size - event.trailer_bytes + std::uint64_t{event.trailer_time};
+    const EventTime time_ns = field(at + time_at);
+    inverted_ = inverted_ || time_ns > younger_ns_;
+    younger_ns_ = time_ns;
+    result.samples += sample ? 1 : 0;
+    result.records.push_back(RecordRef{time_ns, static_cast<std::uint32_t>((head_ + at) & mask_), header.size,
+                                       static_cast<std::uint16_t>(header.type)});
+  }
+
+  const std::byte* base_;
+  std::uint64_t mask_;
+  std::uint64_t head_;
+  std::uint64_t valid_;
+  IdCache ids_;
+  EventTime younger_ns_ = std::numeric_limits<EventTime>::max();
+  bool inverted_ = false;
+};
+
+// Stable. A ring is nearly sorted: a record whose time was read before an interrupt wrote its own comes some
+// milliseconds late (KERNEL_FACTS: 31 of 910,000). Each is moved to its place; where that costs more than sorting,
+// which only a hostile image does, everything is sorted.
+void restore_order(std::vector<RecordRef>& records) {
+  const auto earlier = [](const RecordRef& left, const RecordRef& right) { return left.time_ns < right.time_ns; };
+  std::size_t budget = 4 * records.size();
+  for (auto at = records.begin() + 1; at < records.end(); ++at) {
+    if (!earlier(*at, *(at - 1))) continue;
+    const auto place = std::upper_bound(records.begin(), at, *at, earlier);
+    const auto moved = static_cast<std::size_t>(at - place);
+    if (moved > budget) {
+      std::stable_sort(records.begin(), records.end(), earlier);
+      return;
+    }
+    budget -= moved;
+    std::rotate(place, at, at + 1);
+  }
+}
+
+}  // namespace
+
+WalkResult walk_ring(const RingImage& image, const EventTable& events) {
+  WalkResult result;
+  const std::uint64_t size = image.bytes.size();
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32U;  // RecordRef::offset
+  if (size < 8 || size > kMostBytes || !std::has_single_bit(size) || image.head % 8 != 0) {
+    result.bad_records = 1;
+    return result;
+  }
+  // The head began at 0 and went down, so this is all that was ever written; above it lies nothing yet.
+  const std::uint64_t written = 0 - image.head;
+  const std::uint64_t valid = std::min({image.valid_bytes, size, written}) & ~std::uint64_t{7};
+  const bool cut = valid < written;
+
+  result.records.reserve(valid / kTypicalRecordBytes + 1);
+  Walk walk(image, valid, events);
+  const bool never_written = walk.run(cut, result);
+  result.wrapped = cut && !never_written;
+  std::reverse(result.records.begin(), result.records.end());
+  if (walk.inverted()) restore_order(result.records);
+  return result;
+}
+
+std::span<const std::byte> record_bytes(const RingImage& image, const RecordRef& ref, std::span<std::byte> scratch) {
+  const std::size_t size = image.bytes.size();
+  if (ref.offset >= size || ref.size > size) return {};
+  const std::size_t until_end = size - ref.offset;
+  if (ref.size <= until_end) return image.bytes.subspan(ref.offset, ref.size);
+  if (ref.size > scratch.size()) return {};
+  std::memcpy(scratch.data(), image.bytes.data() + ref.offset, until_end);
+  std::memcpy(scratch.data() + until_end, image.bytes.data(), ref.size - until_end);
+  return scratch.first(ref.size);
+}
+
+}  // namespace flight

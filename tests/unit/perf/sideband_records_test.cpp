@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel's own sideband records, from a real sideband event: what our parsers make of them.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/bpf.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <functional>
+#include <thread>
+
+#include "libcore/base/files.hpp"
+#include "libcore/perf/record_build.hpp"
+#include "tests/unit/perf/live_ring.hpp"
+#include "tests/unit/perf/temp_tree.hpp"
+
+namespace flight::test {
+namespace {
+
+constexpr std::size_t kSidebandBytes = 512U << 10U;
+
+class SidebandRecords : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    attr_ = sideband_attr(features_);
+    auto event = open_event(attr_, pinned_.cpu(), "sideband");
+    ASSERT_TRUE(event) << event.error().what;
+    event_ = std::move(*event);
+    auto ring = Mapping::open(event_.get(), kPage + kSidebandBytes, PROT_READ | PROT_WRITE);
+    ASSERT_TRUE(ring) << ring.error().what;
+    ring_ = std::move(*ring);
+    const auto id = event_id(event_.get());
+    ASSERT_TRUE(id);
+    id_ = *id;
+    begin_ = monotonic_now();
+    ASSERT_EQ(::ioctl(event_.get(), PERF_EVENT_IOC_ENABLE, 0), 0);
+  }
+
+  // Everything that was written so far; the ring is far larger than what a test makes.
+  std::vector<std::byte> drain() {
+    const std::uint64_t head = head_of(ring_);
+    EXPECT_LT(head, kSidebandBytes);
+    const auto data = ring_.bytes().subspan(kPage, std::min<std::size_t>(head, kSidebandBytes));
+    return {data.begin(), data.end()};
+  }
+
+  // Each record of ours in turn; all must have our trailer and a key.
+  void each(const std::vector<std::byte>& bytes, const std::function<void(std::span<const std::byte>)>& look) {
+    EventTable table;
+    table.add_id(id_, table.add_event(attr_.sample_type));
+    std::span<const std::byte> left = bytes;
+    for (auto record = next_record(left); !record.empty(); record = next_record(left)) {
+      left = left.subspan(record.size());
+      const auto trailer = parse_trailer(record);
+      ASSERT_TRUE(trailer);
+      ASSERT_EQ(trailer->id, id_);
+      ASSERT_EQ(trailer->cpu, static_cast<std::uint32_t>(pinned_.cpu()));
+      ASSERT_GE(trailer->time_ns, begin_);
+      ASSERT_LE(trailer->time_ns, monotonic_now());
+      const auto key = record_key(record, table);
+      ASSERT_TRUE(key);
+      ASSERT_EQ(key->time_ns, trailer->time_ns);
+      look(record);
+    }
+    EXPECT_TRUE(left.empty());
+  }
+
+  Pinned pinned_;
+  KernelFeatures features_ = KernelFeatures::probe(pinned_.cpu());
+  perf_event_attr attr_{};
+  UniqueFd event_;
+  Mapping ring_;
+  std::uint64_t id_ = 0;
+  EventTime begin_ = 0;
+};
+
+// A child that names itself and then becomes /bin/true.
+pid_t run_true() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_NAME, "before-exec");
+    ::execl("/bin/true", "true", static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  return child;
+}
+
+TEST_F(SidebandRecords, TheLifeOfAProcess) {
+  const auto child = static_cast<std::uint32_t>(run_true());
+  std::vector<std::string> story;
+  std::vector<Mmap2Record> maps;
+  const auto bytes = drain();
+  each(bytes, [&](std::span<const std::byte> record) {
+    if (const auto comm = parse_comm(record); comm && comm->pid == child)
+      story.push_back(std::string(comm->exec ? "exec " : "comm ") + std::string(comm->name));
+    if (const auto map = parse_mmap2(record); map && map->pid == child) maps.push_back(*map);
+    const auto task = parse_task(record);
+    if (!task || task->pid != child) return;
+    const bool fork = load<perf_event_header>(record.data()).type == PERF_RECORD_FORK;
+    EXPECT_EQ(task->tid, child);
+    EXPECT_GE(task->time_ns, begin_);
+    if (fork) {
+      EXPECT_EQ(task->ppid, static_cast<std::uint32_t>(::getpid()));
+    }
+    story.emplace_back(fork ? "fork" : "exit");
+  });
+  EXPECT_EQ(story, (std::vector<std::string>{"fork", "comm before-exec", "exec true", "exit"}));
+
+  struct stat file {};
+  ASSERT_EQ(::stat("/bin/true", &file), 0);
+  const auto is_program = [](const Mmap2Record& map) { return map.name.ends_with("/true"); };
+  const auto program = std::find_if(maps.begin(), maps.end(), is_program);
+  ASSERT_NE(program, maps.end());
+  EXPECT_NE(program->protection & PROT_EXEC, 0U);
+  EXPECT_EQ(program->flags & MAP_PRIVATE, static_cast<std::uint32_t>(MAP_PRIVATE));
+  EXPECT_EQ(program->cpumode, PERF_RECORD_MISC_USER);
+  EXPECT_NE(program->address, 0U);
+  EXPECT_EQ(program->bytes % kPage, 0U);
+  if (features_.mmap_build_id) {
+    EXPECT_EQ(program->build_id.size, 20U);
+    EXPECT_NE(program->build_id, (BuildId{{}, 20}));
+  } else {
+    EXPECT_EQ(program->inode, file.st_ino);
+  }
+}
+
+// What we write ourselves is, byte for byte, what the kernel writes for the same thing.
+TEST_F(SidebandRecords, OursAreTheKernels) {
+  const auto child = static_cast<std::uint32_t>(run_true());
+  std::size_t compared = 0;
+  const auto bytes = drain();
+  each(bytes, [&](std::span<const std::byte> record) {
+    const auto trailer = *parse_trailer(record);
+    RecordBuffer ours;
+    if (const auto comm = parse_comm(record); comm && comm->pid == child) append_comm(ours, *comm, trailer);
+    if (const auto map = parse_mmap2(record); map && map->pid == child) append_mmap2(ours, *map, trailer);
+    if (const auto task = parse_task(record); task && task->pid == child) {
+      const bool fork = load<perf_event_header>(record.data()).type == PERF_RECORD_FORK;
+      fork ? append_fork(ours, *task, trailer) : append_exit(ours, *task, trailer);
+    }
+    if (ours.empty()) return;
+    EXPECT_TRUE(std::equal(ours.begin(), ours.end(), record.begin(), record.end()));
+    ++compared;
+  });
+  EXPECT_GE(compared, 6U);  // fork, two names, exit, and the maps of true, ld.so, libc
+}
+
+// Without build ids the inode form is there, as on kernels before 5.12.
+TEST_F(SidebandRecords, TheInodeForm) {
+  KernelFeatures old = features_;
+  old.mmap_build_id = false;
+  attr_ = sideband_attr(old);
+  auto event = open_event(attr_, pinned_.cpu(), "sideband");
+  ASSERT_TRUE(event) << event.error().what;
+  event_ = std::move(*event);
+  auto ring = Mapping::open(event_.get(), kPage + kSidebandBytes, PROT_READ | PROT_WRITE);
+  ASSERT_TRUE(ring) << ring.error().what;
+  ring_ = std::move(*ring);
+  id_ = event_id(event_.get()).value_or(0);
+  ASSERT_EQ(::ioctl(event_.get(), PERF_EVENT_IOC_ENABLE, 0), 0);
+
+  const UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  auto mapped = Mapping::open(file.get(), kPage, PROT_READ | PROT_EXEC);
+  ASSERT_TRUE(mapped) << mapped.error().what;
+  std::size_t found = 0;
+  const auto bytes = drain();
+  each(bytes, [&](std::span<const std::byte> record) {
+    const auto map = parse_mmap2(record);
+    if (!map || map->pid != static_cast<std::uint32_t>(::getpid())) return;
+    const void* address = mapped->data();
+    if (map->address != reinterpret_cast<std::uintptr_t>(address)) return;
+    EXPECT_EQ(map->bytes, kPage);
+    EXPECT_EQ(map->inode, status.st_ino);
+    EXPECT_EQ(map->build_id.size, 0U);
+    EXPECT_EQ(map->flags & MAP_SHARED, static_cast<std::uint32_t>(MAP_SHARED));
+    ++found;
+  });
+  EXPECT_EQ(found, 1U);
+}
+
+TEST_F(SidebandRecords, AThreadOfAnotherName) {
+  std::uint32_t thread_id = 0;
+  std::thread([&] {
+    thread_id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+    ::prctl(PR_SET_NAME, "a-thread");
+  }).join();
+  std::vector<std::string> story;
+  const auto bytes = drain();
+  each(bytes, [&](std::span<const std::byte> record) {
+    const auto comm = parse_comm(record);
+    if (comm && comm->tid == thread_id) {
+      EXPECT_EQ(comm->pid, static_cast<std::uint32_t>(::getpid()));
+      story.emplace_back(comm->name);
+    }
+    const auto task = parse_task(record);
+    if (task && task->tid == thread_id && load<perf_event_header>(record.data()).type == PERF_RECORD_FORK) {
+      EXPECT_EQ(task->pid, static_cast<std::uint32_t>(::getpid()));
+      EXPECT_EQ(task->ptid, static_cast<std::uint32_t>(::syscall(SYS_gettid)));
+      story.emplace_back("fork");
+    }
+  });
+  EXPECT_EQ(story, (std::vector<std::string>{"fork", "a-thread"}));
+}
+
+// "return 0" as a program of the kernel's own machine.
+UniqueFd load_bpf_program() {
+  const std::array<bpf_insn, 2> program{{{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+  bpf_attr attr{};
+  attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
+  attr.insn_cnt = program.size();
+  attr.insns = reinterpret_cast<std::uintptr_t>(program.data());
+  attr.license = reinterpret_cast<std::uintptr_t>("GPL");
+  return UniqueFd(static_cast<int>(::syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof attr)));
+}
+
+// Only a kernel that compiles BPF (bpf_jit_enable) gives its programs symbols; a container may forbid bpf(2).
+TEST_F(SidebandRecords, KsymbolOfABpfProgram) {
+  const auto jit = read_line("/proc/sys/net/core/bpf_jit_enable");
+  const UniqueFd program = load_bpf_program();
+  const bool expected = program && jit && *jit != "0";
+  std::size_t symbols = 0;
+  const auto bytes = drain();
+  each(bytes, [&](std::span<const std::byte> record) {
+    const auto symbol = parse_ksymbol(record);
+    if (!symbol || !symbol->name.starts_with("bpf_prog_") || symbol->flags != 0) return;
+    EXPECT_EQ(symbol->kind, PERF_RECORD_KSYMBOL_TYPE_BPF);
+    EXPECT_GT(symbol->address, std::uint64_t{1} << 63U);
+    EXPECT_GT(symbol->bytes, 0U);
+    ++symbols;
+  });
+  RecordProperty("expected", expected ? "yes" : "no");
+  if (expected) {
+    EXPECT_GE(symbols, 1U);
+  }
+}
+
+// The unified hierarchy wherever the test wants it, whatever is on /sys/fs/cgroup.
+class CgroupMount {
+ public:
+  CgroupMount() : mounted_(::mount("cgroup2", folder_.path().c_str(), "cgroup2", 0, nullptr) == 0) {}
+  CgroupMount(const CgroupMount&) = delete;
+  CgroupMount& operator=(const CgroupMount&) = delete;
+  ~CgroupMount() {
+    if (mounted_) ::umount2(folder_.path().c_str(), MNT_DETACH);
+  }
+  [[nodiscard]] bool mounted() const { return mounted_; }
+  [[nodiscard]] const std::string& path() const { return folder_.path(); }
+
+ private:
+  TempTree folder_;
+  bool mounted_;
+};
+
+// A cgroup's id is its inode. Kernels without CONFIG_CGROUP_PERF have no such records.
+TEST_F(SidebandRecords, CgroupOfANewFolder) {
+  const CgroupMount mount;
+  ASSERT_TRUE(mount.mounted());
+  const std::string name = "/flight-perf-test-" + std::to_string(::getpid());
+  ASSERT_EQ(::mkdir((mount.path() + name).c_str(), 0755), 0);
+  struct stat folder {};
+  EXPECT_EQ(::stat((mount.path() + name).c_str(), &folder), 0);
+  const auto bytes = drain();
+  EXPECT_EQ(::rmdir((mount.path() + name).c_str()), 0);
+  std::size_t found = 0;
+  each(bytes, [&](std::span<const std::byte> record) {
+    const auto cgroup = parse_cgroup(record);
+    if (!cgroup || cgroup->id != folder.st_ino) return;
+    EXPECT_TRUE(cgroup->path.ends_with(name)) << cgroup->path;
+    ++found;
+  });
+  EXPECT_EQ(found, features_.sample_cgroup ? 1U : 0U);
+}
+
+}  // namespace
+}  // namespace flight::test
