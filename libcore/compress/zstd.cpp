@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/compress/zstd.hpp"
+
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <cerrno>
+
+namespace flight {
+namespace {
+
+constexpr int kMaxLevel = 19;  // beyond, zstd takes hundreds of MiB
+
+Failure zstd_failure(std::size_t result, std::string_view what) {
+  const ZSTD_ErrorCode code = ZSTD_getErrorCode(result);
+  std::errc error = std::errc::bad_message;
+  if (code == ZSTD_error_dstSize_tooSmall) error = std::errc::no_space_on_device;
+  if (code == ZSTD_error_memory_allocation) error = std::errc::not_enough_memory;
+  return fail(error, "zstd cannot {}: {}", what, ZSTD_getErrorName(result));
+}
+
+}  // namespace
+
+void Compressor::Free::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
+
+Result<Compressor> Compressor::create(int level) {
+  if (level < 1 || level > kMaxLevel)
+    return fail(std::errc::invalid_argument, "there is no compression level {}: use 1 to {}", level, kMaxLevel);
+  Compressor compressor(ZSTD_createCCtx());
+  if (!compressor.context_) return fail(std::errc::not_enough_memory, "no memory for zstd at level {}", level);
+  const auto set = [&](ZSTD_cParameter parameter, int value) {
+    return ZSTD_CCtx_setParameter(compressor.context_.get(), parameter, value);
+  };
+  for (const std::size_t result :
+       {set(ZSTD_c_compressionLevel, level), set(ZSTD_c_contentSizeFlag, 1), set(ZSTD_c_checksumFlag, 0)})
+    if (ZSTD_isError(result) != 0) return zstd_failure(result, "be set up");
+  return compressor;
+}
+
+Result<std::size_t> Compressor::compress(std::span<const std::byte> input, std::span<std::byte> out) {
+  // It begins a new frame even where the last call failed.
+  const std::size_t result = ZSTD_compress2(context_.get(), out.data(), out.size(), input.data(), input.size());
+  if (ZSTD_isError(result) != 0) return zstd_failure(result, "compress");
+  return result;
+}
+
+std::size_t compress_bound(std::size_t input_bytes) { return ZSTD_compressBound(input_bytes); }
+
+Result<std::vector<std::byte>> compress_all(std::span<const std::byte> input, int level) {
+  auto compressor = Compressor::create(level);
+  if (!compressor) return pass(compressor.error());
+  std::vector<std::byte> out(compress_bound(input.size()));
+  const auto bytes = compressor->compress(input, out);
+  if (!bytes) return pass(bytes.error());
+  out.resize(*bytes);
+  return out;
+}
+
+Result<std::vector<std::byte>> expand(std::span<const std::byte> frame, std::size_t max_bytes) {
+  const std::size_t frame_bytes = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
+  if (ZSTD_isError(frame_bytes) != 0) return zstd_failure(frame_bytes, "expand");
+  if (frame_bytes != frame.size())
+    return fail(std::errc::bad_message, "{} bytes follow a zstd frame of {}", frame.size() - frame_bytes, frame_bytes);
+  const unsigned long long content_bytes = ZSTD_getFrameContentSize(frame.data(), frame.size());
+  // Ours all say it. Without it, how much memory to take would be for the frame to decide.
+  if (content_bytes == ZSTD_CONTENTSIZE_UNKNOWN || content_bytes == ZSTD_CONTENTSIZE_ERROR)
+    return fail(std::errc::bad_message, "a zstd frame that does not say how large its content is");
+  if (content_bytes > max_bytes)
+    return fail(std::errc::file_too_large, "a zstd frame would expand to {} bytes, at most {} are allowed",
+                content_bytes, max_bytes);
+  std::vector<std::byte> out(content_bytes);
+  const std::size_t result = ZSTD_decompress(out.data(), out.size(), frame.data(), frame.size());
+  if (ZSTD_isError(result) != 0) return zstd_failure(result, "expand");
+  if (result != out.size())
+    return fail(std::errc::bad_message, "a zstd frame said {} bytes and expanded to {}", out.size(), result);
+  return out;
+}
+
+}  // namespace flight

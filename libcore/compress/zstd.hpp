@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// zstd, one self-contained frame at a time. The only room that sees zstd.h.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "libcore/base/result.hpp"
+
+struct ZSTD_CCtx_s;
+
+namespace flight {
+
+// One thread at a time; keeps its working memory between frames.
+class Compressor {
+ public:
+  // level: 1 to 19.
+  [[nodiscard]] static Result<Compressor> create(int level);
+  // One frame, with the content size in it, into `out`; its size. ENOSPC: `out` is too small, nothing usable written.
+  [[nodiscard]] Result<std::size_t> compress(std::span<const std::byte> input, std::span<std::byte> out);
+
+ private:
+  struct Free {
+    void operator()(ZSTD_CCtx_s* context) const;
+  };
+  explicit Compressor(ZSTD_CCtx_s* context) : context_(context) {}
+  std::unique_ptr<ZSTD_CCtx_s, Free> context_;
+};
+
+// Enough room for any input of this size.
+[[nodiscard]] std::size_t compress_bound(std::size_t input_bytes);
+// A whole buffer as one frame (kallsyms).
+[[nodiscard]] Result<std::vector<std::byte>> compress_all(std::span<const std::byte> input, int level);
+// One frame; EFBIG when it would expand to more than `max_bytes`.
+[[nodiscard]] Result<std::vector<std::byte>> expand(std::span<const std::byte> frame, std::size_t max_bytes);
+
+}  // namespace flight
