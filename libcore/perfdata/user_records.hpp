@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records that perf itself adds to a file's data section (types >= 64): tools/lib/perf/include/perf/event.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace flight {
+
+inline constexpr std::uint32_t kRecordFinishedRound = 68;
+inline constexpr std::uint32_t kRecordCompressed = 81;
+inline constexpr std::uint32_t kRecordFinishedInit = 82;
+
+// The most payload a COMPRESSED record can carry: its u16 size includes the 8 byte header.
+inline constexpr std::size_t kMaxCompressedPayload = 65535 - 8;
+
+// Everything older than the round before the last may be handed on by a reader that sorts.
+void append_finished_round(std::vector<std::byte>& out);
+// The synthesised part ends here.
+void append_finished_init(std::vector<std::byte>& out);
+// `frame` is one whole zstd frame of whole records, <= kMaxCompressedPayload bytes.
+void append_compressed(std::vector<std::byte>& out, std::span<const std::byte> frame);
+
+}  // namespace flight

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/perfdata/writer.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+#include "libcore/perfdata/format.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::uint64_t kEntryBytes = kFileAttrBytes + sizeof(FileSection);
+
+// pwrite(2) until all is written: it may be interrupted, and it writes only a part on a disk that fills up.
+Result<void> write_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, std::string_view what) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0)
+      return sys_error(count < 0 ? errno : EIO, "write {} of a perf.data file ({} bytes at {})", what, bytes.size(),
+                       offset);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return {};
+}
+
+// What readers need to tell the records of several events from each other: an id in each, at the same place.
+Result<void> check_events(std::span<const FileEvent> events) {
+  if (events.empty()) return fail(std::errc::invalid_argument, "a perf.data file needs at least one event");
+  if (events.size() == 1) return {};
+  for (const FileEvent& event : events) {
+    if ((event.attr.sample_type & PERF_SAMPLE_IDENTIFIER) == 0 || event.attr.sample_id_all == 0)
+      return fail(std::errc::invalid_argument,
+                  "event '{}' has no PERF_SAMPLE_IDENTIFIER or no sample_id_all: perf cannot tell its records from "
+                  "those of the {} other events of the file",
+                  event.name, events.size() - 1);
+  }
+  return {};
+}
+
+bool has_format(const Features& features, std::uint64_t tracepoint) {
+  if (!features.tracing_data || features.tracing_data->header_page.empty()) return false;
+  const std::string line = fmt::format("\nID: {}\n", tracepoint);
+  for (const TracingData::System& system : features.tracing_data->systems)
+    for (const std::string& format : system.formats)
+      if (format.find(line) != std::string::npos) return true;
+  return false;
+}
+
+// One tracepoint without its format text makes readers refuse the whole file: better no file than such a one.
+Result<void> check_formats(std::span<const FileEvent> events, const Features& features) {
+  for (const FileEvent& event : events) {
+    if (event.attr.type == PERF_TYPE_TRACEPOINT && !has_format(features, event.attr.config))
+      return fail(std::errc::invalid_argument,
+                  "the format text of tracepoint '{}' (id {}) is missing: perf would refuse the whole file; was its "
+                  "module reloaded, or tracefs not readable?",
+                  event.name, event.attr.config);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<FileWriter> FileWriter::create(int fd, std::vector<FileEvent> events) {
+  if (auto checked = check_events(events); !checked) return pass(checked.error());
+  // pwrite(2) ignores its offset there (BUGS): the header would end up behind the features.
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0) return sys_error(errno, "read the flags of the file to write");
+  if ((flags & O_APPEND) != 0) return fail(std::errc::invalid_argument, "the file to write is open with O_APPEND");
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return sys_error(errno, "fstat of the file to write");
+  // Old bytes behind our last section would be taken for a part of it.
+  if (status.st_size != 0)
+    return fail(std::errc::invalid_argument, "the file to write is not empty, it has {} bytes", status.st_size);
+
+  FileWriter writer(fd, std::move(events));
+  std::vector<std::byte> head(sizeof(FileHeader));  // zeros: no magic, so no reader takes it for a perf.data file
+  std::vector<std::byte> entries;
+  for (const FileEvent& event : writer.events_) {
+    append_attr(entries, event.attr);
+    append_value(entries, FileSection{head.size(), event.ids.size() * sizeof(std::uint64_t)});
+    append_bytes(head, std::as_bytes(std::span(event.ids)));
+  }
+  writer.attrs_offset_ = head.size();
+  append_bytes(head, entries);
+  writer.data_offset_ = head.size();
+  writer.file_bytes_ = head.size();
+  if (auto written = write_at(fd, head, 0, "the attributes"); !written) return pass(written.error());
+  return writer;
+}
+
+Result<void> FileWriter::append(std::span<const std::byte> records) {
+  if (auto written = write_at(fd_, records, data_offset_ + data_bytes_, "records"); !written) return written;
+  data_bytes_ += records.size();
+  file_bytes_ += records.size();
+  return {};
+}
+
+Result<void> FileWriter::finish(const Features& features) {
+  // To readers, no data means that the recording crashed.
+  if (data_bytes_ == 0) return fail(std::errc::invalid_argument, "a perf.data file without any record is not readable");
+  if (auto checked = check_formats(events_, features); !checked) return checked;
+
+  FileHeader header{.magic = kFileMagic,
+                    .size = sizeof(FileHeader),
+                    .attr_size = kEntryBytes,
+                    .attrs = {attrs_offset_, kEntryBytes * events_.size()},
+                    .data = {data_offset_, data_bytes_},
+                    .event_types = {},
+                    .features = {}};
+  const std::uint64_t table_offset = data_offset_ + data_bytes_;
+  const std::vector<EncodedFeature> sections = encode_features(features, events_);
+  std::vector<std::byte> table, contents;
+  for (const EncodedFeature& section : sections) {
+    header.features.at(section.bit / 64) |= std::uint64_t{1} << (section.bit % 64);
+    append_value(table, FileSection{table_offset + sections.size() * sizeof(FileSection) + contents.size(),
+                                    section.bytes.size()});
+    append_bytes(contents, section.bytes);
+  }
+  append_bytes(table, contents);
+  if (auto written = write_at(fd_, table, table_offset, "the features"); !written) return written;
+  if (auto written = write_at(fd_, std::as_bytes(std::span(&header, 1)), 0, "the header"); !written) return written;
+  file_bytes_ = table_offset + table.size();
+  return {};
+}
+
+}  // namespace flight

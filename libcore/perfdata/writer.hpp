@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes one perf.data file (file mode, PERFILE2). Layout, in the file's order:
+//
+//   | header 104 | ids of all attrs | attrs | data: records … | feature table | feature contents |
+//
+// The header is written last, with the exact size of the data: a file that was cut short never opens as a
+// whole one. The caller renames. Source: tools/perf/Documentation/perf.data-file-format.txt.
+#pragma once
+
+#include <linux/perf_event.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libcore/base/result.hpp"
+#include "libcore/perfdata/features.hpp"
+
+namespace flight {
+
+struct FileEvent {
+  perf_event_attr attr{};
+  std::string name;
+  std::vector<std::uint64_t> ids;
+};
+
+class FileWriter {
+ public:
+  // Takes over an empty, writable, seekable fd it does not own. Writes ids and attrs (attr.size is stored as 128).
+  [[nodiscard]] static Result<FileWriter> create(int fd, std::vector<FileEvent> events);
+
+  // Whole records, in the order in which readers shall see them.
+  [[nodiscard]] Result<void> append(std::span<const std::byte> records);
+  // Feature table and contents, then the header. EVENT_DESC comes from the events. After this only fsync is due.
+  [[nodiscard]] Result<void> finish(const Features& features);
+
+  [[nodiscard]] std::uint64_t data_bytes() const { return data_bytes_; }
+  // Of the whole file; final after finish().
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+
+ private:
+  FileWriter(int fd, std::vector<FileEvent> events) : fd_(fd), events_(std::move(events)) {}
+  int fd_ = -1;
+  std::vector<FileEvent> events_;
+  std::uint64_t attrs_offset_ = 0;
+  std::uint64_t data_offset_ = 0;
+  std::uint64_t data_bytes_ = 0;
+  std::uint64_t file_bytes_ = 0;
+};
+
+}  // namespace flight
