@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk over the hierarchy of cgroups (declared in processes.hpp).
+#include <dirent.h>
+#include <fcntl.h>
+#include <mntent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/sysinfo/processes.hpp"
+
+namespace flight {
+namespace {
+
+struct CloseMounts {
+  void operator()(std::FILE* file) const { ::endmntent(file); }
+};
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+// perf_event sits in the v1 hierarchy that is mounted with it, else in v2 (cgroups(7)). Empty: no cgroups.
+std::string mount_of_perf_event() {
+  const std::unique_ptr<std::FILE, CloseMounts> mounts(::setmntent("/proc/self/mounts", "re"));
+  if (!mounts) return {};
+  std::string unified;
+  mntent entry{};
+  std::string buffer(16384, '\0');
+  while (::getmntent_r(mounts.get(), &entry, buffer.data(), static_cast<int>(buffer.size())) != nullptr) {
+    const std::string_view type = entry.mnt_type;
+    if (type == "cgroup" && ::hasmntopt(&entry, "perf_event") != nullptr) return entry.mnt_dir;
+    if (type == "cgroup2" && unified.empty()) unified = entry.mnt_dir;
+  }
+  return unified;
+}
+
+// The file handle of a cgroup's folder is its id. Where handles are refused, the inode number is the same on 64 bits.
+std::uint64_t id_of(const std::string& folder) {
+  constexpr std::size_t kIdBytes = sizeof(std::uint64_t);
+  alignas(file_handle) std::array<std::byte, sizeof(file_handle) + kIdBytes> space{};
+  auto* handle = reinterpret_cast<file_handle*>(space.data());
+  handle->handle_bytes = kIdBytes;
+  int mount = 0;
+  if (::name_to_handle_at(AT_FDCWD, folder.c_str(), handle, &mount, 0) == 0 && handle->handle_bytes == kIdBytes) {
+    std::uint64_t id = 0;
+    std::memcpy(&id, space.data() + sizeof(file_handle), sizeof id);
+    return id;
+  }
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+std::vector<std::string> subfolders(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir(folder.c_str()));
+  if (!directory) return names;  // removed meanwhile
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = static_cast<const char*>(entry->d_name);
+    if (entry->d_type == DT_DIR && name != "." && name != "..") names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+std::vector<CgroupInfo> list_cgroups(std::size_t most) {
+  std::vector<CgroupInfo> found;
+  const std::string mount = mount_of_perf_event();
+  if (mount.empty() || most == 0) return found;
+  found.push_back({id_of(mount), "/"});
+  for (std::size_t next = 0; next < found.size();
+       ++next) {  // breadth first: where it is cut, the deep ones are missing
+    const std::string parent = found[next].path == "/" ? "" : found[next].path;
+    for (const std::string& name : subfolders(mount + parent)) {
+      if (found.size() == most) return found;
+      std::string path = parent;
+      path.append("/").append(name);
+      if (const std::uint64_t id = id_of(mount + path); id != 0) found.push_back({id, path});
+    }
+  }
+  return found;
+}
+
+}  // namespace flight

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a file says about the machine it comes from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace flight {
+
+struct HostInfo {
+  std::string hostname;         // uname -n
+  std::string os_release;       // uname -r
+  std::string arch;             // uname -m
+  std::string cpu_description;  // "model name" of /proc/cpuinfo
+  std::string cpu_id;           // "AuthenticAMD,26,2,1"; MIDR on arm64; may be empty
+  std::string boot_id;          // /proc/sys/kernel/random/boot_id, with dashes
+  std::uint64_t total_memory_kb = 0;
+
+  [[nodiscard]] static HostInfo read(const std::string& root = "");
+};
+
+}  // namespace flight

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sysinfo/processes.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "libcore/base/files.hpp"
+#include "libcore/sysinfo/proc_maps.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kMaxProcesses = 4U << 20U;     // PID_MAX_LIMIT
+constexpr std::size_t kMaxThreads = 65536;           // of one process
+constexpr std::size_t kMaxCommBytes = 15;            // TASK_COMM_LEN without its NUL
+constexpr std::uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD of the "flags" in /proc/PID/stat
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+// The entries of `path` whose names are numbers, ascending.
+std::optional<std::vector<std::uint32_t>> numbered_entries(const std::string& path, std::size_t most) {
+  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir(path.c_str()));
+  if (!directory) return std::nullopt;
+  std::vector<std::uint32_t> numbers;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = static_cast<const char*>(entry->d_name);
+    std::uint32_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc{} || end != name.data() + name.size()) continue;
+    if (numbers.size() == most) break;
+    numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());  // /proc is ascending, a test's folder need not be
+  return numbers;
+}
+
+// A small /proc file in one read, without an allocation: a scan reads several per process.
+class SmallFile {
+ public:
+  explicit SmallFile(const std::string& path) {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return;
+    const ssize_t count = ::read(fd.get(), bytes_.data(), bytes_.size());
+    if (count > 0) text_ = std::string_view(bytes_.data(), static_cast<std::size_t>(count));
+  }
+  [[nodiscard]] std::string_view text() const { return text_; }
+  [[nodiscard]] bool is_full() const { return text_.size() == bytes_.size(); }
+
+ private:
+  std::array<char, 2048> bytes_;  // NOLINT: only what was read is looked at
+  std::string_view text_;
+};
+
+struct Stat {
+  std::string comm;
+  char state = 0;
+  std::uint32_t parent = 0;
+  std::uint64_t flags = 0, user_ticks = 0, system_ticks = 0, threads = 0, start_ticks = 0;
+};
+
+// In stat, a newline in the name is written as \n and a backslash as two of them.
+std::string unescape_comm(std::string_view text) {
+  std::string comm;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escape = text[i] == '\\' && i + 1 < text.size() && (text[i + 1] == 'n' || text[i + 1] == '\\');
+    if (escape) ++i;
+    comm += escape && text[i] == 'n' ? '\n' : text[i];
+  }
+  comm.resize(std::min(comm.size(), kMaxCommBytes));  // workers of the kernel add what they work on
+  return comm;
+}
+
+// proc_pid_stat(5): "PID (COMM) STATE PPID …"; COMM may hold blanks and brackets.
+std::optional<Stat> parse_stat(std::string_view text) {
+  const std::size_t open = text.find('(');
+  const std::size_t close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open || close + 3 > text.size())
+    return std::nullopt;
+  Stat stat;
+  stat.comm = unescape_comm(text.substr(open + 1, close - open - 1));
+  stat.state = text[close + 2];
+  std::string_view rest = text.substr(close + 3);
+  const auto field = [&stat](int number) -> std::uint64_t* {
+    switch (number) {
+      case 9:
+        return &stat.flags;
+      case 14:
+        return &stat.user_ticks;
+      case 15:
+        return &stat.system_ticks;
+      case 20:
+        return &stat.threads;
+      case 22:
+        return &stat.start_ticks;
+      default:
+        return nullptr;
+    }
+  };
+  for (int number = 4; number <= 22; ++number) {
+    const std::size_t begin = rest.find_first_not_of(' ');
+    if (begin == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(begin);
+    std::from_chars_result result{};
+    if (std::uint64_t* value = field(number); value != nullptr)
+      result = std::from_chars(rest.data(), rest.data() + rest.size(), *value);
+    else if (number == 4)
+      result = std::from_chars(rest.data(), rest.data() + rest.size(), stat.parent);
+    if (result.ec != std::errc{}) return std::nullopt;
+    rest.remove_prefix(std::min(rest.find(' '), rest.size()));
+  }
+  return stat;
+}
+
+// "0::/path" is the v2 hierarchy, "4:cpu,perf_event:/path" v1's.
+std::string cgroup_of(std::string_view text) {
+  std::string_view of_perf_event;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.starts_with("0::")) return std::string(line.substr(3));
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string controllers = "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
+    if (controllers.find(",perf_event,") != std::string::npos) of_perf_event = line.substr(second + 1);
+  }
+  return std::string(of_perf_event);
+}
+
+std::string cgroup_of_process(const std::string& process) {
+  const SmallFile file(process + "/cgroup");
+  if (!file.is_full()) return cgroup_of(file.text());
+  return cgroup_of(read_file(process + "/cgroup", 1U << 20U).value_or(""));  // many hierarchies, deep paths
+}
+
+EventTime since_boot_ns(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<EventTime>(now.tv_sec) * 1'000'000'000ULL + static_cast<EventTime>(now.tv_nsec);
+}
+
+std::uint64_t ticks_per_second() {
+  static const long kTicks = ::sysconf(_SC_CLK_TCK);
+  return kTicks > 0 ? static_cast<std::uint64_t>(kTicks) : 100;
+}
+
+// starttime counts suspended time, CLOCK_MONOTONIC does not: their difference is how long the machine was suspended.
+class StartClock {
+ public:
+  StartClock() {
+    const EventTime monotonic = since_boot_ns(CLOCK_MONOTONIC);
+    const EventTime boot = since_boot_ns(CLOCK_BOOTTIME);
+    suspended_ns_ = boot > monotonic ? boot - monotonic : 0;
+  }
+  [[nodiscard]] EventTime monotonic_of(std::uint64_t ticks) const {
+    const std::uint64_t per_second = ticks_per_second();
+    const EventTime boot = ticks / per_second * 1'000'000'000ULL + ticks % per_second * 1'000'000'000ULL / per_second;
+    return boot > suspended_ns_ ? boot - suspended_ns_ : 0;
+  }
+
+ private:
+  EventTime suspended_ns_ = 0;
+};
+
+std::vector<ProcessInfo::Thread> other_threads(const std::string& process, std::uint32_t pid) {
+  std::vector<ProcessInfo::Thread> threads;
+  const auto tids = numbered_entries(process + "/task", kMaxThreads);
+  if (!tids) return threads;
+  for (const std::uint32_t tid : *tids) {
+    if (tid == pid) continue;
+    const SmallFile comm(fmt::format("{}/task/{}/comm", process, tid));
+    if (comm.text().empty()) continue;  // gone; a living thread's has a newline at least
+    const std::string_view name = comm.text().substr(0, comm.text().size() - 1);
+    threads.push_back({tid, std::string(name.substr(0, kMaxCommBytes))});
+  }
+  return threads;
+}
+
+// False: it is gone, or a zombie. A zombie runs nothing any more, and its EXIT has been recorded.
+bool read_process(const std::string& process, const StartClock& clock, MapsReader& maps, ProcessInfo& info) {
+  const SmallFile file(process + "/stat");
+  auto stat = parse_stat(file.text());
+  if (!stat) return false;
+  const bool leader_exited = stat->state == 'Z' || stat->state == 'X';
+  if (leader_exited && stat->threads <= 1) return false;
+  info.parent = stat->parent;
+  info.comm = std::move(stat->comm);
+  info.started_ns = clock.monotonic_of(stat->start_ticks);
+  if (stat->threads > 1) info.threads = other_threads(process, info.pid);
+  if (leader_exited && info.threads.empty()) return false;
+  info.cgroup = cgroup_of_process(process);
+  if ((stat->flags & kKernelThread) != 0) return true;
+  // A leader that has exited has no memory any more; the other threads go on in it.
+  info.mappings = maps.read(leader_exited ? fmt::format("{}/task/{}", process, info.threads.front().tid) : process);
+  return true;
+}
+
+}  // namespace
+
+Result<void> for_each_process_by(MapsSource source, const std::function<void(const ProcessInfo&)>& visit,
+                                 const std::string& root) {
+  const auto pids = numbered_entries(root + "/proc", kMaxProcesses);
+  if (!pids) return sys_error(errno, "list the processes in {}/proc", root);
+  const StartClock clock;
+  MapsReader maps(source);
+  for (const std::uint32_t pid : *pids) {
+    ProcessInfo info;
+    info.pid = pid;
+    if (read_process(fmt::format("{}/proc/{}", root, pid), clock, maps, info)) visit(info);
+  }
+  return {};
+}
+
+Result<void> for_each_process(const std::function<void(const ProcessInfo&)>& visit, const std::string& root) {
+  return for_each_process_by(MapsSource::kBest, visit, root);
+}
+
+ProcessUsage process_usage(int pid) {
+  ProcessUsage usage;
+  const std::string process = fmt::format("/proc/{}", pid);
+  const SmallFile file(process + "/stat");
+  const auto stat = parse_stat(file.text());
+  if (!stat) return usage;
+  usage.cpu_seconds =
+      static_cast<double>(stat->user_ticks + stat->system_ticks) / static_cast<double>(ticks_per_second());
+  const SmallFile memory(process + "/statm");  // "SIZE RESIDENT …", in pages
+  const std::size_t blank = memory.text().find(' ');
+  if (blank == std::string_view::npos) return usage;
+  const std::string_view resident = memory.text().substr(blank + 1);
+  std::uint64_t pages = 0;
+  std::from_chars(resident.data(), resident.data() + resident.size(), pages);
+  usage.rss_bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return usage;
+}
+
+}  // namespace flight

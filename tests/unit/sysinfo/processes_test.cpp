@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sysinfo/processes.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "libcore/base/files.hpp"
+#include "libcore/sysinfo/kernel_maps.hpp"
+#include "libcore/sysinfo/proc_maps.hpp"
+#include "tests/unit/sysinfo/temp_tree.hpp"
+
+namespace flight {
+namespace {
+
+using testing::Contains;
+using testing::Field;
+using testing::IsEmpty;
+
+std::map<std::uint32_t, ProcessInfo> scan(MapsSource source = MapsSource::kBest, const std::string& root = "") {
+  std::map<std::uint32_t, ProcessInfo> found;
+  std::uint32_t last = 0;
+  const auto done = for_each_process_by(
+      source,
+      [&](const ProcessInfo& info) {
+        EXPECT_TRUE(found.empty() || info.pid > last) << "not ascending";
+        last = info.pid;
+        found.emplace(info.pid, info);
+      },
+      root);
+  EXPECT_TRUE(done) << done.error().what;
+  return found;
+}
+
+// A child that pauses; killed and reaped at the end.
+class Child {
+ public:
+  template <typename Body>
+  explicit Child(Body body) {
+    int ready[2] = {};
+    if (::pipe2(ready, O_CLOEXEC) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      body(ready[1]);
+      ::_exit(0);
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    if (::read(ready[0], &byte, 1) != 1) ADD_FAILURE() << "the child did not get ready";
+    ::close(ready[0]);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+void say_ready(int fd) { EXPECT_EQ(::write(fd, "x", 1), 1); }
+
+TEST(Processes, ThisOneIsThereWithItsParentAndStart) {
+  const EventTime before = monotonic_now();
+  const Child child([](int ready) {
+    ::prctl(PR_SET_NAME, "odd ) (name\\\n");
+    say_ready(ready);
+    ::pause();
+  });
+  const auto found = scan();
+  ASSERT_TRUE(found.contains(child.pid()));
+  const ProcessInfo& info = found.at(child.pid());
+  EXPECT_EQ(info.comm, "odd ) (name\\\n");
+  EXPECT_EQ(info.parent, static_cast<std::uint32_t>(::getpid()));
+  EXPECT_THAT(info.threads, IsEmpty());
+  // Start times are in ticks of 10 ms, rounded down.
+  EXPECT_GE(info.started_ns + 20'000'000, before);
+  EXPECT_LE(info.started_ns, monotonic_now());
+}
+
+TEST(Processes, ThreadsHaveTheirNames) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int named = 0;
+  bool stop = false;
+  std::vector<std::thread> threads;
+  for (const char* name : {"worker-one", "worker-two"})
+    threads.emplace_back([&, name] {
+      ::prctl(PR_SET_NAME, name);
+      std::unique_lock lock(mutex);
+      ++named;
+      changed.notify_all();
+      changed.wait(lock, [&] { return stop; });
+    });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return named == 2; });
+  }
+  const auto found = scan();
+  {
+    const std::lock_guard lock(mutex);
+    stop = true;
+  }
+  changed.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  const auto& info = found.at(static_cast<std::uint32_t>(::getpid()));
+  EXPECT_THAT(info.threads, Contains(Field(&ProcessInfo::Thread::comm, "worker-one")));
+  EXPECT_THAT(info.threads, Contains(Field(&ProcessInfo::Thread::comm, "worker-two")));
+  EXPECT_THAT(info.threads, testing::Not(Contains(Field(&ProcessInfo::Thread::tid, info.pid))));
+}
+
+TEST(Processes, KernelThreadsHaveNoMappings) {
+  const auto found = scan();
+  const auto kthreadd =
+      std::find_if(found.begin(), found.end(), [](const auto& entry) { return entry.second.comm == "kthreadd"; });
+  if (kthreadd == found.end()) {  // a container with a pid namespace of its own sees none
+    ASSERT_FALSE(found.empty());
+    return;
+  }
+  EXPECT_THAT(kthreadd->second.mappings, IsEmpty());
+}
+
+TEST(Processes, ZombiesAreLeftOut) {
+  const pid_t zombie = ::fork();
+  if (zombie == 0) ::_exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(scan().contains(static_cast<std::uint32_t>(zombie)));
+  ::waitpid(zombie, nullptr, 0);
+}
+
+TEST(Processes, ALeaderThatExitedFirstStillHasItsProcess) {
+  const Child child([](int ready) {
+    std::thread([ready] {
+      // The leader is a zombie as soon as its state says so.
+      for (int i = 0; i < 1000; ++i) {
+        if (read_file("/proc/self/stat").value_or("").find(") Z ") != std::string::npos) break;
+        ::usleep(1000);
+      }
+      ::prctl(PR_SET_NAME, "survivor");
+      say_ready(ready);
+      ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);  // of this thread alone, past gtest's handlers
+  });
+  for (const MapsSource source : {MapsSource::kBest, MapsSource::kText}) {
+    const auto found = scan(source);
+    ASSERT_TRUE(found.contains(child.pid()));
+    const ProcessInfo& info = found.at(child.pid());
+    ASSERT_EQ(info.threads.size(), 1U);
+    EXPECT_EQ(info.threads[0].comm, "survivor");
+    EXPECT_FALSE(info.mappings.empty());
+  }
+}
+
+bool same_mapping(const ProcessMapping& a, const ProcessMapping& b) {
+  return a.address == b.address && a.bytes == b.bytes && a.page_offset == b.page_offset && a.major == b.major &&
+         a.minor == b.minor && a.inode == b.inode && a.protection == b.protection && a.flags == b.flags &&
+         a.build_id == b.build_id && a.name == b.name;
+}
+
+// The kernel's own query, where it has one, is the judge of our reading of the text, over all that runs here.
+TEST(Mappings, BothWaysSayTheSame) {
+  MapsReader best;
+  MapsReader text(MapsSource::kText);
+  int compared = 0;
+  for (const auto& [pid, info] : scan()) {
+    const std::string task = "/proc/" + std::to_string(pid);
+    const auto before = best.read(task);
+    const auto by_text = text.read(task);
+    const auto after = best.read(task);
+    if (!std::equal(before.begin(), before.end(), after.begin(), after.end(), same_mapping)) continue;  // it is busy
+    EXPECT_FALSE(text.queries());
+    ASSERT_EQ(before.size(), by_text.size()) << info.comm;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_TRUE(same_mapping(before[i], by_text[i]))
+          << info.comm << " " << before[i].name << " or " << by_text[i].name << " build-id bytes "
+          << before[i].build_id.size() << " or " << by_text[i].build_id.size();
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 3);
+}
+
+class OwnMappings : public testing::TestWithParam<MapsSource> {};
+
+TEST_P(OwnMappings, TheProgramIsThereWithItsBuildId) {
+  MapsReader reader(GetParam());
+  const auto mappings = reader.read("/proc/self");
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe").string();
+  const auto own = std::find_if(mappings.begin(), mappings.end(), [&](const auto& m) { return m.name == path; });
+  ASSERT_NE(own, mappings.end());
+  const auto address = reinterpret_cast<std::uintptr_t>(&same_mapping);
+  EXPECT_LE(own->address, address);
+  EXPECT_GT(own->address + own->bytes, address);
+  const auto file = open_file("/proc/self/exe", O_RDONLY);
+  EXPECT_EQ(own->build_id, build_id_of_elf(file->get()));
+  EXPECT_EQ(own->build_id.size(), 20U);
+  EXPECT_EQ(own->flags, static_cast<std::uint32_t>(MAP_PRIVATE));
+  EXPECT_THAT(mappings, Contains(Field(&ProcessMapping::name, "[vdso]")));
+}
+
+TEST_P(OwnMappings, AnonymousSharedAndDeletedOnes) {
+  void* anonymous = ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(anonymous, MAP_FAILED);
+  TempTree tree;
+  tree.write("/code", std::string(8192, '\0'));
+  const auto file = open_file(tree.root() + "/code", O_RDWR);
+  ASSERT_TRUE(file);
+  void* shared = ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, file->get(), 4096);
+  ASSERT_NE(shared, MAP_FAILED);
+  std::filesystem::remove(tree.root() + "/code");
+  MapsReader reader(GetParam());
+  const auto mappings = reader.read("/proc/self");
+  const auto at = [&](void* address) {
+    const auto found = std::find_if(mappings.begin(), mappings.end(), [&](const auto& m) {
+      return m.address == reinterpret_cast<std::uintptr_t>(address);
+    });
+    return found == mappings.end() ? ProcessMapping{} : *found;
+  };
+  EXPECT_EQ(at(anonymous).name, "//anon");
+  EXPECT_EQ(at(anonymous).bytes, 8192U);
+  EXPECT_EQ(at(anonymous).protection, static_cast<std::uint32_t>(PROT_READ | PROT_WRITE | PROT_EXEC));
+  EXPECT_EQ(at(shared).name, tree.root() + "/code (deleted)");
+  EXPECT_EQ(at(shared).flags, static_cast<std::uint32_t>(MAP_SHARED));
+  EXPECT_EQ(at(shared).page_offset, 4096U);
+  EXPECT_THAT(at(shared).build_id, IsEmpty());
+  ::munmap(anonymous, 8192);
+  ::munmap(shared, 4096);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, OwnMappings, testing::Values(MapsSource::kBest, MapsSource::kText),
+                         [](const auto& source) { return source.param == MapsSource::kBest ? "best" : "text"; });
+
+std::string stat_line(int pid, std::string_view comm, int parent, int threads, std::uint64_t start) {
+  return fmt::format("{} ({}) S {} 1 1 0 -1 4194304 1 2 3 4 50 25 0 0 20 0 {} 0 {} 1000 100 0\n", pid, comm, parent,
+                     threads, start);
+}
+
+class FakeProc : public testing::Test {
+ protected:
+  // A program at /usr/bin/tool inside the process' root, and a maps line of it.
+  std::string map_tool(int pid) {
+    const std::string root = fmt::format("{}/proc/{}/root", tree_.root(), pid);
+    std::filesystem::create_directories(root + "/usr/bin");
+    std::filesystem::copy_file("/proc/self/exe", root + "/usr/bin/tool");
+    return line_of(root + "/usr/bin/tool", "/usr/bin/tool");
+  }
+  static std::string line_of(const std::string& file, const std::string& name) {
+    struct stat status {};
+    EXPECT_EQ(::lstat(file.c_str(), &status), 0);
+    return fmt::format("00400000-00420000 r-xp 00001000 fe:01 {}          {}\n", status.st_ino, name);
+  }
+  TempTree tree_;
+};
+
+TEST_F(FakeProc, ReadsStatCgroupAndMaps) {
+  const std::string line = map_tool(7);
+  tree_.write("/proc/7/stat", stat_line(7, "a b) (c", 3, 1, 250));
+  tree_.write("/proc/7/cgroup", "4:cpu,perf_event:/one\n0::/system.slice/x.service\n");
+  tree_.write("/proc/7/maps", "00300000-00301000 rw-p 00000000 00:00 0 \n" + line +
+                                  "7fff00000000-7fff00001000 --xp 00000000 00:00 0                  [vsyscall]\n"
+                                  "garbage\n7000-6000 r-xp 0 0:0 0 /x\n7000-8000 r-xp\n"
+                                  "80000000-80001000 rwxs 00000000 00:05 9                    /dev/zero (deleted)\n"
+                                  "90000000-90001000 r-xp 00000000 00:00 0\n");
+  tree_.write("/proc/12/stat", "12 (cut");
+  tree_.write("/proc/self/stat", stat_line(1, "no", 0, 1, 0));
+  const auto found = scan(MapsSource::kBest, tree_.root());
+  ASSERT_EQ(found.size(), 1U);
+  const ProcessInfo& info = found.at(7);
+  EXPECT_EQ(info.comm, "a b) (c");
+  EXPECT_EQ(info.parent, 3U);
+  EXPECT_EQ(info.cgroup, "/system.slice/x.service");
+  ASSERT_EQ(info.mappings.size(), 3U);
+  EXPECT_EQ(info.mappings[0].name, "/usr/bin/tool");
+  EXPECT_EQ(info.mappings[0].major, 0xfeU);
+  EXPECT_EQ(info.mappings[0].build_id.size(), 20U);
+  EXPECT_EQ(info.mappings[1].name, "/dev/zero (deleted)");
+  EXPECT_EQ(info.mappings[1].flags, static_cast<std::uint32_t>(MAP_SHARED));
+  EXPECT_EQ(info.mappings[2].name, "//anon");
+}
+
+TEST_F(FakeProc, TheCgroupOfV1IsThatOfPerfEvent) {
+  tree_.write("/proc/7/stat", stat_line(7, "x", 1, 1, 0));
+  tree_.write("/proc/7/cgroup", "5:cpu:/a\n4:net_cls,perf_event:/right:one\n3:name=systemd:/b\n");
+  EXPECT_EQ(scan(MapsSource::kBest, tree_.root()).at(7).cgroup, "/right:one");
+  tree_.write("/proc/7/cgroup", "5:cpu:/a\n4:not_perf_event:/b\nodd\n");
+  EXPECT_EQ(scan(MapsSource::kBest, tree_.root()).at(7).cgroup, "");
+}
+
+TEST_F(FakeProc, AFifoOrALinkOutOfTheRootInPlaceOfTheFileNeitherBlocksNorLies) {
+  const std::string root = tree_.root() + "/proc/7/root";
+  tree_.write("/proc/7/stat", stat_line(7, "x", 1, 1, 0));
+  tree_.write("/outside", "");
+  std::filesystem::remove(tree_.root() + "/outside");
+  std::filesystem::copy_file("/proc/self/exe", tree_.root() + "/outside");
+  std::filesystem::create_directories(root);
+  ASSERT_EQ(::mkfifo((root + "/fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("../../../outside", root + "/link");
+  struct stat target {};
+  ASSERT_EQ(::stat((root + "/link").c_str(), &target), 0);
+  tree_.write("/proc/7/maps", line_of(root + "/fifo", "/fifo") +
+                                  fmt::format("00500000-00520000 r-xp 00000000 fe:01 {} /link\n", target.st_ino));
+  const auto found = scan(MapsSource::kText, tree_.root());
+  ASSERT_EQ(found.at(7).mappings.size(), 2U);
+  EXPECT_THAT(found.at(7).mappings[0].build_id, IsEmpty());
+  EXPECT_THAT(found.at(7).mappings[1].build_id, IsEmpty());
+}
+
+TEST_F(FakeProc, AReplacedFileHasNoBuildId) {
+  std::string line = map_tool(7);
+  tree_.write("/proc/7/stat", stat_line(7, "x", 1, 1, 0));
+  const std::string tool = tree_.root() + "/proc/7/root/usr/bin/tool";
+  std::filesystem::copy_file(tool, tool + ".new");  // while the old one is there, so that the inode differs
+  std::filesystem::rename(tool + ".new", tool);
+  tree_.write("/proc/7/maps", line);
+  EXPECT_THAT(scan(MapsSource::kBest, tree_.root()).at(7).mappings.at(0).build_id, IsEmpty());
+}
+
+TEST(Processes, NoProcIsAnError) {
+  TempTree tree;
+  const auto done = for_each_process([](const ProcessInfo&) {}, tree.root());
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().errno_value(), ENOENT);
+}
+
+std::optional<std::string> cgroup2_mount() {
+  const std::string mounts = read_file("/proc/self/mounts").value_or("");
+  const std::size_t type = mounts.find(" cgroup2 ");
+  if (type == std::string::npos) return std::nullopt;
+  const std::size_t begin = mounts.rfind(' ', type - 1) + 1;
+  return mounts.substr(begin, type - begin);
+}
+
+TEST(Cgroups, ANewOneIsListedWithTheKernelsId) {
+  const auto mount = cgroup2_mount();
+  ASSERT_TRUE(mount) << "this test needs a cgroup2 mount";
+  const std::string folder = *mount + fmt::format("/flight-test-{}", ::getpid());
+  ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0) << folder;
+  ASSERT_EQ(::mkdir((folder + "/inner").c_str(), 0755), 0);
+  const auto groups = list_cgroups();
+  const auto bounded = list_cgroups(2);
+  struct stat status {};
+  ASSERT_EQ(::stat((folder + "/inner").c_str(), &status), 0);
+  ::rmdir((folder + "/inner").c_str());
+  ::rmdir(folder.c_str());
+  ASSERT_FALSE(groups.empty());
+  EXPECT_EQ(groups[0].path, "/");
+  const std::string path = fmt::format("/flight-test-{}/inner", ::getpid());
+  const auto inner = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.path == path; });
+  ASSERT_NE(inner, groups.end());
+  EXPECT_EQ(inner->id, status.st_ino);  // the handle and the inode are the same number on 64 bits
+  EXPECT_EQ(bounded.size(), 2U);
+}
+
+TEST(ProcessUsage, CountsTimeAndMemory) {
+  const ProcessUsage before = process_usage(::getpid());
+  std::vector<char> memory(32U << 20U, 'x');
+  timespec used{};
+  do {
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  } while (used.tv_sec == 0 && used.tv_nsec < 150'000'000);
+  const ProcessUsage after = process_usage(::getpid());
+  EXPECT_GE(after.cpu_seconds, 0.1);
+  EXPECT_GE(after.rss_bytes, before.rss_bytes + memory.size() / 2);
+  EXPECT_EQ(process_usage(-1).rss_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace flight
