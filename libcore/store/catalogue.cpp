@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/store/catalogue.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <tuple>
+
+#include "libcore/store/folder.hpp"
+#include "libcore/store/json_read.hpp"
+
+namespace flight {
+namespace {
+
+constexpr const char* kSeqFile = ".seq";
+constexpr const char* kSeqTemporary = ".flight-seq.partial";  // remove_partials() takes it away, should it stay behind
+constexpr std::size_t kMaxSeqFileBytes = 64;
+
+// "latest" or a number.
+struct Id {
+  bool latest = false;
+  std::uint64_t seq = 0;
+};
+
+Result<Id> parse_id(std::string_view text) {
+  if (text == "latest") return Id{.latest = true};
+  if (const auto seq = parse_seq(text)) return Id{.seq = *seq};
+  return fail(std::errc::invalid_argument,
+              "this is no snapshot's id: an id is a decimal number without leading zeros, or 'latest'");
+}
+
+std::string absolute(const std::string& folder) {
+  std::error_code error;
+  const auto path = std::filesystem::absolute(folder, error);
+  std::string text = error ? folder : path.lexically_normal().string();
+  if (text.empty() || text.back() != '/') text += '/';
+  return text;
+}
+
+// What the name says; the rest comes from the sidecar, where there is one.
+CatalogueRow row_of(const SnapshotName& name, const std::string& folder) {
+  CatalogueRow row;
+  row.id = fmt::format("{}", name.seq);
+  row.path = folder + name.data_file();
+  row.time = to_rfc3339(name.time);
+  row.trigger = name.trigger;
+  return row;
+}
+
+// False: the text is no sidecar.
+bool fill_from_sidecar(CatalogueRow& row, std::string_view text) {
+  auto sidecar = parse_sidecar(text);
+  if (!sidecar) return false;
+  row.reason = std::move(sidecar->reason);
+  row.size_bytes = sidecar->size_bytes;
+  row.samples = sidecar->samples;
+  row.seconds = sidecar->window.seconds;
+  return true;
+}
+
+std::string_view stem_of(std::string_view file) {
+  for (const std::string_view suffix : {kDataSuffix, kSidecarSuffix})
+    if (file.ends_with(suffix)) return file.substr(0, file.size() - suffix.size());
+  return {};
+}
+
+// What stands where a SEQ would: cheaper than a whole name, where most are not wanted.
+std::optional<std::uint64_t> ending_seq(std::string_view file) {
+  const std::string_view stem = stem_of(file);
+  const std::size_t dash = stem.rfind('-');
+  return dash == std::string_view::npos ? std::nullopt : parse_seq(stem.substr(dash + 1));
+}
+
+// The number in .seq; 0 where there is no file, or garbage in it: the names in the folder then say how far it got.
+Result<std::uint64_t> kept_seq(const Folder& folder) {
+  const auto text = folder.read(kSeqFile, kMaxSeqFileBytes);
+  if (!text) {
+    const int why = text.error().errno_value();
+    if (why == ENOENT || why == ELOOP || why == EINVAL || why == EFBIG) return 0;
+    return wrap(text.error(), "which number has the last snapshot?");
+  }
+  const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
+  return parse_seq(line).value_or(0);
+}
+
+}  // namespace
+
+Result<std::unordered_map<std::string, Catalogue::Files>> Catalogue::scan(Folder& folder) {
+  std::unordered_map<std::string, Files> found;
+  auto read = folder.each([&](std::string_view file, std::uint64_t inode) {
+    const std::string_view stem = stem_of(file);
+    if (stem.empty()) return;
+    Files& files = found[std::string(stem)];
+    if (file.ends_with(kDataSuffix)) {
+      files.data = true;
+    } else {
+      files.sidecar = true;
+      files.sidecar_inode = inode;
+    }
+  });
+  if (!read) return pass(read.error());
+  return found;
+}
+
+Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& name, const Files& files) const {
+  Cached fresh{.seq = name.seq, .files = files, .row = row_of(name, absolute(folder_))};
+  bool described = false;
+  if (files.sidecar) {
+    const auto text = folder.read(name.sidecar_file(), kMaxSidecarBytes);
+    described = text && fill_from_sidecar(fresh.row, *text);
+    // Another try next time: too many files were open, or it went away just now. Another inode than any file's.
+    if (!text && text.error().errno_value() != EFBIG) fresh.files.sidecar_inode = 0;
+  }
+  if (!described) {
+    const auto size = folder.size_of(name.data_file());
+    fresh.row.size_bytes = size ? size->bytes : 0;
+  }
+  // A sidecar that cannot be understood says as little as one that is gone.
+  if (!files.data)
+    fresh.row.state = SnapshotState::missing;
+  else
+    fresh.row.state = described ? SnapshotState::present : SnapshotState::orphan;
+  return fresh;
+}
+
+Result<std::vector<CatalogueRow>> Catalogue::list() {
+  auto folder = Folder::open(folder_);
+  if (!folder) return pass(folder.error());
+  const auto found = scan(*folder);
+  if (!found) return pass(found.error());
+  std::unordered_map<std::string, Cached> current;
+  std::vector<const Cached*> order;  // into `current`, whose elements stay where they are
+  current.reserve(found->size());
+  for (const auto& [stem, files] : *found) {
+    const auto known = cached_.find(stem);
+    if (known != cached_.end() && known->second.files == files) {
+      order.push_back(&current.emplace(stem, std::move(known->second)).first->second);
+    } else if (const auto name = parse_snapshot_name(stem + std::string(kDataSuffix))) {
+      order.push_back(&current.emplace(stem, read_row(*folder, *name, files)).first->second);
+    }
+  }
+  std::sort(order.begin(), order.end(), [](const Cached* a, const Cached* b) {
+    return a->seq != b->seq ? a->seq < b->seq : a->row.path < b->row.path;
+  });
+  std::vector<CatalogueRow> rows;
+  rows.reserve(order.size());
+  for (const Cached* cached : order) rows.push_back(cached->row);
+  cached_ = std::move(current);
+  return rows;
+}
+
+// A copy under another host's name has the same SEQ: then the one with both files is meant, then the latest.
+Result<Catalogue::Found> Catalogue::find(std::string_view id) const {
+  const auto wanted = parse_id(id);
+  if (!wanted) return pass(wanted.error());
+  auto folder = Folder::open(folder_);
+  if (!folder) return pass(folder.error());
+  std::unordered_map<std::string, Found> found;
+  std::uint64_t greatest = 0;
+  auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    const auto seq = ending_seq(file);
+    if (!seq || (wanted->latest ? *seq < greatest : *seq != wanted->seq)) return;
+    auto name = parse_snapshot_name(file);
+    if (!name) return;
+    greatest = *seq;
+    Found& one = found[name->stem()];
+    (file.ends_with(kDataSuffix) ? one.files.data : one.files.sidecar) = true;
+    one.name = std::move(*name);
+  });
+  if (!read) return pass(read.error());
+  const auto rank = [](const Found& f) {
+    return std::tuple(f.name.seq, f.files.data && f.files.sidecar, f.files.data, f.name.time, f.name.host);
+  };
+  const Found* best = nullptr;
+  for (const auto& [stem, one] : found)
+    if (best == nullptr || rank(one) > rank(*best)) best = &one;
+  if (best != nullptr) return *best;
+  if (wanted->latest) return fail(std::errc::no_such_file_or_directory, "there is no snapshot yet in {}", folder_);
+  return fail(std::errc::no_such_file_or_directory,
+              "there is no snapshot {} in {}; `flightctl list` shows those there are", wanted->seq, folder_);
+}
+
+Result<std::string> Catalogue::describe(std::string_view id) const {
+  const auto found = find(id);
+  if (!found) return pass(found.error());
+  const SnapshotName& name = found->name;
+  if (!found->files.sidecar)
+    return fail(std::errc::no_message_available, "snapshot {} has lost its sidecar {}; its data is still in {}{}",
+                name.seq, name.sidecar_file(), absolute(folder_), name.data_file());
+  auto folder = Folder::open(folder_);
+  if (!folder) return pass(folder.error());
+  return folder->read(name.sidecar_file(), kMaxSidecarBytes);
+}
+
+Result<void> Catalogue::remove(std::string_view id) {
+  const auto found = find(id);
+  if (!found) return pass(found.error());
+  auto folder = Folder::open(folder_);
+  if (!folder) return pass(folder.error());
+  // The data first: whatever stops us between the two, the snapshot is still listed and can be removed again.
+  for (const std::string& file : {found->name.data_file(), found->name.sidecar_file()})
+    if (auto removed = folder->unlink(file); !removed) return pass(removed.error());
+  return {};
+}
+
+Result<std::uint64_t> Catalogue::next_seq() {
+  auto folder = Folder::open(folder_);
+  if (!folder) return pass(folder.error());
+  auto kept = kept_seq(*folder);
+  if (!kept) return pass(kept.error());
+  std::uint64_t last = *kept;
+  std::string last_file = kSeqFile;
+  auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    const auto name = parse_snapshot_name(file);
+    if (!name || name->seq <= last) return;
+    last = name->seq;
+    last_file = file;
+  });
+  if (!read) return pass(read.error());
+  if (last == std::numeric_limits<std::uint64_t>::max())
+    return fail(std::errc::value_too_large, "{}/{} has the last number there is; move this file elsewhere", folder_,
+                last_file);
+  if (auto kept_now = folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1)); !kept_now)
+    return wrap(kept_now.error(), "the number of the next snapshot");
+  return last + 1;
+}
+
+std::size_t Catalogue::remove_partials() {
+  auto folder = Folder::open(folder_);
+  if (!folder) return 0;
+  std::vector<std::string> partials;
+  // What was seen before a reading error is removed all the same.
+  static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    const bool ours = file.starts_with("flight-") || file.starts_with(".flight");
+    if (ours && file.ends_with(kPartialSuffix)) partials.emplace_back(file);
+  }));
+  std::size_t count = 0;
+  for (const std::string& file : partials) {
+    const auto removed = folder->unlink(file);
+    if (removed && *removed) ++count;
+  }
+  return count;
+}
+
+Catalogue::Usage Catalogue::usage() const {
+  Usage usage;
+  auto folder = Folder::open(folder_);
+  if (!folder) return usage;
+  std::vector<std::string> files;
+  static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    const bool ours = parse_snapshot_name(file).has_value();
+    if (ours && file.ends_with(kDataSuffix)) ++usage.snapshots;
+    if (ours || is_kallsyms_file(file)) files.emplace_back(file);
+  }));
+  for (const std::string& file : files)
+    if (const auto size = folder->size_of(file)) usage.bytes += size->disk_bytes;
+  return usage;
+}
+
+}  // namespace flight

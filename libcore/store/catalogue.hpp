@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The catalogue is the folder: no database. Snapshots are found by their names, described by their sidecars.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "libcore/base/result.hpp"
+#include "libcore/store/names.hpp"
+#include "libcore/store/sidecar.hpp"
+
+namespace flight {
+
+class Folder;
+
+enum class SnapshotState { present, missing, orphan };  // both files; the data file is gone; the sidecar is gone
+[[nodiscard]] std::string_view to_string(SnapshotState state);
+
+// A row of ListSnapshots.
+struct CatalogueRow {
+  std::string id, path, time, trigger, reason;  // time: RFC 3339, when it was frozen
+  std::uint64_t size_bytes = 0, samples = 0;
+  double seconds = 0;
+  bool pinned = false;
+  SnapshotState state = SnapshotState::present;
+};
+[[nodiscard]] std::string to_json(const std::vector<CatalogueRow>& rows);  // an array, one line
+[[nodiscard]] Result<std::vector<CatalogueRow>> parse_rows(std::string_view text);
+
+// One thread at a time. Sidecars already read are kept in memory (their row only), so a second list() costs
+// one readdir. Only regular files with names of ours count; symbolic links are never followed.
+class Catalogue {
+ public:
+  // `folder`: STATE/snapshots; must exist.
+  explicit Catalogue(std::string folder) : folder_(std::move(folder)) {}
+
+  // Oldest (smallest id) first. Foreign files are ignored.
+  [[nodiscard]] Result<std::vector<CatalogueRow>> list();
+  // The sidecar's text of `id`, a decimal number or "latest". ENOENT: there is none such; EINVAL: that is
+  // no id; ENODATA: the snapshot is there, but its sidecar is gone.
+  [[nodiscard]] Result<std::string> describe(std::string_view id) const;
+  // Unlinks data and sidecar of `id`. Errors as describe's.
+  [[nodiscard]] Result<void> remove(std::string_view id);
+  // One more than any SEQ in the folder, and than the number kept in `folder/.seq`, which it raises (so a removed
+  // snapshot's id is never used again). Durable before it returns.
+  [[nodiscard]] Result<std::uint64_t> next_seq();
+  // Removes *.partial files of earlier lives; how many. At start only: a snapshot under way has such files.
+  std::size_t remove_partials();
+  // How many snapshots, and their bytes (st_blocks) with sidecars and kallsyms.
+  struct Usage {
+    std::uint64_t snapshots = 0, bytes = 0;
+  };
+  [[nodiscard]] Usage usage() const;
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+
+ private:
+  // Which of a snapshot's two files are there. The inode tells a sidecar that was replaced.
+  struct Files {
+    bool data = false, sidecar = false;
+    std::uint64_t sidecar_inode = 0;
+    friend bool operator==(const Files&, const Files&) = default;
+  };
+  struct Cached {
+    std::uint64_t seq = 0;
+    Files files;
+    CatalogueRow row;
+  };
+  struct Found {
+    SnapshotName name;
+    Files files;
+  };
+  [[nodiscard]] static Result<std::unordered_map<std::string, Files>> scan(Folder& folder);
+  [[nodiscard]] Cached read_row(const Folder& folder, const SnapshotName& name, const Files& files) const;
+  [[nodiscard]] Result<Found> find(std::string_view id) const;
+  std::string folder_;
+  std::unordered_map<std::string, Cached> cached_;  // by the files' common stem
+};
+
+}  // namespace flight

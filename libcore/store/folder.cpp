@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/store/folder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "libcore/base/files.hpp"
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight {
+namespace {
+
+constexpr unsigned kFileMode = 0644;        // another user's flightd must be able to read on
+constexpr std::uint64_t kBlockBytes = 512;  // of st_blocks, see stat(2)
+
+bool is_regular(int folder, const dirent& entry) {
+  if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_REG;
+  struct stat status {};  // a file system that does not say
+  return ::fstatat(folder, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+void Folder::Close::operator()(void* stream) const { ::closedir(static_cast<DIR*>(stream)); }
+
+int Folder::fd() const { return ::dirfd(static_cast<DIR*>(stream_.get())); }
+
+Result<Folder> Folder::open(const std::string& path) {
+  DIR* stream = ::opendir(path.c_str());
+  if (stream == nullptr) return sys_error(errno, "open the snapshots' folder {}", path);
+  return Folder(path, stream);
+}
+
+Result<void> Folder::each(const std::function<void(std::string_view, std::uint64_t)>& visit) {
+  DIR* stream = static_cast<DIR*>(stream_.get());
+  ::rewinddir(stream);
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(stream);
+    if (entry == nullptr && errno != 0) return sys_error(errno, "read the snapshots' folder {}", path_);
+    if (entry == nullptr) return {};
+    if (is_regular(fd(), *entry)) visit(entry->d_name, entry->d_ino);
+  }
+}
+
+Result<std::string> Folder::read(const std::string& name, std::size_t max_bytes) const {
+  // O_NONBLOCK: a fifo in a file's place would wait for a writer.
+  const UniqueFd file(::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) return sys_error(errno, "open {}/{}", path_, name);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", path_, name);
+  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{}/{} is no regular file", path_, name);
+  auto text = read_all(file.get(), max_bytes);
+  if (!text) return wrap(text.error(), "{}/{}", path_, name);
+  return text;
+}
+
+std::optional<Folder::Size> Folder::size_of(const std::string& name) const {
+  struct stat status {};
+  if (::fstatat(fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  return Size{.bytes = static_cast<std::uint64_t>(status.st_size),
+              .disk_bytes = static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes};
+}
+
+Result<bool> Folder::unlink(const std::string& name) const {
+  if (::unlinkat(fd(), name.c_str(), 0) == 0) return true;
+  if (errno == ENOENT) return false;
+  return sys_error(errno, "remove {}/{}", path_, name);
+}
+
+Result<void> Folder::replace(const std::string& name, const std::string& temporary, std::string_view text) const {
+  // What an earlier life left behind, or somebody put there; O_EXCL then writes into no file of another's.
+  if (auto removed = unlink(temporary); !removed) return pass(removed.error());
+  UniqueFd file(::openat(fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
+  if (!file) return sys_error(errno, "create {}/{}", path_, temporary);
+  auto done = write_all(file.get(), text);
+  if (!done) done = wrap(done.error(), "{}/{}", path_, temporary);
+  if (done && ::fsync(file.get()) != 0) done = sys_error(errno, "fsync {}/{}", path_, temporary);
+  if (done && ::renameat(fd(), temporary.c_str(), fd(), name.c_str()) != 0)
+    done = sys_error(errno, "rename {0}/{1} to {0}/{2}", path_, temporary, name);
+  if (!done) {
+    ::unlinkat(fd(), temporary.c_str(), 0);
+    return done;
+  }
+  if (::fsync(fd()) != 0) return sys_error(errno, "fsync the folder {}", path_);
+  return {};
+}
+
+}  // namespace flight

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/store/sidecar.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "libcore/store/json_read.hpp"
+
+namespace flight {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const SidecarWindow& window) {
+  return {{"begin_ns", window.begin_ns},
+          {"end_ns", window.end_ns},
+          {"seconds", finite(window.seconds)},
+          {"begin", window.begin},
+          {"end", window.end}};
+}
+
+Json json_of(const SidecarFired& fired) {
+  return {{"metric", fired.metric},
+          {"value", finite(fired.value)},
+          {"threshold", finite(fired.threshold)},
+          {"baseline", finite(fired.baseline)},
+          {"since_ns", fired.since_ns}};
+}
+
+Json json_of(const SidecarRequest& request) {
+  return {{"uid", request.uid},
+          {"pid", request.pid},
+          {"comm", request.comm},
+          {"time", request.time},
+          {"reason", request.reason}};
+}
+
+Json json_of(const SidecarHole& hole) {
+  return {{"channel", hole.channel},
+          {"cpu", hole.cpu},
+          {"begin_ns", hole.begin_ns},
+          {"end_ns", hole.end_ns},
+          {"lost", hole.lost}};
+}
+
+Json json_of(const SidecarRing& ring) {
+  return {{"channel", ring.channel},
+          {"cpu", ring.cpu},
+          {"ring_bytes", ring.ring_bytes},
+          {"oldest_ns", ring.oldest_ns},
+          {"newest_ns", ring.newest_ns},
+          {"records", ring.records},
+          {"samples", ring.samples},
+          {"blackout_us", finite(ring.blackout_us)},
+          {"lost", ring.lost},
+          {"torn_bytes", ring.torn_bytes},
+          {"unknown_ids", ring.unknown_ids}};
+}
+
+Json json_of(const SidecarTop& top) {
+  return {{"comm", top.comm},           {"pid", top.pid},        {"cgroup", top.cgroup}, {"samples", top.samples},
+          {"share", finite(top.share)}, {"cpus", Json(top.cpus)}};
+}
+
+template <typename T>
+Json list_of(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const T& item : items) list.push_back(json_of(item));
+  return list;
+}
+
+// The keys in the order in which the manual has them.
+Json json_of(const Sidecar& s) {
+  Json json;
+  json["id"] = s.id;
+  json["path"] = s.path;
+  json["host"] = s.host;
+  json["boot_id"] = s.boot_id;
+  json["kernel"] = s.kernel;
+  json["version"] = s.version;
+  json["config_digest"] = s.config_digest;
+  json["trigger"] = s.trigger;
+  json["fired"] = s.fired ? json_of(*s.fired) : Json();
+  json["reason"] = s.reason;
+  json["requests"] = list_of(s.requests);
+  json["capture"] = s.capture;
+  json["compression"] = s.compression;
+  json["size_bytes"] = s.size_bytes;
+  json["raw_bytes"] = s.raw_bytes;
+  json["samples"] = s.samples;
+  json["window"] = json_of(s.window);
+  json["common_window"] = json_of(s.common_window);
+  json["blackout"] = {
+      {"max_us", finite(s.blackout.max_us)}, {"lost", s.blackout.lost}, {"lost_exact", s.blackout.lost_exact}};
+  json["holes"] = list_of(s.holes);
+  json["rings"] = list_of(s.rings);
+  json["ledger"] = {{"processes", s.ledger.processes},
+                    {"exited", s.ledger.exited},
+                    {"stale", s.ledger.stale},
+                    {"evicted", s.ledger.evicted}};
+  const SidecarTimings& t = s.timings_us;
+  json["timings_us"] = {{"queued", t.queued}, {"freeze", t.freeze}, {"walk", t.walk},
+                        {"merge", t.merge},   {"write", t.write},   {"total", t.total}};
+  json["top"] = list_of(s.top);
+  if (!s.warnings.empty()) json["warnings"] = s.warnings;
+  return json;
+}
+
+std::string dump(const Sidecar& sidecar, int indent) {
+  return json_of(sidecar).dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+void read_window(const Members& in, SidecarWindow& out) {
+  in.read("begin_ns", out.begin_ns);
+  in.read("end_ns", out.end_ns);
+  in.read("seconds", out.seconds);
+  in.read("begin", out.begin);
+  in.read("end", out.end);
+}
+
+void read_fired(const Members& in, SidecarFired& out) {
+  in.read("metric", out.metric);
+  in.read("value", out.value);
+  in.read("threshold", out.threshold);
+  in.read("baseline", out.baseline);
+  in.read("since_ns", out.since_ns);
+}
+
+void read_request(const Members& in, SidecarRequest& out) {
+  in.read("uid", out.uid);
+  in.read("pid", out.pid);
+  in.read("comm", out.comm);
+  in.read("time", out.time);
+  in.read("reason", out.reason);
+}
+
+void read_hole(const Members& in, SidecarHole& out) {
+  in.read("channel", out.channel);
+  in.read("cpu", out.cpu);
+  in.read("begin_ns", out.begin_ns);
+  in.read("end_ns", out.end_ns);
+  in.read("lost", out.lost);
+}
+
+void read_ring(const Members& in, SidecarRing& out) {
+  in.read("channel", out.channel);
+  in.read("cpu", out.cpu);
+  in.read("ring_bytes", out.ring_bytes);
+  in.read("oldest_ns", out.oldest_ns);
+  in.read("newest_ns", out.newest_ns);
+  in.read("records", out.records);
+  in.read("samples", out.samples);
+  in.read("blackout_us", out.blackout_us);
+  in.read("lost", out.lost);
+  in.read("torn_bytes", out.torn_bytes);
+  in.read("unknown_ids", out.unknown_ids);
+}
+
+void read_top(const Members& in, SidecarTop& out) {
+  in.read("comm", out.comm);
+  in.read("pid", out.pid);
+  in.read("cgroup", out.cgroup);
+  in.read("samples", out.samples);
+  in.read("share", out.share);
+  in.values("cpus", out.cpus);
+}
+
+void read_texts(const Members& in, Sidecar& out) {
+  in.need("id", out.id);
+  in.need("path", out.path);
+  in.read("host", out.host);
+  in.read("boot_id", out.boot_id);
+  in.read("kernel", out.kernel);
+  in.read("version", out.version);
+  in.read("config_digest", out.config_digest);
+  in.need("trigger", out.trigger);
+  in.read("reason", out.reason);
+  in.read("capture", out.capture);
+  in.read("compression", out.compression);
+  in.values("warnings", out.warnings);
+}
+
+void read_blocks(const Members& in, Sidecar& out) {
+  in.object("fired", [&](const Members& m) { read_fired(m, out.fired.emplace()); });
+  in.object("window", [&](const Members& m) { read_window(m, out.window); });
+  in.object("common_window", [&](const Members& m) { read_window(m, out.common_window); });
+  in.object("blackout", [&](const Members& m) {
+    m.read("max_us", out.blackout.max_us);
+    m.read("lost", out.blackout.lost);
+    m.read("lost_exact", out.blackout.lost_exact);
+  });
+  in.object("ledger", [&](const Members& m) {
+    m.read("processes", out.ledger.processes);
+    m.read("exited", out.ledger.exited);
+    m.read("stale", out.ledger.stale);
+    m.read("evicted", out.ledger.evicted);
+  });
+  in.object("timings_us", [&](const Members& m) {
+    m.read("queued", out.timings_us.queued);
+    m.read("freeze", out.timings_us.freeze);
+    m.read("walk", out.timings_us.walk);
+    m.read("merge", out.timings_us.merge);
+    m.read("write", out.timings_us.write);
+    m.read("total", out.timings_us.total);
+  });
+}
+
+}  // namespace
+
+SidecarWindow SidecarWindow::of(EventTime begin_ns, EventTime end_ns, const ClockPair& clock) {
+  const EventTime span = end_ns > begin_ns ? end_ns - begin_ns : 0;
+  // To the nearest millisecond: what was asked for as 03:10:00 reads so.
+  constexpr std::chrono::microseconds kHalf(500);
+  return {.begin_ns = begin_ns,
+          .end_ns = end_ns,
+          .seconds = static_cast<double>(span) / 1e9,
+          .begin = to_rfc3339(clock.wall_at(begin_ns) + kHalf),
+          .end = to_rfc3339(clock.wall_at(end_ns) + kHalf)};
+}
+
+std::string to_json(const Sidecar& sidecar) { return dump(sidecar, 2) + "\n"; }
+std::string to_json_line(const Sidecar& sidecar) { return dump(sidecar, -1); }
+
+Result<Sidecar> parse_sidecar(std::string_view text) {
+  const auto json = JsonText::parse(text, kMaxSidecarBytes);
+  if (!json) return wrap(json.error(), "sidecar");
+  Sidecar out;
+  auto error = json->read_object([&](const Members& in) {
+    read_texts(in, out);
+    in.read("size_bytes", out.size_bytes);
+    in.read("raw_bytes", out.raw_bytes);
+    in.read("samples", out.samples);
+    read_blocks(in, out);
+    in.list("requests", out.requests, read_request);
+    in.list("holes", out.holes, read_hole);
+    in.list("rings", out.rings, read_ring);
+    in.list("top", out.top, read_top);
+  });
+  if (error) return wrap(std::move(*error), "sidecar");
+  return out;
+}
+
+}  // namespace flight

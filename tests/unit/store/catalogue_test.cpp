@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/store/catalogue.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "libcore/base/files.hpp"
+#include "tests/unit/store/sample_sidecar.hpp"
+
+namespace flight {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Store : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-store-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string at(const std::string& file) const { return folder_ + "/" + file; }
+  void write(const std::string& file, const std::string& text) const { std::ofstream(at(file)) << text; }
+  static SnapshotName name_of(std::uint64_t seq, const std::string& trigger = "manual",
+                              const std::string& host = "web3") {
+    return {.host = host,
+            .time = std::chrono::milliseconds(1795144324123 + static_cast<std::int64_t>(seq)),
+            .trigger = trigger,
+            .seq = seq};
+  }
+  std::string sidecar_text(const SnapshotName& name) const {
+    Sidecar sidecar = sample_sidecar();
+    sidecar.id = fmt::format("{}", name.seq);
+    sidecar.path = at(name.data_file());
+    sidecar.reason = fmt::format("reason {}", name.seq);
+    sidecar.samples = name.seq * 10;
+    return to_json(sidecar);
+  }
+  void make(const SnapshotName& name) const {
+    write(name.data_file(), "PERFILE2");
+    write(name.sidecar_file(), sidecar_text(name));
+  }
+  static std::vector<std::string> ids(Catalogue& catalogue) {
+    std::vector<std::string> ids;
+    const auto rows = catalogue.list();
+    if (!rows)
+      ADD_FAILURE() << rows.error().what;
+    else
+      for (const CatalogueRow& row : *rows) ids.push_back(row.id);
+    return ids;
+  }
+  std::string folder_;
+};
+
+TEST_F(Store, ARowHasNameAndSidecar) {
+  make(name_of(42, "cpu-spike"));
+  Catalogue catalogue(folder_);
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows) << rows.error().what;
+  ASSERT_EQ(rows->size(), 1U);
+  const CatalogueRow& row = rows->front();
+  EXPECT_EQ(row.id, "42");
+  EXPECT_EQ(row.path, at(name_of(42, "cpu-spike").data_file()));
+  EXPECT_EQ(row.time, "2026-11-20T03:12:04.165Z");
+  EXPECT_EQ(row.trigger, "cpu-spike");
+  EXPECT_EQ(row.reason, "reason 42");
+  EXPECT_EQ(row.size_bytes, 100U);
+  EXPECT_EQ(row.samples, 420U);
+  EXPECT_EQ(row.seconds, 2.5);
+  EXPECT_FALSE(row.pinned);
+  EXPECT_EQ(row.state, SnapshotState::present);
+}
+
+TEST_F(Store, PathsAreAbsoluteWhereTheFolderIsNot) {
+  make(name_of(1));
+  const fs::path before = fs::current_path();
+  fs::current_path("/tmp");
+  Catalogue catalogue(fs::path(folder_).filename().string());
+  const auto rows = catalogue.list();
+  fs::current_path(before);
+  ASSERT_TRUE(rows) << rows.error().what;
+  EXPECT_EQ(rows->at(0).path, at(name_of(1).data_file()));
+}
+
+TEST_F(Store, OldestFirstByNumberNotByName) {
+  for (const std::uint64_t seq : {10, 9, 100, 2}) make(name_of(seq));
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(ids(catalogue), (std::vector<std::string>{"2", "9", "10", "100"}));
+}
+
+TEST_F(Store, MissingAndOrphan) {
+  make(name_of(1));
+  make(name_of(2));
+  make(name_of(3));
+  fs::remove(at(name_of(1).data_file()));
+  fs::remove(at(name_of(2).sidecar_file()));
+  write(name_of(3).sidecar_file(), "garbage");
+  Catalogue catalogue(folder_);
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->size(), 3U);
+  EXPECT_EQ(rows->at(0).state, SnapshotState::missing);
+  EXPECT_EQ(rows->at(0).reason, "reason 1");
+  EXPECT_EQ(rows->at(1).state, SnapshotState::orphan);
+  EXPECT_EQ(rows->at(1).size_bytes, 8U);
+  EXPECT_EQ(rows->at(2).state, SnapshotState::orphan);
+}
+
+// Proof that a second list() opens no sidecar: their text is another one now (in the same inode), and the rows are not.
+TEST_F(Store, ASecondListReadsNoSidecar) {
+  for (std::uint64_t seq = 1; seq <= 5; ++seq) make(name_of(seq));
+  Catalogue catalogue(folder_);
+  const auto first = catalogue.list();
+  ASSERT_TRUE(first);
+  for (std::uint64_t seq = 1; seq <= 5; ++seq) write(name_of(seq).sidecar_file(), "another text");
+  const auto second = catalogue.list();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(to_json(*first), to_json(*second));
+  EXPECT_EQ(Catalogue(folder_).list()->at(0).state, SnapshotState::orphan) << "a new catalogue does read them";
+}
+
+TEST_F(Store, ASecondListSeesWhatCameWentAndWasReplaced) {
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) make(name_of(seq));
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(ids(catalogue).size(), 4U);
+  fs::remove(at(name_of(1).data_file()));
+  fs::remove(at(name_of(1).sidecar_file()));
+  fs::remove(at(name_of(2).data_file()));
+  make(name_of(5));
+  write("new", sidecar_text(name_of(30)));  // reason 30
+  fs::rename(at("new"), at(name_of(3).sidecar_file()));
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->size(), 4U);
+  EXPECT_EQ(rows->at(0).state, SnapshotState::missing);
+  EXPECT_EQ(rows->at(1).reason, "reason 30");
+  EXPECT_EQ(rows->at(2).reason, "reason 4");
+  EXPECT_EQ(rows->at(3).id, "5");
+  write(name_of(2).data_file(), "back again");
+  EXPECT_EQ(catalogue.list()->at(0).state, SnapshotState::present);
+}
+
+TEST_F(Store, TwoThousandRows) {
+  for (std::uint64_t seq = 1; seq <= 2000; ++seq) {
+    write(name_of(seq).data_file(), "");
+    write(name_of(seq).sidecar_file(),
+          fmt::format(R"({{"id": "{0}", "path": "/p", "trigger": "manual", "reason": "reason {0}", "samples": {0}0}})",
+                      seq));
+  }
+  Catalogue catalogue(folder_);
+  for (int round = 0; round < 2; ++round) {
+    const auto rows = catalogue.list();
+    ASSERT_TRUE(rows);
+    ASSERT_EQ(rows->size(), 2000U);
+    for (std::uint64_t seq = 1; seq <= 2000; ++seq) {
+      const CatalogueRow& row = rows->at(seq - 1);
+      ASSERT_EQ(row.id, fmt::format("{}", seq));
+      ASSERT_EQ(row.samples, seq * 10);
+      ASSERT_EQ(row.reason, fmt::format("reason {}", seq));
+    }
+  }
+  for (std::uint64_t seq = 1; seq <= 20; ++seq) ASSERT_TRUE(catalogue.remove(fmt::format("{}", seq)));
+  EXPECT_EQ(ids(catalogue).size(), 1980U);
+  EXPECT_EQ(*catalogue.next_seq(), 2001U);
+}
+
+TEST_F(Store, DescribeIsTheSidecarsText) {
+  make(name_of(9));
+  make(name_of(10));
+  const Catalogue catalogue(folder_);
+  EXPECT_EQ(*catalogue.describe("9"), sidecar_text(name_of(9)));
+  EXPECT_EQ(*catalogue.describe("latest"), sidecar_text(name_of(10)));
+}
+
+TEST_F(Store, UnknownIdsAreToldApart) {
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.describe("latest").error().errno_value(), ENOENT);
+  make(name_of(9));
+  EXPECT_EQ(catalogue.describe("7").error().errno_value(), ENOENT);
+  EXPECT_THAT(catalogue.describe("7").error().what, HasSubstr("no snapshot 7"));
+  EXPECT_EQ(catalogue.remove("7").error().errno_value(), ENOENT);
+  fs::remove(at(name_of(9).sidecar_file()));
+  EXPECT_EQ(catalogue.describe("9").error().errno_value(), ENODATA);
+  EXPECT_THAT(catalogue.describe("9").error().what, HasSubstr(name_of(9).data_file()));
+}
+
+TEST_F(Store, WhatIsNoIdIsRefused) {
+  make(name_of(9));
+  Catalogue catalogue(folder_);
+  for (const std::string id : {"", "09", "+9", " 9", "9 ", "9.json", "../9", "/etc/passwd", "Latest", "9/../9",
+                               "18446744073709551616", "999999999999999999999999"}) {
+    EXPECT_FALSE(catalogue.describe(id)) << id;
+    EXPECT_EQ(catalogue.remove(id).error().errno_value(), EINVAL) << id;
+  }
+  EXPECT_FALSE(catalogue.describe(std::string("9\0", 2)));
+  EXPECT_EQ(ids(catalogue).size(), 1U);
+}
+
+TEST_F(Store, RemoveTakesBothFilesAndNothingElse) {
+  make(name_of(9));
+  make(name_of(10));
+  Catalogue catalogue(folder_);
+  EXPECT_TRUE(catalogue.remove("9"));
+  EXPECT_FALSE(fs::exists(at(name_of(9).data_file())));
+  EXPECT_FALSE(fs::exists(at(name_of(9).sidecar_file())));
+  EXPECT_TRUE(fs::exists(at(name_of(10).data_file())));
+  EXPECT_EQ(ids(catalogue), (std::vector<std::string>{"10"}));
+  fs::remove(at(name_of(10).data_file()));
+  EXPECT_TRUE(catalogue.remove("10")) << "what is missing can be removed, too";
+  EXPECT_TRUE(ids(catalogue).empty());
+}
+
+TEST_F(Store, ACopyOfTheSameNumberDoesNotHideTheSnapshot) {
+  make(name_of(9));
+  write(name_of(9, "manual", "other").data_file(), "a copy without a sidecar");
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(ids(catalogue).size(), 2U);
+  EXPECT_EQ(*catalogue.describe("9"), sidecar_text(name_of(9)));
+}
+
+TEST_F(Store, ForeignFilesSurvive) {
+  const std::vector<std::string> foreign{"README",
+                                         "perf.data",
+                                         "flight-web3.perf.data",
+                                         "flight-web3-20261120T031204.123Z-manual-9.perf.data.bak",
+                                         "flight-web3-20261320T031204.123Z-manual-9.perf.data",
+                                         "mine.partial",
+                                         "notflight-1.partial",
+                                         "flight.partial",
+                                         "flight-1.partial.keep",
+                                         "kallsyms-x y.zst"};
+  for (const std::string& file : foreign) write(file, "mine");
+  fs::create_directory(at("flight-folder.partial"));
+  fs::create_directory(at(name_of(8).data_file()));
+  make(name_of(9));
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(ids(catalogue), (std::vector<std::string>{"9"}));
+  EXPECT_EQ(catalogue.remove("8").error().errno_value(), ENOENT);
+  EXPECT_TRUE(catalogue.remove("9"));
+  EXPECT_EQ(catalogue.remove_partials(), 0U);
+  EXPECT_EQ(*catalogue.next_seq(), 1U);
+  for (const std::string& file : foreign) EXPECT_EQ(*read_file(at(file)), "mine") << file;
+  EXPECT_TRUE(fs::exists(at("flight-folder.partial")));
+  EXPECT_TRUE(fs::exists(at(name_of(8).data_file())));
+}
+
+TEST_F(Store, SymbolicLinksAreNotFollowed) {
+  write("secret", sidecar_text(name_of(7)));
+  fs::create_symlink(at("secret"), at(name_of(7).sidecar_file()));
+  write(name_of(7).data_file(), "data");
+  fs::create_symlink(at("secret"), at(name_of(8).data_file()));
+  Catalogue catalogue(folder_);
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->size(), 1U);
+  EXPECT_EQ(rows->at(0).state, SnapshotState::orphan);
+  EXPECT_TRUE(rows->at(0).reason.empty());
+  EXPECT_EQ(catalogue.describe("7").error().errno_value(), ENODATA);
+  EXPECT_EQ(catalogue.describe("8").error().errno_value(), ENOENT);
+}
+
+TEST_F(Store, AFolderThatIsNotThereIsTold) {
+  Catalogue gone(folder_ + "/gone");
+  EXPECT_THAT(gone.list().error().what, HasSubstr("/gone"));
+  EXPECT_FALSE(gone.next_seq());
+  EXPECT_EQ(gone.remove_partials(), 0U);
+  EXPECT_EQ(gone.usage().snapshots, 0U);
+}
+
+TEST_F(Store, NumbersRiseAndAreNeverUsedTwice) {
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(*catalogue.next_seq(), 1U);
+  EXPECT_EQ(*catalogue.next_seq(), 2U);
+  make(name_of(10));
+  EXPECT_EQ(*catalogue.next_seq(), 11U);
+  EXPECT_TRUE(catalogue.remove("10"));
+  EXPECT_EQ(*Catalogue(folder_).next_seq(), 12U);
+  write(name_of(20).sidecar_file(), "only a sidecar");
+  EXPECT_EQ(*catalogue.next_seq(), 21U);
+  EXPECT_EQ(*read_file(at(".seq")), "21\n");
+}
+
+TEST_F(Store, GarbageInTheNumbersFileIsOverwritten) {
+  make(name_of(5));
+  std::uint64_t expected = 6;
+  for (const std::string& garbage : {std::string(), std::string("x"), std::string("-3\n"), std::string(1000, '9'),
+                                     std::string("\0\0\0\0", 4), std::string("12 \n"), std::string("007\n")}) {
+    write(".seq", garbage);
+    Catalogue catalogue(folder_);
+    const auto seq = catalogue.next_seq();
+    ASSERT_TRUE(seq) << seq.error().what;
+    EXPECT_EQ(*seq, expected);
+  }
+}
+
+TEST_F(Store, ALinkInPlaceOfTheNumbersFileIsReplacedNotWrittenThrough) {
+  write("victim", "99\n");
+  fs::create_symlink(at("victim"), at(".seq"));
+  fs::create_symlink(at("victim"), at(".flight-seq.partial"));
+  EXPECT_EQ(*Catalogue(folder_).next_seq(), 1U);
+  EXPECT_EQ(*read_file(at("victim")), "99\n");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at(".seq"))));
+}
+
+TEST_F(Store, TheLastNumberIsToldNotWrappedAround) {
+  make(name_of(UINT64_MAX));
+  const auto seq = Catalogue(folder_).next_seq();
+  ASSERT_FALSE(seq);
+  EXPECT_THAT(seq.error().what, HasSubstr(name_of(UINT64_MAX).stem()));
+}
+
+TEST_F(Store, PartialsOfEarlierLivesAreRemoved) {
+  for (const char* file :
+       {"flight-a.partial", ".flight-x7.partial", ".flightd-kallsyms.partial", ".flight-seq.partial"})
+    write(file, "half");
+  write("other.partial", "foreign");
+  write(".hidden.partial", "foreign");
+  fs::create_symlink("/etc/passwd", at("flight-link.partial"));
+  make(name_of(1));
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.remove_partials(), 4U);
+  EXPECT_EQ(catalogue.remove_partials(), 0U);
+  EXPECT_TRUE(fs::exists(at("other.partial")));
+  EXPECT_TRUE(fs::exists(at(".hidden.partial")));
+  EXPECT_TRUE(fs::is_symlink(at("flight-link.partial")));
+  EXPECT_EQ(ids(catalogue).size(), 1U);
+}
+
+TEST_F(Store, UsageIsWhatTheDiskGives) {
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.usage().bytes, 0U);
+  make(name_of(1));
+  make(name_of(2));
+  fs::remove(at(name_of(2).data_file()));  // its sidecar still takes room
+  write(kallsyms_file("0f7c"), std::string(20000, 'k'));
+  write("foreign", std::string(1U << 20U, 'f'));
+  // A sparse file: st_size would say 1 GiB.
+  fs::resize_file(at(name_of(1).data_file()), 1U << 30U);
+  std::uint64_t expected = 0;
+  for (const std::string& file :
+       {name_of(1).data_file(), name_of(1).sidecar_file(), name_of(2).sidecar_file(), kallsyms_file("0f7c")}) {
+    struct stat status {};
+    ASSERT_EQ(::stat(at(file).c_str(), &status), 0);
+    expected += static_cast<std::uint64_t>(status.st_blocks) * 512;
+  }
+  EXPECT_EQ(catalogue.usage().bytes, expected);
+  EXPECT_LT(catalogue.usage().bytes, 1U << 20U);
+  EXPECT_EQ(catalogue.usage().snapshots, 1U);
+}
+
+TEST(Rows, ReadWhatTheyWrote) {
+  const std::vector<CatalogueRow> rows{
+      {"1", "/s/a", "2026-11-20T03:12:04.123Z", "manual", "why \xff", 5, 6, 2.5, true, SnapshotState::missing},
+      {"2", "/s/b", "t", "oom", "", 0, 0, 0, false, SnapshotState::orphan}};
+  const std::string text = to_json(rows);
+  EXPECT_EQ(
+      text,
+      R"([{"id":"1","path":"/s/a","time":"2026-11-20T03:12:04.123Z","trigger":"manual","reason":"why )"
+      "\xef\xbf\xbd"
+      R"(","size_bytes":5,"samples":6,"seconds":2.5,"pinned":true,"state":"missing"},)"
+      R"({"id":"2","path":"/s/b","time":"t","trigger":"oom","reason":"","size_bytes":0,"samples":0,"seconds":0.0,"pinned":false,"state":"orphan"}])");
+  const auto read = parse_rows(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json(*read), text);
+  EXPECT_EQ(to_json(std::vector<CatalogueRow>{}), "[]");
+  EXPECT_TRUE(parse_rows("[]")->empty());
+}
+
+TEST(Rows, WrongOnesAreRefused) {
+  for (const char* text : {"", "{}", "[5]", "[{}]", R"([{"id": 5}])", R"([{"id": "5", "state": "lost"}])",
+                           R"([{"id": "5", "samples": -1}])", R"([{"id": "5"}, {"id": "6", "pinned": 1}])"})
+    EXPECT_FALSE(parse_rows(text)) << text;
+  EXPECT_THAT(parse_rows(R"([{"id": "5"}, {"id": "6", "pinned": 1}])").error().what, HasSubstr("[1].pinned"));
+}
+
+}  // namespace
+}  // namespace flight

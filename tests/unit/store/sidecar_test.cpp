@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/store/sidecar.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "tests/unit/store/sample_sidecar.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
+  EXPECT_EQ(
+      to_json_line(sample_sidecar()),
+      R"({"id":"42","path":"/s/flight-web3-20261120T031204.123Z-manual-42.perf.data","host":"web3","boot_id":"b","kernel":"6.1.0","version":"0.1.0","config_digest":"0123456789abcdef",)"
+      R"("trigger":"lopsided","fired":{"metric":"cpu.lopsided","value":93.5,"threshold":80.0,"baseline":12.25,"since_ns":5},)"
+      R"("reason":"why","requests":[{"uid":1000,"pid":12,"comm":"flightctl","time":"2026-11-20T03:12:04.000Z","reason":"slow"}],)"
+      R"("capture":"pause","compression":"zstd","size_bytes":100,"raw_bytes":1000,"samples":7,)"
+      R"("window":{"begin_ns":1000000000,"end_ns":3500000000,"seconds":2.5,"begin":"2026-11-20T03:12:01.000Z","end":"2026-11-20T03:12:03.500Z"},)"
+      R"("common_window":{"begin_ns":2000000000,"end_ns":3500000000,"seconds":1.5,"begin":"2026-11-20T03:12:02.000Z","end":"2026-11-20T03:12:03.500Z"},)"
+      R"("blackout":{"max_us":52.5,"lost":3,"lost_exact":false},)"
+      R"("holes":[{"channel":"stacks","cpu":1,"begin_ns":10,"end_ns":20,"lost":4}],)"
+      R"("rings":[{"channel":"stacks","cpu":0,"ring_bytes":2097152,"oldest_ns":1,"newest_ns":2,"records":9,"samples":7,"blackout_us":52.5,"lost":3,"torn_bytes":40,"unknown_ids":1}],)"
+      R"("ledger":{"processes":5,"exited":2,"stale":true,"evicted":1},)"
+      R"("timings_us":{"queued":1,"freeze":2,"walk":3,"merge":4,"write":5,"total":15},)"
+      R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","samples":6,"share":0.857,"cpus":[0,1]}],)"
+      R"("warnings":["one"]})");
+}
+
+TEST(Sidecar, WithoutAFiringItIsNullAndWithoutWarningsThereIsNoKey) {
+  const std::string text = to_json_line(Sidecar{});
+  EXPECT_THAT(text, HasSubstr(R"("fired":null)"));
+  EXPECT_THAT(text, HasSubstr(R"("holes":[],"rings":[],)"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("warnings")));
+}
+
+TEST(Sidecar, TheFileIsIndentedByTwoAndEndsInANewline) {
+  const std::string text = to_json(sample_sidecar());
+  EXPECT_THAT(text, testing::StartsWith("{\n  \"id\": \"42\",\n  \"path\""));
+  EXPECT_THAT(text, testing::EndsWith("\n}\n"));
+}
+
+TEST(Sidecar, ReadsWhatItWrote) {
+  for (const std::string& text : {to_json(sample_sidecar()), to_json_line(sample_sidecar())}) {
+    const auto read = parse_sidecar(text);
+    ASSERT_TRUE(read) << read.error().what;
+    EXPECT_EQ(to_json(*read), to_json(sample_sidecar()));
+  }
+}
+
+TEST(Sidecar, NamesThatAreNoUtf8AreReplaced) {
+  Sidecar sidecar = sample_sidecar();
+  sidecar.top[0].comm = "h\xffog";
+  const auto read = parse_sidecar(to_json(sidecar));
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(read->top[0].comm, "h\xef\xbf\xbdog");
+}
+
+TEST(Sidecar, NumbersThatJsonDoesNotHaveBecomeZero) {
+  Sidecar sidecar = sample_sidecar();
+  sidecar.blackout.max_us = std::numeric_limits<double>::infinity();
+  sidecar.top[0].share = std::numeric_limits<double>::quiet_NaN();
+  const auto read = parse_sidecar(to_json(sidecar));
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(read->blackout.max_us, 0);
+  EXPECT_EQ(read->top[0].share, 0);
+}
+
+TEST(Sidecar, TimesKeepAll64Bits) {
+  Sidecar sidecar = sample_sidecar();
+  sidecar.window.begin_ns = UINT64_MAX;
+  EXPECT_EQ(parse_sidecar(to_json(sidecar))->window.begin_ns, UINT64_MAX);
+}
+
+TEST(Sidecar, FromOutsideUnknownKeysAreIgnoredAndMissingOnesKeepDefaults) {
+  const auto read =
+      parse_sidecar(R"({"id": "7", "path": "/p", "trigger": "t", "new": {"deep": [1]}, "window": {"end_ns": 5}})");
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(read->id, "7");
+  EXPECT_EQ(read->window.end_ns, 5U);
+  EXPECT_TRUE(read->blackout.lost_exact);
+  EXPECT_FALSE(read->fired);
+}
+
+TEST(Sidecar, FromOutsideWrongOnesAreRefusedWithTheirPath) {
+  const auto refused = [](const std::string& members) {
+    const auto read = parse_sidecar(R"({"id": "7", "path": "/p", "trigger": "t")" + members + "}");
+    EXPECT_FALSE(read) << members;
+    return read ? std::string() : read.error().what;
+  };
+  EXPECT_THAT(refused(R"(, "samples": "7")"), HasSubstr("samples"));
+  EXPECT_THAT(refused(R"(, "samples": -7)"), HasSubstr("samples"));
+  EXPECT_THAT(refused(R"(, "samples": 1.5)"), HasSubstr("samples"));
+  EXPECT_THAT(refused(R"(, "samples": 99999999999999999999)"), HasSubstr("samples"));
+  EXPECT_THAT(refused(R"(, "reason": 5)"), HasSubstr("reason"));
+  EXPECT_THAT(refused(R"(, "window": [])"), HasSubstr("window"));
+  EXPECT_THAT(refused(R"(, "window": {"seconds": "x"})"), HasSubstr("window.seconds"));
+  EXPECT_THAT(refused(R"(, "blackout": {"lost_exact": 1})"), HasSubstr("blackout.lost_exact"));
+  EXPECT_THAT(refused(R"(, "fired": 5)"), HasSubstr("fired"));
+  EXPECT_THAT(refused(R"(, "holes": {})"), HasSubstr("holes"));
+  EXPECT_THAT(refused(R"(, "holes": [5])"), HasSubstr("holes[0]"));
+  EXPECT_THAT(refused(R"(, "rings": [{}, {"cpu": 5000000000}])"), HasSubstr("rings[1].cpu"));
+  EXPECT_THAT(refused(R"(, "top": [{"cpus": [0, "1"]}])"), HasSubstr("top[0].cpus"));
+  EXPECT_THAT(refused(R"(, "warnings": [1])"), HasSubstr("warnings"));
+}
+
+TEST(Sidecar, IdPathAndTriggerMustBeThere) {
+  EXPECT_THAT(parse_sidecar(R"({"path": "/p", "trigger": "t"})").error().what, HasSubstr("id"));
+  EXPECT_THAT(parse_sidecar(R"({"id": 7, "path": "/p", "trigger": "t"})").error().what, HasSubstr("id"));
+  EXPECT_THAT(parse_sidecar(R"({"id": "7", "trigger": "t"})").error().what, HasSubstr("path"));
+  EXPECT_THAT(parse_sidecar(R"({"id": "7", "path": "/p"})").error().what, HasSubstr("trigger"));
+}
+
+TEST(Sidecar, HostileTextsEndInAnError) {
+  for (const std::string& text :
+       {std::string(), std::string("[]"), std::string("null"), std::string("{"), std::string(1000000, '['),
+        "{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}", std::string((16U << 20U) + 1, ' ')})
+    EXPECT_FALSE(parse_sidecar(text)) << text.substr(0, 40);
+}
+
+TEST(Sidecar, MangledTexts) {
+  const std::string text = to_json_line(sample_sidecar());
+  std::mt19937 random(1);
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string replaced = text;
+    replaced[i] = static_cast<char>(random());
+    for (const std::string& mangled : {replaced, text.substr(0, i)})
+      if (!parse_sidecar(mangled)) ++refused;
+  }
+  EXPECT_GT(refused, text.size());  // all that were cut
+}
+
+TEST(SidecarWindow, IsToldInBothClocks) {
+  const ClockPair clock{.wall = std::chrono::milliseconds(1795144324123), .monotonic_ns = 10'000'000'000};
+  const SidecarWindow window = SidecarWindow::of(7'500'000'000, 10'000'000'000, clock);
+  EXPECT_EQ(window.begin_ns, 7'500'000'000U);
+  EXPECT_EQ(window.end_ns, 10'000'000'000U);
+  EXPECT_EQ(window.seconds, 2.5);
+  EXPECT_EQ(window.begin, "2026-11-20T03:12:01.623Z");
+  EXPECT_EQ(window.end, "2026-11-20T03:12:04.123Z");
+  EXPECT_EQ(SidecarWindow::of(10, 5, clock).seconds, 0);
+}
+
+}  // namespace
+}  // namespace flight
