@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// "channels": what is recorded, into rings of which size.
+#include <algorithm>
+#include <cctype>
+
+#include "libcore/config/check.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::uint64_t kMaxFrequencyHz = 100'000;  // the kernel's own first limit, perf_event_max_sample_rate
+constexpr std::uint64_t kMaxPeriod = 1ULL << 62U;
+
+bool is_identifier(std::string_view text) {
+  const auto good = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
+  return !text.empty() && std::all_of(text.begin(), text.end(), good);
+}
+
+bool is_modifiers(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("ukpPhHGSDIeW") == std::string_view::npos;
+}
+
+void read_ring(const Reader& reader, std::uint64_t& out) {
+  std::uint64_t bytes = out;
+  reader.bytes(bytes, kMinRingBytes, kMaxRingBytes);
+  if ((bytes & (bytes - 1)) == 0) {
+    out = bytes;
+    return;
+  }
+  std::uint64_t below = kMinRingBytes;
+  while (below * 2 <= bytes) below *= 2;
+  const auto text = [](std::uint64_t n) {
+    return n >= 1U << 20U ? fmt::format("{}M", n >> 20U) : fmt::format("{}K", n >> 10U);
+  };
+  reader.refuse(fmt::format("\"{}\" is no power of two; right would be \"{}\" or \"{}\"",
+                            printable(reader.value().text), text(below), text(below * 2)));
+}
+
+void read_stack(const Reader& reader, bool& out) {
+  std::string word;
+  reader.choice(word, {"fp", "none"});
+  out = word == "fp";
+}
+
+void read_filter(const Reader& reader, std::string& out) {
+  reader.text(out, "a filter over the tracepoint's fields, such as \"prio < 100\"");
+}
+
+void read_event_object(const Reader& reader, EventConfig& out) {
+  std::uint64_t depth = out.max_stack;
+  std::optional<Reader> frequency, period, filter;
+  reader.object({
+      {"event", [&](const Reader& r) { read_event_name(r, out.event); }},
+      {"frequency",
+       [&](const Reader& r) {
+         frequency = r;
+         r.whole(out.frequency, 1, kMaxFrequencyHz);
+       }},
+      {"period",
+       [&](const Reader& r) {
+         period = r;
+         r.whole(out.period, 1, kMaxPeriod);
+       }},
+      {"stack", [&](const Reader& r) { read_stack(r, out.stack); }},
+      {"max_stack", [&](const Reader& r) { r.whole(depth, 1, kMaxStackDepth); }},
+      {"filter",
+       [&](const Reader& r) {
+         filter = r;
+         read_filter(r, out.filter);
+       }},
+  });
+  out.max_stack = static_cast<std::uint16_t>(depth);
+  if (reader.value().member("event") == nullptr)
+    reader.refuse("which event? The key 'event' is missing: { \"event\": \"cycles\", … }");
+  if (frequency && period) {
+    const Reader& second = frequency->value().place.line > period->value().place.line ? *frequency : *period;
+    second.refuse("frequency and period exclude each other; take one of the two away");
+  }
+  if (filter && !is_tracepoint_name(out.event))
+    filter->refuse(fmt::format("only a tracepoint SYSTEM:EVENT has a filter, and '{}' is none; take the filter away",
+                               printable(out.event)));
+}
+
+void read_event(const Reader& reader, EventConfig& out) {
+  if (reader.value().kind == Value::Kind::text)
+    read_event_name(reader, out.event);
+  else if (reader.is(Value::Kind::object, "an event: \"NAME\" or { \"event\": \"NAME\", … }"))
+    read_event_object(reader, out);
+}
+
+void read_channel(const Reader& reader, ChannelConfig& out) {
+  out.name = reader.value().key;
+  reader.object({
+      {"ring", [&](const Reader& r) { read_ring(r, out.ring_bytes); }},
+      {"events",
+       [&](const Reader& events) {
+         events.list(kMaxEvents, [&](const Reader& r) { read_event(r, out.events.emplace_back()); });
+         if (events.value().items.empty())
+           events.refuse("no event: a channel records at least one, such as [ \"cycles\" ]");
+       }},
+  });
+  if (reader.value().is_object() && !reader.fragment() && reader.value().member("events") == nullptr)
+    reader.refuse("what does this channel record? The key 'events' is missing: \"events\": [ \"cycles\" ]");
+}
+
+}  // namespace
+
+bool is_tracepoint_name(std::string_view event) {
+  const std::size_t colon = event.find(':');
+  if (colon == std::string_view::npos || !is_identifier(event.substr(0, colon))) return false;
+  std::string_view name = event.substr(colon + 1);
+  if (const std::size_t second = name.find(':'); second != std::string_view::npos) {
+    if (!is_modifiers(name.substr(second + 1))) return false;
+    return is_identifier(name.substr(0, second));
+  }
+  return is_identifier(name) && !is_modifiers(name);
+}
+
+void read_event_name(const Reader& reader, std::string& out) {
+  constexpr std::size_t kMaxEventBytes = 256;
+  constexpr std::string_view kRight =
+      "an event in perf's syntax, such as \"cycles\", \"cpu-clock\" or \"sched:sched_switch\"";
+  reader.text(out, kRight);
+  if (out.size() > kMaxEventBytes || out.find(' ') != std::string::npos)
+    reader.refuse(fmt::format("'{}' is no event's name (no blanks, at most {} bytes); right would be {}",
+                              printable(out), kMaxEventBytes, kRight));
+}
+
+void read_channels(const Reader& reader, std::vector<ChannelConfig>& channels) {
+  reader.named("channel", kMaxChannels, [&](const Reader& r) { read_channel(r, channels.emplace_back()); });
+  std::size_t events = 0;
+  for (const ChannelConfig& channel : channels) events += channel.events.size();
+  if (events > kMaxEvents)
+    reader.refuse(fmt::format("{} events in all channels together are too many: at most {}", events, kMaxEvents));
+  if (reader.value().is_object() && channels.empty() && !reader.fragment())
+    reader.refuse(
+        "no channel is left, so nothing would be recorded; name at least one, or leave 'channels' out for "
+        "the default");
+}
+
+}  // namespace flight

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checked tree as structs. Which keys there are and what they may hold is said in check.cpp (the document and its
+// small sections), channels.cpp and triggers.cpp, and nowhere else.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "libcore/config/config.hpp"
+#include "libcore/config/reader.hpp"
+
+namespace flight {
+
+inline constexpr std::size_t kMaxChannels = 64;
+inline constexpr std::size_t kMaxEvents = 256;  // of all channels together
+inline constexpr std::size_t kMaxTriggers = 64;
+inline constexpr std::uint64_t kMinRingBytes = 64U << 10U;
+inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
+inline constexpr std::uint16_t kMaxStackDepth = 127;
+
+// The whole document, or the one error that was found first. `fragment`: a file of several; what is there is
+// checked, what is missing is not missed. Without "channels" the result has none.
+[[nodiscard]] ConfigResult<Config> check_config(const Value& root, bool fragment);
+
+// The whole document, in which "channels" has a default like every other key: the built-in channels.
+[[nodiscard]] ConfigResult<Config> finish_config(const Value& root);
+
+void read_channels(const Reader& reader, std::vector<ChannelConfig>& channels);
+void read_triggers(const Reader& reader, std::vector<TriggerConfig>& triggers);
+
+// "SYSTEM:EVENT", but not "cycles:u".
+[[nodiscard]] bool is_tracepoint_name(std::string_view event);
+// An event's own name, checked as far as it can be without the kernel.
+void read_event_name(const Reader& reader, std::string& out);
+// "cpu", "core", "package", "numa", a number of workers, or masks as `perf record --threads` has them.
+[[nodiscard]] bool valid_crew(std::string_view words);
+
+}  // namespace flight

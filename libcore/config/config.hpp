@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole configuration as plain structs with every default. Reading this file explains the program.
+// The config's text is in parse.hpp; this header is all that others need.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flight {
+
+// A size that may be given in bytes ("2G") or as a share ("10%").
+struct SizeOrShare {
+  std::uint64_t bytes = 0;
+  double percent = 0;  // > 0: a share, bytes is 0
+  [[nodiscard]] std::uint64_t of(std::uint64_t whole) const {
+    return percent > 0 ? static_cast<std::uint64_t>(static_cast<double>(whole) * percent / 100) : bytes;
+  }
+};
+
+struct EventConfig {
+  std::string event;            // perf's syntax
+  std::uint64_t frequency = 0;  // Hz; 0: period
+  std::uint64_t period = 0;     // 0 and no frequency: 99 Hz, a tracepoint: each
+  bool stack = false;           // "fp"
+  std::uint16_t max_stack = 127;
+  std::string filter;  // tracepoints: as tracefs has it
+  friend bool operator==(const EventConfig&, const EventConfig&) = default;
+};
+
+struct ChannelConfig {
+  std::string name;
+  std::uint64_t ring_bytes = 2U << 20U;  // for each CPU; a power of two, 64K to 1G
+  std::vector<EventConfig> events;
+  friend bool operator==(const ChannelConfig&, const ChannelConfig&) = default;
+};
+
+enum class CaptureMode { pause, live };
+[[nodiscard]] std::string_view to_string(CaptureMode mode);
+
+struct SnapshotConfig {
+  CaptureMode capture = CaptureMode::pause;
+  std::string crew = "cpu";          // "cpu", "core", "package", "numa", a number, or masks "0-3/3:4-7/4"
+  std::string compression = "zstd";  // or "none"
+  int compression_level = 1;
+  bool on_stop = false;
+};
+
+struct StoreConfig {
+  std::optional<SizeOrShare> max_use;    // nullopt: 10 % of the file system, at most 4 GiB
+  std::optional<SizeOrShare> keep_free;  // nullopt: 15 %
+  std::uint64_t max_files = 200;
+  std::chrono::nanoseconds max_age = std::chrono::hours(24 * 30);
+  std::uint64_t max_snapshot_bytes = 0;  // 0: no limit of its own
+};
+
+struct TriggerConfig {
+  std::string name;
+  bool enabled = true;
+  // Exactly one of the three conditions:
+  std::string metric;                // "cpu.busy", …
+  std::optional<EventConfig> event;  // a tracepoint
+  bool external = false;
+  // Of a metric, in its own unit (percent for shares):
+  std::optional<double> above, below, delta, rearm;
+  std::chrono::nanoseconds for_time{}, warmup{};
+  // Rate policy:
+  std::chrono::nanoseconds cooldown{};
+  std::uint32_t max_per_hour = 0, max_per_day = 0;  // 0: no limit
+  // Action:
+  std::chrono::nanoseconds post{}, last{};  // last 0: all that is held
+  std::optional<CaptureMode> capture;
+};
+
+struct Config {
+  std::string profile = "default";
+  std::string user = "flightd";
+  SizeOrShare memory_max{.bytes = 0, .percent = 2};
+  std::vector<ChannelConfig> channels;  // in the file's order
+  SnapshotConfig snapshot;
+  StoreConfig store;
+  std::vector<TriggerConfig> triggers;
+  // Over the texts it was made of; the sidecar carries it. 16 hex digits.
+  std::string digest;
+};
+
+}  // namespace flight

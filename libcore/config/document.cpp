@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/config/document.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "libcore/config/syntax.hpp"
+
+namespace flight {
+namespace {
+
+using nlohmann::json;
+
+// The line the parser is in. It looks one character past a number, so that the line of a value is the line of the
+// last character that was no line break.
+struct Reading {
+  int newlines = 0;
+  int line = 1;
+  void see(char c) {
+    if (c == '\n')
+      ++newlines;
+    else
+      line = newlines + 1;
+  }
+};
+
+// An input iterator over the text that tells `reading` what it passed. The parser reads one character and steps once,
+// and copies the iterator only before it begins.
+class CountingIterator {
+ public:
+  using difference_type = std::ptrdiff_t;
+  using value_type = char;
+  using pointer = const char*;
+  using reference = const char&;
+  using iterator_category = std::input_iterator_tag;
+
+  CountingIterator(const char* at, Reading* reading) : at_(at), reading_(reading) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    reading_->see(*at_++);
+    return *this;
+  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
+  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return a.at_ != b.at_; }
+
+ private:
+  const char* at_;
+  Reading* reading_;
+};
+
+// nlohmann's SAX events into a tree. What stands open is in open_, the root first. Its function names are nlohmann's.
+class Builder : public nlohmann::json_sax<json> {
+ public:
+  Builder(std::string_view text, const std::string& file, int rank, const Reading& reading)
+      : text_(text), reading_(reading), source_(std::make_shared<const Source>(Source{file, rank})) {}
+
+  bool null() override { return add({}); }
+  bool boolean(bool value) override { return add({.kind = Value::Kind::boolean, .boolean = value}); }
+  bool number_integer(number_integer_t value) override {
+    return add({.kind = Value::Kind::number, .number = static_cast<double>(value)});
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return add({.kind = Value::Kind::number, .number = static_cast<double>(value), .is_whole = true, .whole = value});
+  }
+  bool number_float(number_float_t value, const string_t& /*text*/) override {
+    return add({.kind = Value::Kind::number, .number = value});
+  }
+  bool string(string_t& value) override { return add({.kind = Value::Kind::text, .text = std::move(value)}); }
+  bool binary(binary_t& /*value*/) override { return refuse("binary values are no JSON"); }
+
+  bool start_object(std::size_t /*count*/) override { return start(Value::Kind::object); }
+  bool start_array(std::size_t /*count*/) override { return start(Value::Kind::array); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+
+  bool key(string_t& name) override {
+    key_ = name;
+    key_place_ = here();
+    const Value* earlier = open_.back().member(name);
+    if (earlier == nullptr) return true;
+    return refuse(fmt::format("the key '{}' stands here twice, first in line {}: take one of the two away",
+                              printable(name), earlier->key_place.line));
+  }
+
+  bool parse_error(std::size_t position, const std::string& /*token*/, const json::exception& error) override {
+    SyntaxError syntax = explain_syntax_error(text_, position, error.what());
+    error_ = ConfigError{source_->file, syntax.line, path(), std::move(syntax.message)};
+    return false;
+  }
+
+  [[nodiscard]] ConfigResult<Value> result() {
+    if (!error_ && !root_.is_object()) {
+      error_ = ConfigError{
+          source_->file, root_.place.line, "",
+          fmt::format("a configuration is an object, {{ \"KEY\": VALUE, … }}, not {}", to_string(root_.kind))};
+    }
+    if (error_) return tl::unexpected(std::move(*error_));
+    return std::move(root_);
+  }
+
+ private:
+  [[nodiscard]] Place here() const { return {source_, reading_.line}; }
+
+  // Of the value that is being read: a member whose key was seen, or the next item of an array.
+  [[nodiscard]] std::string path() const {
+    std::string path;
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      const bool innermost = i + 1 == open_.size();
+      if (open_[i].kind == Value::Kind::array)
+        path = path_of_item(path, open_[i].items.size());
+      else if (innermost ? !key_.empty() : true)
+        path = path_of_member(path, innermost ? key_ : open_[i + 1].key);
+    }
+    return path;
+  }
+
+  bool refuse(std::string message) {
+    error_ = ConfigError{source_->file, reading_.line, path(), std::move(message)};
+    return false;
+  }
+
+  bool start(Value::Kind kind) {
+    if (open_.size() >= kMaxConfigDepth)
+      return refuse(
+          fmt::format("values are nested more than {} deep; no key of the configuration needs that", kMaxConfigDepth));
+    Value value{.kind = kind};
+    take_key(value);
+    open_.push_back(std::move(value));
+    return true;
+  }
+
+  bool end() {
+    Value value = std::move(open_.back());
+    open_.pop_back();
+    return attach(std::move(value));
+  }
+
+  bool add(Value value) {
+    take_key(value);
+    return attach(std::move(value));
+  }
+
+  void take_key(Value& value) {
+    value.place = here();
+    value.key_place = key_.empty() ? value.place : key_place_;
+    value.key = std::exchange(key_, {});
+  }
+
+  bool attach(Value value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return true;
+    }
+    std::vector<Value>& siblings = open_.back().items;
+    if (siblings.size() >= kMaxConfigMembers)
+      return refuse(fmt::format("more than {} values in one list or object", kMaxConfigMembers));
+    siblings.push_back(std::move(value));
+    return true;
+  }
+
+  std::string_view text_;
+  const Reading& reading_;
+  std::shared_ptr<const Source> source_;
+  std::vector<Value> open_;
+  std::string key_;
+  Place key_place_;
+  Value root_;
+  std::optional<ConfigError> error_;
+};
+
+}  // namespace
+
+const Value* Value::member(std::string_view name) const {
+  if (!is_object()) return nullptr;
+  const auto found = std::find_if(items.begin(), items.end(), [&](const Value& item) { return item.key == name; });
+  return found == items.end() ? nullptr : &*found;
+}
+
+std::string_view to_string(Value::Kind kind) {
+  constexpr std::array<std::string_view, 6> kWords{"null",   "true or false", "a number",
+                                                   "a text", "a list [ … ]",  "an object { … }"};
+  return kWords.at(static_cast<std::size_t>(kind));
+}
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMaxShown = 64;
+  std::size_t end = std::min(text.size(), kMaxShown);
+  const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U; };
+  while (end > 0 && end < text.size() && continues(end)) --end;
+  std::string out(text.substr(0, end));
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
+  return end < text.size() ? out + "…" : out;
+}
+
+std::string path_of_member(const std::string& parent, std::string_view key) {
+  return parent.empty() ? printable(key) : fmt::format("{}.{}", parent, printable(key));
+}
+
+std::string path_of_item(const std::string& parent, std::size_t index) { return fmt::format("{}[{}]", parent, index); }
+
+ConfigResult<Value> parse_document(std::string_view text, const std::string& file, int rank) {
+  if (text.size() > kMaxConfigBytes)
+    return tl::unexpected(ConfigError{
+        file, 0, "",
+        fmt::format("{} bytes are too many: a configuration has at most {}", text.size(), kMaxConfigBytes)});
+  Reading reading;
+  Builder builder(text, file, rank, reading);
+  // Its verdict is in the builder, with more to say than true or false.
+  static_cast<void>(json::sax_parse(CountingIterator(text.data(), &reading),
+                                    CountingIterator(text.data() + text.size(), &reading), &builder,
+                                    json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true));
+  return builder.result();
+}
+
+void merge_patch(Value& target, Value patch) {
+  if (!patch.is_object()) {
+    target = std::move(patch);
+    return;
+  }
+  if (!target.is_object()) {
+    target.kind = Value::Kind::object;
+    target.items.clear();
+  }
+  // Errors about the merged object as a whole are told where it was last touched.
+  target.key = std::move(patch.key);
+  target.key_place = std::move(patch.key_place);
+  target.place = std::move(patch.place);
+  for (Value& change : patch.items) {
+    const auto old = std::find_if(target.items.begin(), target.items.end(),
+                                  [&](const Value& item) { return item.key == change.key; });
+    if (change.kind == Value::Kind::null) {
+      if (old != target.items.end()) target.items.erase(old);
+    } else if (old != target.items.end()) {
+      merge_patch(*old, std::move(change));
+    } else {
+      merge_patch(target.items.emplace_back(), std::move(change));
+    }
+  }
+}
+
+}  // namespace flight

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/config/parse.hpp"
+
+#include "libcore/base/files.hpp"
+#include "libcore/config/check.hpp"
+#include "libcore/config/default_text.hpp"
+#include "libcore/config/digest.hpp"
+#include "libcore/config/document.hpp"
+
+namespace flight {
+
+std::string ConfigError::text() const {
+  std::string out = file;
+  if (line > 0) out += fmt::format(":{}", line);
+  if (!path.empty()) out += fmt::format(": {}", path);
+  return out.empty() ? message : fmt::format("{}: {}", out, message);
+}
+
+ConfigResult<Config> finish_config(const Value& root) {
+  auto config = check_config(root, /*fragment=*/false);
+  if (!config || root.member("channels") != nullptr) return config;
+  const auto built_in = parse_document(built_in_config(), kBuiltInName);
+  if (!built_in) return tl::unexpected(built_in.error());
+  auto defaults = check_config(*built_in, /*fragment=*/false);
+  if (!defaults) return defaults;
+  config->channels = std::move(defaults->channels);
+  return config;
+}
+
+ConfigResult<Config> parse_config(std::string_view text, const std::string& file) {
+  const auto root = parse_document(text, file);
+  if (!root) return tl::unexpected(root.error());
+  auto config = finish_config(*root);
+  if (!config) return config;
+  Digest digest;
+  digest.add(text);
+  config->digest = digest.text();
+  return config;
+}
+
+ConfigResult<Config> load_config(const std::string& file) {
+  const auto text = read_file(file, kMaxConfigBytes);
+  if (!text) return tl::unexpected(ConfigError{file, 0, "", text.error().what});
+  return parse_config(*text, file);
+}
+
+}  // namespace flight

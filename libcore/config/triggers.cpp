@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// "triggers": exactly one condition each, its thresholds in the metric's own unit, the rate policy, the action.
+#include <algorithm>
+#include <array>
+
+#include "libcore/config/check.hpp"
+
+namespace flight {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::nanoseconds;
+
+struct Metric {
+  std::string_view name;
+  bool share;  // thresholds are percentages; else plain numbers
+};
+constexpr std::array<Metric, 15> kMetrics{{{"cpu.busy", true},
+                                           {"cpu.hottest", true},
+                                           {"cpu.lopsided", true},
+                                           {"cpu.system", true},
+                                           {"cpu.irq", true},
+                                           {"cpu.steal", true},
+                                           {"cpu.iowait", true},
+                                           {"tasks.running", false},
+                                           {"tasks.blocked", false},
+                                           {"psi.cpu.some", true},
+                                           {"psi.cpu.full", true},
+                                           {"psi.memory.some", true},
+                                           {"psi.memory.full", true},
+                                           {"psi.io.some", true},
+                                           {"psi.io.full", true}}};
+
+// What a snapshot is called that nobody configured.
+constexpr std::array<std::string_view, 3> kReserved{"manual", "signal", "broker-lost"};
+// Keys that mean something for a metric only.
+constexpr std::array<std::string_view, 6> kOfMetrics{"above", "below", "delta", "for", "rearm", "warmup"};
+
+const Metric* find_metric(std::string_view name) {
+  const auto* found =
+      std::find_if(kMetrics.begin(), kMetrics.end(), [&](const Metric& metric) { return metric.name == name; });
+  return found == kMetrics.end() ? nullptr : found;
+}
+
+void read_metric(const Reader& reader, std::string& out) {
+  constexpr std::string_view kRight = "a metric such as \"cpu.busy\"";
+  reader.text(out, kRight);
+  if (out.empty() || find_metric(out) != nullptr) return;
+  std::vector<std::string_view> names;
+  for (const Metric& metric : kMetrics) names.push_back(metric.name);
+  reader.refuse(fmt::format("there is no metric '{}'; the nearest is '{}' (known: {})", printable(out),
+                            nearest_word(out, names), join_words(names)));
+}
+
+// `metric`: of this trigger; nullptr in a fragment that does not name it, where both units may be right.
+void read_threshold(const Reader& reader, const Metric* metric, std::optional<double>& out) {
+  constexpr double kMaxTasks = 1e9;
+  const bool is_number = reader.value().kind == Value::Kind::number;
+  double value = 0;
+  if (metric == nullptr ? !is_number : metric->share) {
+    if (is_number) {
+      reader.refuse(fmt::format("{} is a share: right would be a percentage such as \"{:g}%\"", metric->name,
+                                std::clamp(reader.value().number, 0.0, 100.0)));
+      return;
+    }
+    reader.percent(value);
+  } else {
+    if (!reader.is(Value::Kind::number, "a number of tasks without quotes and unit, such as 16")) return;
+    value = reader.value().number;
+    if (value < 0 || value > kMaxTasks)
+      reader.refuse(
+          fmt::format("{:g} is out of range; right would be a number of tasks from 0 to {:g}", value, kMaxTasks));
+  }
+  out = value;
+}
+
+// A tracepoint, alone or with a filter.
+void read_kernel_event(const Reader& reader, std::optional<EventConfig>& out) {
+  constexpr std::string_view kRight =
+      "a tracepoint: \"SYSTEM:EVENT\" or { \"event\": \"SYSTEM:EVENT\", \"filter\": \"…\" }";
+  EventConfig event;
+  const auto read_tracepoint = [&](const Reader& r) {
+    read_event_name(r, event.event);
+    if (!is_tracepoint_name(event.event))
+      r.refuse(fmt::format("'{}' is no tracepoint; right would be SYSTEM:EVENT such as \"oom:mark_victim\"",
+                           printable(event.event)));
+  };
+  if (reader.value().kind == Value::Kind::text) {
+    read_tracepoint(reader);
+  } else if (reader.is(Value::Kind::object, kRight)) {
+    reader.object({{"event", read_tracepoint},
+                   {"filter", [&](const Reader& r) { r.text(event.filter, "a filter such as \"prio < 100\""); }}});
+    if (!reader.fragment() && reader.value().member("event") == nullptr)
+      reader.refuse(fmt::format("the key 'event' is missing; right would be {}", kRight));
+  }
+  out = std::move(event);
+}
+
+void read_count(const Reader& reader, std::uint32_t& out) {
+  constexpr std::uint64_t kMaxCount = 1'000'000;
+  std::uint64_t count = 0;
+  reader.whole(count, 1, kMaxCount);
+  out = static_cast<std::uint32_t>(count);
+}
+
+// What only the whole trigger shows: exactly one condition, and thresholds that fit it and each other.
+void check_whole(const Reader& reader, const TriggerConfig& trigger) {
+  const Value& value = reader.value();
+  std::vector<const Value*> conditions;
+  for (const Value& item : value.items) {
+    const bool external = item.key == "external" && item.boolean;
+    if (item.key == "metric" || item.key == "event" || external) conditions.push_back(&item);
+  }
+  if (conditions.empty())
+    return reader.refuse(
+        "when does it fire? Right would be one of \"metric\": \"cpu.busy\", \"event\": \"SYSTEM:EVENT\" or "
+        "\"external\": true");
+  if (conditions.size() > 1) {
+    // The one that was written last is the one too many: in the file that lies over the other, or further down.
+    const auto* last = *std::max_element(conditions.begin(), conditions.end(), [](const Value* a, const Value* b) {
+      const auto rank = [](const Value* v) { return v->place.source ? v->place.source->rank : 0; };
+      return rank(a) != rank(b) ? rank(a) < rank(b) : a->place.line < b->place.line;
+    });
+    return reader.of(*last).refuse(
+        fmt::format("a trigger has exactly one of 'metric', 'event' and 'external: true', "
+                    "and here is '{}', too; make it another trigger",
+                    conditions.front() == last ? conditions.back()->key : conditions.front()->key));
+  }
+  if (trigger.metric.empty()) {
+    for (const Value& item : value.items)
+      if (std::find(kOfMetrics.begin(), kOfMetrics.end(), item.key) != kOfMetrics.end())
+        reader.of(item).refuse(fmt::format("only a trigger with a 'metric' has '{}'; take it away", item.key));
+    return;
+  }
+  if (trigger.above && trigger.below)
+    return reader.of(*value.member("below")).refuse("a trigger has 'above' or 'below', not both; make it two triggers");
+  if (!trigger.above && !trigger.below && !trigger.delta)
+    return reader.refuse("a metric needs a threshold: 'above' or 'below', and 'delta' for a jump");
+  if (!trigger.rearm) return;
+  const Reader rearm = reader.of(*value.member("rearm"));
+  if (!trigger.above && !trigger.below)
+    rearm.refuse("'rearm' is a second threshold beside 'above' or 'below', and there is neither");
+  else if (trigger.above ? *trigger.rearm > *trigger.above : *trigger.rearm < *trigger.below)
+    rearm.refuse(fmt::format("it would be armed again while it still fires; right would be a value {} {:g}",
+                             trigger.above ? "below 'above', at most" : "above 'below', at least",
+                             trigger.above ? *trigger.above : *trigger.below));
+}
+
+void read_trigger(const Reader& reader, TriggerConfig& out) {
+  out.name = reader.value().key;
+  if (std::find(kReserved.begin(), kReserved.end(), out.name) != kReserved.end())
+    return reader.refuse(
+        fmt::format("'{}' is the name of snapshots that no configured trigger asked for; use another", out.name));
+  const Value* named = reader.value().member("metric");
+  const Metric* metric = named == nullptr ? nullptr : find_metric(named->text);
+  // Without a metric the whole is refused anyway; the unit is not the point then.
+  const auto threshold = [&](std::optional<double>& field) {
+    return [&](const Reader& r) { read_threshold(r, metric, field); };
+  };
+  const auto time = [](nanoseconds& field, nanoseconds least, nanoseconds most) {
+    return [&field, least, most](const Reader& r) { r.duration(field, least, most); };
+  };
+  reader.object({
+      {"metric", [&](const Reader& r) { read_metric(r, out.metric); }},
+      {"event", [&](const Reader& r) { read_kernel_event(r, out.event); }},
+      {"external", [&](const Reader& r) { r.flag(out.external); }},
+      {"above", threshold(out.above)},
+      {"below", threshold(out.below)},
+      {"delta", threshold(out.delta)},
+      {"rearm", threshold(out.rearm)},
+      {"for", time(out.for_time, nanoseconds(0), hours(1))},
+      {"warmup", time(out.warmup, nanoseconds(0), hours(24))},
+      {"cooldown", time(out.cooldown, nanoseconds(0), hours(24 * 30))},
+      {"max_per_hour", [&](const Reader& r) { read_count(r, out.max_per_hour); }},
+      {"max_per_day", [&](const Reader& r) { read_count(r, out.max_per_day); }},
+      {"post", time(out.post, nanoseconds(0), minutes(10))},
+      {"last", time(out.last, std::chrono::milliseconds(1), hours(24))},
+      {"capture", [&](const Reader& r) { r.capture_mode(out.capture.emplace()); }},
+      {"enabled", [&](const Reader& r) { r.flag(out.enabled); }},
+  });
+  if (reader.value().is_object() && !reader.fragment()) check_whole(reader, out);
+}
+
+}  // namespace
+
+void read_triggers(const Reader& reader, std::vector<TriggerConfig>& triggers) {
+  reader.named("trigger", kMaxTriggers, [&](const Reader& r) { read_trigger(r, triggers.emplace_back()); });
+}
+
+}  // namespace flight

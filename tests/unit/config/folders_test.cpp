@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profiles, main file and drop-ins over each other, and errors told in the file they stand in.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "libcore/config/parse.hpp"
+
+namespace flight {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::hours;
+using std::chrono::minutes;
+using testing::HasSubstr;
+
+class Folders : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-config-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+    folders_ = {.etc = root_ + "/etc", .lib = root_ + "/lib"};
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories(fs::path(root_ + "/" + file).parent_path());
+    std::ofstream(root_ + "/" + file) << text;
+  }
+  Config good() const {
+    auto config = load_config(folders_);
+    if (!config) ADD_FAILURE() << config.error().text();
+    return config ? *config : Config{};
+  }
+  ConfigError refused() const {
+    auto config = load_config(folders_);
+    EXPECT_FALSE(config);
+    return config ? ConfigError{} : config.error();
+  }
+  std::string root_;
+  ConfigFolders folders_;
+};
+
+TEST_F(Folders, TheBuiltInDefaultWhereThereIsNoFile) {
+  const Config config = good();
+  EXPECT_EQ(config.user, "flightd");
+  ASSERT_EQ(config.channels.size(), 1U);
+  EXPECT_EQ(config.channels[0].name, "stacks");
+  EXPECT_EQ(config.digest.size(), 16U);
+}
+
+TEST_F(Folders, LayersOfTheFixture) {
+  const std::string fixture = std::string(TEST_SOURCE_ROOT) + "/tests/unit/config/fixtures/layers";
+  const auto config = load_config(ConfigFolders{.etc = fixture + "/etc", .lib = fixture + "/lib"});
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->profile, "sched");               // a drop-in's
+  EXPECT_EQ(config->user, "flightd");                // lib/flightd.json is replaced, not merged
+  EXPECT_EQ(config->memory_max.percent, 5);          // the profile's
+  EXPECT_EQ(config->store.max_files, 60U);           // etc/flightd.json over the profile
+  EXPECT_EQ(config->store.max_age, hours(24 * 30));  // null takes the profile's away
+  EXPECT_EQ(config->store.keep_free->percent, 5);
+  ASSERT_EQ(config->channels.size(), 3U);
+  EXPECT_EQ(config->channels[0].name, "stacks");
+  EXPECT_EQ(config->channels[1].ring_bytes, 4U << 20U);  // merged: the profile's ring, the drop-in's events
+  ASSERT_EQ(config->channels[1].events.size(), 1U);
+  EXPECT_EQ(config->channels[2].name, "faults");
+  ASSERT_EQ(config->triggers.size(), 1U);  // oom was taken away
+  EXPECT_EQ(config->triggers[0].above, 95);
+  EXPECT_EQ(config->triggers[0].for_time, std::chrono::seconds(2));
+  EXPECT_EQ(config->triggers[0].cooldown, minutes(1));
+}
+
+TEST_F(Folders, EtcReplacesLib) {
+  write("lib/flightd.json", R"({"user": "lib", "store": {"max_files": 7}})");
+  EXPECT_EQ(good().store.max_files, 7U);
+  write("etc/flightd.json", R"({"user": "etc"})");
+  EXPECT_EQ(good().user, "etc");
+  EXPECT_EQ(good().store.max_files, 200U);
+}
+
+TEST_F(Folders, DropInsByNameOverBothFolders) {
+  write("lib/conf.d/20-b.json", R"({"user": "lib-b"})");
+  write("etc/conf.d/10-a.json", R"({"user": "etc-a"})");
+  EXPECT_EQ(good().user, "lib-b");
+  write("etc/conf.d/20-b.json", "{}");  // hides
+  EXPECT_EQ(good().user, "etc-a");
+}
+
+TEST_F(Folders, TheDigestSeesEveryText) {
+  const std::string before = good().digest;
+  write("etc/conf.d/a.json", "{}");
+  const std::string with_drop_in = good().digest;
+  EXPECT_NE(before, with_drop_in);
+  write("lib/profiles/default.json", "{}");
+  EXPECT_NE(with_drop_in, good().digest);
+}
+
+TEST_F(Folders, ErrorsStandInTheirOwnFile) {
+  write("etc/flightd.json", "{\n\"user\": \"me\"\n}");
+  write("etc/conf.d/b.json", "{\n\n\"store\": {\"max_age\": 5}}");
+  EXPECT_EQ(refused().file, root_ + "/etc/conf.d/b.json");
+  EXPECT_EQ(refused().line, 3);
+  EXPECT_EQ(refused().path, "store.max_age");
+}
+
+TEST_F(Folders, WhatALaterFileCoversIsStillRefused) {
+  write("etc/flightd.json", "{\"store\": {\n\"max_age\": \"5 fortnights\"}}");
+  write("etc/conf.d/b.json", R"({"store": {"max_age": "1d"}})");
+  EXPECT_EQ(refused().file, root_ + "/etc/flightd.json");
+  EXPECT_EQ(refused().line, 2);
+}
+
+TEST_F(Folders, AnUnknownKeyIsRefusedAlsoWhenItIsNull) {
+  write("etc/conf.d/b.json", "{\n\"chanels\": null}");
+  EXPECT_EQ(refused().line, 2);
+  EXPECT_THAT(refused().message, HasSubstr("'channels'"));
+}
+
+TEST_F(Folders, NullInAListIsNoRemoval) {
+  write("etc/conf.d/b.json", R"({"channels": {"a": {"events": [null]}}})");
+  EXPECT_EQ(refused().path, "channels.a.events[0]");
+}
+
+TEST_F(Folders, WhatOnlyTheWholeShowsIsToldWhereItWasWrittenLast) {
+  write("etc/flightd.json", "{\"triggers\": {\"t\":\n\n\n\n\n{\"metric\": \"cpu.busy\", \"above\": \"90%\"}}}");
+  write("etc/conf.d/b.json", "{\"triggers\": {\"t\": {\n\"event\": \"oom:mark_victim\"}}}");
+  EXPECT_EQ(refused().file, root_ + "/etc/conf.d/b.json");
+  EXPECT_EQ(refused().line, 2);
+  EXPECT_EQ(refused().path, "triggers.t.event");
+  EXPECT_THAT(refused().message, HasSubstr("'metric', too"));
+}
+
+TEST_F(Folders, AnotherMetricMakesAnOldThresholdWrong) {
+  write("etc/flightd.json", "{\"triggers\": {\"t\":\n{\"metric\": \"cpu.busy\", \"above\": \"90%\"}}}");
+  write("etc/conf.d/b.json", R"({"triggers": {"t": {"metric": "tasks.running"}}})");
+  EXPECT_EQ(refused().file, root_ + "/etc/flightd.json");
+  EXPECT_EQ(refused().line, 2);
+  write("etc/conf.d/b.json", R"({"triggers": {"t": {"metric": "tasks.running", "above": 20}}})");
+  EXPECT_EQ(good().triggers.at(0).above, 20);
+}
+
+TEST_F(Folders, ADropInMayCompleteWhatAnotherBegan) {
+  write("etc/conf.d/a.json", R"({"channels": {"x": {"ring": "1M"}}})");
+  EXPECT_EQ(refused().path, "channels.x");
+  EXPECT_EQ(refused().file, root_ + "/etc/conf.d/a.json");
+  write("etc/conf.d/b.json", R"({"channels": {"x": {"events": ["cycles"]}, "stacks": null}})");
+  const Config config = good();
+  ASSERT_EQ(config.channels.size(), 1U);
+  EXPECT_EQ(config.channels[0].ring_bytes, 1U << 20U);
+}
+
+TEST_F(Folders, TheLastChannelTakenAwayIsRefused) {
+  write("etc/conf.d/a.json", "{\n\"channels\": {\"stacks\": null}}");
+  EXPECT_EQ(refused().line, 2);
+  EXPECT_THAT(refused().message, HasSubstr("no channel is left"));
+}
+
+TEST_F(Folders, AMissingProfileNamesThoseThatExist) {
+  write("lib/profiles/deep.json", "{}");
+  write("lib/profiles/minimal.json", "{}");
+  write("lib/profiles/README", "no profile");
+  write("etc/conf.d/p.json", "{\n\n\"profile\": \"deap\"}");
+  const ConfigError error = refused();
+  EXPECT_EQ(error.file, root_ + "/etc/conf.d/p.json");
+  EXPECT_EQ(error.line, 3);
+  EXPECT_EQ(error.path, "profile");
+  EXPECT_THAT(error.message, HasSubstr("nearest profile is 'deep'"));
+  EXPECT_THAT(error.message, HasSubstr("default, deep, minimal"));
+}
+
+TEST_F(Folders, AProfileHasErrorsOfItsOwn) {
+  write("lib/profiles/deep.json", "{\n\"user\": 5}");
+  write("etc/flightd.json", R"({"profile": "deep", "user": "me"})");
+  EXPECT_EQ(refused().file, root_ + "/lib/profiles/deep.json");
+  EXPECT_EQ(refused().line, 2);
+  write("lib/profiles/deep.json", "{\n\n\"profile\": \"minimal\"}");
+  EXPECT_EQ(refused().line, 3);
+  EXPECT_THAT(refused().message, HasSubstr("no other profile"));
+}
+
+TEST_F(Folders, ADefaultProfileReplacesTheBuiltInOne) {
+  write("lib/profiles/default.json", R"({"channels": {"mine": {"events": ["cpu-clock"]}}})");
+  write("etc/flightd.json", "{}");
+  const Config config = good();
+  ASSERT_EQ(config.channels.size(), 1U);
+  EXPECT_EQ(config.channels[0].name, "mine");
+}
+
+TEST_F(Folders, AFileThatCannotBeReadIsNotPassedOver) {
+  fs::create_directories(root_ + "/etc/flightd.json");  // a folder of that name
+  EXPECT_THAT(refused().text(), HasSubstr("Is a directory"));
+  fs::remove(root_ + "/etc/flightd.json");
+  write("etc/conf.d/empty.json", "");
+  EXPECT_THAT(refused().text(), HasSubstr("empty.json:1: an empty text"));
+  write("etc/conf.d/empty.json", std::string((1U << 20U) + 1, ' '));
+  EXPECT_THAT(refused().text(), HasSubstr("empty.json"));
+  fs::remove(root_ + "/etc/conf.d/empty.json");
+  for (int i = 0; i < 257; ++i) write(fmt::format("etc/conf.d/{}.json", i), "{}");
+  EXPECT_THAT(refused().text(), HasSubstr("more than 256"));
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every wrong configuration is refused with its file, line, path in the document and what would be right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "libcore/config/parse.hpp"
+
+namespace flight {
+namespace {
+
+struct Refused {
+  const char* name;
+  std::string text;
+  int line;
+  const char* path;
+  const char* word;  // of the message
+};
+
+// Meson cannot read a test report that is no UTF-8.
+void PrintTo(const Refused& refused, std::ostream* out) {
+  for (const char c : std::string_view(refused.text)) *out << (static_cast<unsigned char>(c) < 0x80 ? c : '?');
+}
+
+class RefusedConfig : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedConfig, IsToldWithLineAndPath) {
+  const Refused& c = GetParam();
+  const auto config = parse_config(c.text, "/etc/x.json");
+  ASSERT_FALSE(config) << "taken: " << c.text;
+  const std::string told = config.error().text();
+  EXPECT_EQ(config.error().file, "/etc/x.json");
+  EXPECT_EQ(config.error().line, c.line) << told;
+  EXPECT_EQ(config.error().path, c.path) << told;
+  EXPECT_THAT(config.error().message, testing::HasSubstr(c.word)) << told;
+  EXPECT_THAT(told, testing::StartsWith(fmt::format("/etc/x.json:{}: ", c.line)));
+}
+
+std::string name_of(const testing::TestParamInfo<Refused>& info) { return info.param.name; }
+
+// The text of a channel's or trigger's members, from line 3 on.
+std::string channel(const std::string& members) { return "{\"channels\": {\n\"a\": {\n" + members + "\n}}}"; }
+std::string event(const std::string& members) { return channel("\"events\": [\"cycles\",\n{" + members + "}]"); }
+std::string trigger(const std::string& members) { return "{\"triggers\": {\n\"t\": {\n" + members + "\n}}}"; }
+std::string section(const std::string& name, const std::string& members) {
+  return "{\"" + name + "\": {\n" + members + "\n}}";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Syntax, RefusedConfig,
+    testing::Values(
+        Refused{"CommaTooMany", "{\n  \"user\": \"flightd\",\n}\n", 2, "", "comma too many"},
+        Refused{"CommaTooManyWithComment", "{\n  \"user\": \"x\", // a comma, and \"text\"\n  /* }\n */\n}\n", 2, "",
+                "in line 5"},
+        Refused{"CommaTooManyInList", "{\"channels\": {\"a\": {\"events\": [\n\"cycles\",\n]}}}", 2,
+                "channels.a.events[1]", "comma too many"},
+        Refused{"TwoCommas", "{\n\"user\": \"x\",,\n\"profile\": \"default\"}", 2, "", "comma too many"},
+        Refused{"CommaFirst", "{\n,\"user\": \"x\"}", 2, "", "comma too many"},
+        Refused{"CommaMissing", "{\n\"user\": \"x\"\n\"profile\": \"default\"}", 2, "", "comma is missing"},
+        Refused{"CommaMissingAfterNumber", "{\"store\": {\n\"max_files\": 5\n\"max_age\": \"1d\"}}", 2, "store",
+                "comma is missing"},
+        Refused{"ColonMissing", "{\n\"user\" \"x\"}", 2, "user", "':'"},
+        Refused{"NoQuotesKey", "{\nuser: \"x\"}", 2, "", "double quotes: \"KEY\" instead of user"},
+        Refused{"NoQuotesValue", "{\n\"user\": flightd\n}", 2, "user", "'flightd' is no value"},
+        Refused{"SingleQuotes", "{\n\"user\": 'flightd'\n}", 2, "user", "double quotes"},
+        Refused{"True", "{\n\"snapshot\": {\"on_stop\": True}}", 2, "snapshot.on_stop", "true, false or null"},
+        Refused{"NotClosed", "{\n\"store\": {\n\"max_files\": 3\n", 4, "store", "ends too early"},
+        Refused{"TextNotClosed", "{\n\"user\": \"flightd\n}", 2, "user", "double quotes is not right"},
+        Refused{"TwoRoots", "{}\n{}", 2, "", "ended before"},
+        Refused{"BraceTooMany", "{}\n}", 2, "", "one '}' too many"}, Refused{"Empty", "", 1, "", "empty text"},
+        Refused{"OnlyAComment", "// nothing\n", 1, "", "empty text"},
+        Refused{"CommentNotClosed", "{ /* \n }", 2, "", "comment"},
+        Refused{"HashComment", "{\n# no\n}", 2, "", "double quotes"},
+        Refused{"NotUtf8", "{\n\"user\": \"\xff\"}", 2, "user", "not right"},
+        Refused{"NumberTooBig", "{\"store\": {\n\"max_files\": 1e999}}", 2, "store.max_files", "1e999"},
+        Refused{"LeadingPlus", "{\"store\": {\n\"max_files\": +5}}", 2, "store.max_files", "'+5' is no value"},
+        Refused{"NoObject", "[]", 1, "", "object"}, Refused{"JustAText", "\n\"x\"", 2, "", "object"},
+        Refused{"Deep", "{\n\"user\": " + std::string(40, '[') + std::string(40, ']') + "}", 2,
+                "user[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]", "nested"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, RefusedConfig,
+    testing::Values(
+        Refused{"Unknown", "{\n\n\"chanels\": {}}", 3, "chanels", "nearest is 'channels'"},
+        Refused{"UnknownInChannel", channel("\"size\": \"2M\""), 3, "channels.a.size", "nearest is 'ring'"},
+        Refused{"UnknownInEvent", event("\"event\": \"cycles\",\n\"freq\": 99"), 5, "channels.a.events[1].freq",
+                "nearest is 'frequency'"},
+        Refused{"UnknownInMemory", section("memory", "\"maximum\": \"2%\""), 2, "memory.maximum", "'max'"},
+        Refused{"UnknownInSnapshot", section("snapshot", "\"compress\": \"zstd\""), 2, "snapshot.compress",
+                "'compression'"},
+        Refused{"UnknownInStore", section("store", "\"maxuse\": \"2%\""), 2, "store.maxuse", "'max_use'"},
+        Refused{"UnknownInTrigger", trigger("\"metrik\": \"cpu.busy\""), 3, "triggers.t.metrik", "'metric'"},
+        Refused{"UnknownInTriggersEvent", trigger("\"event\": {\"event\": \"oom:mark_victim\",\n\"frequency\": 99}"), 4,
+                "triggers.t.event.frequency", "there is no such key"},
+        Refused{"UnknownEmpty", "{\n\"\": 1}", 2, "", "no such key"},
+        Refused{"Duplicate", "{\n\"user\": \"a\",\n\n\"user\": \"b\"}", 4, "user", "twice, first in line 2"},
+        Refused{"DuplicateDeep", channel("\"ring\": \"2M\",\n\"ring\": \"2M\",\n\"events\": [\"cycles\"]"), 4,
+                "channels.a.ring", "twice"},
+        Refused{"DuplicateChannel", "{\"channels\": {\"a\": {\"events\": [\"cycles\"]},\n\"a\": {}}}", 2, "channels.a",
+                "twice"},
+        Refused{"NullAlone", "{\n\"user\": null}", 2, "user", "null"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Top, RefusedConfig,
+    testing::Values(Refused{"ProfileType", "{\n\"profile\": 1}", 2, "profile", "name of a file"},
+                    Refused{"ProfilePath", "{\n\"profile\": \"../../etc/shadow\"}", 2, "profile", "a-z"},
+                    Refused{"UserType", "{\n\"user\": [\"x\"]}", 2, "user", "\"flightd\""},
+                    Refused{"UserEmpty", "{\n\"user\": \"\"}", 2, "user", "empty"},
+                    Refused{"UserNumber", "{\n\"user\": \"1000\"}", 2, "user", "no number"},
+                    Refused{"UserColon", "{\n\"user\": \"a:b\"}", 2, "user", "no user's name"},
+                    Refused{"UserNul", "{\n\"user\": \"a\\u0000b\"}", 2, "user", "control"},
+                    Refused{"MemoryType", "{\n\"memory\": \"2%\"}", 2, "memory", "an object"},
+                    Refused{"MemoryUnit", section("memory", "\"max\": \"2MB\""), 2, "memory.max", "\"10%\""},
+                    Refused{"MemoryOver", section("memory", "\"max\": \"120%\""), 2, "memory.max", "no size"},
+                    Refused{"MemoryZero", section("memory", "\"max\": \"0%\""), 2, "memory.max", "leaves nothing"},
+                    Refused{"MemoryNumber", section("memory", "\"max\": 2"), 2, "memory.max", "\"512M\""}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Channels, RefusedConfig,
+    testing::Values(
+        Refused{"None", "{\n\"channels\": {}}", 2, "channels", "no channel"},
+        Refused{"Type", "{\n\"channels\": []}", 2, "channels", "\"NAME\""},
+        Refused{"ChannelType", "{\"channels\": {\n\"a\": \"cycles\"}}", 2, "channels.a", "an object"},
+        Refused{"Name", "{\"channels\": {\n\"My Channel\": {}}}", 2, "channels.My Channel", "a-z"},
+        Refused{"NameDash", "{\"channels\": {\n\"-a\": {}}}", 2, "channels.-a", "no name"},
+        Refused{"NameLong", "{\"channels\": {\n\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\": {}}}", 2,
+                "channels.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "1 to 32"},
+        Refused{"NoEvents", "{\"channels\": {\n\"a\": {\"ring\":\n\"2M\"}}}", 2, "channels.a", "'events' is missing"},
+        Refused{"EmptyEvents", channel("\"events\": []"), 3, "channels.a.events", "at least one"},
+        Refused{"EventsType", channel("\"events\": \"cycles\""), 3, "channels.a.events", "a list"},
+        Refused{"EventType", channel("\"events\": [\n99]"), 4, "channels.a.events[0]", "\"NAME\""},
+        Refused{"EventNull", channel("\"events\": [\nnull]"), 4, "channels.a.events[0]", "null"},
+        Refused{"RingNoPower", channel("\"ring\": \"3M\""), 3, "channels.a.ring", "\"2M\" or \"4M\""},
+        Refused{"RingNoPowerSmall", channel("\"ring\": \"100K\""), 3, "channels.a.ring", "\"64K\" or \"128K\""},
+        Refused{"RingSmall", channel("\"ring\": \"4K\""), 3, "channels.a.ring", "from \"64K\" to \"1G\""},
+        Refused{"RingLarge", channel("\"ring\": \"2G\""), 3, "channels.a.ring", "from \"64K\" to \"1G\""},
+        Refused{"RingUnit", channel("\"ring\": \"2MiB\""), 3, "channels.a.ring", "K, M or G"},
+        Refused{"RingPercent", channel("\"ring\": \"2%\""), 3, "channels.a.ring", "K, M or G"},
+        Refused{"RingNumber", channel("\"ring\": 2"), 3, "channels.a.ring", "K, M or G"},
+        Refused{"RingHuge", channel("\"ring\": \"99999999999999999999G\""), 3, "channels.a.ring", "K, M or G"},
+        Refused{"EventMissing", event("\n\"frequency\": 99"), 4, "channels.a.events[1]", "'event' is missing"},
+        Refused{"EventEmpty", event("\"event\": \"\""), 4, "channels.a.events[1].event", "empty"},
+        Refused{"EventBlank", event("\"event\": \"cpu cycles\""), 4, "channels.a.events[1].event", "blanks"},
+        Refused{"EventNumber", event("\"event\": 1"), 4, "channels.a.events[1].event", "perf's syntax"},
+        Refused{"Both", event("\"event\": \"cycles\",\n\"frequency\": 99,\n\"period\": 5"), 6,
+                "channels.a.events[1].period", "exclude each other"},
+        Refused{"BothTurned", event("\"event\": \"cycles\",\n\"period\": 5,\n\"frequency\": 99"), 6,
+                "channels.a.events[1].frequency", "exclude each other"},
+        Refused{"FrequencyZero", event("\"event\": \"cycles\", \"frequency\": 0"), 4, "channels.a.events[1].frequency",
+                "from 1 to 100000"},
+        Refused{"FrequencyHigh", event("\"event\": \"cycles\", \"frequency\": 100001"), 4,
+                "channels.a.events[1].frequency", "from 1 to 100000"},
+        Refused{"FrequencyText", event("\"event\": \"cycles\", \"frequency\": \"99\""), 4,
+                "channels.a.events[1].frequency", "without quotes"},
+        Refused{"FrequencyHalf", event("\"event\": \"cycles\", \"frequency\": 99.5"), 4,
+                "channels.a.events[1].frequency", "99.5"},
+        Refused{"PeriodNegative", event("\"event\": \"cycles\", \"period\": -1"), 4, "channels.a.events[1].period",
+                "whole number"},
+        Refused{"Stack", event("\"event\": \"cycles\", \"stack\": \"dwarf\""), 4, "channels.a.events[1].stack",
+                "\"fp\" or \"none\""},
+        Refused{"StackTrue", event("\"event\": \"cycles\", \"stack\": true"), 4, "channels.a.events[1].stack",
+                "\"fp\""},
+        Refused{"MaxStackZero", event("\"event\": \"cycles\", \"max_stack\": 0"), 4, "channels.a.events[1].max_stack",
+                "from 1 to 127"},
+        Refused{"MaxStackHigh", event("\"event\": \"cycles\", \"max_stack\": 128"), 4, "channels.a.events[1].max_stack",
+                "from 1 to 127"},
+        Refused{"FilterOnCycles", event("\"event\": \"cycles:u\",\n\"filter\": \"prio < 100\""), 5,
+                "channels.a.events[1].filter", "SYSTEM:EVENT"},
+        Refused{"FilterOnPmu", event("\"event\": \"cpu/event=0x3c/\",\n\"filter\": \"x\""), 5,
+                "channels.a.events[1].filter", "SYSTEM:EVENT"},
+        Refused{"FilterType", event("\"event\": \"a:bcd\", \"filter\": 5"), 4, "channels.a.events[1].filter",
+                "prio < 100"},
+        Refused{"FilterLong", event("\"event\": \"a:bcd\", \"filter\": \"" + std::string(5000, 'x') + "\""), 4,
+                "channels.a.events[1].filter", "4000 bytes"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    SnapshotAndStore, RefusedConfig,
+    testing::Values(
+        Refused{"Capture", section("snapshot", "\"capture\": \"stop\""), 2, "snapshot.capture",
+                "\"pause\" or \"live\""},
+        Refused{"CaptureType", section("snapshot", "\"capture\": false"), 2, "snapshot.capture", "\"pause\""},
+        Refused{"CrewWord", section("snapshot", "\"crew\": \"socket\""), 2, "snapshot.crew", "\"package\""},
+        Refused{"CrewZero", section("snapshot", "\"crew\": 0"), 2, "snapshot.crew", "1 to 64"},
+        Refused{"CrewMany", section("snapshot", "\"crew\": \"65\""), 2, "snapshot.crew", "1 to 64"},
+        Refused{"CrewType", section("snapshot", "\"crew\": true"), 2, "snapshot.crew", "a number of workers"},
+        Refused{"CrewMask", section("snapshot", "\"crew\": \"0-3/\""), 2, "snapshot.crew", "masks such as"},
+        Refused{"CrewMaskTurned", section("snapshot", "\"crew\": \"3-0/1\""), 2, "snapshot.crew", "masks such as"},
+        Refused{"CrewMaskHuge", section("snapshot", "\"crew\": \"0-9999999/1\""), 2, "snapshot.crew", "masks"},
+        Refused{"CrewMaskTail", section("snapshot", "\"crew\": \"0/0:\""), 2, "snapshot.crew", "masks"},
+        Refused{"Compression", section("snapshot", "\"compression\": \"gzip\""), 2, "snapshot.compression",
+                "\"zstd\" or \"none\""},
+        Refused{"Level", section("snapshot", "\"compression_level\": 20"), 2, "snapshot.compression_level", "1 to 19"},
+        Refused{"LevelType", section("snapshot", "\"compression_level\": \"1\""), 2, "snapshot.compression_level",
+                "without quotes"},
+        Refused{"OnStop", section("snapshot", "\"on_stop\": 1"), 2, "snapshot.on_stop", "true or false"},
+        Refused{"MaxUse", section("store", "\"max_use\": \"10\\u0025%\""), 2, "store.max_use", "\"10%\""},
+        Refused{"MaxUseZero", section("store", "\"max_use\": \"0\""), 2, "store.max_use", "leaves nothing"},
+        Refused{"KeepFree", section("store", "\"keep_free\": \"101%\""), 2, "store.keep_free", "a share"},
+        Refused{"MaxFiles", section("store", "\"max_files\": 0"), 2, "store.max_files", "1 to 1000000"},
+        Refused{"MaxFilesText", section("store", "\"max_files\": \"200\""), 2, "store.max_files", "without quotes"},
+        Refused{"MaxFilesNegative", section("store", "\"max_files\": -5"), 2, "store.max_files", "-5"},
+        Refused{"MaxAgeUnit", section("store", "\"max_age\": \"2w\""), 2, "store.max_age", "\"30d\""},
+        Refused{"MaxAgeNumber", section("store", "\"max_age\": 30"), 2, "store.max_age", "\"30d\""},
+        Refused{"MaxAgeNoUnit", section("store", "\"max_age\": \"30\""), 2, "store.max_age", "\"30d\""},
+        Refused{"MaxAgeZero", section("store", "\"max_age\": \"0s\""), 2, "store.max_age", "from 1.0 s"},
+        Refused{"MaxSnapshot", section("store", "\"max_snapshot\": \"5%\""), 2, "store.max_snapshot", "K, M or G"}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Triggers, RefusedConfig,
+    testing::Values(
+        Refused{"Type", "{\n\"triggers\": null}", 2, "triggers", "an object"},
+        Refused{"Name", "{\"triggers\": {\n\"CPU\": {\"external\": true}}}", 2, "triggers.CPU", "a-z"},
+        Refused{"Reserved", "{\"triggers\": {\n\"manual\": {\"external\": true}}}", 2, "triggers.manual", "another"},
+        Refused{"NoCondition", trigger("\"cooldown\": \"1s\""), 2, "triggers.t", "when does it fire"},
+        Refused{"ExternalFalse", trigger("\"external\": false"), 2, "triggers.t", "when does it fire"},
+        Refused{"TwoConditions", trigger("\"event\": \"oom:mark_victim\",\n\"external\": true"), 4,
+                "triggers.t.external", "'event', too"},
+        Refused{"Metric", trigger("\"metric\": \"cpu.bsy\",\n\"above\": \"9%\""), 3, "triggers.t.metric",
+                "nearest is 'cpu.busy'"},
+        Refused{"MetricType", trigger("\"metric\": 5"), 3, "triggers.t.metric", "cpu.busy"},
+        Refused{"NoThreshold", trigger("\"metric\": \"cpu.busy\""), 2, "triggers.t", "'above' or 'below'"},
+        Refused{"BothThresholds", trigger("\"metric\": \"cpu.busy\", \"above\": \"9%\",\n\"below\": \"5%\""), 4,
+                "triggers.t.below", "not both"},
+        Refused{"ShareAsNumber", trigger("\"metric\": \"cpu.busy\",\n\"above\": 90"), 4, "triggers.t.above", "\"90%\""},
+        Refused{"ShareBeforeMetric", trigger("\"above\": 90,\n\"metric\": \"psi.cpu.full\""), 3, "triggers.t.above",
+                "\"90%\""},
+        Refused{"ShareNoUnit", trigger("\"metric\": \"cpu.busy\",\n\"above\": \"90\""), 4, "triggers.t.above",
+                "\"100%\""},
+        Refused{"ShareOver", trigger("\"metric\": \"cpu.busy\",\n\"above\": \"190%\""), 4, "triggers.t.above",
+                "\"100%\""},
+        Refused{"TasksAsShare", trigger("\"metric\": \"tasks.running\",\n\"above\": \"90%\""), 4, "triggers.t.above",
+                "number of tasks"},
+        Refused{"TasksNegative", trigger("\"metric\": \"tasks.running\",\n\"below\": -1"), 4, "triggers.t.below",
+                "-1 is out of range"},
+        Refused{"DeltaUnit", trigger("\"metric\": \"cpu.busy\", \"above\": \"9%\",\n\"delta\": \"3s\""), 4,
+                "triggers.t.delta", "a share"},
+        Refused{"RearmAbove", trigger("\"metric\": \"cpu.busy\", \"above\": \"70%\",\n\"rearm\": \"90%\""), 4,
+                "triggers.t.rearm", "at most 70"},
+        Refused{"RearmBelow", trigger("\"metric\": \"tasks.running\", \"below\": 5,\n\"rearm\": 2"), 4,
+                "triggers.t.rearm", "at least 5"},
+        Refused{"RearmAlone", trigger("\"metric\": \"cpu.busy\", \"delta\": \"9%\",\n\"rearm\": \"5%\""), 4,
+                "triggers.t.rearm", "there is neither"},
+        Refused{"EventNoTracepoint", trigger("\"event\": \"cycles\""), 3, "triggers.t.event", "SYSTEM:EVENT"},
+        Refused{"EventModifier", trigger("\"event\": \"cycles:u\""), 3, "triggers.t.event", "SYSTEM:EVENT"},
+        Refused{"EventType", trigger("\"event\": 5"), 3, "triggers.t.event", "SYSTEM:EVENT"},
+        Refused{"EventObject", trigger("\"event\": {\n\"filter\": \"pid > 1\"}"), 3, "triggers.t.event", "missing"},
+        Refused{"EventFilter", trigger("\"event\": {\"event\": \"oom:mark_victim\",\n\"filter\": \"\"}"), 4,
+                "triggers.t.event.filter", "empty"},
+        Refused{"FilterBeside", trigger("\"event\": \"oom:mark_victim\",\n\"filter\": \"pid > 1\""), 4,
+                "triggers.t.filter", "no such key"},
+        Refused{"EventWithAbove", trigger("\"event\": \"oom:mark_victim\",\n\"above\": \"5%\""), 4, "triggers.t.above",
+                "only a trigger with a 'metric'"},
+        Refused{"ExternalWithFor", trigger("\"external\": true,\n\"for\": \"5s\""), 4, "triggers.t.for",
+                "only a trigger with a 'metric'"},
+        Refused{"ExternalType", trigger("\"external\": \"yes\""), 3, "triggers.t.external", "true or false"},
+        Refused{"For", trigger("\"metric\": \"cpu.busy\", \"above\": \"9%\",\n\"for\": 2"), 4, "triggers.t.for",
+                "\"500ms\""},
+        Refused{"Warmup", trigger("\"metric\": \"cpu.busy\", \"above\": \"9%\",\n\"warmup\": \"1y\""), 4,
+                "triggers.t.warmup", "\"500ms\""},
+        Refused{"Cooldown", trigger("\"external\": true,\n\"cooldown\": \"5 min\""), 4, "triggers.t.cooldown",
+                "\"5min\""},
+        Refused{"Post", trigger("\"external\": true,\n\"post\": \"1h\""), 4, "triggers.t.post", "to 10 min"},
+        Refused{"Last", trigger("\"external\": true,\n\"last\": \"-1s\""), 4, "triggers.t.last", "no such time"},
+        Refused{"MaxPerHour", trigger("\"external\": true,\n\"max_per_hour\": 0"), 4, "triggers.t.max_per_hour",
+                "from 1"},
+        Refused{"MaxPerDay", trigger("\"external\": true,\n\"max_per_day\": \"4\""), 4, "triggers.t.max_per_day",
+                "without quotes"},
+        Refused{"Capture", trigger("\"external\": true,\n\"capture\": \"fast\""), 4, "triggers.t.capture", "\"live\""},
+        Refused{"Enabled", trigger("\"external\": true,\n\"enabled\": \"no\""), 4, "triggers.t.enabled",
+                "true or false"}),
+    name_of);
+
+}  // namespace
+}  // namespace flight
