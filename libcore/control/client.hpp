@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A blocking Varlink client on a Unix socket: what flightctl is built on.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/control/varlink.hpp"
+
+namespace flight {
+
+class ControlClient {
+ public:
+  // ENOENT or ECONNREFUSED: no daemon is there; the text says how to start it.
+  [[nodiscard]] static Result<ControlClient> connect(const std::string& socket_path);
+
+  // Sends the call and waits for its last reply. `progress` gets the replies before it (`more`). An error *reply* is a
+  // Reply with `error` set; the Result fails only when the connection does.
+  [[nodiscard]] Result<Reply> call(const Call& call, const std::function<void(const Reply&)>& progress = {});
+
+ private:
+  explicit ControlClient(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+  std::string received_;
+};
+
+}  // namespace flight

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters and replies of io.flightd.Recorder as plain structs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/base/result.hpp"
+#include "libcore/control/varlink.hpp"
+
+namespace flight {
+
+template <typename T>
+using CallResult = tl::expected<T, CallError>;
+
+inline constexpr std::size_t kMaxReasonBytes = 1024;
+inline constexpr std::uint64_t kMaxPostUsec = 60'000'000;
+inline constexpr std::uint64_t kMaxLastUsec = 366ULL * 86'400 * 1'000'000;  // no ring holds a year
+
+// TakeSnapshot's parameters; all optional.
+struct SnapshotParameters {
+  std::string
+      reason;  // control characters are refused by the parser (they end up in terminals and journals); <= 1024 bytes
+  std::optional<std::uint64_t> last_usec;
+  std::optional<std::string> since, until;  // RFC 3339
+  std::optional<std::uint64_t> post_usec;   // <= 60 s
+  std::optional<std::string> capture;       // "pause" or "live"
+};
+[[nodiscard]] CallResult<SnapshotParameters> parse_snapshot_parameters(std::string_view parameters);
+[[nodiscard]] std::string to_json(const SnapshotParameters& parameters);
+
+// {"id": "7"} of DescribeSnapshot and RemoveSnapshot; decimal, <= 20 digits, or "latest".
+[[nodiscard]] CallResult<std::string> parse_id_parameter(std::string_view parameters);
+// No parameters at all: refuses every key.
+[[nodiscard]] CallResult<void> parse_no_parameters(std::string_view parameters);
+// {"interface": "…"} of GetInterfaceDescription.
+[[nodiscard]] CallResult<std::string> parse_interface_parameter(std::string_view parameters);
+
+// {"snapshot": OBJECT}; `object` is JSON text.
+[[nodiscard]] std::string snapshot_reply(std::string_view object);
+[[nodiscard]] std::string snapshots_reply(std::string_view array);
+[[nodiscard]] std::string status_reply(std::string_view object);
+// A progress reply of TakeSnapshot with `more`: {"progress": {"step": "writing", "percent": 42}} (and no snapshot yet).
+[[nodiscard]] std::string progress_reply(std::string_view step, unsigned percent);
+struct SnapshotProgress {
+  std::string step;
+  unsigned percent = 0;  // 0 to 100
+};
+// What progress_reply() wrote; nullopt: it is something else.
+[[nodiscard]] std::optional<SnapshotProgress> parse_progress(std::string_view parameters);
+[[nodiscard]] std::string info_reply(std::string_view version);
+[[nodiscard]] std::string description_reply(std::string_view idl);
+// The JSON text of one member of a reply's parameters ("snapshot", "status", "snapshots"), empty if it is not there.
+[[nodiscard]] std::string member(std::string_view parameters, std::string_view key);
+// Whether `text` is one JSON object of at most kMaxJsonDepth levels, so that it may become a part of a reply.
+[[nodiscard]] bool is_json_object(std::string_view text);
+// {"error": "io.flightd.Recorder.NoSuchSnapshot", "message": "…"}: an error as `flightctl --json` tells it, one line.
+[[nodiscard]] std::string error_line(std::string_view name, std::string_view message);
+// ["3","4"].
+[[nodiscard]] std::string to_json(const std::vector<std::string>& texts);
+// The same JSON indented by 2, a newline at the end; `text` itself where it is no JSON.
+[[nodiscard]] std::string indented(std::string_view text);
+
+struct StatusRing {
+  std::string channel;
+  int cpu = 0;
+  std::uint64_t ring_bytes = 0;
+  double history_seconds = 0;
+};
+struct StatusEvent {
+  std::string event;
+  double per_second = 0, bytes_per_second = 0;
+};
+struct StatusChannel {
+  std::string name;
+  std::vector<StatusEvent> events;
+  double history_min_seconds = 0, history_max_seconds = 0;
+};
+struct StatusProcess {
+  int pid = 0;
+  double cpu_seconds = 0;
+  std::uint64_t rss_bytes = 0;
+};
+// GetStatus, and `flightctl --json status`: {version, uptime_seconds, cpus, recording, rings, channels, snapshots,
+// store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, warnings}.
+struct Status {
+  std::string version;
+  double uptime_seconds = 0;
+  int cpus = 0;
+  bool recording = false;
+  std::vector<StatusRing> rings;
+  std::vector<StatusChannel> channels;
+  std::uint64_t snapshots = 0;
+  std::uint64_t store_bytes = 0, store_max_bytes = 0;
+  StatusProcess flightd, broker;
+  std::uint64_t staging_bytes = 0, ring_bytes = 0;
+  std::optional<std::string> last_snapshot;  // the last one's id; null: none in this life
+  std::vector<std::string> warnings;
+};
+[[nodiscard]] std::string to_json(const Status& status);
+[[nodiscard]] Result<Status> parse_status(std::string_view text);
+
+}  // namespace flight

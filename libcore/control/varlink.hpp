@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Varlink's messages (https://varlink.org): one JSON object, ended by a NUL. This header has no JSON library in it:
+// parameters travel as JSON texts.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libcore/base/result.hpp"
+
+namespace flight {
+
+// A call's bound; a reply of ours may be larger (a list of 10,000 snapshots).
+inline constexpr std::size_t kMaxCallBytes = 64U << 10U;
+inline constexpr std::size_t kMaxReplyBytes = 64U << 20U;
+inline constexpr int kMaxJsonDepth = 16;
+
+inline constexpr std::string_view kInterface = "io.flightd.Recorder";
+
+struct Call {
+  std::string method;      // "io.flightd.Recorder.GetStatus"
+  std::string parameters;  // a JSON object's text; "{}" where it was left out
+  bool more = false, oneway = false, upgrade = false;
+};
+struct Reply {
+  std::string parameters;  // a JSON object's text
+  std::string error;       // fully qualified name; empty: no error
+  bool continues = false;
+};
+
+// EBADMSG: no JSON, wrong types, no method, deeper than kMaxJsonDepth, or not UTF-8. Without the NUL.
+[[nodiscard]] Result<Call> parse_call(std::string_view message);
+[[nodiscard]] Result<Reply> parse_reply(std::string_view message);
+// With the NUL.
+[[nodiscard]] std::string encode(const Call& call);
+[[nodiscard]] std::string encode(const Reply& reply);
+
+// A named error with members; every one of ours carries a `message` for people.
+struct CallError {
+  std::string name;        // "io.flightd.Recorder.NoSuchSnapshot"
+  std::string parameters;  // {"id": "7", "message": "…"}
+};
+[[nodiscard]] CallError invalid_parameter(std::string_view parameter, std::string_view message);
+[[nodiscard]] CallError method_not_found(std::string_view method);
+[[nodiscard]] CallError method_not_implemented(std::string_view method);
+[[nodiscard]] CallError interface_not_found(std::string_view interface);
+[[nodiscard]] CallError permission_denied(std::string_view message);
+[[nodiscard]] CallError no_such_snapshot(std::string_view id);
+[[nodiscard]] CallError write_failed(int error_number, std::string_view kept, std::string_view message);
+[[nodiscard]] CallError store_full(std::string_view message);
+[[nodiscard]] CallError stopping();
+[[nodiscard]] CallError bad_config(std::string_view file, int line, std::string_view path, std::string_view message);
+// The "message" of an error's parameters; the error's name where there is none.
+[[nodiscard]] std::string error_message(const Reply& reply);
+
+// The interface's own IDL, as the file io.flightd.Recorder.varlink has it, and org.varlink.service's.
+[[nodiscard]] std::string_view recorder_idl();
+[[nodiscard]] std::string_view service_idl();
+
+}  // namespace flight

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client against daemons that are not there, that leave, and that answer strangely.
+#include "libcore/control/client.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "libcore/base/files.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+class ClientTest : public testing::Test {
+ protected:
+  ClientTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "flightd-client-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    path = folder_ + "/socket";
+  }
+  ~ClientTest() override {
+    if (server_.joinable()) server_.join();
+    std::filesystem::remove_all(folder_);
+  }
+  // Accepts one client and does `talk` with it.
+  void serve(std::function<void(int fd)> talk) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    listening_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(::listen(listening_.get(), 1), 0);
+    server_ = std::thread([this, talk = std::move(talk)] {
+      const UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      talk(fd.get());
+    });
+  }
+  void stop_listening() { listening_.reset(); }
+  static void say(int fd, const std::string& text) { static_cast<void>(write_all(fd, std::string_view(text))); }
+  static void hear_call(int fd) {
+    char c = 'x';
+    while (c != '\0' && ::read(fd, &c, 1) == 1) {
+    }
+  }
+  Result<Reply> call() {
+    auto client = ControlClient::connect(path);
+    if (!client) return pass(client.error());
+    return client->call({"a.b.C", "{}", true, false, false}, [&](const Reply&) { ++progress; });
+  }
+
+  std::string folder_, path;
+  int progress = 0;
+
+ private:
+  UniqueFd listening_;
+  std::thread server_;
+};
+
+TEST_F(ClientTest, NobodyIsThere) {
+  auto none = ControlClient::connect(path);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().errno_value(), ENOENT);
+  EXPECT_THAT(none.error().what, testing::AllOf(HasSubstr(path), HasSubstr("systemctl start flightd")));
+  auto too_long = ControlClient::connect(std::string(200, 'x'));
+  ASSERT_FALSE(too_long);
+  EXPECT_EQ(too_long.error().errno_value(), ENAMETOOLONG);
+  EXPECT_FALSE(ControlClient::connect(""));
+}
+
+TEST_F(ClientTest, OneThatDiedLeftItsSocket) {
+  serve([](int fd) { hear_call(fd); });
+  const auto unanswered = call();  // it leaves without a word
+  ASSERT_FALSE(unanswered);
+  EXPECT_EQ(unanswered.error().errno_value(), ECONNRESET);
+  stop_listening();
+  const auto refused = ControlClient::connect(path);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), ECONNREFUSED);
+  EXPECT_THAT(refused.error().what, HasSubstr("systemctl start flightd"));
+}
+
+TEST_F(ClientTest, RepliesInPiecesAndProgressInBetween) {
+  serve([](int fd) {
+    hear_call(fd);
+    const std::string text =
+        std::string(R"({"parameters":{"progress":{}},"continues":true})") + '\0' + R"({"parameters":{"x":1}})" + '\0';
+    for (const char c : text) say(fd, std::string(1, c));
+  });
+  const auto reply = call();
+  ASSERT_TRUE(reply) << reply.error().what;
+  EXPECT_EQ(reply->parameters, R"({"x":1})");
+  EXPECT_EQ(progress, 1);
+}
+
+TEST_F(ClientTest, StrangeRepliesAreErrors) {
+  serve([](int fd) {
+    hear_call(fd);
+    say(fd, std::string("GET / HTTP/1.1\r\n") + '\0');
+  });
+  const auto reply = call();
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().errno_value(), EBADMSG);
+  EXPECT_THAT(reply.error().what, HasSubstr("a.b.C"));
+}
+
+TEST_F(ClientTest, HalfAReplyIsAnError) {
+  serve([](int fd) {
+    hear_call(fd);
+    say(fd, R"({"parameters":{)");
+  });
+  const auto reply = call();
+  ASSERT_FALSE(reply);
+  EXPECT_THAT(reply.error().what, HasSubstr("closed the connection"));
+}
+
+TEST_F(ClientTest, AnEndlessReplyIsCutOff) {
+  serve([](int fd) {
+    hear_call(fd);
+    const std::string block(1U << 20U, 'x');
+    while (::send(fd, block.data(), block.size(), MSG_NOSIGNAL) > 0) {
+    }
+  });
+  const auto reply = call();
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().errno_value(), EMSGSIZE);
+}
+
+// What the daemon said before it hung up is heard, though the call could not be sent.
+TEST_F(ClientTest, ARefusalAtTheDoorIsHeard) {
+  serve([](int fd) {
+    say(fd, std::string(R"({"error":"a.b.Full","parameters":{"message":"too many"}})") + '\0');
+    ::shutdown(fd, SHUT_RDWR);
+  });
+  auto client = ControlClient::connect(path);
+  ASSERT_TRUE(client);
+  ::usleep(50'000);
+  const auto reply = client->call({"a.b.C", "{}", false, false, false});
+  ASSERT_TRUE(reply) << reply.error().what;
+  EXPECT_EQ(reply->error, "a.b.Full");
+  EXPECT_EQ(error_message(*reply), "too many");
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "libcore/control/messages.hpp"
+#include "tests/unit/control/varlink_idl.hpp"
+
+namespace flight {
+namespace {
+
+using test::Idl;
+using test::IdlParser;
+using test::IdlType;
+using test::mismatch;
+
+std::string file_text(const std::string& name) {
+  std::ifstream file(std::string(FLIGHTD_SOURCE_ROOT) + "/libcore/control/" + name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Every named type inside of `type` is there.
+void expect_types_known(const Idl& idl, const IdlType& type) {
+  if (type.kind == IdlType::Kind::named) {
+    EXPECT_EQ(idl.types.count(type.name), 1U) << type.name;
+  }
+  for (const auto& [name, field] : type.fields) expect_types_known(idl, field);
+  for (const IdlType& element : type.element) expect_types_known(idl, element);
+}
+
+TEST(Idl, IsServedVerbatim) {
+  EXPECT_EQ(recorder_idl(), file_text("io.flightd.Recorder.varlink"));
+  EXPECT_EQ(service_idl(), file_text("org.varlink.service.varlink"));
+  EXPECT_EQ(nlohmann::json::parse(description_reply(recorder_idl()))["description"], recorder_idl());
+}
+
+TEST(Idl, FollowsTheGrammarAndKnowsItsTypes) {
+  for (const std::string_view text : {recorder_idl(), service_idl()}) {
+    const Idl idl = IdlParser::parse(text);
+    for (const auto& [name, type] : idl.types) expect_types_known(idl, type);
+    for (const auto& [name, type] : idl.errors) expect_types_known(idl, type);
+    for (const auto& [name, method] : idl.methods) {
+      expect_types_known(idl, method.first);
+      expect_types_known(idl, method.second);
+    }
+  }
+  EXPECT_EQ(IdlParser::parse(recorder_idl()).interface, kInterface);
+  EXPECT_THROW(IdlParser::parse("interface a.b\ntype X (a_: int)"), std::runtime_error);
+  EXPECT_THROW(IdlParser::parse("interface a.b\ntype X (a int)"), std::runtime_error);
+}
+
+TEST(Idl, DescribesEveryError) {
+  const Idl idl = IdlParser::parse(recorder_idl());
+  const Idl service = IdlParser::parse(service_idl());
+  const std::vector<CallError> errors{no_such_snapshot("7"),
+                                      store_full("full"),
+                                      write_failed(ENOSPC, "/kept", "no space"),
+                                      bad_config("/etc/x", 3, "channels.a", "no"),
+                                      stopping(),
+                                      invalid_parameter("x", "no"),
+                                      method_not_found("a.b.C"),
+                                      method_not_implemented("a.b.C"),
+                                      interface_not_found("a.b"),
+                                      permission_denied("no")};
+  for (const CallError& error : errors) {
+    SCOPED_TRACE(error.name);
+    const std::size_t dot = error.name.rfind('.');
+    const Idl& owner = error.name.starts_with(std::string(kInterface) + '.') ? idl : service;
+    EXPECT_EQ(error.name.substr(0, dot), owner.interface);
+    const auto found = owner.errors.find(error.name.substr(dot + 1));
+    ASSERT_NE(found, owner.errors.end());
+    EXPECT_EQ(mismatch(owner, found->second, nlohmann::json::parse(error.parameters), "error"), "") << error.parameters;
+    EXPECT_NE(error_message({error.parameters, error.name, false}), error.name);
+  }
+}
+
+TEST(Idl, DescribesStatusProgressAndParameters) {
+  const Idl idl = IdlParser::parse(recorder_idl());
+  Status status;
+  status.rings.push_back({"stacks", 1, 4096, 2.5});
+  status.channels.push_back({"stacks", {{"cycles", 99.0, 1000.0}}, 1, 2});
+  status.warnings.emplace_back("careful");
+  for (const auto& last : {std::optional<std::string>("7"), std::optional<std::string>()}) {
+    status.last_snapshot = last;
+    const auto reply = nlohmann::json::parse(status_reply(to_json(status)));
+    EXPECT_EQ(mismatch(idl, idl.methods.at("GetStatus").second, reply, "reply"), "");
+  }
+  const auto& take = idl.methods.at("TakeSnapshot");
+  EXPECT_EQ(mismatch(idl, take.second, nlohmann::json::parse(progress_reply("writing", 42)), "progress"), "");
+  SnapshotParameters all{"why", 1, "2026-11-20T03:12:04Z", "2026-11-20T03:12:05Z", 2, "live"};
+  EXPECT_EQ(mismatch(idl, take.first, nlohmann::json::parse(to_json(all)), "parameters"), "");
+  EXPECT_EQ(take.first.fields.size(), 6U);
+}
+
+}  // namespace
+}  // namespace flight
