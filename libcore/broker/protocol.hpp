@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wall's words. SOCK_SEQPACKET; a request is one byte and carries no parameter, so the process that holds
+// privilege takes no input. Replies:
+//
+//   every message   | ReplyHeader 32 | text (an error, or a file's name) |  + fds by SCM_RIGHTS
+//   attach          message 0: fds {manifest, kallsyms}, both sealed memfds; then messages of <= 250 ring owners' fds,
+//                   each with the index of its first ring; `parts` says how many messages there are in all
+//   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP, with trailers}
+//   counts          one message, fd {sealed memfd: Counts}
+//   file            one message, fd {an empty .partial in the store}, text = its file name
+//   reload, disable, enable   one message
+//   changed         unasked: the set of rings is another now; attach again
+#pragma once
+
+#include <linux/perf_event.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/base/result.hpp"
+
+namespace flight {
+
+inline constexpr std::uint16_t kWallProtocol = 1;
+inline constexpr std::size_t kMaxFdsPerMessage = 250;
+inline constexpr std::size_t kMaxWallTextBytes = 4096;
+inline constexpr std::size_t kMaxManifestBytes = 256U << 20U;
+inline constexpr std::size_t kMaxProcessesBytes = 256U << 20U;
+inline constexpr std::size_t kMaxCountsBytes = 64U << 20U;
+inline constexpr std::size_t kMaxKallsymsBytes = 64U << 20U;
+inline constexpr std::size_t kMaxRings = 65536;
+inline constexpr std::size_t kMaxIds = 1U << 20U;  // of all events of a manifest together
+inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
+
+enum class Request : std::uint8_t {
+  attach = 'a',
+  processes = 'p',
+  counts = 'c',
+  file = 'f',
+  reload = 'r',
+  disable = 'd',
+  enable = 'e',
+  changed = 'C',  // only from the broker
+};
+
+struct ReplyHeader {
+  std::uint16_t protocol = kWallProtocol;
+  std::uint8_t request = 0;
+  std::uint8_t failed = 0;  // 1: the text is an error, error_number its errno
+  std::uint32_t part = 0;   // of an attach: 0 … parts-1
+  std::uint32_t parts = 1;
+  std::uint32_t first_ring = 0;  // index of the first fd's ring
+  std::uint32_t fd_count = 0;
+  std::int32_t error_number = 0;
+  std::uint64_t generation = 0;
+};
+static_assert(sizeof(ReplyHeader) == 32);
+
+struct ManifestId {
+  std::uint64_t id = 0;  // PERF_EVENT_IOC_ID
+  int cpu = 0;
+  std::uint32_t ring = 0;  // index of the ring it writes into
+};
+struct ManifestEvent {
+  std::string channel;  // "" for the sideband
+  std::string name;
+  perf_event_attr attr{};  // as it was opened
+  std::string filter;
+  std::vector<ManifestId> ids;  // one for each CPU; of CPUs that went offline, too
+  bool closed = false;          // no longer recorded (a reload took it out), its records may still be in a ring
+};
+enum class RingKind : std::uint8_t { channel, sideband };
+struct ManifestRing {
+  RingKind kind = RingKind::channel;
+  std::string channel;  // "" for the sideband
+  int cpu = 0;
+  std::uint64_t ring_bytes = 0;  // data area; the mapping is one page more
+  EventTime enabled_ns = 0;      // its history cannot be older
+  bool online = true;
+};
+struct ManifestKernelMap {
+  std::string name;
+  std::uint64_t address = 0, bytes = 0, page_offset = 0;
+  std::vector<std::uint8_t> build_id;
+};
+// What flightd has to know of the recording, all of it.
+struct Manifest {
+  std::uint16_t protocol = kWallProtocol;
+  std::uint64_t generation = 0;
+  std::string boot_id;
+  std::string config_digest;
+  std::vector<ManifestRing> rings;    // index = order of the owners' fds
+  std::vector<ManifestEvent> events;  // events[0] is the sideband's dummy
+  std::vector<ManifestKernelMap> kernel_maps;
+  // "SYSTEM:EVENT" -> format text; and the two header texts, needed with any tracepoint
+  std::map<std::string, std::string> tracepoint_formats;
+  std::string header_page, header_event;
+  bool lost_exact = false;            // PERF_FORMAT_LOST is counted
+  std::vector<std::string> warnings;  // fallbacks, halved rings, what could not be opened: for status and journal
+};
+[[nodiscard]] std::string encode(const Manifest& manifest);  // JSON
+// Input from the other side of the wall: everything is checked (ring indexes, powers of two, counts).
+[[nodiscard]] Result<Manifest> parse_manifest(std::string_view text);
+
+struct EventCount {
+  std::uint64_t id = 0, value = 0, lost = 0;
+};
+struct Counts {
+  EventTime time_ns = 0;
+  std::vector<EventCount> events;
+  int broker_pid = 0;
+  double broker_cpu_seconds = 0;
+  std::uint64_t broker_rss_bytes = 0;
+};
+[[nodiscard]] std::string encode(const Counts& counts);  // JSON
+[[nodiscard]] Result<Counts> parse_counts(std::string_view text);
+
+}  // namespace flight

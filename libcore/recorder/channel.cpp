@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/recorder/channel.hpp"
+
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "libcore/perf/attr.hpp"
+#include "libcore/recorder/recording.hpp"
+#include "libcore/recorder/ring_memory.hpp"
+
+namespace flight {
+namespace {
+
+Result<OpenEvent> open_one(const perf_event_attr& attr, int cpu, std::string_view name) {
+  auto fd = open_event(attr, cpu, name);
+  if (!fd) return pass(fd.error());
+  auto id = event_id(fd->get());
+  if (!id) return pass(id.error());
+  return OpenEvent{.fd = std::move(*fd), .id = *id, .read_format = attr.read_format};
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+Result<void> set_filter(const OpenEvent& event, const EventPlan& plan) {
+  if (plan.filter.empty()) return {};
+  if (::ioctl(event.fd.get(), PERF_EVENT_IOC_SET_FILTER, plan.filter.c_str()) == 0) return {};
+  const int error_number = errno;
+  if (error_number == EINVAL)
+    return fail(
+        std::errc::invalid_argument,
+        "event {}: the kernel does not understand the filter '{}'; it compares fields with == != < <= > >= & ~, "
+        "joined by && and ||, and {}'s format file has the fields {}",
+        plan.name, plan.filter, plan.tracepoint, join(format_fields(plan.format)));
+  return sys_error(error_number, "event {}: set the filter '{}'", plan.name, plan.filter);
+}
+
+Result<OpenEvent> open_into(const EventPlan& plan, int cpu, int owner) {
+  auto event = open_one(plan.attr, cpu, plan.name);
+  if (!event) return pass(event.error());
+  if (auto set = set_filter(*event, plan); !set) return pass(set.error());
+  if (::ioctl(event->fd.get(), PERF_EVENT_IOC_SET_OUTPUT, owner) != 0)
+    return sys_error(errno, "event {}: redirect it into the channel's ring on CPU {}", plan.name, cpu);
+  return event;
+}
+
+Result<OpenRing> open_ring(const ChannelPlan& plan, const KernelFeatures& features, int cpu) {
+  OpenRing ring;
+  ring.info = {.kind = RingKind::channel, .channel = plan.config.name, .cpu = cpu, .ring_bytes = plan.ring_bytes};
+  auto owner = open_event(owner_attr(features), cpu, "dummy");
+  if (!owner) return pass(owner.error());
+  auto mapping = map_ring(owner->get(), ring.info, PROT_READ);
+  if (!mapping) return pass(mapping.error());
+  ring.owner = std::move(*owner);
+  ring.mapping = std::move(*mapping);
+  for (const EventPlan& event : plan.events) {
+    auto opened = open_into(event, cpu, ring.owner.get());
+    if (!opened) return pass(opened.error());
+    ring.events.push_back(std::move(*opened));
+  }
+  return ring;
+}
+
+Result<void> switch_event(int fd, unsigned long request, const ManifestRing& ring) {
+  if (::ioctl(fd, request, 0) == 0) return {};
+  return sys_error(errno, "{} an event of channel '{}' on CPU {}",
+                   request == PERF_EVENT_IOC_ENABLE ? "enable" : "disable", ring.channel, ring.cpu);
+}
+
+}  // namespace
+
+Result<EventCount> OpenEvent::count() const {
+  // u64 value, then by read_format: time_enabled, time_running, id, lost (perf_event_open(2)).
+  std::array<std::uint64_t, 5> words{};
+  const ssize_t got = ::read(fd.get(), words.data(), sizeof words);
+  if (got < 0) return sys_error(errno, "read the count of event id {}", id);
+  EventCount count{.id = id, .value = words[0], .lost = 0};
+  std::size_t at = 1;
+  for (const std::uint64_t field :
+       {PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_FORMAT_ID, PERF_FORMAT_LOST}) {
+    if ((read_format & field) == 0) continue;
+    if (field == PERF_FORMAT_LOST && static_cast<std::size_t>(got) >= (at + 1) * sizeof words[0])
+      count.lost = words[at];
+    ++at;
+  }
+  return count;
+}
+
+Result<void> OpenRing::enable() {
+  // The owner too: a dummy that is enabled can be asked whether its CPU's events still run.
+  if (auto on = switch_event(owner_fd(), PERF_EVENT_IOC_ENABLE, info); !on) return on;
+  for (const OpenEvent& event : events)
+    if (auto on = switch_event(event.fd.get(), PERF_EVENT_IOC_ENABLE, info); !on) return on;
+  if (info.enabled_ns == 0) info.enabled_ns = monotonic_now();
+  return {};
+}
+
+Result<void> OpenRing::disable() const {
+  for (const OpenEvent& event : events)
+    if (auto off = switch_event(event.fd.get(), PERF_EVENT_IOC_DISABLE, info); !off) return off;
+  return switch_event(owner_fd(), PERF_EVENT_IOC_DISABLE, info);
+}
+
+Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu) {
+  OpenRing ring;
+  ring.info = {.kind = RingKind::sideband, .channel = {}, .cpu = cpu, .ring_bytes = kSidebandRingBytes};
+  auto event = open_one(sideband_attr(features), cpu, "dummy (sideband)");
+  if (!event) return pass(event.error());
+  // Read-write, and before flightd does: the first mapper decides that the kernel stops at data_tail.
+  auto mapping = map_ring(event->fd.get(), ring.info, PROT_READ | PROT_WRITE);
+  if (!mapping) return pass(mapping.error());
+  ring.mapping = std::move(*mapping);
+  ring.events.push_back(std::move(*event));
+  return ring;
+}
+
+Result<OpenChannel> OpenChannel::open(const ChannelPlan& plan, const KernelFeatures& features,
+                                      const std::vector<int>& cpus) {
+  OpenChannel channel{.plan = plan, .rings = {}, .warnings = {}};
+  for (const int cpu : cpus) {
+    auto ring = open_ring(plan, features, cpu);
+    if (!ring && ring.error().errno_value() == ENODEV) {
+      channel.warnings.push_back(
+          fmt::format("CPU {} went offline: channel '{}' is not recorded there", cpu, plan.config.name));
+      continue;
+    }
+    if (!ring) return wrap(ring.error(), "channel '{}'", plan.config.name);
+    channel.rings.push_back(std::move(*ring));
+  }
+  return channel;
+}
+
+}  // namespace flight

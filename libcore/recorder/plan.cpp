@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/recorder/plan.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+
+#include "libcore/base/files.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/recording.hpp"
+#include "libcore/sysinfo/host.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::uint64_t kFallbackFrequency = 99;
+
+// The whole budget: each channel's ring and its image in staging, and the sideband's ring, on every CPU.
+std::uint64_t needed_bytes(const std::vector<std::uint64_t>& ring_bytes, std::size_t cpu_count) {
+  std::uint64_t for_each_cpu = kSidebandRingBytes;
+  for (const std::uint64_t bytes : ring_bytes) for_each_cpu += 2 * bytes;
+  return for_each_cpu * cpu_count;
+}
+
+void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t cpu_count, RecordingPlan& plan) {
+  std::vector<std::uint64_t> sizes;
+  for (const ChannelPlan& channel : plan.channels) {
+    sizes.push_back(channel.ring_bytes);
+    if (channel.ring_bytes != channel.config.ring_bytes)
+      plan.warnings.push_back(fmt::format(
+          "memory.max is {}: the rings of channel '{}' have {} instead of {} on each CPU", format_bytes(max_bytes),
+          channel.config.name, format_bytes(channel.ring_bytes), format_bytes(channel.config.ring_bytes)));
+  }
+  if (const std::uint64_t needed = needed_bytes(sizes, cpu_count); needed > max_bytes && !config.channels.empty())
+    plan.warnings.push_back(
+        fmt::format("memory.max is {}, but the smallest rings of {} CPUs and their staging need {}: raise memory.max",
+                    format_bytes(max_bytes), cpu_count, format_bytes(needed)));
+}
+
+SamplingOptions sampling_options(const EventConfig& config) {
+  return {.frequency = config.frequency, .period = config.period, .stack = config.stack, .max_stack = config.max_stack};
+}
+
+// "u" of "cycles:up": cpu-clock takes every modifier but the p.
+std::string plain_modifiers(const EventSpec& spec) {
+  if (spec.exclude_user == spec.exclude_kernel) return {};
+  return spec.exclude_kernel ? ":u" : ":k";
+}
+
+bool falls_back(const EventSpec& spec, int error_number) {
+  return spec.type == PERF_TYPE_HARDWARE && (error_number == ENOENT || error_number == EOPNOTSUPP);
+}
+
+EventPlan plan_cpu_clock(const EventConfig& config, const EventSpec& spec, const KernelFeatures& features) {
+  EventSpec clock;
+  clock.name = "cpu-clock" + plain_modifiers(spec);
+  clock.type = PERF_TYPE_SOFTWARE;
+  clock.config = PERF_COUNT_SW_CPU_CLOCK;
+  clock.exclude_user = spec.exclude_user;
+  clock.exclude_kernel = spec.exclude_kernel;
+  SamplingOptions options = sampling_options(config);
+  // A period in cycles would be one in nanoseconds here.
+  if (options.period != 0)
+    options = {.frequency = kFallbackFrequency, .stack = options.stack, .max_stack = options.max_stack};
+  return {
+      .name = clock.name, .attr = event_attr(clock, options, features), .filter = {}, .tracepoint = {}, .format = {}};
+}
+
+bool has_equal(const std::vector<EventPlan>& events, const EventPlan& event) {
+  return std::any_of(events.begin(), events.end(), [&](const EventPlan& other) {
+    return other.name == event.name && std::memcmp(&other.attr, &event.attr, sizeof event.attr) == 0;
+  });
+}
+
+// Hardware events are tried once: where there is no PMU, cpu-clock is what there is.
+Result<void> add_event(const EventConfig& config, const EventSources& sources, const KernelFeatures& features, int cpu,
+                       ChannelPlan& channel) {
+  auto spec = parse_event(config.event, sources);
+  if (!spec) return pass(spec.error());
+  if (!config.filter.empty() && !spec->is_tracepoint())
+    return fail(std::errc::invalid_argument, "event {} has the filter '{}', but only tracepoints can be filtered",
+                config.event, config.filter);
+  EventPlan event{.name = spec->name,
+                  .attr = event_attr(*spec, sampling_options(config), features),
+                  .filter = config.filter,
+                  .tracepoint = {},
+                  .format = {}};
+  if (spec->is_tracepoint()) {
+    auto format = tracepoint_format(sources.tracefs, spec->system, spec->event);
+    if (!format) return pass(format.error());
+    event.tracepoint = spec->system + ":" + spec->event;
+    event.format = std::move(*format);
+  } else if (spec->type == PERF_TYPE_HARDWARE) {
+    const auto tried = open_event(event.attr, cpu, event.name);
+    if (!tried && falls_back(*spec, tried.error().errno_value())) {
+      event = plan_cpu_clock(config, *spec, features);
+      const bool there = has_equal(channel.events, event);
+      channel.warnings.push_back(fmt::format(
+          "channel '{}': there is no hardware counter for {} here, {}", channel.config.name, config.event,
+          there ? "and " + event.name + " is there already: it is left out" : event.name + " is recorded instead"));
+      if (there) return {};
+    }
+  }
+  channel.events.push_back(std::move(event));
+  return {};
+}
+
+Result<void> add_tracepoint_texts(const EventSources& sources, RecordingPlan& plan) {
+  for (const ChannelPlan& channel : plan.channels)
+    for (const EventPlan& event : channel.events)
+      if (!event.tracepoint.empty()) plan.tracepoint_formats.emplace(event.tracepoint, event.format);
+  if (plan.tracepoint_formats.empty()) return {};
+  auto page = read_file(sources.tracefs + "/events/header_page");
+  if (!page) return pass(page.error());
+  auto header = read_file(sources.tracefs + "/events/header_event");
+  if (!header) return pass(header.error());
+  plan.header_page = std::move(*page);
+  plan.header_event = std::move(*header);
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
+                                     std::uint64_t max_bytes) {
+  std::vector<std::uint64_t> sizes;
+  sizes.reserve(channels.size());
+  for (const ChannelConfig& channel : channels) sizes.push_back(channel.ring_bytes);
+  while (needed_bytes(sizes, cpu_count) > max_bytes) {
+    const auto largest = std::max_element(sizes.begin(), sizes.end());
+    if (largest == sizes.end() || *largest <= kLeastRingBytes) break;
+    *largest /= 2;
+  }
+  return sizes;
+}
+
+std::vector<std::string> format_fields(std::string_view format) {
+  // "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;"
+  std::vector<std::string> fields;
+  std::vector<std::string> common;
+  constexpr std::string_view kField = "\tfield:";
+  for (std::size_t at = format.find(kField); at != std::string_view::npos; at = format.find(kField, at + 1)) {
+    const std::size_t begin = at + kField.size();
+    std::string_view declaration = format.substr(begin, format.find(';', begin) - begin);
+    if (const std::size_t bracket = declaration.rfind('[');
+        bracket != std::string_view::npos && declaration.back() == ']')
+      declaration = declaration.substr(0, bracket);
+    const std::size_t blank = declaration.find_last_of(" *");
+    const std::string name(blank == std::string_view::npos ? declaration : declaration.substr(blank + 1));
+    if (!name.empty()) (name.rfind("common_", 0) == 0 ? common : fields).push_back(name);
+  }
+  fields.insert(fields.end(), common.begin(), common.end());
+  return fields;
+}
+
+Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources, const KernelFeatures& features,
+                                     std::size_t cpu_count, int cpu) {
+  RecordingPlan plan;
+  const std::uint64_t max_bytes = config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
+  const auto sizes = fit_rings(config.channels, cpu_count, max_bytes);
+  for (std::size_t i = 0; i < config.channels.size(); ++i) {
+    ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .warnings = {}};
+    for (const EventConfig& event : channel.config.events)
+      if (auto added = add_event(event, sources, features, cpu, channel); !added)
+        return wrap(added.error(), "channel '{}'", channel.config.name);
+    plan.channels.push_back(std::move(channel));
+  }
+  warn_of_budget(config, max_bytes, cpu_count, plan);
+  if (auto added = add_tracepoint_texts(sources, plan); !added) return pass(added.error());
+  return plan;
+}
+
+}  // namespace flight

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The broker's side: opens every event of the configuration on every CPU, owns the fds and the first mapping of
+// each ring. Per CPU and channel a dummy owns a write_backward ring and the channel's events write into it; per CPU a
+// sideband dummy has a forward ring of its own, mapped read-write because the first mapper decides its mode.
+//
+//   channel "stacks", CPU 0:   cycles ──SET_OUTPUT──▶ owner (dummy) ── mmap R ── 2 MiB, overwritten
+//   sideband,         CPU 0:   dummy with mmap2, comm, task … ──────── mmap RW ── 512 KiB, drained by flightd
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libcore/base/mapping.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/broker/protocol.hpp"
+#include "libcore/config/config.hpp"
+#include "libcore/perf/event_spec.hpp"
+#include "libcore/perf/kernel_features.hpp"
+
+namespace flight {
+
+inline constexpr std::uint64_t kSidebandRingBytes = 512U << 10U;
+
+class Recording {
+ public:
+  // Opens, filters, maps, redirects and enables. Rings are halved, largest first, until rings and staging fit
+  // config.memory_max; that, an event that fell back (cycles -> cpu-clock) and CPUs that are offline are warnings. An
+  // event that does not exist, a bad filter or a missing privilege is an error that names the event and what to do.
+  [[nodiscard]] static Result<Recording> open(const Config& config, const EventSources& sources,
+                                              const KernelFeatures& features);
+  Recording(Recording&&) noexcept;
+  Recording& operator=(Recording&&) noexcept;
+  ~Recording();
+
+  // A bad config changes nothing. Channels that are equal keep their rings and history; the others are opened anew; the
+  // generation goes up where anything changed.
+  [[nodiscard]] Result<bool> reload(const Config& config, const EventSources& sources);
+
+  [[nodiscard]] const Manifest& manifest() const;
+  // In the order of manifest().rings.
+  [[nodiscard]] std::vector<int> owner_fds() const;
+  [[nodiscard]] Counts counts() const;  // without the broker's own usage
+  void resume_all() const;              // PAUSE_OUTPUT 0 on every ring
+  [[nodiscard]] Result<void> enable_all(bool on) const;
+
+ private:
+  struct State;
+  explicit Recording(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace flight

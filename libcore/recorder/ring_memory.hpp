@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mapping a ring, the same on both sides of the wall: a control page, then 2^n bytes of data. The size is the
+// caller's own, never the control page's.
+#pragma once
+
+#include <cstddef>
+
+#include "libcore/base/mapping.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/broker/protocol.hpp"
+
+namespace flight {
+
+// Of this machine; data begins there (perf_event_open(2)).
+[[nodiscard]] std::size_t page_bytes();
+// prot: PROT_READ: the kernel overwrites the oldest; PROT_READ | PROT_WRITE: it stops at data_tail. The first mapper of
+// a ring decides. EPERM: locked memory ran out; the text says what to do.
+[[nodiscard]] Result<Mapping> map_ring(int fd, const ManifestRing& ring, int prot);
+
+}  // namespace flight

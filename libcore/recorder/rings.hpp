@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightd's side: the rings it was handed, mapped once in its life. Sizes come from the manifest, never from a
+// ring's control page, of which only the head is believed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libcore/base/mapping.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/broker/protocol.hpp"
+
+namespace flight {
+
+// One overwritten ring of a channel, mapped read-only.
+class Ring {
+ public:
+  // `owner`: the dummy's fd. PROT_READ: the kernel then overwrites the oldest.
+  [[nodiscard]] static Result<Ring> open(UniqueFd owner, const ManifestRing& ring);
+
+  // data_head, load-acquire: everything above it is complete. Any thread.
+  [[nodiscard]] std::uint64_t head() const;
+  [[nodiscard]] std::span<const std::byte> bytes() const;
+  // PERF_EVENT_IOC_PAUSE_OUTPUT; 0 or an errno. No allocation: the freeze thread calls it.
+  [[nodiscard]] int pause() const;
+  [[nodiscard]] int resume() const;
+
+  [[nodiscard]] const ManifestRing& info() const { return info_; }
+  [[nodiscard]] int fd() const { return owner_.get(); }
+
+ private:
+  Ring(UniqueFd owner, Mapping mapping, ManifestRing info)
+      : owner_(std::move(owner)), mapping_(std::move(mapping)), info_(std::move(info)) {}
+  UniqueFd owner_;
+  Mapping mapping_;
+  ManifestRing info_;
+};
+
+// One CPU's forward sideband ring, mapped read-write. One thread drains it.
+class SidebandRing {
+ public:
+  [[nodiscard]] static Result<SidebandRing> open(UniqueFd owner, const ManifestRing& ring);
+
+  // Appends all whole records that are there to `out` and gives their room back to the kernel (data_tail,
+  // store-release).
+  void drain(std::vector<std::byte>& out);
+  [[nodiscard]] int fd() const { return owner_.get(); }
+  [[nodiscard]] const ManifestRing& info() const { return info_; }
+
+ private:
+  SidebandRing(UniqueFd owner, Mapping mapping, ManifestRing info)
+      : owner_(std::move(owner)), mapping_(std::move(mapping)), info_(std::move(info)) {}
+  UniqueFd owner_;
+  Mapping mapping_;
+  ManifestRing info_;
+};
+
+}  // namespace flight

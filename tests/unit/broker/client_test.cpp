@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightd's end against a broker that is wrong: its answers are written by hand here. The right one is in
+// broker_test.cpp, where the real flightd-broker runs.
+#include "libcore/broker/client.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "libcore/base/files.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+class WrongBroker : public testing::Test {
+ protected:
+  WrongBroker() {
+    std::array<int, 2> ends{-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    broker_.reset(ends[0]);
+    client_.emplace(UniqueFd(ends[1]));
+  }
+  // Answers are queued before the question is asked: a socket has room for them.
+  void say(Request request, const std::vector<int>& fds, std::uint32_t part = 0, std::uint32_t parts = 1,
+           std::uint32_t first_ring = 0, std::string_view text = {}) {
+    ReplyHeader header;
+    header.request = static_cast<std::uint8_t>(request);
+    header.part = part;
+    header.parts = parts;
+    header.first_ring = first_ring;
+    header.generation = 1;
+    ASSERT_TRUE(send_message(broker_.get(), header, text, fds));
+  }
+  static UniqueFd document(std::string_view text) {
+    return sealed_memfd("test", std::as_bytes(std::span(text.data(), text.size()))).value();
+  }
+  // A manifest of `rings` rings.
+  static std::string manifest(int rings) {
+    Manifest out;
+    out.events.resize(1);
+    out.events[0].attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME;
+    out.events[0].attr.sample_id_all = 1;
+    for (int cpu = 0; cpu < rings; ++cpu) out.rings.push_back({RingKind::sideband, "", cpu, 1U << 16U, 1, true});
+    return encode(out);
+  }
+  UniqueFd broker_;
+  std::optional<BrokerClient> client_;
+};
+
+TEST_F(WrongBroker, PartsMakeOneAttachment) {
+  const UniqueFd text = document(manifest(3));
+  const UniqueFd kallsyms = document("ffffffff81000000 T _text\n");
+  say(Request::attach, {text.get(), kallsyms.get()}, 0, 3);
+  say(Request::attach, {text.get(), text.get()}, 1, 3, 0);
+  say(Request::changed, {});
+  say(Request::attach, {text.get()}, 2, 3, 2);
+  auto attachment = client_->attach();
+  ASSERT_TRUE(attachment) << attachment.error().what;
+  EXPECT_EQ(attachment->owners.size(), 3U);
+  EXPECT_EQ(attachment->manifest.rings.size(), 3U);
+  EXPECT_EQ(attachment->kallsyms, "ffffffff81000000 T _text\n");
+  EXPECT_TRUE(client_->take_changed().value());
+  EXPECT_FALSE(client_->take_changed().value());
+}
+
+TEST_F(WrongBroker, TooFewRingsAreAnError) {
+  const UniqueFd text = document(manifest(3));
+  say(Request::attach, {text.get(), text.get()}, 0, 2);
+  say(Request::attach, {text.get()}, 1, 2, 0);
+  const auto attachment = client_->attach();
+  ASSERT_FALSE(attachment);
+  EXPECT_THAT(attachment.error().what, HasSubstr("3 rings, 1 came"));
+}
+
+TEST_F(WrongBroker, PartsOutOfOrderEndTheConnection) {
+  const UniqueFd text = document(manifest(2));
+  say(Request::attach, {text.get(), text.get()}, 0, 3);
+  say(Request::attach, {text.get()}, 2, 3, 1);
+  EXPECT_FALSE(client_->attach());
+  EXPECT_EQ(client_->counts().error().errno_value(), EPIPE);
+}
+
+TEST_F(WrongBroker, AMemfdThatIsNotSealedIsRefused) {
+  const UniqueFd open_memfd(::memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_TRUE(write_all(open_memfd.get(), encode(Counts{})));
+  say(Request::counts, {open_memfd.get()});
+  const auto counts = client_->counts();
+  ASSERT_FALSE(counts);
+  EXPECT_THAT(counts.error().what, HasSubstr("not sealed"));
+}
+
+TEST_F(WrongBroker, AnAnswerToAnotherQuestionEndsTheConnection) {
+  const UniqueFd text = document(encode(Counts{}));
+  say(Request::processes, {text.get()});
+  EXPECT_EQ(client_->counts().error().errno_value(), EBADMSG);
+  EXPECT_EQ(client_->counts().error().errno_value(), EPIPE);
+}
+
+TEST_F(WrongBroker, AnswersWithOtherDescriptorsAreRefused) {
+  const UniqueFd text = document("x");
+  say(Request::reload, {text.get()});
+  EXPECT_EQ(client_->reload().error().errno_value(), EBADMSG);
+}
+
+TEST_F(WrongBroker, AFileOutsideTheStoreIsRefused) {
+  for (const char* name : {"", "..", ".", "../passwd", "/etc/passwd", "a/b"}) {
+    const UniqueFd text = document("x");
+    say(Request::file, {text.get()}, 0, 1, 0, name);
+    EXPECT_FALSE(client_->file()) << name;
+  }
+  std::array<int, 2> pipe_ends{-1, -1};
+  ASSERT_EQ(::pipe(pipe_ends.data()), 0);
+  say(Request::file, {pipe_ends[1]}, 0, 1, 0, ".flightd-1.partial");
+  EXPECT_FALSE(client_->file());
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+}
+
+TEST_F(WrongBroker, ItsErrorIsPassedOn) {
+  ReplyHeader header;
+  header.request = 'r';
+  header.failed = 1;
+  header.error_number = EINVAL;
+  ASSERT_TRUE(send_message(broker_.get(), header, "flightd.json:3: channels: no such event", {}));
+  const auto reloaded = client_->reload();
+  ASSERT_FALSE(reloaded);
+  EXPECT_EQ(reloaded.error().errno_value(), EINVAL);
+  EXPECT_THAT(reloaded.error().what, HasSubstr("flightd.json:3: channels: no such event"));
+}
+
+TEST_F(WrongBroker, ItsEndIsNoticed) {
+  EXPECT_FALSE(client_->take_changed().value());
+  broker_.reset();
+  EXPECT_EQ(client_->take_changed().error().errno_value(), ECONNRESET);
+  EXPECT_EQ(client_->attach().error().errno_value(), EPIPE);
+}
+
+TEST_F(WrongBroker, AnAnswerNobodyAskedForIsRefused) {
+  say(Request::reload, {});
+  EXPECT_EQ(client_->take_changed().error().errno_value(), EBADMSG);
+}
+
+TEST(BrokerClient, NobodyThereIsSaid) {
+  const auto client = BrokerClient::connect("/nonexistent/broker");
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().errno_value(), ENOENT);
+  EXPECT_THAT(client.error().what, HasSubstr("is flightd-broker running?"));
+  EXPECT_FALSE(BrokerClient::connect(std::string(200, 'x')));
+}
+
+}  // namespace
+}  // namespace flight

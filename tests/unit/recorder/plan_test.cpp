@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/recorder/plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/recording.hpp"
+#include "libcore/sysinfo/cpus.hpp"
+
+namespace flight {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::uint64_t kMiB = 1U << 20U;
+
+ChannelConfig channel(const std::string& name, std::uint64_t ring_bytes, std::vector<EventConfig> events = {}) {
+  return {.name = name, .ring_bytes = ring_bytes, .events = std::move(events)};
+}
+
+TEST(FitRings, LeavesWhatFits) {
+  const std::vector channels{channel("a", 2 * kMiB), channel("b", 4 * kMiB)};
+  constexpr std::uint64_t kNeeded = 4 * (2 * 6 * kMiB + kSidebandRingBytes);
+  EXPECT_THAT(fit_rings(channels, 4, kNeeded), ElementsAre(2 * kMiB, 4 * kMiB));
+  EXPECT_THAT(fit_rings(channels, 4, kNeeded - 1), ElementsAre(2 * kMiB, 2 * kMiB));
+}
+
+TEST(FitRings, HalvesTheLargestFirstAndNoneBelowTheLeast) {
+  const std::vector channels{channel("a", 64U << 10U), channel("b", 8 * kMiB), channel("c", 1 * kMiB)};
+  EXPECT_THAT(fit_rings(channels, 1, 6 * kMiB), ElementsAre(64U << 10U, 1 * kMiB, 1 * kMiB));
+  EXPECT_THAT(fit_rings(channels, 1, 0), ElementsAre(kLeastRingBytes, kLeastRingBytes, kLeastRingBytes));
+  EXPECT_THAT(fit_rings({}, 1, 0), IsEmpty());
+}
+
+TEST(FormatFields, AreNamedWithTheCommonOnesLast) {
+  EXPECT_THAT(format_fields("name: x\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
+                            "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n"
+                            "\tfield:const char * name;\toffset:24;\n\tfield:__data_loc char[] text;\toffset:32;\n"),
+              ElementsAre("prev_comm", "name", "text", "common_type"));
+  EXPECT_THAT(format_fields(""), IsEmpty());
+  EXPECT_THAT(format_fields("\tfield:"), IsEmpty());
+}
+
+class Plan : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto tracefs = find_or_mount_tracefs();
+    ASSERT_TRUE(tracefs) << tracefs.error().what;
+    sources_.tracefs = *tracefs;
+    cpu_ = online_cpus().value().front();
+    features_ = KernelFeatures::probe(cpu_);
+  }
+  Result<RecordingPlan> plan(std::vector<EventConfig> events, SizeOrShare memory = {.bytes = 1U << 30U}) const {
+    Config config;
+    config.memory_max = memory;
+    config.channels = {channel("x", kMiB, std::move(events))};
+    return plan_recording(config, sources_, features_, 2, cpu_);
+  }
+  EventSources sources_;
+  KernelFeatures features_;
+  int cpu_ = 0;
+};
+
+TEST_F(Plan, KeepsNamesFiltersAndFormats) {
+  const auto made = plan({{.event = "sched:sched_switch", .filter = "prev_prio < 100"}, {.event = "cpu-clock:u"}});
+  ASSERT_TRUE(made) << made.error().what;
+  const ChannelPlan& x = made->channels[0];
+  ASSERT_THAT(x.events, SizeIs(2));
+  EXPECT_EQ(x.events[0].name, "sched:sched_switch");
+  EXPECT_EQ(x.events[0].filter, "prev_prio < 100");
+  EXPECT_EQ(x.events[1].name, "cpu-clock:u");
+  EXPECT_EQ(x.events[1].attr.exclude_kernel, 1U);
+  EXPECT_THAT(made->tracepoint_formats.at("sched:sched_switch"), HasSubstr("prev_prio"));
+  EXPECT_THAT(made->header_page, HasSubstr("timestamp"));
+  EXPECT_THAT(made->warnings, IsEmpty());
+}
+
+// Without a PMU cpu-clock takes the place of cycles; with one cycles stay. Both are right, on their machine.
+TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
+  const auto made = plan(
+      {{.event = "cycles:u", .frequency = 199, .stack = true}, {.event = "cycles:u", .frequency = 199, .stack = true}});
+  ASSERT_TRUE(made) << made.error().what;
+  const ChannelPlan& x = made->channels[0];
+  if (features_.hardware_pmu) {
+    EXPECT_EQ(x.events[0].name, "cycles:u");
+    EXPECT_THAT(x.warnings, IsEmpty());
+    return;
+  }
+  ASSERT_THAT(x.events, SizeIs(1)) << "twice the same clock says nothing more";
+  EXPECT_EQ(x.events[0].name, "cpu-clock:u");
+  EXPECT_EQ(x.events[0].attr.type, PERF_TYPE_SOFTWARE);
+  EXPECT_EQ(x.events[0].attr.config, PERF_COUNT_SW_CPU_CLOCK);
+  EXPECT_EQ(x.events[0].attr.sample_freq, 199U);
+  EXPECT_EQ(x.events[0].attr.exclude_kernel, 1U);
+  EXPECT_NE(x.events[0].attr.sample_type & PERF_SAMPLE_CALLCHAIN, 0U);
+  ASSERT_THAT(x.warnings, SizeIs(2));
+  EXPECT_THAT(x.warnings[0], HasSubstr("cpu-clock:u is recorded instead"));
+  // A period of cycles is none of nanoseconds: 1000 of them would be a million samples a second.
+  const auto with_period = plan({{.event = "cycles", .period = 1000}});
+  ASSERT_TRUE(with_period);
+  EXPECT_EQ(with_period->channels[0].events[0].attr.freq, 1U);
+  EXPECT_EQ(with_period->channels[0].events[0].attr.sample_freq, 99U);
+}
+
+TEST_F(Plan, RefusesWhatCannotBeRecorded) {
+  EXPECT_THAT(plan({{.event = "sched:sched_swich"}}).error().what, HasSubstr("channel 'x'"));
+  EXPECT_THAT(plan({{.event = "sched:sched_swich"}}).error().what, HasSubstr("sched:sched_switch"));
+  EXPECT_THAT(plan({{.event = "cpu-clock", .filter = "a == 1"}}).error().what, HasSubstr("only tracepoints"));
+  sources_.tracefs.clear();
+  EXPECT_THAT(plan({{.event = "sched:sched_switch"}}).error().what, HasSubstr("mount"));
+  EXPECT_TRUE(plan({{.event = "cpu-clock"}})) << "which needs no tracefs";
+}
+
+TEST_F(Plan, SaysWhichRingsItHalved) {
+  const auto halved = plan({{.event = "cpu-clock"}}, {.bytes = 2 * (kSidebandRingBytes + kMiB)});
+  ASSERT_TRUE(halved);
+  EXPECT_EQ(halved->channels[0].ring_bytes, kMiB / 2);
+  ASSERT_THAT(halved->warnings, SizeIs(1));
+  EXPECT_THAT(halved->warnings[0], HasSubstr("channel 'x' have 512.0K instead of 1.0M"));
+  const auto least = plan({{.event = "cpu-clock"}}, {.bytes = 1});
+  EXPECT_EQ(least->channels[0].ring_bytes, kLeastRingBytes);
+  EXPECT_THAT(least->warnings, testing::Contains(HasSubstr("raise memory.max")));
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/recorder/recording.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "libcore/perf/attr.hpp"
+#include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/rings.hpp"
+#include "libcore/sysinfo/cpus.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+class RealRecording : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto tracefs = find_or_mount_tracefs();
+    ASSERT_TRUE(tracefs) << tracefs.error().what;
+    sources_.tracefs = *tracefs;
+    cpus_ = online_cpus().value();
+    features_ = KernelFeatures::probe(cpus_.front());
+    config_.memory_max = {.bytes = 1U << 30U};
+    config_.digest = "digest";
+    config_.channels = {
+        {.name = "sched", .ring_bytes = 64U << 10U, .events = {{.event = "sched:sched_switch"}}},
+        {.name = "stacks", .ring_bytes = 128U << 10U, .events = {{.event = "cpu-clock", .stack = true}}}};
+  }
+  [[nodiscard]] Result<Recording> open() const { return Recording::open(config_, sources_, features_); }
+
+  static std::size_t descriptors() {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+  }
+  static UniqueFd copy(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+
+  Config config_;
+  EventSources sources_;
+  KernelFeatures features_;
+  std::vector<int> cpus_;
+};
+
+TEST_F(RealRecording, DescribesWhatItOpened) {
+  const auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  const Manifest& manifest = recording->manifest();
+  EXPECT_EQ(manifest.generation, 1U);
+  EXPECT_EQ(manifest.config_digest, "digest");
+  EXPECT_EQ(manifest.boot_id.size(), 36U);
+  ASSERT_EQ(manifest.rings.size(), 3 * cpus_.size());
+  EXPECT_EQ(recording->owner_fds().size(), manifest.rings.size());
+  ASSERT_EQ(manifest.events.size(), 3U);
+  EXPECT_EQ(manifest.events[0].channel, "");
+  EXPECT_EQ(manifest.events[0].attr.write_backward, 0U);
+  EXPECT_EQ(manifest.events[1].attr.write_backward, 1U);
+  for (const ManifestEvent& event : manifest.events) ASSERT_EQ(event.ids.size(), cpus_.size());
+  for (const ManifestRing& ring : manifest.rings) EXPECT_GT(ring.enabled_ns, 0U);
+  // What it describes is what the other side accepts.
+  const auto parsed = parse_manifest(encode(manifest));
+  ASSERT_TRUE(parsed) << parsed.error().what;
+  const Counts counts = recording->counts();
+  EXPECT_EQ(counts.events.size(), 3 * cpus_.size());
+}
+
+TEST_F(RealRecording, TheSidebandsOwnIdIsTheManifests) {
+  const auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  std::uint64_t id = 0;
+  const auto fds = recording->owner_fds();
+  for (std::size_t i = 0; i < cpus_.size(); ++i) {
+    id = event_id(fds[i]).value();
+    EXPECT_EQ(recording->manifest().events[0].ids[i].id, id);
+    EXPECT_EQ(recording->manifest().rings[i].kind, RingKind::sideband);
+  }
+}
+
+TEST_F(RealRecording, SaysWhichFieldsAFilterMayUse) {
+  config_.channels[0].events[0].filter = "prio < 100";
+  const std::size_t before = descriptors();
+  const auto recording = open();
+  ASSERT_FALSE(recording);
+  EXPECT_EQ(recording.error().errno_value(), EINVAL);
+  EXPECT_THAT(recording.error().what, HasSubstr("channel 'sched': event sched:sched_switch"));
+  EXPECT_THAT(recording.error().what, HasSubstr("'prio < 100'"));
+  EXPECT_THAT(recording.error().what, HasSubstr("prev_comm, prev_pid, prev_prio"));
+  EXPECT_EQ(descriptors(), before) << "nothing stays open after an error";
+}
+
+TEST_F(RealRecording, SaysThatDescriptorsRanOut) {
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  rlimit small = old;
+  // Enough to read a file or two, not enough for the events.
+  small.rlim_cur = static_cast<rlim_t>(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get()) + 4;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  const auto recording = open();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+  ASSERT_FALSE(recording);
+  EXPECT_EQ(recording.error().errno_value(), EMFILE);
+  EXPECT_THAT(recording.error().what,
+              HasSubstr(fmt::format("RLIMIT_NOFILE is {}: raise LimitNOFILE=", small.rlim_cur)));
+}
+
+TEST_F(RealRecording, ReloadKeepsEqualChannelsAndClosesTheOthers) {
+  auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  const std::uint64_t stacks_id = recording->manifest().events[2].ids[0].id;
+  const EventTime enabled_ns = recording->manifest().rings.back().enabled_ns;
+  const std::size_t full = descriptors();
+
+  EXPECT_FALSE(recording->reload(config_, sources_).value());
+  EXPECT_EQ(recording->manifest().generation, 1U);
+  EXPECT_EQ(descriptors(), full);
+
+  config_.channels.erase(config_.channels.begin());
+  config_.digest = "another";
+  EXPECT_TRUE(recording->reload(config_, sources_).value());
+  EXPECT_EQ(recording->manifest().generation, 2U);
+  EXPECT_EQ(recording->manifest().config_digest, "another");
+  ASSERT_EQ(recording->manifest().events.size(), 2U);
+  EXPECT_EQ(recording->manifest().events[1].ids[0].id, stacks_id);
+  EXPECT_EQ(recording->manifest().rings.back().enabled_ns, enabled_ns);
+  EXPECT_TRUE(recording->manifest().tracepoint_formats.empty());
+  EXPECT_EQ(descriptors(), full - 2 * cpus_.size()) << "owner and event of each CPU are closed";
+
+  config_.channels[0].events[0].event = "no-such-event";
+  EXPECT_FALSE(recording->reload(config_, sources_));
+  EXPECT_EQ(recording->manifest().generation, 2U);
+  EXPECT_EQ(recording->manifest().events[1].ids[0].id, stacks_id);
+}
+
+// What a reload opens while recording is off starts with the rest, and its history begins then.
+TEST_F(RealRecording, AReloadWhileDisabledEnablesNothing) {
+  config_.channels.pop_back();
+  auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  ASSERT_TRUE(recording->enable_all(false));
+  config_.channels.push_back({.name = "more", .ring_bytes = 64U << 10U, .events = {{.event = "sched:sched_switch"}}});
+  ASSERT_TRUE(recording->reload(config_, sources_).value());
+  const auto total = [&] {
+    std::uint64_t sum = 0;
+    for (const EventCount& event : recording->counts().events) sum += event.value;
+    return sum;
+  };
+  const auto sleep = [] {
+    for (int i = 0; i < 10; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  };
+  const std::uint64_t off = total();
+  sleep();
+  EXPECT_EQ(total(), off);
+  EXPECT_EQ(recording->manifest().rings.back().enabled_ns, 0U);
+  ASSERT_TRUE(recording->enable_all(true));
+  sleep();
+  EXPECT_GT(total(), off);
+  EXPECT_GT(recording->manifest().rings.back().enabled_ns, 0U);
+}
+
+TEST_F(RealRecording, ResumesEveryRing) {
+  const auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  std::vector<Ring> rings;
+  const auto fds = recording->owner_fds();
+  for (std::size_t i = 0; i < fds.size(); ++i)
+    if (recording->manifest().rings[i].channel == "sched")
+      rings.push_back(Ring::open(copy(fds[i]), recording->manifest().rings[i]).value());
+  const auto busy = [&] {
+    const auto sum = [&] {
+      std::uint64_t heads = 0;
+      for (const Ring& ring : rings) heads += ring.head();
+      return heads;
+    };
+    const std::uint64_t before = sum();
+    for (int i = 0; i < 10; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return sum() != before;
+  };
+  EXPECT_TRUE(busy());
+  for (const Ring& ring : rings) ASSERT_EQ(ring.pause(), 0);
+  EXPECT_FALSE(busy());
+  recording->resume_all();
+  EXPECT_TRUE(busy());
+}
+
+TEST_F(RealRecording, ManyInARowLeaveNothingBehind) {
+  const std::size_t before = descriptors();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(open());
+  EXPECT_EQ(descriptors(), before);
+}
+
+}  // namespace
+}  // namespace flight
