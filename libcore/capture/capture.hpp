@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Taking the rings' contents: pre-copy, pause, copy the delta, resume; or live, never paused.
+//
+//   pause:   h1 = head; copy the running ring; PAUSE; h2 = head, stable; copy [h2, h1) again; RESUME
+//            A backward ring overwrites exactly the bytes it newly wrote, so the delta makes the copy equal to the
+//            paused ring.
+//   live:    h1 = head; copy; h2 = head; valid is [h1, h2 + size - 64 KiB): the oldest end is given up, nothing is lost
+//
+// Staging is allocated, touched and locked at start: an incident is when memory is short. Between the first head and
+// the last resume nothing is allocated. One thread: the freeze thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/base/mapping.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/config/config.hpp"
+#include "libcore/perf/ring_walk.hpp"
+#include "libcore/recorder/rings.hpp"
+
+namespace flight {
+
+// A live copy gives up this much more at the oldest end: a record that is being written lies below the head that was
+// read.
+inline constexpr std::uint64_t kLiveMarginBytes = 64U << 10U;
+
+struct RingCapture {
+  std::uint64_t head = 0;  // where the image begins
+  std::uint64_t valid_bytes = 0;
+  EventTime pause_begin_ns = 0;  // clock before PAUSE and after RESUME; 0 and 0: never paused
+  EventTime pause_end_ns = 0;
+  std::uint64_t delta_bytes = 0;  // copied while it was paused
+  int error_number = 0;           // of PAUSE or RESUME; the image is then a live one
+};
+
+class Staging {
+ public:
+  // Memory for one image of each ring. `locked()` is false where mlock was refused: the reason is in lock_error().
+  [[nodiscard]] static Result<Staging> create(const std::vector<Ring>& rings);
+
+  // Cuts every ring. Returns frozen_ns, read before the first ring.
+  EventTime capture(const std::vector<Ring>& rings, CaptureMode mode);
+
+  [[nodiscard]] RingImage image(std::size_t ring) const;
+  [[nodiscard]] const RingCapture& result(std::size_t ring) const { return captures_[ring]; }
+  [[nodiscard]] std::size_t size() const { return captures_.size(); }
+  [[nodiscard]] std::uint64_t bytes() const { return memory_.size(); }
+  [[nodiscard]] bool locked() const { return lock_error_.empty(); }
+  [[nodiscard]] const std::string& lock_error() const { return lock_error_; }
+
+ private:
+  Staging(Mapping memory, std::vector<std::span<std::byte>> parts, std::string lock_error)
+      : memory_(std::move(memory)),
+        parts_(std::move(parts)),
+        captures_(parts_.size()),
+        lock_error_(std::move(lock_error)) {}
+  Mapping memory_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<RingCapture> captures_;
+  std::string lock_error_;
+};
+
+}  // namespace flight

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures of real rings while a thread writes rising numbers into them as fast as it can: close(-n) on
+// raw_syscalls:sys_enter. What is in an image must be without a gap but at blackouts.
+#include "libcore/capture/capture.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "libcore/perf/attr.hpp"
+#include "libcore/perf/tracepoint.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::uint64_t kRingBytes = 1U << 20U;
+
+// header, IDENTIFIER, IP, TID, TIME, CPU, PERIOD, then RAW: u32 size, 8 common bytes, long id, args[0]
+constexpr std::size_t kFirstArgument = 8 + 6 * 8 + 4 + 8 + 8;
+
+class Writer {
+ public:
+  explicit Writer(int cpu)
+      : thread_([this, cpu] {
+          cpu_set_t set;
+          CPU_ZERO(&set);
+          CPU_SET(cpu, &set);
+          ::sched_setaffinity(0, sizeof set, &set);
+          for (long n = 1; !stop_; ++n) {
+            ::syscall(SYS_close, -n);
+            written_ = n;
+          }
+        }) {}
+  ~Writer() {
+    stop_ = true;
+    thread_.join();
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  void wait_for(long n) const {
+    while (written_ < n) std::this_thread::yield();
+  }
+  [[nodiscard]] long written() const { return written_; }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::atomic<long> written_ = 0;
+  std::thread thread_;
+};
+
+class Capture : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto tracefs = find_or_mount_tracefs();
+    ASSERT_TRUE(tracefs) << tracefs.error().what;
+    const KernelFeatures features{};
+    const auto spec = parse_event("raw_syscalls:sys_enter", {.tracefs = *tracefs, .sysfs = "/sys"});
+    ASSERT_TRUE(spec) << spec.error().what;
+    auto owner = open_event(owner_attr(features), 0, "owner");
+    ASSERT_TRUE(owner) << owner.error().what;
+    const ManifestRing info{.kind = RingKind::channel, .channel = "calls", .cpu = 0, .ring_bytes = kRingBytes};
+    const int owner_fd = owner->get();
+    auto ring = Ring::open(std::move(*owner), info);
+    ASSERT_TRUE(ring) << ring.error().what;
+    rings_.push_back(std::move(*ring));
+
+    const perf_event_attr attr = event_attr(*spec, {}, features);
+    auto event = open_event(attr, 0, spec->name);
+    ASSERT_TRUE(event) << event.error().what;
+    event_ = std::move(*event);
+    const std::string filter = fmt::format("id == {}", SYS_close);
+    ASSERT_EQ(::ioctl(event_.get(), PERF_EVENT_IOC_SET_FILTER, filter.c_str()), 0);
+    ASSERT_EQ(::ioctl(event_.get(), PERF_EVENT_IOC_SET_OUTPUT, owner_fd), 0);
+    const auto id = event_id(event_.get());
+    ASSERT_TRUE(id);
+    events_.add_id(*id, events_.add_event(attr.sample_type));
+    ASSERT_EQ(::ioctl(event_.get(), PERF_EVENT_IOC_ENABLE, 0), 0);
+  }
+
+  // The numbers in the image in time order; other callers of close() are left out.
+  std::vector<long> numbers(const Staging& staging, std::uint64_t* lost = nullptr) const {
+    std::vector<long> out;
+    std::vector<std::byte> scratch(65536);
+    const RingImage image = staging.image(0);
+    const WalkResult walk = walk_ring(image, events_);
+    EXPECT_EQ(walk.bad_records, 0U);
+    EXPECT_EQ(walk.unknown_ids, 0U);
+    for (const RecordRef& ref : walk.records) {
+      const auto record = record_bytes(image, ref, scratch);
+      if (ref.type == PERF_RECORD_LOST && lost != nullptr) *lost += lost_fields(record)->lost;
+      if (ref.type != PERF_RECORD_SAMPLE) continue;
+      const auto argument = load<long>(record.data() + kFirstArgument);
+      if (argument < 0) out.push_back(-argument);
+    }
+    return out;
+  }
+
+  std::vector<Ring> rings_;
+  UniqueFd event_;
+  EventTable events_;
+};
+
+std::size_t gaps(const std::vector<long>& numbers, long* missing = nullptr) {
+  std::size_t out = 0;
+  for (std::size_t i = 1; i < numbers.size(); ++i) {
+    if (numbers[i] == numbers[i - 1] + 1) continue;
+    ++out;
+    EXPECT_GT(numbers[i], numbers[i - 1]) << "time goes backwards";
+    if (missing != nullptr) *missing += numbers[i] - numbers[i - 1] - 1;
+  }
+  return out;
+}
+
+TEST_F(Capture, APausedImageHasGapsOnlyAtEarlierBlackoutsAndExactlyAsWide) {
+  auto staging = Staging::create(rings_);
+  ASSERT_TRUE(staging) << staging.error().what;
+  const Writer writer(0);
+  writer.wait_for(30'000);  // more than the ring holds
+  for (int i = 0; i < 20; ++i) {
+    const EventTime frozen_ns = staging->capture(rings_, CaptureMode::pause);
+    const RingCapture& cut = staging->result(0);
+    EXPECT_EQ(cut.error_number, 0);
+    EXPECT_GE(cut.pause_begin_ns, frozen_ns);
+    EXPECT_GT(cut.pause_end_ns, cut.pause_begin_ns);
+    std::uint64_t lost = 0;
+    long missing = 0;
+    const auto seen = numbers(*staging, &lost);
+    EXPECT_GT(seen.size(), 5'000U);
+    const std::size_t found = gaps(seen, &missing);
+    EXPECT_LE(found, static_cast<std::size_t>(i));
+    EXPECT_EQ(static_cast<std::uint64_t>(missing), lost);
+    writer.wait_for(writer.written() + 1'000);  // recording goes on
+  }
+}
+
+TEST_F(Capture, ALiveImageHasNoGapAndNeverPauses) {
+  auto staging = Staging::create(rings_);
+  ASSERT_TRUE(staging) << staging.error().what;
+  const Writer writer(0);
+  writer.wait_for(30'000);
+  long newest = 0;
+  for (int i = 0; i < 20; ++i) {
+    static_cast<void>(staging->capture(rings_, CaptureMode::live));
+    EXPECT_EQ(staging->result(0).pause_begin_ns, 0U);
+    EXPECT_LT(staging->result(0).valid_bytes, kRingBytes) << "something was given up at the oldest end";
+    std::uint64_t lost = 0;
+    const auto seen = numbers(*staging, &lost);
+    ASSERT_GT(seen.size(), 1'000U);
+    EXPECT_EQ(gaps(seen), 0U);
+    EXPECT_EQ(lost, 0U);
+    EXPECT_GT(seen.back(), newest);
+    newest = seen.back();
+    writer.wait_for(writer.written() + 1'000);
+  }
+}
+
+TEST_F(Capture, AnUnfilledRingIsTakenWhole) {
+  auto staging = Staging::create(rings_);
+  ASSERT_TRUE(staging) << staging.error().what;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(0, &set);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+  for (long n = 1; n <= 500; ++n) ::syscall(SYS_close, -n);
+  for (const CaptureMode mode : {CaptureMode::pause, CaptureMode::live}) {
+    static_cast<void>(staging->capture(rings_, mode));
+    const auto seen = numbers(*staging);
+    ASSERT_EQ(seen.size(), 500U) << to_string(mode);
+    EXPECT_EQ(seen.front(), 1);
+    EXPECT_EQ(gaps(seen), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace flight
