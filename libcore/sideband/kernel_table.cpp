@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/kernel_table.hpp"
+
+#include <linux/perf_event.h>
+
+#include "libcore/perf/record.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kNodeBytes = 96;
+constexpr std::uint16_t kUnregistered = PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER;
+
+}  // namespace
+
+void KernelTable::apply(std::span<const std::byte> record) {
+  const auto type = load<perf_event_header>(record.data()).type;
+  if (type == PERF_RECORD_CGROUP) {
+    if (const auto cgroup = parse_cgroup(record)) add_cgroup(*cgroup);
+  } else if (type == PERF_RECORD_KSYMBOL) {
+    if (const auto symbol = parse_ksymbol(record)) add_ksymbol(*symbol);
+  }
+}
+
+void KernelTable::add_cgroup(const CgroupRecord& cgroup) {
+  if (cgroup.path.empty()) return;
+  std::string& path = cgroups_[cgroup.id];
+  if (path.empty()) bytes_ += kNodeBytes;
+  bytes_ -= path.size();
+  path = cgroup.path;
+  bytes_ += path.size();
+  if (cgroups_.size() <= kMaxCgroups) return;
+  // The oldest are the machine's own slices, which stay; the newest is what we came for. One of the middle goes.
+  auto middle = cgroups_.begin();
+  std::advance(middle, 1024);
+  bytes_ -= kNodeBytes + middle->second.size();
+  cgroups_.erase(middle);
+}
+
+void KernelTable::add_ksymbol(const KsymbolRecord& symbol) {
+  if (const auto old = ksymbols_.find(symbol.address); old != ksymbols_.end()) {
+    bytes_ -= kNodeBytes + old->second.name.size();
+    ksymbols_.erase(old);
+  }
+  if ((symbol.flags & kUnregistered) != 0 || ksymbols_.size() >= kMaxKsymbols) return;
+  bytes_ += kNodeBytes + symbol.name.size();
+  ksymbols_.emplace(symbol.address, Ksymbol{symbol.bytes, symbol.kind, std::string(symbol.name)});
+}
+
+void KernelTable::append_to(RecordBuffer& out) const {
+  for (const auto& [id, path] : cgroups_) append_cgroup(out, {id, path}, {});
+  for (const auto& [address, symbol] : ksymbols_)
+    append_ksymbol(out, {address, symbol.bytes, symbol.kind, 0, symbol.name}, {});
+}
+
+}  // namespace flight

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ledger: who was running what code where, exited processes included, for as long as any ring still holds their
+// samples.
+//
+//        state (folded)          │ log: raw records, ascending in time      now
+//   per process: parent, comm,   │  FORK  COMM  MMAP2  EXIT  CGROUP  …       │
+//   threads, executable maps     │                                           │
+//   ─────────────────────────────┴───────────────────────────────────────────┘
+//                             horizon = the oldest sample of any ring
+//
+// A record that leaves the log is folded into the state, never dropped. A process that exited stays until its
+// exit is older than the horizon. Bounded in bytes: when the log is over its bound its oldest half is folded early,
+// when the state is, the longest-dead go first and are counted as evicted. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/perf/record_build.hpp"
+
+namespace flight {
+
+struct LedgerLimits {
+  std::size_t log_bytes = 8U << 20U;
+  std::size_t state_bytes = 48U << 20U;
+};
+
+struct LedgerStats {
+  std::uint64_t processes = 0;  // alive
+  std::uint64_t exited = 0;     // dead, and kept
+  std::uint64_t evicted = 0;    // dead ones that had to go early, in this ledger's life
+  bool stale = false;           // records were lost; a scan of what runs now is due
+  std::size_t log_bytes = 0, state_bytes = 0;
+};
+
+// What a file needs: the state at the window's start, then the log inside the window.
+struct LedgerExport {
+  RecordBuffer prologue;  // CGROUP, KSYMBOL, and per process FORK, COMM, MMAP2…, threads; trailers all zero
+  RecordBuffer log;  // whole records, ascending in time, with the kernel's trailers; also early-folded processes that
+                     // began inside the window, at their time
+  struct UserBuildId {
+    BuildId id;
+    std::string name;
+  };
+  std::vector<UserBuildId> build_ids;  // distinct, of all mappings in prologue and log
+  LedgerStats stats;
+};
+
+class Ledger {
+ public:
+  explicit Ledger(LedgerLimits limits = {});
+  Ledger(Ledger&&) noexcept;
+  Ledger& operator=(Ledger&&) noexcept;
+  ~Ledger();
+
+  // Raw records of one or more sideband rings, as the kernel wrote them; order among rings does not matter. A LOST
+  // among them makes the ledger stale. LOST and THROTTLE records are not kept.
+  void add(std::span<const std::byte> records);
+  // The broker's *processes*: what is unknown becomes state that was always there (from its FORK's own time on); of
+  // known processes only what is missing is added, at `scanned_ns`. Ends staleness.
+  void add_scan(std::span<const std::byte> records, EventTime scanned_ns);
+
+  // Folds what is older than the oldest sample of every ring; forgets processes whose exit is older.
+  void fold(EventTime horizon_ns);
+
+  // For a file with samples of the threads/processes `pids` in [begin, end]. Also their ancestors as far as the log
+  // clones maps from them. The path of the cgroup `id` is in the CGROUP records of the prologue; all cgroups that are
+  // known are written.
+  [[nodiscard]] LedgerExport export_window(EventTime begin_ns, EventTime end_ns,
+                                           const std::unordered_set<std::uint32_t>& pids) const;
+
+  [[nodiscard]] LedgerStats stats() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace flight

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/mappings.hpp"
+
+#include <algorithm>
+
+namespace flight {
+namespace {
+
+// What a node of a hash table and the allocator add to an object, near enough for a bound.
+constexpr std::size_t kNodeBytes = 64;
+
+std::size_t cost(const MappedFile& file) { return sizeof(MappedFile) + file.name.capacity() + kNodeBytes; }
+
+bool older(const ProcessMap& a, const ProcessMap& b) { return a.since_ns < b.since_ns; }
+
+}  // namespace
+
+MappedFile::MappedFile(const Mmap2Record& record)
+    : name(record.name),
+      build_id(record.build_id),
+      major(record.major),
+      minor(record.minor),
+      inode(record.inode),
+      inode_generation(record.inode_generation) {}
+
+bool FilePool::Equal::operator()(const Mmap2Record& record, const MappedFile* file) const {
+  return record.name == file->name && record.build_id == file->build_id && record.major == file->major &&
+         record.minor == file->minor && record.inode == file->inode &&
+         record.inode_generation == file->inode_generation;
+}
+
+std::shared_ptr<const MappedFile> FilePool::intern(const Mmap2Record& record) {
+  if (const auto known = files_.find(record); known != files_.end()) return (*known)->shared_from_this();
+  const std::shared_ptr<MappedFile> file(new MappedFile(record), [this](MappedFile* unused) { remove(unused); });
+  files_.insert(file.get());
+  bytes_ += cost(*file);
+  return file;
+}
+
+void FilePool::remove(MappedFile* file) {
+  files_.erase(file);
+  bytes_ -= cost(*file);
+  delete file;
+}
+
+void MapList::recharge() {
+  const std::size_t now = sizeof(MapList) + kNodeBytes + maps_.capacity() * sizeof(ProcessMap);
+  meter_->bytes += now - charged_;
+  charged_ = now;
+}
+
+void MapList::insert(const ProcessMap& map) {
+  if (map.bytes == 0 || map.end() < map.address) return;
+  // The first that reaches into the new one, and the first behind it.
+  auto first = std::upper_bound(maps_.begin(), maps_.end(), map.address,
+                                [](std::uint64_t address, const ProcessMap& old) { return address < old.end(); });
+  auto last = first;
+  while (last != maps_.end() && last->address < map.end()) ++last;
+  std::vector<ProcessMap> rest;  // what is left of the first and the last one
+  if (first != last) {
+    if (first->address < map.address) {
+      rest.push_back(*first);
+      rest.back().bytes = map.address - first->address;
+    }
+    rest.push_back(map);
+    const ProcessMap& cut = *(last - 1);
+    if (cut.end() > map.end()) {
+      rest.push_back(cut);
+      rest.back().page_offset += map.end() - cut.address;
+      rest.back().bytes = cut.end() - map.end();
+      rest.back().address = map.end();
+    }
+    first = maps_.erase(first, last);
+    maps_.insert(first, rest.begin(), rest.end());
+  } else {
+    maps_.insert(first, map);
+  }
+  if (maps_.size() > kMaxMapsPerProcess) trim(kMaxMapsPerProcess * 3 / 4);
+  recharge();
+}
+
+bool MapList::covers(std::uint64_t address, std::uint64_t bytes, std::string_view name) const {
+  auto at = std::upper_bound(maps_.begin(), maps_.end(), address,
+                             [](std::uint64_t wanted, const ProcessMap& map) { return wanted < map.end(); });
+  std::uint64_t covered = address;
+  for (; at != maps_.end() && at->address <= covered && at->file->name == name; ++at) {
+    covered = at->end();
+    if (covered - address >= bytes) return true;
+  }
+  return false;
+}
+
+void MapList::trim(std::size_t most) {
+  if (maps_.size() <= most) return;
+  std::vector<EventTime> times;
+  times.reserve(maps_.size());
+  for (const ProcessMap& map : maps_) times.push_back(map.since_ns);
+  const auto cut = times.begin() + static_cast<std::ptrdiff_t>(times.size() - most);
+  std::nth_element(times.begin(), cut, times.end());
+  const ProcessMap oldest_kept{.since_ns = *cut};
+  std::size_t excess = maps_.size() - most;
+  std::erase_if(maps_, [&](const ProcessMap& map) { return excess > 0 && older(map, oldest_kept) && excess-- > 0; });
+  if (excess > 0)  // many of the same time
+    maps_.resize(most);
+  shrink();
+}
+
+MapList& writable(SharedMaps& maps, Meter& meter) {
+  if (!maps)
+    maps = std::make_shared<MapList>(meter);
+  else if (maps.use_count() > 1)
+    maps = std::make_shared<MapList>(*maps, meter);
+  return *maps;
+}
+
+}  // namespace flight

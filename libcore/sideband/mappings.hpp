@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executable mappings of a process as the ledger keeps them; private to sideband.
+//
+// Two things keep thousands of processes small: what is mapped (path, build-id) is interned in a pool, and a fork
+// shares its parent's list until one of the two maps something (copy on write). Lists charge their bytes to a
+// meter, which has to outlive them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/perf/record_build.hpp"
+
+namespace flight {
+
+// Unmapping is not recorded, so a JIT's list would grow for ever: beyond this, the oldest mappings go.
+inline constexpr std::size_t kMaxMapsPerProcess = 4096;
+
+struct Meter {
+  std::size_t bytes = 0;
+};
+
+struct MappedFile : std::enable_shared_from_this<MappedFile> {
+  explicit MappedFile(const Mmap2Record& record);
+
+  std::string name;
+  BuildId build_id;
+  std::uint32_t major = 0, minor = 0;
+  std::uint64_t inode = 0, inode_generation = 0;
+};
+
+// Outlives its files: each leaves the pool with its last user.
+class FilePool {
+ public:
+  FilePool() = default;
+  FilePool(const FilePool&) = delete;
+  FilePool& operator=(const FilePool&) = delete;
+
+  // The one object for what `record` maps.
+  [[nodiscard]] std::shared_ptr<const MappedFile> intern(const Mmap2Record& record);
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t size() const { return files_.size(); }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(const MappedFile* file) const { return std::hash<std::string_view>{}(file->name); }
+    std::size_t operator()(const Mmap2Record& record) const { return std::hash<std::string_view>{}(record.name); }
+  };
+  struct Equal {
+    using is_transparent = void;
+    bool operator()(const MappedFile* a, const MappedFile* b) const { return a == b; }
+    bool operator()(const Mmap2Record& record, const MappedFile* file) const;
+    bool operator()(const MappedFile* file, const Mmap2Record& record) const { return (*this)(record, file); }
+  };
+  void remove(MappedFile* file);
+
+  std::unordered_set<MappedFile*, Hash, Equal> files_;
+  std::size_t bytes_ = 0;
+};
+
+struct ProcessMap {
+  std::uint64_t address = 0, bytes = 0, page_offset = 0;
+  EventTime since_ns = 0;
+  std::uint32_t protection = 0, flags = 0;
+  std::shared_ptr<const MappedFile> file;
+
+  [[nodiscard]] std::uint64_t end() const { return address + bytes; }
+};
+
+class MapList {
+ public:
+  explicit MapList(Meter& meter) : meter_(&meter) { recharge(); }
+  MapList(const MapList& other, Meter& meter) : meter_(&meter), maps_(other.maps_) { recharge(); }
+  MapList(const MapList&) = delete;
+  MapList& operator=(const MapList&) = delete;
+  ~MapList() { meter_->bytes -= charged_; }
+
+  // As mmap(2) does it: what it overlaps is cut, split or gone. An empty or wrapping range is ignored.
+  void insert(const ProcessMap& map);
+  // Whether all of the range is mapped from a file of this name.
+  [[nodiscard]] bool covers(std::uint64_t address, std::uint64_t bytes, std::string_view name) const;
+  // Keeps the `most` newest.
+  void trim(std::size_t most);
+  void shrink() {
+    maps_.shrink_to_fit();
+    recharge();
+  }
+  [[nodiscard]] const std::vector<ProcessMap>& all() const { return maps_; }  // ascending in address
+
+ private:
+  void recharge();
+
+  Meter* meter_;
+  std::size_t charged_ = 0;
+  std::vector<ProcessMap> maps_;
+};
+
+using SharedMaps = std::shared_ptr<MapList>;  // null: none
+
+// The list behind `maps`, for writing: made where there is none, copied where it is shared.
+MapList& writable(SharedMaps& maps, Meter& meter);
+
+}  // namespace flight

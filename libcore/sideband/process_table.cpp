@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/process_table.hpp"
+
+#include <linux/perf_event.h>
+
+#include <algorithm>
+
+#include "libcore/perf/record.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kNodeBytes = 64;  // what hash table and allocator add to an entry
+
+// Threads are sorted by (tid, start); a thread's place, or where it would be.
+std::vector<Thread>::iterator place_of(std::vector<Thread>& threads, std::uint32_t tid, EventTime start_ns) {
+  return std::lower_bound(threads.begin(), threads.end(), start_ns, [tid](const Thread& thread, EventTime start) {
+    return thread.tid != tid ? thread.tid < tid : thread.start_ns < start;
+  });
+}
+
+Thread* thread_at(Incarnation& process, std::uint32_t tid, EventTime time_ns) {
+  auto next = place_of(process.threads, tid, time_ns + 1);
+  if (next == process.threads.begin() || (next - 1)->tid != tid) return nullptr;
+  return &*(next - 1);
+}
+
+}  // namespace
+
+Comm to_comm(std::string_view name) {
+  Comm comm{};
+  name.copy(comm.data(), comm.size() - 1);
+  return comm;
+}
+
+const Thread* Incarnation::find_thread(std::uint32_t tid) const {
+  auto next = std::upper_bound(threads.begin(), threads.end(), tid,
+                               [](std::uint32_t wanted, const Thread& thread) { return wanted < thread.tid; });
+  return next == threads.begin() || (next - 1)->tid != tid ? nullptr : &*(next - 1);
+}
+
+Comm Incarnation::comm_of(std::uint32_t tid) const {
+  const Thread* thread = find_thread(tid);
+  return thread == nullptr ? image.comm : thread->comm;
+}
+
+ProcessTable::Tally ProcessTable::tally(const Entry& entry) {
+  Tally sum;
+  if (entry.empty()) return sum;  // on its way in or out
+  sum.bytes = kNodeBytes + entry.capacity() * sizeof(Incarnation);
+  for (const Incarnation& process : entry) {
+    ++(process.alive() ? sum.alive : sum.dead);
+    sum.bytes += process.past.capacity() * sizeof(Image) + process.threads.capacity() * sizeof(Thread);
+  }
+  return sum;
+}
+
+std::size_t ProcessTable::bytes() const {
+  return meter_.bytes + files_.bytes() + tally_.bytes + due_.size() * sizeof(Due);
+}
+
+void ProcessTable::apply(std::span<const std::byte> record, EventTime time_ns) {
+  switch (load<perf_event_header>(record.data()).type) {
+    case PERF_RECORD_FORK:
+      if (const auto fork = parse_task(record))
+        fork->pid == fork->tid ? apply_fork(*fork, time_ns) : apply_thread(*fork, time_ns);
+      return;
+    case PERF_RECORD_EXIT:
+      if (const auto exit = parse_task(record)) apply_exit(*exit, time_ns);
+      return;
+    case PERF_RECORD_COMM:
+      if (const auto comm = parse_comm(record)) apply_comm(*comm, time_ns);
+      return;
+    case PERF_RECORD_MMAP2:
+      if (const auto map = parse_mmap2(record)) apply_mmap(*map, time_ns);
+      return;
+    default:
+      return;
+  }
+}
+
+Incarnation* ProcessTable::find(std::uint32_t pid, EventTime time_ns) {
+  const auto entry = processes_.find(pid);
+  if (entry == processes_.end()) return nullptr;
+  for (auto process = entry->second.rbegin(); process != entry->second.rend(); ++process)
+    if (process->start_ns <= time_ns) return &*process;
+  return nullptr;
+}
+
+std::span<const Incarnation> ProcessTable::of(std::uint32_t pid) const {
+  const auto entry = processes_.find(pid);
+  return entry == processes_.end() ? std::span<const Incarnation>{} : std::span(entry->second);
+}
+
+void ProcessTable::for_each(const std::function<void(std::uint32_t pid, std::span<const Incarnation>)>& visit) const {
+  for (const auto& [pid, entry] : processes_) visit(pid, entry);
+}
+
+void ProcessTable::apply_fork(const TaskRecord& fork, EventTime time_ns) {
+  Incarnation child;
+  child.start_ns = time_ns;
+  child.parent = fork.ppid;
+  child.image.from_ns = time_ns;
+  if (Incarnation* parent = find(fork.ppid, time_ns); parent != nullptr && fork.ppid != fork.pid) {
+    child.image.comm = parent->comm_of(fork.ptid);
+    child.image.maps = parent->image.maps;
+  }
+  add(fork.pid, std::move(child));
+}
+
+void ProcessTable::add(std::uint32_t pid, Incarnation&& incarnation) {
+  if (pid == 0 || pid == kKernelPid) return;  // the idle task, and the kernel's own maps
+  const EventTime start = incarnation.start_ns;
+  Entry& entry = processes_[pid];
+  {
+    const Accounted accounted(*this, entry);
+    // A scan saw it before its FORK was drained: the FORK knows better.
+    std::erase_if(entry, [start](const Incarnation& known) {
+      return known.origin == Origin::kScan && known.alive() && known.start_ns <= start + kStartToleranceNs &&
+             start <= known.start_ns + kStartToleranceNs;
+    });
+    auto next = std::upper_bound(entry.begin(), entry.end(), start,
+                                 [](EventTime time, const Incarnation& known) { return time < known.start_ns; });
+    // The EXIT between the two was lost, or is late.
+    if (next != entry.end() && incarnation.alive()) end(pid, incarnation, next->start_ns);
+    if (next != entry.begin() && (next - 1)->alive()) end(pid, *(next - 1), start);
+    const auto place = next - entry.begin();
+    // Mostly one or two: growing by half of nothing keeps a hundred thousand dead ones small.
+    if (entry.size() == entry.capacity()) entry.reserve(entry.size() + 1 + entry.size() / 4);
+    entry.insert(entry.begin() + place, std::move(incarnation));
+  }
+  if (entry.size() > 1) prune(pid, horizon_ns_);
+}
+
+void ProcessTable::apply_thread(const TaskRecord& fork, EventTime time_ns) {
+  Incarnation* process = find(fork.pid, time_ns);
+  if (process == nullptr || !process->alive()) return;
+  const Accounted accounted(*this, processes_[fork.pid]);
+  if (Thread* known = thread_at(*process, fork.tid, time_ns); known != nullptr && known->exit_ns == 0) {
+    known->exit_ns = time_ns;  // its EXIT was lost, or a scan told of it first
+    --process->live_threads;
+    note_end(fork.pid, time_ns);
+  }
+  const Comm comm = process->comm_of(fork.ptid);
+  process->threads.insert(place_of(process->threads, fork.tid, time_ns), Thread{fork.tid, comm, time_ns, 0});
+  ++process->live_threads;
+}
+
+void ProcessTable::apply_exit(const TaskRecord& exit, EventTime time_ns) {
+  Incarnation* process = find(exit.pid, time_ns);
+  if (process == nullptr || !process->alive()) return;
+  {
+    const Accounted accounted(*this, processes_[exit.pid]);
+    if (exit.tid == exit.pid) {
+      process->leader_exit_ns = time_ns;
+    } else {
+      Thread* thread = thread_at(*process, exit.tid, time_ns);
+      if (thread == nullptr || thread->exit_ns != 0) return;
+      --process->live_threads;
+      thread->exit_ns = time_ns;
+      if (time_ns < horizon_ns_)
+        process->threads.erase(process->threads.begin() + (thread - process->threads.data()));
+      else
+        note_end(exit.pid, time_ns);
+    }
+    if (process->leader_exit_ns == 0 || process->live_threads > 0) return;
+    end(exit.pid, *process, time_ns);
+  }
+  if (time_ns < horizon_ns_) prune(exit.pid, horizon_ns_);
+}
+
+void ProcessTable::end(std::uint32_t pid, Incarnation& process, EventTime time_ns) {
+  process.exit_ns = std::max<EventTime>(time_ns, 1);
+  if (time_ns < horizon_ns_) return;  // the caller prunes
+  note_end(pid, time_ns);
+  process.threads.shrink_to_fit();
+  if (process.image.maps && process.image.maps.use_count() == 1) process.image.maps->shrink();
+}
+
+Incarnation* ProcessTable::find_or_infer(std::uint32_t pid, EventTime time_ns) {
+  if (pid == 0 || pid == kKernelPid) return nullptr;
+  if (Incarnation* process = find(pid, time_ns)) return process;
+  const auto entry = processes_.find(pid);
+  if (entry != processes_.end()) {
+    Incarnation& first = entry->second.front();
+    if (first.origin == Origin::kFork) return nullptr;  // of an earlier one that is no longer known
+    first.start_ns = time_ns;
+    return &first;
+  }
+  Incarnation unknown;
+  unknown.start_ns = unknown.image.from_ns = time_ns;
+  unknown.origin = Origin::kInferred;
+  add(pid, std::move(unknown));
+  return find(pid, time_ns);
+}
+
+void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
+  Incarnation* process = find_or_infer(comm.pid, time_ns);
+  if (process == nullptr) return;
+  if (!process->alive_at(time_ns)) {
+    if (!comm.exec) return;
+    Incarnation next;  // its FORK was lost: a dead process does not exec
+    next.start_ns = next.image.from_ns = time_ns;
+    next.image.comm = to_comm(comm.name);
+    next.origin = Origin::kInferred;
+    return add(comm.pid, std::move(next));
+  }
+  if (comm.exec) return exec(comm.pid, *process, to_comm(comm.name), time_ns);
+  if (comm.tid == comm.pid) {
+    process->image.comm = to_comm(comm.name);
+    return;
+  }
+  if (Thread* thread = thread_at(*process, comm.tid, time_ns)) {
+    thread->comm = to_comm(comm.name);
+    return;
+  }
+  if (!process->alive()) return;
+  const Accounted accounted(*this, processes_[comm.pid]);
+  process->threads.insert(place_of(process->threads, comm.tid, time_ns),
+                          Thread{comm.tid, to_comm(comm.name), time_ns, 0});
+  ++process->live_threads;
+}
+
+// An exec replaces the memory and leaves one thread, which has the process' number (execve(2)).
+void ProcessTable::exec(std::uint32_t pid, Incarnation& process, Comm comm, EventTime time_ns) {
+  if (time_ns < process.image.from_ns) return;  // late, and overtaken by a later one
+  const Accounted accounted(*this, processes_[pid]);
+  for (Thread& thread : process.threads)
+    if (thread.exit_ns == 0) thread.exit_ns = time_ns;
+  process.live_threads = 0;
+  process.leader_exit_ns = 0;
+  if (time_ns < horizon_ns_) {
+    process.past.clear();
+    process.threads.clear();
+  } else {
+    process.past.push_back(std::move(process.image));
+    note_end(pid, time_ns);
+  }
+  process.image = Image{time_ns, comm, nullptr};
+}
+
+void ProcessTable::apply_mmap(const Mmap2Record& map, EventTime time_ns) {
+  if (map.cpumode != PERF_RECORD_MISC_USER) return;
+  Incarnation* process = find_or_infer(map.pid, time_ns);
+  if (process == nullptr || !process->alive_at(time_ns)) return;
+  writable(process->image.maps, meter_).insert(make_map(map, time_ns));
+}
+
+ProcessMap ProcessTable::make_map(const Mmap2Record& record, EventTime since_ns) {
+  return {record.address,    record.bytes, record.page_offset,   since_ns,
+          record.protection, record.flags, files_.intern(record)};
+}
+
+SharedMaps ProcessTable::make_maps(std::span<const Mmap2Record> records, EventTime since_ns) {
+  SharedMaps maps;
+  for (const Mmap2Record& record : records) writable(maps, meter_).insert(make_map(record, since_ns));
+  return maps;
+}
+
+void ProcessTable::remove(std::uint32_t pid, EventTime start_ns) {
+  const auto place = processes_.find(pid);
+  if (place == processes_.end()) return;
+  {
+    const Accounted accounted(*this, place->second);
+    std::erase_if(place->second, [start_ns](const Incarnation& known) { return known.start_ns == start_ns; });
+  }
+  if (place->second.empty()) processes_.erase(place);
+}
+
+void ProcessTable::borrow(std::uint32_t pid, std::span<const Incarnation> incarnations) {
+  if (incarnations.empty()) return;
+  Entry& entry = processes_[pid];
+  const Accounted accounted(*this, entry);
+  entry.assign(incarnations.begin(), incarnations.end());
+}
+
+void ProcessTable::change(std::uint32_t pid, EventTime time_ns, const std::function<void(Incarnation&)>& change) {
+  Incarnation* process = find(pid, time_ns);
+  if (process == nullptr) return;
+  const Accounted accounted(*this, processes_[pid]);
+  change(*process);
+}
+
+}  // namespace flight

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes sideband records as a kernel would, with ever growing times, for tests of the ledger.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "libcore/perf/record_build.hpp"
+
+namespace flight {
+
+class Tape {
+ public:
+  void fork(EventTime time, std::uint32_t parent, std::uint32_t pid, std::uint32_t parent_tid = 0) {
+    const std::uint32_t ptid = parent_tid != 0 ? parent_tid : parent;
+    append_fork(bytes_, {pid, parent, pid, ptid, time}, at(parent, ptid, time));
+  }
+  void thread(EventTime time, std::uint32_t pid, std::uint32_t tid, std::uint32_t parent_tid = 0) {
+    const std::uint32_t ptid = parent_tid != 0 ? parent_tid : pid;
+    append_fork(bytes_, {pid, pid, tid, ptid, time}, at(pid, ptid, time));
+  }
+  void exit(EventTime time, std::uint32_t pid, std::uint32_t tid = 0) {
+    const std::uint32_t who = tid != 0 ? tid : pid;
+    append_exit(bytes_, {pid, 1, who, 1, time}, at(pid, who, time));
+  }
+  void comm(EventTime time, std::uint32_t pid, std::uint32_t tid, std::string_view name) {
+    append_comm(bytes_, {pid, tid, name, false}, at(pid, tid, time));
+  }
+  void exec(EventTime time, std::uint32_t pid, std::string_view name) {
+    append_comm(bytes_, {pid, pid, name, true}, at(pid, pid, time));
+  }
+  void map(EventTime time, std::uint32_t pid, std::uint64_t address, std::uint64_t bytes, std::string_view name,
+           std::uint8_t build_id = 0) {
+    Mmap2Record record{pid, pid, address, bytes, 0};
+    if (build_id != 0) {
+      record.build_id.size = 20;
+      record.build_id.bytes.fill(build_id);
+    }
+    record.page_offset = 0x1000;
+    record.protection = 5;
+    record.flags = 2;
+    record.name = name;
+    append_mmap2(bytes_, record, at(pid, pid, time));
+  }
+  void cgroup(EventTime time, std::uint64_t id, std::string_view path) {
+    append_cgroup(bytes_, {id, path}, at(1, 1, time));
+  }
+  void ksymbol(EventTime time, std::uint64_t address, std::string_view name, bool gone = false) {
+    append_ksymbol(bytes_, {address, 64, 1, static_cast<std::uint16_t>(gone ? 1 : 0), name}, at(0, 0, time));
+  }
+  void raw(std::uint32_t type, std::size_t body_bytes) {
+    const std::uint32_t head[2] = {type, static_cast<std::uint32_t>(8 + body_bytes) << 16U};
+    const auto bytes = std::as_bytes(std::span(head));
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    bytes_.resize(bytes_.size() + body_bytes);
+  }
+  // As a scan has it: no time but the start's.
+  void scanned(std::uint32_t pid, std::uint32_t parent, EventTime started, std::string_view name) {
+    append_fork(bytes_, {pid, parent, pid, parent, started, true}, {});
+    append_comm(bytes_, {pid, pid, name, false}, {});
+  }
+
+  [[nodiscard]] const RecordBuffer& bytes() const { return bytes_; }
+  [[nodiscard]] RecordBuffer take() { return std::exchange(bytes_, {}); }
+
+ private:
+  static Trailer at(std::uint32_t pid, std::uint32_t tid, EventTime time) { return {pid, tid, time, 0, 0, 7}; }
+  RecordBuffer bytes_;
+};
+
+}  // namespace flight
