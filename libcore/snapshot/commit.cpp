@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/commit.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "libcore/base/files.hpp"
+#include "libcore/compress/zstd.hpp"
+
+namespace flight {
+namespace {
+
+constexpr unsigned kFileMode = 0640;
+constexpr int kKallsymsLevel = 3;
+
+Result<void> rename_in(int folder, const std::string& from, const std::string& to) {
+  // Never over something that is there: an id is never used twice.
+  if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  if (errno == EINVAL || errno == ENOSYS) {  // a file system without the flag
+    if (::renameat(folder, from.c_str(), folder, to.c_str()) == 0) return {};
+  }
+  return sys_error(errno, "rename {} to {}", from, to);
+}
+
+}  // namespace
+
+PartialFiles::~PartialFiles() {
+  for (const std::string& name : names_) ::unlink((folder_ + "/" + name).c_str());
+}
+
+Result<void> sync_file(int fd) {
+  if (::fdatasync(fd) != 0 && errno != EINVAL && errno != EROFS) return sys_error(errno, "sync to the disk");
+  return {};
+}
+
+Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar) {
+  if (auto written = write_all(output.sidecar.get(), sidecar); !written)
+    return wrap(written.error(), "write {}/{}", output.folder, output.sidecar_name);
+  if (auto synced = sync_file(output.sidecar.get()); !synced)
+    return wrap(synced.error(), "{}/{}", output.folder, output.sidecar_name);
+  auto folder = open_file(output.folder, O_RDONLY | O_DIRECTORY);
+  if (!folder) return pass(folder.error());
+  if (auto renamed = rename_in(folder->get(), output.sidecar_name, name.sidecar_file()); !renamed) return renamed;
+  if (auto renamed = rename_in(folder->get(), output.data_name, name.data_file()); !renamed) {
+    ::unlinkat(folder->get(), name.sidecar_file().c_str(), 0);
+    return renamed;
+  }
+  if (::fsync(folder->get()) != 0 && errno != EINVAL) return sys_error(errno, "sync folder {}", output.folder);
+  return {};
+}
+
+Result<std::vector<std::byte>> pack_kallsyms(std::string_view text) {
+  return compress_all(std::as_bytes(std::span(text.data(), text.size())), kKallsymsLevel);
+}
+
+Result<void> keep_kallsyms(const std::string& folder, const std::string& boot_id, std::span<const std::byte> frame) {
+  const std::string path = folder + "/" + kallsyms_file(boot_id);
+  if (::access(path.c_str(), F_OK) == 0) return {};
+  const std::string partial = folder + "/.flightd-kallsyms" + std::string(kPartialSuffix);
+  ::unlink(partial.c_str());
+  auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
+  if (!file) return pass(file.error());
+  auto done = write_all(file->get(), frame).and_then([&] { return sync_file(file->get()); });
+  if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {} to {}", partial, path);
+  if (!done) {
+    ::unlink(partial.c_str());
+    return wrap(done.error(), "keep {}", path);
+  }
+  return {};
+}
+
+}  // namespace flight

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last step: a file called *.perf.data is whole, whatever was killed when. The data is synced, the sidecar is
+// written and synced, then the sidecar gets its final name, then the data, then the folder is synced. A crash in
+// between leaves .partial files, or a sidecar without data, never half a file under a final name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/base/result.hpp"
+#include "libcore/snapshot/snapshot.hpp"
+#include "libcore/store/names.hpp"
+
+namespace flight {
+
+// Unlinks the .partial files when it goes out of scope, unless they were kept.
+class PartialFiles {
+ public:
+  PartialFiles(std::string folder, std::vector<std::string> names)
+      : folder_(std::move(folder)), names_(std::move(names)) {}
+  PartialFiles(const PartialFiles&) = delete;
+  PartialFiles& operator=(const PartialFiles&) = delete;
+  ~PartialFiles();
+  void keep() { names_.clear(); }
+
+ private:
+  std::string folder_;
+  std::vector<std::string> names_;
+};
+
+// fdatasync(2); filesystems without it (EINVAL, EROFS) are not an error.
+[[nodiscard]] Result<void> sync_file(int fd);
+
+// `output.data` is complete and synced. Writes the sidecar and renames both.
+[[nodiscard]] Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar);
+
+}  // namespace flight

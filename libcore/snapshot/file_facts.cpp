@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/file_facts.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <set>
+
+namespace flight {
+namespace {
+
+CpuTopologyFeature topology_feature(const CpuTopology& topology) {
+  CpuTopologyFeature out;
+  std::set<std::string> seen_cores, seen_threads, seen_dies;
+  for (const CpuTopology::Cpu& cpu : topology.cpus) {
+    out.cpus.push_back({.core_id = cpu.core_id, .socket_id = cpu.package_id, .die_id = cpu.die_id});
+    if (!cpu.core_siblings.empty() && seen_cores.insert(cpu.core_siblings).second)
+      out.core_siblings.push_back(cpu.core_siblings);
+    if (!cpu.thread_siblings.empty() && seen_threads.insert(cpu.thread_siblings).second)
+      out.thread_siblings.push_back(cpu.thread_siblings);
+    if (!cpu.die_siblings.empty() && seen_dies.insert(cpu.die_siblings).second)
+      out.die_siblings.push_back(cpu.die_siblings);
+  }
+  return out;
+}
+
+TracingData tracing_data(const Manifest& manifest) {
+  TracingData out{.header_page = manifest.header_page, .header_event = manifest.header_event, .systems = {}};
+  std::map<std::string, std::vector<std::string>> systems;
+  for (const auto& [name, format] : manifest.tracepoint_formats)
+    systems[name.substr(0, name.find(':'))].push_back(format);
+  for (auto& [name, formats] : systems) out.systems.push_back({.name = name, .formats = std::move(formats)});
+  return out;
+}
+
+}  // namespace
+
+HostFacts HostFacts::read(std::vector<std::string> command_line) {
+  HostFacts out;
+  out.host = HostInfo::read();
+  out.topology = cpu_topology();
+  out.numa = numa_nodes();
+  out.pmus = ::flight::pmus();
+  out.cpus_available = available_cpus();
+  const auto online = online_cpus();
+  out.cpus_online = online ? static_cast<std::uint32_t>(online->size()) : out.cpus_available;
+  out.command_line = std::move(command_line);
+  return out;
+}
+
+std::vector<FileEvent> file_events(const Manifest& manifest) {
+  std::vector<FileEvent> out;
+  for (const ManifestEvent& event : manifest.events) {
+    FileEvent& file = out.emplace_back(FileEvent{.attr = event.attr, .name = event.name, .ids = {}});
+    for (const ManifestId& id : event.ids) file.ids.push_back(id.id);
+  }
+  return out;
+}
+
+Features file_features(const HostFacts& facts, const Manifest& manifest,
+                       const std::vector<LedgerExport::UserBuildId>& user_build_ids, const ClockPair& clock) {
+  Features out;
+  if (!manifest.tracepoint_formats.empty()) out.tracing_data = tracing_data(manifest);
+  for (const ManifestKernelMap& map : manifest.kernel_maps) {
+    if (map.build_id.empty()) continue;
+    // The kernel's own entry goes by the name without the reference symbol.
+    const bool is_kernel = map.name.starts_with("[kernel.kallsyms]");
+    out.build_ids.push_back({.kernel = true, .id = map.build_id, .name = is_kernel ? "[kernel.kallsyms]" : map.name});
+  }
+  for (const auto& [id, name] : user_build_ids)
+    out.build_ids.push_back({.kernel = false, .id = {id.bytes.begin(), id.bytes.begin() + id.size}, .name = name});
+  out.hostname = facts.host.hostname;
+  out.os_release = facts.host.os_release;
+  out.version = "flightd " FLIGHTD_VERSION;
+  out.arch = facts.host.arch;
+  out.cpu_description = facts.host.cpu_description;
+  out.cpu_id = facts.host.cpu_id;
+  out.cpus_available = facts.cpus_available;
+  out.cpus_online = facts.cpus_online;
+  out.total_memory_kb = facts.host.total_memory_kb;
+  out.command_line = facts.command_line;
+  out.cpu_topology = topology_feature(facts.topology);
+  for (const NumaNode& node : facts.numa)
+    out.numa.push_back(
+        {.node = node.node, .total_kb = node.total_kb, .free_kb = node.free_kb, .cpu_list = node.cpu_list});
+  out.pmus = facts.pmus;
+  timespec resolution{};
+  ::clock_getres(CLOCK_MONOTONIC, &resolution);
+  out.clock_resolution_ns = static_cast<std::uint64_t>(std::max(resolution.tv_nsec, 1L));
+  out.clock_data = {.clockid = CLOCK_MONOTONIC,
+                    .wall_ns = static_cast<std::uint64_t>(clock.wall.count()),
+                    .clockid_ns = clock.monotonic_ns};
+  return out;
+}
+
+void append_kernel_maps(RecordBuffer& out, const Manifest& manifest) {
+  for (const ManifestKernelMap& map : manifest.kernel_maps)
+    append_kernel_mmap(out, map.address, map.bytes, map.page_offset, map.name, Trailer{});
+}
+
+}  // namespace flight

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/merge.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "libcore/perf/record_build.hpp"
+
+namespace flight {
+namespace {
+
+constexpr EventTime kAtEnd = UINT64_MAX;
+constexpr std::size_t kScratchBytes = 65536;
+
+// A cursor over one sorted source: the ledger's log (raw records) or a ring's part of the window.
+class Source {
+ public:
+  explicit Source(std::span<const std::byte> log) : log_(log) { step(); }
+  explicit Source(const RingSelection& ring) : ring_(&ring), next_(ring.first) { step(); }
+
+  [[nodiscard]] EventTime time_ns() const { return time_ns_; }
+  [[nodiscard]] std::span<const std::byte> record(std::span<std::byte> scratch) const {
+    return ring_ != nullptr ? record_bytes(ring_->image, ring_->walk.records[next_], scratch) : current_;
+  }
+  void advance() {
+    if (ring_ != nullptr) {
+      ++next_;
+    } else {
+      log_ = log_.subspan(current_.size());
+    }
+    step();
+  }
+
+ private:
+  void step() {
+    if (ring_ != nullptr) {
+      time_ns_ = next_ < ring_->last ? ring_->walk.records[next_].time_ns : kAtEnd;
+      return;
+    }
+    current_ = next_record(log_);
+    // A task runs on in the kernel for some microseconds after its EXIT; perf would give such a sample no name. So EXIT
+    // stays out of the file: a reader forgets a pid when the next FORK takes it.
+    while (!current_.empty() && load<std::uint32_t>(current_.data()) == PERF_RECORD_EXIT) {
+      log_ = log_.subspan(current_.size());
+      current_ = next_record(log_);
+    }
+    const auto trailer = current_.empty() ? std::nullopt : parse_trailer(current_);
+    time_ns_ = trailer ? trailer->time_ns : kAtEnd;
+  }
+
+  const RingSelection* ring_ = nullptr;
+  std::size_t next_ = 0;
+  std::span<const std::byte> log_, current_;
+  EventTime time_ns_ = kAtEnd;
+};
+
+struct Entry {
+  EventTime time_ns;
+  std::size_t source;
+};
+// A heap with the oldest on top; at equal times the source that was added first.
+bool later(const Entry& a, const Entry& b) {
+  return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.source > b.source;
+}
+
+}  // namespace
+
+Result<void> merge_records(const Selection& selection, std::span<const std::byte> ledger_log,
+                           const std::function<Result<void>(std::span<const std::byte>)>& emit) {
+  std::vector<Source> sources;
+  sources.reserve(selection.rings.size() + 1);
+  sources.emplace_back(ledger_log);
+  for (const RingSelection& ring : selection.rings) sources.emplace_back(ring);
+
+  std::vector<Entry> heap;
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].time_ns() != kAtEnd) heap.push_back({sources[i].time_ns(), i});
+  std::make_heap(heap.begin(), heap.end(), later);
+
+  std::array<std::byte, kScratchBytes> scratch{};
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    Entry& run = heap.back();
+    Source& source = sources[run.source];
+    const bool alone = heap.size() == 1;
+    do {
+      if (auto emitted = emit(source.record(scratch)); !emitted) return emitted;
+      source.advance();
+      run.time_ns = source.time_ns();
+    } while (run.time_ns != kAtEnd && (alone || later(heap.front(), run)));
+    if (run.time_ns == kAtEnd) {
+      heap.pop_back();
+    } else {
+      std::push_heap(heap.begin(), heap.end(), later);
+    }
+  }
+  return {};
+}
+
+}  // namespace flight

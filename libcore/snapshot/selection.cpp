@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/selection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kScratchBytes = 65536;
+
+// PERF_SAMPLE_CGROUP is the last field of our samples: u64 at the record's end.
+std::uint64_t cgroup_of(std::span<const std::byte> record, const RecordLayout& layout) {
+  if ((layout.sample_type & PERF_SAMPLE_CGROUP) == 0 || record.size() < 16) return 0;
+  return load<std::uint64_t>(record.data() + record.size() - 8);
+}
+
+// The records of [begin, end]; they ascend in time.
+void cut_window(RingSelection& ring, EventTime begin_ns, EventTime end_ns) {
+  const auto& records = ring.walk.records;
+  const auto first = std::lower_bound(records.begin(), records.end(), begin_ns,
+                                      [](const RecordRef& ref, EventTime time) { return ref.time_ns < time; });
+  const auto last = std::upper_bound(first, records.end(), end_ns,
+                                     [](EventTime time, const RecordRef& ref) { return time < ref.time_ns; });
+  ring.first = static_cast<std::size_t>(first - records.begin());
+  ring.last = static_cast<std::size_t>(last - records.begin());
+}
+
+void tally(RingSelection& ring, const EventTable& events, const std::vector<bool>& samples_cpu) {
+  std::array<std::byte, kScratchBytes> scratch{};
+  RingSelection::Tally* current = nullptr;
+  std::uint32_t current_pid = 0;
+  std::uint32_t current_tid = 0;
+  for (std::size_t i = ring.first; i < ring.last; ++i) {
+    const RecordRef& ref = ring.walk.records[i];
+    ring.record_bytes += ref.size;
+    if (ref.type != PERF_RECORD_SAMPLE) continue;
+    const auto record = record_bytes(ring.image, ref, scratch);
+    ++ring.samples;
+    const auto key = record_key(record, events);
+    if (!key) continue;
+    const auto fields = sample_fields(record, events.layout(key->event));
+    if (!fields) continue;
+    if (current == nullptr || fields->pid != current_pid) {
+      current_pid = fields->pid;
+      current = &ring.tallies[current_pid];
+    }
+    if (fields->tid != current_tid) {
+      current_tid = fields->tid;
+      ring.tids.insert(current_tid);
+    }
+    ++current->samples;
+    if (samples_cpu[key->event]) ++current->sampled;
+    if (const std::uint64_t cgroup = cgroup_of(record, events.layout(key->event)); cgroup != 0)
+      current->cgroup = cgroup;
+  }
+}
+
+// A blackout shows in the ring as the LOST record that the first writer after the resume leaves. So the holes of a file
+// are its LOST records, each with the blackout before it: what the reader of the file is warned of is what is told
+// here.
+void find_holes(const RingSelection& ring, const ManifestRing& info, const std::vector<Blackout>& blackouts,
+                std::vector<SidecarHole>& out) {
+  std::array<std::byte, kScratchBytes> scratch{};
+  for (std::size_t i = ring.first; i < ring.last; ++i) {
+    const RecordRef& ref = ring.walk.records[i];
+    if (ref.type != PERF_RECORD_LOST) continue;
+    const auto lost = lost_fields(record_bytes(ring.image, ref, scratch));
+    if (!lost) continue;
+    SidecarHole hole{
+        .channel = info.channel, .cpu = info.cpu, .begin_ns = 0, .end_ns = ref.time_ns, .lost = lost->lost};
+    for (const Blackout& blackout : blackouts) {
+      if (blackout.begin_ns > ref.time_ns) break;
+      hole.begin_ns = blackout.begin_ns;
+      hole.end_ns = std::min(blackout.end_ns, ref.time_ns);
+    }
+    // Of an earlier flightd's capture we know only what lies around it.
+    if (hole.begin_ns == 0) hole.begin_ns = i > 0 ? ring.walk.records[i - 1].time_ns : ref.time_ns;
+    out.push_back(std::move(hole));
+  }
+}
+
+std::vector<bool> events_that_sample(const Manifest& manifest) {
+  std::vector<bool> out;
+  for (const ManifestEvent& event : manifest.events) out.push_back(event.attr.freq != 0);
+  return out;
+}
+
+}  // namespace
+
+EventTable event_table(const Manifest& manifest) {
+  EventTable table;
+  for (const ManifestEvent& event : manifest.events) {
+    const std::size_t index = table.add_event(event.attr.sample_type);
+    for (const ManifestId& id : event.ids) table.add_id(id.id, index);
+  }
+  return table;
+}
+
+Selection select(const Staging& staging, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
+                 const EventTable& events, const WindowRequest& request, EventTime frozen_ns,
+                 const BlackoutLog& blackouts, Crew& crew) {
+  Selection out;
+  out.rings.resize(channel_rings.size());
+  crew.for_each(channel_rings.size(), [&](std::size_t i) {
+    RingSelection& ring = out.rings[i];
+    ring.image = staging.image(i);
+    ring.walk = walk_ring(ring.image, events);
+    const bool whole = !ring.walk.wrapped || ring.walk.records.empty();
+    ring.covers_from_ns = whole ? manifest.rings[channel_rings[i]].enabled_ns : ring.walk.records.front().time_ns;
+  });
+
+  out.end_ns = std::min(request.end_ns, frozen_ns);
+  out.begin_ns = out.end_ns;
+  for (const RingSelection& ring : out.rings) {
+    out.begin_ns = std::min(out.begin_ns, ring.covers_from_ns);
+    out.common_begin_ns = std::max(out.common_begin_ns, ring.covers_from_ns);
+  }
+  out.begin_ns = std::max(out.begin_ns, std::min(request.begin_ns, out.end_ns));
+  out.common_begin_ns = std::clamp(out.common_begin_ns, out.begin_ns, out.end_ns);
+
+  const std::vector<bool> samples_cpu = events_that_sample(manifest);
+  crew.for_each(channel_rings.size(), [&](std::size_t i) {
+    cut_window(out.rings[i], out.begin_ns, out.end_ns);
+    tally(out.rings[i], events, samples_cpu);
+  });
+
+  for (std::size_t i = 0; i < out.rings.size(); ++i) {
+    const RingSelection& ring = out.rings[i];
+    find_holes(ring, manifest.rings[channel_rings[i]], blackouts[i], out.holes);
+    out.samples += ring.samples;
+    for (const auto& [pid, unused] : ring.tallies) out.pids.insert(pid);
+    out.pids.insert(ring.tids.begin(), ring.tids.end());
+    const auto& records = ring.walk.records;
+    const auto is_sample = [](const RecordRef& ref) { return ref.type == PERF_RECORD_SAMPLE; };
+    const auto begin = records.begin() + static_cast<std::ptrdiff_t>(ring.first);
+    const auto end = records.begin() + static_cast<std::ptrdiff_t>(ring.last);
+    if (const auto first = std::find_if(begin, end, is_sample); first != end) {
+      const auto last = std::find_if(std::make_reverse_iterator(end), std::make_reverse_iterator(begin), is_sample);
+      out.first_sample_ns = out.first_sample_ns == 0 ? first->time_ns : std::min(out.first_sample_ns, first->time_ns);
+      out.last_sample_ns = std::max(out.last_sample_ns, last->time_ns);
+    }
+  }
+  return out;
+}
+
+std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest& manifest,
+                                      const std::vector<std::size_t>& channel_rings, const TopNames& names,
+                                      std::size_t most) {
+  struct Sum {
+    std::uint64_t samples = 0, sampled = 0, cgroup = 0;
+    std::set<int> cpus, sampled_cpus;
+  };
+  std::map<std::uint32_t, Sum> sums;
+  std::uint64_t all = 0;
+  std::uint64_t all_sampled = 0;
+  for (std::size_t i = 0; i < selection.rings.size(); ++i) {
+    const int cpu = manifest.rings[channel_rings[i]].cpu;
+    for (const auto& [pid, tally] : selection.rings[i].tallies) {
+      Sum& sum = sums[pid];
+      sum.samples += tally.samples;
+      sum.sampled += tally.sampled;
+      sum.cpus.insert(cpu);
+      if (tally.sampled > 0) sum.sampled_cpus.insert(cpu);
+      if (tally.cgroup != 0) sum.cgroup = tally.cgroup;
+      all += tally.samples;
+      all_sampled += tally.sampled;
+    }
+  }
+  const std::uint64_t whole = all_sampled > 0 ? all_sampled : all;
+  std::vector<SidecarTop> out;
+  for (const auto& [pid, sum] : sums) {
+    SidecarTop row;
+    row.pid = pid;
+    row.samples = all_sampled > 0 ? sum.sampled : sum.samples;
+    if (row.samples == 0) continue;
+    row.share = static_cast<double>(row.samples) / static_cast<double>(whole);
+    const std::set<int>& cpus = all_sampled > 0 ? sum.sampled_cpus : sum.cpus;
+    row.cpus.assign(cpus.begin(), cpus.end());
+    if (const auto comm = names.comms.find(pid); comm != names.comms.end()) row.comm = comm->second;
+    if (row.comm.empty()) row.comm = pid == 0 ? "swapper" : fmt::format(":{}", pid);
+    if (const auto path = names.cgroups.find(sum.cgroup); path != names.cgroups.end()) row.cgroup = path->second;
+    out.push_back(std::move(row));
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const SidecarTop& a, const SidecarTop& b) { return a.samples > b.samples; });
+  if (out.size() > most) out.resize(most);
+  return out;
+}
+
+}  // namespace flight

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the images of one capture to what will be in the file: every ring walked, the window chosen, the blackouts
+// that lie inside it found, the processes named whose sideband is needed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "libcore/broker/protocol.hpp"
+#include "libcore/capture/capture.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/perf/ring_walk.hpp"
+#include "libcore/snapshot/crew.hpp"
+#include "libcore/store/sidecar.hpp"
+
+namespace flight {
+
+// What was asked for, in the events' clock.
+struct WindowRequest {
+  EventTime begin_ns = 0;         // 0: all that is held
+  EventTime end_ns = UINT64_MAX;  // UINT64_MAX: until the freeze
+};
+
+// One time a ring was paused for a capture.
+struct Blackout {
+  EventTime begin_ns = 0, end_ns = 0;
+};
+// Of every ring, in the rings' order, oldest first.
+using BlackoutLog = std::vector<std::vector<Blackout>>;
+
+struct RingSelection {
+  RingImage image;
+  WalkResult walk;
+  std::size_t first = 0, last = 0;  // walk.records [first, last) are in the window
+  std::uint64_t samples = 0;        // PERF_RECORD_SAMPLEs among those
+  std::uint64_t record_bytes = 0;   // of all records among those
+  EventTime covers_from_ns = 0;     // from here on this ring has everything
+  // What each process has in this ring's part of the window, by pid.
+  struct Tally {
+    std::uint64_t samples = 0;  // all events
+    std::uint64_t sampled = 0;  // only events with a frequency: shares of CPU time
+    std::uint64_t cgroup = 0;   // of its newest sample
+  };
+  std::unordered_map<std::uint32_t, Tally> tallies;
+  std::unordered_set<std::uint32_t> tids;
+};
+
+struct Selection {
+  EventTime begin_ns = 0, end_ns = 0, common_begin_ns = 0;
+  std::vector<RingSelection> rings;
+  std::vector<SidecarHole> holes;
+  std::uint64_t samples = 0;
+  EventTime first_sample_ns = 0, last_sample_ns = 0;
+  std::unordered_set<std::uint32_t> pids;  // pids and tids that appear in samples
+};
+
+// Ids and layouts of a recording.
+[[nodiscard]] EventTable event_table(const Manifest& manifest);
+
+// `channel_rings`: manifest.rings index of each staged ring. Walks on the crew; waits.
+[[nodiscard]] Selection select(const Staging& staging, const Manifest& manifest,
+                               const std::vector<std::size_t>& channel_rings, const EventTable& events,
+                               const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,
+                               Crew& crew);
+
+// The processes with the most samples, at most `most`. Events that sample (a frequency) count; where none does, all do.
+struct TopNames {
+  std::unordered_map<std::uint32_t, std::string> comms;    // by pid
+  std::unordered_map<std::uint64_t, std::string> cgroups;  // by id
+};
+[[nodiscard]] std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest& manifest,
+                                                    const std::vector<std::size_t>& channel_rings,
+                                                    const TopNames& names, std::size_t most = 10);
+
+}  // namespace flight

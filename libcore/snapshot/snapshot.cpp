@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/snapshot.hpp"
+
+#include <algorithm>
+
+#include "libcore/perfdata/user_records.hpp"
+#include "libcore/snapshot/commit.hpp"
+#include "libcore/snapshot/data_stream.hpp"
+#include "libcore/snapshot/merge.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::uint32_t kMaxRatio = 1'000'000;
+
+std::uint64_t micros(EventTime from_ns, EventTime to_ns) { return to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0; }
+
+// Calls `visit` with each record; the first error ends it.
+template <typename Visit>
+Result<void> for_each_record(std::span<const std::byte> records, Visit&& visit) {
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    records = records.subspan(record.size());
+    if (Result<void> visited = visit(record); !visited) return visited;
+  }
+  return {};
+}
+
+// The newest name of each process and every cgroup's path, from the sideband that goes into the file.
+TopNames names_of(const LedgerExport& sideband) {
+  TopNames out;
+  const auto note = [&](std::span<const std::byte> record) -> Result<void> {
+    if (const auto comm = parse_comm(record); comm && comm->pid == comm->tid) {
+      out.comms[comm->pid] = comm->name;
+    } else if (const auto cgroup = parse_cgroup(record)) {
+      out.cgroups[cgroup->id] = cgroup->path;
+    }
+    return {};
+  };
+  static_cast<void>(for_each_record(sideband.prologue, note));
+  static_cast<void>(for_each_record(sideband.log, note));
+  return out;
+}
+
+Result<void> stream_records(DataStream& stream, const RecordingFacts& recording, const Selection& selection,
+                            const LedgerExport& sideband, const OnProgress& progress) {
+  RecordBuffer kernel;
+  append_kernel_maps(kernel, recording.manifest);
+  const auto append = [&](std::span<const std::byte> record) { return stream.append(record); };
+  if (auto appended = for_each_record(kernel, append); !appended) return appended;
+  if (auto appended = for_each_record(sideband.prologue, append); !appended) return appended;
+  std::vector<std::byte> init;
+  append_finished_init(init);
+  if (auto marked = stream.marker(init); !marked) return marked;
+
+  std::uint64_t total = 1;
+  for (const RingSelection& ring : selection.rings) total += ring.last - ring.first;
+  std::uint64_t done = 0;
+  const std::uint64_t step = std::max<std::uint64_t>(total / 20, 50'000);
+  auto merged = merge_records(selection, sideband.log, [&](std::span<const std::byte> record) -> Result<void> {
+    if (++done % step == 0) progress("writing", static_cast<unsigned>(std::min<std::uint64_t>(done * 100 / total, 99)));
+    return stream.append(record);
+  });
+  if (!merged) return merged;
+  return stream.round();
+}
+
+std::vector<SidecarRing> ring_rows(const RecordingFacts& recording, const CaptureFacts& capture,
+                                   const Selection& selection) {
+  std::vector<SidecarRing> out;
+  for (std::size_t i = 0; i < selection.rings.size(); ++i) {
+    const RingSelection& ring = selection.rings[i];
+    const ManifestRing& info = recording.manifest.rings[recording.channel_rings[i]];
+    const RingCapture& result = capture.staging.result(i);
+    SidecarRing& row = out.emplace_back();
+    row.channel = info.channel;
+    row.cpu = info.cpu;
+    row.ring_bytes = info.ring_bytes;
+    if (!ring.walk.records.empty()) {
+      row.oldest_ns = ring.walk.records.front().time_ns;
+      row.newest_ns = ring.walk.records.back().time_ns;
+    }
+    row.records = ring.last - ring.first;
+    row.samples = ring.samples;
+    row.record_bytes = ring.record_bytes;
+    row.blackout_us = static_cast<double>(result.pause_end_ns - result.pause_begin_ns) / 1000.0;
+    row.lost = i < capture.lost.size() ? capture.lost[i] : 0;
+    row.torn_bytes = ring.walk.torn_bytes;
+    row.unknown_ids = ring.walk.unknown_ids;
+  }
+  return out;
+}
+
+// The error came from the resume, not from the pause.
+bool result_resumed_badly(const CaptureFacts& capture, std::size_t ring) {
+  return capture.staging.result(ring).pause_end_ns != 0;
+}
+
+void describe_capture(Sidecar& out, const CaptureFacts& capture, const Selection& selection, const ClockPair& clock) {
+  out.capture = std::string(to_string(capture.mode));
+  out.samples = selection.samples;
+  out.window = SidecarWindow::of(selection.begin_ns, selection.end_ns, clock);
+  out.common_window = SidecarWindow::of(selection.common_begin_ns, selection.end_ns, clock);
+  for (const SidecarRing& ring : out.rings) {
+    out.blackout.max_us = std::max(out.blackout.max_us, ring.blackout_us);
+    out.blackout.lost += ring.lost;
+  }
+  out.blackout.lost_exact = capture.lost_exact;
+  out.holes = selection.holes;
+  for (std::size_t i = 0; i < capture.staging.size(); ++i) {
+    const int refused = capture.staging.result(i).error_number;
+    if (refused != 0 && result_resumed_badly(capture, i)) {
+      out.warnings.push_back(
+          fmt::format("ring {} of channel {} could not be resumed ({}): it records nothing until "
+                      "flightd is restarted",
+                      i, out.rings[i].channel, std::generic_category().message(refused)));
+    } else if (refused != 0)
+      out.warnings.push_back(fmt::format("ring {} of channel {} could not be paused ({}) and was copied live", i,
+                                         out.rings[i].channel, std::generic_category().message(refused)));
+    if (selection.rings[i].walk.bad_records > 0)
+      out.warnings.push_back(fmt::format("ring of channel {}, CPU {}: {} damaged records were left out",
+                                         out.rings[i].channel, out.rings[i].cpu, selection.rings[i].walk.bad_records));
+  }
+}
+
+void describe_host(Sidecar& out, const SnapshotOrder& order, const RecordingFacts& recording) {
+  out.host = clean_host(recording.host.host.hostname);
+  out.boot_id = recording.manifest.boot_id;
+  out.kernel = recording.host.host.os_release;
+  out.version = FLIGHTD_VERSION;
+  out.config_digest = recording.manifest.config_digest;
+  out.trigger = order.trigger;
+  out.reason = order.reason;
+  out.requests = order.requests;
+  out.warnings = order.warnings;
+}
+
+}  // namespace
+
+Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
+                               SnapshotOutput output, const LedgerQuery& ledger, Crew& crew,
+                               const OnProgress& progress) {
+  const EventTime walk_begin_ns = monotonic_now();
+  const ClockPair clock = ClockPair::now();
+  PartialFiles partial(output.folder, {output.sidecar_name, output.data_name});
+
+  progress("walking", 0);
+  const Selection selection = select(capture.staging, recording.manifest, recording.channel_rings, recording.events,
+                                     order.window, capture.frozen_ns, capture.blackouts, crew);
+  const LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
+  const EventTime merge_begin_ns = monotonic_now();
+
+  auto writer = FileWriter::create(output.data.get(), file_events(recording.manifest));
+  if (!writer) return wrap(writer.error(), "write {}/{}", output.folder, output.data_name);
+  const int level = order.compression == "none" ? 0 : order.compression_level;
+  std::uint64_t raw_bytes = 0;
+  Sidecar sidecar;
+  {
+    DataStream stream(*writer, crew, level);
+    progress("writing", 0);
+    auto streamed = stream_records(stream, recording, selection, sideband, progress);
+    auto closed = stream.close();
+    if (!streamed || !closed)
+      return wrap(streamed ? closed.error() : streamed.error(), "write {}/{}", output.folder, output.data_name);
+    raw_bytes = stream.raw_bytes();
+    if (stream.plain_chunks() > 0 && level > 0)
+      sidecar.warnings.push_back(
+          fmt::format("zstd failed on {} chunks, which are uncompressed", stream.plain_chunks()));
+  }
+  const EventTime write_begin_ns = monotonic_now();
+
+  Features features = file_features(recording.host, recording.manifest, sideband.build_ids, clock);
+  if (selection.samples > 0) features.sample_time = {selection.first_sample_ns, selection.last_sample_ns};
+  if (level > 0) {
+    const std::uint64_t ratio = raw_bytes / std::max<std::uint64_t>(writer->data_bytes(), 1);
+    features.compressed =
+        CompressedFeature{.level = static_cast<std::uint32_t>(level),
+                          .ratio = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(ratio, 1, kMaxRatio)),
+                          .mmap_bytes = static_cast<std::uint32_t>(kMaxExpandedBytes)};
+  }
+  progress("syncing", 99);
+  if (auto finished = writer->finish(features); !finished)
+    return wrap(finished.error(), "write {}/{}", output.folder, output.data_name);
+  if (auto synced = sync_file(output.data.get()); !synced)
+    return wrap(synced.error(), "{}/{}", output.folder, output.data_name);
+
+  const SnapshotName name{.host = clean_host(recording.host.host.hostname),
+                          .time = clock.wall_at(capture.frozen_ns),
+                          .trigger = order.trigger,
+                          .seq = output.seq};
+  std::vector<std::string> stream_warnings = std::move(sidecar.warnings);
+  describe_host(sidecar, order, recording);
+  sidecar.warnings.insert(sidecar.warnings.end(), stream_warnings.begin(), stream_warnings.end());
+  sidecar.id = fmt::format("{}", output.seq);
+  sidecar.path = output.folder + "/" + name.data_file();
+  sidecar.compression = level > 0 ? "zstd" : "none";
+  sidecar.size_bytes = writer->file_bytes();
+  sidecar.raw_bytes = raw_bytes;
+  sidecar.rings = ring_rows(recording, capture, selection);
+  describe_capture(sidecar, capture, selection, clock);
+  sidecar.ledger = {.processes = sideband.stats.processes,
+                    .exited = sideband.stats.exited,
+                    .stale = sideband.stats.stale,
+                    .evicted = sideband.stats.evicted};
+  sidecar.top = top_processes(selection, recording.manifest, recording.channel_rings, names_of(sideband));
+  const EventTime end_ns = monotonic_now();
+  sidecar.timings_us = {.queued = micros(order.requested_ns, capture.frozen_ns),
+                        .freeze = 0,
+                        .walk = micros(walk_begin_ns, merge_begin_ns),
+                        .merge = micros(merge_begin_ns, write_begin_ns),
+                        .write = micros(write_begin_ns, end_ns),
+                        .total = micros(order.requested_ns, end_ns)};
+  EventTime last_resume_ns = capture.frozen_ns;
+  for (std::size_t i = 0; i < capture.staging.size(); ++i)
+    last_resume_ns = std::max(last_resume_ns, capture.staging.result(i).pause_end_ns);
+  sidecar.timings_us.freeze = micros(capture.frozen_ns, last_resume_ns);
+
+  if (auto committed = commit(output, name, to_json(sidecar)); !committed) return pass(committed.error());
+  partial.keep();
+  return sidecar;
+}
+
+}  // namespace flight
