@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/broker/listener.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace flight {
+namespace {
+
+constexpr int kBacklog = 4;
+constexpr auto kUnchanged = static_cast<gid_t>(-1);
+
+Result<void> make_folder(const std::string& path, uid_t owner) {
+  if (::mkdir(path.c_str(), 0700) == 0) {
+    if (::chown(path.c_str(), owner, kUnchanged) != 0)
+      return sys_error(errno, "give the runtime folder {} to uid {}", path, owner);
+    return {};
+  }
+  if (errno != EEXIST) return sys_error(errno, "make the runtime folder {}", path);
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return sys_error(errno, "look at the runtime folder {}", path);
+  const bool trusted = status.st_uid == owner || status.st_uid == 0 || status.st_uid == ::geteuid();
+  if (!S_ISDIR(status.st_mode) || !trusted || (status.st_mode & 022U) != 0)
+    return fail(std::errc::permission_denied,
+                "the runtime folder {} is no folder that only uid {} may write to: chmod 0700 it, or name another by "
+                "--runtime-dir",
+                path, owner);
+  return {};
+}
+
+}  // namespace
+
+Result<Listener> Listener::open(const BrokerOptions& options) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (options.socket.size() >= sizeof address.sun_path)
+    return fail(std::errc::filename_too_long, "--socket {}: a socket's path has at most {} bytes", options.socket,
+                sizeof address.sun_path - 1);
+  std::memcpy(address.sun_path, options.socket.c_str(), options.socket.size() + 1);
+  const auto* raw = reinterpret_cast<const sockaddr*>(&address);
+  if (auto made = make_folder(options.runtime_dir, options.client_uid); !made) return pass(made.error());
+
+  UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return sys_error(errno, "socket");
+  if (::connect(probe.get(), raw, sizeof address) == 0 || errno == EAGAIN)
+    return fail(std::errc::address_in_use, "another flightd-broker listens on {}", options.socket);
+  ::unlink(options.socket.c_str());
+
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return sys_error(errno, "socket");
+  const mode_t old_mask = ::umask(0177);
+  const int bound = ::bind(socket.get(), raw, sizeof address);
+  const int error_number = errno;
+  ::umask(old_mask);
+  if (bound != 0) return sys_error(error_number, "bind the socket {}", options.socket);
+  if (options.client_uid != ::geteuid() && ::lchown(options.socket.c_str(), options.client_uid, kUnchanged) != 0)
+    return sys_error(errno, "give the socket {} to uid {}", options.socket, options.client_uid);
+  if (::listen(socket.get(), kBacklog) != 0) return sys_error(errno, "listen on {}", options.socket);
+  return Listener(std::move(socket), options.client_uid);
+}
+
+Result<UniqueFd> Listener::accept() const {
+  UniqueFd client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!client) return sys_error(errno, "accept a client");
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return sys_error(errno, "ask who the client is");
+  if (peer.uid != client_uid_)
+    return fail(std::errc::permission_denied, "process {} of uid {} was turned away: only uid {} may attach", peer.pid,
+                peer.uid, client_uid_);
+  return client;
+}
+
+}  // namespace flight

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightd-broker: opens flightd's perf events and holds them. Started by flightd itself over a socketpair (--fd), or as
+// a service of its own that outlives flightd (--socket). DESIGN: the process that holds the privilege takes no input.
+#include <fcntl.h>
+#include <poll.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "daemon/broker/listener.hpp"
+#include "daemon/broker/options.hpp"
+#include "daemon/broker/privileges.hpp"
+#include "daemon/broker/service.hpp"
+#include "libcore/perf/tracepoint.hpp"
+
+namespace flight {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+void start_logging() {
+  auto logger = spdlog::stderr_logger_st("flightd-broker");
+  logger->set_pattern("flightd-broker: %v");
+  spdlog::set_default_logger(std::move(logger));
+}
+
+// SIGTERM is read from the descriptor, between two requests. At a terminal Ctrl-C goes to flightd's whole group: what
+// it means for a broker of its own is flightd's decision.
+Result<UniqueFd> take_signals(bool own_broker) {
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t stops;
+  ::sigemptyset(&stops);
+  ::sigaddset(&stops, SIGTERM);
+  if (own_broker) {
+    ::signal(SIGINT, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+    ::signal(SIGQUIT, SIG_IGN);
+  } else {
+    ::sigaddset(&stops, SIGINT);
+  }
+  if (::sigprocmask(SIG_BLOCK, &stops, nullptr) != 0) return sys_error(errno, "block signals");
+  UniqueFd fd(::signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return sys_error(errno, "signalfd");
+  return fd;
+}
+
+// The inherited end of flightd's socketpair. Everything else that was inherited is closed: a copy of flightd's own end
+// here would hide that flightd has died.
+Result<UniqueFd> take_client(int number) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getsockopt(number, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+    return sys_error(errno, "--fd {}: it is no socket that flightd handed down", number);
+  if (type != SOCK_SEQPACKET)
+    return fail(std::errc::invalid_argument, "--fd {}: it is no SOCK_SEQPACKET socket", number);
+  UniqueFd client(::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!client) return sys_error(errno, "duplicate --fd {}", number);
+  const auto kept = static_cast<unsigned>(client.get());
+  constexpr unsigned kFirst = STDERR_FILENO + 1;
+  if (kept > kFirst) ::close_range(kFirst, kept - 1, 0);
+  ::close_range(kept + 1, ~0U, 0);
+  return client;
+}
+
+Result<void> prepare(const BrokerOptions& options, EventSources& sources) {
+  raise_descriptor_limit();
+  // Mounting takes CAP_SYS_ADMIN. Without tracefs there are no tracepoints: whoever asks for one is told.
+  if (auto tracefs = find_or_mount_tracefs()) sources.tracefs = *tracefs;
+  if (auto joined = join_group(options.group); !joined) return joined;
+  return drop_privileges();
+}
+
+int serve_own_client(const BrokerOptions& options) {
+  auto client = take_client(options.fd);
+  if (!client) {
+    spdlog::error("{}", client.error().what);
+    return kUsage;
+  }
+  const auto stop = take_signals(true);
+  EventSources sources;
+  const auto prepared = stop ? prepare(options, sources) : Result<void>(pass(stop.error()));
+  if (!prepared) {
+    spdlog::error("{}", prepared.error().what);
+    return kFailed;
+  }
+  // Belt to the braces of the socket's end: whatever this process is busy with, it dies with flightd.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Service service = Service::start(options, std::move(sources));
+  (void)service.serve(client->get(), stop->get());
+  return service.start_error() == nullptr ? 0 : kFailed;
+}
+
+// False: told to end.
+bool wait_for_client(int listener, int stop_fd) {
+  for (;;) {
+    std::array<pollfd, 2> watched{pollfd{listener, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
+    if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return false;
+    if (watched[1].revents != 0) return false;
+    if (watched[0].revents != 0) return true;
+  }
+}
+
+int serve_socket(const BrokerOptions& options) {
+  const auto stop = take_signals(false);
+  const auto listener = stop ? Listener::open(options) : Result<Listener>(pass(stop.error()));
+  EventSources sources;
+  const auto prepared = listener ? prepare(options, sources) : Result<void>(pass(listener.error()));
+  if (!prepared) {
+    spdlog::error("{}", prepared.error().what);
+    return kFailed;
+  }
+  Service service = Service::start(options, std::move(sources));
+  if (service.start_error() != nullptr) return kFailed;
+  while (wait_for_client(listener->fd(), stop->get())) {
+    const auto client = listener->accept();
+    if (!client) {
+      spdlog::warn("{}", client.error().what);
+      continue;
+    }
+    if (service.serve(client->get(), stop->get()) == Ended::told_to) break;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace flight
+
+int main(int argc, char** argv) {
+  const flight::ParsedOptions parsed = flight::parse_options(argc, argv);
+  if (!parsed.options) return parsed.exit_status;
+  flight::start_logging();
+  return parsed.options->fd >= 0 ? flight::serve_own_client(*parsed.options) : flight::serve_socket(*parsed.options);
+}

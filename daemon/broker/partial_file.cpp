@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/broker/partial_file.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <string_view>
+
+#include "libcore/base/files.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::string_view kPrefix = ".flightd-";
+constexpr std::string_view kSuffix = ".partial";
+constexpr mode_t kMode = 0640;
+constexpr std::size_t kMaxFolderEntries = 1'000'000;
+
+// The folder is flightd's, its parent is not: the last step must not follow a link.
+Result<UniqueFd> open_folder(const std::string& state_dir) {
+  const std::string path = state_dir + "/snapshots";
+  auto state = open_file(state_dir, O_RDONLY | O_DIRECTORY);
+  if (!state) return wrap(state.error(), "the state folder");
+  UniqueFd folder(::openat(state->get(), "snapshots", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return sys_error(errno, "open the snapshots' folder {}", path);
+  return folder;
+}
+
+Result<std::size_t> count_partial_files(int folder) {
+  // fdopendir takes its descriptor over.
+  struct Close {
+    void operator()(DIR* dir) const { ::closedir(dir); }
+  };
+  UniqueFd again(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!again) return sys_error(errno, "read the snapshots' folder");
+  const std::unique_ptr<DIR, Close> dir(::fdopendir(again.get()));
+  if (!dir) return sys_error(errno, "read the snapshots' folder");
+  (void)again.release();
+  std::size_t entries = 0;
+  std::size_t found = 0;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with(kPrefix) && name.ends_with(kSuffix)) ++found;
+    if (++entries > kMaxFolderEntries)
+      return fail(std::errc::file_too_large, "the snapshots' folder has more than {} files", kMaxFolderEntries);
+  }
+  return found;
+}
+
+Result<std::string> random_name() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number))
+    return sys_error(errno, "getrandom");
+  return fmt::format("{}{:016x}{}", kPrefix, number, kSuffix);
+}
+
+}  // namespace
+
+Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group) {
+  auto folder = open_folder(state_dir);
+  if (!folder) return pass(folder.error());
+  const auto found = count_partial_files(folder->get());
+  if (!found) return pass(found.error());
+  if (*found >= kMaxPartialFiles)
+    return fail(std::errc::no_space_on_device,
+                "{}/snapshots has {} unfinished files ({}*{}) already: remove them, or restart flightd, which does",
+                state_dir, *found, kPrefix, kSuffix);
+  auto name = random_name();
+  if (!name) return pass(name.error());
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd fd(::openat(folder->get(), name->c_str(), kFlags, kMode));
+  if (!fd) {
+    const int error_number = errno;
+    auto refused = sys_error(error_number, "create {}/snapshots/{}", state_dir, *name);
+    if (error_number == EACCES && group)
+      refused.value().what += fmt::format(": the folder must belong to the group {} and be writable for it", *group);
+    return refused;
+  }
+  // The mode first: once it is root's, a broker with a uid of its own may not change it any more.
+  constexpr auto kUnchanged = static_cast<gid_t>(-1);
+  if (::fchmod(fd.get(), kMode) != 0 || ::fchown(fd.get(), 0, group.value_or(kUnchanged)) != 0) {
+    const int error_number = errno;
+    ::unlinkat(folder->get(), name->c_str(), 0);
+    return sys_error(error_number, "give {}/snapshots/{} to root", state_dir, *name);
+  }
+  return NewFile{.fd = std::move(fd), .name = std::move(*name)};
+}
+
+}  // namespace flight

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers one client at a time. It holds the recording for as long as the process lives; a client comes and goes, and
+// what it left paused is resumed. Where the start failed, each answer says why, until a reload mends it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "daemon/broker/options.hpp"
+#include "libcore/broker/protocol.hpp"
+#include "libcore/perf/event_spec.hpp"
+#include "libcore/recorder/recording.hpp"
+
+namespace flight {
+
+enum class Ended { client_left, told_to };
+
+class Service {
+ public:
+  // Loads the configuration and opens everything in it; the outcome is in start_error().
+  [[nodiscard]] static Service start(BrokerOptions options, EventSources sources);
+
+  // Until the client leaves (or misbehaves), or `stop_fd` (a signalfd) becomes readable. Every ring is resumed at the
+  // end.
+  [[nodiscard]] Ended serve(int client, int stop_fd);
+  // nullptr: it records.
+  [[nodiscard]] const Error* start_error() const { return recording_ ? nullptr : &error_; }
+
+ private:
+  Service(BrokerOptions options, EventSources sources) : options_(std::move(options)), sources_(std::move(sources)) {}
+
+  // Each sends its answer; an error of theirs is one of the connection.
+  [[nodiscard]] Result<void> answer(int client, std::uint8_t request);
+  [[nodiscard]] Result<void> attach(int client);
+  [[nodiscard]] Result<void> processes(int client);
+  [[nodiscard]] Result<void> counts(int client);
+  [[nodiscard]] Result<void> file(int client);
+  [[nodiscard]] Result<void> reload(int client);
+  [[nodiscard]] Result<void> enable(int client, bool on);
+
+  [[nodiscard]] Result<void> refuse(int client, std::uint8_t request, const Error& error) const;
+  [[nodiscard]] Result<void> reply(int client, Request request, std::span<const std::byte> document,
+                                   const char* name) const;
+  [[nodiscard]] ReplyHeader header(Request request) const;
+  // Opens, or reopens what changed; true where the set of rings is another now.
+  [[nodiscard]] Result<bool> load();
+
+  BrokerOptions options_;
+  EventSources sources_;
+  std::optional<Recording> recording_;
+  Error error_;  // why there is no recording
+};
+
+}  // namespace flight
