@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control_calls.hpp"
+
+#include <array>
+#include <utility>
+
+#include "libcore/control/messages.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::string_view kService = "org.varlink.service";
+
+struct Request {
+  const Call& call;
+  const Caller& caller;
+  ControlBackend& backend;
+  ReplySink sink;
+
+  void refuse(CallError error) const { sink(error_reply(std::move(error))); }
+  void reply(std::string parameters) const { sink({std::move(parameters), "", false}); }
+};
+
+// The backend's answer as the last reply, put into its envelope by `wrap_text`.
+ControlBackend::Done last_reply(ReplySink sink, std::string (*wrap_text)(std::string_view)) {
+  return [sink = std::move(sink), wrap_text](CallResult<std::string> text) {
+    if (!text) return sink(error_reply(std::move(text.error())));
+    sink({wrap_text(*text), "", false});
+  };
+}
+
+// A sidecar is read from the disk: one that was broken there must not break the conversation.
+std::string checked_snapshot(std::string_view object) {
+  return is_json_object(object) ? snapshot_reply(object) : std::string();
+}
+
+ControlBackend::Done snapshot_done(ReplySink sink) {
+  return [sink = std::move(sink)](CallResult<std::string> text) {
+    if (!text) return sink(error_reply(std::move(text.error())));
+    std::string parameters = checked_snapshot(*text);
+    if (parameters.empty())
+      return sink(error_reply(write_failed(EBADMSG, "", "the snapshot's sidecar is broken: it is no JSON object")));
+    sink({std::move(parameters), "", false});
+  };
+}
+
+void get_info(const Request& request) {
+  if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
+  request.reply(info_reply(FLIGHTD_VERSION));
+}
+
+void get_interface_description(const Request& request) {
+  auto interface = parse_interface_parameter(request.call.parameters);
+  if (!interface) return request.refuse(interface.error());
+  if (*interface == kInterface) return request.reply(description_reply(recorder_idl()));
+  if (*interface == kService) return request.reply(description_reply(service_idl()));
+  request.refuse(interface_not_found(*interface));
+}
+
+void get_status(const Request& request) {
+  if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
+  request.backend.get_status(last_reply(request.sink, &status_reply));
+}
+
+void take_snapshot(const Request& request) {
+  auto parameters = parse_snapshot_parameters(request.call.parameters);
+  if (!parameters) return request.refuse(parameters.error());
+  ControlBackend::Progress progress = [](std::string_view, unsigned) {};
+  if (request.call.more)
+    progress = [sink = request.sink](std::string_view step, unsigned percent) {
+      sink({progress_reply(step, percent), "", true});
+    };
+  request.backend.take_snapshot(request.caller, std::move(*parameters), std::move(progress),
+                                snapshot_done(request.sink));
+}
+
+void list_snapshots(const Request& request) {
+  if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
+  request.backend.list_snapshots(last_reply(request.sink, &snapshots_reply));
+}
+
+void describe_snapshot(const Request& request) {
+  auto id = parse_id_parameter(request.call.parameters);
+  if (!id) return request.refuse(id.error());
+  request.backend.describe_snapshot(std::move(*id), snapshot_done(request.sink));
+}
+
+void remove_snapshot(const Request& request) {
+  auto id = parse_id_parameter(request.call.parameters);
+  if (!id) return request.refuse(id.error());
+  request.backend.remove_snapshot(std::move(*id),
+                                  last_reply(request.sink, [](std::string_view) { return std::string("{}"); }));
+}
+
+struct Method {
+  std::string_view interface, name;
+  bool everybody;  // may call it; else: those whom ControlAccess trusts
+  void (*call)(const Request&);
+};
+constexpr std::array<Method, 7> kMethods{{
+    {kService, "GetInfo", true, &get_info},
+    {kService, "GetInterfaceDescription", true, &get_interface_description},
+    {kInterface, "GetStatus", false, &get_status},
+    {kInterface, "TakeSnapshot", false, &take_snapshot},
+    {kInterface, "ListSnapshots", false, &list_snapshots},
+    {kInterface, "DescribeSnapshot", false, &describe_snapshot},
+    {kInterface, "RemoveSnapshot", false, &remove_snapshot},
+}};
+
+const Method* find_method(std::string_view interface, std::string_view name) {
+  for (const Method& method : kMethods)
+    if (method.interface == interface && method.name == name) return &method;
+  return nullptr;
+}
+
+}  // namespace
+
+Reply error_reply(CallError error) { return {std::move(error.parameters), std::move(error.name), false}; }
+
+void answer(const Call& call, const Caller& caller, const ControlAccess& access, ControlBackend& backend,
+            ReplySink sink) {
+  const Request request{call, caller, backend, std::move(sink)};
+  const std::size_t dot = call.method.rfind('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == call.method.size())
+    return request.refuse(
+        invalid_parameter("method", fmt::format("'{}' is no method; one is called INTERFACE.METHOD", call.method)));
+  const std::string_view interface = std::string_view(call.method).substr(0, dot);
+  if (interface != kService && interface != kInterface) return request.refuse(interface_not_found(interface));
+  const Method* method = find_method(interface, std::string_view(call.method).substr(dot + 1));
+  if (method == nullptr) return request.refuse(method_not_found(call.method));
+  if (!method->everybody && !access.trusts(caller))
+    return request.refuse(permission_denied(
+        fmt::format("uid {} may not call {}: be root or a member of flightd's group", caller.uid, call.method)));
+  if (call.upgrade)
+    return request.refuse(invalid_parameter("upgrade", fmt::format("{} cannot upgrade the connection", call.method)));
+  method->call(request);
+}
+
+}  // namespace flight

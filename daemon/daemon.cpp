@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/daemon.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+
+#include "libcore/base/units.hpp"
+
+namespace flight {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::chrono::seconds kCloseWait(2);
+
+std::string one_line(const Sidecar& sidecar) {
+  return fmt::format("snapshot {} ({}): {:.1f} s, {} samples, {} in {}, longest blackout {:.3f} ms, {} lost",
+                     sidecar.id, sidecar.trigger, sidecar.window.seconds, sidecar.samples,
+                     format_bytes(sidecar.size_bytes), sidecar.path, sidecar.blackout.max_us / 1000,
+                     sidecar.blackout.lost);
+}
+
+}  // namespace
+
+Daemon::Daemon(Setup setup) : setup_(std::move(setup)), host_(HostFacts::read(setup_.command_line)) {}
+
+Result<std::unique_ptr<Daemon>> Daemon::open(Setup setup) {
+  std::unique_ptr<Daemon> out(new Daemon(std::move(setup)));
+  if (auto started = out->start(); !started) return pass(started.error());
+  return out;
+}
+
+Result<void> Daemon::start() {
+  const std::string folder = setup_.state_dir + "/snapshots";
+  if (const std::size_t removed = Catalogue(folder).remove_partials(); removed > 0)
+    spdlog::warn("removed {} unfinished files of an earlier life from {}", removed, folder);
+  const auto crew = crew_size(setup_.config.snapshot.crew);
+  if (!crew) return wrap(crew.error(), "snapshot.crew {}", setup_.config.snapshot.crew);
+
+  auto recorder = RecorderThread::start(std::move(setup_.broker), *setup_.attached, [this](const Error& error) {
+    asio::post(loop_, [this, what = error.what] {
+      if (stopping_) return;
+      spdlog::error("flightd-broker is gone ({}): nothing is recorded any more; ending. Restart flightd.", what);
+      exit_status_ = 1;
+      stop("the broker is gone");
+    });
+  });
+  if (!recorder) return pass(recorder.error());
+  recorder_ = std::move(*recorder);
+  if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);
+  worker_ = std::make_unique<SnapshotWorker>(
+      *setup_.attached, *recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder, *crew,
+      [this](const Error& error) { asio::post(loop_, [what = error.what] { spdlog::warn("{}", what); }); });
+  service_ = std::make_unique<Service>(loop_, *recorder_, *worker_, folder, setup_.config.store, setup_.warnings);
+  service_->on_snapshot([this](const Result<Sidecar>& result) { tell(result); });
+
+  const ControlAccess access{.own_uid = setup_.identity.uid, .group = setup_.identity.gid};
+  auto server = ControlServer::open(loop_, setup_.runtime_dir + "/" + std::string(kInterface), *service_, access);
+  if (!server) return pass(server.error());
+  server_ = std::move(*server);
+  signals_.assign(setup_.signals.release());
+  return {};
+}
+
+int Daemon::run() {
+  wait_for_signal();
+  for (const std::string& warning : setup_.attached->manifest.warnings) spdlog::warn("{}", warning);
+  for (const std::string& warning : setup_.warnings) spdlog::warn("{}", warning);
+  if (!setup_.attached->staging.locked())
+    spdlog::warn("staging is not locked in memory: {}; raise LimitMEMLOCK", setup_.attached->staging.lock_error());
+  const auto& manifest = setup_.attached->manifest;
+  const std::string recording =
+      fmt::format("recording {} CPUs, {} rings of {} in all; control socket {}/{}", setup_.attached->sideband.size(),
+                  manifest.rings.size(), format_bytes(setup_.attached->ring_bytes()), setup_.runtime_dir, kInterface);
+  spdlog::info("{}", recording);
+  ::sd_notifyf(0, "READY=1\nSTATUS=%s", recording.c_str());
+  loop_.run();
+
+  if (stopper_.joinable()) stopper_.join();
+  server_.reset();
+  worker_.reset();
+  recorder_.reset();  // before the service: its thread may still answer a status
+  service_.reset();
+  spdlog::info("ended");
+  return exit_status_;
+}
+
+void Daemon::wait_for_signal() {
+  signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code error) {
+    if (error) return;
+    take_signal();
+    if (!stopping_) wait_for_signal();
+  });
+}
+
+void Daemon::take_signal() {
+  signalfd_siginfo info{};
+  if (::read(signals_.native_handle(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+  switch (info.ssi_signo) {
+    case SIGUSR2:
+      service_->take_by_signal(info.ssi_uid, static_cast<std::int32_t>(info.ssi_pid), [](const Result<Sidecar>&) {});
+      return;
+    case SIGHUP:
+      spdlog::warn("SIGHUP: this version reads its configuration only at start; restart it");
+      return;
+    default:
+      stop(info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+  }
+}
+
+// Ends cleanly: the snapshot under way is finished and its askers are answered, then the loop ends.
+void Daemon::stop(std::string why) {
+  if (stopping_) return;
+  stopping_ = true;
+  spdlog::info("{}: ending after the snapshot under way, if there is one", why);
+  ::sd_notify(0, "STOPPING=1");
+  stopper_ = std::thread([this] {
+    worker_->stop();
+    asio::post(loop_, [this] {
+      auto timer = std::make_shared<asio::steady_timer>(loop_, kCloseWait);
+      timer->async_wait([this, timer](boost::system::error_code) { loop_.stop(); });
+      server_->stop([this] { loop_.stop(); });
+    });
+  });
+}
+
+void Daemon::tell(const Result<Sidecar>& result) {
+  if (!result) {
+    if (result.error().code != std::errc::operation_canceled)
+      spdlog::error("a snapshot was lost: {}; {}", result.error().what,
+                    recorder_->broker_gone() ? "nothing is recorded any more" : "the recording goes on");
+    return;
+  }
+  const std::string line = one_line(*result);
+  spdlog::info("{}", line);
+  ::sd_notifyf(0, "STATUS=recording %zu CPUs; last: %s", setup_.attached->sideband.size(), line.c_str());
+}
+
+}  // namespace flight

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The running daemon: its threads, its event loop, its signals, its end.
+//
+//   event loop   control socket, signals; waits for nothing
+//   recorder     the wall, the sideband, the ledger, a 100 ms tick
+//   snapshot     one snapshot after the other; coordinates, does no work itself
+//   freeze       SCHED_FIFO, one step
+//   merge, crew-N, writer   low priority
+//   store        reads and removes files for list, info, remove
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/attached.hpp"
+#include "daemon/control_server.hpp"
+#include "daemon/freeze_thread.hpp"
+#include "daemon/privileges.hpp"
+#include "daemon/recorder_thread.hpp"
+#include "daemon/service.hpp"
+#include "daemon/snapshot_worker.hpp"
+#include "libcore/config/config.hpp"
+#include "libcore/snapshot/file_facts.hpp"
+
+namespace flight {
+
+class Daemon {
+ public:
+  struct Setup {
+    Config config;
+    std::string state_dir, runtime_dir;
+    Identity identity;
+    BrokerClient broker;
+    std::unique_ptr<Attached> attached;
+    std::unique_ptr<FreezeThread> freezer;
+    UniqueFd signals;  // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before there were threads
+    std::vector<std::string> command_line;
+    std::vector<std::string> warnings;
+  };
+  [[nodiscard]] static Result<std::unique_ptr<Daemon>> open(Setup setup);
+
+  // Until SIGTERM or the loss of the broker; the exit status.
+  [[nodiscard]] int run();
+
+ private:
+  explicit Daemon(Setup setup);
+  [[nodiscard]] Result<void> start();
+  void wait_for_signal();
+  void take_signal();
+  void stop(std::string why);
+  void tell(const Result<Sidecar>& result);
+
+  Setup setup_;
+  HostFacts host_;
+  boost::asio::io_context loop_{1};
+  boost::asio::posix::stream_descriptor signals_{loop_};
+  std::unique_ptr<RecorderThread> recorder_;
+  std::unique_ptr<SnapshotWorker> worker_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<ControlServer> server_;
+  std::thread stopper_;
+  int exit_status_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace flight

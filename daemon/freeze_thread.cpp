@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/freeze_thread.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace flight {
+
+FreezeThread::FreezeThread() : thread_([this] { run(); }) { started_.acquire(); }
+
+FreezeThread::~FreezeThread() {
+  staging_ = nullptr;
+  wanted_.release();
+  thread_.join();
+}
+
+EventTime FreezeThread::freeze(Staging& staging, const std::vector<Ring>& rings, CaptureMode mode) {
+  staging_ = &staging;
+  rings_ = &rings;
+  mode_ = mode;
+  wanted_.release();
+  done_.acquire();
+  return frozen_ns_;
+}
+
+void FreezeThread::run() {
+  ::pthread_setname_np(::pthread_self(), "freeze");
+  const sched_param lowest{.sched_priority = 1};
+  if (::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) != 0)
+    priority_error_ = "SCHED_FIFO was refused to the freeze thread (" + std::generic_category().message(errno) +
+                      "): blackouts can be longer on a busy machine; grant LimitRTPRIO=1 or CAP_SYS_NICE";
+  started_.release();
+  for (;;) {
+    wanted_.acquire();
+    if (staging_ == nullptr) return;
+    frozen_ns_ = staging_->capture(*rings_, mode_);
+    done_.release();
+  }
+}
+
+}  // namespace flight

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightd: from the command line to a running daemon, in the order that the privileges ask for: folders, broker, rings
+// and staging while we may; then the drop; then threads and clients.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "daemon/broker_process.hpp"
+#include "daemon/daemon.hpp"
+#include "daemon/options.hpp"
+#include "libcore/config/parse.hpp"
+
+namespace flight {
+namespace {
+
+constexpr int kFailed = 1;
+
+void set_up_logging() {
+  auto logger = spdlog::stderr_color_mt("flightd");
+  spdlog::set_default_logger(logger);
+  // The journal has its own time stamps.
+  spdlog::set_pattern(std::getenv("JOURNAL_STREAM") != nullptr ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
+}
+
+int failed(const Error& error) {
+  spdlog::error("{}", error.what);
+  return kFailed;
+}
+
+// Blocked before there are threads, so that every thread inherits it and only the event loop sees them.
+Result<UniqueFd> block_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2, SIGHUP}) ::sigaddset(&set, number);
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return sys_error(errno, "block signals");
+  UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return sys_error(errno, "signalfd");
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  return fd;
+}
+
+// The broker asks the kernel who connects (SO_PEERCRED: the effective uid at connect(2)) and serves flightd's user
+// only.
+Result<BrokerClient> connect_as(const Identity& identity, const std::string& path) {
+  const bool borrow = ::geteuid() == 0 && identity.uid != 0;
+  if (borrow && (::setegid(identity.gid) != 0 || ::seteuid(identity.uid) != 0))
+    return sys_error(errno, "become user {} to connect to the broker", identity.user);
+  auto client = BrokerClient::connect(path);
+  if (borrow && (::seteuid(0) != 0 || ::setegid(::getgid()) != 0)) return sys_error(errno, "become root again");
+  return client;
+}
+
+Result<BrokerClient> find_wall(const Options& options, const Identity& identity,
+                               std::optional<BrokerProcess>& process) {
+  if (!options.broker_socket.empty()) return connect_as(identity, options.broker_socket);
+  UniqueFd wall;
+  auto started = BrokerProcess::start(
+      {.config_file = options.config_file, .state_dir = options.state_dir, .group = identity.gid}, wall);
+  if (!started) return pass(started.error());
+  process.emplace(std::move(*started));
+  return BrokerClient(std::move(wall));
+}
+
+int run(const Options& options, Config config, std::vector<std::string> command_line) {
+  auto identity = find_identity(config.user);
+  if (!identity) return failed(identity.error());
+  raise_limits();
+  if (auto made = make_folders(options.state_dir, options.runtime_dir, *identity); !made) return failed(made.error());
+  const auto runtime_lock = lock_folder(options.runtime_dir, "--runtime-dir");
+  if (!runtime_lock) return failed(runtime_lock.error());
+  const auto state_lock = lock_folder(options.state_dir, "--state-dir");
+  if (!state_lock) return failed(state_lock.error());
+
+  std::optional<BrokerProcess> broker_process;  // ends after the wall is closed
+  auto broker = find_wall(options, *identity, broker_process);
+  if (!broker) return failed(broker.error());
+  auto signals = block_signals();
+  if (!signals) return failed(signals.error());
+  auto attachment = broker->attach();
+  if (!attachment && attachment.error().code == std::errc::connection_reset)
+    return failed(
+        {attachment.error().code, options.broker_socket.empty()
+                                      ? "flightd-broker ended at its start; its own message stands above"
+                                      : "flightd-broker closed the connection; its own log says why (wrong user?)"});
+  if (!attachment) return failed(attachment.error());
+  auto attached = Attached::open(std::move(*attachment));
+  if (!attached) return failed(attached.error());
+
+  Daemon::Setup setup{.config = std::move(config),
+                      .state_dir = options.state_dir,
+                      .runtime_dir = options.runtime_dir,
+                      .identity = *identity,
+                      .broker = std::move(*broker),
+                      .attached = std::move(*attached),
+                      .freezer = std::make_unique<FreezeThread>(),
+                      .signals = std::move(*signals),
+                      .command_line = std::move(command_line),
+                      .warnings = {}};
+  if (!identity->note.empty()) setup.warnings.push_back(identity->note);
+  if (auto dropped = drop_privileges(*identity); !dropped) return failed(dropped.error());
+  auto daemon = Daemon::open(std::move(setup));
+  if (!daemon) return failed(daemon.error());
+  return (*daemon)->run();
+}
+
+int run_main(int argc, char** argv) {
+  const ParsedOptions parsed = parse_options(argc, argv);
+  if (!parsed.options) return parsed.exit_status;
+  const Options& options = *parsed.options;
+  set_up_logging();
+  auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
+  if (!config) {
+    spdlog::error("{}", config.error().text());
+    return kFailed;
+  }
+  if (options.check_config) {
+    fmt::print("the configuration is good: {} channels, digest {}\n", config->channels.size(), config->digest);
+    return 0;
+  }
+  return run(options, std::move(*config), {argv, argv + argc});
+}
+
+}  // namespace
+}  // namespace flight
+
+int main(int argc, char** argv) { return flight::run_main(argc, argv); }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightd's command line.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace flight {
+
+struct Options {
+  std::string config_file;  // empty: /etc/flightd, /usr/lib/flightd
+  bool check_config = false;
+  std::string state_dir;      // --state-dir, $STATE_DIRECTORY, /var/lib/flightd
+  std::string runtime_dir;    // --runtime-dir, $RUNTIME_DIRECTORY, /run/flightd
+  std::string broker_socket;  // empty: fork one
+};
+
+// The options, or the exit status: 0 after --help and --version, 2 for a usage error (told on stderr).
+struct ParsedOptions {
+  std::optional<Options> options;
+  int exit_status = 0;
+};
+[[nodiscard]] ParsedOptions parse_options(int argc, char** argv);
+
+}  // namespace flight

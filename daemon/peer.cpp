@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/peer.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcore/base/files.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kMaxGroups = 65536;  // the kernel's NGROUPS_MAX
+
+Result<std::vector<gid_t>> groups_of(int socket_fd) {
+  std::vector<gid_t> groups(32);
+  for (;;) {
+    auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    if (::getsockopt(socket_fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes) == 0) {
+      groups.resize(bytes / sizeof(gid_t));
+      return groups;
+    }
+    // ERANGE: `bytes` is how many it takes.
+    const std::size_t needed = bytes / sizeof(gid_t);
+    if (errno != ERANGE || needed <= groups.size() || needed > kMaxGroups)
+      return sys_error(errno, "reading a client's groups (SO_PEERGROUPS)");
+    groups.resize(needed);
+  }
+}
+
+std::string comm_of(pid_t pid) {
+  auto comm = read_line(fmt::format("/proc/{}/comm", pid));
+  if (!comm) return "";
+  for (char& c : *comm)
+    if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte >= 0x7f) c = '?';
+  return *comm;
+}
+
+}  // namespace
+
+Result<Caller> peer_of(int socket_fd) {
+  ucred credentials{};
+  socklen_t bytes = sizeof(credentials);
+  if (::getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
+    return sys_error(errno, "reading who a client is (SO_PEERCRED)");
+  auto groups = groups_of(socket_fd);
+  if (!groups) return pass(groups.error());
+  return Caller{credentials.uid, credentials.gid, credentials.pid, comm_of(credentials.pid), std::move(*groups)};
+}
+
+bool ControlAccess::trusts(const Caller& caller) const {
+  if (caller.uid == 0 || caller.uid == own_uid) return true;
+  if (!group) return false;
+  return caller.gid == *group || std::find(caller.groups.begin(), caller.groups.end(), *group) != caller.groups.end();
+}
+
+}  // namespace flight

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control socket's calls mean: hands each to the thread that can answer it and brings the answer back to the
+// event loop. Disk is touched on a thread of the store's own, never here.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <optional>
+#include <string>
+
+#include "daemon/control_backend.hpp"
+#include "daemon/recorder_thread.hpp"
+#include "daemon/snapshot_worker.hpp"
+#include "libcore/config/config.hpp"
+#include "libcore/store/catalogue.hpp"
+
+namespace flight {
+
+class Service : public ControlBackend {
+ public:
+  Service(boost::asio::io_context& loop, RecorderThread& recorder, SnapshotWorker& worker, std::string folder,
+          const StoreConfig& store, std::vector<std::string> warnings);
+  ~Service() override;
+
+  void get_status(Done done) override;
+  void take_snapshot(const Caller& caller, SnapshotParameters parameters, Progress progress, Done done) override;
+  void list_snapshots(Done done) override;
+  void describe_snapshot(std::string id, Done done) override;
+  void remove_snapshot(std::string id, Done done) override;
+
+  // SIGUSR2: as perf has it. `done` is called on the event loop.
+  void take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<void(const Result<Sidecar>&)> done);
+  // On the event loop, for every snapshot that ended, whoever asked.
+  void on_snapshot(std::function<void(const Result<Sidecar>&)> told) { told_ = std::move(told); }
+
+ private:
+  void submit(SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
+  [[nodiscard]] CallResult<WindowRequest> window_of(const SnapshotParameters& parameters, EventTime now_ns) const;
+  // Runs `work` on the store's thread and hands its answer to `done` on the event loop.
+  void on_store(std::function<CallResult<std::string>()> work, Done done);
+  [[nodiscard]] std::uint64_t store_limit() const;
+  void drop_unneeded_kallsyms();
+
+  boost::asio::io_context& loop_;
+  RecorderThread& recorder_;
+  SnapshotWorker& worker_;
+  StoreConfig store_config_;
+  std::vector<std::string> warnings_;
+  EventTime started_ns_;
+  std::optional<std::string> last_snapshot_;
+  std::string last_told_;
+  std::function<void(const Result<Sidecar>&)> told_;
+  Catalogue catalogue_;  // the store thread's
+  boost::asio::thread_pool store_{1};
+};
+
+}  // namespace flight

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshot_worker.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+
+#include "libcore/snapshot/commit.hpp"
+
+namespace flight {
+namespace {
+
+// So long somebody who wants a snapshot now is made to wait for one that is under way and waits for its `post`.
+constexpr EventTime kMaxJoinWaitNs = 10'000'000'000;
+
+}  // namespace
+
+SnapshotWorker::SnapshotWorker(Attached& attached, RecorderThread& recorder, FreezeThread& freezer,
+                               const SnapshotConfig& config, const HostFacts& host, std::string folder,
+                               std::size_t crew, std::function<void(Error)> warn)
+    : attached_(attached),
+      recorder_(recorder),
+      freezer_(freezer),
+      config_(config),
+      host_(host),
+      catalogue_(std::move(folder)),
+      crew_(crew),
+      warn_(std::move(warn)),
+      blackouts_(attached.rings.size()),
+      thread_([this] { run(); }) {}
+
+SnapshotWorker::~SnapshotWorker() { stop(); }
+
+void SnapshotWorker::request(SnapshotRequest request) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) {
+    request.done(fail(std::errc::operation_canceled, "flightd is stopping"));
+    return;
+  }
+  if (running_ && covers(*running_, request)) {
+    widen(*running_, std::move(request));
+  } else if (waiting_) {
+    widen(*waiting_, std::move(request));
+  } else {
+    waiting_ = make_job(std::move(request));
+  }
+  wake_.notify_all();
+}
+
+void SnapshotWorker::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::unique_ptr<SnapshotWorker::Job> SnapshotWorker::make_job(SnapshotRequest request) const {
+  auto job = std::make_unique<Job>();
+  job->trigger = request.trigger;
+  job->window = request.window;
+  job->requested_ns = request.requested_ns;
+  job->due_ns = request.due_ns;
+  job->capture = request.capture.value_or(config_.capture);
+  job->askers.push_back(std::move(request));
+  return job;
+}
+
+// What the request wants must still be held when the job is frozen, and nobody waits long for another's `post`.
+bool SnapshotWorker::in_time(const Job& job, const SnapshotRequest& request) const {
+  if (job.due_ns <= request.due_ns) return true;
+  const EventTime wait_ns = job.due_ns - request.due_ns;
+  const EventTime history_ns = recorder_.shortest_history_ns();
+  if (history_ns == UINT64_MAX) return wait_ns <= kMaxJoinWaitNs;  // nothing is overwritten yet
+  const EventTime needed_ns = request.window.begin_ns != 0 ? job.due_ns - std::min(job.due_ns, request.window.begin_ns)
+                                                           : history_ns / 10 * 9 + wait_ns;
+  return wait_ns <= kMaxJoinWaitNs && needed_ns <= history_ns;
+}
+
+bool SnapshotWorker::covers(const Job& job, const SnapshotRequest& request) const {
+  return !job.frozen && in_time(job, request) && job.window.begin_ns <= request.window.begin_ns &&
+         job.window.end_ns >= request.window.end_ns && job.due_ns >= request.due_ns &&
+         (!request.capture || *request.capture == job.capture);
+}
+
+void SnapshotWorker::widen(Job& job, SnapshotRequest request) {
+  job.window.begin_ns = std::min(job.window.begin_ns, request.window.begin_ns);
+  job.window.end_ns = std::max(job.window.end_ns, request.window.end_ns);
+  job.due_ns = std::max(job.due_ns, request.due_ns);
+  // Who asked for a capture that never pauses gets it, whoever else is served by it.
+  if (request.capture == CaptureMode::live) job.capture = CaptureMode::live;
+  job.askers.push_back(std::move(request));
+}
+
+void SnapshotWorker::run() {
+  ::pthread_setname_np(::pthread_self(), "snapshot");
+  if (auto counts = recorder_.counts()) counts_ = std::move(*counts);
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || waiting_; });
+      if (stopping_ && waiting_) answer(*waiting_, fail(std::errc::operation_canceled, "flightd is stopping"));
+      if (stopping_) return;
+      running_ = std::move(waiting_);
+      wait_until_due(lock);
+    }
+    const Result<Sidecar> result = take(*running_);
+    if (result) learn(*result);
+    std::unique_ptr<Job> finished;
+    {
+      const std::lock_guard lock(mutex_);
+      finished = std::move(running_);
+    }
+    answer(*finished, result);
+    // After the answer: nobody waits for the kernel's names.
+    if (result && !attached_.kallsyms_frame.empty()) {
+      if (auto kept = keep_kallsyms(catalogue_.folder(), attached_.manifest.boot_id, attached_.kallsyms_frame); !kept)
+        warn_(kept.error());
+    }
+  }
+}
+
+// Waits for what was asked to be in it (`post`). Who is due earlier goes first; on stop the wait is cut short.
+void SnapshotWorker::wait_until_due(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (waiting_ && waiting_->due_ns < running_->due_ns) std::swap(waiting_, running_);
+    const EventTime now_ns = monotonic_now();
+    if (stopping_ || now_ns >= running_->due_ns) break;
+    wake_.wait_for(lock, std::chrono::nanoseconds(running_->due_ns - now_ns));
+  }
+  running_->frozen = true;  // from here on nobody joins
+}
+
+void SnapshotWorker::answer(Job& job, const Result<Sidecar>& result) {
+  for (SnapshotRequest& asker : job.askers) asker.done(result);
+}
+
+// Cuts every ring.
+EventTime SnapshotWorker::freeze(const Job& job) {
+  recorder_.hold_fold(true);
+  return freezer_.freeze(attached_.staging, attached_.rings, job.capture);
+}
+
+Result<Sidecar> SnapshotWorker::take(Job& job) {
+  const EventTime frozen_ns = freeze(job);
+  const auto release = [this](void*) { recorder_.hold_fold(false); };
+  const std::unique_ptr<void, decltype(release)> hold(this, release);
+
+  for (std::size_t i = 0; i < attached_.rings.size(); ++i) {
+    const RingCapture& cut = attached_.staging.result(i);
+    if (cut.pause_begin_ns != 0) blackouts_[i].push_back({cut.pause_begin_ns, cut.pause_end_ns});
+  }
+  bool exact = attached_.manifest.lost_exact;
+  const std::vector<std::uint64_t> lost = count_lost(exact);
+  forget_old_blackouts();
+
+  SnapshotOrder order{.trigger = job.trigger,
+                      .reason = job.askers.front().who.reason,
+                      .requests = {},
+                      .window = job.window,
+                      .requested_ns = job.requested_ns,
+                      .compression = config_.compression,
+                      .compression_level = config_.compression_level,
+                      .warnings = {}};
+  for (const SnapshotRequest& asker : job.askers) order.requests.push_back(asker.who);
+  auto output = open_output();
+  if (!output) return pass(output.error());
+
+  const RecordingFacts recording{.manifest = attached_.manifest,
+                                 .channel_rings = attached_.channel_rings,
+                                 .events = attached_.events,
+                                 .host = host_};
+  const CaptureFacts capture{.staging = attached_.staging,
+                             .frozen_ns = frozen_ns,
+                             .mode = job.capture,
+                             .blackouts = blackouts_,
+                             .lost = lost,
+                             .lost_exact = exact};
+  const LedgerQuery ledger = [this](EventTime begin_ns, EventTime end_ns, std::unordered_set<std::uint32_t> pids) {
+    return recorder_.export_window(begin_ns, end_ns, std::move(pids));
+  };
+  const OnProgress progress = [&job](std::string_view step, unsigned percent) {
+    for (const SnapshotRequest& asker : job.askers)
+      if (asker.progress) asker.progress(step, percent);
+  };
+  Result<Sidecar> result = fail(std::errc::io_error, "the snapshot was not written");
+  merge_.for_each(1, [&](std::size_t) {
+    result = write_snapshot(order, recording, capture, std::move(*output), ledger, crew_, progress);
+  });
+  return result;
+}
+
+// An overwritten ring loses only while it is paused, so the difference of two counts, both outside a freeze, is what
+// this blackout cost.
+std::vector<std::uint64_t> SnapshotWorker::count_lost(bool& exact) {
+  std::vector<std::uint64_t> out(attached_.rings.size(), 0);
+  auto counts = recorder_.counts();
+  if (!counts) {
+    exact = false;
+    return out;
+  }
+  std::map<std::uint64_t, std::uint64_t> before;
+  for (const EventCount& count : counts_.events) before[count.id] = count.lost;
+  std::map<std::uint64_t, std::uint64_t> lost;
+  for (const EventCount& count : counts->events) lost[count.id] = count.lost - before[count.id];
+  for (const ManifestEvent& event : attached_.manifest.events) {
+    for (const ManifestId& id : event.ids) {
+      const auto ring = std::find(attached_.channel_rings.begin(), attached_.channel_rings.end(), id.ring);
+      if (ring == attached_.channel_rings.end()) continue;
+      out[static_cast<std::size_t>(ring - attached_.channel_rings.begin())] += lost[id.id];
+    }
+  }
+  counts_ = std::move(*counts);
+  return out;
+}
+
+// Of a blackout that no ring reaches back to nothing can be in a file.
+void SnapshotWorker::forget_old_blackouts() {
+  const EventTime oldest_ns = recorder_.oldest_held_ns();
+  for (auto& ring : blackouts_)
+    std::erase_if(ring, [&](const Blackout& blackout) { return blackout.end_ns < oldest_ns; });
+}
+
+Result<SnapshotOutput> SnapshotWorker::open_output() {
+  auto data = recorder_.file();
+  if (!data) return wrap(data.error(), "make a file in {}", catalogue_.folder());
+  PartialFiles made(catalogue_.folder(), {data->name});
+  auto sidecar = recorder_.file();
+  if (!sidecar) return wrap(sidecar.error(), "make a file in {}", catalogue_.folder());
+  PartialFiles also_made(catalogue_.folder(), {sidecar->name});
+  auto seq = catalogue_.next_seq();
+  if (!seq) return wrap(seq.error(), "number the snapshot in {}", catalogue_.folder());
+  made.keep();
+  also_made.keep();
+  return SnapshotOutput{.data = std::move(data->fd),
+                        .sidecar = std::move(sidecar->fd),
+                        .data_name = std::move(data->name),
+                        .sidecar_name = std::move(sidecar->name),
+                        .folder = catalogue_.folder(),
+                        .seq = *seq};
+}
+
+// What a record of each channel takes, for the rates in the status.
+void SnapshotWorker::learn(const Sidecar& sidecar) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> sums;  // records, bytes
+  for (const SidecarRing& ring : sidecar.rings) {
+    sums[ring.channel].first += ring.records;
+    sums[ring.channel].second += ring.record_bytes;
+  }
+  constexpr std::uint64_t kEnoughRecords = 100;
+  for (const auto& [channel, sum] : sums)
+    if (sum.first >= kEnoughRecords)
+      recorder_.note_record_bytes(channel, static_cast<double>(sum.second) / static_cast<double>(sum.first));
+}
+
+}  // namespace flight

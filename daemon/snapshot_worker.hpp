@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// At most one snapshot runs and one waits. A request joins one that is not yet frozen and covers its window, else the
+// waiting one; so a hundred askers make two files, each gets an answer, and nobody gets a past that ends before they
+// asked.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/attached.hpp"
+#include "daemon/freeze_thread.hpp"
+#include "daemon/recorder_thread.hpp"
+#include "libcore/config/config.hpp"
+#include "libcore/snapshot/snapshot.hpp"
+#include "libcore/store/catalogue.hpp"
+
+namespace flight {
+
+struct SnapshotRequest {
+  std::string trigger = "manual";
+  SidecarRequest who;  // with the reason
+  WindowRequest window;
+  EventTime requested_ns = 0;
+  EventTime due_ns = 0;  // freeze not before (post)
+  std::optional<CaptureMode> capture;
+  // Both are called on the worker's thread; `done` exactly once. ECANCELED: flightd is stopping.
+  std::function<void(std::string_view step, unsigned percent)> progress;
+  std::function<void(const Result<Sidecar>&)> done;
+};
+
+class SnapshotWorker {
+ public:
+  SnapshotWorker(Attached& attached, RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
+                 const HostFacts& host, std::string folder, std::size_t crew,
+                 std::function<void(Error)> warn);  // called on the worker's thread
+  SnapshotWorker(const SnapshotWorker&) = delete;
+  SnapshotWorker& operator=(const SnapshotWorker&) = delete;
+  ~SnapshotWorker();  // stop()
+
+  // Any thread; never waits for a snapshot.
+  void request(SnapshotRequest request);
+  // The one under way is finished (a `post` it waits for is cut short), the waiting one is refused; then the thread
+  // ends.
+  void stop();
+
+ private:
+  struct Job {
+    std::string trigger;
+    std::vector<SnapshotRequest> askers;
+    WindowRequest window;
+    EventTime requested_ns = 0, due_ns = 0;
+    CaptureMode capture = CaptureMode::pause;
+    bool frozen = false;
+  };
+  [[nodiscard]] std::unique_ptr<Job> make_job(SnapshotRequest request) const;
+  [[nodiscard]] bool in_time(const Job& job, const SnapshotRequest& request) const;
+  [[nodiscard]] bool covers(const Job& job, const SnapshotRequest& request) const;
+  static void widen(Job& job, SnapshotRequest request);
+
+  void run();
+  void wait_until_due(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Result<Sidecar> take(Job& job);
+  EventTime freeze(const Job& job);
+  [[nodiscard]] std::vector<std::uint64_t> count_lost(bool& exact);
+  [[nodiscard]] Result<SnapshotOutput> open_output();
+  void forget_old_blackouts();
+  void learn(const Sidecar& sidecar);
+  static void answer(Job& job, const Result<Sidecar>& result);
+
+  Attached& attached_;
+  RecorderThread& recorder_;
+  FreezeThread& freezer_;
+  SnapshotConfig config_;
+  const HostFacts& host_;
+  Catalogue catalogue_;     // this thread's own: for the next number only
+  Crew crew_;               // walk and compress
+  Crew merge_{1, "merge"};  // walks, merges and commits at low priority: this thread must be quick to freeze
+
+  std::function<void(Error)> warn_;
+
+  BlackoutLog blackouts_;
+  Counts counts_;  // after the last capture
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::unique_ptr<Job> running_, waiting_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace flight

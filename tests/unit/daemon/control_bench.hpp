@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real control server on a thread of its own, on a real socket, with a small backend that keeps its snapshots in
+// memory. What the tests of the server and of flightctl talk to.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "daemon/control_server.hpp"
+
+namespace flight::test {
+
+// A snapshot takes `snapshot_takes`, with a progress reply each fifth of it. `sidecar_of` makes its object.
+class MemoryBackend : public ControlBackend {
+ public:
+  explicit MemoryBackend(boost::asio::io_context& io) : io_(io) {}
+
+  void get_status(Done done) override {
+    Status status = status_to_report;
+    status.snapshots = snapshots_.size();
+    done(to_json(status));
+  }
+
+  void take_snapshot(const Caller& caller, SnapshotParameters parameters, Progress progress, Done done) override {
+    ++begun;
+    last_caller = caller;
+    if (refuse_snapshots) return done(tl::unexpected(*refuse_snapshots));
+    step(0, std::make_shared<boost::asio::steady_timer>(io_), std::move(parameters), std::move(progress),
+         std::move(done));
+  }
+
+  void list_snapshots(Done done) override { done(rows_to_report); }
+
+  void describe_snapshot(std::string id, Done done) override {
+    if (id == "latest" && !snapshots_.empty()) return done(snapshots_.rbegin()->second);
+    const auto found = snapshots_.find(id);
+    if (found == snapshots_.end()) return done(tl::unexpected(no_such_snapshot(id)));
+    done(found->second);
+  }
+
+  void remove_snapshot(std::string id, Done done) override {
+    if (snapshots_.erase(id) == 0) return done(tl::unexpected(no_such_snapshot(id)));
+    done("{}");
+  }
+
+  // Set before the server runs, or read after it has stopped.
+  std::chrono::milliseconds snapshot_takes{0};
+  std::function<std::string(const std::string& id, const SnapshotParameters&)> sidecar_of =
+      [](const std::string& id, const SnapshotParameters& parameters) {
+        return fmt::format(R"({{"id":"{}","path":"/nowhere","trigger":"manual","reason":"{}"}})", id,
+                           parameters.reason);
+      };
+  std::optional<CallError> refuse_snapshots;
+  std::string rows_to_report = "[]";
+  Status status_to_report;
+  Caller last_caller;
+  std::atomic<int> begun = 0, finished = 0;
+
+ private:
+  void step(int number, std::shared_ptr<boost::asio::steady_timer> timer, SnapshotParameters parameters,
+            Progress progress, Done done) {
+    if (number == 5) {
+      const std::string id = std::to_string(snapshots_.size() + 1);
+      snapshots_[id] = sidecar_of(id, parameters);
+      ++finished;
+      return done(snapshots_[id]);
+    }
+    progress("writing", static_cast<unsigned>(number) * 20);
+    timer->expires_after(snapshot_takes / 5);
+    timer->async_wait(
+        [=, this](const boost::system::error_code&) { step(number + 1, timer, parameters, progress, done); });
+  }
+
+  boost::asio::io_context& io_;
+  std::map<std::string, std::string> snapshots_;
+};
+
+// Start with run(); what is set before that is set for good.
+class ControlBench {
+ public:
+  ControlBench() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "flightd-control-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  }
+  ~ControlBench() {
+    if (thread_.joinable()) {
+      boost::asio::post(io_, [this] {
+        server_.reset();
+        io_.stop();
+      });
+      thread_.join();
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  ControlBench(const ControlBench&) = delete;
+  ControlBench& operator=(const ControlBench&) = delete;
+
+  Result<void> run(ControlLimits limits = {}, ControlAccess access = {}) {
+    auto server = ControlServer::open(io_, socket(), backend, access, limits);
+    if (!server) return pass(server.error());
+    server_ = std::move(*server);
+    thread_ = std::thread([this] { io_.run(); });
+    return {};
+  }
+
+  // Runs `what` on the loop and waits for its value.
+  template <typename What>
+  auto on_loop(What what) {
+    std::promise<decltype(what())> promise;
+    boost::asio::post(io_, [&] { promise.set_value(what()); });
+    return promise.get_future().get();
+  }
+  std::size_t connections() {
+    return on_loop([this] { return server_->connections(); });
+  }
+  // What ~ControlServer does while calls are under way.
+  void destroy_server() {
+    on_loop([this] {
+      server_.reset();
+      return 0;
+    });
+  }
+  // stop(), and waits until all connections are gone.
+  bool stop(std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+    auto closed = std::make_shared<std::promise<void>>();
+    boost::asio::post(io_, [this, closed] { server_->stop([closed] { closed->set_value(); }); });
+    return closed->get_future().wait_for(patience) == std::future_status::ready;
+  }
+
+  [[nodiscard]] std::string folder() const { return folder_; }
+  [[nodiscard]] std::string socket() const { return folder_ + "/io.flightd.Recorder"; }
+
+ private:
+  boost::asio::io_context io_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io_.get_executor()};
+
+ public:
+  MemoryBackend backend{io_};
+
+ private:
+  std::string folder_;
+  std::unique_ptr<ControlServer> server_;
+  std::thread thread_;
+};
+
+}  // namespace flight::test

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may connect, how many, and what is in the way of the socket.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <filesystem>
+
+#include "libcore/base/files.hpp"
+#include "tests/unit/daemon/raw_client.hpp"
+
+namespace flight {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using testing::HasSubstr;
+
+constexpr uid_t kNobody = 65534;
+constexpr gid_t kSomeGroup = 54321;
+
+TEST_F(ControlServerTest, AHundredConnections) {
+  run();
+  std::vector<std::unique_ptr<RawClient>> clients;
+  int served = 0, refused = 0;
+  for (int number = 0; number < 100; ++number) {
+    clients.push_back(std::make_unique<RawClient>(bench.socket()));
+    ASSERT_TRUE(clients.back()->connected());
+    clients.back()->say(kGetStatus);
+    const auto reply = clients.back()->hear();
+    ASSERT_TRUE(reply) << number;
+    if (reply->error.empty()) {
+      ++served;
+    } else {
+      ++refused;
+      EXPECT_EQ(reply->error, "org.varlink.service.PermissionDenied");
+      EXPECT_THAT(error_message(*reply), HasSubstr("has 16 connections"));
+      EXPECT_TRUE(clients.back()->sees_the_end());
+    }
+  }
+  EXPECT_EQ(served, 16);
+  EXPECT_EQ(refused, 84);
+  clients.clear();
+  expect_connections(0);
+  expect_alive();
+}
+
+// Credentials belong to a thread; the C library's wrappers would change all threads.
+template <typename What>
+void as_user(uid_t uid, std::vector<gid_t> groups, What what) {
+  std::thread thread([&] {
+    ASSERT_EQ(::syscall(SYS_setgroups, groups.size(), groups.data()), 0);
+    ASSERT_EQ(::syscall(SYS_setresgid, kNobody, kNobody, kNobody), 0);
+    ASSERT_EQ(::syscall(SYS_setresuid, uid, uid, uid), 0);
+    what();
+  });
+  thread.join();
+}
+
+TEST_F(ControlServerTest, AccessIsDecidedPerMethod) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.own_uid = 12345;
+  access.group = kSomeGroup;
+  run({}, access);
+  as_user(kNobody, {}, [&] {
+    EXPECT_EQ(ask(kGetInfo).error, "");
+    for (const char* method : {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "RemoveSnapshot"}) {
+      const Reply reply = ask(call_text(fmt::format("io.flightd.Recorder.{}", method)));
+      EXPECT_EQ(reply.error, "org.varlink.service.PermissionDenied") << method;
+      EXPECT_THAT(error_message(reply), HasSubstr("uid 65534"));
+    }
+  });
+  as_user(kNobody, {7, kSomeGroup, 9}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+  std::vector<gid_t> many;
+  for (gid_t gid = 100'000; gid < 100'500; ++gid) many.push_back(gid);
+  as_user(kNobody, many, [&] { EXPECT_EQ(ask(kGetStatus).error, "org.varlink.service.PermissionDenied"); });
+  many.push_back(kSomeGroup);
+  as_user(kNobody, many, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+  as_user(12345, {}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+}
+
+TEST_F(ControlServerTest, PlacesAreKeptForRootAndTheGroup) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  run({}, access);
+  std::vector<std::unique_ptr<RawClient>> clients;
+  const auto connect = [&](int count) {
+    int served = 0;
+    for (int number = 0; number < count; ++number) {
+      clients.push_back(std::make_unique<RawClient>(bench.socket()));
+      clients.back()->say(kGetInfo);
+      const auto reply = clients.back()->hear();
+      if (reply && reply->error.empty()) ++served;
+    }
+    return served;
+  };
+  int strangers = 0, members = 0;
+  for (uid_t uid = 20'000; uid < 20'010; ++uid) as_user(uid, {}, [&] { strangers += connect(10); });
+  for (uid_t uid = 30'000; uid < 30'010; ++uid) as_user(uid, {kSomeGroup}, [&] { members += connect(10); });
+  EXPECT_EQ(strangers, 64 - 8 - 16);
+  EXPECT_EQ(members, 16);
+  EXPECT_EQ(connect(10), 8);  // root
+}
+
+TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {
+  run();
+  RawClient before(bench.socket());
+  before.say(kGetInfo);
+  ASSERT_TRUE(before.hear());
+  RawClient late(bench.socket());
+  // Every free descriptor of the process is taken; the server shares it.
+  std::vector<UniqueFd> taken;
+  rlimit old_limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  rlimit low = old_limit;
+  low.rlim_cur = 64;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  UniqueFd waiting(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
+  const sockaddr_un address = address_of(bench.socket());
+  ASSERT_EQ(::connect(waiting.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  before.say(kGetInfo);
+  EXPECT_TRUE(before.hear()) << "who is in is served on";
+  ::send(waiting.get(), kGetInfo.data(), kGetInfo.size(), MSG_NOSIGNAL);
+  pollfd ready{waiting.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&ready, 1, 250), 0);
+  taken.clear();
+  EXPECT_EQ(::poll(&ready, 1, 5000), 1) << "who waited is served when there is room again";
+  ::setrlimit(RLIMIT_NOFILE, &old_limit);
+}
+
+TEST_F(ControlServerTest, ASecondServerOnTheSamePathIsRefused) {
+  run();
+  ControlBench other;
+  boost::asio::io_context io;
+  auto second = ControlServer::open(io, bench.socket(), other.backend, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().errno_value(), EADDRINUSE);
+  EXPECT_THAT(second.error().what, HasSubstr("another flightd"));
+  expect_alive();
+}
+
+TEST_F(ControlServerTest, ADeadSocketIsReplacedAndAFileIsNot) {
+  {
+    const sockaddr_un address = address_of(bench.socket());
+    UniqueFd dead(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ASSERT_TRUE(std::filesystem::exists(bench.socket()));
+  run();
+  struct stat found {};
+  ASSERT_EQ(::stat(bench.socket().c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777U, 0666U);
+  expect_alive();
+
+  ControlBench other;
+  ASSERT_TRUE(open_file(other.socket(), O_CREAT | O_WRONLY, 0600));
+  auto refused = other.run();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), EEXIST);
+  EXPECT_TRUE(std::filesystem::exists(other.socket()));
+}
+
+TEST_F(ControlServerTest, AFolderThatIsNotThereAndAPathThatIsTooLong) {
+  boost::asio::io_context io;
+  auto nowhere = ControlServer::open(io, bench.folder() + "/none/socket", bench.backend, {});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().errno_value(), ENOENT);
+  auto too_long = ControlServer::open(io, bench.folder() + '/' + std::string(120, 'x'), bench.backend, {});
+  ASSERT_FALSE(too_long);
+  EXPECT_EQ(too_long.error().errno_value(), ENAMETOOLONG);
+}
+
+}  // namespace
+}  // namespace flight
