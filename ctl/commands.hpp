@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What flightctl can do: one function per command. Each returns the exit code: 0, 1 (the daemon said no or is not
+// there; its words are on stderr by then) or 2 (usage).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flight::ctl {
+
+inline constexpr int kDone = 0, kRefused = 1, kUsage = 2;
+
+// Of every command.
+struct Common {
+  std::string socket;
+  bool json = false;
+};
+
+// As they were typed.
+struct SnapshotOptions {
+  std::string reason, last, since, until, post, capture, output;
+};
+
+[[nodiscard]] int run_status(const Common& common);
+[[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
+[[nodiscard]] int run_list(const Common& common);
+[[nodiscard]] int run_info(const Common& common, const std::string& id);
+[[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
+
+}  // namespace flight::ctl

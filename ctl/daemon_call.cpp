@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/daemon_call.hpp"
+
+#include "ctl/output.hpp"
+#include "libcore/control/client.hpp"
+
+namespace flight::ctl {
+
+Answer<std::string> ask(const Common& common, std::string_view method, std::string parameters, std::string_view key,
+                        const OnProgress& on_progress) {
+  auto client = ControlClient::connect(common.socket);
+  if (!client) return tl::unexpected(Refusal{std::string(kNotConnected), client.error().what});
+  const Call call{fmt::format("{}.{}", kInterface, method), std::move(parameters), static_cast<bool>(on_progress),
+                  false, false};
+  auto reply = client->call(call, [&](const Reply& step) {
+    if (!on_progress) return;
+    if (const auto progress = parse_progress(step.parameters)) on_progress(*progress);
+  });
+  if (!reply) return tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what});
+  if (!reply->error.empty()) return tl::unexpected(Refusal{reply->error, error_message(*reply)});
+  if (key.empty()) return std::string("{}");
+  std::string text = member(reply->parameters, key);
+  if (text.empty() || text == "null")
+    return tl::unexpected(Refusal{std::string(kBadReply), fmt::format("flightd answered {} without '{}'; are flightd "
+                                                                      "and flightctl of the same version?",
+                                                                      method, key)});
+  return text;
+}
+
+int complain(const Common& common, const Refusal& refusal) {
+  return complain(common, refusal.name, refusal.message, kRefused);
+}
+
+std::string id_parameters(std::string_view id) { return fmt::format(R"({{"id":"{}"}})", id); }
+
+}  // namespace flight::ctl

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl: the command line, and nothing else. Every usage error is exit code 2.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <string_view>
+
+#include "ctl/commands.hpp"
+#include "ctl/output.hpp"
+#include "libcore/control/messages.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr const char* kDefaultSocket = "/run/flightd/io.flightd.Recorder";
+
+struct CommandLine {
+  Common common;
+  SnapshotOptions snapshot;
+  std::string info_id = "latest";
+  std::vector<std::string> remove_ids;
+};
+
+// An ID as the daemon takes it, or why it does not.
+std::string check_id(const std::string& id) {
+  const bool digits = !id.empty() && std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (id == "latest" || (digits && id.size() <= 20)) return "";
+  return "'" + printable(id) + "' is no snapshot's id: use a number of `flightctl list`, or latest";
+}
+
+// An empty text would be taken for an option that was not given.
+std::string check_not_empty(const std::string& text) { return text.empty() ? "it must not be empty" : ""; }
+
+void add_snapshot(CLI::App& app, SnapshotOptions& options) {
+  CLI::App* command = app.add_subcommand("snapshot", "Take a snapshot of the recent past and wait until it is durable");
+  command->add_option("--reason", options.reason, "why; kept with the snapshot")->type_name("TEXT");
+  auto* last = command->add_option("--last", options.last, "only so much of the past: 500ms, 10s, 2min")
+                   ->type_name("DURATION")
+                   ->check(check_not_empty);
+  auto* since = command->add_option("--since", options.since, "from this time on: 03:10, '2026-11-20 03:10', -30s")
+                    ->type_name("TIME")
+                    ->check(check_not_empty)
+                    ->excludes(last);
+  command->add_option("--until", options.until, "up to this time")
+      ->type_name("TIME")
+      ->check(check_not_empty)
+      ->needs(since)
+      ->excludes(last);
+  command->add_option("--post", options.post, "wait so long first, so that the aftermath is in it; at most 60s")
+      ->type_name("DURATION")
+      ->check(check_not_empty);
+  command->add_option("--capture", options.capture, "pause: each ring stands still for a moment; live: none does")
+      ->type_name("")
+      ->check(CLI::IsMember({"pause", "live"}));
+  command->add_option("-o,--output", options.output, "copy the file to FILE; - is stdout")
+      ->type_name("FILE")
+      ->check(check_not_empty);
+}
+
+void add_commands(CLI::App& app, CommandLine& line) {
+  app.add_option("--socket", line.common.socket, "the daemon's control socket")
+      ->type_name("PATH")
+      ->envname("FLIGHTD_SOCKET")
+      ->default_str(kDefaultSocket)
+      ->check(check_not_empty);
+  app.add_flag("--json", line.common.json, "JSON on stdout; errors as one line of JSON on stderr");
+  app.set_version_flag("--version", std::string("flightctl ") + FLIGHTD_VERSION);
+  app.fallthrough();
+  app.require_subcommand(0, 1);
+
+  app.add_subcommand("status", "What flightd is doing, and what it costs");
+  add_snapshot(app, line.snapshot);
+  app.add_subcommand("list", "All snapshots, the oldest first");
+  app.add_subcommand("info", "What is known about one snapshot")
+      ->add_option("ID", line.info_id, "a number of the list, or latest")
+      ->type_name("")
+      ->check(check_id);
+  app.add_subcommand("remove", "Delete snapshots")
+      ->alias("rm")
+      ->add_option("ID", line.remove_ids, "numbers of the list, or latest")
+      ->type_name("")
+      ->required()
+      ->check(check_id);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->fallthrough();
+}
+
+int run(const CLI::App& app, const CommandLine& line) {
+  if (app.got_subcommand("status")) return run_status(line.common);
+  if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
+  if (app.got_subcommand("info")) return run_info(line.common, line.info_id);
+  if (app.got_subcommand("remove")) return run_remove(line.common, line.remove_ids);
+  return run_list(line.common);  // a bare flightctl lists
+}
+
+int main_of(int argc, char** argv) {
+  CommandLine line;
+  line.common.socket = kDefaultSocket;
+  CLI::App app("Talks to flightd, the always-on flight recorder. Without a command: list.", "flightctl");
+  add_commands(app, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    line.common.json =
+        std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+    return complain(line.common, kUsageError, std::string(error.what()) + "; see flightctl --help", kUsage);
+  }
+  return run(app, line);
+}
+
+}  // namespace
+}  // namespace flight::ctl
+
+int main(int argc, char** argv) {
+  try {
+    return flight::ctl::main_of(argc, argv);
+  } catch (const std::exception& error) {  // CLI11's and the standard library's stop here
+    std::cerr << "flightctl: " << error.what() << '\n';
+    return flight::ctl::kRefused;
+  }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real flightctl against the real control server.
+#pragma once
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "libcore/store/catalogue.hpp"
+#include "libcore/store/sidecar.hpp"
+#include "tests/unit/daemon/control_bench.hpp"
+
+namespace flight::test {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+inline std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A sidecar with something in every part; its data file is at `path`.
+inline Sidecar full_sidecar(const std::string& id, const std::string& path) {
+  Sidecar sidecar;
+  sidecar.id = id;
+  sidecar.path = path;
+  sidecar.host = "web3";
+  sidecar.boot_id = "b";
+  sidecar.kernel = "6.1.0";
+  sidecar.version = "0.1.0";
+  sidecar.config_digest = "d";
+  sidecar.trigger = "manual";
+  sidecar.fired = SidecarFired{"cpu.busy", 93, 90, 12, 17};
+  sidecar.reason = "why not";
+  sidecar.requests = {{0, 12, "flightctl", "2026-11-20T03:12:04.123Z", "why not"}};
+  sidecar.capture = "pause";
+  sidecar.compression = "zstd";
+  sidecar.size_bytes = 4096;
+  sidecar.raw_bytes = 40960;
+  sidecar.samples = 1234;
+  sidecar.window = {1'000'000'000, 11'000'000'000, 10, "2026-11-20T03:11:54.000Z", "2026-11-20T03:12:04.000Z"};
+  sidecar.common_window = {2'000'000'000, 11'000'000'000, 9, "2026-11-20T03:11:55.000Z", "2026-11-20T03:12:04.000Z"};
+  sidecar.blackout.max_us = 42.5;
+  sidecar.blackout.lost = 3;
+  sidecar.holes = {{"stacks", 1, 5'000'000'000, 5'000'042'000, 2}};
+  sidecar.rings = {{"stacks", 0, 2U << 20U, 1'000'000'000, 11'000'000'000, 2000, 1234, 42.5, 3, 0, 0}};
+  sidecar.ledger.processes = 100;
+  sidecar.ledger.exited = 7;
+  sidecar.timings_us = {1, 2, 3, 4, 5, 15};
+  sidecar.top = {{"evil\x1b[2Jcomm", 77, "/system.slice", 1000, 0.81, {0, 1}}};
+  sidecar.warnings = {"something is less than it should be"};
+  return sidecar;
+}
+
+class FlightctlTest : public testing::Test {
+ protected:
+  FlightctlTest() {
+    data_ = bench.folder() + "/flight-web3-20261120T031204.123Z-manual-1.perf.data";
+    std::ofstream(data_, std::ios::binary) << bytes_of_data();
+    bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters& parameters) {
+      Sidecar sidecar = full_sidecar(id, data_);
+      sidecar.reason = parameters.reason;
+      return to_json(sidecar);
+    };
+  }
+  static std::string bytes_of_data() {
+    std::string bytes = "PERFILE2";
+    for (int number = 0; number < 700'000; ++number) bytes += std::to_string(number);  // more than one copy buffer
+    return bytes;
+  }
+  void run(ControlAccess access = {}) {
+    auto started = bench.run({}, access);
+    ASSERT_TRUE(started) << started.error().what;
+  }
+  // With --socket of the bench.
+  Outcome ctl(std::vector<std::string> words) {
+    words.insert(words.begin(), {"--socket", bench.socket()});
+    return bare(std::move(words));
+  }
+  Outcome bare(std::vector<std::string> words, std::vector<std::string> environment = {}) {
+    words.insert(words.begin(), FLIGHTCTL);
+    environment.insert(environment.end(), {"TZ=UTC", "LC_ALL=C.UTF-8"});
+    const std::string out = bench.folder() + "/stdout", err = bench.folder() + "/stderr";
+    std::vector<char*> argv, envp;
+    for (std::string& word : words) argv.push_back(word.data());
+    for (std::string& variable : environment) envp.push_back(variable.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions, 1, stdout_path.empty() ? out.c_str() : stdout_path.c_str(),
+                                       O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    pid_t pid = -1;
+    EXPECT_EQ(::posix_spawn(&pid, FLIGHTCTL, &actions, nullptr, argv.data(), envp.data()), 0);
+    ::posix_spawn_file_actions_destroy(&actions);
+    int status = -1;
+    ::waitpid(pid, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << "flightctl crashed";
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(err)};
+  }
+  // One line of JSON on stderr, nothing on stdout.
+  static std::string error_of(const Outcome& outcome) {
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    const auto json = nlohmann::json::parse(outcome.err, nullptr, false);
+    EXPECT_TRUE(json.is_object() && json.size() == 2 && json.contains("message")) << outcome.err;
+    return json.is_object() ? json.value("error", "") : "";
+  }
+
+  ControlBench bench;
+  std::string stdout_path;
+  std::string data_;
+};
+
+}  // namespace flight::test

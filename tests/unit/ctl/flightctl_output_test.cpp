@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl snapshot -o, answers that are no answers, and text for terminals.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+#include "ctl/output.hpp"
+#include "libcore/base/files.hpp"
+#include "tests/unit/ctl/flightctl_bench.hpp"
+
+namespace flight {
+namespace {
+
+using namespace test;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+TEST_F(FlightctlTest, OutputCopiesTheBytes) {
+  run();
+  const std::string folder = bench.folder() + "/copies";
+  std::filesystem::create_directory(folder);
+  const std::string copy = folder + "/copy.perf.data";
+  const Outcome outcome = ctl({"snapshot", "-o", copy});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("id:       1"));
+  EXPECT_EQ(text_of(copy), bytes_of_data());
+  struct stat found {};
+  ASSERT_EQ(::stat(copy.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777U, 0640U);
+  // Again, over the old one, through a link, which stays one.
+  std::ofstream(copy) << "old";
+  std::filesystem::create_symlink(copy, folder + "/link");
+  EXPECT_EQ(ctl({"snapshot", "--output", folder + "/link"}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link"));
+  EXPECT_EQ(text_of(copy), bytes_of_data());
+  EXPECT_EQ(names_in(folder).size(), 2U) << "a temporary file stayed";
+}
+
+TEST_F(FlightctlTest, OutputToStdoutLeavesWordsToStderr) {
+  run();
+  const Outcome plain = ctl({"snapshot", "-o", "-"});
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_EQ(plain.out, bytes_of_data());
+  EXPECT_THAT(plain.err, HasSubstr("id:       1"));
+  const Outcome json = ctl({"--json", "snapshot", "-o", "-"});
+  EXPECT_EQ(json.out, bytes_of_data());
+  EXPECT_EQ(nlohmann::json::parse(json.err)["id"], "2");
+}
+
+TEST_F(FlightctlTest, OutputThatFailsLeavesTheSnapshotWhereItIs) {
+  run();
+  for (const std::string& target : {bench.folder() + "/none/copy", bench.folder(), std::string("/dev/full")}) {
+    SCOPED_TRACE(target);
+    const Outcome outcome = ctl({"snapshot", "-o", target});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("is taken and stays at " + data_), HasSubstr(target)));
+  }
+  EXPECT_EQ(error_of(ctl({"--json", "snapshot", "-o", bench.folder()})), "io.flightd.Client.OutputFailed");
+  EXPECT_EQ(ctl({"snapshot", "-o", "/dev/null"}).code, 0);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(FlightctlTest, OnlyPerfDataFilesAreCopied) {
+  run();
+  const std::string good = data_, copy = bench.folder() + "/copy";
+  ASSERT_EQ(::mkfifo((bench.folder() + "/fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink(good, bench.folder() + "/link");
+  for (const std::string& path : {std::string("/etc/passwd"), std::string("/dev/zero"), bench.folder() + "/fifo",
+                                  bench.folder() + "/link", bench.folder()}) {
+    SCOPED_TRACE(path);
+    bench.on_loop([&] { return data_ = path; });
+    EXPECT_EQ(ctl({"snapshot", "-o", copy}).code, 1);
+    EXPECT_FALSE(std::filesystem::exists(copy));
+  }
+}
+
+TEST_F(FlightctlTest, AFullStdoutIsAnError) {
+  run();
+  stdout_path = "/dev/full";
+  const Outcome outcome = ctl({"snapshot"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("No space left"));
+}
+
+// A daemon that answers whatever it is told to, once for each call.
+class StrangeDaemon {
+ public:
+  StrangeDaemon(const std::string& path, std::vector<std::string> answers)
+      : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), path.size());
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(::listen(fd_.get(), 8), 0);
+    thread_ = std::thread([this, answers = std::move(answers)] {
+      for (const std::string& answer : answers) {
+        const UniqueFd client(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        char c = 'x';
+        while (c != '\0' && ::read(client.get(), &c, 1) == 1) {
+        }
+        ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+      }
+    });
+  }
+  ~StrangeDaemon() { thread_.join(); }
+  StrangeDaemon(const StrangeDaemon&) = delete;
+  StrangeDaemon& operator=(const StrangeDaemon&) = delete;
+
+ private:
+  UniqueFd fd_;
+  std::thread thread_;
+};
+
+TEST_F(FlightctlTest, StrangeAnswersAreErrorsNotCrashes) {
+  const std::vector<std::string> answers{
+      "",
+      std::string(1, '\0'),
+      "[]" + std::string(1, '\0'),
+      "{}" + std::string(1, '\0'),
+      R"({"parameters":{"snapshot":7,"status":7,"snapshots":7}})" + std::string(1, '\0'),
+      R"({"parameters":{"snapshot":[],"status":[],"snapshots":{}}})" + std::string(1, '\0'),
+      R"({"parameters":{"snapshot":{"id":[],"rings":7},"status":"x","snapshots":[7]}})" + std::string(1, '\0'),
+      R"({"error":"a.b.\u001b[2J"})" + std::string(1, '\0'),
+      std::string(100'000, '[') + std::string(1, '\0'),
+  };
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"status"}, {"list"}, {"info"}, {"snapshot"}}) {
+    std::filesystem::remove(bench.socket());
+    StrangeDaemon daemon(bench.socket(), answers);
+    for (const std::string& answer : answers) {
+      SCOPED_TRACE(words[0] + ": " + answer.substr(0, 80));
+      const Outcome outcome = ctl(words);
+      EXPECT_EQ(outcome.code, 1) << outcome.out;
+      EXPECT_EQ(outcome.out, "");
+      EXPECT_NE(outcome.err, "");
+      EXPECT_THAT(outcome.err, testing::Not(HasSubstr("\x1b")));
+    }
+  }
+}
+
+TEST_F(FlightctlTest, AStatusOfNonsenseIsShownAsFarAsItGoes) {
+  StrangeDaemon daemon(
+      bench.socket(),
+      {R"({"parameters":{"status":{"uptime_seconds":1e300,"cpus":-1,"channels":[{"events":[{"per_second":-1e308,"bytes_per_second":1e308}],
+    "history_seconds":{"min":-5,"max":1e300}}],"self":{"flightd":{"cpu_seconds":1e308}}}}})" +
+       std::string(1, '\0')});
+  const Outcome outcome = ctl({"status"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("NOT RECORDING"));
+}
+
+TEST(Output, PrintableLeavesNothingThatDrivesATerminal) {
+  EXPECT_EQ(ctl::printable("plain é € 😀"), "plain é € 😀");
+  EXPECT_EQ(ctl::printable("a\x1b[2J\n\t\x7f"), "a?[2J???");
+  EXPECT_EQ(ctl::printable("\xc2\x9b\xc2\xa0"), "?\xc2\xa0");
+  EXPECT_EQ(ctl::printable("\xe2\x80\xae"), "?");                        // right-to-left override
+  EXPECT_EQ(ctl::printable("\xff\xc3\xc0\xaf\xed\xa0\x80"), "???????");  // stray, cut, overlong, a surrogate
+  EXPECT_EQ(ctl::printable("\xf4\x90\x80\x80"), "????");
+  EXPECT_EQ(ctl::width("é€x"), 3U);
+}
+
+TEST(Output, TablesAreAligned) {
+  EXPECT_EQ(ctl::table({{"A", "B", "C"}, {"long", "1", "x"}, {"é", "22"}}, {1}),
+            "A      B  C\nlong   1  x\né     22\n");
+  EXPECT_EQ(ctl::key_values({{"a", "1"}, {"long", "2\n"}}), "a:    1\nlong: 2?\n");
+  EXPECT_EQ(ctl::local_time("no\x1btime"), "no?time");
+}
+
+}  // namespace
+}  // namespace flight
