@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running other programs: every one with a time limit, its stdout and stderr kept in memfds, ended by its own pid and
+// never by a name. A Child that goes out of scope is killed and reaped, so no test leaves a process behind.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight {
+
+using std::chrono_literals::operator""s;
+using std::chrono_literals::operator""ms;
+using Milliseconds = std::chrono::milliseconds;
+using Arguments = std::vector<std::string>;
+
+// What a program left behind. 128 + N: ended by signal N.
+struct Outcome {
+  int exit_status = -1;
+  std::string out, err;
+  bool timed_out = false;
+  // For messages: the command line, how it ended, and both outputs.
+  [[nodiscard]] std::string text() const;
+  std::string command;
+};
+
+struct ChildOptions {
+  bool keep_stdin = false;        // a pipe that `go()` closes; else /dev/null
+  int nice = 0;                   // absolute
+  std::vector<std::string> env;   // "NAME=value", over the test's own
+  std::function<void()> prepare;  // runs in the child before exec
+};
+
+class Child {
+ public:
+  // Starts `arguments[0]` (found by PATH). A program that cannot be started ends with 127 and says so on stderr.
+  [[nodiscard]] static Child start(const Arguments& arguments, const ChildOptions& options = {});
+
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&& other) = delete;
+  ~Child();
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] std::string out() const;
+  [[nodiscard]] std::string err() const;
+  // Waits until stdout holds a whole line that begins with `prefix`; the rest of that line.
+  [[nodiscard]] std::optional<std::string> wait_for_line(std::string_view prefix, Milliseconds limit = 20s) const;
+  // Closes its stdin.
+  void go() { stdin_.reset(); }
+  void signal(int number) const;
+  // Reaps it; nullopt: it still runs after `limit`.
+  [[nodiscard]] std::optional<int> wait(Milliseconds limit);
+  [[nodiscard]] bool running();
+  void kill();
+  // Waits, kills it when the limit is over, and tells everything.
+  [[nodiscard]] Outcome finish(Milliseconds limit);
+
+ private:
+  Child() = default;
+  std::string command_;
+  pid_t pid_ = -1;
+  UniqueFd pidfd_, out_, err_, stdin_;
+  std::optional<int> status_;
+};
+
+[[nodiscard]] Outcome run(const Arguments& arguments, Milliseconds limit = 60s, const ChildOptions& options = {});
+
+// Polls until `condition` holds; false when it never did.
+[[nodiscard]] bool wait_until(const std::function<bool()>& condition, Milliseconds limit);
+
+[[nodiscard]] bool process_exists(pid_t pid);
+[[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
+[[nodiscard]] std::string read_text(const std::string& path);
+void write_text(const std::string& path, std::string_view text);
+[[nodiscard]] std::vector<std::string> lines_of(const std::string& text);
+[[nodiscard]] std::size_t count_lines(std::string_view text);
+[[nodiscard]] std::size_t count_of(std::string_view text, std::string_view word);
+// CLOCK_MONOTONIC.
+[[nodiscard]] std::uint64_t now_ns();
+
+}  // namespace flight

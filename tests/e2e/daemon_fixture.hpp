@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// A real flightd, started by hand as root as a person would, in a folder of its own:
+//
+//   /tmp/flight-e2e.XXXXXX/        0755
+//     flightd.json  state/  run/   of the daemon
+//     bin/                         copies of the loads: a judge's chroot sees /tmp at the same path
+//     scratch/                     0777, for what judges write
+//
+// The programs come from the environment: FLIGHTD, FLIGHTCTL, FLIGHTD_BROKER, FLIGHT_LOADS, FLIGHT_SOURCE_ROOT.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tests/e2e/command.hpp"
+
+namespace flight {
+
+using Json = nlohmann::json;
+
+// A variable that the build passes; the test ends when it is not there.
+[[nodiscard]] std::string required_env(const char* name);
+// The programs under test are sanitized builds: slower and larger, but no less right.
+[[nodiscard]] bool sanitized();
+
+class TempFolder {
+ public:
+  TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  ~TempFolder();  // removed, but kept for reading when the test failed
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
+  // The path of a load's copy.
+  [[nodiscard]] std::string load(std::string_view name) const { return path_ + "/bin/" + std::string(name); }
+
+ private:
+  std::string path_;
+};
+
+struct StartOptions {
+  Arguments prefix;         // e.g. {"setpriv", …}
+  Arguments arguments;      // more options of flightd
+  std::string state_dir;    // default FOLDER/state
+  std::string runtime_dir;  // default FOLDER/run
+};
+
+class TestDaemon {
+ public:
+  explicit TestDaemon(const TempFolder& folder) : folder_(&folder) {}
+  TestDaemon(const TestDaemon&) = delete;
+  TestDaemon& operator=(const TestDaemon&) = delete;
+  ~TestDaemon();  // kills what still runs; its log goes to the output when the test failed
+
+  // Writes the config, starts flightd, waits until it answers and records.
+  [[nodiscard]] testing::AssertionResult start(const Json& config, const StartOptions& options = {});
+  // Only starts it: for what must not come up.
+  void launch(std::string_view config_text, const StartOptions& options = {});
+  [[nodiscard]] testing::AssertionResult wait_ready();
+  // SIGTERM: exit 0, and no process is left.
+  [[nodiscard]] testing::AssertionResult stop();
+
+  [[nodiscard]] Arguments ctl_command(const Arguments& arguments) const;
+  [[nodiscard]] Outcome ctl(const Arguments& arguments, Milliseconds limit = 60s) const;
+  // With --json; an error is a test failure and an empty object.
+  [[nodiscard]] Json ctl_json(const Arguments& arguments, Milliseconds limit = 60s) const;
+  [[nodiscard]] Json status() const { return ctl_json({"status"}); }
+  // The sidecar; `arguments` of `flightctl snapshot`.
+  [[nodiscard]] Json snapshot(const Arguments& arguments = {}) const;
+  // It answers, records, and takes a snapshot.
+  [[nodiscard]] testing::AssertionResult goes_on() const;
+
+  [[nodiscard]] Child& process() { return *process_; }
+  [[nodiscard]] pid_t pid() const { return process_->pid(); }
+  [[nodiscard]] pid_t broker_pid() const { return broker_pid_; }
+  [[nodiscard]] std::string log() const { return process_ ? process_->err() : std::string(); }
+  [[nodiscard]] const std::string& state_dir() const { return state_dir_; }
+  [[nodiscard]] std::string snapshots_dir() const { return state_dir_ + "/snapshots"; }
+  [[nodiscard]] const std::string& runtime_dir() const { return runtime_dir_; }
+  [[nodiscard]] std::string socket() const { return runtime_dir_ + "/io.flightd.Recorder"; }
+
+ private:
+  const TempFolder* folder_;
+  std::string state_dir_, runtime_dir_;
+  std::optional<Child> process_;
+  pid_t broker_pid_ = -1;
+  bool broker_is_its_own_ = false;  // forked by it
+};
+
+// A config with one channel, "stacks": cpu-clock with frame pointer stacks.
+[[nodiscard]] Json stacks_config(unsigned frequency, std::string_view ring);
+// The group that snapshots belong to: flightd, else nobody's.
+[[nodiscard]] unsigned snapshot_gid();
+
+// The CPUs this test may use, and the last of them: the one that loads burn on.
+[[nodiscard]] std::vector<int> usable_cpus();
+[[nodiscard]] int load_cpu();
+// A load. Below 0, what else the machine does takes little of its CPU (at -20: nearly nothing, perf and flightd
+// included).
+[[nodiscard]] Child start_load(const Arguments& arguments, int nice = 0, bool keep_stdin = false);
+// The number after "KEY=" in a load's line.
+[[nodiscard]] std::uint64_t number_in(const std::string& line, std::string_view key);
+
+}  // namespace flight

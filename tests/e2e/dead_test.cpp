@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dead stay known: processes that began before their ring's oldest record, and have exited. Their FORK, COMM and
+// MMAP2 records left the ring long ago (where stock perf keeps them, see the printed comparison); the ledger has them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/judge.hpp"
+
+namespace flight {
+namespace {
+
+// Of about 100 bytes a sample, so that it holds less than a second of a busy CPU at 997 Hz.
+constexpr std::string_view kSmallRing = "64K";
+constexpr std::string_view kBurnSeconds = "3";
+// Few others' samples in so small a ring, please.
+constexpr int kBusy = -15;  // nice
+constexpr useconds_t kDeadForUsec = 200'000;
+
+std::uint64_t oldest_ns(const Json& sidecar, int cpu) {
+  for (const Json& ring : sidecar["rings"]) {
+    if (ring["channel"] == "stacks" && ring["cpu"] == cpu) return ring["oldest_ns"];
+  }
+  ADD_FAILURE() << "no ring of CPU " << cpu;
+  return 0;
+}
+
+// Burns until it ends; the time it began.
+std::uint64_t run_to_its_end(Child& load) {
+  std::optional<std::string> started = load.wait_for_line("started");
+  EXPECT_TRUE(started) << load.err();
+  EXPECT_EQ(load.wait(30s), 0) << load.err();
+  return started ? number_in(*started, "time") : 0;
+}
+
+struct Tally {
+  std::size_t samples = 0, named = 0, with_symbol = 0;
+};
+Tally tally(const std::vector<NamedSample>& samples, pid_t pid, const std::set<std::string>& comms) {
+  Tally result;
+  for (const NamedSample& sample : samples) {
+    if (sample.pid != pid) continue;
+    ++result.samples;
+    result.named += comms.contains(sample.comm) ? 1 : 0;
+    result.with_symbol += sample.symbol != "[unknown]" ? 1 : 0;
+  }
+  return result;
+}
+void print(const char* who, const Tally& tally) {
+  fmt::print("{:<32} samples of the dead process {:>5}, with its comm {:>5}, with a symbol {:>5}\n", who, tally.samples,
+             tally.named, tally.with_symbol);
+}
+
+// `perf record --overwrite --switch-output=signal` with the same event, rate and ring.
+class StockRecorder {
+ public:
+  explicit StockRecorder(const TempFolder& folder)
+      : folder_(folder.path() + "/scratch/stock"),
+        child_((std::filesystem::create_directory(folder_),
+                Child::start({"perf", "record", "-q", "-N", "-a", "-g", "-e", "cpu-clock", "-F", "997", "-m", "64K",
+                              "--overwrite", "--switch-output=signal", "-o", folder_ + "/stock.data"}))) {}
+  // The snapshot's file, empty if there is none.
+  std::string snapshot() {
+    child_.signal(SIGUSR2);
+    // Named stock.data.TIMESTAMP when it is whole.
+    std::string file;
+    (void)wait_until(
+        [&] {
+          for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+            if (entry.path().filename().string().starts_with("stock.data.")) file = entry.path();
+          }
+          return !file.empty();
+        },
+        20s);
+    child_.signal(SIGINT);
+    (void)child_.wait(20s);
+    return file;
+  }
+
+ private:
+  std::string folder_;
+  Child child_;
+};
+
+class Dead : public testing::Test {
+ protected:
+  TempFolder folder_;
+  TestDaemon daemon_{folder_};
+  std::string cpu_ = std::to_string(load_cpu());
+};
+
+TEST_F(Dead, EverySampleHasItsNameWhereStockPerfHasNone) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, kSmallRing)));
+  StockRecorder stock(folder_);
+  Child burner = start_load({folder_.load("burner"), cpu_, std::string(kBurnSeconds)}, kBusy);
+  std::uint64_t began_ns = run_to_its_end(burner);
+  usleep(kDeadForUsec);
+  Json sidecar = daemon_.snapshot();
+  std::string stock_file = stock.snapshot();
+
+  EXPECT_LT(began_ns, oldest_ns(sidecar, load_cpu())) << "it must have begun before the oldest record";
+  // Before its exec the process has the name of this test: a quiet CPU's ring can reach back to that moment.
+  Tally ours = tally(named_samples(folder_, sidecar["path"]), burner.pid(), {"burner", "e2e-dead"});
+  print("flightd", ours);
+  EXPECT_GT(ours.samples, 50U);
+  EXPECT_EQ(ours.named, ours.samples);
+  EXPECT_EQ(ours.with_symbol, ours.samples);
+  EXPECT_TRUE(all_count_all(folder_, sidecar));
+
+  ASSERT_FALSE(stock_file.empty()) << "stock perf gave no snapshot to compare with";
+  Tally theirs = tally(named_samples(folder_, stock_file), burner.pid(), {"burner"});
+  print("perf record --overwrite", theirs);
+  EXPECT_GT(theirs.samples, 0U) << "the comparison is of no use";
+  EXPECT_LT(theirs.named, theirs.samples);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Dead, ExecLateLibraryAndThreadAreKnown) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, kSmallRing)));
+  // All three share what CPUs there are; each does what it does late, when the ring no longer reaches back to its
+  // start.
+  std::string other_cpu = std::to_string(usable_cpus().front());
+  Child execer = start_load({folder_.load("execer"), cpu_, "2.6", folder_.load("burner"), cpu_, "0.4"}, kBusy);
+  Child dlopener = start_load({folder_.load("dlopener"), cpu_, "2.6", folder_.load("liblate.so"), "0.4"}, kBusy);
+  Child threader = start_load({folder_.load("threader"), other_cpu, std::string(kBurnSeconds)}, kBusy);
+  std::map<pid_t, std::uint64_t> began;
+  for (Child* load : {&execer, &dlopener, &threader}) began[load->pid()] = run_to_its_end(*load);
+  usleep(kDeadForUsec);
+  Json sidecar = daemon_.snapshot();
+  EXPECT_LT(began[execer.pid()], oldest_ns(sidecar, load_cpu()));
+  EXPECT_LT(began[dlopener.pid()], oldest_ns(sidecar, load_cpu()));
+  EXPECT_LT(began[threader.pid()], oldest_ns(sidecar, usable_cpus().front()));
+
+  std::map<std::string, std::size_t> hot;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    if (!began.contains(sample.pid)) continue;
+    // The machine's own libraries are stripped: perf names what they export.
+    EXPECT_NE(sample.dso, "[unknown]") << sample.comm << " " << sample.symbol;
+    if (sample.dso.starts_with(folder_.path()) || sample.dso == "[kernel.kallsyms]") {
+      EXPECT_NE(sample.symbol, "[unknown]") << sample.comm << " " << sample.dso;
+    }
+    EXPECT_FALSE(sample.comm.starts_with(":")) << sample.comm;
+    ++hot[sample.symbol];
+    if (sample.symbol == "hot_function_for_flightd") {
+      EXPECT_EQ(sample.pid, execer.pid());
+      EXPECT_EQ(sample.comm, "burner");
+      EXPECT_EQ(sample.dso, folder_.load("burner"));
+    } else if (sample.symbol == "hot_before_exec") {
+      EXPECT_EQ(sample.comm, "execer");
+      EXPECT_EQ(sample.dso, folder_.load("execer"));
+    } else if (sample.symbol == "hot_in_late_library") {
+      EXPECT_EQ(sample.comm, "dlopener");
+      EXPECT_EQ(sample.dso, folder_.load("liblate.so"));
+    } else if (sample.symbol == "hot_before_dlopen") {
+      EXPECT_EQ(sample.comm, "dlopener");
+    } else if (sample.symbol == "hot_in_thread") {
+      EXPECT_EQ(sample.comm, "hot-thread");
+      EXPECT_NE(sample.tid, sample.pid);
+    }
+  }
+  for (const char* symbol : {"hot_function_for_flightd", "hot_in_late_library", "hot_in_thread"}) {
+    EXPECT_GT(hot[symbol], 10U) << symbol;
+  }
+  EXPECT_TRUE(all_count_all(folder_, sidecar));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Dead, TwoThousandShortLivedAreKnown) {
+  ASSERT_TRUE(daemon_.start(stacks_config(1999, "2M")));
+  Child forker = start_load({folder_.load("forker"), cpu_, "2000", "1"}, kBusy);
+  (void)run_to_its_end(forker);
+  usleep(kDeadForUsec);
+  Json sidecar = daemon_.snapshot();
+
+  std::map<pid_t, std::string> expected;
+  for (const std::string& line : lines_of(forker.out())) {
+    if (line.starts_with("tiny-")) expected[std::stoi(line.substr(10))] = line.substr(0, 9);
+  }
+  ASSERT_EQ(expected.size(), 2000U);
+  std::set<pid_t> seen;
+  std::size_t samples = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    auto child = expected.find(sample.pid);
+    if (child == expected.end()) continue;
+    ++samples;
+    seen.insert(sample.pid);
+    EXPECT_NE(sample.symbol, "[unknown]") << sample.comm << " " << sample.dso;
+    // Before it takes its own name it has its parent's.
+    bool own_name = sample.symbol == "hot_in_tiny" || sample.comm != "forker";
+    if (own_name) {
+      EXPECT_EQ(sample.comm, child->second);
+    }
+    if (HasFailure() && samples > 50) break;  // enough to see
+  }
+  fmt::print("{} samples of {} short-lived processes, 2000 lived\n", samples, seen.size());
+  EXPECT_GT(seen.size(), 1000U);
+  EXPECT_GE(sidecar["ledger"]["exited"].get<std::size_t>(), 2000U);
+  EXPECT_TRUE(all_count_all(folder_, sidecar));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+}  // namespace
+}  // namespace flight

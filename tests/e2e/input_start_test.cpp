@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// What flightd is told to start with and cannot use: a clear error that names the thing, the place, and what would be
+// right.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/mounts.hpp"
+#include "tests/e2e/own_broker.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class InputStart : public testing::Test {
+ protected:
+  // Starts flightd with this config: it must end by itself, not with 0; its stderr.
+  std::string refused(const std::string& config, const StartOptions& options = {}) {
+    TestDaemon daemon(folder_);
+    daemon.launch(config, options);
+    Outcome outcome = daemon.process().finish(30s);
+    EXPECT_FALSE(outcome.timed_out) << "it should have refused to start\n" << outcome.text();
+    EXPECT_GT(outcome.exit_status, 0) << outcome.text();
+    EXPECT_LT(outcome.exit_status, 126) << outcome.text();
+    return outcome.err;
+  }
+  // Of a config file; --check-config must say the same.
+  std::string refused_config(const std::string& config) {
+    std::string text = refused(config);
+    Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
+    EXPECT_EQ(check.exit_status, 1) << check.text();
+    EXPECT_THAT(check.out + check.err, HasSubstr(file_ + ":"));
+    return text;
+  }
+  std::string with_event(const std::string& event) {
+    return fmt::format("{{\n  \"channels\": {{\n    \"probe\": {{ \"ring\": \"64K\", \"events\": [ {} ] }}\n  }}\n}}\n",
+                       event);
+  }
+
+  TempFolder folder_;
+  std::string file_ = folder_ / "flightd.json";
+};
+
+TEST_F(InputStart, ConfigErrorsNameFileLineAndPath) {
+  struct {
+    const char* what;
+    std::string config;
+    int line;
+    std::string path;
+    std::string hint;
+  } const cases[] = {
+      {"ring is no power of two",
+       "{\n \"channels\": {\n  \"a\": {\n   \"ring\": \"3M\",\n   \"events\": [\"cpu-clock\"] } } }", 4,
+       "channels.a.ring", "power of two"},
+      {"unknown key",
+       "{\n \"channels\": {\n  \"a\": { \"events\": [\n   { \"event\": \"cpu-clock\",\n     \"frequencey\": 99 } ] } } "
+       "}",
+       5, "channels.a.events", "frequency"},
+      {"duplicate key", "{\n \"store\": {\n  \"max_files\": 10,\n  \"max_files\": 20 } }", 4, "store.max_files", ""},
+      {"wrong unit of a time", "{\n \"store\": {\n  \"max_age\": \"30 parsecs\" } }", 3, "store.max_age", "30d"},
+      {"wrong unit of a size", "{\n \"channels\": {\n  \"a\": { \"ring\": \"2X\", \"events\": [\"cpu-clock\"] } } }", 3,
+       "channels.a.ring", "64K"},
+      {"a comma too many", "{\n \"store\": {\n  \"max_files\": 10,\n }\n}", 3, "store", "comma"},
+      {"a nonsense value", "{\n \"snapshot\": {\n\n  \"capture\": \"sometimes\" } }", 4, "snapshot.capture", "pause"},
+      {"a wrong type", "{\n \"store\": { \"max_files\": \"many\" } }", 2, "store.max_files", ""},
+  };
+  for (const auto& bad : cases) {
+    SCOPED_TRACE(bad.what);
+    std::string text = refused_config(bad.config);
+    EXPECT_THAT(text,
+                AllOf(HasSubstr(fmt::format("{}:{}", file_, bad.line)), HasSubstr(bad.path), HasSubstr(bad.hint)));
+  }
+}
+
+TEST_F(InputStart, CheckConfigPassesAGoodOne) {
+  write_text(file_, stacks_config(99, "64K").dump(2));
+  Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
+  EXPECT_EQ(check.exit_status, 0) << check.text();
+  EXPECT_EQ(run({required_env("FLIGHTD"), "--no-such-option"}).exit_status, 2);
+  EXPECT_THAT(run({required_env("FLIGHTD"), "--version"}).out, HasSubstr("0."));
+}
+
+TEST_F(InputStart, ConfigFileThatIsNotThere) {
+  Outcome outcome = run({required_env("FLIGHTD"), "--config", folder_ / "none.json", "--state-dir", folder_ / "state",
+                         "--runtime-dir", folder_ / "run"});
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+  EXPECT_THAT(outcome.err, HasSubstr(folder_ / "none.json"));
+}
+
+TEST_F(InputStart, NoSuchEventNamesTheNearest) {
+  EXPECT_THAT(refused(with_event("\"cpu-clokc\"")), AllOf(HasSubstr("cpu-clokc"), HasSubstr("cpu-clock")));
+  EXPECT_THAT(refused(with_event("\"sched:sched_swich\"")), AllOf(HasSubstr("sched_swich"), HasSubstr("sched_switch")));
+  EXPECT_THAT(refused(with_event("\"shced:sched_switch\"")), AllOf(HasSubstr("shced"), HasSubstr("sched")));
+}
+
+TEST_F(InputStart, BadFilterIsNamed) {
+  std::string text = refused(with_event(R"({ "event": "sched:sched_switch", "filter": "no_such_field == 1" })"));
+  EXPECT_THAT(text, AllOf(HasSubstr("no_such_field"), HasSubstr("sched:sched_switch")));
+}
+
+TEST_F(InputStart, NoPrivilegeNamesTheCapabilityAndTheSysctl) {
+  // As a user with a folder of its own, but without any capability.
+  for (const char* name : {"own-state", "own-run"}) {
+    ASSERT_EQ(mkdir((folder_ / name).c_str(), 0755), 0);
+    ASSERT_EQ(chown((folder_ / name).c_str(), 65534, 65534), 0);
+  }
+  StartOptions options;
+  options.prefix = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"};
+  options.state_dir = folder_ / "own-state";
+  options.runtime_dir = folder_ / "own-run";
+  std::string paranoid = read_text("/proc/sys/kernel/perf_event_paranoid");
+  paranoid.erase(paranoid.find_last_not_of('\n') + 1);
+  std::string text = refused(stacks_config(99, "64K").dump(), options);
+  EXPECT_THAT(text, AllOf(testing::ContainsRegex("CAP_(PERFMON|SYS_ADMIN)"), HasSubstr("perf_event_paranoid"),
+                          HasSubstr(paranoid)));
+}
+
+TEST_F(InputStart, TracefsThatIsNotMounted) {
+  // A mount namespace without it, and no right to mount it there.
+  StartOptions options;
+  const std::string script = R"(umount -l /sys/kernel/tracing; umount -l /sys/kernel/debug 2>/dev/null
+                                exec setpriv --bounding-set=-sys_admin -- "$@")";
+  options.prefix = {"unshare", "--mount", "sh", "-c", script, "sh"};
+  std::string text = refused(with_event("\"sched:sched_switch\""), options);
+  EXPECT_THAT(text, AllOf(HasSubstr("tracefs"), HasSubstr("mount"), HasSubstr("/sys/kernel/tracing")));
+}
+
+TEST_F(InputStart, StateFolderThatCannotBeMade) {
+  StartOptions options;
+  options.state_dir = folder_ / "none/state";
+  EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), HasSubstr(options.state_dir));
+  write_text(folder_ / "a-file", "");
+  options.state_dir = folder_ / "a-file";
+  EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), HasSubstr(options.state_dir));
+}
+
+TEST_F(InputStart, StateFolderThatIsReadOnlyOrFull) {
+  std::string disk = folder_ / "disk";
+  ASSERT_EQ(mkdir(disk.c_str(), 0755), 0);
+  ASSERT_TRUE(mount_tmpfs(disk, "size=1m"));
+  StartOptions options;
+  options.state_dir = disk + "/state";
+  ASSERT_TRUE(remount_tmpfs(disk, true, ""));
+  EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), HasSubstr(options.state_dir));
+  unmount(disk);
+}
+
+TEST_F(InputStart, SecondFlightdOnTheSameRuntimeFolder) {
+  TestDaemon first(folder_);
+  ASSERT_TRUE(first.start(stacks_config(99, "64K")));
+  StartOptions options;
+  options.state_dir = folder_ / "other-state";
+  TestDaemon second(folder_);
+  second.launch(stacks_config(99, "64K").dump(), options);
+  Outcome outcome = second.process().finish(30s);
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(first.runtime_dir()), HasSubstr(std::to_string(first.pid()))));
+  EXPECT_TRUE(first.goes_on());
+  EXPECT_TRUE(first.stop());
+}
+
+// Less locked memory than staging needs is no reason not to record: it is said in the status.
+class InputLimits : public OwnBroker {};
+
+TEST_F(InputLimits, RefusedMlockIsAWarning) {
+  options_.prefix.insert(options_.prefix.begin(), {"prlimit", "--memlock=65536:65536"});
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  // A sanitizer makes mlock(2) do nothing, and never fail.
+  if (!sanitized()) {
+    EXPECT_THAT(daemon.status()["warnings"].dump(), AllOf(HasSubstr("lock"), HasSubstr("staging")));
+  }
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(daemon.stop());
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Killed -9: a broker that flightd forked ends with it; a broker that stands by itself goes on recording, and a client
+// that died between PAUSE and RESUME leaves no ring paused for the next one.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "libcore/broker/client.hpp"
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/judge.hpp"
+#include "tests/e2e/own_broker.hpp"
+
+namespace flight {
+namespace {
+
+TEST(Kill, OwnBrokerEndsWithFlightd) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
+  std::vector<pid_t> children = children_of(daemon.pid());
+  ASSERT_EQ(children, std::vector<pid_t>{daemon.broker_pid()});
+  daemon.process().kill();
+  EXPECT_TRUE(wait_until([&] { return !process_exists(children[0]); }, 20s)) << "broker " << children[0] << " is left";
+}
+
+TEST(Kill, NextFlightdStartsWhereOneWasKilled) {
+  TempFolder folder;
+  std::string id;
+  {
+    TestDaemon daemon(folder);
+    ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
+    id = daemon.snapshot()["id"];
+    // Killed while it writes one: its socket and perhaps a .partial are left.
+    Child asker = Child::start(daemon.ctl_command({"snapshot", "--post", "1s"}));
+    usleep(200'000);
+    daemon.process().kill();
+    EXPECT_EQ(asker.finish(20s).exit_status, 1);
+  }
+  TestDaemon next(folder);
+  ASSERT_TRUE(next.start(stacks_config(99, "64K")));
+  EXPECT_EQ(next.ctl_json({"list"}).size(), 1U);
+  EXPECT_GT(std::stoul(next.snapshot()["id"].get<std::string>()), std::stoul(id));
+  EXPECT_TRUE(next.stop());
+}
+
+class KillBesideABroker : public OwnBroker {
+ protected:
+  // With every CPU busy, a ring that does not move is a ring that is paused.
+  void expect_all_rings_advance() {
+    std::vector<Child> burners;
+    for (int cpu : usable_cpus()) {
+      burners.push_back(start_load({folder_.load("burner"), std::to_string(cpu), "30"}));
+      ASSERT_TRUE(burners.back().wait_for_line("started"));
+    }
+    TestDaemon daemon(folder_);
+    ASSERT_TRUE(daemon.start(config_, options_));
+    std::uint64_t from_ns = now_ns();
+    Json sidecar;
+    bool advanced = wait_until(
+        [&] {
+          sidecar = daemon.snapshot();
+          for (const Json& ring : sidecar["rings"]) {
+            if (ring["newest_ns"] <= from_ns) return false;
+          }
+          return true;
+        },
+        10s);
+    EXPECT_TRUE(advanced) << sidecar["rings"].dump(2);
+    EXPECT_EQ(sidecar["rings"].size(), usable_cpus().size());
+    EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+    daemon.process().signal(SIGTERM);
+    EXPECT_EQ(daemon.process().wait(20s), 0);
+    EXPECT_TRUE(broker_->running()) << "it does not end with a client that it did not come from";
+  }
+};
+
+// The worst client: it has paused every ring it was given when it dies.
+TEST_F(KillBesideABroker, PausedRingsOfADeadClientAreResumed) {
+  pid_t client = fork();
+  if (client == 0) {
+    if (setgid(kClientId) != 0 || setuid(kClientId) != 0) _exit(10);
+    auto wall = BrokerClient::connect(socket_);
+    if (!wall) _exit(11);
+    auto attachment = wall->attach();
+    if (!attachment) _exit(12);
+    for (const UniqueFd& owner : attachment->owners) {
+      if (ioctl(owner.get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 1) != 0) _exit(13);
+    }
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(client, &status, 0), client);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "step " << WEXITSTATUS(status) - 10;
+  expect_all_rings_advance();
+}
+
+TEST_F(KillBesideABroker, FlightdKilledDuringSnapshotsLeavesNothingPaused) {
+  for (int round = 0; round < (sanitized() ? 3 : 8); ++round) {
+    TestDaemon daemon(folder_);
+    ASSERT_TRUE(daemon.start(config_, options_));
+    // Killed at another moment of a snapshot each time; which one, the scheduler decides.
+    Child asker = Child::start(daemon.ctl_command({"snapshot"}));
+    usleep(static_cast<useconds_t>(round) * 7'000);
+    daemon.process().kill();
+    (void)asker.finish(20s);
+  }
+  EXPECT_TRUE(broker_->running());
+  expect_all_rings_advance();
+}
+
+// The past survives flightd's death: the next one finds samples from before it was started.
+TEST_F(KillBesideABroker, HistoryOutlivesFlightd) {
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  {
+    TestDaemon daemon(folder_);
+    ASSERT_TRUE(daemon.start(config_, options_));
+    daemon.process().kill();
+  }
+  usleep(200'000);
+  std::uint64_t restarted_ns = now_ns();
+  TestDaemon next(folder_);
+  ASSERT_TRUE(next.start(config_, options_));
+  Json sidecar = next.snapshot();
+  std::size_t older = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    if (sample.pid != burner.pid() || sample.time_ns > restarted_ns) continue;
+    ++older;
+    EXPECT_EQ(sample.comm, "burner");
+    EXPECT_NE(sample.symbol, "[unknown]");
+  }
+  EXPECT_GT(older, 20U);
+  next.process().signal(SIGTERM);
+  EXPECT_EQ(next.process().wait(20s), 0);
+}
+
+}  // namespace
+}  // namespace flight

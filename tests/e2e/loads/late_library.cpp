@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dlopener loads late.
+#include "tests/e2e/loads/load.hpp"
+
+extern "C" void hot_in_late_library() { flight::load::spin(flight::load::kWorkRounds); }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/e2e/own_broker.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace flight {
+
+void OwnBroker::SetUp() {
+  for (const char* name : {"state", "run", "wall"}) {
+    ASSERT_EQ(mkdir((folder_ / name).c_str(), 0755), 0);
+    ASSERT_EQ(chown((folder_ / name).c_str(), kClientId, kClientId), 0);
+  }
+  ASSERT_EQ(chmod((folder_ / "wall").c_str(), 0700), 0);
+  write_text(folder_ / "broker.json", config_.dump(2));
+  std::string id = std::to_string(kClientId);
+  broker_.emplace(Child::start({required_env("FLIGHTD_BROKER"), "--config", folder_ / "broker.json", "--state-dir",
+                                folder_ / "state", "--group", id, "--socket", socket_, "--client-uid", id}));
+  struct stat info {};
+  ASSERT_TRUE(wait_until([&] { return stat(socket_.c_str(), &info) == 0 || !broker_->running(); }, 20s));
+  ASSERT_TRUE(broker_->running()) << broker_->err();
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  options_.prefix = {"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups", "--inh-caps=-all", "--"};
+  options_.arguments = {"--broker", socket_};
+}
+
+void OwnBroker::TearDown() {
+  if (HasFailure()) fmt::print(stderr, "---- the broker's log\n{}----\n", broker_ ? broker_->err() : "");
+}
+
+}  // namespace flight

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wall, from outside: what flightd holds, and what its broker does.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/perf_event.h>
+#include <sys/capability.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/e2e/daemon_fixture.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Wall : public testing::Test {
+ protected:
+  void SetUp() override {
+    Json config = stacks_config(99, "64K");
+    config["channels"]["sched"] = {{"ring", "64K"}, {"events", {"sched:sched_process_exec"}}};
+    ASSERT_TRUE(daemon_.start(config));
+  }
+  void TearDown() override { EXPECT_TRUE(daemon_.stop()); }
+
+  static std::uint64_t capabilities(pid_t pid, const std::string& set) {
+    std::string status = read_text(fmt::format("/proc/{}/status", pid));
+    std::size_t at = status.find(set + ":");
+    EXPECT_NE(at, std::string::npos);
+    return std::strtoull(status.c_str() + at + set.size() + 1, nullptr, 16);
+  }
+
+  TempFolder folder_;
+  TestDaemon daemon_{folder_};
+};
+
+TEST_F(Wall, FlightdKeepsNoPrivilege) {
+  for (const char* set : {"CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"}) {
+    EXPECT_EQ(capabilities(daemon_.pid(), set), 0U) << set;
+  }
+  std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
+  EXPECT_THAT(status, HasSubstr("NoNewPrivs:\t1"));
+  EXPECT_THAT(status, testing::Not(HasSubstr("Uid:\t0\t")));
+  // Its threads, too: each has credentials of its own.
+  for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", daemon_.pid()))) {
+    EXPECT_THAT(read_text(thread.path().string() + "/status"), HasSubstr("CapEff:\t0000000000000000"));
+  }
+}
+
+TEST_F(Wall, BrokerKeepsOnlyWhatItNeeds) {
+  std::uint64_t allowed = 0;
+  for (int capability : {CAP_PERFMON, CAP_IPC_LOCK, CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHOWN}) {
+    allowed |= 1ULL << capability;
+  }
+  // Debian's and Ubuntu's own kernels ask for it from 3 on.
+  if (std::atoi(read_text("/proc/sys/kernel/perf_event_paranoid").c_str()) >= 3) allowed |= 1ULL << CAP_SYS_ADMIN;
+  EXPECT_EQ(capabilities(daemon_.broker_pid(), "CapPrm") & ~allowed, 0U);
+  EXPECT_EQ(capabilities(daemon_.broker_pid(), "CapEff") & ~allowed, 0U);
+  EXPECT_EQ(capabilities(daemon_.broker_pid(), "CapAmb"), 0U);
+}
+
+// Whoever holds a sampling event can re-period it: every perf fd of flightd must be a dummy's, whose period is
+// nobody's.
+TEST_F(Wall, OnlyDummyEventsCrossIt) {
+  UniqueFd flightd(static_cast<int>(syscall(SYS_pidfd_open, daemon_.pid(), 0)));
+  std::size_t events = 0;
+  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", daemon_.pid()))) {
+    std::error_code gone;
+    if (fs::read_symlink(entry.path(), gone) != "anon_inode:[perf_event]") continue;
+    UniqueFd event(
+        static_cast<int>(syscall(SYS_pidfd_getfd, flightd.get(), std::atoi(entry.path().filename().c_str()), 0)));
+    ASSERT_TRUE(event);
+    std::uint64_t period = 1'000'000'000;
+    errno = 0;
+    EXPECT_NE(ioctl(event.get(), PERF_EVENT_IOC_PERIOD, &period), 0);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_NE(ioctl(event.get(), PERF_EVENT_IOC_SET_FILTER, "common_pid == 1"), 0);
+    ++events;
+  }
+  // Two channels and the sideband.
+  EXPECT_EQ(events, 3 * usable_cpus().size());
+}
+
+}  // namespace
+}  // namespace flight
