@@ -38,12 +38,6 @@ class Source {
       return;
     }
     current_ = next_record(log_);
-    // A task runs on in the kernel for some microseconds after its EXIT; perf would give such a sample no name. So EXIT
-    // stays out of the file: a reader forgets a pid when the next FORK takes it.
-    while (!current_.empty() && load<std::uint32_t>(current_.data()) == PERF_RECORD_EXIT) {
-      log_ = log_.subspan(current_.size());
-      current_ = next_record(log_);
-    }
     const auto trailer = current_.empty() ? std::nullopt : parse_trailer(current_);
     time_ns_ = trailer ? trailer->time_ns : kAtEnd;
   }

@@ -6,6 +6,7 @@
 #include "libcore/perfdata/user_records.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/data_stream.hpp"
+#include "libcore/snapshot/exits.hpp"
 #include "libcore/snapshot/merge.hpp"
 
 namespace flight {
@@ -146,7 +147,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   progress("walking", 0);
   const Selection selection = select(capture.staging, recording.manifest, recording.channel_rings, recording.events,
                                      order.window, capture.frozen_ns, capture.blackouts, crew);
-  const LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
+  LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
+  if (auto log = exits_behind_samples(sideband.log, selection, recording.events, crew)) sideband.log = std::move(*log);
   const EventTime merge_begin_ns = monotonic_now();
 
   auto writer = FileWriter::create(output.data.get(), file_events(recording.manifest));
