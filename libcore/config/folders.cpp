@@ -71,9 +71,10 @@ ConfigResult<Layer> main_layer(const ConfigFolders& folders) {
 ConfigResult<std::vector<Layer>> drop_ins(const ConfigFolders& folders) {
   std::map<std::string, std::string> file_of;
   for (const std::string& folder : {folders.lib, folders.etc}) {
-    const auto names = json_files(folder + "/conf.d");
+    const std::string drop_in_folder = folder + "/conf.d";
+    const auto names = json_files(drop_in_folder);
     if (!names) return tl::unexpected(names.error());
-    for (const std::string& name : *names) file_of[name] = folder + "/conf.d/" + name;
+    for (const std::string& name : *names) file_of[name] = fmt::format("{}/{}", drop_in_folder, name);
   }
   std::vector<Layer> layers;
   for (const auto& [name, file] : file_of) {

@@ -155,7 +155,8 @@ void ScanMerger::complete(const ScannedProcess& process) {
   const auto folded = table_.of(process.pid);
   // Where it is only in the log, the log will be applied to what is put below it.
   if (folded.empty() || folded.back().origin != Origin::kInferred) return add_to_state(process, process.started_ns);
-  const Incarnation partly = folded.back();
+  // A copy: what it is copied from is removed with the next line.
+  const Incarnation partly = folded.back();  // NOLINT(performance-unnecessary-copy-initialization)
   table_.remove(process.pid, partly.start_ns);
   add_to_state(process, std::min(process.started_ns, partly.start_ns));
   table_.change(process.pid, partly.start_ns, [&](Incarnation& whole) {
