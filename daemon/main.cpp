@@ -11,6 +11,7 @@
 
 #include "daemon/broker_process.hpp"
 #include "daemon/daemon.hpp"
+#include "daemon/folders.hpp"
 #include "daemon/options.hpp"
 #include "libcore/config/parse.hpp"
 
@@ -69,11 +70,8 @@ int run(const Options& options, Config config, std::vector<std::string> command_
   auto identity = find_identity(config.user);
   if (!identity) return failed(identity.error());
   raise_limits();
-  if (auto made = make_folders(options.state_dir, options.runtime_dir, *identity); !made) return failed(made.error());
-  const auto runtime_lock = lock_folder(options.runtime_dir, "--runtime-dir");
-  if (!runtime_lock) return failed(runtime_lock.error());
-  const auto state_lock = lock_folder(options.state_dir, "--state-dir");
-  if (!state_lock) return failed(state_lock.error());
+  const auto locks = take_folders(options.state_dir, options.runtime_dir, *identity);
+  if (!locks) return failed(locks.error());
 
   std::optional<BrokerProcess> broker_process;  // ends after the wall is closed
   auto broker = find_wall(options, *identity, broker_process);

@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/privileges.hpp"
 
-#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sys/capability.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
-
-#include "libcore/base/files.hpp"
 
 namespace flight {
 namespace {
 
 constexpr int kNiceLevel = -10;
-constexpr mode_t kSnapshotsMode = 0770;
-constexpr mode_t kStateMode = 0755;
-constexpr mode_t kRuntimeMode = 0755;
 
 void raise_limit(__rlimit_resource_t resource, rlim_t wanted) {
   rlimit limit{};
@@ -32,29 +23,6 @@ void raise_limit(__rlimit_resource_t resource, rlim_t wanted) {
   if (::setrlimit(resource, &both) == 0) return;
   limit.rlim_cur = limit.rlim_max;  // without CAP_SYS_RESOURCE: as far as the hard limit goes
   static_cast<void>(::setrlimit(resource, &limit));
-}
-
-// Only the folder itself is made, as its parents are the admin's: a mistyped path is an error, not a new tree.
-Result<void> make_folder(const std::string& path, mode_t mode, const Identity& identity) {
-  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
-    const int why = errno;
-    if (why == ENOENT)
-      return sys_error(why, "make folder {}: the folder above it is missing; make it, or name another", path);
-    return sys_error(why, "make folder {}", path);
-  }
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return sys_error(errno, "look at folder {}", path);
-  if (!S_ISDIR(info.st_mode)) return fail(std::errc::not_a_directory, "{} is no folder", path);
-  if (::geteuid() == 0) {
-    if (::chown(path.c_str(), identity.uid, identity.gid) != 0)
-      return sys_error(errno, "give folder {} to {}", path, identity.user);
-    if (::chmod(path.c_str(), mode) != 0) return sys_error(errno, "set the mode of folder {}", path);
-  } else if (info.st_uid == ::geteuid() && ::chmod(path.c_str(), mode) != 0) {  // mkdir(2) heeds the umask
-    return sys_error(errno, "set the mode of folder {}", path);
-  } else if (::access(path.c_str(), W_OK | X_OK) != 0) {
-    return sys_error(errno, "folder {} is not writable for {}", path, identity.user);
-  }
-  return {};
 }
 
 }  // namespace
@@ -95,29 +63,6 @@ void raise_limits() {
   raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
   raise_limit(RLIMIT_RTPRIO, 1);
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, kNiceLevel));
-}
-
-Result<void> make_folders(const std::string& state_dir, const std::string& runtime_dir, const Identity& identity) {
-  if (auto made = make_folder(state_dir, kStateMode, identity); !made) return made;
-  if (auto made = make_folder(state_dir + "/snapshots", kSnapshotsMode, identity); !made) return made;
-  return make_folder(runtime_dir, kRuntimeMode, identity);
-}
-
-Result<UniqueFd> lock_folder(const std::string& folder, std::string_view option) {
-  const std::string path = folder + "/flightd.lock";
-  // Held for reading: a file that is open for writing would keep the admin from remounting the disk read-only.
-  auto file = open_file(path, O_RDONLY | O_CREAT | O_NOFOLLOW, 0644);
-  if (!file) return file;
-  if (::flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
-    const int why = errno;
-    const auto pid = read_line(path);
-    return sys_error(why, "another flightd{} uses {}; stop it, or choose another {}",
-                     pid && !pid->empty() ? " (pid " + *pid + ")" : "", folder, option);
-  }
-  // The pid is for the message above alone, so a full disk is no reason not to start.
-  if (const auto text = open_file(path, O_WRONLY | O_TRUNC | O_NOFOLLOW); text)
-    static_cast<void>(write_all(text->get(), fmt::format("{}\n", ::getpid())));
-  return file;
 }
 
 Result<void> drop_privileges(const Identity& identity) {

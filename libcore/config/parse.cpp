@@ -6,6 +6,7 @@
 #include "libcore/config/default_text.hpp"
 #include "libcore/config/digest.hpp"
 #include "libcore/config/document.hpp"
+#include "libcore/config/reader.hpp"
 
 namespace flight {
 
@@ -41,7 +42,15 @@ ConfigResult<Config> parse_config(std::string_view text, const std::string& file
 ConfigResult<Config> load_config(const std::string& file) {
   const auto text = read_file(file, kMaxConfigBytes);
   if (!text) return tl::unexpected(ConfigError{file, 0, "", text.error().what});
-  return parse_config(*text, file);
+  auto config = parse_config(*text, file);
+  if (!config || config->profile == Config{}.profile) return config;
+  const auto root = parse_document(*text, file);
+  if (!root) return tl::unexpected(root.error());
+  Check check;
+  Reader(check, *root->member("profile"), "profile")
+      .refuse(fmt::format("--config FILE is that file alone, so profile '{}' would not be read; take this key away",
+                          config->profile));
+  return tl::unexpected(*check.error);
 }
 
 }  // namespace flight

@@ -166,6 +166,61 @@ TEST_F(InputStart, SecondFlightdOnTheSameRuntimeFolder) {
   EXPECT_TRUE(first.stop());
 }
 
+// It would have become another user: what the first one holds stays the first one's.
+TEST_F(InputStart, SecondFlightdChangesNothingOfTheFirst) {
+  TestDaemon first(folder_);
+  ASSERT_TRUE(first.start(stacks_config(99, "64K")));
+  Json config = stacks_config(99, "64K");
+  config["user"] = "daemon";
+  EXPECT_THAT(refused(config.dump()), AllOf(HasSubstr("another flightd"), HasSubstr(std::to_string(first.pid()))));
+  EXPECT_TRUE(first.goes_on());
+  EXPECT_TRUE(first.stop());
+}
+
+TEST_F(InputStart, FolderThatIsNotFlightdsOwnIsLeftAlone) {
+  StartOptions options;
+  const auto refused_and_unchanged = [&](const std::string& path, const char* hint) {
+    options.runtime_dir = path;
+    struct stat before {
+    }, after{};
+    ASSERT_EQ(stat(path.c_str(), &before), 0);
+    EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), AllOf(HasSubstr(path), HasSubstr(hint)));
+    ASSERT_EQ(stat(path.c_str(), &after), 0);
+    EXPECT_EQ(after.st_uid, before.st_uid);
+    EXPECT_EQ(after.st_mode, before.st_mode);
+  };
+  const std::string shared = folder_ / "shared", used = folder_ / "used";
+  ASSERT_EQ(mkdir(shared.c_str(), 0777), 0);
+  ASSERT_EQ(chmod(shared.c_str(), 01777), 0);
+  refused_and_unchanged(shared, "everybody may write");
+  ASSERT_EQ(mkdir(used.c_str(), 0755), 0);
+  write_text(used + "/of-others", "");
+  refused_and_unchanged(used, "other things");
+}
+
+// What flightd's user could have put into its folders does not lead root elsewhere at the next start.
+TEST_F(InputStart, TrapsInItsOwnFolders) {
+  const std::string elsewhere = folder_ / "elsewhere";
+  ASSERT_EQ(mkdir(elsewhere.c_str(), 0700), 0);
+  ASSERT_EQ(mkdir((folder_ / "state").c_str(), 0755), 0);
+  write_text(folder_ / "state/flightd.lock", "");
+  ASSERT_EQ(symlink(elsewhere.c_str(), (folder_ / "state/snapshots").c_str()), 0);
+  EXPECT_THAT(refused(stacks_config(99, "64K").dump()), HasSubstr("state/snapshots"));
+  struct stat info {};
+  ASSERT_EQ(stat(elsewhere.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 0U);
+  EXPECT_EQ(info.st_mode & 07777U, 0700U);
+
+  ASSERT_EQ(unlink((folder_ / "state/snapshots").c_str()), 0);
+  ASSERT_EQ(unlink((folder_ / "run/flightd.lock").c_str()), 0);
+  ASSERT_EQ(mkfifo((folder_ / "run/flightd.lock").c_str(), 0644), 0);
+  EXPECT_THAT(refused(stacks_config(99, "64K").dump()), HasSubstr("run/flightd.lock is no plain file"));
+}
+
+TEST_F(InputStart, ProfileBesideAConfigFileOfItsOwn) {
+  EXPECT_THAT(refused_config("{\n \"profile\": \"sched\" }"), AllOf(HasSubstr(":2: profile"), HasSubstr("sched")));
+}
+
 // Less locked memory than staging needs is no reason not to record: it is said in the status.
 class InputLimits : public OwnBroker {};
 
