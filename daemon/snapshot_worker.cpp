@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "libcore/base/units.hpp"
 #include "libcore/snapshot/commit.hpp"
 
 namespace flight {
@@ -127,6 +128,7 @@ void SnapshotWorker::wait_until_due(std::unique_lock<std::mutex>& lock) {
   for (;;) {
     if (waiting_ && waiting_->due_ns < running_->due_ns) std::swap(waiting_, running_);
     const EventTime now_ns = monotonic_now();
+    if (stopping_ && now_ns < running_->due_ns) running_->cut_short_ns = running_->due_ns - now_ns;
     if (stopping_ || now_ns >= running_->due_ns) break;
     wake_.wait_for(lock, std::chrono::nanoseconds(running_->due_ns - now_ns));
   }
@@ -165,6 +167,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                       .compression_level = config_.compression_level,
                       .warnings = {}};
   for (const SnapshotRequest& asker : job.askers) order.requests.push_back(asker.who);
+  if (job.cut_short_ns > 0)
+    order.warnings.push_back(fmt::format("flightd was stopped: this ends {} before the aftermath that was asked for",
+                                         format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
   auto output = open_output();
   if (!output) return pass(output.error());
 

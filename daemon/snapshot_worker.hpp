@@ -56,6 +56,7 @@ class SnapshotWorker {
     std::vector<SnapshotRequest> askers;
     WindowRequest window;
     EventTime requested_ns = 0, due_ns = 0;
+    EventTime cut_short_ns = 0;  // of the `post` it waited for, by stop()
     CaptureMode capture = CaptureMode::pause;
     bool frozen = false;
   };

@@ -32,19 +32,16 @@ void start_logging() {
   spdlog::set_default_logger(std::move(logger));
 }
 
-// SIGTERM is read from the descriptor, between two requests. At a terminal Ctrl-C goes to flightd's whole group: what
-// it means for a broker of its own is flightd's decision.
+// SIGTERM is read from the descriptor, between two requests. Ctrl-C at a terminal and `timeout` signal flightd's whole
+// group: a broker of its own leaves it to flightd what that means, and ends when the wall is closed.
 Result<UniqueFd> take_signals(bool own_broker) {
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t stops;
   ::sigemptyset(&stops);
-  ::sigaddset(&stops, SIGTERM);
   if (own_broker) {
-    ::signal(SIGINT, SIG_IGN);
-    ::signal(SIGHUP, SIG_IGN);
-    ::signal(SIGQUIT, SIG_IGN);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::signal(number, SIG_IGN);
   } else {
-    ::sigaddset(&stops, SIGINT);
+    for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&stops, number);
   }
   if (::sigprocmask(SIG_BLOCK, &stops, nullptr) != 0) return sys_error(errno, "block signals");
   UniqueFd fd(::signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -2,6 +2,7 @@
 // Killed -9: a broker that flightd forked ends with it; a broker that stands by itself goes on recording, and a client
 // that died between PAUSE and RESUME leaves no ring paused for the next one.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -26,6 +27,24 @@ TEST(Kill, OwnBrokerEndsWithFlightd) {
   ASSERT_EQ(children, std::vector<pid_t>{daemon.broker_pid()});
   daemon.process().kill();
   EXPECT_TRUE(wait_until([&] { return !process_exists(children[0]); }, 20s)) << "broker " << children[0] << " is left";
+}
+
+// `timeout` and Ctrl-C signal both processes: the snapshot under way is finished all the same, and says what is not in
+// it.
+TEST(Kill, SigtermToBothFinishesTheSnapshotUnderWay) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
+  Child asker = Child::start(daemon.ctl_command({"--json", "snapshot", "--post", "30s"}));
+  usleep(500'000);
+  kill(daemon.broker_pid(), SIGTERM);
+  usleep(100'000);
+  EXPECT_TRUE(daemon.stop());
+  Outcome outcome = asker.finish(20s);
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text() << daemon.log();
+  Json sidecar = Json::parse(outcome.out);
+  EXPECT_THAT(sidecar["warnings"].dump(), testing::HasSubstr("aftermath"));
+  EXPECT_TRUE(counts_all(Judge::installed(), folder, sidecar));
 }
 
 TEST(Kill, NextFlightdStartsWhereOneWasKilled) {
