@@ -49,13 +49,15 @@ Result<void> DataStream::append(std::span<const std::byte> record) {
 
 Result<void> DataStream::round() {
   since_round_ = 0;
-  append_finished_round(chunks_[filling_].marker);
-  return submit();
+  std::vector<std::byte> record;
+  append_finished_round(record);
+  return marker(record);
 }
 
 Result<void> DataStream::marker(std::span<const std::byte> record) {
   auto& marker = chunks_[filling_].marker;
   marker.insert(marker.end(), record.begin(), record.end());
+  raw_bytes_ += record.size();
   return submit();
 }
 
