@@ -40,9 +40,6 @@ Result<void> Daemon::start() {
   const std::string folder = setup_.state_dir + "/snapshots";
   if (const std::size_t removed = Catalogue(folder).remove_partials(); removed > 0)
     spdlog::warn("removed {} unfinished files of an earlier life from {}", removed, folder);
-  const auto crew = crew_size(setup_.config.snapshot.crew);
-  if (!crew) return wrap(crew.error(), "snapshot.crew {}", setup_.config.snapshot.crew);
-
   auto recorder = RecorderThread::start(std::move(setup_.broker), *setup_.attached, [this](const Error& error) {
     asio::post(loop_, [this, what = error.what] {
       if (stopping_) return;
@@ -55,8 +52,9 @@ Result<void> Daemon::start() {
   recorder_ = std::move(*recorder);
   if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);
   worker_ = std::make_unique<SnapshotWorker>(
-      *setup_.attached, *recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder, *crew,
+      *setup_.attached, *recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder, std::move(setup_.crew),
       [this](const Error& error) { asio::post(loop_, [what = error.what] { spdlog::warn("{}", what); }); });
+  for (const std::string& warning : worker_->crew_warnings()) setup_.warnings.push_back(warning);
   service_ = std::make_unique<Service>(loop_, *recorder_, *worker_, folder, setup_.config.store, setup_.warnings);
   service_->on_snapshot([this](const Result<Sidecar>& result) { tell(result); });
 

@@ -5,7 +5,7 @@
 //   recorder     the wall, the sideband, the ledger, a 100 ms tick
 //   snapshot     one snapshot after the other; coordinates, does no work itself
 //   freeze       SCHED_FIFO, one step
-//   merge, crew-N, writer   low priority
+//   crew-N, merge, writer   low priority
 //   store        reads and removes files for list, info, remove
 #pragma once
 
@@ -31,6 +31,7 @@ class Daemon {
  public:
   struct Setup {
     Config config;
+    std::vector<CrewWorker> crew;
     std::string state_dir, runtime_dir;
     Identity identity;
     BrokerClient broker;

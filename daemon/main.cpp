@@ -66,7 +66,7 @@ Result<BrokerClient> find_wall(const Options& options, const Identity& identity,
   return BrokerClient(std::move(wall));
 }
 
-int run(const Options& options, Config config, std::vector<std::string> command_line) {
+int run(const Options& options, Config config, std::vector<CrewWorker> crew, std::vector<std::string> command_line) {
   auto identity = find_identity(config.user);
   if (!identity) return failed(identity.error());
   raise_limits();
@@ -89,6 +89,7 @@ int run(const Options& options, Config config, std::vector<std::string> command_
   if (!attached) return failed(attached.error());
 
   Daemon::Setup setup{.config = std::move(config),
+                      .crew = std::move(crew),
                       .state_dir = options.state_dir,
                       .runtime_dir = options.runtime_dir,
                       .identity = *identity,
@@ -115,11 +116,13 @@ int run_main(int argc, char** argv) {
     spdlog::error("{}", config.error().text());
     return kFailed;
   }
+  auto crew = plan_crew(config->snapshot.crew);
+  if (!crew) return failed(wrap(crew.error(), "snapshot.crew \"{}\"", config->snapshot.crew).value());
   if (options.check_config) {
     fmt::print("the configuration is good: {} channels, digest {}\n", config->channels.size(), config->digest);
     return 0;
   }
-  return run(options, std::move(*config), {argv, argv + argc});
+  return run(options, std::move(*config), std::move(*crew), {argv, argv + argc});
 }
 
 }  // namespace

@@ -19,14 +19,14 @@ constexpr EventTime kMaxJoinWaitNs = 10'000'000'000;
 
 SnapshotWorker::SnapshotWorker(Attached& attached, RecorderThread& recorder, FreezeThread& freezer,
                                const SnapshotConfig& config, const HostFacts& host, std::string folder,
-                               std::size_t crew, std::function<void(Error)> warn)
+                               std::vector<CrewWorker> crew, std::function<void(Error)> warn)
     : attached_(attached),
       recorder_(recorder),
       freezer_(freezer),
       config_(config),
       host_(host),
       catalogue_(std::move(folder)),
-      crew_(crew),
+      crew_(std::move(crew)),
       warn_(std::move(warn)),
       blackouts_(attached.rings.size()),
       thread_([this] { run(); }) {}
@@ -191,9 +191,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
       if (asker.progress) asker.progress(step, percent);
   };
   Result<Sidecar> result = fail(std::errc::io_error, "the snapshot was not written");
-  merge_.for_each(1, [&](std::size_t) {
-    result = write_snapshot(order, recording, capture, std::move(*output), ledger, crew_, progress);
-  });
+  crew_.merge([&] { result = write_snapshot(order, recording, capture, std::move(*output), ledger, crew_, progress); });
   return result;
 }
 

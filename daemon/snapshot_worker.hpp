@@ -38,12 +38,14 @@ struct SnapshotRequest {
 class SnapshotWorker {
  public:
   SnapshotWorker(Attached& attached, RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
-                 const HostFacts& host, std::string folder, std::size_t crew,
+                 const HostFacts& host, std::string folder, std::vector<CrewWorker> crew,
                  std::function<void(Error)> warn);  // called on the worker's thread
   SnapshotWorker(const SnapshotWorker&) = delete;
   SnapshotWorker& operator=(const SnapshotWorker&) = delete;
   ~SnapshotWorker();  // stop()
 
+  // How the crew is less than it was configured to be.
+  [[nodiscard]] const std::vector<std::string>& crew_warnings() const { return crew_.warnings(); }
   // Any thread; never waits for a snapshot.
   void request(SnapshotRequest request);
   // The one under way is finished (a `post` it waits for is cut short), the waiting one is refused; then the thread
@@ -80,9 +82,8 @@ class SnapshotWorker {
   FreezeThread& freezer_;
   SnapshotConfig config_;
   const HostFacts& host_;
-  Catalogue catalogue_;     // this thread's own: for the next number only
-  Crew crew_;               // walk and compress
-  Crew merge_{1, "merge"};  // walks, merges and commits at low priority: this thread must be quick to freeze
+  Catalogue catalogue_;  // this thread's own: for the next number only
+  Crew crew_;            // all of a snapshot behind the freeze: this thread must be quick to freeze
 
   std::function<void(Error)> warn_;
 

@@ -2,8 +2,6 @@
 #include "libcore/config/check.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 namespace flight {
 namespace {
@@ -12,36 +10,6 @@ using std::chrono::hours;
 using std::chrono::nanoseconds;
 
 constexpr std::uint64_t kNoBytesLimit = 1ULL << 60U;
-
-// The number that is all of `text`.
-std::optional<std::uint64_t> number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || stop != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// Calls `good` for each piece between separators; true if all are.
-template <typename Good>
-bool all_pieces(std::string_view text, char separator, const Good& good) {
-  for (;;) {
-    const std::size_t end = text.find(separator);
-    if (!good(text.substr(0, end))) return false;
-    if (end == std::string_view::npos) return true;
-    text.remove_prefix(end + 1);
-  }
-}
-
-// "0-3,8": CPU numbers and rising ranges.
-bool valid_cpu_list(std::string_view list) {
-  constexpr std::uint64_t kMaxCpus = 8192;
-  return all_pieces(list, ',', [&](std::string_view range) {
-    const std::size_t dash = range.find('-');
-    const auto first = number_of(range.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : number_of(range.substr(dash + 1));
-    return first && last && *first <= *last && *last < kMaxCpus;
-  });
-}
 
 void read_name(const Reader& reader, std::string& out) {
   std::string name;
@@ -77,7 +45,8 @@ void read_crew(const Reader& reader, std::string& out) {
     words = reader.value().text;
   else
     return;
-  if (!valid_crew(words)) reader.refuse(fmt::format("'{}' is no crew; right would be {}", printable(words), kRight));
+  if (const std::string fault = crew_fault(words); !fault.empty())
+    reader.refuse(fmt::format("{}; right would be {}", fault, kRight));
   out = std::move(words);
 }
 
@@ -119,18 +88,6 @@ void read_store(const Reader& reader, StoreConfig& out) {
 }
 
 }  // namespace
-
-bool valid_crew(std::string_view words) {
-  constexpr std::array<std::string_view, 4> kWords{"cpu", "core", "package", "numa"};
-  constexpr std::uint64_t kMaxWorkers = 64;
-  if (std::find(kWords.begin(), kWords.end(), words) != kWords.end()) return true;
-  if (const auto workers = number_of(words)) return *workers >= 1 && *workers <= kMaxWorkers;
-  return all_pieces(words, ':', [](std::string_view mask) {
-    const std::size_t slash = mask.find('/');
-    return slash != std::string_view::npos && valid_cpu_list(mask.substr(0, slash)) &&
-           valid_cpu_list(mask.substr(slash + 1));
-  });
-}
 
 ConfigResult<Config> check_config(const Value& root, bool fragment) {
   Check check{.fragment = fragment};

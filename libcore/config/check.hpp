@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,7 +34,8 @@ void read_triggers(const Reader& reader, std::vector<TriggerConfig>& triggers);
 [[nodiscard]] bool is_tracepoint_name(std::string_view event);
 // An event's own name, checked as far as it can be without the kernel.
 void read_event_name(const Reader& reader, std::string& out);
-// "cpu", "core", "package", "numa", a number of workers, or masks as `perf record --threads` has them.
-[[nodiscard]] bool valid_crew(std::string_view words);
+// What is wrong with a crew; empty: it is "cpu", "core", "package", "numa", a number of workers, or masks as
+// `perf record --threads` has them.
+[[nodiscard]] std::string crew_fault(std::string_view words);
 
 }  // namespace flight

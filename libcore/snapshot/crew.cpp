@@ -9,17 +9,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <latch>
-#include <set>
 
 #include "libcore/sysinfo/cpus.hpp"
 
 namespace flight {
 namespace {
 
-constexpr std::size_t kMaxWorkers = 64;
 constexpr int kCrewNice = 5;
+
+// The set on the heap: a cpu_set_t ends at 1,024 CPUs.
+int keep_on(std::thread& thread, const std::vector<int>& cpus) {
+  const int count = cpus.back() + 1;
+  const std::size_t bytes = CPU_ALLOC_SIZE(count);
+  std::vector<std::byte> memory(bytes);
+  auto* set = reinterpret_cast<cpu_set_t*>(memory.data());
+  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set);
+  return ::pthread_setaffinity_np(thread.native_handle(), bytes, set);
+}
 
 }  // namespace
 
@@ -32,30 +39,19 @@ void lower_this_thread() {
   ::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7));
 }
 
-Result<std::size_t> crew_size(std::string_view words) {
-  std::size_t number = 0;
-  const auto [stop, error] = std::from_chars(words.data(), words.data() + words.size(), number);
-  if (error == std::errc{} && stop == words.data() + words.size() && number >= 1) return std::min(number, kMaxWorkers);
-  auto online = online_cpus();
-  if (!online) return pass(online.error());
-  if (words == "cpu") return std::clamp<std::size_t>(online->size(), 1, kMaxWorkers);
-  if (words == "numa") return std::clamp<std::size_t>(numa_nodes().size(), 1, kMaxWorkers);
-  std::set<std::string> groups;
-  const CpuTopology topology = cpu_topology();
-  for (const int cpu : *online) {
-    if (static_cast<std::size_t>(cpu) >= topology.cpus.size()) continue;
-    const auto& place = topology.cpus[static_cast<std::size_t>(cpu)];
-    groups.insert(words == "core" ? place.thread_siblings : place.core_siblings);
+Crew::Crew(std::vector<CrewWorker> plan) : plan_(std::move(plan)), own_(plan_.size() + 2) {
+  threads_.reserve(own_.size());
+  for (std::size_t i = 0; i < plan_.size(); ++i) {
+    start(fmt::format("crew-{}", i));
+    std::vector<int>& cpus = plan_[i].runs_on;
+    std::sort(cpus.begin(), cpus.end());
+    const int refused = cpus.empty() ? 0 : keep_on(threads_.back(), cpus);
+    if (refused != 0)
+      warnings_.push_back(fmt::format("snapshot.crew: worker {} could not be kept on CPUs {} ({}) and runs on any", i,
+                                      format_cpu_list(cpus), std::generic_category().message(refused)));
   }
-  if (words == "core" || words == "package") return std::clamp<std::size_t>(groups.size(), 1, kMaxWorkers);
-  // Masks, "CPUs/affinity:CPUs/affinity": a worker each.
-  return std::clamp<std::size_t>(static_cast<std::size_t>(std::count(words.begin(), words.end(), ':')) + 1, 1,
-                                 kMaxWorkers);
-}
-
-Crew::Crew(std::size_t workers, std::string name) : name_(std::move(name)) {
-  threads_.reserve(workers);
-  for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this, i] { work(i); });
+  start("merge");
+  start("writer");
 }
 
 Crew::~Crew() {
@@ -63,42 +59,85 @@ Crew::~Crew() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
+  workers_wake_.notify_all();
+  others_wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::post(std::function<void(std::size_t)> job) {
-  {
-    const std::lock_guard lock(mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  wake_.notify_one();
+void Crew::start(std::string_view name) {
+  threads_.emplace_back([this, thread = threads_.size(), name = std::string(name)] { work(thread, name); });
 }
 
-void Crew::for_each(std::size_t count, const std::function<void(std::size_t)>& job) {
-  std::latch done(static_cast<std::ptrdiff_t>(count));
-  for (std::size_t i = 0; i < count; ++i) {
-    post([&, i](std::size_t) {
+std::optional<std::size_t> Crew::worker_of(int cpu) const {
+  for (std::size_t i = 0; i < plan_.size(); ++i)
+    if (std::find(plan_[i].serves.begin(), plan_[i].serves.end(), cpu) != plan_[i].serves.end()) return i;
+  return std::nullopt;
+}
+
+void Crew::post(Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    shared_.push_back(std::move(job));
+  }
+  workers_wake_.notify_one();
+}
+
+// All that could be meant are woken: only one of them can take it.
+void Crew::post_own(std::size_t thread, Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    own_[thread].push_back(std::move(job));
+  }
+  (thread < plan_.size() ? workers_wake_ : others_wake_).notify_all();
+}
+
+void Crew::for_each_ring(std::span<const int> cpus, const std::function<void(std::size_t)>& job) {
+  std::latch done(static_cast<std::ptrdiff_t>(cpus.size()));
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    const Job run = [&, i](std::size_t) {
       job(i);
       done.count_down();
-    });
+    };
+    if (const auto worker = worker_of(cpus[i])) {
+      post_own(*worker, run);
+    } else {
+      post(run);
+    }
   }
   done.wait();
 }
 
-void Crew::work(std::size_t worker) {
-  ::pthread_setname_np(::pthread_self(), fmt::format("{}-{}", name_, worker).c_str());
+void Crew::merge(const std::function<void()>& job) {
+  std::latch done(1);
+  post_own(plan_.size(), [&](std::size_t) {
+    job();
+    done.count_down();
+  });
+  done.wait();
+}
+
+void Crew::write(std::function<void()> job) {
+  post_own(plan_.size() + 1, [job = std::move(job)](std::size_t) { job(); });
+}
+
+void Crew::work(std::size_t thread, const std::string& name) {
+  ::pthread_setname_np(::pthread_self(), name.c_str());
   lower_this_thread();
+  const bool worker = thread < plan_.size();
+  std::condition_variable& wake = worker ? workers_wake_ : others_wake_;
+  std::deque<Job>& own = own_[thread];
+  std::deque<Job>& shared = worker ? shared_ : own;
   for (;;) {
-    std::function<void(std::size_t)> job;
+    Job job;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      wake.wait(lock, [&] { return stopping_ || !own.empty() || !shared.empty(); });
+      std::deque<Job>& queue = own.empty() ? shared : own;
+      if (queue.empty()) return;
+      job = std::move(queue.front());
+      queue.pop_front();
     }
-    job(worker);
+    job(thread);
   }
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/data_stream.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 
 #include "libcore/perf/record_build.hpp"
@@ -30,12 +28,10 @@ DataStream::DataStream(FileWriter& writer, Crew& crew, int level) : writer_(writ
   chunks_.resize(crew_.size() * kChunksPerWorker + 2);
   chunks_[0].stage = Stage::filling;
   chunks_[0].raw.reserve(kMaxExpandedBytes);
-  thread_ = std::thread([this] { write_all_chunks(); });
+  crew_.write([this] { write_all_chunks(); });
 }
 
-DataStream::~DataStream() {
-  if (thread_.joinable()) static_cast<void>(close());
-}
+DataStream::~DataStream() { static_cast<void>(close()); }
 
 Result<void> DataStream::append(std::span<const std::byte> record) {
   Chunk& chunk = chunks_[filling_];
@@ -118,13 +114,15 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
 }
 
 void DataStream::write_all_chunks() {
-  ::pthread_setname_np(::pthread_self(), "writer");
-  lower_this_thread();
   for (std::size_t at = 0;; at = (at + 1) % chunks_.size()) {
     Chunk& chunk = chunks_[at];
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return chunk.stage == Stage::ready || (closing_ && chunk.stage != Stage::queued); });
-    if (chunk.stage != Stage::ready) return;
+    if (chunk.stage != Stage::ready) {
+      written_ = true;  // under the lock: after it the stream may be gone
+      changed_.notify_all();
+      return;
+    }
     const bool good = outcome_.has_value();
     lock.unlock();
     // After the first error the chunks are only drained: the merge learns of it at its next submit.
@@ -137,14 +135,13 @@ void DataStream::write_all_chunks() {
 }
 
 Result<void> DataStream::close() {
-  if (thread_.joinable()) {
+  if (!closed_) {
+    closed_ = true;
     static_cast<void>(submit());
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
+    std::unique_lock lock(mutex_);
+    closing_ = true;
     changed_.notify_all();
-    thread_.join();
+    changed_.wait(lock, [this] { return written_; });
   }
   return outcome_;
 }

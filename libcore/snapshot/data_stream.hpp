@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data section on its way to the disk, in a bounded pipeline: while the merge fills one chunk the crew compresses
-// others and a writer thread writes the oldest, in order.
+// others and the writer writes the oldest, in order.
 //
 //   merge ──▶ [chunk 7: filling]  [6: compressing]  [5: compressing]  [4: compressed] ──▶ writer: file
 //
@@ -14,7 +14,6 @@
 #include <functional>
 #include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "libcore/base/result.hpp"
@@ -77,7 +76,8 @@ class DataStream {
 
   std::uint64_t raw_bytes_ = 0;
   std::size_t since_round_ = 0;
-  std::thread thread_;
+  bool written_ = false;  // the writer has ended
+  bool closed_ = false;
 };
 
 }  // namespace flight

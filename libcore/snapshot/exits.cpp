@@ -86,7 +86,9 @@ std::optional<RecordBuffer> exits_behind_samples(std::span<const std::byte> log,
   Index index = index_of(log, selection);
   if (index.exits.empty()) return std::nullopt;
   std::vector<std::vector<EventTime>> newest(selection.rings.size());
-  crew.for_each(newest.size(), [&](std::size_t i) { newest[i] = newest_samples(selection.rings[i], events, index); });
+  std::vector<int> cpus;
+  for (const RingSelection& ring : selection.rings) cpus.push_back(ring.cpu);
+  crew.for_each_ring(cpus, [&](std::size_t i) { newest[i] = newest_samples(selection.rings[i], events, index); });
 
   bool moved = false;
   for (std::size_t i = 0; i < index.exits.size(); ++i) {

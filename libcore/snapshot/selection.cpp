@@ -105,8 +105,11 @@ Selection select(const Staging& staging, const Manifest& manifest, const std::ve
                  const BlackoutLog& blackouts, Crew& crew) {
   Selection out;
   out.rings.resize(channel_rings.size());
-  crew.for_each(channel_rings.size(), [&](std::size_t i) {
+  std::vector<int> cpus;
+  for (const std::size_t index : channel_rings) cpus.push_back(manifest.rings[index].cpu);
+  crew.for_each_ring(cpus, [&](std::size_t i) {
     RingSelection& ring = out.rings[i];
+    ring.cpu = cpus[i];
     ring.image = staging.image(i);
     ring.walk = walk_ring(ring.image, events);
     const bool whole = !ring.walk.wrapped || ring.walk.records.empty();
@@ -123,7 +126,7 @@ Selection select(const Staging& staging, const Manifest& manifest, const std::ve
   out.common_begin_ns = std::clamp(out.common_begin_ns, out.begin_ns, out.end_ns);
 
   const std::vector<bool> samples_cpu = events_that_sample(manifest);
-  crew.for_each(channel_rings.size(), [&](std::size_t i) {
+  crew.for_each_ring(cpus, [&](std::size_t i) {
     cut_window(out.rings[i], out.begin_ns, out.end_ns);
     tally(out.rings[i], events, samples_cpu);
   });

@@ -32,6 +32,7 @@ struct Blackout {
 using BlackoutLog = std::vector<std::vector<Blackout>>;
 
 struct RingSelection {
+  int cpu = 0;
   RingImage image;
   WalkResult walk;
   std::size_t first = 0, last = 0;  // walk.records [first, last) are in the window

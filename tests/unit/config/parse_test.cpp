@@ -135,7 +135,7 @@ TEST(Config, TheShippedFileSaysTheDefaults) {
 
 TEST(Config, CrewsThatAreRight) {
   for (const std::string crew : {"\"cpu\"", "\"core\"", "\"package\"", "\"numa\"", "\"4\"", "4", "\"64\"", "\"0/0\"",
-                                 "\"0-3/3:4-7/4\"", "\"0,2-4/2-4:1,5-7/5-7\""})
+                                 "\"0-3/3:4-7/4\"", "\"0,2-4/2-4:1,5-7/5-7\"", "\"0-1,1/0\""})
     good(R"({"snapshot": {"crew": )" + crew + "}}");
   EXPECT_EQ(good(R"({"snapshot": {"crew": 4}})").snapshot.crew, "4");
 }

@@ -46,6 +46,11 @@ std::string trigger(const std::string& members) { return "{\"triggers\": {\n\"t\
 std::string section(const std::string& name, const std::string& members) {
   return "{\"" + name + "\": {\n" + members + "\n}}";
 }
+std::string many_masks(int count) {
+  std::string out = "0/0";
+  for (int i = 1; i < count; ++i) out += ":" + std::to_string(i) + "/" + std::to_string(i);
+  return out;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Syntax, RefusedConfig,
@@ -191,6 +196,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"CrewMask", section("snapshot", "\"crew\": \"0-3/\""), 2, "snapshot.crew", "masks such as"},
         Refused{"CrewMaskTurned", section("snapshot", "\"crew\": \"3-0/1\""), 2, "snapshot.crew", "masks such as"},
         Refused{"CrewMaskHuge", section("snapshot", "\"crew\": \"0-9999999/1\""), 2, "snapshot.crew", "masks"},
+        Refused{"CrewMaskNoSlash", section("snapshot", "\"crew\": \"0/0:1\""), 2, "snapshot.crew", "lacks its '/'"},
+        Refused{"CrewMasksOverlap", section("snapshot", "\"crew\": \"0-3/0:3-7/1\""), 2, "snapshot.crew",
+                "CPU 3 stands in the CPUs of two masks"},
+        Refused{"CrewAffinitiesOverlap", section("snapshot", "\"crew\": \"0/0-1:1/1\""), 2, "snapshot.crew",
+                "CPU 1 stands in the affinities of two masks"},
+        Refused{"CrewMasksMany", section("snapshot", "\"crew\": \"" + many_masks(65) + "\""), 2, "snapshot.crew",
+                "more than 64 masks"},
         Refused{"CrewMaskTail", section("snapshot", "\"crew\": \"0/0:\""), 2, "snapshot.crew", "masks"},
         Refused{"Compression", section("snapshot", "\"compression\": \"gzip\""), 2, "snapshot.compression",
                 "\"zstd\" or \"none\""},
