@@ -111,4 +111,10 @@ RingImage Staging::image(std::size_t ring) const {
   return {.bytes = parts_[ring], .head = captures_[ring].head, .valid_bytes = captures_[ring].valid_bytes};
 }
 
+std::vector<RingImage> Staging::images() const {
+  std::vector<RingImage> out;
+  for (std::size_t i = 0; i < size(); ++i) out.push_back(image(i));
+  return out;
+}
+
 }  // namespace flight

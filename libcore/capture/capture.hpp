@@ -44,6 +44,7 @@ class Staging {
   EventTime capture(const std::vector<Ring>& rings, CaptureMode mode);
 
   [[nodiscard]] RingImage image(std::size_t ring) const;
+  [[nodiscard]] std::vector<RingImage> images() const;
   [[nodiscard]] const RingCapture& result(std::size_t ring) const { return captures_[ring]; }
   [[nodiscard]] std::size_t size() const { return captures_.size(); }
   [[nodiscard]] std::uint64_t bytes() const { return memory_.size(); }

@@ -100,9 +100,9 @@ EventTable event_table(const Manifest& manifest) {
   return table;
 }
 
-Selection select(const Staging& staging, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
-                 const EventTable& events, const WindowRequest& request, EventTime frozen_ns,
-                 const BlackoutLog& blackouts, Crew& crew) {
+Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
+                 const std::vector<std::size_t>& channel_rings, const EventTable& events, const WindowRequest& request,
+                 EventTime frozen_ns, const BlackoutLog& blackouts, Crew& crew) {
   Selection out;
   out.rings.resize(channel_rings.size());
   std::vector<int> cpus;
@@ -110,10 +110,12 @@ Selection select(const Staging& staging, const Manifest& manifest, const std::ve
   crew.for_each_ring(cpus, [&](std::size_t i) {
     RingSelection& ring = out.rings[i];
     ring.cpu = cpus[i];
-    ring.image = staging.image(i);
+    ring.image = images[i];
     ring.walk = walk_ring(ring.image, events);
-    const bool whole = !ring.walk.wrapped || ring.walk.records.empty();
-    ring.covers_from_ns = whole ? manifest.rings[channel_rings[i]].enabled_ns : ring.walk.records.front().time_ns;
+    const auto& records = ring.walk.records;
+    // Of a ring that was overwritten faster than it was copied nothing is left: it covers nothing.
+    const EventTime oldest_ns = records.empty() ? frozen_ns : records.front().time_ns;
+    ring.covers_from_ns = ring.walk.wrapped ? oldest_ns : manifest.rings[channel_rings[i]].enabled_ns;
   });
 
   out.end_ns = std::min(request.end_ns, frozen_ns);

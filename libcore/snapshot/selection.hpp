@@ -61,8 +61,8 @@ struct Selection {
 // Ids and layouts of a recording.
 [[nodiscard]] EventTable event_table(const Manifest& manifest);
 
-// `channel_rings`: manifest.rings index of each staged ring. Walks on the crew; waits.
-[[nodiscard]] Selection select(const Staging& staging, const Manifest& manifest,
+// `channel_rings`: manifest.rings index of each image's ring. Walks on the crew; waits.
+[[nodiscard]] Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
                                const std::vector<std::size_t>& channel_rings, const EventTable& events,
                                const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,
                                Crew& crew);

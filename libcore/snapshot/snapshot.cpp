@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "libcore/base/units.hpp"
 #include "libcore/perfdata/user_records.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/data_stream.hpp"
@@ -65,6 +66,12 @@ Result<void> stream_records(DataStream& stream, const RecordingFacts& recording,
   return stream.round();
 }
 
+// What the copy of a running ring gave up at its oldest end.
+std::uint64_t given_up_bytes(const RingImage& image) {
+  const std::uint64_t held = std::min<std::uint64_t>(image.bytes.size(), std::uint64_t{0} - image.head);
+  return held - std::min(held, image.valid_bytes);
+}
+
 std::vector<SidecarRing> ring_rows(const RecordingFacts& recording, const CaptureFacts& capture,
                                    const Selection& selection) {
   std::vector<SidecarRing> out;
@@ -85,7 +92,7 @@ std::vector<SidecarRing> ring_rows(const RecordingFacts& recording, const Captur
     row.record_bytes = ring.record_bytes;
     row.blackout_us = static_cast<double>(result.pause_end_ns - result.pause_begin_ns) / 1000.0;
     row.lost = i < capture.lost.size() ? capture.lost[i] : 0;
-    row.torn_bytes = ring.walk.torn_bytes;
+    row.torn_bytes = ring.walk.torn_bytes + given_up_bytes(ring.image);
     row.unknown_ids = ring.walk.unknown_ids;
   }
   return out;
@@ -117,6 +124,11 @@ void describe_capture(Sidecar& out, const CaptureFacts& capture, const Selection
     } else if (refused != 0)
       out.warnings.push_back(fmt::format("ring {} of channel {} could not be paused ({}) and was copied live", i,
                                          out.rings[i].channel, std::generic_category().message(refused)));
+    if (selection.rings[i].image.valid_bytes == 0)
+      out.warnings.push_back(
+          fmt::format("ring of channel {}, CPU {}: it was overwritten faster than it could be copied live, and nothing "
+                      "of its {} is in the file; a larger ring or the capture \"pause\" would keep it",
+                      out.rings[i].channel, out.rings[i].cpu, format_bytes(out.rings[i].ring_bytes)));
     if (selection.rings[i].walk.bad_records > 0)
       out.warnings.push_back(fmt::format("ring of channel {}, CPU {}: {} damaged records were left out",
                                          out.rings[i].channel, out.rings[i].cpu, selection.rings[i].walk.bad_records));
@@ -145,8 +157,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   PartialFiles partial(output.folder, {output.sidecar_name, output.data_name});
 
   progress("walking", 0);
-  const Selection selection = select(capture.staging, recording.manifest, recording.channel_rings, recording.events,
-                                     order.window, capture.frozen_ns, capture.blackouts, crew);
+  const Selection selection = select(capture.staging.images(), recording.manifest, recording.channel_rings,
+                                     recording.events, order.window, capture.frozen_ns, capture.blackouts, crew);
   LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
   if (auto log = exits_behind_samples(sideband.log, selection, recording.events, crew)) sideband.log = std::move(*log);
   const EventTime merge_begin_ns = monotonic_now();

@@ -6,9 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <set>
 
 #include "libcore/base/files.hpp"
 
@@ -66,6 +69,32 @@ TEST_F(WrongBroker, PartsMakeOneAttachment) {
   EXPECT_EQ(attachment->kallsyms, "ffffffff81000000 T _text\n");
   EXPECT_TRUE(client_->take_changed().value());
   EXPECT_FALSE(client_->take_changed().value());
+}
+
+// What a machine of 512 CPUs with a channel beside the sideband sends.
+TEST_F(WrongBroker, AThousandRingsCrossInMessagesOf250) {
+  constexpr int kRings = 1024;
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  const rlimit many{.rlim_cur = std::max<rlim_t>(old.rlim_cur, 4096), .rlim_max = std::max<rlim_t>(old.rlim_max, 4096)};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &many), 0);
+  const UniqueFd text = document(manifest(kRings));
+  const std::uint32_t parts = 1 + (kRings + kMaxFdsPerMessage - 1) / kMaxFdsPerMessage;
+  say(Request::attach, {text.get(), text.get()}, 0, parts);
+  for (std::uint32_t part = 1, first = 0; first < kRings; ++part, first += kMaxFdsPerMessage)
+    say(Request::attach, std::vector<int>(std::min<std::size_t>(kMaxFdsPerMessage, kRings - first), text.get()), part,
+        parts, first);
+  {
+    const auto attachment = client_->attach();
+    ASSERT_TRUE(attachment) << attachment.error().what;
+    ASSERT_EQ(attachment->owners.size(), static_cast<std::size_t>(kRings));
+    ASSERT_EQ(attachment->manifest.rings.size(), static_cast<std::size_t>(kRings));
+    EXPECT_EQ(attachment->manifest.rings.back().cpu, kRings - 1);
+    std::set<int> different;
+    for (const UniqueFd& owner : attachment->owners) different.insert(owner.get());
+    EXPECT_EQ(different.size(), static_cast<std::size_t>(kRings));
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
 TEST_F(WrongBroker, TooFewRingsAreAnError) {
