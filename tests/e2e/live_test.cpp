@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Live capture: nothing is paused and nothing is lost. Numbers rise in a tracepoint as in numbers_test; here each of
+// fifty snapshots has all of them between its first and its last, and two that overlap agree on what both have.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+
+#include <vector>
+
+#include "libcore/compress/zstd.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/perfdata/reader.hpp"
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/judge.hpp"
+
+namespace flight {
+namespace {
+
+struct Call {
+  std::uint64_t time_ns = 0;
+  long number = 0;
+};
+
+// Of a SAMPLE with IDENTIFIER, IP, TID, TIME, CPU, PERIOD and RAW: u32 size, 8 common bytes, long id, args[0].
+constexpr std::size_t kTime = 8 + 3 * 8, kFirstArgument = 8 + 6 * 8 + 4 + 8 + 8;
+
+// Read by our own reader, as fifty files are many for perf; perf judges one of them.
+std::vector<Call> calls_in(const Json& sidecar) {
+  std::vector<Call> calls;
+  const auto reader = FileReader::open(sidecar["path"]);
+  if (!reader) {
+    ADD_FAILURE() << reader.error().what;
+    return calls;
+  }
+  const auto visited = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        if (load<std::uint32_t>(record.data()) == PERF_RECORD_LOST)
+          return fail(std::errc::bad_message, "a LOST record: something was paused");
+        if (load<std::uint32_t>(record.data()) == PERF_RECORD_SAMPLE)
+          calls.push_back({load<std::uint64_t>(record.data() + kTime), -load<long>(record.data() + kFirstArgument)});
+        return {};
+      },
+      expand);
+  EXPECT_TRUE(visited) << visited.error().what;
+  EXPECT_EQ(calls.size(), sidecar["samples"]);
+  return calls;
+}
+
+class Live : public testing::Test {
+ protected:
+  void start(std::string_view ring, unsigned per_second) {
+    closer_.emplace(
+        start_load({folder_.load("closer"), std::to_string(load_cpu()), std::to_string(per_second), "200"}, -10, true));
+    ASSERT_TRUE(closer_->wait_for_line("ready")) << closer_->err();
+    Json config = stacks_config(49, "64K");
+    config["channels"] = Json::object();
+    config["channels"]["calls"] = {
+        {"ring", ring},
+        {"events",
+         {{{"event", "raw_syscalls:sys_enter"},
+           {"filter", fmt::format("id == {} && common_pid == {}", SYS_close, closer_->pid())}}}}};
+    config["snapshot"] = {{"capture", "live"}};
+    ASSERT_TRUE(daemon_.start(config));
+    closer_->go();
+    // On a busy machine it takes a while until the load has its CPU.
+    EXPECT_TRUE(wait_until([&] { return loaded_ring(daemon_.snapshot()).value("torn_bytes", 0) > 0; }, 60s))
+        << "the ring was never full";
+  }
+
+  // All numbers between the first and the last, each later than the one before.
+  static void expect_no_gap(const std::vector<Call>& calls, const Json& sidecar) {
+    EXPECT_EQ(sidecar["capture"], "live");
+    EXPECT_EQ(sidecar["blackout"]["max_us"], 0.0);
+    EXPECT_EQ(sidecar["blackout"]["lost"], 0);
+    EXPECT_TRUE(sidecar["holes"].empty()) << sidecar["holes"];
+    for (std::size_t i = 1; i < calls.size(); ++i) {
+      ASSERT_EQ(calls[i].number, calls[i - 1].number + 1) << "snapshot " << sidecar["id"];
+      ASSERT_LE(calls[i - 1].time_ns, calls[i].time_ns) << "snapshot " << sidecar["id"];
+    }
+  }
+  static const Json& loaded_ring(const Json& sidecar) {
+    for (const Json& ring : sidecar["rings"])
+      if (ring["cpu"] == load_cpu()) return ring;
+    return sidecar;
+  }
+
+  TempFolder folder_;
+  TestDaemon daemon_{folder_};
+  std::optional<Child> closer_;
+};
+
+TEST_F(Live, FiftySnapshotsMissNothingInsideOrBetweenThem) {
+  start("16M", 200'000);
+  const int many = sanitized() ? 10 : 50;
+  std::vector<Call> earlier;
+  std::size_t all = 0;
+  int overlaps = 0;
+  double seconds = 0;
+  Json sidecar;
+  for (int i = 0; i < many && !HasFailure(); ++i) {
+    sidecar = daemon_.snapshot();
+    const std::vector<Call> calls = calls_in(sidecar);
+    ASSERT_GT(calls.size(), 1000U);
+    expect_no_gap(calls, sidecar);
+    if (!earlier.empty() && calls.front().number <= earlier.back().number + 1) {
+      ++overlaps;
+      const auto shared = static_cast<std::size_t>(earlier.back().number + 1 - calls.front().number);
+      for (std::size_t k = 0; k < std::min(shared, calls.size()); ++k)
+        ASSERT_EQ(calls[k].time_ns, earlier[earlier.size() - shared + k].time_ns) << "number " << calls[k].number;
+    }
+    all += calls.size();
+    seconds += static_cast<double>(calls.back().time_ns - calls.front().time_ns) / 1e9;
+    earlier = calls;
+    if (i + 1 == many) break;
+    EXPECT_EQ(daemon_.ctl({"remove", sidecar["id"]}).exit_status, 0);
+  }
+  fmt::print("{} live snapshots of {} calls, {:.0f} k/s: {} overlap the one before, none misses a number\n", many, all,
+             static_cast<double>(all) / seconds / 1e3, overlaps);
+  closer_->kill();
+  EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// So small a ring that the copy gives up all of it: that is told, and nothing torn is handed out.
+TEST_F(Live, ARingThatIsOverwrittenWholeIsSaidToBeEmpty) {
+  start("64K", 10'000'000);
+  for (int i = 0; i < 10; ++i) {
+    const Json sidecar = daemon_.snapshot();
+    const Json& ring = loaded_ring(sidecar);
+    EXPECT_EQ(ring["samples"], 0);
+    EXPECT_EQ(ring["torn_bytes"], 65536);
+    EXPECT_EQ(sidecar["common_window"]["seconds"], 0.0) << "this ring covers nothing";
+    EXPECT_NE(sidecar.value("warnings", Json::array()).dump().find("overwritten faster than it could be copied"),
+              std::string::npos)
+        << sidecar.dump(2);
+    EXPECT_TRUE(calls_in(sidecar).empty());
+  }
+  closer_->kill();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Live, OfATinyRingWhatIsLeftIsWhole) {
+  start("128K", 10'000'000);
+  std::size_t all = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Json sidecar = daemon_.snapshot();
+    const std::vector<Call> calls = calls_in(sidecar);
+    expect_no_gap(calls, sidecar);
+    EXPECT_GE(loaded_ring(sidecar)["torn_bytes"], 65536) << "what was given up is told";
+    all += calls.size();
+  }
+  EXPECT_GT(all, 1000U);
+  closer_->kill();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+}  // namespace
+}  // namespace flight
