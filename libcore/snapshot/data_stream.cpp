@@ -11,6 +11,8 @@ namespace {
 
 // Chunks under way for each worker: one being compressed, one waiting.
 constexpr std::size_t kChunksPerWorker = 2;
+// Of the 64 KiB that a COMPRESSED record can carry: what frames are cut to have.
+constexpr std::size_t kExpectedFrameBytes = 57U << 10U;
 
 }  // namespace
 
@@ -38,9 +40,9 @@ Result<void> DataStream::append(std::span<const std::byte> record) {
   chunk.raw.insert(chunk.raw.end(), record.begin(), record.end());
   raw_bytes_ += record.size();
   since_round_ += record.size();
-  if (since_round_ >= kRoundBytes) return round();
-  if (chunk.raw.size() >= kChunkBytes) return submit();
-  return {};
+  const std::size_t enough = chunk_bytes_;
+  if (chunk.raw.size() < enough) return {};
+  return since_round_ + enough / 2 >= kRoundBytes ? round() : submit();
 }
 
 Result<void> DataStream::round() {
@@ -98,6 +100,7 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
   const auto size = compressors_[worker].compress(raw, frame);
   if (size) {
     append_compressed(chunk.packed, std::span(frame).first(*size));
+    learn(raw.size(), *size);
     return;
   }
   std::size_t cut = 0;
@@ -111,6 +114,12 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
   chunk.packed.insert(chunk.packed.end(), raw.begin(), raw.end());
   const std::lock_guard lock(mutex_);
   ++plain_chunks_;
+}
+
+// The next chunk should fill a record, with room for one that shrinks less. What was cut short tells little.
+void DataStream::learn(std::size_t raw_bytes, std::size_t frame_bytes) {
+  if (raw_bytes < kMinChunkBytes / 2) return;
+  chunk_bytes_ = std::clamp(raw_bytes * kExpectedFrameBytes / frame_bytes, kMinChunkBytes, kMaxChunkBytes);
 }
 
 void DataStream::write_all_chunks() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast one worker compresses: the records of a file in chunks of kChunkBytes, a frame each, the best of five runs.
+// How fast one worker compresses: the records of a file in chunks of kMinChunkBytes, a frame each, the best of five
+// runs.
 //
 //   compress_speed FILE RAW   prints MB/s (10^6); writes the unpacked records to RAW
 #include <cstdio>
@@ -16,8 +17,8 @@ namespace {
 double seconds(flight::Compressor& compressor, std::span<const std::byte> raw) {
   std::vector<std::byte> out(flight::kMaxCompressedPayload);
   const auto begin_ns = flight::monotonic_now();
-  for (std::size_t at = 0; at < raw.size(); at += flight::kChunkBytes)
-    static_cast<void>(compressor.compress(raw.subspan(at, std::min(flight::kChunkBytes, raw.size() - at)), out));
+  for (std::size_t at = 0; at < raw.size(); at += flight::kMinChunkBytes)
+    static_cast<void>(compressor.compress(raw.subspan(at, std::min(flight::kMinChunkBytes, raw.size() - at)), out));
   return static_cast<double>(flight::monotonic_now() - begin_ns) / 1e9;
 }
 
