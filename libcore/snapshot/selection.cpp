@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
 
 namespace flight {
 namespace {
@@ -83,13 +81,13 @@ void find_holes(const RingSelection& ring, const ManifestRing& info, const std::
   }
 }
 
+}  // namespace
+
 std::vector<bool> events_that_sample(const Manifest& manifest) {
   std::vector<bool> out;
   for (const ManifestEvent& event : manifest.events) out.push_back(event.attr.freq != 0);
   return out;
 }
-
-}  // namespace
 
 EventTable event_table(const Manifest& manifest) {
   EventTable table;
@@ -149,50 +147,6 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
       out.last_sample_ns = std::max(out.last_sample_ns, last->time_ns);
     }
   }
-  return out;
-}
-
-std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest& manifest,
-                                      const std::vector<std::size_t>& channel_rings, const TopNames& names,
-                                      std::size_t most) {
-  struct Sum {
-    std::uint64_t samples = 0, sampled = 0, cgroup = 0;
-    std::set<int> cpus, sampled_cpus;
-  };
-  std::map<std::uint32_t, Sum> sums;
-  std::uint64_t all = 0;
-  std::uint64_t all_sampled = 0;
-  for (std::size_t i = 0; i < selection.rings.size(); ++i) {
-    const int cpu = manifest.rings[channel_rings[i]].cpu;
-    for (const auto& [pid, tally] : selection.rings[i].tallies) {
-      Sum& sum = sums[pid];
-      sum.samples += tally.samples;
-      sum.sampled += tally.sampled;
-      sum.cpus.insert(cpu);
-      if (tally.sampled > 0) sum.sampled_cpus.insert(cpu);
-      if (tally.cgroup != 0) sum.cgroup = tally.cgroup;
-      all += tally.samples;
-      all_sampled += tally.sampled;
-    }
-  }
-  const std::uint64_t whole = all_sampled > 0 ? all_sampled : all;
-  std::vector<SidecarTop> out;
-  for (const auto& [pid, sum] : sums) {
-    SidecarTop row;
-    row.pid = pid;
-    row.samples = all_sampled > 0 ? sum.sampled : sum.samples;
-    if (row.samples == 0) continue;
-    row.share = static_cast<double>(row.samples) / static_cast<double>(whole);
-    const std::set<int>& cpus = all_sampled > 0 ? sum.sampled_cpus : sum.cpus;
-    row.cpus.assign(cpus.begin(), cpus.end());
-    if (const auto comm = names.comms.find(pid); comm != names.comms.end()) row.comm = comm->second;
-    if (row.comm.empty()) row.comm = pid == 0 ? "swapper" : fmt::format(":{}", pid);
-    if (const auto path = names.cgroups.find(sum.cgroup); path != names.cgroups.end()) row.cgroup = path->second;
-    out.push_back(std::move(row));
-  }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const SidecarTop& a, const SidecarTop& b) { return a.samples > b.samples; });
-  if (out.size() > most) out.resize(most);
   return out;
 }
 

@@ -61,19 +61,13 @@ struct Selection {
 // Ids and layouts of a recording.
 [[nodiscard]] EventTable event_table(const Manifest& manifest);
 
+// By event: whether it has a frequency, so that its samples are shares of CPU time.
+[[nodiscard]] std::vector<bool> events_that_sample(const Manifest& manifest);
+
 // `channel_rings`: manifest.rings index of each image's ring. Walks on the crew; waits.
 [[nodiscard]] Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
                                const std::vector<std::size_t>& channel_rings, const EventTable& events,
                                const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,
                                Crew& crew);
-
-// The processes with the most samples, at most `most`. Events that sample (a frequency) count; where none does, all do.
-struct TopNames {
-  std::unordered_map<std::uint32_t, std::string> comms;    // by pid
-  std::unordered_map<std::uint64_t, std::string> cgroups;  // by id
-};
-[[nodiscard]] std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest& manifest,
-                                                    const std::vector<std::size_t>& channel_rings,
-                                                    const TopNames& names, std::size_t most = 10);
 
 }  // namespace flight

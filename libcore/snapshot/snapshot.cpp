@@ -9,6 +9,7 @@
 #include "libcore/snapshot/data_stream.hpp"
 #include "libcore/snapshot/exits.hpp"
 #include "libcore/snapshot/merge.hpp"
+#include "libcore/snapshot/top.hpp"
 
 namespace flight {
 namespace {
@@ -25,22 +26,6 @@ Result<void> for_each_record(std::span<const std::byte> records, Visit&& visit) 
     if (Result<void> visited = visit(record); !visited) return visited;
   }
   return {};
-}
-
-// The newest name of each process and every cgroup's path, from the sideband that goes into the file.
-TopNames names_of(const LedgerExport& sideband) {
-  TopNames out;
-  const auto note = [&](std::span<const std::byte> record) -> Result<void> {
-    if (const auto comm = parse_comm(record); comm && comm->pid == comm->tid) {
-      out.comms[comm->pid] = comm->name;
-    } else if (const auto cgroup = parse_cgroup(record)) {
-      out.cgroups[cgroup->id] = cgroup->path;
-    }
-    return {};
-  };
-  static_cast<void>(for_each_record(sideband.prologue, note));
-  static_cast<void>(for_each_record(sideband.log, note));
-  return out;
 }
 
 Result<void> stream_records(DataStream& stream, const RecordingFacts& recording, const Selection& selection,
@@ -215,7 +200,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                     .exited = sideband.stats.exited,
                     .stale = sideband.stats.stale,
                     .evicted = sideband.stats.evicted};
-  sidecar.top = top_processes(selection, recording.manifest, recording.channel_rings, names_of(sideband));
+  sidecar.top = top_processes(selection, recording.manifest, recording.channel_rings, recording.events, sideband);
   const EventTime end_ns = monotonic_now();
   sidecar.timings_us = {.queued = micros(order.requested_ns, capture.frozen_ns),
                         .freeze = 0,
