@@ -57,7 +57,7 @@ std::vector<int> present_cpus(const std::vector<int>& online, const std::string&
   constexpr std::size_t kMaxBytes = 65536;
   const auto text = read_file(root + "/sys/devices/system/cpu/present", kMaxBytes);
   auto cpus = text ? parse_cpu_list(*text) : std::vector<int>{};
-  return cpus && !cpus->empty() ? std::move(*cpus) : online;
+  return cpus && !cpus->empty() ? *cpus : online;
 }
 
 Result<std::vector<int>> cpus_here(std::string_view list, std::string_view mask, const std::vector<int>& present) {

@@ -61,12 +61,15 @@ TEST_F(BrokerLife, EndsWhenItsOneClientLeaves) {
   EXPECT_THAT(errors(), HasSubstr("1 channels"));
 }
 
-TEST_F(BrokerLife, EndsCleanlyOnSigtermAndIgnoresCtrlC) {
+// A terminal and `timeout` signal flightd's whole group; what that means for its own broker is flightd's to say.
+TEST_F(BrokerLife, LeavesSignalsToItsFlightdAndEndsCleanlyWithTheWall) {
   start(calls_config());
   ASSERT_TRUE(client_->attach()) << errors();
-  ::kill(pid_, SIGINT);
-  ASSERT_TRUE(client_->counts());
-  ::kill(pid_, SIGTERM);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    ::kill(pid_, number);
+    ASSERT_TRUE(client_->counts()) << "signal " << number;
+  }
+  client_.reset();
   EXPECT_EQ(wait_for_end(), 0);
 }
 
