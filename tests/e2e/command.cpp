@@ -22,6 +22,8 @@
 #include <sstream>
 #include <thread>
 
+#include "libcore/base/files.hpp"
+
 namespace flight {
 namespace {
 
@@ -191,8 +193,8 @@ std::vector<pid_t> children_of(pid_t pid) {
 }
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  constexpr std::size_t kMostBytes = 1U << 30U;
+  return read_file(path, kMostBytes).value_or(std::string());
 }
 
 void write_text(const std::string& path, std::string_view text) {

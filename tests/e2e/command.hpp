@@ -77,6 +77,7 @@ class Child {
 
 [[nodiscard]] bool process_exists(pid_t pid);
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
+// Empty where it cannot be read: a file of /proc may be of a process that has just gone.
 [[nodiscard]] std::string read_text(const std::string& path);
 void write_text(const std::string& path, std::string_view text);
 [[nodiscard]] std::vector<std::string> lines_of(const std::string& text);
