@@ -175,10 +175,24 @@ void RecorderThread::status(std::function<void(Status)> done) {
   });
 }
 
+void RecorderThread::set_recording(bool recording, std::string who, std::function<void(Result<void>)> done) {
+  post([this, recording, who = std::move(who), done = std::move(done)]() mutable {
+    const EventTime before_ns = monotonic_now();
+    auto switched = recording ? broker_.enable() : broker_.disable();
+    if (!switched && !recording) static_cast<void>(broker_.enable());  // some of them may be off
+    if (switched && recording && gaps_.paused()) {
+      gaps_.resume(monotonic_now());
+      scan();  // who was started and who ended meanwhile
+    }
+    if (switched && !recording) gaps_.pause(before_ns, std::move(who));
+    done(std::move(switched));
+  });
+}
+
 void RecorderThread::fill(Status& status) {
   const EventTime now_ns = monotonic_now();
   note_heads(now_ns);
-  status.recording = !broker_gone_;
+  status.recording = !broker_gone_ && !gaps_.paused();
   for (std::size_t i = 0; i < attached_.rings.size(); ++i) {
     const ManifestRing& info = attached_.rings[i].info();
     const double seconds = static_cast<double>(now_ns - histories_[i].oldest_ns()) / 1e9;
@@ -197,6 +211,8 @@ void RecorderThread::fill(Status& status) {
     if (counts->time_ns - last_counts_.time_ns >= kRateNs) last_counts_ = std::move(*counts);
   }
   status.warnings = attached_.manifest.warnings;
+  if (std::string paused = gaps_.status_warning(); !paused.empty())
+    status.warnings.insert(status.warnings.begin(), std::move(paused));
   if (!attached_.staging.locked())
     status.warnings.push_back("staging is not locked in memory (" + attached_.staging.lock_error() +
                               "): a snapshot under memory pressure can be late; raise LimitMEMLOCK");

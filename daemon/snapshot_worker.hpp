@@ -46,6 +46,8 @@ class SnapshotWorker {
 
   // How the crew is less than it was configured to be.
   [[nodiscard]] const std::vector<std::string>& crew_warnings() const { return crew_.warnings(); }
+  // `begun` and `ended` are called once for each snapshot, on the worker's thread. Before the first request.
+  void watch(std::function<void(const std::string& trigger)> begun, std::function<void(const Result<Sidecar>&)> ended);
   // Any thread; never waits for a snapshot.
   void request(SnapshotRequest request);
   // The one under way is finished (a `post` it waits for is cut short), the waiting one is refused; then the thread
@@ -86,6 +88,8 @@ class SnapshotWorker {
   Crew crew_;            // all of a snapshot behind the freeze: this thread must be quick to freeze
 
   std::function<void(Error)> warn_;
+  std::function<void(const std::string&)> begun_ = [](const std::string&) {};
+  std::function<void(const Result<Sidecar>&)> ended_ = [](const Result<Sidecar>&) {};
 
   BlackoutLog blackouts_;
   Counts counts_;  // after the last capture
