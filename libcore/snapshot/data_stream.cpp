@@ -40,9 +40,8 @@ Result<void> DataStream::append(std::span<const std::byte> record) {
   chunk.raw.insert(chunk.raw.end(), record.begin(), record.end());
   raw_bytes_ += record.size();
   since_round_ += record.size();
-  const std::size_t enough = chunk_bytes_;
-  if (chunk.raw.size() < enough) return {};
-  return since_round_ + enough / 2 >= kRoundBytes ? round() : submit();
+  if (chunk.raw.size() < chunk.enough) return {};
+  return since_round_ + chunk.enough / 2 >= kRoundBytes ? round() : submit();
 }
 
 Result<void> DataStream::round() {
@@ -100,7 +99,7 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
   const auto size = compressors_[worker].compress(raw, frame);
   if (size) {
     append_compressed(chunk.packed, std::span(frame).first(*size));
-    learn(raw.size(), *size);
+    learn(chunk, raw.size(), *size);
     return;
   }
   std::size_t cut = 0;
@@ -116,10 +115,11 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
   ++plain_chunks_;
 }
 
-// The next chunk should fill a record, with room for one that shrinks less. What was cut short tells little.
-void DataStream::learn(std::size_t raw_bytes, std::size_t frame_bytes) {
+// The next chunk in this place should fill a record, with room for one that shrinks less. What was cut short tells
+// little.
+void DataStream::learn(Chunk& chunk, std::size_t raw_bytes, std::size_t frame_bytes) {
   if (raw_bytes < kMinChunkBytes / 2) return;
-  chunk_bytes_ = std::clamp(raw_bytes * kExpectedFrameBytes / frame_bytes, kMinChunkBytes, kMaxChunkBytes);
+  chunk.enough = std::clamp(raw_bytes * kExpectedFrameBytes / frame_bytes, kMinChunkBytes, kMaxChunkBytes);
 }
 
 void DataStream::write_all_chunks() {

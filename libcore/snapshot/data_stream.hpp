@@ -5,12 +5,12 @@
 //   merge ──▶ [chunk 7: filling]  [6: compressing]  [5: compressing]  [4: compressed] ──▶ writer: file
 //
 // A chunk is cut at a record's end and becomes one zstd frame in one COMPRESSED record, so readers with the known
-// faults in their decompress loop read it, too. Each frame begins with an empty window, so chunks are as large as those
-// before them let one expect to fit into a record. What zstd refuses goes in plain. A FINISHED_ROUND is never
-// compressed.
+// faults in their decompress loop read it, too. Each frame begins with an empty window, so a chunk is as large as
+// the frame of the chunk before it in the same place lets one expect to fit into a record: the file depends on the
+// records and the number of workers, never on who was faster. What zstd refuses goes in plain. A FINISHED_ROUND is
+// never compressed.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,8 @@
 
 namespace flight {
 
-inline constexpr std::size_t kMinChunkBytes = 128U << 10U;  // records of one frame
+inline constexpr std::size_t kMinChunkBytes = 128U << 10U;    // records of one frame
+inline constexpr std::size_t kFirstChunkBytes = 256U << 10U;  // where nothing is known yet
 inline constexpr std::size_t kMaxChunkBytes = 512U << 10U;
 inline constexpr std::size_t kMaxExpandedBytes = kMaxChunkBytes + (64U << 10U);  // + one record: the file's mmap_len
 inline constexpr std::size_t kRoundBytes = 1U << 20U;                            // a FINISHED_ROUND about this often
@@ -54,15 +55,16 @@ class DataStream {
   enum class Stage : std::uint8_t { free, filling, queued, ready };
   struct Chunk {
     Stage stage = Stage::free;
-    std::vector<std::byte> raw;     // whole records
-    std::vector<std::byte> packed;  // what goes into the file
-    std::vector<std::byte> marker;  // an uncompressed record behind it
+    std::size_t enough = kFirstChunkBytes;  // raw bytes that end it
+    std::vector<std::byte> raw;             // whole records
+    std::vector<std::byte> packed;          // what goes into the file
+    std::vector<std::byte> marker;          // an uncompressed record behind it
   };
 
   [[nodiscard]] Result<void> submit();
   void pack(Chunk& chunk, std::size_t worker);
   void pack_range(std::span<const std::byte> raw, Chunk& chunk, std::size_t worker);
-  void learn(std::size_t raw_bytes, std::size_t frame_bytes);
+  static void learn(Chunk& chunk, std::size_t raw_bytes, std::size_t frame_bytes);
   void write_all_chunks();
 
   FileWriter& writer_;
@@ -70,7 +72,6 @@ class DataStream {
   int level_;
   std::vector<Compressor> compressors_;         // one for each worker; empty: no compression
   std::vector<std::vector<std::byte>> frames_;  // each worker's output
-  std::atomic<std::size_t> chunk_bytes_ = kMinChunkBytes;
 
   std::mutex mutex_;
   std::condition_variable changed_;
