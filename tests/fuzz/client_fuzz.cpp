@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What flightctl reads of whoever answers on the socket: replies, a status, rows, progress.
+#include <cassert>
+
+#include "libcore/control/messages.hpp"
+#include "libcore/store/catalogue.hpp"
+#include "tests/fuzz/input.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = flight::fuzz::Input(data, size).text();
+  if (const auto reply = flight::parse_reply(text)) {
+    static_cast<void>(flight::error_message(*reply));
+    static_cast<void>(flight::parse_progress(reply->parameters));
+    for (const char* key : {"snapshot", "snapshots", "status"})
+      static_cast<void>(flight::member(reply->parameters, key));
+    std::string again = flight::encode(*reply);
+    again.pop_back();
+    assert(flight::parse_reply(again).has_value());
+  }
+  if (const auto call = flight::parse_call(text)) {
+    static_cast<void>(flight::parse_snapshot_parameters(call->parameters));
+    static_cast<void>(flight::parse_id_parameter(call->parameters));
+    static_cast<void>(flight::parse_interface_parameter(call->parameters));
+    static_cast<void>(flight::parse_no_parameters(call->parameters));
+  }
+  if (const auto status = flight::parse_status(text))
+    assert(flight::parse_status(flight::to_json(*status)).has_value());
+  if (const auto rows = flight::parse_rows(text)) assert(flight::parse_rows(flight::to_json(*rows)).has_value());
+  static_cast<void>(flight::indented(text));
+  return 0;
+}
