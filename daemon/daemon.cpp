@@ -129,15 +129,21 @@ void Daemon::stop(std::string why) {
 }
 
 void Daemon::tell(const Result<Sidecar>& result) {
+  const std::string cpus = fmt::format("recording {} CPUs", setup_.attached->sideband.size());
+  const bool was_degraded = std::exchange(degraded_, !service_->disk_trouble().empty());
   if (!result) {
-    if (result.error().code != std::errc::operation_canceled)
-      spdlog::error("a snapshot was lost: {}; {}", result.error().what,
-                    recorder_->broker_gone() ? "nothing is recorded any more" : "the recording goes on");
+    if (result.error().code == std::errc::operation_canceled) return;
+    spdlog::error("a snapshot was lost: {}; {}", result.error().what,
+                  recorder_->broker_gone() ? "nothing is recorded any more" : "the recording goes on");
+    if (!degraded_) return;
+    if (!was_degraded) spdlog::warn("degraded (disk) until a snapshot can be written again");
+    ::sd_notifyf(0, "STATUS=%s; %s", service_->disk_trouble().c_str(), cpus.c_str());
     return;
   }
   const std::string line = one_line(*result);
+  if (was_degraded) spdlog::info("the disk is good again: a snapshot was written");
   spdlog::info("{}", line);
-  ::sd_notifyf(0, "STATUS=recording %zu CPUs; last: %s", setup_.attached->sideband.size(), line.c_str());
+  ::sd_notifyf(0, "STATUS=%s; last: %s", cpus.c_str(), line.c_str());
 }
 
 }  // namespace flight

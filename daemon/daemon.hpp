@@ -65,6 +65,7 @@ class Daemon {
   std::thread stopper_;
   int exit_status_ = 0;
   bool stopping_ = false;
+  bool degraded_ = false;  // the disk, as it was told last
 };
 
 }  // namespace flight

@@ -16,7 +16,8 @@ constexpr EventTime kTickNs = 100'000'000;
 constexpr EventTime kNoteEveryNs = 1'000'000'000;
 constexpr EventTime kScanEveryNs = 30'000'000'000;  // at most, while the ledger is stale
 constexpr EventTime kRateNs = 10'000'000'000;
-constexpr double kTypicalRecordBytes = 160;  // before the first snapshot has measured it
+constexpr std::chrono::seconds kFileWait(30);  // for a disk to make an empty file
+constexpr double kTypicalRecordBytes = 160;    // before the first snapshot has measured it
 
 }  // namespace
 
@@ -62,10 +63,6 @@ auto RecorderThread::ask(Call call) -> decltype(call()) {
   return answer.get();
 }
 
-Result<PartialFile> RecorderThread::file() {
-  return ask([this] { return broker_.file(); });
-}
-
 Result<Counts> RecorderThread::counts() {
   return ask([this] { return broker_.counts(); });
 }
@@ -76,6 +73,23 @@ LedgerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns,
     drain();
     return ledger_.export_window(begin_ns, end_ns, pids);
   });
+}
+
+Result<PartialFile> RecorderThread::file() {
+  constexpr std::chrono::seconds kNow(0);
+  // What came too late for the one who asked: a file is as good as a new one, an error is an old story.
+  if (file_under_way_.valid() && file_under_way_.wait_for(kNow) == std::future_status::ready)
+    if (auto late = file_under_way_.get()) return late;
+  if (!file_under_way_.valid()) {
+    auto promise = std::make_shared<std::promise<Result<PartialFile>>>();
+    file_under_way_ = promise->get_future();
+    post([this, promise] {
+      if (auto asked = broker_.ask_for_file(); !asked) return promise->set_value(pass(asked.error()));
+      file_wanted_ = std::move(*promise);
+    });
+  }
+  if (file_under_way_.wait_for(kFileWait) == std::future_status::ready) return file_under_way_.get();
+  return fail(std::errc::timed_out, "the disk did not make an empty file within {} s", kFileWait.count());
 }
 
 void RecorderThread::note_record_bytes(const std::string& channel, double bytes) {
@@ -94,6 +108,7 @@ void RecorderThread::run() {
     wait_for_work(next_tick_ns);
     run_tasks();
     check_broker();
+    deliver_file();
     drain();
     const EventTime now_ns = monotonic_now();
     if (now_ns >= next_note_ns) {
@@ -165,6 +180,15 @@ void RecorderThread::check_broker() {
     broker_gone_ = true;  // told in the status, and in what a client is answered
     broker_lost_(changed.error());
   }
+}
+
+void RecorderThread::deliver_file() {
+  if (!file_wanted_) return;
+  auto file = broker_.take_file();
+  if (!file && broker_gone_) file.emplace(fail(std::errc::connection_reset, "flightd-broker is gone"));
+  if (!file) return;
+  file_wanted_->set_value(std::move(*file));
+  file_wanted_.reset();
 }
 
 void RecorderThread::status(std::function<void(Status)> done) {

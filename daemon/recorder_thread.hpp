@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,10 +35,13 @@ class RecorderThread {
 
   // The following may be called on any thread but the recorder's own. Each waits for its answer on the recorder thread,
   // which can take as long as a scan of /proc (0.3 s with 5,000 processes): never from the event loop.
-  [[nodiscard]] Result<PartialFile> file();
   [[nodiscard]] Result<Counts> counts();
   [[nodiscard]] LedgerExport export_window(EventTime begin_ns, EventTime end_ns,
                                            std::unordered_set<std::uint32_t> pids);
+
+  // On the snapshot worker's thread only. The recorder goes on while the disk makes the file; ETIMEDOUT after
+  // kFileWait: the file, should it come after all, is the next call's.
+  [[nodiscard]] Result<PartialFile> file();
 
   // While held, nothing that a frozen image may still need is folded away.
   void hold_fold(bool held) { fold_held_ = held; }
@@ -64,6 +68,7 @@ class RecorderThread {
   void scan();
   void note_heads(EventTime now_ns);
   void check_broker();
+  void deliver_file();
   void fill(Status& status);
   void fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before);
 
@@ -76,7 +81,9 @@ class RecorderThread {
   std::vector<History> histories_;  // of attached_.rings
   EventTime last_scan_ns_ = 0;
   std::atomic<bool> broker_gone_ = false;
-  Counts last_counts_;  // of the last status, for rates
+  std::optional<std::promise<Result<PartialFile>>> file_wanted_;
+  std::future<Result<PartialFile>> file_under_way_;  // the snapshot worker's
+  Counts last_counts_;                               // of the last status, for rates
   std::atomic<bool> fold_held_ = false;
   std::atomic<EventTime> oldest_held_ns_ = 0;
   std::atomic<EventTime> shortest_history_ns_ = UINT64_MAX;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <filesystem>
 
 #include "libcore/base/units.hpp"
@@ -18,6 +19,8 @@ namespace asio = boost::asio;
 
 constexpr double kDefaultUsePercent = 10;
 constexpr std::uint64_t kDefaultUseCapBytes = 4ULL << 30U;
+constexpr std::chrono::milliseconds kStoreUseWait(300);  // a status is answered after this, whatever the disk does
+constexpr EventTime kSlowWriteNs = 10'000'000'000;       // a snapshot that takes longer is told in the status
 
 std::string_view what_next(int error_number) {
   if (error_number == ENOSPC || error_number == EDQUOT)
@@ -68,24 +71,60 @@ void Service::on_store(std::function<CallResult<std::string>()> work, Done done)
   });
 }
 
+// The disk may hang: then the status tells what was known last, and says so.
 void Service::get_status(Done done) {
-  recorder_.status([this, done = std::move(done), last = last_snapshot_](Status status) mutable {
-    on_store(
-        [this, status = std::move(status), last = std::move(last)]() mutable -> CallResult<std::string> {
-          status.version = FLIGHTD_VERSION;
-          status.uptime_seconds = static_cast<double>(monotonic_now() - started_ns_) / 1e9;
-          const Catalogue::Usage usage = catalogue_.usage();
-          status.snapshots = usage.snapshots;
-          status.store_bytes = usage.bytes;
-          status.store_max_bytes = store_limit();
-          const ProcessUsage self = process_usage(::getpid());
-          status.flightd = {.pid = ::getpid(), .cpu_seconds = self.cpu_seconds, .rss_bytes = self.rss_bytes};
-          status.last_snapshot = std::move(last);
-          status.warnings.insert(status.warnings.end(), warnings_.begin(), warnings_.end());
-          return to_json(status);
-        },
-        std::move(done));
+  recorder_.status([this, done = std::move(done)](Status status) mutable {
+    asio::post(loop_, [this, status = std::move(status), done = std::move(done)]() mutable {
+      const std::uint64_t number = ++status_number_;
+      waiting_statuses_[number] = [this, status = std::move(status), done = std::move(done)]() mutable {
+        answer_status(std::move(status), done);
+      };
+      auto timer = std::make_shared<asio::steady_timer>(loop_, kStoreUseWait);
+      timer->async_wait([this, number, timer](const boost::system::error_code&) {
+        if (const auto late = waiting_statuses_.extract(number)) late.mapped()();
+      });
+      refresh_store_use();
+    });
   });
+}
+
+void Service::refresh_store_use() {
+  if (use_asked_ns_ != 0) return;
+  use_asked_ns_ = monotonic_now();
+  asio::post(store_, [this] {
+    const StoreUse use{.usage = catalogue_.usage(), .max_bytes = store_limit()};
+    asio::post(loop_, [this, use] {
+      store_use_ = use;
+      use_asked_ns_ = 0;
+      for (const auto& [number, answer] : std::exchange(waiting_statuses_, {})) answer();
+    });
+  });
+}
+
+void Service::answer_status(Status status, const Done& done) const {
+  const EventTime now_ns = monotonic_now();
+  status.version = FLIGHTD_VERSION;
+  status.uptime_seconds = static_cast<double>(now_ns - started_ns_) / 1e9;
+  status.snapshots = store_use_.usage.snapshots;
+  status.store_bytes = store_use_.usage.bytes;
+  status.store_max_bytes = store_use_.max_bytes;
+  const ProcessUsage self = process_usage(::getpid());
+  status.flightd = {.pid = ::getpid(), .cpu_seconds = self.cpu_seconds, .rss_bytes = self.rss_bytes};
+  status.last_snapshot = last_snapshot_;
+  const auto since = [now_ns](EventTime from_ns) {
+    return format_duration(std::chrono::nanoseconds(now_ns - from_ns));
+  };
+  if (!disk_trouble_.empty()) status.warnings.push_back(disk_trouble_);
+  if (use_asked_ns_ != 0)
+    status.warnings.push_back(fmt::format(
+        "degraded (disk): {} has not answered for {}; how many snapshots there are is what was known before",
+        catalogue_.folder(), since(use_asked_ns_)));
+  if (const EventTime from_ns = worker_.writing_since_ns(); from_ns != 0 && now_ns > from_ns + kSlowWriteNs)
+    status.warnings.push_back(
+        fmt::format("degraded (disk): a snapshot has been under way to {} for {}; the recording goes on",
+                    catalogue_.folder(), since(from_ns)));
+  status.warnings.insert(status.warnings.end(), warnings_.begin(), warnings_.end());
+  done(to_json(status));
 }
 
 std::uint64_t Service::store_limit() const {
@@ -170,7 +209,13 @@ void Service::take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<
 void Service::submit(SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done) {
   request.done = [this, done = std::move(done)](const Result<Sidecar>& result) {
     asio::post(loop_, [this, done, result] {
-      if (result) last_snapshot_ = result->id;
+      if (result) {
+        last_snapshot_ = result->id;
+        disk_trouble_.clear();
+      } else if (result.error().code != std::errc::operation_canceled && !recorder_.broker_gone()) {
+        disk_trouble_ = fmt::format("degraded (disk): at {} a snapshot could not be written: {}",
+                                    to_rfc3339(wall_now()), result.error().what);
+      }
       // Askers who share a snapshot are answered one after the other; it is told once.
       const std::string what = result ? result->id : result.error().what;
       if (told_ && !(result && what == last_told_)) told_(result);

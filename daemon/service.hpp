@@ -5,6 +5,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,8 @@ class Service : public ControlBackend {
 
   // SIGUSR2: as perf has it. `done` is called on the event loop.
   void take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<void(const Result<Sidecar>&)> done);
+  // "degraded (disk): …" from the snapshot that could not be written to the next one that was; else empty. Event loop.
+  [[nodiscard]] const std::string& disk_trouble() const { return disk_trouble_; }
   // On the event loop, for every snapshot that ended, whoever asked.
   void on_snapshot(std::function<void(const Result<Sidecar>&)> told) { told_ = std::move(told); }
 
@@ -38,6 +41,13 @@ class Service : public ControlBackend {
   [[nodiscard]] CallResult<WindowRequest> window_of(const SnapshotParameters& parameters, EventTime now_ns) const;
   // Runs `work` on the store's thread and hands its answer to `done` on the event loop.
   void on_store(std::function<CallResult<std::string>()> work, Done done);
+  // What the store's folder takes, for a status; asked of the store's thread, once at a time.
+  struct StoreUse {
+    Catalogue::Usage usage;
+    std::uint64_t max_bytes = 0;
+  };
+  void refresh_store_use();
+  void answer_status(Status status, const Done& done) const;
   [[nodiscard]] std::uint64_t store_limit() const;
   void drop_unneeded_kallsyms();
 
@@ -50,6 +60,11 @@ class Service : public ControlBackend {
   std::optional<std::string> last_snapshot_;
   std::string last_told_;
   std::function<void(const Result<Sidecar>&)> told_;
+  std::string disk_trouble_;
+  StoreUse store_use_;                                               // the last known
+  EventTime use_asked_ns_ = 0;                                       // 0: nobody asks just now
+  std::map<std::uint64_t, std::function<void()>> waiting_statuses_;  // for it; at most one for each connection
+  std::uint64_t status_number_ = 0;
   Catalogue catalogue_;  // the store thread's
   boost::asio::thread_pool store_{1};
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "libcore/base/steps.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/snapshot/commit.hpp"
 
@@ -26,8 +27,8 @@ SnapshotWorker::SnapshotWorker(Attached& attached, RecorderThread& recorder, Fre
       config_(config),
       host_(host),
       catalogue_(std::move(folder)),
-      crew_(std::move(crew)),
       warn_(std::move(warn)),
+      crew_(std::move(crew)),
       blackouts_(attached.rings.size()),
       thread_([this] { run(); }) {}
 
@@ -108,6 +109,7 @@ void SnapshotWorker::run() {
       wait_until_due(lock);
     }
     const Result<Sidecar> result = take(*running_);
+    writing_since_ns_ = 0;
     if (result) learn(*result);
     std::unique_ptr<Job> finished;
     {
@@ -115,12 +117,18 @@ void SnapshotWorker::run() {
       finished = std::move(running_);
     }
     answer(*finished, result);
-    // After the answer: nobody waits for the kernel's names.
-    if (result && !attached_.kallsyms_frame.empty()) {
-      if (auto kept = keep_kallsyms(catalogue_.folder(), attached_.manifest.boot_id, attached_.kallsyms_frame); !kept)
-        warn_(kept.error());
-    }
+    after_step(Step::answered);
+    if (result) keep_symbols();
   }
+}
+
+// After the answer: nobody waits for the kernel's names. Behind the next freeze, too, should the disk be slow.
+void SnapshotWorker::keep_symbols() {
+  if (attached_.kallsyms_frame.empty()) return;
+  crew_.write([this] {
+    if (auto kept = keep_kallsyms(catalogue_.folder(), attached_.manifest.boot_id, attached_.kallsyms_frame); !kept)
+      warn_(kept.error());
+  });
 }
 
 // Waits for what was asked to be in it (`post`). Who is due earlier goes first; on stop the wait is cut short.
@@ -147,6 +155,7 @@ EventTime SnapshotWorker::freeze(const Job& job) {
 
 Result<Sidecar> SnapshotWorker::take(Job& job) {
   const EventTime frozen_ns = freeze(job);
+  after_step(Step::frozen);
   const auto release = [this](void*) { recorder_.hold_fold(false); };
   const std::unique_ptr<void, decltype(release)> hold(this, release);
 
@@ -156,6 +165,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   }
   bool exact = attached_.manifest.lost_exact;
   const std::vector<std::uint64_t> lost = count_lost(exact);
+  after_step(Step::counted);
   forget_old_blackouts();
 
   SnapshotOrder order{.trigger = job.trigger,
@@ -170,6 +180,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   if (job.cut_short_ns > 0)
     order.warnings.push_back(fmt::format("flightd was stopped: this ends {} before the aftermath that was asked for",
                                          format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
+  writing_since_ns_ = monotonic_now();
   auto output = open_output();
   if (!output) return pass(output.error());
 
@@ -184,7 +195,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                              .lost = lost,
                              .lost_exact = exact};
   const LedgerQuery ledger = [this](EventTime begin_ns, EventTime end_ns, std::unordered_set<std::uint32_t> pids) {
-    return recorder_.export_window(begin_ns, end_ns, std::move(pids));
+    auto window = recorder_.export_window(begin_ns, end_ns, std::move(pids));
+    recorder_.hold_fold(false);  // however long the disk takes from here on
+    return window;
   };
   const OnProgress progress = [&job](std::string_view step, unsigned percent) {
     for (const SnapshotRequest& asker : job.askers)
@@ -230,11 +243,14 @@ Result<SnapshotOutput> SnapshotWorker::open_output() {
   auto data = recorder_.file();
   if (!data) return wrap(data.error(), "make a file in {}", catalogue_.folder());
   PartialFiles made(catalogue_.folder(), {data->name});
+  after_step(Step::data_made);
   auto sidecar = recorder_.file();
   if (!sidecar) return wrap(sidecar.error(), "make a file in {}", catalogue_.folder());
   PartialFiles also_made(catalogue_.folder(), {sidecar->name});
+  after_step(Step::sidecar_made);
   auto seq = catalogue_.next_seq();
   if (!seq) return wrap(seq.error(), "number the snapshot in {}", catalogue_.folder());
+  after_step(Step::numbered);
   made.keep();
   also_made.keep();
   return SnapshotOutput{.data = std::move(data->fd),

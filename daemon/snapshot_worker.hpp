@@ -4,6 +4,7 @@
 // asked.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -39,7 +40,7 @@ class SnapshotWorker {
  public:
   SnapshotWorker(Attached& attached, RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
                  const HostFacts& host, std::string folder, std::vector<CrewWorker> crew,
-                 std::function<void(Error)> warn);  // called on the worker's thread
+                 std::function<void(Error)> warn);  // called on the writer's thread
   SnapshotWorker(const SnapshotWorker&) = delete;
   SnapshotWorker& operator=(const SnapshotWorker&) = delete;
   ~SnapshotWorker();  // stop()
@@ -51,6 +52,8 @@ class SnapshotWorker {
   // The one under way is finished (a `post` it waits for is cut short), the waiting one is refused; then the thread
   // ends.
   void stop();
+  // Since when the disk has been at work for the snapshot that runs; 0: it is not. Any thread.
+  [[nodiscard]] EventTime writing_since_ns() const { return writing_since_ns_; }
 
  private:
   struct Job {
@@ -74,6 +77,7 @@ class SnapshotWorker {
   [[nodiscard]] std::vector<std::uint64_t> count_lost(bool& exact);
   [[nodiscard]] Result<SnapshotOutput> open_output();
   void forget_old_blackouts();
+  void keep_symbols();
   void learn(const Sidecar& sidecar);
   static void answer(Job& job, const Result<Sidecar>& result);
 
@@ -83,12 +87,13 @@ class SnapshotWorker {
   SnapshotConfig config_;
   const HostFacts& host_;
   Catalogue catalogue_;  // this thread's own: for the next number only
-  Crew crew_;            // all of a snapshot behind the freeze: this thread must be quick to freeze
-
   std::function<void(Error)> warn_;
+  Crew crew_;  // all of a snapshot behind the freeze: this thread must be quick to freeze
 
   BlackoutLog blackouts_;
   Counts counts_;  // after the last capture
+
+  std::atomic<EventTime> writing_since_ns_ = 0;
 
   std::mutex mutex_;
   std::condition_variable wake_;

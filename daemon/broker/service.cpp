@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <span>
 
-#include "daemon/broker/partial_file.hpp"
+#include "daemon/broker/file_thread.hpp"
 #include "daemon/broker/scan.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/broker/wall.hpp"
@@ -127,6 +127,8 @@ Ended Service::serve(int client, int stop_fd) {
     if (reason != ECONNRESET && reason != EPIPE) spdlog::warn("the client is dropped: {}", done.error().what);
     break;
   }
+  // A thread that makes a file for it may still hold its socket.
+  ::shutdown(client, SHUT_RDWR);
   // It may have been killed between pause and resume.
   if (recording_) recording_->resume_all();
   return ended;
@@ -221,10 +223,9 @@ Result<void> Service::counts(int client) {
 }
 
 Result<void> Service::file(int client) {
-  const auto made = create_partial_file(options_.state_dir, options_.group);
-  if (!made) return refuse(client, static_cast<std::uint8_t>(Request::file), made.error());
-  const std::array fds{made->fd.get()};
-  return send_message(client, header(Request::file), made->name, fds);
+  const auto begun = answer_with_file(client, header(Request::file), options_.state_dir, options_.group);
+  if (!begun) return refuse(client, static_cast<std::uint8_t>(Request::file), begun.error());
+  return {};
 }
 
 Result<void> Service::reload(int client) {

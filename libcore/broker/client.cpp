@@ -26,6 +26,17 @@ Error error_of(const WallMessage& message) {
   return Error{std::error_code(number, std::generic_category()), message.text};
 }
 
+Result<PartialFile> to_file(WallMessage& message) {
+  if (message.header.failed != 0) return wrap(error_of(message), "ask the broker for a file");
+  // The recorder thread must not wait for a disk: what kind of file it is, is known without asking.
+  struct statx status {};
+  const bool known = message.fds.size() == 1 &&
+                     ::statx(message.fds[0].get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0;
+  if (!known || !S_ISREG(status.stx_mode) || !is_plain_name(message.text))
+    return fail(std::errc::bad_message, "the broker's file is none of the store's ('{}')", message.text);
+  return PartialFile{.fd = std::move(message.fds[0]), .name = std::move(message.text)};
+}
+
 }  // namespace
 
 BrokerClient::BrokerClient(UniqueFd socket) : socket_(std::move(socket)) {
@@ -63,10 +74,7 @@ Result<WallMessage> BrokerClient::answer(Request request) {
   for (;;) {
     auto message = receive_message(socket_.get());
     if (!message) return give_up(message.error());
-    if (message->header.request == static_cast<std::uint8_t>(Request::changed)) {
-      changed_ = true;
-      continue;
-    }
+    if (set_aside(*message)) continue;
     if (message->header.request != static_cast<std::uint8_t>(request))
       return give_up(fail(std::errc::bad_message, "the broker answered '{}' to the request '{}'",
                           static_cast<char>(message->header.request), static_cast<char>(request))
@@ -144,13 +152,34 @@ Result<Counts> BrokerClient::counts() {
   return parse_counts(*text);
 }
 
+Result<void> BrokerClient::ask_for_file() {
+  if (file_asked_)
+    return fail(std::errc::device_or_resource_busy,
+                "the file that was asked for before is not made yet: the disk below the snapshots does not answer");
+  if (auto sent = send_request(socket_.get(), Request::file); !sent) return give_up(sent.error());
+  file_asked_ = true;
+  return {};
+}
+
+std::optional<Result<PartialFile>> BrokerClient::take_file() { return std::exchange(file_, std::nullopt); }
+
 Result<PartialFile> BrokerClient::file() {
-  auto message = ask_with_fds(Request::file, 1);
-  if (!message) return wrap(message.error(), "ask the broker for a file");
-  struct stat status {};
-  if (::fstat(message->fds[0].get(), &status) != 0 || !S_ISREG(status.st_mode) || !is_plain_name(message->text))
-    return fail(std::errc::bad_message, "the broker's file is none of the store's ('{}')", message->text);
-  return PartialFile{.fd = std::move(message->fds[0]), .name = std::move(message->text)};
+  if (auto asked = ask_for_file(); !asked) return pass(asked.error());
+  while (!file_) {
+    auto message = receive_message(socket_.get());
+    if (!message) return give_up(message.error());
+    if (!set_aside(*message))
+      return give_up(fail(std::errc::bad_message, "the broker sent another answer in a file's place").value());
+  }
+  return *take_file();
+}
+
+bool BrokerClient::set_aside(WallMessage& message) {
+  if (message.header.request == static_cast<std::uint8_t>(Request::changed)) return changed_ = true;
+  if (message.header.request != static_cast<std::uint8_t>(Request::file) || !file_asked_) return false;
+  file_asked_ = false;
+  file_ = to_file(message);
+  return true;
 }
 
 Result<void> BrokerClient::reload() {
@@ -176,9 +205,8 @@ Result<bool> BrokerClient::take_changed() {
     auto message = try_receive_message(socket_.get());
     if (!message) return give_up(message.error());
     if (!message->has_value()) return std::exchange(changed_, false);
-    if ((*message)->header.request != static_cast<std::uint8_t>(Request::changed))
+    if (!set_aside(**message))
       return give_up(fail(std::errc::bad_message, "the broker sent an answer that nobody asked for").value());
-    changed_ = true;
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd's end of the wall. Used by one thread (the recorder thread); requests are answered in order. A 'changed'
-// that arrives between request and reply is remembered. An answer that cannot be understood, or does not come within
-// kAnswerTimeout, ends the connection: later answers could no longer be told apart.
+// flightd's end of the wall. Used by one thread (the recorder thread); requests are answered in order, but for a file,
+// which comes when its disk has made it. A 'changed' or a file that arrives between request and reply is remembered. An
+// answer that cannot be understood, or does not come within kAnswerTimeout, ends the connection: later answers could no
+// longer be told apart.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +38,11 @@ class BrokerClient {
   [[nodiscard]] Result<Attachment> attach();
   [[nodiscard]] Result<std::string> processes();  // perf records
   [[nodiscard]] Result<Counts> counts();
-  [[nodiscard]] Result<PartialFile> file();
+  // Waits for nothing: one file at a time is asked for, and taken when it is there (fd() is readable, take_changed()
+  // then receives it). EBUSY: the one before is still under way.
+  [[nodiscard]] Result<void> ask_for_file();
+  [[nodiscard]] std::optional<Result<PartialFile>> take_file();
+  [[nodiscard]] Result<PartialFile> file();  // both, and waits
   [[nodiscard]] Result<void> reload();
   [[nodiscard]] Result<void> disable();
   [[nodiscard]] Result<void> enable();
@@ -51,9 +57,13 @@ class BrokerClient {
   [[nodiscard]] Result<WallMessage> answer(Request request);
   [[nodiscard]] Result<WallMessage> ask_with_fds(Request request, std::size_t fd_count);
   [[nodiscard]] Result<Attachment> receive_attachment();
+  // True: it is one that comes when it will, and is kept.
+  bool set_aside(WallMessage& message);
   Failure give_up(Error error) const;
   UniqueFd socket_;
   bool changed_ = false;
+  bool file_asked_ = false;
+  std::optional<Result<PartialFile>> file_;
 };
 
 }  // namespace flight

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/steps.hpp"
 #include "libcore/compress/zstd.hpp"
 
 namespace flight {
@@ -32,23 +33,35 @@ PartialFiles::~PartialFiles() {
 }
 
 Result<void> sync_file(int fd) {
-  if (::fdatasync(fd) != 0 && errno != EINVAL && errno != EROFS) return sys_error(errno, "sync to the disk");
+  // EROFS is none of these: it says that the file system gave up and nothing gets to the disk any more (ext4).
+  if (::fdatasync(fd) != 0 && errno != EINVAL) return sys_error(errno, "sync to the disk");
   return {};
 }
 
 Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar) {
   if (auto written = write_all(output.sidecar.get(), sidecar); !written)
     return wrap(written.error(), "write {}/{}", output.folder, output.sidecar_name);
+  after_step(Step::sidecar_written);
   if (auto synced = sync_file(output.sidecar.get()); !synced)
     return wrap(synced.error(), "{}/{}", output.folder, output.sidecar_name);
+  after_step(Step::sidecar_synced);
   auto folder = open_file(output.folder, O_RDONLY | O_DIRECTORY);
   if (!folder) return pass(folder.error());
   if (auto renamed = rename_in(folder->get(), output.sidecar_name, name.sidecar_file()); !renamed) return renamed;
+  after_step(Step::sidecar_named);
   if (auto renamed = rename_in(folder->get(), output.data_name, name.data_file()); !renamed) {
     ::unlinkat(folder->get(), name.sidecar_file().c_str(), 0);
     return renamed;
   }
-  if (::fsync(folder->get()) != 0 && errno != EINVAL) return sys_error(errno, "sync folder {}", output.folder);
+  after_step(Step::data_named);
+  return {};
+}
+
+Result<void> sync_folder(const std::string& path) {
+  auto folder = open_file(path, O_RDONLY | O_DIRECTORY);
+  if (!folder) return pass(folder.error());
+  if (::fsync(folder->get()) != 0 && errno != EINVAL) return sys_error(errno, "sync folder {}", path);
+  after_step(Step::folder_synced);
   return {};
 }
 
@@ -64,11 +77,13 @@ Result<void> keep_kallsyms(const std::string& folder, const std::string& boot_id
   auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
   if (!file) return pass(file.error());
   auto done = write_all(file->get(), frame).and_then([&] { return sync_file(file->get()); });
+  after_step(Step::kallsyms_written);
   if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {} to {}", partial, path);
   if (!done) {
     ::unlink(partial.c_str());
     return wrap(done.error(), "keep {}", path);
   }
+  after_step(Step::kallsyms_named);
   return {};
 }
 

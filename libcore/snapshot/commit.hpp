@@ -29,10 +29,12 @@ class PartialFiles {
   std::vector<std::string> names_;
 };
 
-// fdatasync(2); filesystems without it (EINVAL, EROFS) are not an error.
+// fdatasync(2); filesystems without it (EINVAL) are not an error.
 [[nodiscard]] Result<void> sync_file(int fd);
 
 // `output.data` is complete and synced. Writes the sidecar and renames both.
 [[nodiscard]] Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar);
+// Makes the new names durable. Where it fails both files are whole and named: the snapshot is kept.
+[[nodiscard]] Result<void> sync_folder(const std::string& path);
 
 }  // namespace flight

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "libcore/base/steps.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perfdata/user_records.hpp"
 
@@ -136,6 +137,7 @@ void DataStream::write_all_chunks() {
     lock.unlock();
     // After the first error the chunks are only drained: the merge learns of it at its next submit.
     Result<void> written = good && !chunk.packed.empty() ? writer_.append(chunk.packed) : Result<void>{};
+    after_step(Step::streaming);
     lock.lock();
     if (!written && outcome_) outcome_ = written;
     chunk.stage = Stage::free;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "libcore/base/steps.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/perfdata/user_records.hpp"
 #include "libcore/snapshot/commit.hpp"
@@ -144,7 +145,9 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   progress("walking", 0);
   const Selection selection = select(capture.staging.images(), recording.manifest, recording.channel_rings,
                                      recording.events, order.window, capture.frozen_ns, capture.blackouts, crew);
+  after_step(Step::walked);
   LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
+  after_step(Step::exported);
   if (auto log = exits_behind_samples(sideband.log, selection, recording.events, crew)) sideband.log = std::move(*log);
   const EventTime merge_begin_ns = monotonic_now();
 
@@ -165,6 +168,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
       sidecar.warnings.push_back(
           fmt::format("zstd failed on {} chunks, which are uncompressed", stream.plain_chunks()));
   }
+  after_step(Step::streamed);
   const EventTime write_begin_ns = monotonic_now();
 
   Features features = file_features(recording.host, recording.manifest, sideband.build_ids, clock);
@@ -179,8 +183,10 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   progress("syncing", 99);
   if (auto finished = writer->finish(features); !finished)
     return wrap(finished.error(), "write {}/{}", output.folder, output.data_name);
+  after_step(Step::finished);
   if (auto synced = sync_file(output.data.get()); !synced)
     return wrap(synced.error(), "{}/{}", output.folder, output.data_name);
+  after_step(Step::data_synced);
 
   const SnapshotName name{.host = clean_host(recording.host.host.hostname),
                           .time = clock.wall_at(capture.frozen_ns),
@@ -215,6 +221,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
 
   if (auto committed = commit(output, name, to_json(sidecar)); !committed) return pass(committed.error());
   partial.keep();
+  if (auto synced = sync_folder(output.folder); !synced)
+    sidecar.warnings.push_back(synced.error().what + "; the snapshot is there, a power cut now may take its name");
   return sidecar;
 }
 

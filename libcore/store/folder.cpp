@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/steps.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight {
@@ -81,6 +82,7 @@ Result<void> Folder::replace(const std::string& name, const std::string& tempora
   auto done = write_all(file.get(), text);
   if (!done) done = wrap(done.error(), "{}/{}", path_, temporary);
   if (done && ::fsync(file.get()) != 0) done = sys_error(errno, "fsync {}/{}", path_, temporary);
+  after_step(Step::seq_written);
   if (done && ::renameat(fd(), temporary.c_str(), fd(), name.c_str()) != 0)
     done = sys_error(errno, "rename {0}/{1} to {0}/{2}", path_, temporary, name);
   if (!done) {

@@ -77,8 +77,8 @@ void TestDaemon::launch(std::string_view config_text, const StartOptions& option
   runtime_dir_ = options.runtime_dir.empty() ? *folder_ / "run" : options.runtime_dir;
   Arguments command = options.prefix;
   for (const std::string& argument :
-       {required_env("FLIGHTD"), std::string("--config"), config, std::string("--state-dir"), state_dir_,
-        std::string("--runtime-dir"), runtime_dir_}) {
+       {options.program.empty() ? required_env("FLIGHTD") : options.program, std::string("--config"), config,
+        std::string("--state-dir"), state_dir_, std::string("--runtime-dir"), runtime_dir_}) {
     command.push_back(argument);
   }
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());

@@ -45,6 +45,7 @@ class TempFolder {
 };
 
 struct StartOptions {
+  std::string program;      // default $FLIGHTD
   Arguments prefix;         // e.g. {"setpriv", …}
   Arguments arguments;      // more options of flightd
   std::string state_dir;    // default FOLDER/state

@@ -150,6 +150,33 @@ TEST_F(WrongBroker, AFileOutsideTheStoreIsRefused) {
   ::close(pipe_ends[1]);
 }
 
+// Its disk may take long, and all else goes on.
+TEST_F(WrongBroker, AFileMayComeLate) {
+  const UniqueFd text = document(encode(Counts{}));
+  ASSERT_TRUE(client_->ask_for_file());
+  EXPECT_EQ(client_->ask_for_file().error().errno_value(), EBUSY);
+  say(Request::counts, {text.get()});
+  EXPECT_TRUE(client_->counts());
+  EXPECT_FALSE(client_->take_changed().value());
+  EXPECT_FALSE(client_->take_file());
+  say(Request::file, {text.get()}, 0, 1, 0, ".flightd-1.partial");
+  EXPECT_FALSE(client_->take_changed().value());
+  auto file = client_->take_file();
+  ASSERT_TRUE(file && *file);
+  EXPECT_EQ((*file)->name, ".flightd-1.partial");
+  EXPECT_FALSE(client_->take_file());
+
+  ASSERT_TRUE(client_->ask_for_file());
+  say(Request::file, {text.get()}, 0, 1, 0, ".flightd-2.partial");
+  say(Request::counts, {text.get()});
+  EXPECT_TRUE(client_->counts()) << "a file in between is kept";
+  file = client_->take_file();
+  ASSERT_TRUE(file && *file);
+  EXPECT_EQ((*file)->name, ".flightd-2.partial");
+  say(Request::file, {text.get()}, 0, 1, 0, ".flightd-3.partial");
+  EXPECT_EQ(client_->take_changed().error().errno_value(), EBADMSG) << "nobody asked for this one";
+}
+
 TEST_F(WrongBroker, ItsErrorIsPassedOn) {
   ReplyHeader header;
   header.request = 'r';

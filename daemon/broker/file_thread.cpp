@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/broker/file_thread.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include "daemon/broker/partial_file.hpp"
+#include "libcore/broker/wall.hpp"
+
+namespace flight {
+namespace {
+
+std::atomic<int> threads_under_way{0};
+
+struct Order {
+  UniqueFd client;
+  ReplyHeader header;
+  std::string state_dir;
+  std::optional<gid_t> group;
+};
+
+// Says nothing in the log: the broker's log is its main thread's.
+void make_and_send(const Order& order) {
+  const auto made = create_partial_file(order.state_dir, order.group);
+  if (!made) {
+    ReplyHeader refusal = order.header;
+    refusal.failed = 1;
+    refusal.error_number = made.error().errno_value();
+    static_cast<void>(send_message(order.client.get(), refusal, made.error().what, {}));
+    return;
+  }
+  const std::array fds{made->fd.get()};
+  // The client that asked may have left long ago.
+  if (!send_message(order.client.get(), order.header, made->name, fds))
+    ::unlink((order.state_dir + "/snapshots/" + made->name).c_str());
+}
+
+}  // namespace
+
+Result<void> answer_with_file(int client, const ReplyHeader& header, const std::string& state_dir,
+                              std::optional<gid_t> group) {
+  if (threads_under_way >= kMaxFileThreads)
+    return fail(std::errc::device_or_resource_busy,
+                "the disk below {}/snapshots has not made {} files that were asked for before: it hangs", state_dir,
+                kMaxFileThreads);
+  Order order{.client = UniqueFd(::fcntl(client, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)),
+              .header = header,
+              .state_dir = state_dir,
+              .group = group};
+  if (!order.client) return sys_error(errno, "duplicate the client's socket");
+  ++threads_under_way;
+  try {
+    std::thread([order = std::move(order)] {
+      make_and_send(order);
+      --threads_under_way;
+    }).detach();
+  } catch (const std::system_error& error) {
+    --threads_under_way;
+    return sys_error(error.code().value(), "start a thread for a file");
+  }
+  return {};
+}
+
+}  // namespace flight

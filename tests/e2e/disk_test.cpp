@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// The disk at its worst: slow, hanging, failing in the middle, gone, full, read-only. The recording goes on, the
+// control socket answers, no half file gets a name, the asker is told, and the status says "degraded (disk)" until a
+// snapshot is written again. The disks are real ones, as far as flightd can tell: FUSE (slow_disk) and ext4 on a loop
+// device.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/judge.hpp"
+#include "tests/e2e/mounts.hpp"
+#include "tests/e2e/raw_socket.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+// How long a status may take while the disk hangs for much longer.
+Milliseconds status_limit() { return sanitized() ? 10s : 3s; }
+
+class Disk : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string& name : {backing_, disk_}) ASSERT_EQ(mkdir(name.c_str(), 0755), 0);
+    set_fault("none 0 0 0");
+    options_.state_dir = disk_ + "/state";
+  }
+  void TearDown() override {
+    set_fault("none 0 0 0");
+    unmount(disk_);
+  }
+  void set_fault(const std::string& text) const {
+    write_text(control_ + ".new", text);  // never seen half
+    fs::rename(control_ + ".new", control_);
+  }
+  void mount_slow_disk() {
+    fuse_.emplace(Child::start({required_env("FLIGHT_SLOW_DISK"), backing_, disk_, control_}));
+    struct stat outside {
+    }, inside{};
+    ASSERT_EQ(stat((folder_ / "scratch").c_str(), &outside), 0);
+    ASSERT_TRUE(wait_until([&] { return stat(disk_.c_str(), &inside) == 0 && inside.st_dev != outside.st_dev; }, 10s))
+        << fuse_->err();
+  }
+  void start() { ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_)); }
+
+  // The answer to TakeSnapshot, an error's or not.
+  [[nodiscard]] Json ask() const {
+    RawSocket socket = RawSocket::connect(daemon_.socket());
+    EXPECT_TRUE(socket.call(R"({"method":"io.flightd.Recorder.TakeSnapshot"})"));
+    const Json reply = Json::parse(socket.receive(90s).value_or(""), nullptr, false);
+    EXPECT_TRUE(reply.is_object());
+    return reply.is_object() ? reply : Json::object();
+  }
+  void expect_write_failed(int error_number, const std::string& why) const {
+    SCOPED_TRACE(why);
+    const Json reply = ask();
+    ASSERT_EQ(reply.value("error", ""), "io.flightd.Recorder.WriteFailed") << reply;
+    EXPECT_EQ(reply["parameters"]["errno"], error_number) << reply;
+    EXPECT_EQ(reply["parameters"]["kept"], "") << reply;
+    EXPECT_THAT(reply["parameters"]["message"].get<std::string>(),
+                AllOf(HasSubstr(disk_), HasSubstr("Nothing was kept"), HasSubstr("recording goes on")));
+  }
+  // In time, whatever the disk does.
+  [[nodiscard]] Json status_in_time() const {
+    const Outcome outcome = daemon_.ctl({"--json", "status"}, status_limit());
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
+    const Json status = Json::parse(outcome.out, nullptr, false);
+    EXPECT_TRUE(status.is_object() && status.value("recording", false)) << outcome.text();
+    return status.is_object() ? status : Json::object();
+  }
+  [[nodiscard]] bool degraded() const {
+    return status_in_time().value("warnings", Json::array()).dump().find("degraded (disk)") != std::string::npos;
+  }
+  // As the disk itself has it.
+  void expect_no_half_file(const std::string& store) const {
+    for (const auto& entry : fs::directory_iterator(store)) {
+      const std::string name = entry.path().filename();
+      if (name.ends_with(".perf.data")) {
+        EXPECT_TRUE(fs::exists(store + "/" + name.substr(0, name.size() - 10) + ".json"));
+      }
+      EXPECT_FALSE(name.ends_with(".partial")) << name;
+    }
+  }
+  // The disk is well: a snapshot is written, and nothing is said of the disk any more.
+  void expect_good_again() const {
+    const Json sidecar = daemon_.snapshot();
+    EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+    EXPECT_FALSE(degraded());
+  }
+
+  TempFolder folder_;
+  std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
+  StartOptions options_;
+  TestDaemon daemon_{folder_};
+  std::optional<Child> fuse_;
+};
+
+// Three syncs of a snapshot take 5 s each.
+TEST_F(Disk, SlowOneOnlyMakesItsAskerWait) {
+  mount_slow_disk();
+  start();
+  set_fault("fsync 5000 0 0");
+  Child asker = Child::start(daemon_.ctl_command({"--json", "snapshot"}));
+  bool was_degraded = false;
+  std::size_t answers = 0;
+  for (; asker.running(); ++answers) {
+    was_degraded = degraded() || was_degraded;
+    Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "0.2"}, -20);
+    EXPECT_EQ(burner.finish(10s).exit_status, 0);
+  }
+  const Outcome answer = asker.finish(1s);
+  ASSERT_EQ(answer.exit_status, 0) << answer.text();
+  const Json sidecar = Json::parse(answer.out);
+  EXPECT_GT(sidecar["timings_us"]["total"], 10'000'000) << "the disk was not slow";
+  EXPECT_LT(sidecar["blackout"]["max_us"], 1'000'000) << "rings were paused while the disk worked";
+  EXPECT_GT(answers, 3U);
+  EXPECT_TRUE(was_degraded);
+  EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+  // What ran meanwhile was recorded, and has its name.
+  set_fault("none 0 0 0");
+  const Json next = daemon_.snapshot();
+  EXPECT_THAT(next["top"].dump(), HasSubstr("\"burner\""));
+  EXPECT_FALSE(degraded());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Disk, HangingOneHoldsUpNeitherRecorderNorSocket) {
+  mount_slow_disk();
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  set_fault("* -1 0 0");
+  Child asker = Child::start(daemon_.ctl_command({"--json", "snapshot"}));
+  Child lister = Child::start(daemon_.ctl_command({"list"}));
+  usleep(500'000);
+  EXPECT_TRUE(wait_until([&] { return degraded(); }, 30s));
+  EXPECT_TRUE(asker.running()) << asker.err();
+  // The broker answers as well: its CPU time is asked of it anew.
+  EXPECT_EQ(status_in_time()["self"]["broker"]["pid"], daemon_.broker_pid());
+  // An asker is told when not even an empty file could be made.
+  const Outcome answer = asker.finish(60s);
+  EXPECT_EQ(answer.exit_status, 1) << answer.text();
+  EXPECT_THAT(answer.err, AllOf(HasSubstr("WriteFailed"), HasSubstr("did not make an empty file")));
+  EXPECT_TRUE(lister.running()) << "so the disk did answer?";
+  set_fault("none 0 0 0");
+  EXPECT_EQ(lister.finish(20s).exit_status, 0);
+  expect_good_again();
+  expect_no_half_file(backing_ + "/state/snapshots");
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Disk, FailingOneLeavesNoHalfFile) {
+  mount_slow_disk();
+  start();
+  const std::string store = backing_ + "/state/snapshots";
+  const struct {
+    const char* fault;
+    int error_number;
+  } faults[] = {{"write 0 5 16384", EIO},  {"write 0 28 16384", ENOSPC}, {"write 0 5 0", EIO},
+                {"fsync 0 5 0", EIO},      {"fsync 0 30 0", EROFS},      {"rename 0 5 0", EIO},
+                {"create 0 28 0", ENOSPC}, {"create 0 122 0", EDQUOT},   {"open 0 5 0", EIO}};
+  for (const auto& [fault, error_number] : faults) {
+    set_fault(fault);
+    expect_write_failed(error_number, fault);
+    EXPECT_TRUE(degraded()) << fault;
+    set_fault("none 0 0 0");
+    expect_no_half_file(store);
+    expect_good_again();
+  }
+  EXPECT_THAT(daemon_.log(), AllOf(HasSubstr("degraded (disk)"), HasSubstr("the disk is good again")));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Disk, GoneAndBackAgain) {
+  mount_slow_disk();
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  fuse_->kill();
+  expect_write_failed(ENOTCONN, "its server was killed");
+  EXPECT_TRUE(degraded());
+  unmount(disk_);
+  expect_write_failed(ENOENT, "not mounted");
+  fuse_.reset();
+  mount_slow_disk();
+  expect_good_again();
+  expect_no_half_file(backing_ + "/state/snapshots");
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Disk, FullAndReadOnlyLoopDevice) {
+  const std::string image = folder_ / "image";
+  write_text(image, "");
+  fs::resize_file(image, 16U << 20U);
+  ASSERT_EQ(run({"mkfs.ext4", "-q", "-m", "0", image}).exit_status, 0);
+  const Outcome mounted = run({"mount", "-o", "loop", image, disk_});
+  ASSERT_EQ(mounted.exit_status, 0) << mounted.text();
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  // Some room is left: it fails in the middle.
+  const std::string filler = disk_ + "/filler";
+  EXPECT_NE(run({"dd", "if=/dev/zero", "of=" + filler, "bs=4k", "conv=fsync"}).exit_status, 0) << "it was not full";
+  fs::resize_file(filler, fs::file_size(filler) - (32U << 10U));
+  expect_write_failed(ENOSPC, "full");
+  EXPECT_TRUE(degraded());
+  expect_no_half_file(daemon_.snapshots_dir());
+  fs::remove(filler);
+  expect_good_again();
+
+  ASSERT_EQ(run({"mount", "-o", "remount,ro", disk_}).exit_status, 0);
+  expect_write_failed(EROFS, "read-only");
+  EXPECT_TRUE(degraded());
+  ASSERT_EQ(run({"mount", "-o", "remount,rw", disk_}).exit_status, 0);
+  expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// systemctl status shows it, too.
+TEST_F(Disk, ServiceManagerIsTold) {
+  const std::string path = folder_ / "notify";
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  std::string heard;
+  const auto hear = [&](const std::string& words) {
+    return wait_until(
+        [&] {
+          char text[4096];
+          ssize_t count = 0;
+          while ((count = recv(socket.get(), text, sizeof text, MSG_DONTWAIT)) > 0)
+            heard.assign(text, static_cast<std::size_t>(count));
+          return heard.find(words) != std::string::npos;
+        },
+        10s);
+  };
+  mount_slow_disk();
+  options_.prefix = {"env", "NOTIFY_SOCKET=" + path};
+  start();
+  EXPECT_TRUE(hear("STATUS=recording")) << heard;
+  set_fault("fsync 0 5 0");
+  expect_write_failed(EIO, "no sync");
+  EXPECT_TRUE(hear("STATUS=degraded (disk)")) << heard;
+  set_fault("none 0 0 0");
+  expect_good_again();
+  EXPECT_TRUE(hear("STATUS=recording")) << heard;
+  EXPECT_TRUE(daemon_.stop());
+}
+
+}  // namespace
+}  // namespace flight
