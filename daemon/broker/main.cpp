@@ -96,10 +96,13 @@ int serve_own_client(const BrokerOptions& options) {
 }
 
 // False: told to end.
-bool wait_for_client(int listener, int stop_fd) {
+bool wait_for_client(int listener, int stop_fd, Service& service) {
   for (;;) {
-    std::array<pollfd, 2> watched{pollfd{listener, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
-    if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return false;
+    std::array<pollfd, 3> watched{pollfd{listener, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
+                                  pollfd{service.watch_fd(), POLLIN, 0}};
+    if (::poll(watched.data(), watched.size(), static_cast<int>(kWatchEvery.count())) < 0 && errno != EINTR)
+      return false;
+    service.follow_cpus();
     if (watched[1].revents != 0) return false;
     if (watched[0].revents != 0) return true;
   }
@@ -116,7 +119,7 @@ int serve_socket(const BrokerOptions& options) {
   }
   Service service = Service::start(options, std::move(sources));
   if (service.start_error() != nullptr) return kFailed;
-  while (wait_for_client(listener->fd(), stop->get())) {
+  while (wait_for_client(listener->fd(), stop->get(), service)) {
     const auto client = listener->accept();
     if (!client) {
       spdlog::warn("{}", client.error().what);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <span>
+#include <utility>
 
 #include "daemon/broker/file_thread.hpp"
 #include "daemon/broker/scan.hpp"
@@ -107,14 +108,20 @@ Ended Service::serve(int client, int stop_fd) {
   ::setsockopt(client, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
   Ended ended = Ended::client_left;
   for (;;) {
-    std::array<pollfd, 2> watched{pollfd{client, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
-    if (::poll(watched.data(), watched.size(), -1) < 0) {
+    std::array<pollfd, 3> watched{pollfd{client, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
+                                  pollfd{watch_.fd(), POLLIN, 0}};
+    if (::poll(watched.data(), watched.size(), static_cast<int>(kWatchEvery.count())) < 0) {
       if (errno == EINTR) continue;
       spdlog::error("poll: errno {}: the client is dropped", errno);
       break;
     }
     if (watched[1].revents != 0) {
       ended = Ended::told_to;
+      break;
+    }
+    // First, so that an answer comes behind the word that the rings changed.
+    if (const auto told = follow_cpus(client); !told) {
+      spdlog::warn("the client is dropped: {}", told.error().what);
       break;
     }
     const auto request = receive_request(client);
@@ -127,11 +134,25 @@ Ended Service::serve(int client, int stop_fd) {
     if (reason != ECONNRESET && reason != EPIPE) spdlog::warn("the client is dropped: {}", done.error().what);
     break;
   }
+  client_is_current_ = false;
   // A thread that makes a file for it may still hold its socket.
   ::shutdown(client, SHUT_RDWR);
   // It may have been killed between pause and resume.
   if (recording_) recording_->resume_all();
   return ended;
+}
+
+Result<void> Service::follow_cpus(int client) {
+  const auto look = watch_.look();
+  if (!look || !recording_) return {};
+  if (!recording_->follow_cpus(look->online, look->probe, look->good_ns)) return {};
+  log_recording(recording_->manifest());
+  return tell_changed(client);
+}
+
+Result<void> Service::tell_changed(int client) {
+  if (!std::exchange(client_is_current_, false)) return {};
+  return send_message(client, header(Request::changed), {}, {});
 }
 
 Result<void> Service::answer(int client, std::uint8_t request) {
@@ -204,6 +225,7 @@ Result<void> Service::attach(int client) {
     const auto some = std::span(owners).subspan(first, std::min(kMaxFdsPerMessage, owners.size() - first));
     if (auto sent = send_message(client, out, {}, some); !sent) return sent;
   }
+  client_is_current_ = true;
   return {};
 }
 
@@ -238,8 +260,10 @@ Result<void> Service::reload(int client) {
     return refuse(client, kReload, changed.error());
   }
   // Before the answer, so that the client knows of it as soon as its reload is done.
-  if (*changed)
+  if (*changed) {
+    client_is_current_ = false;
     if (auto sent = send_message(client, header(Request::changed), {}, {}); !sent) return sent;
+  }
   return send_message(client, header(Request::reload), {}, {});
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/broker/cpu_watch.hpp"
 #include "daemon/broker/options.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/perf/event_spec.hpp"
@@ -23,11 +24,16 @@ class Service {
   // Until the client leaves (or misbehaves), or `stop_fd` (a signalfd) becomes readable. Every ring is resumed at the
   // end.
   [[nodiscard]] Ended serve(int client, int stop_fd);
+  // For whoever waits for a client: what serve() does meanwhile. To be called when watch_fd() is readable, and at least
+  // every kWatchEvery.
+  void follow_cpus() { static_cast<void>(follow_cpus(-1)); }
+  [[nodiscard]] int watch_fd() const { return watch_.fd(); }
   // nullptr: it records.
   [[nodiscard]] const Error* start_error() const { return recording_ ? nullptr : &error_; }
 
  private:
-  Service(BrokerOptions options, EventSources sources) : options_(std::move(options)), sources_(std::move(sources)) {}
+  Service(BrokerOptions options, EventSources sources)
+      : options_(std::move(options)), sources_(std::move(sources)), watch_(CpuWatch::open()) {}
 
   // Each sends its answer; an error of theirs is one of the connection.
   [[nodiscard]] Result<void> answer(int client, std::uint8_t request);
@@ -38,6 +44,9 @@ class Service {
   [[nodiscard]] Result<void> reload(int client);
   [[nodiscard]] Result<void> enable(int client, bool on);
 
+  [[nodiscard]] Result<void> follow_cpus(int client);
+  // Once for each attach: one that does not attach again is not told again.
+  [[nodiscard]] Result<void> tell_changed(int client);
   [[nodiscard]] Result<void> refuse(int client, std::uint8_t request, const Error& error) const;
   [[nodiscard]] Result<void> reply(int client, Request request, std::span<const std::byte> document,
                                    const char* name) const;
@@ -47,8 +56,10 @@ class Service {
 
   BrokerOptions options_;
   EventSources sources_;
+  CpuWatch watch_;
   std::optional<Recording> recording_;
-  Error error_;  // why there is no recording
+  bool client_is_current_ = false;  // it has attached to this very set of rings
+  Error error_;                     // why there is no recording
 };
 
 }  // namespace flight

@@ -216,6 +216,16 @@ Result<ManifestEvent> parse_manifest_event(const json& value, std::size_t index,
   return event;
 }
 
+Result<ManifestGap> parse_gap(const json& value, std::size_t index) {
+  Fields fields(value, fmt::format("gap {}", index));
+  ManifestGap gap;
+  fields.number("cpu", gap.cpu, kMaxCpu);
+  fields.number("begin_ns", gap.begin_ns);
+  fields.number("end_ns", gap.end_ns);
+  if (auto checked = fields.result(); !checked) return pass(checked.error());
+  return gap;
+}
+
 Result<ManifestKernelMap> parse_kernel_map(const json& value, std::size_t index) {
   Fields fields(value, fmt::format("kernel map {}", index));
   ManifestKernelMap map;
@@ -268,6 +278,7 @@ std::string encode(const Manifest& manifest) {
                    {"config_digest", manifest.config_digest},
                    {"rings", json::array()},
                    {"events", json::array()},
+                   {"gaps", json::array()},
                    {"kernel_maps", json::array()},
                    {"tracepoint_formats", manifest.tracepoint_formats},
                    {"header_page", manifest.header_page},
@@ -276,6 +287,8 @@ std::string encode(const Manifest& manifest) {
                    {"warnings", manifest.warnings}};
   for (const ManifestRing& ring : manifest.rings) document["rings"].push_back(to_json(ring));
   for (const ManifestEvent& event : manifest.events) document["events"].push_back(to_json(event));
+  for (const ManifestGap& gap : manifest.gaps)
+    document["gaps"].push_back({{"cpu", gap.cpu}, {"begin_ns", gap.begin_ns}, {"end_ns", gap.end_ns}});
   for (const ManifestKernelMap& map : manifest.kernel_maps) document["kernel_maps"].push_back(to_json(map));
   return dump(document);
 }
@@ -297,6 +310,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   fields.flag("lost_exact", manifest.lost_exact);
   const json& rings = fields.array("rings", kMaxRings);
   const json& events = fields.array("events", kMaxEvents);
+  const json& gaps = fields.array("gaps", kMaxGaps);
   const json& maps = fields.array("kernel_maps", kMaxKernelMaps);
   for (const json& warning : fields.array("warnings", kMaxWarnings)) {
     if (!warning.is_string()) fields.refuse("a warning is no string");
@@ -314,6 +328,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
     return parse_manifest_event(value, index, manifest.rings);
   };
   if (auto done = parse_all(events, manifest.events, parse_one); !done) return pass(done.error());
+  if (auto done = parse_all(gaps, manifest.gaps, parse_gap); !done) return pass(done.error());
   if (auto done = parse_all(maps, manifest.kernel_maps, parse_kernel_map); !done) return pass(done.error());
   if (auto unique = check_ids_unique(manifest); !unique) return pass(unique.error());
   return manifest;

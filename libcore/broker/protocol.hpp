@@ -37,6 +37,7 @@ inline constexpr std::size_t kMaxKallsymsBytes = 64U << 20U;
 inline constexpr std::size_t kMaxRings = 65536;
 inline constexpr std::size_t kMaxIds = 1U << 20U;  // of all events of a manifest together
 inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
+inline constexpr std::size_t kMaxGaps = 256;  // the newest are kept
 
 enum class Request : std::uint8_t {
   attach = 'a',
@@ -72,8 +73,10 @@ struct ManifestEvent {
   std::string name;
   perf_event_attr attr{};  // as it was opened
   std::string filter;
-  std::vector<ManifestId> ids;  // one for each CPU; of CPUs that went offline, too
-  bool closed = false;          // no longer recorded (a reload took it out), its records may still be in a ring
+  // One or more for each CPU: an event dies with its CPU and a new one goes on in the same ring, which still holds
+  // records of both. The sideband has its rings' owners only.
+  std::vector<ManifestId> ids;
+  bool closed = false;  // no longer recorded (a reload took it out), its records may still be in a ring
 };
 enum class RingKind : std::uint8_t { channel, sideband };
 struct ManifestRing {
@@ -83,6 +86,12 @@ struct ManifestRing {
   std::uint64_t ring_bytes = 0;  // data area; the mapping is one page more
   EventTime enabled_ns = 0;      // its history cannot be older
   bool online = true;
+};
+// When nothing could be recorded of a CPU: it was offline, or its events had died in a suspend.
+struct ManifestGap {
+  int cpu = 0;
+  EventTime begin_ns = 0;  // the last time that all was known to be well
+  EventTime end_ns = 0;    // 0: it is offline still
 };
 struct ManifestKernelMap {
   std::string name;
@@ -97,6 +106,7 @@ struct Manifest {
   std::string config_digest;
   std::vector<ManifestRing> rings;    // index = order of the owners' fds
   std::vector<ManifestEvent> events;  // events[0] is the sideband's dummy
+  std::vector<ManifestGap> gaps;      // oldest first
   std::vector<ManifestKernelMap> kernel_maps;
   // "SYSTEM:EVENT" -> format text; and the two header texts, needed with any tracepoint
   std::map<std::string, std::string> tracepoint_formats;

@@ -51,21 +51,14 @@ Result<OpenEvent> open_into(const EventPlan& plan, int cpu, int owner) {
   return event;
 }
 
-Result<OpenRing> open_ring(const ChannelPlan& plan, const KernelFeatures& features, int cpu) {
-  OpenRing ring;
-  ring.info = {.kind = RingKind::channel, .channel = plan.config.name, .cpu = cpu, .ring_bytes = plan.ring_bytes};
-  auto owner = open_event(owner_attr(features), cpu, "dummy");
-  if (!owner) return pass(owner.error());
-  auto mapping = map_ring(owner->get(), ring.info, PROT_READ);
-  if (!mapping) return pass(mapping.error());
-  ring.owner = std::move(*owner);
-  ring.mapping = std::move(*mapping);
+Result<std::vector<OpenEvent>> open_all_into(const ChannelPlan& plan, int cpu, int owner) {
+  std::vector<OpenEvent> events;
   for (const EventPlan& event : plan.events) {
-    auto opened = open_into(event, cpu, ring.owner.get());
-    if (!opened) return pass(opened.error());
-    ring.events.push_back(std::move(*opened));
+    auto opened = open_into(event, cpu, owner);
+    if (!opened) return wrap(opened.error(), "channel '{}'", plan.config.name);
+    events.push_back(std::move(*opened));
   }
-  return ring;
+  return events;
 }
 
 Result<void> switch_event(int fd, unsigned long request, const ManifestRing& ring) {
@@ -93,9 +86,14 @@ Result<EventCount> OpenEvent::count() const {
   return count;
 }
 
+std::uint64_t OpenEvent::running_ns() const {
+  std::array<std::uint64_t, 5> words{};  // value, time_enabled, time_running, …
+  return ::read(fd.get(), words.data(), sizeof words) < 0 ? 0 : words[2];
+}
+
 Result<void> OpenRing::enable() {
-  // The owner too: a dummy that is enabled can be asked whether its CPU's events still run.
-  if (auto on = switch_event(owner_fd(), PERF_EVENT_IOC_ENABLE, info); !on) return on;
+  if (!owner_died)
+    if (auto on = switch_event(owner_fd(), PERF_EVENT_IOC_ENABLE, info); !on) return on;
   for (const OpenEvent& event : events)
     if (auto on = switch_event(event.fd.get(), PERF_EVENT_IOC_ENABLE, info); !on) return on;
   if (info.enabled_ns == 0) info.enabled_ns = monotonic_now();
@@ -108,6 +106,25 @@ Result<void> OpenRing::disable() const {
   return switch_event(owner_fd(), PERF_EVENT_IOC_DISABLE, info);
 }
 
+void OpenRing::retire() {
+  old_ids.resize(events.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    // Should it live after all: nothing may be recorded twice.
+    ::ioctl(events[i].fd.get(), PERF_EVENT_IOC_DISABLE, 0);
+    if (old_ids[i].size() == kMaxOldIds) old_ids[i].erase(old_ids[i].begin());
+    old_ids[i].push_back(events[i].id);
+  }
+  if (!owner) owner = std::move(events.front().fd);
+  owner_died = true;
+  events.clear();
+  info.online = false;
+}
+
+void OpenRing::revive(std::vector<OpenEvent> successors) {
+  events = std::move(successors);
+  info.online = true;
+}
+
 Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu) {
   OpenRing ring;
   ring.info = {.kind = RingKind::sideband, .channel = {}, .cpu = cpu, .ring_bytes = kSidebandRingBytes};
@@ -117,21 +134,52 @@ Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu) {
   auto mapping = map_ring(event->fd.get(), ring.info, PROT_READ | PROT_WRITE);
   if (!mapping) return pass(mapping.error());
   ring.mapping = std::move(*mapping);
+  ring.owner_id = event->id;
   ring.events.push_back(std::move(*event));
   return ring;
 }
 
+Result<OpenRing> open_channel_ring(const ChannelPlan& plan, const KernelFeatures& features, int cpu) {
+  OpenRing ring;
+  ring.info = {.kind = RingKind::channel, .channel = plan.config.name, .cpu = cpu, .ring_bytes = plan.ring_bytes};
+  auto owner = open_one(owner_attr(features), cpu, "dummy");
+  if (!owner) return wrap(owner.error(), "channel '{}'", plan.config.name);
+  auto mapping = map_ring(owner->fd.get(), ring.info, PROT_READ);
+  if (!mapping) return pass(mapping.error());
+  ring.owner = std::move(owner->fd);
+  ring.owner_id = owner->id;
+  ring.mapping = std::move(*mapping);
+  auto events = open_all_into(plan, cpu, ring.owner.get());
+  if (!events) return pass(events.error());
+  ring.events = std::move(*events);
+  return ring;
+}
+
+Result<void> reopen_sideband(OpenRing& ring, const KernelFeatures& features) {
+  auto event = open_one(sideband_attr(features), ring.info.cpu, "dummy (sideband)");
+  if (!event) return pass(event.error());
+  if (::ioctl(event->fd.get(), PERF_EVENT_IOC_SET_OUTPUT, ring.owner.get()) != 0)
+    return sys_error(errno, "redirect the new sideband event into the old ring of CPU {}", ring.info.cpu);
+  std::vector<OpenEvent> events;
+  events.push_back(std::move(*event));
+  ring.revive(std::move(events));
+  return {};
+}
+
+Result<void> reopen_channel(OpenRing& ring, const ChannelPlan& plan) {
+  auto events = open_all_into(plan, ring.info.cpu, ring.owner.get());
+  if (!events) return pass(events.error());
+  ring.revive(std::move(*events));
+  return {};
+}
+
 Result<OpenChannel> OpenChannel::open(const ChannelPlan& plan, const KernelFeatures& features,
                                       const std::vector<int>& cpus) {
-  OpenChannel channel{.plan = plan, .rings = {}, .warnings = {}};
+  OpenChannel channel{.plan = plan, .rings = {}};
   for (const int cpu : cpus) {
-    auto ring = open_ring(plan, features, cpu);
-    if (!ring && ring.error().errno_value() == ENODEV) {
-      channel.warnings.push_back(
-          fmt::format("CPU {} went offline: channel '{}' is not recorded there", cpu, plan.config.name));
-      continue;
-    }
-    if (!ring) return wrap(ring.error(), "channel '{}'", plan.config.name);
+    auto ring = open_channel_ring(plan, features, cpu);
+    if (!ring && ring.error().errno_value() == ENODEV) continue;
+    if (!ring) return pass(ring.error());
     channel.rings.push_back(std::move(*ring));
   }
   return channel;

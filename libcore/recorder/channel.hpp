@@ -22,30 +22,47 @@ struct OpenEvent {
 
   // read(2): value and lost since it was opened.
   [[nodiscard]] Result<EventCount> count() const;
+  // How long it has been running: stands still when it is disabled, or has died with its CPU.
+  [[nodiscard]] std::uint64_t running_ns() const;
 };
 
-// One CPU's ring: its owner, the first mapping, and what writes into it, in the plan's order. The sideband's only event
-// owns its ring itself.
+// Ids of dead events that are remembered for each event of a ring; records of older ones are dropped as unknown.
+inline constexpr std::size_t kMaxOldIds = 64;
+
+// One CPU's ring: its owner, the first mapping, and what writes into it, in the plan's order. The sideband's first
+// event owns its ring itself. When the CPU goes offline all its events die for good (perf_event_exit_cpu), the owner
+// too; but the ring and what is in it stay, and events that are opened later can be redirected to the dead owner. A
+// dead event is never enabled again: a dummy would then write beside its successor.
 struct OpenRing {
   ManifestRing info;
-  UniqueFd owner;  // none for the sideband
+  UniqueFd owner;  // none for the sideband while its first event lives
+  std::uint64_t owner_id = 0;
+  bool owner_died = false;
   Mapping mapping;
-  std::vector<OpenEvent> events;
+  std::vector<OpenEvent> events;                    // none while info.online is false
+  std::vector<std::vector<std::uint64_t>> old_ids;  // of dead events, by the events' index, oldest first
 
   [[nodiscard]] int owner_fd() const { return owner ? owner.get() : events.front().fd.get(); }
   [[nodiscard]] Result<void> enable();  // sets info.enabled_ns the first time
   [[nodiscard]] Result<void> disable() const;
+  // Its CPU's events are dead: closes all but the owner.
+  void retire();
+  // Takes these for the retired ones; they write into this ring already.
+  void revive(std::vector<OpenEvent> successors);
 };
 
-// ENODEV: the CPU went offline.
+// All of the following: ENODEV: the CPU is offline. Nothing is enabled yet.
 [[nodiscard]] Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu);
+[[nodiscard]] Result<OpenRing> open_channel_ring(const ChannelPlan& plan, const KernelFeatures& features, int cpu);
+// New events for a ring that was retired.
+[[nodiscard]] Result<void> reopen_sideband(OpenRing& ring, const KernelFeatures& features);
+[[nodiscard]] Result<void> reopen_channel(OpenRing& ring, const ChannelPlan& plan);
 
 struct OpenChannel {
   ChannelPlan plan;
-  std::vector<OpenRing> rings;        // one for each CPU
-  std::vector<std::string> warnings;  // CPUs that went offline meanwhile
+  std::vector<OpenRing> rings;  // one for each CPU that was ever online
 
-  // Opens, filters, maps and redirects; nothing is enabled yet.
+  // Opens, filters, maps and redirects; CPUs that went offline meanwhile are left out.
   [[nodiscard]] static Result<OpenChannel> open(const ChannelPlan& plan, const KernelFeatures& features,
                                                 const std::vector<int>& cpus);
 };

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "libcore/base/files.hpp"
-#include "libcore/recorder/channel.hpp"
+#include "libcore/recorder/recording_state.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
 
@@ -35,46 +35,34 @@ std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count) {
   return for_each_cpu * cpu_count + kOthers;
 }
 
-void warn_of_offline_cpus(const std::vector<int>& online, std::vector<std::string>& warnings) {
+// CPUs that have been offline ever since we began.
+void warn_of_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std::string>& warnings) {
   const auto text = read_line("/sys/devices/system/cpu/present");
-  const auto present = text ? parse_cpu_list(*text) : Result<std::vector<int>>(online);
+  const auto present = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
   if (!present) return;
   std::vector<int> missing;
-  std::set_difference(present->begin(), present->end(), online.begin(), online.end(), std::back_inserter(missing));
+  for (const int cpu : *present)
+    if (std::none_of(sideband.begin(), sideband.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; }))
+      missing.push_back(cpu);
   if (!missing.empty())
-    warnings.push_back(fmt::format("CPUs {} are offline: they are not recorded", format_cpu_list(missing)));
+    warnings.push_back(
+        fmt::format("CPUs {} are offline: they are recorded when they come online", format_cpu_list(missing)));
+}
+
+void warn_of_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::string>& warnings) {
+  const ClockPair clock = ClockPair::now();
+  for (const ManifestGap& gap : gaps)
+    if (gap.end_ns == 0)
+      warnings.push_back(fmt::format("CPU {} went offline at about {}: its history ends there and is kept", gap.cpu,
+                                     to_rfc3339(clock.wall_at(gap.begin_ns))));
 }
 
 }  // namespace
 
-struct Recording::State {
-  KernelFeatures features;
-  std::string boot_id;
-  bool on = true;
-  std::vector<std::string> cpu_warnings;
-  std::vector<OpenRing> sideband;  // one for each CPU
-  std::vector<OpenChannel> channels;
-  Manifest manifest;  // of the two above
-
-  [[nodiscard]] Result<void> open_sideband(const std::vector<int>& cpus);
-  [[nodiscard]] std::vector<int> cpus() const;
-  // In the manifest's order; `visit` gets each OpenRing.
-  template <typename Visit>
-  void for_each_ring(const Visit& visit) {
-    for (OpenRing& ring : sideband) visit(ring);
-    for (OpenChannel& channel : channels)
-      for (OpenRing& ring : channel.rings) visit(ring);
-  }
-  void describe(const RecordingPlan& plan, const std::string& config_digest, std::uint64_t generation);
-};
-
 Result<void> Recording::State::open_sideband(const std::vector<int>& cpus) {
   for (const int cpu : cpus) {
     auto ring = open_sideband_ring(features, cpu);
-    if (!ring && ring.error().errno_value() == ENODEV) {
-      cpu_warnings.push_back(fmt::format("CPU {} went offline: it is not recorded", cpu));
-      continue;
-    }
+    if (!ring && ring.error().errno_value() == ENODEV) continue;  // it went offline meanwhile
     if (!ring) return pass(ring.error());
     sideband.push_back(std::move(*ring));
   }
@@ -84,11 +72,12 @@ Result<void> Recording::State::open_sideband(const std::vector<int>& cpus) {
 
 std::vector<int> Recording::State::cpus() const {
   std::vector<int> list;
-  for (const OpenRing& ring : sideband) list.push_back(ring.info.cpu);
+  for (const OpenRing& ring : sideband)
+    if (ring.info.online) list.push_back(ring.info.cpu);
   return list;
 }
 
-void Recording::State::describe(const RecordingPlan& plan, const std::string& config_digest, std::uint64_t generation) {
+void Recording::State::describe(std::uint64_t generation) {
   Manifest out;
   out.generation = generation;
   out.boot_id = boot_id;
@@ -98,16 +87,18 @@ void Recording::State::describe(const RecordingPlan& plan, const std::string& co
   out.header_event = plan.header_event;
   out.lost_exact = features.format_lost;
   out.warnings = plan.warnings;
-  out.warnings.insert(out.warnings.end(), cpu_warnings.begin(), cpu_warnings.end());
+  out.gaps = gaps;
+  warn_of_missing_cpus(sideband, out.warnings);
+  warn_of_gone_cpus(gaps, out.warnings);
+  out.warnings.insert(out.warnings.end(), cpu_errors.begin(), cpu_errors.end());
 
   out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
   for (const OpenRing& ring : sideband) {
-    out.events[0].ids.push_back({ring.events[0].id, ring.info.cpu, static_cast<std::uint32_t>(out.rings.size())});
+    out.events[0].ids.push_back({ring.owner_id, ring.info.cpu, static_cast<std::uint32_t>(out.rings.size())});
     out.rings.push_back(ring.info);
   }
   for (const OpenChannel& channel : channels) {
     out.warnings.insert(out.warnings.end(), channel.plan.warnings.begin(), channel.plan.warnings.end());
-    out.warnings.insert(out.warnings.end(), channel.warnings.begin(), channel.warnings.end());
     const std::size_t first = out.events.size();
     for (const EventPlan& event : channel.plan.events)
       out.events.push_back({.channel = channel.plan.config.name,
@@ -117,6 +108,8 @@ void Recording::State::describe(const RecordingPlan& plan, const std::string& co
                             .ids = {}});
     for (const OpenRing& ring : channel.rings) {
       const auto index = static_cast<std::uint32_t>(out.rings.size());
+      for (std::size_t i = 0; i < ring.old_ids.size(); ++i)
+        for (const std::uint64_t id : ring.old_ids[i]) out.events[first + i].ids.push_back({id, ring.info.cpu, index});
       for (std::size_t i = 0; i < ring.events.size(); ++i)
         out.events[first + i].ids.push_back({ring.events[i].id, ring.info.cpu, index});
       out.rings.push_back(ring.info);
@@ -143,7 +136,6 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
   auto state = std::make_unique<State>();
   state->features = features;
   state->boot_id = HostInfo::read().boot_id;
-  warn_of_offline_cpus(*cpus, state->cpu_warnings);
   const std::size_t fd_count = fds_needed(*plan, cpus->size());
   if (auto opened = state->open_sideband(*cpus); !opened) return explain(opened.error(), fd_count);
   for (const ChannelPlan& channel : plan->channels) {
@@ -151,14 +143,17 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
     if (!opened) return explain(opened.error(), fd_count);
     state->channels.push_back(std::move(*opened));
   }
+  state->plan = std::move(*plan);
+  state->config_digest = config.digest;
   Recording recording(std::move(state));
   if (auto on = recording.enable_all(true); !on) return pass(on.error());
-  recording.state_->describe(*plan, config.digest, 1);
+  recording.state_->describe(1);
   return recording;
 }
 
 Result<bool> Recording::reload(const Config& config, const EventSources& sources) {
   const std::vector<int> cpus = state_->cpus();
+  if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
   auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus.front());
   if (!plan) return pass(plan.error());
   if ((1 + plan->channels.size()) * cpus.size() > kMaxRings)
@@ -192,7 +187,9 @@ Result<bool> Recording::reload(const Config& config, const EventSources& sources
     if (kept[i] != kNew) next[i] = std::move(state_->channels[kept[i]]);
   }
   state_->channels = std::move(next);
-  state_->describe(*plan, config.digest, state_->manifest.generation + (changed ? 1 : 0));
+  state_->plan = std::move(*plan);
+  state_->config_digest = config.digest;
+  state_->describe(state_->manifest.generation + (changed ? 1 : 0));
   return changed;
 }
 

@@ -23,6 +23,10 @@ namespace flight {
 
 inline constexpr std::uint64_t kSidebandRingBytes = 512U << 10U;
 
+// Whether events may have died although their CPU is online: perhaps, as ever; or there is a sign of a suspend or of a
+// CPU that was offline for a moment.
+enum class Probe { none, routine, suspected };
+
 class Recording {
  public:
   // Opens, filters, maps, redirects and enables. Rings are halved, largest first, until rings and staging fit
@@ -37,6 +41,11 @@ class Recording {
   // A bad config changes nothing. Channels that are equal keep their rings and history; the others are opened anew; the
   // generation goes up where anything changed.
   [[nodiscard]] Result<bool> reload(const Config& config, const EventSources& sources);
+
+  // What died with its CPU is closed, what is online again goes on in the same ring, a CPU that is online for the first
+  // time gets rings. True where anything changed; the generation goes up then. `good_ns`: when all was last known to be
+  // well. What cannot be opened is a warning of the manifest and tried again at the next call.
+  [[nodiscard]] bool follow_cpus(const std::vector<int>& online, Probe probe, EventTime good_ns);
 
   [[nodiscard]] const Manifest& manifest() const;
   // In the order of manifest().rings.

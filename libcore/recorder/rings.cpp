@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/perf/attr.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/ring_memory.hpp"
 
@@ -45,22 +46,27 @@ void append_lost(std::vector<std::byte>& out, const ManifestRing& ring) {
   out.insert(out.end(), raw, raw + sizeof record);
 }
 
-// How many bytes from the beginning of `bytes` are whole records.
-std::size_t whole_records(std::span<const std::byte> bytes) {
+// How many bytes from the beginning of `bytes` are whole records. The last of each record's trailer is its id, which
+// becomes `id`.
+std::size_t take_whole_records(std::span<std::byte> bytes, std::uint64_t id) {
   std::size_t whole = 0;
   for (;;) {
     const auto record = next_record(bytes.subspan(whole));
     if (record.empty()) return whole;
     whole += record.size();
+    if (record.size() >= sizeof(perf_event_header) + sizeof(Trailer))
+      std::memcpy(bytes.data() + whole - sizeof id, &id, sizeof id);
   }
 }
 
 }  // namespace
 
 Result<Ring> Ring::open(UniqueFd owner, const ManifestRing& ring) {
+  const auto id = event_id(owner.get());
+  if (!id) return pass(id.error());
   auto mapping = map_ring(owner.get(), ring, PROT_READ);
   if (!mapping) return pass(mapping.error());
-  return Ring(std::move(owner), std::move(*mapping), ring);
+  return Ring(std::move(owner), *id, std::move(*mapping), ring);
 }
 
 std::uint64_t Ring::head() const { return load_head(mapping_); }
@@ -72,9 +78,11 @@ int Ring::pause() const { return set_paused(owner_.get(), 1); }
 int Ring::resume() const { return set_paused(owner_.get(), 0); }
 
 Result<SidebandRing> SidebandRing::open(UniqueFd owner, const ManifestRing& ring) {
+  const auto id = event_id(owner.get());
+  if (!id) return pass(id.error());
   auto mapping = map_ring(owner.get(), ring, PROT_READ | PROT_WRITE);
   if (!mapping) return pass(mapping.error());
-  return SidebandRing(std::move(owner), std::move(*mapping), ring);
+  return SidebandRing(std::move(owner), *id, std::move(*mapping), ring);
 }
 
 void SidebandRing::drain(std::vector<std::byte>& out) {
@@ -92,7 +100,7 @@ void SidebandRing::drain(std::vector<std::byte>& out) {
     const std::size_t first = std::min<std::size_t>(pending, data.size() - begin);
     std::memcpy(out.data() + before, data.data() + begin, first);
     std::memcpy(out.data() + before + first, data.data(), pending - first);
-    out.resize(before + whole_records(std::span(out).subspan(before)));
+    out.resize(before + take_whole_records(std::span(out).subspan(before), owner_id_));
   }
   // Between two heads there are whole records only; anything else, and the next begin at the head again.
   if (out.size() - before != pending) append_lost(out, info_);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,14 +31,19 @@ class Ring {
 
   [[nodiscard]] const ManifestRing& info() const { return info_; }
   [[nodiscard]] int fd() const { return owner_.get(); }
+  // The owner's PERF_EVENT_IOC_ID, which no other event of this boot has: by it a ring is known again.
+  [[nodiscard]] std::uint64_t owner_id() const { return owner_id_; }
 
  private:
-  Ring(UniqueFd owner, Mapping mapping, ManifestRing info)
-      : owner_(std::move(owner)), mapping_(std::move(mapping)), info_(std::move(info)) {}
+  Ring(UniqueFd owner, std::uint64_t owner_id, Mapping mapping, ManifestRing info)
+      : owner_(std::move(owner)), owner_id_(owner_id), mapping_(std::move(mapping)), info_(std::move(info)) {}
   UniqueFd owner_;
+  std::uint64_t owner_id_;
   Mapping mapping_;
   ManifestRing info_;
 };
+// Shared, since a ring is mapped once and outlives the attach that brought it.
+using Rings = std::vector<std::shared_ptr<const Ring>>;
 
 // One CPU's forward sideband ring, mapped read-write. One thread drains it.
 class SidebandRing {
@@ -45,15 +51,17 @@ class SidebandRing {
   [[nodiscard]] static Result<SidebandRing> open(UniqueFd owner, const ManifestRing& ring);
 
   // Appends all whole records that are there to `out` and gives their room back to the kernel (data_tail,
-  // store-release).
+  // store-release). Their id becomes the owner's: the CPU may have come and gone, and its sideband's events with it.
   void drain(std::vector<std::byte>& out);
   [[nodiscard]] int fd() const { return owner_.get(); }
+  [[nodiscard]] std::uint64_t owner_id() const { return owner_id_; }
   [[nodiscard]] const ManifestRing& info() const { return info_; }
 
  private:
-  SidebandRing(UniqueFd owner, Mapping mapping, ManifestRing info)
-      : owner_(std::move(owner)), mapping_(std::move(mapping)), info_(std::move(info)) {}
+  SidebandRing(UniqueFd owner, std::uint64_t owner_id, Mapping mapping, ManifestRing info)
+      : owner_(std::move(owner)), owner_id_(owner_id), mapping_(std::move(mapping)), info_(std::move(info)) {}
   UniqueFd owner_;
+  std::uint64_t owner_id_;
   Mapping mapping_;
   ManifestRing info_;
 };

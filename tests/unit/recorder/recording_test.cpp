@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -12,6 +13,7 @@
 
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/channel.hpp"
 #include "libcore/recorder/rings.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 
@@ -185,6 +187,110 @@ TEST_F(RealRecording, ResumesEveryRing) {
   EXPECT_FALSE(busy());
   recording->resume_all();
   EXPECT_TRUE(busy());
+}
+
+// What is believed of the CPUs is what follow_cpus is told, so a CPU can be missed here that is online. For real:
+// tests/vm.
+TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
+  if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  config_.channels.resize(1);
+  auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  const int cpu = cpus_.back();
+  const std::vector<int> others(cpus_.begin(), cpus_.end() - 1);
+  const std::size_t index = recording->manifest().rings.size() - 1;
+  const Ring ring = Ring::open(copy(recording->owner_fds()[index]), recording->manifest().rings[index]).value();
+  ASSERT_EQ(ring.info().cpu, cpu);
+  const auto moves = [&] {
+    const std::uint64_t before = ring.head();
+    cpu_set_t old;
+    ::sched_getaffinity(0, sizeof old, &old);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(cpu), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+    for (int i = 0; i < 10; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::sched_setaffinity(0, sizeof old, &old);
+    return ring.head() != before;
+  };
+  EXPECT_TRUE(moves());
+  const auto sideband_ids = recording->manifest().events[0].ids;
+  const std::uint64_t first_id = recording->manifest().events[1].ids.back().id;
+  const std::size_t full = descriptors();
+
+  for (unsigned round = 0; round < 3; ++round) {
+    EXPECT_FALSE(recording->follow_cpus(cpus_, Probe::suspected, monotonic_now())) << "all of them live";
+    const EventTime good_ns = monotonic_now();
+    EXPECT_TRUE(recording->follow_cpus(others, Probe::none, good_ns));
+    EXPECT_FALSE(recording->follow_cpus(others, Probe::routine, good_ns));
+    EXPECT_EQ(recording->manifest().generation, 2 + 2 * round);
+    EXPECT_FALSE(recording->manifest().rings[index].online);
+    EXPECT_TRUE(recording->manifest().rings[0].online);
+    EXPECT_THAT(recording->manifest().warnings, testing::Contains(HasSubstr(fmt::format("CPU {} went offline", cpu))));
+    EXPECT_EQ(recording->manifest().gaps.back().begin_ns, good_ns);
+    EXPECT_EQ(recording->manifest().gaps.back().end_ns, 0U);
+    EXPECT_FALSE(moves());
+    EXPECT_TRUE(recording->follow_cpus(cpus_, Probe::none, monotonic_now()));
+    EXPECT_EQ(recording->manifest().gaps.size(), round + 1);
+    EXPECT_GT(recording->manifest().gaps.back().end_ns, good_ns);
+    EXPECT_TRUE(recording->manifest().warnings.empty()) << recording->manifest().warnings[0];
+    EXPECT_TRUE(moves());
+    EXPECT_EQ(recording->manifest().events[1].ids.size(), cpus_.size() + round + 1) << "records of all are in the ring";
+  }
+  // The sideband's old event owns its ring and stays open.
+  EXPECT_EQ(descriptors(), full + 1);
+  EXPECT_EQ(recording->manifest().events[1].ids[cpus_.size() - 1].id, first_id);
+  ASSERT_EQ(recording->manifest().events[0].ids.size(), sideband_ids.size());
+  EXPECT_EQ(recording->manifest().events[0].ids.back().id, sideband_ids.back().id);
+  EXPECT_TRUE(parse_manifest(encode(recording->manifest())));
+}
+
+TEST_F(RealRecording, ADisabledRecordingIsOpenedAnewAfterASuspendAndStaysDisabled) {
+  auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  ASSERT_TRUE(recording->enable_all(false));
+  EXPECT_FALSE(recording->follow_cpus(cpus_, Probe::routine, monotonic_now())) << "what is disabled stands still";
+  EXPECT_TRUE(recording->follow_cpus(cpus_, Probe::suspected, monotonic_now()));
+  const auto total = [&] {
+    std::uint64_t sum = 0;
+    for (const EventCount& event : recording->counts().events) sum += event.value;
+    return sum;
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(total(), 0U);
+  ASSERT_TRUE(recording->enable_all(true));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_GT(total(), 0U);
+  EXPECT_FALSE(recording->follow_cpus(cpus_, Probe::suspected, monotonic_now()));
+}
+
+TEST_F(RealRecording, OldIdsAreBounded) {
+  config_.channels.resize(1);
+  auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  for (std::size_t i = 0; i < kMaxGaps; ++i) {
+    EXPECT_TRUE(recording->follow_cpus({}, Probe::none, 1));
+    EXPECT_TRUE(recording->follow_cpus(cpus_, Probe::none, 1));
+  }
+  EXPECT_EQ(recording->manifest().events[1].ids.size(), (kMaxOldIds + 1) * cpus_.size());
+  EXPECT_EQ(recording->manifest().gaps.size(), kMaxGaps);
+}
+
+TEST_F(RealRecording, ACpuThatIsNewGetsRings) {
+  if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  // Its process may run on one CPU only, yet records all: so what is online at the start is told by sysfs alone, and a
+  // new CPU is one of a channel that it has no ring of yet.
+  auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  ASSERT_TRUE(recording->follow_cpus({cpus_.front()}, Probe::none, 1));
+  config_.channels.push_back({.name = "more", .ring_bytes = 64U << 10U, .events = {{.event = "sched:sched_switch"}}});
+  ASSERT_TRUE(recording->reload(config_, sources_).value());
+  EXPECT_EQ(recording->manifest().rings.size(), 3 * cpus_.size() + 1);
+  EXPECT_TRUE(recording->follow_cpus(cpus_, Probe::none, 1));
+  ASSERT_EQ(recording->manifest().rings.size(), 4 * cpus_.size());
+  EXPECT_GT(recording->manifest().rings.back().enabled_ns, 0U);
+  EXPECT_EQ(recording->manifest().rings.back().cpu, cpus_.back());
+  EXPECT_EQ(recording->owner_fds().size(), recording->manifest().rings.size());
 }
 
 TEST_F(RealRecording, ManyInARowLeaveNothingBehind) {

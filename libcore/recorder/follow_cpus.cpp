@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPUs that come and go. A CPU that goes offline takes its events with it; so does a suspend, without a word and with
+// the same CPUs online before and after. The rings stay: what is opened later writes into the same ring, by way of its
+// dead owner.
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "libcore/recorder/recording_state.hpp"
+
+namespace flight {
+namespace {
+
+// A live event's time goes on; two reads this far apart tell. Each is an interrupt to its CPU.
+constexpr std::chrono::milliseconds kProbeTime(2);
+
+bool contains(const std::vector<int>& list, int cpu) { return std::find(list.begin(), list.end(), cpu) != list.end(); }
+
+}  // namespace
+
+// All events of a CPU die together, so its sideband speaks for all.
+std::vector<int> Recording::State::dead_cpus() {
+  std::vector<std::uint64_t> before;
+  for (const OpenRing& ring : sideband) before.push_back(ring.info.online ? ring.events.front().running_ns() : 0);
+  std::this_thread::sleep_for(kProbeTime);
+  std::vector<int> dead;
+  for (std::size_t i = 0; i < sideband.size(); ++i)
+    if (sideband[i].info.online && sideband[i].events.front().running_ns() == before[i])
+      dead.push_back(sideband[i].info.cpu);
+  return dead;
+}
+
+void Recording::State::retire(const std::vector<int>& cpus, EventTime good_ns) {
+  for_each_ring([&](OpenRing& ring) {
+    if (!ring.info.online || !contains(cpus, ring.info.cpu)) return;
+    ring.retire();
+    if (ring.info.kind != RingKind::sideband) return;
+    if (gaps.size() == kMaxGaps) gaps.erase(gaps.begin());
+    gaps.push_back({.cpu = ring.info.cpu, .begin_ns = good_ns, .end_ns = 0});
+  });
+}
+
+// True where a ring is recorded again.
+bool Recording::State::revive(const std::vector<int>& online) {
+  bool revived = false;
+  const auto take = [&](OpenRing& ring, Result<void> reopened) {
+    if (reopened && on) reopened = ring.enable();
+    if (reopened) {
+      revived = true;
+      if (ring.info.kind != RingKind::sideband) return;
+      for (ManifestGap& gap : gaps)
+        if (gap.cpu == ring.info.cpu && gap.end_ns == 0) gap.end_ns = monotonic_now();
+      return;
+    }
+    if (ring.info.online) ring.retire();
+    // Gone again: the next look says so.
+    if (reopened.error().errno_value() != ENODEV)
+      cpu_errors.push_back(fmt::format("CPU {} is not recorded, it is tried again every second: {}", ring.info.cpu,
+                                       reopened.error().what));
+  };
+  const auto due = [&](const OpenRing& ring) { return !ring.info.online && contains(online, ring.info.cpu); };
+  // The sideband first: a sample's process should be known.
+  for (OpenRing& ring : sideband)
+    if (due(ring)) take(ring, reopen_sideband(ring, features));
+  for (OpenChannel& channel : channels)
+    for (OpenRing& ring : channel.rings)
+      if (due(ring)) take(ring, reopen_channel(ring, channel.plan));
+  return revived;
+}
+
+// Rings for CPUs that are online for the first time; true where there were such.
+Result<bool> Recording::State::open_missing(const std::vector<int>& online) {
+  bool opened = false;
+  const auto add = [&](std::vector<OpenRing>& rings, int cpu, const auto& open) -> Result<void> {
+    if (std::any_of(rings.begin(), rings.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; })) return {};
+    Result<OpenRing> ring = open();
+    if (!ring && ring.error().errno_value() == ENODEV) return {};
+    if (!ring) return pass(ring.error());
+    if (on)
+      if (auto enabled = ring->enable(); !enabled) return enabled;
+    rings.push_back(std::move(*ring));
+    opened = true;
+    return {};
+  };
+  for (const int cpu : online) {
+    if (auto added = add(sideband, cpu, [&] { return open_sideband_ring(features, cpu); }); !added)
+      return pass(added.error());
+    for (OpenChannel& channel : channels)
+      if (auto added = add(channel.rings, cpu, [&] { return open_channel_ring(channel.plan, features, cpu); }); !added)
+        return pass(added.error());
+  }
+  return opened;
+}
+
+bool Recording::follow_cpus(const std::vector<int>& online, Probe probe, EventTime good_ns) {
+  State& state = *state_;
+  std::vector<int> gone;
+  for (const int cpu : state.cpus())
+    if (!contains(online, cpu)) gone.push_back(cpu);
+  if (probe != Probe::none && state.on) {
+    const std::vector<int> dead = state.dead_cpus();
+    gone.insert(gone.end(), dead.begin(), dead.end());
+  }
+  // Disabled events stand still, dead or not; to open them anew loses nothing.
+  if (probe == Probe::suspected && !state.on) gone = state.cpus();
+  const std::vector<std::string> old_errors = std::exchange(state.cpu_errors, {});
+  state.retire(gone, good_ns);
+  const bool revived = state.revive(online);
+  const auto opened = state.open_missing(online);
+  if (!opened)
+    state.cpu_errors.push_back(
+        fmt::format("a new CPU is not recorded, it is tried again every second: {}", opened.error().what));
+  const bool changed = !gone.empty() || revived || (opened && *opened) || state.cpu_errors != old_errors;
+  if (changed) state.describe(state.manifest.generation + 1);
+  return changed;
+}
+
+}  // namespace flight

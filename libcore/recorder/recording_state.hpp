@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Recording holds. Only this room's own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libcore/recorder/channel.hpp"
+#include "libcore/recorder/plan.hpp"
+#include "libcore/recorder/recording.hpp"
+
+namespace flight {
+
+struct Recording::State {
+  KernelFeatures features;
+  std::string boot_id;
+  RecordingPlan plan;  // of the configuration that is recorded
+  std::string config_digest;
+  bool on = true;
+  std::vector<OpenRing> sideband;  // one for each CPU that was ever online
+  std::vector<OpenChannel> channels;
+  std::vector<ManifestGap> gaps;
+  std::vector<std::string> cpu_errors;  // of the last follow_cpus
+  Manifest manifest;                    // of all the above
+
+  [[nodiscard]] Result<void> open_sideband(const std::vector<int>& cpus);
+  // Those that are recorded now.
+  [[nodiscard]] std::vector<int> cpus() const;
+  // In the manifest's order; `visit` gets each OpenRing.
+  template <typename Visit>
+  void for_each_ring(const Visit& visit) {
+    for (OpenRing& ring : sideband) visit(ring);
+    for (OpenChannel& channel : channels)
+      for (OpenRing& ring : channel.rings) visit(ring);
+  }
+  [[nodiscard]] std::vector<int> dead_cpus();
+  void retire(const std::vector<int>& cpus, EventTime good_ns);
+  [[nodiscard]] bool revive(const std::vector<int>& online);
+  [[nodiscard]] Result<bool> open_missing(const std::vector<int>& online);
+  void describe(std::uint64_t generation);
+};
+
+}  // namespace flight
