@@ -1,40 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attached.hpp"
 
+#include <algorithm>
+
+#include "libcore/perf/attr.hpp"
 #include "libcore/snapshot/selection.hpp"
 #include "libcore/snapshot/snapshot.hpp"
 
 namespace flight {
+namespace {
 
-Result<std::unique_ptr<Attached>> Attached::open(Attachment attachment) {
-  std::vector<Ring> rings;
+// The ring of `held` whose owner came over the wall again, else a new one. By the kernel's own id of the owner: two
+// rings of one CPU and channel can be two after a reload.
+template <typename R, typename List>
+Result<std::shared_ptr<R>> find_or_map(UniqueFd owner, const ManifestRing& info, const List* held) {
+  if (held != nullptr) {
+    const auto id = event_id(owner.get());
+    if (!id) return pass(id.error());
+    for (const auto& ring : *held) {
+      if (ring->owner_id() != *id) continue;
+      if (ring->info().ring_bytes != info.ring_bytes)
+        return fail(std::errc::bad_message, "a ring of {} bytes has {} now", ring->info().ring_bytes, info.ring_bytes);
+      return ring;
+    }
+  }
+  auto ring = std::remove_const_t<R>::open(std::move(owner), info);
+  if (!ring) return wrap(ring.error(), "ring of channel '{}', CPU {}", info.channel, info.cpu);
+  return std::make_shared<R>(std::move(*ring));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Attached>> Attached::open(Attachment attachment, const Attached* before) {
+  Rings rings;
   std::vector<std::size_t> channel_rings;
-  std::vector<SidebandRing> sideband;
+  std::vector<std::shared_ptr<SidebandRing>> sideband;
   for (std::size_t i = 0; i < attachment.manifest.rings.size(); ++i) {
     const ManifestRing& info = attachment.manifest.rings[i];
+    UniqueFd owner = std::move(attachment.owners[i]);
     if (info.kind == RingKind::sideband) {
-      auto ring = SidebandRing::open(std::move(attachment.owners[i]), info);
-      if (!ring) return wrap(ring.error(), "sideband ring of CPU {}", info.cpu);
+      auto ring = find_or_map<SidebandRing>(std::move(owner), info, before != nullptr ? &before->sideband : nullptr);
+      if (!ring) return pass(ring.error());
       sideband.push_back(std::move(*ring));
     } else {
-      auto ring = Ring::open(std::move(attachment.owners[i]), info);
-      if (!ring) return wrap(ring.error(), "ring of channel {}, CPU {}", info.channel, info.cpu);
+      auto ring = find_or_map<const Ring>(std::move(owner), info, before != nullptr ? &before->rings : nullptr);
+      if (!ring) return pass(ring.error());
       rings.push_back(std::move(*ring));
       channel_rings.push_back(i);
     }
   }
-  auto staging = Staging::create(rings);
+  auto staging = Staging::create(rings, before != nullptr ? &before->staging : nullptr);
   if (!staging) return pass(staging.error());
-  std::unique_ptr<Attached> out(new Attached(std::move(*staging)));
+  std::shared_ptr<Attached> out(new Attached(std::move(*staging)));
   out->rings = std::move(rings);
   out->channel_rings = std::move(channel_rings);
   out->sideband = std::move(sideband);
   out->events = event_table(attachment.manifest);
   out->manifest = std::move(attachment.manifest);
-  if (!attachment.kallsyms.empty()) {
-    auto frame = pack_kallsyms(attachment.kallsyms);
+  // Kept once per boot, so the first is as good as a later one.
+  if (before != nullptr) out->kallsyms_frame = before->kallsyms_frame;
+  if (out->kallsyms_frame == nullptr || out->kallsyms_frame->empty()) {
+    Result<std::vector<std::byte>> frame;
+    if (!attachment.kallsyms.empty()) frame = pack_kallsyms(attachment.kallsyms);
     if (!frame) return wrap(frame.error(), "compress kallsyms");
-    out->kallsyms_frame = std::move(*frame);
+    out->kallsyms_frame = std::make_shared<const std::vector<std::byte>>(std::move(*frame));
   }
   return out;
 }
@@ -43,6 +72,12 @@ std::uint64_t Attached::ring_bytes() const {
   std::uint64_t sum = 0;
   for (const ManifestRing& ring : manifest.rings) sum += ring.ring_bytes;
   return sum;
+}
+
+std::size_t Attached::online_cpus() const {
+  return static_cast<std::size_t>(std::count_if(manifest.rings.begin(), manifest.rings.end(), [](const auto& ring) {
+    return ring.kind == RingKind::sideband && ring.online;
+  }));
 }
 
 }  // namespace flight

@@ -40,19 +40,19 @@ Result<void> Daemon::start() {
   const std::string folder = setup_.state_dir + "/snapshots";
   if (const std::size_t removed = Catalogue(folder).remove_partials(); removed > 0)
     spdlog::warn("removed {} unfinished files of an earlier life from {}", removed, folder);
-  auto recorder = RecorderThread::start(std::move(setup_.broker), *setup_.attached, [this](const Error& error) {
-    asio::post(loop_, [this, what = error.what] {
-      if (stopping_) return;
-      spdlog::error("flightd-broker is gone ({}): nothing is recorded any more; ending. Restart flightd.", what);
-      exit_status_ = 1;
-      stop("the broker is gone");
-    });
-  });
+  const WallThread::Told told{
+      .lost =
+          [this](const Error& error) {
+            asio::post(loop_, [this, what = error.what, now_ns = monotonic_now()] { lose_broker(what, now_ns); });
+          },
+      .changed = [this](const Attached& attached) { tell_changed(attached); },
+      .warn = [](const Error& error) { spdlog::warn("{}", error.what); }};
+  auto recorder = RecorderThread::start(std::move(setup_.broker), setup_.attached, told);
   if (!recorder) return pass(recorder.error());
   recorder_ = std::move(*recorder);
   if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);
   worker_ = std::make_unique<SnapshotWorker>(
-      *setup_.attached, *recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder, std::move(setup_.crew),
+      *recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder, std::move(setup_.crew),
       [this](const Error& error) { asio::post(loop_, [what = error.what] { spdlog::warn("{}", what); }); });
   for (const std::string& warning : worker_->crew_warnings()) setup_.warnings.push_back(warning);
   service_ = std::make_unique<Service>(loop_, *recorder_, *worker_, folder, setup_.config.store, setup_.warnings);
@@ -78,6 +78,7 @@ int Daemon::run() {
                   manifest.rings.size(), format_bytes(setup_.attached->ring_bytes()), setup_.runtime_dir, kInterface);
   spdlog::info("{}", recording);
   ::sd_notifyf(0, "READY=1\nSTATUS=%s", recording.c_str());
+  setup_.attached.reset();  // the next set may come at any time
   loop_.run();
 
   if (stopper_.joinable()) stopper_.join();
@@ -128,8 +129,46 @@ void Daemon::stop(std::string why) {
   });
 }
 
+void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
+  if (stopping_) return;
+  const std::string when = to_rfc3339(ClockPair::now().wall_at(lost_ns));
+  spdlog::error("flightd-broker is gone ({}): nothing is recorded after {}; saving what the rings hold", why, when);
+  SnapshotRequest request;
+  request.trigger = kBrokerLost;
+  request.who = {.uid = static_cast<std::uint32_t>(::getuid()),
+                 .pid = static_cast<std::int32_t>(::getpid()),
+                 .comm = "flightd",
+                 .time = to_rfc3339(wall_now()),
+                 .reason = "flightd-broker is gone: nothing is recorded after " + when};
+  request.requested_ns = request.due_ns = monotonic_now();
+  service_->submit(std::move(request), [this](const Result<Sidecar>&) {
+    if (stopping_) return;
+    if (setup_.broker_socket.empty()) return end_without_broker("it was our own child");
+    recorder_->reconnect(setup_.broker_socket, [this](const Result<void>& found) {
+      asio::post(loop_, [this, found] {
+        if (!found) return end_without_broker(found.error().what);
+        worker_->broker_is_back();
+        spdlog::warn("attached to the next flightd-broker: the recording goes on");
+      });
+    });
+  });
+}
+
+void Daemon::end_without_broker(const std::string& why) {
+  if (stopping_) return;
+  spdlog::error("there is no flightd-broker any more ({}): ending. Restart flightd.", why);
+  exit_status_ = 1;
+  stop("the broker is gone");
+}
+
+void Daemon::tell_changed(const Attached& attached) {
+  spdlog::info("recording {} CPUs, {} rings of {} in all", attached.online_cpus(), attached.manifest.rings.size(),
+               format_bytes(attached.ring_bytes()));
+  for (const std::string& warning : attached.manifest.warnings) spdlog::warn("{}", warning);
+}
+
 void Daemon::tell(const Result<Sidecar>& result) {
-  const std::string cpus = fmt::format("recording {} CPUs", setup_.attached->sideband.size());
+  const std::string cpus = fmt::format("recording {} CPUs", recorder_->attached()->online_cpus());
   const bool was_degraded = std::exchange(degraded_, !service_->disk_trouble().empty());
   if (!result) {
     if (result.error().code == std::errc::operation_canceled) return;

@@ -35,11 +35,12 @@ class Daemon {
     std::string state_dir, runtime_dir;
     Identity identity;
     BrokerClient broker;
-    std::unique_ptr<Attached> attached;
+    std::shared_ptr<Attached> attached;
     std::unique_ptr<FreezeThread> freezer;
     UniqueFd signals;  // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before there were threads
     std::vector<std::string> command_line;
     std::vector<std::string> warnings;
+    std::string broker_socket;  // of a broker that may come back; empty: it is our own child
   };
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> open(Setup setup);
 
@@ -53,6 +54,10 @@ class Daemon {
   void take_signal();
   void stop(std::string why);
   void tell(const Result<Sidecar>& result);
+  void tell_changed(const Attached& attached);
+  // Saves what the rings hold, then looks for the next broker, or ends.
+  void lose_broker(const std::string& why, EventTime lost_ns);
+  void end_without_broker(const std::string& why);
 
   Setup setup_;
   HostFacts host_;

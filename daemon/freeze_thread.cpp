@@ -17,9 +17,8 @@ FreezeThread::~FreezeThread() {
   thread_.join();
 }
 
-EventTime FreezeThread::freeze(Staging& staging, const std::vector<Ring>& rings, CaptureMode mode) {
+EventTime FreezeThread::freeze(Staging& staging, CaptureMode mode) {
   staging_ = &staging;
-  rings_ = &rings;
   mode_ = mode;
   wanted_.release();
   done_.acquire();
@@ -36,7 +35,7 @@ void FreezeThread::run() {
   for (;;) {
     wanted_.acquire();
     if (staging_ == nullptr) return;
-    frozen_ns_ = staging_->capture(*rings_, mode_);
+    frozen_ns_ = staging_->capture(mode_);
     done_.release();
   }
 }

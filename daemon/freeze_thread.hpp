@@ -6,7 +6,6 @@
 #include <semaphore>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "libcore/capture/capture.hpp"
 
@@ -21,7 +20,7 @@ class FreezeThread {
   ~FreezeThread();
 
   // Waits for Staging::capture on the thread. One caller at a time: the snapshot worker. Allocates nothing.
-  [[nodiscard]] EventTime freeze(Staging& staging, const std::vector<Ring>& rings, CaptureMode mode);
+  [[nodiscard]] EventTime freeze(Staging& staging, CaptureMode mode);
 
   // Why SCHED_FIFO was refused; empty: it was granted.
   [[nodiscard]] const std::string& priority_error() const { return priority_error_; }
@@ -30,7 +29,6 @@ class FreezeThread {
   void run();
   std::binary_semaphore started_{0}, wanted_{0}, done_{0};
   Staging* staging_ = nullptr;  // nullptr: the thread ends
-  const std::vector<Ring>* rings_ = nullptr;
   CaptureMode mode_ = CaptureMode::pause;
   EventTime frozen_ns_ = 0;
   std::string priority_error_;

@@ -98,7 +98,8 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
                       .freezer = std::make_unique<FreezeThread>(),
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
-                      .warnings = {}};
+                      .warnings = {},
+                      .broker_socket = options.broker_socket};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
   if (auto dropped = drop_privileges(*identity); !dropped) return failed(dropped.error());
   auto daemon = Daemon::open(std::move(setup));

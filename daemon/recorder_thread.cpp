@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace flight {
 namespace {
@@ -16,34 +17,34 @@ constexpr EventTime kTickNs = 100'000'000;
 constexpr EventTime kNoteEveryNs = 1'000'000'000;
 constexpr EventTime kScanEveryNs = 30'000'000'000;  // at most, while the ledger is stale
 constexpr EventTime kRateNs = 10'000'000'000;
-constexpr std::chrono::seconds kFileWait(30);  // for a disk to make an empty file
-constexpr double kTypicalRecordBytes = 160;    // before the first snapshot has measured it
+constexpr EventTime kStatusWaitNs = 700'000'000;  // with the tick and the way there and back: within a second
+constexpr double kTypicalRecordBytes = 160;       // before the first snapshot has measured it
 
 }  // namespace
 
-Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broker, Attached& attached,
-                                                              Lost broker_lost) {
+Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
+                                                              WallThread::Told told) {
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return sys_error(errno, "eventfd of the recorder thread");
-  std::unique_ptr<RecorderThread> out(
-      new RecorderThread(std::move(broker), attached, std::move(broker_lost), std::move(wake)));
+  auto wall = WallThread::start(std::move(broker), std::move(attached), std::move(told));
+  if (!wall) return pass(wall.error());
+  std::unique_ptr<RecorderThread> out(new RecorderThread(std::move(*wall), std::move(wake)));
   out->thread_ = std::thread([recorder = out.get()] { recorder->run(); });
   return out;
 }
 
-RecorderThread::RecorderThread(BrokerClient broker, Attached& attached, Lost broker_lost, UniqueFd wake)
-    : broker_(std::move(broker)), attached_(attached), broker_lost_(std::move(broker_lost)), wake_(std::move(wake)) {
-  EventTime oldest = UINT64_MAX;
-  for (const Ring& ring : attached_.rings) {
-    histories_.emplace_back(ring.info().ring_bytes, ring.info().enabled_ns);
-    oldest = std::min(oldest, ring.info().enabled_ns);
-  }
-  oldest_held_ns_ = oldest;
+RecorderThread::RecorderThread(std::unique_ptr<WallThread> wall, UniqueFd wake)
+    : wall_(std::move(wall)), wake_(std::move(wake)) {
+  follow_attached();
+  oldest_held_ns_ = UINT64_MAX;
+  for (const auto& ring : attached_->rings) oldest_held_ns_ = std::min(oldest_held_ns_.load(), ring->info().enabled_ns);
 }
 
 RecorderThread::~RecorderThread() {
+  wall_->cut();
   post([this] { stopping_ = true; });
   thread_.join();
+  wall_.reset();  // it posts tasks here
 }
 
 void RecorderThread::post(std::function<void()> task) {
@@ -63,33 +64,12 @@ auto RecorderThread::ask(Call call) -> decltype(call()) {
   return answer.get();
 }
 
-Result<Counts> RecorderThread::counts() {
-  return ask([this] { return broker_.counts(); });
-}
-
 LedgerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns,
                                            std::unordered_set<std::uint32_t> pids) {
   return ask([this, begin_ns, end_ns, pids = std::move(pids)] {
     drain();
     return ledger_.export_window(begin_ns, end_ns, pids);
   });
-}
-
-Result<PartialFile> RecorderThread::file() {
-  constexpr std::chrono::seconds kNow(0);
-  // What came too late for the one who asked: a file is as good as a new one, an error is an old story.
-  if (file_under_way_.valid() && file_under_way_.wait_for(kNow) == std::future_status::ready)
-    if (auto late = file_under_way_.get()) return late;
-  if (!file_under_way_.valid()) {
-    auto promise = std::make_shared<std::promise<Result<PartialFile>>>();
-    file_under_way_ = promise->get_future();
-    post([this, promise] {
-      if (auto asked = broker_.ask_for_file(); !asked) return promise->set_value(pass(asked.error()));
-      file_wanted_ = std::move(*promise);
-    });
-  }
-  if (file_under_way_.wait_for(kFileWait) == std::future_status::ready) return file_under_way_.get();
-  return fail(std::errc::timed_out, "the disk did not make an empty file within {} s", kFileWait.count());
 }
 
 void RecorderThread::note_record_bytes(const std::string& channel, double bytes) {
@@ -100,17 +80,19 @@ void RecorderThread::note_record_bytes(const std::string& channel, double bytes)
 void RecorderThread::run() {
   ::pthread_setname_np(::pthread_self(), "recorder");
   drain();
-  scan();
-  if (auto counts = broker_.counts()) last_counts_ = std::move(*counts);
+  // Nobody is served before it is known what runs.
+  const EventTime asked_ns = monotonic_now();
+  take_scan(wall_->processes(), asked_ns);
+  if (auto counts = wall_->counts()) last_counts_ = std::move(*counts);
   EventTime next_tick_ns = monotonic_now() + kTickNs;
   EventTime next_note_ns = 0;
   while (!stopping_) {
     wait_for_work(next_tick_ns);
+    follow_attached();
     run_tasks();
-    check_broker();
-    deliver_file();
     drain();
     const EventTime now_ns = monotonic_now();
+    answer_statuses(nullptr, now_ns - kStatusWaitNs);
     if (now_ns >= next_note_ns) {
       note_heads(now_ns);
       next_note_ns = now_ns + kNoteEveryNs;
@@ -120,13 +102,29 @@ void RecorderThread::run() {
   }
 }
 
-// Until a task, the broker, a sideband ring's watermark, or the tick.
+// A new set of rings: those that it shares with the old one keep their notes.
+void RecorderThread::follow_attached() {
+  std::shared_ptr<Attached> next = wall_->attached();
+  if (next == attached_) return;
+  std::vector<History> histories;
+  for (const auto& ring : next->rings) {
+    const auto old = attached_ ? std::find(attached_->rings.begin(), attached_->rings.end(), ring) : next->rings.end();
+    if (attached_ && old != attached_->rings.end())
+      histories.push_back(std::move(histories_[static_cast<std::size_t>(old - attached_->rings.begin())]));
+    else
+      histories.emplace_back(ring->info().ring_bytes, ring->info().enabled_ns);
+  }
+  if (attached_) drain();  // for the last time those that are not in the new set
+  histories_ = std::move(histories);
+  attached_ = std::move(next);
+}
+
+// Until a task, a sideband ring's watermark, or the tick.
 void RecorderThread::wait_for_work(EventTime until_ns) {
   std::vector<pollfd> fds;
-  fds.reserve(attached_.sideband.size() + 2);
+  fds.reserve(attached_->sideband.size() + 1);
   fds.push_back({.fd = wake_.get(), .events = POLLIN, .revents = 0});
-  fds.push_back({.fd = broker_gone_ ? -1 : broker_.fd(), .events = POLLIN, .revents = 0});
-  for (const SidebandRing& ring : attached_.sideband) fds.push_back({.fd = ring.fd(), .events = POLLIN, .revents = 0});
+  for (const auto& ring : attached_->sideband) fds.push_back({.fd = ring->fd(), .events = POLLIN, .revents = 0});
   const EventTime now_ns = monotonic_now();
   const EventTime left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
   const timespec timeout{.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000),
@@ -148,24 +146,30 @@ void RecorderThread::run_tasks() {
 
 void RecorderThread::drain() {
   drained_.clear();
-  for (SidebandRing& ring : attached_.sideband) ring.drain(drained_);
+  for (const auto& ring : attached_->sideband) ring->drain(drained_);
   if (!drained_.empty()) ledger_.add(drained_);
 }
 
 void RecorderThread::scan() {
   last_scan_ns_ = monotonic_now();
-  const auto records = broker_.processes();
-  if (!records) return;  // the ledger stays stale, and check_broker tells if the wall broke
+  wall_->processes([this, asked_ns = last_scan_ns_](Result<std::string> records) {
+    post([this, asked_ns, records = std::move(records)] { take_scan(records, asked_ns); });
+  });
+}
+
+void RecorderThread::take_scan(const Result<std::string>& records, EventTime asked_ns) {
+  last_scan_ns_ = asked_ns;
+  if (!records) return;  // the ledger stays stale
   drain();
   const std::span<const char> text(*records);
-  ledger_.add_scan(std::as_bytes(text), last_scan_ns_);
+  ledger_.add_scan(std::as_bytes(text), asked_ns);
 }
 
 void RecorderThread::note_heads(EventTime now_ns) {
   EventTime oldest = UINT64_MAX;
   EventTime shortest = UINT64_MAX;
   for (std::size_t i = 0; i < histories_.size(); ++i) {
-    histories_[i].note(now_ns, attached_.rings[i].head());
+    histories_[i].note(now_ns, attached_->rings[i]->head());
     oldest = std::min(oldest, histories_[i].oldest_bound_ns());
     if (histories_[i].overwrites()) shortest = std::min(shortest, now_ns - histories_[i].oldest_ns());
   }
@@ -174,60 +178,77 @@ void RecorderThread::note_heads(EventTime now_ns) {
   if (!fold_held_ && oldest != UINT64_MAX) ledger_.fold(oldest);
 }
 
-void RecorderThread::check_broker() {
-  if (broker_gone_) return;
-  if (auto changed = broker_.take_changed(); !changed) {
-    broker_gone_ = true;  // told in the status, and in what a client is answered
-    broker_lost_(changed.error());
-  }
-}
-
-void RecorderThread::deliver_file() {
-  if (!file_wanted_) return;
-  auto file = broker_.take_file();
-  if (!file && broker_gone_) file.emplace(fail(std::errc::connection_reset, "flightd-broker is gone"));
-  if (!file) return;
-  file_wanted_->set_value(std::move(*file));
-  file_wanted_.reset();
+void RecorderThread::reconnect(std::string path, std::function<void(Result<void>)> done) {
+  wall_->reconnect(std::move(path), [this, done = std::move(done)](Result<void> found) {
+    if (found) post([this] { scan(); });
+    done(std::move(found));
+  });
 }
 
 void RecorderThread::status(std::function<void(Status)> done) {
   post([this, done = std::move(done)] {
-    Status status;
-    fill(status);
-    done(std::move(status));
+    statuses_.push_back({monotonic_now(), done});
+    if (std::exchange(counts_asked_, true)) return;  // one answer for all that wait
+    wall_->counts([this](Result<Counts> counts) {
+      post([this, counts = std::move(counts)] {
+        counts_asked_ = false;
+        answer_statuses(counts ? &*counts : nullptr, monotonic_now());
+      });
+    });
   });
 }
 
-void RecorderThread::fill(Status& status) {
+// All that were asked for until then.
+void RecorderThread::answer_statuses(const Counts* counts, EventTime asked_until_ns) {
+  const auto due = [&](const AskedStatus& asked) { return asked.asked_ns <= asked_until_ns; };
+  for (const AskedStatus& asked : statuses_) {
+    if (!due(asked)) continue;
+    Status status;
+    fill(status, counts);
+    asked.done(std::move(status));
+  }
+  std::erase_if(statuses_, due);
+}
+
+void RecorderThread::fill(Status& status, const Counts* counts) {
   const EventTime now_ns = monotonic_now();
   note_heads(now_ns);
-  status.recording = !broker_gone_;
-  for (std::size_t i = 0; i < attached_.rings.size(); ++i) {
-    const ManifestRing& info = attached_.rings[i].info();
+  status.recording = !broker_gone();
+  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
+    const ManifestRing& info = attached_->rings[i]->info();
     const double seconds = static_cast<double>(now_ns - histories_[i].oldest_ns()) / 1e9;
     status.rings.push_back(
         {.channel = info.channel, .cpu = info.cpu, .ring_bytes = info.ring_bytes, .history_seconds = seconds});
   }
-  status.cpus = static_cast<int>(attached_.sideband.size());
-  status.ring_bytes = attached_.ring_bytes();
-  status.staging_bytes = attached_.staging.bytes();
-  auto counts = broker_.counts();
-  fill_channels(status, now_ns, counts ? &*counts : nullptr, last_counts_);
-  if (counts) {
-    status.broker = {
-        .pid = counts->broker_pid, .cpu_seconds = counts->broker_cpu_seconds, .rss_bytes = counts->broker_rss_bytes};
-    // Rates are over at least this long, however many clients ask how often.
-    if (counts->time_ns - last_counts_.time_ns >= kRateNs) last_counts_ = std::move(*counts);
-  }
-  status.warnings = attached_.manifest.warnings;
-  if (!attached_.staging.locked())
-    status.warnings.push_back("staging is not locked in memory (" + attached_.staging.lock_error() +
+  status.cpus = static_cast<int>(attached_->online_cpus());
+  status.ring_bytes = attached_->ring_bytes();
+  status.staging_bytes = attached_->staging.bytes();
+  fill_channels(status, now_ns, counts, last_counts_);
+  const Counts& known = counts != nullptr ? *counts : last_counts_;
+  status.broker = {
+      .pid = known.broker_pid, .cpu_seconds = known.broker_cpu_seconds, .rss_bytes = known.broker_rss_bytes};
+  // Rates are over at least this long, however many clients ask how often.
+  if (counts != nullptr && counts->time_ns - last_counts_.time_ns >= kRateNs) last_counts_ = *counts;
+  warn(status);
+}
+
+void RecorderThread::warn(Status& status) const {
+  status.warnings = attached_->manifest.warnings;
+  if (!attached_->staging.locked())
+    status.warnings.push_back("staging is not locked in memory (" + attached_->staging.lock_error() +
                               "): a snapshot under memory pressure can be late; raise LimitMEMLOCK");
   if (const LedgerStats stats = ledger_.stats(); stats.stale)
     status.warnings.emplace_back(
         "sideband records were lost: names of new processes can be missing until the next scan");
-  if (broker_gone_) status.warnings.emplace_back("flightd-broker is gone");
+  const EventTime asked_ns = wall_->asked_ns();
+  const EventTime now_ns = monotonic_now();
+  if (broker_gone())
+    status.warnings.emplace_back("flightd-broker is gone");
+  else if (asked_ns != 0 && now_ns - std::min(asked_ns, now_ns) >= kStatusWaitNs)
+    status.warnings.push_back(fmt::format(
+        "flightd-broker has not answered for {:.1f} s: it goes on recording, but a snapshot has to wait for "
+        "it, and what is told here of rates and of the broker is old",
+        static_cast<double>(now_ns - asked_ns) / 1e9));
 }
 
 // Tracepoints are counted to the event; what samples is told by the bytes it leaves in the ring.
@@ -245,8 +266,8 @@ void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Count
     const std::lock_guard lock(mutex_);
     record_bytes = record_bytes_;
   }
-  for (std::size_t i = 0; i < attached_.rings.size(); ++i) {
-    const std::string& name = attached_.rings[i].info().channel;
+  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
+    const std::string& name = attached_->rings[i]->info().channel;
     auto channel = std::find_if(status.channels.begin(), status.channels.end(),
                                 [&](const StatusChannel& row) { return row.name == name; });
     const double seconds = status.rings[i].history_seconds;
@@ -260,14 +281,14 @@ void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Count
   }
   for (StatusChannel& channel : status.channels) {
     double bytes_per_second = 0;
-    for (std::size_t i = 0; i < attached_.rings.size(); ++i)
-      if (attached_.rings[i].info().channel == channel.name) bytes_per_second += histories_[i].bytes_per_second();
+    for (std::size_t i = 0; i < attached_->rings.size(); ++i)
+      if (attached_->rings[i]->info().channel == channel.name) bytes_per_second += histories_[i].bytes_per_second();
     const auto measured = record_bytes.find(channel.name);
     const double bytes_each = measured != record_bytes.end() ? measured->second : kTypicalRecordBytes;
     double counted = 0;
     std::size_t samplers = 0;
     std::vector<bool> samples;  // which of the rows have a frequency
-    for (const ManifestEvent& event : attached_.manifest.events) {
+    for (const ManifestEvent& event : attached_->manifest.events) {
       if (event.channel != channel.name || event.closed) continue;
       StatusEvent& row = channel.events.emplace_back(StatusEvent{.event = event.name});
       samples.push_back(event.attr.freq != 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder thread: flightd's only user of the wall, only poller of the sideband rings, only owner of the ledger.
-// A 100 ms tick drains the sideband into the ledger; once a second it notes the rings' heads. Everybody else hands it a
-// task.
+// The recorder thread: flightd's only poller of the sideband rings, only owner of the ledger. A 100 ms tick drains the
+// sideband into the ledger; once a second it notes the rings' heads. It waits for nobody: what the broker has to
+// answer, the wall thread waits for. Everybody else hands it a task.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 
 #include "daemon/attached.hpp"
 #include "daemon/history.hpp"
+#include "daemon/wall_thread.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/client.hpp"
 #include "libcore/control/messages.hpp"
@@ -24,24 +25,23 @@ namespace flight {
 
 class RecorderThread {
  public:
-  using Lost = std::function<void(Error)>;
-
-  // `broker_lost` is called once, on the recorder thread, when the wall breaks. `attached` must outlive the thread.
-  [[nodiscard]] static Result<std::unique_ptr<RecorderThread>> start(BrokerClient broker, Attached& attached,
-                                                                     Lost broker_lost);
+  // `told` is called on the wall thread.
+  [[nodiscard]] static Result<std::unique_ptr<RecorderThread>> start(BrokerClient broker,
+                                                                     std::shared_ptr<Attached> attached,
+                                                                     WallThread::Told told);
   RecorderThread(const RecorderThread&) = delete;
   RecorderThread& operator=(const RecorderThread&) = delete;
   ~RecorderThread();
 
-  // The following may be called on any thread but the recorder's own. Each waits for its answer on the recorder thread,
-  // which can take as long as a scan of /proc (0.3 s with 5,000 processes): never from the event loop.
-  [[nodiscard]] Result<Counts> counts();
+  // The following may be called on any thread but the recorder's own and the wall's. Each waits for its answer: never
+  // from the event loop.
+  // On the snapshot worker's thread only; see there.
+  [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait = WallThread::kFileWait) {
+    return wall_->file(wait);
+  }
+  [[nodiscard]] Result<Counts> counts() { return wall_->counts(); }
   [[nodiscard]] LedgerExport export_window(EventTime begin_ns, EventTime end_ns,
                                            std::unordered_set<std::uint32_t> pids);
-
-  // On the snapshot worker's thread only. The recorder goes on while the disk makes the file; ETIMEDOUT after
-  // kFileWait: the file, should it come after all, is the next call's.
-  [[nodiscard]] Result<PartialFile> file();
 
   // While held, nothing that a frozen image may still need is folded away.
   void hold_fold(bool held) { fold_held_ = held; }
@@ -49,15 +49,20 @@ class RecorderThread {
   [[nodiscard]] EventTime oldest_held_ns() const { return oldest_held_ns_; }
   // How far back the busiest ring reaches, as of the last second; UINT64_MAX: none has overwritten anything yet.
   [[nodiscard]] EventTime shortest_history_ns() const { return shortest_history_ns_; }
-  [[nodiscard]] bool broker_gone() const { return broker_gone_; }
+  // Any thread. The newest set of rings; the next may come at any time.
+  [[nodiscard]] std::shared_ptr<Attached> attached() const { return wall_->attached(); }
+  [[nodiscard]] bool broker_gone() const { return wall_->gone(); }
+  // As WallThread::reconnect.
+  void reconnect(std::string path, std::function<void(Result<void>)> done);
   // What the walk of a snapshot measured; for the rate of events that sample.
   void note_record_bytes(const std::string& channel, double bytes);
 
-  // Fills in what the recorder knows: rings, channels, broker, warnings. `done` is called on the recorder thread.
+  // Fills in what the recorder knows: rings, channels, broker, warnings. `done` is called on the recorder thread. A
+  // broker that does not answer is waited for as long as kStatusWaitNs.
   void status(std::function<void(Status)> done);
 
  private:
-  RecorderThread(BrokerClient broker, Attached& attached, Lost broker_lost, UniqueFd wake);
+  RecorderThread(std::unique_ptr<WallThread> wall, UniqueFd wake);
   void post(std::function<void()> task);
   template <typename Call>
   auto ask(Call call) -> decltype(call());
@@ -65,25 +70,29 @@ class RecorderThread {
   void wait_for_work(EventTime until_ns);
   void run_tasks();
   void drain();
+  void follow_attached();
   void scan();
+  void take_scan(const Result<std::string>& records, EventTime asked_ns);
   void note_heads(EventTime now_ns);
-  void check_broker();
-  void deliver_file();
-  void fill(Status& status);
+  void answer_statuses(const Counts* counts, EventTime asked_until_ns);
+  void fill(Status& status, const Counts* counts);
+  void warn(Status& status) const;
   void fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before);
 
-  BrokerClient broker_;
-  Attached& attached_;
-  Lost broker_lost_;
+  std::unique_ptr<WallThread> wall_;
   UniqueFd wake_;
+  std::shared_ptr<Attached> attached_;
   Ledger ledger_;
   RecordBuffer drained_;
-  std::vector<History> histories_;  // of attached_.rings
+  std::vector<History> histories_;  // of attached_->rings
   EventTime last_scan_ns_ = 0;
-  std::atomic<bool> broker_gone_ = false;
-  std::optional<std::promise<Result<PartialFile>>> file_wanted_;
-  std::future<Result<PartialFile>> file_under_way_;  // the snapshot worker's
-  Counts last_counts_;                               // of the last status, for rates
+  Counts last_counts_;  // of the last status, for rates
+  struct AskedStatus {
+    EventTime asked_ns;
+    std::function<void(Status)> done;
+  };
+  std::vector<AskedStatus> statuses_;
+  bool counts_asked_ = false;
   std::atomic<bool> fold_held_ = false;
   std::atomic<EventTime> oldest_held_ns_ = 0;
   std::atomic<EventTime> shortest_history_ns_ = UINT64_MAX;

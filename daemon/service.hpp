@@ -33,11 +33,12 @@ class Service : public ControlBackend {
   void take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<void(const Result<Sidecar>&)> done);
   // "degraded (disk): …" from the snapshot that could not be written to the next one that was; else empty. Event loop.
   [[nodiscard]] const std::string& disk_trouble() const { return disk_trouble_; }
+  // Any request of flightd's own.
+  void submit(SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
   // On the event loop, for every snapshot that ended, whoever asked.
   void on_snapshot(std::function<void(const Result<Sidecar>&)> told) { told_ = std::move(told); }
 
  private:
-  void submit(SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
   [[nodiscard]] CallResult<WindowRequest> window_of(const SnapshotParameters& parameters, EventTime now_ns) const;
   // Runs `work` on the store's thread and hands its answer to `done` on the event loop.
   void on_store(std::function<CallResult<std::string>()> work, Done done);

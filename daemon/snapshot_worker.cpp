@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "libcore/base/steps.hpp"
 #include "libcore/base/units.hpp"
@@ -15,21 +16,52 @@ namespace {
 
 // So long somebody who wants a snapshot now is made to wait for one that is under way and waits for its `post`.
 constexpr EventTime kMaxJoinWaitNs = 10'000'000'000;
+// Spare files are asked for when nothing else was wanted for so long, and waited for so long each.
+constexpr std::chrono::milliseconds kSpareAfter(200);
+constexpr std::chrono::seconds kSpareWait(1);
+
+// Where the staged rings of `old` are in newer's manifest; nullopt: they are not all there.
+std::optional<std::vector<std::size_t>> rings_in(const Attached& newer, const Attached& old) {
+  std::vector<std::size_t> out;
+  for (const auto& ring : old.rings) {
+    const auto at = std::find(newer.rings.begin(), newer.rings.end(), ring);
+    if (at == newer.rings.end()) return std::nullopt;
+    out.push_back(newer.channel_rings[static_cast<std::size_t>(at - newer.rings.begin())]);
+  }
+  return out;
+}
+
+// What the window lacks because a CPU was not there.
+std::vector<std::string> cpu_warnings(const Manifest& manifest, EventTime begin_ns, EventTime end_ns) {
+  std::vector<std::string> out;
+  const ClockPair clock = ClockPair::now();
+  for (const ManifestGap& gap : manifest.gaps) {
+    if (gap.begin_ns > end_ns || (gap.end_ns != 0 && gap.end_ns < begin_ns)) continue;
+    const std::string begin = to_rfc3339(clock.wall_at(gap.begin_ns));
+    if (gap.end_ns == 0)
+      out.push_back(fmt::format("CPU {} went offline at about {}: its history ends there", gap.cpu, begin));
+    else
+      out.push_back(
+          fmt::format("CPU {} was offline or suspended between {} and {}: what it ran before its events were "
+                      "opened again is missing",
+                      gap.cpu, begin, to_rfc3339(clock.wall_at(gap.end_ns))));
+  }
+  return out;
+}
 
 }  // namespace
 
-SnapshotWorker::SnapshotWorker(Attached& attached, RecorderThread& recorder, FreezeThread& freezer,
-                               const SnapshotConfig& config, const HostFacts& host, std::string folder,
-                               std::vector<CrewWorker> crew, std::function<void(Error)> warn)
-    : attached_(attached),
-      recorder_(recorder),
+SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
+                               const HostFacts& host, std::string folder, std::vector<CrewWorker> crew,
+                               std::function<void(Error)> warn)
+    : recorder_(recorder),
       freezer_(freezer),
       config_(config),
       host_(host),
       catalogue_(std::move(folder)),
       warn_(std::move(warn)),
       crew_(std::move(crew)),
-      blackouts_(attached.rings.size()),
+      spare_(catalogue_.folder()),
       thread_([this] { run(); }) {}
 
 SnapshotWorker::~SnapshotWorker() { stop(); }
@@ -40,13 +72,24 @@ void SnapshotWorker::request(SnapshotRequest request) {
     request.done(fail(std::errc::operation_canceled, "flightd is stopping"));
     return;
   }
-  if (running_ && covers(*running_, request)) {
+  if (request.trigger == kBrokerLost) {
+    auto last = make_job(std::move(request));
+    if (waiting_)
+      for (SnapshotRequest& asker : waiting_->askers) last->askers.push_back(std::move(asker));
+    waiting_ = std::move(last);
+  } else if (running_ && covers(*running_, request)) {
     widen(*running_, std::move(request));
   } else if (waiting_) {
     widen(*waiting_, std::move(request));
   } else {
     waiting_ = make_job(std::move(request));
   }
+  wake_.notify_all();
+}
+
+void SnapshotWorker::broker_is_back() {
+  const std::lock_guard lock(mutex_);
+  refill_ = true;
   wake_.notify_all();
 }
 
@@ -102,7 +145,14 @@ void SnapshotWorker::run() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || waiting_; });
+      const auto wanted = [this] { return stopping_ || waiting_; };
+      if (!wake_.wait_for(lock, kSpareAfter, wanted)) {
+        lock.unlock();
+        fill_spare();
+        lock.lock();
+        wake_.wait(lock, [&] { return wanted() || refill_; });
+      }
+      if (std::exchange(refill_, false) && !wanted()) continue;
       if (stopping_ && waiting_) answer(*waiting_, fail(std::errc::operation_canceled, "flightd is stopping"));
       if (stopping_) return;
       running_ = std::move(waiting_);
@@ -122,11 +172,17 @@ void SnapshotWorker::run() {
   }
 }
 
+// When nobody wants anything else; a disk that does not answer now is asked again after the next snapshot.
+void SnapshotWorker::fill_spare() {
+  if (recorder_.broker_gone()) return;
+  if (auto filled = spare_.fill([this] { return recorder_.file(kSpareWait); }); !filled) warn_(filled.error());
+}
+
 // After the answer: nobody waits for the kernel's names. Behind the next freeze, too, should the disk be slow.
 void SnapshotWorker::keep_symbols() {
-  if (attached_.kallsyms_frame.empty()) return;
-  crew_.write([this] {
-    if (auto kept = keep_kallsyms(catalogue_.folder(), attached_.manifest.boot_id, attached_.kallsyms_frame); !kept)
+  if (attached_->kallsyms_frame->empty()) return;
+  crew_.write([this, attached = attached_] {
+    if (auto kept = keep_kallsyms(catalogue_.folder(), attached->manifest.boot_id, *attached->kallsyms_frame); !kept)
       warn_(kept.error());
   });
 }
@@ -147,10 +203,25 @@ void SnapshotWorker::answer(Job& job, const Result<Sidecar>& result) {
   for (SnapshotRequest& asker : job.askers) asker.done(result);
 }
 
+void SnapshotWorker::follow_attached() {
+  std::shared_ptr<Attached> next = recorder_.attached();
+  if (next == attached_) return;
+  BlackoutLog blackouts(next->rings.size());
+  if (attached_)
+    for (std::size_t i = 0; i < next->rings.size(); ++i) {
+      const auto old = std::find(attached_->rings.begin(), attached_->rings.end(), next->rings[i]);
+      if (old != attached_->rings.end())
+        blackouts[i] = std::move(blackouts_[static_cast<std::size_t>(old - attached_->rings.begin())]);
+    }
+  blackouts_ = std::move(blackouts);
+  attached_ = std::move(next);
+}
+
 // Cuts every ring.
 EventTime SnapshotWorker::freeze(const Job& job) {
+  follow_attached();
   recorder_.hold_fold(true);
-  return freezer_.freeze(attached_.staging, attached_.rings, job.capture);
+  return freezer_.freeze(attached_->staging, job.capture);
 }
 
 Result<Sidecar> SnapshotWorker::take(Job& job) {
@@ -159,14 +230,19 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   const auto release = [this](void*) { recorder_.hold_fold(false); };
   const std::unique_ptr<void, decltype(release)> hold(this, release);
 
-  for (std::size_t i = 0; i < attached_.rings.size(); ++i) {
-    const RingCapture& cut = attached_.staging.result(i);
+  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
+    const RingCapture& cut = attached_->staging.result(i);
     if (cut.pause_begin_ns != 0) blackouts_[i].push_back({cut.pause_begin_ns, cut.pause_end_ns});
   }
-  bool exact = attached_.manifest.lost_exact;
-  const std::vector<std::uint64_t> lost = count_lost(exact);
+  bool exact = attached_->manifest.lost_exact;
+  const std::vector<std::uint64_t> lost = count_lost(attached_->manifest, attached_->channel_rings, exact);
   after_step(Step::counted);
   forget_old_blackouts();
+  // A CPU may have come back just before the freeze: its new events are known to a newer set. The broker tells of it
+  // before it answers, so it is here now.
+  const std::shared_ptr<Attached> newest = recorder_.attached();
+  const auto newest_rings = rings_in(*newest, *attached_);
+  const Manifest& manifest = newest_rings ? newest->manifest : attached_->manifest;
 
   SnapshotOrder order{.trigger = job.trigger,
                       .reason = job.askers.front().who.reason,
@@ -175,20 +251,20 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                       .requested_ns = job.requested_ns,
                       .compression = config_.compression,
                       .compression_level = config_.compression_level,
-                      .warnings = {}};
+                      .warnings = cpu_warnings(manifest, job.window.begin_ns, frozen_ns)};
   for (const SnapshotRequest& asker : job.askers) order.requests.push_back(asker.who);
   if (job.cut_short_ns > 0)
     order.warnings.push_back(fmt::format("flightd was stopped: this ends {} before the aftermath that was asked for",
                                          format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
   writing_since_ns_ = monotonic_now();
-  auto output = open_output();
+  auto output = open_output(job);
   if (!output) return pass(output.error());
 
-  const RecordingFacts recording{.manifest = attached_.manifest,
-                                 .channel_rings = attached_.channel_rings,
-                                 .events = attached_.events,
+  const RecordingFacts recording{.manifest = manifest,
+                                 .channel_rings = newest_rings ? *newest_rings : attached_->channel_rings,
+                                 .events = newest_rings ? newest->events : attached_->events,
                                  .host = host_};
-  const CaptureFacts capture{.staging = attached_.staging,
+  const CaptureFacts capture{.staging = attached_->staging,
                              .frozen_ns = frozen_ns,
                              .mode = job.capture,
                              .blackouts = blackouts_,
@@ -210,8 +286,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
 
 // An overwritten ring loses only while it is paused, so the difference of two counts, both outside a freeze, is what
 // this blackout cost.
-std::vector<std::uint64_t> SnapshotWorker::count_lost(bool& exact) {
-  std::vector<std::uint64_t> out(attached_.rings.size(), 0);
+std::vector<std::uint64_t> SnapshotWorker::count_lost(const Manifest& manifest,
+                                                      const std::vector<std::size_t>& channel_rings, bool& exact) {
+  std::vector<std::uint64_t> out(channel_rings.size(), 0);
   auto counts = recorder_.counts();
   if (!counts) {
     exact = false;
@@ -221,11 +298,11 @@ std::vector<std::uint64_t> SnapshotWorker::count_lost(bool& exact) {
   for (const EventCount& count : counts_.events) before[count.id] = count.lost;
   std::map<std::uint64_t, std::uint64_t> lost;
   for (const EventCount& count : counts->events) lost[count.id] = count.lost - before[count.id];
-  for (const ManifestEvent& event : attached_.manifest.events) {
+  for (const ManifestEvent& event : manifest.events) {
     for (const ManifestId& id : event.ids) {
-      const auto ring = std::find(attached_.channel_rings.begin(), attached_.channel_rings.end(), id.ring);
-      if (ring == attached_.channel_rings.end()) continue;
-      out[static_cast<std::size_t>(ring - attached_.channel_rings.begin())] += lost[id.id];
+      const auto ring = std::find(channel_rings.begin(), channel_rings.end(), id.ring);
+      if (ring == channel_rings.end()) continue;
+      out[static_cast<std::size_t>(ring - channel_rings.begin())] += lost[id.id];
     }
   }
   counts_ = std::move(*counts);
@@ -239,7 +316,17 @@ void SnapshotWorker::forget_old_blackouts() {
     std::erase_if(ring, [&](const Blackout& blackout) { return blackout.end_ns < oldest_ns; });
 }
 
-Result<SnapshotOutput> SnapshotWorker::open_output() {
+Result<SnapshotOutput> SnapshotWorker::open_output(const Job& job) {
+  if (job.trigger == kBrokerLost) {
+    auto spare = spare_.take();
+    if (!spare) return spare;
+    PartialFiles made(catalogue_.folder(), {spare->data_name, spare->sidecar_name});
+    auto seq = catalogue_.next_seq();
+    if (!seq) return wrap(seq.error(), "number the snapshot in {}", catalogue_.folder());
+    spare->seq = *seq;
+    made.keep();
+    return spare;
+  }
   auto data = recorder_.file();
   if (!data) return wrap(data.error(), "make a file in {}", catalogue_.folder());
   PartialFiles made(catalogue_.folder(), {data->name});

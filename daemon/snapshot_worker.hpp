@@ -18,11 +18,15 @@
 #include "daemon/attached.hpp"
 #include "daemon/freeze_thread.hpp"
 #include "daemon/recorder_thread.hpp"
+#include "daemon/spare_files.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/snapshot.hpp"
 #include "libcore/store/catalogue.hpp"
 
 namespace flight {
+
+// The trigger of the last snapshot, after the broker's death.
+inline constexpr std::string_view kBrokerLost = "broker-lost";
 
 struct SnapshotRequest {
   std::string trigger = "manual";
@@ -38,17 +42,20 @@ struct SnapshotRequest {
 
 class SnapshotWorker {
  public:
-  SnapshotWorker(Attached& attached, RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
-                 const HostFacts& host, std::string folder, std::vector<CrewWorker> crew,
-                 std::function<void(Error)> warn);  // called on the writer's thread
+  SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config, const HostFacts& host,
+                 std::string folder, std::vector<CrewWorker> crew,
+                 std::function<void(Error)> warn);  // called on the worker's or the writer's thread
   SnapshotWorker(const SnapshotWorker&) = delete;
   SnapshotWorker& operator=(const SnapshotWorker&) = delete;
   ~SnapshotWorker();  // stop()
 
   // How the crew is less than it was configured to be.
   [[nodiscard]] const std::vector<std::string>& crew_warnings() const { return crew_.warnings(); }
-  // Any thread; never waits for a snapshot.
+  // Any thread; never waits for a snapshot. One of kBrokerLost goes first and takes along whoever waits: after it there
+  // is nothing to be had.
   void request(SnapshotRequest request);
+  // Any thread: the spare files for a last snapshot are asked for again, of the next broker.
+  void broker_is_back();
   // The one under way is finished (a `post` it waits for is cut short), the waiting one is refused; then the thread
   // ends.
   void stop();
@@ -73,15 +80,19 @@ class SnapshotWorker {
   void run();
   void wait_until_due(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Result<Sidecar> take(Job& job);
+  // The newest set of rings; the blackouts of those that it shares with the one before are kept.
+  void follow_attached();
   EventTime freeze(const Job& job);
-  [[nodiscard]] std::vector<std::uint64_t> count_lost(bool& exact);
-  [[nodiscard]] Result<SnapshotOutput> open_output();
+  [[nodiscard]] std::vector<std::uint64_t> count_lost(const Manifest& manifest,
+                                                      const std::vector<std::size_t>& channel_rings, bool& exact);
+  [[nodiscard]] Result<SnapshotOutput> open_output(const Job& job);
   void forget_old_blackouts();
+  void fill_spare();
   void keep_symbols();
   void learn(const Sidecar& sidecar);
   static void answer(Job& job, const Result<Sidecar>& result);
 
-  Attached& attached_;
+  std::shared_ptr<Attached> attached_;
   RecorderThread& recorder_;
   FreezeThread& freezer_;
   SnapshotConfig config_;
@@ -90,6 +101,7 @@ class SnapshotWorker {
   std::function<void(Error)> warn_;
   Crew crew_;  // all of a snapshot behind the freeze: this thread must be quick to freeze
 
+  SpareFiles spare_;
   BlackoutLog blackouts_;
   Counts counts_;  // after the last capture
 
@@ -98,7 +110,7 @@ class SnapshotWorker {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::unique_ptr<Job> running_, waiting_;
-  bool stopping_ = false;
+  bool stopping_ = false, refill_ = false;
   std::thread thread_;
 };
 

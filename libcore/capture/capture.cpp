@@ -2,7 +2,6 @@
 #include "libcore/capture/capture.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
 namespace flight {
@@ -79,36 +78,49 @@ void capture_ring(const Ring& ring, std::span<std::byte> part, CaptureMode mode,
 
 }  // namespace
 
-Result<Staging> Staging::create(const std::vector<Ring>& rings) {
-  std::size_t total = 0;
-  for (const Ring& ring : rings) total += ring.bytes().size();
-  std::string lock_error;
-  Mapping memory;
-  std::vector<std::span<std::byte>> parts;
-  if (total > 0) {
-    auto created = Mapping::create(total);
+Result<Staging> Staging::create(const Rings& rings, const Staging* before) {
+  std::vector<Part> parts;
+  std::size_t missing = 0;
+  for (const auto& ring : rings) {
+    const Part* old = nullptr;
+    if (before != nullptr)
+      for (const Part& part : before->parts_)
+        if (part.ring == ring) old = &part;
+    parts.push_back(old != nullptr ? *old : Part{.ring = ring, .memory = nullptr, .image = {}});
+    if (old == nullptr) missing += ring->bytes().size();
+  }
+  std::string lock_error = before != nullptr ? before->lock_error_ : std::string();
+  if (missing > 0) {
+    auto created = Mapping::create(missing);
     if (!created) return wrap(created.error(), "staging for {} rings", rings.size());
-    memory = std::move(*created);
-    std::memset(memory.data(), 0, total);
-    if (auto locked = memory.lock(); !locked) lock_error = locked.error().what;
+    const auto memory = std::make_shared<const Mapping>(std::move(*created));
+    std::memset(memory->data(), 0, missing);
+    if (auto locked = memory->lock(); !locked) lock_error = locked.error().what;
     std::size_t at = 0;
-    for (const Ring& ring : rings) {
-      parts.push_back(memory.bytes().subspan(at, ring.bytes().size()));
-      at += ring.bytes().size();
+    for (Part& part : parts) {
+      if (part.memory) continue;
+      part.memory = memory;
+      part.image = memory->bytes().subspan(at, part.ring->bytes().size());
+      at += part.image.size();
     }
   }
-  return Staging(std::move(memory), std::move(parts), std::move(lock_error));
+  return Staging(std::move(parts), std::move(lock_error));
 }
 
-EventTime Staging::capture(const std::vector<Ring>& rings, CaptureMode mode) {
-  assert(rings.size() == captures_.size());
+std::uint64_t Staging::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Part& part : parts_) sum += part.image.size();
+  return sum;
+}
+
+EventTime Staging::capture(CaptureMode mode) {
   const EventTime frozen_ns = monotonic_now();
-  for (std::size_t i = 0; i < rings.size(); ++i) capture_ring(rings[i], parts_[i], mode, captures_[i]);
+  for (std::size_t i = 0; i < parts_.size(); ++i) capture_ring(*parts_[i].ring, parts_[i].image, mode, captures_[i]);
   return frozen_ns;
 }
 
 RingImage Staging::image(std::size_t ring) const {
-  return {.bytes = parts_[ring], .head = captures_[ring].head, .valid_bytes = captures_[ring].valid_bytes};
+  return {.bytes = parts_[ring].image, .head = captures_[ring].head, .valid_bytes = captures_[ring].valid_bytes};
 }
 
 std::vector<RingImage> Staging::images() const {

@@ -6,11 +6,13 @@
 //            paused ring.
 //   live:    h1 = head; copy; h2 = head; valid is [h1, h2 + size - 64 KiB): the oldest end is given up, nothing is lost
 //
-// Staging is allocated, touched and locked at start: an incident is when memory is short. Between the first head and
-// the last resume nothing is allocated. One thread: the freeze thread.
+// Staging is allocated, touched and locked when the rings are mapped: an incident is when memory is short. Between the
+// first head and the last resume nothing is allocated. One thread: the freeze thread.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "libcore/base/clock.hpp"
@@ -37,28 +39,30 @@ struct RingCapture {
 
 class Staging {
  public:
-  // Memory for one image of each ring. `locked()` is false where mlock was refused: the reason is in lock_error().
-  [[nodiscard]] static Result<Staging> create(const std::vector<Ring>& rings);
+  // Memory for one image of each ring. `locked()` is false where mlock was refused: the reason is in lock_error(). A
+  // ring that `before` has, too, shares its memory there: of the two only one may be in use.
+  [[nodiscard]] static Result<Staging> create(const Rings& rings, const Staging* before = nullptr);
 
   // Cuts every ring. Returns frozen_ns, read before the first ring.
-  EventTime capture(const std::vector<Ring>& rings, CaptureMode mode);
+  EventTime capture(CaptureMode mode);
 
   [[nodiscard]] RingImage image(std::size_t ring) const;
   [[nodiscard]] std::vector<RingImage> images() const;
   [[nodiscard]] const RingCapture& result(std::size_t ring) const { return captures_[ring]; }
   [[nodiscard]] std::size_t size() const { return captures_.size(); }
-  [[nodiscard]] std::uint64_t bytes() const { return memory_.size(); }
+  [[nodiscard]] std::uint64_t bytes() const;
   [[nodiscard]] bool locked() const { return lock_error_.empty(); }
   [[nodiscard]] const std::string& lock_error() const { return lock_error_; }
 
  private:
-  Staging(Mapping memory, std::vector<std::span<std::byte>> parts, std::string lock_error)
-      : memory_(std::move(memory)),
-        parts_(std::move(parts)),
-        captures_(parts_.size()),
-        lock_error_(std::move(lock_error)) {}
-  Mapping memory_;
-  std::vector<std::span<std::byte>> parts_;
+  struct Part {
+    std::shared_ptr<const Ring> ring;
+    std::shared_ptr<const Mapping> memory;  // of this and other parts
+    std::span<std::byte> image;
+  };
+  Staging(std::vector<Part> parts, std::string lock_error)
+      : parts_(std::move(parts)), captures_(parts_.size()), lock_error_(std::move(lock_error)) {}
+  std::vector<Part> parts_;
   std::vector<RingCapture> captures_;
   std::string lock_error_;
 };

@@ -14,15 +14,22 @@ void OwnBroker::SetUp() {
   }
   ASSERT_EQ(chmod((folder_ / "wall").c_str(), 0700), 0);
   write_text(folder_ / "broker.json", config_.dump(2));
+  ASSERT_NO_FATAL_FAILURE(start_broker());
   std::string id = std::to_string(kClientId);
+  options_.prefix = {"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups", "--inh-caps=-all", "--"};
+  options_.arguments = {"--broker", socket_};
+}
+
+void OwnBroker::start_broker() {
+  std::string id = std::to_string(kClientId);
+  unlink(socket_.c_str());
+  broker_.reset();
   broker_.emplace(Child::start({required_env("FLIGHTD_BROKER"), "--config", folder_ / "broker.json", "--state-dir",
                                 folder_ / "state", "--group", id, "--socket", socket_, "--client-uid", id}));
   struct stat info {};
   ASSERT_TRUE(wait_until([&] { return stat(socket_.c_str(), &info) == 0 || !broker_->running(); }, 20s));
   ASSERT_TRUE(broker_->running()) << broker_->err();
   EXPECT_EQ(info.st_mode & 0777, 0600U);
-  options_.prefix = {"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups", "--inh-caps=-all", "--"};
-  options_.arguments = {"--broker", socket_};
 }
 
 void OwnBroker::TearDown() {

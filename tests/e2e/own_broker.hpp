@@ -19,6 +19,8 @@ class OwnBroker : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
+  // Also again, after the one before was killed.
+  void start_broker();
 
   TempFolder folder_;
   Json config_ = stacks_config(499, "256K");

@@ -68,7 +68,7 @@ class Capture : public testing::Test {
     const int owner_fd = owner->get();
     auto ring = Ring::open(std::move(*owner), info);
     ASSERT_TRUE(ring) << ring.error().what;
-    rings_.push_back(std::move(*ring));
+    rings_.push_back(std::make_shared<const Ring>(std::move(*ring)));
 
     const perf_event_attr attr = event_attr(*spec, {}, features);
     auto event = open_event(attr, 0, spec->name);
@@ -101,7 +101,7 @@ class Capture : public testing::Test {
     return out;
   }
 
-  std::vector<Ring> rings_;
+  Rings rings_;
   UniqueFd event_;
   EventTable events_;
 };
@@ -123,7 +123,7 @@ TEST_F(Capture, APausedImageHasGapsOnlyAtEarlierBlackoutsAndExactlyAsWide) {
   const Writer writer(0);
   writer.wait_for(30'000);  // more than the ring holds
   for (int i = 0; i < 20; ++i) {
-    const EventTime frozen_ns = staging->capture(rings_, CaptureMode::pause);
+    const EventTime frozen_ns = staging->capture(CaptureMode::pause);
     const RingCapture& cut = staging->result(0);
     EXPECT_EQ(cut.error_number, 0);
     EXPECT_GE(cut.pause_begin_ns, frozen_ns);
@@ -146,7 +146,7 @@ TEST_F(Capture, ALiveImageHasNoGapAndNeverPauses) {
   writer.wait_for(30'000);
   long newest = 0;
   for (int i = 0; i < 20; ++i) {
-    static_cast<void>(staging->capture(rings_, CaptureMode::live));
+    static_cast<void>(staging->capture(CaptureMode::live));
     EXPECT_EQ(staging->result(0).pause_begin_ns, 0U);
     EXPECT_LT(staging->result(0).valid_bytes, kRingBytes) << "something was given up at the oldest end";
     std::uint64_t lost = 0;
@@ -169,7 +169,7 @@ TEST_F(Capture, AnUnfilledRingIsTakenWhole) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
   for (long n = 1; n <= 500; ++n) ::syscall(SYS_close, -n);
   for (const CaptureMode mode : {CaptureMode::pause, CaptureMode::live}) {
-    static_cast<void>(staging->capture(rings_, mode));
+    static_cast<void>(staging->capture(mode));
     const auto seen = numbers(*staging);
     ASSERT_EQ(seen.size(), 500U) << to_string(mode);
     EXPECT_EQ(seen.front(), 1);

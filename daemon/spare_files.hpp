@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two empty files for one snapshot, asked of the broker while it lives: the last snapshot, after its death, must be
+// root's like all others (perf opens a file only if root or the caller owns it). Their names are fixed, so that those
+// that a killed flightd left behind are replaced by the next one's.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "libcore/broker/client.hpp"
+#include "libcore/snapshot/snapshot.hpp"
+
+namespace flight {
+
+class SpareFiles {
+ public:
+  explicit SpareFiles(std::string folder) : folder_(std::move(folder)) {}
+  SpareFiles(const SpareFiles&) = delete;
+  SpareFiles& operator=(const SpareFiles&) = delete;
+  ~SpareFiles();  // removes what was not taken
+
+  // `ask`: one file of the broker's.
+  [[nodiscard]] Result<void> fill(const std::function<Result<PartialFile>()>& ask);
+  // Without its number. Whoever takes it removes it.
+  [[nodiscard]] Result<SnapshotOutput> take();
+
+ private:
+  std::string folder_;
+  std::optional<SnapshotOutput> files_;
+};
+
+}  // namespace flight

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/wall_thread.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+namespace flight {
+namespace {
+
+// A broker that a service manager starts again is back in less than a second.
+constexpr EventTime kReconnectForNs = 30'000'000'000;
+constexpr std::chrono::milliseconds kReconnectEvery(250);
+
+}  // namespace
+
+Result<std::unique_ptr<WallThread>> WallThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
+                                                      Told told) {
+  UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake) return sys_error(errno, "eventfd of the wall thread");
+  std::unique_ptr<WallThread> out(
+      new WallThread(std::move(broker), std::move(attached), std::move(told), std::move(wake)));
+  out->thread_ = std::thread([wall = out.get()] { wall->run(); });
+  return out;
+}
+
+WallThread::~WallThread() {
+  cut();
+  post([this] { stopping_ = true; });
+  thread_.join();
+}
+
+void WallThread::cut() {
+  cut_ = true;
+  const std::lock_guard lock(mutex_);
+  ::shutdown(broker_.fd(), SHUT_RDWR);
+}
+
+void WallThread::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_.get(), &one, sizeof one));  // EAGAIN: it is awake already
+}
+
+template <typename Call>
+auto WallThread::timed(Call call) -> decltype(call()) {
+  asked_ns_ = monotonic_now();
+  auto answer = call();
+  asked_ns_ = 0;
+  check_broker();
+  return answer;
+}
+
+template <typename Call>
+auto WallThread::ask(Call call) -> decltype(call()) {
+  auto task = std::make_shared<std::packaged_task<decltype(call())()>>([this, call] { return timed(call); });
+  auto answer = task->get_future();
+  post([task] { (*task)(); });
+  return answer.get();
+}
+
+std::shared_ptr<Attached> WallThread::attached() const {
+  const std::lock_guard lock(mutex_);
+  return attached_;
+}
+
+Result<PartialFile> WallThread::file(std::chrono::seconds wait) {
+  constexpr std::chrono::seconds kNow(0);
+  // What came too late for the one who asked: a file is as good as a new one, an error is an old story.
+  if (file_under_way_.valid() && file_under_way_.wait_for(kNow) == std::future_status::ready)
+    if (auto late = file_under_way_.get()) return late;
+  if (!file_under_way_.valid()) {
+    auto promise = std::make_shared<std::promise<Result<PartialFile>>>();
+    file_under_way_ = promise->get_future();
+    post([this, promise] {
+      if (auto asked = broker_.ask_for_file(); !asked) return promise->set_value(pass(asked.error()));
+      file_wanted_ = std::move(*promise);
+    });
+  }
+  if (file_under_way_.wait_for(wait) == std::future_status::ready) return file_under_way_.get();
+  return fail(std::errc::timed_out, "the disk did not make an empty file within {} s", wait.count());
+}
+
+void WallThread::deliver_file() {
+  if (!file_wanted_) return;
+  auto file = broker_.take_file();
+  if (!file && (gone_ || cut_)) file.emplace(fail(std::errc::connection_reset, "flightd-broker is gone"));
+  if (!file) return;
+  file_wanted_->set_value(std::move(*file));
+  file_wanted_.reset();
+}
+
+Result<Counts> WallThread::counts() {
+  return ask([this] { return broker_.counts(); });
+}
+
+Result<std::string> WallThread::processes() {
+  return ask([this] { return broker_.processes(); });
+}
+
+void WallThread::counts(std::function<void(Result<Counts>)> done) {
+  post([this, done = std::move(done)] { done(timed([this] { return broker_.counts(); })); });
+}
+
+void WallThread::processes(std::function<void(Result<std::string>)> done) {
+  post([this, done = std::move(done)] { done(timed([this] { return broker_.processes(); })); });
+}
+
+void WallThread::run() {
+  ::pthread_setname_np(::pthread_self(), "wall");
+  while (!stopping_) {
+    std::array<pollfd, 2> fds{pollfd{wake_.get(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
+    if (::poll(fds.data(), fds.size(), -1) < 0) continue;
+    std::uint64_t count = 0;
+    if (fds[0].revents != 0) static_cast<void>(!::read(wake_.get(), &count, sizeof count));
+    std::vector<std::function<void()>> tasks;
+    {
+      const std::lock_guard lock(mutex_);
+      tasks.swap(tasks_);
+    }
+    for (auto& task : tasks) task();
+    check_broker();
+    deliver_file();
+  }
+}
+
+void WallThread::check_broker() {
+  if (gone_ || cut_) return;
+  const auto changed = broker_.take_changed();
+  if (!changed) {
+    gone_ = true;  // first, so that whoever is told knows
+    told_.lost(changed.error());
+  } else if (*changed) {
+    asked_ns_ = monotonic_now();
+    const auto again = attach(broker_);
+    asked_ns_ = 0;
+    if (!again) told_.warn(wrap(again.error(), "the set of CPUs or rings changed, and it was not followed").value());
+  }
+}
+
+Result<void> WallThread::attach(BrokerClient& broker) {
+  auto attachment = broker.attach();
+  if (!attachment) return pass(attachment.error());
+  auto next = Attached::open(std::move(*attachment), attached().get());
+  if (!next) return pass(next.error());
+  {
+    const std::lock_guard lock(mutex_);
+    attached_.swap(*next);
+  }
+  told_.changed(*attached());
+  return {};
+}
+
+Result<void> WallThread::find_broker(const std::string& path) {
+  const EventTime until_ns = monotonic_now() + kReconnectForNs;
+  for (;;) {
+    auto next = BrokerClient::connect(path);
+    const auto done = next ? attach(*next) : Result<void>(pass(next.error()));
+    if (done) {
+      const std::lock_guard lock(mutex_);
+      broker_ = std::move(*next);
+      gone_ = false;
+      return {};
+    }
+    if (cut_ || monotonic_now() >= until_ns) return done;
+    std::this_thread::sleep_for(kReconnectEvery);
+  }
+}
+
+void WallThread::reconnect(std::string path, std::function<void(Result<void>)> done) {
+  post([this, path = std::move(path), done = std::move(done)] { done(find_broker(path)); });
+}
+
+}  // namespace flight

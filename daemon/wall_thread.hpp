@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wall thread: flightd's only user of the wall. It waits for the broker's answers so that nobody else has to: a
+// broker that hangs holds up whoever needs its answer, and neither the sideband nor a status. It attaches again when
+// the broker says that the rings changed, and to the next broker when one died.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/attached.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/broker/client.hpp"
+
+namespace flight {
+
+class WallThread {
+ public:
+  struct Told {
+    std::function<void(Error)> lost;  // the broker is gone; once for each broker
+    std::function<void(const Attached&)> changed;
+    std::function<void(Error)> warn;  // the old set stays
+  };
+  // All of `told` is called on the wall thread.
+  [[nodiscard]] static Result<std::unique_ptr<WallThread>> start(BrokerClient broker,
+                                                                 std::shared_ptr<Attached> attached, Told told);
+  WallThread(const WallThread&) = delete;
+  WallThread& operator=(const WallThread&) = delete;
+  ~WallThread();
+
+  // Any thread. The newest set of rings.
+  [[nodiscard]] std::shared_ptr<Attached> attached() const;
+  // Any thread but this; each waits for its answer, up to kAnswerTimeout. What the broker changed before it answered
+  // is in attached() when these return.
+  [[nodiscard]] Result<Counts> counts();
+  [[nodiscard]] Result<std::string> processes();
+  // On the snapshot worker's thread only. The wall goes on while the disk makes the file; ETIMEDOUT after `wait`: the
+  // file, should it come after all, is the next call's.
+  static constexpr std::chrono::seconds kFileWait{30};
+  [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait);
+  // Any thread; `done` is called on the wall thread.
+  void counts(std::function<void(Result<Counts>)> done);
+  void processes(std::function<void(Result<std::string>)> done);
+
+  [[nodiscard]] bool gone() const { return gone_; }
+  // When the request that has no answer yet was asked; 0: none.
+  [[nodiscard]] EventTime asked_ns() const { return asked_ns_; }
+
+  // After `lost`: looks for the next broker at `path`, for kReconnectFor at most. `done`: attached, or not.
+  void reconnect(std::string path, std::function<void(Result<void>)> done);
+  // Breaks off what is waited for; nothing is told any more. Before the end.
+  void cut();
+
+ private:
+  WallThread(BrokerClient broker, std::shared_ptr<Attached> attached, Told told, UniqueFd wake)
+      : broker_(std::move(broker)), told_(std::move(told)), wake_(std::move(wake)), attached_(std::move(attached)) {}
+  void post(std::function<void()> task);
+  template <typename Call>
+  auto ask(Call call) -> decltype(call());
+  template <typename Call>
+  auto timed(Call call) -> decltype(call());
+  void run();
+  void check_broker();
+  void deliver_file();
+  [[nodiscard]] Result<void> attach(BrokerClient& broker);
+  [[nodiscard]] Result<void> find_broker(const std::string& path);
+
+  BrokerClient broker_;
+  Told told_;
+  UniqueFd wake_;
+  std::atomic<bool> gone_ = false, cut_ = false;
+  std::atomic<EventTime> asked_ns_ = 0;
+  std::optional<std::promise<Result<PartialFile>>> file_wanted_;
+  std::future<Result<PartialFile>> file_under_way_;  // the snapshot worker's
+
+  mutable std::mutex mutex_;  // of what follows, and of broker_ while it is replaced
+  std::shared_ptr<Attached> attached_;
+  std::vector<std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace flight

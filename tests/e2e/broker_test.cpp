@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A broker that dies or hangs: what was recorded is saved, and flightd answers all the while.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/judge.hpp"
+#include "tests/e2e/own_broker.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+// The sidecars of `trigger` in `folder`.
+std::vector<Json> sidecars_of(const std::string& folder, const std::string& trigger) {
+  std::vector<Json> out;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    Json sidecar = Json::parse(read_text(entry.path().string()), nullptr, false);
+    if (sidecar.is_object() && sidecar.value("trigger", "") == trigger) out.push_back(std::move(sidecar));
+  }
+  return out;
+}
+
+TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  Child burner = start_load({folder.load("burner"), std::to_string(load_cpu()), "60"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  ASSERT_TRUE(daemon.start(stacks_config(499, "256K")));
+  (void)daemon.snapshot();  // its spare files are asked for by now
+  std::uint64_t killed_ns = now_ns();
+  ASSERT_EQ(kill(daemon.broker_pid(), SIGKILL), 0);
+  EXPECT_EQ(daemon.process().wait(30s), 1) << daemon.log();
+  EXPECT_THAT(daemon.log(), HasSubstr("nothing is recorded after 20"));
+  EXPECT_THAT(daemon.log(), HasSubstr("ending. Restart flightd."));
+  std::vector<Json> last = sidecars_of(daemon.snapshots_dir(), "broker-lost");
+  ASSERT_EQ(last.size(), 1U) << daemon.log();
+  EXPECT_THAT(last[0]["reason"].get<std::string>(), HasSubstr("nothing is recorded after"));
+  // Recording ended with the broker, and nothing before is missing.
+  std::uint64_t newest_ns = 0;
+  for (const Json& ring : last[0]["rings"]) newest_ns = std::max(newest_ns, ring["newest_ns"].get<std::uint64_t>());
+  EXPECT_GT(newest_ns, killed_ns - 100'000'000);
+  EXPECT_TRUE(counts_all(Judge::installed(), folder, last[0]));
+  struct stat info {};
+  ASSERT_EQ(stat(last[0]["path"].get<std::string>().c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 0U) << "perf opens it";
+  for (const auto& entry : std::filesystem::directory_iterator(daemon.snapshots_dir()))
+    EXPECT_THAT(entry.path().filename().string(), testing::Not(HasSubstr("spare")));
+}
+
+TEST(BrokerHangs, StatusIsAnsweredAndSaysSo) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
+  (void)daemon.snapshot();
+  ASSERT_EQ(kill(daemon.broker_pid(), SIGSTOP), 0);
+  // Far below the 60 s that the broker's answer is waited for.
+  Outcome first = daemon.ctl({"--json", "status"}, 15s);
+  EXPECT_EQ(first.exit_status, 0) << first.text();
+  EXPECT_THAT(first.out, HasSubstr("flightd-broker has not answered for"));
+  Json status = daemon.status();
+  EXPECT_TRUE(status["recording"]);
+  EXPECT_EQ(status["self"]["broker"]["pid"], daemon.broker_pid());
+  ASSERT_EQ(kill(daemon.broker_pid(), SIGCONT), 0);
+  EXPECT_TRUE(
+      wait_until([&] { return daemon.status()["warnings"].dump().find("not answered") == std::string::npos; }, 20s));
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(daemon.stop());
+}
+
+using NextBroker = OwnBroker;
+
+TEST_F(NextBroker, FlightdSavesThePastAndGoesOnWithTheNextBroker) {
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  (void)daemon.snapshot();
+  broker_->kill();
+  EXPECT_TRUE(wait_until([&] { return !daemon.status().value("recording", true); }, 20s));
+  ASSERT_NO_FATAL_FAILURE(start_broker());
+  EXPECT_TRUE(wait_until([&] { return daemon.status().value("recording", false); }, 30s)) << daemon.log();
+  EXPECT_EQ(sidecars_of(daemon.snapshots_dir(), "broker-lost").size(), 1U);
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_THAT(daemon.log(), HasSubstr("attached to the next flightd-broker"));
+  // And once more: its spare files are new.
+  broker_->kill();
+  EXPECT_TRUE(wait_until([&] { return sidecars_of(daemon.snapshots_dir(), "broker-lost").size() == 2; }, 20s))
+      << daemon.log();
+  daemon.process().kill();
+}
+
+}  // namespace
+}  // namespace flight
