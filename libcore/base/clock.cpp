@@ -30,6 +30,10 @@ std::tm utc_of(WallTime time) {
 
 int milliseconds_of(WallTime time) { return static_cast<int>(time.count() / 1'000'000 % 1000); }
 
+// What a time may be: nanoseconds in 64 bits end in 2262, and differences of two must fit as well.
+constexpr int kFirstYear = 1970, kLastYear = 2199;
+constexpr std::time_t kLastSecond = 7'258'118'399;  // of kLastYear, UTC
+
 WallTime from_seconds(std::time_t seconds) { return nanoseconds(static_cast<std::int64_t>(seconds) * kSecondNs); }
 
 bool digits_only(std::string_view text) {
@@ -95,6 +99,19 @@ Failure bad_time(std::string_view text) {
               "'{}' is no time: use 03:10, '2026-11-20 03:10', 2026-11-20T03:10:00Z, -10s or @UNIXSECONDS", text);
 }
 
+Result<WallTime> moment(std::string_view text, std::time_t seconds, nanoseconds fraction = {}) {
+  if (seconds < 0 || seconds > kLastSecond)
+    return fail(std::errc::invalid_argument, "'{}' lies outside of the years {} to {}", text, kFirstYear, kLastYear);
+  return from_seconds(seconds) + fraction;
+}
+
+Result<WallTime> before(std::string_view text, WallTime now, std::string_view duration) {
+  const auto back = parse_duration(duration);
+  if (!back) return bad_time(text);
+  if (*back > now) return moment(text, -1);
+  return now - *back;
+}
+
 }  // namespace
 
 EventTime monotonic_now() { return read_clock(CLOCK_MONOTONIC); }
@@ -148,8 +165,7 @@ Result<WallTime> parse_compact_utc(std::string_view text) {
   parts.tm_hour = std::atoi(copy.substr(9, 2).c_str());
   parts.tm_min = std::atoi(copy.substr(11, 2).c_str());
   parts.tm_sec = std::atoi(copy.substr(13, 2).c_str());
-  constexpr int kLastYear = 2200;  // nanoseconds in 64 bits end in 2262
-  if (parts.tm_year + 1900 > kLastYear || parts.tm_mon < 0 || parts.tm_mon > 11)
+  if (parts.tm_year + 1900 < kFirstYear || parts.tm_year + 1900 > kLastYear || parts.tm_mon < 0 || parts.tm_mon > 11)
     return fail(std::errc::invalid_argument, "'{}' is no time of a file name", text);
   return from_seconds(::timegm(&parts)) + std::chrono::milliseconds(std::atoi(copy.substr(16, 3).c_str()));
 }
@@ -168,19 +184,12 @@ Result<WallTime> parse_time(std::string_view text, WallTime now) {
   }
   if (!text.empty() && text[0] == '@') {
     if (!digits_only(text.substr(1)) || text.size() > 12) return bad_time(text);
-    return from_seconds(std::atoll(std::string(text.substr(1)).c_str()));
+    return moment(text, std::atoll(std::string(text.substr(1)).c_str()));
   }
   constexpr std::string_view kAgo = " ago";
-  if (text.size() > kAgo.size() && text.substr(text.size() - kAgo.size()) == kAgo) {
-    auto back = parse_duration(text.substr(0, text.size() - kAgo.size()));
-    if (!back) return bad_time(text);
-    return now - *back;
-  }
-  if (!text.empty() && text[0] == '-') {
-    auto back = parse_duration(text.substr(1));
-    if (!back) return bad_time(text);
-    return now - *back;
-  }
+  if (text.size() > kAgo.size() && text.ends_with(kAgo))
+    return before(text, now, text.substr(0, text.size() - kAgo.size()));
+  if (!text.empty() && text[0] == '-') return before(text, now, text.substr(1));
 
   std::tm parts{};
   ::localtime_r(&now_seconds, &parts);
@@ -207,11 +216,11 @@ Result<WallTime> parse_time(std::string_view text, WallTime now) {
   if (!zone.empty()) {
     int east = 0;
     if (!has_date || !parse_offset(zone, east)) return bad_time(text);
-    return from_seconds(::timegm(&parts) - east) + clock.fraction;
+    return moment(text, ::timegm(&parts) - east, clock.fraction);
   }
   std::time_t seconds = ::mktime(&parts);
   if (!has_date && seconds > now_seconds) seconds -= kDaySeconds;  // 23:50, asked at 00:10, was yesterday
-  return from_seconds(seconds) + clock.fraction;
+  return moment(text, seconds, clock.fraction);
 }
 
 }  // namespace flight

@@ -45,15 +45,22 @@ class Disk : public testing::Test {
     write_text(control_ + ".new", text);  // never seen half
     fs::rename(control_ + ".new", control_);
   }
-  void mount_slow_disk() {
+  [[nodiscard]] testing::AssertionResult mount_slow_disk() {
     fuse_.emplace(Child::start({required_env("FLIGHT_SLOW_DISK"), backing_, disk_, control_}));
     struct stat outside {
     }, inside{};
-    ASSERT_EQ(stat((folder_ / "scratch").c_str(), &outside), 0);
-    ASSERT_TRUE(wait_until([&] { return stat(disk_.c_str(), &inside) == 0 && inside.st_dev != outside.st_dev; }, 10s))
-        << fuse_->err();
+    const bool mounted =
+        stat(backing_.c_str(), &outside) == 0 &&
+        wait_until([&] { return stat(disk_.c_str(), &inside) == 0 && inside.st_dev != outside.st_dev; }, 10s);
+    return mounted ? testing::AssertionSuccess() : testing::AssertionFailure() << "no slow disk: " << fuse_->err();
   }
-  void start() { ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_)); }
+  // With a load, so that a snapshot is larger than what some of these disks take.
+  void start() {
+    burner_.emplace(start_load({folder_.load("burner"), std::to_string(load_cpu()), "300"}));
+    ASSERT_TRUE(burner_->wait_for_line("started"));
+    ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+    usleep(300'000);
+  }
 
   // The answer to TakeSnapshot, an error's or not.
   [[nodiscard]] Json ask() const {
@@ -104,12 +111,12 @@ class Disk : public testing::Test {
   std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
   StartOptions options_;
   TestDaemon daemon_{folder_};
-  std::optional<Child> fuse_;
+  std::optional<Child> fuse_, burner_;
 };
 
 // Three syncs of a snapshot take 5 s each.
 TEST_F(Disk, SlowOneOnlyMakesItsAskerWait) {
-  mount_slow_disk();
+  ASSERT_TRUE(mount_slow_disk());
   start();
   set_fault("fsync 5000 0 0");
   Child asker = Child::start(daemon_.ctl_command({"--json", "snapshot"}));
@@ -117,8 +124,8 @@ TEST_F(Disk, SlowOneOnlyMakesItsAskerWait) {
   std::size_t answers = 0;
   for (; asker.running(); ++answers) {
     was_degraded = degraded() || was_degraded;
-    Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "0.2"}, -20);
-    EXPECT_EQ(burner.finish(10s).exit_status, 0);
+    Child meanwhile = start_load({folder_.load("execer"), std::to_string(load_cpu()), "0.2", "/bin/true"}, -20);
+    EXPECT_EQ(meanwhile.finish(20s).exit_status, 0) << meanwhile.err();
   }
   const Outcome answer = asker.finish(1s);
   ASSERT_EQ(answer.exit_status, 0) << answer.text();
@@ -131,13 +138,13 @@ TEST_F(Disk, SlowOneOnlyMakesItsAskerWait) {
   // What ran meanwhile was recorded, and has its name.
   set_fault("none 0 0 0");
   const Json next = daemon_.snapshot();
-  EXPECT_THAT(next["top"].dump(), HasSubstr("\"burner\""));
+  EXPECT_THAT(next["top"].dump(), HasSubstr("\"execer\""));
   EXPECT_FALSE(degraded());
   EXPECT_TRUE(daemon_.stop());
 }
 
 TEST_F(Disk, HangingOneHoldsUpNeitherRecorderNorSocket) {
-  mount_slow_disk();
+  ASSERT_TRUE(mount_slow_disk());
   start();
   ASSERT_TRUE(daemon_.goes_on());
   set_fault("* -1 0 0");
@@ -161,7 +168,7 @@ TEST_F(Disk, HangingOneHoldsUpNeitherRecorderNorSocket) {
 }
 
 TEST_F(Disk, FailingOneLeavesNoHalfFile) {
-  mount_slow_disk();
+  ASSERT_TRUE(mount_slow_disk());
   start();
   const std::string store = backing_ + "/state/snapshots";
   const struct {
@@ -183,7 +190,7 @@ TEST_F(Disk, FailingOneLeavesNoHalfFile) {
 }
 
 TEST_F(Disk, GoneAndBackAgain) {
-  mount_slow_disk();
+  ASSERT_TRUE(mount_slow_disk());
   start();
   ASSERT_TRUE(daemon_.goes_on());
   fuse_->kill();
@@ -192,7 +199,7 @@ TEST_F(Disk, GoneAndBackAgain) {
   unmount(disk_);
   expect_write_failed(ENOENT, "not mounted");
   fuse_.reset();
-  mount_slow_disk();
+  ASSERT_TRUE(mount_slow_disk());
   expect_good_again();
   expect_no_half_file(backing_ + "/state/snapshots");
   EXPECT_TRUE(daemon_.stop());
@@ -210,7 +217,7 @@ TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   // Some room is left: it fails in the middle.
   const std::string filler = disk_ + "/filler";
   EXPECT_NE(run({"dd", "if=/dev/zero", "of=" + filler, "bs=4k", "conv=fsync"}).exit_status, 0) << "it was not full";
-  fs::resize_file(filler, fs::file_size(filler) - (32U << 10U));
+  fs::resize_file(filler, fs::file_size(filler) - (12U << 10U));
   expect_write_failed(ENOSPC, "full");
   EXPECT_TRUE(degraded());
   expect_no_half_file(daemon_.snapshots_dir());
@@ -246,7 +253,7 @@ TEST_F(Disk, ServiceManagerIsTold) {
         },
         10s);
   };
-  mount_slow_disk();
+  ASSERT_TRUE(mount_slow_disk());
   options_.prefix = {"env", "NOTIFY_SOCKET=" + path};
   start();
   EXPECT_TRUE(hear("STATUS=recording")) << heard;

@@ -54,6 +54,11 @@ void give_to_caller(const std::string& path) {
   (void)!::lchown(path.c_str(), caller->uid, caller->gid);
 }
 
+// Without this an open file that is removed is only renamed, by libfuse.
+void* begin(fuse_conn_info*, fuse_config* config) {
+  config->hard_remove = 1;
+  return nullptr;
+}
 int get_attributes(const char* path, struct stat* out, fuse_file_info*) {
   if (const int error = suffer("getattr")) return error;
   return done(::lstat(real(path).c_str(), out));
@@ -132,6 +137,7 @@ int main(int argc, char** argv) {
   backing = argv[1];
   control = argv[3];
   fuse_operations operations{};
+  operations.init = begin;
   operations.getattr = get_attributes;
   operations.mkdir = make_folder;
   operations.unlink = remove_file;
@@ -150,7 +156,7 @@ int main(int argc, char** argv) {
   operations.release = release_file;
   operations.statfs = space;
   operations.readdir = read_folder;
-  std::string name = argv[0], foreground = "-f", option = "-o", options = "allow_other,default_permissions,hard_remove",
+  std::string name = argv[0], foreground = "-f", option = "-o", options = "allow_other,default_permissions",
               mount = argv[2];
   char* words[] = {name.data(), foreground.data(), option.data(), options.data(), mount.data(), nullptr};
   return ::fuse_main(5, words, &operations, nullptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/base/clock.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -37,8 +38,8 @@ TEST(Clock, CompactTimesParseBack) {
   const auto parsed = parse_compact_utc("20261120T031204.123Z");
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(*parsed, kMoment);
-  for (const char* bad :
-       {"", "20261120T031204.123", "20261120 031204.123Z", "2026112XT031204.123Z", "20261120T031204,123Z"})
+  for (const char* bad : {"", "20261120T031204.123", "20261120 031204.123Z", "2026112XT031204.123Z",
+                          "20261120T031204,123Z", "00001120T031204.123Z", "25001120T031204.123Z"})
     EXPECT_FALSE(parse_compact_utc(bad)) << bad;
 }
 
@@ -82,6 +83,13 @@ TEST_F(LocalTime, ParsesWhatPeopleType) {
 }
 
 TEST_F(LocalTime, RefusesWhatIsNoTime) {
+  // Found by a fuzzer: seconds that overflow as nanoseconds.
+  for (const char* bad :
+       {"1012-11-20T03:10:00Z", "0000-01-01", "2300-01-01", "@78162980460", "-100000d", "90000d ago"}) {
+    const auto time = parse_time(bad, kMoment);
+    ASSERT_FALSE(time) << bad;
+    EXPECT_THAT(time.error().what, testing::HasSubstr("1970 to 2199")) << bad;
+  }
   for (const char* bad : {"", "soon", "25:00", "03:61", "3:10", "2026-13-01", "2026-11-20T03:10Q", "03:10Z", "-10",
                           "10 ago", "@", "@x", "2026-11-20_03:10"}) {
     const auto time = parse_time(bad, kMoment);
