@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <tuple>
+#include <unordered_set>
 
 #include "libcore/store/folder.hpp"
 #include "libcore/store/json_read.hpp"
@@ -60,7 +61,7 @@ bool fill_from_sidecar(CatalogueRow& row, std::string_view text) {
 }
 
 std::string_view stem_of(std::string_view file) {
-  for (const std::string_view suffix : {kDataSuffix, kSidecarSuffix})
+  for (const std::string_view suffix : {kDataSuffix, kSidecarSuffix, kPinSuffix})
     if (file.ends_with(suffix)) return file.substr(0, file.size() - suffix.size());
   return {};
 }
@@ -94,17 +95,21 @@ Result<std::unordered_map<std::string, Catalogue::Files>> Catalogue::scan(Folder
     Files& files = found[std::string(stem)];
     if (file.ends_with(kDataSuffix)) {
       files.data = true;
+    } else if (file.ends_with(kPinSuffix)) {
+      files.pin = true;
     } else {
       files.sidecar = true;
       files.sidecar_inode = inode;
     }
   });
   if (!read) return pass(read.error());
+  std::erase_if(found, [](const auto& one) { return !one.second.data && !one.second.sidecar; });  // a stray pin
   return found;
 }
 
 Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& name, const Files& files) const {
   Cached fresh{.seq = name.seq, .files = files, .row = row_of(name, absolute(folder_))};
+  fresh.row.pinned = files.pin;
   bool described = false;
   if (files.sidecar) {
     const auto text = folder.read(name.sidecar_file(), kMaxSidecarBytes);
@@ -199,7 +204,7 @@ Result<void> Catalogue::remove(std::string_view id) {
   auto folder = Folder::open(folder_);
   if (!folder) return pass(folder.error());
   // The data first: whatever stops us between the two, the snapshot is still listed and can be removed again.
-  for (const std::string& file : {found->name.data_file(), found->name.sidecar_file()})
+  for (const std::string& file : {found->name.data_file(), found->name.sidecar_file(), found->name.pin_file()})
     if (auto removed = folder->unlink(file); !removed) return pass(removed.error());
   return {};
 }
@@ -230,11 +235,20 @@ std::size_t Catalogue::remove_partials() {
   auto folder = Folder::open(folder_);
   if (!folder) return 0;
   std::vector<std::string> partials;
+  std::vector<std::string> pins;
+  std::unordered_set<std::string> snapshots;
   // What was seen before a reading error is removed all the same.
   static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const bool ours = file.starts_with("flight-") || file.starts_with(".flight");
     if (ours && file.ends_with(kPartialSuffix)) partials.emplace_back(file);
+    if (ours && file.ends_with(kPinSuffix)) pins.emplace_back(file);
+    if (parse_snapshot_name(file)) snapshots.emplace(stem_of(file));
   }));
+  for (std::string& pin : pins) {
+    const std::string stem(stem_of(pin));
+    const bool well_named = parse_snapshot_name(stem + std::string(kDataSuffix)).has_value();
+    if (well_named && !snapshots.contains(stem)) partials.push_back(std::move(pin));
+  }
   std::size_t count = 0;
   for (const std::string& file : partials) {
     const auto removed = folder->unlink(file);

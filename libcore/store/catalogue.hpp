@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/sidecar.hpp"
 
@@ -42,12 +43,25 @@ class Catalogue {
   // The sidecar's text of `id`, a decimal number or "latest". ENOENT: there is none such; EINVAL: that is
   // no id; ENODATA: the snapshot is there, but its sidecar is gone.
   [[nodiscard]] Result<std::string> describe(std::string_view id) const;
-  // Unlinks data and sidecar of `id`. Errors as describe's.
+  // The data file of `id`, for reading. Errors as describe's; ENODATA: the data file is gone.
+  struct DataFile {
+    UniqueFd fd;
+    std::string name;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] Result<DataFile> open_data(std::string_view id) const;
+  // A pin is an empty file beside the snapshot, STEM.pinned: it survives every kind of copy and of file system, `ls`
+  // shows it, and flightd may make it, where an extended attribute of root's data file would not be its to set.
+  // Durable before it returns; pinning twice is no error. Errors as describe's.
+  [[nodiscard]] Result<void> pin(std::string_view id, bool pinned);
+  // Unlinks data, sidecar and pin of `id`: a pin keeps a snapshot from being vacuumed, not from its people. Errors as
+  // describe's.
   [[nodiscard]] Result<void> remove(std::string_view id);
   // One more than any SEQ in the folder, and than the number kept in `folder/.seq`, which it raises (so a removed
   // snapshot's id is never used again). Durable before it returns.
   [[nodiscard]] Result<std::uint64_t> next_seq();
-  // Removes *.partial files of earlier lives; how many. At start only: a snapshot under way has such files.
+  // Removes *.partial files of earlier lives, and pins whose snapshot is gone; how many. At start only: a snapshot
+  // under way has such files.
   std::size_t remove_partials();
   // How many snapshots, and their bytes (st_blocks) with sidecars and kallsyms.
   struct Usage {
@@ -58,9 +72,9 @@ class Catalogue {
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
  private:
-  // Which of a snapshot's two files are there. The inode tells a sidecar that was replaced.
+  // Which of a snapshot's files are there. The inode tells a sidecar that was replaced.
   struct Files {
-    bool data = false, sidecar = false;
+    bool data = false, sidecar = false, pin = false;
     std::uint64_t sidecar_inode = 0;
     friend bool operator==(const Files&, const Files&) = default;
   };

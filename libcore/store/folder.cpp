@@ -49,14 +49,20 @@ Result<void> Folder::each(const std::function<void(std::string_view, std::uint64
   }
 }
 
-Result<std::string> Folder::read(const std::string& name, std::size_t max_bytes) const {
+Result<UniqueFd> Folder::open_file(const std::string& name) const {
   // O_NONBLOCK: a fifo in a file's place would wait for a writer.
-  const UniqueFd file(::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  UniqueFd file(::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file) return sys_error(errno, "open {}/{}", path_, name);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", path_, name);
   if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{}/{} is no regular file", path_, name);
-  auto text = read_all(file.get(), max_bytes);
+  return file;
+}
+
+Result<std::string> Folder::read(const std::string& name, std::size_t max_bytes) const {
+  const auto file = open_file(name);
+  if (!file) return pass(file.error());
+  auto text = read_all(file->get(), max_bytes);
   if (!text) return wrap(text.error(), "{}/{}", path_, name);
   return text;
 }
@@ -89,6 +95,10 @@ Result<void> Folder::replace(const std::string& name, const std::string& tempora
     ::unlinkat(fd(), temporary.c_str(), 0);
     return done;
   }
+  return sync();
+}
+
+Result<void> Folder::sync() const {
   if (::fsync(fd()) != 0) return sys_error(errno, "fsync the folder {}", path_);
   return {};
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
 
 namespace flight {
 
@@ -20,7 +21,9 @@ class Folder {
 
   // Each regular file's name and inode, in no order.
   [[nodiscard]] Result<void> each(const std::function<void(std::string_view name, std::uint64_t inode)>& visit);
-  // ENOENT: there is no such file. EFBIG: it is larger than that. ELOOP, EINVAL: it is no regular file.
+  // For reading. ENOENT: there is no such file. ELOOP, EINVAL: it is no regular file.
+  [[nodiscard]] Result<UniqueFd> open_file(const std::string& name) const;
+  // Errors as open_file's; EFBIG: it is larger than that.
   [[nodiscard]] Result<std::string> read(const std::string& name, std::size_t max_bytes) const;
   // Its size and what it takes on disk; nullopt: it is gone.
   struct Size {
@@ -32,6 +35,8 @@ class Folder {
   // A new text of a file, durable: written to `temporary`, synced, renamed; then the folder is synced.
   [[nodiscard]] Result<void> replace(const std::string& name, const std::string& temporary,
                                      std::string_view text) const;
+  // fsync(2) of the folder: what was unlinked stays so.
+  [[nodiscard]] Result<void> sync() const;
 
  private:
   struct Close {

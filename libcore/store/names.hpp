@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one place where a snapshot's file names are built and parsed:
 //
-//   flight-HOST-YYYYMMDDTHHMMSS.mmmZ-TRIGGER-SEQ.perf.data      (and .json in place of .perf.data)
+//   flight-HOST-YYYYMMDDTHHMMSS.mmmZ-TRIGGER-SEQ.perf.data      (and .json, .pinned in place of .perf.data)
 //   kallsyms-BOOTID.zst
 //
 // HOST: what is not [A-Za-z0-9._-] becomes _, at most 64. TRIGGER: [a-z0-9][a-z0-9-]{0,31}. SEQ: decimal.
@@ -18,6 +18,7 @@ namespace flight {
 
 inline constexpr std::string_view kDataSuffix = ".perf.data";
 inline constexpr std::string_view kSidecarSuffix = ".json";
+inline constexpr std::string_view kPinSuffix = ".pinned";  // an empty file: not to be vacuumed
 inline constexpr std::string_view kPartialSuffix = ".partial";
 
 struct SnapshotName {
@@ -29,6 +30,7 @@ struct SnapshotName {
   [[nodiscard]] std::string stem() const;  // without a suffix
   [[nodiscard]] std::string data_file() const { return stem() + std::string(kDataSuffix); }
   [[nodiscard]] std::string sidecar_file() const { return stem() + std::string(kSidecarSuffix); }
+  [[nodiscard]] std::string pin_file() const { return stem() + std::string(kPinSuffix); }
 };
 
 [[nodiscard]] std::string clean_host(std::string_view host);
