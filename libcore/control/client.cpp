@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -91,6 +92,20 @@ Result<Reply> ControlClient::call(const Call& call, const std::function<void(con
     if (!reply) return wrap(reply.error(), "flightd's reply to {}", call.method);
     if (!reply->continues) return reply;
     if (progress) progress(*reply);
+  }
+}
+
+Result<std::size_t> ControlClient::read_raw(std::span<char> buffer) {
+  if (!received_.empty()) {  // came together with the reply
+    const std::size_t bytes = std::min(buffer.size(), received_.size());
+    std::copy_n(received_.begin(), bytes, buffer.begin());
+    received_.erase(0, bytes);
+    return bytes;
+  }
+  for (;;) {
+    const ssize_t count = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR) return sys_error(errno, "reading from flightd");
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "libcore/base/result.hpp"
@@ -19,6 +20,8 @@ class ControlClient {
   // Sends the call and waits for its last reply. `progress` gets the replies before it (`more`). An error *reply* is a
   // Reply with `error` set; the Result fails only when the connection does.
   [[nodiscard]] Result<Reply> call(const Call& call, const std::function<void(const Reply&)>& progress = {});
+  // After the reply to a call that upgrades the connection: the next raw bytes; 0: the daemon has closed it.
+  [[nodiscard]] Result<std::size_t> read_raw(std::span<char> buffer);
 
  private:
   explicit ControlClient(UniqueFd fd) : fd_(std::move(fd)) {}

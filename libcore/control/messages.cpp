@@ -142,10 +142,10 @@ std::string to_json(const SnapshotParameters& parameters) {
   return dump(json);
 }
 
-CallResult<std::string> parse_id_parameter(std::string_view parameters) {
-  auto json = parse_known(parameters, {"id"});
-  if (!json) return Refusal(json.error());
-  auto id = read_text(*json, "id");
+namespace {
+
+CallResult<std::string> read_id(const Json& json) {
+  auto id = read_text(json, "id");
   if (!id) return Refusal(id.error());
   const std::string text = id->value_or("");
   const bool decimal = !text.empty() && text.size() <= kMaxIdDigits &&
@@ -153,6 +153,36 @@ CallResult<std::string> parse_id_parameter(std::string_view parameters) {
   if (!decimal && text != "latest")
     return refuse("id", R"('id' must be the text of a snapshot's number, such as "7", or "latest")");
   return text;
+}
+
+CallResult<bool> read_flag(const Json& json, const char* key) {
+  const Json* value = find(json, key);
+  if (value == nullptr || !value->is_boolean()) return refuse(key, fmt::format("'{}' must be true or false", key));
+  return value->get<bool>();
+}
+
+}  // namespace
+
+CallResult<std::string> parse_id_parameter(std::string_view parameters) {
+  auto json = parse_known(parameters, {"id"});
+  if (!json) return Refusal(json.error());
+  return read_id(*json);
+}
+
+CallResult<PinParameters> parse_pin_parameters(std::string_view parameters) {
+  auto json = parse_known(parameters, {"id", "pinned"});
+  if (!json) return Refusal(json.error());
+  auto id = read_id(*json);
+  if (!id) return Refusal(id.error());
+  const auto pinned = read_flag(*json, "pinned");
+  if (!pinned) return Refusal(pinned.error());
+  return PinParameters{std::move(*id), *pinned};
+}
+
+CallResult<bool> parse_recording_parameter(std::string_view parameters) {
+  auto json = parse_known(parameters, {"recording"});
+  if (!json) return Refusal(json.error());
+  return read_flag(*json, "recording");
 }
 
 CallResult<void> parse_no_parameters(std::string_view parameters) {
@@ -187,6 +217,19 @@ std::optional<SnapshotProgress> parse_progress(std::string_view parameters) {
     return std::nullopt;
   const auto value = std::min<std::uint64_t>(percent->get<std::uint64_t>(), 100);
   return SnapshotProgress{step->get<std::string>(), static_cast<unsigned>(value)};
+}
+
+std::string read_reply(const ReadReply& reply) {
+  return dump({{"size_bytes", reply.size_bytes}, {"name", reply.name}});
+}
+
+std::optional<ReadReply> parse_read_reply(std::string_view parameters) {
+  const Json json = parse_bounded(parameters);
+  if (!json.is_object()) return std::nullopt;
+  const Json* size = find(json, "size_bytes");
+  const Json* name = find(json, "name");
+  if (size == nullptr || !size->is_number_unsigned() || name == nullptr || !name->is_string()) return std::nullopt;
+  return ReadReply{size->get<std::uint64_t>(), name->get<std::string>()};
 }
 
 std::string info_reply(std::string_view version) {

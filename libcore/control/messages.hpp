@@ -35,6 +35,14 @@ struct SnapshotParameters {
 
 // {"id": "7"} of DescribeSnapshot and RemoveSnapshot; decimal, <= 20 digits, or "latest".
 [[nodiscard]] CallResult<std::string> parse_id_parameter(std::string_view parameters);
+// {"id": "7", "pinned": true} of PinSnapshot.
+struct PinParameters {
+  std::string id;
+  bool pinned = false;
+};
+[[nodiscard]] CallResult<PinParameters> parse_pin_parameters(std::string_view parameters);
+// {"recording": true} of SetRecording.
+[[nodiscard]] CallResult<bool> parse_recording_parameter(std::string_view parameters);
 // No parameters at all: refuses every key.
 [[nodiscard]] CallResult<void> parse_no_parameters(std::string_view parameters);
 // {"interface": "…"} of GetInterfaceDescription.
@@ -44,6 +52,14 @@ struct SnapshotParameters {
 [[nodiscard]] std::string snapshot_reply(std::string_view object);
 [[nodiscard]] std::string snapshots_reply(std::string_view array);
 [[nodiscard]] std::string status_reply(std::string_view object);
+// ReadSnapshot's reply, after which the connection carries the file's bytes and nothing else.
+struct ReadReply {
+  std::uint64_t size_bytes = 0;
+  std::string name;  // the data file's own, without its folder
+};
+[[nodiscard]] std::string read_reply(const ReadReply& reply);
+// nullopt: it is something else. The name is not checked.
+[[nodiscard]] std::optional<ReadReply> parse_read_reply(std::string_view parameters);
 // A progress reply of TakeSnapshot with `more`: {"progress": {"step": "writing", "percent": 42}} (and no snapshot yet).
 [[nodiscard]] std::string progress_reply(std::string_view step, unsigned percent);
 struct SnapshotProgress {

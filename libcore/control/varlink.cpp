@@ -2,6 +2,8 @@
 #include "libcore/control/varlink.hpp"
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 #include "libcore/control/json_depth.hpp"
 
@@ -16,9 +18,32 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 Failure bad_message(std::string_view why) { return fail(std::errc::bad_message, "broken Varlink message: {}", why); }
 
+// Of a key that is given twice each JSON parser believes another one, and who checks a call must not see another one
+// than who acts on it.
+class KeysOnce {
+ public:
+  // For nlohmann's parser, which calls it for every key and every object's begin and end.
+  bool operator()(Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) seen_.emplace_back();
+    if (event == Json::parse_event_t::object_end) seen_.pop_back();
+    if (event == Json::parse_event_t::key && !seen_.back().insert(parsed.get_ref<const std::string&>()).second)
+      twice_ = true;
+    return true;
+  }
+  [[nodiscard]] bool twice() const { return twice_; }
+
+ private:
+  std::vector<std::set<std::string>> seen_;  // of the objects that are open
+  bool twice_ = false;
+};
+
 Result<Json> parse_object(std::string_view message) {
   if (nests_too_deep(message)) return bad_message(fmt::format("it nests deeper than {} levels", kMaxJsonDepth));
-  Json json = Json::parse(message, nullptr, false);
+  KeysOnce keys;
+  Json json = Json::parse(
+      message, [&](int /*depth*/, Json::parse_event_t event, const Json& parsed) { return keys(event, parsed); },
+      false);
+  if (!json.is_discarded() && keys.twice()) return bad_message("it gives a key twice");
   if (json.is_discarded()) return bad_message("it is no JSON, or its text is no UTF-8");
   if (!json.is_object()) return bad_message("it is no JSON object");
   return json;
@@ -141,9 +166,17 @@ CallError permission_denied(std::string_view message) {
   return service_error("PermissionDenied", {{"message", message}});
 }
 
+CallError expected_more(std::string_view method) {
+  return service_error("ExpectedMore",
+                       {{"message", fmt::format("{} answers again and again: call it with `more`", method)}});
+}
+
 CallError no_such_snapshot(std::string_view id) {
-  const std::string message = id == "latest" ? std::string("there is no snapshot yet; `flightctl snapshot` takes one")
-                                             : fmt::format("there is no snapshot {}; `flightctl list` shows all", id);
+  return no_such_snapshot(id, id == "latest" ? std::string("there is no snapshot yet; `flightctl snapshot` takes one")
+                                             : fmt::format("there is no snapshot {}; `flightctl list` shows all", id));
+}
+
+CallError no_such_snapshot(std::string_view id, std::string_view message) {
   return recorder_error("NoSuchSnapshot", {{"id", id}, {"message", message}});
 }
 

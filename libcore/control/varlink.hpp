@@ -30,7 +30,8 @@ struct Reply {
   bool continues = false;
 };
 
-// EBADMSG: no JSON, wrong types, no method, deeper than kMaxJsonDepth, or not UTF-8. Without the NUL.
+// EBADMSG: no JSON, wrong types, no method, a key given twice, deeper than kMaxJsonDepth, or not UTF-8. Without the
+// NUL.
 [[nodiscard]] Result<Call> parse_call(std::string_view message);
 [[nodiscard]] Result<Reply> parse_reply(std::string_view message);
 // With the NUL.
@@ -47,7 +48,9 @@ struct CallError {
 [[nodiscard]] CallError method_not_implemented(std::string_view method);
 [[nodiscard]] CallError interface_not_found(std::string_view interface);
 [[nodiscard]] CallError permission_denied(std::string_view message);
+[[nodiscard]] CallError expected_more(std::string_view method);
 [[nodiscard]] CallError no_such_snapshot(std::string_view id);
+[[nodiscard]] CallError no_such_snapshot(std::string_view id, std::string_view message);
 [[nodiscard]] CallError write_failed(int error_number, std::string_view kept, std::string_view message);
 [[nodiscard]] CallError store_full(std::string_view message);
 [[nodiscard]] CallError stopping();

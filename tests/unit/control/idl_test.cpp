@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "libcore/control/events.hpp"
 #include "libcore/control/messages.hpp"
 #include "tests/unit/control/varlink_idl.hpp"
 
@@ -64,6 +65,7 @@ TEST(Idl, DescribesEveryError) {
                                       method_not_found("a.b.C"),
                                       method_not_implemented("a.b.C"),
                                       interface_not_found("a.b"),
+                                      expected_more("a.b.C"),
                                       permission_denied("no")};
   for (const CallError& error : errors) {
     SCOPED_TRACE(error.name);
@@ -93,6 +95,23 @@ TEST(Idl, DescribesStatusProgressAndParameters) {
   SnapshotParameters all{"why", 1, "2026-11-20T03:12:04Z", "2026-11-20T03:12:05Z", 2, "live"};
   EXPECT_EQ(mismatch(idl, take.first, nlohmann::json::parse(to_json(all)), "parameters"), "");
   EXPECT_EQ(take.first.fields.size(), 6U);
+}
+
+TEST(Idl, DescribesReadAndMonitor) {
+  const Idl idl = IdlParser::parse(recorder_idl());
+  const auto read = nlohmann::json::parse(read_reply({42, "name"}));
+  EXPECT_EQ(mismatch(idl, idl.methods.at("ReadSnapshot").second, read, "reply"), "");
+  for (const std::string_view word : {kMonitoring, kSnapshotBegun, kSnapshotFinished, kSnapshotFailed, kRecordingPaused,
+                                      kRecordingResumed, kDegraded, kRecovered, kMissed}) {
+    RecorderEvent event{.event = std::string(word), .time = "2026-11-20T03:12:04.123Z"};
+    for (int filled = 0; filled < 2; ++filled) {
+      EXPECT_EQ(mismatch(idl, idl.methods.at("Monitor").second, nlohmann::json::parse(to_json(event)), "event"), "");
+      event = {std::string(word), event.time, "7", "manual", "why", "/x", "words", true, 3};
+    }
+    const auto again = parse_event(to_json(event));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(to_json(*again), to_json(event));
+  }
 }
 
 }  // namespace

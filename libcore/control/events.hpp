@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Monitor tells: one object for each event, the same as a line of `flightctl --json monitor`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace flight {
+
+// The words of `event`.
+inline constexpr std::string_view kMonitoring = "monitoring";  // the first one: from here on nothing is left out
+inline constexpr std::string_view kSnapshotBegun = "snapshot_begun";
+inline constexpr std::string_view kSnapshotFinished = "snapshot_finished";
+inline constexpr std::string_view kSnapshotFailed = "snapshot_failed";
+inline constexpr std::string_view kRecordingPaused = "recording_paused";
+inline constexpr std::string_view kRecordingResumed = "recording_resumed";
+inline constexpr std::string_view kDegraded = "degraded";
+inline constexpr std::string_view kRecovered = "recovered";
+inline constexpr std::string_view kMissed = "missed";  // the client was slow: so many of the oldest were dropped
+
+// Texts that are empty are left out.
+struct RecorderEvent {
+  std::string event;
+  std::string time;                       // RFC 3339
+  std::string id, trigger, reason, path;  // of a snapshot
+  std::string message;                    // for people
+  std::optional<bool> recording;          // of kMonitoring
+  std::optional<std::uint64_t> missed;    // of kMissed
+};
+
+[[nodiscard]] std::string to_json(const RecorderEvent& event);
+// nullopt: it is no event. Unknown words are kept: a newer daemon has more of them.
+[[nodiscard]] std::optional<RecorderEvent> parse_event(std::string_view text);
+
+}  // namespace flight
