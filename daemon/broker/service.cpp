@@ -137,8 +137,10 @@ Ended Service::serve(int client, int stop_fd) {
   client_is_current_ = false;
   // A thread that makes a file for it may still hold its socket.
   ::shutdown(client, SHUT_RDWR);
-  // It may have been killed between pause and resume.
+  // It may have been killed between pause and resume; and who switched the events off is not there to switch them on.
   if (recording_) recording_->resume_all();
+  if (recording_ && std::exchange(disabled_, false))
+    if (auto on = recording_->enable_all(true); !on) spdlog::error("recording could not go on: {}", on.error().what);
   return ended;
 }
 
@@ -269,6 +271,7 @@ Result<void> Service::reload(int client) {
 
 Result<void> Service::enable(int client, bool on) {
   const Request request = on ? Request::enable : Request::disable;
+  disabled_ = !on;
   if (auto done = recording_->enable_all(on); !done)
     return refuse(client, static_cast<std::uint8_t>(request), done.error());
   return send_message(client, header(request), {}, {});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers one client at a time. It holds the recording for as long as the process lives; a client comes and goes, and
-// what it left paused is resumed. Where the start failed, each answer says why, until a reload mends it.
+// what it left paused is resumed, what it left disabled is enabled. Where the start failed, each answer says why, until
+// a reload mends it.
 #pragma once
 
 #include <optional>
@@ -59,6 +60,7 @@ class Service {
   CpuWatch watch_;
   std::optional<Recording> recording_;
   bool client_is_current_ = false;  // it has attached to this very set of rings
+  bool disabled_ = false;           // by this client
   Error error_;                     // why there is no recording
 };
 
