@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/control/messages.hpp"
 
 namespace flight {
@@ -23,9 +25,22 @@ struct Caller {
   std::vector<gid_t> groups;
 };
 
+// A snapshot's data file, ready to be read.
+struct OpenSnapshot {
+  UniqueFd file;
+  std::string name;
+  std::uint64_t size_bytes = 0;
+};
+
 class ControlBackend {
  public:
   using Done = std::function<void(CallResult<std::string>)>;  // a JSON text: the status, a sidecar, the rows
+  using Opened = std::function<void(CallResult<OpenSnapshot>)>;
+  // Is told of events for as long as its client is there.
+  struct Listener {
+    std::weak_ptr<const void> client;
+    std::function<void(const std::string& event)> tell;
+  };
   using Progress = std::function<void(std::string_view step, unsigned percent)>;
 
   virtual ~ControlBackend() = default;
@@ -34,7 +49,12 @@ class ControlBackend {
   virtual void take_snapshot(const Caller& caller, SnapshotParameters parameters, Progress progress, Done done) = 0;
   virtual void list_snapshots(Done done) = 0;
   virtual void describe_snapshot(std::string id, Done done) = 0;
-  virtual void remove_snapshot(std::string id, Done done) = 0;  // the text is "{}"
+  virtual void remove_snapshot(std::string id, Done done) = 0;  // the text is "{}", as of the next two
+  virtual void pin_snapshot(std::string id, bool pinned, Done done) = 0;
+  virtual void set_recording(const Caller& caller, bool recording, Done done) = 0;
+  virtual void read_snapshot(std::string id, Opened opened) = 0;
+  // Says what happens from now on, one JSON object for each event, the first one at once.
+  virtual void monitor(Listener listener) = 0;
 };
 
 }  // namespace flight

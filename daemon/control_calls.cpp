@@ -15,11 +15,12 @@ struct Request {
   const Call& call;
   const Caller& caller;
   ControlBackend& backend;
-  ReplySink sink;
+  AnswerSink sink;
 
-  void refuse(CallError error) const { sink(error_reply(std::move(error))); }
-  void reply(std::string parameters) const { sink({std::move(parameters), "", false}); }
+  void refuse(CallError error) const { sink.reply(error_reply(std::move(error))); }
+  void reply(std::string parameters) const { sink.reply({std::move(parameters), "", false}); }
 };
+using ReplySink = std::function<void(Reply)>;
 
 // The backend's answer as the last reply, put into its envelope by `wrap_text`.
 ControlBackend::Done last_reply(ReplySink sink, std::string (*wrap_text)(std::string_view)) {
@@ -44,6 +45,8 @@ ControlBackend::Done snapshot_done(ReplySink sink) {
   };
 }
 
+std::string empty_reply(std::string_view /*text*/) { return "{}"; }
+
 void get_info(const Request& request) {
   if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
   request.reply(info_reply(FLIGHTD_VERSION));
@@ -59,7 +62,7 @@ void get_interface_description(const Request& request) {
 
 void get_status(const Request& request) {
   if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
-  request.backend.get_status(last_reply(request.sink, &status_reply));
+  request.backend.get_status(last_reply(request.sink.reply, &status_reply));
 }
 
 void take_snapshot(const Request& request) {
@@ -67,44 +70,79 @@ void take_snapshot(const Request& request) {
   if (!parameters) return request.refuse(parameters.error());
   ControlBackend::Progress progress = [](std::string_view, unsigned) {};
   if (request.call.more)
-    progress = [sink = request.sink](std::string_view step, unsigned percent) {
+    progress = [sink = request.sink.reply](std::string_view step, unsigned percent) {
       sink({progress_reply(step, percent), "", true});
     };
   request.backend.take_snapshot(request.caller, std::move(*parameters), std::move(progress),
-                                snapshot_done(request.sink));
+                                snapshot_done(request.sink.reply));
 }
 
 void list_snapshots(const Request& request) {
   if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
-  request.backend.list_snapshots(last_reply(request.sink, &snapshots_reply));
+  request.backend.list_snapshots(last_reply(request.sink.reply, &snapshots_reply));
 }
 
 void describe_snapshot(const Request& request) {
   auto id = parse_id_parameter(request.call.parameters);
   if (!id) return request.refuse(id.error());
-  request.backend.describe_snapshot(std::move(*id), snapshot_done(request.sink));
+  request.backend.describe_snapshot(std::move(*id), snapshot_done(request.sink.reply));
 }
 
 void remove_snapshot(const Request& request) {
   auto id = parse_id_parameter(request.call.parameters);
   if (!id) return request.refuse(id.error());
-  request.backend.remove_snapshot(std::move(*id),
-                                  last_reply(request.sink, [](std::string_view) { return std::string("{}"); }));
+  request.backend.remove_snapshot(std::move(*id), last_reply(request.sink.reply, &empty_reply));
 }
+
+void pin_snapshot(const Request& request) {
+  auto parameters = parse_pin_parameters(request.call.parameters);
+  if (!parameters) return request.refuse(parameters.error());
+  request.backend.pin_snapshot(std::move(parameters->id), parameters->pinned,
+                               last_reply(request.sink.reply, &empty_reply));
+}
+
+void read_snapshot(const Request& request) {
+  auto id = parse_id_parameter(request.call.parameters);
+  if (!id) return request.refuse(id.error());
+  request.backend.read_snapshot(std::move(*id), [sink = request.sink](CallResult<OpenSnapshot> opened) {
+    if (!opened) return sink.reply(error_reply(std::move(opened.error())));
+    Reply reply{read_reply({opened->size_bytes, opened->name}), "", false};
+    sink.upgrade(std::move(reply), std::move(*opened));
+  });
+}
+
+void set_recording(const Request& request) {
+  const auto recording = parse_recording_parameter(request.call.parameters);
+  if (!recording) return request.refuse(recording.error());
+  request.backend.set_recording(request.caller, *recording, last_reply(request.sink.reply, &empty_reply));
+}
+
+void monitor(const Request& request) {
+  if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
+  request.backend.monitor(request.sink.listen);
+}
+
+// How a method answers, and the flag that a call of it needs.
+enum class Answers { once, by_upgrade, again_and_again };
 
 struct Method {
   std::string_view interface, name;
   bool everybody;  // may call it; else: those whom ControlAccess trusts
   void (*call)(const Request&);
+  Answers answers = Answers::once;
 };
-constexpr std::array<Method, 7> kMethods{{
+constexpr std::array<Method, 11> kMethods{{
     {kService, "GetInfo", true, &get_info},
     {kService, "GetInterfaceDescription", true, &get_interface_description},
     {kInterface, "GetStatus", false, &get_status},
     {kInterface, "TakeSnapshot", false, &take_snapshot},
     {kInterface, "ListSnapshots", false, &list_snapshots},
     {kInterface, "DescribeSnapshot", false, &describe_snapshot},
+    {kInterface, "ReadSnapshot", false, &read_snapshot, Answers::by_upgrade},
     {kInterface, "RemoveSnapshot", false, &remove_snapshot},
+    {kInterface, "PinSnapshot", false, &pin_snapshot},
+    {kInterface, "SetRecording", false, &set_recording},
+    {kInterface, "Monitor", false, &monitor, Answers::again_and_again},
 }};
 
 const Method* find_method(std::string_view interface, std::string_view name) {
@@ -113,12 +151,28 @@ const Method* find_method(std::string_view interface, std::string_view name) {
   return nullptr;
 }
 
+CallResult<void> check_flags(const Call& call, Answers answers) {
+  const auto refuse = [](std::string_view flag, std::string why) {
+    return tl::unexpected(invalid_parameter(flag, why));
+  };
+  if (call.upgrade && answers != Answers::by_upgrade)
+    return refuse("upgrade", fmt::format("{} cannot upgrade the connection", call.method));
+  if (!call.upgrade && answers == Answers::by_upgrade)
+    return refuse("upgrade", fmt::format("{} sends a file's bytes after its reply: call it with `upgrade`, as "
+                                         "`flightctl get` does",
+                                         call.method));
+  if (call.oneway && answers != Answers::once)
+    return refuse("oneway", fmt::format("{} is nothing without its answer", call.method));
+  if (!call.more && answers == Answers::again_and_again) return tl::unexpected(expected_more(call.method));
+  return {};
+}
+
 }  // namespace
 
 Reply error_reply(CallError error) { return {std::move(error.parameters), std::move(error.name), false}; }
 
 void answer(const Call& call, const Caller& caller, const ControlAccess& access, ControlBackend& backend,
-            ReplySink sink) {
+            AnswerSink sink) {
   const Request request{call, caller, backend, std::move(sink)};
   const std::size_t dot = call.method.rfind('.');
   if (dot == std::string::npos || dot == 0 || dot + 1 == call.method.size())
@@ -131,8 +185,7 @@ void answer(const Call& call, const Caller& caller, const ControlAccess& access,
   if (!method->everybody && !access.trusts(caller))
     return request.refuse(permission_denied(
         fmt::format("uid {} may not call {}: be root or a member of flightd's group", caller.uid, call.method)));
-  if (call.upgrade)
-    return request.refuse(invalid_parameter("upgrade", fmt::format("{} cannot upgrade the connection", call.method)));
+  if (auto fits = check_flags(call, method->answers); !fits) return request.refuse(std::move(fits.error()));
   method->call(request);
 }
 

@@ -11,11 +11,16 @@
 
 namespace flight {
 
-// Called with the replies to one call, in order: any number that continue, then one that does not.
-using ReplySink = std::function<void(Reply)>;
+// Where the answer to one call goes: `reply` gets any number of replies that continue, then one that does not. A call
+// that upgrades the connection, and one that listens, end with the other two instead.
+struct AnswerSink {
+  std::function<void(Reply)> reply;
+  std::function<void(Reply, OpenSnapshot)> upgrade;  // the last reply, then the file's bytes
+  ControlBackend::Listener listen;                   // the events
+};
 
 void answer(const Call& call, const Caller& caller, const ControlAccess& access, ControlBackend& backend,
-            ReplySink sink);
+            AnswerSink sink);
 
 [[nodiscard]] Reply error_reply(CallError error);
 

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
@@ -62,6 +62,7 @@ ControlServer::~ControlServer() {
   unlink_socket();
   error_code ignored;
   acceptor_.close(ignored);
+  reader_.join();  // at most one read is under way: nobody is left to ask for the next
 }
 
 void ControlServer::unlink_socket() {
@@ -115,16 +116,32 @@ void ControlServer::retry_later() {
 
 // Why `caller` gets no place, or empty.
 std::string ControlServer::refusal(const Caller& caller) const {
-  const auto of_uid = static_cast<std::size_t>(std::count_if(
-      sessions_.begin(), sessions_.end(), [&](const auto& entry) { return entry.second->caller().uid == caller.uid; }));
-  if (of_uid >= limits_.per_uid)
+  enum class Kind { root, trusted, stranger };
+  const auto kind_of = [this](const Caller& one) {
+    if (one.uid == 0) return Kind::root;
+    return access_.trusts(one) ? Kind::trusted : Kind::stranger;
+  };
+  const Kind kind = kind_of(caller);
+  std::size_t of_uid = 0;
+  std::size_t of_kind = 0;
+  for (const auto& [address, session] : sessions_) {
+    if (session->caller().uid == caller.uid) ++of_uid;
+    if (kind_of(session->caller()) == kind) ++of_kind;
+  }
+  struct Places {
+    std::size_t all, per_uid;
+  };
+  const std::array<Places, 3> places{{{limits_.root, limits_.root},
+                                      {limits_.trusted, limits_.per_trusted_uid},
+                                      {limits_.strangers, limits_.per_stranger_uid}}};
+  const Places& mine = places.at(static_cast<std::size_t>(kind));
+  if (of_uid >= mine.per_uid)
     return fmt::format("uid {} has {} connections to flightd already, and more are not allowed; close some", caller.uid,
                        of_uid);
-  std::size_t kept = 0;
-  if (caller.uid != 0) kept += limits_.kept_for_root;
-  if (!access_.trusts(caller)) kept += limits_.kept_for_group;
-  if (sessions_.size() + kept < limits_.connections) return "";
-  return fmt::format("flightd has {} connections, and the other places are kept; try again later", sessions_.size());
+  if (of_kind >= mine.all)
+    return fmt::format("flightd has {} connections of users like you, and the other places are kept; try again later",
+                       of_kind);
+  return "";
 }
 
 void ControlServer::admit(UniqueFd fd) {
@@ -139,7 +156,7 @@ void ControlServer::admit(UniqueFd fd) {
   socket.assign(stream_protocol(), fd.get(), error);
   if (error) return;
   static_cast<void>(fd.release());  // the socket's now
-  auto session = std::make_shared<ControlSession>(std::move(socket), std::move(*caller), access_, backend_,
+  auto session = std::make_shared<ControlSession>(std::move(socket), std::move(*caller), access_, backend_, reader_,
                                                   limits_.session, [this](ControlSession* ended) {
                                                     sessions_.erase(ended);
                                                     tell_when_closed();

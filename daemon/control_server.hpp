@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control socket: listens, says who may connect, keeps the sessions. Everybody may connect (the socket is 0666, the
-// methods are guarded one by one), so the number of connections is bounded per uid and in all, and places are kept for
-// root and for the group: a user who opens all he can costs nobody else. Event loop only; nothing here blocks.
+// methods are guarded one by one), so the number of connections is bounded per uid and in all, and root and the group
+// have places of their own: a user who opens all he can costs nobody else. Event loop only; nothing here blocks.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,11 +19,12 @@
 
 namespace flight {
 
+// Root, those whom ControlAccess trusts, and strangers have places of their own each: no crowd of one kind shuts out
+// another kind. Strangers may only ask what flightd is; whom it trusts may have a hundred scripts at once.
 struct ControlLimits {
-  std::size_t connections = 64;
-  std::size_t per_uid = 16;
-  std::size_t kept_for_root = 8;    // of `connections`, nobody else gets these
-  std::size_t kept_for_group = 16;  // nobody but root and those whom ControlAccess trusts gets these
+  std::size_t root = 128;
+  std::size_t trusted = 192, per_trusted_uid = 128;
+  std::size_t strangers = 64, per_stranger_uid = 16;
   SessionLimits session{};
 };
 
@@ -67,6 +69,7 @@ class ControlServer {
   ControlLimits limits_;
   std::string path_;  // empty: not ours to unlink
   std::unordered_map<ControlSession*, std::shared_ptr<ControlSession>> sessions_;
+  boost::asio::thread_pool reader_{1};  // of snapshots that clients fetch
   std::uint64_t refused_connections_ = 0;
   std::function<void()> closed_;
   // Handlers that are in the loop's queue when the server goes away find it expired.

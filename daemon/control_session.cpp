@@ -6,19 +6,24 @@
 #include <boost/asio/write.hpp>
 #include <utility>
 
+#include "libcore/base/clock.hpp"
+#include "libcore/control/events.hpp"
+
 namespace flight {
 
 using boost::system::error_code;
 using Socket = boost::asio::local::stream_protocol::socket;
 
 ControlSession::ControlSession(Socket socket, Caller caller, ControlAccess access, ControlBackend& backend,
-                               SessionLimits limits, std::function<void(ControlSession*)> ended)
+                               boost::asio::thread_pool& reader, SessionLimits limits,
+                               std::function<void(ControlSession*)> ended)
     : socket_(std::move(socket)),
       half_message_timer_(socket_.get_executor()),
       slow_reader_timer_(socket_.get_executor()),
       caller_(std::move(caller)),
       access_(access),
       backend_(backend),
+      reader_(reader),
       limits_(limits),
       ended_(std::move(ended)) {}
 
@@ -60,10 +65,19 @@ void ControlSession::run(const std::string& message) {
   running_ = true;
   const std::uint64_t number = ++call_number_;
   // Weak: a snapshot may be finished long after its asker and this session have gone.
-  answer(*call, caller_, access_, backend_,
-         [weak = weak_from_this(), number, oneway = call->oneway](const Reply& reply) {
-           if (const auto self = weak.lock()) self->take_reply(number, oneway, reply);
-         });
+  AnswerSink sink{
+      .reply =
+          [weak = weak_from_this(), number, oneway = call->oneway](const Reply& reply) {
+            if (const auto self = weak.lock()) self->take_reply(number, oneway, reply);
+          },
+      .upgrade =
+          [weak = weak_from_this(), number](const Reply& reply, OpenSnapshot snapshot) {
+            if (const auto self = weak.lock()) self->upgrade(number, reply, std::move(snapshot));
+          },
+      .listen = {.client = weak_from_this(), .tell = [weak = weak_from_this(), number](const std::string& event) {
+                   if (const auto self = weak.lock()) self->hear(number, event);
+                 }}};
+  answer(*call, caller_, access_, backend_, std::move(sink));
 }
 
 void ControlSession::take_reply(std::uint64_t call_number, bool oneway, const Reply& reply) {
@@ -78,6 +92,48 @@ void ControlSession::take_reply(std::uint64_t call_number, bool oneway, const Re
   write();
 }
 
+void ControlSession::upgrade(std::uint64_t call_number, const Reply& reply, OpenSnapshot snapshot) {
+  if (closed_ || !running_ || call_number != call_number_) return;
+  running_ = false;
+  sender_ = std::make_shared<FileSender>(socket_, reader_, std::move(snapshot.file), snapshot.size_bytes,
+                                         limits_.slow_reader, [self = shared_from_this()] { self->close(); });
+  last_ = encode(reply);
+  write();
+}
+
+void ControlSession::hear(std::uint64_t call_number, const std::string& event) {
+  if (closed_ || !running_ || call_number != call_number_) return;
+  if (!std::exchange(listening_, true)) {
+    // Nobody reads from it any more, so nobody would see it leave: on a quiet day it would keep its place for ever.
+    socket_.async_wait(Socket::wait_error, [weak = weak_from_this()](const error_code& error) {
+      if (const auto self = weak.lock(); self && !error) self->close();
+    });
+  }
+  events_.push_back(event);
+  if (events_.size() > kMaxEvents) {
+    events_.pop_front();
+    ++missed_events_;
+  }
+  write();
+}
+
+// The oldest that is still there; before it, how many are not.
+std::string ControlSession::next_event() {
+  std::string event;
+  if (missed_events_ > 0) {
+    event = to_json(
+        RecorderEvent{.event = std::string(kMissed),
+                      .time = to_rfc3339(wall_now()),
+                      .message = fmt::format("{} events were dropped: this client reads too slowly", missed_events_),
+                      .missed = missed_events_});
+    missed_events_ = 0;
+  } else {
+    event = std::move(events_.front());
+    events_.pop_front();
+  }
+  return encode(Reply{std::move(event), "", true});
+}
+
 // Whoever sends this speaks no Varlink; what follows in its stream means nothing either.
 void ControlSession::refuse_and_close(std::string_view why) {
   finishing_ = true;
@@ -86,12 +142,16 @@ void ControlSession::refuse_and_close(std::string_view why) {
 }
 
 void ControlSession::write() {
-  if (closed_ || !writing_.empty() || (!last_ && !progress_)) return;
+  if (closed_ || !writing_.empty() || (!last_ && !progress_ && events_.empty())) return;
   const bool is_last = last_.has_value();
-  writing_ = std::move(is_last ? *last_ : *progress_);
-  progress_.reset();  // older than a last reply, or the one that goes out now
-  if (is_last) last_.reset();
-  watch(slow_reader_timer_, limits_.slow_reader);
+  if (is_last || progress_) {
+    writing_ = std::move(is_last ? *last_ : *progress_);
+    progress_.reset();  // older than a last reply, or the one that goes out now
+    if (is_last) last_.reset();
+  } else {
+    writing_ = next_event();
+  }
+  if (!listening_) watch(slow_reader_timer_, limits_.slow_reader);
   boost::asio::async_write(socket_, boost::asio::buffer(writing_),
                            [self = shared_from_this(), is_last](const error_code& error, std::size_t) {
                              if (self->closed_) return;
@@ -103,6 +163,7 @@ void ControlSession::write() {
 void ControlSession::written(bool was_last) {
   slow_reader_timer_.cancel();
   writing_ = std::string();  // gives a long list's memory back
+  if (was_last && sender_) return sender_->start();
   if (was_last) return next();
   write();
 }
@@ -120,7 +181,7 @@ void ControlSession::watch(boost::asio::steady_timer& timer, std::chrono::millis
 
 void ControlSession::finish() {
   finishing_ = true;
-  if (!running_ && writing_.empty()) close();
+  if (listening_ || (!running_ && writing_.empty() && !sender_)) close();
 }
 
 void ControlSession::forget() {
@@ -132,6 +193,7 @@ void ControlSession::close() {
   if (std::exchange(closed_, true)) return;
   half_message_timer_.cancel();
   slow_reader_timer_.cancel();
+  if (sender_) sender_->stop();
   error_code ignored;  // a client that is gone makes both of these fail
   socket_.shutdown(Socket::shutdown_both, ignored);
   socket_.close(ignored);

@@ -198,6 +198,20 @@ void RecorderThread::status(std::function<void(Status)> done) {
   });
 }
 
+void RecorderThread::set_recording(bool recording, std::string who, std::function<void(Result<void>)> done) {
+  wall_->set_recording(recording, [this, recording, who = std::move(who), done = std::move(done),
+                                   before_ns = monotonic_now()](const Result<void>& switched) {
+    post([this, recording, who, done, before_ns, switched] {
+      if (switched && recording && gaps_.paused()) {
+        gaps_.resume(monotonic_now());
+        scan();  // who was started and who ended meanwhile
+      }
+      if (switched && !recording) gaps_.pause(before_ns, who);
+      done(switched);
+    });
+  });
+}
+
 // All that were asked for until then.
 void RecorderThread::answer_statuses(const Counts* counts, EventTime asked_until_ns) {
   const auto due = [&](const AskedStatus& asked) { return asked.asked_ns <= asked_until_ns; };
@@ -213,7 +227,7 @@ void RecorderThread::answer_statuses(const Counts* counts, EventTime asked_until
 void RecorderThread::fill(Status& status, const Counts* counts) {
   const EventTime now_ns = monotonic_now();
   note_heads(now_ns);
-  status.recording = !broker_gone();
+  status.recording = !broker_gone() && !gaps_.paused();
   for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
     const ManifestRing& info = attached_->rings[i]->info();
     const double seconds = static_cast<double>(now_ns - histories_[i].oldest_ns()) / 1e9;
@@ -234,6 +248,8 @@ void RecorderThread::fill(Status& status, const Counts* counts) {
 
 void RecorderThread::warn(Status& status) const {
   status.warnings = attached_->manifest.warnings;
+  if (std::string paused = gaps_.status_warning(); !paused.empty())
+    status.warnings.insert(status.warnings.begin(), std::move(paused));
   if (!attached_->staging.locked())
     status.warnings.push_back("staging is not locked in memory (" + attached_->staging.lock_error() +
                               "): a snapshot under memory pressure can be late; raise LimitMEMLOCK");

@@ -15,6 +15,7 @@
 
 #include "daemon/attached.hpp"
 #include "daemon/history.hpp"
+#include "daemon/recording_gaps.hpp"
 #include "daemon/wall_thread.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/client.hpp"
@@ -57,6 +58,11 @@ class RecorderThread {
   // What the walk of a snapshot measured; for the rate of events that sample.
   void note_record_bytes(const std::string& channel, double bytes);
 
+  // Switches all events off or on. `done` is called on the recorder thread. What was missed meanwhile by the ledger is
+  // made good by a scan.
+  void set_recording(bool recording, std::string who, std::function<void(Result<void>)> done);
+  [[nodiscard]] RecordingGaps& gaps() { return gaps_; }
+
   // Fills in what the recorder knows: rings, channels, broker, warnings. `done` is called on the recorder thread. A
   // broker that does not answer is waited for as long as kStatusWaitNs.
   void status(std::function<void(Status)> done);
@@ -84,6 +90,7 @@ class RecorderThread {
   std::shared_ptr<Attached> attached_;
   Ledger ledger_;
   RecordBuffer drained_;
+  RecordingGaps gaps_;
   std::vector<History> histories_;  // of attached_->rings
   EventTime last_scan_ns_ = 0;
   Counts last_counts_;  // of the last status, for rates

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service.hpp"
 
+#include <spdlog/spdlog.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <filesystem>
+#include <utility>
 
 #include "libcore/base/units.hpp"
 #include "libcore/sysinfo/processes.hpp"
@@ -23,12 +24,12 @@ constexpr std::chrono::milliseconds kStoreUseWait(300);  // a status is answered
 constexpr EventTime kSlowWriteNs = 10'000'000'000;       // a snapshot that takes longer is told in the status
 
 std::string_view what_next(int error_number) {
-  if (error_number == ENOSPC || error_number == EDQUOT)
-    return " Make room there, for instance with `flightctl remove ID`, and ask again.";
+  if (is_full(error_number)) return " Make room there, for instance with `flightctl remove ID`, and ask again.";
   if (error_number == EACCES) return " The folder must belong to flightd's user and be writable for its group.";
   return "";
 }
 
+// How an Error of a snapshot reads to its askers.
 CallError to_call_error(const Error& error, bool broker_gone) {
   if (error.code == std::errc::operation_canceled) return stopping();
   const int number = error.errno_value();
@@ -38,17 +39,9 @@ CallError to_call_error(const Error& error, bool broker_gone) {
         fmt::format("flightd-broker is gone ({}): nothing was kept of this snapshot, nothing is recorded "
                     "any more. Restart flightd.",
                     error.what));
-  return write_failed(
-      number, "",
-      fmt::format("{}. Nothing was kept of this snapshot; the recording goes on.{}", error.what, what_next(number)));
-}
-
-CallError not_found(const std::string& id, const Error& error) {
-  if (error.code == std::errc::no_such_file_or_directory) return no_such_snapshot(id);
-  if (error.code == std::errc::invalid_argument) return invalid_parameter("id", error.what);
-  // The data is there and its sidecar is gone: nothing is known of it.
-  if (error.code == std::errc::no_message_available) return no_such_snapshot(id);
-  return write_failed(error.errno_value(), "", error.what);
+  const std::string what =
+      fmt::format("{}. Nothing was kept of this snapshot; the recording goes on.{}", error.what, what_next(number));
+  return is_full(number) ? store_full(what) : write_failed(number, "", what);
 }
 
 }  // namespace
@@ -61,15 +54,16 @@ Service::Service(asio::io_context& loop, RecorderThread& recorder, SnapshotWorke
       store_config_(store),
       warnings_(std::move(warnings)),
       started_ns_(monotonic_now()),
-      catalogue_(std::move(folder)) {}
+      catalogue_(std::move(folder)) {
+  worker_.watch(
+      [this](const std::string& trigger) {
+        asio::post(loop_,
+                   [this, trigger] { events_.publish({.event = std::string(kSnapshotBegun), .trigger = trigger}); });
+      },
+      [this](const Result<Sidecar>& result) { asio::post(loop_, [this, result] { snapshot_ended(result); }); });
+}
 
 Service::~Service() { store_.join(); }
-
-void Service::on_store(std::function<CallResult<std::string>()> work, Done done) {
-  asio::post(store_, [this, work = std::move(work), done = std::move(done)]() mutable {
-    asio::post(loop_, [answer = work(), done = std::move(done)]() mutable { done(std::move(answer)); });
-  });
-}
 
 // The disk may hang: then the status tells what was known last, and says so.
 void Service::get_status(Done done) {
@@ -208,75 +202,55 @@ void Service::take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<
 
 void Service::submit(SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done) {
   request.done = [this, done = std::move(done)](const Result<Sidecar>& result) {
-    asio::post(loop_, [this, done, result] {
-      if (result) {
-        last_snapshot_ = result->id;
-        disk_trouble_.clear();
-      } else if (result.error().code != std::errc::operation_canceled && !recorder_.broker_gone()) {
-        disk_trouble_ = fmt::format("degraded (disk): at {} a snapshot could not be written: {}",
-                                    to_rfc3339(wall_now()), result.error().what);
-      }
-      // Askers who share a snapshot are answered one after the other; it is told once.
-      const std::string what = result ? result->id : result.error().what;
-      if (told_ && !(result && what == last_told_)) told_(result);
-      last_told_ = what;
-      done(result);
-    });
+    asio::post(loop_, [done, result] { done(result); });
   };
   worker_.request(std::move(request));
 }
 
-void Service::list_snapshots(Done done) {
-  on_store(
-      [this]() -> CallResult<std::string> {
-        auto rows = catalogue_.list();
-        if (!rows) return tl::unexpected(write_failed(rows.error().errno_value(), "", rows.error().what));
-        return to_json(*rows);
-      },
-      std::move(done));
-}
-
-void Service::describe_snapshot(std::string id, Done done) {
-  on_store(
-      [this, id]() -> CallResult<std::string> {
-        auto text = catalogue_.describe(id);
-        if (!text) return tl::unexpected(not_found(id, text.error()));
-        auto sidecar = parse_sidecar(*text);
-        if (!sidecar)
-          return tl::unexpected(write_failed(EIO, "",
-                                             fmt::format("the sidecar of snapshot {} in {} is damaged: {}", id,
-                                                         catalogue_.folder(), sidecar.error().what)));
-        return to_json_line(*sidecar);
-      },
-      std::move(done));
-}
-
-void Service::remove_snapshot(std::string id, Done done) {
-  on_store(
-      [this, id]() -> CallResult<std::string> {
-        auto removed = catalogue_.remove(id);
-        if (!removed) return tl::unexpected(not_found(id, removed.error()));
-        drop_unneeded_kallsyms();
-        return "{}";
-      },
-      std::move(done));
-}
-
-// A boot's kernel symbols are kept while there is a snapshot of that boot.
-void Service::drop_unneeded_kallsyms() {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(catalogue_.folder(), ignored)) {
-    const std::string file = entry.path().filename().string();
-    if (!file.starts_with("kallsyms-") || !file.ends_with(".zst")) continue;
-    auto rows = catalogue_.list();
-    if (!rows) return;
-    const bool needed = std::any_of(rows->begin(), rows->end(), [&](const CatalogueRow& row) {
-      const auto text = catalogue_.describe(row.id);
-      const auto sidecar = text ? parse_sidecar(*text) : fail(std::errc::no_such_file_or_directory, "no sidecar");
-      return !sidecar || kallsyms_file(sidecar->boot_id) == file;  // an orphan's boot is unknown: keep
-    });
-    if (!needed) std::filesystem::remove(entry.path(), ignored);
+// Once for each snapshot, however many asked for it, and before they are answered.
+void Service::snapshot_ended(const Result<Sidecar>& result) {
+  if (told_) told_(result);
+  if (result) {
+    last_snapshot_ = result->id;
+    events_.publish({.event = std::string(kSnapshotFinished),
+                     .id = result->id,
+                     .trigger = result->trigger,
+                     .reason = result->reason,
+                     .path = result->path});
+    if (!std::exchange(disk_trouble_, {}).empty())
+      events_.publish({.event = std::string(kRecovered), .message = "snapshots can be written again"});
+    return;
   }
+  if (result.error().code == std::errc::operation_canceled) return;
+  events_.publish({.event = std::string(kSnapshotFailed), .message = result.error().what});
+  if (recorder_.broker_gone()) return;
+  const bool was_good = disk_trouble_.empty();
+  disk_trouble_ = fmt::format("degraded (disk): at {} a snapshot could not be written: {}", to_rfc3339(wall_now()),
+                              result.error().what);
+  if (was_good) events_.publish({.event = std::string(kDegraded), .message = disk_trouble_});
+}
+
+void Service::set_recording(const Caller& caller, bool recording, Done done) {
+  const std::string who = fmt::format("{} (pid {}, uid {})", caller.comm, caller.pid, caller.uid);
+  recorder_.set_recording(recording, who, [this, recording, who, done = std::move(done)](const Result<void>& switched) {
+    asio::post(loop_, [this, recording, who, done, switched] {
+      if (!switched)
+        return done(tl::unexpected(write_failed(
+            switched.error().errno_value(), "",
+            fmt::format("recording could not be {}: {}", recording ? "resumed" : "paused", switched.error().what))));
+      if (std::exchange(recording_, recording) != recording) {
+        spdlog::log(recording ? spdlog::level::info : spdlog::level::warn, "recording {} by {}",
+                    recording ? "resumed" : "paused", who);
+        events_.publish({.event = std::string(recording ? kRecordingResumed : kRecordingPaused),
+                         .message = fmt::format("by {}", who)});
+      }
+      done("{}");
+    });
+  });
+}
+
+void Service::monitor(Listener listener) {
+  events_.add(std::move(listener), {.event = std::string(kMonitoring), .message = disk_trouble_, .recording = recording_});
 }
 
 }  // namespace flight

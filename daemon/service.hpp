@@ -5,17 +5,22 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <cerrno>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "daemon/control_backend.hpp"
+#include "daemon/event_hub.hpp"
 #include "daemon/recorder_thread.hpp"
 #include "daemon/snapshot_worker.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/store/catalogue.hpp"
 
 namespace flight {
+
+// No room in the store's file system.
+[[nodiscard]] inline bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
 
 class Service : public ControlBackend {
  public:
@@ -28,6 +33,10 @@ class Service : public ControlBackend {
   void list_snapshots(Done done) override;
   void describe_snapshot(std::string id, Done done) override;
   void remove_snapshot(std::string id, Done done) override;
+  void pin_snapshot(std::string id, bool pinned, Done done) override;
+  void read_snapshot(std::string id, Opened opened) override;
+  void set_recording(const Caller& caller, bool recording, Done done) override;
+  void monitor(Listener listener) override;
 
   // SIGUSR2: as perf has it. `done` is called on the event loop.
   void take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<void(const Result<Sidecar>&)> done);
@@ -39,6 +48,7 @@ class Service : public ControlBackend {
   void on_snapshot(std::function<void(const Result<Sidecar>&)> told) { told_ = std::move(told); }
 
  private:
+  void snapshot_ended(const Result<Sidecar>& result);
   [[nodiscard]] CallResult<WindowRequest> window_of(const SnapshotParameters& parameters, EventTime now_ns) const;
   // Runs `work` on the store's thread and hands its answer to `done` on the event loop.
   void on_store(std::function<CallResult<std::string>()> work, Done done);
@@ -59,9 +69,10 @@ class Service : public ControlBackend {
   std::vector<std::string> warnings_;
   EventTime started_ns_;
   std::optional<std::string> last_snapshot_;
-  std::string last_told_;
+  std::string disk_trouble_;  // empty: all is well
+  bool recording_ = true;     // what was asked for; each attach begins with it
+  EventHub events_;
   std::function<void(const Result<Sidecar>&)> told_;
-  std::string disk_trouble_;
   StoreUse store_use_;                                               // the last known
   EventTime use_asked_ns_ = 0;                                       // 0: nobody asks just now
   std::map<std::uint64_t, std::function<void()>> waiting_statuses_;  // for it; at most one for each connection

@@ -66,6 +66,13 @@ SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, 
 
 SnapshotWorker::~SnapshotWorker() { stop(); }
 
+void SnapshotWorker::watch(std::function<void(const std::string& trigger)> begun,
+                           std::function<void(const Result<Sidecar>&)> ended) {
+  const std::lock_guard lock(mutex_);
+  begun_ = std::move(begun);
+  ended_ = std::move(ended);
+}
+
 void SnapshotWorker::request(SnapshotRequest request) {
   const std::lock_guard lock(mutex_);
   if (stopping_) {
@@ -158,8 +165,10 @@ void SnapshotWorker::run() {
       running_ = std::move(waiting_);
       wait_until_due(lock);
     }
+    begun_(running_->trigger);
     const Result<Sidecar> result = take(*running_);
     writing_since_ns_ = 0;
+    ended_(result);
     if (result) learn(*result);
     std::unique_ptr<Job> finished;
     {
@@ -252,6 +261,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                       .compression = config_.compression,
                       .compression_level = config_.compression_level,
                       .warnings = cpu_warnings(manifest, job.window.begin_ns, frozen_ns)};
+  for (std::string& gap : recorder_.gaps().warnings(job.window.begin_ns, std::min(job.window.end_ns, frozen_ns),
+                                                    recorder_.oldest_held_ns()))
+    order.warnings.push_back(std::move(gap));
   for (const SnapshotRequest& asker : job.askers) order.requests.push_back(asker.who);
   if (job.cut_short_ns > 0)
     order.warnings.push_back(fmt::format("flightd was stopped: this ends {} before the aftermath that was asked for",

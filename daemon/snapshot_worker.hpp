@@ -51,6 +51,8 @@ class SnapshotWorker {
 
   // How the crew is less than it was configured to be.
   [[nodiscard]] const std::vector<std::string>& crew_warnings() const { return crew_.warnings(); }
+  // `begun` and `ended` are called once for each snapshot, on the worker's thread. Before the first request.
+  void watch(std::function<void(const std::string& trigger)> begun, std::function<void(const Result<Sidecar>&)> ended);
   // Any thread; never waits for a snapshot. One of kBrokerLost goes first and takes along whoever waits: after it there
   // is nothing to be had.
   void request(SnapshotRequest request);
@@ -99,6 +101,8 @@ class SnapshotWorker {
   const HostFacts& host_;
   Catalogue catalogue_;  // this thread's own: for the next number only
   std::function<void(Error)> warn_;
+  std::function<void(const std::string&)> begun_ = [](const std::string&) {};
+  std::function<void(const Result<Sidecar>&)> ended_ = [](const Result<Sidecar>&) {};
   Crew crew_;  // all of a snapshot behind the freeze: this thread must be quick to freeze
 
   SpareFiles spare_;

@@ -115,6 +115,15 @@ void WallThread::processes(std::function<void(Result<std::string>)> done) {
   post([this, done = std::move(done)] { done(timed([this] { return broker_.processes(); })); });
 }
 
+void WallThread::set_recording(bool recording, std::function<void(Result<void>)> done) {
+  post([this, recording, done = std::move(done)] {
+    auto switched = timed([&] { return recording ? broker_.enable() : broker_.disable(); });
+    if (switched) recording_ = recording;
+    if (!switched && !recording) static_cast<void>(timed([&] { return broker_.enable(); }));  // some may be off
+    done(std::move(switched));
+  });
+}
+
 void WallThread::run() {
   ::pthread_setname_np(::pthread_self(), "wall");
   while (!stopping_) {
@@ -164,7 +173,8 @@ Result<void> WallThread::find_broker(const std::string& path) {
   const EventTime until_ns = monotonic_now() + kReconnectForNs;
   for (;;) {
     auto next = BrokerClient::connect(path);
-    const auto done = next ? attach(*next) : Result<void>(pass(next.error()));
+    auto done = next ? attach(*next) : Result<void>(pass(next.error()));
+    if (done && !recording_) done = next->disable();
     if (done) {
       const std::lock_guard lock(mutex_);
       broker_ = std::move(*next);

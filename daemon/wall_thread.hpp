@@ -48,6 +48,8 @@ class WallThread {
   // Any thread; `done` is called on the wall thread.
   void counts(std::function<void(Result<Counts>)> done);
   void processes(std::function<void(Result<std::string>)> done);
+  // Switches all events off or on: all of them, or (an error) none. The next broker is told, too.
+  void set_recording(bool recording, std::function<void(Result<void>)> done);
 
   [[nodiscard]] bool gone() const { return gone_; }
   // When the request that has no answer yet was asked; 0: none.
@@ -77,6 +79,7 @@ class WallThread {
   UniqueFd wake_;
   std::atomic<bool> gone_ = false, cut_ = false;
   std::atomic<EventTime> asked_ns_ = 0;
+  bool recording_ = true;
   std::optional<std::promise<Result<PartialFile>>> file_wanted_;
   std::future<Result<PartialFile>> file_under_way_;  // the snapshot worker's
 

@@ -125,8 +125,8 @@ TEST_F(Control, TermFinishesTheSnapshotUnderWay) {
 }
 
 TEST_F(Control, TwentyAskersMakeAtMostTwoFiles) {
-  // The first waits for its aftermath, so all others are there before it ends, and share the one that waits. A uid has
-  // at most 16 connections: some of them are the daemon's own user.
+  // The first waits for its aftermath, so all others are there before it ends, and share the one that waits. Some of
+  // them are the daemon's own user.
   const char* post = sanitized() ? "8s" : "3s";
   std::vector<Child> askers;
   for (int i = 0; i < 20; ++i) {

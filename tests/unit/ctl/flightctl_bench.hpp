@@ -69,6 +69,7 @@ class FlightctlTest : public testing::Test {
   FlightctlTest() {
     data_ = bench.folder() + "/flight-web3-20261120T031204.123Z-manual-1.perf.data";
     std::ofstream(data_, std::ios::binary) << bytes_of_data();
+    bench.backend.file_to_read = data_;
     bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters& parameters) {
       Sidecar sidecar = full_sidecar(id, data_);
       sidecar.reason = parameters.reason;

@@ -3,6 +3,8 @@
 // memory. What the tests of the server and of flightctl talk to.
 #pragma once
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,10 +17,12 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "daemon/control_server.hpp"
+#include "daemon/event_hub.hpp"
 
 namespace flight::test {
 
@@ -55,7 +59,39 @@ class MemoryBackend : public ControlBackend {
     done("{}");
   }
 
+  void pin_snapshot(std::string id, bool pinned, Done done) override {
+    if (!snapshots_.contains(id)) return done(tl::unexpected(no_such_snapshot(id)));
+    if (pinned)
+      pins.insert(id);
+    else
+      pins.erase(id);
+    done("{}");
+  }
+
+  void set_recording(const Caller& caller, bool recording, Done done) override {
+    last_caller = caller;
+    events.publish({.event = std::string(recording ? kRecordingResumed : kRecordingPaused)});
+    done("{}");
+  }
+
+  void read_snapshot(std::string id, Opened opened) override {
+    UniqueFd file(::open(file_to_read.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat found {};
+    if (!file || ::fstat(file.get(), &found) != 0 || id == "99") return opened(tl::unexpected(no_such_snapshot(id)));
+    opened(OpenSnapshot{std::move(file), name_to_read, static_cast<std::uint64_t>(found.st_size) + bytes_too_many});
+  }
+
+  void monitor(Listener listener) override {
+    events.add(std::move(listener), {.event = std::string(kMonitoring), .recording = true});
+    ++listeners;
+  }
+
   // Set before the server runs, or read after it has stopped.
+  std::string file_to_read, name_to_read = "flight-web3-20261120T031204.123Z-manual-1.perf.data";
+  std::uint64_t bytes_too_many = 0;  // of the file, promised and not there
+  std::set<std::string> pins;
+  EventHub events;
+  std::atomic<int> listeners = 0;
   std::chrono::milliseconds snapshot_takes{0};
   std::function<std::string(const std::string& id, const SnapshotParameters&)> sidecar_of =
       [](const std::string& id, const SnapshotParameters& parameters) {

@@ -86,6 +86,8 @@ TEST_F(ControlServerTest, BrokenMessagesAreAnsweredAndTheConnectionIsClosed) {
       R"({"method":"a.b.C","oneway":1})",
       "{\"method\":\"io.flightd.Recorder.\xff\xfe\"}",
       "{\"method\":\"a\nb\"}",
+      R"({"method":"org.varlink.service.GetInfo","method":"io.flightd.Recorder.GetStatus"})",
+      R"({"method":"io.flightd.Recorder.RemoveSnapshot","parameters":{"id":"1","id":"latest"}})",
       deep,
       R"({"method":"a.b.C","parameters":{"x":)" + deep,
   };
@@ -127,6 +129,16 @@ TEST_F(ControlServerTest, WrongCallsAreAnsweredAndTheConnectionGoesOn) {
       {call_text("io.flightd.Recorder.DescribeSnapshot"), "InvalidParameter", "id"},
       {call_text("io.flightd.Recorder.DescribeSnapshot", R"({"id":"../../etc/passwd"})"), "InvalidParameter", "id"},
       {call_text("io.flightd.Recorder.RemoveSnapshot", R"({"id":1})"), "InvalidParameter", "id"},
+      {call_text("io.flightd.Recorder.ReadSnapshot", R"({"id":"1"})"), "InvalidParameter", "upgrade"},
+      {call_text("io.flightd.Recorder.ReadSnapshot", R"({"id":"../x"})", R"(,"upgrade":true)"), "InvalidParameter",
+       "id"},
+      {call_text("io.flightd.Recorder.PinSnapshot", R"({"id":"../x","pinned":true})"), "InvalidParameter", "id"},
+      {call_text("io.flightd.Recorder.PinSnapshot", R"({"id":"1"})"), "InvalidParameter", "pinned"},
+      {call_text("io.flightd.Recorder.PinSnapshot", R"({"id":"1","pinned":"yes"})"), "InvalidParameter", "pinned"},
+      {call_text("io.flightd.Recorder.SetRecording"), "InvalidParameter", "recording"},
+      {call_text("io.flightd.Recorder.SetRecording", R"({"recording":0})"), "InvalidParameter", "recording"},
+      {call_text("io.flightd.Recorder.Monitor"), "ExpectedMore", ""},
+      {call_text("io.flightd.Recorder.FireTrigger", R"({"name":"x"})"), "MethodNotFound", ""},
   };
   RawClient client(bench.socket());  // one and the same, all along
   for (const Case& one : cases) {

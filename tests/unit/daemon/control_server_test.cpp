@@ -20,32 +20,6 @@ using testing::HasSubstr;
 constexpr uid_t kNobody = 65534;
 constexpr gid_t kSomeGroup = 54321;
 
-TEST_F(ControlServerTest, AHundredConnections) {
-  run();
-  std::vector<std::unique_ptr<RawClient>> clients;
-  int served = 0, refused = 0;
-  for (int number = 0; number < 100; ++number) {
-    clients.push_back(std::make_unique<RawClient>(bench.socket()));
-    ASSERT_TRUE(clients.back()->connected());
-    clients.back()->say(kGetStatus);
-    const auto reply = clients.back()->hear();
-    ASSERT_TRUE(reply) << number;
-    if (reply->error.empty()) {
-      ++served;
-    } else {
-      ++refused;
-      EXPECT_EQ(reply->error, "org.varlink.service.PermissionDenied");
-      EXPECT_THAT(error_message(*reply), HasSubstr("has 16 connections"));
-      EXPECT_TRUE(clients.back()->sees_the_end());
-    }
-  }
-  EXPECT_EQ(served, 16);
-  EXPECT_EQ(refused, 84);
-  clients.clear();
-  expect_connections(0);
-  expect_alive();
-}
-
 // Credentials belong to a thread; the C library's wrappers would change all threads.
 template <typename What>
 void as_user(uid_t uid, std::vector<gid_t> groups, What what) {
@@ -66,11 +40,13 @@ TEST_F(ControlServerTest, AccessIsDecidedPerMethod) {
   run({}, access);
   as_user(kNobody, {}, [&] {
     EXPECT_EQ(ask(kGetInfo).error, "");
-    for (const char* method : {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "RemoveSnapshot"}) {
+    for (const char* method : {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot",
+                               "RemoveSnapshot", "PinSnapshot", "SetRecording", "Monitor"}) {
       const Reply reply = ask(call_text(fmt::format("io.flightd.Recorder.{}", method)));
       EXPECT_EQ(reply.error, "org.varlink.service.PermissionDenied") << method;
       EXPECT_THAT(error_message(reply), HasSubstr("uid 65534"));
     }
+    EXPECT_EQ(ask(call_text("io.flightd.Recorder.FireTrigger")).error, "org.varlink.service.MethodNotFound");
   });
   as_user(kNobody, {7, kSomeGroup, 9}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
   std::vector<gid_t> many;
@@ -81,28 +57,74 @@ TEST_F(ControlServerTest, AccessIsDecidedPerMethod) {
   as_user(12345, {}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
 }
 
+class Crowd {
+ public:
+  explicit Crowd(const std::string& socket) : socket_(socket) {}
+  // How many of `count` more connections are served; they stay.
+  int connect(int count) {
+    int served = 0;
+    for (int number = 0; number < count; ++number) {
+      clients_.push_back(std::make_unique<RawClient>(socket_));
+      clients_.back()->say(kGetInfo);
+      const auto reply = clients_.back()->hear();
+      if (!reply) continue;
+      if (reply->error.empty()) {
+        ++served;
+      } else {
+        EXPECT_EQ(reply->error, "org.varlink.service.PermissionDenied");
+        last_refusal = error_message(*reply);
+        EXPECT_TRUE(clients_.back()->sees_the_end());
+      }
+    }
+    return served;
+  }
+  void leave() { clients_.clear(); }
+  std::string last_refusal;
+
+ private:
+  std::string socket_;
+  std::vector<std::unique_ptr<RawClient>> clients_;
+};
+
+TEST_F(ControlServerTest, AHundredOfAStrangersConnections) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  run();
+  Crowd crowd(bench.socket());
+  as_user(kNobody, {}, [&] { EXPECT_EQ(crowd.connect(100), 16); });
+  EXPECT_THAT(crowd.last_refusal, HasSubstr("has 16 connections"));
+  crowd.leave();
+  expect_connections(0);
+  expect_alive();
+}
+
+TEST_F(ControlServerTest, AThousandConnectionsOfOneWhoIsTrusted) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  run({}, access);
+  Crowd crowd(bench.socket());
+  as_user(30'000, {kSomeGroup}, [&] { EXPECT_EQ(crowd.connect(1000), 128); });
+  EXPECT_THAT(crowd.last_refusal, HasSubstr("has 128 connections"));
+  expect_alive();  // root
+  as_user(30'001, {kSomeGroup}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+  as_user(kNobody, {}, [&] { EXPECT_EQ(ask(kGetInfo).error, ""); });
+  crowd.leave();
+  expect_connections(0);
+}
+
 TEST_F(ControlServerTest, PlacesAreKeptForRootAndTheGroup) {
   ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
   ControlAccess access;
   access.group = kSomeGroup;
   run({}, access);
-  std::vector<std::unique_ptr<RawClient>> clients;
-  const auto connect = [&](int count) {
-    int served = 0;
-    for (int number = 0; number < count; ++number) {
-      clients.push_back(std::make_unique<RawClient>(bench.socket()));
-      clients.back()->say(kGetInfo);
-      const auto reply = clients.back()->hear();
-      if (reply && reply->error.empty()) ++served;
-    }
-    return served;
-  };
+  Crowd crowd(bench.socket());
   int strangers = 0, members = 0;
-  for (uid_t uid = 20'000; uid < 20'010; ++uid) as_user(uid, {}, [&] { strangers += connect(10); });
-  for (uid_t uid = 30'000; uid < 30'010; ++uid) as_user(uid, {kSomeGroup}, [&] { members += connect(10); });
-  EXPECT_EQ(strangers, 64 - 8 - 16);
-  EXPECT_EQ(members, 16);
-  EXPECT_EQ(connect(10), 8);  // root
+  for (uid_t uid = 20'000; uid < 20'010; ++uid) as_user(uid, {}, [&] { strangers += crowd.connect(10); });
+  EXPECT_THAT(crowd.last_refusal, HasSubstr("has 64 connections of users like you"));
+  for (uid_t uid = 30'000; uid < 30'003; ++uid) as_user(uid, {kSomeGroup}, [&] { members += crowd.connect(100); });
+  EXPECT_EQ(strangers, 64);
+  EXPECT_EQ(members, 192);
+  EXPECT_EQ(crowd.connect(130), 128);  // root
 }
 
 TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {

@@ -51,7 +51,7 @@ TEST_F(ControlServerTest, AFloodOfCallsIsBackpressureNotMemory) {
 
 TEST_F(ControlServerTest, OneWhoDoesNotReadIsDropped) {
   ControlLimits limits;
-  limits.session.slow_reader = 200ms;
+  limits.session.slow_reader = 1s;
   bench.backend.rows_to_report = '[' + std::string(4U << 20U, ' ') + ']';
   run(limits);
   RawClient client(bench.socket());

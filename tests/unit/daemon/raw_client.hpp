@@ -63,6 +63,23 @@ class RawClient {
       received_.append(chunk.data(), static_cast<std::size_t>(count));
     }
   }
+  // What comes after the replies that were heard, up to the end or to `most` bytes.
+  std::string hear_raw(std::size_t most = SIZE_MAX, std::chrono::milliseconds patience = 5s) {
+    std::array<char, 65536> chunk;
+    while (received_.size() < most && !closed_) {
+      pollfd ready{fd_.get(), POLLIN, 0};
+      if (::poll(&ready, 1, static_cast<int>(patience.count())) != 1) break;
+      const ssize_t count = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
+      if (count <= 0)
+        closed_ = true;
+      else
+        received_.append(chunk.data(), static_cast<std::size_t>(count));
+    }
+    std::string out = received_.substr(0, most);
+    received_.erase(0, out.size());
+    return out;
+  }
+  [[nodiscard]] bool closed() const { return closed_; }
   // Nothing but the end comes.
   bool sees_the_end(std::chrono::milliseconds patience = 5s) { return !hear(patience) && closed_; }
   [[nodiscard]] int fd() const { return fd_.get(); }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recording_gaps.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "libcore/base/units.hpp"
+
+namespace flight {
+namespace {
+
+std::string wall_text(EventTime time_ns) { return to_rfc3339(ClockPair::now().wall_at(time_ns)); }
+
+}  // namespace
+
+void RecordingGaps::pause(EventTime now_ns, std::string who) {
+  const std::lock_guard lock(mutex_);
+  if (paused_ns_) return;
+  paused_ns_ = now_ns;
+  who_ = std::move(who);
+}
+
+void RecordingGaps::resume(EventTime now_ns) {
+  const std::lock_guard lock(mutex_);
+  if (!paused_ns_) return;
+  gaps_.push_back({*paused_ns_, now_ns});
+  paused_ns_.reset();
+  if (gaps_.size() > kMaxGaps) gaps_.pop_front();
+}
+
+bool RecordingGaps::paused() const {
+  const std::lock_guard lock(mutex_);
+  return paused_ns_.has_value();
+}
+
+std::string RecordingGaps::status_warning() const {
+  const std::lock_guard lock(mutex_);
+  if (!paused_ns_) return "";
+  const EventTime now_ns = monotonic_now();
+  return fmt::format(
+      "recording is paused since {} ({}) by {}: nothing new is recorded; `flightctl resume` or a restart of flightd "
+      "goes on",
+      wall_text(*paused_ns_), format_duration(std::chrono::nanoseconds(now_ns - std::min(now_ns, *paused_ns_))), who_);
+}
+
+std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(gaps_, [&](const Gap& gap) { return gap.end_ns < oldest_ns; });
+  std::vector<std::string> out;
+  for (const Gap& gap : gaps_)
+    if (gap.end_ns >= begin_ns && gap.begin_ns <= end_ns)
+      out.push_back(fmt::format("recording was paused from {} to {}: nothing of that time is in this snapshot",
+                                wall_text(gap.begin_ns), wall_text(gap.end_ns)));
+  if (paused_ns_ && *paused_ns_ <= end_ns)
+    out.push_back(
+        fmt::format("recording is paused since {}: nothing later is in this snapshot", wall_text(*paused_ns_)));
+  return out;
+}
+
+}  // namespace flight

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls that ask the store: list, describe, read, remove, pin. All of it runs on the store's thread.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <filesystem>
+
+#include "daemon/service.hpp"
+
+namespace flight {
+namespace {
+
+namespace asio = boost::asio;
+
+CallError not_found(const std::string& id, const Error& error) {
+  if (error.code == std::errc::no_such_file_or_directory) return no_such_snapshot(id);
+  if (error.code == std::errc::invalid_argument) return invalid_parameter("id", error.what);
+  // One of its two files is gone, the one that is asked for.
+  if (error.code == std::errc::no_message_available) return no_such_snapshot(id, error.what);
+  if (is_full(error.errno_value())) return store_full(error.what);
+  return write_failed(error.errno_value(), "", error.what);
+}
+
+}  // namespace
+
+void Service::on_store(std::function<CallResult<std::string>()> work, Done done) {
+  asio::post(store_, [this, work = std::move(work), done = std::move(done)]() mutable {
+    asio::post(loop_, [answer = work(), done = std::move(done)]() mutable { done(std::move(answer)); });
+  });
+}
+
+void Service::list_snapshots(Done done) {
+  on_store(
+      [this]() -> CallResult<std::string> {
+        auto rows = catalogue_.list();
+        if (!rows) return tl::unexpected(write_failed(rows.error().errno_value(), "", rows.error().what));
+        return to_json(*rows);
+      },
+      std::move(done));
+}
+
+void Service::describe_snapshot(std::string id, Done done) {
+  on_store(
+      [this, id]() -> CallResult<std::string> {
+        auto text = catalogue_.describe(id);
+        if (!text) return tl::unexpected(not_found(id, text.error()));
+        auto sidecar = parse_sidecar(*text);
+        if (!sidecar)
+          return tl::unexpected(write_failed(EIO, "",
+                                             fmt::format("the sidecar of snapshot {} in {} is damaged: {}", id,
+                                                         catalogue_.folder(), sidecar.error().what)));
+        return to_json_line(*sidecar);
+      },
+      std::move(done));
+}
+
+void Service::remove_snapshot(std::string id, Done done) {
+  on_store(
+      [this, id]() -> CallResult<std::string> {
+        auto removed = catalogue_.remove(id);
+        if (!removed) return tl::unexpected(not_found(id, removed.error()));
+        drop_unneeded_kallsyms();
+        return "{}";
+      },
+      std::move(done));
+}
+
+void Service::pin_snapshot(std::string id, bool pinned, Done done) {
+  on_store(
+      [this, id, pinned]() -> CallResult<std::string> {
+        if (auto kept = catalogue_.pin(id, pinned); !kept) return tl::unexpected(not_found(id, kept.error()));
+        return "{}";
+      },
+      std::move(done));
+}
+
+void Service::read_snapshot(std::string id, Opened opened) {
+  asio::post(store_, [this, id = std::move(id), opened = std::move(opened)]() mutable {
+    auto data = catalogue_.open_data(id);
+    CallResult<OpenSnapshot> answer = tl::unexpected(CallError{});
+    if (data)
+      answer = OpenSnapshot{.file = std::move(data->fd), .name = std::move(data->name), .size_bytes = data->bytes};
+    else
+      answer = tl::unexpected(not_found(id, data.error()));
+    asio::post(loop_,
+               [answer = std::move(answer), opened = std::move(opened)]() mutable { opened(std::move(answer)); });
+  });
+}
+
+// A boot's kernel symbols are kept while there is a snapshot of that boot.
+void Service::drop_unneeded_kallsyms() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(catalogue_.folder(), ignored)) {
+    const std::string file = entry.path().filename().string();
+    if (!file.starts_with("kallsyms-") || !file.ends_with(".zst")) continue;
+    auto rows = catalogue_.list();
+    if (!rows) return;
+    const bool needed = std::any_of(rows->begin(), rows->end(), [&](const CatalogueRow& row) {
+      const auto text = catalogue_.describe(row.id);
+      const auto sidecar = text ? parse_sidecar(*text) : fail(std::errc::no_such_file_or_directory, "no sidecar");
+      return !sidecar || kallsyms_file(sidecar->boot_id) == file;  // an orphan's boot is unknown: keep
+    });
+    if (!needed) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+}  // namespace flight
