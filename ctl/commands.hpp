@@ -27,6 +27,10 @@ struct SnapshotOptions {
 [[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
 [[nodiscard]] int run_list(const Common& common);
 [[nodiscard]] int run_info(const Common& common, const std::string& id);
+[[nodiscard]] int run_get(const Common& common, const std::string& id, const std::string& target);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
+[[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);
+[[nodiscard]] int run_recording(const Common& common, bool recording);
+[[nodiscard]] int run_monitor(const Common& common);
 
 }  // namespace flight::ctl

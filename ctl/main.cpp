@@ -18,8 +18,8 @@ constexpr const char* kDefaultSocket = "/run/flightd/io.flightd.Recorder";
 struct CommandLine {
   Common common;
   SnapshotOptions snapshot;
-  std::string info_id = "latest";
-  std::vector<std::string> remove_ids;
+  std::string info_id = "latest", get_id = "latest", get_output;
+  std::vector<std::string> ids;  // of remove, pin, unpin
 };
 
 // An ID as the daemon takes it, or why it does not.
@@ -58,6 +58,17 @@ void add_snapshot(CLI::App& app, SnapshotOptions& options) {
       ->check(check_not_empty);
 }
 
+void add_ids(CLI::App* command, std::vector<std::string>& ids) {
+  command->add_option("ID", ids, "numbers of the list, or latest")->type_name("")->required()->check(check_id);
+  // The second `latest` would mean another one than the first.
+  command->callback([&ids] {
+    std::vector<std::string> sorted = ids;
+    std::sort(sorted.begin(), sorted.end());
+    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+      throw CLI::ValidationError("ID", "'" + *twice + "' is given twice");
+  });
+}
+
 void add_commands(CLI::App& app, CommandLine& line) {
   app.add_option("--socket", line.common.socket, "the daemon's control socket")
       ->type_name("PATH")
@@ -76,12 +87,17 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->add_option("ID", line.info_id, "a number of the list, or latest")
       ->type_name("")
       ->check(check_id);
-  app.add_subcommand("remove", "Delete snapshots")
-      ->alias("rm")
-      ->add_option("ID", line.remove_ids, "numbers of the list, or latest")
-      ->type_name("")
-      ->required()
-      ->check(check_id);
+  CLI::App* get = app.add_subcommand("get", "Copy a snapshot's file to where you are, as a file of your own");
+  get->add_option("ID", line.get_id, "a number of the list, or latest")->type_name("")->check(check_id);
+  get->add_option("-o,--output", line.get_output, "write it there; - is stdout; default: its own name, here")
+      ->type_name("FILE")
+      ->check(check_not_empty);
+  add_ids(app.add_subcommand("remove", "Delete snapshots, pinned ones too")->alias("rm"), line.ids);
+  add_ids(app.add_subcommand("pin", "Keep snapshots from being deleted to make room"), line.ids);
+  add_ids(app.add_subcommand("unpin", "Take that back"), line.ids);
+  app.add_subcommand("pause", "Stop recording; what is held stays, and snapshots of it can be taken");
+  app.add_subcommand("resume", "Record again");
+  app.add_subcommand("monitor", "Tell what happens, a line each, until interrupted");
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->fallthrough();
 }
 
@@ -89,7 +105,13 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("status")) return run_status(line.common);
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
   if (app.got_subcommand("info")) return run_info(line.common, line.info_id);
-  if (app.got_subcommand("remove")) return run_remove(line.common, line.remove_ids);
+  if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output);
+  if (app.got_subcommand("remove")) return run_remove(line.common, line.ids);
+  if (app.got_subcommand("pin")) return run_pin(line.common, line.ids, true);
+  if (app.got_subcommand("unpin")) return run_pin(line.common, line.ids, false);
+  if (app.got_subcommand("pause")) return run_recording(line.common, false);
+  if (app.got_subcommand("resume")) return run_recording(line.common, true);
+  if (app.got_subcommand("monitor")) return run_monitor(line.common);
   return run_list(line.common);  // a bare flightctl lists
 }
 

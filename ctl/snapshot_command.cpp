@@ -2,8 +2,8 @@
 // flightctl snapshot: takes one, waits until it is durable, says what is in it.
 #include <unistd.h>
 
-#include "ctl/copy_out.hpp"
 #include "ctl/daemon_call.hpp"
+#include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
 #include "ctl/sidecar_text.hpp"
 #include "libcore/base/units.hpp"
@@ -87,10 +87,10 @@ int report(const Common& common, const SnapshotOptions& options, const std::stri
   if (!sidecar) return complain(common, kBadReply, sidecar.error().what, kRefused);
   if (!options.output.empty()) {
     // The snapshot is taken and stays, whatever becomes of the copy.
-    if (auto copied = copy_out(sidecar->path, options.output); !copied)
+    if (auto copied = fetch(common, sidecar->id, options.output); !copied)
       return complain(common, kOutputFailed,
                       fmt::format("snapshot {} is taken and stays at {}, but it was not copied to {}: {}", sidecar->id,
-                                  sidecar->path, options.output, copied.error().what),
+                                  sidecar->path, options.output, copied.error().message),
                       kRefused);
   }
   return print(options.output == "-" ? stderr : stdout, common.json ? indented(text) : summary_text(*sidecar));
@@ -101,9 +101,8 @@ int report(const Common& common, const SnapshotOptions& options, const std::stri
 int run_snapshot(const Common& common, const SnapshotOptions& options) {
   const auto parameters = parameters_of(options);
   if (!parameters) return complain(common, kUsageError, parameters.error().what, kUsage);
-  if (options.output == "-" && ::isatty(STDOUT_FILENO) == 1)
-    return complain(common, kUsageError, "-o - would write a binary file to the terminal; send stdout elsewhere",
-                    kUsage);
+  if (const std::string why = check_target(options.output); !why.empty())
+    return complain(common, kUsageError, why, kUsage);
   const auto text = take(common, *parameters);
   if (!text) return complain(common, text.error());
   return report(common, options, *text);

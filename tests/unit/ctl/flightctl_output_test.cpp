@@ -69,20 +69,6 @@ TEST_F(FlightctlTest, OutputThatFailsLeavesTheSnapshotWhereItIs) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
-TEST_F(FlightctlTest, OnlyPerfDataFilesAreCopied) {
-  run();
-  const std::string good = data_, copy = bench.folder() + "/copy";
-  ASSERT_EQ(::mkfifo((bench.folder() + "/fifo").c_str(), 0600), 0);
-  std::filesystem::create_symlink(good, bench.folder() + "/link");
-  for (const std::string& path : {std::string("/etc/passwd"), std::string("/dev/zero"), bench.folder() + "/fifo",
-                                  bench.folder() + "/link", bench.folder()}) {
-    SCOPED_TRACE(path);
-    bench.on_loop([&] { return data_ = path; });
-    EXPECT_EQ(ctl({"snapshot", "-o", copy}).code, 1);
-    EXPECT_FALSE(std::filesystem::exists(copy));
-  }
-}
-
 TEST_F(FlightctlTest, AFullStdoutIsAnError) {
   run();
   stdout_path = "/dev/full";

@@ -17,7 +17,8 @@ using testing::Not;
 TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"status", "snapshot", "list", "info", "remove", "--json", "--socket"})
+  for (const char* word : {"status", "snapshot", "list", "info", "get", "remove", "pin", "unpin", "pause", "resume",
+                           "monitor", "--json", "--socket"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
@@ -36,6 +37,17 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"info", "-1"},
       {"remove"},
       {"remove", "1", "x"},
+      {"rm", "latest", "latest"},
+      {"remove", "7", "8", "7"},
+      {"pin"},
+      {"pin", "x"},
+      {"unpin", "1", "1"},
+      {"get", "x"},
+      {"get", "1", "2"},
+      {"get", "-o", ""},
+      {"pause", "now"},
+      {"resume", "1"},
+      {"monitor", "1"},
       {"--socket"},
       {"--socket", "", "list"},
       {"snapshot", "--last"},
@@ -172,6 +184,23 @@ TEST_F(FlightctlTest, RemoveGoesOnAfterOneThatIsNotThere) {
   const Outcome last = ctl({"--json", "rm", "3"});
   EXPECT_EQ(last.code, 0);
   EXPECT_EQ(nlohmann::json::parse(last.out), nlohmann::json::array({"3"}));
+}
+
+TEST_F(FlightctlTest, PinAndUnpin) {
+  run();
+  for (int number = 0; number < 2; ++number) ASSERT_EQ(ctl({"snapshot"}).code, 0);
+  EXPECT_EQ(ctl({"pin", "1", "2"}).out, "pinned 1\npinned 2\n");
+  EXPECT_EQ(bench.on_loop([&] { return bench.backend.pins; }), (std::set<std::string>{"1", "2"}));
+  EXPECT_EQ(ctl({"unpin", "2"}).out, "unpinned 2\n");
+  EXPECT_EQ(bench.on_loop([&] { return bench.backend.pins; }), std::set<std::string>{"1"});
+  EXPECT_EQ(error_of(ctl({"--json", "pin", "7"})), "io.flightd.Recorder.NoSuchSnapshot");
+}
+
+TEST_F(FlightctlTest, PauseAndResume) {
+  run();
+  EXPECT_THAT(ctl({"pause"}).out, HasSubstr("flightctl resume"));
+  EXPECT_EQ(ctl({"resume"}).out, "recording\n");
+  EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "pause"}).out)["recording"], false);
 }
 
 TEST_F(FlightctlTest, ListIsATableOrAnArray) {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl remove|pin|unpin ID...: one that it cannot be done to does not keep the others.
+#include "ctl/daemon_call.hpp"
+#include "ctl/output.hpp"
+
+namespace flight::ctl {
+namespace {
+
+struct Deed {
+  std::string_view method, done;
+  std::string (*parameters)(std::string_view id);
+};
+
+int run_each(const Common& common, const std::vector<std::string>& ids, const Deed& deed) {
+  std::vector<std::string> done;
+  std::vector<Refusal> refusals;
+  for (const std::string& id : ids) {
+    if (auto answer = ask(common, deed.method, deed.parameters(id), ""); !answer) {
+      refusals.push_back(std::move(answer.error()));
+      if (refusals.back().name == kNotConnected) break;  // nor will the next one be heard
+    } else {
+      done.push_back(id);
+    }
+  }
+  if (common.json) {
+    if (refusals.empty()) return print(stdout, indented(to_json(done)));
+    std::string message;  // one line for all of them
+    for (const Refusal& refusal : refusals) message += (message.empty() ? "" : "; ") + refusal.message;
+    return complain(common, refusals.front().name, message, kRefused);
+  }
+  for (const Refusal& refusal : refusals) static_cast<void>(complain(common, refusal));
+  int code = refusals.empty() ? kDone : kRefused;
+  for (const std::string& id : done)
+    if (print(stdout, fmt::format("{} {}\n", deed.done, id)) != kDone) code = kRefused;
+  return code;
+}
+
+}  // namespace
+
+int run_remove(const Common& common, const std::vector<std::string>& ids) {
+  return run_each(common, ids, {"RemoveSnapshot", "removed", &id_parameters});
+}
+
+int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned) {
+  if (pinned)
+    return run_each(common, ids, {"PinSnapshot", "pinned", [](std::string_view id) {
+                                    return fmt::format(R"({{"id":"{}","pinned":true}})", id);
+                                  }});
+  return run_each(common, ids, {"PinSnapshot", "unpinned", [](std::string_view id) {
+                                  return fmt::format(R"({{"id":"{}","pinned":false}})", id);
+                                }});
+}
+
+}  // namespace flight::ctl

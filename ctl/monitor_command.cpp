@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl monitor: what happens, a line each, until it is interrupted or flightd ends.
+#include "ctl/daemon_call.hpp"
+#include "ctl/output.hpp"
+#include "libcore/control/client.hpp"
+#include "libcore/control/events.hpp"
+
+namespace flight::ctl {
+namespace {
+
+std::string line_of(const RecorderEvent& event) {
+  std::string line = fmt::format("{}  {}", local_time(event.time), printable(event.event));
+  if (event.recording && !*event.recording) line += " (recording is paused)";
+  if (!event.id.empty()) line += fmt::format("  {}", printable(event.id));
+  for (const auto& [key, text] :
+       {std::pair("trigger", &event.trigger), {"reason", &event.reason}, {"path", &event.path}})
+    if (!text->empty()) line += fmt::format("  {}={}", key, printable(*text));
+  if (!event.message.empty()) line += "  " + printable(event.message);
+  return line + "\n";
+}
+
+}  // namespace
+
+int run_monitor(const Common& common) {
+  auto client = ControlClient::connect(common.socket);
+  if (!client) return complain(common, kNotConnected, client.error().what, kRefused);
+  int code = kDone;
+  const auto reply =
+      client->call({fmt::format("{}.Monitor", kInterface), "{}", true, false, false}, [&](const Reply& told) {
+        if (code != kDone) return;
+        const auto event = parse_event(told.parameters);
+        if (event) code = print(stdout, common.json ? to_json(*event) + "\n" : line_of(*event));
+      });
+  if (code != kDone) return code;
+  if (!reply) return complain(common, kNotConnected, reply.error().what, kRefused);
+  if (!reply->error.empty()) return complain(common, reply->error, error_message(*reply), kRefused);
+  return kDone;
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/new_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "libcore/base/files.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr mode_t kMode = 0640;
+constexpr int kTries = 8;  // to take the name over from flightctls that come and go
+constexpr std::array<int, 3> kEnds{SIGINT, SIGTERM, SIGHUP};
+
+// What a signal takes away: a handler may read this and call unlink(2), see signal-safety(7).
+std::array<char, PATH_MAX> unfinished_path{};
+
+extern "C" void remove_and_end(int number) {
+  ::unlink(unfinished_path.data());
+  static_cast<void>(std::signal(number, SIG_DFL));
+  static_cast<void>(std::raise(number));
+}
+
+void remove_when_told_to_end(const std::string& path) {
+  std::strncpy(unfinished_path.data(), path.c_str(), unfinished_path.size() - 1);
+  for (const int number : kEnds) {
+    // nohup(1) and shells in the background have it ignored: it stays so.
+    if (std::signal(number, SIG_IGN) != SIG_IGN) static_cast<void>(std::signal(number, &remove_and_end));
+  }
+}
+
+void end_at_once_again() {
+  for (const int number : kEnds)
+    if (std::signal(number, SIG_IGN) != SIG_IGN) static_cast<void>(std::signal(number, SIG_DFL));
+}
+
+// rename(2) would replace a symbolic link, not what it points to.
+std::string resolved(const std::string& target) {
+  std::array<char, PATH_MAX> path{};
+  return ::realpath(target.c_str(), path.data()) == nullptr ? target : std::string(path.data());
+}
+
+// What a flightctl that was killed left behind is taken away, what a living one writes is not.
+Result<void> clear_the_way(const std::string& partial) {
+  const UniqueFd old(::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!old && errno == ENOENT) return {};
+  if (!old) return sys_error(errno, "{} is in the way; remove it", partial);
+  struct stat found {};
+  if (::fstat(old.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != ::geteuid())
+    return fail(std::errc::file_exists, "{} is in the way and is no file of yours; remove it", partial);
+  if (::flock(old.get(), LOCK_EX | LOCK_NB) != 0)
+    return fail(std::errc::device_or_resource_busy, "another flightctl is writing {}", partial);
+  if (::unlink(partial.c_str()) != 0 && errno != ENOENT) return sys_error(errno, "removing the old {}", partial);
+  return {};
+}
+
+}  // namespace
+
+NewFile::NewFile(std::string path, std::string partial, UniqueFd fd)
+    : path_(std::move(path)), partial_(std::move(partial)), fd_(std::move(fd)) {}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)), partial_(std::exchange(other.partial_, {})), fd_(std::move(other.fd_)) {}
+
+NewFile::~NewFile() {
+  if (partial_.empty()) return;
+  ::unlink(partial_.c_str());
+  end_at_once_again();
+}
+
+Result<NewFile> NewFile::create(const std::string& target) {
+  const std::string path = resolved(target);
+  const std::string partial = path + ".partial";
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode));
+    if (!fd && errno != EEXIST) return sys_error(errno, "making {}", partial);
+    struct stat found {};
+    // Between the two calls another one may have found it unlocked, and taken it away.
+    if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(fd.get(), &found) == 0 && found.st_nlink == 1) {
+      remove_when_told_to_end(partial);
+      return NewFile(path, partial, std::move(fd));
+    }
+    if (fd) continue;
+    if (auto cleared = clear_the_way(partial); !cleared) return pass(cleared.error());
+  }
+  return fail(std::errc::device_or_resource_busy, "others are writing {}", partial);
+}
+
+Result<void> NewFile::keep() {
+  if (::fsync(fd_.get()) != 0) return sys_error(errno, "fsync of {}", partial_);
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) return sys_error(errno, "rename {} to {}", partial_, path_);
+  partial_.clear();
+  end_at_once_again();
+  return {};
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl get: a whole file of the caller's own, or nothing.
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/unit/ctl/flightctl_bench.hpp"
+
+namespace flight {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class GetTest : public FlightctlTest {
+ protected:
+  GetTest() {
+    std::filesystem::create_directory(folder_);
+    std::filesystem::current_path(folder_);  // flightctl's, too
+  }
+  ~GetTest() override { std::filesystem::current_path("/"); }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.push_back(entry.path().filename());
+    return names;
+  }
+  std::string folder_ = bench.folder() + "/here";
+};
+
+TEST_F(GetTest, WithoutAFileItIsTheSnapshotsOwnNameHere) {
+  run();
+  const std::string& name = bench.backend.name_to_read;
+  const Outcome plain = ctl({"get", "1"});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(plain.out, name + "\n");
+  EXPECT_THAT(names(), testing::ElementsAre(name));
+  EXPECT_EQ(text_of(folder_ + "/" + name), bytes_of_data());
+  struct stat found {};
+  ASSERT_EQ(::stat((folder_ + "/" + name).c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777U, 0640U);
+  EXPECT_EQ(found.st_uid, ::geteuid());
+  const Outcome again = ctl({"get"});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("is here already"));
+  EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "get", "-o", "x"}).out), nlohmann::json::array({"x"}));
+}
+
+TEST_F(GetTest, ToStdoutComeTheBytesOnly) {
+  run();
+  const Outcome outcome = ctl({"get", "latest", "--output", "-"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, bytes_of_data());
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(GetTest, ADaemonsNameCannotLeadElsewhere) {
+  for (const char* name : {"../escaped", "/tmp/escaped.perf.data", ".bashrc", "",
+                           "flight-web3-20261120T031204.123Z-manual-1.json", "flight-\x1b[2J"}) {
+    SCOPED_TRACE(name);
+    ControlBench other;
+    other.backend.file_to_read = data_;
+    other.backend.name_to_read = name;
+    ASSERT_TRUE(other.run());
+    const Outcome outcome = bare({"--socket", other.socket(), "get"});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("no snapshot's name"), testing::Not(HasSubstr("\x1b"))));
+    EXPECT_THAT(names(), testing::IsEmpty());
+  }
+}
+
+TEST_F(GetTest, NothingIsLeftWhenTheBytesEndEarly) {
+  bench.backend.bytes_too_many = 1;
+  run();
+  std::ofstream("x") << "old";
+  const Outcome outcome = ctl({"get", "-o", "x"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("with 1 bytes to go"));
+  EXPECT_EQ(text_of("x"), "old");
+  EXPECT_THAT(names(), testing::ElementsAre("x"));
+}
+
+TEST_F(GetTest, NothingIsLeftWhenItIsInterrupted) {
+  const std::string pipe = bench.folder() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const UniqueFd end(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+  bench.backend.file_to_read = pipe;
+  bench.backend.bytes_too_many = 4;
+  run();
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    std::vector<std::string> words{FLIGHTCTL, "--socket", bench.socket(), "get", "-o", "x"};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_t pid = -1;
+    ASSERT_EQ(::posix_spawn(&pid, FLIGHTCTL, nullptr, nullptr, argv.data(), environ), 0);
+    for (int attempt = 0; attempt < 500 && names().empty(); ++attempt) std::this_thread::sleep_for(10ms);
+    EXPECT_THAT(names(), testing::ElementsAre("x.partial"));
+    std::this_thread::sleep_for(50ms);
+    // While it writes, nobody else does.
+    EXPECT_THAT(ctl({"get", "-o", "x"}).err, HasSubstr("another flightctl is writing"));
+    ::kill(pid, number);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number);
+    EXPECT_THAT(names(), testing::IsEmpty());
+  }
+  ASSERT_EQ(::write(end.get(), "12341234123412341234", 20), 20);  // for the readers that still wait
+}
+
+TEST_F(GetTest, WhatAKilledOneLeftIsReplacedAndWhatIsAnothersIsNot) {
+  run();
+  std::ofstream("x.partial") << "of a flightctl that was killed";
+  EXPECT_EQ(ctl({"get", "-o", "x"}).code, 0);
+  EXPECT_THAT(names(), testing::ElementsAre("x"));
+  std::filesystem::create_symlink(bench.folder() + "/elsewhere", "y.partial");
+  const Outcome outcome = ctl({"get", "-o", "y"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("y.partial is in the way"));
+  EXPECT_FALSE(std::filesystem::exists(bench.folder() + "/elsewhere"));
+}
+
+TEST_F(GetTest, TheDaemonSaysNo) {
+  run();
+  const Outcome outcome = ctl({"--json", "get", "99", "-o", "x"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(error_of(outcome), "io.flightd.Recorder.NoSuchSnapshot");
+  EXPECT_THAT(names(), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace flight
