@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// pause, resume, monitor, pin, get: what the control socket can do beside taking snapshots.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/judge.hpp"
+#include "tests/e2e/mounts.hpp"
+#include "tests/e2e/own_broker.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Recorder : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(daemon_.start(stacks_config(499, "256K"))); }
+
+  std::vector<std::string> files_of(const std::string& id) const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(daemon_.snapshots_dir()))
+      if (entry.path().filename().string().find("-" + id + ".") != std::string::npos)
+        found.push_back(entry.path().filename());
+    return found;
+  }
+
+  TempFolder folder_;
+  TestDaemon daemon_{folder_};
+};
+
+TEST_F(Recorder, PauseRecordsNothingAndTellsIt) {
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  usleep(500'000);
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  const std::uint64_t paused_ns = now_ns();
+  Json status = daemon_.status();
+  EXPECT_EQ(status["recording"], false);
+  EXPECT_THAT(status["warnings"].dump(),
+              AllOf(HasSubstr("paused since 20"), HasSubstr("flightctl resume"), HasSubstr("uid 0")));
+  EXPECT_EQ(daemon_.ctl({"pause"}).exit_status, 0) << "twice is no error";
+  usleep(700'000);
+
+  const Json held = daemon_.snapshot({"--reason", "while paused"});
+  EXPECT_GT(held["samples"], 0);
+  EXPECT_THAT(held["warnings"].dump(), HasSubstr("is paused since"));
+  for (const NamedSample& sample : named_samples(folder_, held["path"])) EXPECT_LT(sample.time_ns, paused_ns);
+  EXPECT_TRUE(counts_all(Judge::installed(), folder_, held));
+
+  const std::uint64_t resumed_ns = now_ns();
+  ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  EXPECT_EQ(daemon_.status()["recording"], true);
+  EXPECT_THAT(daemon_.status()["warnings"].dump(), testing::Not(HasSubstr("paused")));
+  usleep(700'000);
+  const Json after = daemon_.snapshot();
+  EXPECT_THAT(after["warnings"].dump(), AllOf(HasSubstr("was paused from 20"), HasSubstr(" to 20")));
+  std::size_t later = 0;
+  for (const NamedSample& sample : named_samples(folder_, after["path"])) {
+    EXPECT_TRUE(sample.time_ns < paused_ns || sample.time_ns > resumed_ns) << sample.time_ns;
+    later += sample.time_ns > resumed_ns ? 1U : 0U;
+  }
+  EXPECT_GT(later, 10U);
+  // A window behind the gap has nothing missing.
+  EXPECT_FALSE(daemon_.snapshot({"--last", "300ms"}).contains("warnings"));
+}
+
+// Who is started while nothing is recorded has a name all the same.
+TEST_F(Recorder, WhatBeganDuringThePauseIsKnownAfterIt) {
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  usleep(700'000);
+  const Json sidecar = daemon_.snapshot();
+  std::size_t found = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    if (sample.pid != burner.pid()) continue;
+    EXPECT_EQ(sample.comm, "burner");
+    ++found;
+  }
+  EXPECT_GT(found, 10U);
+}
+
+TEST_F(Recorder, MonitorTellsALineEach) {
+  Child monitor = Child::start(daemon_.ctl_command({"--json", "monitor"}));
+  Child plain = Child::start(daemon_.ctl_command({"monitor"}));
+  ASSERT_TRUE(monitor.wait_for_line(R"({"event":"monitoring")"));
+  ASSERT_TRUE(wait_until([&] { return plain.out().find("monitoring") != std::string::npos; }, 20s));
+  const Json sidecar = daemon_.snapshot({"--reason", "watched"});
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  fs::rename(daemon_.snapshots_dir(), folder_ / "state/elsewhere");
+  EXPECT_EQ(daemon_.ctl({"snapshot"}).exit_status, 1);
+  EXPECT_THAT(daemon_.status()["warnings"].dump(), HasSubstr("degraded (disk)"));
+  fs::rename(folder_ / "state/elsewhere", daemon_.snapshots_dir());
+  (void)daemon_.snapshot();
+  EXPECT_THAT(daemon_.status()["warnings"].dump(), testing::Not(HasSubstr("degraded")));
+  ASSERT_TRUE(wait_until([&] { return monitor.out().find("recovered") != std::string::npos; }, 20s));
+  std::vector<std::string> told;
+  for (const std::string& line : lines_of(monitor.out())) {
+    const Json event = Json::parse(line, nullptr, false);
+    ASSERT_TRUE(event.is_object() && event.contains("event") && event.contains("time")) << line;
+    told.push_back(event["event"]);
+    if (told.back() == "snapshot_finished" && event["id"] == sidecar["id"]) {
+      EXPECT_EQ(event["reason"], "watched");
+      EXPECT_EQ(event["path"], sidecar["path"]);
+    }
+  }
+  EXPECT_THAT(told, testing::ElementsAre("monitoring", "snapshot_begun", "snapshot_finished", "recording_paused",
+                                         "recording_resumed", "snapshot_begun", "snapshot_failed", "degraded",
+                                         "snapshot_begun", "snapshot_finished", "recovered"));
+  EXPECT_EQ(count_lines(plain.out()), told.size());
+  EXPECT_TRUE(daemon_.stop());
+  EXPECT_EQ(monitor.finish(10s).exit_status, 1) << "flightd has ended";
+}
+
+TEST_F(Recorder, PinsAreKeptWithTheSnapshot) {
+  const std::string one = daemon_.snapshot()["id"], other = daemon_.snapshot()["id"];
+  EXPECT_EQ(daemon_.ctl_json({"pin", one}), Json::array({one}));
+  EXPECT_EQ(daemon_.ctl({"pin", one}).exit_status, 0) << "twice is no error";
+  EXPECT_EQ(daemon_.ctl_json({"list"})[0]["pinned"], true);
+  EXPECT_EQ(daemon_.ctl_json({"list"})[1]["pinned"], false);
+  EXPECT_THAT(daemon_.ctl({"list"}).out, HasSubstr("present pinned"));
+  EXPECT_EQ(files_of(one).size(), 3U);
+  // Another flightd finds it pinned.
+  ASSERT_TRUE(daemon_.stop());
+  ASSERT_TRUE(daemon_.start(stacks_config(499, "256K")));
+  EXPECT_EQ(daemon_.ctl_json({"list"})[0]["pinned"], true);
+  EXPECT_EQ(daemon_.ctl({"unpin", one, "latest"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl_json({"list"})[0]["pinned"], false);
+  EXPECT_EQ(files_of(one).size(), 2U);
+  // Who names it means it.
+  EXPECT_EQ(daemon_.ctl({"pin", "latest"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"rm", other}).exit_status, 0);
+  EXPECT_TRUE(files_of(other).empty()) << files_of(other).front();
+  Outcome unknown = daemon_.ctl({"--json", "pin", "999"});
+  EXPECT_EQ(unknown.exit_status, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("NoSuchSnapshot"));
+}
+
+TEST_F(Recorder, GetMakesAFileOfTheCallersOwn) {
+  const Json sidecar = daemon_.snapshot();
+  const std::string bytes = read_text(sidecar["path"]), name = fs::path(sidecar["path"].get<std::string>()).filename();
+  // As the daemon's own user, who may not open root's file with perf.
+  ChildOptions in_scratch;
+  in_scratch.prepare = [&] { (void)!chdir((folder_ / "scratch").c_str()); };
+  Arguments command = {"setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"};
+  for (const std::string& word : daemon_.ctl_command({"get"})) command.push_back(word);
+  const Outcome got = run(command, 60s, in_scratch);
+  EXPECT_EQ(got.exit_status, 0) << got.text();
+  EXPECT_EQ(got.out, name + "\n");
+  struct stat info {};
+  ASSERT_EQ(stat((folder_ / ("scratch/" + name)).c_str(), &info), 0);
+  EXPECT_NE(info.st_uid, 0U);
+  EXPECT_EQ(info.st_mode & 07777U, 0640U);
+  EXPECT_TRUE(read_text(folder_ / ("scratch/" + name)) == bytes);
+  const Outcome again = run(command, 60s, in_scratch);
+  EXPECT_EQ(again.exit_status, 1);
+  EXPECT_THAT(again.err, HasSubstr("is here already"));
+  EXPECT_EQ(daemon_.ctl({"get", sidecar["id"], "-o", "-"}).out, bytes);
+}
+
+// Nothing is left where it failed: no room, and an interrupted one.
+TEST_F(Recorder, GetLeavesNothingHalf) {
+  const Json sidecar = daemon_.snapshot();
+  const std::string disk = folder_ / "disk";
+  fs::create_directory(disk);
+  ASSERT_TRUE(mount_tmpfs(disk, "size=8k"));
+  const Outcome full = daemon_.ctl({"get", "latest", "-o", disk + "/copy"});
+  EXPECT_EQ(full.exit_status, 1) << full.text();
+  EXPECT_THAT(full.err, HasSubstr("No space left"));
+  EXPECT_TRUE(fs::is_empty(disk));
+  unmount(disk);
+
+  // A snapshot that flightd's disk has lost.
+  fs::remove(sidecar["path"].get<std::string>());
+  const Outcome gone = daemon_.ctl({"--json", "get", sidecar["id"], "-o", folder_ / "scratch/copy"});
+  EXPECT_EQ(gone.exit_status, 1);
+  EXPECT_THAT(gone.err, AllOf(HasSubstr("NoSuchSnapshot"), HasSubstr("has lost its data file")));
+  EXPECT_FALSE(fs::exists(folder_ / "scratch/copy"));
+}
+
+using RecorderRestart = OwnBroker;
+
+// The broker outlives its client, and records again when that goes away, killed or not.
+TEST_F(RecorderRestart, ANewFlightdRecordsAgain) {
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  ASSERT_EQ(daemon.ctl({"pause"}).exit_status, 0);
+  EXPECT_EQ(daemon.status()["recording"], false);
+  daemon.process().kill();
+  ASSERT_TRUE(daemon.start(config_, options_));
+  EXPECT_EQ(daemon.status()["recording"], true);
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  usleep(500'000);
+  EXPECT_GT(daemon.snapshot({"--last", "400ms"})["samples"], 5);
+  EXPECT_TRUE(daemon.stop());
+}
+
+}  // namespace
+}  // namespace flight
