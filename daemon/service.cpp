@@ -250,7 +250,8 @@ void Service::set_recording(const Caller& caller, bool recording, Done done) {
 }
 
 void Service::monitor(Listener listener) {
-  events_.add(std::move(listener), {.event = std::string(kMonitoring), .message = disk_trouble_, .recording = recording_});
+  events_.add(std::move(listener),
+              {.event = std::string(kMonitoring), .message = disk_trouble_, .recording = recording_});
 }
 
 }  // namespace flight

@@ -40,7 +40,8 @@ class Pins : public testing::Test {
   void write(const std::string& file, const std::string& text) const { std::ofstream(at(file)) << text; }
   static std::vector<std::string> pinned(Catalogue& catalogue) {
     std::vector<std::string> ids;
-    for (const CatalogueRow& row : catalogue.list().value())
+    const auto rows = catalogue.list();
+    for (const CatalogueRow& row : *rows)
       if (row.pinned) ids.push_back(row.id);
     return ids;
   }
