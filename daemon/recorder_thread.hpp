@@ -37,9 +37,7 @@ class RecorderThread {
   // The following may be called on any thread but the recorder's own and the wall's. Each waits for its answer: never
   // from the event loop.
   // On the snapshot worker's thread only; see there.
-  [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait = WallThread::kFileWait) {
-    return wall_->file(wait);
-  }
+  [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait, bool spare) { return wall_->file(wait, spare); }
   [[nodiscard]] Result<Counts> counts() { return wall_->counts(); }
   [[nodiscard]] LedgerExport export_window(EventTime begin_ns, EventTime end_ns,
                                            std::unordered_set<std::uint32_t> pids);

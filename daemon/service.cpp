@@ -209,25 +209,28 @@ void Service::submit(SnapshotRequest request, std::function<void(const Result<Si
 
 // Once for each snapshot, however many asked for it, and before they are answered.
 void Service::snapshot_ended(const Result<Sidecar>& result) {
-  if (told_) told_(result);
+  const bool was_degraded = !disk_trouble_.empty();
   if (result) {
     last_snapshot_ = result->id;
+    disk_trouble_.clear();
+  } else if (result.error().code != std::errc::operation_canceled && !recorder_.broker_gone()) {
+    disk_trouble_ = fmt::format("degraded (disk): at {} a snapshot could not be written: {}", to_rfc3339(wall_now()),
+                                result.error().what);
+  }
+  if (told_) told_(result);
+  if (result) {
     events_.publish({.event = std::string(kSnapshotFinished),
                      .id = result->id,
                      .trigger = result->trigger,
                      .reason = result->reason,
                      .path = result->path});
-    if (!std::exchange(disk_trouble_, {}).empty())
-      events_.publish({.event = std::string(kRecovered), .message = "snapshots can be written again"});
+    if (was_degraded) events_.publish({.event = std::string(kRecovered), .message = "snapshots can be written again"});
     return;
   }
   if (result.error().code == std::errc::operation_canceled) return;
   events_.publish({.event = std::string(kSnapshotFailed), .message = result.error().what});
-  if (recorder_.broker_gone()) return;
-  const bool was_good = disk_trouble_.empty();
-  disk_trouble_ = fmt::format("degraded (disk): at {} a snapshot could not be written: {}", to_rfc3339(wall_now()),
-                              result.error().what);
-  if (was_good) events_.publish({.event = std::string(kDegraded), .message = disk_trouble_});
+  if (!was_degraded && !disk_trouble_.empty())
+    events_.publish({.event = std::string(kDegraded), .message = disk_trouble_});
 }
 
 void Service::set_recording(const Caller& caller, bool recording, Done done) {

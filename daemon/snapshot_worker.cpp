@@ -149,17 +149,19 @@ void SnapshotWorker::widen(Job& job, SnapshotRequest request) {
 void SnapshotWorker::run() {
   ::pthread_setname_np(::pthread_self(), "snapshot");
   if (auto counts = recorder_.counts()) counts_ = std::move(*counts);
+  refill_ = true;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
       const auto wanted = [this] { return stopping_ || waiting_; };
-      if (!wake_.wait_for(lock, kSpareAfter, wanted)) {
+      // Of a new broker they are asked for before anything else: it may not live long.
+      if (std::exchange(refill_, false) || !wake_.wait_for(lock, kSpareAfter, wanted)) {
         lock.unlock();
         fill_spare();
         lock.lock();
         wake_.wait(lock, [&] { return wanted() || refill_; });
       }
-      if (std::exchange(refill_, false) && !wanted()) continue;
+      if (refill_ || !wanted()) continue;
       if (stopping_ && waiting_) answer(*waiting_, fail(std::errc::operation_canceled, "flightd is stopping"));
       if (stopping_) return;
       running_ = std::move(waiting_);
@@ -184,7 +186,7 @@ void SnapshotWorker::run() {
 // When nobody wants anything else; a disk that does not answer now is asked again after the next snapshot.
 void SnapshotWorker::fill_spare() {
   if (recorder_.broker_gone()) return;
-  if (auto filled = spare_.fill([this] { return recorder_.file(kSpareWait); }); !filled) warn_(filled.error());
+  if (auto filled = spare_.fill([this] { return make_file(kSpareWait, true); }); !filled) warn_(filled.error());
 }
 
 // After the answer: nobody waits for the kernel's names. Behind the next freeze, too, should the disk be slow.
@@ -328,6 +330,14 @@ void SnapshotWorker::forget_old_blackouts() {
     std::erase_if(ring, [&](const Blackout& blackout) { return blackout.end_ns < oldest_ns; });
 }
 
+Result<PartialFile> SnapshotWorker::make_file(std::chrono::seconds wait, bool spare) {
+  auto file = recorder_.file(wait, spare);
+  if (!file || file->spare == spare) return file;
+  // One of the other kind, which was asked for earlier and came too late.
+  ::unlink((catalogue_.folder() + "/" + file->name).c_str());
+  return recorder_.file(wait, spare);
+}
+
 Result<SnapshotOutput> SnapshotWorker::open_output(const Job& job) {
   if (job.trigger == kBrokerLost) {
     auto spare = spare_.take();
@@ -339,11 +349,11 @@ Result<SnapshotOutput> SnapshotWorker::open_output(const Job& job) {
     made.keep();
     return spare;
   }
-  auto data = recorder_.file();
+  auto data = make_file(WallThread::kFileWait, false);
   if (!data) return wrap(data.error(), "make a file in {}", catalogue_.folder());
   PartialFiles made(catalogue_.folder(), {data->name});
   after_step(Step::data_made);
-  auto sidecar = recorder_.file();
+  auto sidecar = make_file(WallThread::kFileWait, false);
   if (!sidecar) return wrap(sidecar.error(), "make a file in {}", catalogue_.folder());
   PartialFiles also_made(catalogue_.folder(), {sidecar->name});
   after_step(Step::sidecar_made);

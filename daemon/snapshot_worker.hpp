@@ -90,6 +90,7 @@ class SnapshotWorker {
   [[nodiscard]] Result<SnapshotOutput> open_output(const Job& job);
   void forget_old_blackouts();
   void fill_spare();
+  [[nodiscard]] Result<PartialFile> make_file(std::chrono::seconds wait, bool spare);
   void keep_symbols();
   void learn(const Sidecar& sidecar);
   static void answer(Job& job, const Result<Sidecar>& result);

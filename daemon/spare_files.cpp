@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/spare_files.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,10 +14,16 @@ namespace {
 constexpr const char* kDataName = ".flightd-spare-data";
 constexpr const char* kSidecarName = ".flightd-spare-sidecar";
 
+Result<UniqueFd> open_again(const UniqueFd& file, int flags) {
+  UniqueFd out(::open(fmt::format("/proc/self/fd/{}", file.get()).c_str(), flags | O_CLOEXEC));
+  if (!out) return sys_error(errno, "open a spare file for a last snapshot again");
+  return out;
+}
+
 Result<UniqueFd> take_as(const std::string& folder, const char* name, Result<PartialFile> file) {
   if (!file) return pass(file.error());
   const std::string made = folder + "/" + file->name;
-  if (::rename(made.c_str(), (folder + "/" + name).c_str()) == 0) return std::move(file->fd);
+  if (::rename(made.c_str(), (folder + "/" + name).c_str()) == 0) return open_again(file->fd, O_PATH);
   const int error_number = errno;
   ::unlink(made.c_str());
   return sys_error(error_number, "rename {} to {}", made, name);
@@ -52,8 +59,14 @@ Result<SnapshotOutput> SpareFiles::take() {
   if (!files_)
     return fail(std::errc::no_such_file_or_directory,
                 "flightd-broker is gone, and there are no spare files for a snapshot");
+  auto data = open_again(files_->data, O_RDWR);
+  if (!data) return pass(data.error());
+  auto sidecar = open_again(files_->sidecar, O_RDWR);
+  if (!sidecar) return pass(sidecar.error());
   SnapshotOutput out = std::move(*files_);
   files_.reset();
+  out.data = std::move(*data);
+  out.sidecar = std::move(*sidecar);
   return out;
 }
 

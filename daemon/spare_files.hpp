@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two empty files for one snapshot, asked of the broker while it lives: the last snapshot, after its death, must be
 // root's like all others (perf opens a file only if root or the caller owns it). Their names are fixed, so that those
-// that a killed flightd left behind are replaced by the next one's.
+// that a killed flightd left behind are replaced by the next one's. They are not kept open for writing: nobody could
+// remount the disk read-only.
 #pragma once
 
 #include <functional>
@@ -27,7 +28,7 @@ class SpareFiles {
 
  private:
   std::string folder_;
-  std::optional<SnapshotOutput> files_;
+  std::optional<SnapshotOutput> files_;  // O_PATH
 };
 
 }  // namespace flight

@@ -73,7 +73,7 @@ std::shared_ptr<Attached> WallThread::attached() const {
   return attached_;
 }
 
-Result<PartialFile> WallThread::file(std::chrono::seconds wait) {
+Result<PartialFile> WallThread::file(std::chrono::seconds wait, bool spare) {
   constexpr std::chrono::seconds kNow(0);
   // What came too late for the one who asked: a file is as good as a new one, an error is an old story.
   if (file_under_way_.valid() && file_under_way_.wait_for(kNow) == std::future_status::ready)
@@ -81,8 +81,8 @@ Result<PartialFile> WallThread::file(std::chrono::seconds wait) {
   if (!file_under_way_.valid()) {
     auto promise = std::make_shared<std::promise<Result<PartialFile>>>();
     file_under_way_ = promise->get_future();
-    post([this, promise] {
-      if (auto asked = broker_.ask_for_file(); !asked) return promise->set_value(pass(asked.error()));
+    post([this, promise, spare] {
+      if (auto asked = broker_.ask_for_file(spare); !asked) return promise->set_value(pass(asked.error()));
       file_wanted_ = std::move(*promise);
     });
   }

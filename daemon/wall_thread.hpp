@@ -42,9 +42,9 @@ class WallThread {
   [[nodiscard]] Result<Counts> counts();
   [[nodiscard]] Result<std::string> processes();
   // On the snapshot worker's thread only. The wall goes on while the disk makes the file; ETIMEDOUT after `wait`: the
-  // file, should it come after all, is the next call's.
+  // file, should it come after all, is the next call's, and of the kind that the first one asked for.
   static constexpr std::chrono::seconds kFileWait{30};
-  [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait);
+  [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait, bool spare = false);
   // Any thread; `done` is called on the wall thread.
   void counts(std::function<void(Result<Counts>)> done);
   void processes(std::function<void(Result<std::string>)> done);

@@ -23,11 +23,12 @@ struct Order {
   ReplyHeader header;
   std::string state_dir;
   std::optional<gid_t> group;
+  FileKind kind;
 };
 
 // Says nothing in the log: the broker's log is its main thread's.
 void make_and_send(const Order& order) {
-  const auto made = create_partial_file(order.state_dir, order.group);
+  const auto made = create_partial_file(order.state_dir, order.group, order.kind);
   if (!made) {
     ReplyHeader refusal = order.header;
     refusal.failed = 1;
@@ -52,7 +53,8 @@ Result<void> answer_with_file(int client, const ReplyHeader& header, const std::
   Order order{.client = UniqueFd(::fcntl(client, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)),
               .header = header,
               .state_dir = state_dir,
-              .group = group};
+              .group = group,
+              .kind = header.request == static_cast<std::uint8_t>(Request::spare) ? FileKind::spare : FileKind::final};
   if (!order.client) return sys_error(errno, "duplicate the client's socket");
   ++threads_under_way;
   try {

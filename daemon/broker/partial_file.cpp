@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPrefix = ".flightd-";
 constexpr std::string_view kSuffix = ".partial";
-constexpr mode_t kMode = 0640;
+constexpr mode_t kMode = 0640, kSpareMode = 0660;
 constexpr std::size_t kMaxFolderEntries = 1'000'000;
 
 // The folder is flightd's, its parent is not: the last step must not follow a link.
@@ -61,7 +61,7 @@ Result<std::string> random_name() {
 
 }  // namespace
 
-Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group) {
+Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group, FileKind kind) {
   auto folder = open_folder(state_dir);
   if (!folder) return pass(folder.error());
   const auto found = count_partial_files(folder->get());
@@ -72,8 +72,9 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
                 state_dir, *found, kPrefix, kSuffix);
   auto name = random_name();
   if (!name) return pass(name.error());
+  const mode_t mode = kind == FileKind::spare ? kSpareMode : kMode;
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  UniqueFd fd(::openat(folder->get(), name->c_str(), kFlags, kMode));
+  UniqueFd fd(::openat(folder->get(), name->c_str(), kFlags, mode));
   if (!fd) {
     const int error_number = errno;
     auto refused = sys_error(error_number, "create {}/snapshots/{}", state_dir, *name);
@@ -83,7 +84,7 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
   }
   // The mode first: once it is root's, a broker with a uid of its own may not change it any more.
   constexpr auto kUnchanged = static_cast<gid_t>(-1);
-  if (::fchmod(fd.get(), kMode) != 0 || ::fchown(fd.get(), 0, group.value_or(kUnchanged)) != 0) {
+  if (::fchmod(fd.get(), mode) != 0 || ::fchown(fd.get(), 0, group.value_or(kUnchanged)) != 0) {
     const int error_number = errno;
     ::unlinkat(folder->get(), name->c_str(), 0);
     return sys_error(error_number, "give {}/snapshots/{} to root", state_dir, *name);

@@ -19,8 +19,12 @@ struct NewFile {
   UniqueFd fd;
   std::string name;  // ".flightd-RANDOM.partial"
 };
-// In `state_dir`/snapshots, root:`group`, 0640, open for reading and writing. Refused where kMaxPartialFiles of
-// these are there already: something takes files and never renames them.
-[[nodiscard]] Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group);
+// For a last snapshot, flightd may open the file again: while it is kept it must not be open for writing, or its file
+// system could not be remounted read-only.
+enum class FileKind { final, spare };
+// In `state_dir`/snapshots, root:`group`, 0640 (a spare one 0660), open for reading and writing. Refused where
+// kMaxPartialFiles of these are there already: something takes files and never renames them.
+[[nodiscard]] Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group,
+                                                  FileKind kind);
 
 }  // namespace flight

@@ -160,7 +160,7 @@ Result<void> Service::tell_changed(int client) {
 Result<void> Service::answer(int client, std::uint8_t request) {
   const auto known = static_cast<Request>(request);
   if (known == Request::reload) return reload(client);
-  if (known == Request::file) return file(client);
+  if (known == Request::file || known == Request::spare) return file(client, known);
   const bool needs_recording = known == Request::attach || known == Request::processes || known == Request::counts ||
                                known == Request::disable || known == Request::enable;
   if (needs_recording && !recording_) return refuse(client, request, error_);
@@ -246,9 +246,9 @@ Result<void> Service::counts(int client) {
   return reply(client, Request::counts, bytes_of(encode(counts)), "flightd-counts");
 }
 
-Result<void> Service::file(int client) {
-  const auto begun = answer_with_file(client, header(Request::file), options_.state_dir, options_.group);
-  if (!begun) return refuse(client, static_cast<std::uint8_t>(Request::file), begun.error());
+Result<void> Service::file(int client, Request request) {
+  const auto begun = answer_with_file(client, header(request), options_.state_dir, options_.group);
+  if (!begun) return refuse(client, static_cast<std::uint8_t>(request), begun.error());
   return {};
 }
 

@@ -41,7 +41,7 @@ class Service {
   [[nodiscard]] Result<void> attach(int client);
   [[nodiscard]] Result<void> processes(int client);
   [[nodiscard]] Result<void> counts(int client);
-  [[nodiscard]] Result<void> file(int client);
+  [[nodiscard]] Result<void> file(int client, Request request);
   [[nodiscard]] Result<void> reload(int client);
   [[nodiscard]] Result<void> enable(int client, bool on);
 

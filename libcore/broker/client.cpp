@@ -152,12 +152,13 @@ Result<Counts> BrokerClient::counts() {
   return parse_counts(*text);
 }
 
-Result<void> BrokerClient::ask_for_file() {
+Result<void> BrokerClient::ask_for_file(bool spare) {
   if (file_asked_)
     return fail(std::errc::device_or_resource_busy,
                 "the file that was asked for before is not made yet: the disk below the snapshots does not answer");
-  if (auto sent = send_request(socket_.get(), Request::file); !sent) return give_up(sent.error());
-  file_asked_ = true;
+  const Request request = spare ? Request::spare : Request::file;
+  if (auto sent = send_request(socket_.get(), request); !sent) return give_up(sent.error());
+  file_asked_ = request;
   return {};
 }
 
@@ -176,9 +177,10 @@ Result<PartialFile> BrokerClient::file() {
 
 bool BrokerClient::set_aside(WallMessage& message) {
   if (message.header.request == static_cast<std::uint8_t>(Request::changed)) return changed_ = true;
-  if (message.header.request != static_cast<std::uint8_t>(Request::file) || !file_asked_) return false;
-  file_asked_ = false;
+  if (!file_asked_ || message.header.request != static_cast<std::uint8_t>(*file_asked_)) return false;
   file_ = to_file(message);
+  if (*file_) (*file_)->spare = file_asked_ == Request::spare;
+  file_asked_.reset();
   return true;
 }
 

@@ -26,7 +26,8 @@ struct Attachment {
 };
 struct PartialFile {
   UniqueFd fd;
-  std::string name;  // in STATE/snapshots
+  std::string name;    // in STATE/snapshots
+  bool spare = false;  // its group may write, too: flightd can close it and open it again
 };
 
 class BrokerClient {
@@ -40,7 +41,7 @@ class BrokerClient {
   [[nodiscard]] Result<Counts> counts();
   // Waits for nothing: one file at a time is asked for, and taken when it is there (fd() is readable, take_changed()
   // then receives it). EBUSY: the one before is still under way.
-  [[nodiscard]] Result<void> ask_for_file();
+  [[nodiscard]] Result<void> ask_for_file(bool spare = false);
   [[nodiscard]] std::optional<Result<PartialFile>> take_file();
   [[nodiscard]] Result<PartialFile> file();  // both, and waits
   [[nodiscard]] Result<void> reload();
@@ -62,7 +63,7 @@ class BrokerClient {
   Failure give_up(Error error) const;
   UniqueFd socket_;
   bool changed_ = false;
-  bool file_asked_ = false;
+  std::optional<Request> file_asked_;
   std::optional<Result<PartialFile>> file_;
 };
 

@@ -44,6 +44,7 @@ enum class Request : std::uint8_t {
   processes = 'p',
   counts = 'c',
   file = 'f',
+  spare = 's',  // a file that flightd may open again
   reload = 'r',
   disable = 'd',
   enable = 'e',
