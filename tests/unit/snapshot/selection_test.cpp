@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is chosen of a capture, and which of its gaps are told as holes.
+#include "libcore/snapshot/selection.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/snapshot/made_ring.hpp"
+
+namespace flight {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr EventTime kFrozen = 1'000;
+
+std::tuple<EventTime, EventTime, std::uint64_t> numbers(const SidecarHole& hole) {
+  return {hole.begin_ns, hole.end_ns, hole.lost};
+}
+
+class Holes : public testing::Test {
+ protected:
+  Holes() {
+    ManifestEvent event;
+    event.name = "made";
+    event.attr.sample_type = kSidebandSampleType;
+    event.ids = {{1, 0, 0}};
+    manifest_.events = {event};
+    manifest_.rings = {{.kind = RingKind::channel, .channel = "made", .cpu = 3, .ring_bytes = 65536, .enabled_ns = 1}};
+  }
+  void sample(EventTime time_ns) { ring_.add_sample(time_ns, 7, 1); }
+  // As the kernel's first writer after a resume leaves it.
+  void lost(EventTime time_ns, std::uint64_t count) {
+    struct {
+      perf_event_header header = {.type = PERF_RECORD_LOST, .misc = 0, .size = 56};
+      std::uint64_t id = 1, lost = 0;
+      std::uint32_t pid = 7, tid = 7;
+      std::uint64_t time_ns = 0;
+      std::uint32_t cpu = 3, reserved = 0;
+      std::uint64_t identifier = 1;
+    } record;
+    record.lost = count;
+    record.time_ns = time_ns;
+    const auto bytes = std::as_bytes(std::span(&record, 1));
+    ring_.add({bytes.begin(), bytes.end()});
+  }
+  [[nodiscard]] std::vector<std::tuple<EventTime, EventTime, std::uint64_t>> holes(
+      const std::vector<Blackout>& blackouts, const WindowRequest& window = {}) {
+    const EventTable events = event_table(manifest_);
+    const std::vector<RingImage> images{ring_.selection(events).image};
+    Crew crew(1);
+    const Selection chosen = select(images, manifest_, {0}, events, window, kFrozen, {blackouts}, crew);
+    std::vector<std::tuple<EventTime, EventTime, std::uint64_t>> out;
+    for (const SidecarHole& hole : chosen.holes) {
+      EXPECT_EQ(hole.cpu, 3);
+      EXPECT_EQ(hole.channel, "made");
+      out.push_back(numbers(hole));
+    }
+    return out;
+  }
+
+ private:
+  Manifest manifest_;
+  MadeRing ring_;
+};
+
+TEST_F(Holes, OneBlackoutOneHole) {
+  sample(100);
+  lost(205, 2);
+  sample(206);
+  EXPECT_THAT(holes({{190, 200}}), ElementsAre(std::tuple(190, 200, 2)));
+}
+
+TEST_F(Holes, TheBlackoutsBetweenTwoRecordsAreOneHole) {
+  sample(100);
+  lost(205, 2);
+  sample(300);
+  // Nothing was written between these two, so one LOST record tells of both.
+  lost(510, 7);
+  sample(600);
+  EXPECT_THAT(holes({{190, 200}, {400, 410}, {490, 500}}),
+              ElementsAre(std::tuple(190, 200, 2), std::tuple(400, 500, 7)));
+}
+
+TEST_F(Holes, ABlackoutThatCostNothingIsNone) {
+  sample(100);
+  sample(300);
+  EXPECT_THAT(holes({{190, 200}}), ElementsAre());
+}
+
+TEST_F(Holes, OfAnEarlierFlightdOnlyWhatLiesAroundIsKnown) {
+  sample(100);
+  lost(205, 9);
+  sample(206);
+  EXPECT_THAT(holes({}), ElementsAre(std::tuple(100, 205, 9)));
+}
+
+TEST_F(Holes, OutsideTheWindowAreNotTold) {
+  sample(100);
+  lost(205, 2);
+  sample(300);
+  lost(510, 7);
+  sample(600);
+  EXPECT_THAT(holes({{190, 200}, {490, 500}}, {.begin_ns = 250}), ElementsAre(std::tuple(490, 500, 7)));
+}
+
+}  // namespace
+}  // namespace flight
