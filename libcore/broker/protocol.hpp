@@ -8,8 +8,8 @@
 //   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP, with trailers}
 //   counts          one message, fd {sealed memfd: Counts}
 //   file            one message, fd {an empty .partial in the store}, text = its file name. The one answer that comes
-//   out
-//                   of order: when the disk has made it, however long that hangs
+//                   out of order: when the disk has made it, however long that hangs
+//   spare           as file; the file's group may write, too
 //   reload, disable, enable   one message
 //   changed         unasked: the set of rings is another now; attach again
 #pragma once

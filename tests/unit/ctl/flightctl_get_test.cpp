@@ -95,8 +95,16 @@ TEST_F(GetTest, NothingIsLeftWhenItIsInterrupted) {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    // Under nohup(1) SIGHUP would be ignored.
+    posix_spawnattr_t as_usual;
+    sigset_t all;
+    ::sigfillset(&all);
+    ASSERT_EQ(::posix_spawnattr_init(&as_usual), 0);
+    ASSERT_EQ(::posix_spawnattr_setsigdefault(&as_usual, &all), 0);
+    ASSERT_EQ(::posix_spawnattr_setflags(&as_usual, POSIX_SPAWN_SETSIGDEF), 0);
     pid_t pid = -1;
-    ASSERT_EQ(::posix_spawn(&pid, FLIGHTCTL, nullptr, nullptr, argv.data(), environ), 0);
+    ASSERT_EQ(::posix_spawn(&pid, FLIGHTCTL, nullptr, &as_usual, argv.data(), environ), 0);
+    ::posix_spawnattr_destroy(&as_usual);
     for (int attempt = 0; attempt < 500 && names().empty(); ++attempt) std::this_thread::sleep_for(10ms);
     EXPECT_THAT(names(), testing::ElementsAre("x.partial"));
     std::this_thread::sleep_for(50ms);
