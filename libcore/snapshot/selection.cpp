@@ -56,9 +56,10 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
   }
 }
 
-// A blackout shows in the ring as the LOST record that the first writer after the resume leaves. So the holes of a file
-// are its LOST records, each with the blackouts between it and the record before it (more than one where nothing was
-// written between them): what the reader of the file is warned of is what is told here.
+// A blackout shows in the ring as the LOST record that the first writer after the resume leaves behind its own record
+// (__perf_output_begin in kernel/events/ring_buffer.c; in a backward ring that comes out as record, LOST). So the holes
+// of a file are its LOST records, each with the blackouts between that first record and the one before it (more than
+// one where nothing was written between them): what the reader of the file is warned of is what is told here.
 void find_holes(const RingSelection& ring, const ManifestRing& info, const std::vector<Blackout>& blackouts,
                 std::vector<SidecarHole>& out) {
   std::array<std::byte, kScratchBytes> scratch{};
@@ -69,14 +70,18 @@ void find_holes(const RingSelection& ring, const ManifestRing& info, const std::
     if (!lost) continue;
     SidecarHole hole{
         .channel = info.channel, .cpu = info.cpu, .begin_ns = 0, .end_ns = ref.time_ns, .lost = lost->lost};
-    const EventTime before_ns = i > 0 ? ring.walk.records[i - 1].time_ns : 0;
+    const EventTime first_ns = i > 0 ? ring.walk.records[i - 1].time_ns : ref.time_ns;
+    const EventTime before_ns = i > 1 ? ring.walk.records[i - 2].time_ns : 0;
     for (const Blackout& blackout : blackouts) {
       if (blackout.begin_ns > ref.time_ns) break;
       if (hole.begin_ns == 0 || hole.begin_ns < before_ns) hole.begin_ns = blackout.begin_ns;
       hole.end_ns = std::min(blackout.end_ns, ref.time_ns);
     }
     // Of an earlier flightd's capture we know only what lies around it.
-    if (hole.begin_ns == 0) hole.begin_ns = i > 0 ? before_ns : ref.time_ns;
+    if (hole.begin_ns == 0) {
+      hole.begin_ns = before_ns != 0 ? before_ns : first_ns;
+      hole.end_ns = first_ns;
+    }
     out.push_back(std::move(hole));
   }
 }

@@ -29,8 +29,9 @@ class Holes : public testing::Test {
     manifest_.rings = {{.kind = RingKind::channel, .channel = "made", .cpu = 3, .ring_bytes = 65536, .enabled_ns = 1}};
   }
   void sample(EventTime time_ns) { ring_.add_sample(time_ns, 7, 1); }
-  // As the kernel's first writer after a resume leaves it.
+  // As the kernel's first writer after a resume leaves it: behind its own record, of the same time.
   void lost(EventTime time_ns, std::uint64_t count) {
+    sample(time_ns);
     struct {
       perf_event_header header = {.type = PERF_RECORD_LOST, .misc = 0, .size = 56};
       std::uint64_t id = 1, lost = 0;
