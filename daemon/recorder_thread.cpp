@@ -180,7 +180,10 @@ void RecorderThread::note_heads(EventTime now_ns) {
 
 void RecorderThread::reconnect(std::string path, std::function<void(Result<void>)> done) {
   wall_->reconnect(std::move(path), [this, done = std::move(done)](Result<void> found) {
-    if (found) post([this] { scan(); });
+    if (found) {
+      gaps_.without_broker(wall_->lost_ns(), monotonic_now());
+      post([this] { scan(); });
+    }
     done(std::move(found));
   });
 }

@@ -4,6 +4,7 @@
 // answer, the wall thread waits for. Everybody else hands it a task.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -60,6 +61,10 @@ class RecorderThread {
   // made good by a scan.
   void set_recording(bool recording, std::string who, std::function<void(Result<void>)> done);
   [[nodiscard]] RecordingGaps& gaps() { return gaps_; }
+  // Any thread. Since when nothing is recorded; UINT64_MAX: it is.
+  [[nodiscard]] EventTime recorded_until_ns() const {
+    return std::min(gaps_.paused_since_ns(), wall_->gone() ? wall_->lost_ns() : UINT64_MAX);
+  }
 
   // Fills in what the recorder knows: rings, channels, broker, warnings. `done` is called on the recorder thread. A
   // broker that does not answer is waited for as long as kStatusWaitNs.

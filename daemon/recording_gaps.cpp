@@ -23,9 +23,23 @@ void RecordingGaps::pause(EventTime now_ns, std::string who) {
 void RecordingGaps::resume(EventTime now_ns) {
   const std::lock_guard lock(mutex_);
   if (!paused_ns_) return;
-  gaps_.push_back({*paused_ns_, now_ns});
+  add({*paused_ns_, now_ns, "recording was paused"});
   paused_ns_.reset();
+}
+
+void RecordingGaps::without_broker(EventTime lost_ns, EventTime back_ns) {
+  const std::lock_guard lock(mutex_);
+  add({lost_ns, back_ns, "flightd-broker was gone"});
+}
+
+void RecordingGaps::add(Gap gap) {
+  gaps_.push_back(gap);
   if (gaps_.size() > kMaxGaps) gaps_.pop_front();
+}
+
+EventTime RecordingGaps::paused_since_ns() const {
+  const std::lock_guard lock(mutex_);
+  return paused_ns_.value_or(UINT64_MAX);
 }
 
 bool RecordingGaps::paused() const {
@@ -49,7 +63,7 @@ std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime e
   std::vector<std::string> out;
   for (const Gap& gap : gaps_)
     if (gap.end_ns >= begin_ns && gap.begin_ns <= end_ns)
-      out.push_back(fmt::format("recording was paused from {} to {}: nothing of that time is in this snapshot",
+      out.push_back(fmt::format("{} from {} to {}: nothing of that time is in this snapshot", gap.why,
                                 wall_text(gap.begin_ns), wall_text(gap.end_ns)));
   if (paused_ns_ && *paused_ns_ <= end_ns)
     out.push_back(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When recording was paused (SetRecording), so that later snapshots can say what is missing in them. Any thread.
+// When nothing was recorded: it was paused (SetRecording), or there was no broker. So later snapshots can say what is
+// missing in them. Any thread.
 #pragma once
 
 #include <deque>
@@ -18,6 +19,10 @@ class RecordingGaps {
   void pause(EventTime now_ns, std::string who);
   void resume(EventTime now_ns);
   [[nodiscard]] bool paused() const;
+  // The broker died at `lost_ns`; the next one records since `back_ns`.
+  void without_broker(EventTime lost_ns, EventTime back_ns);
+  // Since when it has been paused; UINT64_MAX: it is not.
+  [[nodiscard]] EventTime paused_since_ns() const;
 
   // For the status: since when, by whom, and how to go on; empty: it records.
   [[nodiscard]] std::string status_warning() const;
@@ -30,7 +35,9 @@ class RecordingGaps {
 
   struct Gap {
     EventTime begin_ns = 0, end_ns = 0;
+    const char* why = "";
   };
+  void add(Gap gap);
   mutable std::mutex mutex_;
   std::deque<Gap> gaps_;
   std::optional<EventTime> paused_ns_;

@@ -155,6 +155,7 @@ void SnapshotWorker::run() {
       std::unique_lock lock(mutex_);
       const auto wanted = [this] { return stopping_ || waiting_; };
       // Of a new broker they are asked for before anything else: it may not live long.
+      if (refill_) new_broker_ = true;
       if (std::exchange(refill_, false) || !wake_.wait_for(lock, kSpareAfter, wanted)) {
         lock.unlock();
         fill_spare();
@@ -186,6 +187,9 @@ void SnapshotWorker::run() {
 // When nobody wants anything else; a disk that does not answer now is asked again after the next snapshot.
 void SnapshotWorker::fill_spare() {
   if (recorder_.broker_gone()) return;
+  if (std::exchange(new_broker_, false))
+    if (auto done = make_final(catalogue_.folder(), [this] { return make_file(kSpareWait, false); }); !done)
+      warn_(done.error());
   if (auto filled = spare_.fill([this] { return make_file(kSpareWait, true); }); !filled) warn_(filled.error());
 }
 
@@ -237,6 +241,7 @@ EventTime SnapshotWorker::freeze(const Job& job) {
 
 Result<Sidecar> SnapshotWorker::take(Job& job) {
   const EventTime frozen_ns = freeze(job);
+  const EventTime recorded_until_ns = recorder_.recorded_until_ns();
   after_step(Step::frozen);
   const auto release = [this](void*) { recorder_.hold_fold(false); };
   const std::unique_ptr<void, decltype(release)> hold(this, release);
@@ -267,6 +272,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                                                     recorder_.oldest_held_ns()))
     order.warnings.push_back(std::move(gap));
   for (const SnapshotRequest& asker : job.askers) order.requests.push_back(asker.who);
+  if (recorder_.broker_gone())
+    order.warnings.push_back(fmt::format("flightd-broker is gone: nothing after {} is in this snapshot",
+                                         to_rfc3339(ClockPair::now().wall_at(recorded_until_ns))));
   if (job.cut_short_ns > 0)
     order.warnings.push_back(fmt::format("flightd was stopped: this ends {} before the aftermath that was asked for",
                                          format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
@@ -280,6 +288,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                                  .host = host_};
   const CaptureFacts capture{.staging = attached_->staging,
                              .frozen_ns = frozen_ns,
+                             .recorded_until_ns = recorded_until_ns,
                              .mode = job.capture,
                              .blackouts = blackouts_,
                              .lost = lost,

@@ -116,6 +116,7 @@ class SnapshotWorker {
   std::condition_variable wake_;
   std::unique_ptr<Job> running_, waiting_;
   bool stopping_ = false, refill_ = false;
+  bool new_broker_ = false;  // the worker's: files are to be asked of it
   std::thread thread_;
 };
 

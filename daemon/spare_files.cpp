@@ -2,11 +2,16 @@
 #include "daemon/spare_files.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
+#include <vector>
+
+#include "libcore/base/files.hpp"
 
 namespace flight {
 namespace {
@@ -29,7 +34,50 @@ Result<UniqueFd> take_as(const std::string& folder, const char* name, Result<Par
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
+constexpr std::string_view kLastSnapshot = "-broker-lost-";
+constexpr std::size_t kCopyBytes = 1U << 20U;
+
+// One whose group may write it; closed: none such.
+UniqueFd open_unfinal(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info {};
+  const bool found = file && ::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IWGRP) != 0;
+  return found ? std::move(file) : UniqueFd();
+}
+
+Result<void> copy_all(int from, int to) {
+  std::vector<std::byte> buffer(kCopyBytes);
+  for (;;) {
+    const ssize_t count = ::read(from, buffer.data(), buffer.size());
+    if (count < 0) return sys_error(errno, "read");
+    if (count == 0) break;
+    if (auto written = write_all(to, std::span(buffer).first(static_cast<std::size_t>(count))); !written)
+      return written;
+  }
+  if (::fsync(to) != 0) return sys_error(errno, "fsync");
+  return {};
+}
+
 }  // namespace
+
+Result<void> make_final(const std::string& folder, const std::function<Result<PartialFile>()>& ask) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string path = entry.path();
+    if (path.find(kLastSnapshot) == std::string::npos) continue;
+    const UniqueFd old = open_unfinal(path);
+    if (!old) continue;
+    const auto made = ask();
+    if (!made) return wrap(made.error(), "make {} root's own", path);
+    const std::string partial = folder + "/" + made->name;
+    auto done = copy_all(old.get(), made->fd.get());
+    if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {}", partial);
+    if (done) continue;
+    ::unlink(partial.c_str());
+    return wrap(done.error(), "make {} root's own", path);
+  }
+  return {};
+}
 
 SpareFiles::~SpareFiles() {
   if (!files_) return;

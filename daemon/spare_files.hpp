@@ -31,4 +31,8 @@ class SpareFiles {
   std::optional<SnapshotOutput> files_;  // O_PATH
 };
 
+// The files of a last snapshot were spare ones, which the group may write: each is replaced by one of `ask`'s with the
+// same bytes. At once for whoever reads them: the old or the new.
+[[nodiscard]] Result<void> make_final(const std::string& folder, const std::function<Result<PartialFile>()>& ask);
+
 }  // namespace flight

@@ -146,6 +146,7 @@ void WallThread::check_broker() {
   if (gone_ || cut_) return;
   const auto changed = broker_.take_changed();
   if (!changed) {
+    lost_ns_ = monotonic_now();
     gone_ = true;  // first, so that whoever is told knows
     told_.lost(changed.error());
   } else if (*changed) {

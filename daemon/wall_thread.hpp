@@ -52,6 +52,8 @@ class WallThread {
   void set_recording(bool recording, std::function<void(Result<void>)> done);
 
   [[nodiscard]] bool gone() const { return gone_; }
+  // When the last broker was lost; 0: none was yet.
+  [[nodiscard]] EventTime lost_ns() const { return lost_ns_; }
   // When the request that has no answer yet was asked; 0: none.
   [[nodiscard]] EventTime asked_ns() const { return asked_ns_; }
 
@@ -78,7 +80,7 @@ class WallThread {
   Told told_;
   UniqueFd wake_;
   std::atomic<bool> gone_ = false, cut_ = false;
-  std::atomic<EventTime> asked_ns_ = 0;
+  std::atomic<EventTime> asked_ns_ = 0, lost_ns_ = 0;
   bool recording_ = true;
   std::optional<std::promise<Result<PartialFile>>> file_wanted_;
   std::future<Result<PartialFile>> file_under_way_;  // the snapshot worker's

@@ -2,6 +2,7 @@
 #include "libcore/snapshot/snapshot.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "libcore/base/steps.hpp"
 #include "libcore/base/units.hpp"
@@ -27,6 +28,21 @@ Result<void> for_each_record(std::span<const std::byte> records, Visit&& visit) 
     if (Result<void> visited = visit(record); !visited) return visited;
   }
   return {};
+}
+
+// The ledger's memory reaches back to earlier brokers, whose ids no header lists: one of ours says as much.
+void relabel(RecordBuffer& log, const Manifest& manifest, const EventTable& events) {
+  const ManifestEvent& dummy = manifest.events.front();
+  if (dummy.ids.empty()) return;
+  const std::uint64_t ours = dummy.ids.front().id;
+  const auto trailer_bytes = static_cast<std::size_t>(events.layout(0).trailer_bytes);
+  std::size_t end = 0;
+  for (auto record = next_record(log); !record.empty(); record = next_record(std::span(log).subspan(end))) {
+    end += record.size();
+    if (record.size() < sizeof(perf_event_header) + trailer_bytes) continue;
+    if (!events.find(load<std::uint64_t>(log.data() + end - sizeof ours)))
+      std::memcpy(log.data() + end - sizeof ours, &ours, sizeof ours);
+  }
 }
 
 Result<void> stream_records(DataStream& stream, const RecordingFacts& recording, const Selection& selection,
@@ -93,7 +109,9 @@ void describe_capture(Sidecar& out, const CaptureFacts& capture, const Selection
   out.capture = std::string(to_string(capture.mode));
   out.samples = selection.samples;
   out.window = SidecarWindow::of(selection.begin_ns, selection.end_ns, clock);
-  out.common_window = SidecarWindow::of(selection.common_begin_ns, selection.end_ns, clock);
+  const EventTime common_end_ns =
+      std::clamp(capture.recorded_until_ns, selection.begin_ns, std::max(selection.begin_ns, selection.end_ns));
+  out.common_window = SidecarWindow::of(std::min(selection.common_begin_ns, common_end_ns), common_end_ns, clock);
   for (const SidecarRing& ring : out.rings) {
     out.blackout.max_us = std::max(out.blackout.max_us, ring.blackout_us);
     out.blackout.lost += ring.lost;
@@ -148,6 +166,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   after_step(Step::walked);
   LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
   after_step(Step::exported);
+  relabel(sideband.log, recording.manifest, recording.events);
   if (auto log = exits_behind_samples(sideband.log, selection, recording.events, crew)) sideband.log = std::move(*log);
   const EventTime merge_begin_ns = monotonic_now();
 

@@ -34,6 +34,7 @@ struct RecordingFacts {
 struct CaptureFacts {
   const Staging& staging;
   EventTime frozen_ns = 0;
+  EventTime recorded_until_ns = UINT64_MAX;  // earlier: recording was paused, or the broker gone, at the freeze
   CaptureMode mode = CaptureMode::pause;
   const BlackoutLog& blackouts;     // earlier captures' and this one's
   std::vector<std::uint64_t> lost;  // of this capture's blackout, by staged ring

@@ -81,6 +81,8 @@ TEST_F(NextBroker, FlightdSavesThePastAndGoesOnWithTheNextBroker) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   (void)daemon.snapshot();
+  // Its ledger remembers these by the ids of a broker that is gone when they are written.
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run({"sleep", "0.1"}).exit_status, 0);
   broker_->kill();
   EXPECT_TRUE(wait_until([&] { return !daemon.status().value("recording", true); }, 20s));
   ASSERT_NO_FATAL_FAILURE(start_broker());
@@ -88,6 +90,16 @@ TEST_F(NextBroker, FlightdSavesThePastAndGoesOnWithTheNextBroker) {
   EXPECT_EQ(sidecars_of(daemon.snapshots_dir(), "broker-lost").size(), 1U);
   EXPECT_TRUE(daemon.goes_on());
   EXPECT_THAT(daemon.log(), HasSubstr("attached to the next flightd-broker"));
+  const Json after = daemon.snapshot();
+  EXPECT_THAT(after["warnings"].dump(), HasSubstr("flightd-broker was gone from"));
+  EXPECT_TRUE(counts_all(Judge::installed(), folder_, after));
+  // The spare files it used have become files like all others.
+  const Json lost = sidecars_of(daemon.snapshots_dir(), "broker-lost").at(0);
+  struct stat info {};
+  ASSERT_EQ(stat(lost["path"].get<std::string>().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777U, 0640U);
+  EXPECT_EQ(info.st_uid, 0U);
+  EXPECT_TRUE(counts_all(Judge::installed(), folder_, lost));
   // And once more: its spare files are new.
   broker_->kill();
   EXPECT_TRUE(wait_until([&] { return sidecars_of(daemon.snapshots_dir(), "broker-lost").size() == 2; }, 20s))
