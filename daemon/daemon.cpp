@@ -109,8 +109,24 @@ void Daemon::take_signal() {
       spdlog::warn("SIGHUP: this version reads its configuration only at start; restart it");
       return;
     default:
-      stop(info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+      stop_on(info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
   }
+}
+
+// `snapshot.on_stop`: one last snapshot first. Who cannot wait says so again.
+void Daemon::stop_on(const std::string& signal) {
+  if (!setup_.config.snapshot.on_stop || std::exchange(last_asked_, true) || recorder_->broker_gone())
+    return stop(signal);
+  spdlog::info("{}: taking a last snapshot", signal);
+  SnapshotRequest request;
+  request.trigger = "stop";
+  request.who = {.uid = static_cast<std::uint32_t>(::getuid()),
+                 .pid = static_cast<std::int32_t>(::getpid()),
+                 .comm = "flightd",
+                 .time = to_rfc3339(wall_now()),
+                 .reason = "flightd was told to stop by " + signal};
+  request.requested_ns = request.due_ns = monotonic_now();
+  service_->submit(std::move(request), [this, signal](const Result<Sidecar>&) { stop(signal); });
 }
 
 // Ends cleanly: the snapshot under way is finished and its askers are answered, then the loop ends.

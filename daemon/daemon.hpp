@@ -52,6 +52,7 @@ class Daemon {
   [[nodiscard]] Result<void> start();
   void wait_for_signal();
   void take_signal();
+  void stop_on(const std::string& signal);
   void stop(std::string why);
   void tell(const Result<Sidecar>& result);
   void tell_changed(const Attached& attached);
@@ -69,6 +70,7 @@ class Daemon {
   std::unique_ptr<ControlServer> server_;
   std::thread stopper_;
   int exit_status_ = 0;
+  bool last_asked_ = false;  // the last snapshot, on_stop
   bool stopping_ = false;
   bool degraded_ = false;  // the disk, as it was told last
 };

@@ -208,5 +208,22 @@ TEST_F(RecorderRestart, ANewFlightdRecordsAgain) {
   EXPECT_TRUE(daemon.stop());
 }
 
+TEST(OnStop, OneLastSnapshotWhereTheConfigurationSaysSo) {
+  TempFolder folder;
+  Json config = stacks_config(499, "256K");
+  config["snapshot"]["on_stop"] = true;
+  TestDaemon daemon(folder);
+  ASSERT_TRUE(daemon.start(config));
+  EXPECT_TRUE(daemon.stop()) << daemon.log();
+  std::vector<std::string> last;
+  for (const auto& entry : fs::directory_iterator(daemon.snapshots_dir()))
+    if (entry.path().extension() == ".json") last.push_back(entry.path());
+  ASSERT_EQ(last.size(), 1U) << daemon.log();
+  const Json sidecar = Json::parse(read_text(last[0]));
+  EXPECT_EQ(sidecar["trigger"], "stop");
+  EXPECT_THAT(sidecar["reason"].get<std::string>(), HasSubstr("SIGTERM"));
+  EXPECT_TRUE(counts_all(Judge::installed(), folder, sidecar));
+}
+
 }  // namespace
 }  // namespace flight
