@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl: the command line, and nothing else. Every usage error is exit code 2.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
@@ -25,7 +28,7 @@ struct CommandLine {
 // An ID as the daemon takes it, or why it does not.
 std::string check_id(const std::string& id) {
   const bool digits = !id.empty() && std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (id == "latest" || (digits && id.size() <= 20)) return "";
+  if (id == "latest" || (digits && id.size() <= 20 && id[0] != '0')) return "";
   return "'" + printable(id) + "' is no snapshot's id: use a number of `flightctl list`, or latest";
 }
 
@@ -135,6 +138,12 @@ int main_of(int argc, char** argv) {
 }  // namespace flight::ctl
 
 int main(int argc, char** argv) {
+  // Where one of them is closed, the next file or socket would be taken for it.
+  for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::open("/dev/null", O_RDWR))
+    if (fd > STDERR_FILENO) {
+      ::close(fd);
+      break;
+    }
   try {
     return flight::ctl::main_of(argc, argv);
   } catch (const std::exception& error) {  // CLI11's and the standard library's stop here

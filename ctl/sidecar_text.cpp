@@ -72,8 +72,8 @@ Lines info_lines(const Sidecar& sidecar) {
   lines.emplace_back("host", fmt::format("{}, Linux {}", sidecar.host, sidecar.kernel));
   lines.emplace_back(
       "capture", fmt::format("{}, compression {}, flightd {}", sidecar.capture, sidecar.compression, sidecar.version));
-  lines.emplace_back("processes",
-                     fmt::format("{} known, {} of them exited", sidecar.ledger.processes, sidecar.ledger.exited));
+  lines.emplace_back("processes", fmt::format("{} running, {} more exited but remembered", sidecar.ledger.processes,
+                                              sidecar.ledger.exited));
   const SidecarTimings& times = sidecar.timings_us;
   const auto us = [](std::uint64_t value) { return micros_text(static_cast<double>(value)); };
   lines.emplace_back(
@@ -130,7 +130,7 @@ std::string warnings_text(const Sidecar& sidecar) {
 
 }  // namespace
 
-std::string summary_text(const Sidecar& sidecar) { return key_values(summary_lines(sidecar)); }
+std::string summary_text(const Sidecar& sidecar) { return key_values(summary_lines(sidecar)) + warnings_text(sidecar); }
 
 std::string info_text(const Sidecar& sidecar) {
   std::string out = key_values(info_lines(sidecar));
