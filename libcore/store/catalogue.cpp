@@ -214,7 +214,7 @@ Result<std::uint64_t> Catalogue::next_seq() {
   if (!folder) return pass(folder.error());
   auto kept = kept_seq(*folder);
   if (!kept) return pass(kept.error());
-  std::uint64_t last = *kept;
+  std::uint64_t last = std::max(*kept, last_seq_);
   std::string last_file = kSeqFile;
   auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const auto name = parse_snapshot_name(file);
@@ -228,7 +228,8 @@ Result<std::uint64_t> Catalogue::next_seq() {
                 last_file);
   if (auto kept_now = folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1)); !kept_now)
     return wrap(kept_now.error(), "the number of the next snapshot");
-  return last + 1;
+  last_seq_ = last + 1;
+  return last_seq_;
 }
 
 std::size_t Catalogue::remove_partials() {

@@ -91,6 +91,7 @@ class Catalogue {
   [[nodiscard]] Cached read_row(const Folder& folder, const SnapshotName& name, const Files& files) const;
   [[nodiscard]] Result<Found> find(std::string_view id) const;
   std::string folder_;
+  std::uint64_t last_seq_ = 0;  // given out by this object: should the folder be lost, they are not given out again
   std::unordered_map<std::string, Cached> cached_;  // by the files' common stem
 };
 
