@@ -40,6 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   flight::fuzz::Input input(data, std::min(size, kMaxInput));
   const uid_t uid = input.take<std::uint8_t>() % 2 == 0 ? 0 : 65534;
 
+  static boost::asio::thread_pool reader(1);  // this backend has no file to read
   boost::asio::io_context loop;
   flight::test::MemoryBackend backend(loop);
   std::array<int, 2> ends{};
@@ -54,10 +55,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string heard;
   const auto session = std::make_shared<flight::ControlSession>(
       stream_protocol::socket(loop, stream_protocol(), ends[0]), flight::Caller{.uid = uid, .gid = uid},
-      flight::ControlAccess{}, backend, flight::SessionLimits{}, [](flight::ControlSession*) {});
+      flight::ControlAccess{}, backend, reader, flight::SessionLimits{}, [](flight::ControlSession*) {});
   session->start();
-  while (loop.run_one() > 0) heard += read_all_of(ends[1]);
-  heard += read_all_of(ends[1]);
+  // One that listens for events would wait for as long as its client is there.
+  for (int idle = 0; idle < 3; loop.restart()) {
+    if (loop.poll_one() == 0) ++idle;
+    heard += read_all_of(ends[1]);
+  }
+  session->forget();
+  loop.poll();
   ::close(ends[1]);
   check_replies(heard);
   return 0;

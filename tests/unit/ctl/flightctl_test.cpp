@@ -125,7 +125,9 @@ TEST_F(FlightctlTest, SnapshotSaysWhatItIs) {
                 "size:     4.0K\n"
                 "ratio:    10.0 : 1\n"
                 "blackout: 42.5 us\n"
-                "lost:     3\n");
+                "lost:     3\n"
+                "\nwarnings:\n"
+                "  something is less than it should be\n");
 }
 
 TEST_F(FlightctlTest, SnapshotAndInfoPrintTheSidecar) {
