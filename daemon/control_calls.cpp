@@ -152,7 +152,7 @@ const Method* find_method(std::string_view interface, std::string_view name) {
 }
 
 CallResult<void> check_flags(const Call& call, Answers answers) {
-  const auto refuse = [](std::string_view flag, std::string why) {
+  const auto refuse = [](std::string_view flag, const std::string& why) {
     return tl::unexpected(invalid_parameter(flag, why));
   };
   if (call.upgrade && answers != Answers::by_upgrade)
