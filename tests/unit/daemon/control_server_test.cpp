@@ -133,6 +133,8 @@ TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {
   before.say(kGetInfo);
   ASSERT_TRUE(before.hear());
   RawClient late(bench.socket());
+  late.say(kGetInfo);  // what is opened to see who it is, is closed again
+  ASSERT_TRUE(late.hear());
   // Every free descriptor of the process is taken; the server shares it.
   std::vector<UniqueFd> taken;
   rlimit old_limit{};
