@@ -31,9 +31,9 @@ void Service::on_store(std::function<CallResult<std::string>()> work, Done done)
 void Service::list_snapshots(Done done) {
   on_store(
       [this]() -> CallResult<std::string> {
-        auto rows = catalogue_.list();
+        auto rows = catalogue_.list_json();
         if (!rows) return tl::unexpected(write_failed(rows.error().errno_value(), "", rows.error().what));
-        return to_json(*rows);
+        return std::move(*rows);
       },
       std::move(done));
 }
@@ -95,9 +95,7 @@ void Service::drop_unneeded_kallsyms() {
     auto rows = catalogue_.list();
     if (!rows) return;
     const bool needed = std::any_of(rows->begin(), rows->end(), [&](const CatalogueRow& row) {
-      const auto text = catalogue_.describe(row.id);
-      const auto sidecar = text ? parse_sidecar(*text) : fail(std::errc::no_such_file_or_directory, "no sidecar");
-      return !sidecar || kallsyms_file(sidecar->boot_id) == file;  // an orphan's boot is unknown: keep
+      return row.boot_id.empty() || kallsyms_file(row.boot_id) == file;  // an orphan's boot is unknown: keep
     });
     if (!needed) std::filesystem::remove(entry.path(), ignored);
   }

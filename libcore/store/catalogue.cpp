@@ -51,12 +51,13 @@ CatalogueRow row_of(const SnapshotName& name, const std::string& folder) {
 
 // False: the text is no sidecar.
 bool fill_from_sidecar(CatalogueRow& row, std::string_view text) {
-  auto sidecar = parse_sidecar(text);
+  auto sidecar = summarize_sidecar(text);
   if (!sidecar) return false;
   row.reason = std::move(sidecar->reason);
   row.size_bytes = sidecar->size_bytes;
   row.samples = sidecar->samples;
-  row.seconds = sidecar->window.seconds;
+  row.seconds = sidecar->seconds;
+  row.boot_id = std::move(sidecar->boot_id);
   return true;
 }
 
@@ -108,7 +109,7 @@ Result<std::unordered_map<std::string, Catalogue::Files>> Catalogue::scan(Folder
 }
 
 Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& name, const Files& files) const {
-  Cached fresh{.seq = name.seq, .files = files, .row = row_of(name, absolute(folder_))};
+  Cached fresh{.seq = name.seq, .files = files, .row = row_of(name, absolute(folder_)), .json = {}};
   fresh.row.pinned = files.pin;
   bool described = false;
   if (files.sidecar) {
@@ -126,10 +127,11 @@ Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& 
     fresh.row.state = SnapshotState::missing;
   else
     fresh.row.state = described ? SnapshotState::present : SnapshotState::orphan;
+  fresh.json = to_json(fresh.row);
   return fresh;
 }
 
-Result<std::vector<CatalogueRow>> Catalogue::list() {
+Result<std::vector<const Catalogue::Cached*>> Catalogue::look() {
   auto folder = Folder::open(folder_);
   if (!folder) return pass(folder.error());
   const auto found = scan(*folder);
@@ -148,11 +150,28 @@ Result<std::vector<CatalogueRow>> Catalogue::list() {
   std::sort(order.begin(), order.end(), [](const Cached* a, const Cached* b) {
     return a->seq != b->seq ? a->seq < b->seq : a->row.path < b->row.path;
   });
-  std::vector<CatalogueRow> rows;
-  rows.reserve(order.size());
-  for (const Cached* cached : order) rows.push_back(cached->row);
   cached_ = std::move(current);
+  return order;
+}
+
+Result<std::vector<CatalogueRow>> Catalogue::list() {
+  const auto order = look();
+  if (!order) return pass(order.error());
+  std::vector<CatalogueRow> rows;
+  rows.reserve(order->size());
+  for (const Cached* cached : *order) rows.push_back(cached->row);
   return rows;
+}
+
+Result<std::string> Catalogue::list_json() {
+  const auto order = look();
+  if (!order) return pass(order.error());
+  std::string text = "[";
+  for (const Cached* cached : *order) {
+    if (text.size() > 1) text += ',';
+    text += cached->json;
+  }
+  return text + "]";
 }
 
 // A copy under another host's name has the same SEQ: then the one with both files is meant, then the latest.

@@ -27,7 +27,9 @@ struct CatalogueRow {
   double seconds = 0;
   bool pinned = false;
   SnapshotState state = SnapshotState::present;
+  std::string boot_id = {};  // empty where the sidecar does not say; not told to clients
 };
+[[nodiscard]] std::string to_json(const CatalogueRow& row);
 [[nodiscard]] std::string to_json(const std::vector<CatalogueRow>& rows);  // an array, one line
 [[nodiscard]] Result<std::vector<CatalogueRow>> parse_rows(std::string_view text);
 
@@ -40,6 +42,8 @@ class Catalogue {
 
   // Oldest (smallest id) first. Foreign files are ignored.
   [[nodiscard]] Result<std::vector<CatalogueRow>> list();
+  // The same as to_json() of it, made of texts that are kept: 10,000 rows in a fraction of the time.
+  [[nodiscard]] Result<std::string> list_json();
   // The sidecar's text of `id`, a decimal number or "latest". ENOENT: there is none such; EINVAL: that is
   // no id; ENODATA: the snapshot is there, but its sidecar is gone.
   [[nodiscard]] Result<std::string> describe(std::string_view id) const;
@@ -82,6 +86,7 @@ class Catalogue {
     std::uint64_t seq = 0;
     Files files;
     CatalogueRow row;
+    std::string json;  // of the row
   };
   struct Found {
     SnapshotName name;
@@ -90,6 +95,8 @@ class Catalogue {
   [[nodiscard]] static Result<std::unordered_map<std::string, Files>> scan(Folder& folder);
   [[nodiscard]] Cached read_row(const Folder& folder, const SnapshotName& name, const Files& files) const;
   [[nodiscard]] Result<Found> find(std::string_view id) const;
+  // What the folder holds now, oldest first; good until the next call.
+  [[nodiscard]] Result<std::vector<const Cached*>> look();
   std::string folder_;
   std::uint64_t last_seq_ = 0;  // given out by this object: should the folder be lost, they are not given out again
   std::unordered_map<std::string, Cached> cached_;  // by the files' common stem

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a list, between daemon and client.
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "libcore/store/catalogue.hpp"
 #include "libcore/store/json_read.hpp"
@@ -32,20 +35,17 @@ std::string_view to_string(SnapshotState state) {
   return "present";
 }
 
+std::string to_json(const CatalogueRow& row) {
+  const Json object{{"id", row.id},           {"path", row.path},
+                    {"time", row.time},       {"trigger", row.trigger},
+                    {"reason", row.reason},   {"size_bytes", row.size_bytes},
+                    {"samples", row.samples}, {"seconds", finite(row.seconds)},
+                    {"pinned", row.pinned},   {"state", to_string(row.state)}};
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string to_json(const std::vector<CatalogueRow>& rows) {
-  Json list = Json::array();
-  for (const CatalogueRow& row : rows)
-    list.push_back({{"id", row.id},
-                    {"path", row.path},
-                    {"time", row.time},
-                    {"trigger", row.trigger},
-                    {"reason", row.reason},
-                    {"size_bytes", row.size_bytes},
-                    {"samples", row.samples},
-                    {"seconds", finite(row.seconds)},
-                    {"pinned", row.pinned},
-                    {"state", to_string(row.state)}});
-  return list.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return fmt::format("[{}]", fmt::join(std::views::transform(rows, [](const auto& row) { return to_json(row); }), ","));
 }
 
 Result<std::vector<CatalogueRow>> parse_rows(std::string_view text) {

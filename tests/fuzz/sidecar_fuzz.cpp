@@ -14,7 +14,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     assert(again.has_value());
     assert(flight::to_json(*again) == written);
     assert(flight::to_json_line(*again).find('\n') == std::string::npos);
+    const auto summary = flight::summarize_sidecar(text);
+    assert(summary.has_value());
+    assert(summary->boot_id == sidecar->boot_id && summary->reason == sidecar->reason);
+    assert(summary->size_bytes == sidecar->size_bytes && summary->samples == sidecar->samples);
+    assert(summary->seconds == sidecar->window.seconds);
   }
+  static_cast<void>(flight::summarize_sidecar(text));
   if (const auto name = flight::parse_snapshot_name(text)) {
     assert(name->data_file() == text || name->sidecar_file() == text);
     assert(text.find('/') == std::string_view::npos);

@@ -125,6 +125,7 @@ TEST_F(Store, ASecondListReadsNoSidecar) {
   const auto second = catalogue.list();
   ASSERT_TRUE(second);
   EXPECT_EQ(to_json(*first), to_json(*second));
+  EXPECT_EQ(catalogue.list_json(), to_json(*first));
   EXPECT_EQ(Catalogue(folder_).list()->at(0).state, SnapshotState::orphan) << "a new catalogue does read them";
 }
 

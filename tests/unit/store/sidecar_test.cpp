@@ -123,6 +123,38 @@ TEST(Sidecar, HostileTextsEndInAnError) {
     EXPECT_FALSE(parse_sidecar(text)) << text.substr(0, 40);
 }
 
+void expect_same(const Sidecar& sidecar, const std::string& text) {
+  const auto summary = summarize_sidecar(text);
+  ASSERT_TRUE(summary) << text;
+  EXPECT_EQ(summary->boot_id, sidecar.boot_id) << text;
+  EXPECT_EQ(summary->reason, sidecar.reason) << text;
+  EXPECT_EQ(summary->size_bytes, sidecar.size_bytes) << text;
+  EXPECT_EQ(summary->samples, sidecar.samples) << text;
+  EXPECT_EQ(summary->seconds, sidecar.window.seconds) << text;
+}
+
+TEST(Sidecar, ItsSummarySaysTheSame) {
+  const std::string needed = R"({"id": "7", "path": "/p", "trigger": "t")";
+  for (const std::string& text :
+       {to_json(sample_sidecar()), needed + "}", needed + R"(, "window": {"seconds": 1}, "window": null})",
+        needed + R"(, "window": {"seconds": 1}, "window": {}})",
+        needed + R"(, "rings": [{"samples": 5, "id": 1}], "blackout": {"window": {"seconds": 3}}})",
+        needed +
+            R"(, "window": {"seconds": -2, "begin_ns": 3, "deep": {"seconds": "x"}}, "samples": 6, "samples": 7})"}) {
+    const auto read = parse_sidecar(text);
+    ASSERT_TRUE(read) << text;
+    expect_same(*read, text);
+  }
+  for (const char* wrong : {R"("id": 7)", R"("path": "")", R"("samples": -7)", R"("samples": 1.5)",
+                            R"("size_bytes": "7")", R"("reason": null)", R"("reason": [])", R"("window": [])",
+                            R"("window": {"seconds": "x"})", R"("window": {"seconds": {}})"})
+    EXPECT_FALSE(summarize_sidecar(needed + ", " + wrong + "}")) << wrong;
+  for (const std::string& text : {std::string(), std::string("[]"), std::string("null"), std::string(1000000, '['),
+                                  needed + R"(, "x": )" + std::string(100, '[') + std::string(100, ']') + "}",
+                                  std::string((16U << 20U) + 1, ' ')})
+    EXPECT_FALSE(summarize_sidecar(text)) << text.substr(0, 60);
+}
+
 TEST(Sidecar, MangledTexts) {
   const std::string text = to_json_line(sample_sidecar());
   std::mt19937 random(1);
@@ -130,8 +162,12 @@ TEST(Sidecar, MangledTexts) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::string replaced = text;
     replaced[i] = static_cast<char>(random());
-    for (const std::string& mangled : {replaced, text.substr(0, i)})
-      if (!parse_sidecar(mangled)) ++refused;
+    for (const std::string& mangled : {replaced, text.substr(0, i)}) {
+      const auto read = parse_sidecar(mangled);
+      if (!read) ++refused;
+      if (read) expect_same(*read, mangled);
+      EXPECT_TRUE(mangled.size() == text.size() || !summarize_sidecar(mangled)) << mangled;
+    }
   }
   EXPECT_GT(refused, text.size());  // all that were cut
 }
