@@ -11,11 +11,10 @@
 
 #include "ctl/commands.hpp"
 #include "libcore/base/clock.hpp"
+#include "libcore/base/text.hpp"
 
 namespace flight::ctl {
 
-// Control characters, directional overrides and what is no UTF-8 become '?'.
-[[nodiscard]] std::string printable(std::string_view text);
 // In columns of a terminal, nearly: characters, not bytes.
 [[nodiscard]] std::size_t width(std::string_view text);
 

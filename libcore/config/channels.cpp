@@ -32,8 +32,8 @@ void read_ring(const Reader& reader, std::uint64_t& out) {
   const auto text = [](std::uint64_t n) {
     return n >= 1U << 20U ? fmt::format("{}M", n >> 20U) : fmt::format("{}K", n >> 10U);
   };
-  reader.refuse(fmt::format("\"{}\" is no power of two; right would be \"{}\" or \"{}\"",
-                            printable(reader.value().text), text(below), text(below * 2)));
+  reader.refuse(fmt::format("\"{}\" is no power of two; right would be \"{}\" or \"{}\"", excerpt(reader.value().text),
+                            text(below), text(below * 2)));
 }
 
 void read_stack(const Reader& reader, bool& out) {
@@ -78,7 +78,7 @@ void read_event_object(const Reader& reader, EventConfig& out) {
   }
   if (filter && !is_tracepoint_name(out.event))
     filter->refuse(fmt::format("only a tracepoint SYSTEM:EVENT has a filter, and '{}' is none; take the filter away",
-                               printable(out.event)));
+                               excerpt(out.event)));
 }
 
 void read_event(const Reader& reader, EventConfig& out) {
@@ -122,8 +122,8 @@ void read_event_name(const Reader& reader, std::string& out) {
       "an event in perf's syntax, such as \"cycles\", \"cpu-clock\" or \"sched:sched_switch\"";
   reader.text(out, kRight);
   if (out.size() > kMaxEventBytes || out.find(' ') != std::string::npos)
-    reader.refuse(fmt::format("'{}' is no event's name (no blanks, at most {} bytes); right would be {}",
-                              printable(out), kMaxEventBytes, kRight));
+    reader.refuse(fmt::format("'{}' is no event's name (no blanks, at most {} bytes); right would be {}", excerpt(out),
+                              kMaxEventBytes, kRight));
 }
 
 void read_channels(const Reader& reader, std::vector<ChannelConfig>& channels) {

@@ -15,7 +15,7 @@ void read_name(const Reader& reader, std::string& out) {
   std::string name;
   reader.text(name, "the name of a file in profiles/ without its .json");
   if (name.empty()) return;
-  if (!valid_config_name(name)) reader.refuse(fmt::format("'{}' is no name: use {}", printable(name), kConfigNameRule));
+  if (!valid_config_name(name)) reader.refuse(fmt::format("'{}' is no name: use {}", excerpt(name), kConfigNameRule));
   out = std::move(name);
 }
 
@@ -31,7 +31,7 @@ void read_user(const Reader& reader, std::string& out) {
   const bool digits = name.find_first_not_of("0123456789") == std::string::npos;
   if (name.size() > kMaxUserBytes || digits || name[0] == '-' || !std::all_of(name.begin(), name.end(), good))
     reader.refuse(
-        fmt::format("'{}' is no user's name; right would be a name such as \"flightd\", no number", printable(name)));
+        fmt::format("'{}' is no user's name; right would be a name such as \"flightd\", no number", excerpt(name)));
   out = std::move(name);
 }
 

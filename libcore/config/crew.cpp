@@ -40,7 +40,7 @@ std::string list_fault(std::string_view list, std::string_view what, CpuSet& tak
     const auto first = number_of(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : number_of(range.substr(dash + 1));
     if (!first || !last || *first > *last || *last >= kMaxCpus)
-      return fmt::format("'{}' is neither a CPU nor a range of CPUs such as 0-3", printable(range));
+      return fmt::format("'{}' is neither a CPU nor a range of CPUs such as 0-3", excerpt(range));
     for (std::size_t cpu = *first; cpu <= *last; ++cpu) own.set(cpu);
     return {};
   });
@@ -58,7 +58,7 @@ std::string crew_fault(std::string_view words) {
   if (std::find(kWords.begin(), kWords.end(), words) != kWords.end()) return {};
   if (const auto workers = number_of(words))
     return *workers >= 1 && *workers <= kMaxWorkers ? std::string() : fmt::format("{} workers are none", *workers);
-  if (words.find('/') == std::string_view::npos) return fmt::format("'{}' is no crew", printable(words));
+  if (words.find('/') == std::string_view::npos) return fmt::format("'{}' is no crew", excerpt(words));
   if (static_cast<std::size_t>(std::count(words.begin(), words.end(), ':')) >= kMaxWorkers)
     return fmt::format("more than {} masks", kMaxWorkers);
   CpuSet served;
@@ -66,7 +66,7 @@ std::string crew_fault(std::string_view words) {
   return first_fault(words, ':', [&](std::string_view mask) -> std::string {
     const std::size_t slash = mask.find('/');
     if (slash == std::string_view::npos)
-      return fmt::format("the mask '{}' lacks its '/': CPUs/AFFINITY", printable(mask));
+      return fmt::format("the mask '{}' lacks its '/': CPUs/AFFINITY", excerpt(mask));
     std::string fault = list_fault(mask.substr(0, slash), "the CPUs", served);
     return fault.empty() ? list_fault(mask.substr(slash + 1), "the affinities", used) : fault;
   });

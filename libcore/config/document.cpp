@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "libcore/base/text.hpp"
 #include "libcore/config/syntax.hpp"
 
 namespace flight {
@@ -82,7 +83,7 @@ class Builder : public nlohmann::json_sax<json> {
     const Value* earlier = open_.back().member(name);
     if (earlier == nullptr) return true;
     return refuse(fmt::format("the key '{}' stands here twice, first in line {}: take one of the two away",
-                              printable(name), earlier->key_place.line));
+                              excerpt(name), earlier->key_place.line));
   }
 
   bool parse_error(std::size_t position, const std::string& /*token*/, const json::exception& error) override {
@@ -185,19 +186,16 @@ std::string_view to_string(Value::Kind kind) {
   return kWords.at(static_cast<std::size_t>(kind));
 }
 
-std::string printable(std::string_view text) {
+std::string excerpt(std::string_view text) {
   constexpr std::size_t kMaxShown = 64;
   std::size_t end = std::min(text.size(), kMaxShown);
   const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U; };
   while (end > 0 && end < text.size() && continues(end)) --end;
-  std::string out(text.substr(0, end));
-  std::replace_if(
-      out.begin(), out.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }, '?');
-  return end < text.size() ? out + "…" : out;
+  return printable(text.substr(0, end)) + (end < text.size() ? "…" : "");
 }
 
 std::string path_of_member(const std::string& parent, std::string_view key) {
-  return parent.empty() ? printable(key) : fmt::format("{}.{}", parent, printable(key));
+  return parent.empty() ? excerpt(key) : fmt::format("{}.{}", parent, excerpt(key));
 }
 
 std::string path_of_item(const std::string& parent, std::size_t index) { return fmt::format("{}[{}]", parent, index); }

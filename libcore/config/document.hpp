@@ -50,7 +50,7 @@ struct Value {
 [[nodiscard]] std::string_view to_string(Value::Kind kind);
 
 // At most 64 bytes of `text` for a message, without control characters and whole UTF-8 characters only.
-[[nodiscard]] std::string printable(std::string_view text);
+[[nodiscard]] std::string excerpt(std::string_view text);
 // `path` of a member: "channels.stacks"; of an item: "events[0]".
 [[nodiscard]] std::string path_of_member(const std::string& parent, std::string_view key);
 [[nodiscard]] std::string path_of_item(const std::string& parent, std::size_t index);

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxTextBytes = 4000;  // the kernel takes filters below a
 
 // What was found, for a message: a text in quotes, anything else by its kind.
 std::string shown(const Value& value) {
-  if (value.kind == Value::Kind::text) return fmt::format("\"{}\"", printable(value.text));
+  if (value.kind == Value::Kind::text) return fmt::format("\"{}\"", excerpt(value.text));
   if (value.kind == Value::Kind::number) return fmt::format("{}", value.number);
   if (value.kind == Value::Kind::boolean) return value.boolean ? "true" : "false";
   return std::string(to_string(value.kind));
@@ -109,7 +109,7 @@ void Reader::named(std::string_view what, std::size_t most, const std::function<
     refuse(fmt::format("{} {}s are too many: at most {}", value_->items.size(), what, most));
   for (const Value& item : value_->items) {
     if (!valid_config_name(item.key))
-      of(item).refuse(fmt::format("'{}' is no name for a {}: use {}", printable(item.key), what, kConfigNameRule));
+      of(item).refuse(fmt::format("'{}' is no name for a {}: use {}", excerpt(item.key), what, kConfigNameRule));
     else if (item.kind != Value::Kind::null || !check_->fragment)
       read(of(item));
   }

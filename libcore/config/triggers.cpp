@@ -49,7 +49,7 @@ void read_metric(const Reader& reader, std::string& out) {
   if (out.empty() || find_metric(out) != nullptr) return;
   std::vector<std::string_view> names;
   for (const Metric& metric : kMetrics) names.push_back(metric.name);
-  reader.refuse(fmt::format("there is no metric '{}'; the nearest is '{}' (known: {})", printable(out),
+  reader.refuse(fmt::format("there is no metric '{}'; the nearest is '{}' (known: {})", excerpt(out),
                             nearest_word(out, names), join_words(names)));
 }
 
@@ -84,7 +84,7 @@ void read_kernel_event(const Reader& reader, std::optional<EventConfig>& out) {
     read_event_name(r, event.event);
     if (!is_tracepoint_name(event.event))
       r.refuse(fmt::format("'{}' is no tracepoint; right would be SYSTEM:EVENT such as \"oom:mark_victim\"",
-                           printable(event.event)));
+                           excerpt(event.event)));
   };
   if (reader.value().kind == Value::Kind::text) {
     read_tracepoint(reader);

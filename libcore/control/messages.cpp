@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/control/json_depth.hpp"
 
 namespace flight {
@@ -44,16 +45,6 @@ CallResult<Json> parse_known(std::string_view parameters, std::initializer_list<
 const Json* find(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found == json.end() || found->is_null() ? nullptr : &*found;
-}
-
-// C0, DEL, and U+0080 to U+009F, which a terminal obeys just as well. `text` is UTF-8.
-bool has_control_characters(std::string_view text) {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    if (byte < 0x20 || byte == 0x7f) return true;
-    if (byte == 0xc2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0) return true;
-  }
-  return false;
 }
 
 CallResult<std::optional<std::string>> read_text(const Json& json, const char* key) {
@@ -123,8 +114,11 @@ CallResult<SnapshotParameters> parse_snapshot_parameters(std::string_view parame
   if (out.reason.size() > kMaxReasonBytes)
     return refuse("reason",
                   fmt::format("'reason' may have at most {} bytes, not {}", kMaxReasonBytes, out.reason.size()));
-  if (has_control_characters(out.reason))
-    return refuse("reason", "'reason' has control characters (a newline, an escape); it must be one line of text");
+  if (!is_printable(out.reason))
+    return refuse(
+        "reason",
+        "'reason' has characters that steer a terminal (a newline, an escape, a change of direction); it must "
+        "be one line of text");
   if (out.capture && *out.capture != "pause" && *out.capture != "live")
     return refuse("capture", "'capture' must be 'pause' or 'live'");
   if (auto checked = check_window(out); !checked) return Refusal(checked.error());

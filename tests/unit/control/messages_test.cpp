@@ -49,6 +49,8 @@ TEST(SnapshotParametersTest, BlamesTheOneThatIsWrong) {
       {R"({"reason":"a\u0000b"})", "reason"},
       {R"({"reason":"a\u007fb"})", "reason"},
       {R"({"reason":"a\u009bb"})", "reason"},
+      {R"({"reason":"a\u2028b"})", "reason"},
+      {R"({"reason":"a\u202eb"})", "reason"},
       {R"({"last_usec":0})", "last_usec"},
       {R"({"last_usec":1.5})", "last_usec"},
       {R"({"last_usec":1e6})", "last_usec"},

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/base/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace flight {
+namespace {
+
+TEST(Text, PrintableLeavesNothingThatDrivesATerminal) {
+  EXPECT_EQ(printable("plain é € 😀"), "plain é € 😀");
+  EXPECT_EQ(printable("a\x1b[2J\n\t\x7f"), "a?[2J???");
+  EXPECT_EQ(printable("\xc2\x9b\xc2\xa0"), "?\xc2\xa0");
+  EXPECT_EQ(printable("\xe2\x80\xae"), "?");                        // right-to-left override
+  EXPECT_EQ(printable("\xff\xc3\xc0\xaf\xed\xa0\x80"), "???????");  // stray, cut, overlong, a surrogate
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "????");
+}
+
+TEST(Text, IsPrintableWherePrintableChangesNothing) {
+  for (const char* good : {"", "plain é € 😀", "\xc2\xa0"}) EXPECT_TRUE(is_printable(good)) << good;
+  for (const char* bad : {"a\nb", "\x7f", "\xc2\x9b", "\xe2\x80\xa8", "\xe2\x80\xae", "\xe2\x81\xa6", "\xff"})
+    EXPECT_FALSE(is_printable(bad)) << bad;
+}
+
+}  // namespace
+}  // namespace flight
