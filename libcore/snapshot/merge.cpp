@@ -56,6 +56,20 @@ struct Entry {
 bool later(const Entry& a, const Entry& b) {
   return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.source > b.source;
 }
+// The top has become later: it sinks to its place. Half of what std::pop_heap and std::push_heap would do.
+void sink_top(std::vector<Entry>& heap) {
+  const Entry sinking = heap.front();
+  std::size_t at = 0;
+  for (;;) {
+    std::size_t child = 2 * at + 1;
+    if (child >= heap.size()) break;
+    if (child + 1 < heap.size() && later(heap[child], heap[child + 1])) ++child;
+    if (!later(sinking, heap[child])) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = sinking;
+}
 
 }  // namespace
 
@@ -73,20 +87,16 @@ Result<void> merge_records(const Selection& selection, std::span<const std::byte
 
   std::array<std::byte, kScratchBytes> scratch{};
   while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), later);
-    Entry& run = heap.back();
-    Source& source = sources[run.source];
-    const bool alone = heap.size() == 1;
-    do {
-      if (auto emitted = emit(source.record(scratch)); !emitted) return emitted;
-      source.advance();
-      run.time_ns = source.time_ns();
-    } while (run.time_ns != kAtEnd && (alone || later(heap.front(), run)));
-    if (run.time_ns == kAtEnd) {
+    Source& source = sources[heap.front().source];
+    if (auto emitted = emit(source.record(scratch)); !emitted) return emitted;
+    source.advance();
+    heap.front().time_ns = source.time_ns();
+    if (heap.front().time_ns == kAtEnd) {
+      heap.front() = heap.back();
       heap.pop_back();
-    } else {
-      std::push_heap(heap.begin(), heap.end(), later);
+      if (heap.empty()) break;
     }
+    sink_top(heap);
   }
   return {};
 }

@@ -54,8 +54,8 @@ class Flightd:
         self.process.wait(20)
         self.start()
 
-    def call(self, method, parameters):
-        """One call over the socket, without a process in between."""
+    def call_raw(self, method, parameters):
+        """One call over the socket, without a process in between: the answer's text."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self.socket))
             connection.sendall(json.dumps({"method": "io.flightd.Recorder." + method, "parameters": parameters}).encode() + b"\0")
@@ -65,7 +65,10 @@ class Flightd:
                 if not piece:
                     raise SystemExit(f"bench: flightd hung up on {method}")
                 answer += piece
-        answer = json.loads(answer[:-1])
+        return answer[:-1]
+
+    def call(self, method, parameters):
+        answer = json.loads(self.call_raw(method, parameters))
         if "error" in answer:
             raise SystemExit(f"bench: {method}: {answer}")
         return answer["parameters"]

@@ -75,8 +75,8 @@ class MadeRecording {
  private:
   // From the newest to the oldest, upwards from the head, until the ring is full: the last one is cut.
   static RingImage fill(std::size_t ring, std::span<std::byte> bytes) {
-    std::mt19937 random(static_cast<unsigned>(ring));
-    std::vector<Sample> kinds(64);  // the stacks of this CPU; each comes again and again
+    std::mt19937 random(0);
+    std::vector<Sample> kinds(64);  // the stacks of this machine, on every CPU the same; each comes again and again
     for (Sample& kind : kinds) {
       kind.depth = 4 + random() % 28;
       kind.header.size = static_cast<std::uint16_t>(sizeof(Sample) - (32 - kind.depth) * 8);
@@ -86,6 +86,7 @@ class MadeRecording {
       for (std::uint64_t& frame : kind.chain) frame = 0x555500000000 + random() % 100'000;
       kind.ip = kind.chain[0];
     }
+    random.seed(static_cast<unsigned>(ring));
     std::uint64_t serial = bytes.size();
     EventTime time_ns = kEnd;
     for (std::size_t at = 0; at < bytes.size(); --serial) {
