@@ -26,6 +26,19 @@ std::string one_line(const Sidecar& sidecar) {
                      sidecar.blackout.lost);
 }
 
+// What flightd itself wants, now.
+SnapshotRequest own_request(std::string trigger, std::string reason) {
+  SnapshotRequest request;
+  request.trigger = std::move(trigger);
+  request.who = {.uid = static_cast<std::uint32_t>(::getuid()),
+                 .pid = static_cast<std::int32_t>(::getpid()),
+                 .comm = "flightd",
+                 .time = to_rfc3339(wall_now()),
+                 .reason = std::move(reason)};
+  request.requested_ns = request.due_ns = monotonic_now();
+  return request;
+}
+
 }  // namespace
 
 Daemon::Daemon(Setup setup) : setup_(std::move(setup)), host_(HostFacts::read(setup_.command_line)) {}
@@ -118,15 +131,8 @@ void Daemon::stop_on(const std::string& signal) {
   if (!setup_.config.snapshot.on_stop || std::exchange(last_asked_, true) || recorder_->broker_gone())
     return stop(signal);
   spdlog::info("{}: taking a last snapshot", signal);
-  SnapshotRequest request;
-  request.trigger = "stop";
-  request.who = {.uid = static_cast<std::uint32_t>(::getuid()),
-                 .pid = static_cast<std::int32_t>(::getpid()),
-                 .comm = "flightd",
-                 .time = to_rfc3339(wall_now()),
-                 .reason = "flightd was told to stop by " + signal};
-  request.requested_ns = request.due_ns = monotonic_now();
-  service_->submit(std::move(request), [this, signal](const Result<Sidecar>&) { stop(signal); });
+  service_->submit(own_request("stop", "flightd was told to stop by " + signal),
+                   [this, signal](const Result<Sidecar>&) { stop(signal); });
 }
 
 // Ends cleanly: the snapshot under way is finished and its askers are answered, then the loop ends.
@@ -149,14 +155,7 @@ void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
   if (stopping_) return;
   const std::string when = to_rfc3339(ClockPair::now().wall_at(lost_ns));
   spdlog::error("flightd-broker is gone ({}): nothing is recorded after {}; saving what the rings hold", why, when);
-  SnapshotRequest request;
-  request.trigger = kBrokerLost;
-  request.who = {.uid = static_cast<std::uint32_t>(::getuid()),
-                 .pid = static_cast<std::int32_t>(::getpid()),
-                 .comm = "flightd",
-                 .time = to_rfc3339(wall_now()),
-                 .reason = "flightd-broker is gone: nothing is recorded after " + when};
-  request.requested_ns = request.due_ns = monotonic_now();
+  auto request = own_request(std::string(kBrokerLost), "flightd-broker is gone: nothing is recorded after " + when);
   service_->submit(std::move(request), [this](const Result<Sidecar>&) {
     if (stopping_) return;
     if (setup_.broker_socket.empty()) return end_without_broker("it was our own child");

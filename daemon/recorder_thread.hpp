@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "daemon/attached.hpp"
 #include "daemon/history.hpp"
 #include "daemon/recording_gaps.hpp"
+#include "daemon/task_queue.hpp"
 #include "daemon/wall_thread.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/client.hpp"
@@ -72,24 +72,21 @@ class RecorderThread {
 
  private:
   RecorderThread(std::unique_ptr<WallThread> wall, UniqueFd wake);
-  void post(std::function<void()> task);
-  template <typename Call>
-  auto ask(Call call) -> decltype(call());
   void run();
   void wait_for_work(EventTime until_ns);
-  void run_tasks();
   void drain();
   void follow_attached();
   void scan();
   void take_scan(const Result<std::string>& records, EventTime asked_ns);
   void note_heads(EventTime now_ns);
+  void answer_late_statuses(EventTime now_ns);
   void answer_statuses(const Counts* counts, EventTime asked_until_ns);
   void fill(Status& status, const Counts* counts);
   void warn(Status& status) const;
   void fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before);
 
   std::unique_ptr<WallThread> wall_;
-  UniqueFd wake_;
+  TaskQueue tasks_;
   std::shared_ptr<Attached> attached_;
   Ledger ledger_;
   RecordBuffer drained_;
@@ -108,7 +105,6 @@ class RecorderThread {
   std::atomic<EventTime> shortest_history_ns_ = UINT64_MAX;
 
   std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;
   std::map<std::string, double> record_bytes_;
   bool stopping_ = false;
   std::thread thread_;

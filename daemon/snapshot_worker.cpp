@@ -16,9 +16,8 @@ namespace {
 
 // So long somebody who wants a snapshot now is made to wait for one that is under way and waits for its `post`.
 constexpr EventTime kMaxJoinWaitNs = 10'000'000'000;
-// Spare files are asked for when nothing else was wanted for so long, and waited for so long each.
+// Spare files are asked for when nothing else was wanted for so long.
 constexpr std::chrono::milliseconds kSpareAfter(200);
-constexpr std::chrono::seconds kSpareWait(1);
 
 // Where the staged rings of `old` are in newer's manifest; nullopt: they are not all there.
 std::optional<std::vector<std::size_t>> rings_in(const Attached& newer, const Attached& old) {
@@ -58,10 +57,9 @@ SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, 
       freezer_(freezer),
       config_(config),
       host_(host),
-      catalogue_(std::move(folder)),
+      files_(recorder, std::move(folder), warn),
       warn_(std::move(warn)),
       crew_(std::move(crew)),
-      spare_(catalogue_.folder()),
       thread_([this] { run(); }) {}
 
 SnapshotWorker::~SnapshotWorker() { stop(); }
@@ -155,10 +153,10 @@ void SnapshotWorker::run() {
       std::unique_lock lock(mutex_);
       const auto wanted = [this] { return stopping_ || waiting_; };
       // Of a new broker they are asked for before anything else: it may not live long.
-      if (refill_) new_broker_ = true;
+      if (refill_) files_.broker_is_new();
       if (std::exchange(refill_, false) || !wake_.wait_for(lock, kSpareAfter, wanted)) {
         lock.unlock();
-        fill_spare();
+        files_.fill_spare();
         lock.lock();
         wake_.wait(lock, [&] { return wanted() || refill_; });
       }
@@ -184,20 +182,11 @@ void SnapshotWorker::run() {
   }
 }
 
-// When nobody wants anything else; a disk that does not answer now is asked again after the next snapshot.
-void SnapshotWorker::fill_spare() {
-  if (recorder_.broker_gone()) return;
-  if (std::exchange(new_broker_, false))
-    if (auto done = make_final(catalogue_.folder(), [this] { return make_file(kSpareWait, false); }); !done)
-      warn_(done.error());
-  if (auto filled = spare_.fill([this] { return make_file(kSpareWait, true); }); !filled) warn_(filled.error());
-}
-
 // After the answer: nobody waits for the kernel's names. Behind the next freeze, too, should the disk be slow.
 void SnapshotWorker::keep_symbols() {
   if (attached_->kallsyms_frame->empty()) return;
   crew_.write([this, attached = attached_] {
-    if (auto kept = keep_kallsyms(catalogue_.folder(), attached->manifest.boot_id, *attached->kallsyms_frame); !kept)
+    if (auto kept = keep_kallsyms(files_.folder(), attached->manifest.boot_id, *attached->kallsyms_frame); !kept)
       warn_(kept.error());
   });
 }
@@ -279,7 +268,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
     order.warnings.push_back(fmt::format("flightd was stopped: this ends {} before the aftermath that was asked for",
                                          format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
   writing_since_ns_ = monotonic_now();
-  auto output = open_output(job);
+  auto output = job.trigger == kBrokerLost ? files_.take_spare() : files_.make();
   if (!output) return pass(output.error());
 
   const RecordingFacts recording{.manifest = manifest,
@@ -337,46 +326,6 @@ void SnapshotWorker::forget_old_blackouts() {
   const EventTime oldest_ns = recorder_.oldest_held_ns();
   for (auto& ring : blackouts_)
     std::erase_if(ring, [&](const Blackout& blackout) { return blackout.end_ns < oldest_ns; });
-}
-
-Result<PartialFile> SnapshotWorker::make_file(std::chrono::seconds wait, bool spare) {
-  auto file = recorder_.file(wait, spare);
-  if (!file || file->spare == spare) return file;
-  // One of the other kind, which was asked for earlier and came too late.
-  ::unlink((catalogue_.folder() + "/" + file->name).c_str());
-  return recorder_.file(wait, spare);
-}
-
-Result<SnapshotOutput> SnapshotWorker::open_output(const Job& job) {
-  if (job.trigger == kBrokerLost) {
-    auto spare = spare_.take();
-    if (!spare) return spare;
-    PartialFiles made(catalogue_.folder(), {spare->data_name, spare->sidecar_name});
-    auto seq = catalogue_.next_seq();
-    if (!seq) return wrap(seq.error(), "number the snapshot in {}", catalogue_.folder());
-    spare->seq = *seq;
-    made.keep();
-    return spare;
-  }
-  auto data = make_file(WallThread::kFileWait, false);
-  if (!data) return wrap(data.error(), "make a file in {}", catalogue_.folder());
-  PartialFiles made(catalogue_.folder(), {data->name});
-  after_step(Step::data_made);
-  auto sidecar = make_file(WallThread::kFileWait, false);
-  if (!sidecar) return wrap(sidecar.error(), "make a file in {}", catalogue_.folder());
-  PartialFiles also_made(catalogue_.folder(), {sidecar->name});
-  after_step(Step::sidecar_made);
-  auto seq = catalogue_.next_seq();
-  if (!seq) return wrap(seq.error(), "number the snapshot in {}", catalogue_.folder());
-  after_step(Step::numbered);
-  made.keep();
-  also_made.keep();
-  return SnapshotOutput{.data = std::move(data->fd),
-                        .sidecar = std::move(sidecar->fd),
-                        .data_name = std::move(data->name),
-                        .sidecar_name = std::move(sidecar->name),
-                        .folder = catalogue_.folder(),
-                        .seq = *seq};
 }
 
 // What a record of each channel takes, for the rates in the status.

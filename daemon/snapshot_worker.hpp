@@ -18,10 +18,9 @@
 #include "daemon/attached.hpp"
 #include "daemon/freeze_thread.hpp"
 #include "daemon/recorder_thread.hpp"
-#include "daemon/spare_files.hpp"
+#include "daemon/snapshot_files.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/snapshot.hpp"
-#include "libcore/store/catalogue.hpp"
 
 namespace flight {
 
@@ -87,10 +86,7 @@ class SnapshotWorker {
   EventTime freeze(const Job& job);
   [[nodiscard]] std::vector<std::uint64_t> count_lost(const Manifest& manifest,
                                                       const std::vector<std::size_t>& channel_rings, bool& exact);
-  [[nodiscard]] Result<SnapshotOutput> open_output(const Job& job);
   void forget_old_blackouts();
-  void fill_spare();
-  [[nodiscard]] Result<PartialFile> make_file(std::chrono::seconds wait, bool spare);
   void keep_symbols();
   void learn(const Sidecar& sidecar);
   static void answer(Job& job, const Result<Sidecar>& result);
@@ -100,13 +96,12 @@ class SnapshotWorker {
   FreezeThread& freezer_;
   SnapshotConfig config_;
   const HostFacts& host_;
-  Catalogue catalogue_;  // this thread's own: for the next number only
+  SnapshotFiles files_;
   std::function<void(Error)> warn_;
   std::function<void(const std::string&)> begun_ = [](const std::string&) {};
   std::function<void(const Result<Sidecar>&)> ended_ = [](const Result<Sidecar>&) {};
   Crew crew_;  // all of a snapshot behind the freeze: this thread must be quick to freeze
 
-  SpareFiles spare_;
   BlackoutLog blackouts_;
   Counts counts_;  // after the last capture
 
@@ -116,7 +111,6 @@ class SnapshotWorker {
   std::condition_variable wake_;
   std::unique_ptr<Job> running_, waiting_;
   bool stopping_ = false, refill_ = false;
-  bool new_broker_ = false;  // the worker's: files are to be asked of it
   std::thread thread_;
 };
 

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,17 +21,17 @@ constexpr std::chrono::milliseconds kReconnectEvery(250);
 
 Result<std::unique_ptr<WallThread>> WallThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
                                                       Told told) {
-  UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake) return sys_error(errno, "eventfd of the wall thread");
+  auto wake = TaskQueue::make_wake("wall");
+  if (!wake) return pass(wake.error());
   std::unique_ptr<WallThread> out(
-      new WallThread(std::move(broker), std::move(attached), std::move(told), std::move(wake)));
+      new WallThread(std::move(broker), std::move(attached), std::move(told), std::move(*wake)));
   out->thread_ = std::thread([wall = out.get()] { wall->run(); });
   return out;
 }
 
 WallThread::~WallThread() {
   cut();
-  post([this] { stopping_ = true; });
+  tasks_.post([this] { stopping_ = true; });
   thread_.join();
 }
 
@@ -42,15 +41,6 @@ void WallThread::cut() {
   ::shutdown(broker_.fd(), SHUT_RDWR);
 }
 
-void WallThread::post(std::function<void()> task) {
-  {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-  }
-  const std::uint64_t one = 1;
-  static_cast<void>(!::write(wake_.get(), &one, sizeof one));  // EAGAIN: it is awake already
-}
-
 template <typename Call>
 auto WallThread::timed(Call call) -> decltype(call()) {
   asked_ns_ = monotonic_now();
@@ -58,14 +48,6 @@ auto WallThread::timed(Call call) -> decltype(call()) {
   asked_ns_ = 0;
   check_broker();
   return answer;
-}
-
-template <typename Call>
-auto WallThread::ask(Call call) -> decltype(call()) {
-  auto task = std::make_shared<std::packaged_task<decltype(call())()>>([this, call] { return timed(call); });
-  auto answer = task->get_future();
-  post([task] { (*task)(); });
-  return answer.get();
 }
 
 std::shared_ptr<Attached> WallThread::attached() const {
@@ -81,7 +63,7 @@ Result<PartialFile> WallThread::file(std::chrono::seconds wait, bool spare) {
   if (!file_under_way_.valid()) {
     auto promise = std::make_shared<std::promise<Result<PartialFile>>>();
     file_under_way_ = promise->get_future();
-    post([this, promise, spare] {
+    tasks_.post([this, promise, spare] {
       if (auto asked = broker_.ask_for_file(spare); !asked) return promise->set_value(pass(asked.error()));
       file_wanted_ = std::move(*promise);
     });
@@ -100,23 +82,23 @@ void WallThread::deliver_file() {
 }
 
 Result<Counts> WallThread::counts() {
-  return ask([this] { return broker_.counts(); });
+  return tasks_.ask([this] { return timed([this] { return broker_.counts(); }); });
 }
 
 Result<std::string> WallThread::processes() {
-  return ask([this] { return broker_.processes(); });
+  return tasks_.ask([this] { return timed([this] { return broker_.processes(); }); });
 }
 
 void WallThread::counts(std::function<void(Result<Counts>)> done) {
-  post([this, done = std::move(done)] { done(timed([this] { return broker_.counts(); })); });
+  tasks_.post([this, done = std::move(done)] { done(timed([this] { return broker_.counts(); })); });
 }
 
 void WallThread::processes(std::function<void(Result<std::string>)> done) {
-  post([this, done = std::move(done)] { done(timed([this] { return broker_.processes(); })); });
+  tasks_.post([this, done = std::move(done)] { done(timed([this] { return broker_.processes(); })); });
 }
 
 void WallThread::set_recording(bool recording, std::function<void(Result<void>)> done) {
-  post([this, recording, done = std::move(done)] {
+  tasks_.post([this, recording, done = std::move(done)] {
     auto switched = timed([&] { return recording ? broker_.enable() : broker_.disable(); });
     if (switched) recording_ = recording;
     if (!switched && !recording) static_cast<void>(timed([&] { return broker_.enable(); }));  // some may be off
@@ -127,16 +109,9 @@ void WallThread::set_recording(bool recording, std::function<void(Result<void>)>
 void WallThread::run() {
   ::pthread_setname_np(::pthread_self(), "wall");
   while (!stopping_) {
-    std::array<pollfd, 2> fds{pollfd{wake_.get(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
+    std::array<pollfd, 2> fds{pollfd{tasks_.fd(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
     if (::poll(fds.data(), fds.size(), -1) < 0) continue;
-    std::uint64_t count = 0;
-    if (fds[0].revents != 0) static_cast<void>(!::read(wake_.get(), &count, sizeof count));
-    std::vector<std::function<void()>> tasks;
-    {
-      const std::lock_guard lock(mutex_);
-      tasks.swap(tasks_);
-    }
-    for (auto& task : tasks) task();
+    tasks_.run();
     check_broker();
     deliver_file();
   }
@@ -188,7 +163,7 @@ Result<void> WallThread::find_broker(const std::string& path) {
 }
 
 void WallThread::reconnect(std::string path, std::function<void(Result<void>)> done) {
-  post([this, path = std::move(path), done = std::move(done)] { done(find_broker(path)); });
+  tasks_.post([this, path = std::move(path), done = std::move(done)] { done(find_broker(path)); });
 }
 
 }  // namespace flight

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "daemon/attached.hpp"
+#include "daemon/task_queue.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/client.hpp"
 
@@ -64,10 +65,7 @@ class WallThread {
 
  private:
   WallThread(BrokerClient broker, std::shared_ptr<Attached> attached, Told told, UniqueFd wake)
-      : broker_(std::move(broker)), told_(std::move(told)), wake_(std::move(wake)), attached_(std::move(attached)) {}
-  void post(std::function<void()> task);
-  template <typename Call>
-  auto ask(Call call) -> decltype(call());
+      : broker_(std::move(broker)), told_(std::move(told)), tasks_(std::move(wake)), attached_(std::move(attached)) {}
   template <typename Call>
   auto timed(Call call) -> decltype(call());
   void run();
@@ -78,7 +76,7 @@ class WallThread {
 
   BrokerClient broker_;
   Told told_;
-  UniqueFd wake_;
+  TaskQueue tasks_;
   std::atomic<bool> gone_ = false, cut_ = false;
   std::atomic<EventTime> asked_ns_ = 0, lost_ns_ = 0;
   bool recording_ = true;
@@ -87,7 +85,6 @@ class WallThread {
 
   mutable std::mutex mutex_;  // of what follows, and of broker_ while it is replaced
   std::shared_ptr<Attached> attached_;
-  std::vector<std::function<void()>> tasks_;
   bool stopping_ = false;
   std::thread thread_;
 };

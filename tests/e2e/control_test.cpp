@@ -11,7 +11,7 @@
 #include <regex>
 #include <set>
 
-#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/daemon_test.hpp"
 #include "tests/e2e/judge.hpp"
 #include "tests/e2e/raw_socket.hpp"
 
@@ -27,20 +27,9 @@ Keys keys(const Json& object) {
   return found;
 }
 
-class Control : public testing::Test {
+class Control : public DaemonTest {
  protected:
-  void SetUp() override { ASSERT_TRUE(daemon_.start(stacks_config(199, "256K"))); }
-
-  std::vector<std::string> files(const std::string& suffix) const {
-    std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(daemon_.snapshots_dir())) {
-      if (entry.path().string().ends_with(suffix)) found.push_back(entry.path());
-    }
-    return found;
-  }
-
-  TempFolder folder_;
-  TestDaemon daemon_{folder_};
+  Control() : DaemonTest(stacks_config(199, "256K")) {}
 };
 
 TEST_F(Control, SidecarHasExactlyItsKeys) {
@@ -130,13 +119,8 @@ TEST_F(Control, TwentyAskersMakeAtMostTwoFiles) {
   const char* post = sanitized() ? "8s" : "3s";
   std::vector<Child> askers;
   for (int i = 0; i < 20; ++i) {
-    Arguments command =
-        daemon_.ctl_command({"--json", "snapshot", "--post", post, "--reason", fmt::format("asker {}", i)});
-    if (i % 2 == 1) {
-      Arguments as_nobody = {"setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"};
-      command.insert(command.begin(), as_nobody.begin(), as_nobody.end());
-    }
-    askers.push_back(Child::start(command));
+    const Arguments words = {"--json", "snapshot", "--post", post, "--reason", fmt::format("asker {}", i)};
+    askers.push_back(Child::start(i % 2 == 1 ? own_user_command(words) : daemon_.ctl_command(words)));
   }
   std::set<std::string> ids;
   std::set<pid_t> pids;

@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/daemon_test.hpp"
 #include "tests/e2e/judge.hpp"
 #include "tests/e2e/raw_socket.hpp"
 
@@ -18,33 +18,15 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class Crowd : public testing::Test {
+class Crowd : public SurvivesTest {
  protected:
-  void SetUp() override { ASSERT_TRUE(daemon_.start(stacks_config(199, "64K"))); }
-  void TearDown() override {
-    EXPECT_TRUE(daemon_.goes_on());
-    EXPECT_TRUE(daemon_.stop());
-  }
-  std::size_t data_files() const {
-    std::size_t count = 0;
-    for (const auto& entry : fs::directory_iterator(daemon_.snapshots_dir()))
-      count += entry.path().string().ends_with(".perf.data") ? 1U : 0U;
-    return count;
-  }
-  // Somebody else's flightctl.
-  Outcome as_nobody(const Arguments& arguments) const {
-    Arguments command = {"setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"};
-    for (const std::string& word : daemon_.ctl_command(arguments)) command.push_back(word);
-    return run(command);
-  }
+  Crowd() : SurvivesTest(stacks_config(199, "64K")) {}
+  std::size_t data_files() const { return files(".perf.data").size(); }
   // How much memory it has, in KiB.
   std::uint64_t rss_kib() const {
     const std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
     return std::strtoull(status.c_str() + status.find("RssAnon:") + 8, nullptr, 10);
   }
-
-  TempFolder folder_;
-  TestDaemon daemon_{folder_};
 };
 
 // The first waits for its aftermath, so that all others are there before it ends, and share the one that waits.
@@ -111,7 +93,7 @@ TEST_F(Crowd, AHundredMebibytesWithoutANul) {
       EXPECT_TRUE(socket.closed(5s));
     }
   });
-  EXPECT_EQ(as_nobody({"status"}).exit_status, 0);
+  EXPECT_EQ(run(own_user_command({"status"})).exit_status, 0);
   EXPECT_EQ(daemon_.ctl({"status"}).exit_status, 0);
   flood.join();
   if (!sanitized()) {
@@ -125,7 +107,7 @@ TEST_F(Crowd, HalfAMessageAndSilence) {
     halves.push_back(RawSocket::connect(daemon_.socket()));
     ASSERT_TRUE(halves.back().send(R"({"method":"io.flightd.Rec)"));
   }
-  EXPECT_EQ(as_nobody({"status"}).exit_status, 0);
+  EXPECT_EQ(run(own_user_command({"status"})).exit_status, 0);
   EXPECT_EQ(daemon_.ctl({"status"}).exit_status, 0) << "a hundred of 128 places are taken";
   for (RawSocket& half : halves) EXPECT_TRUE(half.closed(60s)) << "half a message was waited for for ever";
 }
@@ -145,7 +127,7 @@ TEST_F(Crowd, AThousandConnections) {
   const Outcome root = daemon_.ctl({"--json", "status"});
   EXPECT_EQ(root.exit_status, 1);
   EXPECT_THAT(root.err, HasSubstr("uid 0 has 128 connections"));
-  const Outcome other = as_nobody({"--json", "status"});
+  const Outcome other = run(own_user_command({"--json", "status"}));
   EXPECT_EQ(other.exit_status, 0) << other.text();
   sockets.clear();
   EXPECT_TRUE(wait_until([&] { return daemon_.ctl({"status"}).exit_status == 0; }, 10s));

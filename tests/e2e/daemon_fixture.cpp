@@ -172,7 +172,8 @@ testing::AssertionResult TestDaemon::goes_on() const {
 }
 
 Json stacks_config(unsigned frequency, std::string_view ring) {
-  return {{"memory", {{"max", "25%"}}},
+  return {{"user", "nobody"},
+          {"memory", {{"max", "25%"}}},
           {"channels",
            {{"stacks",
              {{"ring", ring},
@@ -182,7 +183,6 @@ Json stacks_config(unsigned frequency, std::string_view ring) {
 
 unsigned snapshot_gid() {
   if (const group* own = getgrnam("flightd")) return own->gr_gid;
-  if (const passwd* user = getpwnam("flightd")) return user->pw_gid;
   const passwd* nobody = getpwnam("nobody");
   return nobody != nullptr ? nobody->pw_gid : 65534;
 }

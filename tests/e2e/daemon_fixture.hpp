@@ -94,9 +94,9 @@ class TestDaemon {
   bool broker_is_its_own_ = false;  // forked by it
 };
 
-// A config with one channel, "stacks": cpu-clock with frame pointer stacks.
+// A config with one channel, "stacks": cpu-clock with frame pointer stacks. flightd becomes nobody.
 [[nodiscard]] Json stacks_config(unsigned frequency, std::string_view ring);
-// The group that snapshots belong to: flightd, else nobody's.
+// The group that snapshots belong to by such a config: flightd, else nobody's.
 [[nodiscard]] unsigned snapshot_gid();
 
 // The CPUs this test may use, and the last of them: the one that loads burn on.

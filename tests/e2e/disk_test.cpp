@@ -178,9 +178,9 @@ TEST_F(Disk, FailingOneLeavesNoHalfFile) {
   const struct {
     const char* fault;
     int error_number;
-  } faults[] = {{"write 0 5 16384", EIO},  {"write 0 28 16384", ENOSPC}, {"write 0 5 0", EIO},
-                {"fsync 0 5 0", EIO},      {"fsync 0 30 0", EROFS},      {"rename 0 5 0", EIO},
-                {"create 0 28 0", ENOSPC}, {"create 0 122 0", EDQUOT},   {"open 0 5 0", EIO}};
+  } faults[] = {{"write 0 5 6000", EIO},   {"write 0 28 6000", ENOSPC}, {"write 0 5 0", EIO},
+                {"fsync 0 5 0", EIO},      {"fsync 0 30 0", EROFS},     {"rename 0 5 0", EIO},
+                {"create 0 28 0", ENOSPC}, {"create 0 122 0", EDQUOT},  {"open 0 5 0", EIO}};
   for (const auto& [fault, error_number] : faults) {
     set_fault(fault);
     expect_write_failed(error_number, fault);

@@ -9,7 +9,7 @@
 
 #include <filesystem>
 
-#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/daemon_test.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/raw_socket.hpp"
 
@@ -21,13 +21,9 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class InputRunning : public testing::Test {
+class InputRunning : public SurvivesTest {
  protected:
-  void SetUp() override { ASSERT_TRUE(daemon_.start(stacks_config(199, "64K"))); }
-  void TearDown() override {
-    EXPECT_TRUE(daemon_.goes_on());
-    EXPECT_TRUE(daemon_.stop());
-  }
+  InputRunning() : SurvivesTest(stacks_config(199, "64K")) {}
 
   // flightctl is refused by the daemon: exit 1, nothing on stdout, the words on stderr; as JSON with the error's name.
   std::string refused(const Arguments& arguments, const std::string& error) {
@@ -46,9 +42,6 @@ class InputRunning : public testing::Test {
     EXPECT_FALSE(object.value("message", "").empty()) << json.text();
     return plain.err;
   }
-
-  TempFolder folder_;
-  TestDaemon daemon_{folder_};
 };
 
 TEST_F(InputRunning, UnknownIds) {
@@ -169,10 +162,7 @@ TEST_F(InputRunning, ManyConnectionsOfOneUidAreBounded) {
   sockets.reserve(200);
   for (int i = 0; i < 200; ++i) sockets.push_back(RawSocket::connect(daemon_.socket()));
   // This uid's places are taken (by us), but nobody else's.
-  Arguments command = daemon_.ctl_command({"--json", "status"});
-  Arguments as_nobody = {"setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"};
-  command.insert(command.begin(), as_nobody.begin(), as_nobody.end());
-  Outcome other = run(command);
+  Outcome other = run(own_user_command({"--json", "status"}));
   EXPECT_EQ(other.exit_status, 0) << other.text();
   sockets.clear();
   EXPECT_TRUE(wait_until([&] { return daemon_.ctl({"status"}).exit_status == 0; }, 10s));

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/daemon_test.hpp"
 #include "tests/e2e/judge.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/own_broker.hpp"
@@ -21,20 +21,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class Recorder : public testing::Test {
+class Recorder : public DaemonTest {
  protected:
-  void SetUp() override { ASSERT_TRUE(daemon_.start(stacks_config(499, "256K"))); }
-
-  std::vector<std::string> files_of(const std::string& id) const {
-    std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(daemon_.snapshots_dir()))
-      if (entry.path().filename().string().find("-" + id + ".") != std::string::npos)
-        found.push_back(entry.path().filename());
-    return found;
-  }
-
-  TempFolder folder_;
-  TestDaemon daemon_{folder_};
+  Recorder() : DaemonTest(stacks_config(499, "256K")) {}
+  std::vector<std::string> files_of(const std::string& id) const { return files("-" + id + "."); }
 };
 
 TEST_F(Recorder, PauseRecordsNothingAndTellsIt) {
@@ -154,8 +144,7 @@ TEST_F(Recorder, GetMakesAFileOfTheCallersOwn) {
   // As the daemon's own user, who may not open root's file with perf.
   ChildOptions in_scratch;
   in_scratch.prepare = [&] { (void)!chdir((folder_ / "scratch").c_str()); };
-  Arguments command = {"setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"};
-  for (const std::string& word : daemon_.ctl_command({"get"})) command.push_back(word);
+  const Arguments command = own_user_command({"get"});
   const Outcome got = run(command, 60s, in_scratch);
   EXPECT_EQ(got.exit_status, 0) << got.text();
   EXPECT_EQ(got.out, name + "\n");

@@ -84,11 +84,7 @@ TEST_F(GetTest, NothingIsLeftWhenTheBytesEndEarly) {
 }
 
 TEST_F(GetTest, NothingIsLeftWhenItIsInterrupted) {
-  const std::string pipe = bench.folder() + "/pipe";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  const UniqueFd end(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
-  bench.backend.file_to_read = pipe;
-  bench.backend.bytes_too_many = 4;
+  const UniqueFd end = bench.hang_reads();
   run();
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     std::vector<std::string> words{FLIGHTCTL, "--socket", bench.socket(), "get", "-o", "x"};

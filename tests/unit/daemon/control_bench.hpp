@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,6 +152,15 @@ class ControlBench {
     server_ = std::move(*server);
     thread_ = std::thread([this] { io_.run(); });
     return {};
+  }
+
+  // Before run(): a pipe in the data file's place, so that it is read as from a dead disk, for as long as the other end
+  // is kept.
+  [[nodiscard]] UniqueFd hang_reads() {
+    backend.file_to_read = folder_ + "/pipe";
+    backend.bytes_too_many = 4;
+    EXPECT_EQ(::mkfifo(backend.file_to_read.c_str(), 0600), 0);
+    return UniqueFd(::open(backend.file_to_read.c_str(), O_RDWR | O_CLOEXEC));
   }
 
   // Runs `what` on the loop and waits for its value.

@@ -112,11 +112,7 @@ TEST_F(ReadTest, WhoLeavesInTheMiddleCostsNothing) {
 
 // A pipe in the file's place: the read waits, as on a dead disk, and the loop must not.
 TEST_F(ReadTest, ADiskThatDoesNotAnswerHoldsUpNobodyElse) {
-  const std::string pipe = bench.folder() + "/pipe";
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  const UniqueFd end(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
-  bench.backend.file_to_read = pipe;
-  bench.backend.bytes_too_many = 4;
+  const UniqueFd end = bench.hang_reads();
   run();
   RawClient client(bench.socket());
   client.say(read_call());
