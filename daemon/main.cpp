@@ -6,8 +6,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "daemon/broker_process.hpp"
 #include "daemon/daemon.hpp"
@@ -19,6 +21,8 @@ namespace flight {
 namespace {
 
 constexpr int kFailed = 1;
+constexpr std::chrono::seconds kBusyWait(5);
+constexpr std::chrono::milliseconds kAskAgain(100);
 
 void set_up_logging() {
   auto logger = spdlog::stderr_color_mt("flightd");
@@ -32,7 +36,17 @@ int failed(const Error& error) {
   return kFailed;
 }
 
-// Blocked before there are threads, so that every thread inherits it and only the event loop sees them.
+// What would end a process that is not yet ready for it waits until it is.
+void hold_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGUSR2, SIGHUP}) ::sigaddset(&set, number);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+}
+
+// Blocked before there are threads, so that every thread inherits it and only the event loop sees them. Not before
+// the broker has answered: until then there is nothing to end in order, and somebody may want to interrupt it.
 Result<UniqueFd> block_signals() {
   sigset_t set;
   ::sigemptyset(&set);
@@ -40,7 +54,6 @@ Result<UniqueFd> block_signals() {
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return sys_error(errno, "block signals");
   UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return sys_error(errno, "signalfd");
-  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   return fd;
 }
 
@@ -66,6 +79,21 @@ Result<BrokerClient> find_wall(const Options& options, const Identity& identity,
   return BrokerClient(std::move(wall));
 }
 
+// The flightd before this one may be about to end: a broker that serves it is asked again for a while.
+Result<Attachment> attach(const Options& options, const Identity& identity, std::optional<BrokerProcess>& process,
+                          std::optional<BrokerClient>& broker) {
+  const auto until = std::chrono::steady_clock::now() + kBusyWait;
+  for (;;) {
+    auto client = find_wall(options, identity, process);
+    if (!client) return pass(client.error());
+    auto attachment = client->attach();
+    if (attachment) broker.emplace(std::move(*client));
+    const bool busy = !attachment && attachment.error().code == std::errc::device_or_resource_busy;
+    if (!busy || std::chrono::steady_clock::now() >= until) return attachment;
+    std::this_thread::sleep_for(kAskAgain);
+  }
+}
+
 int run(const Options& options, Config config, std::vector<CrewWorker> crew, std::vector<std::string> command_line) {
   auto identity = find_identity(config.user);
   if (!identity) return failed(identity.error());
@@ -74,11 +102,8 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
   if (!locks) return failed(locks.error());
 
   std::optional<BrokerProcess> broker_process;  // ends after the wall is closed
-  auto broker = find_wall(options, *identity, broker_process);
-  if (!broker) return failed(broker.error());
-  auto signals = block_signals();
-  if (!signals) return failed(signals.error());
-  auto attachment = broker->attach();
+  std::optional<BrokerClient> broker;
+  auto attachment = attach(options, *identity, broker_process, broker);
   if (!attachment && attachment.error().code == std::errc::connection_reset)
     return failed(
         {attachment.error().code, options.broker_socket.empty()
@@ -87,6 +112,8 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
   if (!attachment) return failed(attachment.error());
   auto attached = Attached::open(std::move(*attachment));
   if (!attached) return failed(attached.error());
+  auto signals = block_signals();
+  if (!signals) return failed(signals.error());
 
   Daemon::Setup setup{.config = std::move(config),
                       .crew = std::move(crew),
@@ -112,6 +139,7 @@ int run_main(int argc, char** argv) {
   if (!parsed.options) return parsed.exit_status;
   const Options& options = *parsed.options;
   set_up_logging();
+  hold_signals();
   auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
   if (!config) {
     spdlog::error("{}", config.error().text());

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "libcore/perf/record_build.hpp"
+
 namespace flight {
 namespace {
 
@@ -56,10 +58,14 @@ void RecorderThread::note_record_bytes(const std::string& channel, double bytes)
 
 void RecorderThread::run() {
   ::pthread_setname_np(::pthread_self(), "recorder");
-  drain();
   // Nobody is served before it is known what runs.
-  const EventTime asked_ns = monotonic_now();
-  take_scan(wall_->processes(), asked_ns);
+  EventTime asked_ns = monotonic_now();
+  auto records = wall_->processes();
+  if (take_first_scan(records)) {
+    asked_ns = monotonic_now();
+    records = wall_->processes();
+  }
+  take_scan(records, asked_ns);
   if (auto counts = wall_->counts()) last_counts_ = std::move(*counts);
   EventTime next_tick_ns = monotonic_now() + kTickNs;
   EventTime next_note_ns = 0;
@@ -128,6 +134,20 @@ void RecorderThread::take_scan(const Result<std::string>& records, EventTime ask
   drain();
   const std::span<const char> text(*records);
   ledger_.add_scan(std::as_bytes(text), asked_ns);
+}
+
+// What ran before anything was recorded lies below all that the sideband rings hold, so it comes before they are
+// drained. False: the scan is a later one.
+bool RecorderThread::take_first_scan(const Result<std::string>& records) {
+  if (!records) return false;
+  const auto bytes = std::as_bytes(std::span<const char>(*records));
+  const auto record = next_record(bytes);
+  const auto trailer = record.empty() ? std::nullopt : parse_trailer(record);
+  if (!trailer) return false;
+  for (const auto& ring : attached_->sideband)
+    if (trailer->time_ns > ring->info().enabled_ns) return false;
+  ledger_.add_scan(bytes, trailer->time_ns);
+  return true;
 }
 
 void RecorderThread::note_heads(EventTime now_ns) {

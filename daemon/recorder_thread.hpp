@@ -77,6 +77,7 @@ class RecorderThread {
   void drain();
   void follow_attached();
   void scan();
+  [[nodiscard]] bool take_first_scan(const Result<std::string>& records);
   void take_scan(const Result<std::string>& records, EventTime asked_ns);
   void note_heads(EventTime now_ns);
   void answer_late_statuses(EventTime now_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The socket on which flightd comes back to a broker that outlives it: 0600, in a 0700 folder, both the client's, and
-// the peer's uid is checked besides. One client at a time; the next one waits in the backlog.
+// the peer's uid is checked besides. One client at a time; who comes meanwhile is told so.
 #pragma once
 
 #include <string>

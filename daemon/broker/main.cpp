@@ -91,7 +91,7 @@ int serve_own_client(const BrokerOptions& options) {
   // Belt to the braces of the socket's end: whatever this process is busy with, it dies with flightd.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Service service = Service::start(options, std::move(sources));
-  (void)service.serve(client->get(), stop->get());
+  (void)service.serve(client->get(), stop->get(), nullptr);
   return service.start_error() == nullptr ? 0 : kFailed;
 }
 
@@ -125,7 +125,7 @@ int serve_socket(const BrokerOptions& options) {
       spdlog::warn("{}", client.error().what);
       continue;
     }
-    if (service.serve(client->get(), stop->get()) == Ended::told_to) break;
+    if (service.serve(client->get(), stop->get(), &*listener) == Ended::told_to) break;
   }
   return 0;
 }

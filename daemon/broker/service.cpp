@@ -33,6 +33,12 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
+pid_t peer_pid(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
 Result<Config> read_config(const BrokerOptions& options) {
   auto config = options.config.empty() ? load_config(ConfigFolders{}) : load_config(options.config);
   if (!config) return fail(std::errc::invalid_argument, "{}", config.error().text());
@@ -96,20 +102,26 @@ Result<bool> Service::load() {
   }
   const auto cpus = online_cpus();
   const KernelFeatures features = KernelFeatures::probe(cpus && !cpus->empty() ? cpus->front() : 0);
-  auto recording = Recording::open(*config, sources_, features);
+  auto recording = Recording::open(*config, sources_, features, [this](const Manifest& manifest) {
+    auto scan = scan_processes(manifest);
+    if (scan)
+      first_scan_ = std::move(*scan);
+    else
+      spdlog::warn("who runs and ends within the first moment will have no name: {}", scan.error().what);
+  });
   if (!recording) return pass(recording.error());
   recording_.emplace(std::move(*recording));
   log_recording(recording_->manifest());
   return true;
 }
 
-Ended Service::serve(int client, int stop_fd) {
+Ended Service::serve(int client, int stop_fd, const Listener* listener) {
   ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
   ::setsockopt(client, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
   Ended ended = Ended::client_left;
   for (;;) {
-    std::array<pollfd, 3> watched{pollfd{client, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
-                                  pollfd{watch_.fd(), POLLIN, 0}};
+    std::array<pollfd, 4> watched{pollfd{client, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}, pollfd{watch_.fd(), POLLIN, 0},
+                                  pollfd{listener != nullptr ? listener->fd() : -1, POLLIN, 0}};
     if (::poll(watched.data(), watched.size(), static_cast<int>(kWatchEvery.count())) < 0) {
       if (errno == EINTR) continue;
       spdlog::error("poll: errno {}: the client is dropped", errno);
@@ -124,6 +136,8 @@ Ended Service::serve(int client, int stop_fd) {
       spdlog::warn("the client is dropped: {}", told.error().what);
       break;
     }
+    // Behind the client's own words: it may be its successor that knocks.
+    if (watched[0].revents == 0 && watched[3].revents != 0) turn_away(*listener, client);
     const auto request = receive_request(client);
     if (!request && request.error().errno_value() == EAGAIN) continue;
     const auto done = request                                    ? answer(client, *request)
@@ -181,6 +195,22 @@ Result<void> Service::answer(int client, std::uint8_t request) {
   return refuse(client, request, fail(std::errc::invalid_argument, "there is no request {}", request).value());
 }
 
+// What it asked already is read and no more is taken: a socket that is closed with something unread takes the answer
+// along.
+void Service::turn_away(const Listener& listener, int client) const {
+  const auto other = listener.accept();
+  if (!other) return spdlog::warn("{}", other.error().what);
+  const Error why =
+      fail(std::errc::device_or_resource_busy,
+           "flightd-broker serves another flightd already, process {}: end that one first", peer_pid(client))
+          .value();
+  spdlog::warn("process {} was turned away: {}", peer_pid(other->get()), why.what);
+  static_cast<void>(refuse(other->get(), 0, why));
+  ::shutdown(other->get(), SHUT_RD);
+  while (receive_request(other->get())) {
+  }
+}
+
 ReplyHeader Service::header(Request request) const {
   ReplyHeader out;
   out.request = static_cast<std::uint8_t>(request);
@@ -232,6 +262,9 @@ Result<void> Service::attach(int client) {
 }
 
 Result<void> Service::processes(int client) {
+  // Of those that died before anybody asked nothing else will tell.
+  if (const auto first = std::exchange(first_scan_, std::nullopt))
+    return reply(client, Request::processes, *first, "flightd-processes");
   const auto records = scan_processes(recording_->manifest());
   if (!records) return refuse(client, static_cast<std::uint8_t>(Request::processes), records.error());
   return reply(client, Request::processes, *records, "flightd-processes");

@@ -8,9 +8,11 @@
 #include <string>
 
 #include "daemon/broker/cpu_watch.hpp"
+#include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/perf/event_spec.hpp"
+#include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/recording.hpp"
 
 namespace flight {
@@ -23,8 +25,8 @@ class Service {
   [[nodiscard]] static Service start(BrokerOptions options, EventSources sources);
 
   // Until the client leaves (or misbehaves), or `stop_fd` (a signalfd) becomes readable. Every ring is resumed at the
-  // end.
-  [[nodiscard]] Ended serve(int client, int stop_fd);
+  // end. Who knocks at `listener` (nullptr: there is none) meanwhile is turned away with EBUSY.
+  [[nodiscard]] Ended serve(int client, int stop_fd, const Listener* listener);
   // For whoever waits for a client: what serve() does meanwhile. To be called when watch_fd() is readable, and at least
   // every kWatchEvery.
   void follow_cpus() { static_cast<void>(follow_cpus(-1)); }
@@ -48,6 +50,7 @@ class Service {
   [[nodiscard]] Result<void> follow_cpus(int client);
   // Once for each attach: one that does not attach again is not told again.
   [[nodiscard]] Result<void> tell_changed(int client);
+  void turn_away(const Listener& listener, int client) const;
   [[nodiscard]] Result<void> refuse(int client, std::uint8_t request, const Error& error) const;
   [[nodiscard]] Result<void> reply(int client, Request request, std::span<const std::byte> document,
                                    const char* name) const;
@@ -59,9 +62,10 @@ class Service {
   EventSources sources_;
   CpuWatch watch_;
   std::optional<Recording> recording_;
-  bool client_is_current_ = false;  // it has attached to this very set of rings
-  bool disabled_ = false;           // by this client
-  Error error_;                     // why there is no recording
+  std::optional<RecordBuffer> first_scan_;  // what ran before anything was recorded; for the first that asks
+  bool client_is_current_ = false;          // it has attached to this very set of rings
+  bool disabled_ = false;                   // by this client
+  Error error_;                             // why there is no recording
 };
 
 }  // namespace flight

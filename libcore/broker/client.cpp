@@ -75,6 +75,8 @@ Result<WallMessage> BrokerClient::answer(Request request) {
     auto message = receive_message(socket_.get());
     if (!message) return give_up(message.error());
     if (set_aside(*message)) continue;
+    // No answer to this request but the end of the conversation, or what was there to say instead of one.
+    if (message->header.request == 0 && message->header.failed != 0) return give_up(error_of(*message));
     if (message->header.request != static_cast<std::uint8_t>(request))
       return give_up(fail(std::errc::bad_message, "the broker answered '{}' to the request '{}'",
                           static_cast<char>(message->header.request), static_cast<char>(request))
@@ -85,7 +87,9 @@ Result<WallMessage> BrokerClient::answer(Request request) {
 }
 
 Result<WallMessage> BrokerClient::ask(Request request) {
-  if (auto sent = send_request(socket_.get(), request); !sent) return give_up(sent.error());
+  auto sent = send_request(socket_.get(), request);
+  // It may have said why it hung up.
+  if (!sent && sent.error().errno_value() != EPIPE) return give_up(sent.error());
   return answer(request);
 }
 

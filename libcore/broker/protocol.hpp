@@ -5,7 +5,8 @@
 //   every message   | ReplyHeader 32 | text (an error, or a file's name) |  + fds by SCM_RIGHTS
 //   attach          message 0: fds {manifest, kallsyms}, both sealed memfds; then messages of <= 250 ring owners' fds,
 //                   each with the index of its first ring; `parts` says how many messages there are in all
-//   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP, with trailers}
+//   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP, with trailers}. The first
+//                   answer of a broker is of the moment before it enabled its events, as the trailers' times say
 //   counts          one message, fd {sealed memfd: Counts}
 //   file            one message, fd {an empty .partial in the store}, text = its file name. The one answer that comes
 //                   out of order: when the disk has made it, however long that hangs

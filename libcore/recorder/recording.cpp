@@ -123,7 +123,8 @@ Recording::Recording(Recording&&) noexcept = default;
 Recording& Recording::operator=(Recording&&) noexcept = default;
 Recording::~Recording() = default;
 
-Result<Recording> Recording::open(const Config& config, const EventSources& sources, const KernelFeatures& features) {
+Result<Recording> Recording::open(const Config& config, const EventSources& sources, const KernelFeatures& features,
+                                  const std::function<void(const Manifest&)>& before_enabling) {
   auto cpus = online_cpus();
   if (!cpus) return pass(cpus.error());
   if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs names no CPU that is online");
@@ -146,6 +147,10 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
   state->plan = std::move(*plan);
   state->config_digest = config.digest;
   Recording recording(std::move(state));
+  if (before_enabling) {
+    recording.state_->describe(0);
+    before_enabling(recording.manifest());
+  }
   if (auto on = recording.enable_all(true); !on) return pass(on.error());
   recording.state_->describe(1);
   return recording;

@@ -7,6 +7,7 @@
 //   sideband,         CPU 0:   dummy with mmap2, comm, task … ──────── mmap RW ── 512 KiB, drained by flightd
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,10 @@ class Recording {
   // Opens, filters, maps, redirects and enables. Rings are halved, largest first, until rings and staging fit
   // config.memory_max; that, an event that fell back (cycles -> cpu-clock) and CPUs that are offline are warnings. An
   // event that does not exist, a bad filter or a missing privilege is an error that names the event and what to do.
+  // `before_enabling` is called when all is open and nothing is recorded yet.
   [[nodiscard]] static Result<Recording> open(const Config& config, const EventSources& sources,
-                                              const KernelFeatures& features);
+                                              const KernelFeatures& features,
+                                              const std::function<void(const Manifest&)>& before_enabling = {});
   Recording(Recording&&) noexcept;
   Recording& operator=(Recording&&) noexcept;
   ~Recording();

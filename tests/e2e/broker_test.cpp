@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A broker that dies or hangs: what was recorded is saved, and flightd answers all the while.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -76,6 +77,32 @@ TEST(BrokerHangs, StatusIsAnsweredAndSaysSo) {
 }
 
 using NextBroker = OwnBroker;
+
+// It is told so, after it has waited a little for the first one to end, and may be interrupted meanwhile.
+TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  StartOptions options = options_;
+  options.state_dir = make_own("state-2");
+  options.runtime_dir = make_own("run-2");
+  for (const bool interrupted : {false, true}) {
+    TestDaemon second(folder_);
+    second.launch(config_.dump(), options);
+    if (interrupted) {
+      usleep(1'000'000);
+      EXPECT_EQ(kill(second.pid(), SIGTERM), 0);
+    }
+    const auto status = second.process().wait(15s);
+    if (!interrupted) {
+      EXPECT_EQ(status, 1) << second.log();
+      EXPECT_THAT(second.log(), HasSubstr(fmt::format("serves another flightd already, process {}", daemon.pid())));
+    } else {
+      EXPECT_TRUE(status) << "it did not end";
+    }
+  }
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(daemon.stop());
+}
 
 TEST_F(NextBroker, FlightdSavesThePastAndGoesOnWithTheNextBroker) {
   TestDaemon daemon(folder_);

@@ -12,6 +12,7 @@
 
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/judge.hpp"
+#include "tests/e2e/own_broker.hpp"
 
 namespace flight {
 namespace {
@@ -203,6 +204,32 @@ TEST_F(Dead, TwoThousandShortLivedAreKnown) {
   EXPECT_GE(sidecar["ledger"]["exited"].get<std::size_t>(), 2000U);
   EXPECT_TRUE(all_count_all(folder_, sidecar));
   EXPECT_TRUE(daemon_.stop());
+}
+
+// It began before the broker recorded anything and ended before there was a flightd to ask who runs.
+class DeadBeforeFlightd : public OwnBroker {
+ protected:
+  void SetUp() override {
+    burner_.emplace(start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"}));
+    ASSERT_TRUE(burner_->wait_for_line("started"));
+    OwnBroker::SetUp();
+  }
+  std::optional<Child> burner_;
+};
+
+TEST_F(DeadBeforeFlightd, EverySampleHasItsName) {
+  usleep(1'000'000);
+  const pid_t pid = burner_->pid();
+  burner_->kill();
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  const Json sidecar = daemon.snapshot();
+  const Tally ours = tally(named_samples(folder_, sidecar["path"]), pid, {"burner"});
+  print("flightd", ours);
+  EXPECT_GT(ours.samples, 50U);
+  EXPECT_EQ(ours.named, ours.samples);
+  EXPECT_EQ(ours.with_symbol, ours.samples);
+  EXPECT_TRUE(daemon.stop());
 }
 
 }  // namespace

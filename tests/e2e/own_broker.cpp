@@ -8,16 +8,20 @@
 namespace flight {
 
 void OwnBroker::SetUp() {
-  for (const char* name : {"state", "run", "wall"}) {
-    ASSERT_EQ(mkdir((folder_ / name).c_str(), 0755), 0);
-    ASSERT_EQ(chown((folder_ / name).c_str(), kClientId, kClientId), 0);
-  }
+  for (const char* name : {"state", "run", "wall"}) (void)make_own(name);
   ASSERT_EQ(chmod((folder_ / "wall").c_str(), 0700), 0);
   write_text(folder_ / "broker.json", config_.dump(2));
   ASSERT_NO_FATAL_FAILURE(start_broker());
   std::string id = std::to_string(kClientId);
   options_.prefix = {"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups", "--inh-caps=-all", "--"};
   options_.arguments = {"--broker", socket_};
+}
+
+std::string OwnBroker::make_own(std::string_view name) {
+  std::string path = folder_ / name;
+  EXPECT_EQ(mkdir(path.c_str(), 0755), 0);
+  EXPECT_EQ(chown(path.c_str(), kClientId, kClientId), 0);
+  return path;
 }
 
 void OwnBroker::start_broker() {

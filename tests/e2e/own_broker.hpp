@@ -21,6 +21,8 @@ class OwnBroker : public testing::Test {
   void TearDown() override;
   // Also again, after the one before was killed.
   void start_broker();
+  // A folder of the client's; its path.
+  std::string make_own(std::string_view name);
 
   TempFolder folder_;
   Json config_ = stacks_config(499, "256K");

@@ -123,7 +123,15 @@ TEST_F(Broker, DisableAndEnableStopAndStartAllEvents) {
 
 TEST_F(Broker, TellsWhatRunsNow) {
   start(calls_config());
-  ASSERT_TRUE(client_->attach()) << errors();
+  const auto attachment = client_->attach();
+  ASSERT_TRUE(attachment) << errors();
+  // The first answer is of the moment before anything was recorded.
+  const auto first = client_->processes();
+  ASSERT_TRUE(first) << first.error().what;
+  const auto trailer = parse_trailer(next_record(std::as_bytes(std::span(first->data(), first->size()))));
+  ASSERT_TRUE(trailer);
+  EXPECT_GT(trailer->time_ns, 0U);
+  for (const ManifestRing& ring : attachment->manifest.rings) EXPECT_LE(trailer->time_ns, ring.enabled_ns);
   std::array<char, 16> comm{};
   ASSERT_EQ(::prctl(PR_GET_NAME, comm.data()), 0);
   const EventTime before = monotonic_now();
@@ -138,9 +146,9 @@ TEST_F(Broker, TellsWhatRunsNow) {
   std::span<const std::byte> rest = std::as_bytes(std::span(text->data(), text->size()));
   for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
     rest = rest.subspan(record.size());
-    const auto trailer = parse_trailer(record);
-    ASSERT_TRUE(trailer);
-    EXPECT_GE(trailer->time_ns, before);
+    const auto at = parse_trailer(record);
+    ASSERT_TRUE(at);
+    EXPECT_GE(at->time_ns, before);
     if (const auto task = parse_task(record)) {
       pids.insert(task->pid);
       if (task->pid == self && task->tid == self) {
