@@ -71,7 +71,7 @@ Result<void> Daemon::start() {
   service_ = std::make_unique<Service>(loop_, *recorder_, *worker_, folder, setup_.config.store, setup_.warnings);
   service_->on_snapshot([this](const Result<Sidecar>& result) { tell(result); });
 
-  const ControlAccess access{.own_uid = setup_.identity.uid, .group = setup_.identity.gid};
+  const ControlAccess access{.own_uid = setup_.identity.trusted_uid, .group = setup_.identity.trusted_gid};
   auto server = ControlServer::open(loop_, setup_.runtime_dir + "/" + std::string(kInterface), *service_, access);
   if (!server) return pass(server.error());
   server_ = std::move(*server);

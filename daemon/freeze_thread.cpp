@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <system_error>
 
+#include "daemon/privileges.hpp"
+
 namespace flight {
 
-FreezeThread::FreezeThread() : thread_([this] { run(); }) { started_.acquire(); }
+FreezeThread::FreezeThread(bool drop) : thread_([this, drop] { run(drop); }) { started_.acquire(); }
 
 FreezeThread::~FreezeThread() {
   staging_ = nullptr;
@@ -25,12 +27,14 @@ EventTime FreezeThread::freeze(Staging& staging, CaptureMode mode) {
   return frozen_ns_;
 }
 
-void FreezeThread::run() {
+void FreezeThread::run(bool drop) {
   ::pthread_setname_np(::pthread_self(), "freeze");
   const sched_param lowest{.sched_priority = 1};
   if (::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) != 0)
     priority_error_ = "SCHED_FIFO was refused to the freeze thread (" + std::generic_category().message(errno) +
                       "): blackouts can be longer on a busy machine; grant LimitRTPRIO=1 or CAP_SYS_NICE";
+  if (drop)
+    if (auto dropped = drop_capabilities(); !dropped) priority_error_ = dropped.error().what;
   started_.release();
   for (;;) {
     wanted_.acquire();

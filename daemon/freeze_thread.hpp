@@ -13,8 +13,9 @@ namespace flight {
 
 class FreezeThread {
  public:
-  // Started while the process may still ask for SCHED_FIFO; the thread keeps it when the privilege is dropped.
-  FreezeThread();
+  // Started while the process may still ask for SCHED_FIFO; the thread keeps it when the privilege is dropped. Becoming
+  // another user takes the capabilities from every thread; `drop`: nobody will, so it gives up its own.
+  explicit FreezeThread(bool drop = false);
   FreezeThread(const FreezeThread&) = delete;
   FreezeThread& operator=(const FreezeThread&) = delete;
   ~FreezeThread();
@@ -26,7 +27,7 @@ class FreezeThread {
   [[nodiscard]] const std::string& priority_error() const { return priority_error_; }
 
  private:
-  void run();
+  void run(bool drop);
   std::binary_semaphore started_{0}, wanted_{0}, done_{0};
   Staging* staging_ = nullptr;  // nullptr: the thread ends
   CaptureMode mode_ = CaptureMode::pause;

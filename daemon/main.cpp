@@ -122,12 +122,13 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
                       .identity = *identity,
                       .broker = std::move(*broker),
                       .attached = std::move(*attached),
-                      .freezer = std::make_unique<FreezeThread>(),
+                      .freezer = std::make_unique<FreezeThread>(identity->uid == 0),
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
                       .warnings = {},
                       .broker_socket = options.broker_socket};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
+  if (auto locked = lock_memory(); !locked) setup.warnings.push_back(locked.error().what);
   if (auto dropped = drop_privileges(*identity); !dropped) return failed(dropped.error());
   auto daemon = Daemon::open(std::move(setup));
   if (!daemon) return failed(daemon.error());

@@ -16,9 +16,9 @@ namespace flight {
 // control characters in it become '?'.
 [[nodiscard]] Result<Caller> peer_of(int socket_fd);
 
-// Who may call everything: root, the daemon's own user and the members of its group. Without a group: the first two.
+// Who may call everything: root, and those of the other two that are known: the daemon's own user, its group's members.
 struct ControlAccess {
-  uid_t own_uid = 0;
+  std::optional<uid_t> own_uid;
   std::optional<gid_t> group;
 
   [[nodiscard]] bool trusts(const Caller& caller) const;

@@ -4,16 +4,25 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/capability.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <type_traits>
+
+#include "libcore/base/files.hpp"
 
 namespace flight {
 namespace {
 
 constexpr int kNiceLevel = -10;
+constexpr std::size_t kMaxMapsBytes = 1U << 20U;
 
 void raise_limit(__rlimit_resource_t resource, rlim_t wanted) {
   rlimit limit{};
@@ -29,8 +38,11 @@ void raise_limit(__rlimit_resource_t resource, rlim_t wanted) {
 
 Result<Identity> find_identity(const std::string& user) {
   Identity out;
+  const group* flightd = ::getgrnam("flightd");
+  if (flightd != nullptr) out.trusted_gid = flightd->gr_gid;
   if (::geteuid() != 0) {
     out.uid = ::geteuid();
+    out.trusted_uid = out.uid;
     out.gid = ::getegid();
     const passwd* self = ::getpwuid(out.uid);
     out.user = self != nullptr ? self->pw_name : fmt::format("uid {}", out.uid);
@@ -42,12 +54,16 @@ Result<Identity> find_identity(const std::string& user) {
     if (entry == nullptr)
       return fail(std::errc::invalid_argument,
                   "there is neither a user {} nor a user nobody: name one as \"user\" in the configuration", user);
-    out.note = fmt::format("there is no user {}: running as nobody", user);
+    out.note = fmt::format(
+        "there is no user {}: running as nobody, as others may do, who can then read the snapshots: make that user",
+        user);
+  } else {
+    out.trusted_uid = entry->pw_uid;
   }
   out.uid = entry->pw_uid;
   out.gid = entry->pw_gid;
   out.user = entry->pw_name;
-  if (const group* flightd = ::getgrnam("flightd"); flightd != nullptr) out.gid = flightd->gr_gid;
+  if (flightd != nullptr) out.gid = flightd->gr_gid;
   if (out.uid == 0)
     out.note =
         "running as root because the configuration says so: the wall between flightd and its broker protects nothing";
@@ -65,10 +81,42 @@ void raise_limits() {
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, kNiceLevel));
 }
 
+Result<void> lock_memory() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return sys_error(errno, "getrlimit RLIMIT_MEMLOCK");
+  // MCL_ONFAULT: the room of stacks and arenas that nobody uses takes no memory.
+  const int later = limit.rlim_cur == RLIM_INFINITY ? MCL_FUTURE : 0;
+  constexpr const char* kSoWhat =
+      "flightd's own memory is not locked: a snapshot can be late while memory is short; set LimitMEMLOCK=infinity";
+  if (::mlockall(MCL_CURRENT | MCL_ONFAULT | later) != 0) return sys_error(errno, "{}", kSoWhat);
+  // Code that has not run yet is on the disk. Modes and names as in proc_pid_maps(5).
+  const auto maps = read_file("/proc/self/maps", kMaxMapsBytes);
+  if (!maps) return wrap(maps.error(), "{}", kSoWhat);
+  for (std::size_t at = 0; at < maps->size();) {
+    const std::size_t end = std::min(maps->find('\n', at), maps->size());
+    const std::string line = maps->substr(at, end - at);
+    at = end + 1;
+    char* rest = nullptr;
+    const std::uintptr_t first = std::strtoull(line.c_str(), &rest, 16);
+    const std::uintptr_t last = *rest == '-' ? std::strtoull(rest + 1, &rest, 16) : 0;
+    if (last <= first || !std::string_view(rest).starts_with(" r-xp") || line.find('/') == std::string::npos) continue;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): that is what the kernel's text has
+    if (::mlock(reinterpret_cast<const void*>(first), last - first) != 0) return sys_error(errno, "{}", kSoWhat);
+  }
+  return {};
+}
+
+Result<void> drop_capabilities() {
+  const std::unique_ptr<std::remove_pointer_t<cap_t>, int (*)(void*)> none(::cap_init(), &::cap_free);
+  if (!none || ::cap_set_proc(none.get()) != 0) return sys_error(errno, "drop capabilities");
+  return {};
+}
+
 Result<void> drop_privileges(const Identity& identity) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return sys_error(errno, "set no_new_privs");
-  if (::geteuid() != 0 || identity.uid == 0) return {};
+  if (::geteuid() != 0) return {};
   for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) static_cast<void>(::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0));
+  if (identity.uid == 0) return drop_capabilities();
   if (::setgroups(0, nullptr) != 0) return sys_error(errno, "drop supplementary groups");
   if (::setresgid(identity.gid, identity.gid, identity.gid) != 0)
     return sys_error(errno, "become group {}", identity.gid);

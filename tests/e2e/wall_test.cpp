@@ -13,13 +13,31 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/daemon_test.hpp"
 
 namespace flight {
 namespace {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
+
+std::uint64_t capabilities(const std::string& process, const std::string& set) {
+  std::string status = read_text(process + "/status");
+  std::size_t at = status.find(set + ":");
+  EXPECT_NE(at, std::string::npos);
+  return std::strtoull(status.c_str() + at + set.size() + 1, nullptr, 16);
+}
+
+// Its threads, too: each has credentials of its own.
+void expect_no_capability(pid_t pid) {
+  std::size_t threads = 0;
+  for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+    for (const char* set : {"CapEff", "CapPrm", "CapInh", "CapAmb"})
+      EXPECT_EQ(capabilities(thread.path(), set), 0U) << set << " of " << read_text(thread.path() / "comm");
+    ++threads;
+  }
+  EXPECT_GT(threads, 5U);
+}
 
 class Wall : public testing::Test {
  protected:
@@ -30,28 +48,40 @@ class Wall : public testing::Test {
   }
   void TearDown() override { EXPECT_TRUE(daemon_.stop()); }
 
-  static std::uint64_t capabilities(pid_t pid, const std::string& set) {
-    std::string status = read_text(fmt::format("/proc/{}/status", pid));
-    std::size_t at = status.find(set + ":");
-    EXPECT_NE(at, std::string::npos);
-    return std::strtoull(status.c_str() + at + set.size() + 1, nullptr, 16);
-  }
-
   TempFolder folder_;
   TestDaemon daemon_{folder_};
 };
 
 TEST_F(Wall, FlightdKeepsNoPrivilege) {
-  for (const char* set : {"CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"}) {
-    EXPECT_EQ(capabilities(daemon_.pid(), set), 0U) << set;
-  }
+  expect_no_capability(daemon_.pid());
+  EXPECT_EQ(capabilities(fmt::format("/proc/{}", daemon_.pid()), "CapBnd"), 0U);
   std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
   EXPECT_THAT(status, HasSubstr("NoNewPrivs:\t1"));
   EXPECT_THAT(status, testing::Not(HasSubstr("Uid:\t0\t")));
-  // Its threads, too: each has credentials of its own.
-  for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", daemon_.pid()))) {
-    EXPECT_THAT(read_text(thread.path().string() + "/status"), HasSubstr("CapEff:\t0000000000000000"));
-  }
+}
+
+class WallByUser : public SurvivesTest {
+ protected:
+  explicit WallByUser(const char* user) : SurvivesTest(stacks_config(99, "64K")) { config_["user"] = user; }
+};
+struct WallAsRoot : WallByUser {
+  WallAsRoot() : WallByUser("root") {}
+};
+struct WallAsNobody : WallByUser {
+  WallAsNobody() : WallByUser("no-such-user") {}
+};
+
+TEST_F(WallAsRoot, ItKeepsNoPrivilegeEither) {
+  EXPECT_THAT(daemon_.log(), HasSubstr("running as root"));
+  expect_no_capability(daemon_.pid());
+}
+
+// Others run as nobody, too: who was only fallen back on is a stranger like all others.
+TEST_F(WallAsNobody, HeIsNotTrusted) {
+  EXPECT_THAT(daemon_.log(), HasSubstr("there is no user no-such-user"));
+  const Outcome outcome = run(own_user_command({"--json", "list"}));
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("PermissionDenied"));
 }
 
 TEST_F(Wall, BrokerKeepsOnlyWhatItNeeds) {
@@ -61,9 +91,10 @@ TEST_F(Wall, BrokerKeepsOnlyWhatItNeeds) {
   }
   // Debian's and Ubuntu's own kernels ask for it from 3 on.
   if (std::atoi(read_text("/proc/sys/kernel/perf_event_paranoid").c_str()) >= 3) allowed |= 1ULL << CAP_SYS_ADMIN;
-  EXPECT_EQ(capabilities(daemon_.broker_pid(), "CapPrm") & ~allowed, 0U);
-  EXPECT_EQ(capabilities(daemon_.broker_pid(), "CapEff") & ~allowed, 0U);
-  EXPECT_EQ(capabilities(daemon_.broker_pid(), "CapAmb"), 0U);
+  const std::string broker = fmt::format("/proc/{}", daemon_.broker_pid());
+  EXPECT_EQ(capabilities(broker, "CapPrm") & ~allowed, 0U);
+  EXPECT_EQ(capabilities(broker, "CapEff") & ~allowed, 0U);
+  EXPECT_EQ(capabilities(broker, "CapAmb"), 0U);
 }
 
 // Whoever holds a sampling event can re-period it: every perf fd of flightd must be a dummy's, whose period is
