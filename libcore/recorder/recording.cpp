@@ -156,6 +156,23 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
   return recording;
 }
 
+Result<std::vector<std::string>> Recording::check(const Config& config, const EventSources& sources) {
+  auto cpus = online_cpus();
+  if (!cpus) return pass(cpus.error());
+  if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs names no CPU that is online");
+  const int cpu = cpus->front();
+  const KernelFeatures features = KernelFeatures::probe(cpu);
+  auto plan = plan_recording(config, sources, features, cpus->size(), cpu);
+  if (!plan) return pass(plan.error());
+  std::vector<std::string> warnings = std::move(plan->warnings);
+  for (ChannelPlan& channel : plan->channels) {
+    channel.ring_bytes = kLeastRingBytes;
+    if (auto opened = OpenChannel::open(channel, features, {cpu}); !opened) return pass(opened.error());
+    warnings.insert(warnings.end(), channel.warnings.begin(), channel.warnings.end());
+  }
+  return warnings;
+}
+
 Result<bool> Recording::reload(const Config& config, const EventSources& sources) {
   const std::vector<int> cpus = state_->cpus();
   if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");

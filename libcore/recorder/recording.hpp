@@ -37,6 +37,9 @@ class Recording {
   [[nodiscard]] static Result<Recording> open(const Config& config, const EventSources& sources,
                                               const KernelFeatures& features,
                                               const std::function<void(const Manifest&)>& before_enabling = {});
+  // Whether open() would find every event, and the kernel take every filter: opens them on one CPU and records nothing.
+  // The warnings that open() would have.
+  [[nodiscard]] static Result<std::vector<std::string>> check(const Config& config, const EventSources& sources);
   Recording(Recording&&) noexcept;
   Recording& operator=(Recording&&) noexcept;
   ~Recording();

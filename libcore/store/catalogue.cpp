@@ -114,11 +114,12 @@ Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& 
   bool described = false;
   if (files.sidecar) {
     const auto text = folder.read(name.sidecar_file(), kMaxSidecarBytes);
-    described = text && fill_from_sidecar(fresh.row, *text);
+    // One that is not ours to read (of a flightd in another group) is there all the same.
+    described = text ? fill_from_sidecar(fresh.row, *text) : text.error().errno_value() == EACCES;
     // Another try next time: too many files were open, or it went away just now. Another inode than any file's.
     if (!text && text.error().errno_value() != EFBIG) fresh.files.sidecar_inode = 0;
   }
-  if (!described) {
+  if (fresh.row.size_bytes == 0) {
     const auto size = folder.size_of(name.data_file());
     fresh.row.size_bytes = size ? size->bytes : 0;
   }
