@@ -138,8 +138,9 @@ int main_of(int argc, char** argv) {
 }  // namespace flight::ctl
 
 int main(int argc, char** argv) {
-  // Where one of them is closed, the next file or socket would be taken for it.
-  for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::open("/dev/null", O_RDWR))
+  // Where one of them is closed, the next file or socket would be taken for it. Only for reading, so that what is
+  // written there fails as it should.
+  for (int fd = ::open("/dev/null", O_RDONLY); fd >= 0; fd = ::open("/dev/null", O_RDONLY))
     if (fd > STDERR_FILENO) {
       ::close(fd);
       break;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl monitor: what happens, a line each, until it is interrupted or flightd ends.
+#include <cstdlib>
+
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
 #include "libcore/control/client.hpp"
@@ -24,14 +26,13 @@ std::string line_of(const RecorderEvent& event) {
 int run_monitor(const Common& common) {
   auto client = ControlClient::connect(common.socket);
   if (!client) return complain(common, kNotConnected, client.error().what, kRefused);
-  int code = kDone;
   const auto reply =
       client->call({fmt::format("{}.Monitor", kInterface), "{}", true, false, false}, [&](const Reply& told) {
-        if (code != kDone) return;
         const auto event = parse_event(told.parameters);
-        if (event) code = print(stdout, common.json ? to_json(*event) + "\n" : line_of(*event));
+        if (!event) return;
+        const int code = print(stdout, common.json ? to_json(*event) + "\n" : line_of(*event));
+        if (code != kDone) std::exit(code);  // nobody reads it any more, and the next event may be hours away
       });
-  if (code != kDone) return code;
   if (!reply) return complain(common, kNotConnected, reply.error().what, kRefused);
   if (!reply->error.empty()) return complain(common, reply->error, error_message(*reply), kRefused);
   return kDone;

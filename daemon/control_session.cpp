@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control_session.hpp"
 
+#include <poll.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
@@ -78,6 +80,26 @@ void ControlSession::run(const std::string& message) {
                    if (const auto self = weak.lock()) self->hear(number, event);
                  }}};
   answer(*call, caller_, access_, backend_, std::move(sink));
+  if (running_ || sender_) watch_hang_up();
+}
+
+// Nobody reads while a call runs, so nobody would see its client leave: it would keep its place for as long as the disk
+// hangs, and a listener on a quiet day for ever.
+void ControlSession::watch_hang_up() {
+  if (closed_ || std::exchange(hang_up_watched_, true)) return;
+  socket_.async_wait(Socket::wait_error, [weak = weak_from_this()](const error_code& error) {
+    if (const auto self = weak.lock(); self && !error) self->hung_up();
+  });
+}
+
+// What it sent before it left and has not been read is still done: a oneway call wants no answer.
+void ControlSession::hung_up() {
+  hang_up_watched_ = false;
+  if (closed_ || (!running_ && !sender_)) return;
+  pollfd state{.fd = socket_.native_handle(), .events = 0, .revents = 0};
+  const bool gone = ::poll(&state, 1, 0) == 1 && (state.revents & (POLLHUP | POLLERR)) != 0;
+  error_code error;
+  if (gone && (listening_ || sender_ || (received_.empty() && socket_.available(error) == 0))) close();
 }
 
 void ControlSession::take_reply(std::uint64_t call_number, bool oneway, const Reply& reply) {
@@ -103,12 +125,7 @@ void ControlSession::upgrade(std::uint64_t call_number, const Reply& reply, Open
 
 void ControlSession::hear(std::uint64_t call_number, const std::string& event) {
   if (closed_ || !running_ || call_number != call_number_) return;
-  if (!std::exchange(listening_, true)) {
-    // Nobody reads from it any more, so nobody would see it leave: on a quiet day it would keep its place for ever.
-    socket_.async_wait(Socket::wait_error, [weak = weak_from_this()](const error_code& error) {
-      if (const auto self = weak.lock(); self && !error) self->close();
-    });
-  }
+  listening_ = true;
   events_.push_back(event);
   if (events_.size() > kMaxEvents) {
     events_.pop_front();

@@ -8,8 +8,8 @@
 // socket. Of progress replies that a slow reader has not taken only the newest is kept; of events, the newest
 // kMaxEvents, and how many are missing before them. Whoever leaves half a message lying, or does not read its reply, is
 // dropped; who listens (Monitor) may be as slow as it likes, it holds up nobody. A client that leaves cancels nothing:
-// its call's late answer finds nobody. ReadSnapshot is a connection's last call: a file's bytes follow the reply. Event
-// loop only.
+// its place is free at once, and its call's late answer finds nobody. ReadSnapshot is a connection's last call: a
+// file's bytes follow the reply. Event loop only.
 #pragma once
 
 #include <array>
@@ -59,6 +59,8 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   void run(const std::string& message);
   void take_reply(std::uint64_t call_number, bool oneway, const Reply& reply);
   void upgrade(std::uint64_t call_number, const Reply& reply, OpenSnapshot snapshot);
+  void watch_hang_up();
+  void hung_up();
   void hear(std::uint64_t call_number, const std::string& event);
   [[nodiscard]] std::string next_event();
   void refuse_and_close(std::string_view why);
@@ -83,6 +85,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
 
   std::uint64_t call_number_ = 0;  // an answer to an earlier call is a mistake and is dropped
   bool running_ = false;           // a call is with the backend
+  bool hang_up_watched_ = false;
 
   std::string writing_;  // not empty: a write is under way
   std::optional<std::string> progress_, last_;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr std::chrono::seconds kBusyWait(5);
-constexpr std::chrono::milliseconds kAskAgain(100);
+constexpr std::chrono::milliseconds kAskAgain(500);
 
 void set_up_logging() {
   auto logger = spdlog::stderr_color_mt("flightd");
@@ -148,7 +148,8 @@ int check(const Config& config) {
     for (const std::string& warning : *warnings) spdlog::warn("{}", warning);
     looked_up = "all its events are there";
   }
-  fmt::print("the configuration is good: {} channels, digest {}; {}\n", config.channels.size(), config.digest, looked_up);
+  fmt::print("the configuration is good: {} channels, digest {}; {}\n", config.channels.size(), config.digest,
+             looked_up);
   return 0;
 }
 
@@ -164,7 +165,10 @@ int run_main(int argc, char** argv) {
     return kFailed;
   }
   auto crew = plan_crew(config->snapshot.crew);
-  if (!crew) return failed(wrap(crew.error(), "snapshot.crew \"{}\"", config->snapshot.crew).value());
+  if (!crew)
+    return failed(wrap(crew.error(), "{}: snapshot.crew \"{}\"",
+                       options.config_file.empty() ? "the configuration" : options.config_file, config->snapshot.crew)
+                      .value());
   if (options.check_config) return check(*config);
   return run(options, std::move(*config), std::move(*crew), {argv, argv + argc});
 }

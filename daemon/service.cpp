@@ -18,6 +18,8 @@ namespace {
 
 namespace asio = boost::asio;
 
+// A time that is told must be one that may be asked for: what is cut off is added.
+constexpr std::chrono::microseconds kUpToNextMs(999);
 constexpr double kDefaultUsePercent = 10;
 constexpr std::uint64_t kDefaultUseCapBytes = 4ULL << 30U;
 constexpr std::chrono::milliseconds kStoreUseWait(300);  // a status is answered after this, whatever the disk does
@@ -36,9 +38,10 @@ CallError to_call_error(const Error& error, bool broker_gone) {
   if (broker_gone)
     return write_failed(
         number, "",
-        fmt::format("flightd-broker is gone ({}): nothing was kept of this snapshot, nothing is recorded "
-                    "any more. Restart flightd.",
-                    error.what));
+        fmt::format(
+            "flightd-broker is gone: nothing was kept of this snapshot, and nothing is recorded until there is a "
+            "broker again; what was held then is in the snapshot 'broker-lost', if there was room ({})",
+            error.what));
   const std::string what =
       fmt::format("{}. Nothing was kept of this snapshot; the recording goes on.{}", error.what, what_next(number));
   return is_full(number) ? store_full(what) : write_failed(number, "", what);
@@ -152,7 +155,7 @@ CallResult<WindowRequest> Service::window_of(const SnapshotParameters& parameter
     if (out.begin_ns < oldest_ns)
       return tl::unexpected(invalid_parameter(
           "since", fmt::format("{} is no longer held: the oldest time held is {} ({} ago)", *parameters.since,
-                               to_rfc3339(clock.wall_at(oldest_ns)),
+                               to_rfc3339(clock.wall_at(oldest_ns) + kUpToNextMs),
                                format_duration(std::chrono::nanoseconds(now_ns - std::min(now_ns, oldest_ns))))));
     if (out.begin_ns > now_ns + parameters.post_usec.value_or(0) * 1000)
       return tl::unexpected(invalid_parameter("since", fmt::format("{} lies in the future", *parameters.since)));

@@ -50,6 +50,8 @@ class Service : public ControlBackend {
  private:
   void snapshot_ended(const Result<Sidecar>& result);
   [[nodiscard]] CallResult<WindowRequest> window_of(const SnapshotParameters& parameters, EventTime now_ns) const;
+  // How many calls wait for the store's thread: a client may leave, and its call stays.
+  [[nodiscard]] std::optional<CallError> too_many_wait() const;
   // Runs `work` on the store's thread and hands its answer to `done` on the event loop.
   void on_store(std::function<CallResult<std::string>()> work, Done done);
   // What the store's folder takes, for a status; asked of the store's thread, once at a time.
@@ -77,7 +79,8 @@ class Service : public ControlBackend {
   EventTime use_asked_ns_ = 0;                                       // 0: nobody asks just now
   std::map<std::uint64_t, std::function<void()>> waiting_statuses_;  // for it; at most one for each connection
   std::uint64_t status_number_ = 0;
-  Catalogue catalogue_;  // the store thread's
+  Catalogue catalogue_;          // the store thread's
+  std::size_t store_calls_ = 0;  // event loop
   boost::asio::thread_pool store_{1};
 };
 

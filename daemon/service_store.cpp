@@ -11,6 +11,8 @@ namespace {
 
 namespace asio = boost::asio;
 
+constexpr std::size_t kMaxStoreCalls = 256;
+
 CallError not_found(const std::string& id, const Error& error) {
   if (error.code == std::errc::no_such_file_or_directory) return no_such_snapshot(id);
   if (error.code == std::errc::invalid_argument) return invalid_parameter("id", error.what);
@@ -22,9 +24,21 @@ CallError not_found(const std::string& id, const Error& error) {
 
 }  // namespace
 
+std::optional<CallError> Service::too_many_wait() const {
+  if (store_calls_ < kMaxStoreCalls) return std::nullopt;
+  return write_failed(EBUSY, "",
+                      fmt::format("{} calls wait for the disk of {} already: ask again when it answers", store_calls_,
+                                  catalogue_.folder()));
+}
+
 void Service::on_store(std::function<CallResult<std::string>()> work, Done done) {
+  if (auto busy = too_many_wait()) return done(tl::unexpected(std::move(*busy)));
+  ++store_calls_;
   asio::post(store_, [this, work = std::move(work), done = std::move(done)]() mutable {
-    asio::post(loop_, [answer = work(), done = std::move(done)]() mutable { done(std::move(answer)); });
+    asio::post(loop_, [this, answer = work(), done = std::move(done)]() mutable {
+      --store_calls_;
+      done(std::move(answer));
+    });
   });
 }
 
@@ -67,13 +81,17 @@ void Service::remove_snapshot(std::string id, Done done) {
 void Service::pin_snapshot(std::string id, bool pinned, Done done) {
   on_store(
       [this, id, pinned]() -> CallResult<std::string> {
-        if (auto kept = catalogue_.pin(id, pinned); !kept) return tl::unexpected(not_found(id, kept.error()));
+        if (auto kept = catalogue_.pin(id, pinned); !kept)
+          return tl::unexpected(
+              not_found(id, wrap(kept.error(), "{} snapshot {}", pinned ? "pin" : "unpin", id).value()));
         return "{}";
       },
       std::move(done));
 }
 
 void Service::read_snapshot(std::string id, Opened opened) {
+  if (auto busy = too_many_wait()) return opened(tl::unexpected(std::move(*busy)));
+  ++store_calls_;
   asio::post(store_, [this, id = std::move(id), opened = std::move(opened)]() mutable {
     auto data = catalogue_.open_data(id);
     CallResult<OpenSnapshot> answer = tl::unexpected(CallError{});
@@ -81,8 +99,10 @@ void Service::read_snapshot(std::string id, Opened opened) {
       answer = OpenSnapshot{.file = std::move(data->fd), .name = std::move(data->name), .size_bytes = data->bytes};
     else
       answer = tl::unexpected(not_found(id, data.error()));
-    asio::post(loop_,
-               [answer = std::move(answer), opened = std::move(opened)]() mutable { opened(std::move(answer)); });
+    asio::post(loop_, [this, answer = std::move(answer), opened = std::move(opened)]() mutable {
+      --store_calls_;
+      opened(std::move(answer));
+    });
   });
 }
 

@@ -14,10 +14,9 @@
 namespace flight {
 namespace {
 
-// So long somebody who wants a snapshot now is made to wait for one that is under way and waits for its `post`.
-constexpr EventTime kMaxJoinWaitNs = 10'000'000'000;
 // Spare files are asked for when nothing else was wanted for so long.
 constexpr std::chrono::milliseconds kSpareAfter(200);
+constexpr std::chrono::milliseconds kTellWaitingEvery(500);
 
 // Where the staged rings of `old` are in newer's manifest; nullopt: they are not all there.
 std::optional<std::vector<std::size_t>> rings_in(const Attached& newer, const Attached& old) {
@@ -71,27 +70,6 @@ void SnapshotWorker::watch(std::function<void(const std::string& trigger)> begun
   ended_ = std::move(ended);
 }
 
-void SnapshotWorker::request(SnapshotRequest request) {
-  const std::lock_guard lock(mutex_);
-  if (stopping_) {
-    request.done(fail(std::errc::operation_canceled, "flightd is stopping"));
-    return;
-  }
-  if (request.trigger == kBrokerLost) {
-    auto last = make_job(std::move(request));
-    if (waiting_)
-      for (SnapshotRequest& asker : waiting_->askers) last->askers.push_back(std::move(asker));
-    waiting_ = std::move(last);
-  } else if (running_ && covers(*running_, request)) {
-    widen(*running_, std::move(request));
-  } else if (waiting_) {
-    widen(*waiting_, std::move(request));
-  } else {
-    waiting_ = make_job(std::move(request));
-  }
-  wake_.notify_all();
-}
-
 void SnapshotWorker::broker_is_back() {
   const std::lock_guard lock(mutex_);
   refill_ = true;
@@ -107,43 +85,6 @@ void SnapshotWorker::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::unique_ptr<SnapshotWorker::Job> SnapshotWorker::make_job(SnapshotRequest request) const {
-  auto job = std::make_unique<Job>();
-  job->trigger = request.trigger;
-  job->window = request.window;
-  job->requested_ns = request.requested_ns;
-  job->due_ns = request.due_ns;
-  job->capture = request.capture.value_or(config_.capture);
-  job->askers.push_back(std::move(request));
-  return job;
-}
-
-// What the request wants must still be held when the job is frozen, and nobody waits long for another's `post`.
-bool SnapshotWorker::in_time(const Job& job, const SnapshotRequest& request) const {
-  if (job.due_ns <= request.due_ns) return true;
-  const EventTime wait_ns = job.due_ns - request.due_ns;
-  const EventTime history_ns = recorder_.shortest_history_ns();
-  if (history_ns == UINT64_MAX) return wait_ns <= kMaxJoinWaitNs;  // nothing is overwritten yet
-  const EventTime needed_ns = request.window.begin_ns != 0 ? job.due_ns - std::min(job.due_ns, request.window.begin_ns)
-                                                           : history_ns / 10 * 9 + wait_ns;
-  return wait_ns <= kMaxJoinWaitNs && needed_ns <= history_ns;
-}
-
-bool SnapshotWorker::covers(const Job& job, const SnapshotRequest& request) const {
-  return !job.frozen && in_time(job, request) && job.window.begin_ns <= request.window.begin_ns &&
-         job.window.end_ns >= request.window.end_ns && job.due_ns >= request.due_ns &&
-         (!request.capture || *request.capture == job.capture);
-}
-
-void SnapshotWorker::widen(Job& job, SnapshotRequest request) {
-  job.window.begin_ns = std::min(job.window.begin_ns, request.window.begin_ns);
-  job.window.end_ns = std::max(job.window.end_ns, request.window.end_ns);
-  job.due_ns = std::max(job.due_ns, request.due_ns);
-  // Who asked for a capture that never pauses gets it, whoever else is served by it.
-  if (request.capture == CaptureMode::live) job.capture = CaptureMode::live;
-  job.askers.push_back(std::move(request));
-}
-
 void SnapshotWorker::run() {
   ::pthread_setname_np(::pthread_self(), "snapshot");
   if (auto counts = recorder_.counts()) counts_ = std::move(*counts);
@@ -153,7 +94,10 @@ void SnapshotWorker::run() {
       std::unique_lock lock(mutex_);
       const auto wanted = [this] { return stopping_ || waiting_; };
       // Of a new broker they are asked for before anything else: it may not live long.
-      if (refill_) files_.broker_is_new();
+      if (refill_) {
+        files_.broker_is_new();
+        last_taken_ = false;
+      }
       if (std::exchange(refill_, false) || !wake_.wait_for(lock, kSpareAfter, wanted)) {
         lock.unlock();
         files_.fill_spare();
@@ -161,14 +105,15 @@ void SnapshotWorker::run() {
         wake_.wait(lock, [&] { return wanted() || refill_; });
       }
       if (refill_ || !wanted()) continue;
-      if (stopping_ && waiting_) answer(*waiting_, fail(std::errc::operation_canceled, "flightd is stopping"));
-      if (stopping_) return;
+      if (stopping_) return refuse_waiting();
       running_ = std::move(waiting_);
       wait_until_due(lock);
     }
     begun_(running_->trigger);
     const Result<Sidecar> result = take(*running_);
     writing_since_ns_ = 0;
+    if (!result && recorder_.broker_gone() && hand_to_last()) continue;
+    last_taken_ = running_->trigger == kBrokerLost || (last_taken_ && recorder_.broker_gone());
     ended_(result);
     if (result) learn(*result);
     std::unique_ptr<Job> finished;
@@ -195,16 +140,15 @@ void SnapshotWorker::keep_symbols() {
 void SnapshotWorker::wait_until_due(std::unique_lock<std::mutex>& lock) {
   for (;;) {
     if (waiting_ && waiting_->due_ns < running_->due_ns) std::swap(waiting_, running_);
+    if (waiting_ && waiting_->askers.empty()) waiting_.reset();  // they are with the last snapshot
     const EventTime now_ns = monotonic_now();
     if (stopping_ && now_ns < running_->due_ns) running_->cut_short_ns = running_->due_ns - now_ns;
     if (stopping_ || now_ns >= running_->due_ns) break;
-    wake_.wait_for(lock, std::chrono::nanoseconds(running_->due_ns - now_ns));
+    tell_waiting(*running_, now_ns);
+    wake_.wait_for(lock, std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(running_->due_ns - now_ns),
+                                                            kTellWaitingEvery));
   }
   running_->frozen = true;  // from here on nobody joins
-}
-
-void SnapshotWorker::answer(Job& job, const Result<Sidecar>& result) {
-  for (SnapshotRequest& asker : job.askers) asker.done(result);
 }
 
 void SnapshotWorker::follow_attached() {

@@ -89,6 +89,9 @@ class SnapshotWorker {
   void forget_old_blackouts();
   void keep_symbols();
   void learn(const Sidecar& sidecar);
+  [[nodiscard]] bool hand_to_last();
+  static void tell_waiting(const Job& job, EventTime now_ns);
+  void refuse_waiting();  // mutex_ is held
   static void answer(Job& job, const Result<Sidecar>& result);
 
   std::shared_ptr<Attached> attached_;
@@ -103,13 +106,15 @@ class SnapshotWorker {
   Crew crew_;  // all of a snapshot behind the freeze: this thread must be quick to freeze
 
   BlackoutLog blackouts_;
-  Counts counts_;  // after the last capture
+  Counts counts_;            // after the last capture
+  bool last_taken_ = false;  // the broker is gone, and so is what could be saved
 
   std::atomic<EventTime> writing_since_ns_ = 0;
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::unique_ptr<Job> running_, waiting_;
+  std::vector<SnapshotRequest> stranded_;  // by a broker's death; the last snapshot takes them along
   bool stopping_ = false, refill_ = false;
   std::thread thread_;
 };

@@ -86,7 +86,9 @@ SpareFiles::~SpareFiles() {
 }
 
 Result<void> SpareFiles::fill(const std::function<Result<PartialFile>()>& ask) {
-  if (files_) return {};
+  const auto there = [this](const char* name) { return ::access((folder_ + "/" + name).c_str(), F_OK) == 0; };
+  if (files_ && there(kDataName) && there(kSidecarName)) return {};
+  files_.reset();  // somebody removed them, or the folder is another now
   auto data = take_as(folder_, kDataName, ask());
   if (!data) return wrap(data.error(), "spare files for a last snapshot");
   auto sidecar = take_as(folder_, kSidecarName, ask());

@@ -117,6 +117,8 @@ int serve_socket(const BrokerOptions& options) {
     spdlog::error("{}", prepared.error().what);
     return kFailed;
   }
+  if (!options.group)
+    spdlog::warn("without --group GID, the group of flightd's snapshots, files can be made only where this user may");
   Service service = Service::start(options, std::move(sources));
   if (service.start_error() != nullptr) return kFailed;
   while (wait_for_client(listener->fd(), stop->get(), service)) {

@@ -213,12 +213,17 @@ Result<WallTime> parse_time(std::string_view text, WallTime now) {
   parts.tm_min = clock.minute;
   parts.tm_sec = clock.second;
   parts.tm_isdst = -1;
+  // The conversions make 2 March of 30 February.
+  const int day = parts.tm_mday;
   if (!zone.empty()) {
     int east = 0;
     if (!has_date || !parse_offset(zone, east)) return bad_time(text);
-    return moment(text, ::timegm(&parts) - east, clock.fraction);
+    const std::time_t seconds = ::timegm(&parts) - east;
+    if (parts.tm_mday != day) return bad_time(text);
+    return moment(text, seconds, clock.fraction);
   }
   std::time_t seconds = ::mktime(&parts);
+  if (parts.tm_mday != day) return bad_time(text);
   if (!has_date && seconds > now_seconds) seconds -= kDaySeconds;  // 23:50, asked at 00:10, was yesterday
   return moment(text, seconds, clock.fraction);
 }

@@ -40,15 +40,6 @@ void copy_range(std::span<std::byte> part, std::span<const std::byte> ring, std:
   std::memcpy(part.data(), ring.data(), count - first);
 }
 
-void keep_live_part(RingCapture& out, std::uint64_t size, std::uint64_t first_head, std::uint64_t last_head) {
-  const std::uint64_t given_up = (first_head - last_head) + kLiveMarginBytes;
-  out.head = first_head;
-  // A ring in its first revolution has overwritten nothing: the walk stops at its never-written area by the head alone.
-  const std::uint64_t written = std::uint64_t{0} - first_head;
-  const bool overwrote = written + (first_head - last_head) + kLiveMarginBytes > size;
-  out.valid_bytes = !overwrote ? size : (given_up >= size ? 0 : size - given_up);
-}
-
 void capture_ring(const Ring& ring, std::span<std::byte> part, CaptureMode mode, RingCapture& out) {
   const std::span<const std::byte> bytes = ring.bytes();
   const std::uint64_t size = bytes.size();
@@ -77,6 +68,15 @@ void capture_ring(const Ring& ring, std::span<std::byte> part, CaptureMode mode,
 }
 
 }  // namespace
+
+void keep_live_part(RingCapture& out, std::uint64_t size, std::uint64_t first_head, std::uint64_t last_head) {
+  const std::uint64_t given_up = (first_head - last_head) + std::min(kLiveMarginBytes, size / 2);
+  out.head = first_head;
+  // A ring in its first revolution has overwritten nothing: the walk stops at its never-written area by the head alone.
+  const std::uint64_t written = std::uint64_t{0} - first_head;
+  const bool overwrote = written + given_up > size;
+  out.valid_bytes = !overwrote ? size : (given_up >= size ? 0 : size - given_up);
+}
 
 Result<Staging> Staging::create(const Rings& rings, const Staging* before) {
   std::vector<Part> parts;

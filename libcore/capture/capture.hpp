@@ -24,8 +24,8 @@
 
 namespace flight {
 
-// A live copy gives up this much more at the oldest end: a record that is being written lies below the head that was
-// read.
+// A live copy gives up this much more at the oldest end, of a small ring half of it: a record that is being written
+// lies below the head that was read.
 inline constexpr std::uint64_t kLiveMarginBytes = 64U << 10U;
 
 struct RingCapture {
@@ -36,6 +36,10 @@ struct RingCapture {
   std::uint64_t delta_bytes = 0;  // copied while it was paused
   int error_number = 0;           // of PAUSE or RESUME; the image is then a live one
 };
+
+// What a live copy has that began when the head was `first_head` and after which it was `last_head`: head and
+// valid_bytes of a ring of `size` bytes.
+void keep_live_part(RingCapture& out, std::uint64_t size, std::uint64_t first_head, std::uint64_t last_head);
 
 class Staging {
  public:

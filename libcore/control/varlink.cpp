@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "libcore/base/text.hpp"
 #include "libcore/control/json_depth.hpp"
 
 namespace flight {
@@ -146,20 +147,20 @@ CallError invalid_parameter(std::string_view parameter, std::string_view message
 
 CallError method_not_found(std::string_view method) {
   return service_error("MethodNotFound",
-                       {{"method", method}, {"message", fmt::format("there is no method {}", method)}});
+                       {{"method", method}, {"message", fmt::format("there is no method {}", printable(method))}});
 }
 
 CallError method_not_implemented(std::string_view method) {
   return service_error(
       "MethodNotImplemented",
-      {{"method", method}, {"message", fmt::format("this flightd does not offer the method {}", method)}});
+      {{"method", method}, {"message", fmt::format("this flightd does not offer the method {}", printable(method))}});
 }
 
 CallError interface_not_found(std::string_view interface) {
   return service_error("InterfaceNotFound",
                        {{"interface", interface},
                         {"message", fmt::format("there is no interface '{}'; there are {} and org.varlink.service",
-                                                interface, kInterface)}});
+                                                printable(interface), kInterface)}});
 }
 
 CallError permission_denied(std::string_view message) {

@@ -191,7 +191,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   const EventTime write_begin_ns = monotonic_now();
 
   Features features = file_features(recording.host, recording.manifest, sideband.build_ids, clock);
-  if (selection.samples > 0) features.sample_time = {selection.first_sample_ns, selection.last_sample_ns};
+  features.sample_time = selection.samples > 0 ? std::pair(selection.first_sample_ns, selection.last_sample_ns)
+                                               : std::pair(capture.frozen_ns, capture.frozen_ns);
   if (level > 0) {
     const std::uint64_t ratio = raw_bytes / std::max<std::uint64_t>(writer->data_bytes(), 1);
     features.compressed =

@@ -36,6 +36,20 @@ TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
   ASSERT_TRUE(burner.wait_for_line("started"));
   ASSERT_TRUE(daemon.start(stacks_config(499, "256K")));
   (void)daemon.snapshot();  // its spare files are asked for by now
+  const auto spares = [&] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(daemon.snapshots_dir()))
+      if (entry.path().filename().string().starts_with(".flightd-spare")) found.push_back(entry.path());
+    return found;
+  };
+  ASSERT_TRUE(wait_until([&] { return spares().size() == 2; }, 20s));
+  // Somebody tidies up: they come back with the next snapshot.
+  std::filesystem::remove(spares().front());
+  (void)daemon.snapshot();
+  ASSERT_TRUE(wait_until([&] { return spares().size() == 2; }, 20s));
+  // One who waits for what will never come gets what there is.
+  Child asker = Child::start(daemon.ctl_command({"--json", "snapshot", "--post", "50s", "--reason", "too late"}));
+  usleep(500'000);
   std::uint64_t killed_ns = now_ns();
   ASSERT_EQ(kill(daemon.broker_pid(), SIGKILL), 0);
   EXPECT_EQ(daemon.process().wait(30s), 1) << daemon.log();
@@ -44,6 +58,10 @@ TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
   std::vector<Json> last = sidecars_of(daemon.snapshots_dir(), "broker-lost");
   ASSERT_EQ(last.size(), 1U) << daemon.log();
   EXPECT_THAT(last[0]["reason"].get<std::string>(), HasSubstr("nothing is recorded after"));
+  const Outcome answer = asker.finish(20s);
+  EXPECT_EQ(answer.exit_status, 0) << answer.text();
+  EXPECT_EQ(Json::parse(answer.out, nullptr, false), last[0]) << answer.text();
+  EXPECT_EQ(last[0]["requests"].size(), 2U);
   // Recording ended with the broker, and nothing before is missing.
   std::uint64_t newest_ns = 0;
   for (const Json& ring : last[0]["rings"]) newest_ns = std::max(newest_ns, ring["newest_ns"].get<std::uint64_t>());

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <regex>
 
 #include "tests/e2e/daemon_test.hpp"
 #include "tests/e2e/mounts.hpp"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 
 class InputRunning : public SurvivesTest {
  protected:
-  InputRunning() : SurvivesTest(stacks_config(199, "64K")) {}
+  InputRunning() : SurvivesTest(stacks_config(199, "256K")) {}
 
   // flightctl is refused by the daemon: exit 1, nothing on stdout, the words on stderr; as JSON with the error's name.
   std::string refused(const Arguments& arguments, const std::string& error) {
@@ -43,6 +44,31 @@ class InputRunning : public SurvivesTest {
     return plain.err;
   }
 };
+
+// What cannot be written ends a command, and is not said to be done.
+TEST_F(InputRunning, OutputThatCannotBeWritten) {
+  (void)daemon_.snapshot();
+  const auto through = [&](const std::string& script, const Arguments& arguments) {
+    Arguments command = {"sh", "-c", script, "sh"};
+    for (const std::string& word : daemon_.ctl_command(arguments)) command.push_back(word);
+    return run(command, 20s);
+  };
+  for (const Arguments& arguments : {Arguments{"list"}, {"--json", "list"}, {"get", "latest", "-o", "-"}, {"monitor"}})
+    for (const char* script : {R"(exec "$@" >&-)", R"(exec "$@" <&- >&-)", R"(exec "$@" >/dev/full)"}) {
+      const Outcome outcome = through(script, arguments);
+      EXPECT_FALSE(outcome.timed_out) << script << " " << arguments.back();
+      EXPECT_EQ(outcome.exit_status, 1) << script << " " << arguments.back() << outcome.text();
+    }
+}
+
+// The time that a refusal names is one that may be asked for.
+TEST_F(InputRunning, TheOldestTimeHeldIsHeld) {
+  const std::string why = refused({"snapshot", "--since", "2001-01-01T00:00:00Z"}, "InvalidParameter");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(why, found, std::regex("the oldest time held is ([^ ]+)"))) << why;
+  const Outcome again = daemon_.ctl({"snapshot", "--since", found[1]});
+  EXPECT_EQ(again.exit_status, 0) << again.text();
+}
 
 TEST_F(InputRunning, UnknownIds) {
   for (const char* command : {"info", "remove"}) {

@@ -121,20 +121,18 @@ TEST_F(Live, FiftySnapshotsMissNothingInsideOrBetweenThem) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// So small a ring that the copy gives up all of it: that is told, and nothing torn is handed out.
-TEST_F(Live, ARingThatIsOverwrittenWholeIsSaidToBeEmpty) {
+// Of so small a ring the copy gives up half: that is told, and nothing torn is handed out.
+TEST_F(Live, OfTheSmallestRingHalfIsWhole) {
   start("64K", 10'000'000);
-  for (int i = 0; i < 10; ++i) {
+  std::size_t all = 0;
+  for (int i = 0; i < 20; ++i) {
     const Json sidecar = daemon_.snapshot();
-    const Json& ring = loaded_ring(sidecar);
-    EXPECT_EQ(ring["samples"], 0);
-    EXPECT_EQ(ring["torn_bytes"], 65536);
-    EXPECT_EQ(sidecar["common_window"]["seconds"], 0.0) << "this ring covers nothing";
-    EXPECT_NE(sidecar.value("warnings", Json::array()).dump().find("overwritten faster than it could be copied"),
-              std::string::npos)
-        << sidecar.dump(2);
-    EXPECT_TRUE(calls_in(sidecar).empty());
+    const std::vector<Call> calls = calls_in(sidecar);
+    expect_no_gap(calls, sidecar);
+    EXPECT_GE(loaded_ring(sidecar)["torn_bytes"], 32768);
+    all += calls.size();
   }
+  EXPECT_GT(all, 1000U);
   closer_->kill();
   EXPECT_TRUE(daemon_.stop());
 }

@@ -160,6 +160,28 @@ TEST_F(Capture, ALiveImageHasNoGapAndNeverPauses) {
   }
 }
 
+TEST(LivePart, WhatWasOverwrittenAndAMarginIsGivenUp) {
+  constexpr std::uint64_t kK = 1024;
+  const auto kept = [](std::uint64_t size, std::uint64_t written, std::uint64_t meanwhile) {
+    RingCapture out;
+    const std::uint64_t first = std::uint64_t{0} - written;
+    keep_live_part(out, size, first, first - meanwhile);
+    EXPECT_EQ(out.head, first);
+    return out.valid_bytes;
+  };
+  // In its first revolution, with room for what may come: all of it.
+  EXPECT_EQ(kept(64 * kK, 576, 0), 64 * kK);
+  EXPECT_EQ(kept(64 * kK, 31 * kK, kK), 64 * kK);
+  EXPECT_EQ(kept(1024 * kK, 900 * kK, 60 * kK), 1024 * kK);
+  // Full: less what was written meanwhile, and 64 KiB or half of a small ring.
+  EXPECT_EQ(kept(64 * kK, 1000 * kK, 0), 32 * kK);
+  EXPECT_EQ(kept(64 * kK, 1000 * kK, 31 * kK), kK);
+  EXPECT_EQ(kept(1024 * kK, 5000 * kK, 100 * kK), (1024 - 164) * kK);
+  // More than there is.
+  EXPECT_EQ(kept(64 * kK, 1000 * kK, 32 * kK), 0U);
+  EXPECT_EQ(kept(1024 * kK, 5000 * kK, 5000 * kK), 0U);
+}
+
 TEST_F(Capture, AnUnfilledRingIsTakenWhole) {
   auto staging = Staging::create(rings_);
   ASSERT_TRUE(staging) << staging.error().what;

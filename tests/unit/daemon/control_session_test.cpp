@@ -62,6 +62,33 @@ TEST_F(ControlServerTest, OneWhoDoesNotReadIsDropped) {
   EXPECT_EQ(ask(call_text("io.flightd.Recorder.ListSnapshots")).error, "");
 }
 
+// However long the snapshot takes.
+TEST_F(ControlServerTest, OneWhoLeavesGivesItsPlaceBackAtOnce) {
+  bench.backend.snapshot_takes = 3s;
+  run();
+  for (int number = 0; number < 3; ++number) {
+    RawClient client(bench.socket());
+    client.say(call_text("io.flightd.Recorder.TakeSnapshot"));
+    expect_connections(1);
+    wait_for(bench.backend.begun, number + 1);
+  }
+  expect_connections(0);
+  EXPECT_EQ(bench.backend.finished, 0);
+  wait_for(bench.backend.finished, 3);
+}
+
+TEST_F(ControlServerTest, WhatOneSaidBeforeItLeftIsDone) {
+  bench.backend.snapshot_takes = 200ms;
+  run();
+  {
+    RawClient client(bench.socket());
+    for (int number = 0; number < 3; ++number)
+      client.say(call_text("io.flightd.Recorder.TakeSnapshot", "{}", R"(,"oneway":true)"));
+  }
+  wait_for(bench.backend.finished, 3);
+  expect_connections(0);
+}
+
 TEST_F(ControlServerTest, ProgressThatIsNotReadDoesNotPileUp) {
   bench.backend.snapshot_takes = 100ms;
   run();

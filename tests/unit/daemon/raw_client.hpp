@@ -121,6 +121,10 @@ class ControlServerTest : public testing::Test {
     client.say(text);
     return client.hear().value_or(Reply{"{}", "no reply", false});
   }
+  static void wait_for(const std::atomic<int>& count, int expected) {
+    for (int attempt = 0; attempt < 3000 && count < expected; ++attempt) std::this_thread::sleep_for(10ms);
+    EXPECT_EQ(count, expected);
+  }
   void expect_connections(std::size_t expected) {
     // None, for a while: one that has already left may still wait to be accepted.
     const int enough = expected == 0 ? 20 : 1;

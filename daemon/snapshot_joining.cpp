@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who shares a snapshot with whom.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "daemon/snapshot_worker.hpp"
+
+namespace flight {
+namespace {
+
+// So long somebody who wants a snapshot now is made to wait for one that is under way and waits for its `post`.
+constexpr EventTime kMaxJoinWaitNs = 10'000'000'000;
+// Of one snapshot: an asker may leave, and stays in it.
+constexpr std::size_t kMaxAskers = 1000;
+
+void move_askers(std::vector<SnapshotRequest>& from, std::vector<SnapshotRequest>& to) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+  from.clear();
+}
+
+}  // namespace
+
+void SnapshotWorker::request(SnapshotRequest request) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) {
+    request.done(fail(std::errc::operation_canceled, "flightd is stopping"));
+    return;
+  }
+  if (request.trigger == kBrokerLost) {
+    auto last = make_job(std::move(request));
+    if (waiting_) move_askers(waiting_->askers, last->askers);
+    if (running_ && !running_->frozen) {  // it waits for its `post`: nothing comes any more
+      move_askers(running_->askers, last->askers);
+      running_->due_ns = UINT64_MAX;
+    }
+    move_askers(stranded_, last->askers);
+    waiting_ = std::move(last);
+  } else if (Job* job = running_ && covers(*running_, request) ? running_.get() : waiting_.get(); job != nullptr) {
+    if (job->askers.size() >= kMaxAskers)
+      return request.done(
+          fail(std::errc::device_or_resource_busy, "{} others wait for the same snapshot already", job->askers.size()));
+    widen(*job, std::move(request));
+  } else {
+    waiting_ = make_job(std::move(request));
+  }
+  wake_.notify_all();
+}
+
+std::unique_ptr<SnapshotWorker::Job> SnapshotWorker::make_job(SnapshotRequest request) const {
+  auto job = std::make_unique<Job>();
+  job->trigger = request.trigger;
+  job->window = request.window;
+  job->requested_ns = request.requested_ns;
+  job->due_ns = request.due_ns;
+  job->capture = request.capture.value_or(config_.capture);
+  job->askers.push_back(std::move(request));
+  return job;
+}
+
+// What the request wants must still be held when the job is frozen, and nobody waits long for another's `post`.
+bool SnapshotWorker::in_time(const Job& job, const SnapshotRequest& request) const {
+  if (job.due_ns <= request.due_ns) return true;
+  const EventTime wait_ns = job.due_ns - request.due_ns;
+  const EventTime history_ns = recorder_.shortest_history_ns();
+  if (history_ns == UINT64_MAX) return wait_ns <= kMaxJoinWaitNs;  // nothing is overwritten yet
+  const EventTime needed_ns = request.window.begin_ns != 0 ? job.due_ns - std::min(job.due_ns, request.window.begin_ns)
+                                                           : history_ns / 10 * 9 + wait_ns;
+  return wait_ns <= kMaxJoinWaitNs && needed_ns <= history_ns;
+}
+
+bool SnapshotWorker::covers(const Job& job, const SnapshotRequest& request) const {
+  return !job.frozen && in_time(job, request) && job.window.begin_ns <= request.window.begin_ns &&
+         job.window.end_ns >= request.window.end_ns && job.due_ns >= request.due_ns &&
+         (!request.capture || *request.capture == job.capture);
+}
+
+void SnapshotWorker::widen(Job& job, SnapshotRequest request) {
+  job.window.begin_ns = std::min(job.window.begin_ns, request.window.begin_ns);
+  job.window.end_ns = std::max(job.window.end_ns, request.window.end_ns);
+  if (job.trigger != kBrokerLost) job.due_ns = std::max(job.due_ns, request.due_ns);
+  // Who asked for a capture that never pauses gets it, whoever else is served by it.
+  if (request.capture == CaptureMode::live) job.capture = CaptureMode::live;
+  job.askers.push_back(std::move(request));
+}
+
+// The files were to be made by a broker that has died meanwhile: what was frozen is in the last snapshot, too. False:
+// there is none to come.
+bool SnapshotWorker::hand_to_last() {
+  if (last_taken_ || running_->trigger == kBrokerLost) return false;
+  const std::lock_guard lock(mutex_);
+  const bool last_waits = waiting_ && waiting_->trigger == kBrokerLost;
+  move_askers(running_->askers, last_waits ? waiting_->askers : stranded_);
+  running_.reset();
+  return true;
+}
+
+// How much of its `post` has gone by.
+void SnapshotWorker::tell_waiting(const Job& job, EventTime now_ns) {
+  for (const SnapshotRequest& asker : job.askers) {
+    const EventTime whole_ns = job.due_ns - std::min(job.due_ns, asker.requested_ns);
+    const EventTime left_ns = job.due_ns - now_ns;
+    if (asker.progress && whole_ns > 0)
+      asker.progress("waiting", static_cast<unsigned>(100 - std::min<EventTime>(left_ns * 100 / whole_ns, 100)));
+  }
+}
+
+void SnapshotWorker::answer(Job& job, const Result<Sidecar>& result) {
+  for (SnapshotRequest& asker : job.askers) asker.done(result);
+}
+
+void SnapshotWorker::refuse_waiting() {
+  if (waiting_) move_askers(waiting_->askers, stranded_);
+  for (SnapshotRequest& asker : stranded_) asker.done(fail(std::errc::operation_canceled, "flightd is stopping"));
+  stranded_.clear();
+}
+
+}  // namespace flight
