@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a list, between daemon and client.
-#include <fmt/ranges.h>
-
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "libcore/store/catalogue.hpp"
 #include "libcore/store/json_read.hpp"
@@ -45,7 +42,12 @@ std::string to_json(const CatalogueRow& row) {
 }
 
 std::string to_json(const std::vector<CatalogueRow>& rows) {
-  return fmt::format("[{}]", fmt::join(std::views::transform(rows, [](const auto& row) { return to_json(row); }), ","));
+  std::string text = "[";
+  for (const CatalogueRow& row : rows) {
+    if (text.size() > 1) text += ',';
+    text += to_json(row);
+  }
+  return text + "]";
 }
 
 Result<std::vector<CatalogueRow>> parse_rows(std::string_view text) {
