@@ -2,6 +2,7 @@
 #include "daemon/privileges.hpp"
 
 #include <grp.h>
+#include <link.h>
 #include <pwd.h>
 #include <sys/capability.h>
 #include <sys/mman.h>
@@ -11,18 +12,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
-#include <cstdlib>
 #include <memory>
+#include <span>
 #include <type_traits>
-
-#include "libcore/base/files.hpp"
 
 namespace flight {
 namespace {
 
 constexpr int kNiceLevel = -10;
-constexpr std::size_t kMaxMapsBytes = 1U << 20U;
 
 void raise_limit(__rlimit_resource_t resource, rlim_t wanted) {
   rlimit limit{};
@@ -32,6 +29,16 @@ void raise_limit(__rlimit_resource_t resource, rlim_t wanted) {
   if (::setrlimit(resource, &both) == 0) return;
   limit.rlim_cur = limit.rlim_max;  // without CAP_SYS_RESOURCE: as far as the hard limit goes
   static_cast<void>(::setrlimit(resource, &limit));
+}
+
+// For dl_iterate_phdr(3): what is executable of one loaded object. An errno ends it.
+int lock_code(dl_phdr_info* object, std::size_t /*size*/, void* /*unused*/) {
+  for (const auto& part : std::span(object->dlpi_phdr, object->dlpi_phnum)) {
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): that is what an ELF header has
+    if (::mlock(reinterpret_cast<const void*>(object->dlpi_addr + part.p_vaddr), part.p_memsz) != 0) return errno;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -89,20 +96,9 @@ Result<void> lock_memory() {
   constexpr const char* kSoWhat =
       "flightd's own memory is not locked: a snapshot can be late while memory is short; set LimitMEMLOCK=infinity";
   if (::mlockall(MCL_CURRENT | MCL_ONFAULT | later) != 0) return sys_error(errno, "{}", kSoWhat);
-  // Code that has not run yet is on the disk. Modes and names as in proc_pid_maps(5).
-  const auto maps = read_file("/proc/self/maps", kMaxMapsBytes);
-  if (!maps) return wrap(maps.error(), "{}", kSoWhat);
-  for (std::size_t at = 0; at < maps->size();) {
-    const std::size_t end = std::min(maps->find('\n', at), maps->size());
-    const std::string line = maps->substr(at, end - at);
-    at = end + 1;
-    char* rest = nullptr;
-    const std::uintptr_t first = std::strtoull(line.c_str(), &rest, 16);
-    const std::uintptr_t last = *rest == '-' ? std::strtoull(rest + 1, &rest, 16) : 0;
-    if (last <= first || !std::string_view(rest).starts_with(" r-xp") || line.find('/') == std::string::npos) continue;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): that is what the kernel's text has
-    if (::mlock(reinterpret_cast<const void*>(first), last - first) != 0) return sys_error(errno, "{}", kSoWhat);
-  }
+  // Code that has not run yet is on the disk.
+  if (const int error_number = ::dl_iterate_phdr(&lock_code, nullptr); error_number != 0)
+    return sys_error(error_number, "{}", kSoWhat);
   return {};
 }
 
