@@ -2,6 +2,7 @@
 #include "daemon/broker/listener.hpp"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,11 +11,21 @@
 #include <cerrno>
 #include <cstring>
 
+#include "libcore/broker/wall.hpp"
+
 namespace flight {
 namespace {
 
 constexpr int kBacklog = 4;
 constexpr auto kUnchanged = static_cast<gid_t>(-1);
+
+Result<ucred> peer_of(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return sys_error(errno, "ask who the client is");
+  return peer;
+}
 
 Result<void> make_folder(const std::string& path, uid_t owner) {
   if (::mkdir(path.c_str(), 0700) == 0) {
@@ -68,14 +79,30 @@ Result<Listener> Listener::open(const BrokerOptions& options) {
 Result<UniqueFd> Listener::accept() const {
   UniqueFd client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!client) return sys_error(errno, "accept a client");
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(client.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return sys_error(errno, "ask who the client is");
-  if (peer.uid != client_uid_)
-    return fail(std::errc::permission_denied, "process {} of uid {} was turned away: only uid {} may attach", peer.pid,
-                peer.uid, client_uid_);
+  const auto peer = peer_of(client.get());
+  if (!peer) return pass(peer.error());
+  if (peer->uid != client_uid_)
+    return fail(std::errc::permission_denied, "process {} of uid {} was turned away: only uid {} may attach", peer->pid,
+                peer->uid, client_uid_);
   return client;
+}
+
+// What it asked already is read and no more is taken: a socket that is closed with something unread takes the answer
+// along.
+void Listener::turn_away(int client) const {
+  const auto other = accept();
+  if (!other) return spdlog::warn("{}", other.error().what);
+  const auto served = peer_of(client);
+  const std::string why = fmt::format("flightd-broker serves another flightd already, process {}: end that one first",
+                                      served ? served->pid : 0);
+  spdlog::warn("a second flightd was turned away: {}", why);
+  ReplyHeader header;
+  header.failed = 1;
+  header.error_number = EBUSY;
+  static_cast<void>(send_message(other->get(), header, why, {}));
+  ::shutdown(other->get(), SHUT_RD);
+  while (receive_request(other->get())) {
+  }
 }
 
 }  // namespace flight

@@ -21,6 +21,8 @@ class Listener {
 
   // EACCES: a peer of another uid, turned away.
   [[nodiscard]] Result<UniqueFd> accept() const;
+  // Who knocks while `client` is served is answered EBUSY, with the client's pid.
+  void turn_away(int client) const;
   [[nodiscard]] int fd() const { return socket_.get(); }
 
  private:

@@ -33,12 +33,6 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-pid_t peer_pid(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
-}
-
 Result<Config> read_config(const BrokerOptions& options) {
   auto config = options.config.empty() ? load_config(ConfigFolders{}) : load_config(options.config);
   if (!config) return fail(std::errc::invalid_argument, "{}", config.error().text());
@@ -137,7 +131,7 @@ Ended Service::serve(int client, int stop_fd, const Listener* listener) {
       break;
     }
     // Behind the client's own words: it may be its successor that knocks.
-    if (watched[0].revents == 0 && watched[3].revents != 0) turn_away(*listener, client);
+    if (watched[0].revents == 0 && watched[3].revents != 0) listener->turn_away(client);
     const auto request = receive_request(client);
     if (!request && request.error().errno_value() == EAGAIN) continue;
     const auto done = request                                    ? answer(client, *request)
@@ -193,22 +187,6 @@ Result<void> Service::answer(int client, std::uint8_t request) {
       break;
   }
   return refuse(client, request, fail(std::errc::invalid_argument, "there is no request {}", request).value());
-}
-
-// What it asked already is read and no more is taken: a socket that is closed with something unread takes the answer
-// along.
-void Service::turn_away(const Listener& listener, int client) const {
-  const auto other = listener.accept();
-  if (!other) return spdlog::warn("{}", other.error().what);
-  const Error why =
-      fail(std::errc::device_or_resource_busy,
-           "flightd-broker serves another flightd already, process {}: end that one first", peer_pid(client))
-          .value();
-  spdlog::warn("process {} was turned away: {}", peer_pid(other->get()), why.what);
-  static_cast<void>(refuse(other->get(), 0, why));
-  ::shutdown(other->get(), SHUT_RD);
-  while (receive_request(other->get())) {
-  }
 }
 
 ReplyHeader Service::header(Request request) const {

@@ -50,7 +50,6 @@ class Service {
   [[nodiscard]] Result<void> follow_cpus(int client);
   // Once for each attach: one that does not attach again is not told again.
   [[nodiscard]] Result<void> tell_changed(int client);
-  void turn_away(const Listener& listener, int client) const;
   [[nodiscard]] Result<void> refuse(int client, std::uint8_t request, const Error& error) const;
   [[nodiscard]] Result<void> reply(int client, Request request, std::span<const std::byte> document,
                                    const char* name) const;
