@@ -12,6 +12,7 @@
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/judge.hpp"
 #include "tests/e2e/own_broker.hpp"
+#include "tests/e2e/raw_socket.hpp"
 
 namespace flight {
 namespace {
@@ -48,8 +49,10 @@ TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
   (void)daemon.snapshot();
   ASSERT_TRUE(wait_until([&] { return spares().size() == 2; }, 20s));
   // One who waits for what will never come gets what there is.
-  Child asker = Child::start(daemon.ctl_command({"--json", "snapshot", "--post", "50s", "--reason", "too late"}));
-  usleep(500'000);
+  RawSocket asker = RawSocket::connect(daemon.socket());
+  ASSERT_TRUE(
+      asker.call(R"({"method":"io.flightd.Recorder.TakeSnapshot","parameters":{"post_usec":50000000},"more":true})"));
+  ASSERT_THAT(asker.receive().value_or("no answer"), HasSubstr(R"("waiting")"));
   std::uint64_t killed_ns = now_ns();
   ASSERT_EQ(kill(daemon.broker_pid(), SIGKILL), 0);
   EXPECT_EQ(daemon.process().wait(30s), 1) << daemon.log();
@@ -58,9 +61,11 @@ TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
   std::vector<Json> last = sidecars_of(daemon.snapshots_dir(), "broker-lost");
   ASSERT_EQ(last.size(), 1U) << daemon.log();
   EXPECT_THAT(last[0]["reason"].get<std::string>(), HasSubstr("nothing is recorded after"));
-  const Outcome answer = asker.finish(20s);
-  EXPECT_EQ(answer.exit_status, 0) << answer.text();
-  EXPECT_EQ(Json::parse(answer.out, nullptr, false), last[0]) << answer.text();
+  Json answer;
+  do {
+    answer = Json::parse(asker.receive().value_or("{}"), nullptr, false);
+  } while (answer.value("continues", false));
+  EXPECT_EQ(answer.value("/parameters/snapshot"_json_pointer, Json()), last[0]) << answer;
   EXPECT_EQ(last[0]["requests"].size(), 2U);
   // Recording ended with the broker, and nothing before is missing.
   std::uint64_t newest_ns = 0;
@@ -105,11 +110,10 @@ TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
   options.runtime_dir = make_own("run-2");
   for (const bool interrupted : {false, true}) {
     TestDaemon second(folder_);
+    const std::size_t told_before = broker_->err().size();
     second.launch(config_.dump(), options);
-    if (interrupted) {
-      usleep(1'000'000);
-      EXPECT_EQ(kill(second.pid(), SIGTERM), 0);
-    }
+    ASSERT_TRUE(wait_until([&] { return broker_->err().size() > told_before; }, 20s)) << "it never knocked";
+    EXPECT_TRUE(!interrupted || kill(second.pid(), SIGTERM) == 0);
     const auto status = second.process().wait(15s);
     if (!interrupted) {
       EXPECT_EQ(status, 1) << second.log();
