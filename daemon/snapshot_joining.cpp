@@ -11,6 +11,8 @@ namespace {
 
 // So long somebody who wants a snapshot now is made to wait for one that is under way and waits for its `post`.
 constexpr EventTime kMaxJoinWaitNs = 10'000'000'000;
+// And a person for a trigger's.
+constexpr EventTime kMaxTriggerWaitNs = 1'000'000'000;
 // Of one snapshot: an asker may leave, and stays in it.
 constexpr std::size_t kMaxAskers = 1000;
 
@@ -50,6 +52,9 @@ void SnapshotWorker::request(SnapshotRequest request) {
 std::unique_ptr<SnapshotWorker::Job> SnapshotWorker::make_job(SnapshotRequest request) const {
   auto job = std::make_unique<Job>();
   job->trigger = request.trigger;
+  job->reason = request.who.reason;
+  job->automatic = request.automatic;
+  job->fired = request.fired;
   job->window = request.window;
   job->requested_ns = request.requested_ns;
   job->due_ns = request.due_ns;
@@ -61,12 +66,13 @@ std::unique_ptr<SnapshotWorker::Job> SnapshotWorker::make_job(SnapshotRequest re
 // What the request wants must still be held when the job is frozen, and nobody waits long for another's `post`.
 bool SnapshotWorker::in_time(const Job& job, const SnapshotRequest& request) const {
   if (job.due_ns <= request.due_ns) return true;
+  const EventTime most_ns = job.automatic && !request.automatic ? kMaxTriggerWaitNs : kMaxJoinWaitNs;
   const EventTime wait_ns = job.due_ns - request.due_ns;
   const EventTime history_ns = recorder_.shortest_history_ns();
-  if (history_ns == UINT64_MAX) return wait_ns <= kMaxJoinWaitNs;  // nothing is overwritten yet
+  if (history_ns == UINT64_MAX) return wait_ns <= most_ns;  // nothing is overwritten yet
   const EventTime needed_ns = request.window.begin_ns != 0 ? job.due_ns - std::min(job.due_ns, request.window.begin_ns)
                                                            : history_ns / 10 * 9 + wait_ns;
-  return wait_ns <= kMaxJoinWaitNs && needed_ns <= history_ns;
+  return wait_ns <= most_ns && needed_ns <= history_ns;
 }
 
 bool SnapshotWorker::covers(const Job& job, const SnapshotRequest& request) const {
@@ -79,6 +85,12 @@ void SnapshotWorker::widen(Job& job, SnapshotRequest request) {
   job.window.begin_ns = std::min(job.window.begin_ns, request.window.begin_ns);
   job.window.end_ns = std::max(job.window.end_ns, request.window.end_ns);
   if (job.trigger != kBrokerLost) job.due_ns = std::max(job.due_ns, request.due_ns);
+  if (request.automatic && !job.automatic && job.trigger != kBrokerLost) {
+    job.automatic = true;
+    job.trigger = request.trigger;
+    job.reason = request.who.reason;
+  }
+  if (!job.fired) job.fired = request.fired;
   // Who asked for a capture that never pauses gets it, whoever else is served by it.
   if (request.capture == CaptureMode::live) job.capture = CaptureMode::live;
   job.askers.push_back(std::move(request));

@@ -194,7 +194,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   const Manifest& manifest = newest_rings ? newest->manifest : attached_->manifest;
 
   SnapshotOrder order{.trigger = job.trigger,
-                      .reason = job.askers.front().who.reason,
+                      .reason = job.reason,
+                      .fired = job.fired,
+                      .metrics = metrics_(),
                       .requests = {},
                       .window = job.window,
                       .requested_ns = job.requested_ns,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // At most one snapshot runs and one waits. A request joins one that is not yet frozen and covers its window, else the
 // waiting one; so a hundred askers make two files, each gets an answer, and nobody gets a past that ends before they
-// asked.
+// asked. Where a person and a trigger share one, it has the trigger's name.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,9 @@ inline constexpr std::string_view kBrokerLost = "broker-lost";
 
 struct SnapshotRequest {
   std::string trigger = "manual";
-  SidecarRequest who;  // with the reason
+  bool automatic = false;             // a trigger's, not a person's
+  std::optional<SidecarFired> fired;  // why, where a metric made it fire
+  SidecarRequest who;                 // with the reason
   WindowRequest window;
   EventTime requested_ns = 0;
   EventTime due_ns = 0;  // freeze not before (post)
@@ -52,6 +54,9 @@ class SnapshotWorker {
   [[nodiscard]] const std::vector<std::string>& crew_warnings() const { return crew_.warnings(); }
   // `begun` and `ended` are called once for each snapshot, on the worker's thread. Before the first request.
   void watch(std::function<void(const std::string& trigger)> begun, std::function<void(const Result<Sidecar>&)> ended);
+  // What is known of the metrics when a snapshot was just frozen; called on the worker's thread. Before the first
+  // request.
+  void watch_metrics(std::function<std::optional<SidecarMetrics>()> metrics) { metrics_ = std::move(metrics); }
   // Any thread; never waits for a snapshot. One of kBrokerLost goes first and takes along whoever waits: after it there
   // is nothing to be had.
   void request(SnapshotRequest request);
@@ -65,7 +70,9 @@ class SnapshotWorker {
 
  private:
   struct Job {
-    std::string trigger;
+    std::string trigger, reason;
+    bool automatic = false;
+    std::optional<SidecarFired> fired;
     std::vector<SnapshotRequest> askers;
     WindowRequest window;
     EventTime requested_ns = 0, due_ns = 0;
@@ -103,6 +110,7 @@ class SnapshotWorker {
   std::function<void(Error)> warn_;
   std::function<void(const std::string&)> begun_ = [](const std::string&) {};
   std::function<void(const Result<Sidecar>&)> ended_ = [](const Result<Sidecar>&) {};
+  std::function<std::optional<SidecarMetrics>()> metrics_ = [] { return std::nullopt; };
   Crew crew_;  // all of a snapshot behind the freeze: this thread must be quick to freeze
 
   BlackoutLog blackouts_;

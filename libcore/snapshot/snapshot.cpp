@@ -147,6 +147,8 @@ void describe_host(Sidecar& out, const SnapshotOrder& order, const RecordingFact
   out.config_digest = recording.manifest.config_digest;
   out.trigger = order.trigger;
   out.reason = order.reason;
+  out.fired = order.fired;
+  out.metrics = order.metrics;
   out.requests = order.requests;
   out.warnings = order.warnings;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_set>
@@ -44,6 +45,8 @@ struct CaptureFacts {
 struct SnapshotOrder {
   std::string trigger = "manual";
   std::string reason;
+  std::optional<SidecarFired> fired;      // of an automatic trigger
+  std::optional<SidecarMetrics> metrics;  // as of the freeze
   std::vector<SidecarRequest> requests;
   WindowRequest window;
   EventTime requested_ns = 0;        // when the first asker asked

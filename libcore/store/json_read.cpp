@@ -97,6 +97,19 @@ void Members::values(const char* key, std::vector<std::int32_t>& out) const {
     if (!whole(item, out.emplace_back())) return refuse(key, "a list of whole numbers");
 }
 
+void Members::all_numbers(std::vector<std::pair<std::string, std::vector<double>>>& out) const {
+  const Json& object = as_json(object_);
+  if (!object.is_object()) return;
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_array()) return refuse(key.c_str(), "a list of numbers");
+    std::vector<double>& numbers = out.emplace_back(key, std::vector<double>()).second;
+    for (const Json& item : value) {
+      if (!item.is_number() && !item.is_null()) return refuse(key.c_str(), "a list of numbers");
+      numbers.push_back(item.is_null() ? std::nan("") : item.get<double>());
+    }
+  }
+}
+
 void Members::need(const char* key, std::string& out) const {
   read(key, out);
   if (out.empty()) refuse(key, "a text that is not missing or empty");

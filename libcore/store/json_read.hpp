@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/result.hpp"
@@ -34,6 +35,8 @@ class Members {
   void read(const char* key, std::int32_t& out) const;
   void values(const char* key, std::vector<std::string>& out) const;
   void values(const char* key, std::vector<std::int32_t>& out) const;
+  // Every member of this object is a list of numbers; null in it is NaN.
+  void all_numbers(std::vector<std::pair<std::string, std::vector<double>>>& out) const;
   // It must be there and not be empty.
   void need(const char* key, std::string& out) const;
   // An object of its own; nothing happens where there is none, or null.

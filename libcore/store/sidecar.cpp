@@ -61,6 +61,15 @@ Json json_of(const SidecarTop& top) {
           {"share", finite(top.share)}, {"cpus", Json(top.cpus)}};
 }
 
+Json json_of(const SidecarSeries& series) {
+  Json values = Json::object();
+  for (const auto& [name, numbers] : series.values) {
+    Json& list = values[name] = Json::array();
+    for (const double number : numbers) list.push_back(std::isfinite(number) ? Json(number) : Json());
+  }
+  return {{"begin_ns", series.begin_ns}, {"step_ns", series.step_ns}, {"values", std::move(values)}};
+}
+
 template <typename T>
 Json list_of(const std::vector<T>& items) {
   Json list = Json::array();
@@ -101,6 +110,10 @@ Json json_of(const Sidecar& s) {
   json["timings_us"] = {{"queued", t.queued}, {"freeze", t.freeze}, {"walk", t.walk},
                         {"merge", t.merge},   {"write", t.write},   {"total", t.total}};
   json["top"] = list_of(s.top);
+  if (s.metrics)
+    json["metrics"] = {{"recent", json_of(s.metrics->recent)},
+                       {"minutes", json_of(s.metrics->minutes)},
+                       {"cpus", json_of(s.metrics->cpus)}};
   if (!s.warnings.empty()) json["warnings"] = s.warnings;
   return json;
 }
@@ -164,6 +177,12 @@ void read_top(const Members& in, SidecarTop& out) {
   in.values("cpus", out.cpus);
 }
 
+void read_series(const Members& in, SidecarSeries& out) {
+  in.read("begin_ns", out.begin_ns);
+  in.read("step_ns", out.step_ns);
+  in.object("values", [&](const Members& m) { m.all_numbers(out.values); });
+}
+
 void read_texts(const Members& in, Sidecar& out) {
   in.need("id", out.id);
   in.need("path", out.path);
@@ -181,6 +200,12 @@ void read_texts(const Members& in, Sidecar& out) {
 
 void read_blocks(const Members& in, Sidecar& out) {
   in.object("fired", [&](const Members& m) { read_fired(m, out.fired.emplace()); });
+  in.object("metrics", [&](const Members& m) {
+    SidecarMetrics& metrics = out.metrics.emplace();
+    m.object("recent", [&](const Members& series) { read_series(series, metrics.recent); });
+    m.object("minutes", [&](const Members& series) { read_series(series, metrics.minutes); });
+    m.object("cpus", [&](const Members& series) { read_series(series, metrics.cpus); });
+  });
   in.object("window", [&](const Members& m) { read_window(m, out.window); });
   in.object("common_window", [&](const Members& m) { read_window(m, out.common_window); });
   in.object("blackout", [&](const Members& m) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/clock.hpp"
@@ -55,6 +56,17 @@ struct SidecarTop {
   double share = 0;  // 0 to 1
   std::vector<int> cpus;
 };
+// Metrics before the freeze, one value a step, the oldest first. NaN (null in the file): not known.
+struct SidecarSeries {
+  EventTime begin_ns = 0;
+  std::uint64_t step_ns = 0;
+  std::vector<std::pair<std::string, std::vector<double>>> values;
+};
+struct SidecarMetrics {
+  SidecarSeries recent;   // 60 s at 100 ms; names are metrics
+  SidecarSeries minutes;  // 10 min at 1 s
+  SidecarSeries cpus;     // 10 s at 100 ms: busy percent; names are CPU numbers
+};
 struct SidecarTimings {
   std::uint64_t queued = 0, freeze = 0, walk = 0, merge = 0, write = 0, total = 0;
 };
@@ -82,7 +94,8 @@ struct Sidecar {
   } ledger;
   SidecarTimings timings_us;
   std::vector<SidecarTop> top;
-  std::vector<std::string> warnings;  // how this snapshot is less than it should be; written only when not empty
+  std::optional<SidecarMetrics> metrics;  // written only where there are some
+  std::vector<std::string> warnings;      // how this snapshot is less than it should be; written only when not empty
 };
 
 // One JSON object, indented by 2, keys in the order above, a newline at the end. Bytes of names that are no UTF-8

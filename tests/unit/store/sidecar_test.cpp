@@ -32,6 +32,23 @@ TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
       R"("warnings":["one"]})");
 }
 
+TEST(Sidecar, MetricsAreListsOfNumbersAndWhatIsNotKnownIsNull) {
+  Sidecar sidecar = sample_sidecar();
+  EXPECT_THAT(to_json_line(sidecar), testing::Not(HasSubstr("metrics")));
+  sidecar.metrics.emplace();
+  sidecar.metrics->recent = {
+      .begin_ns = 7, .step_ns = 100, .values = {{"cpu.busy", {1.5, std::numeric_limits<double>::quiet_NaN(), 3}}}};
+  sidecar.metrics->cpus.values = {{"0", {}}, {"1", {99}}};
+  const std::string text = to_json_line(sidecar);
+  EXPECT_THAT(text,
+              HasSubstr(R"("metrics":{"recent":{"begin_ns":7,"step_ns":100,"values":{"cpu.busy":[1.5,null,3.0]}},)"
+                        R"("minutes":{"begin_ns":0,"step_ns":0,"values":{}},)"
+                        R"("cpus":{"begin_ns":0,"step_ns":0,"values":{"0":[],"1":[99.0]}}})"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+}
+
 TEST(Sidecar, WithoutAFiringItIsNullAndWithoutWarningsThereIsNoKey) {
   const std::string text = to_json_line(Sidecar{});
   EXPECT_THAT(text, HasSubstr(R"("fired":null)"));
@@ -107,6 +124,10 @@ TEST(Sidecar, FromOutsideWrongOnesAreRefusedWithTheirPath) {
   EXPECT_THAT(refused(R"(, "rings": [{}, {"cpu": 5000000000}])"), HasSubstr("rings[1].cpu"));
   EXPECT_THAT(refused(R"(, "top": [{"cpus": [0, "1"]}])"), HasSubstr("top[0].cpus"));
   EXPECT_THAT(refused(R"(, "warnings": [1])"), HasSubstr("warnings"));
+  EXPECT_THAT(refused(R"(, "metrics": {"recent": {"values": {"cpu.busy": [1, "2"]}}})"),
+              HasSubstr("metrics.recent.values.cpu.busy"));
+  EXPECT_THAT(refused(R"(, "metrics": {"recent": {"values": {"cpu.busy": 1}}})"),
+              HasSubstr("metrics.recent.values.cpu.busy"));
 }
 
 TEST(Sidecar, IdPathAndTriggerMustBeThere) {
