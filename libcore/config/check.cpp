@@ -104,6 +104,7 @@ ConfigResult<Config> check_config(const Value& root, bool fragment) {
           {"snapshot", [&](const Reader& r) { read_snapshot(r, out.snapshot); }},
           {"store", [&](const Reader& r) { read_store(r, out.store); }},
           {"triggers", [&](const Reader& r) { read_triggers(r, out.triggers); }},
+          {"storm_guard", [&](const Reader& r) { read_storm_guard(r, out.storm_guard); }},
       });
   if (check.error) return tl::unexpected(std::move(*check.error));
   return out;

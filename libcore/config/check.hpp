@@ -16,6 +16,7 @@ namespace flight {
 inline constexpr std::size_t kMaxChannels = 64;
 inline constexpr std::size_t kMaxEvents = 256;  // of all channels together
 inline constexpr std::size_t kMaxTriggers = 64;
+inline constexpr std::uint32_t kMaxFirings = 1000;  // of every rate: each is remembered until it no longer counts
 inline constexpr std::uint64_t kMinRingBytes = 64U << 10U;
 inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
 inline constexpr std::uint16_t kMaxStackDepth = 127;
@@ -29,6 +30,7 @@ inline constexpr std::uint16_t kMaxStackDepth = 127;
 
 void read_channels(const Reader& reader, std::vector<ChannelConfig>& channels);
 void read_triggers(const Reader& reader, std::vector<TriggerConfig>& triggers);
+void read_storm_guard(const Reader& reader, StormGuardConfig& out);
 
 // "SYSTEM:EVENT", but not "cycles:u".
 [[nodiscard]] bool is_tracepoint_name(std::string_view event);

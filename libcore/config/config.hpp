@@ -66,13 +66,30 @@ struct TriggerConfig {
   bool external = false;
   // Of a metric, in its own unit (percent for shares):
   std::optional<double> above, below, delta, rearm;
-  std::chrono::nanoseconds for_time{}, warmup{};
+  std::chrono::nanoseconds for_time{};
+  std::optional<std::chrono::nanoseconds> warmup;  // nullopt: 60 s with `delta`, else none
   // Rate policy:
   std::chrono::nanoseconds cooldown{};
   std::uint32_t max_per_hour = 0, max_per_day = 0;  // 0: no limit
   // Action:
   std::chrono::nanoseconds post{}, last{};  // last 0: all that is held
   std::optional<CaptureMode> capture;
+  // Where it comes from. What flightd is shipped with is off, with a warning, where the machine has no such source;
+  // what an admin wrote is an error there, told at `place`.
+  bool shipped = false;
+  std::string place;  // of its condition: "FILE:LINE"
+  friend bool operator==(const TriggerConfig&, const TriggerConfig&) = default;
+};
+// Whether both say the same, wherever they stand.
+[[nodiscard]] bool same_trigger(TriggerConfig one, const TriggerConfig& other);
+
+// Over all triggers together, a person's requests excepted: a bucket that holds `burst` snapshots and gets `per_hour`
+// new ones. Twelve an hour is one each 5 minutes, the cooldown of the shipped triggers; six at once lets each of them
+// fire in one incident and leaves room for the admin's own.
+struct StormGuardConfig {
+  std::uint32_t burst = 6;
+  std::uint32_t per_hour = 12;
+  friend bool operator==(const StormGuardConfig&, const StormGuardConfig&) = default;
 };
 
 struct Config {
@@ -83,6 +100,7 @@ struct Config {
   SnapshotConfig snapshot;
   StoreConfig store;
   std::vector<TriggerConfig> triggers;
+  StormGuardConfig storm_guard;
   // Over the texts it was made of; the sidecar carries it. 16 hex digits.
   std::string digest;
 };

@@ -55,8 +55,8 @@ class CountingIterator {
 // nlohmann's SAX events into a tree. What stands open is in open_, the root first. Its function names are nlohmann's.
 class Builder : public nlohmann::json_sax<json> {
  public:
-  Builder(std::string_view text, const std::string& file, int rank, const Reading& reading)
-      : text_(text), reading_(reading), source_(std::make_shared<const Source>(Source{file, rank})) {}
+  Builder(std::string_view text, Source source, const Reading& reading)
+      : text_(text), reading_(reading), source_(std::make_shared<const Source>(std::move(source))) {}
 
   bool null() override { return add({}); }
   bool boolean(bool value) override { return add({.kind = Value::Kind::boolean, .boolean = value}); }
@@ -200,13 +200,13 @@ std::string path_of_member(const std::string& parent, std::string_view key) {
 
 std::string path_of_item(const std::string& parent, std::size_t index) { return fmt::format("{}[{}]", parent, index); }
 
-ConfigResult<Value> parse_document(std::string_view text, const std::string& file, int rank) {
+ConfigResult<Value> parse_document(std::string_view text, const std::string& file, int rank, bool shipped) {
   if (text.size() > kMaxConfigBytes)
     return tl::unexpected(ConfigError{
         file, 0, "",
         fmt::format("{} bytes are too many: a configuration has at most {}", text.size(), kMaxConfigBytes)});
   Reading reading;
-  Builder builder(text, file, rank, reading);
+  Builder builder(text, Source{file, rank, shipped}, reading);
   // Its verdict is in the builder, with more to say than true or false.
   static_cast<void>(json::sax_parse(CountingIterator(text.data(), &reading),
                                     CountingIterator(text.data() + text.size(), &reading), &builder,

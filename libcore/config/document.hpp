@@ -18,10 +18,12 @@ inline constexpr std::size_t kMaxConfigBytes = 1U << 20U;
 inline constexpr std::size_t kMaxConfigDepth = 16;
 inline constexpr std::size_t kMaxConfigMembers = 1024;  // of one object or array
 
-// One file of those a config was made of. `rank`: a greater one was laid over a smaller one.
+// One file of those a config was made of. `rank`: a greater one was laid over a smaller one. `shipped`: flightd's own
+// or its vendor's, no admin's.
 struct Source {
   std::string file;
   int rank = 0;
+  bool shipped = false;
 };
 
 struct Place {
@@ -56,7 +58,8 @@ struct Value {
 [[nodiscard]] std::string path_of_item(const std::string& parent, std::size_t index);
 
 // The whole text; the root is an object. Duplicate keys are errors.
-[[nodiscard]] ConfigResult<Value> parse_document(std::string_view text, const std::string& file, int rank = 0);
+[[nodiscard]] ConfigResult<Value> parse_document(std::string_view text, const std::string& file, int rank = 0,
+                                                 bool shipped = false);
 
 // RFC 7396: members of `patch` replace those of `target`, objects are merged, null removes.
 void merge_patch(Value& target, Value patch);

@@ -55,6 +55,7 @@ ConfigResult<std::optional<std::string>> text_if_there(const std::string& file) 
 
 struct Layer {
   std::string file, text;
+  bool shipped = false;
 };
 
 ConfigResult<Layer> main_layer(const ConfigFolders& folders) {
@@ -62,9 +63,9 @@ ConfigResult<Layer> main_layer(const ConfigFolders& folders) {
     const std::string file = folder + "/flightd.json";
     auto text = text_if_there(file);
     if (!text) return tl::unexpected(text.error());
-    if (*text) return Layer{file, std::move(**text)};
+    if (*text) return Layer{file, std::move(**text), folder == folders.lib};
   }
-  return Layer{kBuiltInName, std::string(built_in_config())};
+  return Layer{kBuiltInName, std::string(built_in_config()), true};
 }
 
 // conf.d of both folders, by name; a name in /etc hides the same one in /usr/lib.
@@ -80,14 +81,14 @@ ConfigResult<std::vector<Layer>> drop_ins(const ConfigFolders& folders) {
   for (const auto& [name, file] : file_of) {
     auto text = read_file(file, kMaxConfigBytes);
     if (!text) return refuse(file, text.error().what);
-    layers.push_back({file, std::move(*text)});
+    layers.push_back({file, std::move(*text), file.starts_with(folders.lib + "/")});
   }
   return layers;
 }
 
 // A file's tree, with its own errors told as its own, also where a later file covers them.
 ConfigResult<Value> parse_layer(const Layer& layer, int rank) {
-  auto root = parse_document(layer.text, layer.file, rank);
+  auto root = parse_document(layer.text, layer.file, rank, layer.shipped);
   if (!root) return root;
   if (auto checked = check_config(*root, /*fragment=*/true); !checked) return tl::unexpected(checked.error());
   return root;
@@ -98,8 +99,8 @@ ConfigResult<Layer> profile_layer(const ConfigFolders& folders, const Config& co
   const std::string file = fmt::format("{}/{}.json", profiles, config.profile);
   auto text = text_if_there(file);
   if (!text) return tl::unexpected(text.error());
-  if (*text) return Layer{file, std::move(**text)};
-  if (config.profile == Config{}.profile) return Layer{kBuiltInName, std::string(built_in_config())};
+  if (*text) return Layer{file, std::move(**text), true};
+  if (config.profile == Config{}.profile) return Layer{kBuiltInName, std::string(built_in_config()), true};
 
   auto names = json_files(profiles);
   if (!names) return tl::unexpected(names.error());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/config/parse.hpp"
 
+#include <algorithm>
+
 #include "libcore/base/files.hpp"
 #include "libcore/config/check.hpp"
 #include "libcore/config/default_text.hpp"
@@ -19,12 +21,16 @@ std::string ConfigError::text() const {
 
 ConfigResult<Config> finish_config(const Value& root) {
   auto config = check_config(root, /*fragment=*/false);
-  if (!config || root.member("channels") != nullptr) return config;
-  const auto built_in = parse_document(built_in_config(), kBuiltInName);
+  if (!config) return config;
+  const auto built_in = parse_document(built_in_config(), kBuiltInName, 0, /*shipped=*/true);
   if (!built_in) return tl::unexpected(built_in.error());
   auto defaults = check_config(*built_in, /*fragment=*/false);
   if (!defaults) return defaults;
-  config->channels = std::move(defaults->channels);
+  if (root.member("channels") == nullptr) config->channels = std::move(defaults->channels);
+  // Who copied the shipped file to change something else in it wrote no trigger.
+  for (TriggerConfig& trigger : config->triggers)
+    trigger.shipped |= std::any_of(defaults->triggers.begin(), defaults->triggers.end(),
+                                   [&](const TriggerConfig& shipped) { return same_trigger(shipped, trigger); });
   return config;
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "libcore/base/units.hpp"
 #include "libcore/config/check.hpp"
+#include "libcore/config/metrics.hpp"
 
 namespace flight {
 namespace {
@@ -12,49 +14,23 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::nanoseconds;
 
-struct Metric {
-  std::string_view name;
-  bool share;  // thresholds are percentages; else plain numbers
-};
-constexpr std::array<Metric, 15> kMetrics{{{"cpu.busy", true},
-                                           {"cpu.hottest", true},
-                                           {"cpu.lopsided", true},
-                                           {"cpu.system", true},
-                                           {"cpu.irq", true},
-                                           {"cpu.steal", true},
-                                           {"cpu.iowait", true},
-                                           {"tasks.running", false},
-                                           {"tasks.blocked", false},
-                                           {"psi.cpu.some", true},
-                                           {"psi.cpu.full", true},
-                                           {"psi.memory.some", true},
-                                           {"psi.memory.full", true},
-                                           {"psi.io.some", true},
-                                           {"psi.io.full", true}}};
-
 // What a snapshot is called that nobody configured.
-constexpr std::array<std::string_view, 3> kReserved{"manual", "signal", "broker-lost"};
+constexpr std::array<std::string_view, 4> kReserved{"manual", "signal", "broker-lost", "stop"};
 // Keys that mean something for a metric only.
 constexpr std::array<std::string_view, 6> kOfMetrics{"above", "below", "delta", "for", "rearm", "warmup"};
-
-const Metric* find_metric(std::string_view name) {
-  const auto* found =
-      std::find_if(kMetrics.begin(), kMetrics.end(), [&](const Metric& metric) { return metric.name == name; });
-  return found == kMetrics.end() ? nullptr : found;
-}
 
 void read_metric(const Reader& reader, std::string& out) {
   constexpr std::string_view kRight = "a metric such as \"cpu.busy\"";
   reader.text(out, kRight);
   if (out.empty() || find_metric(out) != nullptr) return;
   std::vector<std::string_view> names;
-  for (const Metric& metric : kMetrics) names.push_back(metric.name);
+  for (const MetricInfo& metric : kMetrics) names.push_back(metric.name);
   reader.refuse(fmt::format("there is no metric '{}'; the nearest is '{}' (known: {})", excerpt(out),
                             nearest_word(out, names), join_words(names)));
 }
 
 // `metric`: of this trigger; nullptr in a fragment that does not name it, where both units may be right.
-void read_threshold(const Reader& reader, const Metric* metric, std::optional<double>& out) {
+void read_threshold(const Reader& reader, const MetricInfo* metric, std::optional<double>& out) {
   constexpr double kMaxTasks = 1e9;
   const bool is_number = reader.value().kind == Value::Kind::number;
   double value = 0;
@@ -98,10 +74,20 @@ void read_kernel_event(const Reader& reader, std::optional<EventConfig>& out) {
 }
 
 void read_count(const Reader& reader, std::uint32_t& out) {
-  constexpr std::uint64_t kMaxCount = 1'000'000;
   std::uint64_t count = 0;
-  reader.whole(count, 1, kMaxCount);
+  reader.whole(count, 1, kMaxFirings);
   out = static_cast<std::uint32_t>(count);
+}
+
+// Who wrote the condition wrote the trigger: another cooldown in a file of the admin's asks for no other source.
+void note_origin(const Value& trigger, TriggerConfig& out) {
+  for (const Value& item : trigger.items) {
+    const bool external = item.key == "external" && item.boolean;
+    const Place& place = item.place;
+    if ((item.key != "metric" && item.key != "event" && !external) || !place.source) continue;
+    out.place = fmt::format("{}:{}", place.source->file, place.line);
+    out.shipped = place.source->shipped;
+  }
 }
 
 // What only the whole trigger shows: exactly one condition, and thresholds that fit it and each other.
@@ -153,7 +139,7 @@ void read_trigger(const Reader& reader, TriggerConfig& out) {
     return reader.refuse(
         fmt::format("'{}' is the name of snapshots that no configured trigger asked for; use another", out.name));
   const Value* named = reader.value().member("metric");
-  const Metric* metric = named == nullptr ? nullptr : find_metric(named->text);
+  const MetricInfo* metric = named == nullptr ? nullptr : find_metric(named->text);
   // Without a metric the whole is refused anyway; the unit is not the point then.
   const auto threshold = [&](std::optional<double>& field) {
     return [&](const Reader& r) { read_threshold(r, metric, field); };
@@ -170,7 +156,7 @@ void read_trigger(const Reader& reader, TriggerConfig& out) {
       {"delta", threshold(out.delta)},
       {"rearm", threshold(out.rearm)},
       {"for", time(out.for_time, nanoseconds(0), hours(1))},
-      {"warmup", time(out.warmup, nanoseconds(0), hours(24))},
+      {"warmup", [&](const Reader& r) { r.duration(out.warmup.emplace(), nanoseconds(0), hours(24)); }},
       {"cooldown", time(out.cooldown, nanoseconds(0), hours(24 * 30))},
       {"max_per_hour", [&](const Reader& r) { read_count(r, out.max_per_hour); }},
       {"max_per_day", [&](const Reader& r) { read_count(r, out.max_per_day); }},
@@ -179,6 +165,7 @@ void read_trigger(const Reader& reader, TriggerConfig& out) {
       {"capture", [&](const Reader& r) { r.capture_mode(out.capture.emplace()); }},
       {"enabled", [&](const Reader& r) { r.flag(out.enabled); }},
   });
+  note_origin(reader.value(), out);
   if (reader.value().is_object() && !reader.fragment()) check_whole(reader, out);
 }
 
@@ -186,6 +173,13 @@ void read_trigger(const Reader& reader, TriggerConfig& out) {
 
 void read_triggers(const Reader& reader, std::vector<TriggerConfig>& triggers) {
   reader.named("trigger", kMaxTriggers, [&](const Reader& r) { read_trigger(r, triggers.emplace_back()); });
+}
+
+void read_storm_guard(const Reader& reader, StormGuardConfig& out) {
+  reader.object({
+      {"burst", [&](const Reader& r) { read_count(r, out.burst); }},
+      {"per_hour", [&](const Reader& r) { read_count(r, out.per_hour); }},
+  });
 }
 
 }  // namespace flight

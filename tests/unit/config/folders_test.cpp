@@ -139,7 +139,7 @@ TEST_F(Folders, AnotherMetricMakesAnOldThresholdWrong) {
   EXPECT_EQ(refused().file, root_ + "/etc/flightd.json");
   EXPECT_EQ(refused().line, 2);
   write("etc/conf.d/b.json", R"({"triggers": {"t": {"metric": "tasks.running", "above": 20}}})");
-  EXPECT_EQ(good().triggers.at(0).above, 20);
+  EXPECT_EQ(good().triggers.back().above, 20);
 }
 
 TEST_F(Folders, ADropInMayCompleteWhatAnotherBegan) {

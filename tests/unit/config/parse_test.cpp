@@ -109,7 +109,19 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
   ASSERT_EQ(config->channels[0].events.size(), 1U);
   EXPECT_EQ(config->channels[0].events[0],
             (EventConfig{.event = "cycles", .frequency = 99, .stack = true, .max_stack = 127}));
-  EXPECT_TRUE(config->triggers.empty());
+  // On from the first start.
+  ASSERT_EQ(config->triggers.size(), 4U);
+  for (const TriggerConfig& trigger : config->triggers) {
+    EXPECT_TRUE(trigger.enabled) << trigger.name;
+    EXPECT_GT(trigger.cooldown.count(), 0) << trigger.name;
+  }
+  EXPECT_EQ(config->triggers[0].name, "cpu-spike");
+  EXPECT_TRUE(config->triggers[0].above && config->triggers[0].delta) << "level and jump";
+  EXPECT_EQ(config->triggers[1].name, "lopsided");
+  EXPECT_EQ(config->triggers[1].max_per_day, 4U);
+  EXPECT_EQ(config->triggers[2].name, "oom");
+  EXPECT_EQ(config->triggers[2].event->event, "oom:mark_victim");
+  EXPECT_EQ(config->triggers[3].name, "psi-memory");
 }
 
 // What the structs' defaults say and what the shipped file says is the same.
@@ -131,6 +143,7 @@ TEST(Config, TheShippedFileSaysTheDefaults) {
   EXPECT_EQ(config->store.max_files, defaults.store.max_files);
   EXPECT_EQ(config->store.max_age, defaults.store.max_age);
   EXPECT_EQ(config->store.max_snapshot_bytes, defaults.store.max_snapshot_bytes);
+  EXPECT_EQ(config->storm_guard, defaults.storm_guard);
 }
 
 TEST(Config, CrewsThatAreRight) {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The storm guard over all automatic triggers: a token bucket. However many triggers there are and whatever each of
+// them may do alone, all of them together take at most `burst` snapshots at once and `per_hour` an hour.
+#pragma once
+
+#include "libcore/config/config.hpp"
+#include "libcore/trigger/policy.hpp"
+
+namespace flight {
+
+class StormGuard {
+ public:
+  // Full at first.
+  explicit StormGuard(const StormGuardConfig& config) : config_(config), tokens_(config.burst) {}
+
+  [[nodiscard]] Verdict ask(SignedTime now_ns) const;
+  void take(SignedTime now_ns);
+  [[nodiscard]] double tokens(SignedTime now_ns) const;
+
+  void restore(double tokens, SignedTime at_ns);
+  void change(const StormGuardConfig& config, SignedTime now_ns);  // keeps what is in it, as far as it fits
+
+ private:
+  StormGuardConfig config_;
+  double tokens_;
+  SignedTime at_ns_ = 0;
+  bool begun_ = false;  // at_ns_ says something
+};
+
+}  // namespace flight

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/trigger/sampler.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcore/base/files.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::array<std::string_view, 5> kPaths{"/stat", "/loadavg", "/pressure/cpu", "/pressure/memory",
+                                                 "/pressure/io"};  // by MetricSource
+constexpr std::array<std::string_view, 3> kResources{"cpu", "memory", "io"};
+constexpr std::size_t kFirstPressure = static_cast<std::size_t>(MetricSource::pressure_cpu);
+constexpr std::size_t kFirstBytes = 16U << 10U;
+constexpr std::size_t kMaxBytes = 4U << 20U;  // /proc/stat of 8,192 CPUs has 1 MB, and a line of all interrupts
+
+std::size_t index_of(MetricSource source) { return static_cast<std::size_t>(source); }
+
+}  // namespace
+
+Sampler Sampler::open(const std::string& proc_root) {
+  Sampler sampler;
+  sampler.buffer_.resize(kFirstBytes);
+  for (std::size_t i = 0; i < kPaths.size(); ++i) {
+    Source& source = sampler.sources_.at(i);
+    source.path = proc_root + std::string(kPaths.at(i));
+    auto fd = open_file(source.path, O_RDONLY);
+    if (fd)
+      source.fd = std::move(*fd);
+    else
+      source.why = fd.error().what;
+  }
+  sampler.find_missing();
+  return sampler;
+}
+
+// What opens may still not be read (psi=0 on the kernel's command line), or lack a line (5.10's cpu has no "full").
+void Sampler::find_missing() {
+  constexpr std::string_view kNoPsi =
+      "; this kernel has no pressure stall information, or it is off: boot with psi=1 to have it";
+  std::array<std::string, kMetrics.size()> why;
+  const auto lacks = [&](Metric metric, std::string text) {
+    if (why.at(flight::index_of(metric)).empty()) why.at(flight::index_of(metric)) = std::move(text);
+  };
+  parse_proc_stat(text_of(sources_[index_of(MetricSource::stat)]), stat_);
+  const auto running = parse_loadavg_running(text_of(sources_[index_of(MetricSource::loadavg)]));
+  if (!running && !stat_.running) lacks(Metric::tasks_running, "neither /proc/loadavg nor /proc/stat tells it");
+  for (std::size_t i = 0; i < kResources.size(); ++i) {
+    Source& source = sources_.at(kFirstPressure + i);
+    const PressureTotals totals = parse_pressure(text_of(source));
+    const std::size_t some = flight::index_of(Metric::psi_cpu_some) + 2 * i;
+    if (!source.why.empty()) source.why += kNoPsi;
+    if (!totals.some_us) why.at(some) = source.why.empty() ? source.path + " has no line 'some'" : source.why;
+    if (!totals.full_us) why.at(some + 1) = source.why.empty() ? source.path + " has no line 'full'" : source.why;
+  }
+  const Source& stat = sources_[index_of(MetricSource::stat)];
+  for (const MetricInfo& info : kMetrics) {
+    if (info.source != MetricSource::stat) continue;
+    if (!stat.why.empty()) lacks(info.metric, stat.why);
+    if (info.metric == Metric::tasks_blocked && !stat_.blocked) lacks(info.metric, stat.path + " has no procs_blocked");
+    if (info.metric != Metric::tasks_blocked && stat_.cpus.empty()) lacks(info.metric, stat.path + " lists no CPU");
+  }
+  if (stat_.cpus.size() == 1) lacks(Metric::cpu_lopsided, "there is one CPU, and it compares at least two");
+  for (const MetricInfo& info : kMetrics)
+    if (std::string& text = why.at(flight::index_of(info.metric)); !text.empty())
+      missing_.push_back({info.metric, std::move(text)});
+}
+
+// Empty where there is nothing to be read now. Whole: a text that was read in two pieces may not fit together.
+std::string_view Sampler::text_of(Source& source) {
+  while (source.fd) {
+    const ssize_t count = ::pread(source.fd.get(), buffer_.data(), buffer_.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && missing_.empty() && source.why.empty())
+      source.why = sys_error(errno, "read {}", source.path).value().what;
+    if (count < 0) return {};
+    const auto bytes = static_cast<std::size_t>(count);
+    if (bytes < buffer_.size()) return {buffer_.data(), bytes};
+    if (buffer_.size() >= kMaxBytes) return {};
+    buffer_.resize(2 * buffer_.size());
+  }
+  return {};
+}
+
+// Its totals are brought up to date by the read itself (psi_show() in kernel/sched/psi.c), not each 2 s like its
+// averages.
+void Sampler::measure_pressure(std::size_t resource, MetricPass& pass) {
+  const std::string_view text = text_of(sources_.at(kFirstPressure + resource));
+  if (text.empty()) return;
+  const PressureTotals now = parse_pressure(text);
+  Pressure& before = pressure_.at(resource);
+  const auto share = [&](std::optional<std::uint64_t> from, std::optional<std::uint64_t> to) -> std::optional<double> {
+    if (!from || !to || *to < *from || pass.time_ns <= before.time_ns) return std::nullopt;
+    const double stalled_ns = static_cast<double>(*to - *from) * 1000;
+    return std::min(100.0, 100 * stalled_ns / static_cast<double>(pass.time_ns - before.time_ns));
+  };
+  const std::size_t some = flight::index_of(Metric::psi_cpu_some) + 2 * resource;
+  pass.values.at(some) = share(before.totals.some_us, now.some_us);
+  pass.values.at(some + 1) = share(before.totals.full_us, now.full_us);
+  before = {now, pass.time_ns};
+}
+
+MetricPass Sampler::pass(EventTime now_ns) {
+  MetricPass pass{.time_ns = now_ns, .span_ns = last_ns_ == 0 || now_ns <= last_ns_ ? 0 : now_ns - last_ns_};
+  last_ns_ = now_ns;
+  // The tasks are counted first: what this thread wakes up by reading on is not the machine's doing. Both files have
+  // the kernel's nr_running(), in which this thread is one.
+  auto running = parse_loadavg_running(text_of(sources_[index_of(MetricSource::loadavg)]));
+  parse_proc_stat(text_of(sources_[index_of(MetricSource::stat)]), stat_);
+  if (!running) running = stat_.running;
+  if (running) pass.of(Metric::tasks_running) = static_cast<double>(*running - std::min<std::uint64_t>(*running, 1));
+  if (stat_.blocked) pass.of(Metric::tasks_blocked) = static_cast<double>(*stat_.blocked);
+  cpu_usage_.measure(stat_, pass);
+  for (std::size_t i = 0; i < kResources.size(); ++i) measure_pressure(i, pass);
+  return pass;
+}
+
+}  // namespace flight
