@@ -1,2 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/trigger/policy.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace flight {
+namespace {
+
+constexpr SignedTime kHourNs = 3'600'000'000'000;
+constexpr SignedTime kDayNs = 24 * kHourNs;
+
+}  // namespace
+
+std::string_view to_string(SuppressedBy by) {
+  constexpr std::array<std::string_view, 6> kWords{"",           "disabled", "cooldown", "max_per_hour", "max_per_day",
+                                                   "storm guard"};
+  return kWords.at(static_cast<std::size_t>(by));
+}
+
+RatePolicy::RatePolicy(const TriggerConfig& config)
+    : cooldown_ns_(config.cooldown.count()), max_per_hour_(config.max_per_hour), max_per_day_(config.max_per_day) {}
+
+Verdict RatePolicy::ask(SignedTime now_ns) const {
+  Verdict verdict;
+  const auto limit = [&](SuppressedBy by, SignedTime until_ns) {
+    if (until_ns > now_ns && (verdict.passes() || until_ns > verdict.until_ns)) verdict = {by, until_ns};
+  };
+  // The firing that has to be older than the window before there is room for one more.
+  const auto window = [&](SuppressedBy by, std::size_t most, SignedTime span_ns) {
+    if (most > 0 && firings_.size() >= most) limit(by, firings_[firings_.size() - most] + span_ns);
+  };
+  if (!firings_.empty()) limit(SuppressedBy::cooldown, firings_.back() + cooldown_ns_);
+  window(SuppressedBy::max_per_hour, max_per_hour_, kHourNs);
+  window(SuppressedBy::max_per_day, max_per_day_, kDayNs);
+  return verdict;
+}
+
+void RatePolicy::note(SignedTime now_ns) {
+  firings_.push_back(firings_.empty() ? now_ns : std::max(now_ns, firings_.back()));
+  const std::size_t needed = std::max({std::size_t{1}, max_per_hour_, max_per_day_});
+  while (firings_.size() > needed) firings_.pop_front();
+}
+
+void RatePolicy::restore(const std::vector<SignedTime>& firings, SignedTime now_ns) {
+  firings_.clear();
+  for (const SignedTime time : firings) note(std::min(time, now_ns));
+}
+
+}  // namespace flight

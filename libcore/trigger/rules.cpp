@@ -1,2 +1,239 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/trigger/rules.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "libcore/base/text.hpp"
+#include "libcore/base/units.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kMaxReasonBytes = 400;
+constexpr SignedTime kMinWindowNs = 60'000'000'000;
+constexpr SignedTime kMaxWindowNs = 60 * kMinWindowNs;
+constexpr std::size_t kMaxLeftOver = 64;
+
+SignedTime signed_time(const ClockPair& now) { return static_cast<SignedTime>(now.monotonic_ns); }
+
+// What strangers wrote, for a terminal, bounded.
+std::string cleaned(std::string_view text) {
+  std::string out = printable(text.substr(0, kMaxReasonBytes));
+  if (text.size() > kMaxReasonBytes) out += "…";
+  return out;
+}
+
+std::string number_text(const MetricInfo& info, double value) {
+  return info.share ? fmt::format("{:.0f} %", value) : fmt::format("{:.4g}", value);
+}
+
+// "cpu.hottest 100 % above 90 % for 2.0 s (baseline 12 %)"
+std::string reason_of(const TriggerConfig& config, const MetricInfo& info, const Crossing& crossing) {
+  const bool jump = !config.above && !config.below;
+  std::string out = fmt::format("{} {} {} {}", info.name, number_text(info, crossing.value),
+                                config.below ? "below" : "above", number_text(info, crossing.threshold));
+  if (crossing.held_ns > 0) out += fmt::format(" for {}", format_duration(std::chrono::nanoseconds(crossing.held_ns)));
+  if (crossing.baseline)
+    out += fmt::format(" ({}baseline {})", jump ? "a jump; " : "", number_text(info, *crossing.baseline));
+  return out;
+}
+
+}  // namespace
+
+TriggerRules::TriggerRules(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard,
+                           std::vector<MissingMetric> missing)
+    : missing_(std::move(missing)), guard_(guard) {
+  for (TriggerConfig& trigger : triggers) rules_.push_back(make_rule(std::move(trigger)));
+}
+
+TriggerRules::Rule TriggerRules::make_rule(TriggerConfig config) const {
+  Rule rule{.config = std::move(config), .policy = RatePolicy(rule.config)};
+  const MetricInfo* info = find_metric(rule.config.metric);
+  if (info == nullptr) return rule;
+  rule.condition.emplace(rule.config);
+  for (const MissingMetric& metric : missing_)
+    if (metric.metric == info->metric) rule.unavailable = metric.why;
+  return rule;
+}
+
+const TriggerRules::Rule* TriggerRules::find(std::string_view name) const {
+  const auto found =
+      std::find_if(rules_.begin(), rules_.end(), [&](const Rule& rule) { return rule.config.name == name; });
+  return found == rules_.end() ? nullptr : &*found;
+}
+
+TriggerRules::Rule* TriggerRules::find(std::string_view name) {
+  return const_cast<Rule*>(std::as_const(*this).find(name));
+}
+
+std::vector<Decision> TriggerRules::on_pass(const MetricPass& pass, const ClockPair& now) {
+  history_.add(pass);
+  std::vector<Decision> decisions;
+  for (Rule& rule : rules_) {
+    if (!rule.condition || !rule.on()) continue;
+    const auto crossing = rule.condition->on_pass(pass, history_);
+    if (!crossing) continue;
+    SidecarFired fired{.metric = rule.config.metric,
+                       .value = crossing->value,
+                       .threshold = crossing->threshold,
+                       .baseline = crossing->baseline.value_or(0),
+                       .since_ns = crossing->since_ns};
+    std::string reason = reason_of(rule.config, info_of(rule.condition->metric()), *crossing);
+    decisions.push_back(decide(rule, std::move(reason), std::move(fired), now));
+  }
+  return decisions;
+}
+
+std::optional<Decision> TriggerRules::on_event(std::string_view trigger, std::string_view detail,
+                                               const ClockPair& now) {
+  Rule* rule = find(trigger);
+  if (rule == nullptr || !rule->config.event || !rule->on()) return std::nullopt;
+  return decide(*rule, cleaned(detail.empty() ? rule->config.event->event : detail), std::nullopt, now);
+}
+
+Result<Decision> TriggerRules::on_external(std::string_view trigger, std::string_view reason, const ClockPair& now) {
+  Rule* rule = find(trigger);
+  if (rule == nullptr) return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'", cleaned(trigger));
+  if (!rule->config.external)
+    return fail(std::errc::invalid_argument,
+                "trigger '{}' fires by itself, on {}; one that is fired from outside has \"external\": true",
+                rule->config.name, rule->config.event ? rule->config.event->event : rule->config.metric);
+  return decide(*rule, cleaned(reason.empty() ? "fired from outside" : reason), std::nullopt, now);
+}
+
+Decision TriggerRules::decide(Rule& rule, std::string reason, std::optional<SidecarFired> fired, const ClockPair& now) {
+  Decision out{.trigger = rule.config.name,
+               .reason = std::move(reason),
+               .fired = std::move(fired),
+               .post = rule.config.post,
+               .last = rule.config.last,
+               .capture = rule.config.capture};
+  if (!rule.on()) {
+    out.by = SuppressedBy::disabled;
+    return out;
+  }
+  const SignedTime now_ns = signed_time(now);
+  Verdict verdict = rule.policy.ask(now_ns);
+  if (verdict.passes()) verdict = guard_.ask(now_ns);
+  if (verdict.passes()) {
+    rule.policy.note(now_ns);
+    guard_.take(now_ns);
+    ++rule.fired;
+    rule.fired_at = now.wall;
+    return out;
+  }
+  out.by = verdict.by;
+  out.until_ns = static_cast<EventTime>(std::max<SignedTime>(verdict.until_ns, 0));
+  out.until = now.wall_at(out.until_ns);
+  out.first = note_suppressed(rule, verdict, now);
+  return out;
+}
+
+// Whether it is the first of its window.
+bool TriggerRules::note_suppressed(Rule& rule, const Verdict& verdict, const ClockPair& now) {
+  ++rule.suppressed;
+  const bool first = !rule.window;
+  if (first) {
+    const SignedTime now_ns = signed_time(now);
+    rule.window.emplace();
+    rule.window->told = {.trigger = rule.config.name, .by = verdict.by, .first = now.wall};
+    rule.window->end_ns = std::clamp(verdict.until_ns, now_ns + kMinWindowNs, now_ns + kMaxWindowNs);
+  }
+  ++rule.window->told.count;
+  rule.window->told.last = now.wall;
+  return first;
+}
+
+std::vector<SuppressedWindow> TriggerRules::take_ended_windows(const ClockPair& now, bool all) {
+  std::vector<SuppressedWindow> out = std::exchange(left_over_, {});
+  for (Rule& rule : rules_) {
+    if (!rule.window || (!all && signed_time(now) < rule.window->end_ns)) continue;
+    out.push_back(std::move(rule.window->told));
+    rule.window.reset();
+  }
+  return out;
+}
+
+Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& now) const {
+  const Rule* rule = find(trigger);
+  if (rule == nullptr) return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'", cleaned(trigger));
+  const TriggerRow seen = row(*rule, now);
+  std::string reason = fmt::format("a test of {}, which is {}", seen.condition, seen.state);
+  if (seen.value) reason += fmt::format("; now {}", number_text(info_of(rule->condition->metric()), *seen.value));
+  return Decision{.trigger = rule->config.name,
+                  .reason = cleaned(reason),
+                  .post = rule->config.post,
+                  .last = rule->config.last,
+                  .capture = rule->config.capture};
+}
+
+Result<void> TriggerRules::enable(std::string_view trigger, bool on) {
+  Rule* rule = find(trigger);
+  if (rule == nullptr) return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'", cleaned(trigger));
+  if (on && !rule->on() && rule->condition) rule->condition->rearm();
+  // What is configured anyway needs no remembering: a later change of the file then holds.
+  rule->switched = on == rule->config.enabled ? std::nullopt : std::optional(on);
+  return {};
+}
+
+void TriggerRules::note_snapshot(std::string_view trigger, std::string snapshot_id) {
+  if (Rule* rule = find(trigger)) rule->snapshot = std::move(snapshot_id);
+}
+
+void TriggerRules::note_unavailable(std::string_view trigger, std::string why) {
+  if (Rule* rule = find(trigger)) rule->unavailable = std::move(why);
+}
+
+void TriggerRules::replace(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard, const ClockPair& now) {
+  std::vector<Rule> old = std::exchange(rules_, {});
+  for (TriggerConfig& config : triggers) {
+    Rule rule = make_rule(std::move(config));
+    const auto before =
+        std::find_if(old.begin(), old.end(), [&](const Rule& r) { return r.config.name == rule.config.name; });
+    if (before != old.end()) {
+      const bool same = same_trigger(before->config, rule.config);
+      if (same) rule.condition = std::move(before->condition);
+      if (same && !rule.condition) rule.unavailable = std::move(before->unavailable);
+      rule.policy.restore(before->policy.firings(), signed_time(now));
+      if (before->config.enabled == rule.config.enabled) rule.switched = before->switched;
+      rule.window = std::exchange(before->window, std::nullopt);
+      rule.fired = before->fired;
+      rule.suppressed = before->suppressed;
+      rule.fired_at = before->fired_at;
+      rule.snapshot = std::move(before->snapshot);
+    }
+    rules_.push_back(std::move(rule));
+  }
+  for (Rule& rule : old)
+    if (rule.window && left_over_.size() < kMaxLeftOver) left_over_.push_back(std::move(rule.window->told));
+  guard_.change(guard, signed_time(now));
+}
+
+TriggerState TriggerRules::state(std::string boot_id, const ClockPair& now) const {
+  TriggerState out{.boot_id = std::move(boot_id), .wall = now.wall, .monotonic_ns = signed_time(now)};
+  out.guard_tokens = guard_.tokens(out.monotonic_ns);
+  for (const Rule& rule : rules_)
+    out.triggers.push_back({rule.config.name, rule.fired, rule.suppressed, rule.switched, rule.fired_at, rule.snapshot,
+                            rule.policy.firings()});
+  return out;
+}
+
+void TriggerRules::restore(const TriggerState& state, std::string_view boot_id, const ClockPair& now) {
+  const SignedTime shift = state.shift(boot_id, now);
+  guard_.restore(state.guard_tokens, state.monotonic_ns + shift);
+  for (const SavedTrigger& saved : state.triggers) {
+    Rule* rule = find(saved.name);
+    if (rule == nullptr) continue;
+    std::vector<SignedTime> firings = saved.firings;
+    for (SignedTime& firing : firings) firing += shift;
+    rule->policy.restore(firings, signed_time(now));
+    rule->switched = saved.enabled == rule->config.enabled ? std::nullopt : saved.enabled;
+    rule->fired = saved.fired;
+    rule->suppressed = saved.suppressed;
+    rule->fired_at = saved.fired_at;
+    rule->snapshot = saved.snapshot;
+  }
+}
+
+}  // namespace flight
