@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a metric trigger fires, once for each crossing, at every interval of the sampler.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/trigger/tape.hpp"
+
+namespace flight {
+namespace {
+
+using test::kHour;
+using test::kMin;
+using test::kMs;
+using test::kS;
+using test::Tape;
+
+const std::string kLevel = R"("t": {"metric": "cpu.hottest", "above": "90%", "for": "2s", "rearm": "70%"})";
+const std::string kJump = R"("t": {"metric": "cpu.busy", "above": "90%", "delta": "30%", "for": "2s", "rearm": "70%"})";
+const std::string kWideGuard = R"(, "storm_guard": {"burst": 1000, "per_hour": 1000})";
+
+TEST(Condition, FiresOnceWhenItHeldForItsTime) {
+  Tape tape(kLevel);
+  tape.play(10 * kS, Metric::cpu_hottest, 12);
+  EXPECT_TRUE(tape.play(1900 * kMs, Metric::cpu_hottest, 100).empty());
+  const EventTime begin = tape.clock.monotonic_ns - 1900 * kMs;
+  EXPECT_EQ(tape.row("t").state, "pending");
+  const auto fired = tape.play(100 * kMs, Metric::cpu_hottest, 100);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_TRUE(fired[0].fires());
+  EXPECT_EQ(fired[0].reason, "cpu.hottest 100 % above 90 % for 2.0 s (baseline 12 %)");
+  ASSERT_TRUE(fired[0].fired);
+  EXPECT_EQ(fired[0].fired->metric, "cpu.hottest");
+  EXPECT_EQ(fired[0].fired->value, 100);
+  EXPECT_EQ(fired[0].fired->threshold, 90);
+  EXPECT_EQ(fired[0].fired->baseline, 12);
+  EXPECT_EQ(fired[0].fired->since_ns, begin);
+  EXPECT_TRUE(tape.play(kHour, Metric::cpu_hottest, 100).empty()) << "one firing for one crossing";
+  EXPECT_EQ(tape.row("t").state, "fired");
+}
+
+TEST(Condition, WhatIsShorterOrLowerDoesNotFire) {
+  Tape tape(kLevel);
+  for (int i = 0; i < 20; ++i) {
+    tape.play(1500 * kMs, Metric::cpu_hottest, 100);
+    tape.play(3 * kS, Metric::cpu_hottest, 5);
+  }
+  tape.play(kHour, Metric::cpu_hottest, 90);  // above is above
+  EXPECT_EQ(tape.fired + tape.held_back, 0U);
+}
+
+TEST(Condition, IsArmedAgainWhenItWasOverForAsLong) {
+  Tape tape(kLevel, kWideGuard);
+  tape.play(3 * kS, Metric::cpu_hottest, 100);
+  tape.play(30 * kS, Metric::cpu_hottest, 80);  // between the two
+  tape.play(3 * kS, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 1U) << "the hysteresis";
+  tape.play(1 * kS, Metric::cpu_hottest, 10);  // shorter than `for`
+  tape.play(3 * kS, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 1U);
+  tape.play(2500 * kMs, Metric::cpu_hottest, 70);
+  EXPECT_EQ(tape.row("t").state, "armed");
+  tape.play(3 * kS, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 2U);
+}
+
+// A thread that moves to another CPU in the middle of a pass: both look half idle in it.
+TEST(Condition, ADipOfAPassEndsNothing) {
+  Tape tape(R"("t": {"metric": "cpu.lopsided", "above": "80%", "for": "3s"})", kWideGuard);
+  for (int i = 0; i < 20; ++i) {
+    tape.play(700 * kMs, Metric::cpu_lopsided, 98);
+    tape.play(100 * kMs, Metric::cpu_lopsided, 3);
+  }
+  EXPECT_EQ(tape.fired, 1U) << "nor is it over for a dip";
+  // Half of the time is not "for".
+  Tape half(R"("t": {"metric": "cpu.lopsided", "above": "80%", "for": "3s"})");
+  for (int i = 0; i < 200; ++i) {
+    half.play(100 * kMs, Metric::cpu_lopsided, 98);
+    half.play(100 * kMs, Metric::cpu_lopsided, 3);
+  }
+  EXPECT_EQ(half.fired, 0U);
+}
+
+TEST(Condition, WorksAtEveryInterval) {
+  for (const std::uint64_t step : {100 * kMs, 200 * kMs, 800 * kMs, 3200 * kMs}) {
+    Tape tape(kLevel);
+    tape.play(60 * kS, Metric::cpu_hottest, 10, step);
+    const auto fired = tape.play(20 * kS, Metric::cpu_hottest, 100, step);
+    ASSERT_EQ(fired.size(), 1U) << step;
+    EXPECT_EQ(tape.fired, 1U) << step;
+    // Not before its time, and not later than the pass in which it is over.
+    const std::uint64_t held = (2 * kS + step - 1) / step * step;
+    EXPECT_EQ(fired[0].fired->since_ns, tape.clock.monotonic_ns - (20 * kS) / step * step) << step;
+    EXPECT_THAT(fired[0].reason, testing::HasSubstr(fmt::format("for {:.1f} s", static_cast<double>(held) / 1e9)));
+  }
+}
+
+TEST(Condition, ASuspendIsNoEvidence) {
+  Tape tape(kLevel);
+  tape.play(10 * kS, Metric::cpu_hottest, 10);
+  tape.play(1 * kS, Metric::cpu_hottest, 100);
+  tape.play(kHour, Metric::cpu_hottest, 100, kHour);  // one pass over the gap
+  EXPECT_EQ(tape.fired, 0U);
+  EXPECT_EQ(tape.row("t").state, "armed");
+  tape.play(1 * kS, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 0U) << "the second before the gap does not count";
+  tape.play(1 * kS, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 1U);
+}
+
+TEST(Condition, AnUnknownValueIsNone) {
+  Tape tape(kLevel);
+  tape.play(1500 * kMs, Metric::cpu_hottest, 100);
+  tape.play(2 * kS, Tape::Values{});
+  EXPECT_EQ(tape.fired, 0U);
+  EXPECT_FALSE(tape.row("t").value);
+  tape.play(1900 * kMs, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 0U);
+}
+
+TEST(Condition, AJumpIsAgainstTheFiveMinutesBefore) {
+  Tape tape(kJump, kWideGuard);
+  tape.play(10 * kMin, Metric::cpu_busy, 20);
+  const auto fired = tape.play(3 * kS, Metric::cpu_busy, 95);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].fired->baseline, 20);
+  EXPECT_EQ(fired[0].reason, "cpu.busy 95 % above 90 % for 2.0 s (baseline 20 %)");
+  // Over, and at once as high again: the median of the 5 minutes is still 20.
+  tape.play(5 * kS, Metric::cpu_busy, 20);
+  tape.play(3 * kS, Metric::cpu_busy, 95);
+  EXPECT_EQ(tape.fired, 2U);
+}
+
+// Level AND jump: the one without the other is no news.
+TEST(Condition, ABusyMachineIsNoJumpAndAJumpToHalfNoLevel) {
+  Tape busy(kJump);
+  busy.play(10 * kMin, Metric::cpu_busy, 65);
+  busy.play(10 * kMin, Metric::cpu_busy, 94);
+  EXPECT_EQ(busy.fired, 0U) << "29 more than before";
+  Tape half(kJump);
+  half.play(10 * kMin, Metric::cpu_busy, 2);
+  half.play(10 * kMin, Metric::cpu_busy, 60);
+  EXPECT_EQ(half.fired, 0U);
+}
+
+// The longer it lasts, the more of the 5 minutes is itself: what lay before it stands while it is pending.
+TEST(Condition, TheBaselineStandsWhileItIsPending) {
+  Tape tape(R"("t": {"metric": "cpu.busy", "above": "90%", "delta": "30%", "for": "10min"})");
+  tape.play(10 * kMin, Metric::cpu_busy, 10);
+  tape.play(9 * kMin, Metric::cpu_busy, 99);
+  EXPECT_EQ(tape.fired, 0U);
+  const auto fired = tape.play(2 * kMin, Metric::cpu_busy, 99);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].fired->baseline, 10);
+}
+
+TEST(Condition, AJumpNeedsAPast) {
+  Tape tape(kJump);
+  tape.play(30 * kS, Metric::cpu_busy, 10);
+  EXPECT_EQ(tape.row("t").state, "warming up");
+  tape.play(20 * kS, Metric::cpu_busy, 99);
+  EXPECT_EQ(tape.fired, 0U) << "60 s by default";
+  tape.play(9 * kS, Metric::cpu_busy, 10);
+  tape.play(2 * kS, Metric::cpu_busy, 10);
+  EXPECT_EQ(tape.row("t").state, "armed");
+  tape.play(3 * kS, Metric::cpu_busy, 99);
+  EXPECT_EQ(tape.fired, 1U);
+}
+
+TEST(Condition, WarmupIsTheAdmins) {
+  Tape none(R"("t": {"metric": "cpu.busy", "delta": "30%", "for": "1s", "warmup": "0s"})");
+  none.play(3 * kS, Metric::cpu_busy, 10);
+  none.play(2 * kS, Metric::cpu_busy, 60);
+  EXPECT_EQ(none.fired, 1U);
+  Tape longer(R"("t": {"metric": "cpu.hottest", "above": "90%", "warmup": "5min"})");
+  longer.play(4 * kMin, Metric::cpu_hottest, 100);
+  EXPECT_EQ(longer.fired, 0U);
+  longer.play(2 * kMin, Metric::cpu_hottest, 100);
+  EXPECT_EQ(longer.fired, 1U) << "it still holds when it is warm";
+}
+
+TEST(Condition, AJumpAloneIsOverWhenItIsDownAgain) {
+  Tape tape(R"("t": {"metric": "tasks.running", "delta": 10, "for": "1s"})", kWideGuard);
+  tape.play(2 * kMin, Metric::tasks_running, 4);
+  const auto fired = tape.play(5 * kS, Metric::tasks_running, 15);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].fired->threshold, 14);
+  EXPECT_EQ(fired[0].reason, "tasks.running 15 above 14 for 1.0 s (a jump; baseline 4)");
+  tape.play(5 * kS, Metric::tasks_running, 13);
+  tape.play(5 * kS, Metric::tasks_running, 15);
+  EXPECT_EQ(tape.fired, 2U);
+}
+
+TEST(Condition, BelowIsTheOtherWayRound) {
+  Tape tape(R"("t": {"metric": "cpu.busy", "below": "5%", "delta": "50%", "for": "2s", "rearm": "20%"})", kWideGuard);
+  tape.play(2 * kMin, Metric::cpu_busy, 80);
+  const auto fired = tape.play(3 * kS, Metric::cpu_busy, 1);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].reason, "cpu.busy 1 % below 5 % for 2.0 s (baseline 80 %)");
+  tape.play(5 * kS, Metric::cpu_busy, 10);
+  tape.play(3 * kS, Metric::cpu_busy, 1);
+  EXPECT_EQ(tape.fired, 1U);
+  tape.play(3 * kS, Metric::cpu_busy, 25);
+  tape.play(3 * kS, Metric::cpu_busy, 1);
+  EXPECT_EQ(tape.fired, 2U);
+}
+
+TEST(Condition, WithoutForOnePassIsEnough) {
+  Tape tape(R"("t": {"metric": "cpu.hottest", "above": "90%"})", kWideGuard);
+  tape.play(100 * kMs, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 1U);
+  tape.play(100 * kMs, Metric::cpu_hottest, 50);
+  tape.play(100 * kMs, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 2U);
+}
+
+TEST(Condition, InWords) {
+  Tape tape(kJump + "," +
+            R"("b": {"metric": "tasks.running", "below": 2}, "d": {"metric": "tasks.blocked", "delta": 3})");
+  EXPECT_EQ(tape.row("t").condition, "cpu.busy above 90 % and 30 % over the 5 minutes before for 2.0 s");
+  EXPECT_EQ(tape.row("b").condition, "tasks.running below 2");
+  EXPECT_EQ(tape.row("d").condition, "tasks.blocked 3 over the 5 minutes before");
+}
+
+}  // namespace
+}  // namespace flight
