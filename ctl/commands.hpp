@@ -31,6 +31,10 @@ struct SnapshotOptions {
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);
 [[nodiscard]] int run_recording(const Common& common, bool recording);
+[[nodiscard]] int run_triggers(const Common& common);
+[[nodiscard]] int run_set_trigger(const Common& common, const std::string& name, bool enabled);
+[[nodiscard]] int run_test_trigger(const Common& common, const std::string& name);
+[[nodiscard]] int run_fire(const Common& common, const std::string& name, const std::string& reason);
 [[nodiscard]] int run_monitor(const Common& common);
 
 }  // namespace flight::ctl

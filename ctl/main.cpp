@@ -12,6 +12,7 @@
 #include "ctl/commands.hpp"
 #include "ctl/output.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/store/names.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -23,6 +24,7 @@ struct CommandLine {
   SnapshotOptions snapshot;
   std::string info_id = "latest", get_id = "latest", get_output;
   std::vector<std::string> ids;  // of remove, pin, unpin
+  std::string trigger, reason;   // of triggers and fire
 };
 
 // An ID as the daemon takes it, or why it does not.
@@ -72,6 +74,33 @@ void add_ids(CLI::App* command, std::vector<std::string>& ids) {
   });
 }
 
+std::string check_trigger(const std::string& name) {
+  return valid_trigger_name(name) ? ""
+                                  : "'" + printable(name) + "' is no trigger's name; `flightctl triggers` shows all";
+}
+
+void add_triggers(CLI::App& app, CommandLine& line) {
+  const auto add_name = [&line](CLI::App* command) {
+    command->add_option("NAME", line.trigger, "the trigger's")->type_name("")->required()->check(check_trigger);
+  };
+  CLI::App* triggers = app.add_subcommand("triggers", "What makes flightd take a snapshot by itself");
+  triggers->require_subcommand(0, 1);
+  add_name(triggers->add_subcommand("enable", "Let it fire again"));
+  add_name(triggers->add_subcommand("disable", "Do not let it fire, also after a restart of flightd"));
+  add_name(triggers->add_subcommand("test", "Take its action once, as if its condition held"));
+  for (CLI::App* command : triggers->get_subcommands([](CLI::App*) { return true; })) command->fallthrough();
+  CLI::App* fire = app.add_subcommand("fire", "Fire an external trigger: for health checks and scripts");
+  add_name(fire);
+  fire->add_option("--reason", line.reason, "why; kept with the snapshot")->type_name("TEXT");
+}
+
+int run_triggers_command(const CLI::App& triggers, const CommandLine& line) {
+  if (triggers.got_subcommand("enable")) return run_set_trigger(line.common, line.trigger, true);
+  if (triggers.got_subcommand("disable")) return run_set_trigger(line.common, line.trigger, false);
+  if (triggers.got_subcommand("test")) return run_test_trigger(line.common, line.trigger);
+  return run_triggers(line.common);
+}
+
 void add_commands(CLI::App& app, CommandLine& line) {
   app.add_option("--socket", line.common.socket, "the daemon's control socket")
       ->type_name("PATH")
@@ -98,6 +127,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_ids(app.add_subcommand("remove", "Delete snapshots, pinned ones too")->alias("rm"), line.ids);
   add_ids(app.add_subcommand("pin", "Keep snapshots from being deleted to make room"), line.ids);
   add_ids(app.add_subcommand("unpin", "Take that back"), line.ids);
+  add_triggers(app, line);
   app.add_subcommand("pause", "Stop recording; what is held stays, and snapshots of it can be taken");
   app.add_subcommand("resume", "Record again");
   app.add_subcommand("monitor", "Tell what happens, a line each, until interrupted");
@@ -112,6 +142,8 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("remove")) return run_remove(line.common, line.ids);
   if (app.got_subcommand("pin")) return run_pin(line.common, line.ids, true);
   if (app.got_subcommand("unpin")) return run_pin(line.common, line.ids, false);
+  if (app.got_subcommand("triggers")) return run_triggers_command(*app.get_subcommand("triggers"), line);
+  if (app.got_subcommand("fire")) return run_fire(line.common, line.trigger, line.reason);
   if (app.got_subcommand("pause")) return run_recording(line.common, false);
   if (app.got_subcommand("resume")) return run_recording(line.common, true);
   if (app.got_subcommand("monitor")) return run_monitor(line.common);

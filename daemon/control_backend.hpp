@@ -13,6 +13,7 @@
 
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/control/trigger_messages.hpp"
 
 namespace flight {
 
@@ -53,6 +54,9 @@ class ControlBackend {
   virtual void pin_snapshot(std::string id, bool pinned, Done done) = 0;
   virtual void set_recording(const Caller& caller, bool recording, Done done) = 0;
   virtual void read_snapshot(std::string id, Opened opened) = 0;
+  virtual void list_triggers(Done done) = 0;
+  virtual void fire_trigger(const Caller& caller, FireParameters parameters, Done done) = 0;  // the text is the id
+  virtual void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) = 0;
   // Says what happens from now on, one JSON object for each event, the first one at once.
   virtual void monitor(Listener listener) = 0;
 };

@@ -16,6 +16,7 @@ struct Request {
   const Caller& caller;
   ControlBackend& backend;
   AnswerSink sink;
+  bool trusted = false;  // the caller, with everything
 
   void refuse(CallError error) const { sink.reply(error_reply(std::move(error))); }
   void reply(std::string parameters) const { sink.reply({std::move(parameters), "", false}); }
@@ -117,6 +118,26 @@ void set_recording(const Request& request) {
   request.backend.set_recording(request.caller, *recording, last_reply(request.sink.reply, &empty_reply));
 }
 
+void list_triggers(const Request& request) {
+  if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
+  request.backend.list_triggers(last_reply(request.sink.reply, &triggers_reply));
+}
+
+void fire_trigger(const Request& request) {
+  auto parameters = parse_fire_parameters(request.call.parameters);
+  if (!parameters) return request.refuse(parameters.error());
+  if (parameters->test && !request.trusted)
+    return request.refuse(
+        permission_denied(fmt::format("uid {} may fire external triggers, and test none", request.caller.uid)));
+  request.backend.fire_trigger(request.caller, std::move(*parameters), last_reply(request.sink.reply, &fired_reply));
+}
+
+void set_trigger(const Request& request) {
+  auto parameters = parse_set_trigger_parameters(request.call.parameters);
+  if (!parameters) return request.refuse(parameters.error());
+  request.backend.set_trigger(request.caller, std::move(*parameters), last_reply(request.sink.reply, &empty_reply));
+}
+
 void monitor(const Request& request) {
   if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
   request.backend.monitor(request.sink.listen);
@@ -125,24 +146,30 @@ void monitor(const Request& request) {
 // How a method answers, and the flag that a call of it needs.
 enum class Answers { once, by_upgrade, again_and_again };
 
+// Who may call it: everybody, those who may fire triggers, or only those whom ControlAccess trusts.
+enum class Access { everybody, trigger, trusted };
+
 struct Method {
   std::string_view interface, name;
-  bool everybody;  // may call it; else: those whom ControlAccess trusts
+  Access access;
   void (*call)(const Request&);
   Answers answers = Answers::once;
 };
-constexpr std::array<Method, 11> kMethods{{
-    {kService, "GetInfo", true, &get_info},
-    {kService, "GetInterfaceDescription", true, &get_interface_description},
-    {kInterface, "GetStatus", false, &get_status},
-    {kInterface, "TakeSnapshot", false, &take_snapshot},
-    {kInterface, "ListSnapshots", false, &list_snapshots},
-    {kInterface, "DescribeSnapshot", false, &describe_snapshot},
-    {kInterface, "ReadSnapshot", false, &read_snapshot, Answers::by_upgrade},
-    {kInterface, "RemoveSnapshot", false, &remove_snapshot},
-    {kInterface, "PinSnapshot", false, &pin_snapshot},
-    {kInterface, "SetRecording", false, &set_recording},
-    {kInterface, "Monitor", false, &monitor, Answers::again_and_again},
+constexpr std::array<Method, 14> kMethods{{
+    {kService, "GetInfo", Access::everybody, &get_info},
+    {kService, "GetInterfaceDescription", Access::everybody, &get_interface_description},
+    {kInterface, "GetStatus", Access::trusted, &get_status},
+    {kInterface, "TakeSnapshot", Access::trusted, &take_snapshot},
+    {kInterface, "ListSnapshots", Access::trusted, &list_snapshots},
+    {kInterface, "DescribeSnapshot", Access::trusted, &describe_snapshot},
+    {kInterface, "ReadSnapshot", Access::trusted, &read_snapshot, Answers::by_upgrade},
+    {kInterface, "RemoveSnapshot", Access::trusted, &remove_snapshot},
+    {kInterface, "PinSnapshot", Access::trusted, &pin_snapshot},
+    {kInterface, "ListTriggers", Access::trusted, &list_triggers},
+    {kInterface, "FireTrigger", Access::trigger, &fire_trigger},
+    {kInterface, "SetTrigger", Access::trusted, &set_trigger},
+    {kInterface, "SetRecording", Access::trusted, &set_recording},
+    {kInterface, "Monitor", Access::trusted, &monitor, Answers::again_and_again},
 }};
 
 const Method* find_method(std::string_view interface, std::string_view name) {
@@ -173,7 +200,8 @@ Reply error_reply(CallError error) { return {std::move(error.parameters), std::m
 
 void answer(const Call& call, const Caller& caller, const ControlAccess& access, ControlBackend& backend,
             AnswerSink sink) {
-  const Request request{call, caller, backend, std::move(sink)};
+  const bool trusted = access.trusts(caller);
+  const Request request{call, caller, backend, std::move(sink), trusted};
   const std::size_t dot = call.method.rfind('.');
   if (dot == std::string::npos || dot == 0 || dot + 1 == call.method.size())
     return request.refuse(
@@ -182,9 +210,12 @@ void answer(const Call& call, const Caller& caller, const ControlAccess& access,
   if (interface != kService && interface != kInterface) return request.refuse(interface_not_found(interface));
   const Method* method = find_method(interface, std::string_view(call.method).substr(dot + 1));
   if (method == nullptr) return request.refuse(method_not_found(call.method));
-  if (!method->everybody && !access.trusts(caller))
+  const bool may =
+      trusted || method->access == Access::everybody || (method->access == Access::trigger && access.may_fire(caller));
+  if (!may)
     return request.refuse(permission_denied(
-        fmt::format("uid {} may not call {}: be root or a member of flightd's group", caller.uid, call.method)));
+        fmt::format("uid {} may not call {}: be root or a member of flightd's group{}", caller.uid, call.method,
+                    method->access == Access::trigger ? ", or of flightd-trigger" : "")));
   if (auto fits = check_flags(call, method->answers); !fits) return request.refuse(std::move(fits.error()));
   method->call(request);
 }

@@ -116,10 +116,11 @@ void ControlServer::retry_later() {
 
 // Why `caller` gets no place, or empty.
 std::string ControlServer::refusal(const Caller& caller) const {
-  enum class Kind { root, trusted, stranger };
+  enum class Kind { root, trusted, firing, stranger };
   const auto kind_of = [this](const Caller& one) {
     if (one.uid == 0) return Kind::root;
-    return access_.trusts(one) ? Kind::trusted : Kind::stranger;
+    if (access_.trusts(one)) return Kind::trusted;
+    return access_.may_fire(one) ? Kind::firing : Kind::stranger;
   };
   const Kind kind = kind_of(caller);
   std::size_t of_uid = 0;
@@ -131,8 +132,9 @@ std::string ControlServer::refusal(const Caller& caller) const {
   struct Places {
     std::size_t all, per_uid;
   };
-  const std::array<Places, 3> places{{{limits_.root, limits_.root},
+  const std::array<Places, 4> places{{{limits_.root, limits_.root},
                                       {limits_.trusted, limits_.per_trusted_uid},
+                                      {limits_.firing, limits_.per_firing_uid},
                                       {limits_.strangers, limits_.per_stranger_uid}}};
   const Places& mine = places.at(static_cast<std::size_t>(kind));
   if (of_uid >= mine.per_uid)

@@ -24,6 +24,7 @@ namespace flight {
 struct ControlLimits {
   std::size_t root = 128;
   std::size_t trusted = 192, per_trusted_uid = 128;
+  std::size_t firing = 64, per_firing_uid = 16;  // who may fire triggers, and nothing else
   std::size_t strangers = 64, per_stranger_uid = 16;
   SessionLimits session{};
 };

@@ -37,6 +37,11 @@ std::string comm_of(pid_t pid) {
   return *comm;
 }
 
+bool is_member(const Caller& caller, const std::optional<gid_t>& group) {
+  return group &&
+         (caller.gid == *group || std::find(caller.groups.begin(), caller.groups.end(), *group) != caller.groups.end());
+}
+
 }  // namespace
 
 Result<Caller> peer_of(int socket_fd) {
@@ -50,9 +55,9 @@ Result<Caller> peer_of(int socket_fd) {
 }
 
 bool ControlAccess::trusts(const Caller& caller) const {
-  if (caller.uid == 0 || caller.uid == own_uid) return true;
-  if (!group) return false;
-  return caller.gid == *group || std::find(caller.groups.begin(), caller.groups.end(), *group) != caller.groups.end();
+  return caller.uid == 0 || caller.uid == own_uid || is_member(caller, group);
 }
+
+bool ControlAccess::may_fire(const Caller& caller) const { return trusts(caller) || is_member(caller, trigger_group); }
 
 }  // namespace flight

@@ -20,8 +20,10 @@ namespace flight {
 struct ControlAccess {
   std::optional<uid_t> own_uid;
   std::optional<gid_t> group;
+  std::optional<gid_t> trigger_group;  // its members may fire external triggers
 
   [[nodiscard]] bool trusts(const Caller& caller) const;
+  [[nodiscard]] bool may_fire(const Caller& caller) const;
 };
 
 }  // namespace flight

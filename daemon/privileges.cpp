@@ -45,6 +45,7 @@ int lock_code(dl_phdr_info* object, std::size_t /*size*/, void* /*unused*/) {
 
 Result<Identity> find_identity(const std::string& user) {
   Identity out;
+  if (const group* trigger = ::getgrnam("flightd-trigger"); trigger != nullptr) out.trigger_gid = trigger->gr_gid;
   const group* flightd = ::getgrnam("flightd");
   if (flightd != nullptr) out.trusted_gid = flightd->gr_gid;
   if (::geteuid() != 0) {

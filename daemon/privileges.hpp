@@ -22,6 +22,7 @@ struct Identity {
   // too), and the members of the group flightd, where there is one.
   std::optional<uid_t> trusted_uid;
   std::optional<gid_t> trusted_gid;
+  std::optional<gid_t> trigger_gid;  // of the group flightd-trigger, where there is one
 };
 
 // `user` of the config, nobody where there is no such user; the caller's own identity when it is not root.

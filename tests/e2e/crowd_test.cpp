@@ -161,8 +161,9 @@ TEST_F(Crowd, IdsAndReasonsThatMeanHarm) {
 
 TEST_F(Crowd, NestedAndMistypedParametersOfEveryMethod) {
   const std::string deep = std::string(30'000, '[') + std::string(30'000, ']');
-  for (const char* method : {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot",
-                             "RemoveSnapshot", "PinSnapshot", "SetRecording", "Monitor"}) {
+  for (const char* method :
+       {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot", "RemoveSnapshot",
+        "PinSnapshot", "SetRecording", "ListTriggers", "FireTrigger", "SetTrigger", "Monitor"}) {
     for (const std::string& parameters :
          {deep, std::string("7"), std::string(R"({"id":["1"],"pinned":{},"recording":"no","reason":[]})"),
           std::string(R"({"id":{"id":{"id":{}}}})")}) {

@@ -6,6 +6,7 @@
 
 #include "libcore/control/events.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/control/trigger_messages.hpp"
 #include "tests/unit/control/varlink_idl.hpp"
 
 namespace flight {
@@ -61,6 +62,9 @@ TEST(Idl, DescribesEveryError) {
                                       write_failed(ENOSPC, "/kept", "no space"),
                                       bad_config("/etc/x", 3, "channels.a", "no"),
                                       stopping(),
+                                      no_such_trigger("x", "none"),
+                                      trigger_disabled("x", "off"),
+                                      suppressed("x", "2026-11-20T03:12:04Z", "later"),
                                       invalid_parameter("x", "no"),
                                       method_not_found("a.b.C"),
                                       method_not_implemented("a.b.C"),
@@ -97,12 +101,33 @@ TEST(Idl, DescribesStatusProgressAndParameters) {
   EXPECT_EQ(take.first.fields.size(), 6U);
 }
 
+TEST(Idl, DescribesTriggers) {
+  const Idl idl = IdlParser::parse(recorder_idl());
+  ListedTrigger row{.name = "lopsided", .kind = "metric", .condition = "c", .state = "armed"};
+  for (int filled = 0; filled < 2; ++filled) {
+    const std::string text = to_json(std::vector<ListedTrigger>{row, row});
+    const auto reply = nlohmann::json::parse(triggers_reply(text));
+    EXPECT_EQ(mismatch(idl, idl.methods.at("ListTriggers").second, reply, "reply"), "");
+    const auto again = parse_listed_triggers(text);
+    ASSERT_TRUE(again) << again.error().what;
+    EXPECT_EQ(to_json(*again), text);
+    row = {"x", "external", "", false, "disabled", "why", 1.5, "2026-11-20T03:12:04.123Z", "7", 3, 4};
+  }
+  const auto& fire = idl.methods.at("FireTrigger");
+  EXPECT_EQ(mismatch(idl, fire.first, nlohmann::json::parse(to_json(FireParameters{"x", "why", true})), "in"), "");
+  EXPECT_EQ(mismatch(idl, fire.second, nlohmann::json::parse(fired_reply("7")), "out"), "");
+  const auto set = nlohmann::json::parse(to_json(SetTriggerParameters{"x", false}));
+  EXPECT_EQ(mismatch(idl, idl.methods.at("SetTrigger").first, set, "in"), "");
+  for (const std::string_view text : {"", "{}", "[1]", "[[]]"}) EXPECT_FALSE(parse_listed_triggers(text)) << text;
+}
+
 TEST(Idl, DescribesReadAndMonitor) {
   const Idl idl = IdlParser::parse(recorder_idl());
   const auto read = nlohmann::json::parse(read_reply({42, "name"}));
   EXPECT_EQ(mismatch(idl, idl.methods.at("ReadSnapshot").second, read, "reply"), "");
-  for (const std::string_view word : {kMonitoring, kSnapshotBegun, kSnapshotFinished, kSnapshotFailed, kRecordingPaused,
-                                      kRecordingResumed, kDegraded, kRecovered, kMissed}) {
+  for (const std::string_view word :
+       {kMonitoring, kSnapshotBegun, kSnapshotFinished, kSnapshotFailed, kRecordingPaused, kRecordingResumed, kDegraded,
+        kRecovered, kTriggerFired, kTriggersSuppressed, kMissed}) {
     RecorderEvent event{.event = std::string(word), .time = "2026-11-20T03:12:04.123Z"};
     for (int filled = 0; filled < 2; ++filled) {
       EXPECT_EQ(mismatch(idl, idl.methods.at("Monitor").second, nlohmann::json::parse(to_json(event)), "event"), "");

@@ -82,6 +82,25 @@ class MemoryBackend : public ControlBackend {
     opened(OpenSnapshot{std::move(file), name_to_read, static_cast<std::uint64_t>(found.st_size) + bytes_too_many});
   }
 
+  void list_triggers(Done done) override {
+    done(to_json(std::vector<ListedTrigger>{{.name = "probe", .kind = "external", .condition = "", .state = "armed"}}));
+  }
+
+  // There is one, "probe".
+  void fire_trigger(const Caller& caller, FireParameters parameters, Done done) override {
+    last_caller = caller;
+    last_fire = parameters;
+    if (parameters.name != "probe") return done(tl::unexpected(no_such_trigger(parameters.name, "none such")));
+    done("7");
+  }
+
+  void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) override {
+    last_caller = caller;
+    if (parameters.name != "probe") return done(tl::unexpected(no_such_trigger(parameters.name, "none such")));
+    probe_enabled = parameters.enabled;
+    done("{}");
+  }
+
   void monitor(Listener listener) override {
     events.add(std::move(listener), {.event = std::string(kMonitoring), .recording = true});
     ++listeners;
@@ -91,6 +110,8 @@ class MemoryBackend : public ControlBackend {
   std::string file_to_read, name_to_read = "flight-web3-20261120T031204.123Z-manual-1.perf.data";
   std::uint64_t bytes_too_many = 0;  // of the file, promised and not there
   std::set<std::string> pins;
+  FireParameters last_fire;
+  bool probe_enabled = true;
   EventHub events;
   std::atomic<int> listeners = 0;
   std::chrono::milliseconds snapshot_takes{0};

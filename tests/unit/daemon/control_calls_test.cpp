@@ -138,7 +138,7 @@ TEST_F(ControlServerTest, WrongCallsAreAnsweredAndTheConnectionGoesOn) {
       {call_text("io.flightd.Recorder.SetRecording"), "InvalidParameter", "recording"},
       {call_text("io.flightd.Recorder.SetRecording", R"({"recording":0})"), "InvalidParameter", "recording"},
       {call_text("io.flightd.Recorder.Monitor"), "ExpectedMore", ""},
-      {call_text("io.flightd.Recorder.FireTrigger", R"({"name":"x"})"), "MethodNotFound", ""},
+      {call_text("io.flightd.Recorder.Nothing", R"({"name":"x"})"), "MethodNotFound", ""},
   };
   RawClient client(bench.socket());  // one and the same, all along
   for (const Case& one : cases) {

@@ -40,13 +40,14 @@ TEST_F(ControlServerTest, AccessIsDecidedPerMethod) {
   run({}, access);
   as_user(kNobody, {}, [&] {
     EXPECT_EQ(ask(kGetInfo).error, "");
-    for (const char* method : {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot",
-                               "RemoveSnapshot", "PinSnapshot", "SetRecording", "Monitor"}) {
+    for (const char* method :
+         {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot", "RemoveSnapshot",
+          "PinSnapshot", "SetRecording", "ListTriggers", "FireTrigger", "SetTrigger", "Monitor"}) {
       const Reply reply = ask(call_text(fmt::format("io.flightd.Recorder.{}", method)));
       EXPECT_EQ(reply.error, "org.varlink.service.PermissionDenied") << method;
       EXPECT_THAT(error_message(reply), HasSubstr("uid 65534"));
     }
-    EXPECT_EQ(ask(call_text("io.flightd.Recorder.FireTrigger")).error, "org.varlink.service.MethodNotFound");
+    EXPECT_EQ(ask(call_text("io.flightd.Recorder.Nothing")).error, "org.varlink.service.MethodNotFound");
   });
   as_user(kNobody, {7, kSomeGroup, 9}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
   std::vector<gid_t> many;
@@ -55,6 +56,57 @@ TEST_F(ControlServerTest, AccessIsDecidedPerMethod) {
   many.push_back(kSomeGroup);
   as_user(kNobody, many, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
   as_user(12345, {}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+}
+
+TEST_F(ControlServerTest, WhoMayFireMayNothingElse) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  access.trigger_group = kSomeGroup + 1;
+  run({}, access);
+  const std::string fire = call_text("io.flightd.Recorder.FireTrigger", R"({"name":"probe","reason":"too slow"})");
+  const std::string test = call_text("io.flightd.Recorder.FireTrigger", R"({"name":"probe","test":true})");
+  as_user(kNobody, {kSomeGroup + 1}, [&] {
+    const Reply fired = ask(fire);
+    EXPECT_EQ(fired.error, "");
+    EXPECT_EQ(member(fired.parameters, "id"), R"("7")");
+    EXPECT_EQ(bench.on_loop([&] { return bench.backend.last_fire.reason; }), "too slow");
+    EXPECT_EQ(ask(test).error, "org.varlink.service.PermissionDenied");
+    EXPECT_EQ(ask(call_text("io.flightd.Recorder.FireTrigger", R"({"name":"x"})")).error,
+              "io.flightd.Recorder.NoSuchTrigger");
+    for (const char* method :
+         {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot", "RemoveSnapshot",
+          "PinSnapshot", "SetRecording", "ListTriggers", "SetTrigger", "Monitor"})
+      EXPECT_EQ(ask(call_text(fmt::format("io.flightd.Recorder.{}", method))).error,
+                "org.varlink.service.PermissionDenied")
+          << method;
+  });
+  as_user(kNobody, {kSomeGroup}, [&] {
+    EXPECT_EQ(ask(test).error, "");
+    EXPECT_EQ(ask(call_text("io.flightd.Recorder.SetTrigger", R"({"name":"probe","enabled":false})")).error, "");
+    EXPECT_THAT(member(ask(call_text("io.flightd.Recorder.ListTriggers")).parameters, "triggers"), HasSubstr("probe"));
+  });
+  EXPECT_FALSE(bench.on_loop([&] { return bench.backend.probe_enabled; }));
+}
+
+TEST_F(ControlServerTest, TriggersParametersAreChecked) {
+  run();
+  const auto refused = [&](std::string_view method, std::string_view parameters) {
+    const Reply reply = ask(call_text(fmt::format("io.flightd.Recorder.{}", method), std::string(parameters)));
+    EXPECT_EQ(reply.error, "org.varlink.service.InvalidParameter") << method << parameters;
+    return error_message(reply);
+  };
+  EXPECT_THAT(refused("FireTrigger", "{}"), HasSubstr("'name' is needed"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":""})"), HasSubstr("'name' is needed"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":7})"), HasSubstr("'name' must be a string"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":"probe","test":1})"), HasSubstr("true or false"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":"probe","reason":"a\nb"})"), HasSubstr("one line"));
+  EXPECT_THAT(refused("FireTrigger", fmt::format(R"({{"name":"probe","reason":"{}"}})", std::string(1025, 'x'))),
+              HasSubstr("at most 1024"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":"probe","now":true})"), HasSubstr("there are: name, reason, test"));
+  EXPECT_THAT(refused("SetTrigger", R"({"name":"probe"})"), HasSubstr("'enabled' is needed"));
+  EXPECT_THAT(refused("SetTrigger", R"({"name":"probe","enabled":"no"})"), HasSubstr("true or false"));
+  EXPECT_THAT(refused("ListTriggers", R"({"name":"probe"})"), HasSubstr("no parameters"));
 }
 
 class Crowd {
