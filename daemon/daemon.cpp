@@ -71,11 +71,41 @@ Result<void> Daemon::start() {
   service_ = std::make_unique<Service>(loop_, *recorder_, *worker_, folder, setup_.config.store, setup_.warnings);
   service_->on_snapshot([this](const Result<Sidecar>& result) { tell(result); });
 
-  const ControlAccess access{.own_uid = setup_.identity.trusted_uid, .group = setup_.identity.trusted_gid};
+  if (auto started = start_triggers(); !started) return started;
+
+  const ControlAccess access{.own_uid = setup_.identity.trusted_uid,
+                             .group = setup_.identity.trusted_gid,
+                             .trigger_group = setup_.identity.trigger_gid};
   auto server = ControlServer::open(loop_, setup_.runtime_dir + "/" + std::string(kInterface), *service_, access);
   if (!server) return pass(server.error());
   server_ = std::move(*server);
   signals_.assign(setup_.signals.release());
+  return {};
+}
+
+Result<void> Daemon::start_triggers() {
+  TriggerThread::Setup setup{.triggers = setup_.config.triggers,
+                             .guard = setup_.config.storm_guard,
+                             .saved = Service::saved_triggers(setup_.state_dir),
+                             .boot_id = setup_.attached->manifest.boot_id,
+                             .attached = [this] { return recorder_->attached(); }};
+  const TriggerThread::Told told{
+      .fire =
+          [this](Decision decision) {
+            asio::post(loop_, [this, decision = std::move(decision)] { service_->take_for_trigger(decision); });
+          },
+      .suppressed =
+          [this](SuppressedWindow window) {
+            asio::post(loop_, [this, window = std::move(window)] { service_->tell_suppressed(window); });
+          },
+      .keep = [this](std::string state) { service_->keep_triggers(setup_.state_dir, std::move(state)); }};
+  auto triggers = TriggerThread::start(std::move(setup), told);
+  if (!triggers) return pass(triggers.error());
+  triggers_ = std::move(*triggers);
+  if (const std::string& why = triggers_->saved_error(); !why.empty())
+    spdlog::warn("{}: the triggers' counters begin afresh", why);
+  service_->use_triggers(*triggers_);
+  worker_->watch_metrics([this] { return triggers_->metrics(); });
   return {};
 }
 
@@ -97,8 +127,10 @@ int Daemon::run() {
   if (stopper_.joinable()) stopper_.join();
   server_.reset();
   worker_.reset();
+  triggers_->stop();
   recorder_.reset();  // before the service: its thread may still answer a status
   service_.reset();
+  triggers_.reset();
   spdlog::info("ended");
   return exit_status_;
 }

@@ -50,6 +50,7 @@ class Daemon {
  private:
   explicit Daemon(Setup setup);
   [[nodiscard]] Result<void> start();
+  [[nodiscard]] Result<void> start_triggers();
   void wait_for_signal();
   void take_signal();
   void stop_on(const std::string& signal);
@@ -67,6 +68,7 @@ class Daemon {
   std::unique_ptr<RecorderThread> recorder_;
   std::unique_ptr<SnapshotWorker> worker_;
   std::unique_ptr<Service> service_;
+  std::unique_ptr<TriggerThread> triggers_;
   std::unique_ptr<ControlServer> server_;
   std::thread stopper_;
   int exit_status_ = 0;

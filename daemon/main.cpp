@@ -130,6 +130,9 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
                       .warnings = {},
                       .broker_socket = options.broker_socket};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
+  auto trigger_warnings = TriggerThread::check(setup.config.triggers);
+  if (!trigger_warnings) return failed(trigger_warnings.error());
+  setup.warnings.insert(setup.warnings.end(), trigger_warnings->begin(), trigger_warnings->end());
   if (auto locked = lock_memory(); !locked) setup.warnings.push_back(locked.error().what);
   if (auto dropped = drop_privileges(*identity); !dropped) return failed(dropped.error());
   auto daemon = Daemon::open(std::move(setup));

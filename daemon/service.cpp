@@ -31,22 +31,6 @@ std::string_view what_next(int error_number) {
   return "";
 }
 
-// How an Error of a snapshot reads to its askers.
-CallError to_call_error(const Error& error, bool broker_gone) {
-  if (error.code == std::errc::operation_canceled) return stopping();
-  const int number = error.errno_value();
-  if (broker_gone)
-    return write_failed(
-        number, "",
-        fmt::format(
-            "flightd-broker is gone: nothing was kept of this snapshot, and nothing is recorded until there is a "
-            "broker again; what was held then is in the snapshot 'broker-lost', if there was room ({})",
-            error.what));
-  const std::string what =
-      fmt::format("{}. Nothing was kept of this snapshot; the recording goes on.{}", error.what, what_next(number));
-  return is_full(number) ? store_full(what) : write_failed(number, "", what);
-}
-
 }  // namespace
 
 Service::Service(asio::io_context& loop, RecorderThread& recorder, SnapshotWorker& worker, std::string folder,
@@ -193,6 +177,22 @@ void Service::take_snapshot(const Caller& caller, SnapshotParameters parameters,
     if (result) return done(to_json_line(*result));
     done(tl::unexpected(to_call_error(result.error(), recorder_.broker_gone())));
   });
+}
+
+// How an Error of a snapshot reads to its askers.
+CallError Service::to_call_error(const Error& error, bool broker_gone) {
+  if (error.code == std::errc::operation_canceled) return stopping();
+  const int number = error.errno_value();
+  if (broker_gone)
+    return write_failed(
+        number, "",
+        fmt::format(
+            "flightd-broker is gone: nothing was kept of this snapshot, and nothing is recorded until there is a "
+            "broker again; what was held then is in the snapshot 'broker-lost', if there was room ({})",
+            error.what));
+  const std::string what =
+      fmt::format("{}. Nothing was kept of this snapshot; the recording goes on.{}", error.what, what_next(number));
+  return is_full(number) ? store_full(what) : write_failed(number, "", what);
 }
 
 void Service::take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<void(const Result<Sidecar>&)> done) {

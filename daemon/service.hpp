@@ -7,6 +7,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <cerrno>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "daemon/event_hub.hpp"
 #include "daemon/recorder_thread.hpp"
 #include "daemon/snapshot_worker.hpp"
+#include "daemon/trigger_thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/store/catalogue.hpp"
 
@@ -35,6 +37,9 @@ class Service : public ControlBackend {
   void remove_snapshot(std::string id, Done done) override;
   void pin_snapshot(std::string id, bool pinned, Done done) override;
   void read_snapshot(std::string id, Opened opened) override;
+  void list_triggers(Done done) override;
+  void fire_trigger(const Caller& caller, FireParameters parameters, Done done) override;
+  void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) override;
   void set_recording(const Caller& caller, bool recording, Done done) override;
   void monitor(Listener listener) override;
 
@@ -44,11 +49,22 @@ class Service : public ControlBackend {
   [[nodiscard]] const std::string& disk_trouble() const { return disk_trouble_; }
   // Any request of flightd's own.
   void submit(SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
+  // Before the first call; it lives as long as this.
+  void use_triggers(TriggerThread& triggers) { triggers_ = &triggers; }
+  // Event loop: a trigger that fired, and firings that were held back.
+  void take_for_trigger(const Decision& decision);
+  void tell_suppressed(const SuppressedWindow& window);
+  // The triggers' counters, in STATE: what an earlier life kept; and any thread keeps them, on the store's thread.
+  [[nodiscard]] static std::string saved_triggers(const std::string& state_dir);
+  void keep_triggers(const std::string& state_dir, std::string text);
+
   // On the event loop, for every snapshot that ended, whoever asked.
   void on_snapshot(std::function<void(const Result<Sidecar>&)> told) { told_ = std::move(told); }
 
  private:
   void snapshot_ended(const Result<Sidecar>& result);
+  [[nodiscard]] static CallError to_call_error(const Error& error, bool broker_gone);
+  [[nodiscard]] static SnapshotRequest request_of(const Decision& decision);
   [[nodiscard]] CallResult<WindowRequest> window_of(const SnapshotParameters& parameters, EventTime now_ns) const;
   // How many calls wait for the store's thread: a client may leave, and its call stays.
   [[nodiscard]] std::optional<CallError> too_many_wait() const;
@@ -79,8 +95,12 @@ class Service : public ControlBackend {
   EventTime use_asked_ns_ = 0;                                       // 0: nobody asks just now
   std::map<std::uint64_t, std::function<void()>> waiting_statuses_;  // for it; at most one for each connection
   std::uint64_t status_number_ = 0;
-  Catalogue catalogue_;          // the store thread's
-  std::size_t store_calls_ = 0;  // event loop
+  TriggerThread* triggers_ = nullptr;
+  std::mutex trigger_state_mutex_;
+  std::optional<std::string> trigger_state_;  // waits for the store's thread
+  bool trigger_state_trouble_ = false;        // the store thread's
+  Catalogue catalogue_;                       // the store thread's
+  std::size_t store_calls_ = 0;               // event loop
   boost::asio::thread_pool store_{1};
 };
 

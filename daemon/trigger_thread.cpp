@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/trigger_thread.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <utility>
+
+namespace flight {
+namespace {
+
+constexpr EventTime kKeepEveryNs = 5'000'000'000;
+
+std::chrono::nanoseconds thread_cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+std::string_view kind_of(const std::vector<TriggerConfig>& triggers, const std::string& name) {
+  const auto found = std::find_if(triggers.begin(), triggers.end(), [&](const auto& one) { return one.name == name; });
+  if (found == triggers.end() || found->external) return "external";
+  return found->event ? "event" : "metric";
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> TriggerThread::check(const std::vector<TriggerConfig>& triggers) {
+  std::vector<std::string> warnings;
+  for (const TriggerWithoutSource& one : triggers_without_source(triggers, Sampler::open().missing())) {
+    if (!one.shipped) return fail(std::errc::no_such_file_or_directory, "{}", one.text());
+    warnings.push_back(one.text());
+  }
+  return warnings;
+}
+
+Result<std::unique_ptr<TriggerThread>> TriggerThread::start(Setup setup, Told told) {
+  auto wake = TaskQueue::make_wake("the trigger thread");
+  if (!wake) return pass(wake.error());
+  std::unique_ptr<TriggerThread> out(new TriggerThread(std::move(setup), std::move(told), std::move(*wake)));
+  out->thread_ = std::thread([thread = out.get()] { thread->run(); });
+  return out;
+}
+
+TriggerThread::TriggerThread(Setup setup, Told told, UniqueFd wake)
+    : attached_of_(std::move(setup.attached)),
+      boot_id_(std::move(setup.boot_id)),
+      told_(std::move(told)),
+      tasks_(std::move(wake)),
+      triggers_(std::move(setup.triggers)),
+      sampler_(Sampler::open()),
+      rules_(triggers_, setup.guard, sampler_.missing()) {
+  if (setup.saved.empty()) return;
+  if (auto state = parse_trigger_state(setup.saved))
+    rules_.restore(*state, boot_id_, ClockPair::now());
+  else
+    saved_error_ = state.error().what;
+}
+
+TriggerThread::~TriggerThread() { stop(); }
+
+void TriggerThread::stop() {
+  if (!thread_.joinable()) return;
+  tasks_.post([this] { stopping_ = true; });
+  thread_.join();
+}
+
+void TriggerThread::run() {
+  ::pthread_setname_np(::pthread_self(), "trigger");
+  EventTime next_ns = monotonic_now();
+  while (!stopping_) {
+    const EventTime now_ns = monotonic_now();
+    if (now_ns >= next_ns) {
+      look(now_ns);
+      const auto interval_ns = static_cast<EventTime>(interval_.interval().count());
+      // After a long sleep the looks that were missed are not made up for.
+      next_ns = next_ns + interval_ns > now_ns ? next_ns + interval_ns : now_ns + interval_ns;
+      continue;
+    }
+    std::array<pollfd, 1> polled{{{.fd = tasks_.fd(), .events = POLLIN, .revents = 0}}};
+    const timespec wait{.tv_sec = static_cast<time_t>((next_ns - now_ns) / 1'000'000'000),
+                        .tv_nsec = static_cast<long>((next_ns - now_ns) % 1'000'000'000)};
+    ::ppoll(polled.data(), polled.size(), &wait, nullptr);
+    if (polled[0].revents != 0) tasks_.run();
+  }
+  const ClockPair now = ClockPair::now();
+  for (SuppressedWindow& window : rules_.take_ended_windows(now, /*all=*/true)) told_.suppressed(std::move(window));
+  told_.keep(to_text(rules_.state(boot_id_, now)));
+}
+
+void TriggerThread::look(EventTime now_ns) {
+  const std::chrono::nanoseconds before = thread_cpu_time();
+  const MetricPass pass = sampler_.pass(now_ns);
+  const ClockPair now = ClockPair::now();
+  for (const Decision& decision : rules_.on_pass(pass, now)) act(decision);
+  for (SuppressedWindow& window : rules_.take_ended_windows(now)) {
+    told_.suppressed(std::move(window));
+    changed_ = true;
+  }
+  interval_.note(thread_cpu_time() - before);
+  if (changed_ && now_ns - kept_ns_ >= kKeepEveryNs) keep(now_ns);
+}
+
+void TriggerThread::act(const Decision& decision) {
+  changed_ = true;
+  if (decision.fires()) told_.fire(decision);
+}
+
+void TriggerThread::keep(EventTime now_ns) {
+  changed_ = false;
+  kept_ns_ = now_ns;
+  told_.keep(to_text(rules_.state(boot_id_, ClockPair::now())));
+}
+
+void TriggerThread::external(std::string trigger, std::string reason, bool test,
+                             std::function<void(Result<Decision>)> done) {
+  tasks_.post([this, trigger = std::move(trigger), reason = std::move(reason), test, done = std::move(done)] {
+    const ClockPair now = ClockPair::now();
+    auto decision = test ? rules_.test(trigger, now) : rules_.on_external(trigger, reason, now);
+    changed_ = true;
+    done(std::move(decision));
+  });
+}
+
+void TriggerThread::enable(std::string trigger, bool on, std::function<void(Result<void>)> done) {
+  tasks_.post([this, trigger = std::move(trigger), on, done = std::move(done)] {
+    auto enabled = rules_.enable(trigger, on);
+    if (enabled) keep(monotonic_now());
+    done(std::move(enabled));
+  });
+}
+
+void TriggerThread::rows(std::function<void(std::vector<Listed>)> done) {
+  tasks_.post([this, done = std::move(done)] {
+    std::vector<Listed> out;
+    for (TriggerRow& row : rules_.rows(ClockPair::now())) {
+      std::string kind(kind_of(triggers_, row.name));
+      out.push_back({.row = std::move(row), .kind = std::move(kind)});
+    }
+    done(std::move(out));
+  });
+}
+
+void TriggerThread::note_snapshot(std::string trigger, std::string id) {
+  tasks_.post([this, trigger = std::move(trigger), id = std::move(id)] {
+    rules_.note_snapshot(trigger, id);
+    changed_ = true;
+  });
+}
+
+void TriggerThread::replace(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard) {
+  tasks_.post([this, triggers = std::move(triggers), guard] {
+    triggers_ = triggers;
+    rules_.replace(triggers, guard, ClockPair::now());
+    changed_ = true;
+  });
+}
+
+std::optional<SidecarMetrics> TriggerThread::metrics() {
+  return tasks_.ask([this] { return rules_.history().exported(); });
+}
+
+}  // namespace flight
