@@ -6,9 +6,15 @@
 namespace flight {
 namespace {
 
-// The length of the UTF-8 sequence at the beginning of `text` and its code point; 0 where there is none (RFC 3629:
-// no overlong forms, no surrogates).
-std::size_t decode(std::string_view text, char32_t& out) {
+// A terminal would obey it, or show what follows in another order than it is.
+bool misleads(char32_t c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || c == 0x2028 || c == 0x2029 ||
+         (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+}  // namespace
+
+std::size_t decode_utf8(std::string_view text, char32_t& out) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   std::size_t length = 1;
   char32_t value = byte(0);
@@ -32,18 +38,10 @@ std::size_t decode(std::string_view text, char32_t& out) {
   return length;
 }
 
-// A terminal would obey it, or show what follows in another order than it is.
-bool misleads(char32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || c == 0x2028 || c == 0x2029 ||
-         (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
-}  // namespace
-
 bool is_printable(std::string_view text) {
   while (!text.empty()) {
     char32_t c = 0;
-    const std::size_t length = decode(text, c);
+    const std::size_t length = decode_utf8(text, c);
     if (length == 0 || misleads(c)) return false;
     text.remove_prefix(length);
   }
@@ -54,7 +52,7 @@ std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     char32_t c = 0;
-    const std::size_t length = decode(text, c);
+    const std::size_t length = decode_utf8(text, c);
     if (length == 0 || misleads(c)) {
       out += '?';
     } else {

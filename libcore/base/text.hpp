@@ -4,10 +4,15 @@
 // U+202E, U+2066 to U+2069).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace flight {
+
+// The length of the UTF-8 sequence at the beginning of `text`, which is not empty, and its code point; 0 where there is
+// none (RFC 3629: no overlong forms, no surrogates).
+[[nodiscard]] std::size_t decode_utf8(std::string_view text, char32_t& out);
 
 // Whether `text` is UTF-8 (RFC 3629) without a character that misleads.
 [[nodiscard]] bool is_printable(std::string_view text);
