@@ -9,6 +9,11 @@ namespace {
 
 constexpr std::size_t kScratchBytes = 65536;
 
+// "Now" is never shorter: of less time there are too few samples to name anybody.
+constexpr EventTime kLeastNowNs = 1'000'000'000;
+// Where nothing fired it is the newest third, at most so much.
+constexpr EventTime kMostNowNs = 10'000'000'000;
+
 // PERF_SAMPLE_CGROUP is the last field of our samples: u64 at the record's end.
 std::uint64_t cgroup_of(std::span<const std::byte> record, const RecordLayout& layout) {
   if ((layout.sample_type & PERF_SAMPLE_CGROUP) == 0 || record.size() < 16) return 0;
@@ -26,7 +31,8 @@ void cut_window(RingSelection& ring, EventTime begin_ns, EventTime end_ns) {
   ring.last = static_cast<std::size_t>(last - records.begin());
 }
 
-void tally(RingSelection& ring, const EventTable& events, const std::vector<bool>& samples_cpu) {
+void tally(RingSelection& ring, const EventTable& events, const std::vector<bool>& samples_cpu,
+           const SidecarCompared& compared) {
   std::array<std::byte, kScratchBytes> scratch{};
   RingSelection::Tally* current = nullptr;
   std::uint32_t current_pid = 0;
@@ -49,8 +55,7 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
       current_tid = fields->tid;
       ring.tids.insert(current_tid);
     }
-    ++current->samples;
-    if (samples_cpu[key->event]) ++current->sampled;
+    current->add(compared, ref.time_ns, samples_cpu[key->event]);
     if (const std::uint64_t cgroup = cgroup_of(record, events.layout(key->event)); cgroup != 0)
       current->cgroup = cgroup;
   }
@@ -86,7 +91,39 @@ void find_holes(const RingSelection& ring, const ManifestRing& info, const std::
   }
 }
 
+bool channel_samples(const Manifest& manifest, const std::string& channel) {
+  return std::any_of(manifest.events.begin(), manifest.events.end(),
+                     [&](const ManifestEvent& event) { return event.channel == channel && event.attr.freq != 0; });
+}
+
+// Like is compared with like: what lies before is taken from where on all rings that sample CPU time are there.
+SidecarCompared compare(const Selection& chosen, const Manifest& manifest,
+                        const std::vector<std::size_t>& channel_rings, const ChangeRequest& change) {
+  EventTime all_from_ns = chosen.begin_ns;
+  for (std::size_t i = 0; i < chosen.rings.size(); ++i)
+    if (channel_samples(manifest, manifest.rings[channel_rings[i]].channel))
+      all_from_ns = std::max(all_from_ns, chosen.rings[i].covers_from_ns);
+  const EventTime end_ns = std::clamp(change.recorded_until_ns, chosen.begin_ns, chosen.end_ns);
+  const EventTime span_ns = end_ns - chosen.begin_ns;
+  const bool inside = change.since_ns != 0 && change.since_ns < end_ns;
+  const EventTime wanted_ns = inside ? end_ns - change.since_ns : std::min(kMostNowNs, span_ns / 3);
+  const EventTime now_begin_ns = end_ns - std::min(std::max(wanted_ns, kLeastNowNs), span_ns);
+  return {.before_begin_ns = std::min(all_from_ns, now_begin_ns), .now_begin_ns = now_begin_ns, .now_end_ns = end_ns};
+}
+
 }  // namespace
+
+void RingSelection::Tally::add(const SidecarCompared& compared, EventTime time_ns, bool sampled) {
+  const auto count = [sampled](Count& out) {
+    ++out.samples;
+    if (sampled) ++out.sampled;
+  };
+  count(window);
+  if (time_ns >= compared.now_begin_ns)
+    count(now);
+  else if (time_ns >= compared.before_begin_ns)
+    count(before);
+}
 
 std::vector<bool> events_that_sample(const Manifest& manifest) {
   std::vector<bool> out;
@@ -105,7 +142,7 @@ EventTable event_table(const Manifest& manifest) {
 
 Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
                  const std::vector<std::size_t>& channel_rings, const EventTable& events, const WindowRequest& request,
-                 EventTime frozen_ns, const BlackoutLog& blackouts, Crew& crew) {
+                 EventTime frozen_ns, const BlackoutLog& blackouts, Crew& crew, const ChangeRequest& change) {
   Selection out;
   out.rings.resize(channel_rings.size());
   std::vector<int> cpus;
@@ -130,10 +167,11 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
   out.begin_ns = std::max(out.begin_ns, std::min(request.begin_ns, out.end_ns));
   out.common_begin_ns = std::clamp(out.common_begin_ns, out.begin_ns, out.end_ns);
 
+  out.compared = compare(out, manifest, channel_rings, change);
   const std::vector<bool> samples_cpu = events_that_sample(manifest);
   crew.for_each_ring(cpus, [&](std::size_t i) {
     cut_window(out.rings[i], out.begin_ns, out.end_ns);
-    tally(out.rings[i], events, samples_cpu);
+    tally(out.rings[i], events, samples_cpu, out.compared);
   });
 
   for (std::size_t i = 0; i < out.rings.size(); ++i) {

@@ -24,6 +24,12 @@ struct WindowRequest {
   EventTime end_ns = UINT64_MAX;  // UINT64_MAX: until the freeze
 };
 
+// What the newest part of the window is compared with the rest for.
+struct ChangeRequest {
+  EventTime since_ns = 0;                    // when what made the trigger fire began; 0: nothing did
+  EventTime recorded_until_ns = UINT64_MAX;  // nothing was recorded after it
+};
+
 // One time a ring was paused for a capture.
 struct Blackout {
   EventTime begin_ns = 0, end_ns = 0;
@@ -40,10 +46,15 @@ struct RingSelection {
   std::uint64_t record_bytes = 0;   // of all records among those
   EventTime covers_from_ns = 0;     // from here on this ring has everything
   // What each process has in this ring's part of the window, by pid.
-  struct Tally {
+  struct Count {
     std::uint64_t samples = 0;  // all events
     std::uint64_t sampled = 0;  // only events with a frequency: shares of CPU time
+  };
+  struct Tally {
+    Count window, before, now;  // the latter two: of the stretches that are compared
     std::uint64_t cgroup = 0;   // of its newest sample
+
+    void add(const SidecarCompared& compared, EventTime time_ns, bool sampled);
   };
   std::unordered_map<std::uint32_t, Tally> tallies;
   std::unordered_set<std::uint32_t> tids;
@@ -51,6 +62,7 @@ struct RingSelection {
 
 struct Selection {
   EventTime begin_ns = 0, end_ns = 0, common_begin_ns = 0;
+  SidecarCompared compared;
   std::vector<RingSelection> rings;
   std::vector<SidecarHole> holes;
   std::uint64_t samples = 0;
@@ -68,6 +80,6 @@ struct Selection {
 [[nodiscard]] Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
                                const std::vector<std::size_t>& channel_rings, const EventTable& events,
                                const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,
-                               Crew& crew);
+                               Crew& crew, const ChangeRequest& change = {});
 
 }  // namespace flight

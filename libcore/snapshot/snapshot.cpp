@@ -163,8 +163,10 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   PartialFiles partial(output.folder, {output.sidecar_name, output.data_name});
 
   progress("walking", 0);
-  const Selection selection = select(capture.staging.images(), recording.manifest, recording.channel_rings,
-                                     recording.events, order.window, capture.frozen_ns, capture.blackouts, crew);
+  const Selection selection =
+      select(capture.staging.images(), recording.manifest, recording.channel_rings, recording.events, order.window,
+             capture.frozen_ns, capture.blackouts, crew,
+             {.since_ns = order.fired ? order.fired->since_ns : 0, .recorded_until_ns = capture.recorded_until_ns});
   after_step(Step::walked);
   LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
   after_step(Step::exported);
@@ -228,6 +230,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                     .exited = sideband.stats.exited,
                     .stale = sideband.stats.stale,
                     .evicted = sideband.stats.evicted};
+  sidecar.compared = selection.compared;
   sidecar.top = top_processes(selection, recording.manifest, recording.channel_rings, recording.events, sideband);
   const EventTime end_ns = monotonic_now();
   sidecar.timings_us = {.queued = micros(order.requested_ns, capture.frozen_ns),

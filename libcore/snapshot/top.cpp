@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
+
+#include "libcore/sysinfo/unit_name.hpp"
 
 namespace flight {
 namespace {
@@ -60,23 +63,37 @@ Names names_of(const LedgerExport& sideband) {
   return out;
 }
 
+// How many CPUs one sample of a ring stands for; 0: it cannot tell.
+struct Worth {
+  double before = 0, now = 0;
+};
+
 struct Sum {
-  std::uint64_t samples = 0, sampled = 0, cgroup = 0;
+  RingSelection::Count window, before, now;
+  double cpu_before = 0, cpu_now = 0;
+  std::uint64_t cgroup = 0;
   std::set<int> cpus, sampled_cpus;
 
-  void add(const RingSelection::Tally& tally, int cpu) {
-    samples += tally.samples;
-    sampled += tally.sampled;
+  void add(const RingSelection::Tally& tally, int cpu, const Worth& worth) {
+    const auto count = [](RingSelection::Count& to, const RingSelection::Count& more) {
+      to.samples += more.samples;
+      to.sampled += more.sampled;
+    };
+    count(window, tally.window);
+    count(before, tally.before);
+    count(now, tally.now);
+    cpu_before += static_cast<double>(tally.before.sampled) * worth.before;
+    cpu_now += static_cast<double>(tally.now.sampled) * worth.now;
     if (tally.cgroup != 0) cgroup = tally.cgroup;
-    if (tally.samples > 0) cpus.insert(cpu);
-    if (tally.sampled > 0) sampled_cpus.insert(cpu);
+    if (tally.window.samples > 0) cpus.insert(cpu);
+    if (tally.window.sampled > 0) sampled_cpus.insert(cpu);
   }
 };
 using Sums = std::map<std::pair<std::uint32_t, std::size_t>, Sum>;  // by pid and life
 
 // The pids that were taken again, sample by sample.
-void add_lives(const RingSelection& ring, int cpu, const EventTable& events, const std::vector<bool>& samples_cpu,
-               const Names& names, Sums& sums) {
+void add_lives(const RingSelection& ring, int cpu, const Worth& worth, const SidecarCompared& compared,
+               const EventTable& events, const std::vector<bool>& samples_cpu, const Names& names, Sums& sums) {
   std::array<std::byte, kScratchBytes> scratch{};
   for (std::size_t i = ring.first; i < ring.last; ++i) {
     const RecordRef& ref = ring.walk.records[i];
@@ -85,21 +102,121 @@ void add_lives(const RingSelection& ring, int cpu, const EventTable& events, con
     const auto key = record_key(record, events);
     const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
     if (!fields || !names.taken_again(fields->pid)) continue;
-    sums[{fields->pid, names.life_at(fields->pid, ref.time_ns)}].add(
-        {.samples = 1, .sampled = samples_cpu[key->event] ? 1U : 0U, .cgroup = fields->cgroup}, cpu);
+    RingSelection::Tally one;
+    one.cgroup = fields->cgroup;
+    one.add(compared, ref.time_ns, samples_cpu[key->event]);
+    sums[{fields->pid, names.life_at(fields->pid, ref.time_ns)}].add(one, cpu, worth);
   }
 }
 
-SidecarTop row_of(std::uint32_t pid, std::size_t life, const Sum& sum, bool by_sampled, const Names& names) {
+// The frequency of the one event whose samples are shares of CPU time to the sample: cpu-clock's timer goes on at its
+// own rate whatever runs. A hardware counter's rate is led towards the frequency in a CPU's busy time and its idle time
+// (perf_adjust_period() in kernel/events/core.c), and two events' samples would be added up. 0: there is no such event.
+std::uint64_t clock_frequency(const Manifest& manifest) {
+  std::uint64_t out = 0;
+  for (const ManifestEvent& event : manifest.events) {
+    if (event.attr.freq == 0) continue;
+    const bool clock = event.attr.type == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_CPU_CLOCK &&
+                       event.attr.exclude_user == 0 && event.attr.exclude_kernel == 0;
+    if (!clock || out != 0) return 0;
+    out = event.attr.sample_freq;
+  }
+  return out;
+}
+
+// A stretch of a ring that holds only some of it, or nothing at all, still tells what it holds.
+Worth worth_of(const RingSelection& ring, const SidecarCompared& compared, std::uint64_t frequency) {
+  const auto of = [&](EventTime begin_ns, EventTime end_ns) {
+    begin_ns = std::max(begin_ns, ring.covers_from_ns);
+    if (frequency == 0 || begin_ns >= end_ns) return 0.0;
+    return 1e9 / static_cast<double>(frequency) / static_cast<double>(end_ns - begin_ns);
+  };
+  return {.before = of(compared.before_begin_ns, compared.now_begin_ns),
+          .now = of(compared.now_begin_ns, compared.now_end_ns)};
+}
+
+// Whose samples count: those of events with a frequency, where there are any.
+class Counting {
+ public:
+  explicit Counting(const Sums& sums) {
+    for (const auto& [key, sum] : sums) by_sampled_ = by_sampled_ || sum.window.sampled > 0;
+    for (const auto& [key, sum] : sums) {
+      all_ += of(sum.window);
+      all_before_ += of(sum.before);
+      all_now_ += of(sum.now);
+    }
+  }
+  [[nodiscard]] std::uint64_t of(const RingSelection::Count& count) const {
+    return by_sampled_ ? count.sampled : count.samples;
+  }
+  [[nodiscard]] const std::set<int>& cpus(const Sum& sum) const { return by_sampled_ ? sum.sampled_cpus : sum.cpus; }
+  void fill_shares(SidecarTop& row, const Sum& sum) const {
+    row.share = static_cast<double>(row.samples) / static_cast<double>(all_);
+    const auto share = [&](const RingSelection::Count& count, std::uint64_t all) -> std::optional<double> {
+      if (all == 0) return std::nullopt;
+      return static_cast<double>(of(count)) / static_cast<double>(all);
+    };
+    row.share_before = share(sum.before, all_before_);
+    row.share_now = share(sum.now, all_now_);
+  }
+
+ private:
+  bool by_sampled_ = false;
+  std::uint64_t all_ = 0, all_before_ = 0, all_now_ = 0;
+};
+
+SidecarTop row_of(std::uint32_t pid, std::size_t life, const Sum& sum, const Counting& counting, const Names& names) {
   SidecarTop out;
   out.pid = pid;
-  out.samples = by_sampled ? sum.sampled : sum.samples;
-  const std::set<int>& cpus = by_sampled ? sum.sampled_cpus : sum.cpus;
+  out.samples = counting.of(sum.window);
+  counting.fill_shares(out, sum);
+  const std::set<int>& cpus = counting.cpus(sum);
   out.cpus.assign(cpus.begin(), cpus.end());
   if (const auto lives = names.lives.find(pid); lives != names.lives.end()) out.comm = lives->second[life].comm;
   if (out.comm.empty()) out.comm = pid == 0 ? "swapper" : fmt::format(":{}", pid);
   if (const auto path = names.cgroups.find(sum.cgroup); path != names.cgroups.end()) out.cgroup = path->second;
+  out.unit = unit_of(out.cgroup);
   return out;
+}
+
+Sums sums_of(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
+             const EventTable& events, const Names& names) {
+  const std::vector<bool> samples_cpu = events_that_sample(manifest);
+  const std::uint64_t frequency = clock_frequency(manifest);
+  Sums out;
+  for (std::size_t i = 0; i < selection.rings.size(); ++i) {
+    const RingSelection& ring = selection.rings[i];
+    const int cpu = manifest.rings[channel_rings[i]].cpu;
+    const Worth worth = worth_of(ring, selection.compared, frequency);
+    bool any_again = false;
+    for (const auto& [pid, tally] : ring.tallies) {
+      if (names.taken_again(pid)) {
+        any_again = true;
+      } else {
+        out[{pid, 0}].add(tally, cpu, worth);
+      }
+    }
+    if (any_again) add_lives(ring, cpu, worth, selection.compared, events, samples_cpu, names, out);
+  }
+  return out;
+}
+
+// The first `most` by the window's samples, and the first half as many each by what they did before and do now: who is
+// new has few samples of a long window yet, and who is gone has none of its end.
+std::vector<bool> choose(const std::vector<SidecarTop>& rows, std::size_t most) {
+  std::vector<bool> chosen(rows.size());
+  std::vector<std::size_t> order(rows.size());
+  const auto take = [&](std::size_t count, auto value) {
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return value(rows[a]) > value(rows[b]); });
+    for (std::size_t i = 0; i < std::min(count, order.size()); ++i)
+      if (value(rows[order[i]]) > 0) chosen[order[i]] = true;
+  };
+  take(most, [](const SidecarTop& row) { return row.share; });
+  take(most / 2, [](const SidecarTop& row) { return row.share_now.value_or(0); });
+  take(most / 2, [](const SidecarTop& row) { return row.share_before.value_or(0); });
+  return chosen;
 }
 
 }  // namespace
@@ -108,37 +225,23 @@ std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest
                                       const std::vector<std::size_t>& channel_rings, const EventTable& events,
                                       const LedgerExport& sideband, std::size_t most) {
   const Names names = names_of(sideband);
-  const std::vector<bool> samples_cpu = events_that_sample(manifest);
-  Sums sums;
-  for (std::size_t i = 0; i < selection.rings.size(); ++i) {
-    const RingSelection& ring = selection.rings[i];
-    const int cpu = manifest.rings[channel_rings[i]].cpu;
-    bool any_again = false;
-    for (const auto& [pid, tally] : ring.tallies) {
-      if (names.taken_again(pid)) {
-        any_again = true;
-      } else {
-        sums[{pid, 0}].add(tally, cpu);
-      }
-    }
-    if (any_again) add_lives(ring, cpu, events, samples_cpu, names, sums);
-  }
-
-  std::uint64_t all = 0, all_sampled = 0;
+  const Sums sums = sums_of(selection, manifest, channel_rings, events, names);
+  const Counting counting(sums);
+  const SidecarCompared& compared = selection.compared;
+  const bool by_clock = clock_frequency(manifest) != 0;
+  std::vector<SidecarTop> rows;
   for (const auto& [key, sum] : sums) {
-    all += sum.samples;
-    all_sampled += sum.sampled;
+    if (counting.of(sum.window) == 0) continue;
+    SidecarTop& row = rows.emplace_back(row_of(key.first, key.second, sum, counting, names));
+    if (by_clock && compared.before_begin_ns < compared.now_begin_ns) row.cpu_before = sum.cpu_before;
+    if (by_clock && compared.now_begin_ns < compared.now_end_ns) row.cpu_now = sum.cpu_now;
   }
-  const bool by_sampled = all_sampled > 0;
+  const std::vector<bool> chosen = choose(rows, most);
   std::vector<SidecarTop> out;
-  for (const auto& [key, sum] : sums) {
-    if ((by_sampled ? sum.sampled : sum.samples) == 0) continue;
-    SidecarTop& row = out.emplace_back(row_of(key.first, key.second, sum, by_sampled, names));
-    row.share = static_cast<double>(row.samples) / static_cast<double>(by_sampled ? all_sampled : all);
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (chosen[i]) out.push_back(std::move(rows[i]));
   std::stable_sort(out.begin(), out.end(),
                    [](const SidecarTop& a, const SidecarTop& b) { return a.samples > b.samples; });
-  if (out.size() > most) out.resize(most);
   return out;
 }
 

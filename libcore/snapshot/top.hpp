@@ -12,7 +12,9 @@
 
 namespace flight {
 
-// The processes with the most samples, at most `most`. Events that sample (a frequency) count; where none does, all do.
+// The processes with the most samples: `most` by the window's, and half as many each by those of the two stretches that
+// are compared; so at most twice `most`. Events that sample (a frequency) count; where none does, all do. CPUs' worth
+// is told where cpu-clock is the only event that samples.
 [[nodiscard]] std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest& manifest,
                                                     const std::vector<std::size_t>& channel_rings,
                                                     const EventTable& events, const LedgerExport& sideband,

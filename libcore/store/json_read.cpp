@@ -72,6 +72,12 @@ void Members::read(const char* key, double& out) const {
     refuse(key, "a number");
 }
 
+void Members::read(const char* key, std::optional<double>& out) const {
+  const Json* value = find(object_, key);
+  if (value == nullptr || value->is_null()) return;
+  read(key, out.emplace());
+}
+
 void Members::read(const char* key, std::string& out) const {
   const Json* value = find(object_, key);
   if (value != nullptr && !take(*value, out)) refuse(key, "a text");

@@ -29,6 +29,8 @@ class Members {
  public:
   void read(const char* key, bool& out) const;
   void read(const char* key, double& out) const;
+  // null: it stays as it is.
+  void read(const char* key, std::optional<double>& out) const;
   void read(const char* key, std::string& out) const;
   void read(const char* key, std::uint64_t& out) const;
   void read(const char* key, std::uint32_t& out) const;

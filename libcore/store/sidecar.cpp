@@ -22,7 +22,7 @@ Json json_of(const SidecarFired& fired) {
   return {{"metric", fired.metric},
           {"value", finite(fired.value)},
           {"threshold", finite(fired.threshold)},
-          {"baseline", finite(fired.baseline)},
+          {"baseline", std::isfinite(fired.baseline) ? Json(fired.baseline) : Json()},
           {"since_ns", fired.since_ns}};
 }
 
@@ -56,9 +56,20 @@ Json json_of(const SidecarRing& ring) {
           {"unknown_ids", ring.unknown_ids}};
 }
 
+Json json_of(const std::optional<double>& value) { return value ? Json(finite(*value)) : Json(); }
+
 Json json_of(const SidecarTop& top) {
-  return {{"comm", top.comm},           {"pid", top.pid},        {"cgroup", top.cgroup}, {"samples", top.samples},
-          {"share", finite(top.share)}, {"cpus", Json(top.cpus)}};
+  return {{"comm", top.comm},
+          {"pid", top.pid},
+          {"cgroup", top.cgroup},
+          {"unit", top.unit},
+          {"samples", top.samples},
+          {"share", finite(top.share)},
+          {"share_before", json_of(top.share_before)},
+          {"share_now", json_of(top.share_now)},
+          {"cpu_before", json_of(top.cpu_before)},
+          {"cpu_now", json_of(top.cpu_now)},
+          {"cpus", Json(top.cpus)}};
 }
 
 Json json_of(const SidecarSeries& series) {
@@ -109,6 +120,10 @@ Json json_of(const Sidecar& s) {
   const SidecarTimings& t = s.timings_us;
   json["timings_us"] = {{"queued", t.queued}, {"freeze", t.freeze}, {"walk", t.walk},
                         {"merge", t.merge},   {"write", t.write},   {"total", t.total}};
+  if (s.compared)
+    json["compared"] = {{"before_begin_ns", s.compared->before_begin_ns},
+                        {"now_begin_ns", s.compared->now_begin_ns},
+                        {"now_end_ns", s.compared->now_end_ns}};
   json["top"] = list_of(s.top);
   if (s.metrics)
     json["metrics"] = {{"recent", json_of(s.metrics->recent)},
@@ -134,7 +149,9 @@ void read_fired(const Members& in, SidecarFired& out) {
   in.read("metric", out.metric);
   in.read("value", out.value);
   in.read("threshold", out.threshold);
-  in.read("baseline", out.baseline);
+  std::optional<double> baseline;
+  in.read("baseline", baseline);
+  out.baseline = baseline.value_or(std::nan(""));
   in.read("since_ns", out.since_ns);
 }
 
@@ -172,8 +189,13 @@ void read_top(const Members& in, SidecarTop& out) {
   in.read("comm", out.comm);
   in.read("pid", out.pid);
   in.read("cgroup", out.cgroup);
+  in.read("unit", out.unit);
   in.read("samples", out.samples);
   in.read("share", out.share);
+  in.read("share_before", out.share_before);
+  in.read("share_now", out.share_now);
+  in.read("cpu_before", out.cpu_before);
+  in.read("cpu_now", out.cpu_now);
   in.values("cpus", out.cpus);
 }
 
@@ -205,6 +227,12 @@ void read_blocks(const Members& in, Sidecar& out) {
     m.object("recent", [&](const Members& series) { read_series(series, metrics.recent); });
     m.object("minutes", [&](const Members& series) { read_series(series, metrics.minutes); });
     m.object("cpus", [&](const Members& series) { read_series(series, metrics.cpus); });
+  });
+  in.object("compared", [&](const Members& m) {
+    SidecarCompared& compared = out.compared.emplace();
+    m.read("before_begin_ns", compared.before_begin_ns);
+    m.read("now_begin_ns", compared.now_begin_ns);
+    m.read("now_end_ns", compared.now_end_ns);
   });
   in.object("window", [&](const Members& m) { read_window(m, out.window); });
   in.object("common_window", [&](const Members& m) { read_window(m, out.common_window); });

@@ -17,7 +17,8 @@ namespace flight {
 
 struct SidecarFired {
   std::string metric;
-  double value = 0, threshold = 0, baseline = 0;
+  double value = 0, threshold = 0;
+  double baseline = 0;  // NaN (null in the file): not known
   EventTime since_ns = 0;
 };
 struct SidecarRequest {
@@ -52,9 +53,19 @@ struct SidecarTop {
   std::string comm;
   std::uint32_t pid = 0;
   std::string cgroup;
+  std::string unit;  // systemd's, by the cgroup; empty: none
   std::uint64_t samples = 0;
-  double share = 0;  // 0 to 1
+  double share = 0;  // 0 to 1, of the window's samples
+  // The same of SidecarCompared's two stretches; nothing where that has no samples at all.
+  std::optional<double> share_before, share_now;
+  // CPUs' worth of time: 0.94 is 94 % of one CPU. Nothing where the samples cannot tell (see top_processes()).
+  std::optional<double> cpu_before, cpu_now;
   std::vector<int> cpus;
+};
+// Which stretches of the window are compared in the rows of `top`: before [before_begin_ns, now_begin_ns), now
+// [now_begin_ns, now_end_ns]. Where both begin at once nothing is held of the time before.
+struct SidecarCompared {
+  EventTime before_begin_ns = 0, now_begin_ns = 0, now_end_ns = 0;
 };
 // Metrics before the freeze, one value a step, the oldest first. NaN (null in the file): not known.
 struct SidecarSeries {
@@ -93,9 +104,10 @@ struct Sidecar {
     std::uint64_t evicted = 0;
   } ledger;
   SidecarTimings timings_us;
-  std::vector<SidecarTop> top;
-  std::optional<SidecarMetrics> metrics;  // written only where there are some
-  std::vector<std::string> warnings;      // how this snapshot is less than it should be; written only when not empty
+  std::optional<SidecarCompared> compared;  // written only where there is one
+  std::vector<SidecarTop> top;              // the most samples first
+  std::optional<SidecarMetrics> metrics;    // written only where there are some
+  std::vector<std::string> warnings;        // how this snapshot is less than it should be; written only when not empty
 };
 
 // One JSON object, indented by 2, keys in the order above, a newline at the end. Bytes of names that are no UTF-8

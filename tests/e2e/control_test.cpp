@@ -37,16 +37,18 @@ TEST_F(Control, SidecarHasExactlyItsKeys) {
   ASSERT_TRUE(burner.wait_for_line("started"));
   usleep(500'000);
   Json sidecar = daemon_.snapshot({"--reason", "which keys?"});
-  Keys expected = {"id",        "path",       "host",   "boot_id",       "kernel",   "version",     "config_digest",
-                   "trigger",   "fired",      "reason", "requests",      "capture",  "compression", "size_bytes",
-                   "raw_bytes", "samples",    "window", "common_window", "blackout", "holes",       "rings",
-                   "ledger",    "timings_us", "top"};
+  Keys expected = {"id",       "path",          "host",          "boot_id",    "kernel",
+                   "version",  "config_digest", "trigger",       "fired",      "reason",
+                   "requests", "capture",       "compression",   "size_bytes", "raw_bytes",
+                   "samples",  "window",        "common_window", "blackout",   "holes",
+                   "rings",    "ledger",        "timings_us",    "compared",   "top"};
   Keys found = keys(sidecar);
   found.erase("warnings");  // only where a snapshot is less than it should be
   EXPECT_EQ(found, expected);
   Keys window = {"begin_ns", "end_ns", "seconds", "begin", "end"};
   EXPECT_EQ(keys(sidecar["window"]), window);
   EXPECT_EQ(keys(sidecar["common_window"]), window);
+  EXPECT_EQ(keys(sidecar["compared"]), (Keys{"before_begin_ns", "now_begin_ns", "now_end_ns"}));
   EXPECT_EQ(keys(sidecar["blackout"]), (Keys{"max_us", "lost", "lost_exact"}));
   ASSERT_EQ(sidecar["rings"].size(), usable_cpus().size());
   EXPECT_EQ(keys(sidecar["rings"][0]), (Keys{"channel", "cpu", "ring_bytes", "oldest_ns", "newest_ns", "records",
@@ -54,7 +56,8 @@ TEST_F(Control, SidecarHasExactlyItsKeys) {
   EXPECT_EQ(keys(sidecar["ledger"]), (Keys{"processes", "exited", "stale", "evicted"}));
   EXPECT_EQ(keys(sidecar["timings_us"]), (Keys{"queued", "freeze", "walk", "merge", "write", "total"}));
   ASSERT_FALSE(sidecar["top"].empty());
-  EXPECT_EQ(keys(sidecar["top"][0]), (Keys{"comm", "pid", "cgroup", "samples", "share", "cpus"}));
+  EXPECT_EQ(keys(sidecar["top"][0]), (Keys{"comm", "pid", "cgroup", "unit", "samples", "share", "share_before",
+                                           "share_now", "cpu_before", "cpu_now", "cpus"}));
   ASSERT_EQ(sidecar["requests"].size(), 1U);
   EXPECT_EQ(keys(sidecar["requests"][0]), (Keys{"uid", "pid", "comm", "time", "reason"}));
   EXPECT_EQ(sidecar["requests"][0]["comm"], "flightctl");

@@ -59,7 +59,12 @@ inline Sidecar full_sidecar(const std::string& id, const std::string& path) {
   sidecar.ledger.processes = 100;
   sidecar.ledger.exited = 7;
   sidecar.timings_us = {1, 2, 3, 4, 5, 15};
-  sidecar.top = {{"evil\x1b[2Jcomm", 77, "/system.slice", 1000, 0.81, {0, 1}}};
+  sidecar.top = {{.comm = "evil\x1b[2Jcomm",
+                  .pid = 77,
+                  .cgroup = "/system.slice",
+                  .samples = 1000,
+                  .share = 0.81,
+                  .cpus = {0, 1}}};
   sidecar.warnings = {"something is less than it should be"};
   return sidecar;
 }

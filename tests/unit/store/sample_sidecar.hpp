@@ -36,7 +36,7 @@ inline Sidecar sample_sidecar() {
   s.ledger.stale = true;
   s.ledger.evicted = 1;
   s.timings_us = {1, 2, 3, 4, 5, 15};
-  s.top = {{"hog", 99, "/user.slice", 6, 0.857, {0, 1}}};
+  s.top = {{.comm = "hog", .pid = 99, .cgroup = "/user.slice", .samples = 6, .share = 0.857, .cpus = {0, 1}}};
   s.warnings = {"one"};
   return s;
 }

@@ -28,7 +28,7 @@ TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
       R"("rings":[{"channel":"stacks","cpu":0,"ring_bytes":2097152,"oldest_ns":1,"newest_ns":2,"records":9,"samples":7,"blackout_us":52.5,"lost":3,"torn_bytes":40,"unknown_ids":1}],)"
       R"("ledger":{"processes":5,"exited":2,"stale":true,"evicted":1},)"
       R"("timings_us":{"queued":1,"freeze":2,"walk":3,"merge":4,"write":5,"total":15},)"
-      R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","samples":6,"share":0.857,"cpus":[0,1]}],)"
+      R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","unit":"","samples":6,"share":0.857,"share_before":null,"share_now":null,"cpu_before":null,"cpu_now":null,"cpus":[0,1]}],)"
       R"("warnings":["one"]})");
 }
 
@@ -68,6 +68,25 @@ TEST(Sidecar, ReadsWhatItWrote) {
     ASSERT_TRUE(read) << read.error().what;
     EXPECT_EQ(to_json(*read), to_json(sample_sidecar()));
   }
+}
+
+TEST(Sidecar, WhatIsComparedIsReadAndWritten) {
+  Sidecar sidecar = sample_sidecar();
+  sidecar.compared = SidecarCompared{1, 2, 3};
+  sidecar.fired->baseline = std::numeric_limits<double>::quiet_NaN();
+  sidecar.top[0].unit = "hog.service";
+  sidecar.top[0].share_before = 0.0;
+  sidecar.top[0].cpu_now = 1.5;
+  const std::string text = to_json_line(sidecar);
+  EXPECT_THAT(text, HasSubstr(R"("compared":{"before_begin_ns":1,"now_begin_ns":2,"now_end_ns":3},"top":)"));
+  EXPECT_THAT(text, HasSubstr(R"("unit":"hog.service")"));
+  EXPECT_THAT(text, HasSubstr(R"("share_before":0.0,"share_now":null,"cpu_before":null,"cpu_now":1.5)"));
+  EXPECT_THAT(text, HasSubstr(R"("baseline":null)"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+  EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","top":[{"cpu_now":"x"}]})"));
+  EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","compared":7})"));
 }
 
 TEST(Sidecar, NamesThatAreNoUtf8AreReplaced) {

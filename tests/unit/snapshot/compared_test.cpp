@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which stretches of a window are compared, and which sample falls into which.
+#include <gmock/gmock.h>
+
+#include "tests/unit/snapshot/made_ring.hpp"
+
+namespace flight {
+namespace {
+
+constexpr EventTime kSecond = 1'000'000'000;
+
+// Two rings that have been recording since the first second, one sample at each second up to the 31st.
+class Compared : public testing::Test {
+ protected:
+  Compared() {
+    ManifestEvent event;
+    event.name = event.channel = "made";
+    event.attr.sample_type = kSidebandSampleType;
+    event.attr.freq = 1;
+    event.ids = {{1, 0, 0}, {2, 1, 1}};
+    manifest_.events = {event};
+    for (const int cpu : {0, 1})
+      manifest_.rings.push_back(
+          {.kind = RingKind::channel, .channel = "made", .cpu = cpu, .ring_bytes = 65536, .enabled_ns = kSecond});
+    for (EventTime second = 1; second <= 31; ++second)
+      for (std::uint64_t ring : {0, 1}) rings_[ring].add_sample(second * kSecond, 7, ring + 1);
+  }
+  Selection chosen(const ChangeRequest& change, const WindowRequest& window = {}) {
+    const EventTable events = event_table(manifest_);
+    const std::vector<RingImage> images{rings_[0].selection(events).image, rings_[1].selection(events).image};
+    Crew crew(1);
+    return select(images, manifest_, {0, 1}, events, window, 31 * kSecond, {{}, {}}, crew, change);
+  }
+  // In seconds: before's begin, now's begin, now's end; then samples before and now.
+  std::vector<std::uint64_t> stretches(const ChangeRequest& change, const WindowRequest& window = {}) {
+    const Selection selection = chosen(change, window);
+    const SidecarCompared& c = selection.compared;
+    std::uint64_t before = 0, now = 0;
+    for (const RingSelection& ring : selection.rings)
+      if (const auto tally = ring.tallies.find(7); tally != ring.tallies.end()) {
+        before += tally->second.before.sampled;
+        now += tally->second.now.sampled;
+      }
+    return {c.before_begin_ns / kSecond, c.now_begin_ns / kSecond, c.now_end_ns / kSecond, before, now};
+  }
+
+  Manifest manifest_;
+  MadeRing rings_[2];
+};
+
+TEST_F(Compared, NowBeginsWhenTheConditionDid) {
+  EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 48, 14));
+}
+
+TEST_F(Compared, NowIsTheNewestThirdWhereNothingFired) {
+  EXPECT_THAT(stretches({}), testing::ElementsAre(1, 21, 31, 40, 22));
+  EXPECT_THAT(stretches({}, {.begin_ns = 22 * kSecond}), testing::ElementsAre(22, 28, 31, 12, 8));
+}
+
+TEST_F(Compared, NowIsNeverTooShortToNameAnybody) {
+  EXPECT_THAT(stretches({.since_ns = 31 * kSecond - 1}), testing::ElementsAre(1, 30, 31, 58, 4));
+  EXPECT_THAT(stretches({.since_ns = 99 * kSecond}), testing::ElementsAre(1, 21, 31, 40, 22));
+}
+
+TEST_F(Compared, WhatBeganBeforeTheWindowHasNoBefore) {
+  EXPECT_THAT(stretches({.since_ns = 1}, {.begin_ns = 20 * kSecond}), testing::ElementsAre(20, 20, 31, 0, 24));
+}
+
+TEST_F(Compared, BeforeIsWhatAllRingsThatSampleHold) {
+  manifest_.rings[1].enabled_ns = 11 * kSecond;
+  EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(11, 25, 31, 28, 14));
+  manifest_.rings[1].channel = "tracepoints";  // it holds less, but samples nothing
+  EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 48, 14));
+}
+
+TEST_F(Compared, NowEndsWhereTheRecordingDid) {
+  EXPECT_THAT(stretches({.since_ns = 20 * kSecond, .recorded_until_ns = 28 * kSecond}),
+              testing::ElementsAre(1, 20, 28, 38, 24));
+  EXPECT_THAT(stretches({.recorded_until_ns = 1}), testing::ElementsAre(1, 1, 1, 0, 62));
+}
+
+}  // namespace
+}  // namespace flight
