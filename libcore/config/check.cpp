@@ -77,12 +77,15 @@ void read_limit(const Reader& reader, std::optional<SizeOrShare>& out, bool zero
 
 void read_store(const Reader& reader, StoreConfig& out) {
   constexpr std::uint64_t kMaxFiles = 1'000'000;
+  constexpr std::uint64_t kMaxKept = 1000;
   constexpr hours kMaxAge = hours(24 * 365 * 100);
   reader.object({
       {"max_use", [&](const Reader& r) { read_limit(r, out.max_use, false); }},
       {"keep_free", [&](const Reader& r) { read_limit(r, out.keep_free, true); }},
       {"max_files", [&](const Reader& r) { r.whole(out.max_files, 1, kMaxFiles); }},
       {"max_age", [&](const Reader& r) { r.duration(out.max_age, std::chrono::seconds(1), kMaxAge); }},
+      {"keep_first", [&](const Reader& r) { r.whole(out.keep_first, 0, kMaxKept); }},
+      {"keep_last", [&](const Reader& r) { r.whole(out.keep_last, 0, kMaxKept); }},
       {"max_snapshot", [&](const Reader& r) { r.bytes(out.max_snapshot_bytes, kMinRingBytes, kNoBytesLimit); }},
   });
 }

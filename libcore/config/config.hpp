@@ -51,10 +51,11 @@ struct SnapshotConfig {
 
 struct StoreConfig {
   std::optional<SizeOrShare> max_use;    // nullopt: 10 % of the file system, at most 4 GiB
-  std::optional<SizeOrShare> keep_free;  // nullopt: 15 %
+  std::optional<SizeOrShare> keep_free;  // nullopt: 15 % of it, at most 4 GiB
   std::uint64_t max_files = 200;
   std::chrono::nanoseconds max_age = std::chrono::hours(24 * 30);
-  std::uint64_t max_snapshot_bytes = 0;  // 0: no limit of its own
+  std::uint64_t keep_first = 2, keep_last = 2;  // of each trigger, the snapshots that go after all others
+  std::uint64_t max_snapshot_bytes = 0;         // 0: no limit of its own
 };
 
 struct TriggerConfig {

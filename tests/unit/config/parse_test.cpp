@@ -57,6 +57,8 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->store.max_files, 100U);
   EXPECT_EQ(config->store.max_age, hours(7 * 24));
   EXPECT_EQ(config->store.max_snapshot_bytes, 64U << 20U);
+  EXPECT_EQ(config->store.keep_first, 3U);
+  EXPECT_EQ(config->store.keep_last, 0U);
 }
 
 TEST(Config, ReadsEveryKeyOfATrigger) {
@@ -144,6 +146,8 @@ TEST(Config, TheShippedFileSaysTheDefaults) {
   EXPECT_EQ(config->store.max_age, defaults.store.max_age);
   EXPECT_EQ(config->store.max_snapshot_bytes, defaults.store.max_snapshot_bytes);
   EXPECT_EQ(config->storm_guard, defaults.storm_guard);
+  EXPECT_EQ(config->store.keep_first, defaults.store.keep_first);
+  EXPECT_EQ(config->store.keep_last, defaults.store.keep_last);
 }
 
 TEST(Config, CrewsThatAreRight) {
