@@ -54,6 +54,10 @@ class Catalogue {
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] Result<DataFile> open_data(std::string_view id) const;
+  // The same of its sidecar, and of the symbols of the kernel it was taken of (one zstd frame). ENODATA: they are gone,
+  // or were never kept.
+  [[nodiscard]] Result<DataFile> open_sidecar(std::string_view id) const;
+  [[nodiscard]] Result<DataFile> open_kallsyms(std::string_view id) const;
   // A pin is an empty file beside the snapshot, STEM.pinned: it survives every kind of copy and of file system, `ls`
   // shows it, and flightd may make it, where an extended attribute of root's data file would not be its to set.
   // Durable before it returns; pinning twice is no error. Errors as describe's.
@@ -95,6 +99,7 @@ class Catalogue {
   [[nodiscard]] static Result<std::unordered_map<std::string, Files>> scan(Folder& folder);
   [[nodiscard]] Cached read_row(const Folder& folder, const SnapshotName& name, const Files& files) const;
   [[nodiscard]] Result<Found> find(std::string_view id) const;
+  [[nodiscard]] Result<DataFile> open_in(const Folder& folder, std::string name) const;
   // What the folder holds now, oldest first; good until the next call.
   [[nodiscard]] Result<std::vector<const Cached*>> look();
   std::string folder_;

@@ -28,6 +28,7 @@ class Folder {
   // Its size and what it takes on disk; nullopt: it is gone.
   struct Size {
     std::uint64_t bytes = 0, disk_bytes = 0;
+    bool regular = false;
   };
   [[nodiscard]] std::optional<Size> size_of(const std::string& name) const;
   // True: it was there. A file that is gone already is no error.

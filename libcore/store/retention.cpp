@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/store/retention.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+namespace flight {
+namespace {
+
+// How far a snapshot lies from the nearer end of its trigger's row, as far as that end is kept; kBetween: from neither.
+constexpr std::uint64_t kBetween = std::numeric_limits<std::uint64_t>::max();
+
+struct Candidate {
+  std::size_t index = 0;
+  const StoredSnapshot* snapshot = nullptr;
+  WallTime taken{};  // as far as the clocks can be believed
+  std::uint64_t rank = kBetween;
+  bool stays = false;   // whatever the limits say
+  bool newest = false;  // that has its data
+};
+
+std::vector<Candidate> by_seq(const std::vector<StoredSnapshot>& snapshots) {
+  std::vector<Candidate> out;
+  out.reserve(snapshots.size());
+  for (std::size_t i = 0; i < snapshots.size(); ++i) out.push_back({.index = i, .snapshot = &snapshots[i]});
+  std::sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(a.snapshot->seq, a.snapshot->time, a.index) <
+           std::tuple(b.snapshot->seq, b.snapshot->time, b.index);
+  });
+  return out;
+}
+
+// None was taken before the one with a smaller number. Times that are yet to come say nothing.
+void set_times(std::vector<Candidate>& candidates, WallTime now) {
+  const auto known = std::find_if(candidates.begin(), candidates.end(),
+                                  [now](const Candidate& one) { return one.snapshot->time <= now; });
+  WallTime latest = known == candidates.end() ? now : known->snapshot->time;
+  for (Candidate& one : candidates) {
+    if (one.snapshot->time <= now) latest = std::max(latest, one.snapshot->time);
+    one.taken = latest;
+  }
+}
+
+void set_ranks(std::vector<Candidate>& candidates, const StoreLimits& limits, const StoreNow& now) {
+  std::map<std::string_view, std::vector<Candidate*>> rows;
+  for (Candidate& one : candidates)
+    if (one.snapshot->data) rows[one.snapshot->trigger].push_back(&one);
+  for (auto& [trigger, row] : rows) {
+    const std::uint64_t behind = now.incoming && now.incoming->trigger == trigger ? 1 : 0;
+    for (std::uint64_t i = 0; i < row.size(); ++i) {
+      const std::uint64_t from_last = row.size() - 1 - i + behind;
+      if (i < limits.keep_first) row[i]->rank = i;
+      if (from_last < limits.keep_last) row[i]->rank = std::min(row[i]->rank, from_last);
+    }
+  }
+}
+
+void set_stays(std::vector<Candidate>& candidates, bool writing) {
+  for (Candidate& one : candidates) one.stays = one.snapshot->pinned;
+  if (writing && !candidates.empty() && !candidates.back().snapshot->data) candidates.back().stays = true;
+  const auto newest =
+      std::find_if(candidates.rbegin(), candidates.rend(), [](const Candidate& one) { return one.snapshot->data; });
+  if (newest != candidates.rend()) newest->newest = true;
+}
+
+// What is left, and which limit that breaks.
+class Budget {
+ public:
+  Budget(const std::vector<Candidate>& candidates, const StoreLimits& limits, const StoreNow& now) : limits_(limits) {
+    files_ = candidates.size() + (now.incoming ? 1 : 0);
+    const std::uint64_t incoming_bytes = now.incoming ? now.incoming->disk_bytes : 0;
+    use_bytes_ = now.shared_bytes + incoming_bytes;
+    for (const Candidate& one : candidates) use_bytes_ += one.snapshot->disk_bytes;
+    free_bytes_ = now.free_bytes;
+    needed_bytes_ = limits.keep_free_bytes + incoming_bytes;
+  }
+  void take(const StoredSnapshot& snapshot) {
+    --files_;
+    use_bytes_ -= snapshot.disk_bytes;
+    free_bytes_ += snapshot.disk_bytes;
+  }
+  [[nodiscard]] std::optional<VacuumReason> over() const {
+    if (limits_.max_files != 0 && files_ > limits_.max_files) return VacuumReason::max_files;
+    if (limits_.max_use_bytes != 0 && use_bytes_ > limits_.max_use_bytes) return VacuumReason::max_use;
+    if (limits_.keep_free_bytes != 0 && free_bytes_ < needed_bytes_) return VacuumReason::keep_free;
+    return std::nullopt;
+  }
+
+ private:
+  const StoreLimits& limits_;
+  std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, needed_bytes_ = 0;
+};
+
+}  // namespace
+
+std::string_view to_string(VacuumReason reason) {
+  switch (reason) {
+    case VacuumReason::missing:
+      return "missing";
+    case VacuumReason::max_age:
+      return "max_age";
+    case VacuumReason::max_files:
+      return "max_files";
+    case VacuumReason::max_use:
+      return "max_use";
+    case VacuumReason::keep_free:
+      return "keep_free";
+  }
+  return "max_use";
+}
+
+VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const StoreLimits& limits, const StoreNow& now) {
+  std::vector<Candidate> candidates = by_seq(snapshots);
+  set_times(candidates, now.time);
+  set_stays(candidates, now.writing);
+  Budget budget(candidates, limits, now);
+  VacuumPlan plan;
+  const auto take = [&](const Candidate& one, VacuumReason reason) {
+    budget.take(*one.snapshot);
+    plan.victims.push_back({.index = one.index, .reason = reason});
+  };
+  std::erase_if(candidates, [&](const Candidate& one) {
+    if (one.stays || one.newest) return false;
+    const bool missing = now.drop_missing && !one.snapshot->data;
+    const bool old = limits.max_age.count() > 0 && now.time - one.taken > limits.max_age;
+    if (missing || old) take(one, missing ? VacuumReason::missing : VacuumReason::max_age);
+    return missing || old;
+  });
+  // What age has taken is no trigger's first any more; a pinned one still is.
+  set_ranks(candidates, limits, now);
+  const auto may_go = [](const Candidate& one) { return one.snapshot->data && !one.stays; };
+  auto whole = std::count_if(candidates.begin(), candidates.end(), may_go);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.rank > b.rank; });
+  for (const Candidate& one : candidates) {
+    const auto over = budget.over();
+    if (!over) break;
+    if (one.stays || (one.newest && !now.incoming)) continue;
+    // One that is yet to be written may fail: the last one there is, but for pinned ones, is not given up for it.
+    if (may_go(one) && now.incoming && whole == 1) continue;
+    whole -= may_go(one) ? 1 : 0;
+    take(one, *over);
+  }
+  plan.still_over = budget.over();
+  return plan;
+}
+
+}  // namespace flight

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/store/vacuum.hpp"
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "libcore/store/folder.hpp"
+#include "libcore/store/json_read.hpp"
+
+namespace flight {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string absolute(const std::string& folder) {
+  std::error_code error;
+  const auto path = std::filesystem::absolute(folder, error);
+  std::string text = error ? folder : path.lexically_normal().string();
+  if (text.empty() || text.back() != '/') text += '/';
+  return text;
+}
+
+// False: it seemed to have lost its data, and has it again.
+Result<bool> remove_files(const Folder& folder, const SnapshotName& name, bool had_data) {
+  if (!had_data && folder.size_of(name.data_file())) return false;
+  for (const std::string& file : {name.data_file(), name.sidecar_file(), name.pin_file()}) {
+    const auto size = folder.size_of(file);
+    if (!size || !size->regular) continue;  // a link of that name is not ours
+    if (auto removed = folder.unlink(file); !removed) return pass(removed.error());
+  }
+  return true;
+}
+
+VacuumedSnapshot row_of(const std::string& folder, const Inventory& inventory, const VacuumVictim& victim) {
+  const SnapshotName& name = inventory.names[victim.index];
+  return {.id = fmt::format("{}", name.seq),
+          .path = folder + name.data_file(),
+          .reason = victim.reason,
+          .bytes = inventory.snapshots[victim.index].disk_bytes};
+}
+
+void read_reason(const Members& in, VacuumReason& out) {
+  std::string word;
+  in.read("reason", word);
+  for (const VacuumReason known : {VacuumReason::missing, VacuumReason::max_age, VacuumReason::max_files,
+                                   VacuumReason::max_use, VacuumReason::keep_free})
+    if (word == to_string(known)) out = known;
+  if (word != to_string(out)) in.refuse("reason", "missing, max_age, max_files, max_use or keep_free");
+}
+
+}  // namespace
+
+std::uint64_t Inventory::disk_bytes() const {
+  std::uint64_t bytes = kallsyms_bytes;
+  for (const StoredSnapshot& snapshot : snapshots) bytes += snapshot.disk_bytes;
+  return bytes;
+}
+
+Result<Inventory> take_inventory(const std::string& path) {
+  auto folder = Folder::open(path);
+  if (!folder) return pass(folder.error());
+  std::vector<std::string> kallsyms;
+  std::map<std::string, std::pair<SnapshotName, bool>> found;  // by stem; whether the data is there
+  auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    if (is_kallsyms_file(file)) kallsyms.emplace_back(file);
+    auto name = parse_snapshot_name(file);
+    if (!name) return;
+    auto [at, fresh] = found.try_emplace(name->stem(), std::move(*name), false);
+    at->second.second = at->second.second || file.ends_with(kDataSuffix);
+  });
+  if (!read) return pass(read.error());
+  Inventory out;
+  for (const std::string& file : kallsyms)
+    if (const auto size = folder->size_of(file)) out.kallsyms_bytes += size->disk_bytes;
+  out.names.reserve(found.size());
+  out.snapshots.reserve(found.size());
+  for (auto& [stem, one] : found) {
+    const auto pin = folder->size_of(one.first.pin_file());
+    StoredSnapshot snapshot{.seq = one.first.seq,
+                            .trigger = one.first.trigger,
+                            .time = one.first.time,
+                            .data = one.second,
+                            .pinned = pin && pin->regular};
+    for (const std::string& file : {one.first.data_file(), one.first.sidecar_file(), one.first.pin_file()})
+      if (const auto size = folder->size_of(file); size && size->regular) snapshot.disk_bytes += size->disk_bytes;
+    out.names.push_back(std::move(one.first));
+    out.snapshots.push_back(std::move(snapshot));
+  }
+  return out;
+}
+
+std::string to_json(const std::vector<VacuumedSnapshot>& removed) {
+  Json rows = Json::array();
+  for (const VacuumedSnapshot& row : removed)
+    rows.push_back({{"id", row.id}, {"path", row.path}, {"reason", to_string(row.reason)}, {"bytes", row.bytes}});
+  return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<std::vector<VacuumedSnapshot>> parse_vacuumed(std::string_view text) {
+  const auto json = JsonText::parse(text, kMaxRowsBytes);
+  if (!json) return wrap(json.error(), "what was vacuumed");
+  std::vector<VacuumedSnapshot> rows;
+  auto error = json->read_array([&](const Members& in) {
+    VacuumedSnapshot& row = rows.emplace_back();
+    in.need("id", row.id);
+    in.read("path", row.path);
+    read_reason(in, row.reason);
+    in.read("bytes", row.bytes);
+  });
+  if (error) return wrap(std::move(*error), "what was vacuumed");
+  return rows;
+}
+
+std::vector<VacuumedSnapshot> foretell_vacuum(const std::string& path, const Inventory& inventory,
+                                              const VacuumPlan& plan) {
+  const std::string folder = absolute(path);
+  std::vector<VacuumedSnapshot> rows;
+  for (const VacuumVictim& victim : plan.victims) rows.push_back(row_of(folder, inventory, victim));
+  return rows;
+}
+
+VacuumDone vacuum(const std::string& path, const Inventory& inventory, const VacuumPlan& plan) {
+  VacuumDone done;
+  if (plan.victims.empty()) return done;
+  auto folder = Folder::open(path);
+  if (!folder) {
+    done.error = folder.error();
+    return done;
+  }
+  const std::string shown = absolute(path);
+  for (const VacuumVictim& victim : plan.victims) {
+    const auto removed = remove_files(*folder, inventory.names[victim.index], inventory.snapshots[victim.index].data);
+    if (!removed && !done.error) done.error = removed.error();
+    if (removed && *removed) done.removed.push_back(row_of(shown, inventory, victim));
+  }
+  if (auto synced = folder->sync(); !synced && !done.error) done.error = synced.error();
+  return done;
+}
+
+}  // namespace flight

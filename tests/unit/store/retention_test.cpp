@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes, why and in which order, as tables of plain values.
+#include "libcore/store/retention.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "libcore/base/result.hpp"
+
+namespace flight {
+namespace {
+
+using std::chrono::hours;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr WallTime kNow = hours(24 * 20'000);
+constexpr std::uint64_t kEach = 100;  // bytes of each snapshot below
+constexpr std::uint64_t kPlenty = 1ULL << 40U;
+
+// Number `seq`, taken an hour after the one before it; the last one now.
+StoredSnapshot one(std::uint64_t seq, const std::string& trigger = "spike") {
+  return {.seq = seq, .trigger = trigger, .time = kNow - hours(1000 - seq), .disk_bytes = kEach};
+}
+std::vector<StoredSnapshot> row(std::uint64_t first, std::uint64_t last, const std::string& trigger = "spike") {
+  std::vector<StoredSnapshot> out;
+  for (std::uint64_t seq = first; seq <= last; ++seq) out.push_back(one(seq, trigger));
+  return out;
+}
+std::vector<StoredSnapshot> operator+(std::vector<StoredSnapshot> a, const std::vector<StoredSnapshot>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+StoreNow now() { return {.free_bytes = kPlenty, .time = kNow}; }
+
+// "3 max_use" in the order in which they go.
+std::vector<std::string> told(const std::vector<StoredSnapshot>& snapshots, const VacuumPlan& plan) {
+  std::vector<std::string> out;
+  for (const VacuumVictim& victim : plan.victims)
+    out.push_back(fmt::format("{} {}", snapshots.at(victim.index).seq, to_string(victim.reason)));
+  return out;
+}
+std::vector<std::uint64_t> gone(const std::vector<StoredSnapshot>& snapshots, const VacuumPlan& plan) {
+  std::vector<std::uint64_t> out;
+  for (const VacuumVictim& victim : plan.victims) out.push_back(snapshots.at(victim.index).seq);
+  return out;
+}
+std::vector<std::uint64_t> gone(const std::vector<StoredSnapshot>& snapshots, const StoreLimits& limits,
+                                const StoreNow& situation) {
+  return gone(snapshots, plan_vacuum(snapshots, limits, situation));
+}
+
+TEST(Retention, NothingGoesWithinTheBudget) {
+  const auto snapshots = row(1, 5);
+  const StoreLimits limits{.max_use_bytes = 500, .keep_free_bytes = kPlenty, .max_files = 5, .max_age = hours(1000)};
+  const VacuumPlan plan = plan_vacuum(snapshots, limits, now());
+  EXPECT_THAT(plan.victims, IsEmpty());
+  EXPECT_EQ(plan.still_over, std::nullopt);
+  EXPECT_THAT(plan_vacuum({}, limits, now()).victims, IsEmpty());
+  EXPECT_THAT(gone(snapshots, {}, {.free_bytes = 0, .time = kNow}), IsEmpty()) << "no limits";
+}
+
+TEST(Retention, EachLimitTakesTheOldestAndIsNamed) {
+  const auto snapshots = row(1, 5);
+  const auto plan = [&](const StoreLimits& limits, const StoreNow& situation) {
+    return told(snapshots, plan_vacuum(snapshots, limits, situation));
+  };
+  EXPECT_THAT(plan({.max_files = 3}, now()), ElementsAre("1 max_files", "2 max_files"));
+  EXPECT_THAT(plan({.max_use_bytes = 499}, now()), ElementsAre("1 max_use"));
+  EXPECT_THAT(plan({.max_use_bytes = 300}, now()), ElementsAre("1 max_use", "2 max_use"));
+  EXPECT_THAT(plan({.keep_free_bytes = 1150}, {.free_bytes = 1000, .time = kNow}),
+              ElementsAre("1 keep_free", "2 keep_free"));
+  EXPECT_THAT(plan({.max_age = hours(997)}, now()), ElementsAre("1 max_age", "2 max_age"));
+  // All at once: each victim has the limit that it went for.
+  EXPECT_THAT(plan({.max_use_bytes = 300, .max_files = 4, .max_age = hours(998)}, now()),
+              ElementsAre("1 max_age", "2 max_use"));
+}
+
+TEST(Retention, TheOrderOfTheListDoesNotMatter) {
+  auto snapshots = row(1, 9) + row(10, 12, "oom");
+  const StoreLimits limits{.max_files = 6, .keep_first = 1, .keep_last = 1};
+  const auto first = gone(snapshots, limits, now());
+  for (int turn = 0; turn < 12; ++turn) {
+    std::rotate(snapshots.begin(), snapshots.begin() + 1, snapshots.end());
+    if (turn == 5) std::reverse(snapshots.begin(), snapshots.end());
+    EXPECT_EQ(gone(snapshots, limits, now()), first);
+  }
+}
+
+TEST(Retention, SymbolsCountForMaxUse) {
+  StoreNow situation = now();
+  situation.shared_bytes = 150;
+  EXPECT_THAT(gone(row(1, 5), {.max_use_bytes = 500}, situation), ElementsAre(1, 2));
+}
+
+// A storm of one trigger, and the one that came before it.
+TEST(Retention, FirstAndLastOfEachTriggerStayLongest) {
+  const auto snapshots = row(1, 1, "oom") + row(2, 21);
+  const StoreLimits limits{.max_files = 7, .keep_first = 2, .keep_last = 2};
+  EXPECT_THAT(gone(snapshots, limits, now()), ElementsAre(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17));
+  // Tighter: then the second ones, the very first and last at the end. 21 is the newest.
+  EXPECT_THAT(gone(snapshots, {.max_files = 1, .keep_first = 2, .keep_last = 2}, now()).back(), 2U);
+  const auto four = row(1, 1, "oom") + row(2, 5);
+  EXPECT_THAT(gone(four, {.max_files = 1, .keep_first = 2, .keep_last = 2}, now()), ElementsAre(3, 4, 1, 2));
+}
+
+TEST(Retention, AStormDoesNotEvictItsBeginning) {
+  // A hundred snapshots, one after the other, in a store for five, as flightd would have it.
+  std::vector<StoredSnapshot> held{one(1, "oom")};
+  const StoreLimits limits{.max_files = 5, .keep_first = 2, .keep_last = 2};
+  for (std::uint64_t seq = 2; seq <= 100; ++seq) {
+    StoreNow situation = now();
+    situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = kEach};
+    for (int step = 0; step < 2; ++step) {
+      const VacuumPlan plan = plan_vacuum(held, limits, situation);
+      auto seqs = gone(held, plan);
+      std::erase_if(held, [&](const StoredSnapshot& s) { return std::count(seqs.begin(), seqs.end(), s.seq) > 0; });
+      if (step == 0) held.push_back(one(seq));
+      situation.incoming.reset();
+    }
+    ASSERT_LE(held.size(), 5U);
+    ASSERT_EQ(held.back().seq, seq);
+  }
+  std::vector<std::uint64_t> seqs;
+  for (const StoredSnapshot& snapshot : held) seqs.push_back(snapshot.seq);
+  EXPECT_THAT(seqs, ElementsAre(1, 2, 3, 99, 100));
+}
+
+TEST(Retention, ManyTriggersDoNotBreakTheBudget) {
+  std::vector<StoredSnapshot> snapshots;
+  for (std::uint64_t seq = 1; seq <= 640; ++seq) snapshots.push_back(one(seq, fmt::format("trigger-{}", seq % 64)));
+  const StoreLimits limits{.max_files = 100, .keep_first = 1000, .keep_last = 1000};
+  const VacuumPlan plan = plan_vacuum(snapshots, limits, now());
+  EXPECT_EQ(plan.victims.size(), 540U);
+  EXPECT_EQ(plan.still_over, std::nullopt);
+  // Of each at least its first or its last is left.
+  std::vector<bool> left(64, false);
+  const auto seqs = gone(snapshots, plan);
+  for (const StoredSnapshot& snapshot : snapshots)
+    if (std::count(seqs.begin(), seqs.end(), snapshot.seq) == 0) left[snapshot.seq % 64] = true;
+  EXPECT_EQ(std::count(left.begin(), left.end(), true), 64);
+}
+
+TEST(Retention, PinnedAndNewestNeverGo) {
+  auto snapshots = row(1, 5);
+  snapshots[1].pinned = true;
+  const StoreLimits nothing{.max_use_bytes = 1, .keep_free_bytes = kPlenty * 2, .max_files = 1, .max_age = hours(1)};
+  const VacuumPlan plan = plan_vacuum(snapshots, nothing, now());
+  EXPECT_THAT(gone(snapshots, plan), ElementsAre(1, 3, 4));
+  EXPECT_EQ(plan.still_over, VacuumReason::max_files);
+  for (StoredSnapshot& snapshot : snapshots) snapshot.pinned = true;
+  EXPECT_THAT(gone(snapshots, nothing, now()), IsEmpty());
+}
+
+TEST(Retention, APinnedFirstIsStillTheFirst) {
+  auto snapshots = row(1, 4);
+  snapshots[0].pinned = true;
+  EXPECT_THAT(gone(snapshots, {.max_files = 3, .keep_first = 1, .keep_last = 1}, now()), ElementsAre(2));
+}
+
+TEST(Retention, AgeTakesFirstAndLastToo) {
+  EXPECT_THAT(gone(row(1, 4), {.max_age = hours(997), .keep_first = 9, .keep_last = 9}, now()), ElementsAre(1, 2));
+  auto snapshots = row(1, 4);
+  for (StoredSnapshot& snapshot : snapshots) snapshot.time -= hours(9000);
+  EXPECT_THAT(gone(snapshots, {.max_age = hours(997)}, now()), ElementsAre(1, 2, 3)) << "the newest stays";
+}
+
+TEST(Retention, ClockSteps) {
+  // 3 was taken while the clock was years ahead, 5 while it was years behind.
+  auto snapshots = row(1, 6);
+  snapshots[2].time = kNow + hours(90'000);
+  snapshots[4].time = kNow - hours(90'000);
+  EXPECT_THAT(gone(snapshots, {.max_age = hours(996)}, now()), ElementsAre(1, 2, 3)) << "3 is as old as 2, 5 as 4";
+  EXPECT_THAT(gone(snapshots, {.max_files = 2}, now()), ElementsAre(1, 2, 3, 4)) << "by number";
+  // The clock now is behind all of them: their ages are unknown, and nothing is lost for it.
+  StoreNow early = now();
+  early.time = hours(1);
+  EXPECT_THAT(gone(snapshots, {.max_age = hours(1)}, early), IsEmpty());
+  EXPECT_THAT(gone(snapshots, {.max_files = 4, .max_age = hours(1)}, early), ElementsAre(1, 2));
+  // The first one from the future: as old as the next.
+  snapshots[0].time = kNow + hours(1);
+  EXPECT_THAT(gone(snapshots, {.max_age = hours(998)}, now()), IsEmpty());
+  EXPECT_THAT(gone(snapshots, {.max_age = hours(997)}, now()), ElementsAre(1, 2, 3));
+}
+
+TEST(Retention, RoomForOneThatIsToCome) {
+  StoreNow situation = now();
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = 250};
+  const auto snapshots = row(1, 5);
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 500}, situation), ElementsAre(1, 2, 3));
+  EXPECT_THAT(gone(snapshots, {.max_files = 5}, situation), ElementsAre(1));
+  situation.free_bytes = 300;
+  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 200}, situation), ElementsAre(1, 2));
+  // It may fail: the last one that there is does not go before it is there.
+  situation.incoming->disk_bytes = 10'000;
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 500}, situation), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(plan_vacuum(snapshots, {.max_use_bytes = 500}, situation).still_over, VacuumReason::max_use);
+  // With room for two, the first and the new one are better than the last two.
+  situation.incoming->disk_bytes = kEach;
+  EXPECT_THAT(gone(row(1, 2), {.max_files = 2, .keep_first = 1, .keep_last = 1}, situation), ElementsAre(2));
+}
+
+TEST(Retention, MissingOnesGoFirstAndOnlyACleanerTakesThemAll) {
+  auto snapshots = row(1, 5);
+  snapshots[2].data = snapshots[4].data = false;
+  snapshots[2].disk_bytes = snapshots[4].disk_bytes = 1;
+  EXPECT_THAT(gone(snapshots, {.max_files = 4, .keep_first = 1, .keep_last = 1}, now()), ElementsAre(2));
+  EXPECT_THAT(gone(snapshots, {.max_files = 3, .keep_first = 2, .keep_last = 2}, now()), ElementsAre(3, 5));
+  EXPECT_THAT(gone(snapshots, {.max_files = 9}, now()), IsEmpty());
+  StoreNow cleaner = now();
+  cleaner.drop_missing = true;
+  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.max_files = 9}, cleaner)),
+              ElementsAre("3 missing", "5 missing"));
+  // Its data may be about to get its name.
+  cleaner.writing = true;
+  EXPECT_THAT(gone(snapshots, {.max_files = 9}, cleaner), ElementsAre(3));
+  snapshots[2].pinned = true;
+  EXPECT_THAT(gone(snapshots, {.max_files = 9}, cleaner), IsEmpty());
+  // 4 is the newest that is whole.
+  EXPECT_THAT(gone(snapshots, {.max_files = 1}, now()), ElementsAre(1, 2, 5));
+}
+
+}  // namespace
+}  // namespace flight
