@@ -26,7 +26,7 @@ struct Caller {
   std::vector<gid_t> groups;
 };
 
-// A snapshot's data file, ready to be read.
+// One of a snapshot's files, ready to be read.
 struct OpenSnapshot {
   UniqueFd file;
   std::string name;
@@ -53,7 +53,9 @@ class ControlBackend {
   virtual void remove_snapshot(std::string id, Done done) = 0;  // the text is "{}", as of the next two
   virtual void pin_snapshot(std::string id, bool pinned, Done done) = 0;
   virtual void set_recording(const Caller& caller, bool recording, Done done) = 0;
-  virtual void read_snapshot(std::string id, Opened opened) = 0;
+  virtual void read_snapshot(std::string id, SnapshotFile file, Opened opened) = 0;
+  // The text is Vacuum's whole reply.
+  virtual void vacuum(bool dry_run, Done done) = 0;
   virtual void list_triggers(Done done) = 0;
   virtual void fire_trigger(const Caller& caller, FireParameters parameters, Done done) = 0;  // the text is the id
   virtual void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) = 0;

@@ -103,13 +103,21 @@ void pin_snapshot(const Request& request) {
 }
 
 void read_snapshot(const Request& request) {
-  auto id = parse_id_parameter(request.call.parameters);
-  if (!id) return request.refuse(id.error());
-  request.backend.read_snapshot(std::move(*id), [sink = request.sink](CallResult<OpenSnapshot> opened) {
-    if (!opened) return sink.reply(error_reply(std::move(opened.error())));
-    Reply reply{read_reply({opened->size_bytes, opened->name}), "", false};
-    sink.upgrade(std::move(reply), std::move(*opened));
-  });
+  auto parameters = parse_read_parameters(request.call.parameters);
+  if (!parameters) return request.refuse(parameters.error());
+  request.backend.read_snapshot(std::move(parameters->id), parameters->file,
+                                [sink = request.sink](CallResult<OpenSnapshot> opened) {
+                                  if (!opened) return sink.reply(error_reply(std::move(opened.error())));
+                                  Reply reply{read_reply({opened->size_bytes, opened->name}), "", false};
+                                  sink.upgrade(std::move(reply), std::move(*opened));
+                                });
+}
+
+void vacuum(const Request& request) {
+  const auto dry_run = parse_vacuum_parameter(request.call.parameters);
+  if (!dry_run) return request.refuse(dry_run.error());
+  request.backend.vacuum(*dry_run,
+                         last_reply(request.sink.reply, [](std::string_view text) { return std::string(text); }));
 }
 
 void set_recording(const Request& request) {
@@ -155,7 +163,7 @@ struct Method {
   void (*call)(const Request&);
   Answers answers = Answers::once;
 };
-constexpr std::array<Method, 14> kMethods{{
+constexpr std::array<Method, 15> kMethods{{
     {kService, "GetInfo", Access::everybody, &get_info},
     {kService, "GetInterfaceDescription", Access::everybody, &get_interface_description},
     {kInterface, "GetStatus", Access::trusted, &get_status},
@@ -165,6 +173,7 @@ constexpr std::array<Method, 14> kMethods{{
     {kInterface, "ReadSnapshot", Access::trusted, &read_snapshot, Answers::by_upgrade},
     {kInterface, "RemoveSnapshot", Access::trusted, &remove_snapshot},
     {kInterface, "PinSnapshot", Access::trusted, &pin_snapshot},
+    {kInterface, "Vacuum", Access::trusted, &vacuum},
     {kInterface, "ListTriggers", Access::trusted, &list_triggers},
     {kInterface, "FireTrigger", Access::trigger, &fire_trigger},
     {kInterface, "SetTrigger", Access::trusted, &set_trigger},

@@ -2,7 +2,6 @@
 #include "daemon/service.hpp"
 
 #include <spdlog/spdlog.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,8 +19,6 @@ namespace asio = boost::asio;
 
 // A time that is told must be one that may be asked for: what is cut off is added.
 constexpr std::chrono::microseconds kUpToNextMs(999);
-constexpr double kDefaultUsePercent = 10;
-constexpr std::uint64_t kDefaultUseCapBytes = 4ULL << 30U;
 constexpr std::chrono::milliseconds kStoreUseWait(300);  // a status is answered after this, whatever the disk does
 constexpr EventTime kSlowWriteNs = 10'000'000'000;       // a snapshot that takes longer is told in the status
 
@@ -38,16 +35,25 @@ Service::Service(asio::io_context& loop, RecorderThread& recorder, SnapshotWorke
     : loop_(loop),
       recorder_(recorder),
       worker_(worker),
-      store_config_(store),
       warnings_(std::move(warnings)),
       started_ns_(monotonic_now()),
-      catalogue_(std::move(folder)) {
+      hourly_(loop),
+      max_snapshot_bytes_(store.max_snapshot_bytes),
+      catalogue_(folder),
+      budget_(std::move(folder), store, [this] { return writing_.load(); }) {
+  worker_.budget_with(
+      [this](const std::string& trigger, std::uint64_t most_bytes) { return make_room(trigger, most_bytes); },
+      [this] { keep_budget(); });
   worker_.watch(
       [this](const std::string& trigger) {
         asio::post(loop_,
                    [this, trigger] { events_.publish({.event = std::string(kSnapshotBegun), .trigger = trigger}); });
       },
-      [this](const Result<Sidecar>& result) { asio::post(loop_, [this, result] { snapshot_ended(result); }); });
+      [this](const Result<Sidecar>& result) {
+        writing_ = false;
+        asio::post(loop_, [this, result] { snapshot_ended(result); });
+      });
+  keep_budget_hourly();
 }
 
 Service::~Service() { store_.join(); }
@@ -73,7 +79,8 @@ void Service::refresh_store_use() {
   if (use_asked_ns_ != 0) return;
   use_asked_ns_ = monotonic_now();
   asio::post(store_, [this] {
-    const StoreUse use{.usage = catalogue_.usage(), .max_bytes = store_limit()};
+    const StoreUse use{
+        .usage = catalogue_.usage(), .max_bytes = budget_.max_use_bytes(), .warnings = budget_.warnings()};
     asio::post(loop_, [this, use] {
       store_use_ = use;
       use_asked_ns_ = 0;
@@ -104,16 +111,9 @@ void Service::answer_status(Status status, const Done& done) const {
     status.warnings.push_back(
         fmt::format("degraded (disk): a snapshot has been under way to {} for {}; the recording goes on",
                     catalogue_.folder(), since(from_ns)));
+  status.warnings.insert(status.warnings.end(), store_use_.warnings.begin(), store_use_.warnings.end());
   status.warnings.insert(status.warnings.end(), warnings_.begin(), warnings_.end());
   done(to_json(status));
-}
-
-std::uint64_t Service::store_limit() const {
-  struct statvfs info {};
-  const bool known = ::statvfs(catalogue_.folder().c_str(), &info) == 0;
-  const std::uint64_t whole = known ? static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize : 0;
-  if (store_config_.max_use) return store_config_.max_use->of(whole);
-  return std::min(SizeOrShare{.bytes = 0, .percent = kDefaultUsePercent}.of(whole), kDefaultUseCapBytes);
 }
 
 CallResult<WindowRequest> Service::window_of(const SnapshotParameters& parameters, EventTime now_ns) const {
@@ -220,6 +220,7 @@ void Service::snapshot_ended(const Result<Sidecar>& result) {
     disk_trouble_ = fmt::format("degraded (disk): at {} a snapshot could not be written: {}", to_rfc3339(wall_now()),
                                 result.error().what);
   }
+  if (result) keep_budget();
   if (told_) told_(result);
   if (result) {
     events_.publish({.event = std::string(kSnapshotFinished),

@@ -3,7 +3,9 @@
 // event loop. Disk is touched on a thread of the store's own, never here.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cerrno>
 #include <map>
@@ -15,6 +17,7 @@
 #include "daemon/event_hub.hpp"
 #include "daemon/recorder_thread.hpp"
 #include "daemon/snapshot_worker.hpp"
+#include "daemon/store_budget.hpp"
 #include "daemon/trigger_thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/store/catalogue.hpp"
@@ -36,7 +39,8 @@ class Service : public ControlBackend {
   void describe_snapshot(std::string id, Done done) override;
   void remove_snapshot(std::string id, Done done) override;
   void pin_snapshot(std::string id, bool pinned, Done done) override;
-  void read_snapshot(std::string id, Opened opened) override;
+  void read_snapshot(std::string id, SnapshotFile file, Opened opened) override;
+  void vacuum(bool dry_run, Done done) override;
   void list_triggers(Done done) override;
   void fire_trigger(const Caller& caller, FireParameters parameters, Done done) override;
   void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) override;
@@ -74,16 +78,23 @@ class Service : public ControlBackend {
   struct StoreUse {
     Catalogue::Usage usage;
     std::uint64_t max_bytes = 0;
+    std::vector<std::string> warnings;
   };
   void refresh_store_use();
   void answer_status(Status status, const Done& done) const;
-  [[nodiscard]] std::uint64_t store_limit() const;
-  void drop_unneeded_kallsyms();
+  // On the store's thread, after each snapshot, at start and then hourly. Any thread may say so.
+  void keep_budget();
+  void keep_budget_hourly();
+  // Before a snapshot is written, on its worker's thread; waits for the store's, but not for ever.
+  [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
+  void tell_vacuumed(VacuumOutcome outcome);  // any thread
+  std::uint64_t drop_unneeded_kallsyms();     // the bytes that they took
+  // Snapshots without a sidecar get one, made of the file: `which`, or as many as one look may take.
+  void give_sidecars(std::optional<std::string> which);
 
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;
   SnapshotWorker& worker_;
-  StoreConfig store_config_;
   std::vector<std::string> warnings_;
   EventTime started_ns_;
   std::optional<std::string> last_snapshot_;
@@ -99,8 +110,12 @@ class Service : public ControlBackend {
   std::mutex trigger_state_mutex_;
   std::optional<std::string> trigger_state_;  // waits for the store's thread
   bool trigger_state_trouble_ = false;        // the store thread's
-  Catalogue catalogue_;                       // the store thread's
-  std::size_t store_calls_ = 0;               // event loop
+  boost::asio::steady_timer hourly_;
+  std::atomic<bool> writing_ = false;  // a snapshot, into the store's folder
+  std::atomic<std::uint64_t> max_snapshot_bytes_;
+  Catalogue catalogue_;          // the store thread's
+  StoreBudget budget_;           // the store thread's
+  std::size_t store_calls_ = 0;  // event loop
   boost::asio::thread_pool store_{1};
 };
 

@@ -70,6 +70,12 @@ void SnapshotWorker::watch(std::function<void(const std::string& trigger)> begun
   ended_ = std::move(ended);
 }
 
+void SnapshotWorker::budget_with(MakeRoom make_room, std::function<void()> symbols_kept) {
+  const std::lock_guard lock(mutex_);
+  make_room_ = std::move(make_room);
+  symbols_kept_ = std::move(symbols_kept);
+}
+
 void SnapshotWorker::broker_is_back() {
   const std::lock_guard lock(mutex_);
   refill_ = true;
@@ -131,8 +137,9 @@ void SnapshotWorker::run() {
 void SnapshotWorker::keep_symbols() {
   if (attached_->kallsyms_frame->empty()) return;
   crew_.write([this, attached = attached_] {
-    if (auto kept = keep_kallsyms(files_.folder(), attached->manifest.boot_id, *attached->kallsyms_frame); !kept)
-      warn_(kept.error());
+    auto kept = keep_kallsyms(files_.folder(), attached->manifest.boot_id, *attached->kallsyms_frame);
+    if (!kept) warn_(kept.error());
+    if (kept && *kept) symbols_kept_();
   });
 }
 
@@ -214,6 +221,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
     order.warnings.push_back(fmt::format("flightd was stopped: this ends {} before the aftermath that was asked for",
                                          format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
   writing_since_ns_ = monotonic_now();
+  const auto max_bytes = make_room_(job.trigger, attached_->ring_bytes());
+  if (!max_bytes) return pass(max_bytes.error());
+  order.max_bytes = *max_bytes;
   auto output = job.trigger == kBrokerLost ? files_.take_spare() : files_.make();
   if (!output) return pass(output.error());
 
@@ -228,9 +238,10 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                              .blackouts = blackouts_,
                              .lost = lost,
                              .lost_exact = exact};
-  const LedgerQuery ledger = [this](EventTime begin_ns, EventTime end_ns, std::unordered_set<std::uint32_t> pids) {
+  const LedgerQuery ledger = [this, once = order.max_bytes == 0](EventTime begin_ns, EventTime end_ns,
+                                                                 std::unordered_set<std::uint32_t> pids) {
     auto window = recorder_.export_window(begin_ns, end_ns, std::move(pids));
-    recorder_.hold_fold(false);  // however long the disk takes from here on
+    if (once) recorder_.hold_fold(false);  // however long the disk takes from here on
     return window;
   };
   const OnProgress progress = [&job](std::string_view step, unsigned percent) {

@@ -57,6 +57,11 @@ class SnapshotWorker {
   // What is known of the metrics when a snapshot was just frozen; called on the worker's thread. Before the first
   // request.
   void watch_metrics(std::function<std::optional<SidecarMetrics>()> metrics) { metrics_ = std::move(metrics); }
+  // Asked on the worker's thread before a snapshot is written, with its trigger and the bytes of all rings: how large
+  // its file may be, 0: no limit of its own. ENOSPC: there is no room. Before the first request.
+  using MakeRoom = std::function<Result<std::uint64_t>(const std::string& trigger, std::uint64_t most_bytes)>;
+  // `symbols_kept`, on the writer's thread: the kernel's symbols have come into the store as well.
+  void budget_with(MakeRoom make_room, std::function<void()> symbols_kept);
   // Any thread; never waits for a snapshot. One of kBrokerLost goes first and takes along whoever waits: after it there
   // is nothing to be had.
   void request(SnapshotRequest request);
@@ -111,6 +116,8 @@ class SnapshotWorker {
   std::function<void(const std::string&)> begun_ = [](const std::string&) {};
   std::function<void(const Result<Sidecar>&)> ended_ = [](const Result<Sidecar>&) {};
   std::function<std::optional<SidecarMetrics>()> metrics_ = [] { return std::nullopt; };
+  MakeRoom make_room_ = [](const std::string&, std::uint64_t) { return 0; };
+  std::function<void()> symbols_kept_ = [] {};
   Crew crew_;  // all of a snapshot behind the freeze: this thread must be quick to freeze
 
   BlackoutLog blackouts_;

@@ -173,10 +173,47 @@ CallResult<PinParameters> parse_pin_parameters(std::string_view parameters) {
   return PinParameters{std::move(*id), *pinned};
 }
 
+std::string_view to_string(SnapshotFile file) {
+  switch (file) {
+    case SnapshotFile::data:
+      return "data";
+    case SnapshotFile::sidecar:
+      return "sidecar";
+    case SnapshotFile::kallsyms:
+      return "kallsyms";
+  }
+  return "data";
+}
+
+CallResult<ReadParameters> parse_read_parameters(std::string_view parameters) {
+  auto json = parse_known(parameters, {"id", "what"});
+  if (!json) return Refusal(json.error());
+  auto id = read_id(*json);
+  if (!id) return Refusal(id.error());
+  const auto what = read_text(*json, "what");
+  if (!what) return Refusal(what.error());
+  for (const SnapshotFile file : {SnapshotFile::data, SnapshotFile::sidecar, SnapshotFile::kallsyms})
+    if (what->value_or("data") == to_string(file)) return ReadParameters{std::move(*id), file};
+  return refuse("what", "'what' must be 'data', 'sidecar' or 'kallsyms'");
+}
+
+std::string to_json(const ReadParameters& parameters) {
+  Json json{{"id", parameters.id}};
+  if (parameters.file != SnapshotFile::data) json["what"] = to_string(parameters.file);
+  return dump(json);
+}
+
 CallResult<bool> parse_recording_parameter(std::string_view parameters) {
   auto json = parse_known(parameters, {"recording"});
   if (!json) return Refusal(json.error());
   return read_flag(*json, "recording");
+}
+
+CallResult<bool> parse_vacuum_parameter(std::string_view parameters) {
+  auto json = parse_known(parameters, {"dry_run"});
+  if (!json) return Refusal(json.error());
+  if (find(*json, "dry_run") == nullptr) return false;
+  return read_flag(*json, "dry_run");
 }
 
 CallResult<void> parse_no_parameters(std::string_view parameters) {
@@ -196,6 +233,10 @@ CallResult<std::string> parse_interface_parameter(std::string_view parameters) {
 std::string snapshot_reply(std::string_view object) { return wrapped("snapshot", object); }
 std::string snapshots_reply(std::string_view array) { return wrapped("snapshots", array); }
 std::string status_reply(std::string_view object) { return wrapped("status", object); }
+
+std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes) {
+  return fmt::format(R"({{"removed":{},"freed_bytes":{}}})", removed, freed_bytes);
+}
 
 std::string progress_reply(std::string_view step, unsigned percent) {
   return dump({{"progress", {{"step", step}, {"percent", std::min(percent, 100U)}}}});

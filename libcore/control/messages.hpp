@@ -35,6 +35,15 @@ struct SnapshotParameters {
 
 // {"id": "7"} of DescribeSnapshot and RemoveSnapshot; decimal, <= 20 digits, or "latest".
 [[nodiscard]] CallResult<std::string> parse_id_parameter(std::string_view parameters);
+// {"id": "7", "what": "kallsyms"} of ReadSnapshot; data where it is left out.
+enum class SnapshotFile { data, sidecar, kallsyms };
+[[nodiscard]] std::string_view to_string(SnapshotFile file);
+struct ReadParameters {
+  std::string id;
+  SnapshotFile file = SnapshotFile::data;
+};
+[[nodiscard]] CallResult<ReadParameters> parse_read_parameters(std::string_view parameters);
+[[nodiscard]] std::string to_json(const ReadParameters& parameters);
 // {"id": "7", "pinned": true} of PinSnapshot.
 struct PinParameters {
   std::string id;
@@ -43,6 +52,8 @@ struct PinParameters {
 [[nodiscard]] CallResult<PinParameters> parse_pin_parameters(std::string_view parameters);
 // {"recording": true} of SetRecording.
 [[nodiscard]] CallResult<bool> parse_recording_parameter(std::string_view parameters);
+// {"dry_run": true} of Vacuum; false where it is left out.
+[[nodiscard]] CallResult<bool> parse_vacuum_parameter(std::string_view parameters);
 // No parameters at all: refuses every key.
 [[nodiscard]] CallResult<void> parse_no_parameters(std::string_view parameters);
 // {"interface": "…"} of GetInterfaceDescription.
@@ -55,11 +66,13 @@ struct PinParameters {
 // ReadSnapshot's reply, after which the connection carries the file's bytes and nothing else.
 struct ReadReply {
   std::uint64_t size_bytes = 0;
-  std::string name;  // the data file's own, without its folder
+  std::string name;  // the file's own, without its folder
 };
 [[nodiscard]] std::string read_reply(const ReadReply& reply);
 // nullopt: it is something else. The name is not checked.
 [[nodiscard]] std::optional<ReadReply> parse_read_reply(std::string_view parameters);
+// Vacuum's; `removed` is the JSON text of its rows.
+[[nodiscard]] std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes);
 // A progress reply of TakeSnapshot with `more`: {"progress": {"step": "writing", "percent": 42}} (and no snapshot yet).
 [[nodiscard]] std::string progress_reply(std::string_view step, unsigned percent);
 struct SnapshotProgress {

@@ -27,6 +27,7 @@ class FileReader {
   // `bytes` must outlive the reader (fuzzers).
   [[nodiscard]] static Result<FileReader> parse(std::span<const std::byte> bytes);
 
+  [[nodiscard]] std::uint64_t file_bytes() const { return bytes_.size(); }
   // Names come from EVENT_DESC.
   [[nodiscard]] const std::vector<FileEvent>& events() const { return events_; }
   // Raw feature contents by bit.

@@ -96,6 +96,8 @@ Result<FileWriter> FileWriter::create(int fd, std::vector<FileEvent> events) {
 }
 
 Result<void> FileWriter::append(std::span<const std::byte> records) {
+  if (max_bytes_ != 0 && file_bytes_ + records.size() > max_bytes_)
+    return fail(std::errc::file_too_large, "the file would have more than {} bytes", max_bytes_);
   if (auto written = write_at(fd_, records, data_offset_ + data_bytes_, "records"); !written) return written;
   data_bytes_ += records.size();
   file_bytes_ += records.size();

@@ -31,6 +31,8 @@ class FileWriter {
   // Takes over an empty, writable, seekable fd it does not own. Writes ids and attrs (attr.size is stored as 128).
   [[nodiscard]] static Result<FileWriter> create(int fd, std::vector<FileEvent> events);
 
+  // append() refuses what would make the file larger (EFBIG); finish() does not. 0: no limit.
+  void limit(std::uint64_t max_bytes) { max_bytes_ = max_bytes; }
   // Whole records, in the order in which readers shall see them.
   [[nodiscard]] Result<void> append(std::span<const std::byte> records);
   // Feature table and contents, then the header. EVENT_DESC comes from the events. After this only fsync is due.
@@ -48,6 +50,7 @@ class FileWriter {
   std::uint64_t data_offset_ = 0;
   std::uint64_t data_bytes_ = 0;
   std::uint64_t file_bytes_ = 0;
+  std::uint64_t max_bytes_ = 0;
 };
 
 }  // namespace flight

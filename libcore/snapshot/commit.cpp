@@ -69,9 +69,9 @@ Result<std::vector<std::byte>> pack_kallsyms(std::string_view text) {
   return compress_all(std::as_bytes(std::span(text.data(), text.size())), kKallsymsLevel);
 }
 
-Result<void> keep_kallsyms(const std::string& folder, const std::string& boot_id, std::span<const std::byte> frame) {
+Result<bool> keep_kallsyms(const std::string& folder, const std::string& boot_id, std::span<const std::byte> frame) {
   const std::string path = folder + "/" + kallsyms_file(boot_id);
-  if (::access(path.c_str(), F_OK) == 0) return {};
+  if (::access(path.c_str(), F_OK) == 0) return false;
   const std::string partial = folder + "/.flightd-kallsyms" + std::string(kPartialSuffix);
   ::unlink(partial.c_str());
   auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
@@ -84,7 +84,7 @@ Result<void> keep_kallsyms(const std::string& folder, const std::string& boot_id
     return wrap(done.error(), "keep {}", path);
   }
   after_step(Step::kallsyms_named);
-  return {};
+  return true;
 }
 
 }  // namespace flight

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/snapshot.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "libcore/base/steps.hpp"
@@ -10,6 +13,7 @@
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/data_stream.hpp"
 #include "libcore/snapshot/exits.hpp"
+#include "libcore/snapshot/fit.hpp"
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/top.hpp"
 
@@ -153,6 +157,93 @@ void describe_host(Sidecar& out, const SnapshotOrder& order, const RecordingFact
   out.warnings = order.warnings;
 }
 
+// What a window comes to.
+struct Part {
+  Selection selection;
+  LedgerExport sideband;
+  EventTime merge_begin_ns = 0, write_begin_ns = 0;
+  std::uint64_t raw_bytes = 0, plain_chunks = 0, file_bytes = 0;
+  EventTime left_out_ns = 0;  // of the window, so that the file is not too large
+};
+
+Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
+                        const CaptureFacts& capture, const SnapshotOutput& output, const ClockPair& clock, Crew& crew,
+                        const OnProgress& progress) {
+  auto writer = FileWriter::create(output.data.get(), file_events(recording.manifest));
+  if (!writer) return pass(writer.error());
+  writer->limit(order.max_bytes);
+  const int level = order.compression == "none" ? 0 : order.compression_level;
+  {
+    DataStream stream(*writer, crew, level);
+    progress("writing", 0);
+    auto streamed = stream_records(stream, recording, part.selection, part.sideband, progress);
+    auto closed = stream.close();
+    part.raw_bytes = stream.raw_bytes();
+    part.plain_chunks = level > 0 ? stream.plain_chunks() : 0;
+    if (!streamed || !closed) return pass(streamed ? closed.error() : streamed.error());
+  }
+  after_step(Step::streamed);
+  part.write_begin_ns = monotonic_now();
+  Features features = file_features(recording.host, recording.manifest, part.sideband.build_ids, clock);
+  features.sample_time = part.selection.samples > 0
+                             ? std::pair(part.selection.first_sample_ns, part.selection.last_sample_ns)
+                             : std::pair(capture.frozen_ns, capture.frozen_ns);
+  if (level > 0) {
+    const std::uint64_t ratio = part.raw_bytes / std::max<std::uint64_t>(writer->data_bytes(), 1);
+    features.compressed =
+        CompressedFeature{.level = static_cast<std::uint32_t>(level),
+                          .ratio = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(ratio, 1, kMaxRatio)),
+                          .mmap_bytes = static_cast<std::uint32_t>(kMaxExpandedBytes)};
+  }
+  progress("syncing", 99);
+  if (auto finished = writer->finish(features); !finished) return finished;
+  part.file_bytes = writer->file_bytes();
+  if (order.max_bytes != 0 && part.file_bytes > order.max_bytes)
+    return fail(std::errc::file_too_large, "the file has {} bytes", part.file_bytes);
+  return {};
+}
+
+// The window that was asked for, or as much of its newest part as fits.
+Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
+                        const SnapshotOutput& output, const ClockPair& clock, const LedgerQuery& ledger, Crew& crew,
+                        const OnProgress& progress) {
+  WindowRequest window = order.window;
+  EventTime wanted_begin_ns = 0;
+  for (int attempt = 1;; ++attempt) {
+    progress("walking", 0);
+    Part part;
+    part.selection =
+        select(capture.staging.images(), recording.manifest, recording.channel_rings, recording.events, window,
+               capture.frozen_ns, capture.blackouts, crew,
+               {.since_ns = order.fired ? order.fired->since_ns : 0, .recorded_until_ns = capture.recorded_until_ns});
+    Selection& selection = part.selection;
+    after_step(Step::walked);
+    part.sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
+    after_step(Step::exported);
+    relabel(part.sideband.log, recording.manifest, recording.events);
+    if (auto log = exits_behind_samples(part.sideband.log, selection, recording.events, crew))
+      part.sideband.log = std::move(*log);
+    part.merge_begin_ns = monotonic_now();
+    auto written = write_data(part, order, recording, capture, output, clock, crew, progress);
+    if (attempt == 1) wanted_begin_ns = selection.begin_ns;
+    part.left_out_ns = selection.begin_ns - std::min(wanted_begin_ns, selection.begin_ns);
+    if (written) return part;
+    const bool too_large = order.max_bytes != 0 && written.error().errno_value() == EFBIG;
+    if (!too_large) return wrap(written.error(), "write {}/{}", output.folder, output.data_name);
+    const std::uint64_t all_bytes = part.sideband.prologue.size() + part.sideband.log.size() + record_bytes(selection);
+    const auto begin_ns = begin_that_fits(selection, part.raw_bytes, all_bytes);
+    if (!begin_ns || attempt == kMaxFits)
+      return fail(std::errc::file_too_large,
+                  "write {}/{}: even the newest {} are more than store.max_snapshot allows, {}; raise it",
+                  output.folder, output.data_name,
+                  format_duration(std::chrono::nanoseconds(selection.end_ns - selection.begin_ns)),
+                  format_bytes(order.max_bytes));
+    window.begin_ns = *begin_ns;
+    if (::ftruncate(output.data.get(), 0) != 0)
+      return sys_error(errno, "begin {}/{} again", output.folder, output.data_name);
+  }
+}
+
 }  // namespace
 
 Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
@@ -162,51 +253,10 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   const ClockPair clock = ClockPair::now();
   PartialFiles partial(output.folder, {output.sidecar_name, output.data_name});
 
-  progress("walking", 0);
-  const Selection selection =
-      select(capture.staging.images(), recording.manifest, recording.channel_rings, recording.events, order.window,
-             capture.frozen_ns, capture.blackouts, crew,
-             {.since_ns = order.fired ? order.fired->since_ns : 0, .recorded_until_ns = capture.recorded_until_ns});
-  after_step(Step::walked);
-  LedgerExport sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
-  after_step(Step::exported);
-  relabel(sideband.log, recording.manifest, recording.events);
-  if (auto log = exits_behind_samples(sideband.log, selection, recording.events, crew)) sideband.log = std::move(*log);
-  const EventTime merge_begin_ns = monotonic_now();
-
-  auto writer = FileWriter::create(output.data.get(), file_events(recording.manifest));
-  if (!writer) return wrap(writer.error(), "write {}/{}", output.folder, output.data_name);
-  const int level = order.compression == "none" ? 0 : order.compression_level;
-  std::uint64_t raw_bytes = 0;
-  Sidecar sidecar;
-  {
-    DataStream stream(*writer, crew, level);
-    progress("writing", 0);
-    auto streamed = stream_records(stream, recording, selection, sideband, progress);
-    auto closed = stream.close();
-    if (!streamed || !closed)
-      return wrap(streamed ? closed.error() : streamed.error(), "write {}/{}", output.folder, output.data_name);
-    raw_bytes = stream.raw_bytes();
-    if (stream.plain_chunks() > 0 && level > 0)
-      sidecar.warnings.push_back(
-          fmt::format("zstd failed on {} chunks, which are uncompressed", stream.plain_chunks()));
-  }
-  after_step(Step::streamed);
-  const EventTime write_begin_ns = monotonic_now();
-
-  Features features = file_features(recording.host, recording.manifest, sideband.build_ids, clock);
-  features.sample_time = selection.samples > 0 ? std::pair(selection.first_sample_ns, selection.last_sample_ns)
-                                               : std::pair(capture.frozen_ns, capture.frozen_ns);
-  if (level > 0) {
-    const std::uint64_t ratio = raw_bytes / std::max<std::uint64_t>(writer->data_bytes(), 1);
-    features.compressed =
-        CompressedFeature{.level = static_cast<std::uint32_t>(level),
-                          .ratio = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(ratio, 1, kMaxRatio)),
-                          .mmap_bytes = static_cast<std::uint32_t>(kMaxExpandedBytes)};
-  }
-  progress("syncing", 99);
-  if (auto finished = writer->finish(features); !finished)
-    return wrap(finished.error(), "write {}/{}", output.folder, output.data_name);
+  auto part = write_part(order, recording, capture, output, clock, ledger, crew, progress);
+  if (!part) return pass(part.error());
+  const Selection& selection = part->selection;
+  const LedgerExport& sideband = part->sideband;
   after_step(Step::finished);
   if (auto synced = sync_file(output.data.get()); !synced)
     return wrap(synced.error(), "{}/{}", output.folder, output.data_name);
@@ -216,14 +266,19 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                           .time = clock.wall_at(capture.frozen_ns),
                           .trigger = order.trigger,
                           .seq = output.seq};
-  std::vector<std::string> stream_warnings = std::move(sidecar.warnings);
+  Sidecar sidecar;
   describe_host(sidecar, order, recording);
-  sidecar.warnings.insert(sidecar.warnings.end(), stream_warnings.begin(), stream_warnings.end());
+  if (part->plain_chunks > 0)
+    sidecar.warnings.push_back(fmt::format("zstd failed on {} chunks, which are uncompressed", part->plain_chunks));
+  if (part->left_out_ns > 0)
+    sidecar.warnings.push_back(
+        fmt::format("its oldest {} are left out: with them it would be larger than store.max_snapshot, {}",
+                    format_duration(std::chrono::nanoseconds(part->left_out_ns)), format_bytes(order.max_bytes)));
   sidecar.id = fmt::format("{}", output.seq);
   sidecar.path = output.folder + "/" + name.data_file();
-  sidecar.compression = level > 0 ? "zstd" : "none";
-  sidecar.size_bytes = writer->file_bytes();
-  sidecar.raw_bytes = raw_bytes;
+  sidecar.compression = order.compression == "none" ? "none" : "zstd";
+  sidecar.size_bytes = part->file_bytes;
+  sidecar.raw_bytes = part->raw_bytes;
   sidecar.rings = ring_rows(recording, capture, selection);
   describe_capture(sidecar, capture, selection, clock);
   sidecar.ledger = {.processes = sideband.stats.processes,
@@ -235,9 +290,9 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   const EventTime end_ns = monotonic_now();
   sidecar.timings_us = {.queued = micros(order.requested_ns, capture.frozen_ns),
                         .freeze = 0,
-                        .walk = micros(walk_begin_ns, merge_begin_ns),
-                        .merge = micros(merge_begin_ns, write_begin_ns),
-                        .write = micros(write_begin_ns, end_ns),
+                        .walk = micros(walk_begin_ns, part->merge_begin_ns),
+                        .merge = micros(part->merge_begin_ns, part->write_begin_ns),
+                        .write = micros(part->write_begin_ns, end_ns),
                         .total = micros(order.requested_ns, end_ns)};
   EventTime last_resume_ns = capture.frozen_ns;
   for (std::size_t i = 0; i < capture.staging.size(); ++i)

@@ -52,6 +52,8 @@ struct SnapshotOrder {
   EventTime requested_ns = 0;        // when the first asker asked
   std::string compression = "zstd";  // or "none"
   int compression_level = 1;
+  // Of the file (store.max_snapshot): of a larger one the oldest part of the window is left out. 0: no limit.
+  std::uint64_t max_bytes = 0;
   std::vector<std::string> warnings;  // known before: staging not locked, ledger stale …
 };
 
@@ -67,17 +69,16 @@ using LedgerQuery =
     std::function<LedgerExport(EventTime begin_ns, EventTime end_ns, std::unordered_set<std::uint32_t> pids)>;
 using OnProgress = std::function<void(std::string_view step, unsigned percent)>;
 
-// On success both files have their final names and are durable. On an error (disk full, I/O error) neither has; the
-// .partial files are unlinked. The error carries the errno.
+// `ledger` is asked again for each window that is tried. On success both files have their final names and are durable.
+// On an error (disk full, I/O error) neither has; the .partial files are unlinked. The error carries the errno.
 [[nodiscard]] Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts& recording,
                                              const CaptureFacts& capture, SnapshotOutput output,
                                              const LedgerQuery& ledger, Crew& crew, const OnProgress& progress);
 
 // /proc/kallsyms' text as one zstd frame: a tenth of its 10 MB, so it can be kept in memory until a snapshot needs it.
 [[nodiscard]] Result<std::vector<std::byte>> pack_kallsyms(std::string_view text);
-// Keeps this boot's kernel symbols beside the snapshots, once: kallsyms-BOOTID.zst, 0640. Does nothing where it is
-// there.
-[[nodiscard]] Result<void> keep_kallsyms(const std::string& folder, const std::string& boot_id,
+// Keeps this boot's kernel symbols beside the snapshots, once: kallsyms-BOOTID.zst, 0640. False: it is there already.
+[[nodiscard]] Result<bool> keep_kallsyms(const std::string& folder, const std::string& boot_id,
                                          std::span<const std::byte> frame);
 
 }  // namespace flight

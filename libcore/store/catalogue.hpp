@@ -47,6 +47,10 @@ class Catalogue {
   // The sidecar's text of `id`, a decimal number or "latest". ENOENT: there is none such; EINVAL: that is
   // no id; ENODATA: the snapshot is there, but its sidecar is gone.
   [[nodiscard]] Result<std::string> describe(std::string_view id) const;
+  // The snapshots whose sidecar is gone, in no order, and a new one for one of them: durable, and never over one that
+  // is there.
+  [[nodiscard]] Result<std::vector<SnapshotName>> orphans() const;
+  [[nodiscard]] Result<void> give_sidecar(const SnapshotName& name, std::string_view text);
   // The data file of `id`, for reading. Errors as describe's; ENODATA: the data file is gone.
   struct DataFile {
     UniqueFd fd;

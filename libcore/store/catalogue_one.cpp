@@ -10,6 +10,7 @@
 namespace flight {
 namespace {
 
+constexpr const char* kSidecarTemporary = ".flight-sidecar.partial";  // as the next one
 constexpr const char* kPinTemporary = ".flight-pin.partial";  // remove_partials() takes it away, should it stay behind
 
 }  // namespace
@@ -62,6 +63,26 @@ Result<Catalogue::DataFile> Catalogue::open_kallsyms(std::string_view id) const 
                 "the kernel's symbols of snapshot {}'s boot are not in the store: {}/{} is not there", id, folder_,
                 name);
   return file;
+}
+
+Result<std::vector<SnapshotName>> Catalogue::orphans() const {
+  auto folder = Folder::open(folder_);
+  if (!folder) return pass(folder.error());
+  auto found = scan(*folder);
+  if (!found) return pass(found.error());
+  std::vector<SnapshotName> names;
+  for (const auto& [stem, files] : *found)
+    if (files.data && !files.sidecar)
+      if (auto name = parse_snapshot_name(stem + std::string(kDataSuffix))) names.push_back(std::move(*name));
+  return names;
+}
+
+Result<void> Catalogue::give_sidecar(const SnapshotName& name, std::string_view text) {
+  auto folder = Folder::open(folder_);
+  if (!folder) return pass(folder.error());
+  if (folder->size_of(name.sidecar_file()))
+    return fail(std::errc::file_exists, "{}/{} is there already", folder_, name.sidecar_file());
+  return folder->replace(name.sidecar_file(), kSidecarTemporary, text);
 }
 
 Result<void> Catalogue::pin(std::string_view id, bool pinned) {

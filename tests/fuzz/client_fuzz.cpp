@@ -20,6 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto call = flight::parse_call(text)) {
     static_cast<void>(flight::parse_snapshot_parameters(call->parameters));
     static_cast<void>(flight::parse_id_parameter(call->parameters));
+    static_cast<void>(flight::parse_read_parameters(call->parameters));
+    static_cast<void>(flight::parse_vacuum_parameter(call->parameters));
     static_cast<void>(flight::parse_interface_parameter(call->parameters));
     static_cast<void>(flight::parse_no_parameters(call->parameters));
   }

@@ -125,6 +125,19 @@ TEST(Idl, DescribesReadAndMonitor) {
   const Idl idl = IdlParser::parse(recorder_idl());
   const auto read = nlohmann::json::parse(read_reply({42, "name"}));
   EXPECT_EQ(mismatch(idl, idl.methods.at("ReadSnapshot").second, read, "reply"), "");
+  for (const SnapshotFile file : {SnapshotFile::data, SnapshotFile::sidecar, SnapshotFile::kallsyms}) {
+    const std::string text = to_json(ReadParameters{.id = "7", .file = file});
+    EXPECT_EQ(mismatch(idl, idl.methods.at("ReadSnapshot").first, nlohmann::json::parse(text), "parameters"), "");
+    const auto again = parse_read_parameters(text);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->file, file);
+    EXPECT_EQ(again->id, "7");
+  }
+  for (const char* reason : {"missing", "max_age", "max_files", "max_use", "keep_free"}) {
+    const std::string row = fmt::format(R"([{{"id":"7","path":"/x","reason":"{}","bytes":4096}}])", reason);
+    const auto vacuumed = nlohmann::json::parse(vacuum_reply(row, 4096));
+    EXPECT_EQ(mismatch(idl, idl.methods.at("Vacuum").second, vacuumed, "reply"), "") << reason;
+  }
   for (const std::string_view word :
        {kMonitoring, kSnapshotBegun, kSnapshotFinished, kSnapshotFailed, kRecordingPaused, kRecordingResumed, kDegraded,
         kRecovered, kTriggerFired, kTriggersSuppressed, kMissed}) {

@@ -75,8 +75,9 @@ class MemoryBackend : public ControlBackend {
     done("{}");
   }
 
-  void read_snapshot(std::string id, Opened opened) override {
-    UniqueFd file(::open(file_to_read.c_str(), O_RDONLY | O_CLOEXEC));
+  void read_snapshot(std::string id, SnapshotFile what, Opened opened) override {
+    const std::string& path = what == SnapshotFile::kallsyms ? kallsyms_to_read : file_to_read;
+    UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat found {};
     if (!file || ::fstat(file.get(), &found) != 0 || id == "99") return opened(tl::unexpected(no_such_snapshot(id)));
     opened(OpenSnapshot{std::move(file), name_to_read, static_cast<std::uint64_t>(found.st_size) + bytes_too_many});
@@ -101,12 +102,20 @@ class MemoryBackend : public ControlBackend {
     done("{}");
   }
 
+  void vacuum(bool dry_run, Done done) override {
+    if (!dry_run) ++vacuums;
+    done(vacuum_reply(vacuumed_to_report, 4096));
+  }
+
   void monitor(Listener listener) override {
     events.add(std::move(listener), {.event = std::string(kMonitoring), .recording = true});
     ++listeners;
   }
 
   // Set before the server runs, or read after it has stopped.
+  std::string kallsyms_to_read;
+  std::string vacuumed_to_report = "[]";
+  std::atomic<int> vacuums = 0;
   std::string file_to_read, name_to_read = "flight-web3-20261120T031204.123Z-manual-1.perf.data";
   std::uint64_t bytes_too_many = 0;  // of the file, promised and not there
   std::set<std::string> pins;

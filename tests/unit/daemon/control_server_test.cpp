@@ -42,7 +42,7 @@ TEST_F(ControlServerTest, AccessIsDecidedPerMethod) {
     EXPECT_EQ(ask(kGetInfo).error, "");
     for (const char* method :
          {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot", "RemoveSnapshot",
-          "PinSnapshot", "SetRecording", "ListTriggers", "FireTrigger", "SetTrigger", "Monitor"}) {
+          "PinSnapshot", "Vacuum", "SetRecording", "ListTriggers", "FireTrigger", "SetTrigger", "Monitor"}) {
       const Reply reply = ask(call_text(fmt::format("io.flightd.Recorder.{}", method)));
       EXPECT_EQ(reply.error, "org.varlink.service.PermissionDenied") << method;
       EXPECT_THAT(error_message(reply), HasSubstr("uid 65534"));

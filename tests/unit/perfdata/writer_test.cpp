@@ -50,6 +50,22 @@ TEST(UserRecords, TheLargestFrameFitsAndOneByteMoreIsAMistake) {
   EXPECT_DEATH(append_compressed(out, Bytes(kMaxCompressedPayload + 1)), "kMaxCompressedPayload");
 }
 
+TEST(Writer, KeepsToItsLimit) {
+  const test::TemporaryFolder folder;
+  const UniqueFd fd = test::create_file(folder.path("a"));
+  auto writer = FileWriter::create(fd.get(), two_events());
+  ASSERT_TRUE(writer) << writer.error().what;
+  const Bytes records = some_records();
+  writer->limit(writer->file_bytes() + records.size());
+  ASSERT_TRUE(writer->append(records));
+  const auto more = writer->append(some_records());
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().errno_value(), EFBIG);
+  EXPECT_EQ(writer->data_bytes(), records.size());
+  writer->limit(0);
+  EXPECT_TRUE(writer->append(records));
+}
+
 TEST(Writer, LayoutToTheByte) {
   const test::TemporaryFolder folder;
   const UniqueFd fd = test::create_file(folder.path("a"));

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/repair.hpp"
+
+#include <cstring>
+
+#include "libcore/compress/zstd.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/perfdata/reader.hpp"
+
+namespace flight {
+namespace {
+
+// The feature's value at `offset`; 0 where it has none there.
+std::uint64_t value_at(const FileReader& reader, unsigned feature, std::size_t offset) {
+  const auto found = reader.features().find(feature);
+  std::uint64_t value = 0;
+  if (found == reader.features().end() || found->second.size() < offset + sizeof value) return 0;
+  std::memcpy(&value, found->second.data() + offset, sizeof value);
+  return value;
+}
+
+// CLOCK_DATA: u32 version, u32 clock, u64 wall time, u64 this clock, both in ns.
+ClockPair clock_of(const FileReader& reader) {
+  constexpr std::size_t kWall = 8;
+  constexpr std::size_t kMonotonic = 16;
+  return {.wall = WallTime(static_cast<std::int64_t>(value_at(reader, kFeatureClockData, kWall))),
+          .monotonic_ns = value_at(reader, kFeatureClockData, kMonotonic)};
+}
+
+}  // namespace
+
+Result<Sidecar> sidecar_from_file(const std::string& folder, const SnapshotName& name) {
+  Sidecar out;
+  out.id = fmt::format("{}", name.seq);
+  out.path = folder + "/" + name.data_file();
+  const auto reader = FileReader::open(out.path);
+  if (!reader) return wrap(reader.error(), "make a sidecar for snapshot {}", name.seq);
+  auto read = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        out.raw_bytes += record.size();
+        perf_event_header header{};
+        std::memcpy(&header, record.data(), sizeof header);
+        if (header.type == PERF_RECORD_SAMPLE) ++out.samples;
+        return {};
+      },
+      expand);
+  if (!read) return wrap(read.error(), "make a sidecar for snapshot {} of {}", name.seq, out.path);
+  out.host = name.host;
+  out.kernel = reader->string_feature(kFeatureOsRelease);
+  out.version = FLIGHTD_VERSION;
+  out.trigger = name.trigger;
+  out.capture = "pause";
+  out.compression = reader->features().contains(kFeatureCompressed) ? "zstd" : "none";
+  out.size_bytes = reader->file_bytes();
+  out.window = SidecarWindow::of(value_at(*reader, kFeatureSampleTime, 0),
+                                 value_at(*reader, kFeatureSampleTime, sizeof(std::uint64_t)), clock_of(*reader));
+  out.common_window = out.window;
+  out.blackout.lost_exact = false;
+  out.warnings.emplace_back(
+      "its sidecar was lost, and this one was made of the file: who asked for it and why, its rings, blackout and "
+      "holes "
+      "are not known, and its window is that of its samples");
+  return out;
+}
+
+}  // namespace flight
