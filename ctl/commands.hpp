@@ -23,13 +23,27 @@ struct SnapshotOptions {
   std::string reason, last, since, until, post, capture, output;
 };
 
+struct ListOptions {
+  std::string since, until, trigger;
+  std::uint64_t count = 0;  // the newest so many; 0: all
+  bool reverse = false;
+};
+
+struct ReportOptions {
+  std::string id = "latest", perf;
+  std::vector<std::string> arguments;  // perf's own
+};
+
 [[nodiscard]] int run_status(const Common& common);
 [[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
-[[nodiscard]] int run_list(const Common& common);
+[[nodiscard]] int run_list(const Common& common, const ListOptions& options);
 [[nodiscard]] int run_info(const Common& common, const std::string& id);
-[[nodiscard]] int run_get(const Common& common, const std::string& id, const std::string& target);
+[[nodiscard]] int run_get(const Common& common, const std::string& id, const std::string& target, bool with_symbols);
+// Returns only when perf could not be started.
+[[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);
+[[nodiscard]] int run_vacuum(const Common& common, bool dry_run);
 [[nodiscard]] int run_recording(const Common& common, bool recording);
 [[nodiscard]] int run_triggers(const Common& common);
 [[nodiscard]] int run_set_trigger(const Common& common, const std::string& name, bool enabled);

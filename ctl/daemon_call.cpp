@@ -6,8 +6,8 @@
 
 namespace flight::ctl {
 
-Answer<std::string> ask(const Common& common, std::string_view method, std::string parameters, std::string_view key,
-                        const OnProgress& on_progress) {
+Answer<std::string> ask_whole(const Common& common, std::string_view method, std::string parameters,
+                              const OnProgress& on_progress) {
   auto client = ControlClient::connect(common.socket);
   if (!client) return tl::unexpected(Refusal{std::string(kNotConnected), client.error().what});
   const Call call{fmt::format("{}.{}", kInterface, method), std::move(parameters), static_cast<bool>(on_progress),
@@ -18,8 +18,15 @@ Answer<std::string> ask(const Common& common, std::string_view method, std::stri
   });
   if (!reply) return tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what});
   if (!reply->error.empty()) return tl::unexpected(Refusal{reply->error, error_message(*reply)});
+  return std::move(reply->parameters);
+}
+
+Answer<std::string> ask(const Common& common, std::string_view method, std::string parameters, std::string_view key,
+                        const OnProgress& on_progress) {
+  auto reply = ask_whole(common, method, std::move(parameters), on_progress);
+  if (!reply) return reply;
   if (key.empty()) return std::string("{}");
-  std::string text = member(reply->parameters, key);
+  std::string text = member(*reply, key);
   if (text.empty() || text == "null")
     return tl::unexpected(Refusal{std::string(kBadReply), fmt::format("flightd answered {} without '{}'; are flightd "
                                                                       "and flightctl of the same version?",

@@ -24,6 +24,9 @@ using OnProgress = std::function<void(const SnapshotProgress&)>;
 // Calls io.flightd.Recorder.METHOD. The JSON text of the reply's member `key`; "{}" where `key` is empty.
 [[nodiscard]] Answer<std::string> ask(const Common& common, std::string_view method, std::string parameters,
                                       std::string_view key, const OnProgress& on_progress = {});
+// The whole reply's parameters, of a method that answers with more than one.
+[[nodiscard]] Answer<std::string> ask_whole(const Common& common, std::string_view method, std::string parameters,
+                                            const OnProgress& on_progress = {});
 [[nodiscard]] int complain(const Common& common, const Refusal& refusal);
 // {"id": "7"}
 [[nodiscard]] std::string id_parameters(std::string_view id);

@@ -10,31 +10,12 @@
 #include "ctl/new_file.hpp"
 #include "ctl/output.hpp"
 #include "libcore/base/files.hpp"
-#include "libcore/control/client.hpp"
 #include "libcore/store/names.hpp"
 
 namespace flight::ctl {
 namespace {
 
 constexpr std::size_t kBufferBytes = 256U << 10U;
-
-Result<void> copy_bytes(ControlClient& client, std::uint64_t left_bytes, int to, const std::string& target) {
-  std::vector<char> buffer(kBufferBytes);
-  while (left_bytes > 0) {
-    const auto some =
-        std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, kBufferBytes)));
-    const auto count = client.read_raw(some);
-    if (!count) return pass(count.error());
-    if (*count == 0)
-      return fail(std::errc::connection_reset,
-                  "flightd closed the connection with {} bytes to go: it ends, or its disk fails; see its journal",
-                  left_bytes);
-    if (auto written = write_all(to, std::as_bytes(some.first(*count))); !written)
-      return wrap(written.error(), "{}", target);
-    left_bytes -= *count;
-  }
-  return {};
-}
 
 // The name is the daemon's: root's flightctl makes no other file for it than a snapshot, here.
 Result<std::string> own_name(const std::string& name) {
@@ -44,20 +25,6 @@ Result<std::string> own_name(const std::string& name) {
   if (::access(name.c_str(), F_OK) == 0)
     return fail(std::errc::file_exists, "{} is here already; -o FILE writes over a file", name);
   return name;
-}
-
-Result<void> copy_to(ControlClient& client, std::uint64_t bytes, const std::string& target) {
-  struct stat found {};
-  if (target == "-") return copy_bytes(client, bytes, STDOUT_FILENO, "stdout");
-  if (::stat(target.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
-    auto to = open_file(target, O_WRONLY);
-    if (!to) return pass(to.error());
-    return copy_bytes(client, bytes, to->get(), target);
-  }
-  auto file = NewFile::create(target);
-  if (!file) return pass(file.error());
-  if (auto copied = copy_bytes(client, bytes, file->fd(), target); !copied) return copied;
-  return file->keep();
 }
 
 tl::unexpected<Refusal> failed(const Error& error) {
@@ -72,23 +39,73 @@ std::string check_target(const std::string& target) {
   return "";
 }
 
-Answer<std::string> fetch(const Common& common, const std::string& id, const std::string& target) {
+Result<void> check_no_folder(const std::string& target) {
   struct stat found {};
   if (!target.empty() && target != "-" && ::stat(target.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
-    return failed(Error{std::make_error_code(std::errc::is_a_directory), target + " is a folder; name a file in it"});
+    return fail(std::errc::is_a_directory, "{} is a folder; name a file in it", target);
+  return {};
+}
+
+Answer<RemoteFile> open_remote(const Common& common, const std::string& id, SnapshotFile file) {
   auto client = ControlClient::connect(common.socket);
   if (!client) return tl::unexpected(Refusal{std::string(kNotConnected), client.error().what});
-  const auto reply = client->call({fmt::format("{}.ReadSnapshot", kInterface), id_parameters(id), false, false, true});
+  const auto reply = client->call({fmt::format("{}.ReadSnapshot", kInterface),
+                                   to_json(ReadParameters{.id = id, .file = file}), false, false, true});
   if (!reply) return tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what});
   if (!reply->error.empty()) return tl::unexpected(Refusal{reply->error, error_message(*reply)});
-  const auto snapshot = parse_read_reply(reply->parameters);
-  if (!snapshot)
+  auto opened = parse_read_reply(reply->parameters);
+  if (!opened)
     return tl::unexpected(Refusal{std::string(kBadReply),
                                   "flightd answered ReadSnapshot without size_bytes and name; are "
                                   "flightd and flightctl of the same version?"});
-  auto where = target.empty() ? own_name(snapshot->name) : Result<std::string>(target);
+  return RemoteFile{std::move(*client), std::move(opened->name), opened->size_bytes};
+}
+
+Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
+  std::vector<char> buffer(kBufferBytes);
+  for (std::uint64_t left_bytes = file.bytes; left_bytes > 0;) {
+    const auto some =
+        std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, kBufferBytes)));
+    const auto count = file.client.read_raw(some);
+    if (!count) return pass(count.error());
+    if (*count == 0)
+      return fail(std::errc::connection_reset,
+                  "flightd closed the connection with {} bytes to go: it ends, or its disk fails; see its journal",
+                  left_bytes);
+    if (auto taken = take(std::as_bytes(some.first(*count))); !taken) return taken;
+    left_bytes -= *count;
+  }
+  return {};
+}
+
+Result<void> write_target(const std::string& target, const std::function<Result<void>(int fd)>& write) {
+  struct stat found {};
+  if (target == "-") return write(STDOUT_FILENO);
+  if (::stat(target.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+    auto to = open_file(target, O_WRONLY);
+    if (!to) return pass(to.error());
+    return write(to->get());
+  }
+  auto file = NewFile::create(target);
+  if (!file) return pass(file.error());
+  if (auto written = write(file->fd()); !written) return written;
+  return file->keep();
+}
+
+Answer<std::string> fetch(const Common& common, const std::string& id, const std::string& target) {
+  if (auto file = check_no_folder(target); !file) return failed(file.error());
+  auto remote = open_remote(common, id, SnapshotFile::data);
+  if (!remote) return tl::unexpected(remote.error());
+  auto where = target.empty() ? own_name(remote->name) : Result<std::string>(target);
   if (!where) return failed(where.error());
-  if (auto copied = copy_to(*client, snapshot->size_bytes, *where); !copied) return failed(copied.error());
+  auto copied = write_target(*where, [&](int to) {
+    return read_remote(*remote, [&](std::span<const std::byte> bytes) -> Result<void> {
+      if (auto written = write_all(to, bytes); !written)
+        return wrap(written.error(), "{}", *where == "-" ? "stdout" : *where);
+      return {};
+    });
+  });
+  if (!copied) return failed(copied.error());
   return *where;
 }
 

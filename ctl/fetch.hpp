@@ -2,16 +2,35 @@
 // A snapshot's bytes, from the daemon (ReadSnapshot) to a file of the caller's own, a pipe or stdout.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 
 #include "ctl/commands.hpp"
 #include "ctl/daemon_call.hpp"
+#include "libcore/control/client.hpp"
 
 namespace flight::ctl {
 
 // To `target`, "-" for stdout, or empty for the snapshot's own name in the current folder, where nothing of that name
 // may be yet. A regular file appears whole or not at all; a pipe or a device is written into. Where it went.
 [[nodiscard]] Answer<std::string> fetch(const Common& common, const std::string& id, const std::string& target);
+
+// One of a snapshot's files, as the daemon is about to send it.
+struct RemoteFile {
+  ControlClient client;
+  std::string name;  // not checked
+  std::uint64_t bytes = 0;
+};
+[[nodiscard]] Answer<RemoteFile> open_remote(const Common& common, const std::string& id, SnapshotFile file);
+// All of it, piece by piece; once.
+using TakeBytes = std::function<Result<void>(std::span<const std::byte> bytes)>;
+[[nodiscard]] Result<void> read_remote(RemoteFile& file, const TakeBytes& take);
+
+// Opens `target` as fetch() does, has it written to, and keeps it.
+[[nodiscard]] Result<void> write_target(const std::string& target, const std::function<Result<void>(int fd)>& write);
+[[nodiscard]] Result<void> check_no_folder(const std::string& target);
 
 // Why `target` cannot be written to; empty: it can. Before anything is asked of the daemon.
 [[nodiscard]] std::string check_target(const std::string& target);

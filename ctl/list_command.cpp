@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl list: the store's snapshots as a table, the oldest first.
+// flightctl list: the store's snapshots as a table, the oldest first; which of them, as coredumpctl has it.
+#include <algorithm>
+
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
 #include "libcore/base/units.hpp"
@@ -18,15 +20,57 @@ std::string rows_text(const std::vector<CatalogueRow>& rows) {
   return table(lines, {1, 3, 4, 5});
 }
 
+// An RFC 3339 text in UTC with milliseconds compares as the time does.
+Result<std::string> moment(const std::string& text, WallTime now, std::string_view option) {
+  if (text.empty()) return std::string();
+  const auto time = parse_time(text, now);
+  if (!time) return wrap(time.error(), "{}", option);
+  return to_rfc3339(*time);
+}
+
+// Of a row, what the options ask for.
+struct Filter {
+  std::string since, until, trigger;
+
+  [[nodiscard]] static Result<Filter> of(const ListOptions& options) {
+    const WallTime now = wall_now();
+    auto since = moment(options.since, now, "--since");
+    if (!since) return pass(since.error());
+    auto until = moment(options.until, now, "--until");
+    if (!until) return pass(until.error());
+    if (!since->empty() && !until->empty() && *until < *since)
+      return fail(std::errc::invalid_argument, "--until {} is before --since {}", options.until, options.since);
+    return Filter{std::move(*since), std::move(*until), options.trigger};
+  }
+  [[nodiscard]] bool takes(const CatalogueRow& row) const {
+    return (since.empty() || row.time >= since) && (until.empty() || row.time <= until) &&
+           (trigger.empty() || row.trigger == trigger);
+  }
+};
+
+void choose(std::vector<CatalogueRow>& rows, const Filter& filter, const ListOptions& options) {
+  std::erase_if(rows, [&](const CatalogueRow& row) { return !filter.takes(row); });
+  if (options.count != 0 && rows.size() > options.count)
+    rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(options.count));
+  if (options.reverse) std::reverse(rows.begin(), rows.end());
+}
+
 }  // namespace
 
-int run_list(const Common& common) {
+int run_list(const Common& common, const ListOptions& options) {
+  const auto filter = Filter::of(options);
+  if (!filter) return complain(common, kUsageError, filter.error().what, kUsage);
   const auto text = ask(common, "ListSnapshots", "{}", "snapshots");
   if (!text) return complain(common, text.error());
-  if (common.json) return print(stdout, indented(*text));
-  const auto rows = parse_rows(*text);
+  const bool all = options.since.empty() && options.until.empty() && options.trigger.empty() && options.count == 0;
+  if (common.json && all && !options.reverse) return print(stdout, indented(*text));
+  auto rows = parse_rows(*text);
   if (!rows) return complain(common, kBadReply, rows.error().what, kRefused);
-  if (rows->empty()) return print(stderr, "There are no snapshots yet; `flightctl snapshot` takes one.\n");
+  const bool empty = rows->empty();
+  choose(*rows, *filter, options);
+  if (common.json) return print(stdout, indented(to_json(*rows)));
+  if (empty) return print(stderr, "There are no snapshots yet; `flightctl snapshot` takes one.\n");
+  if (rows->empty()) return print(stderr, "There is no such snapshot; `flightctl list` shows those there are.\n");
   return print(stdout, rows_text(*rows));
 }
 

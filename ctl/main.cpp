@@ -22,7 +22,10 @@ constexpr const char* kDefaultSocket = "/run/flightd/io.flightd.Recorder";
 struct CommandLine {
   Common common;
   SnapshotOptions snapshot;
+  ListOptions list;
+  ReportOptions report;
   std::string info_id = "latest", get_id = "latest", get_output;
+  bool with_symbols = false, dry_run = false, only_last = false;
   std::vector<std::string> ids;  // of remove, pin, unpin
   std::string trigger, reason;   // of triggers and fire
 };
@@ -61,6 +64,49 @@ void add_snapshot(CLI::App& app, SnapshotOptions& options) {
   command->add_option("-o,--output", options.output, "copy the file to FILE; - is stdout")
       ->type_name("FILE")
       ->check(check_not_empty);
+}
+
+void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
+  CLI::App* command = app.add_subcommand("list", "The snapshots, the oldest first");
+  command->add_option("--since", options.since, "from this time on: 03:10, '2026-11-20 03:10', yesterday, -1h")
+      ->type_name("TIME")
+      ->check(check_not_empty);
+  command->add_option("--until", options.until, "up to this time")->type_name("TIME")->check(check_not_empty);
+  command->add_option("--trigger", options.trigger, "only those of this trigger")
+      ->type_name("NAME")
+      ->check(check_not_empty);
+  auto* count = command->add_option("-n", options.count, "only the newest so many")
+                    ->type_name("COUNT")
+                    ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  command->add_flag("-1", only_last, "only the newest")->excludes(count);
+  command->add_flag("-r,--reverse", options.reverse, "the newest first");
+}
+
+void add_report(CLI::App& app, ReportOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "report", "perf report of a snapshot, with the kernel's symbols of its boot: report ID [PERF-ARGS...]");
+  command->add_option("ID", options.id, "a number of the list, or latest; all behind it is perf's")
+      ->type_name("")
+      ->check(check_id);
+  command->add_option("--perf", options.perf, "the perf to use; else $PERF, else the one in the path")
+      ->type_name("PATH")
+      ->check(check_not_empty);
+}
+
+// What stands behind `report ID` is perf's, whatever it looks like. How many words are ours.
+int own_words(int argc, char** argv) {
+  bool report = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--socket" || (report && word == "--perf")) {
+      ++i;
+    } else if (!word.starts_with('-')) {
+      if (report) return i + 1;
+      if (word != "report") return argc;
+      report = true;
+    }
+  }
+  return argc;
 }
 
 void add_ids(CLI::App* command, std::vector<std::string>& ids) {
@@ -114,7 +160,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
 
   app.add_subcommand("status", "What flightd is doing, and what it costs");
   add_snapshot(app, line.snapshot);
-  app.add_subcommand("list", "All snapshots, the oldest first");
+  add_list(app, line.list, line.only_last);
   app.add_subcommand("info", "What is known about one snapshot")
       ->add_option("ID", line.info_id, "a number of the list, or latest")
       ->type_name("")
@@ -124,10 +170,15 @@ void add_commands(CLI::App& app, CommandLine& line) {
   get->add_option("-o,--output", line.get_output, "write it there; - is stdout; default: its own name, here")
       ->type_name("FILE")
       ->check(check_not_empty);
+  get->add_flag("--with-symbols", line.with_symbols,
+                "a tar for another machine: file, sidecar and the kernel's symbols; default: its own name.tar, here");
+  add_report(app, line.report);
   add_ids(app.add_subcommand("remove", "Delete snapshots, pinned ones too")->alias("rm"), line.ids);
   add_ids(app.add_subcommand("pin", "Keep snapshots from being deleted to make room"), line.ids);
   add_ids(app.add_subcommand("unpin", "Take that back"), line.ids);
   add_triggers(app, line);
+  app.add_subcommand("vacuum", "Delete what is over the store's budget now")
+      ->add_flag("--dry-run", line.dry_run, "only say what would go");
   app.add_subcommand("pause", "Stop recording; what is held stays, and snapshots of it can be taken");
   app.add_subcommand("resume", "Record again");
   app.add_subcommand("monitor", "Tell what happens, a line each, until interrupted");
@@ -138,7 +189,9 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("status")) return run_status(line.common);
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
   if (app.got_subcommand("info")) return run_info(line.common, line.info_id);
-  if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output);
+  if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output, line.with_symbols);
+  if (app.got_subcommand("report")) return run_report(line.common, line.report);
+  if (app.got_subcommand("vacuum")) return run_vacuum(line.common, line.dry_run);
   if (app.got_subcommand("remove")) return run_remove(line.common, line.ids);
   if (app.got_subcommand("pin")) return run_pin(line.common, line.ids, true);
   if (app.got_subcommand("unpin")) return run_pin(line.common, line.ids, false);
@@ -147,7 +200,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("pause")) return run_recording(line.common, false);
   if (app.got_subcommand("resume")) return run_recording(line.common, true);
   if (app.got_subcommand("monitor")) return run_monitor(line.common);
-  return run_list(line.common);  // a bare flightctl lists
+  return run_list(line.common, line.list);  // a bare flightctl lists
 }
 
 int main_of(int argc, char** argv) {
@@ -155,12 +208,15 @@ int main_of(int argc, char** argv) {
   line.common.socket = kDefaultSocket;
   CLI::App app("Talks to flightd, the always-on flight recorder. Without a command: list.", "flightctl");
   add_commands(app, line);
+  const int own = own_words(argc, argv);
+  line.report.arguments.assign(argv + own, argv + argc);
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
+    if (line.only_last) line.list.count = 1;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     line.common.json =
-        std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+        std::any_of(argv + 1, argv + own, [](const char* word) { return std::string_view(word) == "--json"; });
     return complain(line.common, kUsageError, std::string(error.what()) + "; see flightctl --help", kUsage);
   }
   return run(app, line);

@@ -38,6 +38,7 @@ namespace flight::ctl {
 inline constexpr std::string_view kUsageError = "io.flightd.Client.UsageError";
 inline constexpr std::string_view kNotConnected = "io.flightd.Client.NotConnected";
 inline constexpr std::string_view kBadReply = "io.flightd.Client.BadReply";
+inline constexpr std::string_view kNoPerf = "io.flightd.Client.NoPerf";
 inline constexpr std::string_view kOutputFailed = "io.flightd.Client.OutputFailed";
 
 }  // namespace flight::ctl

@@ -41,6 +41,8 @@ LIBRARIES = {
     "zstd.h": {"compress"},
     "zstd_errors.h": {"compress"},
     "zdict.h": {"compress"},
+    "archive.h": CTL,
+    "archive_entry.h": CTL,
     "tl": {"base"},
     "fmt": set(FLOOR_OF),
 }

@@ -69,6 +69,24 @@ TEST_F(FlightctlTest, OutputThatFailsLeavesTheSnapshotWhereItIs) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
+TEST_F(FlightctlTest, VacuumTellsWhatWent) {
+  bench.backend.vacuumed_to_report = R"([{"id":"3","path":"/s/a\u001b[2Jb","reason":"max_use","bytes":2048},)"
+                                     R"({"id":"4","path":"/s/c","reason":"missing","bytes":1024}])";
+  run();
+  const Outcome dry = ctl({"vacuum", "--dry-run"});
+  EXPECT_EQ(dry.code, 0) << dry.err;
+  EXPECT_EQ(dry.out,
+            "Would delete /s/a?[2Jb (2.0K, store.max_use)\n"
+            "Would delete /s/c (1.0K, its data was gone)\n"
+            "Would free the room of 2 snapshots, 3.0K.\n");
+  EXPECT_EQ(bench.backend.vacuums, 0);
+  EXPECT_THAT(ctl({"vacuum"}).out, AllOf(HasSubstr("Deleted /s/c"), HasSubstr("Freed the room of 2 snapshots, 3.0K.")));
+  EXPECT_EQ(bench.backend.vacuums, 1);
+  const auto json = nlohmann::json::parse(ctl({"--json", "vacuum"}).out);
+  EXPECT_EQ(json["freed_bytes"], 4096);
+  EXPECT_EQ(json["removed"][1]["reason"], "missing");
+}
+
 TEST_F(FlightctlTest, AFullStdoutIsAnError) {
   run();
   stdout_path = "/dev/full";

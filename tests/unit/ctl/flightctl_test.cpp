@@ -18,7 +18,7 @@ TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* word : {"status", "snapshot", "list", "info", "get", "remove", "pin", "unpin", "pause", "resume",
-                           "monitor", "--json", "--socket"})
+                           "report", "vacuum", "monitor", "--json", "--socket"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
@@ -45,6 +45,19 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"get", "x"},
       {"get", "1", "2"},
       {"get", "-o", ""},
+      {"get", "--with-symbols", "x"},
+      {"report", "--stdio"},
+      {"report", "seven", "--stdio"},
+      {"report", "--perf", "", "1"},
+      {"vacuum", "1"},
+      {"vacuum", "--dry"},
+      {"list", "-n", "0"},
+      {"list", "-n", "-3"},
+      {"list", "-1", "-n", "3"},
+      {"list", "--since", "soon"},
+      {"list", "--until", ""},
+      {"list", "--trigger", ""},
+      {"list", "--since", "-1h", "--until", "-2h"},
       {"pause", "now"},
       {"resume", "1"},
       {"monitor", "1"},

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/bundle.hpp"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "ctl/fetch.hpp"
+#include "ctl/kallsyms.hpp"
+#include "ctl/output.hpp"
+#include "libcore/store/names.hpp"
+#include "libcore/store/sidecar.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr mode_t kEntryMode = 0640;
+
+struct FreeArchive {
+  void operator()(archive* to) const { ::archive_write_free(to); }
+};
+struct FreeEntry {
+  void operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
+};
+
+// A tar on its way to a descriptor; root's, so that root's perf opens what root unpacks.
+class Tar {
+ public:
+  [[nodiscard]] static Result<Tar> open(int fd) {
+    std::unique_ptr<archive, FreeArchive> to(::archive_write_new());
+    if (!to || ::archive_write_set_format_pax_restricted(to.get()) != ARCHIVE_OK ||
+        ::archive_write_open_fd(to.get(), fd) != ARCHIVE_OK)
+      return fail(std::errc::not_enough_memory, "begin the tar: {}",
+                  to ? ::archive_error_string(to.get()) : "no memory");
+    return Tar(std::move(to));
+  }
+  // Exactly `bytes` must be added then.
+  [[nodiscard]] Result<void> begin(const std::string& name, std::uint64_t bytes, WallTime time) {
+    const std::unique_ptr<archive_entry, FreeEntry> entry(::archive_entry_new());
+    if (!entry) return fail(std::errc::not_enough_memory, "no memory for a tar's entry");
+    ::archive_entry_set_pathname(entry.get(), name.c_str());
+    ::archive_entry_set_size(entry.get(), static_cast<la_int64_t>(bytes));
+    ::archive_entry_set_filetype(entry.get(), AE_IFREG);
+    ::archive_entry_set_perm(entry.get(), kEntryMode);
+    ::archive_entry_set_mtime(entry.get(), std::chrono::duration_cast<std::chrono::seconds>(time).count(), 0);
+    if (::archive_write_header(to_.get(), entry.get()) != ARCHIVE_OK) return broken();
+    return {};
+  }
+  [[nodiscard]] Result<void> add(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const la_ssize_t count = ::archive_write_data(to_.get(), bytes.data(), bytes.size());
+      if (count <= 0) return broken();
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    }
+    return {};
+  }
+  [[nodiscard]] Result<void> whole(const std::string& name, std::span<const std::byte> bytes, WallTime time) {
+    if (auto begun = begin(name, bytes.size(), time); !begun) return begun;
+    return add(bytes);
+  }
+  [[nodiscard]] Result<void> close() {
+    if (::archive_write_close(to_.get()) != ARCHIVE_OK) return broken();
+    return {};
+  }
+
+ private:
+  explicit Tar(std::unique_ptr<archive, FreeArchive> to) : to_(std::move(to)) {}
+  [[nodiscard]] Failure broken() const {
+    const int number = ::archive_errno(to_.get());
+    return Failure(Error{{number > 0 ? number : EIO, std::generic_category()},
+                         fmt::format("write the tar: {}", ::archive_error_string(to_.get()))});
+  }
+  std::unique_ptr<archive, FreeArchive> to_;
+};
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string readme(const Sidecar& sidecar, const SnapshotName& name) {
+  return fmt::format(
+      "A snapshot by flightd: what {} was doing until {} ({}, {:.1f} s).\n"
+      "\n"
+      "  perf report -i {} --kallsyms kallsyms\n"
+      "\n"
+      "in this folder shows it; kallsyms are the symbols of its kernel, {}. {} says\n"
+      "what is in it and what is not. Programs are named by the machine that reads it, where it has them.\n",
+      printable(sidecar.host), sidecar.window.end, printable(sidecar.trigger), sidecar.window.seconds, name.data_file(),
+      printable(sidecar.kernel), name.sidecar_file());
+}
+
+Answer<std::string> target_of(const std::string& target, const SnapshotName& name) {
+  if (!target.empty()) return target;
+  std::string own = name.stem() + ".tar";
+  if (::access(own.c_str(), F_OK) == 0)
+    return tl::unexpected(Refusal{std::string(kOutputFailed), own + " is here already; -o FILE writes over a file"});
+  return own;
+}
+
+}  // namespace
+
+Answer<std::string> fetch_bundle(const Common& common, const std::string& id, const std::string& target) {
+  const auto failed = [](const Error& error) {
+    return tl::unexpected(Refusal{std::string(kOutputFailed), error.what});
+  };
+  if (auto file = check_no_folder(target); !file) return failed(file.error());
+  const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
+  if (!text) return tl::unexpected(text.error());
+  const auto sidecar = parse_sidecar(*text);
+  if (!sidecar) return tl::unexpected(Refusal{std::string(kBadReply), sidecar.error().what});
+  const auto kallsyms = fetch_kallsyms(common, sidecar->id, sidecar->boot_id);
+  if (!kallsyms) return tl::unexpected(kallsyms.error());
+  auto data = open_remote(common, sidecar->id, SnapshotFile::data);
+  if (!data) return tl::unexpected(data.error());
+  // The name is the daemon's, and becomes a path where the tar is unpacked.
+  const auto name = parse_snapshot_name(data->name);
+  if (!name)
+    return tl::unexpected(Refusal{std::string(kBadReply), fmt::format("flightd calls the snapshot '{}', which is no "
+                                                                      "snapshot's name",
+                                                                      printable(data->name))});
+  const auto where = target_of(target, *name);
+  if (!where) return where;
+  const std::string folder = name->stem() + "/";
+  auto written = write_target(*where, [&](int fd) -> Result<void> {
+    auto tar = Tar::open(fd);
+    if (!tar) return pass(tar.error());
+    return tar->whole(folder + "README", bytes_of(readme(*sidecar, *name)), name->time)
+        .and_then([&] { return tar->whole(folder + name->sidecar_file(), bytes_of(to_json(*sidecar)), name->time); })
+        .and_then([&] { return tar->whole(folder + "kallsyms", *kallsyms, name->time); })
+        .and_then([&] { return tar->begin(folder + name->data_file(), data->bytes, name->time); })
+        .and_then([&] { return read_remote(*data, [&](std::span<const std::byte> bytes) { return tar->add(bytes); }); })
+        .and_then([&] { return tar->close(); });
+  });
+  if (!written) return failed(written.error());
+  return *where;
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that another machine needs to read a snapshot, in one tar:
+//
+//   STEM/STEM.perf.data  STEM/STEM.json  STEM/kallsyms  STEM/README
+//
+// STEM is the snapshot's name. The README has the command for perf.
+#pragma once
+
+#include <string>
+
+#include "ctl/commands.hpp"
+#include "ctl/daemon_call.hpp"
+
+namespace flight::ctl {
+
+// To `target` as fetch() has it; STEM.tar where it is empty. Where it went.
+[[nodiscard]] Answer<std::string> fetch_bundle(const Common& common, const std::string& id, const std::string& target);
+
+}  // namespace flight::ctl

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl report ID [PERF-ARGS…]: the stock perf report of a snapshot, with the kernel's symbols of its boot.
+//
+// flightctl becomes perf: the exit status, the terminal and the signals are perf's own. What perf reads beside the file
+// lies in memory (memfd_create(2)) and goes with the process, so there is nothing to clean up, however it ends.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "ctl/fetch.hpp"
+#include "ctl/kallsyms.hpp"
+#include "ctl/output.hpp"
+#include "libcore/base/files.hpp"
+#include "libcore/store/sidecar.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr std::string_view kInstall =
+    "install it (Debian: linux-perf, Ubuntu: linux-tools-generic, others: perf), or name one with --perf PATH or $PERF";
+
+// perf opens it by this path, as its own descriptor.
+std::string path_of(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
+
+// Without MFD_CLOEXEC: it is for perf.
+Result<UniqueFd> memory_file(const char* name) {
+  UniqueFd fd(::memfd_create(name, 0));
+  if (!fd) return sys_error(errno, "memfd_create for {}", name);
+  return fd;
+}
+
+// Where this process may read the store itself. perf takes a file that is root's or its caller's.
+bool readable_in_place(const Sidecar& sidecar) {
+  struct stat found {};
+  return ::stat(sidecar.path.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+         (found.st_uid == 0 || found.st_uid == ::geteuid()) &&
+         static_cast<std::uint64_t>(found.st_size) == sidecar.size_bytes && ::access(sidecar.path.c_str(), R_OK) == 0;
+}
+
+Answer<UniqueFd> fetch_data(const Common& common, const std::string& id) {
+  const auto failed = [](const Error& error) {
+    return tl::unexpected(Refusal{std::string(kOutputFailed), error.what});
+  };
+  auto remote = open_remote(common, id, SnapshotFile::data);
+  if (!remote) return tl::unexpected(remote.error());
+  auto fd = memory_file("perf.data");
+  if (!fd) return failed(fd.error());
+  auto copied = read_remote(*remote, [&](std::span<const std::byte> bytes) { return write_all(fd->get(), bytes); });
+  if (!copied) return failed(copied.error());
+  return std::move(*fd);
+}
+
+// nullopt: there are none; perf then names what it can, and the reason is told.
+std::optional<UniqueFd> symbols_of(const Common& common, const std::string& id, const std::string& boot_id) {
+  const auto text = fetch_kallsyms(common, id, boot_id);
+  auto fd = memory_file("kallsyms");
+  Result<void> written = fd ? Result<void>() : pass(fd.error());
+  if (text && fd) written = write_all(fd->get(), *text);
+  if (text && written) return std::move(*fd);
+  static_cast<void>(print(stderr, fmt::format("flightctl: without the kernel's symbols of its boot: {}\n",
+                                              printable(text ? written.error().what : text.error().message))));
+  return std::nullopt;
+}
+
+int become(const Common& common, const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int why = errno;
+  if (why == ENOENT)
+    return complain(common, kNoPerf, fmt::format("there is no perf: '{}' was not found; {}", words[0], kInstall),
+                    kRefused);
+  const Failure failure = sys_error(why, "start {}", words[0]);
+  return complain(common, kNoPerf, failure.value().what, kRefused);
+}
+
+}  // namespace
+
+int run_report(const Common& common, const ReportOptions& options) {
+  // `latest` may be another one by the next call.
+  std::string id = options.id;
+  std::string data_path;
+  std::string boot_id;
+  bool described = false;
+  const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
+  if (!text && text.error().name == kNotConnected) return complain(common, text.error());
+  if (text) {
+    const auto sidecar = parse_sidecar(*text);
+    if (!sidecar) return complain(common, kBadReply, sidecar.error().what, kRefused);
+    described = true;
+    id = sidecar->id;
+    boot_id = sidecar->boot_id;
+    if (readable_in_place(*sidecar)) data_path = sidecar->path;
+  }
+  UniqueFd data;
+  if (data_path.empty()) {
+    auto fetched = fetch_data(common, id);
+    if (!fetched) return complain(common, fetched.error());
+    data = std::move(*fetched);
+    data_path = path_of(data);
+  }
+  std::optional<UniqueFd> symbols;
+  if (described) symbols = symbols_of(common, id, boot_id);
+
+  const char* from_environment = std::getenv("PERF");
+  std::string perf = options.perf;
+  if (perf.empty() && from_environment != nullptr) perf = from_environment;
+  std::vector<std::string> words{perf.empty() ? "perf" : perf, "report", "-i", data_path};
+  if (symbols) words.insert(words.end(), {"--kallsyms", path_of(*symbols)});
+  words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+  return become(common, words);
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl vacuum [--dry-run]: what is over the store's budget goes now, and is told.
+#include <cstdlib>
+
+#include "ctl/daemon_call.hpp"
+#include "ctl/output.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/store/vacuum.hpp"
+
+namespace flight::ctl {
+namespace {
+
+std::string reason_text(VacuumReason reason) {
+  if (reason == VacuumReason::missing) return "its data was gone";
+  return fmt::format("store.{}", to_string(reason));
+}
+
+}  // namespace
+
+int run_vacuum(const Common& common, bool dry_run) {
+  const auto reply = ask_whole(common, "Vacuum", dry_run ? R"({"dry_run":true})" : "{}");
+  if (!reply) return complain(common, reply.error());
+  if (common.json) return print(stdout, indented(*reply));
+  const auto removed = parse_vacuumed(member(*reply, "removed"));
+  if (!removed) return complain(common, kBadReply, removed.error().what, kRefused);
+  std::string text;
+  std::uint64_t bytes = 0;
+  for (const VacuumedSnapshot& one : *removed) {
+    text += fmt::format("{} {} ({}, {})\n", dry_run ? "Would delete" : "Deleted", printable(one.path),
+                        format_bytes(one.bytes), reason_text(one.reason));
+    bytes += one.bytes;
+  }
+  if (removed->empty())
+    text += "Nothing is over the store's budget.\n";
+  else
+    text += fmt::format("{} {} snapshot{}, {}.\n", dry_run ? "Would free the room of" : "Freed the room of",
+                        removed->size(), removed->size() == 1 ? "" : "s", format_bytes(bytes));
+  return print(stdout, text);
+}
+
+}  // namespace flight::ctl
