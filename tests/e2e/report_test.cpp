@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl report and get --with-symbols: the stock perf, told where the kernel's symbols of that boot are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/e2e/daemon_test.hpp"
+#include "tests/e2e/judge.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+// Most of its time a load is in the kernel.
+class Report : public DaemonTest {
+ protected:
+  Report() : DaemonTest(stacks_config(997, "512K")) {}
+  void SetUp() override {
+    DaemonTest::SetUp();
+    ASSERT_FALSE(HasFatalFailure());
+    load_.emplace(start_load({"dd", "if=/dev/zero", "of=/dev/null", "bs=64k"}));
+    ASSERT_TRUE(wait_until([&] { return daemon_.snapshot()["samples"] > 300; }, 60s)) << "the load is not sampled";
+    id_ = daemon_.ctl_json({"list", "-1"}).at(0)["id"];
+  }
+  // A perf of our own, which tells what it was started with.
+  [[nodiscard]] std::string fake_perf() const {
+    const std::string path = folder_ / "scratch/perf";
+    write_text(path,
+               "#!/bin/sh\nprintf '%s\\n' \"$@\"\n"
+               "while [ $# -gt 0 ]; do [ \"$1\" = --kallsyms ] && cat \"$2\" > " +
+                   (folder_ / "scratch/symbols") + "; [ \"$1\" = -i ] && cat \"$2\" > " + (folder_ / "scratch/data") +
+                   "; shift; done\nexit 42\n");
+    EXPECT_EQ(chmod(path.c_str(), 0755), 0);
+    return path;
+  }
+  [[nodiscard]] std::string kept_symbols() const {
+    for (const std::string& name : files("kallsyms-"))
+      return run({"zstd", "-dcq", daemon_.snapshots_dir() + "/" + name}).out;
+    return "";
+  }
+  std::optional<Child> load_;
+  std::string id_;
+};
+
+TEST_F(Report, IsStockPerfsOwn) {
+  const Outcome report = daemon_.ctl({"report", id_, "--stdio", "--sort", "comm,dso,sym", "-g", "none"}, 120s);
+  EXPECT_EQ(report.exit_status, 0) << report.text();
+  EXPECT_THAT(report.out, AllOf(HasSubstr("Samples:"), HasSubstr("dd"), HasSubstr("[kernel.kallsyms]")));
+  EXPECT_THAT(report.err, Not(HasSubstr("flightctl:")));
+  // As perf has it without us, in place.
+  const std::string path = daemon_.ctl_json({"info", id_})["path"];
+  const Outcome by_hand = run({"perf", "report", "-i", path, "--stdio", "--sort", "comm,dso,sym", "-g", "none"}, 120s);
+  EXPECT_EQ(report.out, by_hand.out);
+  const Outcome wrong = daemon_.ctl({"report", id_, "--no-such-option"});
+  EXPECT_EQ(wrong.exit_status, 129) << "perf's status for wrong usage: " << wrong.text();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Report, WhatIsBehindTheIdIsPerfs) {
+  const std::string perf = fake_perf();
+  const Outcome told = daemon_.ctl({"report", "--perf", perf, id_, "--json", "--socket", "x", "list", "--", "a b", ""});
+  EXPECT_EQ(told.exit_status, 42) << told.text();
+  const std::string path = daemon_.ctl_json({"info", id_})["path"];
+  const auto lines = lines_of(told.out);
+  ASSERT_GE(lines.size(), 5U);
+  EXPECT_EQ(lines[0], "report");
+  EXPECT_EQ(lines[1], "-i");
+  EXPECT_EQ(lines[2], path) << "root reads it in place";
+  EXPECT_EQ(lines[3], "--kallsyms");
+  EXPECT_THAT(told.out, HasSubstr("\n--json\n--socket\nx\nlist\n--\na b\n\n"));
+  const std::string symbols = read_text(folder_ / "scratch/symbols");
+  EXPECT_GT(symbols.size(), 100'000U);
+  EXPECT_TRUE(symbols == kept_symbols());
+  // $PERF, too, and without an id it is the latest.
+  const Outcome latest = run(daemon_.ctl_command({"report"}), 60s, {.env = {"PERF=" + perf}});
+  EXPECT_EQ(latest.exit_status, 42) << latest.text();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Whom the store's folder is closed to, but not the socket: the file comes over that.
+TEST_F(Report, WhoCannotReadTheStoreGetsItOverTheSocket) {
+  const std::string perf = fake_perf();
+  ASSERT_EQ(chmod(daemon_.snapshots_dir().c_str(), 0700), 0);
+  const std::string path = daemon_.ctl_json({"info", id_})["path"];
+  const std::string bytes = read_text(path);
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);  // root's; nobody may not
+  const Outcome told = run(own_user_command({"report", "--perf", perf, id_}), 60s);
+  EXPECT_EQ(told.exit_status, 1) << "flightd itself cannot open it either: " << told.text();
+  ASSERT_EQ(chmod(path.c_str(), 0640), 0);
+  ASSERT_EQ(chown(path.c_str(), 1, snapshot_gid()), 0);  // perf would refuse another user's file
+  const Outcome fetched = run(own_user_command({"report", "--perf", perf, id_}), 60s);
+  EXPECT_EQ(fetched.exit_status, 42) << fetched.text();
+  EXPECT_THAT(lines_of(fetched.out).at(2), HasSubstr("/proc/self/fd/"));
+  EXPECT_TRUE(read_text(folder_ / "scratch/data") == bytes);
+  const Outcome real = run(own_user_command({"report", id_, "--stdio"}), 120s);
+  EXPECT_EQ(real.exit_status, 0) << real.text();
+  EXPECT_THAT(real.out, HasSubstr("Samples:"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Report, IntoAPipeThatIsClosed) {
+  const std::string temporary = folder_ / "scratch/tmp";
+  ASSERT_EQ(mkdir(temporary.c_str(), 0777), 0);
+  std::string line;
+  for (const std::string& word : daemon_.ctl_command({"report", id_, "--stdio"})) line += "'" + word + "' ";
+  const Outcome piped = run({"bash", "-c", line + "| head -n 3"}, 120s, {.env = {"TMPDIR=" + temporary}});
+  EXPECT_EQ(piped.exit_status, 0) << piped.text();
+  EXPECT_EQ(count_lines(piped.out), 3U);
+  EXPECT_TRUE(fs::is_empty(temporary)) << "it left something behind";
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Report, SaysWhatIsMissing) {
+  const Outcome no_perf = daemon_.ctl({"report", "--perf", "/nowhere/perf", id_});
+  EXPECT_EQ(no_perf.exit_status, 1);
+  EXPECT_THAT(no_perf.err, AllOf(HasSubstr("/nowhere/perf"), HasSubstr("linux-perf")));
+  const Outcome none = daemon_.ctl({"--json", "report", "99"});
+  EXPECT_EQ(none.exit_status, 1);
+  EXPECT_THAT(none.err, HasSubstr("io.flightd.Recorder.NoSuchSnapshot"));
+  EXPECT_EQ(daemon_.ctl({"report", "--stdio"}).exit_status, 2) << "the id comes first";
+  EXPECT_EQ(daemon_.ctl({"report", "seven"}).exit_status, 2);
+  // An orphan is reported all the same; of which boot it is nobody knows.
+  const std::string perf = fake_perf();
+  std::string sidecar = daemon_.ctl_json({"info", id_})["path"];
+  fs::remove(sidecar.replace(sidecar.size() - 10, 10, ".json"));
+  const Outcome orphan = daemon_.ctl({"report", "--perf", perf, id_});
+  EXPECT_EQ(orphan.exit_status, 42) << orphan.text();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Another machine is one whose kernel has other symbols: there perf must take ours.
+TEST_F(Report, ATarForAnotherMachine) {
+  const std::string tar = folder_ / "scratch/x.tar";
+  const Outcome got = daemon_.ctl({"get", id_, "--with-symbols", "-o", tar}, 120s);
+  ASSERT_EQ(got.exit_status, 0) << got.text();
+  EXPECT_EQ(got.out, tar + "\n");
+  ASSERT_EQ(run({"tar", "-xf", tar, "-C", folder_ / "scratch"}).exit_status, 0);
+  const Json sidecar = daemon_.ctl_json({"info", id_});
+  const std::string stem = fs::path(sidecar["path"].get<std::string>()).stem().stem();
+  const std::string unpacked = folder_ / ("scratch/" + stem);
+  const std::string data = unpacked + "/" + stem + ".perf.data";
+  EXPECT_TRUE(read_text(data) == read_text(sidecar["path"]));
+  EXPECT_EQ(Json::parse(read_text(unpacked + "/" + stem + ".json")), sidecar);
+  EXPECT_TRUE(read_text(unpacked + "/kallsyms") == kept_symbols());
+  EXPECT_THAT(read_text(unpacked + "/README"), HasSubstr("perf report -i " + stem + ".perf.data --kallsyms kallsyms"));
+
+  std::string renamed;  // "… t name" becomes "… t name_there"; modules keep theirs
+  for (const std::string& line : lines_of(read_text(unpacked + "/kallsyms")))
+    renamed += line + (line.find('[') == std::string::npos ? "_there" : "") + "\n";
+  write_text(unpacked + "/kallsyms", renamed);
+  const Outcome there = run(
+      {"bash", "-c",
+       "cd '" + unpacked + "' && perf report -i " + stem + ".perf.data --kallsyms kallsyms --stdio --sort sym -g none"},
+      120s);
+  EXPECT_EQ(there.exit_status, 0) << there.text();
+  EXPECT_THAT(there.out, HasSubstr("_there")) << there.text();
+
+  // Into a pipe, and by its own name.
+  const Outcome piped = daemon_.ctl({"get", id_, "--with-symbols", "-o", "-"}, 120s);
+  EXPECT_EQ(piped.exit_status, 0) << piped.err;
+  EXPECT_TRUE(piped.out == read_text(tar)) << "two tars of one snapshot differ";
+  const Outcome named = run({"bash", "-c",
+                             "cd '" + (folder_ / "scratch") + "' && " + daemon_.ctl_command({})[0] + " --socket " +
+                                 daemon_.socket() + " get --with-symbols"},
+                            120s);
+  EXPECT_EQ(named.exit_status, 0) << named.text();
+  EXPECT_EQ(named.out, stem + ".tar\n");
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Report, NoTarWithoutSymbols) {
+  ASSERT_TRUE(wait_until([&] { return !files("kallsyms-").empty(); }, 60s));
+  for (const std::string& name : files("kallsyms-")) fs::remove(daemon_.snapshots_dir() + "/" + name);
+  const std::string tar = folder_ / "scratch/x.tar";
+  const Outcome got = daemon_.ctl({"--json", "get", id_, "--with-symbols", "-o", tar}, 60s);
+  EXPECT_EQ(got.exit_status, 1);
+  EXPECT_THAT(got.err, AllOf(HasSubstr("NoSuchSnapshot"), HasSubstr("kernel's symbols")));
+  EXPECT_FALSE(fs::exists(tar));
+  EXPECT_FALSE(fs::exists(tar + ".partial"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+}  // namespace
+}  // namespace flight
