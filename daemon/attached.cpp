@@ -35,6 +35,7 @@ Result<std::shared_ptr<Attached>> Attached::open(Attachment attachment, const At
   Rings rings;
   std::vector<std::size_t> channel_rings;
   std::vector<std::shared_ptr<SidebandRing>> sideband;
+  std::vector<SharedForwardRing> triggers;
   for (std::size_t i = 0; i < attachment.manifest.rings.size(); ++i) {
     const ManifestRing& info = attachment.manifest.rings[i];
     UniqueFd owner = std::move(attachment.owners[i]);
@@ -42,6 +43,10 @@ Result<std::shared_ptr<Attached>> Attached::open(Attachment attachment, const At
       auto ring = find_or_map<SidebandRing>(std::move(owner), info, before != nullptr ? &before->sideband : nullptr);
       if (!ring) return pass(ring.error());
       sideband.push_back(std::move(*ring));
+    } else if (info.kind == RingKind::trigger) {
+      auto ring = find_or_map<ForwardRing>(std::move(owner), info, before != nullptr ? &before->triggers : nullptr);
+      if (!ring) return pass(ring.error());
+      triggers.push_back(std::move(*ring));
     } else {
       auto ring = find_or_map<const Ring>(std::move(owner), info, before != nullptr ? &before->rings : nullptr);
       if (!ring) return pass(ring.error());
@@ -55,6 +60,7 @@ Result<std::shared_ptr<Attached>> Attached::open(Attachment attachment, const At
   out->rings = std::move(rings);
   out->channel_rings = std::move(channel_rings);
   out->sideband = std::move(sideband);
+  out->triggers = std::move(triggers);
   out->events = event_table(attachment.manifest);
   out->manifest = std::move(attachment.manifest);
   // Kept once per boot, so the first is as good as a later one.

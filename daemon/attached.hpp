@@ -13,6 +13,7 @@
 #include "libcore/capture/capture.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/recorder/rings.hpp"
+#include "libcore/recorder/trigger_rings.hpp"
 
 namespace flight {
 
@@ -21,6 +22,7 @@ struct Attached {
   Rings rings;                                          // the channels'
   std::vector<std::size_t> channel_rings;               // manifest.rings index of each
   std::vector<std::shared_ptr<SidebandRing>> sideband;  // drained by the recorder thread alone
+  std::vector<SharedForwardRing> triggers;              // drained by one thread alone, with TriggerRings
   EventTable events;
   std::shared_ptr<const std::vector<std::byte>> kallsyms_frame;  // zstd; empty where the broker could not read kallsyms
   // The snapshot worker's, and during the freeze the freeze thread's. Shares memory with that of the set before.
@@ -29,7 +31,7 @@ struct Attached {
   // Maps every ring that `before` does not have (each once in this process's life), and makes the staging.
   [[nodiscard]] static Result<std::shared_ptr<Attached>> open(Attachment attachment, const Attached* before = nullptr);
 
-  [[nodiscard]] std::uint64_t ring_bytes() const;  // channels and sideband
+  [[nodiscard]] std::uint64_t ring_bytes() const;  // channels, sideband and triggers
   [[nodiscard]] std::size_t online_cpus() const;
 
  private:

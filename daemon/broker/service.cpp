@@ -68,7 +68,7 @@ void log_recording(const Manifest& manifest) {
     ++rings;
     if (ring.kind == RingKind::sideband)
       ++cpus;
-    else if (channels.empty() || channels.back() != ring.channel)
+    else if (ring.kind == RingKind::channel && (channels.empty() || channels.back() != ring.channel))
       channels.push_back(ring.channel);
   }
   spdlog::info("recording {} CPUs, {} channels, {} rings", cpus, channels.size(), rings);

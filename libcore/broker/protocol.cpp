@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/broker/protocol.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
+
+#include "libcore/broker/hex.hpp"
 
 namespace flight {
 namespace {
@@ -19,41 +23,11 @@ constexpr std::size_t kMaxEvents = 65536;
 constexpr std::size_t kMaxKernelMaps = 65536;
 constexpr std::size_t kMaxTracepoints = 65536;
 constexpr std::size_t kMaxWarnings = 65536;
+constexpr std::size_t kMaxWallTriggers = 1024;
 constexpr std::size_t kMaxBuildIdBytes = 20;
 constexpr std::size_t kMinRingBytes = 4096;
 
 std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
-
-std::string to_hex(const void* data, std::size_t bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes * 2);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    const unsigned value = static_cast<const unsigned char*>(data)[i];
-    text += kDigits[value >> 4U];
-    text += kDigits[value & 15U];
-  }
-  return text;
-}
-
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-// False where `text` is no hex of at most `most` bytes.
-bool from_hex(std::string_view text, std::vector<std::uint8_t>& out, std::size_t most) {
-  out.clear();
-  if (text.size() % 2 != 0 || text.size() / 2 > most) return false;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit_of(text[i]);
-    const int low = digit_of(text[i + 1]);
-    if (high < 0 || low < 0) return false;
-    out.push_back(static_cast<std::uint8_t>(high * 16 + low));
-  }
-  return true;
-}
 
 // One object of a document from across the wall. Each member is checked as it is taken; the first fault is kept.
 class Fields {
@@ -131,8 +105,11 @@ class Fields {
   std::string fault_;
 };
 
+// By RingKind.
+constexpr std::array<std::string_view, 3> kKinds{"channel", "sideband", "trigger"};
+
 json to_json(const ManifestRing& ring) {
-  return {{"kind", ring.kind == RingKind::sideband ? "sideband" : "channel"},
+  return {{"kind", kKinds.at(static_cast<std::size_t>(ring.kind))},
           {"channel", ring.channel},
           {"cpu", ring.cpu},
           {"ring_bytes", ring.ring_bytes},
@@ -167,8 +144,11 @@ Result<ManifestRing> parse_ring(const json& value, std::size_t index) {
   fields.number("ring_bytes", ring.ring_bytes, kMaxRingBytes);
   fields.number("enabled_ns", ring.enabled_ns);
   fields.flag("online", ring.online);
-  if (kind == "sideband") ring.kind = RingKind::sideband;
-  if (kind != "sideband" && kind != "channel") fields.refuse("'kind' is neither channel nor sideband");
+  const auto known = std::find(kKinds.begin(), kKinds.end(), kind);
+  if (known == kKinds.end())
+    fields.refuse("'kind' is neither channel nor sideband nor trigger");
+  else
+    ring.kind = static_cast<RingKind>(known - kKinds.begin());
   if ((ring.kind == RingKind::sideband) != ring.channel.empty())
     fields.refuse("a channel's ring has a channel, the sideband's has none");
   if (!std::has_single_bit(ring.ring_bytes) || ring.ring_bytes < kMinRingBytes)
@@ -188,7 +168,8 @@ void parse_ids(Fields& fields, const std::vector<ManifestRing>& rings, ManifestE
     if (auto checked = members.result(); !checked) return fields.refuse(checked.error().what);
     if (id.ring >= rings.size())
       return fields.refuse(fmt::format("id {} is in ring {} of {}", id.id, id.ring, rings.size()));
-    if (rings[id.ring].cpu != id.cpu || rings[id.ring].channel != event.channel)
+    if (rings[id.ring].cpu != id.cpu || rings[id.ring].channel != event.channel ||
+        rings[id.ring].kind == RingKind::trigger)
       return fields.refuse(fmt::format("id {} of CPU {} is in ring {}, which is of CPU {} and channel '{}'", id.id,
                                        id.cpu, id.ring, rings[id.ring].cpu, rings[id.ring].channel));
     event.ids.push_back(id);
@@ -214,6 +195,19 @@ Result<ManifestEvent> parse_manifest_event(const json& value, std::size_t index,
   parse_ids(fields, rings, event);
   if (auto checked = fields.result(); !checked) return pass(checked.error());
   return event;
+}
+
+Result<ManifestTrigger> parse_trigger(const json& value, std::size_t index) {
+  Fields fields(value, fmt::format("trigger {}", index));
+  ManifestTrigger trigger;
+  fields.text("name", trigger.name);
+  fields.text("event", trigger.event);
+  fields.text("filter", trigger.filter);
+  fields.text("format", trigger.format);
+  fields.text("off", trigger.off);
+  if (trigger.name.empty()) fields.refuse("'name' is empty");
+  if (auto checked = fields.result(); !checked) return pass(checked.error());
+  return trigger;
 }
 
 Result<ManifestGap> parse_gap(const json& value, std::size_t index) {
@@ -278,6 +272,7 @@ std::string encode(const Manifest& manifest) {
                    {"config_digest", manifest.config_digest},
                    {"rings", json::array()},
                    {"events", json::array()},
+                   {"triggers", json::array()},
                    {"gaps", json::array()},
                    {"kernel_maps", json::array()},
                    {"tracepoint_formats", manifest.tracepoint_formats},
@@ -287,6 +282,12 @@ std::string encode(const Manifest& manifest) {
                    {"warnings", manifest.warnings}};
   for (const ManifestRing& ring : manifest.rings) document["rings"].push_back(to_json(ring));
   for (const ManifestEvent& event : manifest.events) document["events"].push_back(to_json(event));
+  for (const ManifestTrigger& trigger : manifest.triggers)
+    document["triggers"].push_back({{"name", trigger.name},
+                                    {"event", trigger.event},
+                                    {"filter", trigger.filter},
+                                    {"format", trigger.format},
+                                    {"off", trigger.off}});
   for (const ManifestGap& gap : manifest.gaps)
     document["gaps"].push_back({{"cpu", gap.cpu}, {"begin_ns", gap.begin_ns}, {"end_ns", gap.end_ns}});
   for (const ManifestKernelMap& map : manifest.kernel_maps) document["kernel_maps"].push_back(to_json(map));
@@ -310,6 +311,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   fields.flag("lost_exact", manifest.lost_exact);
   const json& rings = fields.array("rings", kMaxRings);
   const json& events = fields.array("events", kMaxEvents);
+  const json& triggers = fields.array("triggers", kMaxWallTriggers);
   const json& gaps = fields.array("gaps", kMaxGaps);
   const json& maps = fields.array("kernel_maps", kMaxKernelMaps);
   for (const json& warning : fields.array("warnings", kMaxWarnings)) {
@@ -328,6 +330,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
     return parse_manifest_event(value, index, manifest.rings);
   };
   if (auto done = parse_all(events, manifest.events, parse_one); !done) return pass(done.error());
+  if (auto done = parse_all(triggers, manifest.triggers, parse_trigger); !done) return pass(done.error());
   if (auto done = parse_all(gaps, manifest.gaps, parse_gap); !done) return pass(done.error());
   if (auto done = parse_all(maps, manifest.kernel_maps, parse_kernel_map); !done) return pass(done.error());
   if (auto unique = check_ids_unique(manifest); !unique) return pass(unique.error());

@@ -28,7 +28,7 @@
 
 namespace flight {
 
-inline constexpr std::uint16_t kWallProtocol = 1;
+inline constexpr std::uint16_t kWallProtocol = 2;
 inline constexpr std::size_t kMaxFdsPerMessage = 250;
 inline constexpr std::size_t kMaxWallTextBytes = 4096;
 inline constexpr std::size_t kMaxManifestBytes = 256U << 20U;
@@ -80,14 +80,23 @@ struct ManifestEvent {
   std::vector<ManifestId> ids;
   bool closed = false;  // no longer recorded (a reload took it out), its records may still be in a ring
 };
-enum class RingKind : std::uint8_t { channel, sideband };
+enum class RingKind : std::uint8_t { channel, sideband, trigger };
 struct ManifestRing {
   RingKind kind = RingKind::channel;
-  std::string channel;  // "" for the sideband
+  std::string channel;  // "" for the sideband; of a trigger's ring: the trigger's name
   int cpu = 0;
   std::uint64_t ring_bytes = 0;  // data area; the mapping is one page more
   EventTime enabled_ns = 0;      // its history cannot be older
   bool online = true;
+};
+// A kernel event as a trigger: one small forward ring on each CPU, of kind trigger and with its name, into which the
+// tracepoint writes and which wakes its poller for each record. Nothing of it is in a snapshot.
+struct ManifestTrigger {
+  std::string name;   // as it is configured
+  std::string event;  // "oom:mark_victim"
+  std::string filter;
+  std::string format;  // the tracepoint's format text
+  std::string off;     // why it is not watched; empty: it is
 };
 // When nothing could be recorded of a CPU: it was offline, or its events had died in a suspend.
 struct ManifestGap {
@@ -108,7 +117,8 @@ struct Manifest {
   std::string config_digest;
   std::vector<ManifestRing> rings;    // index = order of the owners' fds
   std::vector<ManifestEvent> events;  // events[0] is the sideband's dummy
-  std::vector<ManifestGap> gaps;      // oldest first
+  std::vector<ManifestTrigger> triggers;
+  std::vector<ManifestGap> gaps;  // oldest first
   std::vector<ManifestKernelMap> kernel_maps;
   // "SYSTEM:EVENT" -> format text; and the two header texts, needed with any tracepoint
   std::map<std::string, std::string> tracepoint_formats;

@@ -35,6 +35,7 @@ struct ChannelConfig {
   std::string name;
   std::uint64_t ring_bytes = 2U << 20U;  // for each CPU; a power of two, 64K to 1G
   std::vector<EventConfig> events;
+  std::chrono::nanoseconds min_history{};  // below it the status warns; 0: it never does
   friend bool operator==(const ChannelConfig&, const ChannelConfig&) = default;
 };
 
@@ -61,6 +62,9 @@ struct StoreConfig {
 struct TriggerConfig {
   std::string name;
   bool enabled = true;
+  // Nobody but the shipped files wrote it: where its source is missing it is off with a warning, else that is an error.
+  bool shipped = false;
+  std::string place;  // "FILE:LINE", for such messages
   // Exactly one of the three conditions:
   std::string metric;                // "cpu.busy", …
   std::optional<EventConfig> event;  // a tracepoint

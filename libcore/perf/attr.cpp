@@ -114,6 +114,20 @@ perf_event_attr owner_attr(const KernelFeatures& features) {
   return attr;
 }
 
+perf_event_attr trigger_attr(const EventSpec& tracepoint, const KernelFeatures& features) {
+  perf_event_attr attr = common_attr(features);
+  attr.type = tracepoint.type;
+  attr.config = tracepoint.config;
+  attr.sample_type = kTriggerSampleType;
+  attr.sample_period = 1;
+  attr.wakeup_events = 1;
+  attr.exclude_user = tracepoint.exclude_user ? 1 : 0;
+  attr.exclude_kernel = tracepoint.exclude_kernel ? 1 : 0;
+  return attr;
+}
+
+perf_event_attr trigger_owner_attr(const KernelFeatures& features) { return common_attr(features); }
+
 perf_event_attr sideband_attr(const KernelFeatures& features) {
   perf_event_attr attr = common_attr(features);
   attr.comm = 1;

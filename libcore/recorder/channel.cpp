@@ -47,7 +47,7 @@ Result<OpenEvent> open_into(const EventPlan& plan, int cpu, int owner) {
   if (!event) return pass(event.error());
   if (auto set = set_filter(*event, plan); !set) return pass(set.error());
   if (::ioctl(event->fd.get(), PERF_EVENT_IOC_SET_OUTPUT, owner) != 0)
-    return sys_error(errno, "event {}: redirect it into the channel's ring on CPU {}", plan.name, cpu);
+    return sys_error(errno, "event {}: redirect it into its ring on CPU {}", plan.name, cpu);
   return event;
 }
 
@@ -63,8 +63,8 @@ Result<std::vector<OpenEvent>> open_all_into(const ChannelPlan& plan, int cpu, i
 
 Result<void> switch_event(int fd, unsigned long request, const ManifestRing& ring) {
   if (::ioctl(fd, request, 0) == 0) return {};
-  return sys_error(errno, "{} an event of channel '{}' on CPU {}",
-                   request == PERF_EVENT_IOC_ENABLE ? "enable" : "disable", ring.channel, ring.cpu);
+  return sys_error(errno, "{} an event of {} '{}' on CPU {}", request == PERF_EVENT_IOC_ENABLE ? "enable" : "disable",
+                   ring.kind == RingKind::trigger ? "trigger" : "channel", ring.channel, ring.cpu);
 }
 
 }  // namespace
@@ -155,6 +155,21 @@ Result<OpenRing> open_channel_ring(const ChannelPlan& plan, const KernelFeatures
   return ring;
 }
 
+Result<OpenRing> open_trigger_ring(const TriggerPlan& plan, const KernelFeatures& features, int cpu) {
+  OpenRing ring;
+  ring.info = {.kind = RingKind::trigger, .channel = plan.name, .cpu = cpu, .ring_bytes = trigger_ring_bytes()};
+  auto owner = open_one(trigger_owner_attr(features), cpu, "dummy");
+  if (!owner) return wrap(owner.error(), "trigger '{}'", plan.name);
+  // Read-write, as the sideband's.
+  auto mapping = map_ring(owner->fd.get(), ring.info, PROT_READ | PROT_WRITE);
+  if (!mapping) return pass(mapping.error());
+  ring.owner = std::move(owner->fd);
+  ring.owner_id = owner->id;
+  ring.mapping = std::move(*mapping);
+  if (auto opened = reopen_trigger(ring, plan); !opened) return pass(opened.error());
+  return ring;
+}
+
 Result<void> reopen_sideband(OpenRing& ring, const KernelFeatures& features) {
   auto event = open_one(sideband_attr(features), ring.info.cpu, "dummy (sideband)");
   if (!event) return pass(event.error());
@@ -173,6 +188,15 @@ Result<void> reopen_channel(OpenRing& ring, const ChannelPlan& plan) {
   return {};
 }
 
+Result<void> reopen_trigger(OpenRing& ring, const TriggerPlan& plan) {
+  auto event = open_into(plan.event, ring.info.cpu, ring.owner.get());
+  if (!event) return wrap(event.error(), "trigger '{}'", plan.name);
+  std::vector<OpenEvent> events;
+  events.push_back(std::move(*event));
+  ring.revive(std::move(events));
+  return {};
+}
+
 Result<OpenChannel> OpenChannel::open(const ChannelPlan& plan, const KernelFeatures& features,
                                       const std::vector<int>& cpus) {
   OpenChannel channel{.plan = plan, .rings = {}};
@@ -183,6 +207,19 @@ Result<OpenChannel> OpenChannel::open(const ChannelPlan& plan, const KernelFeatu
     channel.rings.push_back(std::move(*ring));
   }
   return channel;
+}
+
+Result<OpenTrigger> OpenTrigger::open(const TriggerPlan& plan, const KernelFeatures& features,
+                                      const std::vector<int>& cpus) {
+  OpenTrigger trigger{.plan = plan, .rings = {}};
+  if (!plan.off.empty()) return trigger;
+  for (const int cpu : cpus) {
+    auto ring = open_trigger_ring(plan, features, cpu);
+    if (!ring && ring.error().errno_value() == ENODEV) continue;
+    if (!ring) return pass(ring.error());
+    trigger.rings.push_back(std::move(*ring));
+  }
+  return trigger;
 }
 
 }  // namespace flight

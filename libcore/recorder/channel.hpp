@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The broker's descriptors of one ring and of one channel. Whoever holds these keeps the events recording; dropping
-// them stops and closes them.
+// The broker's descriptors of one ring, of one channel and of one trigger. Whoever holds these keeps the events
+// recording; dropping them stops and closes them.
 #pragma once
 
 #include <string>
@@ -54,9 +54,11 @@ struct OpenRing {
 // All of the following: ENODEV: the CPU is offline. Nothing is enabled yet.
 [[nodiscard]] Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu);
 [[nodiscard]] Result<OpenRing> open_channel_ring(const ChannelPlan& plan, const KernelFeatures& features, int cpu);
+[[nodiscard]] Result<OpenRing> open_trigger_ring(const TriggerPlan& plan, const KernelFeatures& features, int cpu);
 // New events for a ring that was retired.
 [[nodiscard]] Result<void> reopen_sideband(OpenRing& ring, const KernelFeatures& features);
 [[nodiscard]] Result<void> reopen_channel(OpenRing& ring, const ChannelPlan& plan);
+[[nodiscard]] Result<void> reopen_trigger(OpenRing& ring, const TriggerPlan& plan);
 
 struct OpenChannel {
   ChannelPlan plan;
@@ -64,6 +66,16 @@ struct OpenChannel {
 
   // Opens, filters, maps and redirects; CPUs that went offline meanwhile are left out.
   [[nodiscard]] static Result<OpenChannel> open(const ChannelPlan& plan, const KernelFeatures& features,
+                                                const std::vector<int>& cpus);
+};
+
+// A ring for itself on each CPU, not one for all triggers: a hot tracepoint fills its own and takes no room from a rare
+// one. It costs 24 KiB and two descriptors for each trigger and CPU.
+struct OpenTrigger {
+  TriggerPlan plan;
+  std::vector<OpenRing> rings;  // none where plan.off says why
+
+  [[nodiscard]] static Result<OpenTrigger> open(const TriggerPlan& plan, const KernelFeatures& features,
                                                 const std::vector<int>& cpus);
 };
 

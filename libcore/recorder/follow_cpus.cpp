@@ -67,6 +67,9 @@ bool Recording::State::revive(const std::vector<int>& online) {
   for (OpenChannel& channel : channels)
     for (OpenRing& ring : channel.rings)
       if (due(ring)) take(ring, reopen_channel(ring, channel.plan));
+  for (OpenTrigger& trigger : triggers)
+    for (OpenRing& ring : trigger.rings)
+      if (due(ring)) take(ring, reopen_trigger(ring, trigger.plan));
   return revived;
 }
 
@@ -90,6 +93,11 @@ Result<bool> Recording::State::open_missing(const std::vector<int>& online) {
     for (OpenChannel& channel : channels)
       if (auto added = add(channel.rings, cpu, [&] { return open_channel_ring(channel.plan, features, cpu); }); !added)
         return pass(added.error());
+    for (OpenTrigger& trigger : triggers) {
+      if (!trigger.plan.off.empty()) continue;
+      if (auto added = add(trigger.rings, cpu, [&] { return open_trigger_ring(trigger.plan, features, cpu); }); !added)
+        return pass(added.error());
+    }
   }
   return opened;
 }

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::uint64_t kFallbackFrequency = 99;
 
-// The whole budget: each channel's ring and its image in staging, and the sideband's ring, on every CPU.
-std::uint64_t needed_bytes(const std::vector<std::uint64_t>& ring_bytes, std::size_t cpu_count) {
-  std::uint64_t for_each_cpu = kSidebandRingBytes;
+// The whole budget: each channel's ring and its image in staging, the sideband's ring, each trigger's, on every CPU.
+std::uint64_t needed_bytes(const std::vector<std::uint64_t>& ring_bytes, std::size_t cpu_count, std::size_t triggers) {
+  std::uint64_t for_each_cpu = kSidebandRingBytes + triggers * trigger_ring_bytes();
   for (const std::uint64_t bytes : ring_bytes) for_each_cpu += 2 * bytes;
   return for_each_cpu * cpu_count;
 }
@@ -33,7 +33,8 @@ void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t c
           "memory.max is {}: the rings of channel '{}' have {} instead of {} on each CPU", format_bytes(max_bytes),
           channel.config.name, format_bytes(channel.ring_bytes), format_bytes(channel.config.ring_bytes)));
   }
-  if (const std::uint64_t needed = needed_bytes(sizes, cpu_count); needed > max_bytes && !config.channels.empty())
+  if (const std::uint64_t needed = needed_bytes(sizes, cpu_count, plan.watched_triggers());
+      needed > max_bytes && !config.channels.empty())
     plan.warnings.push_back(
         fmt::format("memory.max is {}, but the smallest rings of {} CPUs and their staging need {}: raise memory.max",
                     format_bytes(max_bytes), cpu_count, format_bytes(needed)));
@@ -107,6 +108,41 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
   return {};
 }
 
+Result<EventPlan> plan_trigger_event(const EventConfig& config, const EventSources& sources,
+                                     const KernelFeatures& features) {
+  auto spec = parse_event(config.event, sources);
+  if (!spec) return pass(spec.error());
+  if (!spec->is_tracepoint())
+    return fail(std::errc::invalid_argument, "event {} is no tracepoint, and only these are triggers", config.event);
+  auto format = tracepoint_format(sources.tracefs, spec->system, spec->event);
+  if (!format) return pass(format.error());
+  return EventPlan{.name = spec->name,
+                   .attr = trigger_attr(*spec, features),
+                   .filter = config.filter,
+                   .tracepoint = spec->system + ":" + spec->event,
+                   .format = std::move(*format)};
+}
+
+// What a shipped trigger lacks here is no mistake of anybody's.
+Result<void> add_triggers(const Config& config, const EventSources& sources, const KernelFeatures& features,
+                          RecordingPlan& plan) {
+  for (const TriggerConfig& trigger : config.triggers) {
+    if (!trigger.event || !trigger.enabled) continue;
+    auto event = plan_trigger_event(*trigger.event, sources, features);
+    if (event) {
+      plan.triggers.push_back({.name = trigger.name, .event = std::move(*event), .off = {}});
+      continue;
+    }
+    if (!trigger.shipped)
+      return wrap(event.error(), "{}trigger '{}'", trigger.place.empty() ? "" : trigger.place + ": ", trigger.name);
+    plan.warnings.push_back(fmt::format("trigger '{}' is off: {}", trigger.name, event.error().what));
+    plan.triggers.push_back({.name = trigger.name,
+                             .event = {.name = trigger.event->event, .filter = trigger.event->filter},
+                             .off = event.error().what});
+  }
+  return {};
+}
+
 Result<void> add_tracepoint_texts(const EventSources& sources, RecordingPlan& plan) {
   for (const ChannelPlan& channel : plan.channels)
     for (const EventPlan& event : channel.events)
@@ -123,12 +159,17 @@ Result<void> add_tracepoint_texts(const EventSources& sources, RecordingPlan& pl
 
 }  // namespace
 
+std::size_t RecordingPlan::watched_triggers() const {
+  return static_cast<std::size_t>(
+      std::count_if(triggers.begin(), triggers.end(), [](const TriggerPlan& trigger) { return trigger.off.empty(); }));
+}
+
 std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
-                                     std::uint64_t max_bytes) {
+                                     std::uint64_t max_bytes, std::size_t triggers) {
   std::vector<std::uint64_t> sizes;
   sizes.reserve(channels.size());
   for (const ChannelConfig& channel : channels) sizes.push_back(channel.ring_bytes);
-  while (needed_bytes(sizes, cpu_count) > max_bytes) {
+  while (needed_bytes(sizes, cpu_count, triggers) > max_bytes) {
     const auto largest = std::max_element(sizes.begin(), sizes.end());
     if (largest == sizes.end() || *largest <= kLeastRingBytes) break;
     *largest /= 2;
@@ -159,7 +200,8 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
                                      std::size_t cpu_count, int cpu) {
   RecordingPlan plan;
   const std::uint64_t max_bytes = config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
-  const auto sizes = fit_rings(config.channels, cpu_count, max_bytes);
+  if (auto added = add_triggers(config, sources, features, plan); !added) return pass(added.error());
+  const auto sizes = fit_rings(config.channels, cpu_count, max_bytes, plan.watched_triggers());
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
     ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .warnings = {}};
     for (const EventConfig& event : channel.config.events)

@@ -32,17 +32,32 @@ struct ChannelPlan {
   std::vector<EventPlan> events;
   std::vector<std::string> warnings;  // of its events
 
-  // Rings and history can be kept where this is true.
+  // Rings and history can be kept where this is true. Not by the whole config: what a ring had before it was halved,
+  // and the history that is wished for, change nothing of what is open.
   [[nodiscard]] bool same_as(const ChannelPlan& other) const {
-    return config == other.config && ring_bytes == other.ring_bytes;
+    return config.name == other.config.name && config.events == other.config.events && ring_bytes == other.ring_bytes;
+  }
+};
+
+struct TriggerPlan {
+  std::string name;
+  EventPlan event;
+  std::string off;  // why it cannot be watched; empty: it can
+
+  [[nodiscard]] bool same_as(const TriggerPlan& other) const {
+    return name == other.name && event.name == other.event.name && event.filter == other.event.filter &&
+           off.empty() == other.off.empty();
   }
 };
 
 struct RecordingPlan {
   std::vector<ChannelPlan> channels;
+  std::vector<TriggerPlan> triggers;  // those that are enabled and wait for a kernel event
   std::map<std::string, std::string> tracepoint_formats;
   std::string header_page, header_event;  // with any tracepoint
-  std::vector<std::string> warnings;      // of the budget
+  std::vector<std::string> warnings;      // of the budget, and of triggers that are off
+
+  [[nodiscard]] std::size_t watched_triggers() const;
 };
 
 // `cpu`: one that is online; events are tried there, so that one without a PMU falls back to cpu-clock.
@@ -50,9 +65,9 @@ struct RecordingPlan {
                                                    const KernelFeatures& features, std::size_t cpu_count, int cpu);
 
 // The ring sizes of `channels`, each for every CPU, halved largest first until they and as much staging fit
-// `max_bytes` beside the sideband's rings; never below kLeastRingBytes.
+// `max_bytes` beside the sideband's and the triggers' rings; never below kLeastRingBytes.
 [[nodiscard]] std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
-                                                   std::uint64_t max_bytes);
+                                                   std::uint64_t max_bytes, std::size_t triggers = 0);
 
 // The names of the fields in a tracepoint's format text that a filter may use, the common ones last.
 [[nodiscard]] std::vector<std::string> format_fields(std::string_view format);

@@ -5,6 +5,7 @@
 //
 //   channel "stacks", CPU 0:   cycles ──SET_OUTPUT──▶ owner (dummy) ── mmap R ── 2 MiB, overwritten
 //   sideband,         CPU 0:   dummy with mmap2, comm, task … ──────── mmap RW ── 512 KiB, drained by flightd
+//   trigger "oom",    CPU 0:   oom:mark_victim ──SET_OUTPUT──▶ dummy ── mmap RW ── 16 KiB, wakes flightd at each hit
 #pragma once
 
 #include <functional>
@@ -23,6 +24,8 @@
 namespace flight {
 
 inline constexpr std::uint64_t kSidebandRingBytes = 512U << 10U;
+// 16 KiB, a hundred records or more; a page where that is larger.
+[[nodiscard]] std::uint64_t trigger_ring_bytes();
 
 // Whether events may have died although their CPU is online: perhaps, as ever; or there is a sign of a suspend or of a
 // CPU that was offline for a moment.
@@ -44,8 +47,8 @@ class Recording {
   Recording& operator=(Recording&&) noexcept;
   ~Recording();
 
-  // A bad config changes nothing. Channels that are equal keep their rings and history; the others are opened anew; the
-  // generation goes up where anything changed.
+  // A bad config changes nothing. Channels that are equal keep their rings and history, triggers that are equal their
+  // rings; the others are opened anew; the generation goes up where anything changed.
   [[nodiscard]] Result<bool> reload(const Config& config, const EventSources& sources);
 
   // What died with its CPU is closed, what is online again goes on in the same ring, a CPU that is online for the first

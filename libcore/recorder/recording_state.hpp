@@ -19,6 +19,7 @@ struct Recording::State {
   bool on = true;
   std::vector<OpenRing> sideband;  // one for each CPU that was ever online
   std::vector<OpenChannel> channels;
+  std::vector<OpenTrigger> triggers;
   std::vector<ManifestGap> gaps;
   std::vector<std::string> cpu_errors;  // of the last follow_cpus
   Manifest manifest;                    // of all the above
@@ -32,6 +33,8 @@ struct Recording::State {
     for (OpenRing& ring : sideband) visit(ring);
     for (OpenChannel& channel : channels)
       for (OpenRing& ring : channel.rings) visit(ring);
+    for (OpenTrigger& trigger : triggers)
+      for (OpenRing& ring : trigger.rings) visit(ring);
   }
   [[nodiscard]] std::vector<int> dead_cpus();
   void retire(const std::vector<int>& cpus, EventTime good_ns);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/recorder/ring_memory.hpp"
 
+#include <linux/perf_event.h>
 #include <unistd.h>
 
 #include <bit>
@@ -13,6 +14,7 @@ namespace {
 
 std::string name_of(const ManifestRing& ring) {
   if (ring.kind == RingKind::sideband) return fmt::format("the sideband ring of CPU {}", ring.cpu);
+  if (ring.kind == RingKind::trigger) return fmt::format("the ring of trigger '{}', CPU {}", ring.channel, ring.cpu);
   return fmt::format("the ring of channel '{}', CPU {}", ring.channel, ring.cpu);
 }
 
@@ -21,6 +23,11 @@ std::string name_of(const ManifestRing& ring) {
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return bytes;
+}
+
+std::uint64_t ring_head(const Mapping& mapping) {
+  const auto* control = reinterpret_cast<const perf_event_mmap_page*>(mapping.data());
+  return __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
 }
 
 Result<Mapping> map_ring(int fd, const ManifestRing& ring, int prot) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
@@ -16,5 +17,8 @@ namespace flight {
 // prot: PROT_READ: the kernel overwrites the oldest; PROT_READ | PROT_WRITE: it stops at data_tail. The first mapper of
 // a ring decides. EPERM: locked memory ran out; the text says what to do.
 [[nodiscard]] Result<Mapping> map_ring(int fd, const ManifestRing& ring, int prot);
+// data_head, load-acquire: the kernel writes it behind the records below it (smp_store_release in
+// perf_output_put_handle()).
+[[nodiscard]] std::uint64_t ring_head(const Mapping& mapping);
 
 }  // namespace flight

@@ -13,6 +13,7 @@
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/protocol.hpp"
+#include "libcore/recorder/forward_ring.hpp"
 
 namespace flight {
 
@@ -45,25 +46,25 @@ class Ring {
 // Shared, since a ring is mapped once and outlives the attach that brought it.
 using Rings = std::vector<std::shared_ptr<const Ring>>;
 
-// One CPU's forward sideband ring, mapped read-write. One thread drains it.
+// One CPU's forward sideband ring. One thread drains it.
 class SidebandRing {
  public:
-  [[nodiscard]] static Result<SidebandRing> open(UniqueFd owner, const ManifestRing& ring);
+  [[nodiscard]] static Result<SidebandRing> open(UniqueFd owner, const ManifestRing& ring) {
+    auto opened = ForwardRing::open(std::move(owner), ring);
+    if (!opened) return pass(opened.error());
+    return SidebandRing(std::move(*opened));
+  }
 
-  // Appends all whole records that are there to `out` and gives their room back to the kernel (data_tail,
-  // store-release). Their id becomes the owner's: the CPU may have come and gone, and its sideband's events with it.
+  // ForwardRing::drain. The records' id becomes the owner's: the CPU may have come and gone, and its sideband's events
+  // with it. What was spoilt is told by a PERF_RECORD_LOST of our own.
   void drain(std::vector<std::byte>& out);
-  [[nodiscard]] int fd() const { return owner_.get(); }
-  [[nodiscard]] std::uint64_t owner_id() const { return owner_id_; }
-  [[nodiscard]] const ManifestRing& info() const { return info_; }
+  [[nodiscard]] int fd() const { return ring_.fd(); }
+  [[nodiscard]] std::uint64_t owner_id() const { return ring_.owner_id(); }
+  [[nodiscard]] const ManifestRing& info() const { return ring_.info(); }
 
  private:
-  SidebandRing(UniqueFd owner, std::uint64_t owner_id, Mapping mapping, ManifestRing info)
-      : owner_(std::move(owner)), owner_id_(owner_id), mapping_(std::move(mapping)), info_(std::move(info)) {}
-  UniqueFd owner_;
-  std::uint64_t owner_id_;
-  Mapping mapping_;
-  ManifestRing info_;
+  explicit SidebandRing(ForwardRing ring) : ring_(std::move(ring)) {}
+  ForwardRing ring_;
 };
 
 }  // namespace flight

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What flightd is told of the recording: the manifest, made anew whenever something changed.
+#include <algorithm>
+
+#include "libcore/base/files.hpp"
+#include "libcore/perf/attr.hpp"
+#include "libcore/recorder/recording_state.hpp"
+#include "libcore/sysinfo/cpus.hpp"
+
+namespace flight {
+namespace {
+
+// CPUs that have been offline ever since we began.
+void warn_of_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std::string>& warnings) {
+  const auto text = read_line("/sys/devices/system/cpu/present");
+  const auto present = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
+  if (!present) return;
+  std::vector<int> missing;
+  for (const int cpu : *present)
+    if (std::none_of(sideband.begin(), sideband.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; }))
+      missing.push_back(cpu);
+  if (!missing.empty())
+    warnings.push_back(
+        fmt::format("CPUs {} are offline: they are recorded when they come online", format_cpu_list(missing)));
+}
+
+void warn_of_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::string>& warnings) {
+  const ClockPair clock = ClockPair::now();
+  for (const ManifestGap& gap : gaps)
+    if (gap.end_ns == 0)
+      warnings.push_back(fmt::format("CPU {} went offline at about {}: its history ends there and is kept", gap.cpu,
+                                     to_rfc3339(clock.wall_at(gap.begin_ns))));
+}
+
+}  // namespace
+
+void Recording::State::describe(std::uint64_t generation) {
+  Manifest out;
+  out.generation = generation;
+  out.boot_id = boot_id;
+  out.config_digest = config_digest;
+  out.tracepoint_formats = plan.tracepoint_formats;
+  out.header_page = plan.header_page;
+  out.header_event = plan.header_event;
+  out.lost_exact = features.format_lost;
+  out.warnings = plan.warnings;
+  out.gaps = gaps;
+  warn_of_missing_cpus(sideband, out.warnings);
+  warn_of_gone_cpus(gaps, out.warnings);
+  out.warnings.insert(out.warnings.end(), cpu_errors.begin(), cpu_errors.end());
+
+  out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
+  for (const OpenRing& ring : sideband) {
+    out.events[0].ids.push_back({ring.owner_id, ring.info.cpu, static_cast<std::uint32_t>(out.rings.size())});
+    out.rings.push_back(ring.info);
+  }
+  for (const OpenChannel& channel : channels) {
+    out.warnings.insert(out.warnings.end(), channel.plan.warnings.begin(), channel.plan.warnings.end());
+    const std::size_t first = out.events.size();
+    for (const EventPlan& event : channel.plan.events)
+      out.events.push_back({.channel = channel.plan.config.name,
+                            .name = event.name,
+                            .attr = event.attr,
+                            .filter = event.filter,
+                            .ids = {}});
+    for (const OpenRing& ring : channel.rings) {
+      const auto index = static_cast<std::uint32_t>(out.rings.size());
+      for (std::size_t i = 0; i < ring.old_ids.size(); ++i)
+        for (const std::uint64_t id : ring.old_ids[i]) out.events[first + i].ids.push_back({id, ring.info.cpu, index});
+      for (std::size_t i = 0; i < ring.events.size(); ++i)
+        out.events[first + i].ids.push_back({ring.events[i].id, ring.info.cpu, index});
+      out.rings.push_back(ring.info);
+    }
+  }
+  for (const OpenTrigger& trigger : triggers) {
+    const TriggerPlan& planned = trigger.plan;
+    out.triggers.push_back({.name = planned.name,
+                            .event = planned.event.name,
+                            .filter = planned.event.filter,
+                            .format = planned.event.format,
+                            .off = planned.off});
+    for (const OpenRing& ring : trigger.rings) out.rings.push_back(ring.info);
+  }
+  manifest = std::move(out);
+}
+
+}  // namespace flight

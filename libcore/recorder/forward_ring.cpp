@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/recorder/forward_ring.hpp"
+
+#include <linux/perf_event.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "libcore/perf/attr.hpp"
+#include "libcore/perf/record_build.hpp"
+#include "libcore/recorder/ring_memory.hpp"
+
+namespace flight {
+
+Result<ForwardRing> ForwardRing::open(UniqueFd owner, const ManifestRing& ring) {
+  const auto id = event_id(owner.get());
+  if (!id) return pass(id.error());
+  auto mapping = map_ring(owner.get(), ring, PROT_READ | PROT_WRITE);
+  if (!mapping) return pass(mapping.error());
+  return ForwardRing(std::move(owner), *id, std::move(*mapping), ring);
+}
+
+bool ForwardRing::drain(std::vector<std::byte>& out) {
+  const std::span<const std::byte> data = mapping_.bytes().subspan(page_bytes());
+  auto* control = reinterpret_cast<perf_event_mmap_page*>(mapping_.data());
+  const std::uint64_t head = ring_head(mapping_);
+  // Ours to write, and where the flightd before this one stopped; it may have left nonsense.
+  const std::uint64_t tail = __atomic_load_n(&control->data_tail, __ATOMIC_RELAXED);
+  const std::uint64_t pending = head - tail;
+  if (pending == 0) return true;
+  const std::size_t before = out.size();
+  if (pending <= data.size()) {
+    out.resize(before + pending);
+    const std::size_t begin = tail & (data.size() - 1);
+    const std::size_t first = std::min<std::size_t>(pending, data.size() - begin);
+    std::memcpy(out.data() + before, data.data() + begin, first);
+    std::memcpy(out.data() + before + first, data.data(), pending - first);
+    out.resize(before + whole_record_bytes(std::span(out).subspan(before)));
+  }
+  // Release: the copies above are done before the kernel may write there.
+  __atomic_store_n(&control->data_tail, head, __ATOMIC_RELEASE);
+  // Between two heads there are whole records only.
+  return out.size() - before == pending;
+}
+
+std::size_t whole_record_bytes(std::span<const std::byte> bytes) {
+  std::size_t whole = 0;
+  for (;;) {
+    const auto record = next_record(bytes.subspan(whole));
+    if (record.empty()) return whole;
+    whole += record.size();
+  }
+}
+
+}  // namespace flight

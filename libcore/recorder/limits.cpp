@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/recorder/limits.hpp"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+
+#include "libcore/broker/protocol.hpp"
+
+namespace flight {
+
+std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count) {
+  constexpr std::size_t kOthers = 32;
+  constexpr std::size_t kOfTrigger = 2;
+  std::size_t for_each_cpu = 1 + kOfTrigger * plan.watched_triggers();
+  for (const ChannelPlan& channel : plan.channels) for_each_cpu += 1 + channel.events.size();
+  return for_each_cpu * cpu_count + kOthers;
+}
+
+Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count) {
+  if ((1 + plan.channels.size() + plan.watched_triggers()) * cpu_count <= kMaxRings) return {};
+  return fail(std::errc::argument_list_too_long,
+              "{} channels and {} triggers of kernel events on {} CPUs are more than "
+              "{} rings",
+              plan.channels.size(), plan.watched_triggers(), cpu_count, kMaxRings);
+}
+
+Failure explain_limit(Error error, std::size_t fd_count) {
+  if (error.errno_value() == EMFILE || error.errno_value() == ENFILE) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    error.what += fmt::format(
+        "; this configuration needs about {} descriptors, RLIMIT_NOFILE is {}: raise LimitNOFILE= "
+        "in flightd-broker's unit (ulimit -n by hand), or record fewer events",
+        fd_count, limit.rlim_cur);
+  }
+  return Failure(std::move(error));
+}
+
+}  // namespace flight

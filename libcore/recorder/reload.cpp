@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another configuration for a recording that goes on. All that can fail comes first, and beside what is there; only
+// then is the one exchanged for the other.
+#include <algorithm>
+#include <cerrno>
+
+#include "libcore/recorder/limits.hpp"
+#include "libcore/recorder/recording_state.hpp"
+
+namespace flight {
+namespace {
+
+// What a reload makes of the channels, or of the triggers: `opened` has the new ones, and an empty one in the place of
+// each that `kept` says is there already.
+template <typename Open>
+struct Next {
+  static constexpr std::size_t kNew = SIZE_MAX;
+  std::vector<Open> opened;
+  std::vector<std::size_t> kept;  // its index among the old ones, or kNew
+};
+
+template <typename Open, typename Plan>
+Result<Next<Open>> open_next(const std::vector<Open>& old, const std::vector<Plan>& plans,
+                             const KernelFeatures& features, const std::vector<int>& cpus, bool on) {
+  Next<Open> next;
+  for (const Plan& plan : plans) {
+    const auto same = std::find_if(old.begin(), old.end(), [&](const Open& one) { return one.plan.same_as(plan); });
+    if (same != old.end()) {
+      next.kept.push_back(static_cast<std::size_t>(same - old.begin()));
+      next.opened.emplace_back();
+      continue;
+    }
+    auto opened = Open::open(plan, features, cpus);
+    if (!opened) return pass(opened.error());
+    for (OpenRing& ring : opened->rings)
+      if (on)
+        if (auto enabled = ring.enable(); !enabled) return pass(enabled.error());
+    next.kept.push_back(Next<Open>::kNew);
+    next.opened.push_back(std::move(*opened));
+  }
+  return next;
+}
+
+// Whether the rings are others now, or in another order.
+template <typename Open, typename Plan>
+bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>& plans) {
+  bool changed = next.opened.size() != old.size();
+  for (std::size_t i = 0; i < next.opened.size(); ++i) {
+    changed = changed || next.kept[i] != i;
+    if (next.kept[i] != Next<Open>::kNew) next.opened[i] = std::move(old[next.kept[i]]);
+    next.opened[i].plan = plans[i];  // its warnings, and what it would have had without the budget
+  }
+  old = std::move(next.opened);
+  return changed;
+}
+
+}  // namespace
+
+Result<bool> Recording::reload(const Config& config, const EventSources& sources) {
+  const std::vector<int> cpus = state_->cpus();
+  if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
+  auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus.front());
+  if (!plan) return pass(plan.error());
+  if (auto few = check_ring_count(*plan, cpus.size()); !few) return pass(few.error());
+  const std::size_t fd_count = fds_needed(*plan, cpus.size());
+  auto channels = open_next(state_->channels, plan->channels, state_->features, cpus, state_->on);
+  if (!channels) return explain_limit(channels.error(), fd_count);
+  auto triggers = open_next(state_->triggers, plan->triggers, state_->features, cpus, state_->on);
+  if (!triggers) return explain_limit(triggers.error(), fd_count);
+
+  const bool other_channels = take_over(state_->channels, std::move(*channels), plan->channels);
+  const bool other_triggers = take_over(state_->triggers, std::move(*triggers), plan->triggers);
+  const bool changed = other_channels || other_triggers;
+  state_->plan = std::move(*plan);
+  state_->config_digest = config.digest;
+  state_->describe(state_->manifest.generation + (changed ? 1 : 0));
+  return changed;
+}
+
+}  // namespace flight
