@@ -49,6 +49,8 @@ struct ReportOptions {
 [[nodiscard]] int run_set_trigger(const Common& common, const std::string& name, bool enabled);
 [[nodiscard]] int run_test_trigger(const Common& common, const std::string& name);
 [[nodiscard]] int run_fire(const Common& common, const std::string& name, const std::string& reason);
+[[nodiscard]] int run_reload(const Common& common);
+[[nodiscard]] int run_config(const Common& common);
 [[nodiscard]] int run_monitor(const Common& common);
 
 }  // namespace flight::ctl

@@ -181,6 +181,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->add_flag("--dry-run", line.dry_run, "only say what would go");
   app.add_subcommand("pause", "Stop recording; what is held stays, and snapshots of it can be taken");
   app.add_subcommand("resume", "Record again");
+  app.add_subcommand("reload", "Read the configuration again; channels that did not change keep their history");
+  app.add_subcommand("config", "What is in force, which file each value came from, and what memory that takes");
   app.add_subcommand("monitor", "Tell what happens, a line each, until interrupted");
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->fallthrough();
 }
@@ -199,6 +201,8 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("fire")) return run_fire(line.common, line.trigger, line.reason);
   if (app.got_subcommand("pause")) return run_recording(line.common, false);
   if (app.got_subcommand("resume")) return run_recording(line.common, true);
+  if (app.got_subcommand("reload")) return run_reload(line.common);
+  if (app.got_subcommand("config")) return run_config(line.common);
   if (app.got_subcommand("monitor")) return run_monitor(line.common);
   return run_list(line.common, line.list);  // a bare flightctl lists
 }

@@ -59,6 +59,9 @@ class ControlBackend {
   virtual void list_triggers(Done done) = 0;
   virtual void fire_trigger(const Caller& caller, FireParameters parameters, Done done) = 0;  // the text is the id
   virtual void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) = 0;
+  // The text is the whole reply, as of the next one.
+  virtual void reload(const Caller& caller, Done done) = 0;
+  virtual void get_config(Done done) = 0;
   // Says what happens from now on, one JSON object for each event, the first one at once.
   virtual void monitor(Listener listener) = 0;
 };

@@ -146,6 +146,18 @@ void set_trigger(const Request& request) {
   request.backend.set_trigger(request.caller, std::move(*parameters), last_reply(request.sink.reply, &empty_reply));
 }
 
+std::string whole_reply(std::string_view text) { return std::string(text); }
+
+void reload(const Request& request) {
+  if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
+  request.backend.reload(request.caller, last_reply(request.sink.reply, &whole_reply));
+}
+
+void get_config(const Request& request) {
+  if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
+  request.backend.get_config(last_reply(request.sink.reply, &whole_reply));
+}
+
 void monitor(const Request& request) {
   if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
   request.backend.monitor(request.sink.listen);
@@ -163,7 +175,7 @@ struct Method {
   void (*call)(const Request&);
   Answers answers = Answers::once;
 };
-constexpr std::array<Method, 15> kMethods{{
+constexpr std::array<Method, 17> kMethods{{
     {kService, "GetInfo", Access::everybody, &get_info},
     {kService, "GetInterfaceDescription", Access::everybody, &get_interface_description},
     {kInterface, "GetStatus", Access::trusted, &get_status},
@@ -178,6 +190,8 @@ constexpr std::array<Method, 15> kMethods{{
     {kInterface, "FireTrigger", Access::trigger, &fire_trigger},
     {kInterface, "SetTrigger", Access::trusted, &set_trigger},
     {kInterface, "SetRecording", Access::trusted, &set_recording},
+    {kInterface, "Reload", Access::trusted, &reload},
+    {kInterface, "GetConfig", Access::trusted, &get_config},
     {kInterface, "Monitor", Access::trusted, &monitor, Answers::again_and_again},
 }};
 

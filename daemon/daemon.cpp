@@ -39,6 +39,13 @@ SnapshotRequest own_request(std::string trigger, std::string reason) {
   return request;
 }
 
+void want_histories(RecorderThread& recorder, const Config& config) {
+  std::map<std::string, EventTime> wanted_ns;
+  for (const ChannelConfig& channel : config.channels)
+    wanted_ns[channel.name] = static_cast<EventTime>(channel.min_history.count());
+  recorder.want_histories(std::move(wanted_ns));
+}
+
 }  // namespace
 
 Daemon::Daemon(Setup setup) : setup_(std::move(setup)), host_(HostFacts::read(setup_.command_line)) {}
@@ -69,6 +76,10 @@ Result<void> Daemon::start() {
       [this](const Error& error) { asio::post(loop_, [what = error.what] { spdlog::warn("{}", what); }); });
   for (const std::string& warning : worker_->crew_warnings()) setup_.warnings.push_back(warning);
   service_ = std::make_unique<Service>(loop_, *recorder_, *worker_, folder, setup_.config.store, setup_.warnings);
+  reloader_ = std::make_unique<Reloader>(loop_, *recorder_, setup_.config_file, setup_.config);
+  reloader_->on_config([this](const Config& config) { on_config(config); });
+  service_->use(*reloader_);
+  want_histories(*recorder_, setup_.config);
   service_->on_snapshot([this](const Result<Sidecar>& result) { tell(result); });
 
   if (auto started = start_triggers(); !started) return started;
@@ -131,6 +142,7 @@ int Daemon::run() {
   recorder_.reset();  // before the service: its thread may still answer a status
   service_.reset();
   triggers_.reset();
+  reloader_.reset();
   spdlog::info("ended");
   return exit_status_;
 }
@@ -151,11 +163,19 @@ void Daemon::take_signal() {
       service_->take_by_signal(info.ssi_uid, static_cast<std::int32_t>(info.ssi_pid), [](const Result<Sidecar>&) {});
       return;
     case SIGHUP:
-      spdlog::warn("SIGHUP: this version reads its configuration only at start; restart it");
+      service_->reload_for("SIGHUP", [](const CallResult<ReloadReport>&) {});
       return;
     default:
       stop_on(info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
   }
+}
+
+void Daemon::on_config(const Config& config) {
+  worker_->configure(config.snapshot);
+  service_->configure(config.store);
+  triggers_->replace(config.triggers, config.storm_guard);
+  want_histories(*recorder_, config);
+  setup_.config = config;
 }
 
 // `snapshot.on_stop`: one last snapshot first. Who cannot wait says so again.

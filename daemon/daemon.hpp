@@ -20,6 +20,7 @@
 #include "daemon/freeze_thread.hpp"
 #include "daemon/privileges.hpp"
 #include "daemon/recorder_thread.hpp"
+#include "daemon/reloader.hpp"
 #include "daemon/service.hpp"
 #include "daemon/snapshot_worker.hpp"
 #include "libcore/config/config.hpp"
@@ -40,6 +41,7 @@ class Daemon {
     UniqueFd signals;  // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before there were threads
     std::vector<std::string> command_line;
     std::vector<std::string> warnings;
+    std::string config_file;    // --config; empty: the folders
     std::string broker_socket;  // of a broker that may come back; empty: it is our own child
   };
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> open(Setup setup);
@@ -53,6 +55,8 @@ class Daemon {
   [[nodiscard]] Result<void> start_triggers();
   void wait_for_signal();
   void take_signal();
+  // A new configuration is in force: everybody who has something of it gets it here.
+  void on_config(const Config& config);
   void stop_on(const std::string& signal);
   void stop(std::string why);
   void tell(const Result<Sidecar>& result);
@@ -66,6 +70,7 @@ class Daemon {
   boost::asio::io_context loop_{1};
   boost::asio::posix::stream_descriptor signals_{loop_};
   std::unique_ptr<RecorderThread> recorder_;
+  std::unique_ptr<Reloader> reloader_;
   std::unique_ptr<SnapshotWorker> worker_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<TriggerThread> triggers_;

@@ -128,6 +128,7 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
                       .warnings = {},
+                      .config_file = options.config_file,
                       .broker_socket = options.broker_socket};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
   auto trigger_warnings = TriggerThread::check(setup.config.triggers);

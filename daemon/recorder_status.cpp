@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/recorder_thread.hpp"
+#include "libcore/base/units.hpp"
 
 namespace flight {
 namespace {
@@ -63,6 +64,33 @@ void RecorderThread::fill(Status& status, const Counts* counts) {
   // Rates are over at least this long, however many clients ask how often.
   if (counts != nullptr && counts->time_ns - last_counts_.time_ns >= kRateNs) last_counts_ = *counts;
   warn(status);
+  warn_of_short_histories(status);
+}
+
+// Rings that have been full and yet do not reach back as far as they should, the shortest of each channel, with the
+// event to blame.
+void RecorderThread::warn_of_short_histories(Status& status) const {
+  for (const StatusChannel& channel : status.channels) {
+    const auto wanted = wanted_ns_.find(channel.name);
+    if (wanted == wanted_ns_.end() || wanted->second == 0) continue;
+    const StatusRing* shortest = nullptr;
+    for (std::size_t i = 0; i < status.rings.size(); ++i) {
+      const StatusRing& ring = status.rings[i];
+      if (ring.channel != channel.name || !histories_[i].overwrites()) continue;
+      if (shortest == nullptr || ring.history_seconds < shortest->history_seconds) shortest = &ring;
+    }
+    const double wanted_seconds = static_cast<double>(wanted->second) / 1e9;
+    if (shortest == nullptr || shortest->history_seconds >= wanted_seconds || channel.events.empty()) continue;
+    const auto loudest = std::max_element(
+        channel.events.begin(), channel.events.end(),
+        [](const StatusEvent& a, const StatusEvent& b) { return a.bytes_per_second < b.bytes_per_second; });
+    status.warnings.push_back(
+        fmt::format("channel '{}': the ring of CPU {} holds {:.1f} s, less than its min_history of {:.1f} s; {} writes "
+                    "most, {}/s on "
+                    "all CPUs: give the channel a larger ring, or that event a filter or a lower rate",
+                    channel.name, shortest->cpu, shortest->history_seconds, wanted_seconds, loudest->event,
+                    format_bytes(static_cast<std::uint64_t>(std::max(loudest->bytes_per_second, 0.0)))));
+  }
 }
 
 void RecorderThread::warn(Status& status) const {

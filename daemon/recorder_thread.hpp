@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -54,6 +55,12 @@ class RecorderThread {
   [[nodiscard]] bool broker_gone() const { return wall_->gone(); }
   // As WallThread::reconnect.
   void reconnect(std::string path, std::function<void(Result<void>)> done);
+  // As WallThread::reload.
+  void reload(std::function<void(Result<bool>)> done) { wall_->reload(std::move(done)); }
+  // Any thread. How far back each channel's rings should reach; below it the status warns.
+  void want_histories(std::map<std::string, EventTime> wanted_ns) {
+    tasks_.post([this, wanted_ns = std::move(wanted_ns)] { wanted_ns_ = wanted_ns; });
+  }
   // What the walk of a snapshot measured; for the rate of events that sample.
   void note_record_bytes(const std::string& channel, double bytes);
 
@@ -85,6 +92,7 @@ class RecorderThread {
   void fill(Status& status, const Counts* counts);
   void warn(Status& status) const;
   void fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before);
+  void warn_of_short_histories(Status& status) const;
 
   std::unique_ptr<WallThread> wall_;
   TaskQueue tasks_;
@@ -93,6 +101,7 @@ class RecorderThread {
   RecordBuffer drained_;
   RecordingGaps gaps_;
   std::vector<History> histories_;  // of attached_->rings
+  std::map<std::string, EventTime> wanted_ns_;
   EventTime last_scan_ns_ = 0;
   Counts last_counts_;  // of the last status, for rates
   struct AskedStatus {

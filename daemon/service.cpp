@@ -113,6 +113,8 @@ void Service::answer_status(Status status, const Done& done) const {
                     catalogue_.folder(), since(from_ns)));
   status.warnings.insert(status.warnings.end(), store_use_.warnings.begin(), store_use_.warnings.end());
   status.warnings.insert(status.warnings.end(), warnings_.begin(), warnings_.end());
+  if (reloader_ != nullptr)
+    status.warnings.insert(status.warnings.end(), reloader_->warnings().begin(), reloader_->warnings().end());
   done(to_json(status));
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/control_backend.hpp"
 #include "daemon/event_hub.hpp"
 #include "daemon/recorder_thread.hpp"
+#include "daemon/reloader.hpp"
 #include "daemon/snapshot_worker.hpp"
 #include "daemon/store_budget.hpp"
 #include "daemon/trigger_thread.hpp"
@@ -45,8 +46,16 @@ class Service : public ControlBackend {
   void fire_trigger(const Caller& caller, FireParameters parameters, Done done) override;
   void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) override;
   void set_recording(const Caller& caller, bool recording, Done done) override;
+  void reload(const Caller& caller, Done done) override;
+  void get_config(Done done) override;
   void monitor(Listener listener) override;
 
+  // Who reads the configuration again; before the first call.
+  void use(Reloader& reloader) { reloader_ = &reloader; }
+  // The same for everybody who asks for it, a person with flightctl or SIGHUP.
+  void reload_for(const std::string& who, Reloader::Done done);
+  // The budget of a new configuration.
+  void configure(const StoreConfig& store);
   // SIGUSR2: as perf has it. `done` is called on the event loop.
   void take_by_signal(std::uint32_t uid, std::int32_t pid, std::function<void(const Result<Sidecar>&)> done);
   // "degraded (disk): …" from the snapshot that could not be written to the next one that was; else empty. Event loop.
@@ -96,6 +105,7 @@ class Service : public ControlBackend {
   RecorderThread& recorder_;
   SnapshotWorker& worker_;
   std::vector<std::string> warnings_;
+  Reloader* reloader_ = nullptr;
   EventTime started_ns_;
   std::optional<std::string> last_snapshot_;
   std::string disk_trouble_;  // empty: all is well

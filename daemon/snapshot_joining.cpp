@@ -58,6 +58,7 @@ std::unique_ptr<SnapshotWorker::Job> SnapshotWorker::make_job(SnapshotRequest re
   job->window = request.window;
   job->requested_ns = request.requested_ns;
   job->due_ns = request.due_ns;
+  job->config = config_;
   job->capture = request.capture.value_or(config_.capture);
   job->askers.push_back(std::move(request));
   return job;

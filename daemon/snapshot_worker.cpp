@@ -54,11 +54,11 @@ SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, 
                                std::function<void(Error)> warn)
     : recorder_(recorder),
       freezer_(freezer),
-      config_(config),
       host_(host),
       files_(recorder, std::move(folder), warn),
       warn_(std::move(warn)),
       crew_(std::move(crew)),
+      config_(config),
       thread_([this] { run(); }) {}
 
 SnapshotWorker::~SnapshotWorker() { stop(); }
@@ -74,6 +74,11 @@ void SnapshotWorker::budget_with(MakeRoom make_room, std::function<void()> symbo
   const std::lock_guard lock(mutex_);
   make_room_ = std::move(make_room);
   symbols_kept_ = std::move(symbols_kept);
+}
+
+void SnapshotWorker::configure(const SnapshotConfig& config) {
+  const std::lock_guard lock(mutex_);
+  config_ = config;
 }
 
 void SnapshotWorker::broker_is_back() {
@@ -207,8 +212,8 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                       .requests = {},
                       .window = job.window,
                       .requested_ns = job.requested_ns,
-                      .compression = config_.compression,
-                      .compression_level = config_.compression_level,
+                      .compression = job.config.compression,
+                      .compression_level = job.config.compression_level,
                       .warnings = cpu_warnings(manifest, job.window.begin_ns, frozen_ns)};
   for (std::string& gap : recorder_.gaps().warnings(job.window.begin_ns, std::min(job.window.end_ns, frozen_ns),
                                                     recorder_.oldest_held_ns()))

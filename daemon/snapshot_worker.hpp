@@ -50,6 +50,9 @@ class SnapshotWorker {
   SnapshotWorker& operator=(const SnapshotWorker&) = delete;
   ~SnapshotWorker();  // stop()
 
+  // Any thread: for all requests from now on. The crew stays as it is.
+  void configure(const SnapshotConfig& config);
+
   // How the crew is less than it was configured to be.
   [[nodiscard]] const std::vector<std::string>& crew_warnings() const { return crew_.warnings(); }
   // `begun` and `ended` are called once for each snapshot, on the worker's thread. Before the first request.
@@ -83,6 +86,7 @@ class SnapshotWorker {
     EventTime requested_ns = 0, due_ns = 0;
     EventTime cut_short_ns = 0;  // of the `post` it waited for, by stop()
     CaptureMode capture = CaptureMode::pause;
+    SnapshotConfig config;
     bool frozen = false;
   };
   [[nodiscard]] std::unique_ptr<Job> make_job(SnapshotRequest request) const;
@@ -109,7 +113,6 @@ class SnapshotWorker {
   std::shared_ptr<Attached> attached_;
   RecorderThread& recorder_;
   FreezeThread& freezer_;
-  SnapshotConfig config_;
   const HostFacts& host_;
   SnapshotFiles files_;
   std::function<void(Error)> warn_;
@@ -126,7 +129,8 @@ class SnapshotWorker {
 
   std::atomic<EventTime> writing_since_ns_ = 0;
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // of all that follows
+  SnapshotConfig config_;
   std::condition_variable wake_;
   std::unique_ptr<Job> running_, waiting_;
   std::vector<SnapshotRequest> stranded_;  // by a broker's death; the last snapshot takes them along

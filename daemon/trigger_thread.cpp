@@ -74,21 +74,69 @@ void TriggerThread::run() {
   while (!stopping_) {
     const EventTime now_ns = monotonic_now();
     if (now_ns >= next_ns) {
+      follow_rings();
+      hear(now_ns);
       look(now_ns);
       const auto interval_ns = static_cast<EventTime>(interval_.interval().count());
       // After a long sleep the looks that were missed are not made up for.
       next_ns = next_ns + interval_ns > now_ns ? next_ns + interval_ns : now_ns + interval_ns;
-      continue;
     }
-    std::array<pollfd, 1> polled{{{.fd = tasks_.fd(), .events = POLLIN, .revents = 0}}};
-    const timespec wait{.tv_sec = static_cast<time_t>((next_ns - now_ns) / 1'000'000'000),
-                        .tv_nsec = static_cast<long>((next_ns - now_ns) % 1'000'000'000)};
-    ::ppoll(polled.data(), polled.size(), &wait, nullptr);
-    if (polled[0].revents != 0) tasks_.run();
+    wait_for_work(next_ns);
   }
+  hear(monotonic_now());
   const ClockPair now = ClockPair::now();
   for (SuppressedWindow& window : rules_.take_ended_windows(now, /*all=*/true)) told_.suppressed(std::move(window));
   told_.keep(to_text(rules_.state(boot_id_, now)));
+}
+
+// The rings are polled again only some time after they were drained: a hot tracepoint wakes for each event.
+void TriggerThread::wait_for_work(EventTime until_ns) {
+  const EventTime now_ns = monotonic_now();
+  const EventTime quiet_ns = heard_ns_ + static_cast<EventTime>(std::chrono::nanoseconds(kTriggerDrainEvery).count());
+  std::vector<pollfd> polled{{.fd = tasks_.fd(), .events = POLLIN, .revents = 0}};
+  if (now_ns >= quiet_ns) {
+    for (const int fd : rings_.fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  } else {
+    until_ns = std::min(until_ns, quiet_ns);
+  }
+  const EventTime wait_ns = until_ns - std::min(until_ns, now_ns);
+  const timespec wait{.tv_sec = static_cast<time_t>(wait_ns / 1'000'000'000),
+                      .tv_nsec = static_cast<long>(wait_ns % 1'000'000'000)};
+  ::ppoll(polled.data(), polled.size(), &wait, nullptr);
+  if (polled[0].revents != 0) tasks_.run();
+  // What came while they were not polled woke nobody.
+  if (polled.size() == 1 ||
+      std::any_of(polled.begin() + 1, polled.end(), [](const pollfd& p) { return p.revents != 0; }))
+    hear(monotonic_now());
+}
+
+// What the broker records now; an event trigger that it does not watch says so.
+void TriggerThread::follow_rings() {
+  std::shared_ptr<Attached> newest = attached_of_();
+  if (newest == attached_) return;
+  attached_ = std::move(newest);
+  rings_.follow(attached_->triggers, attached_->manifest.triggers);
+  for (const TriggerConfig& trigger : triggers_) {
+    if (!trigger.event) continue;
+    const auto& watched = attached_->manifest.triggers;
+    const auto found =
+        std::find_if(watched.begin(), watched.end(), [&](const auto& w) { return w.name == trigger.name; });
+    rules_.note_unavailable(
+        trigger.name, found != watched.end()
+                          ? found->off
+                          : "its event is not watched: the configuration has it off, or changed and was not reloaded");
+  }
+}
+
+void TriggerThread::hear(EventTime now_ns) {
+  heard_ns_ = now_ns;
+  for (const TriggerEvent& event : rings_.drain()) {
+    const ClockPair now = ClockPair::now();
+    if (const auto decision = rules_.on_event(event.trigger, event.detail, now)) act(*decision);
+    // Each counts, also those that came too fast to be told one by one.
+    const std::uint64_t uncounted = event.further + event.lost;
+    if (uncounted > 0) rules_.note_further(event.trigger, uncounted, now);
+  }
 }
 
 void TriggerThread::look(EventTime now_ns) {
@@ -154,6 +202,7 @@ void TriggerThread::note_snapshot(std::string trigger, std::string id) {
 void TriggerThread::replace(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard) {
   tasks_.post([this, triggers = std::move(triggers), guard] {
     triggers_ = triggers;
+    attached_.reset();  // which of them the broker watches is looked up again
     rules_.replace(triggers, guard, ClockPair::now());
     changed_ = true;
   });

@@ -66,6 +66,9 @@ class TriggerThread {
  private:
   TriggerThread(Setup setup, Told told, UniqueFd wake);
   void run();
+  void wait_for_work(EventTime until_ns);
+  void follow_rings();
+  void hear(EventTime now_ns);
   void look(EventTime now_ns);
   void act(const Decision& decision);
   void keep(EventTime now_ns);
@@ -75,6 +78,9 @@ class TriggerThread {
   Told told_;
   TaskQueue tasks_;
   std::vector<TriggerConfig> triggers_;
+  std::shared_ptr<Attached> attached_;  // whose rings are polled
+  TriggerRings rings_;
+  EventTime heard_ns_ = 0;  // when they were drained last
   Sampler sampler_;
   TriggerRules rules_;
   PassInterval interval_;

@@ -106,6 +106,19 @@ void WallThread::set_recording(bool recording, std::function<void(Result<void>)>
   });
 }
 
+void WallThread::reload(std::function<void(Result<bool>)> done) {
+  tasks_.post([this, done = std::move(done)] {
+    const std::shared_ptr<Attached> before = attached();
+    const auto reloaded = timed([this] { return broker_.reload(); });
+    if (!reloaded) return done(pass(reloaded.error()));
+    // Where no ring changed nothing was told, but the digest and the warnings are others.
+    if (attached() == before)
+      if (auto again = timed([this] { return attach(broker_); }); !again)
+        return done(wrap(again.error(), "flightd-broker has the new configuration, but could not be followed"));
+    done(attached()->manifest.generation != before->manifest.generation);
+  });
+}
+
 void WallThread::run() {
   ::pthread_setname_np(::pthread_self(), "wall");
   while (!stopping_) {

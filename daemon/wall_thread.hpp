@@ -52,6 +52,10 @@ class WallThread {
   // Switches all events off or on: all of them, or (an error) none. The next broker is told, too.
   void set_recording(bool recording, std::function<void(Result<void>)> done);
 
+  // The broker reads its configuration again: all of it holds, or (an error) nothing changed. True where rings were
+  // closed or opened; what it has now is in attached() by then.
+  void reload(std::function<void(Result<bool>)> done);
+
   [[nodiscard]] bool gone() const { return gone_; }
   // When the last broker was lost; 0: none was yet.
   [[nodiscard]] EventTime lost_ns() const { return lost_ns_; }

@@ -98,6 +98,8 @@ void read_channel(const Reader& reader, ChannelConfig& out) {
          if (events.value().items.empty())
            events.refuse("no event: a channel records at least one, such as [ \"cycles\" ]");
        }},
+      {"min_history",
+       [&](const Reader& r) { r.duration(out.min_history, std::chrono::milliseconds(1), std::chrono::hours(24)); }},
   });
   if (reader.value().is_object() && !reader.fragment() && reader.value().member("events") == nullptr)
     reader.refuse("what does this channel record? The key 'events' is missing: \"events\": [ \"cycles\" ]");

@@ -25,8 +25,12 @@ inline constexpr std::uint16_t kMaxStackDepth = 127;
 // checked, what is missing is not missed. Without "channels" the result has none.
 [[nodiscard]] ConfigResult<Config> check_config(const Value& root, bool fragment);
 
-// The whole document, in which "channels" has a default like every other key: the built-in channels.
-[[nodiscard]] ConfigResult<Config> finish_config(const Value& root);
+// The whole document, in which "channels" has a default like every other key: the built-in profile's channels. The
+// result's values are listed.
+[[nodiscard]] ConfigResult<Config> finish_config(Value root);
+
+// Every value of a document that was found good, where each was written, and what holds where nothing was.
+[[nodiscard]] std::vector<ConfigValue> list_values(const Value& root, const Config& config);
 
 void read_channels(const Reader& reader, std::vector<ChannelConfig>& channels);
 void read_triggers(const Reader& reader, std::vector<TriggerConfig>& triggers);

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace flight {
@@ -62,9 +63,6 @@ struct StoreConfig {
 struct TriggerConfig {
   std::string name;
   bool enabled = true;
-  // Nobody but the shipped files wrote it: where its source is missing it is off with a warning, else that is an error.
-  bool shipped = false;
-  std::string place;  // "FILE:LINE", for such messages
   // Exactly one of the three conditions:
   std::string metric;                // "cpu.busy", …
   std::optional<EventConfig> event;  // a tracepoint
@@ -97,6 +95,14 @@ struct StormGuardConfig {
   friend bool operator==(const StormGuardConfig&, const StormGuardConfig&) = default;
 };
 
+// One value in force and where it was written; file "built-in" and line 0: nowhere, it is the program's own.
+struct ConfigValue {
+  std::string path;   // "channels.stacks.ring"
+  std::string value;  // as one writes it, a text without its quotes
+  std::string file;
+  int line = 0;
+};
+
 struct Config {
   std::string profile = "default";
   std::string user = "flightd";
@@ -108,6 +114,10 @@ struct Config {
   StormGuardConfig storm_guard;
   // Over the texts it was made of; the sidecar carries it. 16 hex digits.
   std::string digest;
+  std::vector<ConfigValue> values;  // all of the above, in the document's order
 };
+
+// "FILE:LINE: " of the first of config.values at `path` or below it; empty where no file says it.
+[[nodiscard]] std::string written_at(const Config& config, std::string_view path);
 
 }  // namespace flight

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of config/flightd.json, built in: what holds where no file is, so that a lost /usr/lib still records.
+// The texts of config/flightd.json and of the profile that it names, built in: what holds where no file is, so that a
+// lost /usr/lib still records.
 #pragma once
 
 #include <string_view>
@@ -8,5 +9,6 @@ namespace flight {
 
 inline constexpr const char* kBuiltInName = "built-in default";
 [[nodiscard]] std::string_view built_in_config();
+[[nodiscard]] std::string_view built_in_profile();  // config/profiles/default.json
 
 }  // namespace flight

@@ -100,7 +100,7 @@ ConfigResult<Layer> profile_layer(const ConfigFolders& folders, const Config& co
   auto text = text_if_there(file);
   if (!text) return tl::unexpected(text.error());
   if (*text) return Layer{file, std::move(**text), true};
-  if (config.profile == Config{}.profile) return Layer{kBuiltInName, std::string(built_in_config()), true};
+  if (config.profile == Config{}.profile) return Layer{kBuiltInName, std::string(built_in_profile()), true};
 
   auto names = json_files(profiles);
   if (!names) return tl::unexpected(names.error());
@@ -159,7 +159,7 @@ ConfigResult<Config> load_config(const ConfigFolders& folders) {
   Value merged{.kind = Value::Kind::object};
   merge_patch(merged, std::move(*bottom));
   for (Value& patch : patches) merge_patch(merged, std::move(patch));
-  auto config = finish_config(merged);
+  auto config = finish_config(std::move(merged));
   if (!config) return config;
   config->digest = digest.text();
   return config;

@@ -19,18 +19,24 @@ std::string ConfigError::text() const {
   return out.empty() ? message : fmt::format("{}: {}", out, message);
 }
 
-ConfigResult<Config> finish_config(const Value& root) {
+ConfigResult<Config> finish_config(Value root) {
+  if (root.member("channels") == nullptr) {
+    auto built_in = parse_document(built_in_profile(), kBuiltInName);
+    if (!built_in) return tl::unexpected(built_in.error());
+    for (Value& item : built_in->items)
+      if (item.key == "channels") root.items.push_back(std::move(item));
+  }
   auto config = check_config(root, /*fragment=*/false);
   if (!config) return config;
   const auto built_in = parse_document(built_in_config(), kBuiltInName, 0, /*shipped=*/true);
   if (!built_in) return tl::unexpected(built_in.error());
   auto defaults = check_config(*built_in, /*fragment=*/false);
   if (!defaults) return defaults;
-  if (root.member("channels") == nullptr) config->channels = std::move(defaults->channels);
   // Who copied the shipped file to change something else in it wrote no trigger.
   for (TriggerConfig& trigger : config->triggers)
     trigger.shipped |= std::any_of(defaults->triggers.begin(), defaults->triggers.end(),
                                    [&](const TriggerConfig& shipped) { return same_trigger(shipped, trigger); });
+  config->values = list_values(root, *config);
   return config;
 }
 

@@ -135,6 +135,8 @@ void check_whole(const Reader& reader, const TriggerConfig& trigger) {
 
 void read_trigger(const Reader& reader, TriggerConfig& out) {
   out.name = reader.value().key;
+  if (const Place& place = reader.value().key_place; place.source)
+    out.place = fmt::format("{}:{}", place.source->file, place.line);
   if (std::find(kReserved.begin(), kReserved.end(), out.name) != kReserved.end())
     return reader.refuse(
         fmt::format("'{}' is the name of snapshots that no configured trigger asked for; use another", out.name));

@@ -18,6 +18,7 @@ inline constexpr std::string_view kRecordingPaused = "recording_paused";
 inline constexpr std::string_view kRecordingResumed = "recording_resumed";
 inline constexpr std::string_view kDegraded = "degraded";
 inline constexpr std::string_view kRecovered = "recovered";
+inline constexpr std::string_view kReloaded = "reloaded";  // another configuration is in force
 inline constexpr std::string_view kTriggerFired = "trigger_fired";
 inline constexpr std::string_view kTriggersSuppressed = "triggers_suppressed";  // once for each window of them
 inline constexpr std::string_view kMissed = "missed";  // the client was slow: so many of the oldest were dropped

@@ -204,9 +204,11 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
   const auto sizes = fit_rings(config.channels, cpu_count, max_bytes, plan.watched_triggers());
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
     ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .warnings = {}};
-    for (const EventConfig& event : channel.config.events)
-      if (auto added = add_event(event, sources, features, cpu, channel); !added)
-        return wrap(added.error(), "channel '{}'", channel.config.name);
+    for (std::size_t event = 0; event < channel.config.events.size(); ++event)
+      if (auto added = add_event(channel.config.events[event], sources, features, cpu, channel); !added)
+        return wrap(added.error(), "{}channel '{}'",
+                    written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event)),
+                    channel.config.name);
     plan.channels.push_back(std::move(channel));
   }
   warn_of_budget(config, max_bytes, cpu_count, plan);

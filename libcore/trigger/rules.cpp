@@ -145,6 +145,16 @@ bool TriggerRules::note_suppressed(Rule& rule, const Verdict& verdict, const Clo
   return first;
 }
 
+void TriggerRules::note_further(std::string_view trigger, std::uint64_t count, const ClockPair& now) {
+  Rule* rule = find(trigger);
+  if (rule == nullptr || !rule->on() || count == 0) return;
+  Verdict verdict = rule->policy.ask(signed_time(now));
+  if (verdict.passes()) verdict = {.by = SuppressedBy::storm_guard, .until_ns = signed_time(now)};
+  static_cast<void>(note_suppressed(*rule, verdict, now));
+  rule->suppressed += count - 1;
+  rule->window->told.count += count - 1;
+}
+
 std::vector<SuppressedWindow> TriggerRules::take_ended_windows(const ClockPair& now, bool all) {
   std::vector<SuppressedWindow> out = std::exchange(left_over_, {});
   for (Rule& rule : rules_) {

@@ -41,6 +41,8 @@ class TriggerRules {
   // says, for people.
   [[nodiscard]] std::optional<Decision> on_event(std::string_view trigger, std::string_view detail,
                                                  const ClockPair& now);
+  // As many more records came with the last one, too fast to be looked at one by one: each is a firing held back.
+  void note_further(std::string_view trigger, std::uint64_t count, const ClockPair& now);
   // `flightctl fire`. One that is off is held back by `disabled`. ENOENT: there is no such trigger; EINVAL: it is none
   // that is fired from outside.
   [[nodiscard]] Result<Decision> on_external(std::string_view trigger, std::string_view reason, const ClockPair& now);

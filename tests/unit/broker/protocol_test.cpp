@@ -131,11 +131,41 @@ TEST(Manifest, RefusesEventsThatCannotBe) {
   manifest.events[1].attr.sample_id_all = 0;
   expect_refused(manifest, "no id");
   manifest = some_manifest();
-  manifest.protocol = 2;
-  expect_refused(manifest, "protocol 2");
+  manifest.protocol = kWallProtocol + 1;
+  expect_refused(manifest, fmt::format("protocol {}", kWallProtocol + 1).c_str());
   manifest = some_manifest();
   manifest.kernel_maps[0].build_id.resize(21);
   expect_refused(manifest, "build_id");
+}
+
+TEST(Manifest, CarriesTriggersBesideTheChannels) {
+  Manifest manifest = some_manifest();
+  manifest.rings.push_back({RingKind::trigger, "oom", 0, 16U << 10U, 5, true});
+  manifest.triggers.push_back({"oom", "oom:mark_victim", "pid > 1", "name: mark_victim\n", ""});
+  manifest.triggers.push_back({"hung", "sched:sched_process_hang", "", "", "there is no such tracepoint"});
+  const auto parsed = parse_manifest(encode(manifest));
+  ASSERT_TRUE(parsed) << parsed.error().what;
+  EXPECT_EQ(parsed->rings[4].kind, RingKind::trigger);
+  EXPECT_EQ(parsed->rings[4].channel, "oom");
+  ASSERT_EQ(parsed->triggers.size(), 2U);
+  EXPECT_EQ(parsed->triggers[0].event, "oom:mark_victim");
+  EXPECT_EQ(parsed->triggers[0].filter, "pid > 1");
+  EXPECT_EQ(parsed->triggers[0].format, "name: mark_victim\n");
+  EXPECT_EQ(parsed->triggers[1].off, "there is no such tracepoint");
+  // Also one that is called like a channel: no event of a channel writes into it.
+  manifest.rings[4] = {RingKind::trigger, "sched", 1, 16U << 10U, 5, true};
+  manifest.events[1].ids[1].ring = 4;
+  expect_refused(manifest, "ring 4");
+  manifest = some_manifest();
+  manifest.rings.push_back({RingKind::trigger, "", 0, 16U << 10U, 5, true});
+  expect_refused(manifest, "channel");
+  manifest = some_manifest();
+  manifest.triggers.push_back({"", "oom:mark_victim", "", "", ""});
+  expect_refused(manifest, "trigger 0");
+  manifest = some_manifest();
+  std::string text = encode(manifest);
+  text.replace(text.find("\"kind\":\"channel\""), 16, "\"kind\":\"chanell\"");
+  EXPECT_FALSE(parse_manifest(text));
 }
 
 TEST(Manifest, RefusesMoreRingsThanItTakes) {

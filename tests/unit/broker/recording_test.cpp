@@ -6,11 +6,13 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 #include <set>
 
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perf/ring_walk.hpp"
+#include "libcore/recorder/trigger_rings.hpp"
 #include "tests/unit/broker/broker_process.hpp"
 
 namespace flight {
@@ -293,6 +295,46 @@ TEST_F(Broker, OnlyDummiesCrossTheWall) {
   const auto old = heads(rings);
   call_on(rings[0].info().cpu, 10);
   EXPECT_NE(heads(rings), old) << "a disabled owner does not stop what writes into its ring";
+}
+
+// As flightd does it: a trigger of signals that this process sends itself.
+TEST_F(Broker, KernelEventsAsTriggersCrossTheWall) {
+  std::string text = calls_config();
+  text.insert(text.rfind('}'), fmt::format(R"(, "triggers": {{"winch": {{"event": {{"event": "signal:signal_generate",
+                                            "filter": "sig == {} && pid == {}"}}}}}})",
+                                           SIGWINCH, ::getpid()));
+  start(text);
+  auto attachment = client_->attach();
+  ASSERT_TRUE(attachment) << attachment.error().what << errors();
+  std::vector<SharedForwardRing> rings;
+  for (std::size_t i = 0; i < attachment->owners.size(); ++i) {
+    if (attachment->manifest.rings[i].kind != RingKind::trigger) continue;
+    std::uint64_t period = 1;
+    EXPECT_EQ(::ioctl(attachment->owners[i].get(), PERF_EVENT_IOC_PERIOD, &period), -1) << "a dummy";
+    EXPECT_EQ(::ioctl(attachment->owners[i].get(), PERF_EVENT_IOC_SET_FILTER, "1"), -1);
+    auto ring = ForwardRing::open(std::move(attachment->owners[i]), attachment->manifest.rings[i]);
+    ASSERT_TRUE(ring) << ring.error().what;
+    rings.push_back(std::make_shared<ForwardRing>(std::move(*ring)));
+  }
+  ASSERT_EQ(rings.size(), attachment->manifest.events[0].ids.size()) << "one for each CPU";
+  TriggerRings triggers;
+  triggers.follow(rings, attachment->manifest.triggers);
+  std::signal(SIGWINCH, SIG_IGN);
+  std::vector<pollfd> polled;
+  for (const int fd : triggers.fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  ::kill(::getpid(), SIGWINCH);
+  constexpr int kDeadlineMs = 60'000;
+  EXPECT_EQ(::poll(polled.data(), polled.size(), kDeadlineMs), 1);
+  auto events = triggers.drain();
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].trigger, "winch");
+  EXPECT_THAT(events[0].detail, HasSubstr(fmt::format("pid={}", ::getpid())));
+  ASSERT_TRUE(client_->disable());
+  ::kill(::getpid(), SIGWINCH);
+  EXPECT_TRUE(triggers.drain().empty());
+  ASSERT_TRUE(client_->enable());
+  ::kill(::getpid(), SIGWINCH);
+  EXPECT_EQ(triggers.drain().size(), 1U);
 }
 
 TEST_F(Broker, ATooSmallDescriptorLimitIsSaid) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "libcore/config/parse.hpp"
 
@@ -187,6 +188,80 @@ TEST_F(Folders, ADefaultProfileReplacesTheBuiltInOne) {
   const Config config = good();
   ASSERT_EQ(config.channels.size(), 1U);
   EXPECT_EQ(config.channels[0].name, "mine");
+}
+
+// As they are installed: flightd.json of lib names the profile "default" and no channel of its own.
+class ShippedFolders : public Folders {
+ protected:
+  void SetUp() override {
+    Folders::SetUp();
+    const fs::path shipped = fs::path(TEST_SOURCE_ROOT) / "config";
+    fs::create_directories(root_ + "/lib");
+    fs::copy_file(shipped / "flightd.json", root_ + "/lib/flightd.json");
+    fs::copy(shipped / "profiles", root_ + "/lib/profiles");
+  }
+  std::vector<std::string> channels(const std::string& profile) const {
+    write("etc/conf.d/p.json", fmt::format(R"({{"profile": "{}"}})", profile));
+    std::vector<std::string> names;
+    for (const ChannelConfig& channel : good().channels) names.push_back(channel.name);
+    return names;
+  }
+};
+
+TEST_F(ShippedFolders, TheyAreWhatIsBuiltIn) {
+  const Config shipped = good();
+  fs::remove_all(root_ + "/lib");
+  const Config built_in = good();
+  EXPECT_EQ(shipped.channels, built_in.channels);
+  EXPECT_EQ(shipped.digest, built_in.digest) << "the texts are the same";
+  EXPECT_EQ(shipped.triggers.size(), built_in.triggers.size());
+}
+
+TEST_F(ShippedFolders, AProfileHasItsOwnChannelsAndNoOthers) {
+  using testing::ElementsAre;
+  EXPECT_THAT(channels("default"), ElementsAre("stacks"));
+  EXPECT_THAT(channels("minimal"), ElementsAre("stacks"));
+  EXPECT_EQ(good().channels[0].events[0].frequency, 19U);
+  EXPECT_THAT(channels("sched"), ElementsAre("stacks", "sched"));
+  EXPECT_THAT(channels("deep"), ElementsAre("stacks", "sched", "disk"));
+  write("etc/conf.d/q.json", R"({"channels": {"disk": null, "sched": {"ring": "1M"}}})");
+  EXPECT_THAT(channels("deep"), ElementsAre("stacks", "sched"));
+  EXPECT_EQ(good().channels[1].ring_bytes, 1U << 20U);
+}
+
+TEST_F(ShippedFolders, EveryValueKnowsItsFileAndLine) {
+  write("etc/conf.d/q.json", "{\n\"store\": {\n\n\"max_files\": 7}}");
+  const Config config = good();
+  const auto value = [&](const std::string& path) {
+    for (const ConfigValue& one : config.values)
+      if (one.path == path) return one;
+    ADD_FAILURE() << "no value of " << path;
+    return ConfigValue{};
+  };
+  EXPECT_EQ(value("store.max_files").value, "7");
+  EXPECT_EQ(value("store.max_files").file, root_ + "/etc/conf.d/q.json");
+  EXPECT_EQ(value("store.max_files").line, 4);
+  EXPECT_EQ(value("store.max_age").file, root_ + "/lib/flightd.json");
+  EXPECT_GT(value("store.max_age").line, 0);
+  EXPECT_EQ(value("store.max_use").file, "built-in");
+  EXPECT_EQ(value("store.max_use").line, 0);
+  EXPECT_EQ(value("channels.stacks.ring").value, "2M");
+  EXPECT_EQ(value("channels.stacks.events[0].frequency").file, root_ + "/lib/profiles/default.json");
+  EXPECT_EQ(value("snapshot.on_stop").value, "false");
+  EXPECT_EQ(config.values.front().path, "profile");
+  std::set<std::string> paths;
+  for (const ConfigValue& one : config.values) EXPECT_TRUE(paths.insert(one.path).second) << one.path << " twice";
+  EXPECT_EQ(written_at(config, "store.max_files"), root_ + "/etc/conf.d/q.json:4: ");
+  EXPECT_NE(written_at(config, "channels.stacks.events[0]"), "");
+  EXPECT_EQ(written_at(config, "store.max"), "") << "no whole name";
+  EXPECT_EQ(written_at(config, "store.max_use"), "") << "in no file";
+}
+
+TEST_F(Folders, WithoutAnyFileAllIsBuiltIn) {
+  const Config config = good();
+  ASSERT_FALSE(config.values.empty());
+  for (const ConfigValue& value : config.values)
+    EXPECT_TRUE(value.file == "built-in" || value.file == "built-in default") << value.path << " from " << value.file;
 }
 
 TEST_F(Folders, AFileThatCannotBeReadIsNotPassedOver) {

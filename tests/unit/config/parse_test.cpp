@@ -124,6 +124,10 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
   EXPECT_EQ(config->triggers[2].name, "oom");
   EXPECT_EQ(config->triggers[2].event->event, "oom:mark_victim");
   EXPECT_EQ(config->triggers[3].name, "psi-memory");
+  EXPECT_EQ(config->channels[0].min_history, seconds(10));
+  const auto profile = read_file(std::string(TEST_SOURCE_ROOT) + "/config/profiles/default.json");
+  ASSERT_TRUE(profile) << profile.error().what;
+  EXPECT_EQ(*profile, built_in_profile());
 }
 
 // What the structs' defaults say and what the shipped file says is the same.

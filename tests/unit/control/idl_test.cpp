@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "libcore/control/config_report.hpp"
 #include "libcore/control/events.hpp"
 #include "libcore/control/messages.hpp"
 #include "libcore/control/trigger_messages.hpp"
@@ -121,6 +122,25 @@ TEST(Idl, DescribesTriggers) {
   for (const std::string_view text : {"", "{}", "[1]", "[[]]"}) EXPECT_FALSE(parse_listed_triggers(text)) << text;
 }
 
+TEST(Idl, DescribesReloadAndConfig) {
+  const Idl idl = IdlParser::parse(recorder_idl());
+  ConfigReport report{.values = {{"store.max_files", "7", "/etc/x", 3}, {"user", "flightd", "built-in", 0}},
+                      .memory = {1, 2, 3, 4, 10, 20, 1000},
+                      .digest = "d"};
+  const auto config = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(mismatch(idl, idl.methods.at("GetConfig").second, config, "reply"), "");
+  const auto again = parse_config_report(to_json(report));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(to_json(*again), to_json(report));
+  const ReloadReport reload{.digest = "d", .changed = true, .warnings = {"careful"}};
+  EXPECT_EQ(mismatch(idl, idl.methods.at("Reload").second, nlohmann::json::parse(to_json(reload)), "reply"), "");
+  EXPECT_EQ(to_json(parse_reload_report(to_json(reload)).value()), to_json(reload));
+  for (const char* text : {"", "[]", "7", R"({"config": 1, "memory": [], "warnings": {}, "changed": 3})"}) {
+    if (auto report_of = parse_config_report(text)) EXPECT_TRUE(report_of->values.empty());
+    if (auto reload_of = parse_reload_report(text)) EXPECT_FALSE(reload_of->changed);
+  }
+}
+
 TEST(Idl, DescribesReadAndMonitor) {
   const Idl idl = IdlParser::parse(recorder_idl());
   const auto read = nlohmann::json::parse(read_reply({42, "name"}));
@@ -140,7 +160,7 @@ TEST(Idl, DescribesReadAndMonitor) {
   }
   for (const std::string_view word :
        {kMonitoring, kSnapshotBegun, kSnapshotFinished, kSnapshotFailed, kRecordingPaused, kRecordingResumed, kDegraded,
-        kRecovered, kTriggerFired, kTriggersSuppressed, kMissed}) {
+        kRecovered, kReloaded, kTriggerFired, kTriggersSuppressed, kMissed}) {
     RecorderEvent event{.event = std::string(word), .time = "2026-11-20T03:12:04.123Z"};
     for (int filled = 0; filled < 2; ++filled) {
       EXPECT_EQ(mismatch(idl, idl.methods.at("Monitor").second, nlohmann::json::parse(to_json(event)), "event"), "");

@@ -18,7 +18,7 @@ TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* word : {"status", "snapshot", "list", "info", "get", "remove", "pin", "unpin", "pause", "resume",
-                           "report", "vacuum", "monitor", "--json", "--socket"})
+                           "report", "vacuum", "reload", "config", "triggers", "fire", "monitor", "--json", "--socket"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
@@ -61,6 +61,8 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"pause", "now"},
       {"resume", "1"},
       {"monitor", "1"},
+      {"reload", "1"},
+      {"config", "x"},
       {"--socket"},
       {"--socket", "", "list"},
       {"snapshot", "--last"},

@@ -24,6 +24,7 @@
 
 #include "daemon/control_server.hpp"
 #include "daemon/event_hub.hpp"
+#include "libcore/control/config_report.hpp"
 
 namespace flight::test {
 
@@ -74,6 +75,14 @@ class MemoryBackend : public ControlBackend {
     events.publish({.event = std::string(recording ? kRecordingResumed : kRecordingPaused)});
     done("{}");
   }
+
+  void reload(const Caller& caller, Done done) override {
+    last_caller = caller;
+    if (refuse_reload) return done(tl::unexpected(*refuse_reload));
+    done(to_json(ReloadReport{.digest = "0123456789abcdef", .changed = true, .warnings = {"careful"}}));
+  }
+
+  void get_config(Done done) override { done(to_json(config_to_report)); }
 
   void read_snapshot(std::string id, SnapshotFile what, Opened opened) override {
     const std::string& path = what == SnapshotFile::kallsyms ? kallsyms_to_read : file_to_read;
@@ -129,7 +138,10 @@ class MemoryBackend : public ControlBackend {
         return fmt::format(R"({{"id":"{}","path":"/nowhere","trigger":"manual","reason":"{}"}})", id,
                            parameters.reason);
       };
-  std::optional<CallError> refuse_snapshots;
+  std::optional<CallError> refuse_snapshots, refuse_reload;
+  ConfigReport config_to_report{.values = {{"store.max_files", "7", "/etc/flightd/flightd.json", 3}},
+                                .memory = {.ring_bytes = 1U << 20U, .max_bytes = 4U << 20U},
+                                .digest = "d"};
   std::string rows_to_report = "[]";
   Status status_to_report;
   Caller last_caller;

@@ -51,6 +51,29 @@ TEST_F(ControlServerTest, TakesDescribesListsAndRemoves) {
   EXPECT_EQ(member(gone.parameters, "id"), R"("1")");
 }
 
+TEST_F(ControlServerTest, ReloadsAndTellsItsConfiguration) {
+  run();
+  const Reply reloaded = ask(call_text("io.flightd.Recorder.Reload"));
+  EXPECT_EQ(reloaded.error, "");
+  EXPECT_EQ(reloaded.parameters, R"({"digest":"0123456789abcdef","changed":true,"warnings":["careful"]})");
+  EXPECT_EQ(bench.on_loop([&] { return bench.backend.last_caller.pid; }), ::getpid());
+  const Reply config = ask(call_text("io.flightd.Recorder.GetConfig"));
+  EXPECT_EQ(config.error, "");
+  EXPECT_EQ(member(config.parameters, "config"),
+            R"([{"path":"store.max_files","value":"7","file":"/etc/flightd/flightd.json","line":3}])");
+  EXPECT_EQ(member(config.parameters, "digest"), R"("d")");
+  for (const char* method : {"io.flightd.Recorder.Reload", "io.flightd.Recorder.GetConfig"})
+    EXPECT_EQ(ask(call_text(method, R"({"x":1})")).error, "org.varlink.service.InvalidParameter");
+}
+
+TEST_F(ControlServerTest, ARefusedReloadNamesTheLine) {
+  bench.backend.refuse_reload = bad_config("/etc/flightd/flightd.json", 7, "channels.a", "no");
+  run();
+  const Reply refused = ask(call_text("io.flightd.Recorder.Reload"));
+  EXPECT_EQ(refused.error, "io.flightd.Recorder.BadConfig");
+  EXPECT_EQ(member(refused.parameters, "line"), "7");
+}
+
 TEST_F(ControlServerTest, MoreBringsProgress) {
   bench.backend.snapshot_takes = 50ms;
   run();

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Reload and GetConfig answer, written and read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/base/result.hpp"
+
+namespace flight {
+
+// Where the locked memory goes. `max`: memory.max, of which `ram` is the whole.
+struct ConfigMemory {
+  std::uint64_t ring_bytes = 0, staging_bytes = 0, sideband_bytes = 0, trigger_bytes = 0, sum_bytes = 0;
+  std::uint64_t max_bytes = 0, ram_bytes = 0;
+};
+struct ReportedValue {
+  std::string path, value, file;
+  int line = 0;
+};
+// GetConfig, and `flightctl --json config`: {config: [{path, value, file, line}], memory, digest}.
+struct ConfigReport {
+  std::vector<ReportedValue> values;
+  ConfigMemory memory;
+  std::string digest;
+};
+[[nodiscard]] std::string to_json(const ConfigReport& report);
+[[nodiscard]] Result<ConfigReport> parse_config_report(std::string_view text);
+
+// Reload, and `flightctl --json reload`: {digest, changed, warnings}.
+struct ReloadReport {
+  std::string digest;
+  bool changed = false;               // rings were closed or opened
+  std::vector<std::string> warnings;  // what holds only after a restart
+};
+[[nodiscard]] std::string to_json(const ReloadReport& report);
+[[nodiscard]] Result<ReloadReport> parse_reload_report(std::string_view text);
+
+}  // namespace flight

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another configuration without a restart: what did not change keeps its history, what is bad changes nothing on either
+// side of the wall, and everybody is told what is in force. A quiet channel is made of signals that this very test
+// sends itself, so that its records can be counted to the one.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "tests/e2e/daemon_test.hpp"
+#include "tests/e2e/mounts.hpp"
+#include "tests/e2e/own_broker.hpp"
+
+namespace flight {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+Json quiet_channel() {
+  const std::string filter = fmt::format("sig == {} && pid == {}", SIGWINCH, getpid());
+  return {{"ring", "256K"}, {"events", {{{"event", "signal:signal_generate"}, {"filter", filter}}}}};
+}
+
+void be_quiet(int times) {
+  std::signal(SIGWINCH, SIG_IGN);
+  for (int i = 0; i < times; ++i) kill(getpid(), SIGWINCH);
+}
+
+std::uint64_t samples(const Json& sidecar, const std::string& channel) {
+  std::uint64_t sum = 0;
+  for (const Json& ring : sidecar["rings"])
+    if (ring["channel"] == channel) sum += ring["samples"].get<std::uint64_t>();
+  return sum;
+}
+
+std::vector<std::string> channels_of(const Json& status) {
+  std::vector<std::string> names;
+  for (const Json& channel : status["channels"]) names.push_back(channel["name"]);
+  return names;
+}
+
+class Reload : public DaemonTest {
+ protected:
+  Reload() : DaemonTest(stacks_config(99, "256K")) { config_["channels"]["quiet"] = quiet_channel(); }
+  void write(std::string_view text) const { write_text(folder_ / "flightd.json", text); }
+  void write(const Json& config) const { write(config.dump(2)); }
+};
+
+TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
+  be_quiet(300);
+  const std::string before = daemon_.snapshot()["config_digest"];
+  const Json nothing = daemon_.ctl_json({"reload"});
+  EXPECT_EQ(nothing["changed"], false);
+  EXPECT_EQ(nothing["digest"], before);
+
+  config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
+  config_["channels"]["quiet"]["min_history"] = "1s";  // no reason to lose what is held
+  config_["snapshot"] = {{"compression", "none"}};
+  write(config_);
+  const Json reloaded = daemon_.ctl_json({"reload"});
+  EXPECT_EQ(reloaded["changed"], true);
+  EXPECT_TRUE(reloaded["warnings"].empty()) << reloaded.dump();
+  EXPECT_THAT(channels_of(daemon_.status()), testing::UnorderedElementsAre("stacks", "quiet", "more"));
+  be_quiet(200);
+  const Json sidecar = daemon_.snapshot();
+  EXPECT_EQ(samples(sidecar, "quiet"), 500U) << "from before and after the reload";
+  EXPECT_EQ(sidecar["config_digest"], reloaded["digest"]);
+  EXPECT_NE(sidecar["config_digest"], before);
+  EXPECT_EQ(sidecar["compression"], "none");
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Reload, ABadOneChangesNothing) {
+  be_quiet(100);
+  const Json status = daemon_.status();
+  const auto refused = [&] {
+    Outcome outcome = daemon_.ctl({"--json", "reload"});
+    EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+    EXPECT_EQ(outcome.out, "");
+    Json error = Json::parse(outcome.err, nullptr, false);
+    EXPECT_EQ(error.value("error", ""), "io.flightd.Recorder.BadConfig") << outcome.text();
+    return error.value("message", "");
+  };
+  write("{\n\"channels\": {},,\n}");
+  EXPECT_THAT(refused(), HasSubstr(folder_ / "flightd.json:2: "));
+  write("{\n\"stor\": {}}");
+  EXPECT_THAT(refused(), HasSubstr(folder_ / "flightd.json:2: stor: there is no such key; the nearest is 'store'"));
+  // flightd finds these good, and only the broker can know better.
+  Json bad = config_;
+  bad["snapshot"] = {{"compression", "none"}};
+  bad["channels"]["x"] = {{"ring", "64K"}, {"events", {"sched:sched_swich"}}};
+  write(bad);
+  std::string message = refused();
+  EXPECT_THAT(message, HasSubstr("sched:sched_switch"));
+  EXPECT_THAT(message, HasSubstr(folder_ / "flightd.json:")) << "the line is told, too";
+  bad["channels"].erase("x");
+  bad["triggers"] = {{"t", {{"event", "oom:mark_viktim"}}}};
+  write(bad);
+  EXPECT_THAT(refused(), HasSubstr("trigger 't'"));
+  std::filesystem::remove(folder_ / "flightd.json");
+  EXPECT_THAT(refused(), HasSubstr("No such file"));
+
+  const Json sidecar = daemon_.snapshot();
+  EXPECT_EQ(samples(sidecar, "quiet"), 100U);
+  EXPECT_EQ(sidecar["compression"], "zstd") << "not even what flightd could have taken";
+  EXPECT_EQ(channels_of(daemon_.status()), channels_of(status));
+  EXPECT_THAT(daemon_.log(), HasSubstr("the old configuration stays"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Reload, SighupIsTheSame) {
+  config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
+  write(config_);
+  daemon_.process().signal(SIGHUP);
+  EXPECT_TRUE(wait_until([&] { return channels_of(daemon_.status()).size() == 3; }, 60s)) << daemon_.log();
+  write("{");
+  daemon_.process().signal(SIGHUP);
+  EXPECT_TRUE(wait_until([&] { return daemon_.log().find("asked for by SIGHUP: ") != std::string::npos; }, 60s));
+  EXPECT_TRUE(daemon_.goes_on());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Reload, APauseOutlivesIt) {
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  config_["channels"]["other"] = quiet_channel();
+  write(config_);
+  EXPECT_EQ(daemon_.ctl_json({"reload"})["changed"], true);
+  EXPECT_EQ(daemon_.status()["recording"], false);
+  be_quiet(50);
+  ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  be_quiet(20);
+  const Json sidecar = daemon_.snapshot();
+  EXPECT_EQ(samples(sidecar, "quiet"), 20U);
+  EXPECT_EQ(samples(sidecar, "other"), 20U);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Reload, SaysWhatNeedsARestart) {
+  config_["user"] = "root";
+  config_["snapshot"] = {{"crew", 1}};
+  write(config_);
+  const Json reloaded = daemon_.ctl_json({"reload"});
+  ASSERT_EQ(reloaded["warnings"].size(), 2U) << reloaded.dump();
+  EXPECT_THAT(reloaded["warnings"][0], HasSubstr("until flightd is restarted"));
+  EXPECT_THAT(daemon_.status()["warnings"].get<std::vector<std::string>>(), Contains(reloaded["warnings"][0]));
+  EXPECT_EQ(daemon_.ctl_json({"reload"})["warnings"].size(), 2U) << "it is still so";
+  config_["user"] = "nobody";
+  config_.erase("snapshot");
+  write(config_);
+  EXPECT_TRUE(daemon_.ctl_json({"reload"})["warnings"].empty());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Askers share reloads, snapshots are taken of whatever set of rings there is, and nobody is forgotten.
+TEST_F(Reload, ManyAtOnceAndSnapshotsMeanwhile) {
+  be_quiet(100);
+  for (int round = 0; round < 4; ++round) {
+    if (round % 2 == 0)
+      config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
+    else
+      config_["channels"].erase("more");
+    write(config_);
+    std::vector<Child> askers;
+    for (int i = 0; i < 4; ++i) {
+      askers.push_back(Child::start(daemon_.ctl_command({"--json", "reload"})));
+      askers.push_back(Child::start(daemon_.ctl_command({"--json", "snapshot"})));
+    }
+    for (Child& asker : askers) {
+      const Outcome outcome = asker.finish(120s);
+      EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
+      const Json answer = Json::parse(outcome.out, nullptr, false);
+      if (answer.contains("rings")) EXPECT_EQ(samples(answer, "quiet"), 100U);
+    }
+    EXPECT_EQ(channels_of(daemon_.status()).size(), round % 2 == 0 ? 3U : 2U);
+  }
+  EXPECT_TRUE(daemon_.goes_on());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Reload, ConfigSaysWhereEachValueCameFrom) {
+  config_["triggers"] = {{"winch", {{"event", {{"event", "signal:signal_generate"}, {"filter", "sig == 28"}}}}}};
+  write(config_);
+  ASSERT_EQ(daemon_.ctl({"reload"}).exit_status, 0);
+  const Json answer = daemon_.ctl_json({"config"});
+  std::map<std::string, Json> values;
+  for (const Json& value : answer["config"]) values[value["path"]] = value;
+  EXPECT_EQ(values["channels.stacks.ring"]["value"], "256K");
+  EXPECT_EQ(values["channels.stacks.ring"]["file"], folder_ / "flightd.json");
+  EXPECT_GT(values["channels.stacks.ring"]["line"], 1);
+  EXPECT_EQ(values["store.max_files"]["value"], "200");
+  EXPECT_EQ(values["store.max_files"]["file"], "built-in");
+  EXPECT_EQ(answer["digest"], daemon_.snapshot()["config_digest"]);
+  const Json& memory = answer["memory"];
+  const Json status = daemon_.status();
+  const auto cpus = status["cpus"].get<std::uint64_t>();
+  EXPECT_EQ(memory["ring_bytes"], cpus * 2 * (256U << 10U));
+  EXPECT_EQ(memory["sideband_bytes"], cpus * (512U << 10U));
+  EXPECT_GE(memory["trigger_bytes"], cpus * 4096);
+  EXPECT_EQ(memory["staging_bytes"], status["self"]["staging_bytes"]);
+  std::uint64_t sum = 0;
+  for (const char* part : {"ring_bytes", "staging_bytes", "sideband_bytes", "trigger_bytes"})
+    sum += memory[part].get<std::uint64_t>();
+  EXPECT_EQ(memory["sum_bytes"], sum);
+  EXPECT_LE(memory["sum_bytes"], memory["max_bytes"]);
+  const Outcome text = daemon_.ctl({"config"});
+  EXPECT_THAT(text.out, HasSubstr(fmt::format("{}:{}", folder_ / "flightd.json",
+                                              values["channels.stacks.ring"]["line"].get<int>())));
+  EXPECT_THAT(text.out, HasSubstr("memory.max is"));
+  // A trigger's ring is nobody's channel.
+  EXPECT_THAT(channels_of(status), testing::UnorderedElementsAre("stacks", "quiet"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// 200 records of a quiet channel are all still there after another one has been overwritten hundreds of times.
+TEST_F(Reload, AChattyChannelTakesNothingFromAQuietOne) {
+  config_["channels"]["chatty"] = {
+      {"ring", "64K"},
+      {"min_history", "1h"},
+      {"events",
+       {{{"event", "raw_syscalls:sys_enter"},
+         {"filter", fmt::format("id == {} && common_pid == {}", SYS_getppid, getpid())}}}}};
+  write(config_);
+  ASSERT_EQ(daemon_.ctl({"reload"}).exit_status, 0);
+  be_quiet(200);
+  const int calls = sanitized() ? 200'000 : 600'000;
+  for (int i = 0; i < calls; ++i) syscall(SYS_getppid);
+  const Json sidecar = daemon_.snapshot();
+  EXPECT_EQ(samples(sidecar, "quiet"), 200U);
+  const std::uint64_t left = samples(sidecar, "chatty");
+  EXPECT_GT(left, 100U);
+  EXPECT_LT(left * 100, static_cast<std::uint64_t>(calls)) << "its rings were overwritten a hundred times";
+  // And its rings, which were full, are told to be too small, with the event to blame.
+  const auto warned = [&] {
+    for (const Json& warning : daemon_.status()["warnings"])
+      if (warning.get<std::string>().find("channel 'chatty': the ring of CPU") != std::string::npos)
+        return warning.get<std::string>();
+    return std::string();
+  };
+  EXPECT_TRUE(wait_until([&] { return !warned().empty(); }, 60s));
+  EXPECT_THAT(warned(), HasSubstr("less than its min_history of 3600.0 s; raw_syscalls:sys_enter writes most"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// The protocol of Type=notify-reload, systemd.service(5).
+TEST(ReloadNotice, TellsTheServiceManager) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  const std::string path = folder / "notify";
+  UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  std::string told;
+  const auto hear = [&](std::string_view word) {
+    return wait_until(
+        [&] {
+          char buffer[4096];
+          for (ssize_t got = 0; (got = recv(socket.get(), buffer, sizeof buffer, 0)) > 0;)
+            told += std::string(buffer, static_cast<std::size_t>(got)) + "\n";
+          return told.find(word) != std::string::npos;
+        },
+        60s);
+  };
+  StartOptions options;
+  options.prefix = {"env", "NOTIFY_SOCKET=" + path};
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K"), options));
+  ASSERT_TRUE(hear("READY=1"));
+  told.clear();
+  daemon.process().signal(SIGHUP);
+  EXPECT_TRUE(hear("READY=1")) << told;
+  EXPECT_THAT(told, testing::StartsWith("RELOADING=1\nMONOTONIC_USEC="));
+  told.clear();
+  write_text(folder / "flightd.json", "{");
+  EXPECT_EQ(daemon.ctl({"reload"}).exit_status, 1);
+  EXPECT_TRUE(hear("READY=1")) << "a refused one, too, or systemd waits for ever";
+  EXPECT_TRUE(daemon.stop());
+}
+
+// A profile lies below the files, so that naming another is all there is to do.
+TEST(ReloadProfile, AnotherProfileHasOtherChannels) {
+  TempFolder folder;  // from here on the mounts are our own
+  std::vector<std::string> made;
+  for (const std::string& path : {std::string("/etc/flightd"), std::string("/usr/lib/flightd")}) {
+    if (std::filesystem::create_directory(path)) made.push_back(path);
+    ASSERT_TRUE(mount_tmpfs(path, "mode=0755"));
+  }
+  const std::filesystem::path shipped = std::filesystem::path(required_env("FLIGHT_SOURCE_ROOT")) / "config";
+  std::filesystem::copy_file(shipped / "flightd.json", "/usr/lib/flightd/flightd.json");
+  std::filesystem::copy(shipped / "profiles", "/usr/lib/flightd/profiles");
+  std::filesystem::create_directory("/etc/flightd/conf.d");
+  // Room for all profiles on a machine of any size; their events are the ones that are shipped.
+  write_text("/etc/flightd/conf.d/a.json", R"({"user": "nobody", "memory": {"max": "25%"}, "triggers": null})");
+  {
+    Child daemon =
+        Child::start({required_env("FLIGHTD"), "--state-dir", folder / "state", "--runtime-dir", folder / "run"});
+    const auto ctl = [&](Arguments arguments) {
+      arguments.insert(arguments.begin(),
+                       {required_env("FLIGHTCTL"), "--socket", folder / "run/io.flightd.Recorder", "--json"});
+      return run(arguments);
+    };
+    EXPECT_TRUE(wait_until([&] { return ctl({"status"}).exit_status == 0 || !daemon.running(); }, 60s));
+    for (const auto& [profile, channels] : {std::pair("sched", 2U), {"minimal", 1U}, {"default", 1U}}) {
+      write_text("/etc/flightd/conf.d/b.json", fmt::format("{{\n\"profile\": \"{}\"}}", profile));
+      const Outcome reloaded = ctl({"reload"});
+      EXPECT_EQ(reloaded.exit_status, 0) << reloaded.text() << daemon.err();
+      EXPECT_EQ(channels_of(Json::parse(ctl({"status"}).out, nullptr, false)).size(), channels) << profile;
+      EXPECT_THAT(ctl({"config"}).out, HasSubstr(fmt::format("/usr/lib/flightd/profiles/{}.json", profile)));
+    }
+    write_text("/etc/flightd/conf.d/b.json", "{\n\"profile\": \"deap\"}");
+    const Outcome refused = ctl({"reload"});
+    EXPECT_EQ(refused.exit_status, 1);
+    EXPECT_THAT(refused.err, HasSubstr("/etc/flightd/conf.d/b.json:2: profile: "));
+    EXPECT_THAT(refused.err, HasSubstr("the nearest profile is 'deep'"));
+    daemon.signal(SIGTERM);
+    EXPECT_EQ(daemon.wait(60s), 0) << daemon.err();
+  }
+  for (const char* path : {"/etc/flightd", "/usr/lib/flightd"}) unmount(path);
+  for (const std::string& path : made) std::filesystem::remove(path);
+}
+
+class ReloadWithoutBroker : public OwnBroker {};
+
+TEST_F(ReloadWithoutBroker, IsRefusedAndTheNextOneCanBeAsked) {
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  broker_->kill();
+  EXPECT_TRUE(wait_until([&] { return !daemon.status()["recording"].get<bool>(); }, 60s));
+  const Outcome refused = daemon.ctl({"--json", "reload"});
+  EXPECT_EQ(refused.exit_status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("flightd-broker is gone"));
+  ASSERT_NO_FATAL_FAILURE(start_broker());
+  EXPECT_TRUE(wait_until([&] { return daemon.status()["recording"].get<bool>(); }, 60s));
+  // Each reads its own file, and who changes one of the two is told.
+  config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
+  write_text(folder_ / "broker.json", config_.dump(2));
+  const Json half = daemon.ctl_json({"reload"});
+  ASSERT_EQ(half["warnings"].size(), 1U);
+  EXPECT_THAT(half["warnings"][0], HasSubstr("are not the same"));
+  write_text(folder_ / "flightd.json", config_.dump(2));
+  EXPECT_TRUE(daemon.ctl_json({"reload"})["warnings"].empty());
+  EXPECT_EQ(channels_of(daemon.status()).size(), 2U);
+  EXPECT_TRUE(daemon.stop());
+}
+
+}  // namespace
+}  // namespace flight
