@@ -33,10 +33,11 @@ void MetricHistory::add(const MetricPass& pass) {
   Pass kept{.time_ns = pass.time_ns, .span_ns = pass.span_ns > kMaxPassSpanNs ? 0 : pass.span_ns};
   for (std::size_t i = 0; i < kMetricCount; ++i)
     kept.values.at(i) = pass.values.at(i) ? static_cast<float>(*pass.values.at(i)) : kUnknownFloat;
-  kept.cpus.reserve(pass.cpus.size());
+  CpuPass& cpus = cpu_passes_.emplace_back(CpuPass{.time_ns = kept.time_ns, .span_ns = kept.span_ns});
+  cpus.cpus.reserve(pass.cpus.size());
   for (const CpuShares& cpu : pass.cpus)
-    kept.cpus.push_back({static_cast<std::uint16_t>(cpu.cpu), static_cast<std::uint16_t>(std::lround(cpu.busy * 10))});
-  passes_.push_back(std::move(kept));
+    cpus.cpus.push_back({static_cast<std::uint16_t>(cpu.cpu), static_cast<std::uint16_t>(std::lround(cpu.busy * 10))});
+  passes_.push_back(kept);
   add_seconds(pass);
   forget();
 }
@@ -64,13 +65,12 @@ void MetricHistory::add_seconds(const MetricPass& pass) {
 void MetricHistory::forget() {
   const EventTime now = passes_.back().time_ns;
   const auto older = [&](EventTime time, std::uint64_t age) { return time + age < now; };
-  while (passes_.size() > 2 * kRecentSteps || older(passes_.front().time_ns, kRecentSteps * kStepNs))
-    passes_.pop_front();
-  // Their CPUs are told for less long, and are most of the memory.
-  for (Pass& pass : passes_) {
-    if (!older(pass.time_ns, kCpuSteps * kStepNs)) break;
-    std::vector<CpuBusy>().swap(pass.cpus);
-  }
+  // Twice as many as steps: a caller that looks more often than it should costs no more than that.
+  const auto trim = [&](auto& passes, std::size_t steps) {
+    while (passes.size() > 2 * steps || older(passes.front().time_ns, steps * kStepNs)) passes.pop_front();
+  };
+  trim(passes_, kRecentSteps);
+  trim(cpu_passes_, kCpuSteps);
   while (!seconds_.empty() && older(seconds_.front().number * kSecondNs, (kSeconds + 1) * kSecondNs))
     seconds_.pop_front();
 }
@@ -157,13 +157,13 @@ SidecarSeries MetricHistory::minutes_series() const {
 }
 
 SidecarSeries MetricHistory::cpus_series() const {
-  const Steps steps(passes_, kCpuSteps, kStepNs);
+  const Steps steps(cpu_passes_, kCpuSteps, kStepNs);
   struct Line {
     std::uint64_t sum = 0;
     std::vector<double> values;
   };
   std::vector<Line> lines;
-  for_each_step(passes_, steps, kStepNs, [&](std::size_t step, const Pass& pass) {
+  for_each_step(cpu_passes_, steps, kStepNs, [&](std::size_t step, const CpuPass& pass) {
     for (const CpuBusy& cpu : pass.cpus) {
       if (cpu.cpu >= lines.size()) lines.resize(cpu.cpu + std::size_t{1});
       Line& line = lines[cpu.cpu];

@@ -42,6 +42,10 @@ class MetricHistory {
     EventTime time_ns = 0;
     std::uint64_t span_ns = 0;
     std::array<float, kMetricCount> values{};  // NaN: not known
+  };
+  struct CpuPass {
+    EventTime time_ns = 0;
+    std::uint64_t span_ns = 0;
     std::vector<CpuBusy> cpus;
   };
   struct Second {
@@ -55,6 +59,7 @@ class MetricHistory {
   [[nodiscard]] SidecarSeries cpus_series() const;
 
   std::deque<Pass> passes_;
+  std::deque<CpuPass> cpu_passes_;
   std::deque<Second> seconds_;
 };
 

@@ -34,7 +34,7 @@ TEST(Condition, FiresOnceWhenItHeldForItsTime) {
   EXPECT_EQ(fired[0].fired->threshold, 90);
   EXPECT_EQ(fired[0].fired->baseline, 12);
   EXPECT_EQ(fired[0].fired->since_ns, begin);
-  EXPECT_TRUE(tape.play(kHour, Metric::cpu_hottest, 100).empty()) << "one firing for one crossing";
+  EXPECT_TRUE(tape.play(10 * kMin, Metric::cpu_hottest, 100).empty()) << "one firing for one crossing";
   EXPECT_EQ(tape.row("t").state, "fired");
 }
 
@@ -44,7 +44,7 @@ TEST(Condition, WhatIsShorterOrLowerDoesNotFire) {
     tape.play(1500 * kMs, Metric::cpu_hottest, 100);
     tape.play(3 * kS, Metric::cpu_hottest, 5);
   }
-  tape.play(kHour, Metric::cpu_hottest, 90);  // above is above
+  tape.play(10 * kMin, Metric::cpu_hottest, 90);  // above is above
   EXPECT_EQ(tape.fired + tape.held_back, 0U);
 }
 
