@@ -86,6 +86,8 @@ const std::vector<Key>& keys() {
       {"store", "max_files", "", {"5"}, {"0", "-1", "1.5", "1000001"}},
       {"store", "max_age", "", {R"("7d")"}, kNoTime},
       {"store", "max_snapshot", "", {R"("64M")"}, {R"("5%")", R"("5MB")", R"("1K")", R"("0")"}},
+      {"store", "keep_first", "", {"0"}, {"-1", "1.5", "1001"}},
+      {"store", "keep_last", "", {"2"}, {"-1", "1.5", "1001"}},
       {"triggers.t", "metric", R"("above": "50%",)", {R"("cpu.busy")"}, {R"("cpu")", R"("CPU.BUSY")"}},
       {"triggers.t",
        "event",

@@ -98,27 +98,27 @@ TEST_F(FakeProc, CpusComeAndGo) {
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
   EXPECT_FALSE(pass.of(Metric::cpu_lopsided));
 
-  tree_.stat({ticks(0, 0, 1020), ticks(1, 503, 40)});  // back: what it has now is where it begins
+  tree_.stat({ticks(0, 0, 1020), ticks(1, 505, 5000)});  // back: what it has now is where it begins
   pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 1U);
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
-  tree_.stat({ticks(0, 0, 1030), ticks(1, 503, 50)});
+  tree_.stat({ticks(0, 0, 1030), ticks(1, 505, 5010)});
   pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 2U);
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
 
   // Away and back between two looks, its idle time begins anew: the user ticks alone would be 100 %.
-  tree_.stat({ticks(0, 0, 1040), ticks(1, 506, 7)});
+  tree_.stat({ticks(0, 0, 1040), ticks(1, 508, 7)});
   pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 1U);
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
   // Counters that jump ahead, as after a migration of the virtual machine.
-  tree_.stat({ticks(0, 90000, 1050), ticks(1, 506, 17)});
+  tree_.stat({ticks(0, 90000, 1050), ticks(1, 508, 17)});
   pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 1U);
   EXPECT_EQ(pass.cpus[0].cpu, 1);
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
-  tree_.stat({ticks(0, 90005, 1055), ticks(1, 506, 27)});
+  tree_.stat({ticks(0, 90005, 1055), ticks(1, 508, 27)});
   EXPECT_EQ(look(sampler).of(Metric::cpu_hottest), 50) << "and goes on from there";
 }
 
