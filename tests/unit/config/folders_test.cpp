@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "libcore/config/default_text.hpp"
 #include "libcore/config/parse.hpp"
 
 namespace flight {
@@ -151,6 +152,36 @@ TEST_F(Folders, ADropInMayCompleteWhatAnotherBegan) {
   const Config config = good();
   ASSERT_EQ(config.channels.size(), 1U);
   EXPECT_EQ(config.channels[0].ring_bytes, 1U << 20U);
+}
+
+// Who wrote the condition decides whether a missing source is a warning or an error, and where it is told.
+TEST_F(Folders, ATriggerKnowsWhoWroteIt) {
+  const auto trigger = [&](const std::string& name) {
+    for (const TriggerConfig& one : good().triggers)
+      if (one.name == name) return one;
+    return TriggerConfig{};
+  };
+  EXPECT_TRUE(trigger("oom").shipped) << "the built-in text's";
+  write("lib/flightd.json", "{\"triggers\": {\n\"vendor\": {\n\"metric\": \"psi.io.some\", \"above\": \"5%\"}}}");
+  write("lib/conf.d/b.json", R"({"triggers": {"other": {"event": "block:block_rq_error"}}})");
+  EXPECT_TRUE(trigger("vendor").shipped);
+  EXPECT_EQ(trigger("vendor").place, root_ + "/lib/flightd.json:3");
+  EXPECT_TRUE(trigger("other").shipped);
+  // Another threshold asks for no other source.
+  write("etc/conf.d/c.json",
+        "{\"triggers\": {\"vendor\": {\"above\": \"7%\"},\n\"mine\": {\"external\": false,\n"
+        "\"event\": \"oom:mark_victim\"}}}");
+  EXPECT_TRUE(trigger("vendor").shipped);
+  EXPECT_EQ(trigger("vendor").above, 7);
+  EXPECT_FALSE(trigger("mine").shipped);
+  EXPECT_EQ(trigger("mine").place, root_ + "/etc/conf.d/c.json:3");
+  write("etc/conf.d/d.json", R"({"triggers": {"vendor": {"metric": "psi.io.full"}}})");
+  EXPECT_FALSE(trigger("vendor").shipped);
+  // A whole copy in /etc replaces the file, and says nothing of its own.
+  write("etc/flightd.json", std::string(built_in_config()));
+  EXPECT_TRUE(trigger("oom").shipped);
+  write("etc/conf.d/e.json", R"({"triggers": {"oom": {"event": "signal:signal_generate"}}})");
+  EXPECT_FALSE(trigger("oom").shipped);
 }
 
 TEST_F(Folders, TheLastChannelTakenAwayIsRefused) {
