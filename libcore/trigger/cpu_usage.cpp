@@ -45,16 +45,18 @@ std::optional<CpuUsage::Columns> CpuUsage::advance(const CpuTicks& now, EventTim
   };
   if (!was_here || time_ns <= cpu.base_ns) return restart();
 
+  const std::uint64_t expected = (time_ns - cpu.base_ns) / (1'000'000'000 / kTicksPerSecond);
+  const std::uint64_t most = kMaxLate * expected + kLateTicks;
   Columns out{};
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::uint64_t before = cpu.base.ticks.at(i), after = now.ticks.at(i);
     if (after < before && before - after > kJitterTicks && i != column(CpuColumn::iowait)) return restart();
     out.at(i) = after > before ? after - before : 0;
+    if (out.at(i) > most) return restart();
     sum += out.at(i);
   }
-  const std::uint64_t expected = (time_ns - cpu.base_ns) / (1'000'000'000 / kTicksPerSecond);
-  if (sum > kMaxLate * expected + kLateTicks) return restart();
+  if (sum > most) return restart();
   if (sum < kMinTicks) return std::nullopt;  // the base stays: the next pass has more
   static_cast<void>(restart());
   return out;

@@ -44,7 +44,8 @@ void RatePolicy::note(SignedTime now_ns) {
 
 void RatePolicy::restore(const std::vector<SignedTime>& firings, SignedTime now_ns) {
   firings_.clear();
-  for (const SignedTime time : firings) note(std::min(time, now_ns));
+  // No limit looks back further than its longest cooldown of 30 days; a clock's leap may.
+  for (const SignedTime time : firings) note(std::clamp(time, now_ns - 366 * kDayNs, now_ns));
 }
 
 }  // namespace flight

@@ -15,7 +15,9 @@ constexpr std::size_t kMaxTriggers = 64;  // of a configuration
 constexpr std::size_t kMaxFirings = 1000;
 constexpr std::size_t kMaxWordBytes = 64;
 constexpr double kMaxTokens = 1000;
-constexpr std::int64_t kMaxNs = 4'000'000'000'000'000'000;  // so that sums stay in range: year 2096
+// So that sums stay in range: the year 2096, and 31 years of uptime.
+constexpr std::int64_t kMaxWallNs = 4'000'000'000'000'000'000;
+constexpr SignedTime kMaxNs = 1'000'000'000'000'000'000;
 
 class Words {
  public:
@@ -38,16 +40,21 @@ bool number(std::string_view word, T& out) {
   return error == std::errc{} && end == word.data() + word.size();
 }
 
-bool time(std::string_view word, std::int64_t& out) { return number(word, out) && out > -kMaxNs && out < kMaxNs; }
+bool time(std::string_view word, SignedTime& out) { return number(word, out) && out > -kMaxNs && out < kMaxNs; }
+
+bool wall_time(std::string_view word, WallTime& out) {
+  std::int64_t ns = 0;
+  if (!number(word, ns) || ns < 0 || ns > kMaxWallNs) return false;
+  out = WallTime(ns);
+  return true;
+}
 
 bool plain(std::string_view word) { return !word.empty() && word.size() <= kMaxWordBytes && is_printable(word); }
 
 bool parse_saved(Words words, TriggerState& out) {
   out.boot_id = words.take();
-  std::int64_t wall = 0;
-  if (!plain(out.boot_id) || !time(words.take(), wall) || wall < 0) return false;
-  out.wall = WallTime(wall);
-  return time(words.take(), out.monotonic_ns) && words.empty();
+  return plain(out.boot_id) && wall_time(words.take(), out.wall) && time(words.take(), out.monotonic_ns) &&
+         words.empty();
 }
 
 bool parse_guard(Words words, TriggerState& out) {
@@ -61,11 +68,7 @@ bool parse_trigger(Words words, SavedTrigger& out) {
   const std::string_view switched = words.take();
   if (switched != "on" && switched != "off" && switched != "config") return false;
   if (switched != "config") out.enabled = switched == "on";
-  if (const std::string_view word = words.take(); word != "-") {
-    std::int64_t wall = 0;
-    if (!time(word, wall) || wall < 0) return false;
-    out.fired_at = WallTime(wall);
-  }
+  if (const std::string_view word = words.take(); word != "-" && !wall_time(word, out.fired_at.emplace())) return false;
   if (const std::string_view word = words.take(); word != "-") {
     if (!plain(word)) return false;
     out.snapshot = word;
@@ -89,7 +92,8 @@ bool parse_line(std::string_view line, TriggerState& out) {
 }  // namespace
 
 SignedTime TriggerState::shift(std::string_view boot_id_now, const ClockPair& now) const {
-  const auto now_ns = static_cast<SignedTime>(std::min<EventTime>(now.monotonic_ns, kMaxNs));
+  const auto now_ns =
+      static_cast<SignedTime>(std::min<EventTime>(now.monotonic_ns, kMaxNs));  // and what is saved is bounded
   if (boot_id_now == boot_id) return std::min<SignedTime>(0, now_ns - monotonic_ns);
   const SignedTime passed_ns = std::max<SignedTime>((now.wall - wall).count(), now_ns);
   return now_ns - passed_ns - monotonic_ns;

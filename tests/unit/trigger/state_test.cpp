@@ -68,7 +68,7 @@ TEST(TriggerStateText, DamageIsTold) {
 TEST(TriggerStateText, IsBounded) {
   TriggerState large = sample();
   large.triggers.assign(
-      64, {"t", 1, 1, std::nullopt, std::nullopt, "", std::vector<SignedTime>(1000, 3'999'999'999'999'999'999)});
+      64, {"t", 1, 1, std::nullopt, std::nullopt, "", std::vector<SignedTime>(1000, -999'999'999'999'999'999)});
   const std::string text = to_text(large);
   EXPECT_LE(text.size(), kMaxTriggerStateBytes);
   EXPECT_TRUE(parse_trigger_state(text)) << "what may be saved can be read again";
@@ -198,6 +198,15 @@ TEST_F(Restart, WhatAPersonSwitchedOffStaysOff) {
   next.rules.restore(*saved, "b", next.clock.now());
   EXPECT_FALSE(next.row("t").enabled);
   EXPECT_TRUE(next.row("u").enabled);
+}
+
+// Whatever leap a clock makes, what is saved after it can be read again.
+TEST_F(Restart, AfterAnyLeapItCanBeSavedAgain) {
+  for (const WallTime wall : {WallTime(0), WallTime(std::chrono::hours(24 * 365 * 120))}) {
+    const Clock clock{.monotonic_ns = kS, .wall = wall};
+    const TriggerRules rules = restored(clock, "boot-2");
+    EXPECT_TRUE(parse_trigger_state(to_text(rules.state("boot-2", clock.now()))));
+  }
 }
 
 TEST_F(Restart, ATriggerThatIsGoneIsPassedOver) {
