@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <set>
 
 #include "libcore/base/units.hpp"
 
@@ -18,13 +19,6 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::chrono::seconds kCloseWait(2);
-
-std::string one_line(const Sidecar& sidecar) {
-  return fmt::format("snapshot {} ({}): {:.1f} s, {} samples, {} in {}, longest blackout {:.3f} ms, {} lost",
-                     sidecar.id, sidecar.trigger, sidecar.window.seconds, sidecar.samples,
-                     format_bytes(sidecar.size_bytes), sidecar.path, sidecar.blackout.max_us / 1000,
-                     sidecar.blackout.lost);
-}
 
 // What flightd itself wants, now.
 SnapshotRequest own_request(std::string trigger, std::string reason) {
@@ -81,6 +75,8 @@ Result<void> Daemon::start() {
   service_->use(*reloader_);
   want_histories(*recorder_, setup_.config);
   service_->on_snapshot([this](const Result<Sidecar>& result) { tell(result); });
+  service_->on_change([this] { status_.tell(); });
+  service_->on_suppressed([this](const JournalEntry& entry) { journal_.tell(entry); });
 
   if (auto started = start_triggers(); !started) return started;
 
@@ -131,8 +127,9 @@ int Daemon::run() {
       fmt::format("recording {} CPUs, {} rings of {} in all; control socket {}/{}", setup_.attached->sideband.size(),
                   manifest.rings.size(), format_bytes(setup_.attached->ring_bytes()), setup_.runtime_dir, kInterface);
   spdlog::info("{}", recording);
-  ::sd_notifyf(0, "READY=1\nSTATUS=%s", recording.c_str());
   setup_.attached.reset();  // the next set may come at any time
+  status_.ready();
+  service_->refresh_store_use();
   loop_.run();
 
   if (stopper_.joinable()) stopper_.join();
@@ -206,7 +203,10 @@ void Daemon::stop(std::string why) {
 void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
   if (stopping_) return;
   const std::string when = to_rfc3339(ClockPair::now().wall_at(lost_ns));
-  spdlog::error("flightd-broker is gone ({}): nothing is recorded after {}; saving what the rings hold", why, when);
+  journal_.tell(degraded_entry(
+      "broker",
+      fmt::format("flightd-broker is gone ({}): nothing is recorded after {}; saving what the rings hold", why, when)));
+  status_.tell();
   auto request = own_request(std::string(kBrokerLost), "flightd-broker is gone: nothing is recorded after " + when);
   service_->submit(std::move(request), [this](const Result<Sidecar>&) {
     if (stopping_) return;
@@ -215,7 +215,8 @@ void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
       asio::post(loop_, [this, found] {
         if (!found) return end_without_broker(found.error().what);
         worker_->broker_is_back();
-        spdlog::warn("attached to the next flightd-broker: the recording goes on");
+        journal_.tell(recovered_entry("broker", "attached to the next flightd-broker: the recording goes on"));
+        status_.tell();
       });
     });
   });
@@ -235,21 +236,37 @@ void Daemon::tell_changed(const Attached& attached) {
 }
 
 void Daemon::tell(const Result<Sidecar>& result) {
-  const std::string cpus = fmt::format("recording {} CPUs", recorder_->attached()->online_cpus());
   const bool was_degraded = std::exchange(degraded_, !service_->disk_trouble().empty());
-  if (!result) {
-    if (result.error().code == std::errc::operation_canceled) return;
+  if (result) {
+    if (was_degraded) journal_.tell(recovered_entry("disk", "the disk is good again: a snapshot was written"));
+    journal_.tell(snapshot_entry(*result));
+  } else if (result.error().code != std::errc::operation_canceled) {
     spdlog::error("a snapshot was lost: {}; {}", result.error().what,
                   recorder_->broker_gone() ? "nothing is recorded any more" : "the recording goes on");
-    if (!degraded_) return;
-    if (!was_degraded) spdlog::warn("degraded (disk) until a snapshot can be written again");
-    ::sd_notifyf(0, "STATUS=%s; %s", service_->disk_trouble().c_str(), cpus.c_str());
-    return;
+    if (degraded_ && !was_degraded)
+      journal_.tell(degraded_entry("disk", service_->disk_trouble() + "; until a snapshot can be written again"));
   }
-  const std::string line = one_line(*result);
-  if (was_degraded) spdlog::info("the disk is good again: a snapshot was written");
-  spdlog::info("{}", line);
-  ::sd_notifyf(0, "STATUS=%s; last: %s", cpus.c_str(), line.c_str());
+  status_.tell();
+}
+
+StatusFacts Daemon::status_facts() const {
+  const std::shared_ptr<Attached> attached = recorder_->attached();
+  std::set<std::string_view> channels;
+  for (const auto& ring : attached->rings) channels.insert(ring->info().channel);
+  const EventTime now_ns = monotonic_now();
+  const EventTime held_ns = now_ns - std::min(now_ns, recorder_->oldest_held_ns());
+  StatusFacts out{.cpus = attached->online_cpus(),
+                  .channels = channels.size(),
+                  .held = std::chrono::nanoseconds(std::min(held_ns, recorder_->shortest_history_ns())),
+                  .paused = recorder_->gaps().paused_since_ns() != UINT64_MAX,
+                  .broker_gone = recorder_->broker_gone(),
+                  .trouble = service_->disk_trouble(),
+                  .last = std::nullopt,
+                  .store_bytes = service_->store_use().usage.bytes,
+                  .store_max_bytes = service_->store_use().max_bytes};
+  if (const auto& last = service_->last_snapshot())
+    out.last = {.ago = std::chrono::nanoseconds(now_ns - last->ended_ns), .trigger = last->trigger};
+  return out;
 }
 
 }  // namespace flight

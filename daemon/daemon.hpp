@@ -7,6 +7,7 @@
 //   freeze       SCHED_FIFO, one step
 //   crew-N, merge, writer   low priority
 //   store        reads and removes files for list, info, remove
+//   journal      sends entries to journald, and waits for it
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,11 +19,13 @@
 #include "daemon/attached.hpp"
 #include "daemon/control_server.hpp"
 #include "daemon/freeze_thread.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/privileges.hpp"
 #include "daemon/recorder_thread.hpp"
 #include "daemon/reloader.hpp"
 #include "daemon/service.hpp"
 #include "daemon/snapshot_worker.hpp"
+#include "daemon/status_teller.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
@@ -61,6 +64,7 @@ class Daemon {
   void stop(std::string why);
   void tell(const Result<Sidecar>& result);
   void tell_changed(const Attached& attached);
+  [[nodiscard]] StatusFacts status_facts() const;
   // Saves what the rings hold, then looks for the next broker, or ends.
   void lose_broker(const std::string& why, EventTime lost_ns);
   void end_without_broker(const std::string& why);
@@ -69,12 +73,14 @@ class Daemon {
   HostFacts host_;
   boost::asio::io_context loop_{1};
   boost::asio::posix::stream_descriptor signals_{loop_};
+  Journal journal_;
   std::unique_ptr<RecorderThread> recorder_;
   std::unique_ptr<Reloader> reloader_;
   std::unique_ptr<SnapshotWorker> worker_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<TriggerThread> triggers_;
   std::unique_ptr<ControlServer> server_;
+  StatusTeller status_{loop_, [this] { return status_facts(); }};
   std::thread stopper_;
   int exit_status_ = 0;
   bool last_asked_ = false;  // the last snapshot, on_stop

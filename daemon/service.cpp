@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "libcore/base/units.hpp"
+#include "libcore/store/headline.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
 namespace flight {
@@ -85,6 +86,7 @@ void Service::refresh_store_use() {
       store_use_ = use;
       use_asked_ns_ = 0;
       for (const auto& [number, answer] : std::exchange(waiting_statuses_, {})) answer();
+      changed_();
     });
   });
 }
@@ -98,7 +100,18 @@ void Service::answer_status(Status status, const Done& done) const {
   status.store_max_bytes = store_use_.max_bytes;
   const ProcessUsage self = process_usage(::getpid());
   status.flightd = {.pid = ::getpid(), .cpu_seconds = self.cpu_seconds, .rss_bytes = self.rss_bytes};
-  status.last_snapshot = last_snapshot_;
+  if (last_snapshot_) {
+    const SidecarTimings& t = last_snapshot_->timings_us;
+    status.last_snapshot = last_snapshot_->id;
+    status.last = StatusLast{.time = last_snapshot_->time,
+                             .trigger = last_snapshot_->trigger,
+                             .queued_us = t.queued,
+                             .freeze_us = t.freeze,
+                             .walk_us = t.walk,
+                             .merge_us = t.merge,
+                             .write_us = t.write,
+                             .total_us = t.total};
+  }
   const auto since = [now_ns](EventTime from_ns) {
     return format_duration(std::chrono::nanoseconds(now_ns - from_ns));
   };
@@ -216,20 +229,26 @@ void Service::submit(SnapshotRequest request, std::function<void(const Result<Si
 void Service::snapshot_ended(const Result<Sidecar>& result) {
   const bool was_degraded = !disk_trouble_.empty();
   if (result) {
-    last_snapshot_ = result->id;
+    last_snapshot_ = {.id = result->id,
+                      .time = to_rfc3339(wall_now()),
+                      .trigger = result->trigger,
+                      .ended_ns = monotonic_now(),
+                      .timings_us = result->timings_us};
     disk_trouble_.clear();
   } else if (result.error().code != std::errc::operation_canceled && !recorder_.broker_gone()) {
     disk_trouble_ = fmt::format("degraded (disk): at {} a snapshot could not be written: {}", to_rfc3339(wall_now()),
                                 result.error().what);
   }
   if (result) keep_budget();
+  if (result) refresh_store_use();
   if (told_) told_(result);
   if (result) {
     events_.publish({.event = std::string(kSnapshotFinished),
                      .id = result->id,
                      .trigger = result->trigger,
                      .reason = result->reason,
-                     .path = result->path});
+                     .path = result->path,
+                     .message = headline(*result)});
     if (was_degraded) events_.publish({.event = std::string(kRecovered), .message = "snapshots can be written again"});
     return;
   }
@@ -252,6 +271,7 @@ void Service::set_recording(const Caller& caller, bool recording, Done done) {
                     recording ? "resumed" : "paused", who);
         events_.publish({.event = std::string(recording ? kRecordingResumed : kRecordingPaused),
                          .message = fmt::format("by {}", who)});
+        changed_();
       }
       done("{}");
     });

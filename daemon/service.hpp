@@ -15,6 +15,7 @@
 
 #include "daemon/control_backend.hpp"
 #include "daemon/event_hub.hpp"
+#include "daemon/journal_entries.hpp"
 #include "daemon/recorder_thread.hpp"
 #include "daemon/reloader.hpp"
 #include "daemon/snapshot_worker.hpp"
@@ -71,6 +72,26 @@ class Service : public ControlBackend {
   [[nodiscard]] static std::string saved_triggers(const std::string& state_dir);
   void keep_triggers(const std::string& state_dir, std::string text);
 
+  // What the store's folder takes, as far as it is known.
+  struct StoreUse {
+    Catalogue::Usage usage;
+    std::uint64_t max_bytes = 0;  // 0: not known yet
+    std::vector<std::string> warnings;
+  };
+  [[nodiscard]] const StoreUse& store_use() const { return store_use_; }
+  // Asks the store's thread, once at a time.
+  void refresh_store_use();
+  struct LastSnapshot {
+    std::string id, time, trigger;  // `time`: RFC 3339, when it was durable
+    EventTime ended_ns = 0;
+    SidecarTimings timings_us;
+  };
+  // In this life. Event loop.
+  [[nodiscard]] const std::optional<LastSnapshot>& last_snapshot() const { return last_snapshot_; }
+  // On the event loop, when what a status tells has changed: a snapshot, the store's use, recording on or off.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
+  // On the event loop, for each window in which firings were suppressed.
+  void on_suppressed(std::function<void(const JournalEntry&)> told) { suppressed_told_ = std::move(told); }
   // On the event loop, for every snapshot that ended, whoever asked.
   void on_snapshot(std::function<void(const Result<Sidecar>&)> told) { told_ = std::move(told); }
 
@@ -83,13 +104,6 @@ class Service : public ControlBackend {
   [[nodiscard]] std::optional<CallError> too_many_wait() const;
   // Runs `work` on the store's thread and hands its answer to `done` on the event loop.
   void on_store(std::function<CallResult<std::string>()> work, Done done);
-  // What the store's folder takes, for a status; asked of the store's thread, once at a time.
-  struct StoreUse {
-    Catalogue::Usage usage;
-    std::uint64_t max_bytes = 0;
-    std::vector<std::string> warnings;
-  };
-  void refresh_store_use();
   void answer_status(Status status, const Done& done) const;
   // On the store's thread, after each snapshot, at start and then hourly. Any thread may say so.
   void keep_budget();
@@ -107,11 +121,13 @@ class Service : public ControlBackend {
   std::vector<std::string> warnings_;
   Reloader* reloader_ = nullptr;
   EventTime started_ns_;
-  std::optional<std::string> last_snapshot_;
+  std::optional<LastSnapshot> last_snapshot_;
   std::string disk_trouble_;  // empty: all is well
   bool recording_ = true;     // what was asked for; each attach begins with it
   EventHub events_;
   std::function<void(const Result<Sidecar>&)> told_;
+  std::function<void()> changed_ = [] {};
+  std::function<void(const JournalEntry&)> suppressed_told_ = [](const JournalEntry&) {};
   StoreUse store_use_;                                               // the last known
   EventTime use_asked_ns_ = 0;                                       // 0: nobody asks just now
   std::map<std::uint64_t, std::function<void()>> waiting_statuses_;  // for it; at most one for each connection

@@ -86,7 +86,10 @@ void Service::remove_snapshot(std::string id, Done done) {
         drop_unneeded_kallsyms();
         return "{}";
       },
-      std::move(done));
+      [this, done = std::move(done)](CallResult<std::string> answer) {
+        refresh_store_use();
+        done(std::move(answer));
+      });
 }
 
 void Service::pin_snapshot(std::string id, bool pinned, Done done) {

@@ -119,11 +119,13 @@ SnapshotRequest Service::request_of(const Decision& decision) {
 }
 
 void Service::tell_suppressed(const SuppressedWindow& window) {
-  const std::string message =
-      fmt::format("trigger {}: {} firings were held back between {} and {} ({})", window.trigger, window.count,
-                  to_rfc3339(window.first), to_rfc3339(window.last), to_string(window.by));
-  spdlog::warn("{}", message);
-  events_.publish({.event = std::string(kTriggersSuppressed), .trigger = window.trigger, .message = message});
+  const JournalEntry entry = suppressed_entry({.trigger = window.trigger,
+                                               .count = window.count,
+                                               .first = window.first,
+                                               .last = window.last,
+                                               .by = std::string(to_string(window.by))});
+  suppressed_told_(entry);
+  events_.publish({.event = std::string(kTriggersSuppressed), .trigger = window.trigger, .message = entry.message});
 }
 
 void Service::list_triggers(Done done) {

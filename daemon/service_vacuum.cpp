@@ -21,9 +21,10 @@ constexpr std::size_t kMaxTold = 10;          // of the ids in a line of the log
 }  // namespace
 
 void Service::tell_vacuumed(VacuumOutcome outcome) {
-  asio::post(loop_, [outcome = std::move(outcome)] {
+  asio::post(loop_, [this, outcome = std::move(outcome)] {
     if (outcome.error) spdlog::warn("the store is not vacuumed: {}", outcome.error->what);
     if (outcome.removed.empty()) return;
+    refresh_store_use();
     std::string which;
     for (std::size_t i = 0; i < std::min(outcome.removed.size(), kMaxTold); ++i)
       which += fmt::format("{}{} ({})", which.empty() ? "" : ", ", outcome.removed[i].id,

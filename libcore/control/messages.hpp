@@ -114,8 +114,13 @@ struct StatusProcess {
   double cpu_seconds = 0;
   std::uint64_t rss_bytes = 0;
 };
+// The last snapshot: when it was durable, what asked for it, how long each step took.
+struct StatusLast {
+  std::string time, trigger;
+  std::uint64_t queued_us = 0, freeze_us = 0, walk_us = 0, merge_us = 0, write_us = 0, total_us = 0;
+};
 // GetStatus, and `flightctl --json status`: {version, uptime_seconds, cpus, recording, rings, channels, snapshots,
-// store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, warnings}.
+// store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, …, warnings}.
 struct Status {
   std::string version;
   double uptime_seconds = 0;
@@ -128,6 +133,7 @@ struct Status {
   StatusProcess flightd, broker;
   std::uint64_t staging_bytes = 0, ring_bytes = 0;
   std::optional<std::string> last_snapshot;  // the last one's id; null: none in this life
+  std::optional<StatusLast> last;            // last_snapshot_time, _trigger and _timings_us: written where there is one
   std::vector<std::string> warnings;
 };
 [[nodiscard]] std::string to_json(const Status& status);

@@ -110,6 +110,14 @@ std::string to_json(const Status& status) {
                   {"staging_bytes", status.staging_bytes},
                   {"ring_bytes", status.ring_bytes}};
   json["last_snapshot"] = status.last_snapshot ? Json(*status.last_snapshot) : Json();
+  if (status.last) {
+    const StatusLast& last = *status.last;
+    json["last_snapshot_time"] = last.time;
+    json["last_snapshot_trigger"] = last.trigger;
+    json["last_snapshot_timings_us"] = {{"queued", last.queued_us}, {"freeze", last.freeze_us},
+                                        {"walk", last.walk_us},     {"merge", last.merge_us},
+                                        {"write", last.write_us},   {"total", last.total_us}};
+  }
   json["warnings"] = status.warnings;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -136,6 +144,15 @@ Result<Status> parse_status(std::string_view text) {
   status.staging_bytes = count_at(self, "staging_bytes");
   status.ring_bytes = count_at(self, "ring_bytes");
   if (at(json, "last_snapshot").is_string()) status.last_snapshot = text_at(json, "last_snapshot");
+  if (const Json& us = at(json, "last_snapshot_timings_us"); us.is_object())
+    status.last = StatusLast{.time = text_at(json, "last_snapshot_time"),
+                             .trigger = text_at(json, "last_snapshot_trigger"),
+                             .queued_us = count_at(us, "queued"),
+                             .freeze_us = count_at(us, "freeze"),
+                             .walk_us = count_at(us, "walk"),
+                             .merge_us = count_at(us, "merge"),
+                             .write_us = count_at(us, "write"),
+                             .total_us = count_at(us, "total")};
   for_each_at(json, "warnings", [&](const Json& warning) {
     if (warning.is_string()) status.warnings.push_back(warning.get<std::string>());
   });
