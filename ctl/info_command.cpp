@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl info [ID|latest]: all that is known about one snapshot.
 #include "ctl/daemon_call.hpp"
+#include "ctl/info_text.hpp"
 #include "ctl/output.hpp"
-#include "ctl/sidecar_text.hpp"
 
 namespace flight::ctl {
 

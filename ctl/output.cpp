@@ -6,14 +6,12 @@
 #include <cstring>
 #include <ctime>
 
+#include "libcore/base/columns.hpp"
 #include "libcore/control/messages.hpp"
 
 namespace flight::ctl {
 
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-}
+std::size_t width(std::string_view text) { return columns(text); }
 
 std::string local_time(WallTime time) {
   const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(time).count();

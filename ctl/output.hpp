@@ -15,7 +15,7 @@
 
 namespace flight::ctl {
 
-// In columns of a terminal, nearly: characters, not bytes.
+// In columns of a terminal.
 [[nodiscard]] std::size_t width(std::string_view text);
 
 // "2026-11-20 03:12:04" in local time; with milliseconds where asked.

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The drawn parts of the page: the metric's line, and the tables.
+#include <algorithm>
+#include <cmath>
+
+#include "ctl/info_text.hpp"
+#include "ctl/output.hpp"
+#include "ctl/sidecar_text.hpp"
+#include "ctl/sparkline.hpp"
+#include "libcore/base/columns.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/store/headline.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr std::size_t kCells = 58;  // of the metric's line: leaves room for its range
+constexpr std::size_t kTopShown = 12, kHolesShown = 10, kRingsShown = 64, kCpusShown = 4;
+constexpr std::string_view kUsualMetric = "cpu.busy";
+
+std::string span_text(std::uint64_t ns) {
+  return format_duration(std::chrono::nanoseconds(std::min<std::uint64_t>(ns, 1'000'000'000'000'000'000)));
+}
+
+// An event's time as the window's texts have it.
+std::string clock_time(const Sidecar& sidecar, EventTime time_ns) {
+  const auto end = parse_time(sidecar.window.end, WallTime{});
+  if (!end) return "?";
+  const ClockPair clock{.wall = *end, .monotonic_ns = sidecar.window.end_ns};
+  const std::string whole = local_time(clock.wall_at(time_ns));
+  return whole.size() > 11 ? whole.substr(11) : whole;
+}
+
+struct Run {
+  const SidecarSeries* series = nullptr;
+  const std::vector<double>* values = nullptr;
+  std::string metric;
+};
+
+const std::vector<double>* values_of(const SidecarSeries& series, std::string_view name) {
+  for (const auto& [key, values] : series.values)
+    if (key == name && !values.empty() && series.step_ns > 0) return &values;
+  return nullptr;
+}
+
+// The last minute, or ten where the condition began before that.
+Run run_of(const Sidecar& sidecar) {
+  const SidecarMetrics& metrics = *sidecar.metrics;
+  const EventTime since_ns = sidecar.fired ? sidecar.fired->since_ns : 0;
+  const bool long_ago = since_ns != 0 && since_ns < metrics.recent.begin_ns;
+  std::vector<std::string> names;
+  if (sidecar.fired) names.push_back(sidecar.fired->metric);
+  names.emplace_back(kUsualMetric);
+  for (const std::string& name : names)
+    for (const SidecarSeries* series :
+         {long_ago ? &metrics.minutes : &metrics.recent, long_ago ? &metrics.recent : &metrics.minutes})
+      if (const auto* values = values_of(*series, name)) return {series, values, name};
+  return {};
+}
+
+std::string fired_mark(const Sidecar& sidecar, const Run& run, const Sparkline& line) {
+  const EventTime at_ns = fired_at(sidecar);
+  if (!sidecar.fired || at_ns < run.series->begin_ns) return "";
+  const std::uint64_t step = (at_ns - run.series->begin_ns) / run.series->step_ns;
+  if (step > run.values->size()) return "";  // one step behind the last is its end
+  const std::size_t cell = std::min(line.cells - 1, step * line.cells / run.values->size());
+  const std::string text = "fired " + clock_time(sidecar, at_ns);
+  if (cell + text.size() + 2 <= kCells) return "  " + std::string(cell, ' ') + "^ " + text + "\n";
+  const std::size_t before = cell > text.size() ? cell - text.size() - 1 : 0;
+  return "  " + std::string(before, ' ') + text + (cell > text.size() ? " ^\n" : "\n");
+}
+
+std::string part_text(const std::optional<double>& part) { return part ? share_text(*part) : "-"; }
+
+std::string cpus_text(const std::vector<int>& cpus) {
+  if (cpus.size() > kCpusShown) return fmt::format("{} CPUs", cpus.size());
+  return fmt::format("{}", fmt::join(cpus, ","));
+}
+
+// What "now" and "before" are in the table below it.
+std::string compared_text(const Sidecar& sidecar) {
+  if (!sidecar.compared) return "";
+  const SidecarCompared& c = *sidecar.compared;
+  if (c.now_end_ns <= c.now_begin_ns) return "";
+  std::string out = fmt::format("now: the {} since {}{}", span_text(c.now_end_ns - c.now_begin_ns),
+                                clock_time(sidecar, c.now_begin_ns), sidecar.fired ? ", when it began" : "");
+  if (c.before_begin_ns < c.now_begin_ns)
+    out += fmt::format("; before: the {} until then", span_text(c.now_begin_ns - c.before_begin_ns));
+  else
+    out += "; nothing is held of the time before";
+  return out + (parts_are_cpus(sidecar) ? "; in percent of one CPU" : "; in percent of the samples");
+}
+
+}  // namespace
+
+std::string metric_part(const Sidecar& sidecar, const Screen& screen) {
+  if (!sidecar.metrics) return "";
+  const Run run = run_of(sidecar);
+  if (run.values == nullptr) return "";
+  const bool percent = run.metric.starts_with("cpu.") || run.metric.starts_with("psi.");
+  const double threshold = sidecar.fired && sidecar.fired->metric == run.metric ? sidecar.fired->threshold : 0;
+  const Sparkline line = sparkline(*run.values, kCells, percent ? 100 : threshold, screen.utf8());
+  if (line.cells == 0) return "";
+  const std::uint64_t steps = run.values->size();
+  const std::uint64_t span_ns = run.series->step_ns > UINT64_MAX / steps ? UINT64_MAX : run.series->step_ns * steps;
+  std::string out =
+      "\n" + screen.wrapped(fmt::format("{}, the last {}:", screen.cut(run.metric, 40), span_text(span_ns)), 0);
+  out += fmt::format(
+      "  {}  {}\n", line.bars,
+      screen.cut(fmt::format("{} .. {}", metric_text(run.metric, line.least), metric_text(run.metric, line.most)),
+                 kScreenColumns - kCells - 4));
+  return out + fired_mark(sidecar, run, line);
+}
+
+std::string top_part(const Sidecar& sidecar, const Screen& screen) {
+  if (sidecar.top.empty()) return "";
+  std::vector<const SidecarTop*> order;
+  for (const SidecarTop& row : sidecar.top) order.push_back(&row);
+  std::stable_sort(order.begin(), order.end(), [](const SidecarTop* a, const SidecarTop* b) {
+    return part_now(*a).value_or(a->share) > part_now(*b).value_or(b->share);
+  });
+  std::vector<std::vector<std::string>> rows{{"  PROCESS", "PID", "NOW", "BEFORE", "WINDOW", "CPUS", "UNIT OR CGROUP"}};
+  for (const SidecarTop* row : order) {
+    if (rows.size() > kTopShown) break;
+    rows.push_back({"  " + row->comm, std::to_string(row->pid), part_text(part_now(*row)), part_text(part_before(*row)),
+                    share_text(row->share), cpus_text(row->cpus), row->unit.empty() ? row->cgroup : row->unit});
+  }
+  std::string out = "\ntop processes:\n";
+  if (const std::string text = compared_text(sidecar); !text.empty()) out += screen.wrapped(text, 2);
+  return out + screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
+}
+
+std::string rings_part(const Sidecar& sidecar, const Screen& screen) {
+  if (sidecar.rings.empty()) return "";
+  std::vector<std::vector<std::string>> rows{
+      {"  CHANNEL", "CPU", "RING", "HISTORY", "SAMPLES", "BLACKOUT", "LOST", "TORN", "UNKNOWN"}};
+  for (const SidecarRing& ring : sidecar.rings) {
+    if (rows.size() > kRingsShown) break;
+    rows.push_back({"  " + ring.channel, std::to_string(ring.cpu), format_bytes(ring.ring_bytes),
+                    span_text(ring.newest_ns - std::min(ring.newest_ns, ring.oldest_ns)), std::to_string(ring.samples),
+                    micros_text(ring.blackout_us), std::to_string(ring.lost), format_bytes(ring.torn_bytes),
+                    std::to_string(ring.unknown_ids)});
+  }
+  std::string out = "\nrings:\n" + screen.table(std::move(rows), {1, 2, 3, 4, 5, 6, 7, 8}, {0});
+  if (sidecar.rings.size() > kRingsShown) out += fmt::format("  and {} more\n", sidecar.rings.size() - kRingsShown);
+  return out;
+}
+
+std::string holes_part(const Sidecar& sidecar, const Screen& screen) {
+  if (sidecar.holes.empty()) return "";
+  std::string out = "\nholes (earlier snapshots' blackouts inside this one):\n";
+  std::size_t shown = 0;
+  for (const SidecarHole& hole : sidecar.holes) {
+    if (++shown > kHolesShown) break;
+    const double before_end_s = (static_cast<double>(sidecar.window.end_ns) - static_cast<double>(hole.begin_ns)) / 1e9;
+    const double wide_us = (static_cast<double>(hole.end_ns) - static_cast<double>(hole.begin_ns)) / 1e3;
+    out +=
+        screen.wrapped(fmt::format("{} CPU {}: {} wide, {:.3f} s before the end, {} lost", screen.cut(hole.channel, 24),
+                                   hole.cpu, micros_text(wide_us), before_end_s, hole.lost),
+                       2);
+  }
+  if (sidecar.holes.size() > kHolesShown) out += fmt::format("  and {} more\n", sidecar.holes.size() - kHolesShown);
+  return out;
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/info_text.hpp"
+
+#include <algorithm>
+
+#include "ctl/output.hpp"
+#include "ctl/sidecar_text.hpp"
+#include "libcore/base/columns.hpp"
+#include "libcore/base/text.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/store/headline.hpp"
+
+namespace flight::ctl {
+namespace {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::size_t kAskersShown = 8;
+
+bool plain(const std::string& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-';
+  });
+}
+
+// Works for a shell even where a host's name put something odd into the path.
+std::string shell_word(const std::string& text) {
+  if (plain(text)) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// What a shell takes, on as many lines as it needs: a backslash joins them, but not inside of quotes.
+std::string command_text(const std::string& path, const Screen& screen) {
+  const std::string command = "perf report -i ";
+  if (columns(command + shell_word(path)) + 2 <= kScreenColumns)
+    return "  " + command + printable(shell_word(path)) + "\n";
+  if (!plain(path)) return "  " + command + screen.cut(shell_word(path), kScreenColumns - command.size() - 2) + "\n";
+  std::string out = "  " + command + "\\\n";
+  for (std::size_t at = 0; at < path.size(); at += kScreenColumns - 1) {
+    out += path.substr(at, kScreenColumns - 1);
+    out += at + kScreenColumns - 1 < path.size() ? "\\\n" : "\n";
+  }
+  return out;
+}
+
+std::string losses_text(const Sidecar& sidecar) {
+  std::uint64_t torn = 0, unknown = 0;
+  for (const SidecarRing& ring : sidecar.rings) torn += ring.torn_bytes, unknown += ring.unknown_ids;
+  std::string out =
+      fmt::format("{} events in the longest blackout of {}", lost_text(sidecar), micros_text(sidecar.blackout.max_us));
+  out += fmt::format("; {} torn, {} records of unknown events", torn == 0 ? "nothing" : format_bytes(torn), unknown);
+  return out + fmt::format("; {} hole{}", sidecar.holes.size(), sidecar.holes.size() == 1 ? "" : "s");
+}
+
+std::string ledger_text(const Sidecar& sidecar) {
+  return fmt::format("{} running, {} more exited but remembered, {} forgotten{}", sidecar.ledger.processes,
+                     sidecar.ledger.exited, sidecar.ledger.evicted, sidecar.ledger.stale ? "; stale" : "");
+}
+
+std::string timings_text(const Sidecar& sidecar) {
+  const SidecarTimings& times = sidecar.timings_us;
+  const auto us = [](std::uint64_t value) { return micros_text(static_cast<double>(value)); };
+  return fmt::format("{} (queued {}, freeze {}, walk {}, merge {}, write {})", us(times.total), us(times.queued),
+                     us(times.freeze), us(times.walk), us(times.merge), us(times.write));
+}
+
+Lines asker_lines(const Sidecar& sidecar) {
+  Lines out;
+  for (const SidecarRequest& request : sidecar.requests) {
+    if (out.size() == kAskersShown) {
+      out.emplace_back("asked by", fmt::format("{} more", sidecar.requests.size() - kAskersShown));
+      break;
+    }
+    out.emplace_back("asked by",
+                     fmt::format("{} (pid {}, uid {}) at {}{}{}", request.comm, request.pid, request.uid,
+                                 local_time(request.time), request.reason.empty() ? "" : ": ", request.reason));
+  }
+  return out;
+}
+
+Lines fact_lines(const Sidecar& sidecar) {
+  const std::size_t slash = sidecar.path.rfind('/');
+  const bool has_folder = slash != std::string::npos;
+  Lines out{{"window", window_text(sidecar.window)},
+            {"all rings cover", window_text(sidecar.common_window)},
+            {"samples", std::to_string(sidecar.samples)},
+            {"losses", losses_text(sidecar)},
+            {"processes", ledger_text(sidecar)}};
+  for (auto& line : asker_lines(sidecar)) out.push_back(std::move(line));
+  out.emplace_back("took", timings_text(sidecar));
+  out.emplace_back(
+      "capture", fmt::format("{}, compression {}, flightd {}", sidecar.capture, sidecar.compression, sidecar.version));
+  out.emplace_back("host", fmt::format("{}, Linux {}", sidecar.host, sidecar.kernel));
+  out.emplace_back("size", size_text(sidecar));
+  out.emplace_back("file", has_folder ? sidecar.path.substr(slash + 1) : sidecar.path);
+  if (has_folder) out.emplace_back("in", sidecar.path.substr(0, std::max<std::size_t>(slash, 1)));
+  return out;
+}
+
+}  // namespace
+
+std::string info_text(const Sidecar& sidecar, const Screen& screen) {
+  std::string out = screen.wrapped(
+      fmt::format("snapshot {}: {} on {}, {}", screen.cut(sidecar.id, 24), screen.cut(sidecar.trigger, 64),
+                  screen.cut(sidecar.host, 64), local_time(sidecar.window.end)),
+      0);
+  if (sidecar.fired || !sidecar.reason.empty())
+    out += screen.wrapped(sidecar.fired ? why_text(sidecar) : sidecar.reason, 2);
+  if (sidecar.fired && !sidecar.reason.empty()) out += screen.wrapped(sidecar.reason, 2);
+  out += metric_part(sidecar, screen);
+  out += top_part(sidecar, screen);
+  out += "\n" + screen.facts(fact_lines(sidecar));
+  out += rings_part(sidecar, screen);
+  out += holes_part(sidecar, screen);
+  out += warnings_text(sidecar);
+  return out + "\nto look into it:\n  flightctl report " + screen.cut(sidecar.id, 24) + "\n" +
+         command_text(sidecar.path, screen);
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/screen.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "ctl/output.hpp"
+#include "libcore/base/columns.hpp"
+#include "libcore/base/text.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr std::size_t kLeastCell = 8;     // a flexible column gives way down to this
+constexpr std::size_t kMostIndent = 24;   // of values behind their keys
+constexpr std::size_t kBetweenCells = 2;  // as table() has it
+
+// The beginning of `text` that fits into `most` columns, up to a space if there is one; at least one character.
+std::size_t line_length(std::string_view text, std::size_t most) {
+  if (columns(text) <= most) return text.size();
+  const std::size_t fits = std::max<std::size_t>(cut_end(text, most, "").size(), 1);
+  if (text[fits] == ' ') return fits;
+  const std::size_t space = text.substr(0, fits).rfind(' ');
+  return space == std::string_view::npos || space == 0 ? fits : space;
+}
+
+}  // namespace
+
+bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    std::string locale(value);
+    std::transform(locale.begin(), locale.end(), locale.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+std::string Screen::cut(std::string_view text, std::size_t most) const {
+  return cut_middle(printable(text), most, mark());
+}
+
+std::string Screen::wrapped(std::string_view text, std::size_t indent, std::string_view head) const {
+  const std::string clean = printable(text);
+  std::string_view rest = clean;
+  std::string out(head);
+  out.append(indent - std::min(indent, columns(head)), ' ');
+  for (;;) {
+    const std::size_t length = line_length(rest, kScreenColumns - indent);
+    out.append(rest.substr(0, length)).append("\n");
+    rest.remove_prefix(length);
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    if (rest.empty()) return out;
+    out.append(indent, ' ');
+  }
+}
+
+std::string Screen::facts(const std::vector<std::pair<std::string, std::string>>& lines) const {
+  std::size_t widest = 0;
+  for (const auto& [key, value] : lines) widest = std::max(widest, columns(key));
+  const std::size_t indent = std::min(widest + 2, kMostIndent);
+  std::string out;
+  for (const auto& [key, value] : lines) out += wrapped(value, indent, cut(key, indent - 2) + ":");
+  return out;
+}
+
+std::string Screen::table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
+                          const std::vector<std::size_t>& flexible) const {
+  std::vector<std::size_t> widths;
+  for (auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = printable(row[i]);
+      widths[i] = std::max(widths[i], columns(row[i]));
+    }
+  }
+  std::size_t all = widths.empty() ? 0 : kBetweenCells * (widths.size() - 1);
+  for (const std::size_t width : widths) all += width;
+  for (const std::size_t column : flexible) {
+    if (all <= kScreenColumns || column >= widths.size() || widths[column] <= kLeastCell) continue;
+    const std::size_t less = std::min(all - kScreenColumns, widths[column] - kLeastCell);
+    widths[column] -= less;
+    all -= less;
+    for (auto& row : rows)
+      if (column < row.size()) row[column] = cut(row[column], widths[column]);
+  }
+  // What the fixed columns have too much, for numbers can be any in a file of somebody's.
+  std::string out;
+  const std::string drawn = ctl::table(rows, right);
+  std::string_view rest = drawn;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find('\n');
+    out.append(cut_end(rest.substr(0, end), kScreenColumns, mark())).append("\n");
+    rest.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/status_text.hpp"
+
+#include <algorithm>
+
+#include "ctl/output.hpp"
+#include "ctl/sidecar_text.hpp"
+#include "libcore/base/units.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr double kRatesSeconds = 10;  // flightd's rates are over at least this long, once it is that old
+
+std::string seconds_text(double seconds) {
+  // Beyond 30 years a reply is nonsense; a cast of such a number would be undefined.
+  const double bounded = std::clamp(seconds, 0.0, 1e9);
+  return format_duration(std::chrono::nanoseconds(static_cast<std::int64_t>(bounded * 1e9)));
+}
+
+std::string rate_text(double per_second) {
+  return per_second < 100 ? fmt::format("{:.1f}", per_second) : fmt::format("{:.0f}", per_second);
+}
+
+std::string bytes_text(double bytes) { return format_bytes(static_cast<std::uint64_t>(std::clamp(bytes, 0.0, 1e18))); }
+
+std::string channels_text(const Status& status, const Screen& screen) {
+  std::vector<std::vector<std::string>> rows{{"CHANNEL", "EVENT", "PER SECOND", "BYTES/S", "SHORTEST", "LONGEST"}};
+  for (const StatusChannel& channel : status.channels) {
+    const std::string least = seconds_text(channel.history_min_seconds);
+    const std::string most = seconds_text(channel.history_max_seconds);
+    bool first = true;
+    for (const StatusEvent& event : channel.events) {
+      rows.push_back({first ? channel.name : "", event.event, rate_text(event.per_second),
+                      bytes_text(event.bytes_per_second), first ? least : "", first ? most : ""});
+      first = false;
+    }
+    if (channel.events.empty()) rows.push_back({channel.name, "-", "", "", least, most});
+  }
+  std::string note = "The history of the shortest and of the longest ring of each channel.";
+  if (status.uptime_seconds < kRatesSeconds)
+    note += fmt::format(" Rates are over {} only.", seconds_text(status.uptime_seconds));
+  return screen.table(std::move(rows), {2, 3, 4, 5}, {1, 0}) + screen.wrapped(note, 0);
+}
+
+std::string process_text(const StatusProcess& process, double uptime_seconds) {
+  std::string text = fmt::format("pid {}, {:.2f} s of CPU", process.pid, std::clamp(process.cpu_seconds, 0.0, 1e12));
+  if (uptime_seconds >= 1)
+    text += fmt::format(" ({:.2f} % of one)", std::clamp(process.cpu_seconds / uptime_seconds * 100, 0.0, 1e9));
+  return text + fmt::format(", {} resident", format_bytes(process.rss_bytes));
+}
+
+std::string last_text(const Status& status, WallTime now) {
+  if (!status.last_snapshot) return "none since flightd started";
+  std::string out = *status.last_snapshot;
+  if (!status.last) return out;
+  const StatusLast& last = *status.last;
+  if (const auto time = parse_time(last.time, now); time && *time <= now)
+    out += fmt::format(", {} ago", seconds_text(std::chrono::duration<double>(now - *time).count()));
+  const auto us = [](std::uint64_t value) { return micros_text(static_cast<double>(value)); };
+  return out + fmt::format(" ({}); took {}: queued {}, freeze {}, walk {}, merge {}, write {}", last.trigger,
+                           us(last.total_us), us(last.queued_us), us(last.freeze_us), us(last.walk_us),
+                           us(last.merge_us), us(last.write_us));
+}
+
+}  // namespace
+
+std::string status_text(const Status& status, WallTime now, const Screen& screen) {
+  std::string out = screen.wrapped(fmt::format("flightd {}: {} {} CPU{}, up {}", screen.cut(status.version, 24),
+                                               status.recording ? "recording" : "NOT RECORDING on", status.cpus,
+                                               status.cpus == 1 ? "" : "s", seconds_text(status.uptime_seconds)),
+                                   0);
+  if (!status.channels.empty()) out += "\n" + channels_text(status, screen);
+  out +=
+      "\n" +
+      screen.facts({{"store", fmt::format("{} snapshot{}, {} of {}", status.snapshots, status.snapshots == 1 ? "" : "s",
+                                          format_bytes(status.store_bytes), format_bytes(status.store_max_bytes))},
+                    {"last snapshot", last_text(status, now)},
+                    {"memory", fmt::format("rings {}, staging {}", format_bytes(status.ring_bytes),
+                                           format_bytes(status.staging_bytes))},
+                    {"flightd", process_text(status.flightd, status.uptime_seconds)},
+                    {"broker", process_text(status.broker, status.uptime_seconds)}});
+  if (!status.warnings.empty()) out += "\nwarnings:\n";
+  for (const std::string& warning : status.warnings) out += screen.wrapped(warning, 2);
+  return out;
+}
+
+}  // namespace flight::ctl

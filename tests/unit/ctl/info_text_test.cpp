@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages of `flightctl info` and `status`: what they say, and that nobody's names make them wider than a terminal.
+#include "ctl/info_text.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include "ctl/sparkline.hpp"
+#include "ctl/status_text.hpp"
+#include "libcore/base/columns.hpp"
+#include "libcore/base/text.hpp"
+#include "libcore/base/units.hpp"
+#include "tests/unit/store/sample_sidecar.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const ctl::Screen kUtf8(true), kAscii(false);
+
+// A lopsided that began 40 s into the last minute, was found 3 s later and frozen at the minute's end.
+Sidecar lopsided() {
+  Sidecar s = sample_sidecar();
+  s.fired = SidecarFired{"cpu.lopsided", 93.5, 80, 1.25, 40'000'000'000};
+  s.window = {20'000'000'000, 60'000'000'000, 40, "2026-11-20T03:11:24.000Z", "2026-11-20T03:12:04.000Z"};
+  s.timings_us.queued = 17'000'000;
+  s.compared = SidecarCompared{20'000'000'000, 40'000'000'000, 60'000'000'000};
+  s.top = {{.comm = "cc1", .pid = 55, .samples = 900, .share = 0.5, .cpu_before = 0.4, .cpu_now = 0.02, .cpus = {0}},
+           {.comm = "burn",
+            .pid = 1234,
+            .cgroup = "/system.slice/burn.service",
+            .unit = "burn.service",
+            .samples = 600,
+            .share = 0.45,
+            .cpu_before = 0.0,
+            .cpu_now = 0.97,
+            .cpus = {1}}};
+  SidecarMetrics& metrics = s.metrics.emplace();
+  metrics.recent = {.begin_ns = 0, .step_ns = 100'000'000, .values = {{"cpu.lopsided", {}}, {"cpu.busy", {}}}};
+  for (int step = 0; step < 600; ++step) {
+    metrics.recent.values[0].second.push_back(step < 400 ? 1.5 : 94);
+    metrics.recent.values[1].second.push_back(50);
+  }
+  return s;
+}
+
+void expect_on_the_screen(const std::string& text) {
+  ASSERT_FALSE(text.empty());
+  EXPECT_EQ(text.back(), '\n');
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    const std::string line = text.substr(at, end - at);
+    EXPECT_LE(columns(line), 80U) << line;
+    EXPECT_TRUE(is_printable(line)) << line;
+    at = end + 1;
+  }
+}
+
+class InfoText : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("TZ", "UTC", 1);
+    ::tzset();
+  }
+};
+
+TEST_F(InfoText, ReadsLikeAReportWithTheAnswerFirst) {
+  const std::string text = ctl::info_text(lopsided(), kUtf8);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, testing::StartsWith(R"(snapshot 42: lopsided on web3, 2026-11-20 03:12:04
+  cpu.lopsided 94 % (above 80 % for 3.0 s, before: 1.2 %)
+  why
+
+cpu.lopsided, the last 60 s:
+  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁████████████████████  1.5 % .. 94 %
+                                           ^ fired 03:11:47
+
+top processes:
+  now: the 20 s since 03:11:44, when it began; before: the 20 s until then; in
+  percent of one CPU
+  PROCESS   PID    NOW  BEFORE  WINDOW  CPUS  UNIT OR CGROUP
+  burn     1234   97 %     0 %    45 %  1     burn.service
+  cc1        55  2.0 %    40 %    50 %  0
+
+window:          2026-11-20 03:11:24 .. 2026-11-20 03:12:04 (40.0 s)
+all rings cover: 2026-11-20 03:12:02 .. 2026-11-20 03:12:03 (1.5 s)
+samples:         7
+)"));
+}
+
+TEST_F(InfoText, TellsLossesAskersTimingsAndWhere) {
+  const std::string text = ctl::info_text(lopsided(), kAscii);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("at least 3 events in the longest blackout of 52.5 us; 40 torn,\n"), HasSubstr("1 hole"),
+                    HasSubstr("asked by:        flightctl (pid 12, uid 1000) at 2026-11-20 03:12:04: slow\n"),
+                    HasSubstr("took:"), HasSubstr("1 forgotten; stale"),
+                    HasSubstr("file:            flight-web3-20261120T031204.123Z-manual-42.perf.data\n"),
+                    HasSubstr("in:              /s\n"), HasSubstr("warnings:\n  one\n")));
+  EXPECT_THAT(text, HasSubstr("to look into it:\n  flightctl report 42\n  perf report -i "));
+  EXPECT_THAT(text, AllOf(HasSubstr("_____"), HasSubstr("#####"), Not(HasSubstr("▁"))));
+}
+
+TEST_F(InfoText, OfAnOldSidecarPrintsFine) {
+  const std::string text = ctl::info_text(sample_sidecar(), kUtf8);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, AllOf(HasSubstr("  hog       99    -       -    86 %  0,1   /user.slice\n"),
+                          Not(HasSubstr("now: the")), Not(HasSubstr("the last"))));
+  Sidecar bare;
+  bare.id = "1", bare.path = "/p", bare.trigger = "manual";
+  expect_on_the_screen(ctl::info_text(bare, kUtf8));
+}
+
+TEST_F(InfoText, WithoutTheFiredMetricItDrawsHowBusyTheCpusWere) {
+  Sidecar s = lopsided();
+  s.fired->metric = "oom:mark_victim";
+  EXPECT_THAT(ctl::metric_part(s, kUtf8), AllOf(HasSubstr("cpu.busy, the last 60 s"), HasSubstr("^")));
+  s.fired.reset();
+  EXPECT_THAT(ctl::metric_part(s, kUtf8), AllOf(HasSubstr("cpu.busy"), Not(HasSubstr("^"))));
+  s.metrics->recent.values.clear();
+  EXPECT_EQ(ctl::metric_part(s, kUtf8), "");
+}
+
+TEST_F(InfoText, WhatBeganLongAgoIsDrawnOverTenMinutes) {
+  Sidecar s = lopsided();
+  s.metrics->recent.begin_ns = 50'000'000'000;
+  s.metrics->minutes = {.begin_ns = 0, .step_ns = 1'000'000'000, .values = {{"cpu.lopsided", {1, 2, 3}}}};
+  EXPECT_THAT(ctl::metric_part(s, kUtf8), HasSubstr("cpu.lopsided, the last 3.0 s:"));
+}
+
+TEST_F(InfoText, ALongPathIsCutWhereAShellJoinsIt) {
+  Sidecar s = lopsided();
+  s.path = "/" + std::string(300, 'x') + "/y.perf.data";
+  const std::string text = ctl::info_text(s, kUtf8);
+  expect_on_the_screen(text);
+  std::string joined = text.substr(text.find("perf report"));
+  for (std::size_t at = 0; (at = joined.find("\\\n")) != std::string::npos;) joined.erase(at, 2);
+  EXPECT_EQ(joined, "perf report -i " + s.path + "\n");
+  s.path = "/a b'c/" + std::string(300, 'x');
+  expect_on_the_screen(ctl::info_text(s, kUtf8));
+}
+
+TEST_F(InfoText, NobodysNamesMakeItWider) {
+  std::mt19937 random(4);
+  const std::vector<std::string> pieces{"x", "日本語", " ",     "\n", "\x1b[2J",     "\xff",
+                                        "é", "🔥",      "word ", "\t", "\xe2\x80\xae"};
+  const auto hostile = [&] {
+    std::string out;
+    for (auto left = random() % 300; left > 0; --left) out += pieces[random() % pieces.size()];
+    return out;
+  };
+  const auto number = [&] { return std::uint64_t{random()} << (random() % 33U); };
+  const auto real = [&] {
+    const std::vector<double> odd{0, 1e308, -1e308, std::nan(""), HUGE_VAL, 0.5, 97.3, 1e15};
+    return odd[random() % odd.size()];
+  };
+  for (int round = 0; round < 300; ++round) {
+    Sidecar s = lopsided();
+    for (std::string* text : {&s.id, &s.path, &s.host, &s.kernel, &s.version, &s.trigger, &s.reason, &s.capture,
+                              &s.compression, &s.window.begin, &s.window.end, &s.fired->metric})
+      if (random() % 2 == 0) *text = hostile();
+    s.fired->value = real(), s.fired->threshold = real(), s.fired->baseline = real(), s.fired->since_ns = number();
+    s.window.seconds = real(), s.window.end_ns = number(), s.blackout.max_us = real(), s.blackout.lost = number();
+    s.timings_us = {number(), number(), number(), number(), number(), number()};
+    s.size_bytes = number(), s.raw_bytes = number(), s.ledger.processes = number();
+    s.compared = SidecarCompared{number(), number(), number()};
+    for (SidecarTop& row : s.top) {
+      row.comm = hostile(), row.cgroup = hostile(), row.unit = hostile(),
+      row.pid = static_cast<std::uint32_t>(random());
+      row.cpu_now = real(), row.cpu_before = real(), row.share = real();
+      row.cpus.assign(random() % 9, static_cast<int>(random()));
+    }
+    for (SidecarRing& ring : s.rings) {
+      ring = {hostile(), static_cast<int>(random()), number(), number(), number(), number(), number(), real()};
+      ring.lost = number(), ring.torn_bytes = number(), ring.unknown_ids = number();
+    }
+    s.holes.assign(random() % 20, {hostile(), static_cast<int>(random()), number(), number(), number()});
+    s.requests.assign(random() % 20, {static_cast<std::uint32_t>(random()), 1, hostile(), hostile(), hostile()});
+    s.warnings.assign(random() % 3, hostile());
+    s.metrics->recent.begin_ns = number(), s.metrics->recent.step_ns = number();
+    s.metrics->recent.values[0] = {s.fired->metric, std::vector<double>(random() % 700, real())};
+    SCOPED_TRACE(round);
+    expect_on_the_screen(ctl::info_text(s, round % 2 == 0 ? kUtf8 : kAscii));
+    Status status;
+    status.version = hostile();
+    status.uptime_seconds = real();
+    status.channels = {{hostile(), {{hostile(), real(), real()}, {hostile(), real(), real()}}, real(), real()}};
+    status.last_snapshot = hostile();
+    status.last = StatusLast{hostile(), hostile(), number(), number(), number(), number(), number(), number()};
+    status.warnings = {hostile()};
+    status.flightd = status.broker = {7, real(), number()};
+    expect_on_the_screen(ctl::status_text(status, wall_now(), kUtf8));
+    if (HasFailure()) break;
+  }
+}
+
+TEST(Sparkline, ABurstIsSeenAndWhatIsNotKnownIsBlank) {
+  std::vector<double> values(600, 2);
+  values[305] = 100;  // 100 ms
+  values[0] = std::nan("");
+  const auto line = ctl::sparkline(values, 60, 100, false);
+  EXPECT_EQ(line.bars, std::string(30, '_') + "#" + std::string(29, '_'));
+  EXPECT_EQ(line.least, 2);
+  EXPECT_EQ(line.most, 100);
+  const double nan = std::nan("");
+  EXPECT_EQ(ctl::sparkline({nan, 0, 50, 100}, 60, 100, true).bars, " ▁▅█");
+  EXPECT_EQ(ctl::sparkline({nan, nan}, 60, 100, true).cells, 0U);
+  EXPECT_EQ(ctl::sparkline({}, 60, 100, true).cells, 0U);
+  EXPECT_EQ(ctl::sparkline({200, 100}, 60, 100, false).bars, "#=");
+  EXPECT_EQ(ctl::sparkline({0, 0}, 60, 0, false).bars, "__");
+}
+
+TEST(StatusText, TellsTheLastSnapshotWithItsAgeAndTimings) {
+  Status status;
+  status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2, status.recording = true;
+  status.channels = {{"stacks", {{"cpu-clock", 99, 30000}}, 12, 40}};
+  const WallTime now = parse_time("2026-11-20T03:24:04Z", {}).value();
+  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("last snapshot: none since flightd started\n"));
+  status.last_snapshot = "7";
+  status.last = StatusLast{"2026-11-20T03:12:04Z", "lopsided", 1000, 50, 2000, 3000, 4000, 10050};
+  status.warnings = {"one"};
+  const std::string text = ctl::status_text(status, now);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, AllOf(HasSubstr("flightd 0.1.0: recording 2 CPUs, up 60 min\n"),
+                          HasSubstr("stacks   cpu-clock        99.0    29.3K      12 s     40 s\n"),
+                          HasSubstr("7, 12 min ago (lopsided); took 10.05 ms: queued 1.00 ms, freeze\n"),
+                          Not(HasSubstr("Rates are over")), HasSubstr("warnings:\n  one\n")));
+  status.uptime_seconds = 4;
+  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("Rates are over 4.0 s only.\n"));
+}
+
+}  // namespace
+}  // namespace flight
