@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A culprit that has just begun: named by the sidecar, by `info` and by Monitor, with what it had before.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/e2e/daemon_test.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Culprit : public DaemonTest {
+ protected:
+  Culprit() : DaemonTest(stacks_config(199, "1M")) {}
+  static Json row_of(const Json& sidecar, pid_t pid) {
+    const Json& top = sidecar["top"];
+    const auto row = std::find_if(top.begin(), top.end(), [&](const Json& one) { return one["pid"] == pid; });
+    return row == top.end() ? Json() : *row;
+  }
+};
+
+TEST_F(Culprit, IsNamedWithBeforeAndNow) {
+  Child monitor = Child::start(daemon_.ctl_command({"monitor"}));
+  ASSERT_TRUE(monitor.wait_for_line("2"));
+  ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"].get<double>() > 9; }, 60s));
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "200"}, -10);
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  Json sidecar, row;
+  ASSERT_TRUE(wait_until(
+      [&] {
+        sidecar = daemon_.snapshot();
+        row = row_of(sidecar, burner.pid());
+        return row.is_object() && row["cpu_now"].is_number() && row["cpu_now"] >= 0.3;
+      },
+      60s))
+      << row;
+  const Json& compared = sidecar["compared"];
+  EXPECT_LT(compared["before_begin_ns"], compared["now_begin_ns"]);
+  EXPECT_LT(row["cpu_before"].get<double>(), row["cpu_now"].get<double>() / 2) << row;
+  EXPECT_LT(row["share_before"].get<double>(), row["share_now"].get<double>()) << row;
+  // One CPU is all it can burn, give or take what the clock's ticks round.
+  EXPECT_LT(row["cpu_now"].get<double>(), 1.2) << row;
+  const std::string name = fmt::format("burner[{}]", burner.pid());
+  EXPECT_TRUE(wait_until([&] { return monitor.out().find(name) != std::string::npos; }, 60s)) << monitor.out();
+  EXPECT_THAT(daemon_.log(), HasSubstr(name)) << "where there is no journal the log says it";
+
+  const Outcome info = daemon_.ctl({"info", sidecar["id"]});
+  EXPECT_THAT(info.out, AllOf(HasSubstr("top processes:\n  now: the "), HasSubstr("in percent of one CPU"),
+                              HasSubstr("  burner "), HasSubstr(fmt::format(" {} ", burner.pid()))));
+  const Outcome status = daemon_.ctl({"status"});
+  EXPECT_THAT(status.out, AllOf(HasSubstr(" ago (manual); took "), HasSubstr("freeze ")));
+  EXPECT_EQ(daemon_.status()["last_snapshot_timings_us"]["total"], sidecar["timings_us"]["total"]);
+}
+
+}  // namespace
+}  // namespace flight
