@@ -108,7 +108,6 @@ std::string info_text(const Sidecar& sidecar, const Screen& screen) {
       0);
   if (sidecar.fired || !sidecar.reason.empty())
     out += screen.wrapped(sidecar.fired ? why_text(sidecar) : sidecar.reason, 2);
-  if (sidecar.fired && !sidecar.reason.empty()) out += screen.wrapped(sidecar.reason, 2);
   out += metric_part(sidecar, screen);
   out += top_part(sidecar, screen);
   out += "\n" + screen.facts(fact_lines(sidecar));

@@ -22,7 +22,7 @@ struct Decision {
   EventTime until_ns = 0;
   WallTime until{};
   bool first = false;
-  // Why, of a metric. Where nothing is known of the time before, the baseline is 0 and the reason does not name one.
+  // Why, of a metric. Where nothing is known of the time before, the baseline is NaN and the reason does not name one.
   std::optional<SidecarFired> fired;
   // The action:
   std::chrono::nanoseconds post{}, last{};  // last 0: all that is held

@@ -2,6 +2,7 @@
 #include "libcore/trigger/rules.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "libcore/base/text.hpp"
@@ -77,7 +78,7 @@ std::vector<Decision> TriggerRules::on_pass(const MetricPass& pass, const ClockP
     SidecarFired fired{.metric = rule.config.metric,
                        .value = crossing->value,
                        .threshold = crossing->threshold,
-                       .baseline = crossing->baseline.value_or(0),
+                       .baseline = crossing->baseline.value_or(std::nan("")),
                        .since_ns = crossing->since_ns};
     std::string reason = reason_of(rule.config, info_of(rule.condition->metric()), *crossing);
     decisions.push_back(decide(rule, std::move(reason), std::move(fired), now));

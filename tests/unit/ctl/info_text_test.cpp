@@ -75,7 +75,6 @@ TEST_F(InfoText, ReadsLikeAReportWithTheAnswerFirst) {
   expect_on_the_screen(text);
   EXPECT_THAT(text, testing::StartsWith(R"(snapshot 42: lopsided on web3, 2026-11-20 03:12:04
   cpu.lopsided 94 % (above 80 % for 3.0 s, before: 1.2 %)
-  why
 
 cpu.lopsided, the last 60 s:
   ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁████████████████████  1.5 % .. 94 %
