@@ -33,12 +33,14 @@ void log_entry(const JournalEntry& entry) {
 int send(const JournalEntry& entry) {
   const std::string message = "MESSAGE=" + entry.message;
   const std::string priority = fmt::format("PRIORITY={}", static_cast<int>(entry.priority));
+  const std::string identifier = "SYSLOG_IDENTIFIER=flightd";  // journalctl -t
   std::vector<iovec> parts;
   const auto add = [&parts](const std::string& field) {
     parts.push_back({const_cast<char*>(field.data()), field.size()});  // it is only read
   };
   add(message);
   add(priority);
+  add(identifier);
   for (const std::string& field : entry.fields) add(field);
   return ::sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
 }

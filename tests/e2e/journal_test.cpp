@@ -125,6 +125,7 @@ TEST_F(JournalTest, ASnapshotIsOneEntryThatNamesTheCulprit) {
   EXPECT_EQ(entry["FLIGHTD_SIZE"], std::to_string(sidecar["size_bytes"].get<std::uint64_t>()));
   EXPECT_THAT(entry["FLIGHTD_REQUESTED_BY"], testing::MatchesRegex("flightctl.[0-9]+. uid 0"));
   EXPECT_EQ(entry["PRIORITY"], "5");
+  EXPECT_EQ(entry["SYSLOG_IDENTIFIER"], "flightd");
   EXPECT_THAT(entry["MESSAGE"], AllOf(HasSubstr("snapshot " + sidecar["id"].get<std::string>() + ": manual: line one"),
                                       HasSubstr(fmt::format("burner[{}]", burner.pid()))));
   // Started by hand, a person reads the same on the terminal.

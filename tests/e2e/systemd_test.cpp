@@ -30,8 +30,7 @@ class Systemd : public testing::Test {
         "[Service]\nType=notify\nRootDirectory=/host\nMountAPIVFS=yes\n"
         "BindPaths=/run/systemd/notify /run/systemd/journal\n"
         "ExecStart={} --config {} --state-dir {} --runtime-dir {}\n",
-        required_env("FLIGHTD"), folder_ / "flightd.json", folder_ / "state",
-        folder_ / "run");
+        required_env("FLIGHTD"), folder_ / "flightd.json", folder_ / "state", folder_ / "run");
   }
   Outcome guest(const std::string& script) const {
     const char* cache = std::getenv("FLIGHT_TESTBED_CACHE");
