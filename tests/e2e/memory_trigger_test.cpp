@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A real OOM kill in a memory cgroup, and a real stall for want of memory: one snapshot each, with the culprit in it.
+#include <algorithm>
+
+#include "tests/e2e/memory_group.hpp"
+#include "tests/e2e/trigger_fixture.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint64_t kGroupBytes = 64U << 20U;
+
+class Memory : public TriggerTest {
+ protected:
+  Memory()
+      : TriggerTest(
+            {{"oom", {{"event", "oom:mark_victim"}, {"cooldown", "10min"}, {"post", "500ms"}}},
+             {"psi-memory", {{"metric", "psi.memory.some"}, {"above", "25%"}, {"for", "3s"}, {"cooldown", "10min"}}}}) {
+  }
+  [[nodiscard]] static bool has(const Json& sidecar, std::string_view comm) {
+    const Json& top = sidecar["top"];
+    return std::any_of(top.begin(), top.end(), [&](const Json& row) { return row["comm"] == comm; });
+  }
+  [[nodiscard]] int snapshots_of(std::string_view name) const {
+    const Json rows = daemon_.ctl_json({"list"});
+    return static_cast<int>(
+        std::count_if(rows.begin(), rows.end(), [&](const Json& row) { return row["trigger"] == name; }));
+  }
+};
+
+TEST_F(Memory, AnOomKillIsOneSnapshot) {
+  auto group = MemoryGroup::create(kGroupBytes);
+  ASSERT_TRUE(group) << "no memory cgroup can be made";
+  Arguments command = group->enter();
+  for (const std::string& word : {folder_.load("hog"), std::string("256")}) command.push_back(word);
+  {
+    Child hog = start_load(command);
+    ASSERT_TRUE(hog.wait_for_line("killed", 60s)) << hog.out() << hog.err();
+    const Json sidecar = await_snapshot_of("oom");
+    EXPECT_THAT(sidecar["reason"], HasSubstr("oom:mark_victim"));
+    EXPECT_TRUE(has(sidecar, "hog")) << sidecar["top"];
+    // It is killed again and again, and that is the same story.
+    EXPECT_TRUE(wait_until([&] { return trigger("oom")["suppressed"].get<int>() > 0; }, 60s));
+    EXPECT_EQ(snapshots_of("oom"), 1);
+    EXPECT_EQ(trigger("oom")["fired"], 1);
+  }
+}
+
+// One that reads more than fits into its group again and again: every page that comes in pushes another one out.
+TEST_F(Memory, AStallIsOneSnapshot) {
+  if (trigger("psi-memory")["state"] == "unavailable") GTEST_SKIP() << "this kernel has no /proc/pressure/memory";
+  auto group = MemoryGroup::create(kGroupBytes);
+  ASSERT_TRUE(group) << "no memory cgroup can be made";
+  Arguments command = group->enter();
+  for (const std::string& word :
+       {folder_.load("thrasher"), folder_.path() + "/scratch/pages", std::string("160"), std::string("4")})
+    command.push_back(word);
+  Child thrasher = start_load(command);
+  ASSERT_TRUE(thrasher.wait_for_line("started", 60s)) << thrasher.out() << thrasher.err();
+  const Json sidecar = await_snapshot_of("psi-memory");
+  EXPECT_EQ(sidecar["fired"]["metric"], "psi.memory.some");
+  EXPECT_GE(sidecar["fired"]["value"].get<double>(), 25);
+  EXPECT_TRUE(has(sidecar, "thrasher")) << sidecar["top"];
+  EXPECT_EQ(snapshots_of("psi-memory"), 1);
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A running flightd and what its triggers have done so far.
+#pragma once
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "tests/e2e/daemon_test.hpp"
+
+namespace flight {
+
+class TriggerTest : public DaemonTest {
+ protected:
+  explicit TriggerTest(Json triggers, Json storm_guard = Json::object())
+      : DaemonTest(with(std::move(triggers), std::move(storm_guard))) {}
+
+  // A row of `flightctl triggers`; null where there is none.
+  [[nodiscard]] Json trigger(std::string_view name) const {
+    for (const Json& row : daemon_.ctl_json({"triggers"}))
+      if (row["name"] == name) return row;
+    return {};
+  }
+  [[nodiscard]] std::map<std::string, std::uint64_t> fired() const {
+    std::map<std::string, std::uint64_t> out;
+    for (const Json& row : daemon_.ctl_json({"triggers"})) out[row["name"]] = row["fired"];
+    return out;
+  }
+  // Which have fired since `before`.
+  [[nodiscard]] std::set<std::string> fired_since(const std::map<std::string, std::uint64_t>& before) const {
+    std::set<std::string> out;
+    for (const auto& [name, count] : fired())
+      if (count != before.at(name)) out.insert(name);
+    return out;
+  }
+  // The newest snapshot that this trigger's name is on; null: none.
+  [[nodiscard]] Json newest_of(std::string_view name) const {
+    Json newest;
+    for (const Json& row : daemon_.ctl_json({"list"}))
+      if (row["trigger"] == name) newest = row;
+    return newest.is_null() ? Json() : daemon_.ctl_json({"info", newest["id"]});
+  }
+  [[nodiscard]] Json await_snapshot_of(std::string_view name) const {
+    Json found;
+    EXPECT_TRUE(wait_until([&] { return !(found = newest_of(name)).is_null(); }, 60s))
+        << name << daemon_.ctl({"triggers"}).text();
+    return found;
+  }
+
+ private:
+  static Json with(Json triggers, Json storm_guard) {
+    Json config = stacks_config(199, "1M");
+    config["triggers"] = std::move(triggers);
+    if (!storm_guard.empty()) config["storm_guard"] = std::move(storm_guard);
+    return config;
+  }
+};
+
+}  // namespace flight

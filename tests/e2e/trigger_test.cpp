@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Triggers that others fire and that the kernel fires: what they do, what holds them back, what outlives a restart.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "tests/e2e/trigger_fixture.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class External : public TriggerTest {
+ protected:
+  External()
+      : TriggerTest({{"probe", {{"external", true}, {"max_per_hour", 2}}},
+                     {"late", {{"external", true}, {"post", "2s"}, {"last", "1s"}}},
+                     {"busy", {{"metric", "cpu.busy"}, {"above", "90%"}, {"for", "1h"}}}},
+                    {{"burst", 20}, {"per_hour", 20}}) {}
+};
+
+TEST_F(External, FiresUntilItsPolicySaysNo) {
+  for (int time = 1; time <= 2; ++time) {
+    const Json fired = daemon_.ctl_json({"fire", "probe", "--reason", fmt::format("check {} failed", time)});
+    const Json sidecar = daemon_.ctl_json({"info", fired["id"]});
+    EXPECT_EQ(sidecar["trigger"], "probe");
+    EXPECT_THAT(sidecar["reason"], HasSubstr(fmt::format("check {} failed", time)));
+    EXPECT_TRUE(sidecar["fired"].is_null()) << "no metric made it fire";
+    EXPECT_EQ(sidecar["requests"][0]["comm"], "flightctl");
+    EXPECT_THAT(sidecar["path"], HasSubstr("-probe-"));
+  }
+  const Outcome third = daemon_.ctl({"--json", "fire", "probe"});
+  EXPECT_EQ(third.exit_status, 1);
+  EXPECT_EQ(third.out, "");
+  EXPECT_THAT(third.err, AllOf(HasSubstr("io.flightd.Recorder.Suppressed"), HasSubstr("max_per_hour")));
+  EXPECT_EQ(trigger("probe")["fired"], 2);
+  EXPECT_EQ(trigger("probe")["suppressed"], 1);
+  EXPECT_EQ(trigger("probe")["state"], "held back");
+  // A person's request is never throttled.
+  EXPECT_EQ(daemon_.snapshot()["trigger"], "manual");
+  EXPECT_EQ(daemon_.ctl({"--json", "fire", "nothing"}).exit_status, 1);
+  EXPECT_THAT(daemon_.ctl({"--json", "fire", "nothing"}).err, HasSubstr("NoSuchTrigger"));
+  EXPECT_THAT(daemon_.ctl({"fire", "busy"}).err, HasSubstr("fires by itself"));
+  EXPECT_EQ(daemon_.ctl({"fire"}).exit_status, 2);
+  EXPECT_EQ(daemon_.ctl({"fire", "../x"}).exit_status, 2);
+}
+
+TEST_F(External, TheAftermathAndOnlySoMuchOfThePast) {
+  ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"].get<double>() > 3; }, 60s));
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "100"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  const std::uint64_t asked_ns = now_ns();
+  const Json fired = daemon_.ctl_json({"fire", "late"});
+  const Json sidecar = daemon_.ctl_json({"info", fired["id"]});
+  EXPECT_GE(sidecar["window"]["end_ns"].get<std::uint64_t>(), asked_ns + 2'000'000'000);
+  EXPECT_GE(sidecar["window"]["begin_ns"].get<std::uint64_t>(), asked_ns - 1'000'000'000);
+}
+
+TEST_F(External, SwitchedOffAndTested) {
+  EXPECT_THAT(daemon_.ctl({"triggers", "disable", "probe"}).out, HasSubstr("disabled probe"));
+  const Outcome refused = daemon_.ctl({"--json", "fire", "probe"});
+  EXPECT_EQ(refused.exit_status, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("TriggerDisabled"), HasSubstr("flightctl triggers enable probe")));
+  EXPECT_EQ(trigger("probe")["enabled"], false);
+  EXPECT_EQ(trigger("probe")["state"], "off");
+  // A test asks no policy, and is told as one.
+  const Json tested = daemon_.ctl_json({"triggers", "test", "busy"});
+  EXPECT_THAT(daemon_.ctl_json({"info", tested["id"]})["reason"], HasSubstr("a test of cpu.busy"));
+  EXPECT_EQ(trigger("busy")["fired"], 0);
+  EXPECT_EQ(trigger("busy")["last_snapshot"], tested["id"]);
+  // It stays off over a restart.
+  ASSERT_TRUE(daemon_.stop());
+  ASSERT_TRUE(daemon_.start(config_));
+  EXPECT_EQ(trigger("probe")["enabled"], false);
+  EXPECT_EQ(daemon_.ctl({"triggers", "enable", "probe"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"fire", "probe"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"triggers", "enable", "nothing"}).exit_status, 1);
+  EXPECT_EQ(daemon_.ctl({"triggers", "enable"}).exit_status, 2);
+}
+
+TEST_F(External, CountersOutliveARestart) {
+  EXPECT_EQ(daemon_.ctl({"fire", "probe"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"fire", "probe"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"fire", "probe"}).exit_status, 1);
+  ASSERT_TRUE(daemon_.stop());
+  ASSERT_TRUE(daemon_.start(config_));
+  EXPECT_EQ(trigger("probe")["fired"], 2);
+  EXPECT_EQ(trigger("probe")["suppressed"], 1);
+  EXPECT_EQ(daemon_.ctl({"fire", "probe"}).exit_status, 1) << "a restart opens no gate";
+  // Nor does a file that somebody has damaged end anything.
+  ASSERT_TRUE(daemon_.stop());
+  write_text(daemon_.state_dir() + "/triggers.state", "flightd-triggers 1\nrubbish\n");
+  ASSERT_TRUE(daemon_.start(config_));
+  EXPECT_THAT(daemon_.log(), HasSubstr("begin afresh"));
+  EXPECT_EQ(trigger("probe")["fired"], 0);
+}
+
+TEST_F(External, TheMetricsOfTheLastMinuteAreInTheSidecar) {
+  ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"].get<double>() > 2; }, 60s));
+  const Json metrics = daemon_.snapshot()["metrics"];
+  ASSERT_TRUE(metrics.is_object());
+  for (const char* name : {"cpu.busy", "cpu.hottest", "tasks.running"})
+    EXPECT_GE(metrics["recent"]["values"][name].size(), 5U) << name;
+  EXPECT_EQ(metrics["recent"]["step_ns"], 100'000'000);
+  EXPECT_EQ(metrics["minutes"]["step_ns"], 1'000'000'000);
+  EXPECT_GE(metrics["cpus"]["values"].size(), 1U);
+  EXPECT_LE(metrics.dump().size(), 256U << 10U);
+}
+
+// Signals that this process sends itself, as a tracepoint with a filter.
+class KernelEvent : public TriggerTest {
+ protected:
+  KernelEvent()
+      : TriggerTest({{"signalled",
+                      {{"event",
+                        {{"event", "signal:signal_generate"},
+                         {"filter", fmt::format("sig == {} && pid == {}", SIGWINCH, ::getpid())}}},
+                       {"max_per_hour", 3}}},
+                     {"other", {{"event", "oom:mark_victim"}}}}) {}
+  static void hit() { ::kill(::getpid(), SIGWINCH); }
+};
+
+TEST_F(KernelEvent, FiresAtOnceAndSaysWhatTheKernelSaid) {
+  ::kill(::getpid(), SIGURG);  // the filter's business
+  hit();
+  const Json sidecar = await_snapshot_of("signalled");
+  EXPECT_THAT(sidecar["reason"],
+              AllOf(HasSubstr("signal:signal_generate"), HasSubstr(fmt::format("sig={}", SIGWINCH))));
+  EXPECT_EQ(sidecar["requests"][0]["comm"], "flightd");
+  EXPECT_EQ(trigger("signalled")["fired"], 1);
+  EXPECT_EQ(trigger("other")["fired"], 0);
+  EXPECT_TRUE(wait_until([&] { return trigger("signalled")["last_snapshot"] == sidecar["id"]; }, 60s));
+}
+
+TEST_F(KernelEvent, AThousandInAStormAreCountedAndThreeAreTaken) {
+  constexpr int kStorm = 1000;
+  for (int number = 0; number < kStorm; ++number) {
+    hit();
+    if (number % 50 == 0) ::usleep(20'000);
+    // A person is served all the while.
+    if (number == kStorm / 2) EXPECT_EQ(daemon_.snapshot()["state"].is_null(), true);
+  }
+  const auto seen = [&] {
+    const Json row = trigger("signalled");
+    return row["fired"].get<int>() + row["suppressed"].get<int>();
+  };
+  EXPECT_TRUE(wait_until([&] { return seen() == kStorm; }, 60s)) << seen();
+  EXPECT_EQ(trigger("signalled")["fired"], 3);
+  ASSERT_TRUE(wait_until([&] { return !newest_of("signalled").is_null(); }, 60s));
+  int of_it = 0;
+  for (const Json& row : daemon_.ctl_json({"list"})) of_it += row["trigger"] == "signalled" ? 1 : 0;
+  EXPECT_LE(of_it, 3);
+  ASSERT_TRUE(daemon_.stop());
+  EXPECT_THAT(daemon_.log(), HasSubstr(std::to_string(kStorm - 3)));
+  EXPECT_EQ(count_of(daemon_.log(), "held back"), 1U) << "told once";
+}
+
+class Guarded : public TriggerTest {
+ protected:
+  Guarded()
+      : TriggerTest({{"one", {{"external", true}}}, {"two", {{"external", true}}}}, {{"burst", 3}, {"per_hour", 1}}) {}
+};
+
+TEST_F(Guarded, TheStormGuardIsOverAllOfThem) {
+  EXPECT_EQ(daemon_.ctl({"fire", "one"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"fire", "two"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"fire", "one"}).exit_status, 0);
+  for (const char* name : {"one", "two"}) {
+    const Outcome held = daemon_.ctl({"fire", name});
+    EXPECT_EQ(held.exit_status, 1);
+    EXPECT_THAT(held.err, HasSubstr("storm guard"));
+  }
+  EXPECT_EQ(daemon_.ctl({"snapshot"}).exit_status, 0);
+}
+
+// What an admin wrote and this machine does not have is an error, with its place.
+TEST(Trigger, OneThatCannotWorkIsToldAtTheStart) {
+  const TempFolder folder;
+  TestDaemon daemon(folder);
+  Json config = stacks_config(99, "64K");
+  config["triggers"] = {{"mine", {{"event", "nothing:such"}}}};
+  daemon.launch(config.dump(2));
+  const auto status = daemon.process().wait(60s);
+  ASSERT_TRUE(status);
+  EXPECT_NE(*status, 0);
+  EXPECT_THAT(daemon.log(), AllOf(HasSubstr("nothing:such"), HasSubstr("flightd.json:")));
+}
+
+}  // namespace
+}  // namespace flight
