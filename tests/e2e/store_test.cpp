@@ -11,7 +11,6 @@
 
 #include "libcore/store/names.hpp"
 #include "tests/e2e/daemon_test.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/mounts.hpp"
 
 namespace flight {
@@ -59,6 +58,7 @@ class StoreTest : public testing::Test {
             std::size_t bytes = 1000) const {
     make_fake(daemon_.snapshots_dir(), fake_name(seq, trigger, wall_now() - age), bytes);
   }
+  void take() const { EXPECT_FALSE(daemon_.snapshot().empty()); }
   [[nodiscard]] std::vector<std::string> ids(const Arguments& arguments = {}) const {
     Arguments words{"list"};
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -104,7 +104,7 @@ class StoreTest : public testing::Test {
 
 TEST_F(StoreTest, OfAStormTheBeginningAndTheEndAreKept) {
   start({{"max_files", 5}});
-  for (int i = 0; i < 8; ++i) daemon_.snapshot();
+  for (int i = 0; i < 8; ++i) take();
   EXPECT_TRUE(come_to({"1", "2", "6", "7", "8"}));
   EXPECT_THAT(daemon_.log(), AllOf(HasSubstr("vacuumed 1 snapshot"), HasSubstr("3 (max_files)")));
   for (const char* id : {"1", "8"}) EXPECT_EQ(daemon_.ctl({"info", id}).exit_status, 0);
@@ -115,7 +115,7 @@ TEST_F(StoreTest, OfAStormTheBeginningAndTheEndAreKept) {
 
 TEST_F(StoreTest, PinnedAndForeignFilesSurvive) {
   start({{"max_files", 2}, {"keep_first", 0}, {"keep_last", 0}});
-  daemon_.snapshot();
+  take();
   ASSERT_EQ(daemon_.ctl({"pin", "1"}).exit_status, 0);
   const std::string good = fake_name(77, "spike", wall_now()).data_file();
   const std::vector<std::string> foreign{
@@ -123,7 +123,7 @@ TEST_F(StoreTest, PinnedAndForeignFilesSurvive) {
       good + "~",  "perf.data", "kallsyms",    "flight-web3-20261320T031204.123Z-spike-77.json"};
   for (const std::string& name : foreign) write_text(daemon_.snapshots_dir() + "/" + name, "mine");
   fs::create_symlink("/etc/hostname", daemon_.snapshots_dir() + "/" + good);
-  for (int i = 0; i < 3; ++i) daemon_.snapshot();
+  for (int i = 0; i < 3; ++i) take();
   EXPECT_TRUE(come_to({"1", "4"}));
   EXPECT_EQ(daemon_.ctl({"vacuum"}).exit_status, 0);
   for (const std::string& name : foreign) EXPECT_TRUE(fs::exists(daemon_.snapshots_dir() + "/" + name)) << name;
@@ -133,7 +133,9 @@ TEST_F(StoreTest, PinnedAndForeignFilesSurvive) {
 
 TEST_F(StoreTest, VacuumByHandAndItsDryRun) {
   start({{"max_age", "10d"}});
-  fake(1);  // no real one: flightd would vacuum by itself behind it
+  // No real one: flightd would vacuum by itself behind it.
+  fake(1, "spike", std::chrono::hours(24 * 29), 5000);
+  ASSERT_EQ(daemon_.ctl({"pin", "1"}).exit_status, 0);
   EXPECT_THAT(daemon_.ctl({"vacuum"}).out, HasSubstr("Nothing is over the store's budget"));
   for (std::uint64_t seq = 10; seq <= 12; ++seq) fake(seq, "spike", std::chrono::hours(24 * (30 - seq)));
   fake(20, "oom");
@@ -152,7 +154,7 @@ TEST_F(StoreTest, VacuumByHandAndItsDryRun) {
   EXPECT_EQ(done["removed"][3]["reason"], "missing");
   EXPECT_GT(done["freed_bytes"], 3000);
   EXPECT_THAT(ids(), ElementsAre("1", "21"));
-  fake(9, "spike", std::chrono::hours(24 * 99));
+  fake(9, "spike", std::chrono::hours(24 * 25));
   EXPECT_THAT(daemon_.ctl({"vacuum"}).out, AllOf(HasSubstr("Deleted " + daemon_.snapshots_dir()),
                                                  HasSubstr("Freed the room of 1 snapshot"), Not(HasSubstr("Would"))));
   EXPECT_TRUE(daemon_.stop());
@@ -162,7 +164,7 @@ TEST_F(StoreTest, BytesOnDiskStayBelowMaxUse) {
   start({{"max_use", "24M"}});
   for (std::uint64_t seq = 1; seq <= 30; ++seq) fake(seq, seq == 1 ? "oom" : "spike", 1s, 1U << 20U);
   ASSERT_GT(disk_bytes(), 30U << 20U);
-  daemon_.snapshot();
+  take();
   EXPECT_TRUE(wait_until([&] { return has_symbols() && disk_bytes() <= 24U << 20U; }, 60s))
       << disk_bytes() << daemon_.log();
   const auto left = ids();
@@ -219,7 +221,7 @@ TEST_F(SmallDisk, MakesRoomForOthers) {
   for (std::uint64_t seq = 1; seq <= 12; ++seq) fake(seq, "spike", 1s, 2U << 20U);
   ASSERT_EQ(daemon_.ctl({"pin", "5"}).exit_status, 0);
   fill_up_to(8U << 20U);
-  daemon_.snapshot();
+  take();
   EXPECT_TRUE(wait_until([&] { return free_bytes() >= 16U << 20U; }, 60s)) << free_bytes() << daemon_.log();
   const auto left = ids();
   const std::set<std::string> kept(left.begin(), left.end());
@@ -230,10 +232,10 @@ TEST_F(SmallDisk, MakesRoomForOthers) {
   // They take everything: what may go goes, but for the newest. That is written all the same, and the status says so.
   fs::remove(disk_ + "/filler");
   ASSERT_NO_FATAL_FAILURE(fill_up_to(4U << 20U));
-  daemon_.snapshot();
+  take();
   EXPECT_TRUE(come_to({"5", "14"}));
   ASSERT_NO_FATAL_FAILURE(fill_up_to(4U << 20U));
-  daemon_.snapshot();
+  take();
   EXPECT_TRUE(come_to({"5", "15"}));
   EXPECT_TRUE(warns({"over its budget", "store.keep_free", "1 of 2"}));
 
@@ -252,9 +254,9 @@ TEST_F(SmallDisk, MakesRoomForOthers) {
 
 TEST_F(StoreTest, AllPinnedIsOverBudgetAndSaid) {
   start({{"max_files", 2}});
-  for (int i = 0; i < 2; ++i) daemon_.snapshot();
+  for (int i = 0; i < 2; ++i) take();
   ASSERT_EQ(daemon_.ctl({"pin", "1", "2"}).exit_status, 0);
-  daemon_.snapshot();
+  take();
   EXPECT_TRUE(come_to({"1", "2", "3"}));
   EXPECT_TRUE(warns({"over its budget", "2 of 3 snapshots are pinned", "store.max_files"}));
   ASSERT_EQ(daemon_.ctl({"unpin", "1"}).exit_status, 0);
@@ -265,13 +267,13 @@ TEST_F(StoreTest, AllPinnedIsOverBudgetAndSaid) {
 
 // A clock that was years ahead when 3 was taken, and one that was behind for 4.
 TEST_F(StoreTest, ClockSteps) {
-  start({{"max_files", 3}, {"keep_first", 0}, {"keep_last", 0}});
+  start({{"max_files", 3}, {"max_age", "36500d"}, {"keep_first", 0}, {"keep_last", 0}});
   fake(2, "spike", std::chrono::hours(2));
   fake(3, "spike", -std::chrono::hours(24 * 3650));
   fake(4, "spike", std::chrono::hours(24 * 3650));
   fake(5, "spike", std::chrono::hours(1));
   EXPECT_EQ(daemon_.snapshot()["id"], "6");
-  EXPECT_TRUE(come_to({"4", "5", "6"})) << "by number, and 4 is as old as 2";
+  EXPECT_TRUE(come_to({"4", "5", "6"})) << "by number";
   EXPECT_TRUE(daemon_.stop());
 }
 
@@ -326,7 +328,8 @@ TEST_F(StoreTest, OneThatIsTooLargeIsCutAtItsOldestEnd) {
   EXPECT_EQ(sidecar["size_bytes"], fs::file_size(sidecar["path"].get<std::string>()));
   EXPECT_GT(sidecar["samples"], 100);
   EXPECT_THAT(sidecar["top"].dump(), HasSubstr("burner"));
-  EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+  const Outcome read = run({"perf", "script", "-F", "time", "-i", sidecar["path"]}, 120s);
+  EXPECT_EQ(count_lines(read.out), sidecar["samples"]) << read.err;
   EXPECT_TRUE(daemon_.stop());
 }
 
