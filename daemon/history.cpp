@@ -11,6 +11,9 @@ constexpr std::size_t kMaxNotes = 512;
 }  // namespace
 
 void History::note(EventTime now_ns, std::uint64_t head) {
+  // A ring begins at 0. Without that note, one that was overwritten before it was looked at would seem never to have
+  // been.
+  if (notes_.empty() && enabled_ns_ != 0) notes_.push_back({enabled_ns_, 0});
   notes_.push_back({now_ns, head});
   // Only the newest note that is overwritten is of use: what came after it may still be in the ring.
   std::size_t overwritten = 0;
