@@ -52,7 +52,7 @@ class Reload : public DaemonTest {
  protected:
   Reload() : DaemonTest(stacks_config(99, "256K")) { config_["channels"]["quiet"] = quiet_channel(); }
   void write(std::string_view text) const { write_text(folder_ / "flightd.json", text); }
-  void write(const Json& config) const { write(config.dump(2)); }
+  void write_config(const Json& config) const { write(config.dump(2)); }
 };
 
 TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
@@ -65,7 +65,7 @@ TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
   config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
   config_["channels"]["quiet"]["min_history"] = "1s";  // no reason to lose what is held
   config_["snapshot"] = {{"compression", "none"}};
-  write(config_);
+  write_config(config_);
   const Json reloaded = daemon_.ctl_json({"reload"});
   EXPECT_EQ(reloaded["changed"], true);
   EXPECT_TRUE(reloaded["warnings"].empty()) << reloaded.dump();
@@ -98,13 +98,13 @@ TEST_F(Reload, ABadOneChangesNothing) {
   Json bad = config_;
   bad["snapshot"] = {{"compression", "none"}};
   bad["channels"]["x"] = {{"ring", "64K"}, {"events", {"sched:sched_swich"}}};
-  write(bad);
+  write_config(bad);
   std::string message = refused();
   EXPECT_THAT(message, HasSubstr("sched:sched_switch"));
   EXPECT_THAT(message, HasSubstr(folder_ / "flightd.json:")) << "the line is told, too";
   bad["channels"].erase("x");
   bad["triggers"] = {{"t", {{"event", "oom:mark_viktim"}}}};
-  write(bad);
+  write_config(bad);
   EXPECT_THAT(refused(), HasSubstr("trigger 't'"));
   std::filesystem::remove(folder_ / "flightd.json");
   EXPECT_THAT(refused(), HasSubstr("No such file"));
@@ -119,7 +119,7 @@ TEST_F(Reload, ABadOneChangesNothing) {
 
 TEST_F(Reload, SighupIsTheSame) {
   config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
-  write(config_);
+  write_config(config_);
   daemon_.process().signal(SIGHUP);
   EXPECT_TRUE(wait_until([&] { return channels_of(daemon_.status()).size() == 3; }, 60s)) << daemon_.log();
   write("{");
@@ -132,7 +132,7 @@ TEST_F(Reload, SighupIsTheSame) {
 TEST_F(Reload, APauseOutlivesIt) {
   ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
   config_["channels"]["other"] = quiet_channel();
-  write(config_);
+  write_config(config_);
   EXPECT_EQ(daemon_.ctl_json({"reload"})["changed"], true);
   EXPECT_EQ(daemon_.status()["recording"], false);
   be_quiet(50);
@@ -147,7 +147,7 @@ TEST_F(Reload, APauseOutlivesIt) {
 TEST_F(Reload, SaysWhatNeedsARestart) {
   config_["user"] = "root";
   config_["snapshot"] = {{"crew", 1}};
-  write(config_);
+  write_config(config_);
   const Json reloaded = daemon_.ctl_json({"reload"});
   ASSERT_EQ(reloaded["warnings"].size(), 2U) << reloaded.dump();
   EXPECT_THAT(reloaded["warnings"][0], HasSubstr("until flightd is restarted"));
@@ -155,7 +155,7 @@ TEST_F(Reload, SaysWhatNeedsARestart) {
   EXPECT_EQ(daemon_.ctl_json({"reload"})["warnings"].size(), 2U) << "it is still so";
   config_["user"] = "nobody";
   config_.erase("snapshot");
-  write(config_);
+  write_config(config_);
   EXPECT_TRUE(daemon_.ctl_json({"reload"})["warnings"].empty());
   EXPECT_TRUE(daemon_.stop());
 }
@@ -168,7 +168,7 @@ TEST_F(Reload, ManyAtOnceAndSnapshotsMeanwhile) {
       config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
     else
       config_["channels"].erase("more");
-    write(config_);
+    write_config(config_);
     std::vector<Child> askers;
     for (int i = 0; i < 4; ++i) {
       askers.push_back(Child::start(daemon_.ctl_command({"--json", "reload"})));
@@ -178,7 +178,9 @@ TEST_F(Reload, ManyAtOnceAndSnapshotsMeanwhile) {
       const Outcome outcome = asker.finish(120s);
       EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
       const Json answer = Json::parse(outcome.out, nullptr, false);
-      if (answer.contains("rings")) EXPECT_EQ(samples(answer, "quiet"), 100U);
+      if (answer.contains("rings")) {
+        EXPECT_EQ(samples(answer, "quiet"), 100U);
+      }
     }
     EXPECT_EQ(channels_of(daemon_.status()).size(), round % 2 == 0 ? 3U : 2U);
   }
@@ -188,7 +190,7 @@ TEST_F(Reload, ManyAtOnceAndSnapshotsMeanwhile) {
 
 TEST_F(Reload, ConfigSaysWhereEachValueCameFrom) {
   config_["triggers"] = {{"winch", {{"event", {{"event", "signal:signal_generate"}, {"filter", "sig == 28"}}}}}};
-  write(config_);
+  write_config(config_);
   ASSERT_EQ(daemon_.ctl({"reload"}).exit_status, 0);
   const Json answer = daemon_.ctl_json({"config"});
   std::map<std::string, Json> values;
@@ -228,7 +230,7 @@ TEST_F(Reload, AChattyChannelTakesNothingFromAQuietOne) {
       {"events",
        {{{"event", "raw_syscalls:sys_enter"},
          {"filter", fmt::format("id == {} && common_pid == {}", SYS_getppid, getpid())}}}}};
-  write(config_);
+  write_config(config_);
   ASSERT_EQ(daemon_.ctl({"reload"}).exit_status, 0);
   be_quiet(200);
   const int calls = sanitized() ? 200'000 : 600'000;
@@ -240,7 +242,8 @@ TEST_F(Reload, AChattyChannelTakesNothingFromAQuietOne) {
   EXPECT_LT(left * 100, static_cast<std::uint64_t>(calls)) << "its rings were overwritten a hundred times";
   // And its rings, which were full, are told to be too small, with the event to blame.
   const auto warned = [&] {
-    for (const Json& warning : daemon_.status()["warnings"])
+    const Json status = daemon_.status();
+    for (const Json& warning : status["warnings"])
       if (warning.get<std::string>().find("channel 'chatty': the ring of CPU") != std::string::npos)
         return warning.get<std::string>();
     return std::string();

@@ -122,7 +122,7 @@ TEST(Wall, RefusesWhatIsNoMessage) {
   ASSERT_GT(::send(pair.a.get(), &header, sizeof header, 0), 0);
   const auto message = receive_message(pair.b.get());
   EXPECT_EQ(message.error().errno_value(), EBADMSG);
-  EXPECT_THAT(message.error().what, HasSubstr("protocol 2"));
+  EXPECT_THAT(message.error().what, HasSubstr(fmt::format("protocol {}", kWallProtocol + 1)));
 }
 
 TEST(Wall, ALongTextIsCut) {

@@ -137,8 +137,10 @@ TEST(Idl, DescribesReloadAndConfig) {
   EXPECT_EQ(mismatch(idl, idl.methods.at("Reload").second, nlohmann::json::parse(to_json(reload)), "reply"), "");
   EXPECT_EQ(to_json(parse_reload_report(to_json(reload)).value()), to_json(reload));
   for (const char* text : {"", "[]", "7", R"({"config": 1, "memory": [], "warnings": {}, "changed": 3})"}) {
-    if (auto report_of = parse_config_report(text)) EXPECT_TRUE(report_of->values.empty());
-    if (auto reload_of = parse_reload_report(text)) EXPECT_FALSE(reload_of->changed);
+    const auto config_of = parse_config_report(text);
+    EXPECT_TRUE(!config_of || config_of->values.empty());
+    const auto reload_of = parse_reload_report(text);
+    EXPECT_TRUE(!reload_of || !reload_of->changed);
   }
 }
 
