@@ -50,7 +50,7 @@ const Value* find(const Value& root, std::string_view section, std::string_view 
 struct Default {
   std::string_view section, key, value;
 };
-constexpr std::array<Default, 14> kDefaults{{
+constexpr std::array<Default, 18> kDefaults{{
     {"profile", "", "default"},
     {"user", "", "flightd"},
     {"memory", "max", "2%"},
@@ -60,10 +60,14 @@ constexpr std::array<Default, 14> kDefaults{{
     {"snapshot", "compression_level", "1"},
     {"snapshot", "on_stop", "false"},
     {"store", "max_use", "10%, at most 4G"},
-    {"store", "keep_free", "15%"},
+    {"store", "keep_free", "15%, at most 4G"},
     {"store", "max_files", "200"},
     {"store", "max_age", "30d"},
     {"store", "max_snapshot", "no limit"},
+    {"store", "keep_first", "2"},
+    {"store", "keep_last", "2"},
+    {"storm_guard", "burst", "6"},
+    {"storm_guard", "per_hour", "12"},
     {"triggers", "", "none"},
 }};
 
