@@ -137,9 +137,8 @@ bool TriggerRules::note_suppressed(Rule& rule, const Verdict& verdict, const Clo
   const bool first = !rule.window;
   if (first) {
     const SignedTime now_ns = signed_time(now);
-    rule.window.emplace();
-    rule.window->told = {.trigger = rule.config.name, .by = verdict.by, .first = now.wall};
-    rule.window->end_ns = std::clamp(verdict.until_ns, now_ns + kMinWindowNs, now_ns + kMaxWindowNs);
+    rule.window = Window{.told = {.trigger = rule.config.name, .by = verdict.by, .first = now.wall},
+                         .end_ns = std::clamp(verdict.until_ns, now_ns + kMinWindowNs, now_ns + kMaxWindowNs)};
   }
   ++rule.window->told.count;
   rule.window->told.last = now.wall;
