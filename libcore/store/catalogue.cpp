@@ -113,7 +113,7 @@ Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& 
   fresh.row.pinned = files.pin;
   bool described = false;
   if (files.sidecar) {
-    const auto text = folder.read(name.sidecar_file(), kMaxSidecarBytes);
+    const auto text = folder.read_until(name.sidecar_file(), kMetricsLine, kMaxSidecarBytes);
     // One that is not ours to read (of a flightd in another group) is there all the same.
     described = text ? fill_from_sidecar(fresh.row, *text) : text.error().errno_value() == EACCES;
     // Another try next time: too many files were open, or it went away just now. Another inode than any file's.

@@ -67,6 +67,18 @@ Result<std::string> Folder::read(const std::string& name, std::size_t max_bytes)
   return text;
 }
 
+Result<std::string> Folder::read_until(const std::string& name, std::string_view enough, std::size_t max_bytes) const {
+  constexpr std::size_t kHeadBytes = 16U << 10U;
+  const auto file = open_file(name);
+  if (!file) return pass(file.error());
+  std::string head(kHeadBytes, '\0');
+  const ssize_t count = ::pread(file->get(), head.data(), head.size(), 0);
+  if (count == static_cast<ssize_t>(head.size()) && head.find(enough) != std::string::npos) return head;
+  auto text = read_all(file->get(), max_bytes);
+  if (!text) return wrap(text.error(), "{}/{}", path_, name);
+  return text;
+}
+
 std::optional<Folder::Size> Folder::size_of(const std::string& name) const {
   struct stat status {};
   if (::fstatat(fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;

@@ -25,6 +25,9 @@ class Folder {
   [[nodiscard]] Result<UniqueFd> open_file(const std::string& name) const;
   // Errors as open_file's; EFBIG: it is larger than that.
   [[nodiscard]] Result<std::string> read(const std::string& name, std::size_t max_bytes) const;
+  // The same, but of a long file only its beginning where that has `enough` in it.
+  [[nodiscard]] Result<std::string> read_until(const std::string& name, std::string_view enough,
+                                               std::size_t max_bytes) const;
   // Its size and what it takes on disk; nullopt: it is gone.
   struct Size {
     std::uint64_t bytes = 0, disk_bytes = 0;

@@ -72,11 +72,18 @@ Json json_of(const SidecarTop& top) {
           {"cpus", Json(top.cpus)}};
 }
 
+// Whole numbers without ".0": most are 0.
 Json json_of(const SidecarSeries& series) {
   Json values = Json::object();
   for (const auto& [name, numbers] : series.values) {
     Json& list = values[name] = Json::array();
-    for (const double number : numbers) list.push_back(std::isfinite(number) ? Json(number) : Json());
+    for (const double number : numbers)
+      if (!std::isfinite(number))
+        list.push_back(Json());
+      else if (number == std::trunc(number) && std::abs(number) < 1e15)
+        list.push_back(static_cast<std::int64_t>(number));
+      else
+        list.push_back(number);
   }
   return {{"begin_ns", series.begin_ns}, {"step_ns", series.step_ns}, {"values", std::move(values)}};
 }
@@ -125,16 +132,29 @@ Json json_of(const Sidecar& s) {
                         {"now_begin_ns", s.compared->now_begin_ns},
                         {"now_end_ns", s.compared->now_end_ns}};
   json["top"] = list_of(s.top);
-  if (s.metrics)
-    json["metrics"] = {{"recent", json_of(s.metrics->recent)},
-                       {"minutes", json_of(s.metrics->minutes)},
-                       {"cpus", json_of(s.metrics->cpus)}};
   if (!s.warnings.empty()) json["warnings"] = s.warnings;
   return json;
 }
 
+std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+
+// The metrics come last, each series on a line of its own: indented like the rest, one number a line, they would take
+// three times the room.
 std::string dump(const Sidecar& sidecar, int indent) {
-  return json_of(sidecar).dump(indent, ' ', false, Json::error_handler_t::replace);
+  std::string out = dump(json_of(sidecar), indent);
+  if (!sidecar.metrics) return out;
+  const bool lines = indent > 0;
+  out.resize(out.size() - (lines ? 2 : 1));  // the closing brace
+  out += lines ? kMetricsLine : ",\"metrics\":{";
+  const SidecarMetrics& metrics = *sidecar.metrics;
+  const char* before = lines ? "\n    " : "";
+  const char* colon = lines ? ": " : ":";
+  for (const auto& [name, series] :
+       {std::pair("recent", &metrics.recent), {"minutes", &metrics.minutes}, {"cpus", &metrics.cpus}}) {
+    out += fmt::format("{}\"{}\"{}{}", before, name, colon, dump(json_of(*series), -1));
+    before = lines ? ",\n    " : ",";
+  }
+  return out + (lines ? "\n  }\n}" : "}}");
 }
 
 void read_window(const Members& in, SidecarWindow& out) {

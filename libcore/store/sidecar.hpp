@@ -119,6 +119,9 @@ struct Sidecar {
 // there.
 [[nodiscard]] Result<Sidecar> parse_sidecar(std::string_view text);
 
+// Where the metrics begin in a sidecar as to_json() writes it: all that a list wants stands before it.
+inline constexpr std::string_view kMetricsLine = ",\n  \"metrics\": {";
+
 // What a list says of a sidecar. Every text that parse_sidecar() takes is taken, at a fraction of its cost; in what is
 // not kept a wrong type passes.
 struct SidecarSummary {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "libcore/store/json_read.hpp"
@@ -103,15 +104,26 @@ class Picker : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+namespace {
+
+std::optional<SidecarSummary> pick(std::string_view text) {
+  SidecarSummary out;
+  Picker picker(out);
+  if (!Json::sax_parse(text, &picker) || !picker.complete()) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
 Result<SidecarSummary> summarize_sidecar(std::string_view text) {
   if (text.size() > kMaxSidecarBytes)
     return fail(std::errc::file_too_large, "{} bytes of JSON are more than the {} allowed", text.size(),
                 kMaxSidecarBytes);
-  SidecarSummary out;
-  Picker picker(out);
-  if (!Json::sax_parse(text, &picker) || !picker.complete())
-    return fail(std::errc::bad_message, "the text is no sidecar, or was cut off");
-  return out;
+  // The metrics are most of it, and nothing of them is wanted.
+  if (const std::size_t metrics = text.find(kMetricsLine); metrics != std::string_view::npos)
+    if (auto summary = pick(std::string(text.substr(0, metrics)) + '}')) return std::move(*summary);
+  if (auto summary = pick(text)) return std::move(*summary);
+  return fail(std::errc::bad_message, "the text is no sidecar, or was cut off");
 }
 
 }  // namespace flight

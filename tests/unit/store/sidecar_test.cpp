@@ -40,13 +40,23 @@ TEST(Sidecar, MetricsAreListsOfNumbersAndWhatIsNotKnownIsNull) {
       .begin_ns = 7, .step_ns = 100, .values = {{"cpu.busy", {1.5, std::numeric_limits<double>::quiet_NaN(), 3}}}};
   sidecar.metrics->cpus.values = {{"0", {}}, {"1", {99}}};
   const std::string text = to_json_line(sidecar);
-  EXPECT_THAT(text,
-              HasSubstr(R"("metrics":{"recent":{"begin_ns":7,"step_ns":100,"values":{"cpu.busy":[1.5,null,3.0]}},)"
-                        R"("minutes":{"begin_ns":0,"step_ns":0,"values":{}},)"
-                        R"("cpus":{"begin_ns":0,"step_ns":0,"values":{"0":[],"1":[99.0]}}})"));
+  EXPECT_THAT(text, HasSubstr(R"("metrics":{"recent":{"begin_ns":7,"step_ns":100,"values":{"cpu.busy":[1.5,null,3]}},)"
+                              R"("minutes":{"begin_ns":0,"step_ns":0,"values":{}},)"
+                              R"("cpus":{"begin_ns":0,"step_ns":0,"values":{"0":[],"1":[99]}}})"));
   const auto read = parse_sidecar(text);
   ASSERT_TRUE(read) << read.error().what;
   EXPECT_EQ(to_json_line(*read), text);
+  const auto indented = parse_sidecar(to_json(sidecar));
+  ASSERT_TRUE(indented) << indented.error().what;
+  EXPECT_EQ(to_json(*indented), to_json(sidecar));
+  EXPECT_THAT(to_json(sidecar), HasSubstr("\n    \"recent\": {\"begin_ns\":7,"));
+  // A list reads only what stands before them.
+  const std::string whole = to_json(sidecar);
+  const std::string head = whole.substr(0, whole.find(kMetricsLine) + kMetricsLine.size());
+  const auto summary = summarize_sidecar(head);
+  ASSERT_TRUE(summary) << head;
+  EXPECT_EQ(summary->samples, sidecar.samples);
+  EXPECT_EQ(summary->reason, sidecar.reason);
 }
 
 TEST(Sidecar, WithoutAFiringItIsNullAndWithoutWarningsThereIsNoKey) {
