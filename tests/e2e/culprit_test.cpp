@@ -45,14 +45,20 @@ TEST_F(Culprit, IsNamedWithBeforeAndNow) {
   // One CPU is all it can burn, give or take what the clock's ticks round.
   EXPECT_LT(row["cpu_now"].get<double>(), 1.2) << row;
   const std::string name = fmt::format("burner[{}]", burner.pid());
-  EXPECT_TRUE(wait_until([&] { return monitor.out().find(name) != std::string::npos; }, 60s)) << monitor.out();
-  EXPECT_THAT(daemon_.log(), HasSubstr(name)) << "where there is no journal the log says it";
-
   const Outcome info = daemon_.ctl({"info", sidecar["id"]});
-  EXPECT_THAT(info.out, AllOf(HasSubstr("top processes:\n  now: the "), HasSubstr("in percent of one CPU"),
+  EXPECT_THAT(info.out, AllOf(HasSubstr("top processes:\n  now: the "), HasSubstr("in percent of"),
                               HasSubstr("  burner "), HasSubstr(fmt::format(" {} ", burner.pid()))));
+  // The sentence names the first three; this machine may be busy with something else, too.
+  EXPECT_TRUE(wait_until(
+      [&] {
+        sidecar = daemon_.snapshot();
+        return monitor.out().find(name) != std::string::npos;
+      },
+      60s))
+      << monitor.out();
+  EXPECT_THAT(daemon_.log(), HasSubstr(name)) << "where there is no journal the log says it";
   const Outcome status = daemon_.ctl({"status"});
-  EXPECT_THAT(status.out, AllOf(HasSubstr(" ago (manual); took "), HasSubstr("freeze ")));
+  EXPECT_THAT(status.out, AllOf(HasSubstr(" ago (manual); took "), HasSubstr("queued ")));
   EXPECT_EQ(daemon_.status()["last_snapshot_timings_us"]["total"], sidecar["timings_us"]["total"]);
 }
 

@@ -231,7 +231,7 @@ TEST(StatusText, TellsTheLastSnapshotWithItsAgeAndTimings) {
                           HasSubstr("7, 12 min ago (lopsided); took 10.05 ms: queued 1.00 ms, freeze\n"),
                           Not(HasSubstr("Rates are over")), HasSubstr("warnings:\n  one\n")));
   status.uptime_seconds = 4;
-  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("Rates are over 4.0 s only.\n"));
+  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("Rates are\nover 4.0 s only.\n"));
 }
 
 }  // namespace

@@ -61,8 +61,8 @@ void what_is_not_taken_is_dropped() {
   const UniqueFd journald = hanging_journald();
   Journal journal;
   tell_much(journal);  // comes back: nobody waits
-  // What was queued, and at least the one that was on its way.
-  for (std::size_t taken = 0; taken < Journal::kMostQueued + 1; ++taken) check(take_one(journald), "an entry");
+  // What was queued; some more may have been on their way.
+  for (std::size_t taken = 0; taken < Journal::kMostQueued; ++taken) check(take_one(journald), "an entry");
 }
 
 void its_end_does_not_wait() {
