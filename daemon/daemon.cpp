@@ -192,6 +192,7 @@ void Daemon::stop(std::string why) {
   ::sd_notify(0, "STOPPING=1");
   stopper_ = std::thread([this] {
     worker_->stop();
+    triggers_->stop();  // what it tells at its end is still heard
     asio::post(loop_, [this] {
       auto timer = std::make_shared<asio::steady_timer>(loop_, kCloseWait);
       timer->async_wait([this, timer](boost::system::error_code) { loop_.stop(); });

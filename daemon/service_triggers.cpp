@@ -17,6 +17,7 @@ constexpr const char* kStateFile = "triggers.state";
 
 CallError refused(const std::string& name, const Error& error) {
   if (error.code == std::errc::no_such_file_or_directory) return no_such_trigger(name, error.what);
+  if (error.code == std::errc::operation_canceled) return stopping();
   return invalid_parameter("name", error.what);
 }
 

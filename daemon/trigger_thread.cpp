@@ -165,6 +165,7 @@ void TriggerThread::keep(EventTime now_ns) {
 
 void TriggerThread::external(std::string trigger, std::string reason, bool test,
                              std::function<void(Result<Decision>)> done) {
+  if (stopping_) return done(fail(std::errc::operation_canceled, "flightd is stopping"));
   tasks_.post([this, trigger = std::move(trigger), reason = std::move(reason), test, done = std::move(done)] {
     const ClockPair now = ClockPair::now();
     auto decision = test ? rules_.test(trigger, now) : rules_.on_external(trigger, reason, now);
@@ -174,6 +175,7 @@ void TriggerThread::external(std::string trigger, std::string reason, bool test,
 }
 
 void TriggerThread::enable(std::string trigger, bool on, std::function<void(Result<void>)> done) {
+  if (stopping_) return done(fail(std::errc::operation_canceled, "flightd is stopping"));
   tasks_.post([this, trigger = std::move(trigger), on, done = std::move(done)] {
     auto enabled = rules_.enable(trigger, on);
     if (enabled) keep(monotonic_now());
@@ -182,6 +184,7 @@ void TriggerThread::enable(std::string trigger, bool on, std::function<void(Resu
 }
 
 void TriggerThread::rows(std::function<void(std::vector<Listed>)> done) {
+  if (stopping_) return done({});
   tasks_.post([this, done = std::move(done)] {
     std::vector<Listed> out;
     for (TriggerRow& row : rules_.rows(ClockPair::now())) {
@@ -209,6 +212,7 @@ void TriggerThread::replace(std::vector<TriggerConfig> triggers, const StormGuar
 }
 
 std::optional<SidecarMetrics> TriggerThread::metrics() {
+  if (stopping_) return std::nullopt;
   return tasks_.ask([this] { return rules_.history().exported(); });
 }
 

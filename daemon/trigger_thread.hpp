@@ -44,7 +44,7 @@ class TriggerThread {
   TriggerThread& operator=(const TriggerThread&) = delete;
   ~TriggerThread();  // stop()
 
-  // Any thread. Each `done` is called on the trigger thread.
+  // Any thread. Each `done` is called on the trigger thread; after stop(), at once and with ECANCELED.
   void external(std::string trigger, std::string reason, bool test, std::function<void(Result<Decision>)> done);
   void enable(std::string trigger, bool on, std::function<void(Result<void>)> done);
   struct Listed {
@@ -58,7 +58,7 @@ class TriggerThread {
   // Any thread but this one; waits for the answer.
   [[nodiscard]] std::optional<SidecarMetrics> metrics();
 
-  // Ends the thread. Windows that are open are told, and the last state.
+  // Ends the thread; not before nobody asks for metrics() any more. Windows that are open are told, and the last state.
   void stop();
   // Why `saved` was of no use; empty: it was.
   [[nodiscard]] const std::string& saved_error() const { return saved_error_; }

@@ -5,7 +5,6 @@
 #include <array>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "libcore/sysinfo/unit_name.hpp"
 
@@ -72,7 +71,7 @@ struct Sum {
   RingSelection::Count window, before, now;
   double cpu_before = 0, cpu_now = 0;
   std::uint64_t cgroup = 0;
-  std::set<int> cpus, sampled_cpus;
+  std::map<int, std::uint64_t> cpus, sampled_cpus;  // samples on each
 
   void add(const RingSelection::Tally& tally, int cpu, const Worth& worth) {
     const auto count = [](RingSelection::Count& to, const RingSelection::Count& more) {
@@ -85,8 +84,8 @@ struct Sum {
     cpu_before += static_cast<double>(tally.before.sampled) * worth.before;
     cpu_now += static_cast<double>(tally.now.sampled) * worth.now;
     if (tally.cgroup != 0) cgroup = tally.cgroup;
-    if (tally.window.samples > 0) cpus.insert(cpu);
-    if (tally.window.sampled > 0) sampled_cpus.insert(cpu);
+    if (tally.window.samples > 0) cpus[cpu] += tally.window.samples;
+    if (tally.window.sampled > 0) sampled_cpus[cpu] += tally.window.sampled;
   }
 };
 using Sums = std::map<std::pair<std::uint32_t, std::size_t>, Sum>;  // by pid and life
@@ -149,7 +148,14 @@ class Counting {
   [[nodiscard]] std::uint64_t of(const RingSelection::Count& count) const {
     return by_sampled_ ? count.sampled : count.samples;
   }
-  [[nodiscard]] const std::set<int>& cpus(const Sum& sum) const { return by_sampled_ ? sum.sampled_cpus : sum.cpus; }
+  // Where it ran, but for a stray moment on another CPU: that one program was on one CPU is the point.
+  [[nodiscard]] std::vector<int> cpus(const Sum& sum) const {
+    constexpr std::uint64_t kStray = 50;  // one in so many of its samples
+    std::vector<int> out;
+    for (const auto& [cpu, samples] : by_sampled_ ? sum.sampled_cpus : sum.cpus)
+      if (samples * kStray >= of(sum.window)) out.push_back(cpu);
+    return out;
+  }
   void fill_shares(SidecarTop& row, const Sum& sum) const {
     row.share = static_cast<double>(row.samples) / static_cast<double>(all_);
     const auto share = [&](const RingSelection::Count& count, std::uint64_t all) -> std::optional<double> {
@@ -170,8 +176,7 @@ SidecarTop row_of(std::uint32_t pid, std::size_t life, const Sum& sum, const Cou
   out.pid = pid;
   out.samples = counting.of(sum.window);
   counting.fill_shares(out, sum);
-  const std::set<int>& cpus = counting.cpus(sum);
-  out.cpus.assign(cpus.begin(), cpus.end());
+  out.cpus = counting.cpus(sum);
   if (const auto lives = names.lives.find(pid); lives != names.lives.end()) out.comm = lives->second[life].comm;
   if (out.comm.empty()) out.comm = pid == 0 ? "swapper" : fmt::format(":{}", pid);
   if (const auto path = names.cgroups.find(sum.cgroup); path != names.cgroups.end()) out.cgroup = path->second;

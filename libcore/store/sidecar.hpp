@@ -60,7 +60,7 @@ struct SidecarTop {
   std::optional<double> share_before, share_now;
   // CPUs' worth of time: 0.94 is 94 % of one CPU. Nothing where the samples cannot tell (see top_processes()).
   std::optional<double> cpu_before, cpu_now;
-  std::vector<int> cpus;
+  std::vector<int> cpus;  // with at least 2 % of its samples
 };
 // Which stretches of the window are compared in the rows of `top`: before [before_begin_ns, now_begin_ns), now
 // [now_begin_ns, now_end_ns]. Where both begin at once nothing is held of the time before.
