@@ -51,7 +51,7 @@ std::string process_text(const StatusProcess& process, double uptime_seconds) {
 }
 
 std::string last_text(const Status& status, WallTime now) {
-  if (!status.last_snapshot) return "none since flightd started";
+  if (!status.last_snapshot) return "none yet";
   std::string out = *status.last_snapshot;
   if (!status.last) return out;
   const StatusLast& last = *status.last;

@@ -30,7 +30,11 @@ int run_vacuum(const Common& common, bool dry_run) {
                         format_bytes(one.bytes), reason_text(one.reason));
     bytes += one.bytes;
   }
-  if (removed->empty())
+  const std::vector<std::string> warnings = parse_texts(member(*reply, "warnings"));
+  for (const std::string& warning : warnings) text += printable(warning) + '\n';
+  if (removed->empty() && !warnings.empty())
+    text += "Nothing could be deleted.\n";
+  else if (removed->empty())
     text += "Nothing is over the store's budget.\n";
   else
     text += fmt::format("{} {} snapshot{}, {}.\n", dry_run ? "Would free the room of" : "Freed the room of",

@@ -266,7 +266,8 @@ StatusFacts Daemon::status_facts() const {
                   .store_bytes = service_->store_use().usage.bytes,
                   .store_max_bytes = service_->store_use().max_bytes};
   if (const auto& last = service_->last_snapshot())
-    out.last = {.ago = std::chrono::nanoseconds(now_ns - last->ended_ns), .trigger = last->trigger};
+    out.last = {.ago = std::max<std::chrono::nanoseconds>(wall_now() - last->at, std::chrono::nanoseconds(0)),
+                .trigger = last->trigger};
   return out;
 }
 

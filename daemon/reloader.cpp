@@ -43,6 +43,15 @@ ConfigResult<Config> load_checked(const std::string& file) {
       ConfigError{known ? written->file : file, known ? written->line : 0, std::string(kCrew), crew.error().what});
 }
 
+// `path` says what it said before.
+void keep_value(Config& next, const Config& before, std::string_view path) {
+  const auto at = [&](auto& values) {
+    return std::find_if(values.begin(), values.end(), [&](const ConfigValue& value) { return value.path == path; });
+  };
+  const auto now = at(next.values);
+  if (const auto old = at(before.values); now != next.values.end() && old != before.values.end()) *now = *old;
+}
+
 std::vector<std::string> needs_restart(const Config& old, const Config& config) {
   std::vector<std::string> out;
   const auto differs = [&](const char* path, const std::string& before, const std::string& after) {
@@ -128,6 +137,8 @@ void Reloader::put_in_force(bool changed) {
                     "the broker's, all else is flightd's; start both with the same --config",
                     next_.digest, theirs));
   // What needs a restart is compared with what really holds, the next time, too.
+  keep_value(next_, config_, "user");
+  keep_value(next_, config_, "snapshot.crew");
   next_.user = config_.user;
   next_.snapshot.crew = config_.snapshot.crew;
   config_ = std::move(next_);

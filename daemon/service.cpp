@@ -55,6 +55,7 @@ Service::Service(asio::io_context& loop, RecorderThread& recorder, SnapshotWorke
         asio::post(loop_, [this, result] { snapshot_ended(result); });
       });
   keep_budget_hourly();
+  learn_last_snapshot();
 }
 
 Service::~Service() { store_.join(); }
@@ -225,6 +226,27 @@ void Service::submit(SnapshotRequest request, std::function<void(const Result<Si
   worker_.request(std::move(request));
 }
 
+// After a restart a status must not read as if nothing had ever been captured.
+void Service::learn_last_snapshot() {
+  asio::post(store_, [this] {
+    const auto text = catalogue_.describe("latest");
+    const auto sidecar = text ? parse_sidecar(*text) : Result<Sidecar>(pass(text.error()));
+    if (!sidecar) return;
+    const auto at = parse_time(sidecar->window.end, wall_now());
+    if (!at) return;
+    const LastSnapshot last{.id = sidecar->id,
+                            .time = sidecar->window.end,
+                            .trigger = sidecar->trigger,
+                            .at = *at,
+                            .timings_us = sidecar->timings_us};
+    asio::post(loop_, [this, last] {
+      if (last_snapshot_) return;
+      last_snapshot_ = last;
+      if (changed_) changed_();
+    });
+  });
+}
+
 // Once for each snapshot, however many asked for it, and before they are answered.
 void Service::snapshot_ended(const Result<Sidecar>& result) {
   const bool was_degraded = !disk_trouble_.empty();
@@ -232,7 +254,7 @@ void Service::snapshot_ended(const Result<Sidecar>& result) {
     last_snapshot_ = {.id = result->id,
                       .time = to_rfc3339(wall_now()),
                       .trigger = result->trigger,
-                      .ended_ns = monotonic_now(),
+                      .at = wall_now(),
                       .timings_us = result->timings_us};
     disk_trouble_.clear();
   } else if (result.error().code != std::errc::operation_canceled && !recorder_.broker_gone()) {
@@ -266,6 +288,7 @@ void Service::set_recording(const Caller& caller, bool recording, Done done) {
         return done(tl::unexpected(write_failed(
             switched.error().errno_value(), "",
             fmt::format("recording could not be {}: {}", recording ? "resumed" : "paused", switched.error().what))));
+      if (triggers_ != nullptr) triggers_->set_recording(recording);
       if (std::exchange(recording_, recording) != recording) {
         spdlog::log(recording ? spdlog::level::info : spdlog::level::warn, "recording {} by {}",
                     recording ? "resumed" : "paused", who);

@@ -82,11 +82,11 @@ class Service : public ControlBackend {
   // Asks the store's thread, once at a time.
   void refresh_store_use();
   struct LastSnapshot {
-    std::string id, time, trigger;  // `time`: RFC 3339, when it was durable
-    EventTime ended_ns = 0;
+    std::string id, time, trigger;  // `time`: RFC 3339, when it was durable, or of an earlier life, when it was frozen
+    WallTime at{};                  // the same
     SidecarTimings timings_us;
   };
-  // In this life. Event loop.
+  // Of this life, or the newest that an earlier one left. Event loop.
   [[nodiscard]] const std::optional<LastSnapshot>& last_snapshot() const { return last_snapshot_; }
   // On the event loop, when what a status tells has changed: a snapshot, the store's use, recording on or off.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
@@ -97,6 +97,7 @@ class Service : public ControlBackend {
 
  private:
   void snapshot_ended(const Result<Sidecar>& result);
+  void learn_last_snapshot();
   [[nodiscard]] static CallError to_call_error(const Error& error, bool broker_gone);
   [[nodiscard]] static SnapshotRequest request_of(const Decision& decision);
   [[nodiscard]] CallResult<WindowRequest> window_of(const SnapshotParameters& parameters, EventTime now_ns) const;

@@ -93,7 +93,7 @@ void Service::take_for_trigger(const Decision& decision) {
   events_.publish({.event = std::string(kTriggerFired), .trigger = decision.trigger, .reason = decision.reason});
   if (!recording_ || recorder_.broker_gone()) {
     spdlog::warn("trigger {}: no snapshot is taken, as nothing is recorded now", decision.trigger);
-    return;
+    return triggers_->note_lost(decision.trigger, "nothing was recorded then");
   }
   SnapshotRequest request = request_of(decision);
   request.automatic = true;
@@ -103,7 +103,10 @@ void Service::take_for_trigger(const Decision& decision) {
                  .time = to_rfc3339(wall_now()),
                  .reason = decision.reason};
   submit(std::move(request), [this, trigger = decision.trigger](const Result<Sidecar>& result) {
-    if (result) triggers_->note_snapshot(trigger, result->id);
+    if (result)
+      triggers_->note_snapshot(trigger, result->id);
+    else
+      triggers_->note_lost(trigger, result.error().what);
   });
 }
 
@@ -124,7 +127,7 @@ void Service::tell_suppressed(const SuppressedWindow& window) {
                                                .count = window.count,
                                                .first = window.first,
                                                .last = window.last,
-                                               .by = std::string(to_string(window.by))});
+                                               .by = window.by_text()});
   suppressed_told_(entry);
   events_.publish({.event = std::string(kTriggersSuppressed), .trigger = window.trigger, .message = entry.message});
 }
@@ -155,8 +158,11 @@ void Service::fire_trigger(const Caller& caller, FireParameters parameters, Done
       request.who = who;
       request.who.reason = decision->reason;
       events_.publish({.event = std::string(kTriggerFired), .trigger = name, .reason = decision->reason});
-      submit(std::move(request), [this, name, done](const Result<Sidecar>& result) {
-        if (!result) return done(tl::unexpected(to_call_error(result.error(), recorder_.broker_gone())));
+      submit(std::move(request), [this, name, test, done](const Result<Sidecar>& result) {
+        if (!result) {
+          if (!test) triggers_->note_lost(name, result.error().what);
+          return done(tl::unexpected(to_call_error(result.error(), recorder_.broker_gone())));
+        }
         triggers_->note_snapshot(name, result->id);
         done(result->id);
       });

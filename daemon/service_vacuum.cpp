@@ -80,7 +80,7 @@ void Service::vacuum(bool dry_run, Done done) {
               fmt::format("{}; {} snapshots were removed before that", outcome.error->what, outcome.removed.size());
           return tl::unexpected(write_failed(outcome.error->errno_value(), "", what));
         }
-        std::string text = vacuum_reply(to_json(outcome.removed), outcome.freed_bytes);
+        std::string text = vacuum_reply(to_json(outcome.removed), outcome.freed_bytes, budget_.warnings());
         if (!dry_run) tell_vacuumed(std::move(outcome));
         return text;
       },

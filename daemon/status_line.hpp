@@ -20,7 +20,7 @@ struct StatusFacts {
     std::chrono::nanoseconds ago{};
     std::string trigger;
   };
-  std::optional<Last> last;                            // in this life
+  std::optional<Last> last;
   std::uint64_t store_bytes = 0, store_max_bytes = 0;  // max 0: not known yet
 };
 

@@ -19,6 +19,7 @@ constexpr std::size_t kRecent = 8;          // snapshots that tell how large the
 constexpr std::uint64_t kUsualRatio = 4;    // of a ring's bytes and its records compressed, carefully
 constexpr std::uint64_t kFewSnapshots = 4;  // a budget for fewer of the largest is worth a word
 constexpr std::uint64_t kSidecarBytes = 1U << 20U;
+constexpr std::uint64_t kLeastBytes = 64U << 10U;  // with less free a snapshot is not even begun
 
 // The largest of the newest few, and a quarter more.
 std::uint64_t likely_bytes(const Inventory& inventory, std::uint64_t most_bytes) {
@@ -110,7 +111,8 @@ Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::ui
   std::uint64_t likely = likely_bytes(*before, most_bytes);
   if (config_.max_snapshot_bytes != 0) likely = std::min(likely, config_.max_snapshot_bytes + kSidecarBytes);
   VacuumOutcome out = vacuum({.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = likely}});
-  if (const auto space = space_of(folder_); space && space->free_bytes < likely / 2)
+  // A guess refuses nobody: a short window may need a tenth of it, and the disk says itself when it is full.
+  if (const auto space = space_of(folder_); space && space->free_bytes < std::min(likely, kLeastBytes))
     return sys_error(ENOSPC,
                      "make room for a snapshot in {}: it is likely to need {}, {} are free, and nothing else of the "
                      "store's may be deleted for it",

@@ -44,8 +44,8 @@ class StoreBudget {
     std::optional<IncomingSnapshot> incoming;
   };
   [[nodiscard]] VacuumOutcome vacuum(const Order& order);
-  // Before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: not even half of what it is likely
-  // to need would be free, so it is not worth the work.
+  // Before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any room at all, so
+  // it is not worth the work.
   [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // How the store is not what its configuration says: over a limit with nothing left to delete, or too small for a
   // handful of snapshots. As the last vacuum but for a dry one found it.

@@ -154,7 +154,9 @@ void TriggerThread::look(EventTime now_ns) {
 
 void TriggerThread::act(const Decision& decision) {
   changed_ = true;
-  if (decision.fires()) told_.fire(decision);
+  if (!decision.fires()) return;
+  told_.fire(decision);
+  keep(monotonic_now());  // seldom, and what is not kept now a kill -9 gives away once more
 }
 
 void TriggerThread::keep(EventTime now_ns) {
@@ -170,6 +172,7 @@ void TriggerThread::external(std::string trigger, std::string reason, bool test,
     const ClockPair now = ClockPair::now();
     auto decision = test ? rules_.test(trigger, now) : rules_.on_external(trigger, reason, now);
     changed_ = true;
+    if (decision && decision->fires() && !test) keep(monotonic_now());
     done(std::move(decision));
   });
 }
@@ -200,6 +203,17 @@ void TriggerThread::note_snapshot(std::string trigger, std::string id) {
     rules_.note_snapshot(trigger, id);
     changed_ = true;
   });
+}
+
+void TriggerThread::note_lost(std::string trigger, std::string why) {
+  tasks_.post([this, trigger = std::move(trigger), why = std::move(why)] {
+    rules_.note_lost(trigger, why);
+    changed_ = true;
+  });
+}
+
+void TriggerThread::set_recording(bool recording) {
+  tasks_.post([this, recording] { rules_.set_recording(recording); });
 }
 
 void TriggerThread::replace(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard) {

@@ -53,6 +53,8 @@ class TriggerThread {
   };
   void rows(std::function<void(std::vector<Listed>)> done);
   void note_snapshot(std::string trigger, std::string id);
+  void note_lost(std::string trigger, std::string why);
+  void set_recording(bool recording);
   void replace(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard);
 
   // Any thread but this one; waits for the answer.

@@ -42,6 +42,16 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   return read_from(fd->get(), max_bytes, path);
 }
 
+Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes) {
+  auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!fd) return pass(fd.error());
+  struct stat status {};
+  if (::fstat(fd->get(), &status) != 0) return sys_error(errno, "stat {}", path);
+  if (S_ISDIR(status.st_mode)) return sys_error(EISDIR, "read {}", path);
+  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is no regular file", path);
+  return read_from(fd->get(), max_bytes, path);
+}
+
 Result<std::string> read_line(const std::string& path) {
   auto text = read_file(path);
   if (text && !text->empty() && text->back() == '\n') text->pop_back();

@@ -19,6 +19,8 @@ inline constexpr std::size_t kMaxSmallFileBytes = 64U << 20U;
 // read_file without its trailing newline.
 [[nodiscard]] Result<std::string> read_line(const std::string& path);
 // Everything from `fd`'s beginning (pread), for a memfd or a kept-open /proc file.
+// Of a regular file only, whoever put what there: opening a FIFO waits for its writer, for ever. EINVAL: it is none.
+[[nodiscard]] Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes);
 [[nodiscard]] Result<std::string> read_all(int fd, std::size_t max_bytes = kMaxSmallFileBytes);
 
 // write(2) until all is written; EINTR is retried.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,7 +48,7 @@ ConfigResult<std::vector<std::string>> json_files(const std::string& folder) {
 
 // The text; nullopt: there is no such file.
 ConfigResult<std::optional<std::string>> text_if_there(const std::string& file) {
-  auto text = read_file(file, kMaxConfigBytes);
+  auto text = read_regular_file(file, kMaxConfigBytes);
   if (text) return std::optional(std::move(*text));
   if (text.error().errno_value() == ENOENT) return std::nullopt;
   return refuse(file, text.error().what);
@@ -68,7 +69,13 @@ ConfigResult<Layer> main_layer(const ConfigFolders& folders) {
   return Layer{kBuiltInName, std::string(built_in_config()), true};
 }
 
-// conf.d of both folders, by name; a name in /etc hides the same one in /usr/lib.
+// A link to /dev/null, as systemd's drop-ins are masked.
+bool is_masked(const std::string& file) {
+  std::error_code error;
+  return std::filesystem::is_symlink(file, error) && std::filesystem::canonical(file, error) == "/dev/null";
+}
+
+// conf.d of both folders, by name; a name in /etc hides the same one in /usr/lib, also one that is masked.
 ConfigResult<std::vector<Layer>> drop_ins(const ConfigFolders& folders) {
   std::map<std::string, std::string> file_of;
   for (const std::string& folder : {folders.lib, folders.etc}) {
@@ -79,7 +86,8 @@ ConfigResult<std::vector<Layer>> drop_ins(const ConfigFolders& folders) {
   }
   std::vector<Layer> layers;
   for (const auto& [name, file] : file_of) {
-    auto text = read_file(file, kMaxConfigBytes);
+    if (is_masked(file)) continue;
+    auto text = read_regular_file(file, kMaxConfigBytes);
     if (!text) return refuse(file, text.error().what);
     layers.push_back({file, std::move(*text), file.starts_with(folders.lib + "/")});
   }

@@ -52,7 +52,7 @@ ConfigResult<Config> parse_config(std::string_view text, const std::string& file
 }
 
 ConfigResult<Config> load_config(const std::string& file) {
-  const auto text = read_file(file, kMaxConfigBytes);
+  const auto text = read_regular_file(file, kMaxConfigBytes);
   if (!text) return tl::unexpected(ConfigError{file, 0, "", text.error().what});
   auto config = parse_config(*text, file);
   if (!config || config->profile == Config{}.profile) return config;

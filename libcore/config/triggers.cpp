@@ -90,6 +90,25 @@ void note_origin(const Value& trigger, TriggerConfig& out) {
   }
 }
 
+// A threshold that no value can cross guards nobody.
+void check_reachable(const Reader& reader, const TriggerConfig& trigger) {
+  const MetricInfo* metric = find_metric(trigger.metric);
+  const auto refuse = [&](const char* key, const std::string& message) {
+    reader.of(*reader.value().member(key)).refuse(message);
+  };
+  constexpr double kWhole = 100;
+  const bool share = metric != nullptr && metric->share;
+  if (share && trigger.above && *trigger.above >= kWhole)
+    refuse("above", "no share is ever above 100 %; right would be less, such as \"95%\"");
+  if (trigger.below && *trigger.below <= 0)
+    refuse("below", fmt::format("{} is never below 0; right would be more", trigger.metric));
+  if (trigger.delta && *trigger.delta <= 0)
+    refuse("delta", share ? "a jump of 0 is none; right would be such as \"30%\""
+                          : "a jump of 0 is none; right would be such as 8");
+  if (share && trigger.delta && *trigger.delta >= kWhole)
+    refuse("delta", "no share jumps by 100 % or more; right would be less, such as \"30%\"");
+}
+
 // What only the whole trigger shows: exactly one condition, and thresholds that fit it and each other.
 void check_whole(const Reader& reader, const TriggerConfig& trigger) {
   const Value& value = reader.value();
@@ -123,14 +142,25 @@ void check_whole(const Reader& reader, const TriggerConfig& trigger) {
     return reader.of(*value.member("below")).refuse("a trigger has 'above' or 'below', not both; make it two triggers");
   if (!trigger.above && !trigger.below && !trigger.delta)
     return reader.refuse("a metric needs a threshold: 'above' or 'below', and 'delta' for a jump");
+  check_reachable(reader, trigger);
   if (!trigger.rearm) return;
-  const Reader rearm = reader.of(*value.member("rearm"));
+  // Of the two that do not fit, the one in the file that lies over the other is the wrong one.
+  const Value* written = value.member("rearm");
+  const Value* other = value.member(trigger.above ? "above" : "below");
+  const auto rank = [](const Value* v) { return v->place.source ? v->place.source->rank : 0; };
+  const bool blame_other = other != nullptr && rank(other) > rank(written);
+  const Reader rearm = reader.of(blame_other ? *other : *written);
   if (!trigger.above && !trigger.below)
     rearm.refuse("'rearm' is a second threshold beside 'above' or 'below', and there is neither");
   else if (trigger.above ? *trigger.rearm > *trigger.above : *trigger.rearm < *trigger.below)
-    rearm.refuse(fmt::format("it would be armed again while it still fires; right would be a value {} {:g}",
-                             trigger.above ? "below 'above', at most" : "above 'below', at least",
-                             trigger.above ? *trigger.above : *trigger.below));
+    rearm.refuse(blame_other
+                     ? fmt::format("with 'rearm' at {:g} ({}:{}) it would be armed again while it still fires; give "
+                                   "'rearm' here, too",
+                                   *trigger.rearm, written->place.source ? written->place.source->file : "",
+                                   written->place.line)
+                     : fmt::format("it would be armed again while it still fires; right would be a value {} {:g}",
+                                   trigger.above ? "below 'above', at most" : "above 'below', at least",
+                                   trigger.above ? *trigger.above : *trigger.below));
 }
 
 void read_trigger(const Reader& reader, TriggerConfig& out) {

@@ -234,8 +234,9 @@ std::string snapshot_reply(std::string_view object) { return wrapped("snapshot",
 std::string snapshots_reply(std::string_view array) { return wrapped("snapshots", array); }
 std::string status_reply(std::string_view object) { return wrapped("status", object); }
 
-std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes) {
-  return fmt::format(R"({{"removed":{},"freed_bytes":{}}})", removed, freed_bytes);
+std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes,
+                         const std::vector<std::string>& warnings) {
+  return fmt::format(R"({{"removed":{},"freed_bytes":{},"warnings":{}}})", removed, freed_bytes, to_json(warnings));
 }
 
 std::string progress_reply(std::string_view step, unsigned percent) {
@@ -291,6 +292,13 @@ std::string error_line(std::string_view name, std::string_view message) {
 }
 
 std::string to_json(const std::vector<std::string>& texts) { return dump(Json(texts)); }
+
+std::vector<std::string> parse_texts(std::string_view array) {
+  std::vector<std::string> out;
+  for (const Json& item : parse_bounded(array))
+    if (item.is_string()) out.push_back(item.get<std::string>());
+  return out;
+}
 
 std::string indented(std::string_view text) {
   const Json json = parse_bounded(text);

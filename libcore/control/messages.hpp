@@ -72,7 +72,8 @@ struct ReadReply {
 // nullopt: it is something else. The name is not checked.
 [[nodiscard]] std::optional<ReadReply> parse_read_reply(std::string_view parameters);
 // Vacuum's; `removed` is the JSON text of its rows.
-[[nodiscard]] std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes);
+[[nodiscard]] std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes,
+                                       const std::vector<std::string>& warnings = {});
 // A progress reply of TakeSnapshot with `more`: {"progress": {"step": "writing", "percent": 42}} (and no snapshot yet).
 [[nodiscard]] std::string progress_reply(std::string_view step, unsigned percent);
 struct SnapshotProgress {
@@ -91,6 +92,8 @@ struct SnapshotProgress {
 [[nodiscard]] std::string error_line(std::string_view name, std::string_view message);
 // ["3","4"].
 [[nodiscard]] std::string to_json(const std::vector<std::string>& texts);
+// What is no list of texts has none.
+[[nodiscard]] std::vector<std::string> parse_texts(std::string_view array);
 // The same JSON indented by 2, a newline at the end; `text` itself where it is no JSON.
 [[nodiscard]] std::string indented(std::string_view text);
 

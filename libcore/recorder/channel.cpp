@@ -55,7 +55,7 @@ Result<std::vector<OpenEvent>> open_all_into(const ChannelPlan& plan, int cpu, i
   std::vector<OpenEvent> events;
   for (const EventPlan& event : plan.events) {
     auto opened = open_into(event, cpu, owner);
-    if (!opened) return wrap(opened.error(), "channel '{}'", plan.config.name);
+    if (!opened) return wrap(opened.error(), "{}channel '{}'", event.place, plan.config.name);
     events.push_back(std::move(*opened));
   }
   return events;
@@ -190,7 +190,7 @@ Result<void> reopen_channel(OpenRing& ring, const ChannelPlan& plan) {
 
 Result<void> reopen_trigger(OpenRing& ring, const TriggerPlan& plan) {
   auto event = open_into(plan.event, ring.info.cpu, ring.owner.get());
-  if (!event) return wrap(event.error(), "trigger '{}'", plan.name);
+  if (!event) return wrap(event.error(), "{}trigger '{}'", plan.event.place, plan.name);
   std::vector<OpenEvent> events;
   events.push_back(std::move(*event));
   ring.revive(std::move(events));

@@ -130,6 +130,7 @@ Result<void> add_triggers(const Config& config, const EventSources& sources, con
     if (!trigger.event || !trigger.enabled) continue;
     auto event = plan_trigger_event(*trigger.event, sources, features);
     if (event) {
+      if (!trigger.place.empty()) event->place = trigger.place + ": ";
       plan.triggers.push_back({.name = trigger.name, .event = std::move(*event), .off = {}});
       continue;
     }
@@ -204,11 +205,12 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
   const auto sizes = fit_rings(config.channels, cpu_count, max_bytes, plan.watched_triggers());
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
     ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .warnings = {}};
-    for (std::size_t event = 0; event < channel.config.events.size(); ++event)
+    for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
+      const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
       if (auto added = add_event(channel.config.events[event], sources, features, cpu, channel); !added)
-        return wrap(added.error(), "{}channel '{}'",
-                    written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event)),
-                    channel.config.name);
+        return wrap(added.error(), "{}channel '{}'", place, channel.config.name);
+      channel.events.back().place = place;
+    }
     plan.channels.push_back(std::move(channel));
   }
   warn_of_budget(config, max_bytes, cpu_count, plan);

@@ -24,6 +24,7 @@ struct EventPlan {
   std::string filter;
   std::string tracepoint;  // "SYSTEM:EVENT", and its format's text; else empty
   std::string format;
+  std::string place;  // "FILE:LINE: ", where it was written; empty: by no file
 };
 
 struct ChannelPlan {

@@ -2,6 +2,7 @@
 // What the rules say: fire, with the reason and the action, or held back, by what and until when.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -34,9 +35,10 @@ struct Decision {
 // What one trigger did not do in one window, told once.
 struct SuppressedWindow {
   std::string trigger;
-  SuppressedBy by = SuppressedBy::nothing;  // of the first one
-  std::uint64_t count = 0;
+  std::array<std::uint64_t, kSuppressedByCount> by{};  // how many, by SuppressedBy
+  std::uint64_t count = 0;                             // their sum
   WallTime first{}, last{};
+  [[nodiscard]] std::string by_text() const;  // "cooldown", or "cooldown (140), storm guard (8)"
 };
 
 // A line of `flightctl triggers`.

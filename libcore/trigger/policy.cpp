@@ -13,8 +13,8 @@ constexpr SignedTime kDayNs = 24 * kHourNs;
 }  // namespace
 
 std::string_view to_string(SuppressedBy by) {
-  constexpr std::array<std::string_view, 6> kWords{"",           "disabled", "cooldown", "max_per_hour", "max_per_day",
-                                                   "storm guard"};
+  constexpr std::array<std::string_view, kSuppressedByCount> kWords{
+      "", "disabled", "cooldown", "max_per_hour", "max_per_day", "storm guard", "a pause of the recording"};
   return kWords.at(static_cast<std::size_t>(by));
 }
 
@@ -31,6 +31,7 @@ Verdict RatePolicy::ask(SignedTime now_ns) const {
     if (most > 0 && firings_.size() >= most) limit(by, firings_[firings_.size() - most] + span_ns);
   };
   if (!firings_.empty()) limit(SuppressedBy::cooldown, firings_.back() + cooldown_ns_);
+  if (vain_) limit(SuppressedBy::cooldown, vain_ns_ + cooldown_ns_);
   window(SuppressedBy::max_per_hour, max_per_hour_, kHourNs);
   window(SuppressedBy::max_per_day, max_per_day_, kDayNs);
   return verdict;
@@ -40,6 +41,13 @@ void RatePolicy::note(SignedTime now_ns) {
   firings_.push_back(firings_.empty() ? now_ns : std::max(now_ns, firings_.back()));
   const std::size_t needed = std::max({std::size_t{1}, max_per_hour_, max_per_day_});
   while (firings_.size() > needed) firings_.pop_front();
+}
+
+void RatePolicy::take_back() {
+  if (firings_.empty()) return;
+  vain_ = true;
+  vain_ns_ = firings_.back();
+  firings_.pop_back();
 }
 
 void RatePolicy::restore(const std::vector<SignedTime>& firings, SignedTime now_ns) {

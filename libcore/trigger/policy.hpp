@@ -3,6 +3,7 @@
 // monotonic clock's, so nobody's clock step matters; it is signed, for what fired before this boot.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string_view>
@@ -14,8 +15,17 @@ namespace flight {
 
 using SignedTime = std::int64_t;  // ns of CLOCK_MONOTONIC; negative: before this boot
 
-enum class SuppressedBy : std::uint8_t { nothing, disabled, cooldown, max_per_hour, max_per_day, storm_guard };
-// "cooldown", "max_per_hour", "max_per_day", "storm guard", "disabled"; nothing: "".
+enum class SuppressedBy : std::uint8_t {
+  nothing,
+  disabled,
+  cooldown,
+  max_per_hour,
+  max_per_day,
+  storm_guard,
+  not_recording
+};
+inline constexpr std::size_t kSuppressedByCount = 7;
+// "cooldown", "max_per_hour", "max_per_day", "storm guard", "disabled", "a pause of the recording"; nothing: "".
 [[nodiscard]] std::string_view to_string(SuppressedBy by);
 
 struct Verdict {
@@ -32,6 +42,9 @@ class RatePolicy {
   [[nodiscard]] Verdict ask(SignedTime now_ns) const;
   // It fired. Only as many firings are remembered as the limits need.
   void note(SignedTime now_ns);
+  // The last one left no snapshot: it is none of the hour's and the day's, but the cooldown goes on, or a full disk
+  // would be tried without end.
+  void take_back();
 
   [[nodiscard]] std::vector<SignedTime> firings() const { return {firings_.begin(), firings_.end()}; }  // oldest first
   void restore(const std::vector<SignedTime>& firings, SignedTime now_ns);  // what is later than now counts as now
@@ -40,6 +53,8 @@ class RatePolicy {
   std::int64_t cooldown_ns_;
   std::size_t max_per_hour_, max_per_day_;  // 0: no limit
   std::deque<SignedTime> firings_;
+  SignedTime vain_ns_ = 0;  // of the last that left no snapshot
+  bool vain_ = false;
 };
 
 }  // namespace flight

@@ -62,7 +62,11 @@ std::vector<TriggerWithoutSource> triggers_without_source(const std::vector<Trig
 
 std::vector<TriggerRow> TriggerRules::rows(const ClockPair& now) const {
   std::vector<TriggerRow> out;
-  for (const Rule& rule : rules_) out.push_back(row(rule, now));
+  for (const Rule& rule : rules_) {
+    TriggerRow& one = out.emplace_back(row(rule, now));
+    if (rule.lost.empty()) continue;
+    one.note += fmt::format("{}its last firing left no snapshot: {}", one.note.empty() ? "" : "; ", rule.lost);
+  }
   return out;
 }
 

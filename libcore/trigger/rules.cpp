@@ -115,7 +115,7 @@ Decision TriggerRules::decide(Rule& rule, std::string reason, std::optional<Side
     return out;
   }
   const SignedTime now_ns = signed_time(now);
-  Verdict verdict = rule.policy.ask(now_ns);
+  Verdict verdict = recording_ ? rule.policy.ask(now_ns) : Verdict{SuppressedBy::not_recording, now_ns};
   if (verdict.passes()) verdict = guard_.ask(now_ns);
   if (verdict.passes()) {
     rule.policy.note(now_ns);
@@ -137,10 +137,11 @@ bool TriggerRules::note_suppressed(Rule& rule, const Verdict& verdict, const Clo
   const bool first = !rule.window;
   if (first) {
     const SignedTime now_ns = signed_time(now);
-    rule.window = Window{.told = {.trigger = rule.config.name, .by = verdict.by, .first = now.wall},
+    rule.window = Window{.told = {.trigger = rule.config.name, .first = now.wall},
                          .end_ns = std::clamp(verdict.until_ns, now_ns + kMinWindowNs, now_ns + kMaxWindowNs)};
   }
   ++rule.window->told.count;
+  ++rule.window->told.by.at(static_cast<std::size_t>(verdict.by));
   rule.window->told.last = now.wall;
   return first;
 }
@@ -153,6 +154,19 @@ void TriggerRules::note_further(std::string_view trigger, std::uint64_t count, c
   static_cast<void>(note_suppressed(*rule, verdict, now));
   rule->suppressed += count - 1;
   rule->window->told.count += count - 1;
+  rule->window->told.by.at(static_cast<std::size_t>(verdict.by)) += count - 1;
+}
+
+std::string SuppressedWindow::by_text() const {
+  std::string out;
+  const bool several = std::count_if(by.begin(), by.end(), [](std::uint64_t one) { return one > 0; }) > 1;
+  for (std::size_t i = 0; i < by.size(); ++i) {
+    if (by.at(i) == 0) continue;
+    out += out.empty() ? "" : ", ";
+    out += to_string(static_cast<SuppressedBy>(i));
+    if (several) out += fmt::format(" ({})", by.at(i));
+  }
+  return out;
 }
 
 std::vector<SuppressedWindow> TriggerRules::take_ended_windows(const ClockPair& now, bool all) {
@@ -181,6 +195,11 @@ Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& n
 Result<void> TriggerRules::enable(std::string_view trigger, bool on) {
   Rule* rule = find(trigger);
   if (rule == nullptr) return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'", cleaned(trigger));
+  if (on && rule->config.event && !rule->config.enabled)
+    return fail(std::errc::invalid_argument,
+                "trigger '{}' waits for the kernel's {}, which is not watched, as the configuration has it off: set "
+                "\"enabled\": true there and `flightctl reload`",
+                rule->config.name, rule->config.event->event);
   if (on && !rule->on() && rule->condition) rule->condition->rearm();
   // What is configured anyway needs no remembering: a later change of the file then holds.
   rule->switched = on == rule->config.enabled ? std::nullopt : std::optional(on);
@@ -188,7 +207,17 @@ Result<void> TriggerRules::enable(std::string_view trigger, bool on) {
 }
 
 void TriggerRules::note_snapshot(std::string_view trigger, std::string snapshot_id) {
-  if (Rule* rule = find(trigger)) rule->snapshot = std::move(snapshot_id);
+  Rule* rule = find(trigger);
+  if (rule == nullptr) return;
+  rule->snapshot = std::move(snapshot_id);
+  rule->lost.clear();
+}
+
+void TriggerRules::note_lost(std::string_view trigger, std::string why) {
+  Rule* rule = find(trigger);
+  if (rule == nullptr) return;
+  rule->policy.take_back();
+  rule->lost = cleaned(why);
 }
 
 void TriggerRules::note_unavailable(std::string_view trigger, std::string why) {

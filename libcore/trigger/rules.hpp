@@ -52,8 +52,11 @@ class TriggerRules {
   // By a person's word; holds until it is said again, also over a restart. ENOENT as above.
   [[nodiscard]] Result<void> enable(std::string_view trigger, bool on);
 
-  // What a decision became.
+  // What a decision became: a snapshot, or none.
   void note_snapshot(std::string_view trigger, std::string snapshot_id);
+  void note_lost(std::string_view trigger, std::string why);
+  // While nothing is recorded what would fire is held back, and uses up no limit.
+  void set_recording(bool recording) { recording_ = recording; }
   // Why the broker could not open an event trigger; empty: it could.
   void note_unavailable(std::string_view trigger, std::string why);
 
@@ -82,6 +85,7 @@ class TriggerRules {
     std::optional<Condition> condition;  // of a metric
     std::optional<bool> switched;        // by a person's word
     std::string unavailable;             // why
+    std::string lost;                    // why its last firing left no snapshot
     std::optional<Window> window;
     std::uint64_t fired = 0, suppressed = 0;
     std::optional<WallTime> fired_at;
@@ -99,6 +103,7 @@ class TriggerRules {
 
   std::vector<MissingMetric> missing_;
   std::vector<Rule> rules_;
+  bool recording_ = true;
   std::vector<SuppressedWindow> left_over_;  // of triggers that a reload took away
   StormGuard guard_;
   MetricHistory history_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles, main file and drop-ins over each other, and errors told in the file they stand in.
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -299,6 +301,14 @@ TEST_F(Folders, AFileThatCannotBeReadIsNotPassedOver) {
   fs::create_directories(root_ + "/etc/flightd.json");  // a folder of that name
   EXPECT_THAT(refused().text(), HasSubstr("Is a directory"));
   fs::remove(root_ + "/etc/flightd.json");
+  ASSERT_EQ(::mkfifo((root_ + "/etc/flightd.json").c_str(), 0600), 0);
+  EXPECT_THAT(refused().text(), HasSubstr("no regular file")) << "and nobody waits for its writer";
+  fs::remove(root_ + "/etc/flightd.json");
+  // Masked, as systemd's drop-ins are.
+  write("lib/conf.d/masked.json", "rubbish");
+  fs::create_directories(root_ + "/etc/conf.d");
+  fs::create_symlink("/dev/null", root_ + "/etc/conf.d/masked.json");
+  static_cast<void>(good());
   write("etc/conf.d/empty.json", "");
   EXPECT_THAT(refused().text(), HasSubstr("empty.json:1: an empty text"));
   write("etc/conf.d/empty.json", std::string((1U << 20U) + 1, ' '));

@@ -171,5 +171,11 @@ TEST(StatusTest, StrangeOnesAreReadAsFarAsTheyGo) {
   EXPECT_THAT(to_json(odd), HasSubstr("\"uptime_seconds\":0.0"));
 }
 
+TEST(Texts, GoThereAndBack) {
+  const std::vector<std::string> texts{"a", "b \"c\""};
+  EXPECT_EQ(parse_texts(to_json(texts)), texts);
+  for (const char* text : {"", "{}", "7", "[1]", "null"}) EXPECT_TRUE(parse_texts(text).empty()) << text;
+}
+
 }  // namespace
 }  // namespace flight

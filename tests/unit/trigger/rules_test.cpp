@@ -51,6 +51,33 @@ TEST(TriggerRules, OneThatIsFiredFromOutside) {
   EXPECT_THAT(other.error().what, HasSubstr("\"external\": true"));
 }
 
+TEST(TriggerRules, AFiringThatLeftNoSnapshotUsesUpNoDay) {
+  Tape tape(R"("slow": {"external": true, "max_per_day": 1, "cooldown": "1min"})");
+  EXPECT_TRUE(tape.rules.on_external("slow", "", tape.clock.now())->fires());
+  tape.rules.note_lost("slow", "the disk is full");
+  EXPECT_THAT(tape.row("slow").note, HasSubstr("the disk is full"));
+  EXPECT_EQ(tape.rules.on_external("slow", "", tape.clock.now())->by, SuppressedBy::cooldown)
+      << "a full disk is not tried without end";
+  tape.clock.go(2 * kMin);
+  EXPECT_TRUE(tape.rules.on_external("slow", "", tape.clock.now())->fires());
+  tape.clock.go(2 * kMin);
+  EXPECT_EQ(tape.rules.on_external("slow", "", tape.clock.now())->by, SuppressedBy::max_per_day);
+}
+
+TEST(TriggerRules, WhileNothingIsRecordedNothingIsUsedUp) {
+  Tape tape(R"("slow": {"external": true, "max_per_day": 1})");
+  tape.rules.set_recording(false);
+  const auto paused = tape.rules.on_external("slow", "", tape.clock.now());
+  EXPECT_EQ(paused->by, SuppressedBy::not_recording);
+  EXPECT_EQ(tape.row("slow").suppressed, 1U);
+  tape.rules.set_recording(true);
+  EXPECT_TRUE(tape.rules.on_external("slow", "", tape.clock.now())->fires());
+  EXPECT_FALSE(tape.rules.on_external("slow", "", tape.clock.now())->fires());
+  const auto told = tape.rules.take_ended_windows(tape.clock.now(), /*all=*/true);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].by_text(), "max_per_day (1), a pause of the recording (1)");
+}
+
 TEST(TriggerRules, SwitchedOffAndOn) {
   Tape tape(kLevel + R"(}, "slow": {"external": true}, "oom": {"event": "oom:mark_victim", "enabled": false})");
   ASSERT_TRUE(tape.rules.enable("t", false));
@@ -62,8 +89,10 @@ TEST(TriggerRules, SwitchedOffAndOn) {
   EXPECT_EQ(tape.rules.on_external("slow", "", tape.clock.now())->by, SuppressedBy::disabled);
   EXPECT_EQ(tape.row("slow").suppressed, 0U);
   EXPECT_FALSE(tape.rules.on_event("oom", "", tape.clock.now()));
-  ASSERT_TRUE(tape.rules.enable("oom", true));
-  EXPECT_TRUE(tape.rules.on_event("oom", "", tape.clock.now())->fires());
+  // The broker does not watch what the configuration has off.
+  const auto unwatched = tape.rules.enable("oom", true);
+  ASSERT_FALSE(unwatched);
+  EXPECT_THAT(unwatched.error().what, HasSubstr("flightctl reload"));
   // On again: what lasts is a crossing from now on.
   ASSERT_TRUE(tape.rules.enable("t", true));
   tape.play(1900 * kMs, Metric::cpu_hottest, 100);
@@ -117,10 +146,10 @@ TEST(TriggerRules, AStorm) {
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].trigger, "slow");
   EXPECT_EQ(told[0].count, 497U);
-  EXPECT_EQ(told[0].by, SuppressedBy::max_per_hour);
+  EXPECT_EQ(told[0].by_text(), "max_per_hour");
   EXPECT_LT(told[0].first, told[0].last);
   EXPECT_EQ(told[1].count, 498U);
-  EXPECT_EQ(told[1].by, SuppressedBy::storm_guard);
+  EXPECT_EQ(told[1].by_text(), "storm guard");
   EXPECT_TRUE(tape.rules.take_ended_windows(tape.clock.now()).empty()) << "once";
 }
 
