@@ -51,7 +51,7 @@ class Burst : public TriggerTest {
           return hottest() < 50 &&
                  std::all_of(rows.begin(), rows.end(), [](const Json& row) { return row["state"] == "armed"; });
         },
-        120s);
+        240s);
   }
   [[nodiscard]] Names fires(const std::vector<int>& cpus, double seconds) {
     const auto before = fired();

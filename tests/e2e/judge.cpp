@@ -126,7 +126,7 @@ std::optional<NamedSample> parse_named_sample(const std::string& line) {
   if (cpu == std::string::npos || dso == std::string::npos || !line.ends_with(')')) return std::nullopt;
   std::size_t ids_end = line.find_last_not_of(' ', cpu), ids = line.rfind(' ', ids_end);
   std::size_t comm = line.find_first_not_of(' '), comm_end = line.find_last_not_of(' ', ids);
-  if (ids == std::string::npos || comm >= comm_end) return std::nullopt;
+  if (ids == std::string::npos || comm >= ids) return std::nullopt;  // a comm may be one character, as of fexecve(3)
   sample.comm = line.substr(comm, comm_end + 1 - comm);
   sample.pid = static_cast<int>(std::strtol(line.c_str() + ids, &at, 10));
   if (*at != '/') return std::nullopt;
