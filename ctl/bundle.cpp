@@ -121,7 +121,7 @@ Answer<std::string> fetch_bundle(const Common& common, const std::string& id, co
     return tl::unexpected(Refusal{std::string(kBadReply), fmt::format("flightd calls the snapshot '{}', which is no "
                                                                       "snapshot's name",
                                                                       printable(data->name))});
-  const auto where = target_of(target, *name);
+  auto where = target_of(target, *name);
   if (!where) return where;
   const std::string folder = name->stem() + "/";
   auto written = write_target(*where, [&](int fd) -> Result<void> {
