@@ -61,7 +61,7 @@ std::string asker_text(const Sidecar& sidecar) {
 
 std::string fired_text(const Sidecar& sidecar) {
   const SidecarFired& fired = *sidecar.fired;
-  const std::string metric = cut(fired.metric, kMetricColumns);
+  std::string metric = cut(fired.metric, kMetricColumns);
   if (metric.find(':') != std::string::npos) return metric;  // a tracepoint has no value
   std::string out =
       fmt::format("{} {} ({} {}", metric, metric_text(metric, fired.value),
