@@ -213,7 +213,7 @@ void TriggerRules::note_snapshot(std::string_view trigger, std::string snapshot_
   rule->lost.clear();
 }
 
-void TriggerRules::note_lost(std::string_view trigger, std::string why) {
+void TriggerRules::note_lost(std::string_view trigger, std::string_view why) {
   Rule* rule = find(trigger);
   if (rule == nullptr) return;
   rule->policy.take_back();
@@ -232,7 +232,7 @@ void TriggerRules::replace(std::vector<TriggerConfig> triggers, const StormGuard
         std::find_if(old.begin(), old.end(), [&](const Rule& r) { return r.config.name == rule.config.name; });
     if (before != old.end()) {
       const bool same = same_trigger(before->config, rule.config);
-      if (same) rule.condition = std::move(before->condition);
+      if (same) rule.condition = before->condition;
       if (same && !rule.condition) rule.unavailable = std::move(before->unavailable);
       rule.policy.restore(before->policy.firings(), signed_time(now));
       if (before->config.enabled == rule.config.enabled) rule.switched = before->switched;

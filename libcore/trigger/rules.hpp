@@ -54,7 +54,7 @@ class TriggerRules {
 
   // What a decision became: a snapshot, or none.
   void note_snapshot(std::string_view trigger, std::string snapshot_id);
-  void note_lost(std::string_view trigger, std::string why);
+  void note_lost(std::string_view trigger, std::string_view why);
   // While nothing is recorded what would fire is held back, and uses up no limit.
   void set_recording(bool recording) { recording_ = recording; }
   // Why the broker could not open an event trigger; empty: it could.
