@@ -220,7 +220,7 @@ TEST(StatusText, TellsTheLastSnapshotWithItsAgeAndTimings) {
   status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2, status.recording = true;
   status.channels = {{"stacks", {{"cpu-clock", 99, 30000}}, 12, 40}};
   const WallTime now = parse_time("2026-11-20T03:24:04Z", {}).value();
-  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("last snapshot: none since flightd started\n"));
+  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("last snapshot: none yet\n"));
   status.last_snapshot = "7";
   status.last = StatusLast{"2026-11-20T03:12:04Z", "lopsided", 1000, 50, 2000, 3000, 4000, 10050};
   status.warnings = {"one"};
