@@ -89,24 +89,24 @@ void TriggerThread::run() {
   told_.keep(to_text(rules_.state(boot_id_, now)));
 }
 
-// The rings are polled again only some time after they were drained: a hot tracepoint wakes for each event.
+// The rings are polled again only some time after they had something: a hot tracepoint wakes for each event. What came
+// in that rest woke nobody, and is heard at its end.
 void TriggerThread::wait_for_work(EventTime until_ns) {
   const EventTime now_ns = monotonic_now();
   const EventTime quiet_ns = heard_ns_ + static_cast<EventTime>(std::chrono::nanoseconds(kTriggerDrainEvery).count());
   std::vector<pollfd> polled{{.fd = tasks_.fd(), .events = POLLIN, .revents = 0}};
-  if (now_ns >= quiet_ns) {
-    for (const int fd : rings_.fds()) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-  } else {
+  const std::vector<int> rings = rings_.fds();
+  const bool resting = !rings.empty() && now_ns < quiet_ns;
+  if (resting)
     until_ns = std::min(until_ns, quiet_ns);
-  }
+  else
+    for (const int fd : rings) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
   const EventTime wait_ns = until_ns - std::min(until_ns, now_ns);
   const timespec wait{.tv_sec = static_cast<time_t>(wait_ns / 1'000'000'000),
                       .tv_nsec = static_cast<long>(wait_ns % 1'000'000'000)};
   ::ppoll(polled.data(), polled.size(), &wait, nullptr);
   if (polled[0].revents != 0) tasks_.run();
-  // What came while they were not polled woke nobody.
-  if (polled.size() == 1 ||
-      std::any_of(polled.begin() + 1, polled.end(), [](const pollfd& p) { return p.revents != 0; }))
+  if (resting || std::any_of(polled.begin() + 1, polled.end(), [](const pollfd& one) { return one.revents != 0; }))
     hear(monotonic_now());
 }
 
@@ -129,8 +129,8 @@ void TriggerThread::follow_rings() {
 }
 
 void TriggerThread::hear(EventTime now_ns) {
-  heard_ns_ = now_ns;
   for (const TriggerEvent& event : rings_.drain()) {
+    heard_ns_ = now_ns;
     const ClockPair now = ClockPair::now();
     if (const auto decision = rules_.on_event(event.trigger, event.detail, now)) act(*decision);
     // Each counts, also those that came too fast to be told one by one.

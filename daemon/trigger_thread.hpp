@@ -82,7 +82,7 @@ class TriggerThread {
   std::vector<TriggerConfig> triggers_;
   std::shared_ptr<Attached> attached_;  // whose rings are polled
   TriggerRings rings_;
-  EventTime heard_ns_ = 0;  // when they were drained last
+  EventTime heard_ns_ = 0;  // when they had something last
   Sampler sampler_;
   TriggerRules rules_;
   PassInterval interval_;
