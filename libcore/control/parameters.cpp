@@ -52,6 +52,16 @@ CallResult<std::optional<bool>> Parameters::flag(const char* key) const {
   return value->get<bool>();
 }
 
+CallResult<std::optional<std::uint64_t>> Parameters::usec(const char* key, std::uint64_t max_usec) const {
+  const Json* value = find(object_.get(), key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_unsigned())
+    return refuse(key, fmt::format("'{}' must be a whole number of microseconds, not negative", key));
+  const auto usec = value->get<std::uint64_t>();
+  if (usec > max_usec) return refuse(key, fmt::format("'{}' may be at most {} s", key, max_usec / 1'000'000));
+  return usec;
+}
+
 CallResult<std::string> Parameters::reason(const char* key) const {
   auto given = text(key);
   if (!given) return tl::unexpected(given.error());

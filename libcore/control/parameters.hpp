@@ -3,6 +3,7 @@
 // says what would be right. The JSON library stays in the .cpp.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -22,6 +23,8 @@ class Parameters {
   // nullopt: it is not there, or null.
   [[nodiscard]] CallResult<std::optional<std::string>> text(const char* key) const;
   [[nodiscard]] CallResult<std::optional<bool>> flag(const char* key) const;
+  // Microseconds, a whole number of at most `max_usec`.
+  [[nodiscard]] CallResult<std::optional<std::uint64_t>> usec(const char* key, std::uint64_t max_usec) const;
   // One line for people, of at most kMaxReasonBytes, without what steers a terminal; empty where it is not there.
   [[nodiscard]] CallResult<std::string> reason(const char* key) const;
 
