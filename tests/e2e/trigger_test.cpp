@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include "tests/e2e/trigger_fixture.hpp"
 
@@ -58,6 +59,26 @@ TEST_F(External, TheAftermathAndOnlySoMuchOfThePast) {
   const Json sidecar = daemon_.ctl_json({"info", fired["id"]});
   EXPECT_GE(sidecar["window"]["end_ns"].get<std::uint64_t>(), asked_ns + 2'000'000'000);
   EXPECT_GE(sidecar["window"]["begin_ns"].get<std::uint64_t>(), asked_ns - 1'000'000'000);
+}
+
+// What costs is the wake-up, not the look: one that waits wrongly wakes with every tick of its clock.
+TEST_F(External, LooksTenTimesASecondAndSleepsBetween) {
+  std::string thread;
+  const std::string tasks = fmt::format("/proc/{}/task", daemon_.pid());
+  for (const auto& task : std::filesystem::directory_iterator(tasks))
+    if (read_text(task.path() / "comm") == "trigger\n") thread = task.path();
+  ASSERT_NE(thread, "") << tasks;
+  const auto sleeps = [&] {
+    const std::string status = read_text(thread + "/status");
+    const std::string key = "\nvoluntary_ctxt_switches:";
+    return std::stoul(status.substr(status.find(key) + key.size()));
+  };
+  const std::size_t before = sleeps();
+  const std::uint64_t begin_ns = now_ns();
+  ASSERT_TRUE(wait_until([&] { return sleeps() >= before + 20; }, 60s)) << "it does not look";
+  std::this_thread::sleep_for(3s);
+  const double seconds = static_cast<double>(now_ns() - begin_ns) / 1e9;
+  EXPECT_LT(static_cast<double>(sleeps() - before) / seconds, 30) << "wake-ups a second";
 }
 
 TEST_F(External, SwitchedOffAndTested) {
