@@ -83,7 +83,9 @@ Result<void> Daemon::start() {
   const ControlAccess access{.own_uid = setup_.identity.trusted_uid,
                              .group = setup_.identity.trusted_gid,
                              .trigger_group = setup_.identity.trigger_gid};
-  auto server = ControlServer::open(loop_, setup_.runtime_dir + "/" + std::string(kInterface), *service_, access);
+  auto server = setup_.control_socket
+                    ? ControlServer::adopt(loop_, std::move(setup_.control_socket), *service_, access)
+                    : ControlServer::open(loop_, setup_.runtime_dir + "/" + std::string(kInterface), *service_, access);
   if (!server) return pass(server.error());
   server_ = std::move(*server);
   signals_.assign(setup_.signals.release());
@@ -129,6 +131,7 @@ int Daemon::run() {
   spdlog::info("{}", recording);
   setup_.attached.reset();  // the next set may come at any time
   status_.ready();
+  watchdog_.begin();
   service_->refresh_store_use();
   loop_.run();
 

@@ -26,6 +26,7 @@
 #include "daemon/service.hpp"
 #include "daemon/snapshot_worker.hpp"
 #include "daemon/status_teller.hpp"
+#include "daemon/watchdog.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
@@ -41,7 +42,8 @@ class Daemon {
     BrokerClient broker;
     std::shared_ptr<Attached> attached;
     std::unique_ptr<FreezeThread> freezer;
-    UniqueFd signals;  // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before there were threads
+    UniqueFd control_socket;  // that listens already; not valid: flightd makes its own
+    UniqueFd signals;         // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before there were threads
     std::vector<std::string> command_line;
     std::vector<std::string> warnings;
     std::string config_file;    // --config; empty: the folders
@@ -81,6 +83,7 @@ class Daemon {
   std::unique_ptr<TriggerThread> triggers_;
   std::unique_ptr<ControlServer> server_;
   StatusTeller status_{loop_, [this] { return status_facts(); }};
+  Watchdog watchdog_{loop_, [this] { return triggers_->passes(); }};
   std::thread stopper_;
   int exit_status_ = 0;
   bool last_asked_ = false;  // the last snapshot, on_stop

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,6 +15,7 @@
 #include "daemon/broker_process.hpp"
 #include "daemon/daemon.hpp"
 #include "daemon/folders.hpp"
+#include "daemon/inherited_socket.hpp"
 #include "daemon/options.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/tracepoint.hpp"
@@ -23,6 +25,7 @@ namespace flight {
 namespace {
 
 constexpr int kFailed = 1;
+constexpr int kBadConfig = EX_CONFIG;  // a start that will not succeed before somebody mends something
 constexpr std::chrono::seconds kBusyWait(5);
 constexpr std::chrono::milliseconds kAskAgain(500);
 
@@ -33,9 +36,9 @@ void set_up_logging() {
   spdlog::set_pattern(std::getenv("JOURNAL_STREAM") != nullptr ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
 }
 
-int failed(const Error& error) {
+int failed(const Error& error, int status = kFailed) {
   spdlog::error("{}", error.what);
-  return kFailed;
+  return status;
 }
 
 // What would end a process that is not yet ready for it waits until it is.
@@ -97,6 +100,8 @@ Result<Attachment> attach(const Options& options, const Identity& identity, std:
 }
 
 int run(const Options& options, Config config, std::vector<CrewWorker> crew, std::vector<std::string> command_line) {
+  auto control_socket = inherited_control_socket();
+  if (!control_socket) return failed(control_socket.error());
   auto identity = find_identity(config.user);
   if (!identity) return failed(identity.error());
   raise_limits();
@@ -125,6 +130,7 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
                       .broker = std::move(*broker),
                       .attached = std::move(*attached),
                       .freezer = std::make_unique<FreezeThread>(identity->uid == 0),
+                      .control_socket = std::move(*control_socket),
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
                       .warnings = {},
@@ -132,7 +138,7 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
                       .broker_socket = options.broker_socket};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
   auto trigger_warnings = TriggerThread::check(setup.config.triggers);
-  if (!trigger_warnings) return failed(trigger_warnings.error());
+  if (!trigger_warnings) return failed(trigger_warnings.error(), kBadConfig);
   setup.warnings.insert(setup.warnings.end(), trigger_warnings->begin(), trigger_warnings->end());
   if (auto locked = lock_memory(); !locked) setup.warnings.push_back(locked.error().what);
   if (auto dropped = drop_privileges(*identity); !dropped) return failed(dropped.error());
@@ -148,7 +154,7 @@ int check(const Config& config) {
     EventSources sources;
     if (auto tracefs = find_tracefs()) sources.tracefs = *tracefs;
     const auto warnings = Recording::check(config, sources);
-    if (!warnings) return failed(warnings.error());
+    if (!warnings) return failed(warnings.error(), kBadConfig);
     for (const std::string& warning : *warnings) spdlog::warn("{}", warning);
     looked_up = "all its events are there";
   }
@@ -166,13 +172,14 @@ int run_main(int argc, char** argv) {
   auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
   if (!config) {
     spdlog::error("{}", config.error().text());
-    return kFailed;
+    return kBadConfig;
   }
   auto crew = plan_crew(config->snapshot.crew);
   if (!crew)
     return failed(wrap(crew.error(), "{}: snapshot.crew \"{}\"",
                        options.config_file.empty() ? "the configuration" : options.config_file, config->snapshot.crew)
-                      .value());
+                      .value(),
+                  kBadConfig);
   if (options.check_config) return check(*config);
   return run(options, std::move(*config), std::move(*crew), {argv, argv + argc});
 }

@@ -77,6 +77,7 @@ void TriggerThread::run() {
       follow_rings();
       hear(now_ns);
       look(now_ns);
+      ++passes_;
       const auto interval_ns = static_cast<EventTime>(interval_.interval().count());
       // After a long sleep the looks that were missed are not made up for.
       next_ns = next_ns + interval_ns > now_ns ? next_ns + interval_ns : now_ns + interval_ns;

@@ -60,6 +60,9 @@ class TriggerThread {
   // Any thread but this one; waits for the answer.
   [[nodiscard]] std::optional<SidecarMetrics> metrics();
 
+  // Any thread: how many looks at the metrics there were; it stands still only if the thread does.
+  [[nodiscard]] std::uint64_t passes() const { return passes_; }
+
   // Ends the thread; not before nobody asks for metrics() any more. Windows that are open are told, and the last state.
   void stop();
   // Why `saved` was of no use; empty: it was.
@@ -89,6 +92,7 @@ class TriggerThread {
   std::string saved_error_;
   bool changed_ = false;  // since the state was told
   EventTime kept_ns_ = 0;
+  std::atomic<std::uint64_t> passes_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

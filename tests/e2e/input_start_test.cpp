@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,20 +23,19 @@ using testing::HasSubstr;
 class InputStart : public testing::Test {
  protected:
   // Starts flightd with this config: it must end by itself, not with 0; its stderr.
-  std::string refused(const std::string& config, const StartOptions& options = {}) {
+  std::string refused(const std::string& config, const StartOptions& options = {}, int status = 1) {
     TestDaemon daemon(folder_);
     daemon.launch(config, options);
     Outcome outcome = daemon.process().finish(30s);
     EXPECT_FALSE(outcome.timed_out) << "it should have refused to start\n" << outcome.text();
-    EXPECT_GT(outcome.exit_status, 0) << outcome.text();
-    EXPECT_LT(outcome.exit_status, 126) << outcome.text();
+    EXPECT_EQ(outcome.exit_status, status) << outcome.text();
     return outcome.err;
   }
   // Of a config file; --check-config must say the same.
   std::string refused_config(const std::string& config) {
-    std::string text = refused(config);
+    std::string text = refused(config, {}, EX_CONFIG);
     Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
-    EXPECT_EQ(check.exit_status, 1) << check.text();
+    EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
     EXPECT_THAT(check.out + check.err, HasSubstr(file_ + ":"));
     return text;
   }
@@ -43,7 +43,7 @@ class InputStart : public testing::Test {
   std::string refused_event(const std::string& event) {
     std::string text = refused(with_event(event));
     Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
-    EXPECT_EQ(check.exit_status, 1) << check.text();
+    EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
     EXPECT_EQ(check.out, "");
     // But for the time and the program's name in front.
     const std::size_t words = check.err.find("error: ");
@@ -104,7 +104,7 @@ TEST_F(InputStart, CheckConfigPassesAGoodOne) {
 TEST_F(InputStart, ConfigFileThatIsNotThere) {
   Outcome outcome = run({required_env("FLIGHTD"), "--config", folder_ / "none.json", "--state-dir", folder_ / "state",
                          "--runtime-dir", folder_ / "run"});
-  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+  EXPECT_EQ(outcome.exit_status, EX_CONFIG) << outcome.text();
   EXPECT_THAT(outcome.err, HasSubstr(folder_ / "none.json"));
 }
 
