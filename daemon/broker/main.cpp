@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,6 +26,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+constexpr int kBadConfig = 78;  // EX_CONFIG of sysexits.h
 
 void start_logging() {
   auto logger = spdlog::stderr_logger_st("flightd-broker");
@@ -33,13 +35,15 @@ void start_logging() {
 }
 
 // SIGTERM is read from the descriptor, between two requests. Ctrl-C at a terminal and `timeout` signal flightd's whole
-// group: a broker of its own leaves it to flightd what that means, and ends when the wall is closed.
+// group: a broker of its own leaves it to flightd what that means, and ends when the wall is closed. SIGHUP is no
+// reload: flightd would have another configuration than the broker. It asks for both.
 Result<UniqueFd> take_signals(bool own_broker) {
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
   sigset_t stops;
   ::sigemptyset(&stops);
   if (own_broker) {
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::signal(number, SIG_IGN);
+    for (const int number : {SIGTERM, SIGINT, SIGQUIT}) ::signal(number, SIG_IGN);
   } else {
     for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&stops, number);
   }
@@ -75,6 +79,11 @@ Result<void> prepare(const BrokerOptions& options, EventSources& sources) {
   return drop_privileges();
 }
 
+int start_status(const Service& service) {
+  if (service.start_error() == nullptr) return 0;
+  return service.bad_config() ? kBadConfig : kFailed;
+}
+
 int serve_own_client(const BrokerOptions& options) {
   auto client = take_client(options.fd);
   if (!client) {
@@ -92,7 +101,7 @@ int serve_own_client(const BrokerOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Service service = Service::start(options, std::move(sources));
   (void)service.serve(client->get(), stop->get(), nullptr);
-  return service.start_error() == nullptr ? 0 : kFailed;
+  return start_status(service);
 }
 
 // False: told to end.
@@ -118,9 +127,11 @@ int serve_socket(const BrokerOptions& options) {
     return kFailed;
   }
   if (!options.group)
-    spdlog::warn("without --group GID, the group of flightd's snapshots, files can be made only where this user may");
+    spdlog::warn("without --group, the group of flightd's snapshots, files can be made only where this user may");
   Service service = Service::start(options, std::move(sources));
-  if (service.start_error() != nullptr) return kFailed;
+  if (const int failed = start_status(service); failed != 0) return failed;
+  service.tell_state();
+  ::sd_notify(0, "READY=1");
   while (wait_for_client(listener->fd(), stop->get(), service)) {
     const auto client = listener->accept();
     if (!client) {
@@ -129,6 +140,7 @@ int serve_socket(const BrokerOptions& options) {
     }
     if (service.serve(client->get(), stop->get(), &*listener) == Ended::told_to) break;
   }
+  ::sd_notify(0, "STOPPING=1");
   return 0;
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/options.hpp"
 
+#include <grp.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <filesystem>
 
 namespace flight {
@@ -16,13 +19,34 @@ const char* state_dir_from_environment() {
   return folder != nullptr && *folder == '/' ? folder : nullptr;
 }
 
+// Of the whole word; nullopt: it is a name. The last number is none: to chown(2) it means "as it is".
+std::optional<std::uint32_t> to_number(const std::string& word) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error != std::errc() || end != word.data() + word.size() || number == UINT32_MAX) return std::nullopt;
+  return number;
+}
+
+uid_t find_user(const std::string& word) {
+  if (const auto number = to_number(word)) return *number;
+  if (const passwd* user = ::getpwnam(word.c_str())) return user->pw_uid;
+  throw CLI::ValidationError("--client-uid", "there is no user " + word);
+}
+
+gid_t find_group(const std::string& word) {
+  if (const auto number = to_number(word)) return *number;
+  if (const ::group* found = ::getgrnam(word.c_str())) return found->gr_gid;
+  throw CLI::ValidationError("--group", "there is no group " + word);
+}
+
 }  // namespace
 
 ParsedOptions parse_options(int argc, char** argv) {
   BrokerOptions options;
   options.client_uid = ::geteuid();
   if (const char* folder = state_dir_from_environment()) options.state_dir = folder;
-  std::uint32_t group = 0;
+  std::string client;
+  std::string group;
 
   CLI::App app(
       "Opens flightd's perf events and holds them: the half of the recorder that has privileges, and takes no input "
@@ -35,19 +59,20 @@ ParsedOptions parse_options(int argc, char** argv) {
   auto* socket = app.add_option("--socket", options.socket, "listen on this path, one client after the other");
   app.add_option("--runtime-dir", options.runtime_dir, "the socket's folder (made if need be: 0700, the client's)")
       ->needs(socket);
-  app.add_option("--client-uid", options.client_uid, "who may connect to --socket (default: who starts this)")
+  app.add_option("--client-uid", client, "the user, or its number, that may connect (default: who starts this)")
       ->needs(socket);
   app.add_option("--config", options.config, "this configuration alone (default: /etc/flightd over /usr/lib/flightd)");
   app.add_option("--state-dir", options.state_dir, "files are made in its folder 'snapshots'")->capture_default_str();
-  auto* given_group = app.add_option("--group", group, "the numeric group that may read these files");
+  app.add_option("--group", group, "the group, or its number, that may read these files");
   fd->excludes(socket);
   try {
     app.parse(argc, argv);
     if (fd->count() + socket->count() == 0) throw CLI::RequiredError("--fd N or --socket PATH");
+    if (!client.empty()) options.client_uid = find_user(client);
+    if (!group.empty()) options.group = find_group(group);
   } catch (const CLI::ParseError& error) {
     return {.options = std::nullopt, .exit_status = app.exit(error) == 0 ? 0 : kUsageError};
   }
-  if (given_group->count() != 0) options.group = group;
   if (options.runtime_dir.empty() && !options.socket.empty())
     options.runtime_dir = std::filesystem::absolute(options.socket).parent_path();
   return {.options = std::move(options), .exit_status = 0};

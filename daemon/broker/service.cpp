@@ -13,6 +13,7 @@
 
 #include "daemon/broker/file_thread.hpp"
 #include "daemon/broker/scan.hpp"
+#include "daemon/broker/tell.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/broker/wall.hpp"
 #include "libcore/config/parse.hpp"
@@ -60,21 +61,6 @@ std::string read_kallsyms(Manifest& manifest) {
   return std::move(*text);
 }
 
-void log_recording(const Manifest& manifest) {
-  std::size_t cpus = 0;
-  std::size_t rings = 0;
-  std::vector<std::string> channels;
-  for (const ManifestRing& ring : manifest.rings) {
-    ++rings;
-    if (ring.kind == RingKind::sideband)
-      ++cpus;
-    else if (ring.kind == RingKind::channel && (channels.empty() || channels.back() != ring.channel))
-      channels.push_back(ring.channel);
-  }
-  spdlog::info("recording {} CPUs, {} channels, {} rings", cpus, channels.size(), rings);
-  for (const std::string& warning : manifest.warnings) spdlog::warn("{}", warning);
-}
-
 }  // namespace
 
 Service Service::start(BrokerOptions options, EventSources sources) {
@@ -88,10 +74,12 @@ Service Service::start(BrokerOptions options, EventSources sources) {
 
 Result<bool> Service::load() {
   auto config = read_config(options_);
+  bad_config_ = !config;
   if (!config) return pass(config.error());
   if (recording_) {
     auto changed = recording_->reload(*config, sources_);
     if (changed && *changed) log_recording(recording_->manifest());
+    tell_state();
     return changed;
   }
   const auto cpus = online_cpus();
@@ -113,6 +101,8 @@ Ended Service::serve(int client, int stop_fd, const Listener* listener) {
   ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
   ::setsockopt(client, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
   Ended ended = Ended::client_left;
+  client_ = client;
+  tell_state();
   for (;;) {
     std::array<pollfd, 4> watched{pollfd{client, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}, pollfd{watch_.fd(), POLLIN, 0},
                                   pollfd{listener != nullptr ? listener->fd() : -1, POLLIN, 0}};
@@ -143,12 +133,14 @@ Ended Service::serve(int client, int stop_fd, const Listener* listener) {
     break;
   }
   client_is_current_ = false;
+  client_ = -1;
   // A thread that makes a file for it may still hold its socket.
   ::shutdown(client, SHUT_RDWR);
   // It may have been killed between pause and resume; and who switched the events off is not there to switch them on.
   if (recording_) recording_->resume_all();
   if (recording_ && std::exchange(disabled_, false))
     if (auto on = recording_->enable_all(true); !on) spdlog::error("recording could not go on: {}", on.error().what);
+  tell_state();
   return ended;
 }
 
@@ -157,7 +149,12 @@ Result<void> Service::follow_cpus(int client) {
   if (!look || !recording_) return {};
   if (!recording_->follow_cpus(look->online, look->probe, look->good_ns)) return {};
   log_recording(recording_->manifest());
+  tell_state();
   return tell_changed(client);
+}
+
+void Service::tell_state() const {
+  if (recording_) tell_status(recording_->manifest(), client_);
 }
 
 Result<void> Service::tell_changed(int client) {

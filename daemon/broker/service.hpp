@@ -30,9 +30,13 @@ class Service {
   // For whoever waits for a client: what serve() does meanwhile. To be called when watch_fd() is readable, and at least
   // every kWatchEvery.
   void follow_cpus() { static_cast<void>(follow_cpus(-1)); }
+  // For `systemctl status`; whenever it is another.
+  void tell_state() const;
   [[nodiscard]] int watch_fd() const { return watch_.fd(); }
   // nullptr: it records.
   [[nodiscard]] const Error* start_error() const { return recording_ ? nullptr : &error_; }
+  // Whether the configuration was what failed last, before any event was looked at.
+  [[nodiscard]] bool bad_config() const { return bad_config_; }
 
  private:
   Service(BrokerOptions options, EventSources sources)
@@ -62,9 +66,11 @@ class Service {
   CpuWatch watch_;
   std::optional<Recording> recording_;
   std::optional<RecordBuffer> first_scan_;  // what ran before anything was recorded; for the first that asks
+  int client_ = -1;                         // the socket of the one that is served
   bool client_is_current_ = false;          // it has attached to this very set of rings
   bool disabled_ = false;                   // by this client
-  Error error_;                             // why there is no recording
+  bool bad_config_ = false;
+  Error error_;  // why there is no recording
 };
 
 }  // namespace flight

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 
 #include "tests/unit/broker/broker_process.hpp"
+#include "tests/unit/broker/service_manager.hpp"
 
 namespace flight {
 namespace {
@@ -13,6 +14,7 @@ using test::call_on;
 using test::calls_config;
 using test::heads;
 using test::map_rings;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class BrokerLife : public test::BrokerProcess {
@@ -129,11 +131,21 @@ TEST_F(BrokerLife, AReloadMendsABadStart) {
 
 TEST_F(BrokerLife, UsageErrorsAre2) {
   write_config(calls_config());
-  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
-           {}, {"--fd", "1", "--socket", "/x"}, {"--fd", "x"}, {"--fd", "999"}, {"--fd", "0"}, {"--nonsense"}}) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--fd", "1", "--socket", "/x"},
+                                             {"--fd", "x"},
+                                             {"--fd", "999"},
+                                             {"--fd", "0"},
+                                             {"--nonsense"},
+                                             {"--socket", "/x", "--client-uid", "no-such-user"},
+                                             {"--socket", "/x", "--client-uid", "4294967295"}}) {
     pid_ = test::spawn(words(more), folder_ / "stderr", -1);
     EXPECT_EQ(wait_for_end(), 2) << testing::PrintToString(more);
   }
+  pid_ = test::spawn({FLIGHTD_BROKER, "--socket", "/x", "--group", "no-such-group"}, folder_ / "stderr", -1);
+  EXPECT_EQ(wait_for_end(), 2);
+  EXPECT_THAT(errors(), AllOf(HasSubstr("no user no-such-user"), HasSubstr("no group no-such-group")));
   pid_ = test::spawn({FLIGHTD_BROKER, "--version"}, folder_ / "version", -1);
   EXPECT_EQ(wait_for_end(), 0);
   EXPECT_THAT(read_file(folder_ / "version").value(), testing::StartsWith("flightd-broker "));
@@ -156,6 +168,29 @@ TEST_F(BrokerLife, ListensToOneUidInAFolderOfItsOwn) {
   for (int i = 0; i < 500 && errors().find("uid") == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_THAT(errors(), HasSubstr("only uid 65534"));
+}
+
+// systemd's half of sd_notify(3): what a service that starts and ends says.
+TEST_F(BrokerLife, TellsWhoStartedItWhenItIsReadyWhomItServesAndThatItEnds) {
+  test::ServiceManager notify(folder_ / "notify");
+  start_listening(calls_config(), {"--client-uid", "root"});
+  EXPECT_TRUE(notify.wait_for("READY=1")) << errors();
+  auto client = BrokerClient::connect(socket_path());
+  ASSERT_TRUE(client) << "ready, and does not listen: " << client.error().what;
+  EXPECT_TRUE(notify.wait_for("STATUS=recording")) << "who is served";
+  EXPECT_TRUE(notify.wait_for("serving flightd, process " + std::to_string(::getpid())));
+  *client = BrokerClient(UniqueFd());
+  EXPECT_TRUE(notify.wait_for("no flightd is attached"));
+  ::kill(pid_, SIGHUP);
+  ::kill(pid_, SIGTERM);
+  EXPECT_TRUE(notify.wait_for("STOPPING=1"));
+  EXPECT_EQ(wait_for_end(), 0);
+}
+
+TEST_F(BrokerLife, ABadConfigurationHasAStatusOfItsOwn) {
+  start_listening(R"({"chanels": {}})");
+  EXPECT_EQ(wait_for_end(), 78);
+  EXPECT_THAT(errors(), AllOf(HasSubstr("flightd.json:1"), HasSubstr("chanels")));
 }
 
 TEST_F(BrokerLife, ASecondBrokerOnTheSocketIsRefused) {

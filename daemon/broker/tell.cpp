@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/broker/tell.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+
+#include <string>
+#include <vector>
+
+namespace flight {
+namespace {
+
+struct Sums {
+  std::size_t cpus = 0, online = 0, channels = 0;
+};
+
+Sums count(const Manifest& manifest) {
+  Sums sums;
+  std::string last;
+  for (const ManifestRing& ring : manifest.rings) {
+    if (ring.kind == RingKind::sideband) {
+      ++sums.cpus;
+      sums.online += ring.online ? 1 : 0;
+    } else if (ring.kind == RingKind::channel && ring.channel != last) {
+      last = ring.channel;
+      ++sums.channels;
+    }
+  }
+  return sums;
+}
+
+std::string of_client(int client) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (client < 0) return "no flightd is attached";
+  if (::getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return "a flightd is attached";
+  return fmt::format("serving flightd, process {}", peer.pid);
+}
+
+}  // namespace
+
+void log_recording(const Manifest& manifest) {
+  const Sums sums = count(manifest);
+  spdlog::info("recording {} CPUs, {} channels, {} rings", sums.cpus, sums.channels, manifest.rings.size());
+  for (const std::string& warning : manifest.warnings) spdlog::warn("{}", warning);
+}
+
+void tell_status(const Manifest& manifest, int client) {
+  const Sums sums = count(manifest);
+  const std::string text =
+      fmt::format("STATUS=recording {} CPUs, {} channels, {} rings{}; {}", sums.online, sums.channels,
+                  manifest.rings.size(), manifest.warnings.empty() ? "" : ", with warnings", of_client(client));
+  ::sd_notify(0, text.c_str());
+}
+
+}  // namespace flight
