@@ -99,7 +99,8 @@ int serve_own_client(const BrokerOptions& options) {
   }
   // Belt to the braces of the socket's end: whatever this process is busy with, it dies with flightd.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Service service = Service::start(options, std::move(sources));
+  ::unsetenv("NOTIFY_SOCKET");  // flightd's, should it have one
+  Service service = Service::start(options, std::move(sources), FdStore());
   (void)service.serve(client->get(), stop->get(), nullptr);
   return start_status(service);
 }
@@ -118,6 +119,7 @@ bool wait_for_client(int listener, int stop_fd, Service& service) {
 }
 
 int serve_socket(const BrokerOptions& options) {
+  FdStore store = FdStore::take();
   const auto stop = take_signals(false);
   const auto listener = stop ? Listener::open(options) : Result<Listener>(pass(stop.error()));
   EventSources sources;
@@ -128,9 +130,8 @@ int serve_socket(const BrokerOptions& options) {
   }
   if (!options.group)
     spdlog::warn("without --group, the group of flightd's snapshots, files can be made only where this user may");
-  Service service = Service::start(options, std::move(sources));
+  Service service = Service::start(options, std::move(sources), std::move(store));
   if (const int failed = start_status(service); failed != 0) return failed;
-  service.tell_state();
   ::sd_notify(0, "READY=1");
   while (wait_for_client(listener->fd(), stop->get(), service)) {
     const auto client = listener->accept();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "daemon/broker/file_thread.hpp"
+#include "daemon/broker/kernel_symbols.hpp"
 #include "daemon/broker/scan.hpp"
 #include "daemon/broker/tell.hpp"
 #include "libcore/base/files.hpp"
@@ -19,7 +20,6 @@
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
-#include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
 namespace flight {
@@ -40,31 +40,10 @@ Result<Config> read_config(const BrokerOptions& options) {
   return std::move(*config);
 }
 
-// Modules come and go, so both are read anew for each attach. Zeros only (kptr_restrict) are as good as nothing.
-std::string read_kallsyms(Manifest& manifest) {
-  auto text = read_file("/proc/kallsyms", kMaxKallsymsBytes);
-  if (!text) {
-    manifest.warnings.push_back("kernel symbols: " + text.error().what);
-    return {};
-  }
-  auto maps = read_kernel_maps(*text);
-  if (!maps) {
-    manifest.warnings.push_back("kernel symbols: " + maps.error().what);
-    return {};
-  }
-  for (KernelMap& map : *maps)
-    manifest.kernel_maps.push_back({.name = std::move(map.name),
-                                    .address = map.address,
-                                    .bytes = map.bytes,
-                                    .page_offset = map.page_offset,
-                                    .build_id = std::move(map.build_id)});
-  return std::move(*text);
-}
-
 }  // namespace
 
-Service Service::start(BrokerOptions options, EventSources sources) {
-  Service service(std::move(options), std::move(sources));
+Service Service::start(BrokerOptions options, EventSources sources, FdStore store) {
+  Service service(std::move(options), std::move(sources), std::move(store));
   if (auto loaded = service.load(); !loaded) {
     service.error_ = loaded.error();
     spdlog::error("{}", service.error_.what);
@@ -78,23 +57,50 @@ Result<bool> Service::load() {
   if (!config) return pass(config.error());
   if (recording_) {
     auto changed = recording_->reload(*config, sources_);
-    if (changed && *changed) log_recording(recording_->manifest());
-    tell_state();
+    if (!changed) return changed;
+    if (*changed) log_recording(recording_->manifest());
+    keep();
     return changed;
   }
+  if (auto opened = open_or_take_back(*config); !opened) return pass(opened.error());
+  log_recording(recording_->manifest());
+  keep();
+  return true;
+}
+
+Result<void> Service::open_or_take_back(const Config& config) {
   const auto cpus = online_cpus();
   const KernelFeatures features = KernelFeatures::probe(cpus && !cpus->empty() ? cpus->front() : 0);
-  auto recording = Recording::open(*config, sources_, features, [this](const Manifest& manifest) {
+  std::string why_not;
+  if (auto kept = store_.take_kept()) {
+    auto taken = *kept ? Recording::take_back((*kept)->manifest, std::move((*kept)->events), config, sources_, features)
+                       : Result<Recording>(pass(kept->error()));
+    if (taken) {
+      recording_.emplace(std::move(*taken));
+      spdlog::info("took over the recording of the flightd-broker before this one: it did not pause");
+      return {};
+    }
+    why_not = taken.error().what;
+  }
+  auto opened = Recording::open(config, sources_, features, [this](const Manifest& manifest) {
     auto scan = scan_processes(manifest);
     if (scan)
       first_scan_ = std::move(*scan);
     else
       spdlog::warn("who runs and ends within the first moment will have no name: {}", scan.error().what);
   });
-  if (!recording) return pass(recording.error());
-  recording_.emplace(std::move(*recording));
-  log_recording(recording_->manifest());
-  return true;
+  if (!opened) return pass(opened.error());
+  recording_.emplace(std::move(*opened));
+  if (!why_not.empty())
+    recording_->warn("history begins afresh: the recording of the flightd-broker before could not be taken over (" +
+                     why_not + ")");
+  return {};
+}
+
+void Service::keep() {
+  if (auto kept = store_.keep(*recording_); !kept)
+    recording_->warn("the death of flightd-broker would end the history: " + kept.error().what);
+  tell_state();
 }
 
 Ended Service::serve(int client, int stop_fd, const Listener* listener) {
@@ -149,7 +155,7 @@ Result<void> Service::follow_cpus(int client) {
   if (!look || !recording_) return {};
   if (!recording_->follow_cpus(look->online, look->probe, look->good_ns)) return {};
   log_recording(recording_->manifest());
-  tell_state();
+  keep();
   return tell_changed(client);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "daemon/broker/cpu_watch.hpp"
+#include "daemon/broker/fd_store.hpp"
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
 #include "libcore/broker/protocol.hpp"
@@ -21,8 +22,9 @@ enum class Ended { client_left, told_to };
 
 class Service {
  public:
-  // Loads the configuration and opens everything in it; the outcome is in start_error().
-  [[nodiscard]] static Service start(BrokerOptions options, EventSources sources);
+  // Loads the configuration and takes back what `store` has of it, or opens everything; the outcome is in
+  // start_error().
+  [[nodiscard]] static Service start(BrokerOptions options, EventSources sources, FdStore store);
 
   // Until the client leaves (or misbehaves), or `stop_fd` (a signalfd) becomes readable. Every ring is resumed at the
   // end. Who knocks at `listener` (nullptr: there is none) meanwhile is turned away with EBUSY.
@@ -39,8 +41,11 @@ class Service {
   [[nodiscard]] bool bad_config() const { return bad_config_; }
 
  private:
-  Service(BrokerOptions options, EventSources sources)
-      : options_(std::move(options)), sources_(std::move(sources)), watch_(CpuWatch::open()) {}
+  Service(BrokerOptions options, EventSources sources, FdStore store)
+      : options_(std::move(options)),
+        sources_(std::move(sources)),
+        store_(std::move(store)),
+        watch_(CpuWatch::open()) {}
 
   // Each sends its answer; an error of theirs is one of the connection.
   [[nodiscard]] Result<void> answer(int client, std::uint8_t request);
@@ -60,9 +65,13 @@ class Service {
   [[nodiscard]] ReplyHeader header(Request request) const;
   // Opens, or reopens what changed; true where the set of rings is another now.
   [[nodiscard]] Result<bool> load();
+  [[nodiscard]] Result<void> open_or_take_back(const Config& config);
+  // After each change of the rings or the configuration: for the next broker, and for `systemctl status`.
+  void keep();
 
   BrokerOptions options_;
   EventSources sources_;
+  FdStore store_;
   CpuWatch watch_;
   std::optional<Recording> recording_;
   std::optional<RecordBuffer> first_scan_;  // what ran before anything was recorded; for the first that asks

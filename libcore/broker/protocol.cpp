@@ -114,7 +114,10 @@ json to_json(const ManifestRing& ring) {
           {"cpu", ring.cpu},
           {"ring_bytes", ring.ring_bytes},
           {"enabled_ns", ring.enabled_ns},
-          {"online", ring.online}};
+          {"online", ring.online},
+          {"owner_id", ring.owner_id},
+          {"owner_died", ring.owner_died},
+          {"live_ids", ring.live_ids}};
 }
 
 json to_json(const ManifestEvent& event) {
@@ -144,6 +147,12 @@ Result<ManifestRing> parse_ring(const json& value, std::size_t index) {
   fields.number("ring_bytes", ring.ring_bytes, kMaxRingBytes);
   fields.number("enabled_ns", ring.enabled_ns);
   fields.flag("online", ring.online);
+  fields.number("owner_id", ring.owner_id);
+  fields.flag("owner_died", ring.owner_died);
+  for (const json& id : fields.array("live_ids", kMaxEvents)) {
+    if (!id.is_number_unsigned()) fields.refuse("an id is no number");
+    if (id.is_number_unsigned()) ring.live_ids.push_back(id.get<std::uint64_t>());
+  }
   const auto known = std::find(kKinds.begin(), kKinds.end(), kind);
   if (known == kKinds.end())
     fields.refuse("'kind' is neither channel nor sideband nor trigger");
@@ -268,6 +277,8 @@ Result<json> parse_document(std::string_view text, const char* what, std::size_t
 std::string encode(const Manifest& manifest) {
   json document = {{"protocol", manifest.protocol},
                    {"generation", manifest.generation},
+                   {"recording", manifest.recording},
+                   {"version", manifest.version},
                    {"boot_id", manifest.boot_id},
                    {"config_digest", manifest.config_digest},
                    {"rings", json::array()},
@@ -301,9 +312,11 @@ Result<Manifest> parse_manifest(std::string_view text) {
   Manifest manifest;
   fields.number("protocol", manifest.protocol, UINT16_MAX);
   if (manifest.protocol != kWallProtocol)
-    fields.refuse(fmt::format("it is of protocol {}, this flightd speaks {}: install both from one version",
-                              manifest.protocol, kWallProtocol));
+    fields.refuse(fmt::format("it is of protocol {}, this program speaks {}: {}", manifest.protocol, kWallProtocol,
+                              kMendProtocol));
   fields.number("generation", manifest.generation);
+  fields.number("recording", manifest.recording);
+  fields.text("version", manifest.version);
   fields.text("boot_id", manifest.boot_id);
   fields.text("config_digest", manifest.config_digest);
   fields.text("header_page", manifest.header_page);

@@ -28,7 +28,12 @@
 
 namespace flight {
 
-inline constexpr std::uint16_t kWallProtocol = 2;
+// Also raised when an owner's or the sideband's attr is another: the next broker takes over the events of the one
+// before.
+inline constexpr std::uint16_t kWallProtocol = 3;
+// What to do where the two sides speak different ones.
+inline constexpr std::string_view kMendProtocol =
+    "install flightd and flightd-broker from one version, then `systemctl restart flightd-broker flightd`";
 inline constexpr std::size_t kMaxFdsPerMessage = 250;
 inline constexpr std::size_t kMaxWallTextBytes = 4096;
 inline constexpr std::size_t kMaxManifestBytes = 256U << 20U;
@@ -88,6 +93,9 @@ struct ManifestRing {
   std::uint64_t ring_bytes = 0;  // data area; the mapping is one page more
   EventTime enabled_ns = 0;      // its history cannot be older
   bool online = true;
+  std::uint64_t owner_id = 0;           // PERF_EVENT_IOC_ID of its owner, which no other event of this boot has
+  bool owner_died = false;              // with its CPU: it owns the ring and records nothing
+  std::vector<std::uint64_t> live_ids;  // what writes into it, in the order of the channel's events; none while offline
 };
 // A kernel event as a trigger: one small forward ring on each CPU, of kind trigger and with its name, into which the
 // tracepoint writes and which wakes its poller for each record. Nothing of it is in a snapshot.
@@ -113,6 +121,9 @@ struct ManifestKernelMap {
 struct Manifest {
   std::uint16_t protocol = kWallProtocol;
   std::uint64_t generation = 0;
+  // The same for as long as the events live, whoever holds them: one broker after the other. Of this boot.
+  std::uint64_t recording = 0;
+  std::string version;  // the broker's
   std::string boot_id;
   std::string config_digest;
   std::vector<ManifestRing> rings;    // index = order of the owners' fds

@@ -50,9 +50,8 @@ Result<void> check(const WallMessage& message, const msghdr& raw) {
     return fail(std::errc::bad_message, "a message over the wall is longer than {} bytes",
                 sizeof(ReplyHeader) + kMaxWallTextBytes);
   if (header.protocol != kWallProtocol)
-    return fail(std::errc::bad_message,
-                "the broker speaks protocol {}, this flightd {}: install both from one version and restart both",
-                header.protocol, kWallProtocol);
+    return fail(std::errc::bad_message, "the broker speaks protocol {}, this flightd {}: {}", header.protocol,
+                kWallProtocol, kMendProtocol);
   if ((static_cast<unsigned>(raw.msg_flags) & MSG_CTRUNC) != 0 || header.fd_count != message.fds.size())
     return fail(std::errc::too_many_files_open,
                 "only {} of {} descriptors of the broker's message arrived: RLIMIT_NOFILE is {}, raise it "

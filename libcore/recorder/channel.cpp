@@ -92,7 +92,7 @@ std::uint64_t OpenEvent::running_ns() const {
 }
 
 Result<void> OpenRing::enable() {
-  if (!owner_died)
+  if (!info.owner_died)
     if (auto on = switch_event(owner_fd(), PERF_EVENT_IOC_ENABLE, info); !on) return on;
   for (const OpenEvent& event : events)
     if (auto on = switch_event(event.fd.get(), PERF_EVENT_IOC_ENABLE, info); !on) return on;
@@ -115,7 +115,7 @@ void OpenRing::retire() {
     old_ids[i].push_back(events[i].id);
   }
   if (!owner) owner = std::move(events.front().fd);
-  owner_died = true;
+  info.owner_died = true;
   events.clear();
   info.online = false;
 }
@@ -123,6 +123,13 @@ void OpenRing::retire() {
 void OpenRing::revive(std::vector<OpenEvent> successors) {
   events = std::move(successors);
   info.online = true;
+}
+
+Result<void> OpenRing::redirect() const {
+  for (const OpenEvent& event : events)
+    if (event.id != info.owner_id && ::ioctl(event.fd.get(), PERF_EVENT_IOC_SET_OUTPUT, owner_fd()) != 0)
+      return sys_error(errno, "redirect event {} of CPU {} into its ring", event.id, info.cpu);
+  return {};
 }
 
 Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu) {
@@ -134,7 +141,7 @@ Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu) {
   auto mapping = map_ring(event->fd.get(), ring.info, PROT_READ | PROT_WRITE);
   if (!mapping) return pass(mapping.error());
   ring.mapping = std::move(*mapping);
-  ring.owner_id = event->id;
+  ring.info.owner_id = event->id;
   ring.events.push_back(std::move(*event));
   return ring;
 }
@@ -147,7 +154,7 @@ Result<OpenRing> open_channel_ring(const ChannelPlan& plan, const KernelFeatures
   auto mapping = map_ring(owner->fd.get(), ring.info, PROT_READ);
   if (!mapping) return pass(mapping.error());
   ring.owner = std::move(owner->fd);
-  ring.owner_id = owner->id;
+  ring.info.owner_id = owner->id;
   ring.mapping = std::move(*mapping);
   auto events = open_all_into(plan, cpu, ring.owner.get());
   if (!events) return pass(events.error());
@@ -164,7 +171,7 @@ Result<OpenRing> open_trigger_ring(const TriggerPlan& plan, const KernelFeatures
   auto mapping = map_ring(owner->fd.get(), ring.info, PROT_READ | PROT_WRITE);
   if (!mapping) return pass(mapping.error());
   ring.owner = std::move(owner->fd);
-  ring.owner_id = owner->id;
+  ring.info.owner_id = owner->id;
   ring.mapping = std::move(*mapping);
   if (auto opened = reopen_trigger(ring, plan); !opened) return pass(opened.error());
   return ring;

@@ -34,10 +34,8 @@ inline constexpr std::size_t kMaxOldIds = 64;
 // too; but the ring and what is in it stay, and events that are opened later can be redirected to the dead owner. A
 // dead event is never enabled again: a dummy would then write beside its successor.
 struct OpenRing {
-  ManifestRing info;
-  UniqueFd owner;  // none for the sideband while its first event lives
-  std::uint64_t owner_id = 0;
-  bool owner_died = false;
+  ManifestRing info;  // live_ids: by describe() only
+  UniqueFd owner;     // none for the sideband while its first event lives
   Mapping mapping;
   std::vector<OpenEvent> events;                    // none while info.online is false
   std::vector<std::vector<std::uint64_t>> old_ids;  // of dead events, by the events' index, oldest first
@@ -49,6 +47,8 @@ struct OpenRing {
   void retire();
   // Takes these for the retired ones; they write into this ring already.
   void revive(std::vector<OpenEvent> successors);
+  // SET_OUTPUT: all events but one that owns the ring write into it. Once is enough for as long as anybody maps it.
+  [[nodiscard]] Result<void> redirect() const;
 };
 
 // All of the following: ENODEV: the CPU is offline. Nothing is enabled yet.

@@ -10,6 +10,13 @@
 namespace flight {
 namespace {
 
+ManifestRing to_manifest(const OpenRing& ring) {
+  ManifestRing out = ring.info;
+  out.live_ids.clear();
+  for (const OpenEvent& event : ring.events) out.live_ids.push_back(event.id);
+  return out;
+}
+
 // CPUs that have been offline ever since we began.
 void warn_of_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std::string>& warnings) {
   const auto text = read_line("/sys/devices/system/cpu/present");
@@ -37,13 +44,17 @@ void warn_of_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::st
 void Recording::State::describe(std::uint64_t generation) {
   Manifest out;
   out.generation = generation;
+  // The first CPU's sideband is opened first and closed last.
+  out.recording = sideband.front().info.owner_id;
+  out.version = FLIGHTD_VERSION;
   out.boot_id = boot_id;
   out.config_digest = config_digest;
   out.tracepoint_formats = plan.tracepoint_formats;
   out.header_page = plan.header_page;
   out.header_event = plan.header_event;
   out.lost_exact = features.format_lost;
-  out.warnings = plan.warnings;
+  out.warnings = notes;
+  out.warnings.insert(out.warnings.end(), plan.warnings.begin(), plan.warnings.end());
   out.gaps = gaps;
   warn_of_missing_cpus(sideband, out.warnings);
   warn_of_gone_cpus(gaps, out.warnings);
@@ -51,8 +62,8 @@ void Recording::State::describe(std::uint64_t generation) {
 
   out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
   for (const OpenRing& ring : sideband) {
-    out.events[0].ids.push_back({ring.owner_id, ring.info.cpu, static_cast<std::uint32_t>(out.rings.size())});
-    out.rings.push_back(ring.info);
+    out.events[0].ids.push_back({ring.info.owner_id, ring.info.cpu, static_cast<std::uint32_t>(out.rings.size())});
+    out.rings.push_back(to_manifest(ring));
   }
   for (const OpenChannel& channel : channels) {
     out.warnings.insert(out.warnings.end(), channel.plan.warnings.begin(), channel.plan.warnings.end());
@@ -69,7 +80,7 @@ void Recording::State::describe(std::uint64_t generation) {
         for (const std::uint64_t id : ring.old_ids[i]) out.events[first + i].ids.push_back({id, ring.info.cpu, index});
       for (std::size_t i = 0; i < ring.events.size(); ++i)
         out.events[first + i].ids.push_back({ring.events[i].id, ring.info.cpu, index});
-      out.rings.push_back(ring.info);
+      out.rings.push_back(to_manifest(ring));
     }
   }
   for (const OpenTrigger& trigger : triggers) {
@@ -79,7 +90,7 @@ void Recording::State::describe(std::uint64_t generation) {
                             .filter = planned.event.filter,
                             .format = planned.event.format,
                             .off = planned.off});
-    for (const OpenRing& ring : trigger.rings) out.rings.push_back(ring.info);
+    for (const OpenRing& ring : trigger.rings) out.rings.push_back(to_manifest(ring));
   }
   manifest = std::move(out);
 }

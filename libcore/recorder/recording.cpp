@@ -105,6 +105,22 @@ std::vector<int> Recording::owner_fds() const {
   return fds;
 }
 
+std::map<std::uint64_t, int> Recording::events() const {
+  std::map<std::uint64_t, int> fds;
+  state_->for_each_ring([&](const OpenRing& ring) {
+    fds[ring.info.owner_id] = ring.owner_fd();
+    for (const OpenEvent& event : ring.events) fds[event.id] = event.fd.get();
+  });
+  return fds;
+}
+
+void Recording::warn(std::string warning) {
+  auto& notes = state_->notes;
+  if (std::find(notes.begin(), notes.end(), warning) != notes.end()) return;
+  notes.push_back(std::move(warning));
+  state_->describe(state_->manifest.generation);
+}
+
 Counts Recording::counts() const {
   Counts counts;
   counts.time_ns = monotonic_now();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ inline constexpr std::uint64_t kSidebandRingBytes = 512U << 10U;
 // CPU that was offline for a moment.
 enum class Probe { none, routine, suspected };
 
+// Descriptors of events by their PERF_EVENT_IOC_ID, handed on by whoever kept them while there was no broker.
+using KeptEvents = std::map<std::uint64_t, UniqueFd>;
+
 class Recording {
  public:
   // Opens, filters, maps, redirects and enables. Rings are halved, largest first, until rings and staging fit
@@ -40,6 +44,13 @@ class Recording {
   [[nodiscard]] static Result<Recording> open(const Config& config, const EventSources& sources,
                                               const KernelFeatures& features,
                                               const std::function<void(const Manifest&)>& before_enabling = {});
+  // The recording of a broker that died, by its manifest and its events, which have gone on since: none of them is
+  // closed and opened that the configuration has still, and their rings go on. Channels that are others now are
+  // exchanged as reload() does it, CPUs that came or went are followed. An error (another boot or protocol, an event
+  // that is missing, rings that nobody mapped meanwhile, so that they are gone) says why it cannot be used: all of it
+  // is closed then.
+  [[nodiscard]] static Result<Recording> take_back(const Manifest& kept, KeptEvents events, const Config& config,
+                                                   const EventSources& sources, const KernelFeatures& features);
   // Whether open() would find every event, and the kernel take every filter: opens them on one CPU and records nothing.
   // The warnings that open() would have.
   [[nodiscard]] static Result<std::vector<std::string>> check(const Config& config, const EventSources& sources);
@@ -59,6 +70,10 @@ class Recording {
   [[nodiscard]] const Manifest& manifest() const;
   // In the order of manifest().rings.
   [[nodiscard]] std::vector<int> owner_fds() const;
+  // All of them, owners too, by id: what take_back() needs beside the manifest.
+  [[nodiscard]] std::map<std::uint64_t, int> events() const;
+  // One more warning of the manifest, for as long as this lives.
+  void warn(std::string warning);
   [[nodiscard]] Counts counts() const;  // without the broker's own usage
   void resume_all() const;              // PAUSE_OUTPUT 0 on every ring
   [[nodiscard]] Result<void> enable_all(bool on) const;

@@ -22,6 +22,7 @@ struct Recording::State {
   std::vector<OpenTrigger> triggers;
   std::vector<ManifestGap> gaps;
   std::vector<std::string> cpu_errors;  // of the last follow_cpus
+  std::vector<std::string> notes;       // warn()
   Manifest manifest;                    // of all the above
 
   [[nodiscard]] Result<void> open_sideband(const std::vector<int>& cpus);
@@ -40,6 +41,10 @@ struct Recording::State {
   void retire(const std::vector<int>& cpus, EventTime good_ns);
   [[nodiscard]] bool revive(const std::vector<int>& online);
   [[nodiscard]] Result<bool> open_missing(const std::vector<int>& online);
+  // take_back(): what `kept` and `next` have in common, mapped.
+  [[nodiscard]] Result<void> take_rings(const Manifest& kept, const RecordingPlan& next, KeptEvents& events);
+  // Closes and opens what differs; describes. True where the rings are others now; an error changes nothing.
+  [[nodiscard]] Result<bool> follow_plan(RecordingPlan next, const std::string& digest);
   void describe(std::uint64_t generation);
 };
 

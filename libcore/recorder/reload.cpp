@@ -56,25 +56,30 @@ bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>&
 
 }  // namespace
 
+Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string& digest) {
+  const std::vector<int> recorded = cpus();
+  if (auto few = check_ring_count(next, recorded.size()); !few) return pass(few.error());
+  const std::size_t fd_count = fds_needed(next, recorded.size());
+  auto next_channels = open_next(channels, next.channels, features, recorded, on);
+  if (!next_channels) return explain_limit(next_channels.error(), fd_count);
+  auto next_triggers = open_next(triggers, next.triggers, features, recorded, on);
+  if (!next_triggers) return explain_limit(next_triggers.error(), fd_count);
+
+  const bool other_channels = take_over(channels, std::move(*next_channels), next.channels);
+  const bool other_triggers = take_over(triggers, std::move(*next_triggers), next.triggers);
+  const bool changed = other_channels || other_triggers;
+  plan = std::move(next);
+  config_digest = digest;
+  describe(manifest.generation + (changed ? 1 : 0));
+  return changed;
+}
+
 Result<bool> Recording::reload(const Config& config, const EventSources& sources) {
   const std::vector<int> cpus = state_->cpus();
   if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
   auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus.front());
   if (!plan) return pass(plan.error());
-  if (auto few = check_ring_count(*plan, cpus.size()); !few) return pass(few.error());
-  const std::size_t fd_count = fds_needed(*plan, cpus.size());
-  auto channels = open_next(state_->channels, plan->channels, state_->features, cpus, state_->on);
-  if (!channels) return explain_limit(channels.error(), fd_count);
-  auto triggers = open_next(state_->triggers, plan->triggers, state_->features, cpus, state_->on);
-  if (!triggers) return explain_limit(triggers.error(), fd_count);
-
-  const bool other_channels = take_over(state_->channels, std::move(*channels), plan->channels);
-  const bool other_triggers = take_over(state_->triggers, std::move(*triggers), plan->triggers);
-  const bool changed = other_channels || other_triggers;
-  state_->plan = std::move(*plan);
-  state_->config_digest = config.digest;
-  state_->describe(state_->manifest.generation + (changed ? 1 : 0));
-  return changed;
+  return state_->follow_plan(std::move(*plan), config.digest);
 }
 
 }  // namespace flight

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,8 +50,9 @@ class TempFolder {
   std::string path_;
 };
 
-// Runs `words` with its stderr in `errors`; `inherited` stays open in it.
-inline pid_t spawn(std::vector<std::string> words, const std::string& errors, int inherited) {
+// Runs `words` with its stderr in `errors`; `inherited` stays open in it. `prepare` is called in the child.
+inline pid_t spawn(std::vector<std::string> words, const std::string& errors, int inherited,
+                   const std::function<void()>& prepare = {}) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -60,6 +62,7 @@ inline pid_t spawn(std::vector<std::string> words, const std::string& errors, in
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
   if (inherited >= 0) ::fcntl(inherited, F_SETFD, 0);
+  if (prepare) prepare();
   ::execv(arguments[0], arguments.data());
   ::_exit(127);
 }

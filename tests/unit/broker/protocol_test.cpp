@@ -27,6 +27,8 @@ perf_event_attr some_attr() {
 Manifest some_manifest() {
   Manifest manifest;
   manifest.generation = 7;
+  manifest.recording = UINT64_MAX;
+  manifest.version = "1.2.3";
   manifest.boot_id = "94ab6c70-9898";
   manifest.config_digest = "0123456789abcdef";
   manifest.lost_exact = true;
@@ -40,6 +42,9 @@ Manifest some_manifest() {
     manifest.rings.push_back({RingKind::sideband, "", cpu, 512U << 10U, 1, true});
     manifest.rings.push_back({RingKind::channel, "sched", cpu, 4U << 20U, UINT64_MAX, cpu == 0});
   }
+  manifest.rings[3].owner_id = 17;
+  manifest.rings[3].owner_died = true;
+  manifest.rings[1].live_ids = {18, UINT64_MAX};
   manifest.events.push_back({"", "dummy", some_attr(), "", {{UINT64_MAX, 0, 0}, {2, 1, 2}}, false});
   manifest.events.push_back(
       {"sched", "sched:sched_switch", some_attr(), "prev_prio < 100", {{3, 0, 1}, {4, 1, 3}}, true});
@@ -51,6 +56,8 @@ TEST(Manifest, ComesBackAsItWas) {
   auto parsed = parse_manifest(encode(in));
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(parsed->generation, 7U);
+  EXPECT_EQ(parsed->recording, UINT64_MAX);
+  EXPECT_EQ(parsed->version, "1.2.3");
   EXPECT_EQ(parsed->boot_id, in.boot_id);
   EXPECT_EQ(parsed->config_digest, in.config_digest);
   EXPECT_EQ(parsed->header_page, in.header_page);
@@ -65,6 +72,9 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(parsed->rings[3].ring_bytes, 4U << 20U);
   EXPECT_EQ(parsed->rings[3].enabled_ns, UINT64_MAX);
   EXPECT_FALSE(parsed->rings[3].online);
+  EXPECT_EQ(parsed->rings[3].owner_id, 17U);
+  EXPECT_TRUE(parsed->rings[3].owner_died);
+  EXPECT_EQ(parsed->rings[1].live_ids, (std::vector<std::uint64_t>{18, UINT64_MAX}));
   EXPECT_EQ(parsed->rings[0].kind, RingKind::sideband);
   ASSERT_EQ(parsed->events.size(), 2U);
   EXPECT_EQ(parsed->events[0].ids[0].id, UINT64_MAX);
@@ -100,6 +110,9 @@ TEST(Manifest, RefusesRingsThatCannotBe) {
   manifest = some_manifest();
   manifest.rings[1].cpu = 65536;
   expect_refused(manifest, "cpu");
+  manifest = some_manifest();
+  manifest.rings[1].live_ids.resize(65537);
+  expect_refused(manifest, "live_ids");
 }
 
 TEST(Manifest, RefusesIdsThatPointElsewhere) {
@@ -133,6 +146,7 @@ TEST(Manifest, RefusesEventsThatCannotBe) {
   manifest = some_manifest();
   manifest.protocol = kWallProtocol + 1;
   expect_refused(manifest, fmt::format("protocol {}", kWallProtocol + 1).c_str());
+  expect_refused(manifest, "systemctl restart flightd-broker");
   manifest = some_manifest();
   manifest.kernel_maps[0].build_id.resize(21);
   expect_refused(manifest, "build_id");

@@ -57,6 +57,26 @@ class ServiceManager {
     }
   }
   [[nodiscard]] std::vector<Kept>& kept() { return kept_; }
+  // In a forked child, before execve(2): all that is kept becomes what sd_listen_fds(3) finds. `sockets` come first.
+  void hand_over(const std::vector<int>& sockets = {}) const {
+    constexpr int kFirst = 3;
+    constexpr int kAside = 10'000;
+    std::vector<int> fds = sockets;
+    std::string names;
+    for (std::size_t i = 0; i < sockets.size(); ++i) names += names.empty() ? "wall" : ":wall";
+    for (const Kept& one : kept_) {
+      fds.push_back(one.fd.get());
+      names += (names.empty() ? "" : ":") + one.name;
+    }
+    for (int& fd : fds) fd = ::fcntl(fd, F_DUPFD, kAside);
+    for (std::size_t i = 0; i < fds.size(); ++i) {
+      ::dup2(fds[i], kFirst + static_cast<int>(i));
+      ::close(fds[i]);
+    }
+    ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
+    ::setenv("LISTEN_FDS", std::to_string(fds.size()).c_str(), 1);
+    ::setenv("LISTEN_FDNAMES", names.c_str(), 1);
+  }
 
  private:
   // False: nothing was said within `timeout_ms`.
