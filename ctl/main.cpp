@@ -11,6 +11,7 @@
 
 #include "ctl/commands.hpp"
 #include "ctl/output.hpp"
+#include "libcore/base/version.hpp"
 #include "libcore/control/messages.hpp"
 #include "libcore/store/names.hpp"
 
@@ -154,7 +155,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->default_str(kDefaultSocket)
       ->check(check_not_empty);
   app.add_flag("--json", line.common.json, "JSON on stdout; errors as one line of JSON on stderr");
-  app.set_version_flag("--version", std::string("flightctl ") + FLIGHTD_VERSION);
+  app.set_version_flag("--version", std::string("flightctl ") + std::string(kVersion));
   app.fallthrough();
   app.require_subcommand(0, 1);
 

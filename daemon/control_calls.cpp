@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "libcore/base/version.hpp"
 #include "libcore/control/messages.hpp"
 
 namespace flight {
@@ -50,7 +51,7 @@ std::string empty_reply(std::string_view /*text*/) { return "{}"; }
 
 void get_info(const Request& request) {
   if (auto none = parse_no_parameters(request.call.parameters); !none) return request.refuse(none.error());
-  request.reply(info_reply(FLIGHTD_VERSION));
+  request.reply(info_reply(kVersion));
 }
 
 void get_interface_description(const Request& request) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/options.hpp"
+#include "libcore/base/version.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -42,7 +43,7 @@ ParsedOptions parse_options(int argc, char** argv) {
   app.add_option("--broker", out.broker_socket, "use the flightd-broker that listens there; otherwise start one")
       ->type_name("SOCKET")
       ->check(refuse_empty);
-  app.set_version_flag("--version", "flightd " FLIGHTD_VERSION);
+  app.set_version_flag("--version", "flightd " + std::string(kVersion));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

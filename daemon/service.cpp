@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "libcore/base/units.hpp"
+#include "libcore/base/version.hpp"
 #include "libcore/store/headline.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
@@ -94,7 +95,7 @@ void Service::refresh_store_use() {
 
 void Service::answer_status(Status status, const Done& done) const {
   const EventTime now_ns = monotonic_now();
-  status.version = FLIGHTD_VERSION;
+  status.version = kVersion;
   status.uptime_seconds = static_cast<double>(now_ns - started_ns_) / 1e9;
   status.snapshots = store_use_.usage.snapshots;
   status.store_bytes = store_use_.usage.bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/options.hpp"
+#include "libcore/base/version.hpp"
 
 #include <grp.h>
 #include <pwd.h>
@@ -52,7 +53,7 @@ ParsedOptions parse_options(int argc, char** argv) {
       "Opens flightd's perf events and holds them: the half of the recorder that has privileges, and takes no input "
       "but one-byte requests. flightd starts it by itself; it is of no use alone.",
       "flightd-broker");
-  app.set_version_flag("--version", std::string("flightd-broker ") + FLIGHTD_VERSION);
+  app.set_version_flag("--version", std::string("flightd-broker ") + std::string(kVersion));
   auto* fd =
       app.add_option("--fd", options.fd, "serve the one client on this inherited SOCK_SEQPACKET socket, then end")
           ->check(CLI::Range(0, 1 << 20));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/file_facts.hpp"
+#include "libcore/base/version.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -71,7 +72,7 @@ Features file_features(const HostFacts& facts, const Manifest& manifest,
     out.build_ids.push_back({.kernel = false, .id = {id.bytes.begin(), id.bytes.begin() + id.size}, .name = name});
   out.hostname = facts.host.hostname;
   out.os_release = facts.host.os_release;
-  out.version = "flightd " FLIGHTD_VERSION;
+  out.version = "flightd " + std::string(kVersion);
   out.arch = facts.host.arch;
   out.cpu_description = facts.host.cpu_description;
   out.cpu_id = facts.host.cpu_id;

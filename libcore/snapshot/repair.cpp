@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "libcore/base/version.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/perfdata/reader.hpp"
@@ -47,7 +48,7 @@ Result<Sidecar> sidecar_from_file(const std::string& folder, const SnapshotName&
   if (!read) return wrap(read.error(), "make a sidecar for snapshot {} of {}", name.seq, out.path);
   out.host = name.host;
   out.kernel = reader->string_feature(kFeatureOsRelease);
-  out.version = FLIGHTD_VERSION;
+  out.version = kVersion;
   out.trigger = name.trigger;
   out.capture = "pause";
   out.compression = reader->features().contains(kFeatureCompressed) ? "zstd" : "none";

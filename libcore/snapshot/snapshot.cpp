@@ -9,6 +9,7 @@
 
 #include "libcore/base/steps.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/base/version.hpp"
 #include "libcore/perfdata/user_records.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/data_stream.hpp"
@@ -147,7 +148,7 @@ void describe_host(Sidecar& out, const SnapshotOrder& order, const RecordingFact
   out.host = clean_host(recording.host.host.hostname);
   out.boot_id = recording.manifest.boot_id;
   out.kernel = recording.host.host.os_release;
-  out.version = FLIGHTD_VERSION;
+  out.version = kVersion;
   out.config_digest = recording.manifest.config_digest;
   out.trigger = order.trigger;
   out.reason = order.reason;

@@ -2,6 +2,7 @@
 // What scripts rely on: exit codes, --json, what goes to stdout and what to stderr.
 #include <sys/stat.h>
 
+#include "libcore/base/version.hpp"
 #include "tests/unit/control/varlink_idl.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
@@ -22,7 +23,7 @@ TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
-  EXPECT_EQ(bare({"--version"}).out, std::string("flightctl ") + FLIGHTD_VERSION + "\n");
+  EXPECT_EQ(bare({"--version"}).out, std::string("flightctl ") + std::string(kVersion) + "\n");
   EXPECT_EQ(bare({"--version"}).code, 0);
 }
 

@@ -2,6 +2,7 @@
 // What is said on the control socket: good calls, wrong calls, and what is no call at all.
 #include <unistd.h>
 
+#include "libcore/base/version.hpp"
 #include "libcore/control/client.hpp"
 #include "tests/unit/daemon/raw_client.hpp"
 
@@ -17,7 +18,7 @@ TEST_F(ControlServerTest, TellsAboutItself) {
   const Reply info = ask(kGetInfo);
   EXPECT_EQ(info.error, "");
   EXPECT_EQ(member(info.parameters, "interfaces"), R"(["org.varlink.service","io.flightd.Recorder"])");
-  EXPECT_EQ(member(info.parameters, "version"), '"' + std::string(FLIGHTD_VERSION) + '"');
+  EXPECT_EQ(member(info.parameters, "version"), '"' + std::string(kVersion) + '"');
   for (const auto& [name, idl] :
        {std::pair("io.flightd.Recorder", recorder_idl()), {"org.varlink.service", service_idl()}}) {
     const Reply reply =
