@@ -2,14 +2,26 @@
 #include "libcore/base/text.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace flight {
 namespace {
 
-// A terminal would obey it, or show what follows in another order than it is.
+// C0, DEL and C1; then what nobody sees: Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), which has
+// the marks that change the order of what follows, without the variation selectors, for they choose between forms of
+// the character before them; line and paragraph separators; interlinear annotation.
+constexpr std::array<std::pair<char32_t, char32_t>, 19> kMisleading{{
+    {0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},     {0x61c, 0x61c},
+    {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180e, 0x180e},   {0x200b, 0x200f},   {0x2028, 0x202e},
+    {0x2060, 0x206f},   {0x3164, 0x3164},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xfffb},
+    {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe00ff}, {0xe01f0, 0xe0fff},
+}};
+
 bool misleads(char32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || c == 0x2028 || c == 0x2029 ||
-         (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+  if (c >= ' ' && c <= '~') return false;  // nearly all there is
+  return std::any_of(kMisleading.begin(), kMisleading.end(),
+                     [c](const auto& range) { return c >= range.first && c <= range.second; });
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ CallResult<std::string> Parameters::reason(const char* key) const {
   if (out.size() > kMaxReasonBytes)
     return refuse(key, fmt::format("'{}' may have at most {} bytes, not {}", key, kMaxReasonBytes, out.size()));
   if (!is_printable(out))
-    return refuse(key, fmt::format("'{}' has characters that steer a terminal (a newline, an escape, a change of "
-                                   "direction); it must be one line of text",
+    return refuse(key, fmt::format("'{}' has characters that steer a terminal or are not to be seen (a newline, an "
+                                   "escape, a change of direction, a space of no width); it must be one line of text",
                                    key));
   return out;
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace flight {
 namespace {
 
@@ -19,6 +21,19 @@ TEST(Text, IsPrintableWherePrintableChangesNothing) {
   for (const char* good : {"", "plain é € 😀", "\xc2\xa0"}) EXPECT_TRUE(is_printable(good)) << good;
   for (const char* bad : {"a\nb", "\x7f", "\xc2\x9b", "\xe2\x80\xa8", "\xe2\x80\xae", "\xe2\x81\xa6", "\xff"})
     EXPECT_FALSE(is_printable(bad)) << bad;
+}
+
+TEST(Text, WhatNobodySeesIsNotPrintable) {
+  for (const char* hidden :
+       {"\u00ad", "\u034f", "\u061c", "\u115f", "\u180e", "\u200b", "\u200c", "\u200d", "\u200e", "\u2060", "\u2064",
+        "\u206f", "\u3164", "\ufeff", "\uffa0", "\ufff9", "\U0001d173", "\U000e0001", "\U000e007f"}) {
+    const std::string text = std::string("check") + hidden + "out";
+    EXPECT_FALSE(is_printable(text)) << text;
+    EXPECT_EQ(printable(text), "check?out");
+  }
+  // Beside them, and what changes the character before it: an emoji's form, an accent.
+  for (const char* shown : {"\u2010", "\u2027", "\u202f", "\u2070", "\u3163", "\ufffd", "\u26a0\ufe0f", "e\u0301"})
+    EXPECT_TRUE(is_printable(shown)) << shown;
 }
 
 }  // namespace
