@@ -14,9 +14,13 @@ namespace {
 constexpr std::size_t kLeastCell = 8;     // a flexible column gives way down to this
 constexpr std::size_t kMostIndent = 24;   // of values behind their keys
 constexpr std::size_t kBetweenCells = 2;  // as table() has it
+constexpr std::size_t kCharacterBytes = 4;
 
 // The beginning of `text` that fits into `most` columns, up to a space if there is one; at least one character.
 std::size_t line_length(std::string_view text, std::size_t most) {
+  // No character has more bytes than kCharacterBytes: what lies behind is not looked at, or a text would cost its
+  // square.
+  text = text.substr(0, kCharacterBytes * (most + 1));
   if (columns(text) <= most) return text.size();
   const std::size_t fits = std::max<std::size_t>(cut_end(text, most, "").size(), 1);
   if (text[fits] == ' ') return fits;

@@ -199,6 +199,21 @@ TEST_F(InfoText, NobodysNamesMakeItWider) {
   }
 }
 
+// A page of 60 KB is wrapped as a short one is: whole characters, and none is lost.
+TEST_F(InfoText, AReasonOfAnyLengthIsWrapped) {
+  for (const std::string character : {"x", "é", "😀", "漢", "ab "}) {
+    Sidecar s = lopsided();
+    s.fired.reset();
+    s.reason.clear();
+    while (s.reason.size() < 60'000) s.reason += character;
+    const std::string text = ctl::info_text(s, kUtf8);
+    expect_on_the_screen(text);
+    std::size_t count = 0;
+    for (std::size_t at = text.find(character); at != std::string::npos; at = text.find(character, at + 1)) ++count;
+    EXPECT_GE(count + (character == "ab " ? s.reason.size() : 0), s.reason.size() / character.size()) << character;
+  }
+}
+
 TEST(Sparkline, ABurstIsSeenAndWhatIsNotKnownIsBlank) {
   std::vector<double> values(600, 2);
   values[305] = 100;  // 100 ms
