@@ -92,21 +92,20 @@ std::string readme(const Sidecar& sidecar, const SnapshotName& name) {
       printable(sidecar.kernel), name.sidecar_file());
 }
 
-Answer<std::string> target_of(const std::string& target, const SnapshotName& name) {
-  if (!target.empty()) return target;
-  std::string own = name.stem() + ".tar";
-  if (::access(own.c_str(), F_OK) == 0)
-    return tl::unexpected(Refusal{std::string(kOutputFailed), own + " is here already; -o FILE writes over a file"});
-  return own;
+Answer<std::string> target_of(const OutputFile& target, const SnapshotName& name) {
+  if (!target.path.empty()) return target.path;
+  auto own = own_place(name.stem() + ".tar", target);
+  if (!own) return tl::unexpected(Refusal{std::string(kOutputFailed), own.error().what});
+  return *own;
 }
 
 }  // namespace
 
-Answer<std::string> fetch_bundle(const Common& common, const std::string& id, const std::string& target) {
+Answer<std::string> fetch_bundle(const Common& common, const std::string& id, const OutputFile& target) {
   const auto failed = [](const Error& error) {
     return tl::unexpected(Refusal{std::string(kOutputFailed), error.what});
   };
-  if (auto file = check_no_folder(target); !file) return failed(file.error());
+  if (auto file = check_place(target); !file) return failed(file.error());
   const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
   if (!text) return tl::unexpected(text.error());
   const auto sidecar = parse_sidecar(*text);

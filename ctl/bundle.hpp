@@ -13,7 +13,7 @@
 
 namespace flight::ctl {
 
-// To `target` as fetch() has it; STEM.tar where it is empty. Where it went.
-[[nodiscard]] Answer<std::string> fetch_bundle(const Common& common, const std::string& id, const std::string& target);
+// To `target` as fetch() has it; STEM.tar where it has no name. Where it went.
+[[nodiscard]] Answer<std::string> fetch_bundle(const Common& common, const std::string& id, const OutputFile& target);
 
 }  // namespace flight::ctl

@@ -18,9 +18,16 @@ struct Common {
   bool json = false;
 };
 
+// "-": stdout; empty: the snapshot's own name, here. `force`: what is there already is written over.
+struct OutputFile {
+  std::string path;
+  bool force = false;
+};
+
 // As they were typed.
 struct SnapshotOptions {
-  std::string reason, last, since, until, post, capture, output;
+  std::string reason, last, since, until, post, capture;
+  OutputFile output;
 };
 
 struct ListOptions {
@@ -38,7 +45,7 @@ struct ReportOptions {
 [[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
 [[nodiscard]] int run_list(const Common& common, const ListOptions& options);
 [[nodiscard]] int run_info(const Common& common, const std::string& id);
-[[nodiscard]] int run_get(const Common& common, const std::string& id, const std::string& target, bool with_symbols);
+[[nodiscard]] int run_get(const Common& common, const std::string& id, const OutputFile& target, bool with_symbols);
 // Returns only when perf could not be started.
 [[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);

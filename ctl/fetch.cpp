@@ -18,13 +18,21 @@ namespace {
 constexpr std::size_t kBufferBytes = 256U << 10U;
 
 // The name is the daemon's: root's flightctl makes no other file for it than a snapshot, here.
-Result<std::string> own_name(const std::string& name) {
+Result<std::string> own_name(const std::string& name, const OutputFile& target) {
   if (!parse_snapshot_name(name) || !name.ends_with(kDataSuffix))
     return fail(std::errc::bad_message, "flightd calls the snapshot '{}', which is no snapshot's name; use -o FILE",
                 printable(name));
-  if (::access(name.c_str(), F_OK) == 0)
-    return fail(std::errc::file_exists, "{} is here already; -o FILE writes over a file", name);
-  return name;
+  return own_place(name, target);
+}
+
+// A pipe or a device is written into, and an empty file, as mktemp(1) makes it, has nothing to lose.
+Result<void> check_free(const std::string& path, bool force) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return {};
+  if (S_ISDIR(found.st_mode)) return fail(std::errc::is_a_directory, "{} is a folder; name a file in it", path);
+  if (!force && S_ISREG(found.st_mode) && found.st_size > 0)
+    return fail(std::errc::file_exists, "{} is here already; --force writes over it", path);
+  return {};
 }
 
 tl::unexpected<Refusal> failed(const Error& error) {
@@ -33,17 +41,20 @@ tl::unexpected<Refusal> failed(const Error& error) {
 
 }  // namespace
 
-std::string check_target(const std::string& target) {
-  if (target == "-" && ::isatty(STDOUT_FILENO) == 1)
+std::string check_target(const OutputFile& target) {
+  if (target.path == "-" && ::isatty(STDOUT_FILENO) == 1)
     return "-o - would write a binary file to the terminal; send stdout elsewhere";
   return "";
 }
 
-Result<void> check_no_folder(const std::string& target) {
-  struct stat found {};
-  if (!target.empty() && target != "-" && ::stat(target.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
-    return fail(std::errc::is_a_directory, "{} is a folder; name a file in it", target);
-  return {};
+Result<void> check_place(const OutputFile& target) {
+  if (target.path.empty() || target.path == "-") return {};
+  return check_free(target.path, target.force);
+}
+
+Result<std::string> own_place(const std::string& name, const OutputFile& target) {
+  if (auto found = check_free(name, target.force); !found) return pass(found.error());
+  return name;
 }
 
 Answer<RemoteFile> open_remote(const Common& common, const std::string& id, SnapshotFile file) {
@@ -78,25 +89,25 @@ Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
   return {};
 }
 
-Result<void> write_target(const std::string& target, const std::function<Result<void>(int fd)>& write) {
+Result<void> write_target(const std::string& path, const std::function<Result<void>(int fd)>& write) {
   struct stat found {};
-  if (target == "-") return write(STDOUT_FILENO);
-  if (::stat(target.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
-    auto to = open_file(target, O_WRONLY);
+  if (path == "-") return write(STDOUT_FILENO);
+  if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+    auto to = open_file(path, O_WRONLY);
     if (!to) return pass(to.error());
     return write(to->get());
   }
-  auto file = NewFile::create(target);
+  auto file = NewFile::create(path);
   if (!file) return pass(file.error());
   if (auto written = write(file->fd()); !written) return written;
   return file->keep();
 }
 
-Answer<std::string> fetch(const Common& common, const std::string& id, const std::string& target) {
-  if (auto file = check_no_folder(target); !file) return failed(file.error());
+Answer<std::string> fetch(const Common& common, const std::string& id, const OutputFile& target) {
+  if (auto file = check_place(target); !file) return failed(file.error());
   auto remote = open_remote(common, id, SnapshotFile::data);
   if (!remote) return tl::unexpected(remote.error());
-  auto where = target.empty() ? own_name(remote->name) : Result<std::string>(target);
+  auto where = target.path.empty() ? own_name(remote->name, target) : Result<std::string>(target.path);
   if (!where) return failed(where.error());
   auto copied = write_target(*where, [&](int to) {
     return read_remote(*remote, [&](std::span<const std::byte> bytes) -> Result<void> {

@@ -13,9 +13,8 @@
 
 namespace flight::ctl {
 
-// To `target`, "-" for stdout, or empty for the snapshot's own name in the current folder, where nothing of that name
-// may be yet. A regular file appears whole or not at all; a pipe or a device is written into. Where it went.
-[[nodiscard]] Answer<std::string> fetch(const Common& common, const std::string& id, const std::string& target);
+// To `target`. A regular file appears whole or not at all; a pipe or a device is written into. Where it went.
+[[nodiscard]] Answer<std::string> fetch(const Common& common, const std::string& id, const OutputFile& target);
 
 // One of a snapshot's files, as the daemon is about to send it.
 struct RemoteFile {
@@ -28,11 +27,14 @@ struct RemoteFile {
 using TakeBytes = std::function<Result<void>(std::span<const std::byte> bytes)>;
 [[nodiscard]] Result<void> read_remote(RemoteFile& file, const TakeBytes& take);
 
-// Opens `target` as fetch() does, has it written to, and keeps it.
-[[nodiscard]] Result<void> write_target(const std::string& target, const std::function<Result<void>(int fd)>& write);
-[[nodiscard]] Result<void> check_no_folder(const std::string& target);
+// Opens `path` as fetch() does, has it written to, and keeps it.
+[[nodiscard]] Result<void> write_target(const std::string& path, const std::function<Result<void>(int fd)>& write);
+// Before anything is asked of the daemon. EISDIR; EEXIST: it has something in it, and nobody said --force.
+[[nodiscard]] Result<void> check_place(const OutputFile& target);
+// The name that the snapshot brings along, here; EEXIST as check_place().
+[[nodiscard]] Result<std::string> own_place(const std::string& name, const OutputFile& target);
 
-// Why `target` cannot be written to; empty: it can. Before anything is asked of the daemon.
-[[nodiscard]] std::string check_target(const std::string& target);
+// Why `target` is wrong usage; empty: it is not.
+[[nodiscard]] std::string check_target(const OutputFile& target);
 
 }  // namespace flight::ctl

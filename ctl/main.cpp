@@ -25,7 +25,8 @@ struct CommandLine {
   SnapshotOptions snapshot;
   ListOptions list;
   ReportOptions report;
-  std::string info_id = "latest", get_id = "latest", get_output;
+  std::string info_id = "latest", get_id = "latest";
+  OutputFile get_output;
   bool with_symbols = false, dry_run = false, only_last = false;
   std::vector<std::string> ids;  // of remove, pin, unpin
   std::string trigger, reason;   // of triggers and fire
@@ -40,6 +41,11 @@ std::string check_id(const std::string& id) {
 
 // An empty text would be taken for an option that was not given.
 std::string check_not_empty(const std::string& text) { return text.empty() ? "it must not be empty" : ""; }
+
+void add_output(CLI::App* command, OutputFile& output, const char* what) {
+  command->add_option("-o,--output", output.path, what)->type_name("FILE")->check(check_not_empty);
+  command->add_flag("-f,--force", output.force, "write over a file that is there already");
+}
 
 void add_snapshot(CLI::App& app, SnapshotOptions& options) {
   CLI::App* command = app.add_subcommand("snapshot", "Take a snapshot of the recent past and wait until it is durable");
@@ -62,9 +68,7 @@ void add_snapshot(CLI::App& app, SnapshotOptions& options) {
   command->add_option("--capture", options.capture, "pause: each ring stands still for a moment; live: none does")
       ->type_name("")
       ->check(CLI::IsMember({"pause", "live"}));
-  command->add_option("-o,--output", options.output, "copy the file to FILE; - is stdout")
-      ->type_name("FILE")
-      ->check(check_not_empty);
+  add_output(command, options.output, "copy the file to FILE; - is stdout");
 }
 
 void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
@@ -168,9 +172,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->check(check_id);
   CLI::App* get = app.add_subcommand("get", "Copy a snapshot's file to where you are, as a file of your own");
   get->add_option("ID", line.get_id, "a number of the list, or latest")->type_name("")->check(check_id);
-  get->add_option("-o,--output", line.get_output, "write it there; - is stdout; default: its own name, here")
-      ->type_name("FILE")
-      ->check(check_not_empty);
+  add_output(get, line.get_output, "write it there; - is stdout; default: its own name, here");
   get->add_flag("--with-symbols", line.with_symbols,
                 "a tar for another machine: file, sidecar and the kernel's symbols; default: its own name.tar, here");
   add_report(app, line.report);

@@ -85,15 +85,15 @@ Answer<std::string> take(const Common& common, const SnapshotParameters& paramet
 int report(const Common& common, const SnapshotOptions& options, const std::string& text) {
   const auto sidecar = parse_sidecar(text);
   if (!sidecar) return complain(common, kBadReply, sidecar.error().what, kRefused);
-  if (!options.output.empty()) {
+  if (!options.output.path.empty()) {
     // The snapshot is taken and stays, whatever becomes of the copy.
     if (auto copied = fetch(common, sidecar->id, options.output); !copied)
       return complain(common, kOutputFailed,
                       fmt::format("snapshot {} is taken and stays at {}, but it was not copied to {}: {}", sidecar->id,
-                                  sidecar->path, options.output, copied.error().message),
+                                  sidecar->path, options.output.path, copied.error().message),
                       kRefused);
   }
-  return print(options.output == "-" ? stderr : stdout, common.json ? indented(text) : summary_text(*sidecar));
+  return print(options.output.path == "-" ? stderr : stdout, common.json ? indented(text) : summary_text(*sidecar));
 }
 
 }  // namespace
@@ -103,6 +103,9 @@ int run_snapshot(const Common& common, const SnapshotOptions& options) {
   if (!parameters) return complain(common, kUsageError, parameters.error().what, kUsage);
   if (const std::string why = check_target(options.output); !why.empty())
     return complain(common, kUsageError, why, kUsage);
+  // What stands in the way is told before a snapshot is taken; what fails later is told with it.
+  if (const auto place = check_place(options.output); !place && place.error().code == std::errc::file_exists)
+    return complain(common, kOutputFailed, place.error().what, kRefused);
   const auto text = take(common, *parameters);
   if (!text) return complain(common, text.error());
   return report(common, options, *text);

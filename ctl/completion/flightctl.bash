@@ -62,9 +62,9 @@ _flightctl_value() {
 _flightctl_options() {
   case "$1" in
     "") _flightctl_offer --version ;;
-    snapshot) _flightctl_offer --reason --last --since --until --post --capture --output -o ;;
+    snapshot) _flightctl_offer --reason --last --since --until --post --capture --output --force -o -f ;;
     list) _flightctl_offer --since --until --trigger --reverse -n -1 -r ;;
-    get) _flightctl_offer --output --with-symbols -o ;;
+    get) _flightctl_offer --output --force --with-symbols -o -f ;;
     report) _flightctl_offer --perf ;;
     fire) _flightctl_offer --reason ;;
     vacuum) _flightctl_offer --dry-run ;;

@@ -76,7 +76,7 @@ TEST_F(GetTest, NothingIsLeftWhenTheBytesEndEarly) {
   bench.backend.bytes_too_many = 1;
   run();
   std::ofstream("x") << "old";
-  const Outcome outcome = ctl({"get", "-o", "x"});
+  const Outcome outcome = ctl({"get", "-f", "-o", "x"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("with 1 bytes to go"));
   EXPECT_EQ(text_of("x"), "old");
@@ -125,6 +125,31 @@ TEST_F(GetTest, WhatAKilledOneLeftIsReplacedAndWhatIsAnothersIsNot) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("y.partial is in the way"));
   EXPECT_FALSE(std::filesystem::exists(bench.folder() + "/elsewhere"));
+}
+
+TEST_F(GetTest, NothingIsWrittenOverUnlessForced) {
+  run();
+  const std::string& own = bench.backend.name_to_read;
+  for (const std::string& name : {std::string("x"), own}) std::ofstream(name) << "old";
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"get", "-o", "x"}, {"get"}, {"snapshot", "-o", "x"}}) {
+    SCOPED_TRACE(testing::PrintToString(words));
+    const Outcome outcome = ctl(words);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("is here already; --force writes over it"));
+    EXPECT_EQ(text_of("x"), "old");
+    EXPECT_EQ(text_of(own), "old");
+  }
+  EXPECT_EQ(bench.backend.begun, 0) << "a snapshot was taken whose copy had no place";
+  EXPECT_EQ(ctl({"get", "--force", "-o", "x"}).code, 0);
+  EXPECT_EQ(text_of("x"), bytes_of_data());
+  EXPECT_EQ(ctl({"get", "-f"}).code, 0);
+  EXPECT_EQ(text_of(own), bytes_of_data());
+  // As mktemp(1) makes it: there is nothing in it to lose.
+  std::ofstream("empty").flush();
+  EXPECT_EQ(ctl({"get", "-o", "empty"}).code, 0);
+  EXPECT_EQ(text_of("empty"), bytes_of_data());
 }
 
 TEST_F(GetTest, TheDaemonSaysNo) {

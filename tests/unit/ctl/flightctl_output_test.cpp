@@ -38,7 +38,7 @@ TEST_F(FlightctlTest, OutputCopiesTheBytes) {
   // Again, over the old one, through a link, which stays one.
   std::ofstream(copy) << "old";
   std::filesystem::create_symlink(copy, folder + "/link");
-  EXPECT_EQ(ctl({"snapshot", "--output", folder + "/link"}).code, 0);
+  EXPECT_EQ(ctl({"snapshot", "--force", "--output", folder + "/link"}).code, 0);
   EXPECT_TRUE(std::filesystem::is_symlink(folder + "/link"));
   EXPECT_EQ(text_of(copy), bytes_of_data());
   EXPECT_EQ(names_in(folder).size(), 2U) << "a temporary file stayed";
