@@ -14,7 +14,8 @@ inline constexpr int kDone = 0, kRefused = 1, kUsage = 2;
 
 // Of every command.
 struct Common {
-  std::string socket;
+  std::string host;    // [USER@]HOST[:PORT]; empty: this machine
+  std::string socket;  // on that machine; empty: the default of that machine's flightctl
   bool json = false;
 };
 
@@ -59,5 +60,6 @@ struct ReportOptions {
 [[nodiscard]] int run_reload(const Common& common);
 [[nodiscard]] int run_config(const Common& common);
 [[nodiscard]] int run_monitor(const Common& common);
+[[nodiscard]] int run_bridge(const Common& common);
 
 }  // namespace flight::ctl

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ctl/daemon_call.hpp"
 
+#include "ctl/connection.hpp"
 #include "ctl/output.hpp"
-#include "libcore/control/client.hpp"
 
 namespace flight::ctl {
 
 Answer<std::string> ask_whole(const Common& common, std::string_view method, std::string parameters,
                               const OnProgress& on_progress) {
-  auto client = ControlClient::connect(common.socket);
-  if (!client) return tl::unexpected(Refusal{std::string(kNotConnected), client.error().what});
+  auto connection = Connection::open(common);
+  if (!connection) return tl::unexpected(Refusal{std::string(kNotConnected), connection.error().what});
   const Call call{fmt::format("{}.{}", kInterface, method), std::move(parameters), static_cast<bool>(on_progress),
                   false, false};
-  auto reply = client->call(call, [&](const Reply& step) {
+  auto reply = connection->call(call, [&](const Reply& step) {
     if (!on_progress) return;
     if (const auto progress = parse_progress(step.parameters)) on_progress(*progress);
   });

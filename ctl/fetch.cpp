@@ -58,10 +58,10 @@ Result<std::string> own_place(const std::string& name, const OutputFile& target)
 }
 
 Answer<RemoteFile> open_remote(const Common& common, const std::string& id, SnapshotFile file) {
-  auto client = ControlClient::connect(common.socket);
-  if (!client) return tl::unexpected(Refusal{std::string(kNotConnected), client.error().what});
-  const auto reply = client->call({fmt::format("{}.ReadSnapshot", kInterface),
-                                   to_json(ReadParameters{.id = id, .file = file}), false, false, true});
+  auto connection = Connection::open(common);
+  if (!connection) return tl::unexpected(Refusal{std::string(kNotConnected), connection.error().what});
+  const auto reply = connection->call({fmt::format("{}.ReadSnapshot", kInterface),
+                                       to_json(ReadParameters{.id = id, .file = file}), false, false, true});
   if (!reply) return tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what});
   if (!reply->error.empty()) return tl::unexpected(Refusal{reply->error, error_message(*reply)});
   auto opened = parse_read_reply(reply->parameters);
@@ -69,7 +69,7 @@ Answer<RemoteFile> open_remote(const Common& common, const std::string& id, Snap
     return tl::unexpected(Refusal{std::string(kBadReply),
                                   "flightd answered ReadSnapshot without size_bytes and name; are "
                                   "flightd and flightctl of the same version?"});
-  return RemoteFile{std::move(*client), std::move(opened->name), opened->size_bytes};
+  return RemoteFile{std::move(*connection), std::move(opened->name), opened->size_bytes};
 }
 
 Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
@@ -77,7 +77,7 @@ Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
   for (std::uint64_t left_bytes = file.bytes; left_bytes > 0;) {
     const auto some =
         std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, kBufferBytes)));
-    const auto count = file.client.read_raw(some);
+    const auto count = file.connection.read_raw(some);
     if (!count) return pass(count.error());
     if (*count == 0)
       return fail(std::errc::connection_reset,

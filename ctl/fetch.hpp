@@ -8,8 +8,8 @@
 #include <string>
 
 #include "ctl/commands.hpp"
+#include "ctl/connection.hpp"
 #include "ctl/daemon_call.hpp"
-#include "libcore/control/client.hpp"
 
 namespace flight::ctl {
 
@@ -18,7 +18,7 @@ namespace flight::ctl {
 
 // One of a snapshot's files, as the daemon is about to send it.
 struct RemoteFile {
-  ControlClient client;
+  Connection connection;
   std::string name;  // not checked
   std::uint64_t bytes = 0;
 };

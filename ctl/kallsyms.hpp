@@ -13,7 +13,7 @@
 namespace flight::ctl {
 
 // Of the snapshot with this id. They are written behind the snapshot's answer; of one that was just taken (`boot_id` is
-// this machine's) they are waited for, a few seconds at most.
+// this machine's, or may be that of --host) they are waited for, a few seconds at most.
 [[nodiscard]] Answer<std::vector<std::byte>> fetch_kallsyms(const Common& common, const std::string& id,
                                                             const std::string& boot_id);
 

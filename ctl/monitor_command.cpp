@@ -2,9 +2,8 @@
 // flightctl monitor: what happens, a line each, until it is interrupted or flightd ends.
 #include <cstdlib>
 
-#include "ctl/daemon_call.hpp"
+#include "ctl/connection.hpp"
 #include "ctl/output.hpp"
-#include "libcore/control/client.hpp"
 #include "libcore/control/events.hpp"
 
 namespace flight::ctl {
@@ -24,10 +23,10 @@ std::string line_of(const RecorderEvent& event) {
 }  // namespace
 
 int run_monitor(const Common& common) {
-  auto client = ControlClient::connect(common.socket);
-  if (!client) return complain(common, kNotConnected, client.error().what, kRefused);
+  auto connection = Connection::open(common);
+  if (!connection) return complain(common, kNotConnected, connection.error().what, kRefused);
   const auto reply =
-      client->call({fmt::format("{}.Monitor", kInterface), "{}", true, false, false}, [&](const Reply& told) {
+      connection->call({fmt::format("{}.Monitor", kInterface), "{}", true, false, false}, [&](const Reply& told) {
         const auto event = parse_event(told.parameters);
         if (!event) return;
         const int code = print(stdout, common.json ? to_json(*event) + "\n" : line_of(*event));

@@ -34,9 +34,9 @@ Result<UniqueFd> memory_file(const char* name) {
 }
 
 // Where this process may read the store itself. perf takes a file that is root's or its caller's.
-bool readable_in_place(const Sidecar& sidecar) {
+bool readable_in_place(const Common& common, const Sidecar& sidecar) {
   struct stat found {};
-  return ::stat(sidecar.path.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+  return common.host.empty() && ::stat(sidecar.path.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
          (found.st_uid == 0 || found.st_uid == ::geteuid()) &&
          static_cast<std::uint64_t>(found.st_size) == sidecar.size_bytes && ::access(sidecar.path.c_str(), R_OK) == 0;
 }
@@ -95,7 +95,7 @@ int run_report(const Common& common, const ReportOptions& options) {
     described = true;
     id = sidecar->id;
     boot_id = sidecar->boot_id;
-    if (readable_in_place(*sidecar)) data_path = sidecar->path;
+    if (readable_in_place(common, *sidecar)) data_path = sidecar->path;
   }
   UniqueFd data;
   if (data_path.empty()) {

@@ -13,8 +13,9 @@ _flightctl_offer() {
   done
 }
 
-# What the daemon answers, a line at a time. `program` and `socket` are _flightctl's.
-_flightctl_ask() { timeout 2 "$program" "${socket[@]}" --json "$@" </dev/null 2>/dev/null; }
+# What the daemon answers, a line at a time. `program` and `socket` are _flightctl's. Another machine is not asked: ssh
+# may want a password, or take its time.
+_flightctl_ask() { [ -z "$host" ] || return 0; timeout 2 "$program" "${socket[@]}" --json "$@" </dev/null 2>/dev/null; }
 
 # The newest hundred ids, and latest; without those that were typed already.
 _flightctl_ids() {
@@ -42,6 +43,15 @@ _flightctl_triggers() {
   done < <(_flightctl_ask triggers)
 }
 
+# As ssh's own completion, where there is one.
+_flightctl_hosts() {
+  if declare -F _known_hosts_real >/dev/null; then
+    _known_hosts_real -a -- "$cur"
+  else
+    mapfile -t COMPREPLY < <(compgen -A hostname -- "$cur")
+  fi
+}
+
 _flightctl_files() {
   compopt -o filenames 2>/dev/null
   mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -50,6 +60,7 @@ _flightctl_files() {
 # What may stand behind the option $1; false: it takes nothing.
 _flightctl_value() {
   case "$1" in
+    --host | -H) _flightctl_hosts ;;
     --socket | --output | -o | --perf) _flightctl_files ;;
     --capture) _flightctl_offer pause live ;;
     --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost ;;
@@ -69,15 +80,16 @@ _flightctl_options() {
     fire) _flightctl_offer --reason ;;
     vacuum) _flightctl_offer --dry-run ;;
   esac
-  _flightctl_offer --json --socket --help -h
+  _flightctl_offer --json --host --socket --help -H -h
 }
 
 _flightctl_words() {
   case "$1" in
     "")
-      _flightctl_offer status snapshot list info get report remove rm pin unpin triggers fire vacuum pause resume \
-        reload config monitor
+      _flightctl_offer status snapshot list info get report remove rm pin unpin triggers fire vacuum pause \
+        resume reload config monitor bridge help
       ;;
+    help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;
     info | get | report) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
     remove | rm | pin | unpin) _flightctl_ids ;;
     fire) if [ "${#typed[@]}" = 0 ]; then _flightctl_triggers external; fi ;;
@@ -91,7 +103,7 @@ _flightctl_words() {
 }
 
 _flightctl() {
-  local program=$1 cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command="" word i
+  local program=$1 cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command="" host="" word i
   local -a typed=() socket=()
   COMPREPLY=()
   # readline takes --last=10s for three words.
@@ -103,11 +115,13 @@ _flightctl() {
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word=${COMP_WORDS[i]}
     case "$word" in
-      --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | -n | --perf)
+      --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | -n | --perf)
         if [ "${COMP_WORDS[i + 1]}" = "=" ]; then i=$((i + 1)); fi
         i=$((i + 1))
+        if [ "$word" = --host ] || [ "$word" = -H ]; then host=${COMP_WORDS[i]-}; fi
         if [ "$word" = --socket ] && [ "$i" -lt "$COMP_CWORD" ]; then socket=(--socket "${COMP_WORDS[i]}"); fi
         ;;
+      -H?*) host=${word#-H} ;;
       -* | "=") ;;
       *) if [ -z "$command" ]; then command=$word; else typed+=("$word"); fi ;;
     esac

@@ -68,7 +68,7 @@ Result<std::string> next_message(int fd, std::string& received) {
 
 }  // namespace
 
-Result<ControlClient> ControlClient::connect(const std::string& socket_path) {
+Result<UniqueFd> connect_control(const std::string& socket_path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_path.empty() || socket_path.size() >= sizeof(address.sun_path))
@@ -79,7 +79,13 @@ Result<ControlClient> ControlClient::connect(const std::string& socket_path) {
   if (!fd) return sys_error(errno, "socket");
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     if (errno != EINTR) return no_daemon(errno, socket_path);
-  return ControlClient(std::move(fd));
+  return fd;
+}
+
+Result<ControlClient> ControlClient::connect(const std::string& socket_path) {
+  auto fd = connect_control(socket_path);
+  if (!fd) return pass(fd.error());
+  return ControlClient(std::move(*fd));
 }
 
 Result<Reply> ControlClient::call(const Call& call, const std::function<void(const Reply&)>& progress) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -12,10 +13,15 @@
 
 namespace flight {
 
+// A stream socket, connected. ENOENT or ECONNREFUSED: no daemon is there; the text says how to start it.
+[[nodiscard]] Result<UniqueFd> connect_control(const std::string& socket_path);
+
 class ControlClient {
  public:
-  // ENOENT or ECONNREFUSED: no daemon is there; the text says how to start it.
+  // As connect_control().
   [[nodiscard]] static Result<ControlClient> connect(const std::string& socket_path);
+  // On a stream socket that leads to a daemon by another way, such as ssh.
+  [[nodiscard]] static ControlClient on(UniqueFd connected) { return ControlClient(std::move(connected)); }
 
   // Sends the call and waits for its last reply. `progress` gets the replies before it (`more`). An error *reply* is a
   // Reply with `error` set; the Result fails only when the connection does.

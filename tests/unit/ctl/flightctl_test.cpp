@@ -2,6 +2,8 @@
 // What scripts rely on: exit codes, --json, what goes to stdout and what to stderr.
 #include <sys/stat.h>
 
+#include <regex>
+
 #include "libcore/base/version.hpp"
 #include "tests/unit/control/varlink_idl.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
@@ -18,13 +20,34 @@ using testing::Not;
 TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"status", "snapshot", "list", "info", "get", "remove", "pin", "unpin", "pause", "resume",
-                           "report", "vacuum", "reload", "config", "triggers", "fire", "monitor", "--json", "--socket"})
+  for (const char* word : {"status",  "snapshot", "list",   "info",   "get",      "remove", "pin",      "unpin",
+                           "pause",   "resume",   "report", "vacuum", "reload",   "config", "triggers", "fire",
+                           "monitor", "bridge",   "help",   "--json", "--socket", "--host"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
   EXPECT_EQ(bare({"--version"}).out, std::string("flightctl ") + std::string(kVersion) + "\n");
   EXPECT_EQ(bare({"--version"}).code, 0);
+}
+
+// What each of them takes, an example, and the same by `help COMMAND`.
+TEST_F(FlightctlTest, EveryCommandExplainsItself) {
+  const std::string all = bare({"help"}).out;
+  EXPECT_EQ(all, bare({"--help"}).out);
+  int commands = 0;
+  std::istringstream lines(all.substr(all.find("Subcommands:")));
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (!std::regex_search(line, found, std::regex("^  ([a-z]+)(, [a-z]+)? ")) || found[1] == "flightctl") continue;
+    SCOPED_TRACE(line);
+    ++commands;
+    const Outcome help = bare({found[1], "--help"});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, AllOf(HasSubstr("Usage: flightctl " + found[1].str()), HasSubstr("Example:\n  ")));
+    EXPECT_EQ(bare({"help", found[1]}).out, help.out);
+  }
+  EXPECT_EQ(commands, 19);
+  EXPECT_EQ(bare({"help", "rm"}).out, bare({"remove", "--help"}).out);
 }
 
 TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
@@ -62,6 +85,14 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"pause", "now"},
       {"resume", "1"},
       {"monitor", "1"},
+      {"bridge", "1"},
+      {"help", "nonsense"},
+      {"help", "list", "get"},
+      {"get", "--force=maybe"},
+      {"--host", "web3;x", "list"},
+      {"--host"},
+      {"--host=", "list"},
+      {"--reason=", "snapshot"},
       {"reload", "1"},
       {"config", "x"},
       {"--socket"},

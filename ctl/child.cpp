@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/child.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "libcore/base/files.hpp"
+
+namespace flight::ctl {
+namespace {
+
+// A file of fixed size: who writes more gets EPERM and loses that, but never waits and never fills the memory.
+Result<UniqueFd> memory_for_words() {
+  UniqueFd fd(::memfd_create("said", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return sys_error(errno, "memfd_create");
+  if (::ftruncate(fd.get(), Child::kMaxSaidBytes) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+    return sys_error(errno, "a memfd of {} bytes", Child::kMaxSaidBytes);
+  return fd;
+}
+
+std::string said(const UniqueFd& fd) {
+  const auto text = read_all(fd.get());
+  return text ? text->substr(0, text->find('\0')) : "";
+}
+
+// In the child. Returns only when it failed: with errno.
+int become(const std::vector<char*>& words, int in, int out, int err, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) return ESRCH;
+  if (::dup2(in, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0) return errno;
+  ::execvp(words[0], words.data());
+  return errno;
+}
+
+// As poll(2) has it; fewer than 0 ms: none.
+int rest_ms(std::chrono::steady_clock::time_point end) {
+  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+  return rest < 0 ? 0 : static_cast<int>(rest);
+}
+
+}  // namespace
+
+Result<Child> Child::start(const std::vector<std::string>& words, int stdio) {
+  auto out = memory_for_words();
+  if (!out) return pass(out.error());
+  auto err = memory_for_words();
+  if (!err) return pass(err.error());
+  auto nothing = open_file("/dev/null", O_RDONLY);
+  if (!nothing) return pass(nothing.error());
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  int ends[2];  // closed by exec; else the errno comes through
+  if (::pipe2(ends, O_CLOEXEC) != 0) return sys_error(errno, "pipe2");
+  const UniqueFd failed_here(ends[0]);
+  UniqueFd failed_there(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return sys_error(errno, "start {}", words[0]);
+  if (pid == 0) {
+    const int why =
+        become(arguments, stdio < 0 ? nothing->get() : stdio, stdio < 0 ? out->get() : stdio, err->get(), parent);
+    (void)!::write(failed_there.get(), &why, sizeof(why));
+    ::_exit(127);
+  }
+  failed_there.reset();
+  int why = 0;
+  ssize_t count = 0;
+  do count = ::read(failed_here.get(), &why, sizeof(why));
+  while (count < 0 && errno == EINTR);
+  if (count != sizeof(why)) return Child(pid, std::move(*out), std::move(*err));
+  ::waitpid(pid, nullptr, 0);
+  return sys_error(why, "start {}", words[0]);
+}
+
+std::optional<int> Child::wait(std::chrono::milliseconds limit) {
+  if (pid_ < 0) return std::nullopt;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  const UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  pollfd watched{ended.get(), POLLIN, 0};
+  while (ended && ::poll(&watched, 1, rest_ms(end)) < 0 && errno == EINTR) {
+  }
+  int status = 0;
+  pid_t found = 0;
+  do found = ::waitpid(pid_, &status, ended ? WNOHANG : 0);  // without pidfd_open(2) (Linux 5.3) as long as it takes
+  while (found < 0 && errno == EINTR);
+  if (found != pid_) return std::nullopt;
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void Child::kill() const {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+}
+
+std::string Child::out() const { return said(out_); }
+std::string Child::err() const { return said(err_); }
+
+}  // namespace flight::ctl

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection to flightd: to the control socket of this machine, or with --host through ssh and the other flightctl's
+// `bridge` to that of another. One connection is one ssh.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ctl/child.hpp"
+#include "ctl/commands.hpp"
+#include "ctl/host.hpp"
+#include "libcore/control/client.hpp"
+
+namespace flight::ctl {
+
+class Connection {
+ public:
+  [[nodiscard]] static Result<Connection> open(const Common& common);
+  Connection(Connection&&) noexcept = default;
+  Connection& operator=(Connection&& other) noexcept {
+    std::swap(client_, other.client_);
+    std::swap(ssh_, other.ssh_);
+    return *this;
+  }
+  ~Connection();  // closes it, and gives ssh a moment to end
+
+  // As ControlClient has them. Where the connection fails, the error says what ssh said.
+  [[nodiscard]] Result<Reply> call(const Call& call, const std::function<void(const Reply&)>& progress = {});
+  [[nodiscard]] Result<std::size_t> read_raw(std::span<char> buffer);
+
+ private:
+  struct Ssh {
+    Host host;
+    Child child;
+  };
+  explicit Connection(ControlClient client, std::unique_ptr<Ssh> ssh = nullptr)
+      : client_(std::move(client)), ssh_(std::move(ssh)) {}
+  [[nodiscard]] Error explained(Error error);
+  std::optional<ControlClient> client_;
+  std::unique_ptr<Ssh> ssh_;  // null: this machine's
+};
+
+}  // namespace flight::ctl

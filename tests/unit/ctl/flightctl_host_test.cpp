@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl -H: the real client, and the real bridge behind an ssh of this test, which runs the command here as a login
+// shell would there.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/unit/ctl/flightctl_bench.hpp"
+
+namespace flight {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class HostTest : public FlightctlTest {
+ protected:
+  HostTest() {
+    std::filesystem::create_directory(bin_);
+    std::filesystem::create_symlink(FLIGHTCTL, bin_ + "/flightctl");
+    // As sshd does it: one line for the user's shell.
+    write_ssh(
+        "shift_to_command() { while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"; }\n"
+        "shift_to_command \"$@\"\n");
+  }
+  void write_ssh(const std::string& body) {
+    std::ofstream(ssh_) << "#!/bin/sh\nprintf '%s\\n' \"$#\" \"$@\" > " + bench.folder() + "/words\n" + body;
+    ::chmod(ssh_.c_str(), 0755);
+  }
+  // On the host, with its socket there.
+  Outcome there(std::vector<std::string> words, const std::string& host = "root@web3:2222") {
+    words.insert(words.begin(), {"-H", host, "--socket", bench.socket()});
+    return bare(std::move(words), environment());
+  }
+  [[nodiscard]] std::vector<std::string> environment() const {
+    return {"FLIGHTCTL_SSH=" + ssh_, "PATH=" + bin_ + ":/usr/bin:/bin"};
+  }
+  [[nodiscard]] std::string ssh_words() const { return text_of(bench.folder() + "/words"); }
+
+  std::string bin_ = bench.folder() + "/bin", ssh_ = bench.folder() + "/ssh";
+};
+
+TEST_F(HostTest, EveryKindOfAnswerComesThrough) {
+  run();
+  const Outcome taken = there({"snapshot", "--reason", "it's slow"});
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_THAT(taken.out, HasSubstr("id:       1"));
+  EXPECT_EQ(ssh_words(), "6\n-xT\n-p\n2222\n--\nroot@web3\nflightctl --socket '" + bench.socket() + "' bridge\n");
+  EXPECT_EQ(there({"--json", "info", "1"}).out, ctl({"--json", "info", "1"}).out);
+  EXPECT_EQ(there({"status"}).code, 0);
+  // 4 MB in one direction, twice.
+  EXPECT_TRUE(there({"get", "1", "-o", "-"}).out == bytes_of_data());
+  EXPECT_EQ(there({"get", "1", "-o", bench.folder() + "/copy"}).code, 0);
+  EXPECT_TRUE(text_of(bench.folder() + "/copy") == bytes_of_data());
+  const Outcome no = there({"--json", "info", "99"});
+  EXPECT_EQ(no.code, 1);
+  EXPECT_EQ(error_of(no), "io.flightd.Recorder.NoSuchSnapshot");
+}
+
+TEST_F(HostTest, ThisMachinesSocketIsNotTheOthers) {
+  run();
+  auto variables = environment();
+  variables.push_back("FLIGHTD_SOCKET=/nowhere");
+  const Outcome outcome = bare({"--host=web3", "status"}, variables);
+  EXPECT_THAT(ssh_words(), testing::EndsWith("\nflightctl bridge\n"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("web3: no flightd answers on /nowhere")) << "that is the other side's environment";
+  // A path that a shell would take apart.
+  const std::string odd = bench.folder() + "/a b'c;touch PWNED";
+  const Outcome quoted = bare({"-H", "web3", "--socket", odd, "status"}, environment());
+  EXPECT_THAT(quoted.err, HasSubstr("no flightd answers on " + odd));
+  EXPECT_FALSE(std::filesystem::exists("PWNED"));
+}
+
+TEST_F(HostTest, AHostThatIsNoneIsWrongUsage) {
+  run();
+  for (const char* host : {"-oProxyCommand=touch PWNED", "web3;touch PWNED", "", "web3:x", "a b", "root@-x"}) {
+    SCOPED_TRACE(host);
+    const Outcome outcome = bare({std::string("--host=") + host, "status"}, environment());
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(bench.folder() + "/words")) << "ssh was started";
+  }
+  EXPECT_EQ(bare({"-H", "-x", "status"}, environment()).code, 2);
+  EXPECT_EQ(bare({"-H", "web3", "bridge"}, environment()).code, 2);
+}
+
+TEST_F(HostTest, WhatSshSaysIsTold) {
+  run();
+  write_ssh("echo 'ssh: connect to host web3 port 22: Connection refused' >&2; exit 255\n");
+  const Outcome refused = there({"list"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.err,
+            "flightctl: ssh has no connection to root@web3: ssh: connect to host web3 port 22: Connection refused\n");
+  const Outcome json = there({"--json", "list"});
+  EXPECT_EQ(error_of(json), "io.flightd.Client.NotConnected");
+  write_ssh("exec sh -c 'no-such-flightctl bridge'\n");
+  EXPECT_THAT(there({"list"}).err, HasSubstr("there is no flightctl on root@web3"));
+  write_ssh("exec " FLIGHTCTL " no-such-command\n");
+  EXPECT_THAT(there({"list"}).err, HasSubstr("older"));
+  write_ssh("echo Welcome; printf '\\0'; exec cat >/dev/null\n");
+  EXPECT_THAT(there({"list"}).err, HasSubstr("start-up files of the shell"));
+  write_ssh("kill -9 $$\n");
+  EXPECT_THAT(there({"list"}).err, HasSubstr("signal 9"));
+  // More words than anybody keeps do not hold it up.
+  write_ssh("head -c 10000000 /dev/zero | tr '\\0' x >&2; exit 255\n");
+  EXPECT_THAT(there({"list"}).err, HasSubstr("ssh has no connection"));
+  std::filesystem::remove(ssh_);
+  EXPECT_THAT(there({"list"}).err, AllOf(HasSubstr("start " + ssh_), HasSubstr("No such file")));
+}
+
+TEST_F(HostTest, AnUnfinishedFileIsNone) {
+  bench.backend.bytes_too_many = 1;
+  run();
+  const Outcome outcome = there({"get", "1", "-o", bench.folder() + "/copy"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("with 1 bytes to go"));
+  EXPECT_FALSE(std::filesystem::exists(bench.folder() + "/copy"));
+}
+
+// The bridge by itself: what comes in behind a half-closed stdin is still answered, and the end of either side is its.
+TEST_F(HostTest, TheBridgeEndsWithEitherSide) {
+  run();
+  const auto start = [&](int in, int out) {
+    const std::string socket = bench.socket();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::dup2(in, 0);
+      ::dup2(out, 1);
+      ::close_range(3, ~0U, 0);
+      ::execl(FLIGHTCTL, "flightctl", "--socket", socket.c_str(), "bridge", nullptr);
+      ::_exit(127);
+    }
+    return pid;
+  };
+  const auto exit_status = [](pid_t pid) {
+    int status = -1;
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+      if (::waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+      std::this_thread::sleep_for(10ms);
+    }
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &status, 0);
+    return -1;
+  };
+  const std::string call = R"({"method":"org.varlink.service.GetInfo"})" + std::string(1, '\0');
+  const std::string listen = R"({"method":"io.flightd.Recorder.Monitor","more":true})" + std::string(1, '\0');
+  for (const bool pipes : {false, true}) {
+    SCOPED_TRACE(pipes);
+    int to[2], from[2];
+    if (pipes) {
+      ASSERT_EQ(::pipe2(to, O_CLOEXEC), 0);
+      ASSERT_EQ(::pipe2(from, O_CLOEXEC), 0);
+      std::swap(from[0], from[1]);
+    } else {
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to), 0);
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, from), 0);
+    }
+    UniqueFd in_there(to[0]), in_here(to[1]), out_there(from[0]), out_here(from[1]);
+    const auto read_answer = [&] {
+      std::string text;
+      std::array<char, 4096> chunk;
+      while (text.find('\0') == std::string::npos) {
+        pollfd watched{out_here.get(), POLLIN, 0};
+        if (::poll(&watched, 1, 10'000) != 1) break;
+        const ssize_t count = ::read(out_here.get(), chunk.data(), chunk.size());
+        if (count <= 0) break;
+        text.append(chunk.data(), static_cast<std::size_t>(count));
+      }
+      return text;
+    };
+    pid_t pid = start(in_there.get(), out_there.get());
+    out_there.reset();
+    ASSERT_EQ(::write(in_here.get(), call.data(), call.size()), static_cast<ssize_t>(call.size()));
+    in_here.reset();
+    EXPECT_THAT(read_answer(), HasSubstr("io.flightd.Recorder"));
+    EXPECT_EQ(exit_status(pid), 0) << "flightd closes what nobody asks on any more";
+  }
+  // A listener on a quiet day: nobody is behind stdout any more.
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  UniqueFd there_end(ends[0]), here(ends[1]);
+  const pid_t pid = start(there_end.get(), there_end.get());
+  there_end.reset();
+  ASSERT_EQ(::write(here.get(), listen.data(), listen.size()), static_cast<ssize_t>(listen.size()));
+  std::array<char, 4096> chunk;
+  ASSERT_GT(::read(here.get(), chunk.data(), chunk.size()), 0);
+  here.reset();
+  EXPECT_GE(exit_status(pid), 0) << "it stayed";
+}
+
+// Killed, it leaves no ssh behind, which would keep the listener's place over there.
+TEST_F(HostTest, SshEndsWithFlightctl) {
+  run();
+  write_ssh("echo $$ > " + bench.folder() + "/pid\nexec sh -c 'exec flightctl --socket " + bench.socket() +
+            " bridge'\n");
+  std::vector<std::string> words{FLIGHTCTL, "-H", "web3", "monitor"};
+  std::vector<std::string> variables = environment();
+  std::vector<char*> argv, envp;
+  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& variable : variables) envp.push_back(variable.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 1, (bench.folder() + "/told").c_str(), O_WRONLY | O_CREAT, 0600);
+  pid_t pid = -1;
+  ASSERT_EQ(::posix_spawn(&pid, FLIGHTCTL, &actions, nullptr, argv.data(), envp.data()), 0);
+  ::posix_spawn_file_actions_destroy(&actions);
+  for (int attempt = 0; attempt < 1000 && text_of(bench.folder() + "/told").empty(); ++attempt)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_THAT(text_of(bench.folder() + "/told"), HasSubstr("monitoring"));
+  const pid_t ssh = std::stoi(text_of(bench.folder() + "/pid"));
+  EXPECT_EQ(::kill(ssh, 0), 0);
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  bool gone = false;
+  for (int attempt = 0; attempt < 1000 && !gone; ++attempt) {
+    gone = text_of("/proc/" + std::to_string(ssh) + "/cmdline").empty();  // or a zombie that init has yet to reap
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_TRUE(gone);
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which machine --host names, what ssh is started with, and what is said when it fails.
+#include "ctl/host.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+namespace flight::ctl {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Host, IsWhatSystemctlUnderstands) {
+  const std::vector<std::array<std::string, 3>> good{
+      {"web3", "web3", ""},
+      {"root@web3", "root@web3", ""},
+      {"web3:2222", "web3", "2222"},
+      {"ops.team@web-3.example.com:22", "ops.team@web-3.example.com", "22"},
+      {"10.0.0.7", "10.0.0.7", ""},
+      {"fe80::1%eth0", "fe80::1%eth0", ""},
+      {"root@2001:db8::7", "root@2001:db8::7", ""},
+      {"[2001:db8::7]", "2001:db8::7", ""},
+      {"root@[2001:db8::7]:65535", "root@2001:db8::7", "65535"},
+      {"me@corp.example@jump", "me@corp.example@jump", ""},
+  };
+  for (const auto& [text, destination, port] : good) {
+    const auto host = parse_host(text);
+    ASSERT_TRUE(host) << text;
+    EXPECT_EQ(host->destination, destination);
+    EXPECT_EQ(host->port, port);
+  }
+}
+
+TEST(Host, NothingElseReachesSsh) {
+  for (const std::string text : {"",
+                                 "-oProxyCommand=touch${IFS}x",
+                                 "--",
+                                 "-",
+                                 "root@-oProxyCommand=x",
+                                 "-x@web3",
+                                 "@web3",
+                                 "root@",
+                                 "web3:",
+                                 "web3:0",
+                                 "web3:65536",
+                                 "web3:22x",
+                                 "web3:-1",
+                                 "web3:022",
+                                 "a b",
+                                 "web3;reboot",
+                                 "web3|x",
+                                 "$(reboot)",
+                                 "`x`",
+                                 "web3\n",
+                                 "we'b",
+                                 "we\"b",
+                                 "web3&",
+                                 "web3>x",
+                                 "web3/machine",
+                                 "ssh://web3",
+                                 "[web3]:22",
+                                 "[::1",
+                                 "[::1]22",
+                                 "[::1]:",
+                                 "[-x::]",
+                                 "\\x",
+                                 "web\x01",
+                                 "wéb",
+                                 "a,b",
+                                 "*",
+                                 "~",
+                                 "#"}) {
+    const auto host = parse_host(text);
+    ASSERT_FALSE(host) << text;
+    EXPECT_THAT(host.error().what, HasSubstr("[USER@]HOST[:PORT]"));
+  }
+  EXPECT_FALSE(parse_host(std::string(256, 'a')));
+}
+
+TEST(Host, SshIsStartedWithoutAShellHereAndWithOneWordThere) {
+  ::unsetenv("FLIGHTCTL_SSH");
+  EXPECT_THAT(ssh_words({"root@web3", ""}, "", "bridge"),
+              ElementsAre("ssh", "-xT", "--", "root@web3", "flightctl bridge"));
+  EXPECT_THAT(ssh_words({"web3", "2222"}, "/run/a b'c;$(x)", "bridge"),
+              ElementsAre("ssh", "-xT", "-p", "2222", "--", "web3", "flightctl --socket '/run/a b'\\''c;$(x)' bridge"));
+  ::setenv("FLIGHTCTL_SSH", "/opt/my ssh", 1);
+  EXPECT_EQ(ssh_words({"web3", ""}, "", "bridge")[0], "/opt/my ssh");
+  ::unsetenv("FLIGHTCTL_SSH");
+}
+
+TEST(Host, AFailureSaysWhoseItIs) {
+  const Host host{"web3", ""};
+  EXPECT_EQ(ssh_failure(host, 255, "Warning: x\nssh: Could not resolve hostname web3\r\n"),
+            "ssh has no connection to web3: Warning: x; ssh: Could not resolve hostname web3");
+  EXPECT_THAT(ssh_failure(host, 127, "bash: line 1: flightctl: command not found\n"),
+              testing::AllOf(HasSubstr("no flightctl on web3"), HasSubstr("install flightd there")));
+  EXPECT_EQ(ssh_failure(host, 1, "banner\nflightctl: no flightd answers on /run/x: No such file\n"),
+            "web3: no flightd answers on /run/x: No such file");
+  EXPECT_THAT(ssh_failure(host, 2, "flightctl: The following argument was not expected: bridge; see flightctl --help"),
+              HasSubstr("older"));
+  EXPECT_THAT(ssh_failure(host, 143, ""), HasSubstr("signal 15"));
+  EXPECT_THAT(ssh_failure(host, 3, ""), HasSubstr("ended with 3 on web3"));
+  // A hostile machine's words do not drive the terminal, nor fill it.
+  const std::string long_words = ssh_failure(host, 255, std::string(100'000, 'x') + "\x1b[2J");
+  EXPECT_LT(long_words.size(), 500U);
+  EXPECT_EQ(long_words.find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace flight::ctl
