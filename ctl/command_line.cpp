@@ -159,6 +159,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
 
   example(app.add_subcommand("status", "What flightd is doing, and what it costs"),
           "flightctl --json status | jq .warnings");
+  example(app.add_subcommand("doctor", "What this machine gives to flightd, and what is to be done about it"),
+          "sudo flightctl doctor");
   add_snapshot(app, line.snapshot);
   add_list(app, line.list, line.only_last);
   CLI::App* info = app.add_subcommand("info", "What is known about one snapshot");

@@ -60,6 +60,7 @@ struct ReportOptions {
 [[nodiscard]] int run_reload(const Common& common);
 [[nodiscard]] int run_config(const Common& common);
 [[nodiscard]] int run_monitor(const Common& common);
+[[nodiscard]] int run_doctor(const Common& common);
 [[nodiscard]] int run_bridge(const Common& common);
 
 }  // namespace flight::ctl

@@ -84,4 +84,21 @@ Result<std::size_t> Connection::read_raw(std::span<char> buffer) {
   return fail(std::errc::connection_reset, "{}", ssh_failure(ssh_->host, *status, ssh_->child.err()));
 }
 
+int run_there(const Common& common, std::string_view command) {
+  auto started = start_ssh(common, fmt::format("{}{}", common.json ? "--json " : "", command));
+  if (!started) return complain(common, kNotConnected, started.error().what, kRefused);
+  ::shutdown(started->socket.get(), SHUT_WR);
+  std::array<char, 64U << 10U> chunk;
+  for (;;) {
+    const ssize_t count = ::recv(started->socket.get(), chunk.data(), chunk.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    if (const int code = print(stdout, {chunk.data(), static_cast<std::size_t>(count)}); code != kDone) return code;
+  }
+  const auto status = started->child.wait(kToTell);
+  const std::string words = started->child.err();
+  if (status && (*status == kDone || (*status == kRefused && words.empty()))) return *status;
+  return complain(common, kNotConnected, ssh_failure(started->host, status.value_or(kRefused), words), kRefused);
+}
+
 }  // namespace flight::ctl

@@ -43,4 +43,7 @@ class Connection {
   std::unique_ptr<Ssh> ssh_;  // null: this machine's
 };
 
+// Runs `flightctl COMMAND` on --host and shows what it writes. Its exit status, or kRefused after a word on stderr.
+[[nodiscard]] int run_there(const Common& common, std::string_view command);
+
 }  // namespace flight::ctl

@@ -86,7 +86,7 @@ _flightctl_options() {
 _flightctl_words() {
   case "$1" in
     "")
-      _flightctl_offer status snapshot list info get report remove rm pin unpin triggers fire vacuum pause \
+      _flightctl_offer status doctor snapshot list info get report remove rm pin unpin triggers fire vacuum pause \
         resume reload config monitor bridge help
       ;;
     help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;

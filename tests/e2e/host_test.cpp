@@ -88,6 +88,9 @@ TEST_F(Ssh, AnotherMachineIsAsNearAsThisOne) {
   const Outcome report = there({"report", "latest", "--stdio"});
   EXPECT_EQ(report.exit_status, 0) << report.text();
   EXPECT_THAT(report.out, HasSubstr("Total Lost Samples"));
+  const Outcome doctor = there({"--json", "doctor"});
+  EXPECT_EQ(doctor.exit_status, 0) << doctor.text();
+  EXPECT_THAT(doctor.out, HasSubstr("\"found\": \"" + daemon_.socket() + "\""));
   // A listener hears what another one does, and its end is the end of all that was started for it.
   Child monitor = Child::start({required_env("FLIGHTCTL"), "-H", fmt::format("root@127.0.0.1:{}", port_), "--socket",
                                 daemon_.socket(), "--json", "monitor"},

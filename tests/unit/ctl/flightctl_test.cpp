@@ -20,9 +20,9 @@ using testing::Not;
 TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"status",  "snapshot", "list",   "info",   "get",      "remove", "pin",      "unpin",
-                           "pause",   "resume",   "report", "vacuum", "reload",   "config", "triggers", "fire",
-                           "monitor", "bridge",   "help",   "--json", "--socket", "--host"})
+  for (const char* word : {"status",  "snapshot", "list",   "info",   "get",    "remove",   "pin",      "unpin",
+                           "pause",   "resume",   "report", "vacuum", "reload", "config",   "triggers", "fire",
+                           "monitor", "doctor",   "bridge", "help",   "--json", "--socket", "--host"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
@@ -46,7 +46,7 @@ TEST_F(FlightctlTest, EveryCommandExplainsItself) {
     EXPECT_THAT(help.out, AllOf(HasSubstr("Usage: flightctl " + found[1].str()), HasSubstr("Example:\n  ")));
     EXPECT_EQ(bare({"help", found[1]}).out, help.out);
   }
-  EXPECT_EQ(commands, 19);
+  EXPECT_EQ(commands, 20);
   EXPECT_EQ(bare({"help", "rm"}).out, bare({"remove", "--help"}).out);
 }
 
@@ -85,6 +85,7 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"pause", "now"},
       {"resume", "1"},
       {"monitor", "1"},
+      {"doctor", "1"},
       {"bridge", "1"},
       {"help", "nonsense"},
       {"help", "list", "get"},

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl doctor: what this machine gives to flightd, with or without one that runs, as root or not. One finding is
+// one line: state, check, what was found, what it means, what to do.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ctl/doctor/gather.hpp"
+#include "ctl/doctor/judge.hpp"
+#include "ctl/output.hpp"
+#include "ctl/screen.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr std::size_t kIndent = 6;  // behind the longest state
+
+std::string line_of(const Finding& finding) {
+  std::string line = fmt::format("{}: {} ({})", finding.check, finding.found, finding.why);
+  if (!finding.advice.empty()) line += ". To do: " + finding.advice;
+  return line;
+}
+
+std::string page_of(const Findings& findings) {
+  const Screen screen;
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  std::string out;
+  for (const Finding& finding : findings) {
+    const std::string state(to_string(finding.state));
+    out += terminal ? screen.wrapped(line_of(finding), kIndent, state)
+                    : fmt::format("{:{}}{}\n", state, kIndent, printable(line_of(finding)));
+  }
+  const auto count = [&findings](FindingState state) {
+    return std::count_if(findings.begin(), findings.end(), [state](const Finding& f) { return f.state == state; });
+  };
+  return out + fmt::format("{} ok, {} note, {} warn, {} fail\n", count(FindingState::ok), count(FindingState::note),
+                           count(FindingState::warn), count(FindingState::fail));
+}
+
+}  // namespace
+
+int run_doctor(const Common& common) {
+  Facts facts;
+  facts.kernel = gather_kernel();
+  facts.install = gather_install();
+  facts.daemon = gather_daemon(common);
+  facts.store = gather_store(common, facts.daemon);
+  const Findings findings = judge(facts);
+  const int printed = print(stdout, common.json ? indented(to_json(findings)) : page_of(findings));
+  const bool failed = std::any_of(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.state == FindingState::fail; });
+  return printed != kDone ? printed : (failed ? kRefused : kDone);
+}
+
+}  // namespace flight::ctl

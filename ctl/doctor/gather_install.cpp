@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <grp.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "ctl/child.hpp"
+#include "ctl/daemon_call.hpp"
+#include "ctl/doctor/gather.hpp"
+#include "libcore/base/files.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/control/config_report.hpp"
+
+namespace flight::ctl {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+constexpr auto kToAnswer = 5s;
+// As systemd looks for units: the first wins (systemd.unit(5)).
+constexpr std::array<const char*, 5> kUnitFolders{"/etc/systemd/system", "/run/systemd/system",
+                                                  "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+                                                  "/lib/systemd/system"};
+constexpr const char* kStateFolder = "/var/lib/flightd";
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+// A link to /dev/null hides what other folders have.
+bool masked(const std::string& path) {
+  std::array<char, 16> target{};
+  const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
+  return size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == "/dev/null";
+}
+
+// Empty: none.
+std::string unit_path(const std::string& name) {
+  for (const char* folder : kUnitFolders) {
+    const std::string path = fmt::format("{}/{}", folder, name);
+    if (masked(path)) return "";
+    if (exists(path)) return path;
+  }
+  return "";
+}
+
+// The first line of what a program says on stdout; nullopt: there is no such program, or it does not answer.
+std::optional<std::string> first_line(const std::vector<std::string>& words) {
+  auto child = Child::start(words);
+  if (!child) return std::nullopt;
+  if (!child->wait(kToAnswer)) {
+    child->kill();
+    static_cast<void>(child->wait(kToAnswer));
+    return std::nullopt;
+  }
+  const std::string text = child->out();
+  return text.substr(0, text.find('\n'));
+}
+
+UnitFacts gather_unit(const std::string& name, bool systemd) {
+  UnitFacts out;
+  out.file = unit_path(name);
+  if (out.file.empty() || !systemd) return out;
+  out.enabled = first_line({"systemctl", "is-enabled", name});
+  out.active = first_line({"systemctl", "is-active", name});
+  return out;
+}
+
+GroupFacts gather_group(const char* name) {
+  GroupFacts out;
+  const group* found = ::getgrnam(name);
+  if (found == nullptr) return out;
+  out.there = true;
+  const gid_t gid = found->gr_gid;
+  std::vector<std::string> members;
+  for (char** member = found->gr_mem; *member != nullptr; ++member) members.emplace_back(*member);
+  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  groups.resize(static_cast<std::size_t>(std::max(::getgroups(static_cast<int>(groups.size()), groups.data()), 0)));
+  out.member = ::getegid() == gid || std::find(groups.begin(), groups.end(), gid) != groups.end();
+  const passwd* self = ::getpwuid(::getuid());
+  out.listed = self != nullptr &&
+               (self->pw_gid == gid || std::find(members.begin(), members.end(), self->pw_name) != members.end());
+  return out;
+}
+
+std::string perf_program() {
+  const char* other = std::getenv("PERF");
+  return other != nullptr && *other != '\0' ? other : "perf";
+}
+
+// "15%" of the disk, or "2G".
+std::optional<std::uint64_t> size_of(const std::string& text, std::uint64_t total_bytes) {
+  if (const auto percent = parse_percent(text))
+    return static_cast<std::uint64_t>(*percent / 100 * static_cast<double>(total_bytes));
+  const auto bytes = parse_bytes(text);
+  return bytes ? std::optional(*bytes) : std::nullopt;
+}
+
+// As JSON has it: "15%" in quotes.
+std::string without_quotes(const std::string& text) {
+  return text.size() >= 2 && text.front() == '"' && text.back() == '"' ? text.substr(1, text.size() - 2) : text;
+}
+
+std::optional<std::string> keep_free(const Common& common) {
+  const auto text = ask_whole(common, "GetConfig", "{}");
+  const auto report = text ? parse_config_report(*text) : fail(std::errc::no_message, "none");
+  if (!report) return std::nullopt;
+  for (const ReportedValue& value : report->values)
+    if (value.path == "store.keep_free") return without_quotes(value.value);
+  return std::nullopt;
+}
+
+// As flightd was told; else the packages' own folder.
+std::string store_folder(const DaemonFacts& daemon) {
+  if (daemon.flightd && daemon.flightd->state_dir.starts_with('/')) return daemon.flightd->state_dir;
+  return exists(kStateFolder) ? kStateFolder : "";
+}
+
+}  // namespace
+
+InstallFacts gather_install() {
+  InstallFacts out;
+  out.root = ::geteuid() == 0;
+  out.user_flightd = ::getpwnam("flightd") != nullptr;
+  out.user_broker = ::getpwnam("flightd-broker") != nullptr;
+  out.group = gather_group("flightd");
+  out.trigger_group = gather_group("flightd-trigger");
+  out.systemd = exists("/run/systemd/system");  // sd_booted(3)
+  out.journald = exists("/run/systemd/journal/socket");
+  out.flightd = gather_unit("flightd.service", out.systemd);
+  out.broker = gather_unit("flightd-broker.service", out.systemd);
+  out.sys_admin_drop_in = !unit_path("flightd-broker.service.d/10-cap-sys-admin.conf").empty();
+  out.perf_version = first_line({perf_program(), "--version"});
+  return out;
+}
+
+StoreFacts gather_store(const Common& common, const DaemonFacts& daemon) {
+  StoreFacts out;
+  out.folder = store_folder(daemon);
+  struct statvfs space {};
+  if (out.folder.empty() || ::statvfs(out.folder.c_str(), &space) != 0) {
+    out.folder.clear();
+    return out;
+  }
+  out.total_bytes = static_cast<std::uint64_t>(space.f_blocks) * space.f_frsize;
+  out.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  if (!daemon.status) return out;
+  out.used_bytes = daemon.status->store_bytes;
+  out.max_bytes = daemon.status->store_max_bytes;
+  if (const auto text = keep_free(common)) out.keep_free_bytes = size_of(*text, out.total_bytes);
+  return out;
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <pwd.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <memory>
+
+#include "ctl/connection.hpp"
+#include "ctl/daemon_call.hpp"
+#include "ctl/doctor/gather.hpp"
+#include "libcore/base/files.hpp"
+
+namespace flight::ctl {
+namespace {
+
+constexpr std::size_t kMaxProcBytes = 1U << 20U;
+
+std::string proc(pid_t pid, const std::string& name) {
+  const auto text = read_file(fmt::format("/proc/{}/{}", pid, name), kMaxProcBytes);
+  return text ? *text : "";
+}
+
+std::optional<std::uint64_t> number(std::string_view text, int base = 10) {
+  std::uint64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc{} && stop != text.data() ? std::optional(value) : std::nullopt;
+}
+
+// The numbers that a folder of /proc has for names.
+std::vector<pid_t> numbers_in(const std::string& folder) {
+  std::vector<pid_t> out;
+  struct Close {
+    void operator()(DIR* dir) const { ::closedir(dir); }
+  };
+  const std::unique_ptr<DIR, Close> dir(::opendir(folder.c_str()));
+  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr)
+    if (const auto value = number(entry->d_name)) out.push_back(static_cast<pid_t>(*value));
+  return out;
+}
+
+std::string user_name(uid_t uid) {
+  const passwd* found = ::getpwuid(uid);
+  return found == nullptr ? std::to_string(uid) : found->pw_name;
+}
+
+std::optional<bool> freezes_in_realtime(pid_t pid) {
+  for (const pid_t thread : numbers_in(fmt::format("/proc/{}/task", pid))) {
+    const auto name = read_line(fmt::format("/proc/{}/task/{}/comm", pid, thread));
+    if (!name || *name != "freeze") continue;
+    const int policy = ::sched_getscheduler(thread);
+    if (policy < 0) return std::nullopt;
+    return (policy & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
+  }
+  return std::nullopt;
+}
+
+// Who listens there, as the kernel tells everybody; -1: in another pid namespace, or systemd for it.
+pid_t listener_of(int socket) {
+  ucred who{};
+  socklen_t size = sizeof(who);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 1) return -1;
+  return who.pid;
+}
+
+// flightd's own child by this name, else the only process of this name; -1: none, or not known.
+pid_t broker_of(pid_t flightd) {
+  std::vector<pid_t> found;
+  for (const pid_t pid : numbers_in("/proc")) {
+    const auto name = read_line(fmt::format("/proc/{}/comm", pid));
+    if (!name || *name != "flightd-broker") continue;
+    if (status_value(proc(pid, "status"), "PPid") == std::to_string(flightd)) return pid;
+    found.push_back(pid);
+  }
+  return found.size() == 1 ? found[0] : -1;
+}
+
+bool is_there(pid_t pid) { return pid > 0 && !proc(pid, "status").empty(); }
+
+}  // namespace
+
+std::optional<std::uint64_t> soft_limit(const std::string& limits, const std::string& name) {
+  for (std::size_t at = 0; at < limits.size();) {
+    const std::size_t end = std::min(limits.find('\n', at), limits.size());
+    std::string_view line = std::string_view(limits).substr(at, end - at);
+    at = end + 1;
+    if (!line.starts_with(name)) continue;
+    line.remove_prefix(name.size());
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    return line.starts_with("unlimited") ? std::optional(kUnlimited) : number(line);
+  }
+  return std::nullopt;
+}
+
+std::string status_value(const std::string& status, const std::string& key) {
+  for (std::size_t at = 0; at < status.size();) {
+    const std::size_t end = std::min(status.find('\n', at), status.size());
+    if (status.compare(at, key.size() + 1, key + ":") == 0) {
+      const std::size_t value = status.find_first_not_of(" \t", at + key.size() + 1);
+      return value == std::string::npos || value >= end ? "" : status.substr(value, end - value);
+    }
+    at = end + 1;
+  }
+  return "";
+}
+
+std::string option_value(const std::string& cmdline, const std::string& option) {
+  bool next = false;
+  for (std::size_t at = 0; at < cmdline.size();) {
+    const std::size_t end = std::min(cmdline.find('\0', at), cmdline.size());
+    const std::string word = cmdline.substr(at, end - at);
+    if (next) return word;
+    if (word.starts_with(option + "=")) return word.substr(option.size() + 1);
+    next = word == option;
+    at = end + 1;
+  }
+  return "";
+}
+
+ProcessFacts gather_process(pid_t pid) {
+  ProcessFacts out;
+  out.pid = pid;
+  const std::string status = proc(pid, "status");
+  out.uid = static_cast<uid_t>(number(status_value(status, "Uid")).value_or(0));
+  out.user = user_name(out.uid);
+  out.permitted = number(status_value(status, "CapPrm"), 16).value_or(0);
+  out.effective = number(status_value(status, "CapEff"), 16).value_or(0);
+  out.locked_kb = number(status_value(status, "VmLck")).value_or(0);
+  const std::string limits = proc(pid, "limits");
+  out.limit_memlock = soft_limit(limits, "Max locked memory");
+  out.limit_rtprio = soft_limit(limits, "Max realtime priority");
+  out.limit_nice = soft_limit(limits, "Max nice priority");
+  out.limit_nofile = soft_limit(limits, "Max open files");
+  errno = 0;
+  if (const int nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid)); errno == 0) out.nice = nice;
+  out.state_dir = option_value(proc(pid, "cmdline"), "--state-dir");
+  out.freeze_is_realtime = freezes_in_realtime(pid);
+  return out;
+}
+
+DaemonFacts gather_daemon(const Common& common) {
+  DaemonFacts out;
+  out.socket = common.socket;
+  const auto socket = connect_control(common.socket);
+  if (!socket) {
+    out.socket_error = socket.error().what;
+    out.no_socket = socket.error().errno_value() == ENOENT;
+    return out;
+  }
+  pid_t flightd = listener_of(socket->get());
+  pid_t broker = -1;
+  const auto text = ask(common, "GetStatus", "{}", "status");
+  if (!text) {
+    out.status_refused = text.error().message;
+  } else if (auto status = parse_status(*text)) {
+    out.status = std::move(*status);
+    flightd = out.status->flightd.pid;
+    broker = out.status->broker.pid;
+  }
+  if (!is_there(broker)) broker = broker_of(flightd);
+  if (is_there(flightd)) out.flightd = gather_process(flightd);
+  if (is_there(broker)) out.broker = gather_process(broker);
+  return out;
+}
+
+}  // namespace flight::ctl

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl doctor on this machine: as root and as nobody, with a running flightd and without.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "tests/e2e/daemon_test.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+using Findings = std::map<std::string, Json>;
+
+// By their check; a check that comes several times by its last.
+Findings findings(const Outcome& outcome) {
+  const Json json = Json::parse(outcome.out, nullptr, false);
+  EXPECT_TRUE(json.is_array()) << outcome.text();
+  Findings found;
+  bool fails = false;
+  for (const Json& finding : json) {
+    EXPECT_EQ(finding.size(), 5U) << finding;
+    for (const char* key : {"check", "state", "found", "why"}) EXPECT_NE(finding.value(key, ""), "") << finding;
+    const std::string state = finding.value("state", "");
+    EXPECT_THAT(state, AnyOf("ok", "note", "warn", "fail"));
+    EXPECT_TRUE(state == "ok" || !finding.value("do", "").empty()) << finding;
+    fails = fails || state == "fail";
+    found[finding.value("check", "")] = finding;
+  }
+  EXPECT_EQ(outcome.exit_status, fails ? 1 : 0) << outcome.text();
+  EXPECT_EQ(outcome.err, "");
+  return found;
+}
+
+class Doctor : public DaemonTest {
+ protected:
+  Doctor() : DaemonTest(stacks_config(99, "256K")) {}
+};
+
+TEST_F(Doctor, TellsWhatTheRunningOnesWereGranted) {
+  Findings found = findings(daemon_.ctl({"--json", "doctor"}));
+  EXPECT_EQ(found["socket"]["state"], "ok");
+  EXPECT_EQ(found["perf-events"]["state"], "ok") << "tried";
+  EXPECT_EQ(found["recording"]["state"], "ok");
+  EXPECT_THAT(found["flightd-user"]["found"], HasSubstr(fmt::format("pid {}, user nobody", daemon_.pid())));
+  EXPECT_EQ(found["flightd-capabilities"]["found"], "none");
+  EXPECT_THAT(found["broker-capabilities"]["found"], HasSubstr(fmt::format("pid {}", daemon_.broker_pid())));
+  EXPECT_EQ(found["broker-capabilities"]["state"], "ok");
+  EXPECT_THAT(found["cap-sys-admin"]["why"], HasSubstr("(tried)"));
+  // As chrt(1) has it.
+  Outcome policy = run(
+      {"bash", "-c",
+       fmt::format("for t in /proc/{}/task/*; do grep -qx freeze $t/comm && chrt -p ${{t##*/}}; done", daemon_.pid())});
+  EXPECT_EQ(found["flightd-realtime"]["state"], policy.out.find("SCHED_FIFO") != std::string::npos ? "ok" : "warn")
+      << policy.text();
+  const std::string locked = run({"grep", "VmLck", fmt::format("/proc/{}/status", daemon_.pid())}).out;
+  EXPECT_EQ(found["flightd-memory-lock"]["found"].get<std::string>().starts_with("nothing"),
+            locked.find("\t       0 kB") != std::string::npos)
+      << locked;
+  EXPECT_TRUE(found.contains("disk"));
+  EXPECT_TRUE(found.contains("store"));
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  found = findings(daemon_.ctl({"--json", "doctor"}));
+  EXPECT_EQ(found["recording"]["state"], "warn");
+  // Seen by a broker that has lost what it needs: this one's is too few descriptors, taken away while it runs.
+  ASSERT_EQ(run({"prlimit", "--pid", std::to_string(daemon_.broker_pid()), "--nofile=200:200"}).exit_status, 0);
+  found = findings(daemon_.ctl({"--json", "doctor"}));
+  EXPECT_EQ(found["broker-descriptors"]["state"], "warn");
+  EXPECT_THAT(found["broker-descriptors"]["found"], HasSubstr("200"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Whom flightd tells nothing sees what the kernel shows to everybody.
+TEST_F(Doctor, AStrangerSeesWhatTheKernelShows) {
+  Arguments command = daemon_.ctl_command({"--json", "doctor"});
+  command.insert(command.begin(), {"setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"});
+  Findings found = findings(run(command));
+  EXPECT_EQ(found["socket"]["state"], "ok");
+  EXPECT_EQ(found["recording"]["state"], "note");
+  EXPECT_THAT(found["recording"]["found"], HasSubstr("may not call"));
+  EXPECT_THAT(found["flightd-user"]["found"], HasSubstr(fmt::format("pid {},", daemon_.pid())));
+  EXPECT_EQ(found["flightd-capabilities"]["state"], "ok");
+  EXPECT_EQ(found["broker-capabilities"]["state"], "ok");
+  EXPECT_THAT(found["perf-events"]["state"], AnyOf("note", "ok"));  // ok: with paranoid at 0 everybody may
+  EXPECT_THAT(found["cap-sys-admin"]["why"], testing::Not(HasSubstr("tried")));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Doctor, WithoutADaemon) {
+  ASSERT_TRUE(daemon_.stop());
+  Findings found = findings(daemon_.ctl({"--json", "doctor"}));
+  EXPECT_THAT(found["socket"]["state"], AnyOf("warn", "fail"));  // fail: flightd is a service of this machine
+  EXPECT_FALSE(found.contains("flightd-user"));
+  EXPECT_EQ(found["perf-events"]["state"], "ok");
+  const Outcome page = daemon_.ctl({"doctor"});
+  EXPECT_EQ(count_lines(page.out), found.size() + 1) << page.out;
+  for (const std::string& line : lines_of(page.out))
+    EXPECT_THAT(line, testing::MatchesRegex("(ok|note|warn|fail) .*|[0-9]+ ok, [0-9]+ note, [0-9]+ warn, [0-9]+ fail"));
+  EXPECT_THAT(page.out, HasSubstr("\nok    perf-event-mlock-kb: "));
+}
+
+}  // namespace
+}  // namespace flight
