@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/version.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/recorder/recording_state.hpp"
 #include "libcore/sysinfo/cpus.hpp"
@@ -46,7 +47,7 @@ void Recording::State::describe(std::uint64_t generation) {
   out.generation = generation;
   // The first CPU's sideband is opened first and closed last.
   out.recording = sideband.front().info.owner_id;
-  out.version = FLIGHTD_VERSION;
+  out.version = kVersion;
   out.boot_id = boot_id;
   out.config_digest = config_digest;
   out.tracepoint_formats = plan.tracepoint_formats;
