@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/record_build.hpp"
@@ -21,14 +22,15 @@ Result<ForwardRing> ForwardRing::open(UniqueFd owner, const ManifestRing& ring) 
   return ForwardRing(std::move(owner), *id, std::move(*mapping), ring);
 }
 
-bool ForwardRing::drain(std::vector<std::byte>& out) {
+bool ForwardRing::copy(std::vector<std::byte>& out) {
   const std::span<const std::byte> data = mapping_.bytes().subspan(page_bytes());
-  auto* control = reinterpret_cast<perf_event_mmap_page*>(mapping_.data());
+  const auto* control = reinterpret_cast<const perf_event_mmap_page*>(mapping_.data());
   const std::uint64_t head = ring_head(mapping_);
   // Ours to write, and where the flightd before this one stopped; it may have left nonsense.
   const std::uint64_t tail = __atomic_load_n(&control->data_tail, __ATOMIC_RELAXED);
   const std::uint64_t pending = head - tail;
   if (pending == 0) return true;
+  copied_to_ = head;
   const std::size_t before = out.size();
   if (pending <= data.size()) {
     out.resize(before + pending);
@@ -38,10 +40,15 @@ bool ForwardRing::drain(std::vector<std::byte>& out) {
     std::memcpy(out.data() + before + first, data.data(), pending - first);
     out.resize(before + whole_record_bytes(std::span(out).subspan(before)));
   }
-  // Release: the copies above are done before the kernel may write there.
-  __atomic_store_n(&control->data_tail, head, __ATOMIC_RELEASE);
   // Between two heads there are whole records only.
   return out.size() - before == pending;
+}
+
+void ForwardRing::release() {
+  if (!copied_to_) return;
+  auto* control = reinterpret_cast<perf_event_mmap_page*>(mapping_.data());
+  // Release: the copies are done before the kernel may write there.
+  __atomic_store_n(&control->data_tail, *std::exchange(copied_to_, std::nullopt), __ATOMIC_RELEASE);
 }
 
 std::size_t whole_record_bytes(std::span<const std::byte> bytes) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,10 +22,18 @@ class ForwardRing {
  public:
   [[nodiscard]] static Result<ForwardRing> open(UniqueFd owner, const ManifestRing& ring);
 
-  // Appends all whole records that are there to `out` and gives their room back to the kernel (data_tail,
-  // store-release). False: there was something else, too, or in their place (a tail or records that somebody spoilt);
-  // the next drain begins at the head again.
-  bool drain(std::vector<std::byte>& out);
+  // Appends all whole records that are there to `out`. False: there was something else, too, or in their place (a tail
+  // or records that somebody spoilt); after the release the next copy begins at the head again.
+  bool copy(std::vector<std::byte>& out);
+  // Gives the room of what was copied back to the kernel (data_tail, store-release). Until then whoever maps the ring
+  // next finds the same records.
+  void release();
+  // Both.
+  bool drain(std::vector<std::byte>& out) {
+    const bool whole = copy(out);
+    release();
+    return whole;
+  }
 
   [[nodiscard]] int fd() const { return owner_.get(); }
   [[nodiscard]] std::uint64_t owner_id() const { return owner_id_; }
@@ -37,6 +46,7 @@ class ForwardRing {
   std::uint64_t owner_id_;
   Mapping mapping_;
   ManifestRing info_;
+  std::optional<std::uint64_t> copied_to_;  // the head at the last copy
 };
 
 // The length of the whole records at the beginning of `bytes`.

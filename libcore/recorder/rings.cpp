@@ -64,9 +64,9 @@ int Ring::pause() const { return set_paused(owner_.get(), 1); }
 
 int Ring::resume() const { return set_paused(owner_.get(), 0); }
 
-void SidebandRing::drain(std::vector<std::byte>& out) {
+void SidebandRing::copy(std::vector<std::byte>& out) {
   const std::size_t before = out.size();
-  const bool whole = ring_.drain(out);
+  const bool whole = ring_.copy(out);
   set_ids(std::span(out).subspan(before), ring_.owner_id());
   if (!whole) append_lost(out, ring_.info());
 }

@@ -55,9 +55,15 @@ class SidebandRing {
     return SidebandRing(std::move(*opened));
   }
 
-  // ForwardRing::drain. The records' id becomes the owner's: the CPU may have come and gone, and its sideband's events
+  // ForwardRing::copy. The records' id becomes the owner's: the CPU may have come and gone, and its sideband's events
   // with it. What was spoilt is told by a PERF_RECORD_LOST of our own.
-  void drain(std::vector<std::byte>& out);
+  void copy(std::vector<std::byte>& out);
+  // ForwardRing::release.
+  void release() { ring_.release(); }
+  void drain(std::vector<std::byte>& out) {
+    copy(out);
+    release();
+  }
   [[nodiscard]] int fd() const { return ring_.fd(); }
   [[nodiscard]] std::uint64_t owner_id() const { return ring_.owner_id(); }
   [[nodiscard]] const ManifestRing& info() const { return ring_.info(); }
