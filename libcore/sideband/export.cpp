@@ -6,144 +6,12 @@
 #include <algorithm>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/sideband/process_writer.hpp"
 
 namespace flight {
 namespace {
 
-// Sampled forks of a process with thousands of mappings could otherwise multiply them without bound. Beyond this,
-// processes have names only.
-constexpr std::size_t kMaxWrittenBytes = 128U << 20U;
-
 using Entries = std::span<const RecordLog::Entry>;
-
-// Distinct pairs of build-id and name.
-class BuildIds {
- public:
-  void add(const BuildId& id, std::string_view name) {
-    if (id.size == 0) return;
-    key_.assign(id.bytes.begin(), id.bytes.begin() + id.size);
-    key_ += name;
-    if (seen_.insert(key_).second) found_.push_back({id, std::string(name)});
-  }
-  [[nodiscard]] std::vector<LedgerExport::UserBuildId> take() { return std::move(found_); }
-
- private:
-  std::string key_;
-  std::unordered_set<std::string> seen_;
-  std::vector<LedgerExport::UserBuildId> found_;
-};
-
-// Writes processes: what was so at the window's beginning goes to the prologue, what came later goes to its time.
-class ProcessWriter {
- public:
-  ProcessWriter(EventTime begin_ns, EventTime end_ns, RecordBuffer& prologue, BuildIds& build_ids)
-      : begin_(begin_ns), end_(end_ns), prologue_(prologue), build_ids_(build_ids) {}
-
-  struct Late {
-    EventTime time_ns = 0;
-    std::size_t offset = 0, size = 0;
-  };
-
-  void write(std::uint32_t pid, const Incarnation& process);
-  // Ascending in time; equal times in the order of writing.
-  [[nodiscard]] const std::vector<Late>& late();
-  [[nodiscard]] std::span<const std::byte> record(const Late& late) const {
-    return std::span(late_bytes_).subspan(late.offset, late.size);
-  }
-
- private:
-  // `append(buffer, trailer)` writes one record that became true at `time_ns`.
-  template <typename Append>
-  void put(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Append& append) {
-    if (time_ns > end_) return;
-    if (time_ns <= begin_) return append(prologue_, Trailer{});
-    const std::size_t offset = late_bytes_.size();
-    append(late_bytes_, Trailer{pid, tid, time_ns});
-    late_.push_back({time_ns, offset, late_bytes_.size() - offset});
-  }
-  void put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid);
-  void put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid);
-  void put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec);
-  void write_image(std::uint32_t pid, const Image& image, bool first);
-
-  EventTime begin_, end_;
-  RecordBuffer& prologue_;
-  BuildIds& build_ids_;
-  RecordBuffer late_bytes_;
-  std::vector<Late> late_;
-};
-
-// FORK_EXEC: the reader must not clone the parent's maps, they follow.
-void ProcessWriter::put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid) {
-  put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
-    append_fork(out, {pid, parent, tid, parent, trailer.time_ns, true}, trailer);
-  });
-}
-
-void ProcessWriter::put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid) {
-  if (time_ns <= begin_) return;  // alive, or the leader of threads that live on
-  put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
-    append_exit(out, {pid, parent, tid, parent, trailer.time_ns, false}, trailer);
-  });
-}
-
-void ProcessWriter::put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec) {
-  if (name_of(comm).empty()) return;  // not known: the reader shows the number
-  put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
-    append_comm(out, {pid, tid, name_of(comm), exec}, trailer);
-  });
-}
-
-void ProcessWriter::write_image(std::uint32_t pid, const Image& image, bool first) {
-  put_comm(image.from_ns, pid, pid, image.comm, !first);
-  if (!image.maps || prologue_.size() + late_bytes_.size() > kMaxWrittenBytes) return;
-  for (const ProcessMap& map : image.maps->all()) {
-    const EventTime since = std::max(map.since_ns, image.from_ns);
-    if (since > end_) continue;
-    const MappedFile& file = *map.file;
-    const Mmap2Record record{pid,
-                             pid,
-                             map.address,
-                             map.bytes,
-                             map.page_offset,
-                             file.build_id,
-                             file.major,
-                             file.minor,
-                             file.inode,
-                             file.inode_generation,
-                             map.protection,
-                             map.flags,
-                             PERF_RECORD_MISC_USER,
-                             file.name};
-    put(since, pid, pid, [&](RecordBuffer& out, const Trailer& trailer) { append_mmap2(out, record, trailer); });
-    build_ids_.add(file.build_id, file.name);
-  }
-}
-
-void ProcessWriter::write(std::uint32_t pid, const Incarnation& process) {
-  if (process.start_ns > end_ || (!process.alive() && process.exit_ns < begin_)) return;
-  put_task(process.start_ns, pid, process.parent, pid);
-  bool first = true;
-  for (std::size_t i = 0; i < process.past.size(); ++i) {
-    const Image& next = i + 1 < process.past.size() ? process.past[i + 1] : process.image;
-    if (next.from_ns <= begin_) continue;
-    write_image(pid, process.past[i], first);
-    first = false;
-  }
-  write_image(pid, process.image, first);
-  for (const Thread& thread : process.threads) {
-    if (thread.exit_ns != 0 && thread.exit_ns < begin_) continue;
-    put_task(thread.start_ns, pid, pid, thread.tid);
-    put_comm(thread.start_ns, pid, thread.tid, thread.comm, false);
-    put_exit(thread.exit_ns, pid, pid, thread.tid);
-  }
-  put_exit(process.leader_exit_ns != 0 ? process.leader_exit_ns : process.exit_ns, pid, process.parent, pid);
-}
-
-const std::vector<ProcessWriter::Late>& ProcessWriter::late() {
-  std::stable_sort(late_.begin(), late_.end(), [](const Late& a, const Late& b) { return a.time_ns < b.time_ns; });
-  return late_;
-}
 
 // Of every record that concerns processes, the pid comes first in the body; in FORK the parent's is the next.
 std::uint32_t pid_of(std::span<const std::byte> record) { return load<std::uint32_t>(record.data() + 8); }
@@ -223,7 +91,7 @@ LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const Ke
   LedgerExport out;
   BuildIds build_ids;
   kernel_at_begin.append_to(out.prologue);
-  ProcessWriter writer(begin_ns, end_ns, out.prologue, build_ids);
+  ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids);
   std::vector<std::uint32_t> in_order(wanted.begin(), wanted.end());
   std::sort(in_order.begin(), in_order.end());
   for (const std::uint32_t pid : in_order)
