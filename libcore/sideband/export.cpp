@@ -104,4 +104,21 @@ LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const Ke
   return out;
 }
 
+std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& table, std::span<const ProcessAt> asked) {
+  std::unordered_set<std::uint32_t> wanted;
+  for (const ProcessAt& one : asked) wanted.insert(one.pid);
+  ProcessTable now;
+  replay(now, log, table, log.entries(), wanted);
+  std::vector<std::string> out;
+  for (const ProcessAt& one : asked) {
+    const Incarnation* process = now.find(one.pid, one.time_ns);
+    const Image* then = process != nullptr ? &process->image : nullptr;
+    if (process != nullptr)
+      for (auto past = process->past.rbegin(); past != process->past.rend() && then->from_ns > one.time_ns; ++past)
+        then = &*past;
+    out.emplace_back(then != nullptr ? name_of(then->comm) : "");
+  }
+  return out;
+}
+
 }  // namespace flight

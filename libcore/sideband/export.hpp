@@ -8,7 +8,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/ledger.hpp"
@@ -21,5 +24,9 @@ namespace flight {
 [[nodiscard]] LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
                                      EventTime begin_ns, EventTime end_ns,
                                      const std::unordered_set<std::uint32_t>& pids);
+
+// As Ledger::comms_of.
+[[nodiscard]] std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& table,
+                                                std::span<const ProcessAt> asked);
 
 }  // namespace flight

@@ -143,6 +143,10 @@ void Ledger::fold(EventTime horizon_ns) {
   state_->shrink();
 }
 
+std::vector<std::string> Ledger::comms_of(std::span<const ProcessAt> asked) const {
+  return comms_in(state_->log, state_->table, asked);
+}
+
 LedgerExport Ledger::export_window(EventTime begin_ns, EventTime end_ns,
                                    const std::unordered_set<std::uint32_t>& pids) const {
   LedgerExport window = export_of(state_->log, state_->table, state_->kernel, begin_ns, end_ns, pids);

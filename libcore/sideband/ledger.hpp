@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
@@ -51,6 +52,11 @@ struct LedgerExport {
   LedgerStats stats;
 };
 
+struct ProcessAt {
+  std::uint32_t pid = 0;
+  EventTime time_ns = 0;
+};
+
 class Ledger {
  public:
   explicit Ledger(LedgerLimits limits = {});
@@ -67,6 +73,9 @@ class Ledger {
 
   // Folds what is older than the oldest sample of every ring; forgets processes whose exit is older.
   void fold(EventTime horizon_ns);
+
+  // What each was called then, the ended ones too; empty: nobody knows. One pass over the log for all of them.
+  [[nodiscard]] std::vector<std::string> comms_of(std::span<const ProcessAt> asked) const;
 
   // For a file with samples of the threads/processes `pids` in [begin, end]. Also their ancestors as far as the log
   // clones maps from them. The path of the cgroup `id` is in the CGROUP records of the prologue; all cgroups that are

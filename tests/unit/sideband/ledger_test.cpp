@@ -77,6 +77,18 @@ TEST_F(WithShell, NobodyAskedForStaysOut) {
   EXPECT_THAT(ledger_.export_window(60, 90, {4711}).prologue, IsEmpty());
 }
 
+TEST_F(WithShell, WhoAskedIsCalledWhatItWasThen) {
+  tape_.fork(100, 100, 200);
+  tape_.exec(110, 200, "flightctl");
+  tape_.exec(120, 200, "less");
+  tape_.exit(130, 200);
+  drain();
+  const std::vector<ProcessAt> asked{{200, 105}, {200, 115}, {200, 125}, {200, 140}, {100, 140}, {200, 90}, {999, 140}};
+  EXPECT_THAT(ledger_.comms_of(asked), ElementsAre("bash", "flightctl", "less", "less", "bash", "", ""));
+  ledger_.fold(112);  // one image is folded, the others are in the log
+  EXPECT_THAT(ledger_.comms_of(std::span(asked).subspan(1, 4)), ElementsAre("flightctl", "less", "less", "bash"));
+}
+
 TEST_F(WithShell, AChildOfTheWindowHasItsParentsMaps) {
   tape_.fork(70, 100, 101);
   drain();
