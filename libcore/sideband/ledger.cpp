@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/sideband/checkpoint.hpp"
 #include "libcore/sideband/export.hpp"
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/process_table.hpp"
+#include "libcore/sideband/process_writer.hpp"
 #include "libcore/sideband/record_log.hpp"
 #include "libcore/sideband/scan.hpp"
 
@@ -51,6 +53,7 @@ struct Ledger::State {
   std::uint64_t evicted = 0;
   bool stale = false;
 
+  [[nodiscard]] bool has(std::span<const std::byte> record) const;
   void append(std::span<const std::byte> records);
   void count(const RecordLog::Entry& entry, std::uint64_t change);
   void fold_front(std::size_t count);
@@ -80,6 +83,19 @@ void Ledger::State::append(std::span<const std::byte> records) {
     count(log.append(record, static_cast<std::uint16_t>(type), parse_trailer(record)->time_ns), 1);
   }
   log.settle();
+}
+
+bool Ledger::State::has(std::span<const std::byte> record) const {
+  const auto trailer = parse_trailer(record);
+  if (!trailer) return false;
+  const auto entries = log.entries();
+  auto known = std::lower_bound(entries.begin(), entries.end(), trailer->time_ns,
+                                [](const auto& entry, EventTime time) { return entry.time_ns < time; });
+  for (; known != entries.end() && known->time_ns == trailer->time_ns; ++known) {
+    const auto other = log.record(*known);
+    if (std::equal(record.begin(), record.end(), other.begin(), other.end())) return true;
+  }
+  return false;
 }
 
 void Ledger::State::fold_front(std::size_t count_records) {
@@ -141,6 +157,33 @@ void Ledger::fold(EventTime horizon_ns) {
                                     [](const auto& entry, EventTime time) { return entry.time_ns < time; });
   state_->fold_front(static_cast<std::size_t>(end - entries.begin()));
   state_->shrink();
+}
+
+LedgerCheckpoint Ledger::checkpoint(std::size_t most_state_bytes,
+                                    const std::function<void(std::span<const std::byte>)>& write) const {
+  return write_checkpoint(state_->log, state_->table, state_->kernel, most_state_bytes, write);
+}
+
+void Ledger::append_state(std::uint32_t pid, RecordBuffer& out) const {
+  ProcessWriter writer(0, ~EventTime{0}, out, nullptr);
+  for (const Incarnation& process : state_->table.of(pid)) writer.write(pid, process);
+  writer.flush();
+}
+
+void Ledger::replay(std::span<const std::byte> records, std::uint64_t evicted) {
+  add(records);
+  state_->evicted += evicted;
+  state_->stale = true;  // who ended before anybody drained the rings again
+}
+
+void Ledger::drop_known(RecordBuffer& records) const {
+  RecordBuffer unknown;
+  std::span<const std::byte> rest = records;
+  for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+    rest = rest.subspan(record.size());
+    if (!state_->has(record)) unknown.insert(unknown.end(), record.begin(), record.end());
+  }
+  records = std::move(unknown);
 }
 
 std::vector<std::string> Ledger::comms_of(std::span<const ProcessAt> asked) const {

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,12 @@ struct LedgerExport {
   LedgerStats stats;
 };
 
+// What a checkpoint could not say, because it would have been too long.
+struct LedgerCheckpoint {
+  std::uint64_t left_out = 0;                   // dead processes, the longest-dead ones
+  std::unordered_set<std::uint32_t> unwritten;  // living ones: append_state() of them when they end
+};
+
 struct ProcessAt {
   std::uint32_t pid = 0;
   EventTime time_ns = 0;
@@ -73,6 +80,20 @@ class Ledger {
 
   // Folds what is older than the oldest sample of every ring; forgets processes whose exit is older.
   void fold(EventTime horizon_ns);
+
+  // All that is known, as records for replay(), in no order: state up to about `most_state_bytes`, and all of the log.
+  // `write` is called with whole records, some hundred KB at a time.
+  [[nodiscard]] LedgerCheckpoint checkpoint(std::size_t most_state_bytes,
+                                            const std::function<void(std::span<const std::byte>)>& write) const;
+  // The state of `pid` as it is folded now, for replay().
+  void append_state(std::uint32_t pid, RecordBuffer& out) const;
+  // What an earlier ledger knew: a checkpoint, and what was added to that ledger after it. Up to the first record that
+  // is not whole. Before anything else. A scan is due afterwards. `evicted`: how many processes that ledger had to let
+  // go.
+  void replay(std::span<const std::byte> records, std::uint64_t evicted);
+  // Takes what is in the log already, byte for byte, out of `records`: after a replay the rings may hold again what was
+  // kept.
+  void drop_known(RecordBuffer& records) const;
 
   // What each was called then, the ended ones too; empty: nobody knows. One pass over the log for all of them.
   [[nodiscard]] std::vector<std::string> comms_of(std::span<const ProcessAt> asked) const;

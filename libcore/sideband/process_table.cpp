@@ -101,7 +101,8 @@ void ProcessTable::apply_fork(const TaskRecord& fork, EventTime time_ns) {
   child.start_ns = time_ns;
   child.parent = fork.ppid;
   child.image.from_ns = time_ns;
-  if (Incarnation* parent = find(fork.ppid, time_ns); parent != nullptr && fork.ppid != fork.pid) {
+  if (Incarnation* parent = fork.exec ? nullptr : find(fork.ppid, time_ns);
+      parent != nullptr && fork.ppid != fork.pid) {  // exec: of a checkpoint, all of it follows
     child.image.comm = parent->comm_of(fork.ptid);
     child.image.maps = parent->image.maps;
   }

@@ -22,9 +22,10 @@ void BuildIds::add(const BuildId& id, std::string_view name) {
 }
 
 // FORK_EXEC: the reader must not clone the parent's maps, they follow.
-void ProcessWriter::put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid) {
+void ProcessWriter::put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid,
+                             bool clones) {
   put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
-    append_fork(out, {pid, parent, tid, parent, trailer.time_ns, true}, trailer);
+    append_fork(out, {pid, parent, tid, parent, trailer.time_ns, !clones}, trailer);
   });
 }
 
@@ -79,6 +80,16 @@ void ProcessWriter::write(std::uint32_t pid, const Incarnation& process) {
     first = false;
   }
   write_image(pid, process.image, first);
+  write_threads_and_end(pid, process);
+}
+
+void ProcessWriter::write_clone(std::uint32_t pid, const Incarnation& process) {
+  put_task(process.start_ns, pid, process.parent, pid, true);
+  put_comm(process.start_ns, pid, pid, process.image.comm, false);
+  write_threads_and_end(pid, process);
+}
+
+void ProcessWriter::write_threads_and_end(std::uint32_t pid, const Incarnation& process) {
   for (const Thread& thread : process.threads) {
     if (thread.exit_ns != 0 && thread.exit_ns < begin_) continue;
     put_task(thread.start_ns, pid, pid, thread.tid);
@@ -91,6 +102,12 @@ void ProcessWriter::write(std::uint32_t pid, const Incarnation& process) {
 const std::vector<ProcessWriter::Late>& ProcessWriter::late() {
   std::stable_sort(late_.begin(), late_.end(), [](const Late& a, const Late& b) { return a.time_ns < b.time_ns; });
   return late_;
+}
+
+void ProcessWriter::flush() {
+  prologue_.insert(prologue_.end(), late_bytes_.begin(), late_bytes_.end());
+  late_bytes_.clear();
+  late_.clear();
 }
 
 }  // namespace flight

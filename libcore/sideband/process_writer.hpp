@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process of the table as records again: what was so at the window's beginning goes to the prologue, what came later
-// goes to its time; private to sideband.
+// goes to its time; private to sideband. A file's window has a beginning and an end, the spool's has all times.
 #pragma once
 
 #include <cstddef>
@@ -39,11 +39,16 @@ class ProcessWriter {
   };
 
   void write(std::uint32_t pid, const Incarnation& process);
+  // One that has its parent's maps and no past: a FORK that says so instead of maps. For the ledger's own reader, whose
+  // parent is there.
+  void write_clone(std::uint32_t pid, const Incarnation& process);
   // Ascending in time; equal times in the order of writing.
   [[nodiscard]] const std::vector<Late>& late();
   [[nodiscard]] std::span<const std::byte> record(const Late& late) const {
     return std::span(late_bytes_).subspan(late.offset, late.size);
   }
+  // What came later, in the order of writing, behind the prologue; and forgets it.
+  void flush();
 
  private:
   // `append(buffer, trailer)` writes one record that became true at `time_ns`.
@@ -55,10 +60,11 @@ class ProcessWriter {
     append(late_bytes_, Trailer{pid, tid, time_ns});
     late_.push_back({time_ns, offset, late_bytes_.size() - offset});
   }
-  void put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid);
+  void put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid, bool clones = false);
   void put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid);
   void put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec);
   void write_image(std::uint32_t pid, const Image& image, bool first);
+  void write_threads_and_end(std::uint32_t pid, const Incarnation& process);
 
   EventTime begin_, end_;
   RecordBuffer& prologue_;

@@ -3,134 +3,12 @@
 // of all records from the beginning would say.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <random>
-
 #include "libcore/sideband/ledger.hpp"
+#include "tests/unit/sideband/random_lives.hpp"
 #include "tests/unit/sideband/reader_model.hpp"
-#include "tests/unit/sideband/tape.hpp"
 
 namespace flight {
 namespace {
-
-struct Event {
-  EventTime time_ns = 0;
-  RecordBuffer bytes;
-};
-
-// `simple`: only what early folding keeps to the nanosecond (no renaming, no map over another), and leaders exit last;
-// a second of it is a hundred records, else ten times as many.
-class RandomLives {
- public:
-  RandomLives(unsigned seed, bool simple) : random_(seed), simple_(simple) {
-    add([&](Tape& tape) { tape.fork(now_, 0, 1); });
-    add([&](Tape& tape) { tape.comm(now_, 1, 1, "init"); });
-    living_[1] = {1};
-  }
-
-  void step() {
-    const std::uint32_t pid = any(living_).first;
-    auto& tids = living_[pid];
-    const std::uint32_t tid = tids[random_() % tids.size()];
-    switch (random_() % 10) {
-      case 0:
-      case 1: {
-        const std::uint32_t child = fresh_number();
-        if (child == 0) return;
-        add([&](Tape& tape) { tape.fork(now_, pid, child, tid); });
-        living_[child] = {child};
-        return;
-      }
-      case 2: {
-        const std::uint32_t thread = fresh_number();
-        if (thread == 0) return;
-        add([&](Tape& tape) { tape.thread(now_, pid, thread, tid); });
-        tids.push_back(thread);
-        return;
-      }
-      case 3:
-      case 4:
-        return exit(pid, tid);
-      case 5:
-        return exec(pid);
-      case 6:
-        if (!simple_) add([&](Tape& tape) { tape.comm(now_, pid, tid, name("name")); });
-        return;
-      default: {
-        const std::uint64_t at = simple_ ? (next_map_++ * 0x4000) : (random_() % 64 * 0x1000);
-        const std::uint64_t bytes = simple_ ? 0x2000 : (1 + random_() % 8) * 0x1000;
-        add([&](Tape& tape) { tape.map(now_, pid, at, bytes, "/lib/" + name("lib")); });
-      }
-    }
-  }
-
-  [[nodiscard]] const std::vector<Event>& events() const { return events_; }
-  [[nodiscard]] EventTime now() const { return now_; }
-
- private:
-  template <typename Write>
-  void add(const Write& write) {
-    now_ += 2 + random_() % (simple_ ? 20'000'000 : 2'000'000);
-    Tape tape;
-    write(tape);
-    events_.push_back({now_, tape.take()});
-  }
-  void exit(std::uint32_t pid, std::uint32_t tid) {
-    auto& tids = living_[pid];
-    if (pid == 1 || (simple_ && tid == pid && tids.size() > 1)) return;
-    add([&](Tape& tape) { tape.exit(now_, pid, tid); });
-    std::erase(tids, tid);
-    // A zombie leader keeps its number until the last thread has gone.
-    if (tids.empty()) living_.erase(pid);
-  }
-  void exec(std::uint32_t pid) {
-    if (pid == 1) return;
-    for (const std::uint32_t tid : std::vector(living_[pid]))
-      if (tid != pid && living_[pid].size() > 1) exit(pid, tid);
-    add([&](Tape& tape) { tape.exec(now_, pid, name("exec")); });
-    living_[pid] = {pid};
-  }
-  std::pair<const std::uint32_t, std::vector<std::uint32_t>>& any(auto& map) {
-    auto at = map.begin();
-    std::advance(at, static_cast<std::ptrdiff_t>(random_() % map.size()));
-    return *at;
-  }
-  // Few numbers, so that they are used again and again.
-  std::uint32_t fresh_number() {
-    for (int i = 0; i < 20; ++i) {
-      const auto number = static_cast<std::uint32_t>(2 + random_() % 40);
-      const bool used = living_.contains(number) || std::any_of(living_.begin(), living_.end(), [&](const auto& one) {
-                          return std::find(one.second.begin(), one.second.end(), number) != one.second.end();
-                        });
-      if (!used) return number;
-    }
-    return 0;
-  }
-  std::string name(const char* kind) { return kind + std::to_string(random_() % 1000); }
-
-  std::mt19937 random_;
-  bool simple_;
-  EventTime now_ = 1000;
-  std::uint64_t next_map_ = 1;
-  std::map<std::uint32_t, std::vector<std::uint32_t>> living_;
-  std::vector<Event> events_;
-};
-
-std::unordered_set<std::uint32_t> everybody() {
-  std::unordered_set<std::uint32_t> pids;
-  for (std::uint32_t pid = 0; pid < 50; ++pid) pids.insert(pid);
-  return pids;
-}
-
-// Adds events [from, to) as several rings would bring them: each ring in order, one ring after the other.
-void drain(Ledger& ledger, const std::vector<Event>& events, std::size_t from, std::size_t to, std::mt19937& random) {
-  RecordBuffer rings[3];
-  for (std::size_t i = from; i < to; ++i) {
-    RecordBuffer& ring = rings[random() % 3];
-    ring.insert(ring.end(), events[i].bytes.begin(), events[i].bytes.end());
-  }
-  for (const RecordBuffer& ring : rings) ledger.add(ring);
-}
 
 TEST(Property, TheStateAtAnyMomentIsThatOfAllRecordsBefore) {
   for (unsigned seed = 1; seed <= 25; ++seed) {
@@ -140,16 +18,16 @@ TEST(Property, TheStateAtAnyMomentIsThatOfAllRecordsBefore) {
     std::mt19937 random(seed + 1000);
     Ledger ledger;
     EventTime horizon = 0;
-    for (std::size_t drained = 0; drained < events.size();) {
-      const std::size_t to = std::min(events.size(), drained + 1 + random() % 150);
-      drain(ledger, events, drained, to, random);
-      drained = to;
+    for (std::size_t done = 0; done < events.size();) {
+      const std::size_t to = std::min(events.size(), done + 1 + random() % 150);
+      ledger.add(drained(events, done, to, random));
+      done = to;
       if (random() % 2 == 0) {
-        horizon = std::max(horizon, events[random() % drained].time_ns);
+        horizon = std::max(horizon, events[random() % done].time_ns);
         ledger.fold(horizon);
       }
       for (int probe = 0; probe < 3; ++probe) {
-        const std::size_t last = random() % drained;
+        const std::size_t last = random() % done;
         // At its time it is in the log, a moment later in the prologue. That a leader is a zombie is in neither.
         const bool exits = load<perf_event_header>(events[last].bytes.data()).type == PERF_RECORD_EXIT;
         const EventTime time = events[last].time_ns + (exits ? 1 : random() % 2);
@@ -180,10 +58,10 @@ TEST(Property, EarlyFoldingKeepsEveryMomentOfTheWindow) {
     const auto& events = lives.events();
     std::mt19937 random(seed + 1000);
     Ledger ledger({.log_bytes = 32U << 10U, .state_bytes = 64U << 20U});
-    for (std::size_t drained = 0; drained < events.size();) {
-      const std::size_t to = std::min(events.size(), drained + 1 + random() % 20);
-      drain(ledger, events, drained, to, random);
-      drained = to;
+    for (std::size_t done = 0; done < events.size();) {
+      const std::size_t to = std::min(events.size(), done + 1 + random() % 20);
+      ledger.add(drained(events, done, to, random));
+      done = to;
     }
     ASSERT_FALSE(ledger.stats().stale);
     const std::size_t from = random() % (events.size() / 2);
