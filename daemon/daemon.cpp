@@ -61,7 +61,10 @@ Result<void> Daemon::start() {
           },
       .changed = [this](const Attached& attached) { tell_changed(attached); },
       .warn = [](const Error& error) { spdlog::warn("{}", error.what); }};
-  auto recorder = RecorderThread::start(std::move(setup_.broker), setup_.attached, told);
+  // The rings of a broker of our own end with us.
+  std::optional<Spool> spool;
+  if (!setup_.broker_socket.empty()) spool.emplace(setup_.runtime_dir, setup_.attached->manifest.boot_id);
+  auto recorder = RecorderThread::start(std::move(setup_.broker), setup_.attached, told, std::move(spool));
   if (!recorder) return pass(recorder.error());
   recorder_ = std::move(*recorder);
   if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);

@@ -103,6 +103,7 @@ void RecorderThread::warn(Status& status) const {
   if (const LedgerStats stats = ledger_.stats(); stats.stale)
     status.warnings.emplace_back(
         "sideband records were lost: names of new processes can be missing until the next scan");
+  if (spool_ && !spool_->trouble().empty()) status.warnings.push_back(spool_->trouble());
   const EventTime asked_ns = wall_->asked_ns();
   const EventTime now_ns = monotonic_now();
   if (broker_gone())

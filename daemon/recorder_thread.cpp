@@ -19,18 +19,21 @@ constexpr EventTime kScanEveryNs = 30'000'000'000;  // at most, while the ledger
 }  // namespace
 
 Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
-                                                              WallThread::Told told) {
+                                                              WallThread::Told told, std::optional<Spool> spool) {
   auto wake = TaskQueue::make_wake("recorder");
   if (!wake) return pass(wake.error());
+  auto warn = told.warn;
   auto wall = WallThread::start(std::move(broker), std::move(attached), std::move(told));
   if (!wall) return pass(wall.error());
-  std::unique_ptr<RecorderThread> out(new RecorderThread(std::move(*wall), std::move(*wake)));
+  std::unique_ptr<RecorderThread> out(
+      new RecorderThread(std::move(*wall), std::move(*wake), std::move(spool), std::move(warn)));
   out->thread_ = std::thread([recorder = out.get()] { recorder->run(); });
   return out;
 }
 
-RecorderThread::RecorderThread(std::unique_ptr<WallThread> wall, UniqueFd wake)
-    : wall_(std::move(wall)), tasks_(std::move(wake)) {
+RecorderThread::RecorderThread(std::unique_ptr<WallThread> wall, UniqueFd wake, std::optional<Spool> spool,
+                               std::function<void(Error)> warn)
+    : wall_(std::move(wall)), tasks_(std::move(wake)), spool_(std::move(spool)), warn_(std::move(warn)) {
   follow_attached();
   oldest_held_ns_ = UINT64_MAX;
   for (const auto& ring : attached_->rings) oldest_held_ns_ = std::min(oldest_held_ns_.load(), ring->info().enabled_ns);
@@ -58,6 +61,7 @@ void RecorderThread::note_record_bytes(const std::string& channel, double bytes)
 
 void RecorderThread::run() {
   ::pthread_setname_np(::pthread_self(), "recorder");
+  replay();
   // Nobody is served before it is known what runs.
   EventTime asked_ns = monotonic_now();
   auto records = wall_->processes();
@@ -117,8 +121,30 @@ void RecorderThread::wait_for_work(EventTime until_ns) {
 
 void RecorderThread::drain() {
   drained_.clear();
-  for (const auto& ring : attached_->sideband) ring->drain(drained_);
-  if (!drained_.empty()) ledger_.add(drained_);
+  for (const auto& ring : attached_->sideband) ring->copy(drained_);
+  if (drained_.empty()) return;
+  if (std::exchange(may_know_, false)) ledger_.drop_known(drained_);
+  // In this order: whenever we are killed, the next flightd finds them in the spool or in the ring.
+  if (spool_) warn_of(spool_->append(ledger_, drained_));
+  for (const auto& ring : attached_->sideband) ring->release();
+  ledger_.add(drained_);
+  if (spool_) warn_of(spool_->keep_up(ledger_, monotonic_now()));
+}
+
+// What the flightd before this one knew of the processes whose samples are still in the rings. Before the rings are
+// drained, and then kept again, with what will be drained.
+void RecorderThread::replay() {
+  if (!spool_) return;
+  if (auto left = spool_->read(); !left)
+    warn_(left.error());
+  else if (!left->records.empty())
+    ledger_.replay(std::as_bytes(std::span<const char>(left->records)), left->evicted);
+  may_know_ = true;
+  begin_spool();
+}
+
+void RecorderThread::begin_spool() {
+  if (spool_) warn_of(spool_->begin(ledger_, monotonic_now()));
 }
 
 void RecorderThread::scan() {
@@ -134,6 +160,7 @@ void RecorderThread::take_scan(const Result<std::string>& records, EventTime ask
   drain();
   const std::span<const char> text(*records);
   ledger_.add_scan(std::as_bytes(text), asked_ns);
+  begin_spool();  // with those who were not known
 }
 
 // What ran before anything was recorded lies below all that the sideband rings hold, so it comes before they are

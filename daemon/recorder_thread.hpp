@@ -23,15 +23,17 @@
 #include "libcore/broker/client.hpp"
 #include "libcore/control/messages.hpp"
 #include "libcore/sideband/ledger.hpp"
+#include "libcore/sideband/spool.hpp"
 
 namespace flight {
 
 class RecorderThread {
  public:
-  // `told` is called on the wall thread.
+  // `told` is called on the wall thread, but for told.warn, which is called on the recorder thread, too. `spool`: none
+  // where the rings end with us, and nobody will ask for their names.
   [[nodiscard]] static Result<std::unique_ptr<RecorderThread>> start(BrokerClient broker,
                                                                      std::shared_ptr<Attached> attached,
-                                                                     WallThread::Told told);
+                                                                     WallThread::Told told, std::optional<Spool> spool);
   RecorderThread(const RecorderThread&) = delete;
   RecorderThread& operator=(const RecorderThread&) = delete;
   ~RecorderThread();
@@ -78,11 +80,14 @@ class RecorderThread {
   void status(std::function<void(Status)> done);
 
  private:
-  RecorderThread(std::unique_ptr<WallThread> wall, UniqueFd wake);
+  RecorderThread(std::unique_ptr<WallThread> wall, UniqueFd wake, std::optional<Spool> spool,
+                 std::function<void(Error)> warn);
   void run();
   void wait_for_work(EventTime until_ns);
   void drain();
   void follow_attached();
+  void replay();
+  void begin_spool();
   void scan();
   [[nodiscard]] bool take_first_scan(const Result<std::string>& records);
   void take_scan(const Result<std::string>& records, EventTime asked_ns);
@@ -91,6 +96,9 @@ class RecorderThread {
   void answer_statuses(const Counts* counts, EventTime asked_until_ns);
   void fill(Status& status, const Counts* counts);
   void warn(Status& status) const;
+  void warn_of(const Result<void>& done) const {
+    if (!done) warn_(done.error());
+  }
   void fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before);
   void warn_of_short_histories(Status& status) const;
 
@@ -98,6 +106,9 @@ class RecorderThread {
   TaskQueue tasks_;
   std::shared_ptr<Attached> attached_;
   Ledger ledger_;
+  std::optional<Spool> spool_;  // what of the ledger outlives us
+  bool may_know_ = false;       // what is drained next may be in it already
+  std::function<void(Error)> warn_;
   RecordBuffer drained_;
   RecordingGaps gaps_;
   std::vector<History> histories_;  // of attached_->rings
