@@ -31,10 +31,7 @@ Result<std::vector<gid_t>> groups_of(int socket_fd) {
 
 std::string comm_of(pid_t pid) {
   auto comm = read_line(fmt::format("/proc/{}/comm", pid));
-  if (!comm) return "";
-  for (char& c : *comm)
-    if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte >= 0x7f) c = '?';
-  return *comm;
+  return comm ? plain_comm(std::move(*comm)) : "";
 }
 
 bool is_member(const Caller& caller, const std::optional<gid_t>& group) {
@@ -43,6 +40,17 @@ bool is_member(const Caller& caller, const std::optional<gid_t>& group) {
 }
 
 }  // namespace
+
+std::string plain_comm(std::string comm) {
+  for (char& c : comm)
+    if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte >= 0x7f) c = '?';
+  return comm;
+}
+
+std::string name_of(const Caller& caller) {
+  if (caller.comm.empty()) return fmt::format("process {} (uid {})", caller.pid, caller.uid);
+  return fmt::format("{} (pid {}, uid {})", caller.comm, caller.pid, caller.uid);
+}
 
 Result<Caller> peer_of(int socket_fd) {
   ucred credentials{};

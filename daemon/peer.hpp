@@ -16,6 +16,11 @@ namespace flight {
 // control characters in it become '?'.
 [[nodiscard]] Result<Caller> peer_of(int socket_fd);
 
+// For people: `comm` with '?' for what a terminal could take for a command.
+[[nodiscard]] std::string plain_comm(std::string comm);
+// "flightctl (pid 12, uid 0)"; without the first where /proc does not tell it.
+[[nodiscard]] std::string name_of(const Caller& caller);
+
 // Who may call everything: root, and those of the other two that are known: the daemon's own user, its group's members.
 struct ControlAccess {
   std::optional<uid_t> own_uid;

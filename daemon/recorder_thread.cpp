@@ -54,6 +54,13 @@ LedgerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns,
   });
 }
 
+std::vector<std::string> RecorderThread::comms_of(std::vector<ProcessAt> asked) {
+  return tasks_.ask([this, asked = std::move(asked)] {
+    drain();
+    return ledger_.comms_of(asked);
+  });
+}
+
 void RecorderThread::note_record_bytes(const std::string& channel, double bytes) {
   const std::lock_guard lock(mutex_);
   record_bytes_[channel] = bytes;

@@ -46,6 +46,9 @@ class RecorderThread {
   [[nodiscard]] LedgerExport export_window(EventTime begin_ns, EventTime end_ns,
                                            std::unordered_set<std::uint32_t> pids);
 
+  // As Ledger::comms_of.
+  [[nodiscard]] std::vector<std::string> comms_of(std::vector<ProcessAt> asked);
+
   // While held, nothing that a frozen image may still need is folded away.
   void hold_fold(bool held) { fold_held_ = held; }
   // No record is held that is older, as of the last second.

@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
+#include "daemon/peer.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
 #include "libcore/store/headline.hpp"
@@ -282,7 +283,7 @@ void Service::snapshot_ended(const Result<Sidecar>& result) {
 }
 
 void Service::set_recording(const Caller& caller, bool recording, Done done) {
-  const std::string who = fmt::format("{} (pid {}, uid {})", caller.comm, caller.pid, caller.uid);
+  const std::string who = name_of(caller);
   recorder_.set_recording(recording, who, [this, recording, who, done = std::move(done)](const Result<void>& switched) {
     asio::post(loop_, [this, recording, who, done, switched] {
       if (!switched)

@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "daemon/peer.hpp"
 #include "daemon/service.hpp"
 
 namespace flight {
@@ -25,11 +26,10 @@ void Service::reload_for(const std::string& who, Reloader::Done done) {
 }
 
 void Service::reload(const Caller& caller, Done done) {
-  reload_for(fmt::format("{} (pid {}, uid {})", caller.comm, caller.pid, caller.uid),
-             [done = std::move(done)](const CallResult<ReloadReport>& outcome) {
-               if (!outcome) return done(tl::unexpected(outcome.error()));
-               done(to_json(*outcome));
-             });
+  reload_for(name_of(caller), [done = std::move(done)](const CallResult<ReloadReport>& outcome) {
+    if (!outcome) return done(tl::unexpected(outcome.error()));
+    done(to_json(*outcome));
+  });
 }
 
 void Service::get_config(Done done) {

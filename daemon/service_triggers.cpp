@@ -5,6 +5,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "daemon/peer.hpp"
 #include "daemon/service.hpp"
 #include "libcore/store/folder.hpp"
 
@@ -48,10 +49,6 @@ ListedTrigger listed(TriggerThread::Listed trigger) {
   if (row.fired_at) out.last_fired = to_rfc3339(*row.fired_at);
   if (!row.snapshot.empty()) out.last_snapshot = std::move(row.snapshot);
   return out;
-}
-
-std::string name_of(const Caller& caller) {
-  return fmt::format("{} (pid {}, uid {})", caller.comm, caller.pid, caller.uid);
 }
 
 }  // namespace

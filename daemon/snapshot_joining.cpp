@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/peer.hpp"
 #include "daemon/snapshot_worker.hpp"
 
 namespace flight {
@@ -126,6 +127,21 @@ void SnapshotWorker::refuse_waiting() {
   if (waiting_) move_askers(waiting_->askers, stranded_);
   for (SnapshotRequest& asker : stranded_) asker.done(fail(std::errc::operation_canceled, "flightd is stopping"));
   stranded_.clear();
+}
+
+std::vector<SidecarRequest> askers_of(std::span<const SnapshotRequest> askers, RecorderThread& recorder) {
+  std::vector<SidecarRequest> out;
+  std::vector<ProcessAt> unnamed;
+  for (const SnapshotRequest& asker : askers) {
+    out.push_back(asker.who);
+    if (asker.who.comm.empty()) unnamed.push_back({static_cast<std::uint32_t>(asker.who.pid), asker.requested_ns});
+  }
+  if (unnamed.empty()) return out;
+  const std::vector<std::string> names = recorder.comms_of(unnamed);
+  auto name = names.begin();
+  for (SidecarRequest& asker : out)
+    if (asker.comm.empty()) asker.comm = plain_comm(*name++);
+  return out;
 }
 
 }  // namespace flight

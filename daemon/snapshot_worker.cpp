@@ -218,7 +218,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   for (std::string& gap : recorder_.gaps().warnings(job.window.begin_ns, std::min(job.window.end_ns, frozen_ns),
                                                     recorder_.oldest_held_ns()))
     order.warnings.push_back(std::move(gap));
-  for (const SnapshotRequest& asker : job.askers) order.requests.push_back(asker.who);
+  order.requests = askers_of(job.askers, recorder_);
   if (recorder_.broker_gone())
     order.warnings.push_back(fmt::format("flightd-broker is gone: nothing after {} is in this snapshot",
                                          to_rfc3339(ClockPair::now().wall_at(recorded_until_ns))));

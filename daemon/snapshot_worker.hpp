@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,6 +41,10 @@ struct SnapshotRequest {
   std::function<void(std::string_view step, unsigned percent)> progress;
   std::function<void(const Result<Sidecar>&)> done;
 };
+
+// For the sidecar. Where /proc did not tell their names (ProtectProc=invisible; a signal's sender has gone), the ledger
+// does. On any thread that may wait for the recorder's.
+[[nodiscard]] std::vector<SidecarRequest> askers_of(std::span<const SnapshotRequest> askers, RecorderThread& recorder);
 
 class SnapshotWorker {
  public:

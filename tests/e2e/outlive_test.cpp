@@ -132,6 +132,26 @@ TEST_F(Outlive, AStormAndManyKillsLeaveNobodyWithoutAName) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// As behind ProtectProc=invisible: flightd cannot look up what its clients are called.
+TEST_F(Outlive, WhoAskedIsKnownWhereProcIsHidden) {
+  const Arguments hidden{
+      "unshare", "--mount", "sh", "-c", R"(mount -t proc -o hidepid=invisible proc /proc && exec "$@")", "sh"};
+  options_.prefix.insert(options_.prefix.begin(), hidden.begin(), hidden.end());
+  ASSERT_TRUE(daemon_.start(config_, options_));
+  const Json asked = daemon_.snapshot();
+  EXPECT_EQ(asked["requests"][0]["comm"], "flightctl");
+  EXPECT_EQ(asked["requests"][0]["uid"], 0);
+  // One that has gone when it is looked for.
+  Child sender = Child::start({"kill", "-USR2", std::to_string(daemon_.pid())});
+  ASSERT_EQ(sender.wait(10s), 0);
+  ASSERT_TRUE(wait_until([&] { return daemon_.ctl_json({"list"}).size() == 2; }, 20s));
+  const Json signalled = daemon_.ctl_json({"info", "latest"});
+  EXPECT_EQ(signalled["trigger"], "signal");
+  EXPECT_EQ(signalled["requests"][0]["comm"], "kill");
+  EXPECT_EQ(signalled["requests"][0]["pid"], sender.pid());
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // What somebody left there does no harm, and is told.
 TEST_F(Outlive, ASpoolThatIsNoneIsToldAndReplaced) {
   std::ofstream(spool()) << std::string(100'000, 'x');
