@@ -36,6 +36,12 @@ std::string limit_text(std::optional<std::uint64_t> limit) {
   return *limit == kUnlimited ? "unlimited" : std::to_string(*limit);
 }
 
+// systemd sets no limit that is higher than its own, and `systemctl show` prints it all the same.
+std::string in_the_unit(std::string_view directive) {
+  return fmt::format("{} in the unit; if it is there, systemd has less itself: see what the container grants",
+                     directive);
+}
+
 std::string who(const ProcessFacts& process) { return fmt::format("pid {}, user {}", process.pid, process.user); }
 
 Finding socket_finding(const DaemonFacts& daemon, const InstallFacts& install) {
@@ -53,9 +59,9 @@ Finding realtime(const ProcessFacts& flightd) {
   if (flightd.freeze_is_realtime == true) return {"flightd-realtime", ok, "its freeze thread runs SCHED_FIFO", why, ""};
   if (flightd.freeze_is_realtime == false)
     return {"flightd-realtime", warn, "SCHED_FIFO was refused to its freeze thread; " + limit, why,
-            "LimitRTPRIO=1 in the unit; in a container CAP_SYS_NICE outside of it"};
+            in_the_unit("LimitRTPRIO=1")};
   return {"flightd-realtime", flightd.limit_rtprio.value_or(1) >= 1 ? ok : warn, limit, why,
-          flightd.limit_rtprio.value_or(1) >= 1 ? "" : "LimitRTPRIO=1 in the unit"};
+          flightd.limit_rtprio.value_or(1) >= 1 ? "" : in_the_unit("LimitRTPRIO=1")};
 }
 
 Finding memory_lock(const ProcessFacts& flightd) {
@@ -66,10 +72,10 @@ Finding memory_lock(const ProcessFacts& flightd) {
                                 : format_bytes(*flightd.limit_memlock);
   if (flightd.locked_kb == 0)
     return {"flightd-memory-lock", warn, "nothing is locked, RLIMIT_MEMLOCK is " + limit, why,
-            "LimitMEMLOCK=infinity in the unit"};
+            in_the_unit("LimitMEMLOCK=infinity")};
   if (flightd.limit_memlock.value_or(kUnlimited) != kUnlimited)
     return {"flightd-memory-lock", note, locked + limit, "what flightd touches later is not locked",
-            "LimitMEMLOCK=infinity in the unit"};
+            in_the_unit("LimitMEMLOCK=infinity")};
   return {"flightd-memory-lock", ok, locked + limit, why, ""};
 }
 
@@ -79,13 +85,13 @@ Finding nice_level(const ProcessFacts& flightd) {
   const bool good = flightd.nice ? *flightd.nice <= kWantedNice : flightd.limit_nice.value_or(kNice10) >= kNice10;
   const std::string found = flightd.nice ? fmt::format("its event loop runs at nice {}", *flightd.nice) : limit;
   return {"flightd-nice", good ? ok : note, good ? found : found + "; " + limit, why,
-          good ? "" : "LimitNICE=-10 in the unit"};
+          good ? "" : in_the_unit("LimitNICE=-10")};
 }
 
 Finding descriptors(const std::string& check, const ProcessFacts& process) {
   const bool few = process.limit_nofile.value_or(kUnlimited) < kFewDescriptors;
   return {check, few ? warn : ok, "RLIMIT_NOFILE is " + limit_text(process.limit_nofile),
-          "each ring and each event is a descriptor, on each CPU", few ? "LimitNOFILE=65536 in the unit" : ""};
+          "each ring and each event is a descriptor, on each CPU", few ? in_the_unit("LimitNOFILE=65536") : ""};
 }
 
 Findings flightd_findings(const ProcessFacts& flightd) {
