@@ -12,11 +12,9 @@
 namespace flight::ctl {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 // For ssh to end by itself. One that others use, too (ControlMaster), goes on for them until this process ends.
-constexpr auto kToEnd = 2s;
-constexpr auto kToTell = 10s;  // when the connection is closed already
+constexpr std::chrono::seconds kToEnd(2);
+constexpr std::chrono::seconds kToTell(10);  // when the connection is closed already
 
 struct Started {
   Host host;

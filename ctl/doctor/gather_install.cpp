@@ -19,9 +19,7 @@
 namespace flight::ctl {
 namespace {
 
-using std::chrono_literals::operator""s;
-
-constexpr auto kToAnswer = 5s;
+constexpr std::chrono::seconds kToAnswer(5);
 // As systemd looks for units: the first wins (systemd.unit(5)).
 constexpr std::array<const char*, 5> kUnitFolders{"/etc/systemd/system", "/run/systemd/system",
                                                   "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
@@ -40,7 +38,7 @@ bool masked(const std::string& path) {
 // Empty: none.
 std::string unit_path(const std::string& name) {
   for (const char* folder : kUnitFolders) {
-    const std::string path = fmt::format("{}/{}", folder, name);
+    std::string path = fmt::format("{}/{}", folder, name);
     if (masked(path)) return "";
     if (exists(path)) return path;
   }

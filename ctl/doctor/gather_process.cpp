@@ -112,7 +112,7 @@ std::string option_value(const std::string& cmdline, const std::string& option) 
   bool next = false;
   for (std::size_t at = 0; at < cmdline.size();) {
     const std::size_t end = std::min(cmdline.find('\0', at), cmdline.size());
-    const std::string word = cmdline.substr(at, end - at);
+    std::string word = cmdline.substr(at, end - at);
     if (next) return word;
     if (word.starts_with(option + "=")) return word.substr(option.size() + 1);
     next = word == option;
