@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# lib.sh: what the *-in-guest scripts share. They run as root in a system that tests/packages/run has booted and thrown away
+# afterwards, with the package installed, and print `ok NAME` or `not ok NAME: why` for each case, the count at the end.
+# shellcheck disable=SC2034 # used by those who source it
+store=/var/lib/flightd/snapshots
+passed=0
+failed=0
+
+# check NAME COMMAND...: a case. A function ends at the first command of it that fails. Its variables stay in it.
+check() {
+  local name=$1 out rc
+  shift
+  out=$(set -e; "$@" 2>&1)
+  rc=$?
+  if [ "$rc" = 0 ]; then
+    passed=$((passed + 1))
+    echo "ok $name"
+  else
+    failed=$((failed + 1))
+    echo "not ok $name: status $rc: $(tail -n 4 <<<"$out" | tr '\n' ';' | cut -c 1-600)"
+  fi
+}
+
+# Lines of a program that does cases itself.
+take() {
+  local line
+  while IFS= read -r line; do
+    echo "$line"
+    case $line in
+      "ok "*) passed=$((passed + 1)) ;;
+      "not ok "*) failed=$((failed + 1)) ;;
+    esac
+  done
+}
+
+finish() {
+  echo "# $(basename -- "$0"): $passed passed, $failed failed"
+  [ "$failed" = 0 ]
+  exit
+}
+
+# refused COMMAND...: for a command that must fail.
+refused() { if "$@"; then echo "was not refused: $*"; return 1; fi; }
+
+# same WANT GOT WHAT
+same() { [ "$1" = "$2" ] || { echo "$3: '$2' and not '$1'"; return 1; }; }
+
+# within SECONDS COMMAND...: until it holds.
+within() {
+  local tries=$(($1 * 10))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || { echo "never was: $*"; "$@"; return 1; }
+    sleep 0.1
+  done
+}
+
+# as USER COMMAND...
+as() {
+  local user=$1
+  shift
+  setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups -- "$@"
+}
+
+ctl() { flightctl --json "$@"; }
+show() { systemctl show --value -p "$2" "$1"; }
+pid_of() { show "$1" MainPID; }
+# answers: flightd runs, and is asked rather than believed.
+answers() { ctl status | jq -e .recording; }
+# Whole seconds that the ring with the shortest past holds.
+held() { ctl status | jq '[.rings[].history_seconds] | min | floor'; }
+# holds SECONDS: at least that.
+holds() { [ "$(held)" -ge "$1" ]; }
+# another_pid UNIT PID: it runs, under another one.
+another_pid() { systemctl -q is-active "$1" && [ "$(pid_of "$1")" != "$2" ] && [ "$(pid_of "$1")" != 0 ]; }
+# burn NAME SECONDS: a process of this name takes a CPU, and ends.
+burn() {
+  cp -- "$(readlink -f /usr/bin/sha256sum)" "/tmp/$1"
+  timeout "$2" "/tmp/$1" /dev/zero || true
+  rm -- "/tmp/$1"
+}
+# named FILE NAME: samples of this process are in it, by the stock perf.
+named() { perf script -i "$1" -F comm 2>/dev/null | grep -q -- "$2"; }

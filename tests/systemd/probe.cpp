@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Started in the place of a unit's program, with the unit's own settings (walls-in-guest): tries what each of them
+// forbids.
+//
+//   probe KEY=VALUE...    the settings, as they stand in the unit
+//
+// One line for each on stdout, `ok KEY` or `not ok KEY: what was possible`; a setting that nothing here tries is not
+// ok. From outside it is told by what a refusal shows: $PROBE_MARKERS, files that must not be seen, by path;
+// $PROBE_NET, $PROBE_IPC, $PROBE_MNT, the machine's namespaces. Exit: 0 where all are in force. Calls nothing that the
+// broker's system call filter lacks, but to see it refused.
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/systemd/attempts.hpp"
+
+int main(int argc, char** argv) {
+  // A list grows line by line, and an empty line begins it anew, as in systemd.exec(5).
+  std::vector<std::string> order;
+  std::map<std::string, std::string> settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string line = argv[i];
+    const std::string key = line.substr(0, line.find('=')), value = line.substr(key.size() + 1);
+    if (settings.count(key) == 0) order.push_back(key);
+    std::string& held = settings[key];
+    held = value.empty() || held.empty() ? value : held + " " + value;
+  }
+  int bad = 0;
+  for (const std::string& key : order) {
+    const auto attempt = probe::attempts().find(key);
+    const probe::Wrong wrong =
+        attempt == probe::attempts().end() ? "nothing here tries what it forbids" : attempt->second(settings[key]);
+    if (wrong.empty()) {
+      std::printf("ok %s\n", key.c_str());
+    } else {
+      std::printf("not ok %s: %s\n", key.c_str(), wrong.c_str());
+      bad = 1;
+    }
+    std::fflush(stdout);
+  }
+  return bad;
+}
