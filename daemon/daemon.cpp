@@ -56,15 +56,17 @@ Result<void> Daemon::start() {
     spdlog::warn("removed {} unfinished files of an earlier life from {}", removed, folder);
   const WallThread::Told told{
       .lost =
-          [this](const Error& error) {
-            asio::post(loop_, [this, what = error.what, now_ns = monotonic_now()] { lose_broker(what, now_ns); });
+          [this](const Error& error, EventTime lost_ns) {
+            asio::post(loop_, [this, what = error.what, lost_ns] { lose_broker(what, lost_ns); });
           },
+      .replaced = [this](EventTime lost_ns) { asio::post(loop_, [this, lost_ns] { tell_replaced(lost_ns); }); },
       .changed = [this](const Attached& attached) { tell_changed(attached); },
       .warn = [](const Error& error) { spdlog::warn("{}", error.what); }};
   // The rings of a broker of our own end with us.
   std::optional<Spool> spool;
   if (!setup_.broker_socket.empty()) spool.emplace(setup_.runtime_dir, setup_.attached->manifest.boot_id);
-  auto recorder = RecorderThread::start(std::move(setup_.broker), setup_.attached, told, std::move(spool));
+  auto recorder =
+      RecorderThread::start(std::move(setup_.broker), setup_.attached, setup_.broker_socket, told, std::move(spool));
   if (!recorder) return pass(recorder.error());
   recorder_ = std::move(*recorder);
   if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);
@@ -218,7 +220,7 @@ void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
   service_->submit(std::move(request), [this](const Result<Sidecar>&) {
     if (stopping_) return;
     if (setup_.broker_socket.empty()) return end_without_broker("it was our own child");
-    recorder_->reconnect(setup_.broker_socket, [this](const Result<void>& found) {
+    recorder_->reconnect([this](const Result<void>& found) {
       asio::post(loop_, [this, found] {
         if (!found) return end_without_broker(found.error().what);
         worker_->broker_is_back();
@@ -234,6 +236,12 @@ void Daemon::end_without_broker(const std::string& why) {
   spdlog::error("there is no flightd-broker any more ({}): ending. Restart flightd.", why);
   exit_status_ = 1;
   stop("the broker is gone");
+}
+
+void Daemon::tell_replaced(EventTime lost_ns) {
+  spdlog::info("flightd-broker ended at {}, and the next one took over its recording, which did not pause",
+               to_rfc3339(ClockPair::now().wall_at(lost_ns)));
+  status_.tell();
 }
 
 void Daemon::tell_changed(const Attached& attached) {

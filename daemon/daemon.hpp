@@ -66,6 +66,7 @@ class Daemon {
   void stop(std::string why);
   void tell(const Result<Sidecar>& result);
   void tell_changed(const Attached& attached);
+  void tell_replaced(EventTime lost_ns);
   [[nodiscard]] StatusFacts status_facts() const;
   // Saves what the rings hold, then looks for the next broker, or ends.
   void lose_broker(const std::string& why, EventTime lost_ns);

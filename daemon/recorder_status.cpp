@@ -6,6 +6,7 @@
 
 #include "daemon/recorder_thread.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/base/version.hpp"
 
 namespace flight {
 namespace {
@@ -104,6 +105,11 @@ void RecorderThread::warn(Status& status) const {
     status.warnings.emplace_back(
         "sideband records were lost: names of new processes can be missing until the next scan");
   if (spool_ && !spool_->trouble().empty()) status.warnings.push_back(spool_->trouble());
+  if (const std::string& version = attached_->manifest.version; version != kVersion)
+    status.warnings.push_back(
+        fmt::format("flightd-broker is version {}, flightd {}: `systemctl restart flightd-broker` makes them one, and "
+                    "keeps history",
+                    version, kVersion));
   const EventTime asked_ns = wall_->asked_ns();
   const EventTime now_ns = monotonic_now();
   if (broker_gone())

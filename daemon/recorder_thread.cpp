@@ -19,11 +19,12 @@ constexpr EventTime kScanEveryNs = 30'000'000'000;  // at most, while the ledger
 }  // namespace
 
 Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
-                                                              WallThread::Told told, std::optional<Spool> spool) {
+                                                              std::string broker_path, WallThread::Told told,
+                                                              std::optional<Spool> spool) {
   auto wake = TaskQueue::make_wake("recorder");
   if (!wake) return pass(wake.error());
   auto warn = told.warn;
-  auto wall = WallThread::start(std::move(broker), std::move(attached), std::move(told));
+  auto wall = WallThread::start(std::move(broker), std::move(attached), std::move(broker_path), std::move(told));
   if (!wall) return pass(wall.error());
   std::unique_ptr<RecorderThread> out(
       new RecorderThread(std::move(*wall), std::move(*wake), std::move(spool), std::move(warn)));
@@ -197,13 +198,14 @@ void RecorderThread::note_heads(EventTime now_ns) {
   if (!fold_held_ && oldest != UINT64_MAX) ledger_.fold(oldest);
 }
 
-void RecorderThread::reconnect(std::string path, std::function<void(Result<void>)> done) {
-  wall_->reconnect(std::move(path), [this, done = std::move(done)](Result<void> found) {
-    if (found) {
+void RecorderThread::reconnect(std::function<void(Result<void>)> done) {
+  wall_->reconnect([this, done = std::move(done)](const Result<bool>& same) {
+    if (!same) return done(pass(same.error()));
+    if (!*same) {
       gaps_.without_broker(wall_->lost_ns(), monotonic_now());
       tasks_.post([this] { scan(); });
     }
-    done(std::move(found));
+    done({});
   });
 }
 

@@ -29,11 +29,12 @@ namespace flight {
 
 class RecorderThread {
  public:
-  // `told` is called on the wall thread, but for told.warn, which is called on the recorder thread, too. `spool`: none
-  // where the rings end with us, and nobody will ask for their names.
+  // As WallThread::start; told.warn is called on the recorder thread, too. `spool`: none where the rings end with us,
+  // and nobody will ask for their names.
   [[nodiscard]] static Result<std::unique_ptr<RecorderThread>> start(BrokerClient broker,
                                                                      std::shared_ptr<Attached> attached,
-                                                                     WallThread::Told told, std::optional<Spool> spool);
+                                                                     std::string broker_path, WallThread::Told told,
+                                                                     std::optional<Spool> spool);
   RecorderThread(const RecorderThread&) = delete;
   RecorderThread& operator=(const RecorderThread&) = delete;
   ~RecorderThread();
@@ -59,7 +60,7 @@ class RecorderThread {
   [[nodiscard]] std::shared_ptr<Attached> attached() const { return wall_->attached(); }
   [[nodiscard]] bool broker_gone() const { return wall_->gone(); }
   // As WallThread::reconnect.
-  void reconnect(std::string path, std::function<void(Result<void>)> done);
+  void reconnect(std::function<void(Result<void>)> done);
   // As WallThread::reload.
   void reload(std::function<void(Result<bool>)> done) { wall_->reload(std::move(done)); }
   // Any thread. How far back each channel's rings should reach; below it the status warns.

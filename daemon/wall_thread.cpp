@@ -15,16 +15,20 @@ namespace {
 
 // A broker that a service manager starts again is back in less than a second.
 constexpr EventTime kReconnectForNs = 30'000'000'000;
-constexpr std::chrono::milliseconds kReconnectEvery(250);
+constexpr std::chrono::milliseconds kReconnectEvery(50);
+// One that was given the recording of the one before. Later it is taken for lost, and what the rings hold is saved.
+constexpr EventTime kSameForNs = 5'000'000'000;
+// A socket that systemd listens on takes a connection long before there is a broker.
+constexpr std::chrono::seconds kNextAnswersWithin(5);
 
 }  // namespace
 
 Result<std::unique_ptr<WallThread>> WallThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
-                                                      Told told) {
+                                                      std::string path, Told told) {
   auto wake = TaskQueue::make_wake("wall");
   if (!wake) return pass(wake.error());
   std::unique_ptr<WallThread> out(
-      new WallThread(std::move(broker), std::move(attached), std::move(told), std::move(*wake)));
+      new WallThread(std::move(broker), std::move(attached), std::move(path), std::move(told), std::move(*wake)));
   out->thread_ = std::thread([wall = out.get()] { wall->run(); });
   return out;
 }
@@ -39,12 +43,20 @@ void WallThread::cut() {
   cut_ = true;
   const std::lock_guard lock(mutex_);
   ::shutdown(broker_.fd(), SHUT_RDWR);
+  if (next_fd_ >= 0) ::shutdown(next_fd_, SHUT_RDWR);
 }
 
 template <typename Call>
 auto WallThread::timed(Call call) -> decltype(call()) {
+  const std::uint64_t replaced = replaced_;
   asked_ns_ = monotonic_now();
   auto answer = call();
+  asked_ns_ = 0;
+  check_broker();
+  // It died over this question, and the next one can be asked as well. Once: one that kills each of them is an answer.
+  if (answer || replaced == replaced_) return answer;
+  asked_ns_ = monotonic_now();
+  answer = call();
   asked_ns_ = 0;
   check_broker();
   return answer;
@@ -64,8 +76,12 @@ Result<PartialFile> WallThread::file(std::chrono::seconds wait, bool spare) {
     auto promise = std::make_shared<std::promise<Result<PartialFile>>>();
     file_under_way_ = promise->get_future();
     tasks_.post([this, promise, spare] {
-      if (auto asked = broker_.ask_for_file(spare); !asked) return promise->set_value(pass(asked.error()));
+      // A broker that is gone is noticed below, and the next one is asked.
+      const auto asked = broker_.ask_for_file(spare);
+      if (!asked && asked.error().code == std::errc::device_or_resource_busy)
+        return promise->set_value(pass(asked.error()));
       file_wanted_ = std::move(*promise);
+      spare_wanted_ = spare;
     });
   }
   if (file_under_way_.wait_for(wait) == std::future_status::ready) return file_under_way_.get();
@@ -135,8 +151,9 @@ void WallThread::check_broker() {
   const auto changed = broker_.take_changed();
   if (!changed) {
     lost_ns_ = monotonic_now();
+    if (const auto found = find_same(); found || cut_) return;
     gone_ = true;  // first, so that whoever is told knows
-    told_.lost(changed.error());
+    told_.lost(changed.error(), lost_ns_);
   } else if (*changed) {
     asked_ns_ = monotonic_now();
     const auto again = attach(broker_);
@@ -148,7 +165,11 @@ void WallThread::check_broker() {
 Result<void> WallThread::attach(BrokerClient& broker) {
   auto attachment = broker.attach();
   if (!attachment) return pass(attachment.error());
-  auto next = Attached::open(std::move(*attachment), attached().get());
+  return publish(std::move(*attachment));
+}
+
+Result<void> WallThread::publish(Attachment attachment) {
+  auto next = Attached::open(std::move(attachment), attached().get());
   if (!next) return pass(next.error());
   {
     const std::lock_guard lock(mutex_);
@@ -158,25 +179,67 @@ Result<void> WallThread::attach(BrokerClient& broker) {
   return {};
 }
 
-Result<void> WallThread::find_broker(const std::string& path) {
-  const EventTime until_ns = monotonic_now() + kReconnectForNs;
+// The first broker that answers an attach; its rings are not mapped.
+Result<WallThread::Next> WallThread::look_for_next(EventTime until_ns) {
   for (;;) {
-    auto next = BrokerClient::connect(path);
-    auto done = next ? attach(*next) : Result<void>(pass(next.error()));
-    if (done && !recording_) done = next->disable();
-    if (done) {
-      const std::lock_guard lock(mutex_);
-      broker_ = std::move(*next);
-      gone_ = false;
-      return {};
+    auto broker = BrokerClient::connect(path_);
+    Result<Attachment> attachment;
+    if (broker) {
+      broker->answer_within(kNextAnswersWithin);
+      const auto note = [&](int fd) {
+        const std::lock_guard lock(mutex_);
+        next_fd_ = fd;
+      };
+      note(broker->fd());
+      if (!cut_) attachment = broker->attach();
+      note(-1);
+      broker->answer_within(kAnswerTimeout);
+    } else {
+      attachment = pass(broker.error());
     }
-    if (cut_ || monotonic_now() >= until_ns) return done;
+    if (cut_) return fail(std::errc::operation_canceled, "flightd is ending");
+    if (attachment) return Next{std::move(*broker), std::move(*attachment)};
+    if (monotonic_now() >= until_ns) return pass(attachment.error());
     std::this_thread::sleep_for(kReconnectEvery);
   }
 }
 
-void WallThread::reconnect(std::string path, std::function<void(Result<void>)> done) {
-  tasks_.post([this, path = std::move(path), done = std::move(done)] { done(find_broker(path)); });
+Result<void> WallThread::take_next(Next next) {
+  if (auto published = publish(std::move(next.attachment)); !published) return published;
+  if (!recording_)
+    if (auto off = next.broker.disable(); !off) return off;
+  {
+    const std::lock_guard lock(mutex_);
+    broker_ = std::move(next.broker);
+  }
+  if (file_wanted_) static_cast<void>(broker_.ask_for_file(spare_wanted_));
+  return {};
+}
+
+// Nobody is told of a broker that died while this looks: its events may live on. `asked_ns_` says how long it takes.
+Result<void> WallThread::find_same() {
+  if (path_.empty()) return fail(std::errc::no_such_process, "it was our own child");
+  asked_ns_ = lost_ns_.load();
+  auto next = look_for_next(lost_ns_ + kSameForNs);
+  asked_ns_ = 0;
+  if (!next) return pass(next.error());
+  if (next->attachment.manifest.recording != attached()->manifest.recording)
+    return fail(std::errc::no_such_device, "the next flightd-broker has another recording");
+  if (auto taken = take_next(std::move(*next)); !taken) return taken;
+  ++replaced_;
+  told_.replaced(lost_ns_);
+  return {};
+}
+
+void WallThread::reconnect(std::function<void(Result<bool>)> done) {
+  tasks_.post([this, done = std::move(done)] {
+    auto next = look_for_next(monotonic_now() + kReconnectForNs);
+    if (!next) return done(pass(next.error()));
+    const bool same = next->attachment.manifest.recording == attached()->manifest.recording;
+    if (auto taken = take_next(std::move(*next)); !taken) return done(pass(taken.error()));
+    gone_ = false;
+    done(same);
+  });
 }
 
 }  // namespace flight

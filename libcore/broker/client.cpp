@@ -39,10 +39,12 @@ Result<PartialFile> to_file(WallMessage& message) {
 
 }  // namespace
 
-BrokerClient::BrokerClient(UniqueFd socket) : socket_(std::move(socket)) {
-  const timeval timeout{.tv_sec = kAnswerTimeout.count(), .tv_usec = 0};
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+BrokerClient::BrokerClient(UniqueFd socket) : socket_(std::move(socket)) { answer_within(kAnswerTimeout); }
+
+void BrokerClient::answer_within(std::chrono::seconds timeout) {
+  const timeval limit{.tv_sec = timeout.count(), .tv_usec = 0};
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
 Result<BrokerClient> BrokerClient::connect(const std::string& path) {

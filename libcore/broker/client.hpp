@@ -36,6 +36,8 @@ class BrokerClient {
   // SOCK_SEQPACKET at a path (--broker SOCKET).
   [[nodiscard]] static Result<BrokerClient> connect(const std::string& path);
 
+  // Another limit than kAnswerTimeout, from now on.
+  void answer_within(std::chrono::seconds timeout);
   [[nodiscard]] Result<Attachment> attach();
   [[nodiscard]] Result<std::string> processes();  // perf records
   [[nodiscard]] Result<Counts> counts();

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "libcore/base/version.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/judge.hpp"
 #include "tests/e2e/own_broker.hpp"
@@ -18,6 +19,7 @@ namespace flight {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // The sidecars of `trigger` in `folder`.
 std::vector<Json> sidecars_of(const std::string& folder, const std::string& trigger) {
@@ -123,6 +125,55 @@ TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
     }
   }
   EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(daemon.stop());
+}
+
+// As systemd keeps it, from one broker to the next: flightd goes on, and so does who waits for a snapshot.
+TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
+  test::ServiceManager manager(folder_ / "notify");
+  ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  const Json first = daemon.snapshot();
+  constexpr int kRounds = 3;
+  for (int round = 0; round < kRounds; ++round) {
+    manager.hear();
+    broker_->kill();
+    RawSocket asker = RawSocket::connect(daemon.socket());
+    ASSERT_TRUE(asker.call(R"({"method":"io.flightd.Recorder.TakeSnapshot","parameters":{}})"));
+    ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
+    const Json answer = Json::parse(asker.receive().value_or("{}"), nullptr, false);
+    const Json taken = answer.value("/parameters/snapshot"_json_pointer, Json::object());
+    ASSERT_TRUE(taken.contains("rings")) << answer << daemon.log();
+    EXPECT_THAT(taken.value("warnings", Json::array()).dump(), Not(HasSubstr("broker")));
+    for (std::size_t i = 0; i < first["rings"].size(); ++i)
+      EXPECT_EQ(taken["rings"][i]["oldest_ns"], first["rings"][i]["oldest_ns"]) << "the rings are not full yet";
+    EXPECT_TRUE(counts_all(Judge::installed(), folder_, taken));
+  }
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(sidecars_of(daemon.snapshots_dir(), "broker-lost").empty());
+  EXPECT_THAT(daemon.log(), HasSubstr("took over its recording"));
+  EXPECT_THAT(daemon.log(), Not(HasSubstr("is gone")));
+  EXPECT_THAT(daemon.status()["warnings"].dump(), Not(HasSubstr("is version")));
+
+  // One of another version: the same program with other bytes where it has its version.
+  const std::string version(kVersion);
+  std::string other = read_text(program_);
+  for (std::size_t at = other.find(version); at != std::string::npos; at = other.find(version, at + 1)) other[at] = '9';
+  program_ = folder_ / "bin/flightd-broker";
+  write_text(program_, other);
+  ASSERT_EQ(chmod(program_.c_str(), 0755), 0);
+  manager.hear();
+  broker_->kill();
+  ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
+  EXPECT_TRUE(wait_until(
+      [&] {
+        const std::string warnings = daemon.status()["warnings"].dump();
+        return warnings.find("flightd-broker is version 9" + version.substr(1)) != std::string::npos &&
+               warnings.find("systemctl restart flightd-broker") != std::string::npos;
+      },
+      20s))
+      << daemon.status()["warnings"];
   EXPECT_TRUE(daemon.stop());
 }
 

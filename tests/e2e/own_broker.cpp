@@ -24,12 +24,15 @@ std::string OwnBroker::make_own(std::string_view name) {
   return path;
 }
 
-void OwnBroker::start_broker() {
+void OwnBroker::start_broker(const test::ServiceManager* manager) {
   std::string id = std::to_string(kClientId);
   unlink(socket_.c_str());
   broker_.reset();
-  broker_.emplace(Child::start({required_env("FLIGHTD_BROKER"), "--config", folder_ / "broker.json", "--state-dir",
-                                folder_ / "state", "--group", id, "--socket", socket_, "--client-uid", id}));
+  ChildOptions options;
+  if (manager != nullptr) options.prepare = [manager] { manager->hand_over(); };
+  broker_.emplace(Child::start({program_, "--config", folder_ / "broker.json", "--state-dir", folder_ / "state",
+                                "--group", id, "--socket", socket_, "--client-uid", id},
+                               options));
   struct stat info {};
   ASSERT_TRUE(wait_until([&] { return stat(socket_.c_str(), &info) == 0 || !broker_->running(); }, 20s));
   ASSERT_TRUE(broker_->running()) << broker_->err();

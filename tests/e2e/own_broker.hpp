@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/unit/broker/service_manager.hpp"
 
 namespace flight {
 
@@ -19,8 +20,8 @@ class OwnBroker : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
-  // Also again, after the one before was killed.
-  void start_broker();
+  // Also again, after the one before was killed; with what `manager` has kept of that.
+  void start_broker(const test::ServiceManager* manager = nullptr);
   // A folder of the client's; its path.
   std::string make_own(std::string_view name);
 
@@ -28,6 +29,7 @@ class OwnBroker : public testing::Test {
   Json config_ = stacks_config(499, "256K");
   std::string socket_ = folder_ / "wall/broker";
   StartOptions options_;  // for TestDaemon::start
+  std::string program_ = required_env("FLIGHTD_BROKER");
   std::optional<Child> broker_;
 };
 
