@@ -26,7 +26,8 @@ namespace flight {
 class WallThread {
  public:
   struct Told {
-    std::function<void(Error)> lost;                  // the broker is gone, and its recording; once for each broker
+    // The broker is gone, since `lost_ns`, and its recording for all that is known; once for each broker.
+    std::function<void(Error, EventTime lost_ns)> lost;
     std::function<void(EventTime lost_ns)> replaced;  // the broker is another, and the recording has not paused
     std::function<void(const Attached&)> changed;
     std::function<void(Error)> warn;  // the old set stays
