@@ -171,8 +171,11 @@ Result<Recording> Recording::take_back(const Manifest& kept, KeptEvents events, 
   if (!redirected) return pass(redirected.error());
 
   state->describe(kept.generation);
+  // All stand still: the client of the broker before had switched them off. A suspend leaves the first CPU's alive.
+  const bool off = state->dead_cpus().size() == state->cpus().size();
   Recording recording(std::move(state));
-  static_cast<void>(recording.follow_cpus(*online, Probe::routine, monotonic_now() - kLookedWithinNs));
+  static_cast<void>(
+      recording.follow_cpus(*online, off ? Probe::none : Probe::routine, monotonic_now() - kLookedWithinNs));
   if (auto followed = recording.state_->follow_plan(std::move(*plan), config.digest); !followed)
     return pass(followed.error());
   // The client of the broker before may have switched them off.
