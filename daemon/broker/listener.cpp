@@ -76,6 +76,13 @@ Result<Listener> Listener::open(const BrokerOptions& options) {
   return Listener(std::move(socket), options.client_uid);
 }
 
+Result<Listener> Listener::adopt(UniqueFd socket, uid_t client_uid) {
+  const int flags = ::fcntl(socket.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0)
+    return sys_error(errno, "make the socket that systemd handed down non-blocking");
+  return Listener(std::move(socket), client_uid);
+}
+
 Result<UniqueFd> Listener::accept() const {
   UniqueFd client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!client) return sys_error(errno, "accept a client");

@@ -16,6 +16,8 @@ class Listener {
   // Replaces the socket of a dead broker; a living one is an error. Before privileges are dropped: the folder is
   // another user's.
   [[nodiscard]] static Result<Listener> open(const BrokerOptions& options);
+  // One that listens already, SOCK_SEQPACKET: systemd's, which made its folder and mode.
+  [[nodiscard]] static Result<Listener> adopt(UniqueFd socket, uid_t client_uid);
   Listener(Listener&&) noexcept = default;
   Listener& operator=(Listener&&) noexcept = default;
 

@@ -118,10 +118,17 @@ bool wait_for_client(int listener, int stop_fd, Service& service) {
   }
 }
 
+Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
+  if (!store.sockets().empty()) return Listener::adopt(std::move(store.sockets().front()), options.client_uid);
+  if (!options.socket.empty()) return Listener::open(options);
+  return fail(std::errc::invalid_argument,
+              "systemd handed down no SOCK_SEQPACKET socket that listens: ListenSequentialPacket= in the socket unit");
+}
+
 int serve_socket(const BrokerOptions& options) {
   FdStore store = FdStore::take();
   const auto stop = take_signals(false);
-  const auto listener = stop ? Listener::open(options) : Result<Listener>(pass(stop.error()));
+  const auto listener = stop ? listen(options, store) : Result<Listener>(pass(stop.error()));
   EventSources sources;
   const auto prepared = listener ? prepare(options, sources) : Result<void>(pass(listener.error()));
   if (!prepared) {

@@ -4,6 +4,7 @@
 
 #include <grp.h>
 #include <pwd.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -57,18 +58,20 @@ ParsedOptions parse_options(int argc, char** argv) {
   auto* fd =
       app.add_option("--fd", options.fd, "serve the one client on this inherited SOCK_SEQPACKET socket, then end")
           ->check(CLI::Range(0, 1 << 20));
-  auto* socket = app.add_option("--socket", options.socket, "listen on this path, one client after the other");
+  auto* socket = app.add_option("--socket", options.socket,
+                                "listen on this path, one client after the other, unless systemd hands a socket down");
   app.add_option("--runtime-dir", options.runtime_dir, "the socket's folder (made if need be: 0700, the client's)")
       ->needs(socket);
   app.add_option("--client-uid", client, "the user, or its number, that may connect (default: who starts this)")
-      ->needs(socket);
+      ->excludes(fd);
   app.add_option("--config", options.config, "this configuration alone (default: /etc/flightd over /usr/lib/flightd)");
   app.add_option("--state-dir", options.state_dir, "files are made in its folder 'snapshots'")->capture_default_str();
   app.add_option("--group", group, "the group, or its number, that may read these files");
   fd->excludes(socket);
   try {
     app.parse(argc, argv);
-    if (fd->count() + socket->count() == 0) throw CLI::RequiredError("--fd N or --socket PATH");
+    if (fd->count() + socket->count() == 0 && ::sd_listen_fds(0) <= 0)
+      throw CLI::RequiredError("--fd N, --socket PATH or a socket of systemd's");
     if (!client.empty()) options.client_uid = find_user(client);
     if (!group.empty()) options.group = find_group(group);
   } catch (const CLI::ParseError& error) {

@@ -11,7 +11,7 @@ namespace flight {
 
 struct BrokerOptions {
   int fd = -1;              // one client on an inherited socket; or
-  std::string socket;       // one after the other on this path
+  std::string socket;       // one after the other on this path; empty: on the socket that systemd hands down
   std::string runtime_dir;  // the socket's folder; made, 0700, the client's
   uid_t client_uid = 0;     // who may connect
   std::string config;       // empty: the folders

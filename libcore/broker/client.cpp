@@ -15,6 +15,8 @@
 namespace flight {
 namespace {
 
+constexpr std::chrono::seconds kConnectWithin(2);
+
 // A plain name of a file in one folder.
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.size() < 256 &&
@@ -57,11 +59,17 @@ Result<BrokerClient> BrokerClient::connect(const std::string& path) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) return sys_error(errno, "socket");
   const auto* raw = reinterpret_cast<const sockaddr*>(&address);
+  // Of a broker that accepts nobody the queue is full some day, and connect(2) waits as long as a send would.
+  const timeval limit{.tv_sec = kConnectWithin.count(), .tv_usec = 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   while (::connect(socket.get(), raw, sizeof address) != 0) {
     const int error_number = errno;
     if (error_number == EINTR) continue;
     if (error_number == ENOENT || error_number == ECONNREFUSED)
       return sys_error(error_number, "no broker listens on {} (is flightd-broker running?)", path);
+    if (error_number == EAGAIN)
+      return fail(std::errc::timed_out,
+                  "nobody serves the broker's socket {} (`systemctl status flightd-broker` says why)", path);
     return sys_error(error_number, "connect to the broker's socket {}", path);
   }
   return BrokerClient(std::move(socket));

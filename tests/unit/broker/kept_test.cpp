@@ -148,6 +148,7 @@ TEST_F(BrokerKept, WhatItsClientSwitchedOffIsOnAgain) {
   ASSERT_NO_FATAL_FAILURE(restart());
   call_on(rings[0].info().cpu, 10);
   EXPECT_EQ(records_in(rings[0]), 20U);
+  EXPECT_TRUE(now_.manifest.gaps.empty()) << "they were not dead";
 }
 
 TEST_F(BrokerKept, OfAnotherConfigurationWhatIsEqualGoesOn) {
@@ -184,6 +185,37 @@ TEST_F(BrokerKept, TheStoreFollowsAReload) {
   ASSERT_TRUE(client_->reload());
   now_ = std::move(*client_->attach());
   expect_only_the_recording_is_kept();
+}
+
+// A socket unit: who connects while there is no broker is served by the next one.
+TEST_F(BrokerKept, TheSocketThatSystemdHoldsIsServed) {
+  write_config(calls_config());
+  ::mkdir((folder_ / "run").c_str(), 0700);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket_path().copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(socket.get(), 4), 0);
+  const auto start_on_it = [&](const std::vector<std::string>& more) {
+    pid_ = test::spawn(words(more), folder_ / "stderr", -1, [&] { manager_.hand_over({socket.get()}); });
+  };
+  auto early = connect();
+  ASSERT_TRUE(early);
+  start_on_it({});
+  auto attachment = early->attach();
+  ASSERT_TRUE(attachment) << attachment.error().what << errors();
+  const auto rings = map_rings(*attachment, "calls");
+  for (const Ring& ring : rings) call_on(ring.info().cpu, 10);
+  ASSERT_NO_FATAL_FAILURE(kill_broker());
+  auto waiting = connect();
+  ASSERT_TRUE(waiting);
+  // The one that it would have without systemd's is not made.
+  start_on_it({"--socket", folder_ / "other/wall"});
+  const auto again = waiting->attach();
+  ASSERT_TRUE(again) << again.error().what << errors();
+  EXPECT_EQ(again->manifest.recording, attachment->manifest.recording);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "other"));
 }
 
 // flightd had died as well: nobody held the memory.
