@@ -68,7 +68,6 @@ Wrong address_families(const std::string& allowed) {
 Wrong system_calls() {
   return first({
       refused("ptrace", syscall(SYS_ptrace, PTRACE_PEEKDATA, INT_MAX, 0, 0), {EPERM}),
-      refused("kcmp", syscall(SYS_kcmp, INT_MAX, INT_MAX, 0, 0, 0), {EPERM}),
       refused("mount", syscall(SYS_mount, nullptr, nullptr, nullptr, 0, nullptr), {EPERM}),
       refused("bpf", syscall(SYS_bpf, 0, nullptr, 0), {EPERM}),
       refused("reboot", syscall(SYS_reboot, 0, 0, 0, nullptr), {EPERM}),
