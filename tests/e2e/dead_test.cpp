@@ -192,7 +192,9 @@ TEST_F(Dead, TwoThousandShortLivedAreKnown) {
     ++samples;
     seen.insert(sample.pid);
     // The kernel's vdso names only what programs call, and not what those functions are made of.
-    if (sample.dso != "[vdso]") EXPECT_NE(sample.symbol, "[unknown]") << sample.comm << " " << sample.dso;
+    if (sample.dso != "[vdso]") {
+      EXPECT_NE(sample.symbol, "[unknown]") << sample.comm << " " << sample.dso;
+    }
     // Before it takes its own name it has its parent's.
     bool own_name = sample.symbol == "hot_in_tiny" || sample.comm != "forker";
     if (own_name) {
