@@ -49,6 +49,8 @@ struct NamedSample {
   int pid = 0, tid = 0, cpu = 0;
   std::uint64_t time_ns = 0;
   std::string event, symbol, dso;
+  // Or has none to have: the kernel's vdso names what programs call, and not the functions that those are made of.
+  [[nodiscard]] bool has_symbol() const { return symbol != "[unknown]" || dso == "[vdso]"; }
 };
 // All samples of a file by the installed perf.
 [[nodiscard]] std::vector<NamedSample> named_samples(const TempFolder& folder, const std::string& file);
