@@ -7,12 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace flight {
 namespace {
 
 constexpr std::size_t kReadBytes = 64U << 10U;
+// A socket at which nobody listens is left by a flightd that died, or is just being restarted: the next one takes less.
+// After an orderly end there is none.
+constexpr std::chrono::seconds kRestartWait(2);
+constexpr std::chrono::milliseconds kAskAgain(20);
 
 // What a person does about it.
 std::string_view advice(int error_number) {
@@ -77,8 +83,12 @@ Result<UniqueFd> connect_control(const std::string& socket_path) {
   std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return sys_error(errno, "socket");
-  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    if (errno != EINTR) return no_daemon(errno, socket_path);
+  const auto until = std::chrono::steady_clock::now() + kRestartWait;
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != ECONNREFUSED || std::chrono::steady_clock::now() >= until) return no_daemon(errno, socket_path);
+    std::this_thread::sleep_for(kAskAgain);
+  }
   return fd;
 }
 

@@ -13,7 +13,7 @@
 
 namespace flight {
 
-// A stream socket, connected. ENOENT or ECONNREFUSED: no daemon is there; the text says how to start it.
+// A stream socket, connected. ENOENT or, after 2 s, ECONNREFUSED: no daemon is there; the text says how to start it.
 [[nodiscard]] Result<UniqueFd> connect_control(const std::string& socket_path);
 
 class ControlClient {

@@ -35,16 +35,19 @@ class ClientTest : public testing::Test {
   void serve(std::function<void(int fd)> talk) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.data(), path.size());
+    const std::string new_path = path + ".new";  // then nobody finds one that does not listen yet
+    std::memcpy(address.sun_path, new_path.data(), new_path.size());
     listening_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     ASSERT_EQ(::listen(listening_.get(), 1), 0);
+    std::filesystem::rename(new_path, path);
     server_ = std::thread([this, talk = std::move(talk)] {
       const UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       talk(fd.get());
     });
   }
   void stop_listening() { listening_.reset(); }
+  void join() { server_.join(); }
   static void say(int fd, const std::string& text) { static_cast<void>(write_all(fd, std::string_view(text))); }
   static void hear_call(int fd) {
     char c = 'x';
@@ -86,6 +89,24 @@ TEST_F(ClientTest, OneThatDiedLeftItsSocket) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().errno_value(), ECONNREFUSED);
   EXPECT_THAT(refused.error().what, HasSubstr("systemctl start flightd"));
+}
+
+TEST_F(ClientTest, OneThatIsJustBeingReplacedIsWaitedFor) {
+  serve([](int fd) { hear_call(fd); });
+  static_cast<void>(call());
+  stop_listening();
+  std::thread next([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    join();
+    serve([](int fd) {
+      hear_call(fd);
+      say(fd, std::string(R"({"parameters":{"x":2}})") + '\0');
+    });
+  });
+  const auto reply = call();
+  next.join();
+  ASSERT_TRUE(reply) << reply.error().what;
+  EXPECT_EQ(reply->parameters, R"({"x":2})");
 }
 
 TEST_F(ClientTest, RepliesInPiecesAndProgressInBetween) {
