@@ -70,6 +70,7 @@ class Daemon {
   [[nodiscard]] StatusFacts status_facts() const;
   // Saves what the rings hold, then looks for the next broker, or ends.
   void lose_broker(const std::string& why, EventTime lost_ns);
+  void find_next_broker();
   void end_without_broker(const std::string& why);
 
   Setup setup_;

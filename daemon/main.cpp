@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 #include <sysexits.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -26,6 +27,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kBadConfig = EX_CONFIG;  // a start that will not succeed before somebody mends something
+constexpr std::chrono::seconds kMendWait(5);
 constexpr std::chrono::seconds kBusyWait(5);
 constexpr std::chrono::milliseconds kAskAgain(500);
 
@@ -39,6 +41,16 @@ void set_up_logging() {
 int failed(const Error& error, int status = kFailed) {
   spdlog::error("{}", error.what);
   return status;
+}
+
+// systemd starts the next one at once, however often (flightd.service): at this pace that costs nothing, and the broker
+// and the history are there when somebody has mended the file. By hand nobody waits.
+int refuse_config(const std::string& why) {
+  spdlog::error("{}", why);
+  if (std::getenv("NOTIFY_SOCKET") == nullptr) return kBadConfig;
+  ::sd_notify(0, ("STATUS=the configuration is wrong, trying again every 5 s: " + why).c_str());
+  std::this_thread::sleep_for(kMendWait);
+  return kBadConfig;
 }
 
 // What would end a process that is not yet ready for it waits until it is.
@@ -138,7 +150,7 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
                       .broker_socket = options.broker_socket};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
   auto trigger_warnings = TriggerThread::check(setup.config.triggers);
-  if (!trigger_warnings) return failed(trigger_warnings.error(), kBadConfig);
+  if (!trigger_warnings) return refuse_config(trigger_warnings.error().what);
   setup.warnings.insert(setup.warnings.end(), trigger_warnings->begin(), trigger_warnings->end());
   if (auto locked = lock_memory(); !locked) setup.warnings.push_back(locked.error().what);
   if (auto dropped = drop_privileges(*identity); !dropped) return failed(dropped.error());
@@ -171,15 +183,17 @@ int run_main(int argc, char** argv) {
   hold_signals();
   auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
   if (!config) {
-    spdlog::error("{}", config.error().text());
-    return kBadConfig;
+    if (!options.check_config) return refuse_config(config.error().text());
+    return failed({std::make_error_code(std::errc::invalid_argument), config.error().text()}, kBadConfig);
   }
   auto crew = plan_crew(config->snapshot.crew);
-  if (!crew)
-    return failed(wrap(crew.error(), "{}: snapshot.crew \"{}\"",
-                       options.config_file.empty() ? "the configuration" : options.config_file, config->snapshot.crew)
-                      .value(),
-                  kBadConfig);
+  if (!crew) {
+    const std::string why = fmt::format("{}: snapshot.crew \"{}\": {}",
+                                        options.config_file.empty() ? "the configuration" : options.config_file,
+                                        config->snapshot.crew, crew.error().what);
+    if (!options.check_config) return refuse_config(why);
+    return failed({crew.error().code, why}, kBadConfig);
+  }
   if (options.check_config) return check(*config);
   return run(options, std::move(*config), std::move(*crew), {argv, argv + argc});
 }

@@ -198,14 +198,13 @@ void RecorderThread::note_heads(EventTime now_ns) {
   if (!fold_held_ && oldest != UINT64_MAX) ledger_.fold(oldest);
 }
 
-void RecorderThread::reconnect(std::function<void(Result<void>)> done) {
+void RecorderThread::reconnect(std::function<void(Result<bool>)> done) {
   wall_->reconnect([this, done = std::move(done)](const Result<bool>& same) {
-    if (!same) return done(pass(same.error()));
-    if (!*same) {
+    if (same && !*same) {
       gaps_.without_broker(wall_->lost_ns(), monotonic_now());
       tasks_.post([this] { scan(); });
     }
-    done({});
+    done(same);
   });
 }
 

@@ -60,7 +60,7 @@ class RecorderThread {
   [[nodiscard]] std::shared_ptr<Attached> attached() const { return wall_->attached(); }
   [[nodiscard]] bool broker_gone() const { return wall_->gone(); }
   // As WallThread::reconnect.
-  void reconnect(std::function<void(Result<void>)> done);
+  void reconnect(std::function<void(Result<bool>)> done);
   // As WallThread::reload.
   void reload(std::function<void(Result<bool>)> done) { wall_->reload(std::move(done)); }
   // Any thread. How far back each channel's rings should reach; below it the status warns.

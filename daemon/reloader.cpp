@@ -17,30 +17,11 @@ namespace {
 
 namespace asio = boost::asio;
 
-// The file may have been root's alone when flightd was started as root.
+// The file may have been root's alone when flightd was started by hand, as root.
 void explain_unreadable(ConfigError& error) {
   if (error.line != 0 || ::access(error.file.c_str(), R_OK) == 0 || errno != EACCES) return;
-  error.message += fmt::format("; flightd runs as uid {} now: make the file readable for it, or restart flightd",
-                               static_cast<unsigned>(::geteuid()));
-}
-
-// Checked as far as one can without the broker's privilege.
-ConfigResult<Config> load_checked(const std::string& file) {
-  auto config = file.empty() ? load_config(ConfigFolders{}) : load_config(file);
-  if (!config) {
-    explain_unreadable(config.error());
-    return config;
-  }
-  if (auto triggers = TriggerThread::check(config->triggers); !triggers)
-    return tl::unexpected(ConfigError{file, 0, "triggers", triggers.error().what});
-  constexpr std::string_view kCrew = "snapshot.crew";
-  const auto crew = plan_crew(config->snapshot.crew);
-  if (crew) return config;
-  const auto written = std::find_if(config->values.begin(), config->values.end(),
-                                    [&](const ConfigValue& value) { return value.path == kCrew; });
-  const bool known = written != config->values.end();
-  return tl::unexpected(
-      ConfigError{known ? written->file : file, known ? written->line : 0, std::string(kCrew), crew.error().what});
+  error.message +=
+      fmt::format("; flightd runs as uid {} now: make the file readable for it", static_cast<unsigned>(::geteuid()));
 }
 
 // `path` says what it said before.
@@ -65,6 +46,24 @@ std::vector<std::string> needs_restart(const Config& old, const Config& config) 
 
 }  // namespace
 
+ConfigResult<Config> Reloader::load(const std::string& file) {
+  auto config = file.empty() ? load_config(ConfigFolders{}) : load_config(file);
+  if (!config) {
+    explain_unreadable(config.error());
+    return config;
+  }
+  if (auto triggers = TriggerThread::check(config->triggers); !triggers)
+    return tl::unexpected(ConfigError{file, 0, "triggers", triggers.error().what});
+  constexpr std::string_view kCrew = "snapshot.crew";
+  const auto crew = plan_crew(config->snapshot.crew);
+  if (crew) return config;
+  const auto written = std::find_if(config->values.begin(), config->values.end(),
+                                    [&](const ConfigValue& value) { return value.path == kCrew; });
+  const bool known = written != config->values.end();
+  return tl::unexpected(
+      ConfigError{known ? written->file : file, known ? written->line : 0, std::string(kCrew), crew.error().what});
+}
+
 void Reloader::reload(Done done) {
   waiting_.push_back(std::move(done));
   if (!busy_) begin();
@@ -81,9 +80,8 @@ void Reloader::begin() {
 
 void Reloader::read() {
   ++reads_;
-  asio::post(reading_, [this] {
-    asio::post(loop_, [this, config = load_checked(config_file_)]() mutable { take(std::move(config)); });
-  });
+  asio::post(reading_,
+             [this] { asio::post(loop_, [this, config = load(config_file_)]() mutable { take(std::move(config)); }); });
 }
 
 void Reloader::take(ConfigResult<Config> config) {

@@ -30,6 +30,10 @@ class Reloader {
   Reloader& operator=(const Reloader&) = delete;
   ~Reloader() { reading_.join(); }
 
+  // As the constructor's `config_file`; checked as far as one can without the broker's privilege. Any thread; waits for
+  // the disk.
+  [[nodiscard]] static ConfigResult<Config> load(const std::string& config_file);
+
   // Called with each new configuration before anybody is answered; it cannot say no.
   void on_config(std::function<void(const Config&)> told) { told_ = std::move(told); }
   // Who asks while one is under way shares the next: what he wrote before he asked is in it.

@@ -26,7 +26,7 @@ std::string duration(std::chrono::nanoseconds time) {
 
 std::string status_line(const StatusFacts& facts) {
   std::string out;
-  if (facts.broker_gone) out += "flightd-broker is gone, nothing is recorded; ";
+  if (facts.broker_gone) out += "flightd-broker is gone, looking for the next one; ";
   if (facts.paused) out += "PAUSED, nothing is recorded; ";
   if (!facts.trouble.empty()) out += cut_end(printable(facts.trouble), kMaxTroubleColumns) + "; ";
   out += fmt::format("{}{}, {}, {} held", facts.broker_gone || facts.paused ? "" : "recording ",

@@ -64,7 +64,8 @@ struct DaemonFacts {
   bool no_socket = false;                   // there is none at all
   std::optional<ProcessFacts> flightd, broker;
   std::optional<Status> status;
-  std::string status_refused;  // why there is no status
+  // Why there is no status: we may not know it; or flightd did not answer as it should.
+  std::string status_refused, status_error;
 };
 
 struct GroupFacts {

@@ -8,17 +8,22 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <future>
 #include <memory>
+#include <thread>
 
 #include "ctl/connection.hpp"
 #include "ctl/daemon_call.hpp"
 #include "ctl/doctor/gather.hpp"
+#include "ctl/output.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight::ctl {
 namespace {
 
 constexpr std::size_t kMaxProcBytes = 1U << 20U;
+constexpr std::chrono::seconds kAnswersWithin(10);
 
 std::string proc(pid_t pid, const std::string& name) {
   const auto text = read_file(fmt::format("/proc/{}/{}", pid, name), kMaxProcBytes);
@@ -80,6 +85,17 @@ pid_t broker_of(pid_t flightd) {
 }
 
 bool is_there(pid_t pid) { return pid > 0 && !proc(pid, "status").empty(); }
+
+// systemd's socket takes a call also while flightd hangs, or dies at each start. The thread that still waits then ends
+// with the process.
+Answer<std::string> status_in_time(const Common& common) {
+  const auto answer = std::make_shared<std::promise<Answer<std::string>>>();
+  auto answered = answer->get_future();
+  std::thread([answer, common] { answer->set_value(ask(common, "GetStatus", "{}", "status")); }).detach();
+  if (answered.wait_for(kAnswersWithin) == std::future_status::ready) return answered.get();
+  return tl::unexpected(
+      Refusal{std::string(kNotConnected), fmt::format("flightd did not answer within {} s", kAnswersWithin.count())});
+}
 
 }  // namespace
 
@@ -153,9 +169,10 @@ DaemonFacts gather_daemon(const Common& common) {
   }
   pid_t flightd = listener_of(socket->get());
   pid_t broker = -1;
-  const auto text = ask(common, "GetStatus", "{}", "status");
+  const auto text = status_in_time(common);
   if (!text) {
-    out.status_refused = text.error().message;
+    const bool refused = text.error().name == "org.varlink.service.PermissionDenied";
+    (refused ? out.status_refused : out.status_error) = text.error().message;
   } else if (auto status = parse_status(*text)) {
     out.status = std::move(*status);
     flightd = out.status->flightd.pid;

@@ -166,6 +166,9 @@ Findings judge_daemon(const DaemonFacts& daemon, const InstallFacts& install) {
                    "sudo flightctl doctor"});
   if (daemon.status)
     append(status_findings(*daemon.status));
+  else if (!daemon.status_error.empty())
+    out.push_back({"recording", fail, daemon.status_error, "whether anything is recorded cannot be told",
+                   "journalctl -u flightd -u flightd-broker; systemctl status flightd flightd-broker"});
   else
     out.push_back({"recording", note, daemon.status_refused, "flightd tells its state to root and its group only",
                    "sudo flightctl doctor"});
@@ -173,7 +176,7 @@ Findings judge_daemon(const DaemonFacts& daemon, const InstallFacts& install) {
 }
 
 Finding judge_sys_admin(const Facts& facts) {
-  constexpr const char* kDropIn = "/etc/systemd/system/flightd-broker.service.d/10-cap-sys-admin.conf";
+  constexpr const char* kDropIns = "/etc/systemd/system/flightd-broker.service.d";
   const bool strict = facts.kernel.paranoid.value_or(0) >= 3;
   // What was tried counts, else what Debian's and Ubuntu's kernels are known to do.
   const bool needed = !facts.kernel.probe.perfmon_suffices.value_or(!strict);
@@ -206,7 +209,10 @@ Finding judge_sys_admin(const Facts& facts) {
   // The broker gives it up by itself; who wants it gone for good masks the file.
   if (!needed && facts.install.sys_admin_drop_in && out.state == ok) {
     out.state = note;
-    out.advice = fmt::format("unneeded: the broker gives it up at its start; for good: ln -s /dev/null {}", kDropIn);
+    out.advice = fmt::format(
+        "unneeded: the broker gives it up at its start; for good: mkdir -p {0}; ln -s /dev/null {0}/{1}; systemctl "
+        "daemon-reload; systemctl restart flightd-broker",
+        kDropIns, "10-cap-sys-admin.conf");
   }
   return out;
 }

@@ -13,18 +13,23 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <thread>
 
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
 #include "daemon/broker/privileges.hpp"
 #include "daemon/broker/service.hpp"
+#include "daemon/broker/tell.hpp"
 #include "libcore/perf/tracepoint.hpp"
 
 namespace flight {
 namespace {
 
 constexpr int kFailed = 1;
+constexpr std::chrono::seconds kMendWait(1);
 constexpr int kUsage = 2;
 constexpr int kBadConfig = 78;  // EX_CONFIG of sysexits.h
 
@@ -112,6 +117,7 @@ bool wait_for_client(int listener, int stop_fd, Service& service) {
                                   pollfd{service.watch_fd(), POLLIN, 0}};
     if (::poll(watched.data(), watched.size(), static_cast<int>(kWatchEvery.count())) < 0 && errno != EINTR)
       return false;
+    tell_alive();
     service.follow_cpus();
     if (watched[1].revents != 0) return false;
     if (watched[0].revents != 0) return true;
@@ -138,7 +144,11 @@ int serve_socket(const BrokerOptions& options) {
   if (!options.group)
     spdlog::warn("without --group, the group of flightd's snapshots, files can be made only where this user may");
   Service service = Service::start(options, std::move(sources), std::move(store));
-  if (const int failed = start_status(service); failed != 0) return failed;
+  if (const int failed = start_status(service); failed != 0) {
+    // systemd starts the next one at once: at this pace that costs nothing until somebody has mended the file.
+    if (failed == kBadConfig && std::getenv("NOTIFY_SOCKET") != nullptr) std::this_thread::sleep_for(kMendWait);
+    return failed;
+  }
   ::sd_notify(0, "READY=1");
   while (wait_for_client(listener->fd(), stop->get(), service)) {
     const auto client = listener->accept();

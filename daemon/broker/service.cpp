@@ -117,6 +117,7 @@ Ended Service::serve(int client, int stop_fd, const Listener* listener) {
       spdlog::error("poll: errno {}: the client is dropped", errno);
       break;
     }
+    tell_alive();
     if (watched[1].revents != 0) {
       ended = Ended::told_to;
       break;

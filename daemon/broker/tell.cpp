@@ -8,8 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "libcore/base/clock.hpp"
+
 namespace flight {
 namespace {
+
+constexpr EventTime kTellAliveEveryNs = 1'000'000'000;
 
 struct Sums {
   std::size_t cpus = 0, online = 0, channels = 0;
@@ -52,6 +56,15 @@ void tell_status(const Manifest& manifest, int client) {
       fmt::format("STATUS=recording {} CPUs, {} channels, {} rings{}; {}", sums.online, sums.channels,
                   manifest.rings.size(), manifest.warnings.empty() ? "" : ", with warnings", of_client(client));
   ::sd_notify(0, text.c_str());
+}
+
+void tell_alive() {
+  static const bool watched = ::sd_watchdog_enabled(0, nullptr) > 0;
+  static EventTime told_ns = 0;
+  const EventTime now_ns = monotonic_now();
+  if (!watched || now_ns - told_ns < kTellAliveEveryNs) return;
+  told_ns = now_ns;
+  ::sd_notify(0, "WATCHDOG=1");
 }
 
 }  // namespace flight

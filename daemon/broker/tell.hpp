@@ -12,5 +12,7 @@ void log_recording(const Manifest& manifest);
 // systemd's STATUS=; nothing where it is not systemd that started us. `client`: the socket of the flightd that is
 // served; -1: there is none.
 void tell_status(const Manifest& manifest, int client);
+// For systemd's watchdog, at most once a second; nothing where there is none. On the main thread only.
+void tell_alive();
 
 }  // namespace flight

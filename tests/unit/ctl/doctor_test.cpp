@@ -142,6 +142,8 @@ TEST(Doctor, OneThingThatIsWrongIsToldWithWhatToDo) {
       {"recording", warn, "resume", [](Facts& f) { f.daemon.status->recording = false; }},
       {"recording", note, "sudo",
        [](Facts& f) { f.daemon.status.reset(), f.daemon.status_refused = "uid 1 may not call GetStatus"; }},
+      {"recording", fail, "journalctl",
+       [](Facts& f) { f.daemon.status.reset(), f.daemon.status_error = "flightd did not answer within 10 s"; }},
       {"status", warn, "troubleshooting", [](Facts& f) { f.daemon.status->warnings = {"rings were halved"}; }},
       {"disk", warn, "keep_free", [](Facts& f) { f.store.free_bytes = 14ULL << 30U; }},
       {"disk", fail, "make room", [](Facts& f) { f.store.free_bytes = 1U << 20U; }},

@@ -41,7 +41,7 @@ TEST(StatusLine, WhatIsWrongStandsFirst) {
   wrong.paused = true;
   EXPECT_THAT(status_line(wrong), StartsWith("PAUSED, nothing is recorded; degraded (disk): no room; 2 CPUs"));
   wrong.broker_gone = true;
-  EXPECT_THAT(status_line(wrong), StartsWith("flightd-broker is gone, nothing is recorded; PAUSED"));
+  EXPECT_THAT(status_line(wrong), StartsWith("flightd-broker is gone, looking for the next one; PAUSED"));
 }
 
 TEST(StatusLine, IsOneBoundedLine) {
