@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that strangers wrote, on its way to a terminal or a journal. A character misleads where a terminal would obey it,
-// would show what follows in another order or on another line than it is, or would show nothing at all (U+200B), so that
-// texts which look alike differ. The last takes the joiners of Persian and of some emoji along (U+200C, U+200D).
+// Text that strangers wrote, on its way to a terminal or a journal. A character misleads where a terminal would obey
+// it, would show what follows in another order or on another line than it is, or would show nothing at all (U+200B), so
+// that texts which look alike differ. The last takes the joiners of Persian and of some emoji along (U+200C, U+200D).
 #pragma once
 
 #include <cstddef>
