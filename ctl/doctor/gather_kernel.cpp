@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 
 #include "ctl/doctor/gather.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/perf/attr.hpp"
+#include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 
 namespace flight::ctl {
@@ -18,15 +18,6 @@ namespace {
 
 constexpr std::size_t kMaxProcBytes = 1U << 20U;
 constexpr std::size_t kAddressDigits = 16;
-
-std::optional<long> sysctl(const std::string& name) {
-  const auto text = read_line("/proc/sys/kernel/" + name);
-  if (!text) return std::nullopt;
-  long value = 0;
-  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc{} || stop == text->data()) return std::nullopt;
-  return value;
-}
 
 std::optional<std::string> line_of(const std::string& path) {
   auto text = read_line(path);
@@ -36,10 +27,6 @@ std::optional<std::string> line_of(const std::string& path) {
 class Capabilities {
  public:
   Capabilities() : caps_(::cap_get_proc()) {}
-  [[nodiscard]] bool effective(cap_value_t capability) const {
-    cap_flag_value_t set = CAP_CLEAR;
-    return caps_ && ::cap_get_flag(caps_.get(), capability, CAP_EFFECTIVE, &set) == 0 && set == CAP_SET;
-  }
   [[nodiscard]] bool become(cap_value_t capability, cap_flag_value_t value) {
     return caps_ && ::cap_set_flag(caps_.get(), CAP_EFFECTIVE, 1, &capability, value) == 0 &&
            ::cap_set_proc(caps_.get()) == 0;
@@ -64,7 +51,7 @@ Result<UniqueFd> open_clock(int cpu) {
 // nullopt: this process has not both of them. What it gives up it takes back.
 std::optional<bool> opens_without_sys_admin(int cpu) {
   Capabilities caps;
-  if (!caps.effective(CAP_PERFMON) || !caps.effective(CAP_SYS_ADMIN) || !caps.become(CAP_SYS_ADMIN, CAP_CLEAR))
+  if (!has_capability(CAP_PERFMON) || !has_capability(CAP_SYS_ADMIN) || !caps.become(CAP_SYS_ADMIN, CAP_CLEAR))
     return std::nullopt;
   const bool opened = open_clock(cpu).has_value();
   if (!caps.become(CAP_SYS_ADMIN, CAP_SET)) return std::nullopt;
@@ -123,15 +110,14 @@ KernelFacts gather_kernel() {
   KernelFacts out;
   utsname name{};
   if (::uname(&name) == 0) out.release = name.release, out.machine = name.machine;
-  const Capabilities caps;
-  out.privileged = caps.effective(CAP_PERFMON) || caps.effective(CAP_SYS_ADMIN);
+  out.privileged = has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN);
   out.probe = probe_events();
-  out.paranoid = sysctl("perf_event_paranoid");
-  out.kptr_restrict = sysctl("kptr_restrict");
-  out.mlock_kb = sysctl("perf_event_mlock_kb");
-  out.max_sample_rate = sysctl("perf_event_max_sample_rate");
-  out.max_stack = sysctl("perf_event_max_stack");
-  out.unprivileged_bpf = sysctl("unprivileged_bpf_disabled");
+  out.paranoid = kernel_sysctl("perf_event_paranoid");
+  out.kptr_restrict = kernel_sysctl("kptr_restrict");
+  out.mlock_kb = kernel_sysctl("perf_event_mlock_kb");
+  out.max_sample_rate = kernel_sysctl("perf_event_max_sample_rate");
+  out.max_stack = kernel_sysctl("perf_event_max_stack");
+  out.unprivileged_bpf = kernel_sysctl("unprivileged_bpf_disabled");
   out.clocksource = line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   out.lockdown = line_of("/sys/kernel/security/lockdown");
   out.cpu_pmu = has_cpu_pmu();

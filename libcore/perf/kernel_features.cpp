@@ -14,11 +14,8 @@
 #include "libcore/perf/attr.hpp"
 
 namespace flight {
-namespace {
 
-constexpr int kUnreadableParanoid = 4;
-
-std::optional<long> read_sysctl(const std::string& name) {
+std::optional<long> kernel_sysctl(const std::string& name) {
   const auto text = read_line("/proc/sys/kernel/" + name);
   if (!text) return std::nullopt;
   long value = 0;
@@ -27,10 +24,7 @@ std::optional<long> read_sysctl(const std::string& name) {
   return value;
 }
 
-int read_paranoid() { return static_cast<int>(read_sysctl("perf_event_paranoid").value_or(kUnreadableParanoid)); }
-
-// What this process can use now, not what it could raise.
-bool has_capability(cap_value_t capability) {
+bool has_capability(int capability) {
   struct Free {
     void operator()(cap_t caps) const { ::cap_free(caps); }
   };
@@ -38,6 +32,12 @@ bool has_capability(cap_value_t capability) {
   cap_flag_value_t set = CAP_CLEAR;
   return caps && ::cap_get_flag(caps.get(), capability, CAP_EFFECTIVE, &set) == 0 && set == CAP_SET;
 }
+
+namespace {
+
+constexpr int kUnreadableParanoid = 4;
+
+int read_paranoid() { return static_cast<int>(kernel_sysctl("perf_event_paranoid").value_or(kUnreadableParanoid)); }
 
 bool opens(const perf_event_attr& attr, int cpu) { return open_event(attr, cpu, "probe").has_value(); }
 
@@ -68,7 +68,7 @@ std::string missing_for_locked_memory() {
       "this process lacks CAP_IPC_LOCK, so its rings must fit into sysctl kernel.perf_event_mlock_kb ({} KiB for "
       "each CPU, for all of this user's rings) and RLIMIT_MEMLOCK ({}): give it CAP_IPC_LOCK, raise one of them, or "
       "make the rings smaller",
-      read_sysctl("perf_event_mlock_kb").value_or(0), memlock);
+      kernel_sysctl("perf_event_mlock_kb").value_or(0), memlock);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ KernelFeatures KernelFeatures::probe(int cpu) {
   KernelFeatures features;
   features.paranoid = read_paranoid();
   constexpr long kMostStack = std::numeric_limits<std::uint16_t>::max();
-  const long stack = read_sysctl("perf_event_max_stack").value_or(features.max_stack);
+  const long stack = kernel_sysctl("perf_event_max_stack").value_or(features.max_stack);
   features.max_stack = static_cast<std::uint16_t>(stack < 0 ? 0 : (stack > kMostStack ? kMostStack : stack));
 
   // One new thing at a time on top of an event that every kernel since 5.10 opens.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct KernelFeatures {
   // Opens and closes a few events on CPU `cpu` (one that is online) as the calling process.
   [[nodiscard]] static KernelFeatures probe(int cpu);
 };
+
+// A number in /proc/sys/kernel; nullopt where it cannot be read.
+[[nodiscard]] std::optional<long> kernel_sysctl(const std::string& name);
+// Whether this process can use the capability (CAP_PERFMON, …) now, not whether it could raise it.
+[[nodiscard]] bool has_capability(int capability);
 
 // Why perf_event_open, or mapping its ring, was refused to this process, as a sentence that names the missing
 // capability and perf_event_paranoid's value; empty when nothing is known to be missing.
