@@ -20,19 +20,6 @@ namespace asio = boost::asio;
 
 constexpr std::chrono::seconds kCloseWait(2);
 
-// What flightd itself wants, now.
-SnapshotRequest own_request(std::string trigger, std::string reason) {
-  SnapshotRequest request;
-  request.trigger = std::move(trigger);
-  request.who = {.uid = static_cast<std::uint32_t>(::getuid()),
-                 .pid = static_cast<std::int32_t>(::getpid()),
-                 .comm = "flightd",
-                 .time = to_rfc3339(wall_now()),
-                 .reason = std::move(reason)};
-  request.requested_ns = request.due_ns = monotonic_now();
-  return request;
-}
-
 void want_histories(RecorderThread& recorder, const Config& config) {
   std::map<std::string, EventTime> wanted_ns;
   for (const ChannelConfig& channel : config.channels)
@@ -188,7 +175,7 @@ void Daemon::stop_on(const std::string& signal) {
   if (!setup_.config.snapshot.on_stop || std::exchange(last_asked_, true) || recorder_->broker_gone())
     return stop(signal);
   spdlog::info("{}: taking a last snapshot", signal);
-  service_->submit(own_request("stop", "flightd was told to stop by " + signal),
+  service_->submit(SnapshotRequest::of_flightd("stop", "flightd was told to stop by " + signal),
                    [this, signal](const Result<Sidecar>&) { stop(signal); });
 }
 
@@ -207,60 +194,6 @@ void Daemon::stop(std::string why) {
       server_->stop([this] { loop_.stop(); });
     });
   });
-}
-
-void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
-  if (stopping_) return;
-  // Where systemd keeps the events, they may go on; only the next broker can tell.
-  const std::string when =
-      fmt::format("nothing is recorded after {}{}", to_rfc3339(ClockPair::now().wall_at(lost_ns)),
-                  setup_.broker_socket.empty() ? "" : ", unless the next broker says that it went on");
-  journal_.tell(
-      degraded_entry("broker", fmt::format("flightd-broker is gone ({}): {}; saving what the rings hold", why, when)));
-  status_.tell();
-  auto request = own_request(std::string(kBrokerLost), "flightd-broker is gone: " + when);
-  service_->submit(std::move(request), [this](const Result<Sidecar>&) {
-    if (stopping_) return;
-    if (setup_.broker_socket.empty()) return end_without_broker("it was our own child");
-    find_next_broker();
-  });
-}
-
-void Daemon::find_next_broker() {
-  recorder_->reconnect([this](const Result<bool>& found) {
-    // On the wall thread, which may wait for a disk. A broker refuses what we would refuse.
-    std::string bad_config;
-    if (!found)
-      if (const auto config = Reloader::load(setup_.config_file); !config) bad_config = config.error().text();
-    asio::post(loop_, [this, found, bad_config] {
-      if (stopping_) return;
-      if (!bad_config.empty()) {
-        // As long as we live the rings do, and the next broker takes over what systemd kept.
-        spdlog::error("no flightd-broker comes, as the configuration is wrong: {}; waiting until it is mended",
-                      bad_config);
-        return find_next_broker();
-      }
-      if (!found) return end_without_broker(found.error().what);
-      worker_->broker_is_back();
-      journal_.tell(
-          recovered_entry("broker", *found ? "the next flightd-broker took over the recording, which did not stop"
-                                           : "attached to the next flightd-broker: the recording goes on"));
-      status_.tell();
-    });
-  });
-}
-
-void Daemon::end_without_broker(const std::string& why) {
-  if (stopping_) return;
-  spdlog::error("there is no flightd-broker any more ({}): ending. Restart flightd.", why);
-  exit_status_ = 1;
-  stop("the broker is gone");
-}
-
-void Daemon::tell_replaced(EventTime lost_ns) {
-  spdlog::info("flightd-broker ended at {}, and the next one took over its recording, which did not pause",
-               to_rfc3339(ClockPair::now().wall_at(lost_ns)));
-  status_.tell();
 }
 
 void Daemon::tell_changed(const Attached& attached) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who shares a snapshot with whom.
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -127,6 +129,18 @@ void SnapshotWorker::refuse_waiting() {
   if (waiting_) move_askers(waiting_->askers, stranded_);
   for (SnapshotRequest& asker : stranded_) asker.done(fail(std::errc::operation_canceled, "flightd is stopping"));
   stranded_.clear();
+}
+
+SnapshotRequest SnapshotRequest::of_flightd(std::string_view trigger, std::string reason) {
+  SnapshotRequest request;
+  request.trigger = trigger;
+  request.who = {.uid = static_cast<std::uint32_t>(::getuid()),
+                 .pid = static_cast<std::int32_t>(::getpid()),
+                 .comm = "flightd",
+                 .time = to_rfc3339(wall_now()),
+                 .reason = std::move(reason)};
+  request.requested_ns = request.due_ns = monotonic_now();
+  return request;
 }
 
 std::vector<SidecarRequest> askers_of(std::span<const SnapshotRequest> askers, RecorderThread& recorder) {

@@ -40,6 +40,9 @@ struct SnapshotRequest {
   // Both are called on the worker's thread; `done` exactly once. ECANCELED: flightd is stopping.
   std::function<void(std::string_view step, unsigned percent)> progress;
   std::function<void(const Result<Sidecar>&)> done;
+
+  // What flightd itself wants, now.
+  [[nodiscard]] static SnapshotRequest of_flightd(std::string_view trigger, std::string reason);
 };
 
 // For the sidecar. Where /proc did not tell their names (ProtectProc=invisible; a signal's sender has gone), the ledger
