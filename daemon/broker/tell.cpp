@@ -13,8 +13,6 @@
 namespace flight {
 namespace {
 
-constexpr EventTime kTellAliveEveryNs = 1'000'000'000;
-
 struct Sums {
   std::size_t cpus = 0, online = 0, channels = 0;
 };
@@ -59,10 +57,13 @@ void tell_status(const Manifest& manifest, int client) {
 }
 
 void tell_alive() {
-  static const bool watched = ::sd_watchdog_enabled(0, nullptr) > 0;
+  static const EventTime every_ns = [] {
+    std::uint64_t allowed_us = 0;
+    return ::sd_watchdog_enabled(0, &allowed_us) > 0 ? allowed_us * 1000 / 4 : UINT64_MAX;
+  }();
   static EventTime told_ns = 0;
   const EventTime now_ns = monotonic_now();
-  if (!watched || now_ns - told_ns < kTellAliveEveryNs) return;
+  if (now_ns - told_ns < every_ns) return;
   told_ns = now_ns;
   ::sd_notify(0, "WATCHDOG=1");
 }
