@@ -7,14 +7,13 @@
 #include <array>
 #include <cerrno>
 
-#include "ctl/output.hpp"
-
 namespace flight::ctl {
 namespace {
 
 // For ssh to end by itself. One that others use, too (ControlMaster), goes on for them until this process ends.
 constexpr std::chrono::seconds kToEnd(2);
 constexpr std::chrono::seconds kToTell(10);  // when the connection is closed already
+constexpr std::size_t kMaxOutputBytes = 1U << 20U;
 
 struct Started {
   Host host;
@@ -82,21 +81,26 @@ Result<std::size_t> Connection::read_raw(std::span<char> buffer) {
   return fail(std::errc::connection_reset, "{}", ssh_failure(ssh_->host, *status, ssh_->child.err()));
 }
 
-int run_there(const Common& common, std::string_view command) {
-  auto started = start_ssh(common, fmt::format("{}{}", common.json ? "--json " : "", command));
-  if (!started) return complain(common, kNotConnected, started.error().what, kRefused);
+Result<std::string> output_there(const Common& common, std::string_view command) {
+  auto started = start_ssh(common, command);
+  if (!started) return pass(started.error());
   ::shutdown(started->socket.get(), SHUT_WR);
+  std::string output;
   std::array<char, 64U << 10U> chunk;
   for (;;) {
     const ssize_t count = ::recv(started->socket.get(), chunk.data(), chunk.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
-    if (const int code = print(stdout, {chunk.data(), static_cast<std::size_t>(count)}); code != kDone) return code;
+    output.append(chunk.data(), static_cast<std::size_t>(count));
+    if (output.size() <= kMaxOutputBytes) continue;
+    started->child.kill();
+    return fail(std::errc::message_size, "{}: `flightctl {}` there wrote more than {} KiB", started->host.destination,
+                command, kMaxOutputBytes >> 10U);
   }
   const auto status = started->child.wait(kToTell);
   const std::string words = started->child.err();
-  if (status && (*status == kDone || (*status == kRefused && words.empty()))) return *status;
-  return complain(common, kNotConnected, ssh_failure(started->host, status.value_or(kRefused), words), kRefused);
+  if (status && (*status == kDone || (*status == kRefused && words.empty()))) return output;
+  return fail(std::errc::connection_reset, "{}", ssh_failure(started->host, status.value_or(kRefused), words));
 }
 
 }  // namespace flight::ctl

@@ -43,7 +43,7 @@ class Connection {
   std::unique_ptr<Ssh> ssh_;  // null: this machine's
 };
 
-// Runs `flightctl COMMAND` on --host and shows what it writes. Its exit status, or kRefused after a word on stderr.
-[[nodiscard]] int run_there(const Common& common, std::string_view command);
+// What `flightctl COMMAND` writes on --host, up to 1 MiB, and whether it ends with 0 or, without a word, with 1.
+[[nodiscard]] Result<std::string> output_there(const Common& common, std::string_view command);
 
 }  // namespace flight::ctl

@@ -11,7 +11,6 @@
 
 #include "ctl/command_line.hpp"
 #include "ctl/commands.hpp"
-#include "ctl/connection.hpp"
 #include "ctl/output.hpp"
 
 namespace flight::ctl {
@@ -40,8 +39,7 @@ int run_help(const CommandLine& line) {
 
 int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("help")) return run_help(line);
-  if (app.got_subcommand("doctor"))
-    return line.common.host.empty() ? run_doctor(line.common) : run_there(line.common, "doctor");
+  if (app.got_subcommand("doctor")) return run_doctor(line.common);
   if (app.got_subcommand("bridge")) return run_bridge(line.common);
   if (app.got_subcommand("status")) return run_status(line.common);
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);

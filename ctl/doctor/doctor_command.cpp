@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl doctor: what this machine gives to flightd, with or without one that runs, as root or not. One finding is
-// one line: state, check, what was found, what it means, what to do.
+// flightctl doctor: what this machine gives to flightd, with or without one that runs, as root or not; with --host that
+// machine. One finding is one line: state, check, what was found, what it means, what to do.
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "ctl/connection.hpp"
 #include "ctl/doctor/gather.hpp"
 #include "ctl/doctor/judge.hpp"
 #include "ctl/output.hpp"
@@ -37,17 +38,30 @@ std::string page_of(const Findings& findings) {
                            count(FindingState::warn), count(FindingState::fail));
 }
 
-}  // namespace
-
-int run_doctor(const Common& common) {
+Findings findings_here(const Common& common) {
   Facts facts;
   facts.kernel = gather_kernel();
   facts.install = gather_install();
   facts.daemon = gather_daemon(common);
   facts.store = gather_store(common, facts.daemon);
-  const Findings findings = judge(facts);
-  const int printed = print(stdout, common.json ? indented(to_json(findings)) : page_of(findings));
-  const bool failed = std::any_of(findings.begin(), findings.end(),
+  return judge(facts);
+}
+
+Result<Findings> findings_there(const Common& common) {
+  auto output = output_there(common, "--json doctor");
+  if (!output) return pass(output.error());
+  auto findings = parse_findings(*output);
+  if (!findings) return wrap(findings.error(), "{}: what `flightctl --json doctor` wrote there", common.host);
+  return findings;
+}
+
+}  // namespace
+
+int run_doctor(const Common& common) {
+  auto findings = common.host.empty() ? Result<Findings>(findings_here(common)) : findings_there(common);
+  if (!findings) return complain(common, kNotConnected, findings.error().what, kRefused);
+  const int printed = print(stdout, common.json ? indented(to_json(*findings)) : page_of(*findings));
+  const bool failed = std::any_of(findings->begin(), findings->end(),
                                   [](const Finding& finding) { return finding.state == FindingState::fail; });
   return printed != kDone ? printed : (failed ? kRefused : kDone);
 }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/base/result.hpp"
+
 namespace flight {
 
 enum class FindingState { ok, note, warn, fail };
@@ -20,5 +22,7 @@ struct Finding {
 };
 // [{check, state, found, why, do}]
 [[nodiscard]] std::string to_json(const std::vector<Finding>& findings);
+// EBADMSG: it is no such list, or an empty one.
+[[nodiscard]] Result<std::vector<Finding>> parse_findings(std::string_view text);
 
 }  // namespace flight

@@ -114,6 +114,46 @@ TEST_F(HostTest, WhatSshSaysIsTold) {
   EXPECT_THAT(there({"list"}).err, AllOf(HasSubstr("start " + ssh_), HasSubstr("No such file")));
 }
 
+// Nothing that the other side writes reaches this terminal as it is, and only a list of findings is a verdict.
+TEST_F(HostTest, DoctorsWordsAreJudgedHere) {
+  run();
+  const auto doctor = [this](const std::string& body) {
+    write_ssh(body);
+    return there({"doctor"});
+  };
+  const std::string good = R"([{"check":"tracefs","state":"%s","found":"\u001b[31mred","why":"so","do":"that"}])";
+  const auto with_state = [&good](const char* state, const char* status) {
+    return "printf '" + std::string(good).replace(good.find("%s"), 2, state) + "'; exit " + status + "\n";
+  };
+  Outcome outcome = doctor(with_state("note", "0"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("note  tracefs: ?[31mred (so). To do: that\n0 ok, 1 note"));
+  EXPECT_EQ(doctor(with_state("fail", "1")).code, 1);
+  EXPECT_EQ(doctor(with_state("fail", "0")).code, 1) << "its status is not believed either";
+  const std::string json = there({"--json", "doctor"}).out;
+  EXPECT_THAT(json, HasSubstr("\"fail\""));
+  for (const char* body :
+       {"exit 0\n", "echo Welcome; exit 0\n", "echo '[]'\n", "echo '[1]'\n", "echo '[{}]'\n", "echo '{}'\n",
+        "echo '[{\"check\":\"a\",\"state\":\"fine\",\"found\":\"\",\"why\":\"\",\"do\":\"\"}]'\n",
+        "head -c 20000 /dev/zero | tr '\\0' '['\n"}) {
+    SCOPED_TRACE(body);
+    outcome = doctor(body);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("root@web3"), HasSubstr("finding")));
+  }
+  outcome = doctor("exec head -c 200000000 /dev/zero\n");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("more than 1024 KiB"));
+  outcome = doctor("echo 'Permission denied' >&2; exit 255\n");
+  EXPECT_EQ(error_of(there({"--json", "doctor"})), "io.flightd.Client.NotConnected");
+  EXPECT_THAT(outcome.err, HasSubstr("Permission denied"));
+  // The real one.
+  write_ssh("while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"\n");
+  outcome = there({"doctor"});
+  EXPECT_THAT(outcome.out, HasSubstr(" fail\n")) << outcome.err;
+}
+
 TEST_F(HostTest, AnUnfinishedFileIsNone) {
   bench.backend.bytes_too_many = 1;
   run();
