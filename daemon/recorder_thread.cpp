@@ -15,6 +15,8 @@ namespace {
 constexpr EventTime kTickNs = 100'000'000;
 constexpr EventTime kNoteEveryNs = 1'000'000'000;
 constexpr EventTime kScanEveryNs = 30'000'000'000;  // at most, while the ledger is stale
+// A first flightd comes this soon after its broker: systemd starts both, or flightd does.
+constexpr EventTime kFirstWithinNs = 10'000'000'000;
 
 }  // namespace
 
@@ -139,14 +141,35 @@ void RecorderThread::drain() {
   if (spool_) warn_of(spool_->keep_up(ledger_, monotonic_now()));
 }
 
+// Whether it has the names of all that ended since the rings were enabled. Where there is none, this is their first
+// flightd only if it came right after the broker.
+Result<void> RecorderThread::judge_spool(const SpoolContents& left) const {
+  if (left.found && left.complete) return {};
+  if (left.found)
+    return fail(std::errc::no_message_available,
+                "the flightd before this one could not keep all that it knew of processes: names of those that ended "
+                "shortly before it did can be missing");
+  EventTime enabled_ns = UINT64_MAX;
+  for (const auto& ring : attached_->sideband) enabled_ns = std::min(enabled_ns, ring->info().enabled_ns);
+  const EventTime now_ns = monotonic_now();
+  if (enabled_ns > now_ns || now_ns - enabled_ns < kFirstWithinNs) return {};
+  return fail(
+      std::errc::no_message_available,
+      "events have been recorded for {} s, and what an earlier flightd knew of processes is not there: names of "
+      "those that ended before now can be missing",
+      (now_ns - enabled_ns) / 1'000'000'000);
+}
+
 // What the flightd before this one knew of the processes whose samples are still in the rings. Before the rings are
 // drained, and then kept again, with what will be drained.
 void RecorderThread::replay() {
   if (!spool_) return;
-  if (auto left = spool_->read(); !left)
+  if (auto left = spool_->read(); !left) {
     warn_(left.error());
-  else if (!left->records.empty())
-    ledger_.replay(std::as_bytes(std::span<const char>(left->records)), left->evicted);
+  } else {
+    if (!left->records.empty()) ledger_.replay(std::as_bytes(std::span<const char>(left->records)), left->evicted);
+    warn_of(judge_spool(*left));
+  }
   may_know_ = true;
   begin_spool();
 }

@@ -91,6 +91,7 @@ class RecorderThread {
   void drain();
   void follow_attached();
   void replay();
+  [[nodiscard]] Result<void> judge_spool(const SpoolContents& left) const;
   void begin_spool();
   void scan();
   [[nodiscard]] bool take_first_scan(const Result<std::string>& records);

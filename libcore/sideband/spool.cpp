@@ -20,16 +20,18 @@ namespace {
 
 constexpr std::string_view kMagic = "FLSPOOL1";
 constexpr mode_t kMode = 0600;
+constexpr int kOpenFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;  // nothing holds us up or leads elsewhere
 
 struct Header {
   std::array<char, 8> magic;
   std::uint32_t header_bytes;
   std::uint32_t readings;     // since it was made
+  std::uint64_t incomplete;   // 1: a write failed
   std::uint64_t sample_type;  // of the records' trailers
   std::uint64_t evicted;
   std::array<char, 40> boot_id;  // padded with zeros
 };
-static_assert(sizeof(Header) == 72);
+static_assert(sizeof(Header) == 80);
 
 std::array<char, 40> padded(std::string_view boot_id) {
   std::array<char, 40> out{};
@@ -59,8 +61,7 @@ Result<SpoolContents> Spool::read() {
   const auto refuse = [&](const Error& error) {
     return wrap(error, "the names of processes that ended before flightd was started again are missing");
   };
-  // Nothing that somebody may have put there holds us up or leads elsewhere.
-  const UniqueFd file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const UniqueFd file(::open(path.c_str(), kOpenFlags));
   if (!file && errno == ENOENT) return SpoolContents{};
   if (!file) return refuse(sys_error(errno, "open {}", path).value());
   struct stat info {};
@@ -81,11 +82,25 @@ Result<SpoolContents> Spool::read() {
   if (::pwrite(file.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
     return refuse(sys_error(errno, "write to {}", path).value());
   text->erase(0, sizeof header);
-  return SpoolContents{std::move(*text), header.evicted};
+  return SpoolContents{
+      .records = std::move(*text), .evicted = header.evicted, .found = true, .complete = header.incomplete == 0};
+}
+
+// The file under the final name: it stays there until the next begin(). Needs no room. What cannot be marked either, on
+// a file system that is read-only, is told by trouble() alone.
+void Spool::mark_incomplete() const {
+  const std::string path = folder_ + "/" + std::string(kName);
+  const UniqueFd file(::open(path.c_str(), kOpenFlags));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) != 0 || !check(info, path)) return;
+  if (static_cast<std::uint64_t>(info.st_size) < sizeof(Header)) return;
+  const std::uint64_t yes = 1;
+  static_cast<void>(::pwrite(file.get(), &yes, sizeof yes, offsetof(Header, incomplete)) == ssize_t{sizeof yes});
 }
 
 Result<void> Spool::failed(const Error& error) {
   file_.reset();
+  mark_incomplete();
   const bool told = !trouble_.empty();
   trouble_ = fmt::format(
       "what flightd knows of processes is not kept ({}): should flightd be started again now, those that ended before "
@@ -113,6 +128,7 @@ Result<void> Spool::write_new(const Ledger& ledger) {
   Header header{.magic = {},
                 .header_bytes = sizeof header,
                 .readings = 0,
+                .incomplete = 0,
                 .sample_type = kSidebandSampleType,
                 .evicted = ledger.stats().evicted,
                 .boot_id = padded(boot_id_)};

@@ -35,6 +35,8 @@ struct SpoolLimits {
 struct SpoolContents {
   std::string records;        // empty: nothing, or nothing of this boot
   std::uint64_t evicted = 0;  // processes that it had to let go
+  bool found = false;         // there is a spool of this boot
+  bool complete = true;       // false: it could not be written to the end
 };
 
 class Spool {
@@ -69,6 +71,7 @@ class Spool {
   [[nodiscard]] Result<void> write_new(const Ledger& ledger);
   [[nodiscard]] Result<void> write(std::span<const std::byte> bytes);
   [[nodiscard]] Result<void> failed(const Error& error);
+  void mark_incomplete() const;
   [[nodiscard]] bool is_gone() const;
   // Of the living that no checkpoint holds and that end in `records`.
   void append_ending(const Ledger& ledger, std::span<const std::byte> records, RecordBuffer& out);

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "tests/e2e/judge.hpp"
 #include "tests/e2e/own_broker.hpp"
@@ -175,6 +176,24 @@ TEST_F(Outlive, ASpoolThatCannotBeMadeIsToldAndMadeGood) {
   EXPECT_TRUE(
       wait_until([&] { return daemon_.status()["warnings"].dump().find("no names") == std::string::npos; }, 30s));
   EXPECT_TRUE(daemon_.goes_on());
+  // Whoever comes after one that could not keep it is told.
+  ASSERT_TRUE(std::filesystem::create_directory(spool() + ".new"));
+  replace(daemon_);
+  std::filesystem::remove(spool() + ".new");
+  EXPECT_EQ(daemon_.log().find("could not keep all that it knew"), std::string::npos);
+  replace(daemon_);
+  EXPECT_THAT(daemon_.log(), HasSubstr("could not keep all that it knew"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Outlive, ASpoolThatIsNotThereIsTold) {
+  ASSERT_TRUE(daemon_.start(config_, options_));
+  EXPECT_EQ(daemon_.log().find("events have been recorded for"), std::string::npos) << "it is the first";
+  std::this_thread::sleep_for(11s);
+  daemon_.process().kill();
+  ASSERT_TRUE(std::filesystem::remove(spool()));
+  ASSERT_TRUE(daemon_.start(config_, options_));
+  EXPECT_THAT(daemon_.log(), HasSubstr("what an earlier flightd knew of processes is not there"));
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -183,11 +183,14 @@ TEST_F(SpoolTest, OfAnotherBootOrLayoutIsNothing) {
   Spool other(folder_, "00000000-0f5d-4b0e-9a51-7f1f3c6c1a11");
   EXPECT_EQ(other.read()->records, "");
   EXPECT_NE(spool().read()->records, "");
-  std::fstream(path(), std::ios::binary | std::ios::in | std::ios::out).seekp(16).write("x", 1);
+  std::fstream(path(), std::ios::binary | std::ios::in | std::ios::out).seekp(24).write("x", 1);
   EXPECT_EQ(spool().read()->records, "");
 }
 
-TEST_F(SpoolTest, NothingThereIsNothing) { EXPECT_EQ(spool().read()->records, ""); }
+TEST_F(SpoolTest, NothingThereIsNothing) {
+  EXPECT_EQ(spool().read()->records, "");
+  EXPECT_FALSE(spool().read()->found);
+}
 
 TEST_F(SpoolTest, WhatIsNotToBeTrustedIsRefusedAndReplaced) {
   Ledger ledger;
@@ -351,11 +354,13 @@ TEST_F(SpoolTest, AFullDiskIsToldOnceAndMadeGoodLater) {
     EXPECT_TRUE(kept.keep_up(ledger, kSecond + limits.retry_ns)) << "it is told once";
     EXPECT_NE(kept.trouble(), "");
     EXPECT_EQ(comm_of(next(), 100), "bash") << "what came before the disk was full";
+    EXPECT_FALSE(spool().read()->complete);
   }
   EXPECT_TRUE(kept.keep_up(ledger, kSecond + 2 * limits.retry_ns - 1));
   EXPECT_NE(kept.trouble(), "") << "not yet";
   EXPECT_TRUE(kept.keep_up(ledger, kSecond + 2 * limits.retry_ns));
   EXPECT_EQ(kept.trouble(), "");
+  EXPECT_TRUE(spool().read()->complete);
   EXPECT_EQ(read(next().export_window(20, kSecond, {100})).text(),
             read(ledger.export_window(20, kSecond, {100})).text());
   const FileSizeLimit full(10);
