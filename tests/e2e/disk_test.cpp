@@ -11,8 +11,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/judge.hpp"
@@ -236,37 +239,90 @@ TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// What the service manager would hear on $NOTIFY_SOCKET.
+class Manager {
+ public:
+  explicit Manager(std::string path)
+      : path_(std::move(path)), socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof address.sun_path - 1);
+    EXPECT_EQ(bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(chmod(path_.c_str(), 0666), 0);
+  }
+  [[nodiscard]] Arguments environment() const { return {"env", "NOTIFY_SOCKET=" + path_}; }
+  // How many of the messages since the last call have these words; last() is the last message.
+  std::size_t heard(const std::string& words) {
+    std::size_t count = 0;
+    char text[4096];
+    ssize_t size = 0;
+    while ((size = recv(socket_.get(), text, sizeof text, MSG_DONTWAIT)) > 0) {
+      last_.assign(text, static_cast<std::size_t>(size));
+      if (last_.find(words) != std::string::npos) ++count;
+    }
+    return count;
+  }
+  bool hears(const std::string& words) {
+    return wait_until([&] { return heard(words) > 0; }, 10s);
+  }
+  [[nodiscard]] const std::string& last() const { return last_; }
+
+ private:
+  std::string path_, last_;
+  UniqueFd socket_;
+};
+
 // systemctl status shows it, too.
 TEST_F(Disk, ServiceManagerIsTold) {
-  const std::string path = folder_ / "notify";
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
-  std::string heard;
-  const auto hear = [&](const std::string& words) {
-    return wait_until(
-        [&] {
-          char text[4096];
-          ssize_t count = 0;
-          while ((count = recv(socket.get(), text, sizeof text, MSG_DONTWAIT)) > 0)
-            heard.assign(text, static_cast<std::size_t>(count));
-          return heard.find(words) != std::string::npos;
-        },
-        10s);
-  };
+  Manager manager(folder_ / "notify");
   ASSERT_TRUE(mount_slow_disk());
-  options_.prefix = {"env", "NOTIFY_SOCKET=" + path};
+  options_.prefix = manager.environment();
   start();
-  EXPECT_TRUE(hear("STATUS=recording")) << heard;
+  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
   set_fault("fsync 0 5 0");
   expect_write_failed(EIO, "no sync");
-  EXPECT_TRUE(hear("STATUS=degraded (disk)")) << heard;
+  EXPECT_TRUE(manager.hears("STATUS=degraded (disk)")) << manager.last();
   set_fault("none 0 0 0");
   expect_good_again();
-  EXPECT_TRUE(hear("STATUS=recording")) << heard;
+  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Who waits for a disk is degraded and not dead: neither process would be replaced by the watchdog.
+TEST_F(Disk, HangingOneIsNoneOfTheWatchdogs) {
+  const Milliseconds allowed = sanitized() ? 12s : 4s;
+  Manager manager(folder_ / "notify");
+  ASSERT_TRUE(mount_slow_disk());
+  options_.prefix = manager.environment();
+  options_.prefix.push_back("WATCHDOG_USEC=" + std::to_string(std::chrono::microseconds(allowed).count()));
+  start();
+  ASSERT_TRUE(manager.hears("WATCHDOG=1"));
+  set_fault("* -1 0 0");
+  Child asker = Child::start(daemon_.ctl_command({"--json", "snapshot"}));
+  Child lister = Child::start(daemon_.ctl_command({"list"}));
+  const auto begin = std::chrono::steady_clock::now();
+  auto last = begin;
+  Milliseconds longest{0};
+  while (std::chrono::steady_clock::now() - begin < 3 * allowed) {
+    usleep(50'000);
+    const auto now = std::chrono::steady_clock::now();
+    longest = std::max(longest, std::chrono::duration_cast<Milliseconds>(now - last));
+    if (manager.heard("WATCHDOG=1") > 0) last = now;
+  }
+  EXPECT_LT(longest, allowed);
+  EXPECT_TRUE(degraded());
+  EXPECT_TRUE(lister.running()) << "so the disk did answer?";
+  set_fault("none 0 0 0");
+  EXPECT_LE(asker.finish(60s).exit_status, 1);
+  EXPECT_EQ(lister.finish(20s).exit_status, 0);
+  expect_good_again();
+  // A process that stands still does not feed it, so that the silence above would have been heard.
+  ASSERT_EQ(kill(daemon_.pid(), SIGSTOP), 0);
+  usleep(100'000);
+  manager.heard("");
+  std::this_thread::sleep_for(allowed);
+  EXPECT_EQ(manager.heard("WATCHDOG=1"), 0U);
+  ASSERT_EQ(kill(daemon_.pid(), SIGCONT), 0);
   EXPECT_TRUE(daemon_.stop());
 }
 
