@@ -192,7 +192,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
   example(app.add_subcommand("bridge", "Connect stdin and stdout to the control socket: what --host runs over there"),
           "ssh web3 flightctl bridge");
   CLI::App* help = app.add_subcommand("help", "Say what a command does, as its --help");
-  help->add_option("COMMAND", line.help_of, "the command; default: all of flightctl")->type_name("");
+  help->add_option("COMMAND", line.help_of, "the command, and its own where it has some; default: all of flightctl")
+      ->type_name("");
   example(help, "flightctl help snapshot");
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->fallthrough();
 }

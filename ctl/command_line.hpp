@@ -18,7 +18,8 @@ struct CommandLine {
   SnapshotOptions snapshot;
   ListOptions list;
   ReportOptions report;
-  std::string info_id = "latest", get_id = "latest", help_of;
+  std::string info_id = "latest", get_id = "latest";
+  std::vector<std::string> help_of;  // a command and its own
   OutputFile get_output;
   bool with_symbols = false, dry_run = false, only_last = false;
   std::vector<std::string> ids;  // of remove, pin, unpin

@@ -30,11 +30,21 @@ int run_help(const CommandLine& line) {
   CommandLine unused;
   CLI::App app(kAbout, "flightctl");
   add_commands(app, unused);
-  if (line.help_of.empty()) return print(stdout, app.help());
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (command->check_name(line.help_of)) return print(stdout, command->help("flightctl"));
-  return complain(line.common, kUsageError,
-                  fmt::format("there is no command '{}'; see flightctl --help", printable(line.help_of)), kUsage);
+  const CLI::App* of = &app;
+  std::string prefix;  // as --help names it
+  for (const std::string& name : line.help_of) {
+    const auto commands = of->get_subcommands([](const CLI::App*) { return true; });
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&name](const CLI::App* command) { return command->check_name(name); });
+    if (found == commands.end())
+      return complain(line.common, kUsageError,
+                      fmt::format("there is no command '{}'; see flightctl --help",
+                                  printable(fmt::format("{}", fmt::join(line.help_of, " ")))),
+                      kUsage);
+    prefix += (prefix.empty() ? "" : " ") + of->get_name();
+    of = *found;
+  }
+  return print(stdout, of->help(prefix));
 }
 
 int run(const CLI::App& app, const CommandLine& line) {

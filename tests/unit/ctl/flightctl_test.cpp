@@ -48,6 +48,11 @@ TEST_F(FlightctlTest, EveryCommandExplainsItself) {
   }
   EXPECT_EQ(commands, 20);
   EXPECT_EQ(bare({"help", "rm"}).out, bare({"remove", "--help"}).out);
+  for (const char* own : {"enable", "disable", "test"}) {
+    const std::string help = bare({"triggers", own, "--help"}).out;
+    EXPECT_THAT(help, HasSubstr(std::string("Usage: flightctl triggers ") + own));
+    EXPECT_EQ(bare({"help", "triggers", own}).out, help);
+  }
 }
 
 TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
@@ -88,6 +93,8 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"doctor", "1"},
       {"bridge", "1"},
       {"help", "nonsense"},
+      {"help", "triggers", "nonsense"},
+      {"help", "status", "triggers"},
       {"help", "list", "get"},
       {"get", "--force=maybe"},
       {"--host", "web3;x", "list"},
