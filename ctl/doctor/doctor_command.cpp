@@ -51,7 +51,11 @@ Result<Findings> findings_there(const Common& common) {
   auto output = output_there(common, "--json doctor");
   if (!output) return pass(output.error());
   auto findings = parse_findings(*output);
-  if (!findings) return wrap(findings.error(), "{}: what `flightctl --json doctor` wrote there", common.host);
+  if (!findings)
+    return wrap(
+        findings.error(),
+        "{}: what `flightctl --json doctor` wrote there (do the start-up files of the shell there print something?)",
+        common.host);
   return findings;
 }
 

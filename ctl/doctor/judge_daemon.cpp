@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <linux/capability.h>
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "ctl/doctor/judge.hpp"
 #include "libcore/base/units.hpp"
@@ -136,17 +138,28 @@ Findings broker_findings(const ProcessFacts& broker) {
   return out;
 }
 
+// Somebody's wish, or a fault.
+Finding recording_finding(const Status& status) {
+  const auto found = [&status](std::string_view word) {
+    return fmt::format("{}, flightd {}, {} CPUs", word, status.version, status.cpus);
+  };
+  if (status.recording) return {"recording", ok, found("on"), "the rings hold the recent past", ""};
+  constexpr const char* kNothing = "what happens now is in no snapshot";
+  const auto& warnings = status.warnings;
+  if (std::any_of(warnings.begin(), warnings.end(),
+                  [](std::string_view warning) { return warning.starts_with(kPausedWarning); }))
+    return {"recording", warn, found("paused"), kNothing, "flightctl resume"};
+  return {"recording", fail, found("off"), kNothing,
+          "systemctl restart flightd, or start it again; journalctl -u flightd -u flightd-broker says why"};
+}
+
 Findings status_findings(const Status& status) {
-  Findings out;
-  out.push_back(
-      {"recording", status.recording ? ok : warn,
-       fmt::format("{}, flightd {}, {} CPUs", status.recording ? "on" : "paused", status.version, status.cpus),
-       status.recording ? "the rings hold the recent past" : "what happens now is in no snapshot",
-       status.recording ? "" : "flightctl resume"});
+  Findings out{recording_finding(status)};
   std::size_t shown = 0;
   for (const std::string& warning : status.warnings) {
     if (++shown > kWarningsShown) break;
-    out.push_back({"status", warn, warning, "flightd says so itself", "see docs/troubleshooting.md"});
+    out.push_back(
+        {"status", warn, warning, "flightd says so itself", "see troubleshooting.md in /usr/share/doc/flightd"});
   }
   return out;
 }

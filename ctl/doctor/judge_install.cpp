@@ -109,7 +109,7 @@ Findings judge_store(const StoreFacts& store) {
   if (store.free_bytes < kHardlyAnything) {
     disk.state = fail;
     disk.why = "there is hardly room for one snapshot";
-    disk.advice = "make room, or move the state folder";
+    disk.advice = "make room, or mount a larger disk there";
   } else if (store.keep_free_bytes && store.free_bytes < *store.keep_free_bytes) {
     disk.state = warn;
     disk.why = fmt::format("store.keep_free is {}: the oldest snapshots go, and only the newest is kept",

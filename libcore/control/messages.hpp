@@ -122,6 +122,8 @@ struct StatusLast {
   std::string time, trigger;
   std::uint64_t queued_us = 0, freeze_us = 0, walk_us = 0, merge_us = 0, write_us = 0, total_us = 0;
 };
+// What a warning of the status begins with while recording is off because somebody wanted it so.
+inline constexpr std::string_view kPausedWarning = "recording is paused since";
 // GetStatus, and `flightctl --json status`: {version, uptime_seconds, cpus, recording, rings, channels, snapshots,
 // store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, …, warnings}.
 struct Status {
