@@ -2,6 +2,7 @@
 // flightctl remove|pin|unpin ID...: one that it cannot be done to does not keep the others.
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
+#include "libcore/store/sidecar.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -11,16 +12,28 @@ struct Deed {
   std::string (*parameters)(std::string_view id);
 };
 
+// "latest" is another one a moment later, and says nothing to who reads what was done.
+Answer<std::string> number_of(const Common& common, const std::string& id) {
+  if (id != "latest") return id;
+  const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
+  if (!text) return tl::unexpected(text.error());
+  const auto sidecar = parse_sidecar(*text);
+  if (!sidecar) return tl::unexpected(Refusal{std::string(kBadReply), sidecar.error().what});
+  return sidecar->id;
+}
+
 int run_each(const Common& common, const std::vector<std::string>& ids, const Deed& deed) {
   std::vector<std::string> done;
   std::vector<Refusal> refusals;
   for (const std::string& id : ids) {
-    if (auto answer = ask(common, deed.method, deed.parameters(id), ""); !answer) {
-      refusals.push_back(std::move(answer.error()));
-      if (refusals.back().name == kNotConnected) break;  // nor will the next one be heard
-    } else {
-      done.push_back(id);
+    auto number = number_of(common, id);
+    auto answer = number ? ask(common, deed.method, deed.parameters(*number), "") : number;
+    if (answer) {
+      done.push_back(std::move(*number));
+      continue;
     }
+    refusals.push_back(std::move(answer.error()));
+    if (refusals.back().name == kNotConnected) break;  // nor will the next one be heard
   }
   if (common.json) {
     if (refusals.empty()) return print(stdout, indented(to_json(done)));

@@ -274,6 +274,8 @@ TEST_F(FlightctlTest, PinAndUnpin) {
   EXPECT_EQ(ctl({"pin", "1", "2"}).out, "pinned 1\npinned 2\n");
   EXPECT_EQ(bench.on_loop([&] { return bench.backend.pins; }), (std::set<std::string>{"1", "2"}));
   EXPECT_EQ(ctl({"unpin", "2"}).out, "unpinned 2\n");
+  EXPECT_EQ(ctl({"pin", "latest"}).out, "pinned 2\n") << "the one that it was";
+  EXPECT_EQ(ctl({"unpin", "latest"}).out, "unpinned 2\n");
   EXPECT_EQ(bench.on_loop([&] { return bench.backend.pins; }), std::set<std::string>{"1"});
   EXPECT_EQ(error_of(ctl({"--json", "pin", "7"})), "io.flightd.Recorder.NoSuchSnapshot");
 }
