@@ -116,8 +116,8 @@ void RecorderThread::warn(Status& status) const {
     status.warnings.emplace_back("flightd-broker is gone");
   else if (asked_ns != 0 && now_ns - std::min(asked_ns, now_ns) >= kStatusWaitNs)
     status.warnings.push_back(fmt::format(
-        "flightd-broker has not answered for {:.1f} s: it goes on recording, but a snapshot has to wait for "
-        "it, and what is told here of rates and of the broker is old",
+        "flightd-broker has not answered for {:.1f} s: what it opened goes on recording unless it was stopped; a "
+        "snapshot has to wait for it or for the next one, and what is told here of rates and of the broker is old",
         static_cast<double>(now_ns - asked_ns) / 1e9));
 }
 
