@@ -65,10 +65,19 @@ RecordBuffer merge(const RecordLog& log, Entries inside, ProcessWriter& writer) 
   return out;
 }
 
+// Whether samples from `begin_ns` on can be of this one: it lives then, or it has just ended and nobody has its number
+// yet. The reader is not told that it ended: some take its name away then.
+bool is_there(std::span<const Incarnation> lives, std::size_t index, EventTime begin_ns, EventTime dying_ns) {
+  const Incarnation& process = lives[index];
+  if (process.alive() || process.exit_ns >= begin_ns) return true;
+  const bool last = index + 1 == lives.size() || lives[index + 1].start_ns > begin_ns;
+  return last && dying_ns > 0 && begin_ns - process.exit_ns <= dying_ns;
+}
+
 }  // namespace
 
 LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel, EventTime begin_ns,
-                       EventTime end_ns, const std::unordered_set<std::uint32_t>& pids) {
+                       EventTime end_ns, EventTime dying_ns, const std::unordered_set<std::uint32_t>& pids) {
   const Entries all = log.entries();
   const auto first = std::lower_bound(all.begin(), all.end(), begin_ns,
                                       [](const auto& entry, EventTime time) { return entry.time_ns < time; });
@@ -82,7 +91,7 @@ LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const Ke
     if (forks_process(log, entry)) wanted.insert(parent_of(log.record(entry)));
 
   ProcessTable at_begin;
-  at_begin.forget(begin_ns);
+  at_begin.forget(begin_ns - std::min(begin_ns, dying_ns));
   replay(at_begin, log, table, before, wanted);
   KernelTable kernel_at_begin = kernel;
   for (const RecordLog::Entry& entry : before)
@@ -94,8 +103,11 @@ LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const Ke
   ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids);
   std::vector<std::uint32_t> in_order(wanted.begin(), wanted.end());
   std::sort(in_order.begin(), in_order.end());
-  for (const std::uint32_t pid : in_order)
-    for (const Incarnation& process : at_begin.of(pid)) writer.write(pid, process);
+  for (const std::uint32_t pid : in_order) {
+    const auto lives = at_begin.of(pid);
+    for (std::size_t i = 0; i < lives.size(); ++i)
+      if (is_there(lives, i, begin_ns, dying_ns)) writer.write(pid, lives[i]);
+  }
   out.log = merge(log, inside, writer);
   for (const RecordLog::Entry& entry : inside)
     if (entry.type == PERF_RECORD_MMAP2)

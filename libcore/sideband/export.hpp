@@ -20,9 +20,10 @@
 
 namespace flight {
 
-// All but the stats. Costs one pass over the log and what belongs to `pids`; the table is not copied.
+// All but the stats. Costs one pass over the log and what belongs to `pids`; the table is not copied. `dying_ns`: as
+// LedgerLimits'.
 [[nodiscard]] LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
-                                     EventTime begin_ns, EventTime end_ns,
+                                     EventTime begin_ns, EventTime end_ns, EventTime dying_ns,
                                      const std::unordered_set<std::uint32_t>& pids);
 
 // As Ledger::comms_of.

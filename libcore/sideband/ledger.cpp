@@ -151,7 +151,7 @@ void Ledger::add_scan(std::span<const std::byte> records, EventTime scanned_ns) 
 }
 
 void Ledger::fold(EventTime horizon_ns) {
-  state_->table.forget(horizon_ns);
+  state_->table.forget(horizon_ns - std::min(horizon_ns, state_->limits.dying_ns));
   const auto entries = state_->log.entries();
   const auto end = std::lower_bound(entries.begin(), entries.end(), horizon_ns,
                                     [](const auto& entry, EventTime time) { return entry.time_ns < time; });
@@ -192,7 +192,8 @@ std::vector<std::string> Ledger::comms_of(std::span<const ProcessAt> asked) cons
 
 LedgerExport Ledger::export_window(EventTime begin_ns, EventTime end_ns,
                                    const std::unordered_set<std::uint32_t>& pids) const {
-  LedgerExport window = export_of(state_->log, state_->table, state_->kernel, begin_ns, end_ns, pids);
+  LedgerExport window =
+      export_of(state_->log, state_->table, state_->kernel, begin_ns, end_ns, state_->limits.dying_ns, pids);
   window.stats = stats();
   return window;
 }

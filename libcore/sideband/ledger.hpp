@@ -9,8 +9,8 @@
 //                             horizon = the oldest sample of any ring
 //
 // A record that leaves the log is folded into the state, never dropped. A process that exited stays until its
-// exit is older than the horizon. Bounded in bytes: when the log is over its bound its oldest half is folded early,
-// when the state is, the longest-dead go first and are counted as evicted. One thread at a time.
+// exit is older than the horizon by LedgerLimits::dying_ns. Bounded in bytes: when the log is over its bound its oldest
+// half is folded early, when the state is, the longest-dead go first and are counted as evicted. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,9 @@ namespace flight {
 struct LedgerLimits {
   std::size_t log_bytes = 8U << 20U;
   std::size_t state_bytes = 48U << 20U;
+  // For how long a process can be sampled after its EXIT: Linux 6.16, and stable kernels with "perf: Fix sample vs
+  // do_exit()", write that before the process's memory is given back (kernel/exit.c, do_exit).
+  EventTime dying_ns = 0;
 };
 
 struct LedgerStats {

@@ -70,7 +70,7 @@ void ProcessWriter::write_image(std::uint32_t pid, const Image& image, bool firs
 }
 
 void ProcessWriter::write(std::uint32_t pid, const Incarnation& process) {
-  if (process.start_ns > end_ || (!process.alive() && process.exit_ns < begin_)) return;
+  if (process.start_ns > end_) return;
   put_task(process.start_ns, pid, process.parent, pid);
   bool first = true;
   for (std::size_t i = 0; i < process.past.size(); ++i) {

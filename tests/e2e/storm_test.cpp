@@ -65,7 +65,11 @@ TEST_F(Storm, NoSidebandIsLostAndNamesAreRight) {
     // Who died in the first moments of the recording, before flightd could ask what runs, is known to nobody. A task
     // that is sampled while its ids are given back has pid or tid -1 (kernel/events/core.c, perf_event_pid_type).
     const bool knowable = sample.time_ns > begin_ns && sample.pid != -1 && sample.tid != -1;
-    if (knowable && (sample.comm.starts_with(":") || sample.comm.empty())) ++nameless;
+    if (knowable && (sample.comm.starts_with(":") || sample.comm.empty())) {
+      ++nameless;
+      fmt::print("process {} has no name at {} ns, in {}; the window begins at {}\n", sample.pid, sample.time_ns,
+                 sample.symbol, sidecar["window"]["begin_ns"].get<std::uint64_t>());
+    }
     const auto child = names.find(sample.pid);
     if (child == names.end() || sample.symbol != "hot_in_tiny") continue;
     ++samples;

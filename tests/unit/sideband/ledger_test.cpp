@@ -132,6 +132,35 @@ TEST_F(WithShell, TheDeadStayKnownUntilTheHorizonHasPassedThem) {
   EXPECT_EQ(ledger_.stats().exited, 0U);
 }
 
+// It gives its memory back after its EXIT, and is sampled meanwhile.
+TEST(Ledger, WhoHasJustEndedIsKnownToItsLastSamples) {
+  Ledger ledger(LedgerLimits{.dying_ns = 100});
+  Tape tape;
+  tape.fork(10, 1, 100);
+  tape.exec(11, 100, "large");
+  tape.map(12, 100, 0x1000, 0x1000, "/bin/large");
+  tape.exit(200, 100);
+  ledger.add(tape.take());
+  const auto named = [&ledger](EventTime begin_ns) {
+    return read(ledger.export_window(begin_ns, begin_ns + 500, {100}), begin_ns).comm_of(100, 100);
+  };
+  EXPECT_EQ(named(150), "large");
+  EXPECT_EQ(named(250), "large") << "from the log";
+  ledger.fold(250);
+  EXPECT_EQ(named(250), "large") << "from the state";
+  EXPECT_EQ(read(ledger.export_window(250, 300, {100})).map_at(100, 0x1800), "/bin/large");
+  EXPECT_EQ(named(301), "");
+  // Its number is somebody else's.
+  tape.fork(260, 1, 100);
+  tape.exec(261, 100, "other");
+  ledger.add(tape.take());
+  EXPECT_EQ(named(255), "large");
+  EXPECT_EQ(named(270), "other");
+  EXPECT_EQ(ledger.stats().exited, 1U);
+  ledger.fold(301);
+  EXPECT_EQ(ledger.stats().exited, 0U);
+}
+
 TEST_F(WithShell, AnExecDropsTheMapsAndTheOtherThreads) {
   tape_.thread(51, 100, 105);
   tape_.exit(52, 100, 100);  // execve of thread 105: the leader exits, 105 takes its number
