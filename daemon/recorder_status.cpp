@@ -48,7 +48,8 @@ void RecorderThread::answer_statuses(const Counts* counts, EventTime asked_until
 void RecorderThread::fill(Status& status, const Counts* counts) {
   const EventTime now_ns = monotonic_now();
   note_heads(now_ns);
-  status.recording = !broker_gone() && !gaps_.paused();
+  status.paused = gaps_.paused();
+  status.recording = !broker_gone() && !status.paused;
   for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
     const ManifestRing& info = attached_->rings[i]->info();
     const double seconds = static_cast<double>(now_ns - histories_[i].oldest_ns()) / 1e9;

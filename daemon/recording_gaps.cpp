@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "libcore/base/units.hpp"
-#include "libcore/control/messages.hpp"
 
 namespace flight {
 namespace {
@@ -52,9 +51,10 @@ std::string RecordingGaps::status_warning() const {
   const std::lock_guard lock(mutex_);
   if (!paused_ns_) return "";
   const EventTime now_ns = monotonic_now();
-  return fmt::format("{} {} ({}) by {}: nothing new is recorded; `flightctl resume` or a restart of flightd goes on",
-                     kPausedWarning, wall_text(*paused_ns_),
-                     format_duration(std::chrono::nanoseconds(now_ns - std::min(now_ns, *paused_ns_))), who_);
+  return fmt::format(
+      "recording is paused since {} ({}) by {}: nothing new is recorded; `flightctl resume` or a restart of flightd "
+      "goes on",
+      wall_text(*paused_ns_), format_duration(std::chrono::nanoseconds(now_ns - std::min(now_ns, *paused_ns_))), who_);
 }
 
 std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <linux/capability.h>
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -145,10 +144,7 @@ Finding recording_finding(const Status& status) {
   };
   if (status.recording) return {"recording", ok, found("on"), "the rings hold the recent past", ""};
   constexpr const char* kNothing = "what happens now is in no snapshot";
-  const auto& warnings = status.warnings;
-  if (std::any_of(warnings.begin(), warnings.end(),
-                  [](std::string_view warning) { return warning.starts_with(kPausedWarning); }))
-    return {"recording", warn, found("paused"), kNothing, "flightctl resume"};
+  if (status.paused) return {"recording", warn, found("paused"), kNothing, "flightctl resume"};
   return {"recording", fail, found("off"), kNothing,
           "systemctl restart flightd, or start it again; journalctl -u flightd -u flightd-broker says why"};
 }

@@ -122,15 +122,15 @@ struct StatusLast {
   std::string time, trigger;
   std::uint64_t queued_us = 0, freeze_us = 0, walk_us = 0, merge_us = 0, write_us = 0, total_us = 0;
 };
-// What a warning of the status begins with while recording is off because somebody wanted it so.
-inline constexpr std::string_view kPausedWarning = "recording is paused since";
-// GetStatus, and `flightctl --json status`: {version, uptime_seconds, cpus, recording, rings, channels, snapshots,
-// store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, …, warnings}.
+// GetStatus, and `flightctl --json status`: {version, uptime_seconds, cpus, recording, paused, rings, channels,
+// snapshots, store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, …,
+// warnings}.
 struct Status {
   std::string version;
   double uptime_seconds = 0;
   int cpus = 0;
   bool recording = false;
+  bool paused = false;  // somebody wanted it off; else nothing is recorded because the broker is gone
   std::vector<StatusRing> rings;
   std::vector<StatusChannel> channels;
   std::uint64_t snapshots = 0;

@@ -50,6 +50,11 @@ double number_at(const Json& json, const char* key) {
   return value.is_number() ? finite(value.get<double>()) : 0.0;
 }
 
+bool flag_at(const Json& json, const char* key) {
+  const Json& value = at(json, key);
+  return value.is_boolean() && value.get<bool>();
+}
+
 std::uint64_t count_at(const Json& json, const char* key) {
   const Json& value = at(json, key);
   return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
@@ -101,6 +106,7 @@ std::string to_json(const Status& status) {
   json["uptime_seconds"] = finite(status.uptime_seconds);
   json["cpus"] = status.cpus;
   json["recording"] = status.recording;
+  json["paused"] = status.paused;
   json["rings"] = std::move(rings);
   json["channels"] = std::move(channels);
   json["snapshots"] = status.snapshots;
@@ -129,7 +135,8 @@ Result<Status> parse_status(std::string_view text) {
   status.version = text_at(json, "version");
   status.uptime_seconds = number_at(json, "uptime_seconds");
   status.cpus = int_at(json, "cpus");
-  status.recording = at(json, "recording").is_boolean() && at(json, "recording").get<bool>();
+  status.recording = flag_at(json, "recording");
+  status.paused = flag_at(json, "paused");
   for_each_at(json, "rings", [&](const Json& ring) {
     status.rings.push_back({text_at(ring, "channel"), int_at(ring, "cpu"), count_at(ring, "ring_bytes"),
                             number_at(ring, "history_seconds")});

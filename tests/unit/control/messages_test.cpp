@@ -146,7 +146,7 @@ TEST(StatusTest, GoesThereAndBack) {
   EXPECT_EQ(to_json(*back), text);
   EXPECT_EQ(
       text,
-      R"({"version":"0.1.0","uptime_seconds":12.5,"cpus":2,"recording":true,"rings":[)"
+      R"({"version":"0.1.0","uptime_seconds":12.5,"cpus":2,"recording":true,"paused":false,"rings":[)"
       R"({"channel":"stacks","cpu":0,"ring_bytes":2097152,"history_seconds":31.25},)"
       R"({"channel":"stacks","cpu":1,"ring_bytes":2097152,"history_seconds":30.0}],)"
       R"("channels":[{"name":"stacks","events":[{"event":"cpu-clock","per_second":198.5,"bytes_per_second":20000.0},)"

@@ -140,15 +140,8 @@ TEST(Doctor, OneThingThatIsWrongIsToldWithWhatToDo) {
       {"broker-capabilities", fail, "AmbientCapabilities", [](Facts& f) { f.daemon.broker->effective = 0; }},
       {"broker-capabilities", note, "sudo", [](Facts& f) { f.daemon.broker.reset(); }},
       {"recording", warn, "resume",
-       [](Facts& f) {
-         f.daemon.status->recording = false;
-         f.daemon.status->warnings = {"recording is paused since 12:00 by alice"};
-       }},
-      {"recording", fail, "restart flightd",
-       [](Facts& f) {
-         f.daemon.status->recording = false;
-         f.daemon.status->warnings = {"flightd-broker is gone"};
-       }},
+       [](Facts& f) { f.daemon.status->recording = false, f.daemon.status->paused = true; }},
+      {"recording", fail, "restart flightd", [](Facts& f) { f.daemon.status->recording = false; }},
       {"recording", note, "sudo",
        [](Facts& f) { f.daemon.status.reset(), f.daemon.status_refused = "uid 1 may not call GetStatus"; }},
       {"recording", fail, "journalctl",
