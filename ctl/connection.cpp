@@ -56,8 +56,7 @@ Connection::~Connection() {
 Error Connection::explained(Error error) {
   if (!ssh_) return error;
   if (error.code == std::errc::bad_message) {
-    error.what = fmt::format("{}: {}; do the start-up files of the shell there print something?",
-                             ssh_->host.destination, error.what);
+    error.what = fmt::format("{}: {}; {}", ssh_->host.destination, error.what, kNoisyShell);
     return error;
   }
   const auto status = ssh_->child.wait(kToTell);

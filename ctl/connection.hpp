@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "ctl/child.hpp"
@@ -15,6 +16,9 @@
 #include "libcore/control/client.hpp"
 
 namespace flight::ctl {
+
+// What may lie behind words from there that are not flightctl's.
+inline constexpr std::string_view kNoisyShell = "do the start-up files of the shell there print something?";
 
 class Connection {
  public:

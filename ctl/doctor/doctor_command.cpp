@@ -52,10 +52,7 @@ Result<Findings> findings_there(const Common& common) {
   if (!output) return pass(output.error());
   auto findings = parse_findings(*output);
   if (!findings)
-    return wrap(
-        findings.error(),
-        "{}: what `flightctl --json doctor` wrote there (do the start-up files of the shell there print something?)",
-        common.host);
+    return wrap(findings.error(), "{}: what `flightctl --json doctor` wrote there ({})", common.host, kNoisyShell);
   return findings;
 }
 

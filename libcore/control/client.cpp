@@ -65,12 +65,12 @@ Result<std::string> next_message(int fd, std::string& received) {
       return fail(std::errc::message_size, "flightd's reply has more than {} bytes", kMaxReplyBytes);
     const ssize_t count = ::recv(fd, chunk.data(), chunk.size(), 0);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == ECONNRESET)
-      return fail(std::errc::connection_reset,
-                  "flightd ended before it answered: `systemctl status flightd` and its journal say why");
+    // Reset: it ended with our call unread.
+    if (count == 0 || (count < 0 && errno == ECONNRESET))
+      return fail(
+          std::errc::connection_reset,
+          "flightd closed the connection before it answered: `systemctl status flightd` and its journal say why");
     if (count < 0) return sys_error(errno, "reading flightd's reply");
-    if (count == 0)
-      return fail(std::errc::connection_reset, "flightd closed the connection before it answered; see its journal");
     received.append(chunk.data(), static_cast<std::size_t>(count));
   }
 }
