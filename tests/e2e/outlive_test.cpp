@@ -12,7 +12,6 @@
 #include <fstream>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "tests/e2e/judge.hpp"
 #include "tests/e2e/own_broker.hpp"
@@ -189,7 +188,7 @@ TEST_F(Outlive, ASpoolThatCannotBeMadeIsToldAndMadeGood) {
 TEST_F(Outlive, ASpoolThatIsNotThereIsTold) {
   ASSERT_TRUE(daemon_.start(config_, options_));
   EXPECT_EQ(daemon_.log().find("events have been recorded for"), std::string::npos) << "it is the first";
-  std::this_thread::sleep_for(11s);
+  ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"] > 10.5; }, 30s)) << "longer than a start";
   daemon_.process().kill();
   ASSERT_TRUE(std::filesystem::remove(spool()));
   ASSERT_TRUE(daemon_.start(config_, options_));
