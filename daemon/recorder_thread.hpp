@@ -110,7 +110,7 @@ class RecorderThread {
   std::unique_ptr<WallThread> wall_;
   TaskQueue tasks_;
   std::shared_ptr<Attached> attached_;
-  static constexpr EventTime kDyingNs = 5'000'000'000;  // a second for some 10 GB that are given back
+  static constexpr EventTime kDyingNs = 5'000'000'000;  // one with 80 GiB to give back
   Ledger ledger_{LedgerLimits{.dying_ns = kDyingNs}};
   std::optional<Spool> spool_;  // what of the ledger outlives us
   bool may_know_ = false;       // what is drained next may be in it already
