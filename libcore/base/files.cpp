@@ -58,9 +58,7 @@ Result<std::string> read_line(const std::string& path) {
   return text;
 }
 
-Result<std::string> read_all(int fd, std::size_t max_bytes) {
-  return read_from(fd, max_bytes, "the file");
-}
+Result<std::string> read_all(int fd, std::size_t max_bytes) { return read_from(fd, max_bytes, "the file"); }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
