@@ -168,9 +168,10 @@ TEST_F(Control, StatusIsAnsweredWhileASnapshotRuns) {
 
 TEST_F(Control, StatusTellsWhatIsRecorded) {
   Json status = daemon_.status();
-  Keys expected = {"version",   "uptime_seconds", "cpus", "recording",     "rings",   "channels",
-                   "snapshots", "store",          "self", "last_snapshot", "warnings"};
+  Keys expected = {"version",  "uptime_seconds", "cpus",  "recording", "paused",        "rings",
+                   "channels", "snapshots",      "store", "self",      "last_snapshot", "warnings"};
   EXPECT_EQ(keys(status), expected);
+  EXPECT_EQ(status["paused"], false);
   EXPECT_EQ(status["rings"].size(), usable_cpus().size());
   for (const Json& ring : status["rings"]) {
     EXPECT_EQ(keys(ring), (Keys{"channel", "cpu", "ring_bytes", "history_seconds"}));

@@ -50,6 +50,7 @@ Tally tally(const std::vector<NamedSample>& samples, pid_t pid, const std::set<s
     ++result.samples;
     result.named += comms.contains(sample.comm) ? 1 : 0;
     result.with_symbol += sample.has_symbol() ? 1 : 0;
+    if (sample.comm == "burner" && !sample.has_symbol()) fmt::print("without a symbol: {}\n", sample.line);
   }
   return result;
 }

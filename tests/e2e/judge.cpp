@@ -160,6 +160,7 @@ std::vector<NamedSample> named_samples(const TempFolder& folder, const std::stri
       ADD_FAILURE() << "not understood: " << line;
       break;
     }
+    sample->line = line;
     samples.push_back(std::move(*sample));
   }
   return samples;

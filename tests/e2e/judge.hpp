@@ -49,6 +49,7 @@ struct NamedSample {
   int pid = 0, tid = 0, cpu = 0;
   std::uint64_t time_ns = 0;
   std::string event, symbol, dso;
+  std::string line;  // as perf wrote it
   // Or has none to have: the kernel's vdso names what programs call, and not the functions that those are made of.
   [[nodiscard]] bool has_symbol() const { return symbol != "[unknown]" || dso == "[vdso]"; }
 };

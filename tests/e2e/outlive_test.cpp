@@ -51,6 +51,7 @@ Tally tally(const std::vector<NamedSample>& samples, pid_t pid, const std::strin
     out.named += sample.comm == "burner" || sample.comm == "e2e-outlive" ? 1 : 0;
     out.in_program += sample.dso == program && sample.symbol != "[unknown]" ? 1 : 0;
     out.mapped += sample.dso != "[unknown]" ? 1 : 0;
+    if (sample.dso == "[unknown]") fmt::print("in nothing that is known: {}\n", sample.line);
   }
   fmt::print("pid {}: {} samples, {} named, {} in the program, {} in a known one\n", pid, out.samples, out.named,
              out.in_program, out.mapped);
