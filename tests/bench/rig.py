@@ -25,11 +25,11 @@ def wait_until(condition, seconds, what):
 
 
 class Flightd:
-    """A flightd of our own in a folder on the same disk as perf's files."""
+    """A flightd of our own in a folder on the same disk as perf's files, or below `parent`."""
 
-    def __init__(self, bench, ring, events=None, extra=None, enter=()):
+    def __init__(self, bench, ring, events=None, extra=None, enter=(), parent=None):
         self.bench = bench
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="flightd-", dir=bench.work))
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="flightd-", dir=parent or bench.work))
         self.dir.chmod(0o755)
         config = {"channels": {"bench": {"ring": ring, "events": events or [{"event": EVENT, "filter": FILTER}]}},
                   "memory": {"max": "50%"}}
