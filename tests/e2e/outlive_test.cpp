@@ -40,6 +40,7 @@ class Outlive : public OwnBroker {
 
 struct Tally {
   std::size_t samples = 0, named = 0, in_program = 0, mapped = 0;
+  std::string unmapped;  // the lines
 };
 
 Tally tally(const std::vector<NamedSample>& samples, pid_t pid, const std::string& program) {
@@ -51,7 +52,7 @@ Tally tally(const std::vector<NamedSample>& samples, pid_t pid, const std::strin
     out.named += sample.comm == "burner" || sample.comm == "e2e-outlive" ? 1 : 0;
     out.in_program += sample.dso == program && sample.symbol != "[unknown]" ? 1 : 0;
     out.mapped += sample.dso != "[unknown]" ? 1 : 0;
-    if (sample.dso == "[unknown]") fmt::print("in nothing that is known: {}\n", sample.line);
+    if (sample.dso == "[unknown]") out.unmapped += sample.line + "\n";
   }
   fmt::print("pid {}: {} samples, {} named, {} in the program, {} in a known one\n", pid, out.samples, out.named,
              out.in_program, out.mapped);
@@ -81,7 +82,7 @@ TEST_F(Outlive, ThreeThatEndedAreKnownToTheNextFlightd) {
     const Tally of = tally(samples, pid, folder_.load("burner"));
     EXPECT_GT(of.samples, 100U);
     EXPECT_EQ(of.named, of.samples);
-    EXPECT_EQ(of.mapped, of.samples);
+    EXPECT_EQ(of.mapped, of.samples) << of.unmapped;
     EXPECT_GT(of.in_program, of.samples * 9 / 10);
   }
   EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
@@ -114,6 +115,7 @@ TEST_F(Outlive, AStormAndManyKillsLeaveNobodyWithoutAName) {
   ASSERT_EQ(expected.size(), 2000U);
   std::set<pid_t> seen;
   std::size_t samples = 0, named = 0, mapped = 0;
+  std::string unmapped;
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
     const auto child = expected.find(sample.pid);
     if (child == expected.end()) continue;
@@ -122,13 +124,14 @@ TEST_F(Outlive, AStormAndManyKillsLeaveNobodyWithoutAName) {
     // Before it takes its own name it has its parent's.
     named += sample.comm == child->second || sample.comm == "forker" ? 1 : 0;
     mapped += sample.dso != "[unknown]" ? 1 : 0;
+    if (sample.dso == "[unknown]") unmapped += sample.line + "\n";
   }
   fmt::print("{} kills; {} samples of {} short-lived processes, {} named, {} in a known program\n", kills, samples,
              seen.size(), named, mapped);
   EXPECT_GE(kills, 3);
   EXPECT_GT(seen.size(), 500U);
   EXPECT_EQ(named, samples);
-  EXPECT_EQ(mapped, samples);
+  EXPECT_EQ(mapped, samples) << unmapped;
   EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
   EXPECT_TRUE(daemon_.stop());
 }
