@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/crew.hpp"
 
-#include <linux/ioprio.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -17,6 +16,12 @@ namespace flight {
 namespace {
 
 constexpr int kCrewNice = 5;
+
+// ioprio_set(2). <linux/ioprio.h> has these, but since linux-libc-dev 6.1.192 it is no C++ (a parameter named `class`).
+constexpr int kIoprioWhoProcess = 1;
+constexpr int kIoprioClassBestEffort = 2;
+constexpr int kIoprioClassShift = 13;
+constexpr int kCrewIoprioLevel = 7;  // the lowest
 
 // The set on the heap: a cpu_set_t ends at 1,024 CPUs.
 int keep_on(std::thread& thread, const std::vector<int>& cpus) {
@@ -36,7 +41,7 @@ void lower_this_thread() {
   ::setpriority(PRIO_PROCESS, thread, kCrewNice);
   sched_param none{};
   ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);
-  ::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7));
+  ::syscall(SYS_ioprio_set, kIoprioWhoProcess, 0, (kIoprioClassBestEffort << kIoprioClassShift) | kCrewIoprioLevel);
 }
 
 Crew::Crew(std::vector<CrewWorker> plan) : plan_(std::move(plan)), own_(plan_.size() + 2) {
