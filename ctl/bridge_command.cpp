@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl bridge: stdin and stdout are a connection to the control socket; what --host runs on the other side.
+// flightctl bridge: connects stdin and stdout to the control socket. --host runs it on the other machine.
 //
 //   stdin ──thread──▶ control socket ──▶ stdout
 //
-// The end of stdin closes that half only: an answer may still be to come. The end of the socket, or nobody behind
-// stdout any more, is the end of it all.
+// The end of stdin closes only that half, because a reply may still come. The end of the socket or of stdout ends the
+// bridge.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kBufferBytes = 64U << 10U;
 using Buffer = std::array<std::byte, kBufferBytes>;
 
-// Of the next bytes; 0: the end, or an error.
+// Returns the number of bytes read; 0 at the end or on an error.
 std::size_t read_some(int fd, Buffer& buffer) {
   ssize_t count = 0;
   do count = ::read(fd, buffer.data(), buffer.size());
@@ -39,8 +39,7 @@ void copy_in(int socket) {
   ::shutdown(socket, SHUT_WR);
 }
 
-// Whether there is something to read; false: nobody is behind stdout. Else a listener on a quiet day would stay there
-// for ever.
+// Waits for bytes to read; false: stdout was closed. Without this check a Monitor without events would never end.
 bool wait_for_bytes(int socket) {
   std::array<pollfd, 2> watched{pollfd{socket, POLLIN, 0}, pollfd{STDOUT_FILENO, 0, 0}};
   for (;;) {
@@ -56,7 +55,7 @@ int run_bridge(const Common& common) {
   auto socket = connect_control(common.socket);
   if (!socket) return complain(common, kNotConnected, socket.error().what, kRefused);
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
-  // It may wait in read(2) for ever, and ends with the process.
+  // The thread may block in read(2) without limit; it ends with the process.
   std::thread(copy_in, socket->get()).detach();
   Buffer buffer;
   while (wait_for_bytes(socket->get())) {

@@ -26,7 +26,8 @@ struct FreeEntry {
   void operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
 };
 
-// A tar on its way to a descriptor; root's, so that root's perf opens what root unpacks.
+// Writes a tar to a descriptor with libarchive, which supports sizes and names beyond the old format. The owner is
+// root, so that root's perf opens the files after root unpacked them.
 class Tar {
  public:
   [[nodiscard]] static Result<Tar> open(int fd) {
@@ -37,7 +38,7 @@ class Tar {
                   to ? ::archive_error_string(to.get()) : "no memory");
     return Tar(std::move(to));
   }
-  // Exactly `bytes` must be added then.
+  // The caller must then add exactly `bytes`.
   [[nodiscard]] Result<void> begin(const std::string& name, std::uint64_t bytes, WallTime time) {
     const std::unique_ptr<archive_entry, FreeEntry> entry(::archive_entry_new());
     if (!entry) return fail(std::errc::not_enough_memory, "no memory for a tar's entry");
@@ -82,12 +83,13 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 std::string readme(const Sidecar& sidecar, const SnapshotName& name) {
   return fmt::format(
-      "A snapshot by flightd: what {} was doing until {} ({}, {:.1f} s).\n"
+      "A snapshot by flightd: what {} was doing until {} ({}, {:.1f} s). Run in this folder:\n"
       "\n"
       "  perf report -i {} --kallsyms kallsyms\n"
       "\n"
-      "in this folder shows it; kallsyms are the symbols of its kernel, {}. {} says\n"
-      "what is in it and what is not. Programs are named by the machine that reads it, where it has them.\n",
+      "kallsyms has the symbols of its kernel, {}. {} describes what it contains and\n"
+      "what is missing. Names of functions come from the machine that reads it, if it\n"
+      "has the same programs.\n",
       printable(sidecar.host), sidecar.window.end, printable(sidecar.trigger), sidecar.window.seconds, name.data_file(),
       printable(sidecar.kernel), name.sidecar_file());
 }
@@ -114,18 +116,18 @@ Answer<std::string> fetch_bundle(const Common& common, const std::string& id, co
   if (!kallsyms) return tl::unexpected(kallsyms.error());
   auto data = open_remote(common, sidecar->id, SnapshotFile::data);
   if (!data) return tl::unexpected(data.error());
-  // The name is the daemon's, and becomes a path where the tar is unpacked.
+  // The name comes from the daemon and becomes a path where the tar is unpacked, so it is checked.
   const auto name = parse_snapshot_name(data->name);
   if (!name)
-    return tl::unexpected(Refusal{std::string(kBadReply), fmt::format("flightd calls the snapshot '{}', which is no "
-                                                                      "snapshot's name",
+    return tl::unexpected(Refusal{std::string(kBadReply), fmt::format("flightd calls the snapshot '{}', which is not "
+                                                                      "a snapshot name",
                                                                       printable(data->name))});
   auto where = target_of(target, *name);
   if (!where) return where;
   const std::string folder = name->stem() + "/";
   auto written = write_target(*where, [&](int fd) -> Result<void> {
     auto tar = Tar::open(fd);
-    if (!tar) return pass(tar.error());
+    if (!tar) return propagate(tar.error());
     return tar->whole(folder + "README", bytes_of(readme(*sidecar, *name)), name->time)
         .and_then([&] { return tar->whole(folder + name->sidecar_file(), bytes_of(to_json(*sidecar)), name->time); })
         .and_then([&] { return tar->whole(folder + "kallsyms", *kallsyms, name->time); })

@@ -13,7 +13,7 @@
 
 namespace flight::ctl {
 
-// To `target` as fetch() has it; STEM.tar where it has no name. Where it went.
+// Writes to `target` as fetch() does; to STEM.tar if it has no path. Returns the path.
 [[nodiscard]] Answer<std::string> fetch_bundle(const Common& common, const std::string& id, const OutputFile& target);
 
 }  // namespace flight::ctl

@@ -17,22 +17,23 @@
 namespace flight::ctl {
 namespace {
 
-// A file of fixed size: who writes more gets EPERM and loses that, but never waits and never fills the memory.
-Result<UniqueFd> memory_for_words() {
-  UniqueFd fd(::memfd_create("said", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+// A sealed memfd of fixed size: it needs no thread that reads it, and the child can neither fill the memory nor block.
+// Writing beyond its size fails with EPERM; that output is lost.
+Result<UniqueFd> output_memfd() {
+  UniqueFd fd(::memfd_create("output", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return sys_error(errno, "memfd_create");
-  if (::ftruncate(fd.get(), Child::kMaxSaidBytes) != 0 ||
+  if (::ftruncate(fd.get(), Child::kMaxOutputBytes) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
-    return sys_error(errno, "a memfd of {} bytes", Child::kMaxSaidBytes);
+    return sys_error(errno, "a memfd of {} bytes", Child::kMaxOutputBytes);
   return fd;
 }
 
-std::string said(const UniqueFd& fd) {
+std::string text_of(const UniqueFd& fd) {
   const auto text = read_all(fd.get());
   return text ? text->substr(0, text->find('\0')) : "";
 }
 
-// In the child. Returns only when it failed: with errno.
+// Runs in the child. Returns errno if exec failed; otherwise it does not return.
 int become(const std::vector<char*>& words, int in, int out, int err, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) return ESRCH;
@@ -41,7 +42,7 @@ int become(const std::vector<char*>& words, int in, int out, int err, pid_t pare
   return errno;
 }
 
-// As poll(2) has it; fewer than 0 ms: none.
+// The remaining time for poll(2); 0 if it is over.
 int rest_ms(std::chrono::steady_clock::time_point end) {
   const auto rest = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
   return rest < 0 ? 0 : static_cast<int>(rest);
@@ -50,16 +51,16 @@ int rest_ms(std::chrono::steady_clock::time_point end) {
 }  // namespace
 
 Result<Child> Child::start(const std::vector<std::string>& words, int stdio) {
-  auto out = memory_for_words();
-  if (!out) return pass(out.error());
-  auto err = memory_for_words();
-  if (!err) return pass(err.error());
+  auto out = output_memfd();
+  if (!out) return propagate(out.error());
+  auto err = output_memfd();
+  if (!err) return propagate(err.error());
   auto nothing = open_file("/dev/null", O_RDONLY);
-  if (!nothing) return pass(nothing.error());
+  if (!nothing) return propagate(nothing.error());
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  int ends[2];  // closed by exec; else the errno comes through
+  int ends[2];  // closed by exec; carries errno if exec fails
   if (::pipe2(ends, O_CLOEXEC) != 0) return sys_error(errno, "pipe2");
   const UniqueFd failed_here(ends[0]);
   UniqueFd failed_there(ends[1]);
@@ -91,7 +92,7 @@ std::optional<int> Child::wait(std::chrono::milliseconds limit) {
   }
   int status = 0;
   pid_t found = 0;
-  do found = ::waitpid(pid_, &status, ended ? WNOHANG : 0);  // without pidfd_open(2) (Linux 5.3) as long as it takes
+  do found = ::waitpid(pid_, &status, ended ? WNOHANG : 0);  // without pidfd_open(2) (Linux 5.3): no limit
   while (found < 0 && errno == EINTR);
   if (found != pid_) return std::nullopt;
   pid_ = -1;
@@ -102,7 +103,7 @@ void Child::kill() const {
   if (pid_ > 0) ::kill(pid_, SIGKILL);
 }
 
-std::string Child::out() const { return said(out_); }
-std::string Child::err() const { return said(err_); }
+std::string Child::out() const { return text_of(out_); }
+std::string Child::err() const { return text_of(err_); }
 
 }  // namespace flight::ctl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another program, started by its words and without a shell. It ends, by SIGTERM, at the latest with this process. What
-// it says on stderr is kept, and so is its stdout where nobody else takes it: the first kMaxSaidBytes of each.
+// A child process, started from an argument list without a shell. It gets SIGTERM at the latest when this process
+// ends. The first kMaxOutputBytes of its stderr are kept, and of its stdout unless `stdio` replaces it.
 #pragma once
 
 #include <sys/types.h>
@@ -18,17 +18,17 @@ namespace flight::ctl {
 
 class Child {
  public:
-  static constexpr std::size_t kMaxSaidBytes = 64U << 10U;
+  static constexpr std::size_t kMaxOutputBytes = 64U << 10U;
 
-  // `words[0]` is looked for in $PATH; ENOENT, EACCES: it is not there, or no program. `stdio` is its stdin and its
+  // `words[0]` is searched in $PATH; ENOENT or EACCES: not found, or not executable. `stdio` becomes its stdin and
   // stdout; -1: stdin is /dev/null, and stdout is kept.
   [[nodiscard]] static Result<Child> start(const std::vector<std::string>& words, int stdio = -1);
   Child(Child&& other) noexcept
       : pid_(std::exchange(other.pid_, -1)), out_(std::move(other.out_)), err_(std::move(other.err_)) {}
   Child& operator=(Child&&) = delete;
-  ~Child() = default;  // it is neither ended nor waited for
+  ~Child() = default;  // does not end the child and does not wait for it
 
-  // Its exit status, 128 + N where signal N ended it. nullopt: it still runs after `limit`. Once.
+  // The exit status; 128 + N if signal N ended it; nullopt if it still runs after `limit`. Call it once.
   [[nodiscard]] std::optional<int> wait(std::chrono::milliseconds limit);
   void kill() const;
   [[nodiscard]] std::string out() const;

@@ -2,9 +2,11 @@
 #include "ctl/command_line.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #include "ctl/host.hpp"
+#include "libcore/base/nearest_word.hpp"
 #include "libcore/base/text.hpp"
 #include "libcore/base/version.hpp"
 #include "libcore/store/names.hpp"
@@ -12,11 +14,11 @@
 namespace flight::ctl {
 namespace {
 
-// An ID as the daemon takes it, or why it does not.
+// Checks an ID as the daemon does; returns the error, or an empty string.
 std::string check_id(const std::string& id) {
   const bool digits = !id.empty() && std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (id == "latest" || (digits && id.size() <= 20 && id[0] != '0')) return "";
-  return "'" + printable(id) + "' is no snapshot's id: use a number of `flightctl list`, or latest";
+  return "'" + printable(id) + "' is not a snapshot id: use a number from `flightctl list`, or latest";
 }
 
 std::string check_host(const std::string& host) {
@@ -24,16 +26,28 @@ std::string check_host(const std::string& host) {
   return parsed ? "" : parsed.error().what;
 }
 
-// With --host it is a word of a shell's line on the other side.
+// With --host the path is a word of a shell command line on the other machine.
 std::string check_socket(const std::string& path) {
   if (path.empty()) return "it must not be empty";
-  return is_printable(path) ? "" : "'" + printable(path) + "' cannot be a socket's path";
+  return is_printable(path) ? "" : "'" + printable(path) + "' is not a valid socket path";
 }
 
-// An empty text would be taken for an option that was not given.
+// CLI11 treats an empty text like an option that was not given.
 std::string check_not_empty(const std::string& text) { return text.empty() ? "it must not be empty" : ""; }
 
-// Below the options of --help.
+std::string check_count(const std::string& text) {
+  constexpr std::uint64_t kMost = 1'000'000'000;
+  std::uint64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= kMost) return "";
+  return fmt::format("it must be a whole number from 1 to {}, not '{}'", kMost, printable(text));
+}
+
+std::string check_capture(const std::string& word) {
+  return word == "pause" || word == "live" ? "" : "it must be pause or live, not '" + printable(word) + "'";
+}
+
+// Adds an example below the options in --help.
 void example(CLI::App* command, const std::string& line) {
   const char* const more =
       command->get_parent() == nullptr ? "" : "\n\n--host, --socket and --json: see flightctl --help";
@@ -42,71 +56,80 @@ void example(CLI::App* command, const std::string& line) {
 
 void add_output(CLI::App* command, OutputFile& output, const char* what) {
   command->add_option("-o,--output", output.path, what)->type_name("FILE")->check(check_not_empty);
-  command->add_flag("-f,--force", output.force, "write over a file that is there already");
+  command->add_flag("-f,--force", output.force, "overwrite an existing file");
 }
 
 void add_snapshot(CLI::App& app, SnapshotOptions& options) {
   CLI::App* command = app.add_subcommand("snapshot", "Take a snapshot of the recent past and wait until it is durable");
   command->add_option("--reason", options.reason, "why; kept with the snapshot")->type_name("TEXT");
-  auto* last = command->add_option("--last", options.last, "only so much of the past: 500ms, 10s, 2min")
+  auto* last = command->add_option("--last", options.last, "write only this much of the past: 500ms, 10s, 2min")
                    ->type_name("DURATION")
                    ->check(check_not_empty);
-  auto* since = command->add_option("--since", options.since, "from this time on: 03:10, '2026-11-20 03:10', -30s")
+  auto* since = command->add_option("--since", options.since, "begin at this time: 03:10, '2026-11-20 03:10', -30s")
                     ->type_name("TIME")
                     ->check(check_not_empty)
                     ->excludes(last);
-  command->add_option("--until", options.until, "up to this time")
+  command->add_option("--until", options.until, "end at this time")
       ->type_name("TIME")
       ->check(check_not_empty)
       ->needs(since)
       ->excludes(last);
-  command->add_option("--post", options.post, "wait so long first, so that the aftermath is in it; at most 60s")
+  command->add_option("--post", options.post, "record this much longer, then take the snapshot; at most 60s")
       ->type_name("DURATION")
       ->check(check_not_empty);
-  command->add_option("--capture", options.capture, "pause: each ring stands still for a moment; live: none does")
+  command
+      ->add_option("--capture", options.capture,
+                   "pause: pause each ring for some microseconds; live: do not pause rings")
       ->type_name("")
-      ->check(CLI::IsMember({"pause", "live"}));
+      ->check(check_capture);
   add_output(command, options.output, "copy the file to FILE; - is stdout");
   example(command, "flightctl snapshot --last 10s --post 2s --reason \"checkout is slow\"");
 }
 
 void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
-  CLI::App* command = app.add_subcommand("list", "The snapshots, the oldest first");
-  command->add_option("--since", options.since, "from this time on: 03:10, '2026-11-20 03:10', yesterday, -1h")
+  CLI::App* command = app.add_subcommand("list", "List the snapshots, oldest first");
+  command
+      ->add_option("--since", options.since,
+                   "only snapshots from this time on: 03:10, 'yesterday 03:10', '1 hour ago', -1h")
       ->type_name("TIME")
       ->check(check_not_empty);
-  command->add_option("--until", options.until, "up to this time")->type_name("TIME")->check(check_not_empty);
-  command->add_option("--trigger", options.trigger, "only those of this trigger")
-      ->type_name("NAME")
+  command->add_option("--until", options.until, "only snapshots up to this time")
+      ->type_name("TIME")
       ->check(check_not_empty);
-  auto* count = command->add_option("-n", options.count, "only the newest so many")
+  command->add_option("--trigger", options.trigger, "only snapshots of this trigger: cpu-spike, 'cpu*'")
+      ->type_name("PATTERN")
+      ->check(check_not_empty);
+  command->add_option("-u,--unit", options.unit, "only snapshots in which this unit was busy: nginx, 'web*.service'")
+      ->type_name("PATTERN")
+      ->check(check_not_empty);
+  auto* count = command->add_option("-n", options.count, "only the newest COUNT snapshots")
                     ->type_name("COUNT")
-                    ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
-  command->add_flag("-1", only_last, "only the newest")->excludes(count);
-  command->add_flag("-r,--reverse", options.reverse, "the newest first");
+                    ->check(check_count);
+  command->add_flag("-1", only_last, "only the newest snapshot")->excludes(count);
+  command->add_flag("-r,--reverse", options.reverse, "show the newest first");
   example(command, "flightctl --json list --trigger oom --since today | jq -r '.[].id'");
 }
 
 void add_id(CLI::App* command, std::string& id) {
-  command->add_option("ID", id, "a number of the list, or latest; default: latest")->type_name("")->check(check_id);
+  command->add_option("ID", id, "a number from the list, or latest; default: latest")->type_name("")->check(check_id);
 }
 
 void add_report(CLI::App& app, ReportOptions& options) {
   CLI::App* command = app.add_subcommand(
-      "report", "perf report of a snapshot, with the kernel's symbols of its boot: report ID [PERF-ARGS...]");
-  command->add_option("ID", options.id, "a number of the list, or latest; all behind it is perf's")
+      "report", "Run perf report on a snapshot, with the kernel symbols of its boot: report ID [PERF-ARGS...]");
+  command->add_option("ID", options.id, "a number from the list, or latest; all arguments after it go to perf")
       ->type_name("")
       ->check(check_id);
-  command->add_option("--perf", options.perf, "the perf to use; else $PERF, else the one in the path")
+  command->add_option("--perf", options.perf, "the perf to use; default: $PERF, else perf in $PATH")
       ->type_name("PATH")
       ->check(check_not_empty);
   example(command, "flightctl report latest --sort comm,dso,sym");
 }
 
 void add_ids(CLI::App* command, std::vector<std::string>& ids) {
-  command->add_option("ID", ids, "numbers of the list, or latest")->type_name("")->required()->check(check_id);
+  command->add_option("ID", ids, "numbers from the list, or latest")->type_name("")->required()->check(check_id);
   example(command, fmt::format("flightctl {} 12 13", command->get_name()));
-  // The second `latest` would mean another one than the first.
+  // A second `latest` would select another snapshot than the first.
   command->callback([&ids] {
     std::vector<std::string> sorted = ids;
     std::sort(sorted.begin(), sorted.end());
@@ -117,24 +140,26 @@ void add_ids(CLI::App* command, std::vector<std::string>& ids) {
 
 std::string check_trigger(const std::string& name) {
   return valid_trigger_name(name) ? ""
-                                  : "'" + printable(name) + "' is no trigger's name; `flightctl triggers` shows all";
+                                  : "'" + printable(name) + "' is not a trigger name; `flightctl triggers` shows all";
 }
 
 void add_triggers(CLI::App& app, CommandLine& line) {
   const auto add_name = [&line](CLI::App* command) {
-    command->add_option("NAME", line.trigger, "the trigger's")->type_name("")->required()->check(check_trigger);
+    command->add_option("NAME", line.trigger, "name of the trigger")->type_name("")->required()->check(check_trigger);
   };
-  CLI::App* triggers = app.add_subcommand("triggers", "What makes flightd take a snapshot by itself");
+  CLI::App* triggers = app.add_subcommand("triggers", "Show the triggers, which take snapshots automatically");
   triggers->require_subcommand(0, 1);
-  add_name(triggers->add_subcommand("enable", "Let it fire again"));
-  add_name(triggers->add_subcommand("disable", "Do not let it fire, also after a restart of flightd"));
-  add_name(triggers->add_subcommand("test", "Take its action once, as if its condition held"));
+  triggers->add_subcommand("list", "Show the triggers; the default");
+  add_name(triggers->add_subcommand("enable", "Enable a trigger"));
+  add_name(triggers->add_subcommand("disable", "Disable a trigger; it stays disabled after a restart of flightd"));
+  add_name(triggers->add_subcommand("test", "Run the action of a trigger once, without its condition"));
   for (CLI::App* command : triggers->get_subcommands([](CLI::App*) { return true; })) {
     command->fallthrough();
-    example(command, fmt::format("flightctl triggers {} cpu-spike", command->get_name()));
+    const bool named = command->get_name() != "list";
+    example(command, fmt::format("flightctl triggers {}{}", command->get_name(), named ? " cpu-spike" : ""));
   }
   example(triggers, "flightctl triggers test cpu-spike");
-  CLI::App* fire = app.add_subcommand("fire", "Fire an external trigger: for health checks and scripts");
+  CLI::App* fire = app.add_subcommand("fire", "Fire an external trigger, from a health check or a script");
   add_name(fire);
   fire->add_option("--reason", line.reason, "why; kept with the snapshot")->type_name("TEXT");
   example(fire, "flightctl fire checkout-slow --reason \"p99 is 1200 ms\" || true");
@@ -143,7 +168,7 @@ void add_triggers(CLI::App& app, CommandLine& line) {
 }  // namespace
 
 void add_commands(CLI::App& app, CommandLine& line) {
-  app.add_option("-H,--host", line.common.host, "the flightd of another machine, through ssh: [USER@]HOST[:PORT]")
+  app.add_option("-H,--host", line.common.host, "use flightd on another machine, through ssh: [USER@]HOST[:PORT]")
       ->type_name("HOST")
       ->check(check_host);
   app.add_option("--socket", line.common.socket,
@@ -157,45 +182,73 @@ void add_commands(CLI::App& app, CommandLine& line) {
 
   example(&app, "flightctl -H web3 list -n 3");
 
-  example(app.add_subcommand("status", "What flightd is doing, and what it costs"),
+  example(app.add_subcommand("status", "Show the state of flightd and its cost"),
           "flightctl --json status | jq .warnings");
-  example(app.add_subcommand("doctor", "What this machine gives to flightd, and what is to be done about it"),
+  example(app.add_subcommand("doctor", "Check what this machine provides for flightd; advise how to fix problems"),
           "sudo flightctl doctor");
   add_snapshot(app, line.snapshot);
   add_list(app, line.list, line.only_last);
-  CLI::App* info = app.add_subcommand("info", "What is known about one snapshot");
-  add_id(info, line.info_id);
+  CLI::App* info = app.add_subcommand("info", "Show what snapshots contain and what they lack")->alias("show");
+  info->add_option("ID", line.info_ids, "numbers from the list, or latest; default: latest")
+      ->type_name("")
+      ->check(check_id);
   example(info, "flightctl info latest");
-  CLI::App* get = app.add_subcommand("get", "Copy a snapshot's file to where you are, as a file of your own");
+  CLI::App* get = app.add_subcommand("get", "Copy a snapshot's file to the current directory");
   add_id(get, line.get_id);
-  add_output(get, line.get_output, "write it there; - is stdout; default: its own name, here");
+  add_output(get, line.get_output, "write to FILE; - is stdout; default: the snapshot's name in the current directory");
   get->add_flag("--with-symbols", line.with_symbols,
-                "a tar for another machine: file, sidecar and the kernel's symbols; default: its own name.tar, here");
+                "write a tar for another machine: file, sidecar and kernel symbols; default name: the snapshot's .tar");
   example(get, "flightctl -H web3 get latest --with-symbols -o web3.tar");
   add_report(app, line.report);
-  add_ids(app.add_subcommand("remove", "Delete snapshots, pinned ones too")->alias("rm"), line.ids);
-  add_ids(app.add_subcommand("pin", "Keep snapshots from being deleted to make room"), line.ids);
-  add_ids(app.add_subcommand("unpin", "Take that back"), line.ids);
+  add_ids(app.add_subcommand("remove", "Delete snapshots, also pinned ones")->alias("rm"), line.ids);
+  add_ids(app.add_subcommand("pin", "Protect snapshots from automatic deletion"), line.ids);
+  add_ids(app.add_subcommand("unpin", "Allow automatic deletion of these snapshots again"), line.ids);
   add_triggers(app, line);
-  CLI::App* vacuum = app.add_subcommand("vacuum", "Delete what is over the store's budget now");
-  vacuum->add_flag("--dry-run", line.dry_run, "only say what would go");
+  CLI::App* vacuum = app.add_subcommand("vacuum", "Delete now the snapshots that are over the store's budget");
+  vacuum->add_flag("--dry-run", line.dry_run, "show only what would be deleted");
   example(vacuum, "flightctl vacuum --dry-run");
-  example(app.add_subcommand("pause", "Stop recording; what is held stays, and snapshots of it can be taken"),
+  example(app.add_subcommand("pause", "Stop recording; the rings keep their content, and snapshots still work"),
           "flightctl pause; sleep 60; flightctl resume");
-  example(app.add_subcommand("resume", "Record again"), "flightctl resume");
+  example(app.add_subcommand("resume", "Resume recording"), "flightctl resume");
   example(app.add_subcommand("reload", "Read the configuration again; channels that did not change keep their history"),
           "flightctl reload && flightctl config");
-  example(app.add_subcommand("config", "What is in force, which file each value came from, and what memory that takes"),
-          "flightctl config | grep store");
-  example(app.add_subcommand("monitor", "Tell what happens, a line each, until interrupted"),
+  CLI::App* config =
+      app.add_subcommand("config", "Show the configuration in force, the file of each value, and the memory it needs");
+  config
+      ->add_option("KEY", line.config_key,
+                   "show only this value, or all values below it: store.max_use, store; default: all")
+      ->type_name("")
+      ->check(check_not_empty);
+  example(config, "flightctl config store.max_use");
+  example(app.add_subcommand("monitor", "Print a line for each event, until interrupted"),
           "flightctl --json monitor | jq -r .event");
-  example(app.add_subcommand("bridge", "Connect stdin and stdout to the control socket: what --host runs over there"),
+  example(app.add_subcommand("bridge", "Connect stdin and stdout to the control socket (--host runs this remotely)"),
           "ssh web3 flightctl bridge");
-  CLI::App* help = app.add_subcommand("help", "Say what a command does, as its --help");
-  help->add_option("COMMAND", line.help_of, "the command, and its own where it has some; default: all of flightctl")
+  CLI::App* help = app.add_subcommand("help", "Show the help of a command, like --help");
+  help->add_option("COMMAND", line.help_of, "the command, and its subcommand if any; default: flightctl")
       ->type_name("");
   example(help, "flightctl help snapshot");
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->fallthrough();
+}
+
+std::string unknown_words_text(const CLI::App& app) {
+  const auto everything = [](const CLI::App*) { return true; };
+  std::vector<std::string> options, commands;
+  const auto add_options = [&](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options())
+      for (const auto* names : {&option->get_lnames(), &option->get_snames()})
+        for (const std::string& name : *names) options.push_back((names->front().size() > 1 ? "--" : "-") + name);
+  };
+  const CLI::App* command = &app;
+  for (;; command = command->get_subcommands().front()) {
+    add_options(*command);
+    if (command->get_subcommands().empty()) break;
+  }
+  for (const CLI::App* below : command->get_subcommands(everything)) {
+    commands.push_back(below->get_name());
+    commands.insert(commands.end(), below->get_aliases().begin(), below->get_aliases().end());
+  }
+  return unknown_words(app.remaining(true), options, commands, command == &app ? "" : command->get_name());
 }
 
 void check_values(int argc, char** argv) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words behind flightctl: which commands and options there are, what --help says of each, and where what was typed
-// goes.
+// The command line of flightctl: its commands and options, their --help texts, and parsing.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,21 +17,27 @@ struct CommandLine {
   SnapshotOptions snapshot;
   ListOptions list;
   ReportOptions report;
-  std::string info_id = "latest", get_id = "latest";
-  std::vector<std::string> help_of;  // a command and its own
+  std::vector<std::string> info_ids;  // none: latest
+  std::string get_id = "latest";
+  std::vector<std::string> help_of;  // a command and its subcommand
   OutputFile get_output;
   bool with_symbols = false, dry_run = false, only_last = false;
   std::vector<std::string> ids;  // of remove, pin, unpin
   std::string trigger, reason;   // of triggers and fire
+  std::string config_key;
 };
 
-// `line` outlives `app`. Every check that needs no daemon is made while it is parsed.
+// The message for unknown words, in the order in which they were typed (CLI11 uses another order).
+[[nodiscard]] std::string unknown_words_text(const CLI::App& app);
+// `line` must outlive `app`. Checks that need no daemon run while the line is parsed.
 void add_commands(CLI::App& app, CommandLine& line);
 
-// CLI11 takes the next word for what is missing in `--host= list`. Throws CLI::ParseError, as parsing does.
+// Refuses an option with an empty value: in `--host= list`, CLI11 would take "list" as the host. Throws
+// CLI::ParseError, as parsing does.
 void check_values(int argc, char** argv);
 
-// What stands behind `report ID` is perf's, whatever it looks like. How many words are ours, the program's name too.
+// The number of words that flightctl parses, the program's name included: all, but for `report ID …` only those up to
+// ID. The rest goes to perf unparsed.
 [[nodiscard]] int own_words(int argc, char** argv);
 
 }  // namespace flight::ctl

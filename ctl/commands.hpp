@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flightctl can do: one function per command. Each returns the exit code: 0, 1 (the daemon said no or is not
-// there; its words are on stderr by then) or 2 (usage).
+// The commands of flightctl: one function each. It returns the exit code: 0, 1 (flightd refused or is not running; its
+// message is on stderr) or 2 (usage).
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@ namespace flight::ctl {
 
 inline constexpr int kDone = 0, kRefused = 1, kUsage = 2;
 
-// Of every command.
+// Options of every command.
 struct Common {
   std::string host;    // [USER@]HOST[:PORT]; empty: this machine
   std::string socket;  // on that machine; empty: the default of that machine's flightctl
   bool json = false;
 };
 
-// "-": stdout; empty: the snapshot's own name, here. `force`: what is there already is written over.
+// path "-": stdout; empty: the snapshot's name in the current directory. `force`: overwrite an existing file.
 struct OutputFile {
   std::string path;
   bool force = false;
 };
 
-// As they were typed.
+// As typed.
 struct SnapshotOptions {
   std::string reason, last, since, until, post, capture;
   OutputFile output;
 };
 
 struct ListOptions {
-  std::string since, until, trigger;
-  std::uint64_t count = 0;  // the newest so many; 0: all
+  std::string since, until, trigger, unit;  // unit and trigger: patterns, glob(7)
+  std::uint64_t count = 0;                  // only the newest `count`; 0: all
   bool reverse = false;
 };
 
@@ -45,9 +45,9 @@ struct ReportOptions {
 [[nodiscard]] int run_status(const Common& common);
 [[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
 [[nodiscard]] int run_list(const Common& common, const ListOptions& options);
-[[nodiscard]] int run_info(const Common& common, const std::string& id);
+[[nodiscard]] int run_info(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_get(const Common& common, const std::string& id, const OutputFile& target, bool with_symbols);
-// Returns only when perf could not be started.
+// Returns only if perf could not be started.
 [[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);
@@ -58,7 +58,7 @@ struct ReportOptions {
 [[nodiscard]] int run_test_trigger(const Common& common, const std::string& name);
 [[nodiscard]] int run_fire(const Common& common, const std::string& name, const std::string& reason);
 [[nodiscard]] int run_reload(const Common& common);
-[[nodiscard]] int run_config(const Common& common);
+[[nodiscard]] int run_config(const Common& common, const std::string& key);
 [[nodiscard]] int run_monitor(const Common& common);
 [[nodiscard]] int run_doctor(const Common& common);
 [[nodiscard]] int run_bridge(const Common& common);

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl config: what is in force, where each value was written, and what memory that takes.
+// flightctl config [KEY]: the values in force, the file of each, and the memory they need.
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
+#include "libcore/base/nearest_word.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/config/renamed_keys.hpp"
 #include "libcore/control/config_report.hpp"
 
 namespace flight::ctl {
 namespace {
 
+std::string place_of(const ReportedValue& value) {
+  return value.line > 0 ? fmt::format("{}:{}", printable(value.file), value.line) : printable(value.file);
+}
+
 std::string values_text(const ConfigReport& report) {
   std::vector<std::vector<std::string>> rows{{"KEY", "VALUE", "FROM"}};
   for (const ReportedValue& value : report.values)
-    rows.push_back({printable(value.path), printable(value.value),
-                    value.line > 0 ? fmt::format("{}:{}", printable(value.file), value.line) : printable(value.file)});
+    rows.push_back({printable(value.path), printable(value.value), place_of(value)});
   return table(rows, {});
 }
 
@@ -27,18 +32,59 @@ std::string memory_text(const ConfigMemory& memory) {
                      {"staging", format_bytes(memory.staging_bytes)},
                      {"sideband", format_bytes(memory.sideband_bytes)},
                      {"triggers", format_bytes(memory.trigger_bytes)},
+                     {"programs", "at most " + format_bytes(memory.program_bytes)},
                      {"memory", fmt::format("{}, {} of RAM; memory.max is {}", format_bytes(memory.sum_bytes),
                                             share(memory.sum_bytes, memory.ram_bytes), max)}});
 }
 
+bool is_below(const std::string& path, const std::string& key) {
+  return path == key || (path.starts_with(key) && (path[key.size()] == '.' || path[key.size()] == '['));
+}
+
+std::size_t depth_of(std::string_view path) {
+  return static_cast<std::size_t>(std::count_if(path.begin(), path.end(), [](char c) { return c == '.' || c == '['; }));
+}
+
+// The values and sections with as many parts as the key.
+std::vector<std::string_view> keys_as_deep(const std::vector<ReportedValue>& values, const std::string& key) {
+  std::vector<std::string_view> out;
+  for (const ReportedValue& value : values) {
+    std::string_view path = value.path;
+    while (depth_of(path) > depth_of(key)) path = path.substr(0, path.find_last_of(".["));
+    if (depth_of(path) == depth_of(key)) out.push_back(path);
+  }
+  return out;
+}
+
+std::string no_such_key(const std::vector<ReportedValue>& values, const std::string& key) {
+  const std::string renamed = renamed_text(key);
+  const std::string_view meant = nearest_word(key, keys_as_deep(values, key));
+  return fmt::format("the configuration has no value '{}'{} `flightctl config` shows all", printable(key),
+                     !renamed.empty() ? fmt::format(": it was {};", renamed)
+                     : meant.empty()  ? ";"
+                                      : fmt::format(": did you mean '{}'?", printable(meant)));
+}
+
+int print_values(const Common& common, std::vector<ReportedValue> values, const std::string& key) {
+  std::string wrong = no_such_key(values, key);
+  std::erase_if(values, [&](const ReportedValue& value) { return !is_below(value.path, key); });
+  if (values.empty()) return complain(common, kNoSuchKey, wrong, kRefused);
+  if (common.json) return print(stdout, indented(to_json(values)));
+  std::string out;
+  for (const ReportedValue& value : values)
+    out += fmt::format("{} = {}  ({})\n", printable(value.path), printable(value.value), place_of(value));
+  return print(stdout, out);
+}
+
 }  // namespace
 
-int run_config(const Common& common) {
+int run_config(const Common& common, const std::string& key) {
   const auto text = ask_whole(common, "GetConfig", "{}");
   if (!text) return complain(common, text.error());
-  if (common.json) return print(stdout, indented(*text));
-  const auto report = parse_config_report(*text);
+  if (common.json && key.empty()) return print(stdout, indented(*text));
+  auto report = parse_config_report(*text);
   if (!report) return complain(common, kBadReply, report.error().what, kRefused);
+  if (!key.empty()) return print_values(common, report->values, key);
   return print(stdout,
                values_text(*report) + "\n" + memory_text(report->memory) + key_values({{"digest", report->digest}}));
 }

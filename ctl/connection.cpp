@@ -10,9 +10,9 @@
 namespace flight::ctl {
 namespace {
 
-// For ssh to end by itself. One that others use, too (ControlMaster), goes on for them until this process ends.
+// Time for ssh to exit. A shared connection (ControlMaster) stays open for its other users until this process ends.
 constexpr std::chrono::seconds kToEnd(2);
-constexpr std::chrono::seconds kToTell(10);  // when the connection is closed already
+constexpr std::chrono::seconds kToReport(10);  // when the connection is closed already
 constexpr std::size_t kMaxOutputBytes = 1U << 20U;
 
 struct Started {
@@ -21,10 +21,12 @@ struct Started {
   Child child;
 };
 
-// ssh's stdin and stdout are one socket, as a daemon's connection is.
+// Each connection is one socketpair and one ssh, whose stdin and stdout are the socket. ssh ends with this process
+// (see child.hpp): flightd keeps a Monitor that closed one half, so an orphaned ssh would occupy its slot until the
+// next event.
 Result<Started> start_ssh(const Common& common, std::string_view command) {
   auto host = parse_host(common.host);
-  if (!host) return pass(host.error());
+  if (!host) return propagate(host.error());
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return sys_error(errno, "socketpair");
   UniqueFd here(ends[0]);
@@ -39,11 +41,11 @@ Result<Started> start_ssh(const Common& common, std::string_view command) {
 Result<Connection> Connection::open(const Common& common) {
   if (common.host.empty()) {
     auto client = ControlClient::connect(common.socket);
-    if (!client) return pass(client.error());
+    if (!client) return propagate(client.error());
     return Connection(std::move(*client));
   }
   auto started = start_ssh(common, "bridge");
-  if (!started) return pass(started.error());
+  if (!started) return propagate(started.error());
   return Connection(ControlClient::on(std::move(started->socket)),
                     std::make_unique<Ssh>(Ssh{std::move(started->host), std::move(started->child)}));
 }
@@ -59,7 +61,7 @@ Error Connection::explained(Error error) {
     error.what = fmt::format("{}: {}; {}", ssh_->host.destination, error.what, kNoisyShell);
     return error;
   }
-  const auto status = ssh_->child.wait(kToTell);
+  const auto status = ssh_->child.wait(kToReport);
   error.what = status && *status != 0 ? ssh_failure(ssh_->host, *status, ssh_->child.err())
                                       : fmt::format("{}: {}", ssh_->host.destination, error.what);
   return error;
@@ -67,22 +69,22 @@ Error Connection::explained(Error error) {
 
 Result<Reply> Connection::call(const Call& call, const std::function<void(const Reply&)>& progress) {
   auto reply = client_->call(call, progress);
-  if (!reply) return pass(explained(std::move(reply.error())));
+  if (!reply) return propagate(explained(std::move(reply.error())));
   return reply;
 }
 
 Result<std::size_t> Connection::read_raw(std::span<char> buffer) {
   auto count = client_->read_raw(buffer);
-  if (!count) return pass(explained(std::move(count.error())));
+  if (!count) return propagate(explained(std::move(count.error())));
   if (*count > 0 || !ssh_) return count;
-  const auto status = ssh_->child.wait(kToTell);
+  const auto status = ssh_->child.wait(kToReport);
   if (!status || *status == 0) return count;
   return fail(std::errc::connection_reset, "{}", ssh_failure(ssh_->host, *status, ssh_->child.err()));
 }
 
 Result<std::string> output_there(const Common& common, std::string_view command) {
   auto started = start_ssh(common, command);
-  if (!started) return pass(started.error());
+  if (!started) return propagate(started.error());
   ::shutdown(started->socket.get(), SHUT_WR);
   std::string output;
   std::array<char, 64U << 10U> chunk;
@@ -93,10 +95,10 @@ Result<std::string> output_there(const Common& common, std::string_view command)
     output.append(chunk.data(), static_cast<std::size_t>(count));
     if (output.size() <= kMaxOutputBytes) continue;
     started->child.kill();
-    return fail(std::errc::message_size, "{}: `flightctl {}` there wrote more than {} KiB", started->host.destination,
+    return fail(std::errc::message_size, "{}: `flightctl {}` wrote more than {} KiB there", started->host.destination,
                 command, kMaxOutputBytes >> 10U);
   }
-  const auto status = started->child.wait(kToTell);
+  const auto status = started->child.wait(kToReport);
   const std::string words = started->child.err();
   if (status && (*status == kDone || (*status == kRefused && words.empty()))) return output;
   return fail(std::errc::connection_reset, "{}", ssh_failure(started->host, status.value_or(kRefused), words));

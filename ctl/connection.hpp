@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to flightd: to the control socket of this machine, or with --host through ssh and the other flightctl's
-// `bridge` to that of another. One connection is one ssh.
+// A connection to flightd: to the control socket of this machine, or with --host through ssh to `flightctl bridge` on
+// another machine. One connection is one ssh.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace flight::ctl {
 
-// What may lie behind words from there that are not flightctl's.
+// A possible cause of output that is not flightctl's.
 inline constexpr std::string_view kNoisyShell = "do the start-up files of the shell there print something?";
 
 class Connection {
@@ -29,9 +29,9 @@ class Connection {
     std::swap(ssh_, other.ssh_);
     return *this;
   }
-  ~Connection();  // closes it, and gives ssh a moment to end
+  ~Connection();  // closes it, and gives ssh a moment to exit
 
-  // As ControlClient has them. Where the connection fails, the error says what ssh said.
+  // As in ControlClient. If the connection fails, the error contains the output of ssh.
   [[nodiscard]] Result<Reply> call(const Call& call, const std::function<void(const Reply&)>& progress = {});
   [[nodiscard]] Result<std::size_t> read_raw(std::span<char> buffer);
 
@@ -44,10 +44,11 @@ class Connection {
       : client_(std::move(client)), ssh_(std::move(ssh)) {}
   [[nodiscard]] Error explained(Error error);
   std::optional<ControlClient> client_;
-  std::unique_ptr<Ssh> ssh_;  // null: this machine's
+  std::unique_ptr<Ssh> ssh_;  // null: this machine
 };
 
-// What `flightctl COMMAND` writes on --host, up to 1 MiB, and whether it ends with 0 or, without a word, with 1.
+// The output of `flightctl COMMAND` on --host, up to 1 MiB. The exit status must be 0, or 1 without a message on
+// stderr.
 [[nodiscard]] Result<std::string> output_there(const Common& common, std::string_view command);
 
 }  // namespace flight::ctl

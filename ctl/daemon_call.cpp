@@ -38,6 +38,16 @@ int complain(const Common& common, const Refusal& refusal) {
   return complain(common, refusal.name, refusal.message, kRefused);
 }
 
+int complain(const Common& common, const std::vector<Refusal>& refusals) {
+  if (!common.json) {
+    for (const Refusal& refusal : refusals) static_cast<void>(complain(common, refusal));
+    return kRefused;
+  }
+  std::string message;
+  for (const Refusal& refusal : refusals) message += (message.empty() ? "" : "; ") + refusal.message;
+  return complain(common, refusals.front().name, message, kRefused);
+}
+
 std::string id_parameters(std::string_view id) { return fmt::format(R"({{"id":"{}"}})", id); }
 
 }  // namespace flight::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call to the daemon, and what it says when it says no.
+// One call to flightd. A refusal is returned as the error that flightd sent.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace flight::ctl {
 
-// Why there is no answer, ready for complain().
+// Why the call failed, ready for complain().
 struct Refusal {
   std::string name;     // "io.flightd.Recorder.NoSuchSnapshot"
   std::string message;  // for people
@@ -21,13 +21,15 @@ using Answer = tl::expected<T, Refusal>;
 
 using OnProgress = std::function<void(const SnapshotProgress&)>;
 
-// Calls io.flightd.Recorder.METHOD. The JSON text of the reply's member `key`; "{}" where `key` is empty.
+// Calls io.flightd.Recorder.METHOD. Returns the JSON text of the reply's member `key`; "{}" if `key` is empty.
 [[nodiscard]] Answer<std::string> ask(const Common& common, std::string_view method, std::string parameters,
                                       std::string_view key, const OnProgress& on_progress = {});
-// The whole reply's parameters, of a method that answers with more than one.
+// Returns all parameters of the reply, for methods that return more than one.
 [[nodiscard]] Answer<std::string> ask_whole(const Common& common, std::string_view method, std::string parameters,
                                             const OnProgress& on_progress = {});
 [[nodiscard]] int complain(const Common& common, const Refusal& refusal);
+// Each on a line of its own; with --json one line with the name of the first. There must be one.
+[[nodiscard]] int complain(const Common& common, const std::vector<Refusal>& refusals);
 // {"id": "7"}
 [[nodiscard]] std::string id_parameters(std::string_view id);
 

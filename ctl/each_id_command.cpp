@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl remove|pin|unpin ID...: one that it cannot be done to does not keep the others.
+// flightctl remove|pin|unpin ID...: an error on one snapshot does not stop the others.
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -12,7 +12,7 @@ struct Deed {
   std::string (*parameters)(std::string_view id);
 };
 
-// "latest" is another one a moment later, and says nothing to who reads what was done.
+// Resolves "latest" once: the output must name the snapshot, and another one may be the latest a moment later.
 Answer<std::string> number_of(const Common& common, const std::string& id) {
   if (id != "latest") return id;
   const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
@@ -33,16 +33,13 @@ int run_each(const Common& common, const std::vector<std::string>& ids, const De
       continue;
     }
     refusals.push_back(std::move(answer.error()));
-    if (refusals.back().name == kNotConnected) break;  // nor will the next one be heard
+    if (refusals.back().name == kNotConnected) break;  // the next call would fail, too
   }
   if (common.json) {
     if (refusals.empty()) return print(stdout, indented(to_json(done)));
-    std::string message;  // one line for all of them
-    for (const Refusal& refusal : refusals) message += (message.empty() ? "" : "; ") + refusal.message;
-    return complain(common, refusals.front().name, message, kRefused);
+    return complain(common, refusals);
   }
-  for (const Refusal& refusal : refusals) static_cast<void>(complain(common, refusal));
-  int code = refusals.empty() ? kDone : kRefused;
+  int code = refusals.empty() ? kDone : complain(common, refusals);
   for (const std::string& id : done)
     if (print(stdout, fmt::format("{} {}\n", deed.done, id)) != kDone) code = kRefused;
   return code;

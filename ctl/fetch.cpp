@@ -17,21 +17,22 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 256U << 10U;
 
-// The name is the daemon's: root's flightctl makes no other file for it than a snapshot, here.
+// The name comes from the daemon: root's flightctl creates only files with a snapshot's name, in the current
+// directory.
 Result<std::string> own_name(const std::string& name, const OutputFile& target) {
   if (!parse_snapshot_name(name) || !name.ends_with(kDataSuffix))
-    return fail(std::errc::bad_message, "flightd calls the snapshot '{}', which is no snapshot's name; use -o FILE",
+    return fail(std::errc::bad_message, "flightd calls the snapshot '{}', which is not a snapshot name; use -o FILE",
                 printable(name));
   return own_place(name, target);
 }
 
-// A pipe or a device is written into, and an empty file, as mktemp(1) makes it, has nothing to lose.
+// A pipe or a device is written to. An empty file, as mktemp(1) makes it, may be overwritten.
 Result<void> check_free(const std::string& path, bool force) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return {};
-  if (S_ISDIR(found.st_mode)) return fail(std::errc::is_a_directory, "{} is a folder; name a file in it", path);
+  if (S_ISDIR(found.st_mode)) return fail(std::errc::is_a_directory, "{} is a directory; name a file in it", path);
   if (!force && S_ISREG(found.st_mode) && found.st_size > 0)
-    return fail(std::errc::file_exists, "{} is here already; --force writes over it", path);
+    return fail(std::errc::file_exists, "{} exists already; --force overwrites it", path);
   return {};
 }
 
@@ -53,7 +54,7 @@ Result<void> check_place(const OutputFile& target) {
 }
 
 Result<std::string> own_place(const std::string& name, const OutputFile& target) {
-  if (auto found = check_free(name, target.force); !found) return pass(found.error());
+  if (auto found = check_free(name, target.force); !found) return propagate(found.error());
   return name;
 }
 
@@ -78,11 +79,12 @@ Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
     const auto some =
         std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, kBufferBytes)));
     const auto count = file.connection.read_raw(some);
-    if (!count) return pass(count.error());
+    if (!count) return propagate(count.error());
     if (*count == 0)
-      return fail(std::errc::connection_reset,
-                  "flightd closed the connection with {} bytes to go: it ends, or its disk fails; see its journal",
-                  left_bytes);
+      return fail(
+          std::errc::connection_reset,
+          "flightd closed the connection {} bytes before the end: it stopped, or its disk failed; see its journal",
+          left_bytes);
     if (auto taken = take(std::as_bytes(some.first(*count))); !taken) return taken;
     left_bytes -= *count;
   }
@@ -94,11 +96,11 @@ Result<void> write_target(const std::string& path, const std::function<Result<vo
   if (path == "-") return write(STDOUT_FILENO);
   if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
     auto to = open_file(path, O_WRONLY);
-    if (!to) return pass(to.error());
+    if (!to) return propagate(to.error());
     return write(to->get());
   }
   auto file = NewFile::create(path);
-  if (!file) return pass(file.error());
+  if (!file) return propagate(file.error());
   if (auto written = write(file->fd()); !written) return written;
   return file->keep();
 }

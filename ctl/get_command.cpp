@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl get ID [-o FILE|-] [--force] [--with-symbols]: a snapshot's file, as the caller's own, or a tar for another
-// machine.
+// flightctl get ID [-o FILE|-] [--force] [--with-symbols]: copies a snapshot to a file of the caller, or packs it in a
+// tar for another machine.
 #include "ctl/bundle.hpp"
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"

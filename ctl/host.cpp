@@ -10,11 +10,11 @@ namespace flight::ctl {
 namespace {
 
 constexpr int kNoSuchCommand = 127, kNoConnection = 255, kUsageThere = 2;  // sh(1), ssh(1), ours
-constexpr std::size_t kMaxNameBytes = 255, kMaxSaidShown = 400;
+constexpr std::size_t kMaxNameBytes = 255, kMaxOutputShown = 400;
 
 bool letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
-// ssh hands names to the shell of a ProxyCommand: nothing passes that means something there.
+// ssh passes names to the shell of a ProxyCommand: only characters without a meaning for the shell are allowed.
 bool plain(std::string_view name, std::string_view more) {
   return !name.empty() && name.size() <= kMaxNameBytes && name[0] != '-' &&
          std::all_of(name.begin(), name.end(),
@@ -27,24 +27,24 @@ bool valid_port(std::string_view port) {
          std::atoi(std::string(port).c_str()) <= 65535;
 }
 
-// For the shell on the other side.
-std::string quoted(std::string_view text) {
+// Quotes for the shell on the other machine.
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-// The last of what was said, on one line.
-std::string last_words(std::string_view said) {
+// The last line of the output.
+std::string last_words(std::string_view output) {
   std::string out;
-  for (const char c : said)
+  for (const char c : output)
     if (c == '\n' || c == '\r') {
       if (!out.empty() && !out.ends_with("; ")) out += "; ";
     } else {
       out += c;
     }
   if (out.ends_with("; ")) out.resize(out.size() - 2);
-  if (out.size() > kMaxSaidShown) out = "…" + out.substr(out.size() - kMaxSaidShown);
+  if (out.size() > kMaxOutputShown) out = "…" + out.substr(out.size() - kMaxOutputShown);
   return printable(out);
 }
 
@@ -52,7 +52,7 @@ std::string last_words(std::string_view said) {
 
 Result<Host> parse_host(std::string_view text) {
   const auto refused = [text] {
-    return fail(std::errc::invalid_argument, "'{}' is no [USER@]HOST[:PORT]", printable(text));
+    return fail(std::errc::invalid_argument, "'{}' is not [USER@]HOST[:PORT]", printable(text));
   };
   const std::size_t at = text.rfind('@');
   const std::string_view user = at == std::string_view::npos ? "" : text.substr(0, at);
@@ -77,24 +77,26 @@ Result<Host> parse_host(std::string_view text) {
 
 std::vector<std::string> ssh_words(const Host& host, const std::string& socket, std::string_view command) {
   const char* other = std::getenv("FLIGHTCTL_SSH");
-  // No X11 (-x), no terminal (-T): the bytes pass as they are.
+  // Without X11 (-x) and terminal (-T): the bytes must pass unchanged.
   std::vector<std::string> words{other != nullptr && *other != '\0' ? other : "ssh", "-xT"};
   if (!host.port.empty()) words.insert(words.end(), {"-p", host.port});
   words.insert(words.end(), {"--", host.destination});
-  words.push_back(fmt::format("flightctl {}{}", socket.empty() ? "" : "--socket " + quoted(socket) + " ", command));
+  words.push_back(
+      fmt::format("flightctl {}{}", socket.empty() ? "" : "--socket " + shell_quoted(socket) + " ", command));
   return words;
 }
 
-std::string ssh_failure(const Host& host, int status, std::string_view said) {
-  const std::string words = last_words(said);
+std::string ssh_failure(const Host& host, int status, std::string_view output) {
+  const std::string words = last_words(output);
   const std::string because = words.empty() ? "" : ": " + words;
-  constexpr std::string_view kOwn = "flightctl: ";  // the flightctl over there
-  if (status == kNoConnection) return fmt::format("ssh has no connection to {}{}", host.destination, because);
+  constexpr std::string_view kOwn = "flightctl: ";  // the prefix of the other flightctl's messages
+  if (status == kNoConnection) return fmt::format("ssh cannot connect to {}{}", host.destination, because);
   if (status == kNoSuchCommand)
-    return fmt::format("there is no flightctl on {} where ssh looks for programs; install flightd there{}",
-                       host.destination, words.empty() ? "" : " (" + words + ")");
+    return fmt::format("no flightctl in the $PATH of ssh on {}; install flightd there{}", host.destination,
+                       words.empty() ? "" : " (" + words + ")");
   if (status == kUsageThere)
-    return fmt::format("the flightctl of {} does not understand this one; is it older?{}", host.destination, because);
+    return fmt::format("the flightctl of {} does not know this command or option; is it older?{}", host.destination,
+                       because);
   if (const std::size_t own = words.rfind(kOwn); own != std::string::npos)
     return fmt::format("{}: {}", host.destination, words.substr(own + kOwn.size()));
   if (status > 128)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another machine, as `systemctl -H` names it, and how ssh runs flightctl there.
+// Another machine, named as for `systemctl -H`, and the ssh command that runs flightctl there.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@ namespace flight::ctl {
 
 struct Host {
   std::string destination;  // [USER@]HOST, for ssh
-  std::string port;         // empty: what ssh's own configuration says
+  std::string port;         // empty: from ssh's own configuration
 };
 
-// "[USER@]HOST[:PORT]"; an IPv6 address with a port stands in brackets. EINVAL: it is none, or it begins with '-', or
-// it has what a shell or ssh would take for more than a name.
+// Parses "[USER@]HOST[:PORT]"; an IPv6 address with a port is in brackets. EINVAL: another form, a name that begins
+// with '-', or a character that a shell or ssh interprets.
 [[nodiscard]] Result<Host> parse_host(std::string_view text);
 
-// For execvp(3): ssh, by which `flightctl COMMAND` runs there. $FLIGHTCTL_SSH is another program for ssh. An empty
-// `socket`: the default of the other side.
+// Words for execvp(3): ssh, which runs `flightctl COMMAND` there. $FLIGHTCTL_SSH replaces ssh. With an empty `socket`,
+// the other flightctl uses its default.
 [[nodiscard]] std::vector<std::string> ssh_words(const Host& host, const std::string& socket, std::string_view command);
 
-// Why ssh ended with `status`, 1 to 255, and `said` this on stderr: one sentence. 255: no connection; 127: no
-// flightctl.
-[[nodiscard]] std::string ssh_failure(const Host& host, int status, std::string_view said);
+// Explains in one sentence why ssh exited with `status` (1 to 255) and wrote `output` to stderr. 255: no connection;
+// 127: no flightctl.
+[[nodiscard]] std::string ssh_failure(const Host& host, int status, std::string_view output);
 
 }  // namespace flight::ctl

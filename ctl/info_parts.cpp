@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The drawn parts of the page: the metric's line, and the tables.
+// The parts of the page with a graph or tables: the metric's line, and the top tables.
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 
@@ -10,19 +11,22 @@
 #include "libcore/base/columns.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/headline.hpp"
+#include "libcore/sysinfo/pid_namespace.hpp"
+#include "libcore/sysinfo/unit_name.hpp"
 
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kCells = 58;  // of the metric's line: leaves room for its range
-constexpr std::size_t kTopShown = 12, kHolesShown = 10, kRingsShown = 64, kCpusShown = 4;
+constexpr std::size_t kCells = 58;  // of the metric's line; the rest is for its range
+constexpr std::size_t kTopShown = 12, kGroupsShown = 8, kForkersShown = 15, kHolesShown = 10, kRingsShown = 64,
+                      kCpusShown = 4;
 constexpr std::string_view kUsualMetric = "cpu.busy";
 
 std::string span_text(std::uint64_t ns) {
   return format_duration(std::chrono::nanoseconds(std::min<std::uint64_t>(ns, 1'000'000'000'000'000'000)));
 }
 
-// An event's time as the window's texts have it.
+// An event's time in the format of the window.
 std::string clock_time(const Sidecar& sidecar, EventTime time_ns) {
   const auto end = parse_time(sidecar.window.end, WallTime{});
   if (!end) return "?";
@@ -43,7 +47,7 @@ const std::vector<double>* values_of(const SidecarSeries& series, std::string_vi
   return nullptr;
 }
 
-// The last minute, or ten where the condition began before that.
+// The last minute, or the last ten if the condition began before that.
 Run run_of(const Sidecar& sidecar) {
   const SidecarMetrics& metrics = *sidecar.metrics;
   const EventTime since_ns = sidecar.fired ? sidecar.fired->since_ns : 0;
@@ -62,7 +66,7 @@ std::string fired_mark(const Sidecar& sidecar, const Run& run, const Sparkline& 
   const EventTime at_ns = fired_at(sidecar);
   if (!sidecar.fired || at_ns < run.series->begin_ns) return "";
   const std::uint64_t step = (at_ns - run.series->begin_ns) / run.series->step_ns;
-  if (step > run.values->size()) return "";  // one step behind the last is its end
+  if (step > run.values->size()) return "";  // one step after the last is its end
   const std::size_t cell = std::min(line.cells - 1, step * line.cells / run.values->size());
   const std::string text = "fired " + clock_time(sidecar, at_ns);
   if (cell + text.size() + 2 <= kCells) return "  " + std::string(cell, ' ') + "^ " + text + "\n";
@@ -77,7 +81,7 @@ std::string cpus_text(const std::vector<int>& cpus) {
   return fmt::format("{}", fmt::join(cpus, ","));
 }
 
-// What "now" and "before" are in the table below it.
+// Explains the columns "now" and "before" of the table below.
 std::string compared_text(const Sidecar& sidecar) {
   if (!sidecar.compared) return "";
   const SidecarCompared& c = *sidecar.compared;
@@ -87,8 +91,60 @@ std::string compared_text(const Sidecar& sidecar) {
   if (c.before_begin_ns < c.now_begin_ns)
     out += fmt::format("; before: the {} until then", span_text(c.now_begin_ns - c.before_begin_ns));
   else
-    out += "; nothing is held of the time before";
-  return out + (parts_are_cpus(sidecar) ? "; in percent of one CPU" : "; in percent of the samples");
+    out += "; there is no data about the time before";
+  return out + (parts_are_cpus(sidecar) ? "; in percent of one CPU; samples: in percent of the window's"
+                                        : "; in percent of the samples then; samples: of the window's");
+}
+
+// As in the table of units: the unit's own name would not show whose unit it is.
+std::string place_text(const std::string& unit, const std::string& cgroup) {
+  const CgroupName name = name_of_cgroup(cgroup);
+  if (unit.empty() && name.container.empty()) return cgroup;
+  return name.label.empty() ? unit : name.label;
+}
+
+// The `most` rows with the largest share now, the largest first.
+template <typename Row>
+std::vector<const Row*> by_now(const std::vector<Row>& rows, std::size_t most) {
+  std::vector<const Row*> order;
+  for (const Row& row : rows) order.push_back(&row);
+  std::stable_sort(order.begin(), order.end(), [](const Row* a, const Row* b) {
+    return part_now(*a).value_or(a->share) > part_now(*b).value_or(b->share);
+  });
+  if (order.size() > most) order.resize(most);
+  return order;
+}
+
+std::string units_table(const Sidecar& sidecar, const Screen& screen) {
+  std::vector<std::vector<std::string>> rows{{"  UNIT", "PROCESSES", "NOW", "BEFORE", "SAMPLES", "CPUS", "MOSTLY"}};
+  for (const SidecarGroup* row : by_now(sidecar.top_units, kGroupsShown))
+    rows.push_back({"  " + (row->name.empty() ? "no unit" : row->name), std::to_string(row->processes),
+                    part_text(part_now(*row)), part_text(part_before(*row)), share_text(row->share),
+                    cpus_text(row->cpus), row->program == kOutsideName ? "outside" : row->program});
+  return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
+}
+
+std::string programs_table(const Sidecar& sidecar, const Screen& screen) {
+  std::vector<std::vector<std::string>> rows{{"  PROGRAM", "PROCESSES", "NOW", "BEFORE", "SAMPLES", "CPUS", "UNIT"}};
+  auto order = by_now(sidecar.top_programs, kGroupsShown);
+  // The row of processes without a name is always shown: its share may have been large before and small now.
+  for (const SidecarGroup& row : sidecar.top_programs)
+    if (row.name == kUnknownForker && std::find(order.begin(), order.end(), &row) == order.end()) order.back() = &row;
+  for (const SidecarGroup* row : order) {
+    rows.push_back({"  " + row->name, std::to_string(row->processes), part_text(part_now(*row)),
+                    part_text(part_before(*row)), share_text(row->share), cpus_text(row->cpus),
+                    row->units > 1 ? fmt::format("{} units", row->units) : place_text(row->unit, row->cgroup)});
+  }
+  return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
+}
+
+std::string processes_table(const Sidecar& sidecar, const Screen& screen) {
+  std::vector<std::vector<std::string>> rows{
+      {"  PROCESS", "PID", "NOW", "BEFORE", "SAMPLES", "CPUS", "UNIT OR CGROUP"}};
+  for (const SidecarTop* row : by_now(sidecar.top, kTopShown))
+    rows.push_back({"  " + row->comm, std::to_string(row->pid), part_text(part_now(*row)), part_text(part_before(*row)),
+                    share_text(row->share), cpus_text(row->cpus), place_text(row->unit, row->cgroup)});
+  return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
 }
 
 }  // namespace
@@ -114,26 +170,42 @@ std::string metric_part(const Sidecar& sidecar, const Screen& screen) {
 
 std::string top_part(const Sidecar& sidecar, const Screen& screen) {
   if (sidecar.top.empty()) return "";
-  std::vector<const SidecarTop*> order;
-  for (const SidecarTop& row : sidecar.top) order.push_back(&row);
-  std::stable_sort(order.begin(), order.end(), [](const SidecarTop* a, const SidecarTop* b) {
-    return part_now(*a).value_or(a->share) > part_now(*b).value_or(b->share);
-  });
-  std::vector<std::vector<std::string>> rows{{"  PROCESS", "PID", "NOW", "BEFORE", "WINDOW", "CPUS", "UNIT OR CGROUP"}};
-  for (const SidecarTop* row : order) {
-    if (rows.size() > kTopShown) break;
-    rows.push_back({"  " + row->comm, std::to_string(row->pid), part_text(part_now(*row)), part_text(part_before(*row)),
-                    share_text(row->share), cpus_text(row->cpus), row->unit.empty() ? row->cgroup : row->unit});
-  }
-  std::string out = "\ntop processes:\n";
-  if (const std::string text = compared_text(sidecar); !text.empty()) out += screen.wrapped(text, 2);
-  return out + screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
+  std::string compared = compared_text(sidecar);
+  std::string out;
+  const auto titled = [&](const char* title, const std::string& table) {
+    out += fmt::format("\n{}:\n", title);
+    if (!compared.empty()) out += screen.wrapped(std::exchange(compared, ""), 2);  // once for all tables
+    out += table;
+  };
+  if (!sidecar.top_units.empty()) titled("top units", units_table(sidecar, screen));
+  if (!sidecar.top_programs.empty()) titled("top programs", programs_table(sidecar, screen));
+  titled("top processes", processes_table(sidecar, screen));
+  return out;
+}
+
+std::string forks_part(const Sidecar& sidecar, const Screen& screen) {
+  if (!sidecar.forks || sidecar.forks->all.count == 0) return "";
+  const SidecarForks& forks = *sidecar.forks;
+  const auto rate = [](const std::optional<double>& value) { return value ? rate_text(*value) : std::string("-"); };
+  std::vector<std::vector<std::string>> rows{{"  WHO FORKS", "PID", "NOW", "BEFORE", "WINDOW", "COUNT", "UNIT"}};
+  const auto add = [&](const std::string& name, const SidecarForker& row, const std::string& unit) {
+    rows.push_back({"  " + name, row.pid == 0 ? "" : std::to_string(row.pid), rate(row.per_second_now),
+                    rate(row.per_second_before), rate_text(row.per_second), std::to_string(row.count), unit});
+  };
+  for (const SidecarForker& row : forks.by_unit) add(row.name.empty() ? "no unit" : row.name, row, "");
+  for (const SidecarForker& row : forks.by_program) add(row.name, row, row.unit);
+  for (const SidecarForker& row : forks.by_pid)
+    if (rows.size() <= kForkersShown) add(row.name, row, row.unit);
+  const std::string head =
+      fmt::format("forks of processes per second, by unit, program and process; {}{} in the window:",
+                  forks.complete ? "" : "at least ", forks.all.count);
+  return "\n" + screen.wrapped(head, 0) + screen.table(std::move(rows), {1, 2, 3, 4, 5}, {6, 0});
 }
 
 std::string rings_part(const Sidecar& sidecar, const Screen& screen) {
   if (sidecar.rings.empty()) return "";
   std::vector<std::vector<std::string>> rows{
-      {"  CHANNEL", "CPU", "RING", "HISTORY", "SAMPLES", "BLACKOUT", "LOST", "TORN", "UNKNOWN"}};
+      {"  CHANNEL", "CPU", "RING", "HISTORY", "SAMPLES", "BLACKOUT", "LOST", "TORN BYTES", "UNKNOWN"}};
   for (const SidecarRing& ring : sidecar.rings) {
     if (rows.size() > kRingsShown) break;
     rows.push_back({"  " + ring.channel, std::to_string(ring.cpu), format_bytes(ring.ring_bytes),

@@ -9,6 +9,7 @@
 #include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/headline.hpp"
+#include "libcore/store/names.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -23,7 +24,7 @@ bool plain(const std::string& word) {
   });
 }
 
-// Works for a shell even where a host's name put something odd into the path.
+// Quotes a path for a shell: the host's name may contain unusual characters.
 std::string shell_word(const std::string& text) {
   if (plain(text)) return text;
   std::string out = "'";
@@ -31,7 +32,7 @@ std::string shell_word(const std::string& text) {
   return out + "'";
 }
 
-// What a shell takes, on as many lines as it needs: a backslash joins them, but not inside of quotes.
+// A shell command on as many lines as needed: a backslash joins them, but not inside quotes.
 std::string command_text(const std::string& path, const Screen& screen) {
   const std::string command = "perf report -i ";
   if (columns(command + shell_word(path)) + 2 <= kScreenColumns)
@@ -45,18 +46,21 @@ std::string command_text(const std::string& path, const Screen& screen) {
   return out;
 }
 
+// Always with a unit: a bare number could be read as a number of events.
+std::string size_of(std::uint64_t bytes) { return bytes < 1024 ? counted(bytes, "byte") : format_bytes(bytes) + "iB"; }
+
 std::string losses_text(const Sidecar& sidecar) {
   std::uint64_t torn = 0, unknown = 0;
   for (const SidecarRing& ring : sidecar.rings) torn += ring.torn_bytes, unknown += ring.unknown_ids;
-  std::string out =
-      fmt::format("{} events in the longest blackout of {}", lost_text(sidecar), micros_text(sidecar.blackout.max_us));
-  out += fmt::format("; {} torn, {} records of unknown events", torn == 0 ? "nothing" : format_bytes(torn), unknown);
-  return out + fmt::format("; {} hole{}", sidecar.holes.size(), sidecar.holes.size() == 1 ? "" : "s");
+  std::string out = fmt::format("{} {} in the longest blackout of {}", lost_text(sidecar),
+                                sidecar.blackout.lost == 1 ? "event" : "events", micros_text(sidecar.blackout.max_us));
+  out += fmt::format("; {} of ring content torn, {} of unknown events", size_of(torn), counted(unknown, "record"));
+  return out + "; " + counted(sidecar.holes.size(), "hole");
 }
 
-std::string ledger_text(const Sidecar& sidecar) {
-  return fmt::format("{} running, {} more exited but remembered, {} forgotten{}", sidecar.ledger.processes,
-                     sidecar.ledger.exited, sidecar.ledger.evicted, sidecar.ledger.stale ? "; stale" : "");
+std::string tracker_text(const Sidecar& sidecar) {
+  return fmt::format("{} running, {} more exited but remembered, {} forgotten{}", sidecar.tracker.processes,
+                     sidecar.tracker.exited, sidecar.tracker.evicted, sidecar.tracker.stale ? "; stale" : "");
 }
 
 std::string timings_text(const Sidecar& sidecar) {
@@ -87,7 +91,7 @@ Lines fact_lines(const Sidecar& sidecar) {
             {"all rings cover", window_text(sidecar.common_window)},
             {"samples", std::to_string(sidecar.samples)},
             {"losses", losses_text(sidecar)},
-            {"processes", ledger_text(sidecar)}};
+            {"processes", tracker_text(sidecar)}};
   for (auto& line : asker_lines(sidecar)) out.push_back(std::move(line));
   out.emplace_back("took", timings_text(sidecar));
   out.emplace_back(
@@ -99,17 +103,25 @@ Lines fact_lines(const Sidecar& sidecar) {
   return out;
 }
 
+// The time in the file's name, as in `flightctl list`: the window may end earlier.
+std::string taken_at(const Sidecar& sidecar) {
+  const auto name = parse_snapshot_name(std::string_view(sidecar.path).substr(sidecar.path.rfind('/') + 1));
+  return name ? local_time(name->time) : local_time(sidecar.window.end);
+}
+
 }  // namespace
 
 std::string info_text(const Sidecar& sidecar, const Screen& screen) {
-  std::string out = screen.wrapped(
-      fmt::format("snapshot {}: {} on {}, {}", screen.cut(sidecar.id, 24), screen.cut(sidecar.trigger, 64),
-                  screen.cut(sidecar.host, 64), local_time(sidecar.window.end)),
-      0);
+  std::string out =
+      screen.wrapped(fmt::format("snapshot {}: {} on {}, {}", screen.cut(sidecar.id, 24),
+                                 screen.cut(sidecar.trigger, 64), screen.cut(sidecar.host, 64), taken_at(sidecar)),
+                     0);
   if (sidecar.fired || !sidecar.reason.empty())
     out += screen.wrapped(sidecar.fired ? why_text(sidecar) : sidecar.reason, 2);
+  out += names_text(sidecar);
   out += metric_part(sidecar, screen);
   out += top_part(sidecar, screen);
+  out += forks_part(sidecar, screen);
   out += "\n" + screen.facts(fact_lines(sidecar));
   out += rings_part(sidecar, screen);
   out += holes_part(sidecar, screen);

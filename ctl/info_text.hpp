@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of `flightctl info`: a report of one snapshot on 80 columns, the answer first.
+// The page of `flightctl info`: a report about one snapshot on 80 columns, the most important first.
 #pragma once
 
 #include <string>
@@ -9,13 +9,14 @@
 
 namespace flight::ctl {
 
-// What fired and why, how its metric ran, who had the CPUs then and before; then window, coverage, losses, askers; what
-// to type next.
+// The trigger and its reason, the metric's graph, the top CPU users then and before; then window, coverage, losses and
+// requesters; at the end the next commands to type.
 [[nodiscard]] std::string info_text(const Sidecar& sidecar, const Screen& screen = Screen());
 
-// Its parts; each begins with an empty line, or is empty where there is nothing to tell.
+// The parts of the page. Each begins with an empty line, or is empty if there is nothing to show.
 [[nodiscard]] std::string metric_part(const Sidecar& sidecar, const Screen& screen);
 [[nodiscard]] std::string top_part(const Sidecar& sidecar, const Screen& screen);
+[[nodiscard]] std::string forks_part(const Sidecar& sidecar, const Screen& screen);
 [[nodiscard]] std::string rings_part(const Sidecar& sidecar, const Screen& screen);
 [[nodiscard]] std::string holes_part(const Sidecar& sidecar, const Screen& screen);
 

@@ -12,9 +12,9 @@
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kMaxKallsymsBytes = 64U << 20U;  // unpacked; ten times that of a large kernel
+constexpr std::size_t kMaxKallsymsBytes = 64U << 20U;  // uncompressed; ten times the symbols of a large kernel
 constexpr int kTries = 11;
-constexpr int kTriesThere = 3;  // of which boot the other machine is nobody knows, and each is a connection
+constexpr int kTriesThere = 3;  // the other machine's boot is unknown, and each try is a connection
 constexpr std::chrono::milliseconds kBetweenTries(500);
 
 tl::unexpected<Refusal> broken(const std::string& what) {

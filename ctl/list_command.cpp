@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl list: the store's snapshots as a table, the oldest first; which of them, as coredumpctl has it.
+// flightctl list: the store's snapshots as a table, oldest first. The options select rows as those of coredumpctl do.
+#include <fnmatch.h>
+
 #include <algorithm>
 
 #include "ctl/daemon_call.hpp"
@@ -20,7 +22,7 @@ std::string rows_text(const std::vector<CatalogueRow>& rows) {
   return table(lines, {1, 3, 4, 5});
 }
 
-// An RFC 3339 text in UTC with milliseconds compares as the time does.
+// RFC 3339 in UTC with milliseconds: the texts compare like the times.
 Result<std::string> moment(const std::string& text, WallTime now, std::string_view option) {
   if (text.empty()) return std::string();
   const auto time = parse_time(text, now);
@@ -28,23 +30,32 @@ Result<std::string> moment(const std::string& text, WallTime now, std::string_vi
   return to_rfc3339(*time);
 }
 
-// Of a row, what the options ask for.
+// Selects the rows that match the options.
 struct Filter {
-  std::string since, until, trigger;
+  std::string since, until, trigger, unit;
 
   [[nodiscard]] static Result<Filter> of(const ListOptions& options) {
     const WallTime now = wall_now();
     auto since = moment(options.since, now, "--since");
-    if (!since) return pass(since.error());
+    if (!since) return propagate(since.error());
     auto until = moment(options.until, now, "--until");
-    if (!until) return pass(until.error());
+    if (!until) return propagate(until.error());
     if (!since->empty() && !until->empty() && *until < *since)
       return fail(std::errc::invalid_argument, "--until {} is before --since {}", options.until, options.since);
-    return Filter{std::move(*since), std::move(*until), options.trigger};
+    return Filter{std::move(*since), std::move(*until), options.trigger, options.unit};
   }
   [[nodiscard]] bool takes(const CatalogueRow& row) const {
     return (since.empty() || row.time >= since) && (until.empty() || row.time <= until) &&
-           (trigger.empty() || row.trigger == trigger);
+           (trigger.empty() || matches(trigger, row.trigger)) && (unit.empty() || takes_unit(row.units));
+  }
+  // Without a suffix the name means a service, as in systemctl.
+  [[nodiscard]] bool takes_unit(const std::vector<std::string>& units) const {
+    return std::any_of(units.begin(), units.end(), [this](const std::string& one) {
+      return matches(unit, one) || matches(unit + ".service", one);
+    });
+  }
+  [[nodiscard]] static bool matches(const std::string& pattern, const std::string& text) {
+    return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
   }
 };
 
@@ -62,7 +73,8 @@ int run_list(const Common& common, const ListOptions& options) {
   if (!filter) return complain(common, kUsageError, filter.error().what, kUsage);
   const auto text = ask(common, "ListSnapshots", "{}", "snapshots");
   if (!text) return complain(common, text.error());
-  const bool all = options.since.empty() && options.until.empty() && options.trigger.empty() && options.count == 0;
+  const bool all = options.since.empty() && options.until.empty() && options.trigger.empty() && options.unit.empty() &&
+                   options.count == 0;
   if (common.json && all && !options.reverse) return print(stdout, indented(*text));
   auto rows = parse_rows(*text);
   if (!rows) return complain(common, kBadReply, rows.error().what, kRefused);
@@ -70,7 +82,7 @@ int run_list(const Common& common, const ListOptions& options) {
   choose(*rows, *filter, options);
   if (common.json) return print(stdout, indented(to_json(*rows)));
   if (empty) return print(stderr, "There are no snapshots yet; `flightctl snapshot` takes one.\n");
-  if (rows->empty()) return print(stderr, "There is no such snapshot; `flightctl list` shows those there are.\n");
+  if (rows->empty()) return print(stderr, "No snapshot matches; `flightctl list` shows all snapshots.\n");
   return print(stdout, rows_text(*rows));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl: from the command line to the command. Every usage error is exit code 2.
+// flightctl: parses the command line and runs the command. Every usage error is exit code 2.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,11 +13,12 @@
 #include "ctl/command_line.hpp"
 #include "ctl/commands.hpp"
 #include "ctl/output.hpp"
+#include "libcore/base/nearest_word.hpp"
 
 namespace flight::ctl {
 namespace {
 
-constexpr const char* kAbout = "Talks to flightd, the always-on flight recorder. Without a command: list.";
+constexpr const char* kAbout = "Controls flightd, the always-on flight recorder. Without a command: list.";
 
 int run_triggers_command(const CLI::App& triggers, const CommandLine& line) {
   if (triggers.got_subcommand("enable")) return run_set_trigger(line.common, line.trigger, true);
@@ -25,22 +27,24 @@ int run_triggers_command(const CLI::App& triggers, const CommandLine& line) {
   return run_triggers(line.common);
 }
 
-// As the command's --help. By an app that has parsed nothing: one that has tells about `help` itself.
+// Prints the command's --help. A new app is needed: the parsed one would print the help of `help`.
 int run_help(const CommandLine& line) {
   CommandLine unused;
   CLI::App app(kAbout, "flightctl");
   add_commands(app, unused);
   const CLI::App* of = &app;
-  std::string prefix;  // as --help names it
+  std::string prefix;  // the name that --help prints
   for (const std::string& name : line.help_of) {
     const auto commands = of->get_subcommands([](const CLI::App*) { return true; });
     const auto found = std::find_if(commands.begin(), commands.end(),
                                     [&name](const CLI::App* command) { return command->check_name(name); });
-    if (found == commands.end())
+    if (found == commands.end()) {
+      std::vector<std::string> known;
+      for (const CLI::App* command : commands) known.push_back(command->get_name());
       return complain(line.common, kUsageError,
-                      fmt::format("there is no command '{}'; see flightctl --help",
-                                  printable(fmt::format("{}", fmt::join(line.help_of, " ")))),
+                      with_help(unknown_words({name}, {}, known, of == &app ? "" : of->get_name()), "flightctl"),
                       kUsage);
+    }
     prefix += (prefix.empty() ? "" : " ") + of->get_name();
     of = *found;
   }
@@ -53,7 +57,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("bridge")) return run_bridge(line.common);
   if (app.got_subcommand("status")) return run_status(line.common);
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
-  if (app.got_subcommand("info")) return run_info(line.common, line.info_id);
+  if (app.got_subcommand("info")) return run_info(line.common, line.info_ids);
   if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output, line.with_symbols);
   if (app.got_subcommand("report")) return run_report(line.common, line.report);
   if (app.got_subcommand("vacuum")) return run_vacuum(line.common, line.dry_run);
@@ -65,12 +69,12 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("pause")) return run_recording(line.common, false);
   if (app.got_subcommand("resume")) return run_recording(line.common, true);
   if (app.got_subcommand("reload")) return run_reload(line.common);
-  if (app.got_subcommand("config")) return run_config(line.common);
+  if (app.got_subcommand("config")) return run_config(line.common, line.config_key);
   if (app.got_subcommand("monitor")) return run_monitor(line.common);
-  return run_list(line.common, line.list);  // a bare flightctl lists
+  return run_list(line.common, line.list);  // without a command
 }
 
-// --socket as it was typed; without --host else $FLIGHTD_SOCKET, else the default.
+// --socket if given; otherwise, without --host, $FLIGHTD_SOCKET or the default.
 void fill_in_socket(Common& common) {
   if (!common.socket.empty() || !common.host.empty()) return;
   const char* from_environment = std::getenv("FLIGHTD_SOCKET");
@@ -88,13 +92,15 @@ int main_of(int argc, char** argv) {
     app.parse(own, argv);
     if (line.only_last) line.list.count = 1;
     if (app.got_subcommand("bridge") && !line.common.host.empty())
-      throw CLI::ValidationError("--host", "it runs `flightctl bridge` there by itself");
+      throw CLI::ValidationError("--host", "--host runs `flightctl bridge` itself");
     fill_in_socket(line.common);
   } catch (const CLI::ParseError& error) {
+    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     line.common.json =
         std::any_of(argv + 1, argv + own, [](const char* word) { return std::string_view(word) == "--json"; });
-    return complain(line.common, kUsageError, std::string(error.what()) + "; see flightctl --help", kUsage);
+    return complain(line.common, kUsageError,
+                    with_help(unknown ? unknown_words_text(app) : usage_text(error.what()), "flightctl"), kUsage);
   }
   return run(app, line);
 }
@@ -103,8 +109,8 @@ int main_of(int argc, char** argv) {
 }  // namespace flight::ctl
 
 int main(int argc, char** argv) {
-  // Where one of them is closed, the next file or socket would be taken for it. Only for reading, so that what is
-  // written there fails as it should.
+  // If a standard descriptor is closed, the next file or socket would get its number. Open it read-only, so that
+  // writes to it fail.
   for (int fd = ::open("/dev/null", O_RDONLY); fd >= 0; fd = ::open("/dev/null", O_RDONLY))
     if (fd > STDERR_FILENO) {
       ::close(fd);
@@ -112,7 +118,7 @@ int main(int argc, char** argv) {
     }
   try {
     return flight::ctl::main_of(argc, argv);
-  } catch (const std::exception& error) {  // CLI11's and the standard library's stop here
+  } catch (const std::exception& error) {  // CLI11's and the standard library's exceptions
     std::cerr << "flightctl: " << error.what() << '\n';
     return flight::ctl::kRefused;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl monitor: what happens, a line each, until it is interrupted or flightd ends.
+// flightctl monitor: prints one line for each event, until it is interrupted or flightd ends.
 #include <cstdlib>
 
 #include "ctl/connection.hpp"
@@ -25,12 +25,12 @@ std::string line_of(const RecorderEvent& event) {
 int run_monitor(const Common& common) {
   auto connection = Connection::open(common);
   if (!connection) return complain(common, kNotConnected, connection.error().what, kRefused);
-  const auto reply =
-      connection->call({fmt::format("{}.Monitor", kInterface), "{}", true, false, false}, [&](const Reply& told) {
-        const auto event = parse_event(told.parameters);
+  const auto reply = connection->call(
+      {fmt::format("{}.Monitor", kInterface), "{}", true, false, false}, [&](const Reply& event_reply) {
+        const auto event = parse_event(event_reply.parameters);
         if (!event) return;
         const int code = print(stdout, common.json ? to_json(*event) + "\n" : line_of(*event));
-        if (code != kDone) std::exit(code);  // nobody reads it any more, and the next event may be hours away
+        if (code != kDone) std::exit(code);  // stdout is closed, and the next event may come hours later
       });
   if (!reply) return complain(common, kNotConnected, reply.error().what, kRefused);
   if (!reply->error.empty()) return complain(common, reply->error, error_message(*reply), kRefused);

@@ -21,10 +21,10 @@ namespace flight::ctl {
 namespace {
 
 constexpr mode_t kMode = 0640;
-constexpr int kTries = 8;  // to take the name over from flightctls that come and go
+constexpr int kNameTries = 8;  // other flightctls may replace the file at the same time
 constexpr std::array<int, 3> kEnds{SIGINT, SIGTERM, SIGHUP};
 
-// What a signal takes away: a handler may read this and call unlink(2), see signal-safety(7).
+// The file that a signal handler removes: it may read this and call unlink(2), see signal-safety(7).
 std::array<char, PATH_MAX> unfinished_path{};
 
 extern "C" void remove_and_end(int number) {
@@ -33,10 +33,10 @@ extern "C" void remove_and_end(int number) {
   static_cast<void>(std::raise(number));
 }
 
-void remove_when_told_to_end(const std::string& path) {
+void remove_on_signal(const std::string& path) {
   std::strncpy(unfinished_path.data(), path.c_str(), unfinished_path.size() - 1);
   for (const int number : kEnds) {
-    // nohup(1) and shells in the background have it ignored: it stays so.
+    // nohup(1) and background shells ignore the signal: keep it ignored.
     if (std::signal(number, SIG_IGN) != SIG_IGN) static_cast<void>(std::signal(number, &remove_and_end));
   }
 }
@@ -46,20 +46,20 @@ void end_at_once_again() {
     if (std::signal(number, SIG_IGN) != SIG_IGN) static_cast<void>(std::signal(number, SIG_DFL));
 }
 
-// rename(2) would replace a symbolic link, not what it points to.
+// rename(2) would replace a symbolic link, not its target.
 std::string resolved(const std::string& target) {
   std::array<char, PATH_MAX> path{};
   return ::realpath(target.c_str(), path.data()) == nullptr ? target : std::string(path.data());
 }
 
-// What a flightctl that was killed left behind is taken away, what a living one writes is not.
+// Removes the partial file of a flightctl that was killed, but not one that is being written.
 Result<void> clear_the_way(const std::string& partial) {
   const UniqueFd old(::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!old && errno == ENOENT) return {};
   if (!old) return sys_error(errno, "{} is in the way; remove it", partial);
   struct stat found {};
   if (::fstat(old.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != ::geteuid())
-    return fail(std::errc::file_exists, "{} is in the way and is no file of yours; remove it", partial);
+    return fail(std::errc::file_exists, "{} is in the way and belongs to another user; remove it", partial);
   if (::flock(old.get(), LOCK_EX | LOCK_NB) != 0)
     return fail(std::errc::device_or_resource_busy, "another flightctl is writing {}", partial);
   if (::unlink(partial.c_str()) != 0 && errno != ENOENT) return sys_error(errno, "removing the old {}", partial);
@@ -83,19 +83,19 @@ NewFile::~NewFile() {
 Result<NewFile> NewFile::create(const std::string& target) {
   const std::string path = resolved(target);
   const std::string partial = path + ".partial";
-  for (int attempt = 0; attempt < kTries; ++attempt) {
+  for (int attempt = 0; attempt < kNameTries; ++attempt) {
     UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode));
     if (!fd && errno != EEXIST) return sys_error(errno, "making {}", partial);
     struct stat found {};
-    // Between the two calls another one may have found it unlocked, and taken it away.
+    // Between the two calls another process may have locked and removed the file.
     if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(fd.get(), &found) == 0 && found.st_nlink == 1) {
-      remove_when_told_to_end(partial);
+      remove_on_signal(partial);
       return NewFile(path, partial, std::move(fd));
     }
     if (fd) continue;
-    if (auto cleared = clear_the_way(partial); !cleared) return pass(cleared.error());
+    if (auto cleared = clear_the_way(partial); !cleared) return propagate(cleared.error());
   }
-  return fail(std::errc::device_or_resource_busy, "others are writing {}", partial);
+  return fail(std::errc::device_or_resource_busy, "other processes are writing {}", partial);
 }
 
 Result<void> NewFile::keep() {

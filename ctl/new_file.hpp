@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that appears whole or not at all: written as FILE.partial beside its place, synced and renamed by keep(). It
-// is the caller's own, mode 0640, so that perf opens it. Until then nothing stays of it, whatever happens: it goes with
-// the object, and on SIGINT, SIGTERM and SIGHUP. One at a time.
+// A file that appears complete or not at all: written as FILE.partial in its directory, synced and renamed by keep().
+// It belongs to the caller, mode 0640, so that perf opens it. Without keep() it is removed with the object, and on
+// SIGINT, SIGTERM and SIGHUP. Only one exists at a time.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace flight::ctl {
 
 class NewFile {
  public:
-  // A symbolic link at `target` stays one: what it points to is replaced. EBUSY: another flightctl writes it now.
+  // If `target` is a symbolic link, its target is replaced. EBUSY: another flightctl is writing it.
   [[nodiscard]] static Result<NewFile> create(const std::string& target);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
@@ -25,7 +25,7 @@ class NewFile {
  private:
   NewFile(std::string path, std::string partial, UniqueFd fd);
   std::string path_, partial_;  // partial_ empty: kept, or moved from
-  UniqueFd fd_;                 // locked: who cannot lock it does not write it
+  UniqueFd fd_;                 // locked: only the holder of the lock writes the file
 };
 
 }  // namespace flight::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl pause, flightctl resume: all recording off, and on again.
+// flightctl pause, flightctl resume: switch all recording off and on.
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
 

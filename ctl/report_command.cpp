@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl report ID [PERF-ARGS…]: the stock perf report of a snapshot, with the kernel's symbols of its boot.
+// flightctl report ID [PERF-ARGS…]: runs the stock perf report on a snapshot, with the kernel symbols of its boot.
 //
-// flightctl becomes perf: the exit status, the terminal and the signals are perf's own. What perf reads beside the file
-// lies in memory (memfd_create(2)) and goes with the process, so there is nothing to clean up, however it ends.
+// flightctl becomes perf (execve(2)), so exit status, terminal and signals are perf's own. The other files that perf
+// reads are memfds, which end with the process: nothing remains after SIGPIPE or SIGKILL.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,19 +21,20 @@ namespace flight::ctl {
 namespace {
 
 constexpr std::string_view kInstall =
-    "install it (Debian: linux-perf, Ubuntu: linux-tools-generic, others: perf), or name one with --perf PATH or $PERF";
+    "install it (Debian: linux-perf, Ubuntu: linux-tools-generic, others: perf), or select one with --perf PATH or "
+    "$PERF";
 
-// perf opens it by this path, as its own descriptor.
+// perf opens the file by this path, as its own descriptor.
 std::string path_of(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
 
-// Without MFD_CLOEXEC: it is for perf.
+// Without MFD_CLOEXEC: perf inherits it.
 Result<UniqueFd> memory_file(const char* name) {
   UniqueFd fd(::memfd_create(name, 0));
   if (!fd) return sys_error(errno, "memfd_create for {}", name);
   return fd;
 }
 
-// Where this process may read the store itself. perf takes a file that is root's or its caller's.
+// Whether this process may read the store. perf opens files that belong to root or to its user.
 bool readable_in_place(const Common& common, const Sidecar& sidecar) {
   struct stat found {};
   return common.host.empty() && ::stat(sidecar.path.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
@@ -54,14 +55,14 @@ Answer<UniqueFd> fetch_data(const Common& common, const std::string& id) {
   return std::move(*fd);
 }
 
-// nullopt: there are none; perf then names what it can, and the reason is told.
+// nullopt: there are no symbols, and the reason was printed; perf then uses the names that it has.
 std::optional<UniqueFd> symbols_of(const Common& common, const std::string& id, const std::string& boot_id) {
   const auto text = fetch_kallsyms(common, id, boot_id);
   auto fd = memory_file("kallsyms");
-  Result<void> written = fd ? Result<void>() : pass(fd.error());
+  Result<void> written = fd ? Result<void>() : propagate(fd.error());
   if (text && fd) written = write_all(fd->get(), *text);
   if (text && written) return std::move(*fd);
-  static_cast<void>(print(stderr, fmt::format("flightctl: without the kernel's symbols of its boot: {}\n",
+  static_cast<void>(print(stderr, fmt::format("flightctl: without the kernel symbols of its boot: {}\n",
                                               printable(text ? written.error().what : text.error().message))));
   return std::nullopt;
 }
@@ -73,7 +74,7 @@ int become(const Common& common, const std::vector<std::string>& words) {
   ::execvp(arguments[0], arguments.data());
   const int why = errno;
   if (why == ENOENT)
-    return complain(common, kNoPerf, fmt::format("there is no perf: '{}' was not found; {}", words[0], kInstall),
+    return complain(common, kNoPerf, fmt::format("perf is not installed: '{}' was not found; {}", words[0], kInstall),
                     kRefused);
   const Failure failure = sys_error(why, "start {}", words[0]);
   return complain(common, kNoPerf, failure.value().what, kRefused);
@@ -82,7 +83,7 @@ int become(const Common& common, const std::vector<std::string>& words) {
 }  // namespace
 
 int run_report(const Common& common, const ReportOptions& options) {
-  // `latest` may be another one by the next call.
+  // `latest` may be another snapshot in the next call.
   std::string id = options.id;
   std::string data_path;
   std::string boot_id;

@@ -11,15 +11,16 @@
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kLeastCell = 8;     // a flexible column gives way down to this
-constexpr std::size_t kMostIndent = 24;   // of values behind their keys
-constexpr std::size_t kBetweenCells = 2;  // as table() has it
+constexpr std::size_t kLeastCell = 8;     // the least width of a flexible column
+constexpr std::size_t kMostIndent = 24;   // of values after their keys
+constexpr std::size_t kBetweenCells = 2;  // as in table()
 constexpr std::size_t kCharacterBytes = 4;
 
-// The beginning of `text` that fits into `most` columns, up to a space if there is one; at least one character.
+// The length of the part of `text` that fits into `most` columns, up to a space if there is one; at least one
+// character.
 std::size_t line_length(std::string_view text, std::size_t most) {
-  // No character has more bytes than kCharacterBytes: what lies behind is not looked at, or a text would cost its
-  // square.
+  // A character has at most kCharacterBytes bytes. Do not look beyond the line, or the cost would grow with the square
+  // of the text.
   text = text.substr(0, kCharacterBytes * (most + 1));
   if (columns(text) <= most) return text.size();
   const std::size_t fits = std::max<std::size_t>(cut_end(text, most, "").size(), 1);
@@ -44,6 +45,13 @@ bool locale_is_utf8() {
 
 std::string Screen::cut(std::string_view text, std::size_t most) const {
   return cut_middle(printable(text), most, mark());
+}
+
+// A unit's name is first shortened by its ".service".
+std::string Screen::cut_cell(std::string_view text, std::size_t most) const {
+  constexpr std::string_view kService = ".service";
+  if (columns(text) > most && text.ends_with(kService)) text.remove_suffix(kService.size());
+  return cut(text, most);
 }
 
 std::string Screen::wrapped(std::string_view text, std::size_t indent, std::string_view head) const {
@@ -88,9 +96,9 @@ std::string Screen::table(std::vector<std::vector<std::string>> rows, const std:
     widths[column] -= less;
     all -= less;
     for (auto& row : rows)
-      if (column < row.size()) row[column] = cut(row[column], widths[column]);
+      if (column < row.size()) row[column] = cut_cell(row[column], widths[column]);
   }
-  // What the fixed columns have too much, for numbers can be any in a file of somebody's.
+  // The fixed columns can be too wide, too: a file may contain any numbers.
   std::string out;
   const std::string drawn = ctl::table(rows, right);
   std::string_view rest = drawn;

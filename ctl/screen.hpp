@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages that are never wider than a terminal of 80 columns, whatever names and reasons strangers gave: long values are
-// wrapped or cut in the middle. What is drawn beyond ASCII is drawn where the locale has it.
+// Formats pages for 80 columns, whatever names and reasons they contain: long values are wrapped or cut in the middle.
+// Characters beyond ASCII are used if the locale has them.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace flight::ctl {
 
 inline constexpr std::size_t kScreenColumns = 80;
 
-// Whether $LC_ALL, $LC_CTYPE or $LANG, the first that is set, says UTF-8 (locale(7)).
+// Whether the first of $LC_ALL, $LC_CTYPE and $LANG that is set selects UTF-8 (locale(7)).
 [[nodiscard]] bool locale_is_utf8();
 
 class Screen {
@@ -22,17 +22,18 @@ class Screen {
   [[nodiscard]] bool utf8() const { return utf8_; }
   // Made printable, and cut in the middle to `most` columns.
   [[nodiscard]] std::string cut(std::string_view text, std::size_t most) const;
-  // Lines of at most kScreenColumns, each with `indent` before it, broken between words where there are any. `head`
-  // stands in the first one's indent.
+  // Lines of at most kScreenColumns, each after `indent` spaces, broken between words if possible. `head` is written
+  // into the indent of the first line.
   [[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent, std::string_view head = "") const;
   // "key:  value" lines as wrapped(), the values aligned. Values are made printable.
   [[nodiscard]] std::string facts(const std::vector<std::pair<std::string, std::string>>& lines) const;
-  // As ctl::table(), with cells made printable; where it would be too wide the columns `flexible` give way, in that
+  // As ctl::table(), with cells made printable. If the table is too wide, the columns `flexible` are cut, in that
   // order.
   [[nodiscard]] std::string table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
                                   const std::vector<std::size_t>& flexible) const;
 
  private:
+  [[nodiscard]] std::string cut_cell(std::string_view text, std::size_t most) const;
   [[nodiscard]] std::string_view mark() const { return utf8_ ? "…" : "..."; }
   bool utf8_;
 };

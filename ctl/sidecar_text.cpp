@@ -11,6 +11,8 @@
 namespace flight::ctl {
 namespace {
 
+constexpr std::string_view kOfNames = "names: ";  // the prefix of the process tracker's warnings
+
 std::string ratio_text(const Sidecar& sidecar) {
   if (sidecar.size_bytes == 0) return "-";
   return fmt::format("{:.1f} : 1", static_cast<double>(sidecar.raw_bytes) / static_cast<double>(sidecar.size_bytes));
@@ -38,27 +40,39 @@ std::string lost_text(const Sidecar& sidecar) {
   return fmt::format("{}{}", sidecar.blackout.lost_exact ? "" : "at least ", sidecar.blackout.lost);
 }
 
+std::string names_text(const Sidecar& sidecar) {
+  std::string out;
+  for (const std::string& warning : sidecar.warnings)
+    if (warning.starts_with(kOfNames)) out += Screen().wrapped(warning, 2, "!");
+  return out;
+}
+
 std::string warnings_text(const Sidecar& sidecar) {
-  std::vector<std::string> warnings = sidecar.warnings;
-  if (sidecar.ledger.stale) warnings.emplace_back("the ledger of processes was stale: some names may be missing");
-  if (sidecar.ledger.evicted > 0)
-    warnings.push_back(fmt::format("{} processes had been forgotten for want of memory", sidecar.ledger.evicted));
-  if (warnings.empty()) return "";
-  std::string out = "\nwarnings:\n";
-  for (const std::string& warning : warnings) out += Screen().wrapped(warning, 2);
+  std::vector<std::string> warnings;
+  for (const std::string& warning : sidecar.warnings)
+    if (!warning.starts_with(kOfNames)) warnings.push_back(warning);
+  if (sidecar.tracker.stale) warnings.emplace_back("records about processes were lost: some names may be missing");
+  std::string out;
+  for (const auto& [title, texts] :
+       {std::pair("errors", &sidecar.errors), {"warnings", &warnings}, {"notes", &sidecar.notes}}) {
+    if (!texts->empty()) out += fmt::format("\n{}:\n", title);
+    for (const std::string& text : *texts) out += Screen().wrapped(text, 2);
+  }
   return out;
 }
 
 std::string summary_text(const Sidecar& sidecar) {
-  std::string out = key_values({{"id", sidecar.id},
-                                {"path", sidecar.path},
-                                {"window", window_text(sidecar.window)},
-                                {"samples", std::to_string(sidecar.samples)},
-                                {"size", format_bytes(sidecar.size_bytes)},
-                                {"ratio", ratio_text(sidecar)},
-                                {"blackout", micros_text(sidecar.blackout.max_us)},
-                                {"lost", lost_text(sidecar)}});
+  std::string out = names_text(sidecar);
+  out += key_values({{"id", sidecar.id},
+                     {"path", sidecar.path},
+                     {"window", window_text(sidecar.window)},
+                     {"samples", std::to_string(sidecar.samples)},
+                     {"size", format_bytes(sidecar.size_bytes)},
+                     {"ratio", ratio_text(sidecar)},
+                     {"blackout", micros_text(sidecar.blackout.max_us)},
+                     {"lost", lost_text(sidecar)}});
   if (const std::string who = who_text(sidecar); !who.empty()) out += Screen().wrapped(who, 10, "top:");
+  if (const std::string forks = forks_text(sidecar); !forks.empty()) out += Screen().wrapped(forks, 10, "forks:");
   return out + warnings_text(sidecar);
 }
 

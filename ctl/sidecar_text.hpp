@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sidecar in words: the summary after a snapshot, and the words that the page of `flightctl info` shares with it.
+// A sidecar as text: the summary after a snapshot, and texts that the page of `flightctl info` also uses.
 #pragma once
 
 #include <string>
@@ -8,14 +8,16 @@
 
 namespace flight::ctl {
 
-// id, path, window, samples, size, ratio, blackout, lost, top; then the warnings. The path stays on its line.
+// id, path, window, samples, size, ratio, blackout, lost, top; then the warnings. The path is never wrapped.
 [[nodiscard]] std::string summary_text(const Sidecar& sidecar);
 
 [[nodiscard]] std::string window_text(const SidecarWindow& window);
 [[nodiscard]] std::string size_text(const Sidecar& sidecar);
 [[nodiscard]] std::string micros_text(double us);
 [[nodiscard]] std::string lost_text(const Sidecar& sidecar);
-// How the snapshot is less than it should be; empty, or with a line "warnings:" above and an empty one before it.
+// Warnings about names, to print before all named rows; empty if there are none.
+[[nodiscard]] std::string names_text(const Sidecar& sidecar);
+// The errors, the other warnings and the notes.
 [[nodiscard]] std::string warnings_text(const Sidecar& sidecar);
 
 }  // namespace flight::ctl

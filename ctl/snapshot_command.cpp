@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl snapshot: takes one, waits until it is durable, says what is in it.
+// flightctl snapshot: takes a snapshot, waits until it is durable, and prints a summary.
 #include <unistd.h>
 
 #include "ctl/daemon_call.hpp"
 #include "ctl/fetch.hpp"
+#include "ctl/option_names.hpp"
 #include "ctl/output.hpp"
 #include "ctl/sidecar_text.hpp"
 #include "libcore/base/units.hpp"
@@ -11,12 +12,12 @@
 namespace flight::ctl {
 namespace {
 
-// What was typed as the method's parameters; the error is a usage error.
+// Converts the options to the method's parameters. An error is a usage error.
 class Typed {
  public:
   Result<std::optional<std::uint64_t>> microseconds(std::string_view option, const std::string& text) {
     if (text.empty()) return std::nullopt;
-    const auto duration = parse_duration(text);
+    const auto duration = parse_span(text);
     if (!duration) return wrap(duration.error(), "{}", option);
     return static_cast<std::uint64_t>(duration->count()) / 1000;
   }
@@ -28,7 +29,7 @@ class Typed {
   }
 
  private:
-  WallTime now_ = wall_now();  // one "now" for --since and --until
+  WallTime now_ = wall_now();  // the same "now" for --since and --until
 };
 
 Result<SnapshotParameters> parameters_of(const SnapshotOptions& options) {
@@ -36,26 +37,25 @@ Result<SnapshotParameters> parameters_of(const SnapshotOptions& options) {
   SnapshotParameters parameters;
   parameters.reason = options.reason;
   auto last = typed.microseconds("--last", options.last);
-  if (!last) return pass(last.error());
+  if (!last) return propagate(last.error());
   auto post = typed.microseconds("--post", options.post);
-  if (!post) return pass(post.error());
+  if (!post) return propagate(post.error());
   auto since = typed.moment("--since", options.since);
-  if (!since) return pass(since.error());
+  if (!since) return propagate(since.error());
   auto until = typed.moment("--until", options.until);
-  if (!until) return pass(until.error());
+  if (!until) return propagate(until.error());
   parameters.last_usec = *last;
   parameters.post_usec = *post;
   parameters.since = *since;
   parameters.until = *until;
   if (!options.capture.empty()) parameters.capture = options.capture;
-  // The daemon's own rules: what it would refuse is refused here, before it is asked.
+  // Applies the daemon's own rules, so that a usage error needs no connection.
   if (auto checked = parse_snapshot_parameters(to_json(parameters)); !checked)
-    return fail(std::errc::invalid_argument, "{}",
-                error_message({checked.error().parameters, checked.error().name, false}));
+    return fail(std::errc::invalid_argument, "{}", with_option_names(checked.error()));
   return parameters;
 }
 
-// One line on stderr that is written over and goes away at the end; nothing where stderr is no terminal.
+// One line on stderr that is overwritten and removed at the end; nothing if stderr is not a terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(bool wanted) : shown_(wanted && ::isatty(STDERR_FILENO) == 1) {}
@@ -86,10 +86,10 @@ int report(const Common& common, const SnapshotOptions& options, const std::stri
   const auto sidecar = parse_sidecar(text);
   if (!sidecar) return complain(common, kBadReply, sidecar.error().what, kRefused);
   if (!options.output.path.empty()) {
-    // The snapshot is taken and stays, whatever becomes of the copy.
+    // The snapshot stays, even if the copy fails.
     if (auto copied = fetch(common, sidecar->id, options.output); !copied)
       return complain(common, kOutputFailed,
-                      fmt::format("snapshot {} is taken and stays at {}, but it was not copied to {}: {}", sidecar->id,
+                      fmt::format("snapshot {} was taken and is at {}, but was not copied to {}: {}", sidecar->id,
                                   sidecar->path, options.output.path, copied.error().message),
                       kRefused);
   }
@@ -103,7 +103,7 @@ int run_snapshot(const Common& common, const SnapshotOptions& options) {
   if (!parameters) return complain(common, kUsageError, parameters.error().what, kUsage);
   if (const std::string why = check_target(options.output); !why.empty())
     return complain(common, kUsageError, why, kUsage);
-  // What stands in the way is told before a snapshot is taken; what fails later is told with it.
+  // Report obstacles before the snapshot is taken. Later failures are reported with it.
   if (const auto place = check_place(options.output); !place && place.error().code == std::errc::file_exists)
     return complain(common, kOutputFailed, place.error().what, kRefused);
   const auto text = take(common, *parameters);

@@ -11,13 +11,13 @@
 namespace flight::ctl {
 
 struct Sparkline {
-  std::string bars;            // one for each cell; ' ' where nothing is known
-  double least = 0, most = 0;  // of what is known
-  std::size_t cells = 0;       // 0: nothing is known at all
+  std::string bars;            // one for each cell; ' ' if nothing is known
+  double least = 0, most = 0;  // of the known values
+  std::size_t cells = 0;       // 0: no value is known
 };
 
-// `values` are one a step, NaN where not known; a cell shows the largest of its values, so that a burst is seen. Bars
-// reach from 0 to `full`, or to the largest value, if that is more.
+// `values` has one value per step, NaN if not known. A cell shows the largest of its values, so that a burst is
+// visible. Bars reach from 0 to `full`, or to the largest value if that is larger.
 [[nodiscard]] Sparkline sparkline(const std::vector<double>& values, std::size_t most_cells, double full, bool utf8);
 
 }  // namespace flight::ctl

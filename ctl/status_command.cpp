@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl status: what flightd is doing now, on one screen.
+// flightctl status: shows on one screen what flightd is doing now.
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
 #include "ctl/status_text.hpp"

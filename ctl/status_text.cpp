@@ -10,10 +10,10 @@
 namespace flight::ctl {
 namespace {
 
-constexpr double kRatesSeconds = 10;  // flightd's rates are over at least this long, once it is that old
+constexpr double kRatesSeconds = 10;  // flightd's rates cover at least this time, once it has run that long
 
 std::string seconds_text(double seconds) {
-  // Beyond 30 years a reply is nonsense; a cast of such a number would be undefined.
+  // More than 30 years is not plausible, and a cast of a larger number would be undefined.
   const double bounded = std::clamp(seconds, 0.0, 1e9);
   return format_duration(std::chrono::nanoseconds(static_cast<std::int64_t>(bounded * 1e9)));
 }
@@ -39,14 +39,14 @@ std::string channels_text(const Status& status, const Screen& screen) {
   }
   std::string note = "The history of the shortest and of the longest ring of each channel.";
   if (status.uptime_seconds < kRatesSeconds)
-    note += fmt::format(" Rates are over {} only.", seconds_text(status.uptime_seconds));
+    note += fmt::format(" Rates cover only {}.", seconds_text(status.uptime_seconds));
   return screen.table(std::move(rows), {2, 3, 4, 5}, {1, 0}) + screen.wrapped(note, 0);
 }
 
-std::string process_text(const StatusProcess& process, double uptime_seconds) {
+std::string process_text(const StatusProcess& process) {
   std::string text = fmt::format("pid {}, {:.2f} s of CPU", process.pid, std::clamp(process.cpu_seconds, 0.0, 1e12));
-  if (uptime_seconds >= 1)
-    text += fmt::format(" ({:.2f} % of one)", std::clamp(process.cpu_seconds / uptime_seconds * 100, 0.0, 1e9));
+  if (process.uptime_seconds >= 1)
+    text += fmt::format(" ({:.2f} % of one)", std::clamp(process.cpu_seconds / process.uptime_seconds * 100, 0.0, 1e9));
   return text + fmt::format(", {} resident", format_bytes(process.rss_bytes));
 }
 
@@ -78,10 +78,13 @@ std::string status_text(const Status& status, WallTime now, const Screen& screen
                     {"last snapshot", last_text(status, now)},
                     {"memory", fmt::format("rings {}, staging {}", format_bytes(status.ring_bytes),
                                            format_bytes(status.staging_bytes))},
-                    {"flightd", process_text(status.flightd, status.uptime_seconds)},
-                    {"broker", process_text(status.broker, status.uptime_seconds)}});
-  if (!status.warnings.empty()) out += "\nwarnings:\n";
-  for (const std::string& warning : status.warnings) out += screen.wrapped(warning, 2);
+                    {"flightd", process_text(status.flightd)},
+                    {"broker", process_text(status.broker)}});
+  for (const auto& [title, texts] :
+       {std::pair("errors", &status.errors), {"warnings", &status.warnings}, {"notes", &status.notes}}) {
+    if (!texts->empty()) out += fmt::format("\n{}:\n", title);
+    for (const std::string& text : *texts) out += screen.wrapped(text, 2);
+  }
   return out;
 }
 

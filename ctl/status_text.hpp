@@ -10,7 +10,7 @@
 
 namespace flight::ctl {
 
-// `now`: the age of the last snapshot is told.
+// `now` is needed for the age of the last snapshot.
 [[nodiscard]] std::string status_text(const Status& status, WallTime now, const Screen& screen = Screen());
 
 }  // namespace flight::ctl

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl triggers [enable|disable|test NAME], flightctl fire NAME: what fires by itself, and what others fire.
+// flightctl triggers [enable|disable|test NAME], flightctl fire NAME: automatic and external triggers.
 #include <cmath>
 
 #include "ctl/daemon_call.hpp"
+#include "ctl/option_names.hpp"
 #include "ctl/output.hpp"
 #include "libcore/control/trigger_messages.hpp"
 
@@ -25,6 +26,9 @@ std::string rows_text(const std::vector<ListedTrigger>& rows) {
 }
 
 int fire(const Common& common, const FireParameters& parameters) {
+  // Applies the daemon's own rules, so that a usage error needs no connection.
+  if (const auto checked = parse_fire_parameters(to_json(parameters)); !checked)
+    return complain(common, kUsageError, with_option_names(checked.error()), kUsage);
   const auto id = ask(common, "FireTrigger", to_json(parameters), "id");
   if (!id) return complain(common, id.error());
   if (common.json) return print(stdout, indented(fmt::format(R"({{"id":{}}})", *id)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl vacuum [--dry-run]: what is over the store's budget goes now, and is told.
+// flightctl vacuum [--dry-run]: deletes what is over the store's budget now, and lists it.
 #include <cstdlib>
 
 #include "ctl/daemon_call.hpp"
@@ -11,7 +11,7 @@ namespace flight::ctl {
 namespace {
 
 std::string reason_text(VacuumReason reason) {
-  if (reason == VacuumReason::missing) return "its data was gone";
+  if (reason == VacuumReason::missing) return "its data file is missing";
   return fmt::format("store.{}", to_string(reason));
 }
 
@@ -37,7 +37,7 @@ int run_vacuum(const Common& common, bool dry_run) {
   else if (removed->empty())
     text += "Nothing is over the store's budget.\n";
   else
-    text += fmt::format("{} {} snapshot{}, {}.\n", dry_run ? "Would free the room of" : "Freed the room of",
+    text += fmt::format("{} {} snapshot{}, {}.\n", dry_run ? "Would free the space of" : "Freed the space of",
                         removed->size(), removed->size() == 1 ? "" : "s", format_bytes(bytes));
   return print(stdout, text);
 }

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <thread>
 
-namespace flight {
+namespace flight::daemon {
 namespace {
 
 constexpr std::chrono::seconds kEndWait(5);
@@ -24,15 +24,15 @@ Result<std::string> find_broker() {
                                         FLIGHTD_LIBEXECDIR "/flightd/flightd-broker"};
   for (const std::string& place : places)
     if (::access(place.c_str(), X_OK) == 0) return place;
-  return fail(std::errc::no_such_file_or_directory, "flightd-broker is neither {} nor {}: build or install it",
+  return fail(std::errc::no_such_file_or_directory, "flightd-broker not found at {} or {}: build or install it",
               places[0], places[1]);
 }
 
 }  // namespace
 
-Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& wall) {
+Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& connection) {
   auto program = find_broker();
-  if (!program) return pass(program.error());
+  if (!program) return propagate(program.error());
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return sys_error(errno, "socketpair for the broker");
@@ -56,7 +56,7 @@ Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& wall) {
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }
-  wall = std::move(ours);
+  connection = std::move(ours);
   return BrokerProcess(pid);
 }
 
@@ -65,11 +65,11 @@ BrokerProcess::~BrokerProcess() {
   const auto deadline = std::chrono::steady_clock::now() + kEndWait;
   while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > deadline) {
-      ::kill(pid_, SIGKILL);  // may be refused after the drop; the closed wall ends it all the same
+      ::kill(pid_, SIGKILL);  // may be refused after the drop; the end of the connection stops the broker anyway
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 
-}  // namespace flight
+}  // namespace flight::daemon

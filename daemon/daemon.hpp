@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The running daemon: its threads, its event loop, its signals, its end.
 //
-//   event loop   control socket, signals; waits for nothing
-//   recorder     the wall, the sideband, the ledger, a 100 ms tick
-//   snapshot     one snapshot after the other; coordinates, does no work itself
-//   freeze       SCHED_FIFO, one step
-//   crew-N, merge, writer   low priority
-//   store        reads and removes files for list, info, remove
-//   journal      sends entries to journald, and waits for it
+// The threads are listed in ARCHITECTURE.md. This class owns the event loop, which serves the control socket and
+// signals and never waits. The objects that it owns start the other threads.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -16,81 +11,103 @@
 #include <string>
 #include <vector>
 
-#include "daemon/attached.hpp"
-#include "daemon/control_server.hpp"
-#include "daemon/freeze_thread.hpp"
-#include "daemon/journal.hpp"
+#include "daemon/control/router.hpp"
+#include "daemon/control/server.hpp"
+#include "daemon/control/status_service.hpp"
+#include "daemon/control/trigger_api.hpp"
+#include "daemon/notify/event_hub.hpp"
+#include "daemon/notify/journal.hpp"
+#include "daemon/notify/status_notifier.hpp"
+#include "daemon/notify/watchdog.hpp"
 #include "daemon/privileges.hpp"
-#include "daemon/recorder_thread.hpp"
+#include "daemon/recorder/attached.hpp"
+#include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/recorder/recording_switch.hpp"
+#include "daemon/recorder/trigger_thread.hpp"
 #include "daemon/reloader.hpp"
-#include "daemon/service.hpp"
-#include "daemon/snapshot_worker.hpp"
-#include "daemon/status_teller.hpp"
-#include "daemon/watchdog.hpp"
+#include "daemon/snapshots/freeze_thread.hpp"
+#include "daemon/snapshots/snapshot_api.hpp"
+#include "daemon/snapshots/worker.hpp"
+#include "daemon/store/store_service.hpp"
+#include "daemon/task_thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
-namespace flight {
+namespace flight::daemon {
 
 class Daemon {
  public:
   struct Setup {
     Config config;
-    std::vector<CrewWorker> crew;
+    std::vector<PlannedWorker> workers;
     std::string state_dir, runtime_dir;
     Identity identity;
     BrokerClient broker;
     std::shared_ptr<Attached> attached;
     std::unique_ptr<FreezeThread> freezer;
-    UniqueFd control_socket;  // that listens already; not valid: flightd makes its own
-    UniqueFd signals;         // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before there were threads
+    UniqueFd control_socket;  // already listening; invalid: flightd creates its own
+    UniqueFd signals;         // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before threads were started
     std::vector<std::string> command_line;
-    std::vector<std::string> warnings;
-    std::string config_file;    // --config; empty: the folders
-    std::string broker_socket;  // of a broker that may come back; empty: it is our own child
+    std::vector<std::string> warnings, notes;
+    std::string config_file;    // --config; empty: the default directories
+    std::string broker_socket;  // of a broker whose successor listens there; empty: the broker is flightd's child
   };
+  // Starts all threads of the daemon.
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> open(Setup setup);
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+  ~Daemon() { end_threads(); }
 
-  // Until SIGTERM or the loss of the broker; the exit status.
+  // Runs until SIGTERM or the loss of the broker; returns the exit status.
   [[nodiscard]] int run();
 
  private:
   explicit Daemon(Setup setup);
   [[nodiscard]] Result<void> start();
+  [[nodiscard]] Result<void> start_recorder();
+  [[nodiscard]] Result<void> start_store();
   [[nodiscard]] Result<void> start_triggers();
+  [[nodiscard]] Result<void> start_snapshots();
+  [[nodiscard]] Result<void> start_control();
+  void end_threads();
   void wait_for_signal();
   void take_signal();
-  // A new configuration is in force: everybody who has something of it gets it here.
+  // A new configuration is in force: passes it to all objects that use it.
   void on_config(const Config& config);
+  void want_histories(const Config& config);
   void stop_on(const std::string& signal);
   void stop(std::string why);
-  void tell(const Result<Sidecar>& result);
-  void tell_changed(const Attached& attached);
-  void tell_replaced(EventTime lost_ns);
-  [[nodiscard]] StatusFacts status_facts() const;
-  // Saves what the rings hold, then looks for the next broker, or ends.
+  void notify_changed(const Attached& attached);
+  void report_replaced(EventTime lost_ns);
+  // Saves the content of the rings, then looks for the next broker, or ends.
   void lose_broker(const std::string& why, EventTime lost_ns);
   void find_next_broker();
   void end_without_broker(const std::string& why);
 
   Setup setup_;
+  const std::string folder_;  // of the snapshots
   HostFacts host_;
   boost::asio::io_context loop_{1};
   boost::asio::posix::stream_descriptor signals_{loop_};
-  Journal journal_;
+  std::unique_ptr<Journal> journal_;
+  StatusNotifier status_{loop_, [this] { return status_service_->line_facts(); }};
+  EventHub events_{[this](JournalEntry entry) { journal_->report(std::move(entry)); }, [this] { status_.notify(); }};
   std::unique_ptr<RecorderThread> recorder_;
-  std::unique_ptr<Reloader> reloader_;
-  std::unique_ptr<SnapshotWorker> worker_;
-  std::unique_ptr<Service> service_;
+  std::unique_ptr<StoreService> store_;
   std::unique_ptr<TriggerThread> triggers_;
+  std::unique_ptr<SnapshotWorker> worker_;
+  std::unique_ptr<SnapshotApi> snapshots_;
+  std::unique_ptr<RecordingSwitch> recording_;
+  std::unique_ptr<TriggerApi> trigger_api_;
+  std::unique_ptr<Reloader> reloader_;
+  std::unique_ptr<StatusService> status_service_;
+  std::unique_ptr<ControlRouter> router_;
   std::unique_ptr<ControlServer> server_;
-  StatusTeller status_{loop_, [this] { return status_facts(); }};
   Watchdog watchdog_{loop_, [this] { return triggers_->passes(); }};
-  std::thread stopper_;
+  std::unique_ptr<TaskThread> stopper_;
   int exit_status_ = 0;
-  bool last_asked_ = false;  // the last snapshot, on_stop
+  bool last_asked_ = false;  // the on_stop snapshot
   bool stopping_ = false;
-  bool degraded_ = false;  // the disk, as it was told last
 };
 
-}  // namespace flight
+}  // namespace flight::daemon

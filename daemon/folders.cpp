@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/folders.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <memory>
 #include <string_view>
 
-#include "libcore/base/files.hpp"
+#include "daemon/lock_holder.hpp"
+#include "libcore/base/directory.hpp"
+#include "libcore/base/text.hpp"
 
-namespace flight {
+namespace flight::daemon {
 namespace {
 
 constexpr mode_t kSnapshotsMode = 0770;
 constexpr mode_t kFolderMode = 0755;  // STATE and RUNTIME
 constexpr const char* kLockName = "flightd.lock";
+constexpr mode_t kLockMode = 0600;
 
 struct Folder {
   UniqueFd fd;
@@ -27,36 +27,37 @@ struct Folder {
   struct stat info {};
 };
 
-// Only the folder itself is made, as its parents are the admin's: a mistyped path is an error, not a new tree.
+// Makes the directory itself, never its parents: a mistyped path is an error, not a new tree.
 Result<Folder> open_folder(int parent, const std::string& name, const std::string& path, mode_t mode) {
   if (::mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) {
     const int why = errno;
     if (why == ENOENT)
-      return sys_error(why, "make folder {}: the folder above it is missing; make it, or name another", path);
-    return sys_error(why, "make folder {}", path);
+      return sys_error(why, "create folder {}: its parent folder is missing; create it, or select another", path);
+    return sys_error(why, "create folder {}", path);
   }
   Folder out{.fd = UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
              .path = path};
   if (!out.fd && (errno == ENOTDIR || errno == ELOOP))
-    return fail(std::errc::not_a_directory, "{} is no folder (a link to one is not followed)", path);
+    return fail(std::errc::not_a_directory, "{} is not a folder (links are not followed)", path);
   if (!out.fd) return sys_error(errno, "open folder {}", path);
-  if (::fstat(out.fd.get(), &out.info) != 0) return sys_error(errno, "look at folder {}", path);
+  if (::fstat(out.fd.get(), &out.info) != 0) return sys_error(errno, "stat folder {}", path);
   return out;
 }
 
 Result<bool> is_empty(const Folder& folder) {
-  UniqueFd again(::openat(folder.fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(again.get()), &::closedir);
-  if (!entries) return sys_error(errno, "list folder {}", folder.path);
-  static_cast<void>(again.release());
-  while (const dirent* entry = ::readdir(entries.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != ".." && name != "lost+found") return false;  // the last: a disk of flightd's own
-  }
-  return true;
+  auto entries = Directory::open_at(folder.fd.get(), ".", folder.path);
+  if (!entries) return propagate(entries.error());
+  bool empty = true;
+  auto read = entries->each([&](const Directory::Entry& entry) {
+    empty = entry.name == "lost+found";  // a file system of its own
+    return empty;
+  });
+  if (!read) return propagate(read.error());
+  return empty;
 }
 
-// A folder that root gives away must be flightd's own: /run or /tmp, named by mistake, would be lost to all others.
+// Root changes the owner only of a directory that belongs to flightd: /run or /tmp, given by mistake, would become
+// inaccessible to all other programs.
 Result<void> check_ours(const Folder& folder, const Identity& identity) {
   if (::geteuid() != 0) {
     if (::faccessat(folder.fd.get(), ".", W_OK | X_OK, AT_EACCESS) == 0) return {};
@@ -64,78 +65,115 @@ Result<void> check_ours(const Folder& folder, const Identity& identity) {
   }
   const bool shared = (folder.info.st_mode & S_IWOTH) != 0;
   if (!shared && folder.info.st_uid == identity.uid) return {};
-  if (!shared && ::faccessat(folder.fd.get(), kLockName, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-    return {};  // under another user
+  if (!shared && ::faccessat(folder.fd.get(), kLockName, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return {};  // not root
   auto empty = is_empty(folder);
-  if (!empty) return pass(empty.error());
+  if (!empty) return propagate(empty.error());
   if (!shared && *empty) return {};
-  return fail(
-      std::errc::file_exists,
-      "folder {} is not flightd's own ({}): flightd would take it from others; name a folder of its own, or one "
-      "that is not there yet",
-      folder.path, shared ? "everybody may write into it" : "it has other things in it");
+  return fail(std::errc::file_exists,
+              "folder {} is not a folder of flightd ({}): flightd would change its owner; select an empty folder, or "
+              "one that does not exist yet",
+              folder.path, shared ? "all users may write to it" : "it contains other files");
 }
 
-std::string pid_in(const UniqueFd& lock) {
-  const auto text = read_all(lock.get(), 32);
-  const std::string digits = text ? text->substr(0, text->find('\n')) : "";
-  return digits.empty() ? "" : fmt::format(" (pid {})", digits);
+std::string locked_by_another(int lock, const Folder& folder, std::string_view option) {
+  const auto holder = lock_holder(lock);
+  if (!holder)
+    return fmt::format(
+        "another process holds the lock of {0}/{1}; this process cannot find out which one (as root, try `fuser "
+        "{0}/{1}`): if it is another flightd, stop it, or choose another {2}",
+        folder.path, kLockName, option);
+  if (holder->comm == "flightd")
+    return fmt::format("another flightd (pid {}) uses {}; stop it, or choose another {}", holder->pid, folder.path,
+                       option);
+  return fmt::format("process {} ({}) holds the lock of {}/{}; stop it, or choose another {}", holder->pid,
+                     printable(holder->comm), folder.path, kLockName, option);
 }
 
-Result<UniqueFd> lock(const Folder& folder, std::string_view option) {
-  // Held for reading: a file that is open for writing would keep the admin from remounting the disk read-only.
-  // The folder is the user's, who may have put anything there: a FIFO must not hold up root's start.
-  UniqueFd file(::openat(folder.fd.get(), kLockName, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
-  if (!file) return sys_error(errno, "open {}/{}", folder.path, kLockName);
+// Only flightd's user may open the lock: any process that can open it could hold flock(2) and keep every later flightd
+// from starting. The mode is also corrected on a lock of an older flightd. The directory belongs to the user, so root
+// does not change a file that has other hard links or another owner.
+Result<void> make_private(int file, const Folder& folder, const Identity& identity) {
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
-    return fail(std::errc::file_exists, "{}/{} is no plain file; remove it", folder.path, kLockName);
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return sys_error(errno, "lock {}/{}", folder.path, kLockName);
-    return fail(std::errc::operation_would_block, "another flightd{} uses {}; stop it, or choose another {}",
-                pid_in(file), folder.path, option);
+  if (::fstat(file, &info) != 0) return sys_error(errno, "stat {}/{}", folder.path, kLockName);
+  if (!S_ISREG(info.st_mode))
+    return fail(std::errc::file_exists, "{}/{} is not a regular file; remove it", folder.path, kLockName);
+  if (info.st_nlink > 1)
+    return fail(std::errc::too_many_links, "{}/{} has {} names (hard links), so it may be another program's; remove it",
+                folder.path, kLockName, info.st_nlink);
+  const bool root = ::geteuid() == 0;
+  // Not root: the owner is the directory's, which can change with the configuration.
+  if (root && info.st_uid != 0 && info.st_uid != identity.uid && info.st_uid != folder.info.st_uid)
+    return fail(std::errc::operation_not_permitted, "{}/{} belongs to user {}, not to {}; remove it", folder.path,
+                kLockName, info.st_uid, identity.user);
+  if (!root && info.st_uid != ::geteuid())
+    return fail(std::errc::operation_not_permitted,
+                "{}/{} belongs to user {}, so flightd cannot restrict it to user {}; remove it", folder.path, kLockName,
+                info.st_uid, identity.user);
+  if (::fchmod(file, kLockMode) != 0) return sys_error(errno, "set the mode of {}/{}", folder.path, kLockName);
+  return {};
+}
+
+// Only after locking: the lock of a running flightd stays unchanged. With `nobody` root keeps it, because other
+// services run as nobody, too.
+Result<void> give_lock(int file, const Folder& folder, const Identity& identity) {
+  const gid_t gid = identity.trusted_uid ? identity.gid : 0;
+  if (::geteuid() == 0 && ::fchown(file, identity.trusted_uid.value_or(0), gid) != 0)
+    return sys_error(errno, "change the owner of {}/{} to {}", folder.path, kLockName, identity.user);
+  return {};
+}
+
+Result<UniqueFd> lock(const Folder& folder, std::string_view option, const Identity& identity) {
+  // O_RDONLY: a file that is open for writing would prevent a read-only remount. O_NONBLOCK: a FIFO must not block
+  // root's start.
+  UniqueFd file(
+      ::openat(folder.fd.get(), kLockName, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kLockMode));
+  if (!file) return sys_error(errno, "open {}/{}", folder.path, kLockName);
+  if (auto ours = make_private(file.get(), folder, identity); !ours) return propagate(ours.error());
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+    if (auto given = give_lock(file.get(), folder, identity); !given) return propagate(given.error());
+    return file;
   }
-  // The pid is for the message above alone, so a full disk is no reason not to start.
-  const UniqueFd text(::openat(folder.fd.get(), kLockName, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (text) static_cast<void>(write_all(text.get(), fmt::format("{}\n", ::getpid())));
-  return file;
+  if (errno != EWOULDBLOCK) return sys_error(errno, "lock {}/{}", folder.path, kLockName);
+  return fail(std::errc::operation_would_block, "{}", locked_by_another(file.get(), folder, option));
 }
 
 Result<void> give(const Folder& folder, mode_t mode, const Identity& identity) {
   const int fd = folder.fd.get();
   if (::geteuid() == 0 && ::fchown(fd, identity.uid, identity.gid) != 0)
-    return sys_error(errno, "give folder {} to {}", folder.path, identity.user);
+    return sys_error(errno, "change the owner of folder {} to {}", folder.path, identity.user);
   const bool own = ::geteuid() == 0 || folder.info.st_uid == ::geteuid();
-  if (own && ::fchmod(fd, mode) != 0)  // mkdir(2) heeds the umask
+  if (own && ::fchmod(fd, mode) != 0)  // mkdir(2) applies the umask; the broker needs g+w
     return sys_error(errno, "set the mode of folder {}", folder.path);
   return {};
 }
 
 }  // namespace
 
+// The directories are opened once and locked. Only then they are given to flightd's user, by descriptor. STATE belongs
+// to that user, so root cannot trust names in it at the next start.
 Result<FolderLocks> take_folders(const std::string& state_dir, const std::string& runtime_dir,
                                  const Identity& identity) {
   auto state = open_folder(AT_FDCWD, state_dir, state_dir, kFolderMode);
-  if (!state) return pass(state.error());
-  if (auto ours = check_ours(*state, identity); !ours) return pass(ours.error());
+  if (!state) return propagate(state.error());
+  if (auto ours = check_ours(*state, identity); !ours) return propagate(ours.error());
   auto runtime = open_folder(AT_FDCWD, runtime_dir, runtime_dir, kFolderMode);
-  if (!runtime) return pass(runtime.error());
-  if (auto ours = check_ours(*runtime, identity); !ours) return pass(ours.error());
+  if (!runtime) return propagate(runtime.error());
+  if (auto ours = check_ours(*runtime, identity); !ours) return propagate(ours.error());
 
   FolderLocks out;
-  auto runtime_lock = lock(*runtime, "--runtime-dir");
-  if (!runtime_lock) return pass(runtime_lock.error());
+  auto runtime_lock = lock(*runtime, "--runtime-dir", identity);
+  if (!runtime_lock) return propagate(runtime_lock.error());
   out.runtime = std::move(*runtime_lock);
-  auto state_lock = lock(*state, "--state-dir");
-  if (!state_lock) return pass(state_lock.error());
+  auto state_lock = lock(*state, "--state-dir", identity);
+  if (!state_lock) return propagate(state_lock.error());
   out.state = std::move(*state_lock);
 
   auto snapshots = open_folder(state->fd.get(), "snapshots", state_dir + "/snapshots", kSnapshotsMode);
-  if (!snapshots) return pass(snapshots.error());
-  if (auto given = give(*state, kFolderMode, identity); !given) return pass(given.error());
-  if (auto given = give(*snapshots, kSnapshotsMode, identity); !given) return pass(given.error());
-  if (auto given = give(*runtime, kFolderMode, identity); !given) return pass(given.error());
+  if (!snapshots) return propagate(snapshots.error());
+  if (auto given = give(*state, kFolderMode, identity); !given) return propagate(given.error());
+  if (auto given = give(*snapshots, kSnapshotsMode, identity); !given) return propagate(given.error());
+  if (auto given = give(*runtime, kFolderMode, identity); !given) return propagate(given.error());
   return out;
 }
 
-}  // namespace flight
+}  // namespace flight::daemon

@@ -1,59 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd: from the command line to a running daemon, in the order that the privileges ask for: folders, broker, rings
-// and staging while we may; then the drop; then threads and clients.
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
+// flightd's start: from the command line to a running daemon. The order follows the privileges: directories, broker,
+// rings and staging come first, then the drop of privileges, then threads and clients.
+#include <malloc.h>
 #include <sys/signalfd.h>
 #include <sysexits.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <new>
 #include <thread>
 
 #include "daemon/broker_process.hpp"
+#include "daemon/control/inherited_socket.hpp"
 #include "daemon/daemon.hpp"
 #include "daemon/folders.hpp"
-#include "daemon/inherited_socket.hpp"
+#include "daemon/log/log.hpp"
 #include "daemon/options.hpp"
+#include "libcore/base/service_manager.hpp"
+#include "libcore/base/units.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
 
-namespace flight {
+namespace flight::daemon {
 namespace {
 
 constexpr int kFailed = 1;
-constexpr int kBadConfig = EX_CONFIG;  // a start that will not succeed before somebody mends something
+constexpr int kBadConfig = EX_CONFIG;  // a restart fails again until the configuration is corrected
 constexpr std::chrono::seconds kMendWait(5);
 constexpr std::chrono::seconds kBusyWait(5);
 constexpr std::chrono::milliseconds kAskAgain(500);
 
 void set_up_logging() {
-  auto logger = spdlog::stderr_color_mt("flightd");
-  spdlog::set_default_logger(logger);
-  // The journal has its own time stamps.
-  spdlog::set_pattern(std::getenv("JOURNAL_STREAM") != nullptr ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
+  // The journal adds its own time stamps.
+  log::start("flightd", log::stderr_is_journal() ? "%l: %v" : "%Y-%m-%dT%H:%M:%S.%e %n %l: %v");
 }
 
 int failed(const Error& error, int status = kFailed) {
-  spdlog::error("{}", error.what);
+  log::error("{}", error.what);
   return status;
 }
 
-// systemd starts the next one at once, however often (flightd.service): at this pace that costs nothing, and the broker
-// and the history are there when somebody has mended the file. By hand nobody waits.
+// systemd restarts flightd at once, however often. RestartPreventExitStatus=78 would end the broker as well, and with
+// it the history; so flightd waits 5 s before it exits with 78. Without systemd it exits at once.
 int refuse_config(const std::string& why) {
-  spdlog::error("{}", why);
+  log::error("{}", why);
   if (std::getenv("NOTIFY_SOCKET") == nullptr) return kBadConfig;
-  ::sd_notify(0, ("STATUS=the configuration is wrong, trying again every 5 s: " + why).c_str());
+  static_cast<void>(
+      notify_service_manager("STATUS=the configuration is wrong, trying again every 5 s: " + why, kNotifySoon));
   std::this_thread::sleep_for(kMendWait);
   return kBadConfig;
 }
 
-// What would end a process that is not yet ready for it waits until it is.
+// These signals would end the process before it can handle them, so they are blocked until it can.
 void hold_signals() {
   sigset_t set;
   ::sigemptyset(&set);
@@ -62,8 +63,8 @@ void hold_signals() {
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
 }
 
-// Blocked before there are threads, so that every thread inherits it and only the event loop sees them. Not before
-// the broker has answered: until then there is nothing to end in order, and somebody may want to interrupt it.
+// Blocked before there are threads, so that every thread inherits the mask and only the event loop sees the signals.
+// Not before the broker has replied: until then SIGINT may simply end the process.
 Result<UniqueFd> block_signals() {
   sigset_t set;
   ::sigemptyset(&set);
@@ -74,8 +75,8 @@ Result<UniqueFd> block_signals() {
   return fd;
 }
 
-// The broker asks the kernel who connects (SO_PEERCRED: the effective uid at connect(2)) and serves flightd's user
-// only.
+// The broker serves flightd's user only, and SO_PEERCRED is the effective uid at connect(2). So root sets its effective
+// uid to that user while it connects.
 Result<BrokerClient> connect_as(const Identity& identity, const std::string& path) {
   const bool borrow = ::geteuid() == 0 && identity.uid != 0;
   if (borrow && (::setegid(identity.gid) != 0 || ::seteuid(identity.uid) != 0))
@@ -85,24 +86,24 @@ Result<BrokerClient> connect_as(const Identity& identity, const std::string& pat
   return client;
 }
 
-Result<BrokerClient> find_wall(const Options& options, const Identity& identity,
-                               std::optional<BrokerProcess>& process) {
+Result<BrokerClient> find_broker(const Options& options, const Identity& identity,
+                                 std::optional<BrokerProcess>& process) {
   if (!options.broker_socket.empty()) return connect_as(identity, options.broker_socket);
-  UniqueFd wall;
+  UniqueFd connection;
   auto started = BrokerProcess::start(
-      {.config_file = options.config_file, .state_dir = options.state_dir, .group = identity.gid}, wall);
-  if (!started) return pass(started.error());
+      {.config_file = options.config_file, .state_dir = options.state_dir, .group = identity.gid}, connection);
+  if (!started) return propagate(started.error());
   process.emplace(std::move(*started));
-  return BrokerClient(std::move(wall));
+  return BrokerClient(std::move(connection));
 }
 
-// The flightd before this one may be about to end: a broker that serves it is asked again for a while.
+// The broker may still serve the previous flightd, which is about to exit: retry for a while.
 Result<Attachment> attach(const Options& options, const Identity& identity, std::optional<BrokerProcess>& process,
                           std::optional<BrokerClient>& broker) {
   const auto until = std::chrono::steady_clock::now() + kBusyWait;
   for (;;) {
-    auto client = find_wall(options, identity, process);
-    if (!client) return pass(client.error());
+    auto client = find_broker(options, identity, process);
+    if (!client) return propagate(client.error());
     auto attachment = client->attach();
     if (attachment) broker.emplace(std::move(*client));
     const bool busy = !attachment && attachment.error().code == std::errc::device_or_resource_busy;
@@ -111,7 +112,8 @@ Result<Attachment> attach(const Options& options, const Identity& identity, std:
   }
 }
 
-int run(const Options& options, Config config, std::vector<CrewWorker> crew, std::vector<std::string> command_line) {
+int run(const Options& options, Config config, std::vector<PlannedWorker> workers,
+        std::vector<std::string> command_line) {
   auto control_socket = inherited_control_socket();
   if (!control_socket) return failed(control_socket.error());
   auto identity = find_identity(config.user);
@@ -120,58 +122,63 @@ int run(const Options& options, Config config, std::vector<CrewWorker> crew, std
   const auto locks = take_folders(options.state_dir, options.runtime_dir, *identity);
   if (!locks) return failed(locks.error());
 
-  std::optional<BrokerProcess> broker_process;  // ends after the wall is closed
+  std::optional<BrokerProcess> broker_process;  // ends after the connection is closed
   std::optional<BrokerClient> broker;
   auto attachment = attach(options, *identity, broker_process, broker);
   if (!attachment && attachment.error().code == std::errc::connection_reset)
-    return failed(
-        {attachment.error().code, options.broker_socket.empty()
-                                      ? "flightd-broker ended at its start; its own message stands above"
-                                      : "flightd-broker closed the connection; its own log says why (wrong user?)"});
+    return failed({attachment.error().code,
+                   options.broker_socket.empty()
+                       ? "flightd-broker exited at its start; see its message above"
+                       : "flightd-broker closed the connection; see its log (does flightd run as another user?)"});
   if (!attachment) return failed(attachment.error());
+  // mlock(2) needs CAP_IPC_LOCK or a large RLIMIT_MEMLOCK, so the rings and the staging memory come before the drop.
   auto attached = Attached::open(std::move(*attachment));
   if (!attached) return failed(attached.error());
   auto signals = block_signals();
   if (!signals) return failed(signals.error());
 
+  auto freezer = FreezeThread::start(identity->uid == 0);
+  if (!freezer) return failed(freezer.error());
   Daemon::Setup setup{.config = std::move(config),
-                      .crew = std::move(crew),
+                      .workers = std::move(workers),
                       .state_dir = options.state_dir,
                       .runtime_dir = options.runtime_dir,
                       .identity = *identity,
                       .broker = std::move(*broker),
                       .attached = std::move(*attached),
-                      .freezer = std::make_unique<FreezeThread>(identity->uid == 0),
+                      .freezer = std::move(*freezer),
                       .control_socket = std::move(*control_socket),
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
                       .warnings = {},
+                      .notes = {},
                       .config_file = options.config_file,
                       .broker_socket = options.broker_socket};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
-  auto trigger_warnings = TriggerThread::check(setup.config.triggers);
-  if (!trigger_warnings) return refuse_config(trigger_warnings.error().what);
-  setup.warnings.insert(setup.warnings.end(), trigger_warnings->begin(), trigger_warnings->end());
+  auto without_source = TriggerThread::check(setup.config.triggers);
+  if (!without_source) return refuse_config(without_source.error().what);
+  setup.notes = std::move(*without_source);
   if (auto locked = lock_memory(); !locked) setup.warnings.push_back(locked.error().what);
   if (auto dropped = drop_privileges(*identity); !dropped) return failed(dropped.error());
+  if (auto started = log::use_thread(); !started) return failed(started.error());
   auto daemon = Daemon::open(std::move(setup));
   if (!daemon) return failed(daemon.error());
   return (*daemon)->run();
 }
 
-// What the broker would find as well, where we may do what it may.
+// Checks what the broker would check, as far as the privileges of this process allow.
 int check(const Config& config) {
-  std::string looked_up = "its events were not looked up, which takes root";
+  std::string looked_up = "events were not checked, because this requires root";
   if (::geteuid() == 0) {
     EventSources sources;
     if (auto tracefs = find_tracefs()) sources.tracefs = *tracefs;
     const auto warnings = Recording::check(config, sources);
     if (!warnings) return failed(warnings.error(), kBadConfig);
-    for (const std::string& warning : *warnings) spdlog::warn("{}", warning);
-    looked_up = "all its events are there";
+    for (const std::string& warning : *warnings) log::warn("{}", warning);
+    looked_up = "all its events are available";
   }
-  fmt::print("the configuration is good: {} channels, digest {}; {}\n", config.channels.size(), config.digest,
-             looked_up);
+  fmt::print("the configuration is valid: {}, digest {}; {}\n", counted(config.channels.size(), "channel"),
+             config.digest, looked_up);
   return 0;
 }
 
@@ -179,26 +186,41 @@ int run_main(int argc, char** argv) {
   const ParsedOptions parsed = parse_options(argc, argv);
   if (!parsed.options) return parsed.exit_status;
   const Options& options = *parsed.options;
-  set_up_logging();
   hold_signals();
   auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
   if (!config) {
     if (!options.check_config) return refuse_config(config.error().text());
     return failed({std::make_error_code(std::errc::invalid_argument), config.error().text()}, kBadConfig);
   }
-  auto crew = plan_crew(config->snapshot.crew);
-  if (!crew) {
-    const std::string why = fmt::format("{}: snapshot.crew \"{}\": {}",
+  auto workers = plan_workers(config->snapshot.workers);
+  if (!workers) {
+    const std::string why = fmt::format("{}: snapshot.workers \"{}\": {}",
                                         options.config_file.empty() ? "the configuration" : options.config_file,
-                                        config->snapshot.crew, crew.error().what);
+                                        config->snapshot.workers, workers.error().what);
     if (!options.check_config) return refuse_config(why);
-    return failed({crew.error().code, why}, kBadConfig);
+    return failed({workers.error().code, why}, kBadConfig);
   }
   if (options.check_config) return check(*config);
-  return run(options, std::move(*config), std::move(*crew), {argv, argv + argc});
+  return run(options, std::move(*config), std::move(*workers), {argv, argv + argc});
 }
 
 }  // namespace
-}  // namespace flight
+}  // namespace flight::daemon
 
-int main(int argc, char** argv) { return flight::run_main(argc, argv); }
+// std::bad_alloc is the only exception that can occur (RLIMIT_AS, a memory cgroup). It is an error like others: flightd
+// exits and systemd restarts it.
+int main(int argc, char** argv) {
+  // Without this, the C library raises the threshold to the size of the largest block that was freed, and keeps the
+  // memory that a snapshot took for a moment.
+  constexpr int kOwnMappingBytes = 1 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kOwnMappingBytes);
+  flight::daemon::set_up_logging();
+  int status = flight::daemon::kFailed;
+  try {
+    status = flight::daemon::run_main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    flight::log::error("out of memory or address space (ulimit -v, MemoryMax=): raise the limit");
+  }
+  flight::log::flush();
+  return status;
+}

@@ -5,21 +5,21 @@
 #include <optional>
 #include <string>
 
-namespace flight {
+namespace flight::daemon {
 
 struct Options {
   std::string config_file;  // empty: /etc/flightd, /usr/lib/flightd
   bool check_config = false;
   std::string state_dir;      // --state-dir, $STATE_DIRECTORY, /var/lib/flightd
   std::string runtime_dir;    // --runtime-dir, $RUNTIME_DIRECTORY, /run/flightd
-  std::string broker_socket;  // empty: fork one
+  std::string broker_socket;  // empty: fork a broker
 };
 
-// The options, or the exit status: 0 after --help and --version, 2 for a usage error (told on stderr).
+// The options, or the exit status: 0 after --help and --version, 2 for a usage error (printed to stderr).
 struct ParsedOptions {
   std::optional<Options> options;
   int exit_status = 0;
 };
 [[nodiscard]] ParsedOptions parse_options(int argc, char** argv);
 
-}  // namespace flight
+}  // namespace flight::daemon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who flightd becomes, and what it takes with it. Started as root it raises its limits and its nice level, takes its
-// folders (folders.hpp), then becomes an unprivileged user without any capability. Before there is a thread, but for
-// the freeze thread: glibc carries a change of uid to all threads, and with it the capabilities go.
+// Changes flightd's user and drops its privileges. As root it raises its limits and nice level, takes its directories
+// (folders.hpp), then changes to an unprivileged user without capabilities. Only the freeze thread may exist before:
+// glibc changes the uid in all threads, and the capabilities are dropped with it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,35 +11,36 @@
 
 #include "libcore/base/result.hpp"
 
-namespace flight {
+namespace flight::daemon {
 
 struct Identity {
   uid_t uid = 0;
-  gid_t gid = 0;  // the group that may read snapshots: flightd, else the user's own
+  gid_t gid = 0;  // the group that may read snapshots: flightd, otherwise the user's own
   std::string user;
-  std::string note;  // "there is no user flightd: running as nobody"; empty otherwise
-  // Who may call everything beside root: the user, where it was named rather than fallen back on (others run as nobody,
-  // too), and the members of the group flightd, where there is one.
+  std::string note;  // why it runs as nobody or as root; empty otherwise
+  // The trusted callers besides root: the configured user (not the fallback `nobody`, which other services use), and
+  // the members of the group flightd, if it exists.
   std::optional<uid_t> trusted_uid;
   std::optional<gid_t> trusted_gid;
-  std::optional<gid_t> trigger_gid;  // of the group flightd-trigger, where there is one
+  std::optional<gid_t> trigger_gid;  // of the group flightd-trigger, if it exists
 };
 
-// `user` of the config, nobody where there is no such user; the caller's own identity when it is not root.
+// `user` of the configuration, or nobody if that user does not exist; the caller's own identity if it is not root.
 [[nodiscard]] Result<Identity> find_identity(const std::string& user);
 
-// RLIMIT_NOFILE, _MEMLOCK and _RTPRIO as far as we may, nice -10. What was refused is told where it matters.
+// Raises RLIMIT_NOFILE, _MEMLOCK and _RTPRIO as far as allowed, and sets nice -10 and a short time slice. The code that
+// needs a limit reports a refusal.
 void raise_limits();
 
-// Keeps what this process has touched, and its code, in memory: a request that has to wait for pages of its own from
-// the disk waits longest when memory is short. Before the drop. What is touched later is locked as well where
-// RLIMIT_MEMLOCK is infinite; where it is not, allocations would fail.
+// Locks the memory that this process has touched, and its code: reading pages from the disk takes longest when memory
+// is short. Call it before the drop. Memory touched later is locked only if RLIMIT_MEMLOCK is infinite; otherwise
+// allocations would fail.
 [[nodiscard]] Result<void> lock_memory();
 
-// Of the calling thread: each has capabilities of its own.
+// For the calling thread: each thread has its own capabilities.
 [[nodiscard]] Result<void> drop_capabilities();
 
-// Irrevocable: uid, gid, no supplementary groups, no capability, no_new_privs. Does nothing but the last when not root.
+// Irrevocable: sets uid and gid, no supplementary groups, no capability, no_new_privs. If not root, only no_new_privs.
 [[nodiscard]] Result<void> drop_privileges(const Identity& identity);
 
-}  // namespace flight
+}  // namespace flight::daemon

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/reloader.hpp"
 
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,22 +8,25 @@
 #include <cerrno>
 #include <utility>
 
-#include "daemon/trigger_thread.hpp"
-#include "libcore/snapshot/crew_plan.hpp"
+#include "daemon/log/log.hpp"
+#include "daemon/recorder/trigger_thread.hpp"
+#include "libcore/base/service_manager.hpp"
+#include "libcore/config/memory_share.hpp"
+#include "libcore/snapshot/worker_plan.hpp"
 
-namespace flight {
+namespace flight::daemon {
 namespace {
 
 namespace asio = boost::asio;
 
-// The file may have been root's alone when flightd was started by hand, as root.
+// If flightd was started by hand as root, the file may be readable only for root.
 void explain_unreadable(ConfigError& error) {
   if (error.line != 0 || ::access(error.file.c_str(), R_OK) == 0 || errno != EACCES) return;
   error.message +=
       fmt::format("; flightd runs as uid {} now: make the file readable for it", static_cast<unsigned>(::geteuid()));
 }
 
-// `path` says what it said before.
+// The message names `path` and the old value.
 void keep_value(Config& next, const Config& before, std::string_view path) {
   const auto at = [&](auto& values) {
     return std::find_if(values.begin(), values.end(), [&](const ConfigValue& value) { return value.path == path; });
@@ -37,10 +39,11 @@ std::vector<std::string> needs_restart(const Config& old, const Config& config) 
   std::vector<std::string> out;
   const auto differs = [&](const char* path, const std::string& before, const std::string& after) {
     if (before != after)
-      out.push_back(fmt::format("{} is \"{}\" now, but \"{}\" holds until flightd is restarted", path, after, before));
+      out.push_back(fmt::format("{} changed to \"{}\", but \"{}\" stays in force until flightd is restarted", path,
+                                after, before));
   };
   differs("user", old.user, config.user);
-  differs("snapshot.crew", old.snapshot.crew, config.snapshot.crew);
+  differs("snapshot.workers", old.snapshot.workers, config.snapshot.workers);
   return out;
 }
 
@@ -54,19 +57,39 @@ ConfigResult<Config> Reloader::load(const std::string& file) {
   }
   if (auto triggers = TriggerThread::check(config->triggers); !triggers)
     return tl::unexpected(ConfigError{file, 0, "triggers", triggers.error().what});
-  constexpr std::string_view kCrew = "snapshot.crew";
-  const auto crew = plan_crew(config->snapshot.crew);
-  if (crew) return config;
+  constexpr std::string_view kWorkers = "snapshot.workers";
+  const auto workers = plan_workers(config->snapshot.workers);
+  if (workers) return config;
   const auto written = std::find_if(config->values.begin(), config->values.end(),
-                                    [&](const ConfigValue& value) { return value.path == kCrew; });
+                                    [&](const ConfigValue& value) { return value.path == kWorkers; });
   const bool known = written != config->values.end();
-  return tl::unexpected(
-      ConfigError{known ? written->file : file, known ? written->line : 0, std::string(kCrew), crew.error().what});
+  return tl::unexpected(ConfigError{known ? written->file : file, known ? written->line : 0, std::string(kWorkers),
+                                    workers.error().what});
 }
 
-void Reloader::reload(Done done) {
-  waiting_.push_back(std::move(done));
+void Reloader::reload(const std::string& who, Done done) {
+  waiting_.emplace_back([this, who, done = std::move(done)](const CallResult<ReloadReport>& outcome) {
+    report_to_all(who, outcome);
+    done(outcome);
+  });
   if (!busy_) begin();
+}
+
+void Reloader::report_to_all(const std::string& who, const CallResult<ReloadReport>& outcome) {
+  if (!outcome)
+    return log::warn("reload, requested by {}: {}; the old configuration stays in force", who,
+                     error_message({outcome.error().parameters, outcome.error().name, false}));
+  log::info("configuration {} is in force, requested by {}{}", outcome->digest, who,
+            outcome->changed ? "; rings were opened or closed" : "");
+  for (const std::string& warning : outcome->warnings) log::warn("{}", warning);
+  events_.reloaded(who);
+}
+
+// On the thread that reads the configuration, because systemd may be slow; in order.
+void Reloader::notify(std::string text) {
+  reading_->post([text = std::move(text)] {
+    if (auto sent = notify_service_manager(text, kNotifySurely); !sent) log::warn("{}", sent.error().what);
+  });
 }
 
 void Reloader::begin() {
@@ -74,19 +97,19 @@ void Reloader::begin() {
   broker_done_ = changed_ = false;
   reads_ = 0;
   asked_ = std::exchange(waiting_, {});
-  ::sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", static_cast<unsigned long long>(monotonic_now() / 1000));
+  notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", monotonic_now() / 1000));
   read();
 }
 
 void Reloader::read() {
   ++reads_;
-  asio::post(reading_,
-             [this] { asio::post(loop_, [this, config = load(config_file_)]() mutable { take(std::move(config)); }); });
+  reading_->post(
+      [this] { asio::post(loop_, [this, config = load(config_file_)]() mutable { take(std::move(config)); }); });
 }
 
 void Reloader::take(ConfigResult<Config> config) {
   if (!config) {
-    // After the broker's own: it found the files good, and then somebody changed them again.
+    // The broker has reloaded: it accepted the files, but they changed again.
     if (broker_done_) return put_in_force(changed_);
     const ConfigError& error = config.error();
     return finish(tl::unexpected(bad_config(error.file, error.line, error.path, error.text())));
@@ -97,7 +120,8 @@ void Reloader::take(ConfigResult<Config> config) {
 }
 
 void Reloader::ask_broker() {
-  if (recorder_.broker_gone()) return answered(fail(std::errc::connection_reset, "nobody reads its configuration"));
+  if (recorder_.broker_gone())
+    return answered(fail(std::errc::connection_reset, "flightd-broker does not run and cannot read its configuration"));
   recorder_.reload(
       [this](Result<bool> changed) { asio::post(loop_, [this, changed = std::move(changed)] { answered(changed); }); });
 }
@@ -107,18 +131,18 @@ void Reloader::answered(const Result<bool>& changed) {
   if (!changed && recorder_.broker_gone())
     return finish(tl::unexpected(
         write_failed(changed.error().errno_value(), "",
-                     fmt::format("nothing was changed: flightd-broker is gone ({})", changed.error().what))));
+                     fmt::format("flightd-broker is gone ({}); nothing was changed", changed.error().what))));
   if (!changed) return finish(tl::unexpected(refused_by_broker(changed.error().what)));
   broker_done_ = true;
   changed_ = changed_ || *changed;
-  // They may have been changed between the two reads.
+  // The files may have changed between the two reads.
   if (next_.digest != recorder_.attached()->manifest.config_digest && reads_ < kMaxReads) return read();
   put_in_force(changed_);
 }
 
-// It names the place in words. Both of us have read the same files.
+// The broker's message names the file and key in its text. Both processes have read the same files.
 CallError Reloader::refused_by_broker(const std::string& what) const {
-  const std::string message = fmt::format("flightd-broker refuses it, nothing was changed: {}", what);
+  const std::string message = fmt::format("flightd-broker refuses the configuration, nothing was changed: {}", what);
   for (const ConfigValue& value : next_.values)
     if (value.line > 0 && what.find(fmt::format("{}:{}: ", value.file, value.line)) != std::string::npos)
       return bad_config(value.file, value.line, value.path, message);
@@ -130,22 +154,21 @@ void Reloader::put_in_force(bool changed) {
   const std::string& theirs = recorder_.attached()->manifest.config_digest;
   if (next_.digest != theirs)
     warnings_.push_back(
-        fmt::format("flightd's configuration (digest {}) and flightd-broker's ({}) are not the same: channels and "
-                    "kernel events are "
-                    "the broker's, all else is flightd's; start both with the same --config",
+        fmt::format("flightd's configuration (digest {}) and flightd-broker's ({}) differ: channels and kernel events "
+                    "are the broker's, everything else is flightd's; start both with the same --config",
                     next_.digest, theirs));
-  // What needs a restart is compared with what really holds, the next time, too.
+  // Settings that need a restart are always compared with the configuration in force.
   keep_value(next_, config_, "user");
-  keep_value(next_, config_, "snapshot.crew");
+  keep_value(next_, config_, "snapshot.workers");
   next_.user = config_.user;
-  next_.snapshot.crew = config_.snapshot.crew;
+  next_.snapshot.workers = config_.snapshot.workers;
   config_ = std::move(next_);
-  told_(config_);
+  on_config_(config_);
   finish(ReloadReport{.digest = config_.digest, .changed = changed, .warnings = warnings_});
 }
 
 void Reloader::finish(const CallResult<ReloadReport>& outcome) {
-  ::sd_notify(0, "READY=1");
+  notify("READY=1");
   busy_ = false;
   for (const Done& done : std::exchange(asked_, {})) done(outcome);
   if (!waiting_.empty() && !busy_) begin();
@@ -163,12 +186,14 @@ ConfigReport Reloader::report() const {
     sum += ring.ring_bytes;
   }
   out.memory.staging_bytes = attached->staging.bytes();
-  out.memory.sum_bytes =
-      out.memory.ring_bytes + out.memory.sideband_bytes + out.memory.trigger_bytes + out.memory.staging_bytes;
   out.memory.ram_bytes =
       static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   out.memory.max_bytes = config_.memory_max.of(out.memory.ram_bytes);
+  const std::uint64_t beside_bytes = beside_rings_bytes(out.memory.max_bytes);
+  out.memory.program_bytes = beside_bytes + checkpoint_file_bytes(beside_bytes);
+  out.memory.sum_bytes = out.memory.ring_bytes + out.memory.sideband_bytes + out.memory.trigger_bytes +
+                         out.memory.staging_bytes + out.memory.program_bytes;
   return out;
 }
 
-}  // namespace flight
+}  // namespace flight::daemon

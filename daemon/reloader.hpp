@@ -1,51 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another configuration without a restart: flightd reads its own again and checks it whole; then the broker reads its
-// own again; only when both found it good is anything changed, so a bad one changes nothing on either side. Files are
-// read on a thread of its own. Event loop only, `done` too.
+// Reload without a restart: flightd reads and checks its configuration, then the broker does. Only if both accept it
+// does anything change. Files are read on a separate thread. Event loop only, `done` too.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "daemon/recorder_thread.hpp"
+#include "daemon/notify/event_hub.hpp"
+#include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/task_thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/control/config_report.hpp"
 #include "libcore/control/messages.hpp"
 
-namespace flight {
+namespace flight::daemon {
 
 class Reloader {
  public:
   using Done = std::function<void(const CallResult<ReloadReport>&)>;
 
-  // `config_file`: of --config; empty: the folders. `config`: what is in force. Lives longer than `recorder`'s threads:
-  // they answer to it.
-  Reloader(boost::asio::io_context& loop, RecorderThread& recorder, std::string config_file, Config config)
-      : loop_(loop), recorder_(recorder), config_file_(std::move(config_file)), config_(std::move(config)) {}
+  // `config_file`: of --config; empty: the default directories. `config`: the configuration in force. `on_config` is
+  // called with each new configuration before any caller is answered; it cannot refuse it. This object must outlive
+  // `recorder`'s threads: they call it.
+  Reloader(boost::asio::io_context& loop, RecorderThread& recorder, EventHub& events, std::string config_file,
+           Config config, std::unique_ptr<TaskThread> reading, std::function<void(const Config&)> on_config)
+      : loop_(loop),
+        recorder_(recorder),
+        events_(events),
+        config_file_(std::move(config_file)),
+        config_(std::move(config)),
+        on_config_(std::move(on_config)),
+        reading_(std::move(reading)) {}
   Reloader(const Reloader&) = delete;
   Reloader& operator=(const Reloader&) = delete;
-  ~Reloader() { reading_.join(); }
+  ~Reloader() { reading_->join(); }
 
-  // As the constructor's `config_file`; checked as far as one can without the broker's privilege. Any thread; waits for
-  // the disk.
+  // As the constructor's `config_file`; checked as far as possible without the broker's privileges. Any thread; waits
+  // for the disk.
   [[nodiscard]] static ConfigResult<Config> load(const std::string& config_file);
 
-  // Called with each new configuration before anybody is answered; it cannot say no.
-  void on_config(std::function<void(const Config&)> told) { told_ = std::move(told); }
-  // Who asks while one is under way shares the next: what he wrote before he asked is in it.
-  void reload(Done done);
+  // `who`: the requester for the log, a person with flightctl or "SIGHUP". A call during a reload gets the next
+  // reload, which includes everything that was written before the call.
+  void reload(const std::string& who, Done done);
 
-  [[nodiscard]] const Config& config() const { return config_; }  // in force
-  // What of it holds only after a restart, and where the broker's differs.
+  [[nodiscard]] const Config& config() const { return config_; }  // the configuration in force
+  // Settings that take effect only after a restart, and where the broker's configuration differs.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   [[nodiscard]] ConfigReport report() const;
 
  private:
-  static constexpr int kMaxReads = 3;  // where the files change under both of us
+  static constexpr int kMaxReads = 3;  // if the files change while both processes read them
   void begin();
   void read();
   void take(ConfigResult<Config> config);
@@ -53,18 +61,21 @@ class Reloader {
   void answered(const Result<bool>& changed);
   [[nodiscard]] CallError refused_by_broker(const std::string& what) const;
   void put_in_force(bool changed);
+  void notify(std::string text);
   void finish(const CallResult<ReloadReport>& outcome);
+  void report_to_all(const std::string& who, const CallResult<ReloadReport>& outcome);
 
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;
+  EventHub& events_;
   std::string config_file_;
   Config config_, next_;
   std::vector<std::string> warnings_;
-  std::function<void(const Config&)> told_ = [](const Config&) {};
-  std::vector<Done> waiting_, asked_;  // for the next one, and for the one under way
+  std::function<void(const Config&)> on_config_;
+  std::vector<Done> waiting_, asked_;  // for the next reload, and for the running one
   bool busy_ = false, broker_done_ = false, changed_ = false;
   int reads_ = 0;
-  boost::asio::thread_pool reading_{1};
+  std::unique_ptr<TaskThread> reading_;
 };
 
-}  // namespace flight
+}  // namespace flight::daemon

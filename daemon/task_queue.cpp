@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace flight {
+namespace flight::daemon {
 
 Result<UniqueFd> TaskQueue::make_wake(std::string_view whose) {
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -20,7 +20,7 @@ void TaskQueue::post(std::function<void()> task) {
     tasks_.push_back(std::move(task));
   }
   const std::uint64_t one = 1;
-  static_cast<void>(!::write(wake_.get(), &one, sizeof one));  // EAGAIN: it is awake already
+  static_cast<void>(!::write(wake_.get(), &one, sizeof one));  // EAGAIN: the thread is awake already
 }
 
 void TaskQueue::run() {
@@ -34,4 +34,4 @@ void TaskQueue::run() {
   for (auto& task : tasks) task();
 }
 
-}  // namespace flight
+}  // namespace flight::daemon

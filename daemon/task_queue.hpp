@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other threads hand to a thread that polls.
+// Tasks that other threads post to a polling thread.
 #pragma once
 
 #include <functional>
@@ -12,17 +12,17 @@
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 
-namespace flight {
+namespace flight::daemon {
 
 class TaskQueue {
  public:
-  // An eventfd; `whose`: for the error.
+  // Creates an eventfd; `whose`: for the error.
   [[nodiscard]] static Result<UniqueFd> make_wake(std::string_view whose);
   explicit TaskQueue(UniqueFd wake) : wake_(std::move(wake)) {}
 
   // Any thread.
   void post(std::function<void()> task);
-  // Any thread but the queue's own: waits for the answer.
+  // Any thread but the queue's own: waits for the result.
   template <typename Call>
   auto ask(Call call) -> decltype(call()) {
     auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));
@@ -31,7 +31,7 @@ class TaskQueue {
     return answer.get();
   }
 
-  // The queue's own thread: readable while there are tasks; and all that are there now.
+  // The queue's own thread: fd() is readable while there are tasks; take() returns the tasks that are there now.
   [[nodiscard]] int fd() const { return wake_.get(); }
   void run();
 
@@ -41,4 +41,4 @@ class TaskQueue {
   std::vector<std::function<void()>> tasks_;
 };
 
-}  // namespace flight
+}  // namespace flight::daemon

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # bash completion of flightctl(1): commands, options, and from the daemon ids of snapshots and names of triggers.
 #
-# Goes to /usr/share/bash-completion/completions/flightctl. What the daemon says is neither evaluated nor expanded: words
-# are compared as they are, and only those of [a-z0-9-] are offered. Where no daemon answers nothing is.
+# Installed as /usr/share/bash-completion/completions/flightctl. The daemon's replies are neither evaluated nor expanded:
+# words are compared unchanged, and only words of [a-z0-9-] are offered. If no daemon answers, only fixed words are
+# offered.
 
-# Offers each of these words that begins with what was typed. `cur` is _flightctl's.
+# Offers each of these words that begins with the typed text. `cur` is _flightctl's.
 _flightctl_offer() {
   local word
   for word; do
@@ -13,11 +14,11 @@ _flightctl_offer() {
   done
 }
 
-# What the daemon answers, a line at a time. `program` and `socket` are _flightctl's. Another machine is not asked: ssh
-# may want a password, or take its time.
+# The daemon's reply, line by line. `program` and `socket` are _flightctl's. With --host it returns nothing: ssh may ask
+# for a password or take long.
 _flightctl_ask() { [ -z "$host" ] || return 0; timeout 2 "$program" "${socket[@]}" --json "$@" </dev/null 2>/dev/null; }
 
-# The newest hundred ids, and latest; without those that were typed already.
+# The newest hundred ids, and latest; without the typed ones.
 _flightctl_ids() {
   local LC_ALL=C line
   local -a ids=(latest)
@@ -30,7 +31,7 @@ _flightctl_ids() {
   done
 }
 
-# Names of triggers, of the kind $1 if there is one.
+# Names of triggers; only of the kind $1 if it is given.
 _flightctl_triggers() {
   local LC_ALL=C line name=""
   while IFS= read -r line; do
@@ -43,7 +44,31 @@ _flightctl_triggers() {
   done < <(_flightctl_ask triggers)
 }
 
-# As ssh's own completion, where there is one.
+# Names of systemd units in the newest hundred snapshots.
+_flightctl_units() {
+  local LC_ALL=C line word inside=""
+  local -A seen=()
+  while IFS= read -r line; do
+    if [[ $line =~ ^\ *\"units\":\ \[$ ]]; then
+      inside=1
+    elif [[ -n $inside && $line =~ ^\ *\"([a-zA-Z0-9:_.@-]+)\",?$ ]]; then
+      word=${BASH_REMATCH[1]}
+      if [[ -z ${seen[$word]-} ]]; then seen[$word]=1 && _flightctl_offer "$word"; fi
+    else
+      inside=""
+    fi
+  done < <(_flightctl_ask list -r -n 100)
+}
+
+# Keys of the configuration.
+_flightctl_keys() {
+  local LC_ALL=C line
+  while IFS= read -r line; do
+    if [[ $line =~ ^\ *\"path\":\ \"([a-z0-9_.-]+)\",?$ ]]; then _flightctl_offer "${BASH_REMATCH[1]}"; fi
+  done < <(_flightctl_ask config)
+}
+
+# Uses ssh's own completion if it is installed.
 _flightctl_hosts() {
   if declare -F _known_hosts_real >/dev/null; then
     _known_hosts_real -a -- "$cur"
@@ -57,13 +82,14 @@ _flightctl_files() {
   mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 }
 
-# What may stand behind the option $1; false: it takes nothing.
+# Offers values of the option $1; false: it takes no value.
 _flightctl_value() {
   case "$1" in
     --host | -H) _flightctl_hosts ;;
     --socket | --output | -o | --perf) _flightctl_files ;;
     --capture) _flightctl_offer pause live ;;
     --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost ;;
+    --unit | -u) _flightctl_units ;;
     --since | --until) _flightctl_offer now today yesterday ;;
     --reason | --last | --post | -n) ;;
     *) return 1 ;;
@@ -74,7 +100,7 @@ _flightctl_options() {
   case "$1" in
     "") _flightctl_offer --version ;;
     snapshot) _flightctl_offer --reason --last --since --until --post --capture --output --force -o -f ;;
-    list) _flightctl_offer --since --until --trigger --reverse -n -1 -r ;;
+    list) _flightctl_offer --since --until --trigger --unit --reverse -u -n -1 -r ;;
     get) _flightctl_offer --output --force --with-symbols -o -f ;;
     report) _flightctl_offer --perf ;;
     fire) _flightctl_offer --reason ;;
@@ -86,17 +112,18 @@ _flightctl_options() {
 _flightctl_words() {
   case "$1" in
     "")
-      _flightctl_offer status doctor snapshot list info get report remove rm pin unpin triggers fire vacuum pause \
+      _flightctl_offer status doctor snapshot list info show get report remove rm pin unpin triggers fire vacuum pause \
         resume reload config monitor bridge help
       ;;
     help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;
-    info | get | report) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
-    remove | rm | pin | unpin) _flightctl_ids ;;
+    get | report) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
+    info | show | remove | rm | pin | unpin) _flightctl_ids ;;
+    config) if [ "${#typed[@]}" = 0 ]; then _flightctl_keys; fi ;;
     fire) if [ "${#typed[@]}" = 0 ]; then _flightctl_triggers external; fi ;;
     triggers)
       case "${#typed[@]}" in
-        0) _flightctl_offer enable disable test ;;
-        1) _flightctl_triggers ;;
+        0) _flightctl_offer list enable disable test ;;
+        1) if [ "${typed[0]}" != list ]; then _flightctl_triggers; fi ;;
       esac
       ;;
   esac
@@ -106,7 +133,7 @@ _flightctl() {
   local program=$1 cur=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command="" host="" word i
   local -a typed=() socket=()
   COMPREPLY=()
-  # readline takes --last=10s for three words.
+  # readline splits --last=10s into three words.
   if [ "$cur" = "=" ]; then
     cur=""
   elif [ "$before" = "=" ] && [ "$COMP_CWORD" -gt 2 ]; then
@@ -115,7 +142,7 @@ _flightctl() {
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word=${COMP_WORDS[i]}
     case "$word" in
-      --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | -n | --perf)
+      --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | --unit | -u | -n | --perf)
         if [ "${COMP_WORDS[i + 1]}" = "=" ]; then i=$((i + 1)); fi
         i=$((i + 1))
         if [ "$word" = --host ] || [ "$word" = -H ]; then host=${COMP_WORDS[i]-}; fi
@@ -126,7 +153,7 @@ _flightctl() {
       *) if [ -z "$command" ]; then command=$word; else typed+=("$word"); fi ;;
     esac
   done
-  if [ "$command" = report ] && [ "${#typed[@]}" -gt 0 ]; then return; fi  # perf's own
+  if [ "$command" = report ] && [ "${#typed[@]}" -gt 0 ]; then return; fi  # arguments of perf
   if _flightctl_value "$before"; then return; fi
   if [[ $cur == -* ]]; then _flightctl_options "$command"; else _flightctl_words "$command"; fi
 }

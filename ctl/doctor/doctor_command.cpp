@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl doctor: what this machine gives to flightd, with or without one that runs, as root or not; with --host that
-// machine. One finding is one line: state, check, what was found, what it means, what to do.
+// flightctl doctor: checks what this machine provides for flightd. It works with and without a running flightd, as
+// root and as another user; with --host it checks that machine. One finding is one line: state, check, what was found,
+// what it means, what to do.
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "ctl/connection.hpp"
+#include "ctl/doctor/assess.hpp"
 #include "ctl/doctor/gather.hpp"
-#include "ctl/doctor/judge.hpp"
 #include "ctl/output.hpp"
 #include "ctl/screen.hpp"
 
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kIndent = 6;  // behind the longest state
+constexpr std::size_t kIndent = 6;  // after the longest state
 
 std::string line_of(const Finding& finding) {
   std::string line = fmt::format("{}: {} ({})", finding.check, finding.found, finding.why);
@@ -44,15 +45,15 @@ Findings findings_here(const Common& common) {
   facts.install = gather_install();
   facts.daemon = gather_daemon(common);
   facts.store = gather_store(common, facts.daemon);
-  return judge(facts);
+  return assess(facts);
 }
 
 Result<Findings> findings_there(const Common& common) {
   auto output = output_there(common, "--json doctor");
-  if (!output) return pass(output.error());
+  if (!output) return propagate(output.error());
   auto findings = parse_findings(*output);
   if (!findings)
-    return wrap(findings.error(), "{}: what `flightctl --json doctor` wrote there ({})", common.host, kNoisyShell);
+    return wrap(findings.error(), "{}: the output of `flightctl --json doctor` there ({})", common.host, kNoisyShell);
   return findings;
 }
 

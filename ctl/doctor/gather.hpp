@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at this machine. Nothing is changed: events that are opened are closed again. Whatever is missing, refused or
-// does not answer within a few seconds is a fact, too.
+// Gathers the facts of this machine. It changes nothing: opened events are closed again. A file that is missing, a
+// refusal, and no answer within a few seconds are facts, too.
 #pragma once
 
 #include "ctl/commands.hpp"
@@ -8,11 +8,13 @@
 
 namespace flight::ctl {
 
+inline constexpr std::size_t kMaxProcBytes = 1U << 20U;  // of one file in /proc
+
 [[nodiscard]] KernelFacts gather_kernel();
-// Opens events as this process may, and once without CAP_SYS_ADMIN.
+// Opens events with the privileges of this process, and once without CAP_SYS_ADMIN.
 [[nodiscard]] EventProbe probe_events();
 [[nodiscard]] ProcessFacts gather_process(pid_t pid);
-// Who answers on the socket, and its broker.
+// The process that listens on the socket, and its broker.
 [[nodiscard]] DaemonFacts gather_daemon(const Common& common);
 [[nodiscard]] InstallFacts gather_install();
 [[nodiscard]] StoreFacts gather_store(const Common& common, const DaemonFacts& daemon);

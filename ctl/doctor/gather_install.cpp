@@ -20,7 +20,7 @@ namespace flight::ctl {
 namespace {
 
 constexpr std::chrono::seconds kToAnswer(5);
-// As systemd looks for units: the first wins (systemd.unit(5)).
+// In systemd's search order: the first file wins (systemd.unit(5)).
 constexpr std::array<const char*, 5> kUnitFolders{"/etc/systemd/system", "/run/systemd/system",
                                                   "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
                                                   "/lib/systemd/system"};
@@ -28,14 +28,14 @@ constexpr const char* kStateFolder = "/var/lib/flightd";
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-// A link to /dev/null hides what other folders have.
+// A link to /dev/null masks the files of the other directories.
 bool masked(const std::string& path) {
   std::array<char, 16> target{};
   const ssize_t size = ::readlink(path.c_str(), target.data(), target.size());
   return size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == "/dev/null";
 }
 
-// Empty: none.
+// Empty: there is none.
 std::string unit_path(const std::string& name) {
   for (const char* folder : kUnitFolders) {
     std::string path = fmt::format("{}/{}", folder, name);
@@ -45,7 +45,7 @@ std::string unit_path(const std::string& name) {
   return "";
 }
 
-// The first line of what a program says on stdout; nullopt: there is no such program, or it does not answer.
+// The first line of a program's stdout; nullopt if there is no such program, or it does not answer.
 std::optional<std::string> first_line(const std::vector<std::string>& words) {
   auto child = Child::start(words);
   if (!child) return std::nullopt;
@@ -89,7 +89,7 @@ std::string perf_program() {
   return other != nullptr && *other != '\0' ? other : "perf";
 }
 
-// "15%" of the disk, or "2G".
+// Parses "15%" (of the disk) or "2G".
 std::optional<std::uint64_t> size_of(const std::string& text, std::uint64_t total_bytes) {
   if (const auto percent = parse_percent(text))
     return static_cast<std::uint64_t>(*percent / 100 * static_cast<double>(total_bytes));
@@ -97,7 +97,7 @@ std::optional<std::uint64_t> size_of(const std::string& text, std::uint64_t tota
   return bytes ? std::optional(*bytes) : std::nullopt;
 }
 
-// As JSON has it: "15%" in quotes.
+// JSON has "15%" in quotes.
 std::string without_quotes(const std::string& text) {
   return text.size() >= 2 && text.front() == '"' && text.back() == '"' ? text.substr(1, text.size() - 2) : text;
 }
@@ -111,7 +111,7 @@ std::optional<std::string> keep_free(const Common& common) {
   return std::nullopt;
 }
 
-// As flightd was told; else the packages' own folder.
+// The directory on flightd's command line; otherwise the one of the packages.
 std::string store_folder(const DaemonFacts& daemon) {
   if (daemon.flightd && daemon.flightd->state_dir.starts_with('/')) return daemon.flightd->state_dir;
   return exists(kStateFolder) ? kStateFolder : "";

@@ -12,11 +12,11 @@
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kMaxProcBytes = 1U << 20U;
 constexpr std::size_t kAddressDigits = 16;
 
 std::optional<std::string> line_of(const std::string& path) {
@@ -48,7 +48,8 @@ Result<UniqueFd> open_clock(int cpu) {
   return open_event(attr, cpu, "cpu-clock");
 }
 
-// nullopt: this process has not both of them. What it gives up it takes back.
+// Drops CAP_SYS_ADMIN, opens an event, and raises the capability again. nullopt: this process does not have both
+// capabilities.
 std::optional<bool> opens_without_sys_admin(int cpu) {
   Capabilities caps;
   if (!has_capability(CAP_PERFMON) || !has_capability(CAP_SYS_ADMIN) || !caps.become(CAP_SYS_ADMIN, CAP_CLEAR))
@@ -58,7 +59,7 @@ std::optional<bool> opens_without_sys_admin(int cpu) {
   return opened;
 }
 
-// "ffffffff81000000 T _stext"; zeros where they are hidden. Nothing but the beginning is read.
+// Parses "ffffffff81000000 T _stext"; zeros if the addresses are hidden. Only the first line is read.
 bool shows_kernel_addresses() {
   const auto fd = open_file("/proc/kallsyms", O_RDONLY);
   std::string digits(kAddressDigits, '0');
@@ -108,6 +109,7 @@ EventProbe probe_events() {
 
 KernelFacts gather_kernel() {
   KernelFacts out;
+  out.own_pid_namespace = in_own_pid_namespace();
   utsname name{};
   if (::uname(&name) == 0) out.release = name.release, out.machine = name.machine;
   out.privileged = has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN);
@@ -121,7 +123,7 @@ KernelFacts gather_kernel() {
   out.clocksource = line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   out.lockdown = line_of("/sys/kernel/security/lockdown");
   out.cpu_pmu = has_cpu_pmu();
-  // Of a kernel that was booted with psi=0 the files are there, and cannot be read.
+  // With psi=0 on the kernel's command line the files exist, but reading them fails.
   out.psi = read_line("/proc/pressure/cpu").has_value() && read_line("/proc/pressure/memory").has_value();
   bool v1 = false, v2_elsewhere = false;
   for (const Mount& mount : mounts()) {

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <dirent.h>
 #include <pwd.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <future>
-#include <memory>
 #include <thread>
 
 #include "ctl/connection.hpp"
 #include "ctl/daemon_call.hpp"
 #include "ctl/doctor/gather.hpp"
 #include "ctl/output.hpp"
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/unix_socket.hpp"
 
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kMaxProcBytes = 1U << 20U;
 constexpr std::chrono::seconds kAnswersWithin(10);
 
 std::string proc(pid_t pid, const std::string& name) {
@@ -36,15 +34,15 @@ std::optional<std::uint64_t> number(std::string_view text, int base = 10) {
   return error == std::errc{} && stop != text.data() ? std::optional(value) : std::nullopt;
 }
 
-// The numbers that a folder of /proc has for names.
+// The entries of a directory of /proc that are numbers.
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> out;
-  struct Close {
-    void operator()(DIR* dir) const { ::closedir(dir); }
-  };
-  const std::unique_ptr<DIR, Close> dir(::opendir(folder.c_str()));
-  while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr)
-    if (const auto value = number(entry->d_name)) out.push_back(static_cast<pid_t>(*value));
+  auto entries = Directory::open(folder);
+  if (!entries) return out;
+  static_cast<void>(entries->each([&](const Directory::Entry& entry) {
+    if (const auto value = number(entry.name)) out.push_back(static_cast<pid_t>(*value));
+    return true;
+  }));
   return out;
 }
 
@@ -64,15 +62,13 @@ std::optional<bool> freezes_in_realtime(pid_t pid) {
   return std::nullopt;
 }
 
-// Who listens there, as the kernel tells everybody; -1: in another pid namespace, or systemd for it.
+// The pid of the listener (SO_PEERCRED); -1: it is in another pid namespace, or systemd listens for it.
 pid_t listener_of(int socket) {
-  ucred who{};
-  socklen_t size = sizeof(who);
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 1) return -1;
-  return who.pid;
+  const auto listener = peer_credentials(socket);
+  return listener && listener->pid > 1 ? listener->pid : -1;
 }
 
-// flightd's own child by this name, else the only process of this name; -1: none, or not known.
+// flightd's own child by this name, otherwise the only process of this name; -1: none, or unknown.
 pid_t broker_of(pid_t flightd) {
   std::vector<pid_t> found;
   for (const pid_t pid : numbers_in("/proc")) {
@@ -86,8 +82,8 @@ pid_t broker_of(pid_t flightd) {
 
 bool is_there(pid_t pid) { return pid > 0 && !proc(pid, "status").empty(); }
 
-// systemd's socket takes a call also while flightd hangs, or dies at each start. The thread that still waits then ends
-// with the process.
+// systemd accepts the connection also while flightd hangs or dies at each start, so the wait has a limit. The waiting
+// thread ends with the process.
 Answer<std::string> status_in_time(const Common& common) {
   const auto answer = std::make_shared<std::promise<Answer<std::string>>>();
   auto answered = answer->get_future();

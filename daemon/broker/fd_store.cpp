@@ -7,20 +7,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <span>
+#include <utility>
 
+#include "libcore/base/clock.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/service_manager.hpp"
+#include "libcore/base/units.hpp"
 #include "libcore/perf/attr.hpp"
 
-namespace flight {
+namespace flight::broker {
 namespace {
 
 constexpr const char* kManifestName = "flightd-kept-manifest";
 
 std::string event_name(std::uint64_t id) { return fmt::format("e{:x}", id); }
 
-// "m7": 7.
+// Parses "m7" to 7.
 std::optional<std::uint64_t> manifest_number(std::string_view name) {
   std::uint64_t number = 0;
   if (name.size() < 2 || name.front() != 'm') return std::nullopt;
@@ -29,24 +34,33 @@ std::optional<std::uint64_t> manifest_number(std::string_view name) {
   return number;
 }
 
-// A socket unit's, and not an event. Not sd_is_socket(3), which asks more of the system calls that the unit lets
-// through.
+// Whether it is a socket of a socket unit, not an event. sd_is_socket(3) needs system calls that the unit does not
+// allow.
 bool listens(int fd) {
   int listening = 0;
   socklen_t size = sizeof listening;
   return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
 }
 
-Result<void> store(const std::string& name, int fd) {
-  const std::string text = fmt::format("FDSTORE=1\nFDPOLL=0\nFDNAME={}", name);
-  const int sent = ::sd_pid_notify_with_fds(0, 0, text.c_str(), &fd, 1);
-  if (sent < 0) return sys_error(-sent, "give systemd the descriptor {} to keep", name);
+// The limit for one keep() to wait for PID 1, all messages together: the broker answers no request meanwhile.
+constexpr std::chrono::milliseconds kKeepWithin(500);
+constexpr std::chrono::milliseconds kRetryWithin(20);  // once a second
+
+std::chrono::milliseconds left_until(EventTime until_ns) {
+  const EventTime now_ns = monotonic_now();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::nanoseconds(until_ns > now_ns ? until_ns - now_ns : 0));
+}
+
+Result<void> store(const std::string& name, int fd, EventTime until_ns) {
+  auto sent = notify_service_manager(fmt::format("FDSTORE=1\nFDPOLL=0\nFDNAME={}", name), left_until(until_ns), fd);
+  if (!sent) return wrap(sent.error(), "store the descriptor {} in systemd", name);
   return {};
 }
 
-Result<void> remove(const std::string& name) {
-  const int sent = ::sd_notify(0, fmt::format("FDSTOREREMOVE=1\nFDNAME={}", name).c_str());
-  if (sent < 0) return sys_error(-sent, "take the descriptor {} back from systemd", name);
+Result<void> remove(const std::string& name, EventTime until_ns) {
+  auto sent = notify_service_manager(fmt::format("FDSTOREREMOVE=1\nFDNAME={}", name), left_until(until_ns));
+  if (!sent) return wrap(sent.error(), "remove the descriptor {} from systemd", name);
   return {};
 }
 
@@ -79,52 +93,64 @@ std::optional<Result<FdStore::Kept>> FdStore::take_kept() {
     return manifest_number(one.name) == last_manifest_ && last_manifest_ != 0;
   });
   if (newest == taken.end())
-    return fail(std::errc::bad_message, "systemd kept {} events and no manifest", taken.size());
+    return fail(std::errc::bad_message, "systemd stored {} and no manifest", counted(taken.size(), "event"));
   const auto text = read_sealed_memfd(newest->fd.get(), kMaxManifestBytes);
-  if (!text) return Result<Kept>(pass(text.error()));
+  if (!text) return Result<Kept>(propagate(text.error()));
   auto manifest = parse_manifest(*text);
-  if (!manifest) return Result<Kept>(pass(manifest.error()));
+  if (!manifest) return Result<Kept>(propagate(manifest.error()));
   Kept kept{.manifest = std::move(*manifest), .events = {}};
   for (Stored& one : taken) {
     if (manifest_number(one.name)) continue;
-    // The kernel's word, not the name.
+    // The id comes from the kernel; the name is not trusted.
     if (const auto id = event_id(one.fd.get())) kept.events.emplace(*id, std::move(one.fd));
   }
   return Result<Kept>(std::move(kept));
 }
 
 Result<void> FdStore::keep(const Recording& recording) {
+  const auto within = std::exchange(incomplete_, false) ? kRetryWithin : kKeepWithin;
   if (std::getenv("NOTIFY_SOCKET") == nullptr) return {};
   const std::map<std::uint64_t, int> events = recording.events();
   if (events.size() + 2 > kMaxStored)
     return fail(std::errc::too_many_files_open,
-                "{} events are more than the {} that systemd can keep: record fewer events, or the death of the broker "
-                "ends the history",
+                "{} events are more than the {} that systemd can store: record fewer events, or the end of the broker "
+                "also ends the history",
                 events.size(), kMaxStored);
+  const std::string text = encode(recording.manifest());
+  auto manifest = sealed_memfd(kManifestName, std::as_bytes(std::span<const char>(text)));
+  if (!manifest) return propagate(manifest.error());
+  auto sent = send(events, manifest->get(), monotonic_now() + std::chrono::nanoseconds(within).count());
+  incomplete_ = !sent;
+  return sent;
+}
+
+// A name is added only after its message was sent, so that the next call sends exactly what is missing.
+Result<void> FdStore::send(const std::map<std::uint64_t, int>& events, int manifest, EventTime until_ns) {
   std::set<std::string> wanted;
   for (const auto& [id, fd] : events) {
     std::string name = event_name(id);
-    if (names_.insert(name).second)
-      if (auto stored = store(name, fd); !stored) return stored;
+    if (!names_.contains(name)) {
+      if (auto stored = store(name, fd, until_ns); !stored) return stored;
+      names_.insert(name);
+    }
     wanted.insert(std::move(name));
   }
-  const std::string text = encode(recording.manifest());
-  auto manifest = sealed_memfd(kManifestName, std::as_bytes(std::span<const char>(text)));
-  if (!manifest) return pass(manifest.error());
-  std::string name = fmt::format("m{}", ++last_manifest_);
-  if (auto stored = store(name, manifest->get()); !stored) return stored;
+  // The manifest is stored after all its events.
+  std::string name = fmt::format("m{}", last_manifest_ + 1);
+  if (auto stored = store(name, manifest, until_ns); !stored) return stored;
+  ++last_manifest_;
   names_.insert(name);
   wanted.insert(std::move(name));
-  // Last, so that whenever we die there is one whole manifest with all its events.
+  // Remove last, so that whenever the broker dies, one manifest with all its events is stored.
   for (auto at = names_.begin(); at != names_.end();) {
-    if (wanted.count(*at) != 0) {
+    if (wanted.contains(*at)) {
       ++at;
       continue;
     }
-    if (auto removed = remove(*at); !removed) return removed;
+    if (auto removed = remove(*at, until_ns); !removed) return removed;
     at = names_.erase(at);
   }
   return {};
 }
 
-}  // namespace flight
+}  // namespace flight::broker

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What systemd keeps for the next broker (FileDescriptorStoreMax=, sd_pid_notify_with_fds(3)): every event, and a
-// sealed memfd with the manifest that says which is which. So the events go on recording while there is no broker; only
-// the rings' memory is flightd's to hold meanwhile. Where nobody started us who keeps anything, nothing is kept.
+// The descriptors that systemd stores for the next broker (FileDescriptorStoreMax=, sd_pid_notify_with_fds(3)): every
+// event, and a sealed memfd of the manifest. systemd 252 and 257 keep them over kill -9 and `systemctl restart` and
+// close them on `stop`. The events record while there is no broker; flightd keeps the rings mapped. No-op when not
+// started by systemd.
 //
 //   name "e1a2b"   the event with that PERF_EVENT_IOC_ID, hexadecimal
-//   name "m7"      the manifest; of two the one with the greater number, whose events were all stored before it
+//   name "m7"      the manifest; of two, use the one with the greater number: its events were stored before it
 //
-// FDPOLL=0 with each: a poll of PID 1's would take the sideband's wakeups away from flightd.
+// Each has a name of its own, because FDSTOREREMOVE= removes all descriptors of a name. FDPOLL=0 with each: PID 1
+// polling an event would consume the sideband's wakeups for flightd.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,36 +22,43 @@
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/recorder/recording.hpp"
 
-namespace flight {
+namespace flight::broker {
 
 // All names go into one environment variable, which execve(2) limits to 128 KiB: the unit's FileDescriptorStoreMax=.
 inline constexpr std::size_t kMaxStored = 8192;
 
 class FdStore {
  public:
-  // What this process was started with ($LISTEN_FDS); before any descriptor is opened. Sockets are in sockets().
+  // Takes the descriptors passed by systemd ($LISTEN_FDS). Call it before any descriptor is opened. Sockets are in
+  // sockets().
   [[nodiscard]] static FdStore take();
 
   [[nodiscard]] std::vector<UniqueFd>& sockets() { return sockets_; }
-  // nullopt: nothing was kept. An error: something was, and it is of no use.
+  // nullopt: nothing was stored. An error: the stored descriptors cannot be used.
   struct Kept {
     Manifest manifest;
     KeptEvents events;
   };
   [[nodiscard]] std::optional<Result<Kept>> take_kept();
 
-  // From now on exactly this. After every change of the set of rings or of the configuration.
+  // Stores exactly these. Call it after every change of the rings or the configuration, and again while incomplete().
+  // Waits for PID 1 for half a second at most.
   [[nodiscard]] Result<void> keep(const Recording& recording);
+  // The last keep() could not send everything. Until a later keep() succeeds, the next broker uses the previous
+  // manifest.
+  [[nodiscard]] bool incomplete() const { return incomplete_; }
 
  private:
   struct Stored {
     std::string name;
     UniqueFd fd;
   };
+  [[nodiscard]] Result<void> send(const std::map<std::uint64_t, int>& events, int manifest, EventTime until_ns);
   std::vector<UniqueFd> sockets_;
   std::vector<Stored> taken_;    // until take_kept()
-  std::set<std::string> names_;  // of what is stored now
+  std::set<std::string> names_;  // the names that are stored now
   std::uint64_t last_manifest_ = 0;
+  bool incomplete_ = false;
 };
 
-}  // namespace flight
+}  // namespace flight::broker

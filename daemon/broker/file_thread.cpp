@@ -7,13 +7,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <system_error>
-#include <thread>
+#include <memory>
+#include <utility>
 
 #include "daemon/broker/partial_file.hpp"
-#include "libcore/broker/wall.hpp"
+#include "libcore/broker/messages.hpp"
 
-namespace flight {
+namespace flight::broker {
 namespace {
 
 std::atomic<int> threads_under_way{0};
@@ -26,7 +26,7 @@ struct Order {
   FileKind kind;
 };
 
-// Says nothing in the log: the broker's log is its main thread's.
+// Logs nothing: only the main thread logs.
 void make_and_send(const Order& order) {
   const auto made = create_partial_file(order.state_dir, order.group, order.kind);
   if (!made) {
@@ -37,36 +37,35 @@ void make_and_send(const Order& order) {
     return;
   }
   const std::array fds{made->fd.get()};
-  // The client that asked may have left long ago.
+  // The client may have disconnected.
   if (!send_message(order.client.get(), order.header, made->name, fds))
     ::unlink((order.state_dir + "/snapshots/" + made->name).c_str());
 }
 
 }  // namespace
 
-Result<void> answer_with_file(int client, const ReplyHeader& header, const std::string& state_dir,
-                              std::optional<gid_t> group) {
+Result<void> answer_with_file(const BlockingThreads& threads, int client, const ReplyHeader& header,
+                              const std::string& state_dir, std::optional<gid_t> group) {
   if (threads_under_way >= kMaxFileThreads)
     return fail(std::errc::device_or_resource_busy,
-                "the disk below {}/snapshots has not made {} files that were asked for before: it hangs", state_dir,
+                "the disk below {}/snapshots has not created {} files that were requested before: it hangs", state_dir,
                 kMaxFileThreads);
-  Order order{.client = UniqueFd(::fcntl(client, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)),
-              .header = header,
-              .state_dir = state_dir,
-              .group = group,
-              .kind = header.request == static_cast<std::uint8_t>(Request::spare) ? FileKind::spare : FileKind::final};
-  if (!order.client) return sys_error(errno, "duplicate the client's socket");
+  // A task must be copyable.
+  auto order = std::make_shared<Order>(
+      Order{.client = UniqueFd(::fcntl(client, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)),
+            .header = header,
+            .state_dir = state_dir,
+            .group = group,
+            .kind = header.request == static_cast<std::uint8_t>(Request::spare) ? FileKind::spare : FileKind::final});
+  if (!order->client) return sys_error(errno, "duplicate the client's socket");
   ++threads_under_way;
-  try {
-    std::thread([order = std::move(order)] {
-      make_and_send(order);
-      --threads_under_way;
-    }).detach();
-  } catch (const std::system_error& error) {
+  const bool posted = threads.post([order = std::move(order)] {
+    make_and_send(*order);
     --threads_under_way;
-    return sys_error(error.code().value(), "start a thread for a file");
-  }
-  return {};
+  });
+  if (posted) return {};
+  --threads_under_way;
+  return fail(std::errc::device_or_resource_busy, "no thread is free to make a file");
 }
 
-}  // namespace flight
+}  // namespace flight::broker

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The socket on which flightd comes back to a broker that outlives it: 0600, in a 0700 folder, both the client's, and
-// the peer's uid is checked besides. One client at a time; who comes meanwhile is told so.
+// The broker's socket: mode 0600, in a directory with mode 0700; both belong to the client's user, and the peer's uid
+// is checked as well. It serves one client at a time; a second one gets EBUSY and the pid of the first, and retries.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 
-namespace flight {
+namespace flight::broker {
 
 class Listener {
  public:
-  // Replaces the socket of a dead broker; a living one is an error. Before privileges are dropped: the folder is
-  // another user's.
+  // Replaces the socket of a dead broker; a running broker is an error. Call it before privileges are dropped: the
+  // directory belongs to another user.
   [[nodiscard]] static Result<Listener> open(const BrokerOptions& options);
-  // One that listens already, SOCK_SEQPACKET: systemd's, which made its folder and mode.
+  // Uses a SOCK_SEQPACKET socket that listens already: systemd's, which also made its directory and mode.
   [[nodiscard]] static Result<Listener> adopt(UniqueFd socket, uid_t client_uid);
   Listener(Listener&&) noexcept = default;
   Listener& operator=(Listener&&) noexcept = default;
 
-  // EACCES: a peer of another uid, turned away.
+  // EACCES: the peer has another uid and was refused.
   [[nodiscard]] Result<UniqueFd> accept() const;
-  // Who knocks while `client` is served is answered EBUSY, with the client's pid.
+  // Replies EBUSY with the pid of `client` to a second client.
   void turn_away(int client) const;
   [[nodiscard]] int fd() const { return socket_.get(); }
 
@@ -33,4 +33,4 @@ class Listener {
   uid_t client_uid_;
 };
 
-}  // namespace flight
+}  // namespace flight::broker

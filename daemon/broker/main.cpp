@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd-broker: opens flightd's perf events and holds them. Started by flightd itself over a socketpair (--fd), or as
-// a service of its own that outlives flightd (--socket). DESIGN: the process that holds the privilege takes no input.
+// flightd-broker: opens flightd's perf events and holds them. flightd starts it with a socketpair (--fd), or it is a
+// service that outlives flightd (--socket). The process that has the privileges takes no parameters.
 #include <fcntl.h>
 #include <poll.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,32 +13,32 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <new>
 #include <thread>
 
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
 #include "daemon/broker/privileges.hpp"
 #include "daemon/broker/service.hpp"
-#include "daemon/broker/tell.hpp"
+#include "daemon/broker/service_status.hpp"
+#include "daemon/log/log.hpp"
+#include "libcore/base/service_manager.hpp"
 #include "libcore/perf/tracepoint.hpp"
 
-namespace flight {
+namespace flight::broker {
 namespace {
 
 constexpr int kFailed = 1;
 constexpr std::chrono::seconds kMendWait(1);
+// If READY=1 is lost, systemd regards the start as failed.
+constexpr std::chrono::seconds kReadyWithin(60);
+constexpr std::chrono::milliseconds kStoppingWithin(100);
 constexpr int kUsage = 2;
 constexpr int kBadConfig = 78;  // EX_CONFIG of sysexits.h
 
-void start_logging() {
-  auto logger = spdlog::stderr_logger_st("flightd-broker");
-  logger->set_pattern("flightd-broker: %v");
-  spdlog::set_default_logger(std::move(logger));
-}
-
-// SIGTERM is read from the descriptor, between two requests. Ctrl-C at a terminal and `timeout` signal flightd's whole
-// group: a broker of its own leaves it to flightd what that means, and ends when the wall is closed. SIGHUP is no
-// reload: flightd would have another configuration than the broker. It asks for both.
+// SIGTERM is read from the descriptor, between two requests. Ctrl-C and `timeout` signal flightd's whole process group:
+// a broker started by flightd ignores that and ends when the connection is closed. SIGHUP is ignored: only flightd asks
+// for a reload, so that both have the same configuration.
 Result<UniqueFd> take_signals(bool own_broker) {
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
@@ -58,15 +55,15 @@ Result<UniqueFd> take_signals(bool own_broker) {
   return fd;
 }
 
-// The inherited end of flightd's socketpair. Everything else that was inherited is closed: a copy of flightd's own end
-// here would hide that flightd has died.
+// Takes the inherited end of flightd's socketpair. All other inherited descriptors are closed: a copy of flightd's own
+// end would hide the death of flightd.
 Result<UniqueFd> take_client(int number) {
   int type = 0;
   socklen_t size = sizeof type;
   if (::getsockopt(number, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
-    return sys_error(errno, "--fd {}: it is no socket that flightd handed down", number);
+    return sys_error(errno, "--fd {}: this is not a socket passed by flightd", number);
   if (type != SOCK_SEQPACKET)
-    return fail(std::errc::invalid_argument, "--fd {}: it is no SOCK_SEQPACKET socket", number);
+    return fail(std::errc::invalid_argument, "--fd {}: it is not a SOCK_SEQPACKET socket", number);
   UniqueFd client(::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!client) return sys_error(errno, "duplicate --fd {}", number);
   const auto kept = static_cast<unsigned>(client.get());
@@ -76,12 +73,15 @@ Result<UniqueFd> take_client(int number) {
   return client;
 }
 
-Result<void> prepare(const BrokerOptions& options, EventSources& sources) {
+// Drops the privileges that are not needed. The threads are made without them.
+Result<ServiceThreads> prepare(const BrokerOptions& options, EventSources& sources) {
   raise_descriptor_limit();
-  // Mounting takes CAP_SYS_ADMIN. Without tracefs there are no tracepoints: whoever asks for one is told.
+  // Mounting needs CAP_SYS_ADMIN. Without tracefs there are no tracepoints, and the status reports it.
   if (auto tracefs = find_or_mount_tracefs()) sources.tracefs = *tracefs;
-  if (auto joined = join_group(options.group); !joined) return joined;
-  return drop_privileges();
+  if (auto joined = join_group(options.group); !joined) return propagate(joined.error());
+  if (auto dropped = drop_privileges(); !dropped) return propagate(dropped.error());
+  if (auto logging = log::use_thread(); !logging) return propagate(logging.error());
+  return ServiceThreads::start();
 }
 
 int start_status(const Service& service) {
@@ -92,33 +92,33 @@ int start_status(const Service& service) {
 int serve_own_client(const BrokerOptions& options) {
   auto client = take_client(options.fd);
   if (!client) {
-    spdlog::error("{}", client.error().what);
+    log::error("{}", client.error().what);
     return kUsage;
   }
   const auto stop = take_signals(true);
   EventSources sources;
-  const auto prepared = stop ? prepare(options, sources) : Result<void>(pass(stop.error()));
-  if (!prepared) {
-    spdlog::error("{}", prepared.error().what);
+  auto threads = stop ? prepare(options, sources) : Result<ServiceThreads>(propagate(stop.error()));
+  if (!threads) {
+    log::error("{}", threads.error().what);
     return kFailed;
   }
-  // Belt to the braces of the socket's end: whatever this process is busy with, it dies with flightd.
+  // In addition to the check for the end of the connection: the broker dies with flightd, whatever it is doing.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::unsetenv("NOTIFY_SOCKET");  // flightd's, should it have one
-  Service service = Service::start(options, std::move(sources), FdStore());
+  Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads));
   (void)service.serve(client->get(), stop->get(), nullptr);
   return start_status(service);
 }
 
-// False: told to end.
+// False: SIGTERM was received.
 bool wait_for_client(int listener, int stop_fd, Service& service) {
   for (;;) {
-    std::array<pollfd, 3> watched{pollfd{listener, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
-                                  pollfd{service.watch_fd(), POLLIN, 0}};
-    if (::poll(watched.data(), watched.size(), static_cast<int>(kWatchEvery.count())) < 0 && errno != EINTR)
+    std::array<pollfd, 4> watched{pollfd{listener, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
+                                  pollfd{service.watch_fd(), POLLIN, 0}, pollfd{service.wake_fd(), POLLIN, 0}};
+    if (::poll(watched.data(), watched.size(), static_cast<int>(service.look_every().count())) < 0 && errno != EINTR)
       return false;
-    tell_alive();
-    service.follow_cpus();
+    notify_alive();
+    service.look();
     if (watched[1].revents != 0) return false;
     if (watched[0].revents != 0) return true;
   }
@@ -128,46 +128,55 @@ Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
   if (!store.sockets().empty()) return Listener::adopt(std::move(store.sockets().front()), options.client_uid);
   if (!options.socket.empty()) return Listener::open(options);
   return fail(std::errc::invalid_argument,
-              "systemd handed down no SOCK_SEQPACKET socket that listens: ListenSequentialPacket= in the socket unit");
+              "systemd passed no listening SOCK_SEQPACKET socket: set ListenSequentialPacket= in the socket unit");
 }
 
 int serve_socket(const BrokerOptions& options) {
   FdStore store = FdStore::take();
   const auto stop = take_signals(false);
-  const auto listener = stop ? listen(options, store) : Result<Listener>(pass(stop.error()));
+  const auto listener = stop ? listen(options, store) : Result<Listener>(propagate(stop.error()));
   EventSources sources;
-  const auto prepared = listener ? prepare(options, sources) : Result<void>(pass(listener.error()));
-  if (!prepared) {
-    spdlog::error("{}", prepared.error().what);
+  auto threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));
+  if (!threads) {
+    log::error("{}", threads.error().what);
     return kFailed;
   }
   if (!options.group)
-    spdlog::warn("without --group, the group of flightd's snapshots, files can be made only where this user may");
-  Service service = Service::start(options, std::move(sources), std::move(store));
+    log::warn("without --group (the group of flightd's snapshots), files can be made only where this user may write");
+  Service service = Service::start(options, std::move(sources), std::move(store), std::move(*threads));
   if (const int failed = start_status(service); failed != 0) {
-    // systemd starts the next one at once: at this pace that costs nothing until somebody has mended the file.
+    // systemd restarts the broker at once; this wait makes it cheap until the configuration is corrected.
     if (failed == kBadConfig && std::getenv("NOTIFY_SOCKET") != nullptr) std::this_thread::sleep_for(kMendWait);
     return failed;
   }
-  ::sd_notify(0, "READY=1");
+  if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
+    log::warn("{}", notified.error().what);
   while (wait_for_client(listener->fd(), stop->get(), service)) {
     const auto client = listener->accept();
     if (!client) {
-      spdlog::warn("{}", client.error().what);
+      log::warn("{}", client.error().what);
       continue;
     }
-    if (service.serve(client->get(), stop->get(), &*listener) == Ended::told_to) break;
+    if (service.serve(client->get(), stop->get(), &*listener) == Ended::was_stopped) break;
   }
-  ::sd_notify(0, "STOPPING=1");
+  static_cast<void>(notify_service_manager("STOPPING=1", kStoppingWithin));
   return 0;
 }
 
 }  // namespace
-}  // namespace flight
+}  // namespace flight::broker
 
 int main(int argc, char** argv) {
-  const flight::ParsedOptions parsed = flight::parse_options(argc, argv);
+  const flight::broker::ParsedOptions parsed = flight::broker::parse_options(argc, argv);
   if (!parsed.options) return parsed.exit_status;
-  flight::start_logging();
-  return parsed.options->fd >= 0 ? flight::serve_own_client(*parsed.options) : flight::serve_socket(*parsed.options);
+  flight::log::start("flightd-broker", "flightd-broker: %v");
+  int status = flight::broker::kFailed;
+  try {
+    status = parsed.options->fd >= 0 ? flight::broker::serve_own_client(*parsed.options)
+                                     : flight::broker::serve_socket(*parsed.options);
+  } catch (const std::bad_alloc&) {
+    flight::log::error("out of memory or address space (ulimit -v, MemoryMax=): raise the limit");
+  }
+  flight::log::flush();
+  return status;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/options.hpp"
+#include "libcore/base/nearest_word.hpp"
 #include "libcore/base/version.hpp"
 
 #include <grp.h>
@@ -7,11 +8,13 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <filesystem>
 
-namespace flight {
+namespace flight::broker {
 namespace {
 
 constexpr int kUsageError = 2;
@@ -21,7 +24,8 @@ const char* state_dir_from_environment() {
   return folder != nullptr && *folder == '/' ? folder : nullptr;
 }
 
-// Of the whole word; nullopt: it is a name. The last number is none: to chown(2) it means "as it is".
+// Parses the whole word as a number; nullopt: it is a name. The largest number is invalid: chown(2) reads it as
+// "unchanged".
 std::optional<std::uint32_t> to_number(const std::string& word) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
@@ -32,13 +36,13 @@ std::optional<std::uint32_t> to_number(const std::string& word) {
 uid_t find_user(const std::string& word) {
   if (const auto number = to_number(word)) return *number;
   if (const passwd* user = ::getpwnam(word.c_str())) return user->pw_uid;
-  throw CLI::ValidationError("--client-uid", "there is no user " + word);
+  throw CLI::ValidationError("--client-uid", "unknown user " + word);
 }
 
 gid_t find_group(const std::string& word) {
   if (const auto number = to_number(word)) return *number;
   if (const ::group* found = ::getgrnam(word.c_str())) return found->gr_gid;
-  throw CLI::ValidationError("--group", "there is no group " + word);
+  throw CLI::ValidationError("--group", "unknown group " + word);
 }
 
 }  // namespace
@@ -51,35 +55,63 @@ ParsedOptions parse_options(int argc, char** argv) {
   std::string group;
 
   CLI::App app(
-      "Opens flightd's perf events and holds them: the half of the recorder that has privileges, and takes no input "
-      "but one-byte requests. flightd starts it by itself; it is of no use alone.",
+      "Opens and holds flightd's perf events: the part of the recorder that has privileges. Its only input are "
+      "one-byte requests. flightd starts it automatically; it does nothing without flightd.",
       "flightd-broker");
   app.set_version_flag("--version", std::string("flightd-broker ") + std::string(kVersion));
-  auto* fd =
-      app.add_option("--fd", options.fd, "serve the one client on this inherited SOCK_SEQPACKET socket, then end")
-          ->check(CLI::Range(0, 1 << 20));
-  auto* socket = app.add_option("--socket", options.socket,
-                                "listen on this path, one client after the other, unless systemd hands a socket down");
-  app.add_option("--runtime-dir", options.runtime_dir, "the socket's folder (made if need be: 0700, the client's)")
+  // option_text(): without it, CLI11 appends its own words for needs() and excludes().
+  auto* fd = app.add_option("--fd", options.fd, "serve one client on this inherited SOCK_SEQPACKET socket, then exit")
+                 ->type_name("N")
+                 ->option_text("N")
+                 ->check(CLI::Range(0, 1 << 20));
+  auto* socket =
+      app.add_option("--socket", options.socket,
+                     "listen on this path and serve one client at a time; ignored if systemd passes a socket")
+          ->type_name("PATH")
+          ->option_text("PATH");
+  app.add_option("--runtime-dir", options.runtime_dir,
+                 "directory of the socket (created if missing, mode 0700, owned by the client)")
+      ->type_name("DIR")
+      ->option_text("DIR")
       ->needs(socket);
-  app.add_option("--client-uid", client, "the user, or its number, that may connect (default: who starts this)")
+  app.add_option("--client-uid", client,
+                 "name or number of the user that may connect (default: the user that starts the broker)")
+      ->type_name("USER")
+      ->option_text("USER")
       ->excludes(fd);
-  app.add_option("--config", options.config, "this configuration alone (default: /etc/flightd over /usr/lib/flightd)");
-  app.add_option("--state-dir", options.state_dir, "files are made in its folder 'snapshots'")->capture_default_str();
-  app.add_option("--group", group, "the group, or its number, that may read these files");
+  app.add_option("--config", options.config,
+                 "read only this configuration (default: /etc/flightd over /usr/lib/flightd)")
+      ->type_name("FILE");
+  app.add_option("--state-dir", options.state_dir,
+                 fmt::format("create files in its subdirectory 'snapshots' (default: {})", options.state_dir))
+      ->type_name("DIR");
+  app.add_option("--group", group, "name or number of the group that may read these files")->type_name("GROUP");
   fd->excludes(socket);
   try {
     app.parse(argc, argv);
     if (fd->count() + socket->count() == 0 && ::sd_listen_fds(0) <= 0)
-      throw CLI::RequiredError("--fd N, --socket PATH or a socket of systemd's");
+      throw CLI::RequiredError("--fd N, --socket PATH or a socket passed by systemd");
     if (!client.empty()) options.client_uid = find_user(client);
     if (!group.empty()) options.group = find_group(group);
+  } catch (const CLI::ExtrasError&) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+    fmt::print(stderr, "flightd-broker: {}\n", with_help(unknown_words(app.remaining(), known, {}), "flightd-broker"));
+    return {.options = std::nullopt, .exit_status = kUsageError};
   } catch (const CLI::ParseError& error) {
-    return {.options = std::nullopt, .exit_status = app.exit(error) == 0 ? 0 : kUsageError};
+    if (error.get_exit_code() == 0) return {.options = std::nullopt, .exit_status = app.exit(error)};
+    fmt::print(stderr, "flightd-broker: {}\n", with_help(usage_text(error.what()), "flightd-broker"));
+    return {.options = std::nullopt, .exit_status = kUsageError};
   }
+  std::error_code error;
   if (options.runtime_dir.empty() && !options.socket.empty())
-    options.runtime_dir = std::filesystem::absolute(options.socket).parent_path();
+    options.runtime_dir = std::filesystem::absolute(options.socket, error).parent_path();
+  if (error) {
+    fmt::print(stderr, "flightd-broker: --socket {}: the current folder is not known: {}\n", options.socket,
+               error.message());
+    return {.options = std::nullopt, .exit_status = kUsageError};
+  }
   return {.options = std::move(options), .exit_status = 0};
 }
 
-}  // namespace flight
+}  // namespace flight::broker

@@ -7,23 +7,23 @@
 #include <optional>
 #include <string>
 
-namespace flight {
+namespace flight::broker {
 
 struct BrokerOptions {
   int fd = -1;              // one client on an inherited socket; or
-  std::string socket;       // one after the other on this path; empty: on the socket that systemd hands down
-  std::string runtime_dir;  // the socket's folder; made, 0700, the client's
-  uid_t client_uid = 0;     // who may connect
-  std::string config;       // empty: the folders
+  std::string socket;       // serve one client at a time on this path; empty: on the socket passed by systemd
+  std::string runtime_dir;  // directory of the socket; created, 0700, owned by the client
+  uid_t client_uid = 0;     // the user that may connect
+  std::string config;       // empty: the default directories
   std::string state_dir = "/var/lib/flightd";
-  std::optional<gid_t> group;  // flightd's: its files are given to it
+  std::optional<gid_t> group;  // flightd's group: it gets access to the files
 };
 
-// The options, or the status to exit with (after --help, --version or a usage error, which is 2).
+// The options, or the exit status (after --help, --version or a usage error, which is 2).
 struct ParsedOptions {
   std::optional<BrokerOptions> options;
   int exit_status = 0;
 };
 [[nodiscard]] ParsedOptions parse_options(int argc, char** argv);
 
-}  // namespace flight
+}  // namespace flight::broker

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/partial_file.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <string_view>
 
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 
-namespace flight {
+namespace flight::broker {
 namespace {
 
 constexpr std::string_view kPrefix = ".flightd-";
@@ -21,7 +20,7 @@ constexpr std::string_view kSuffix = ".partial";
 constexpr mode_t kMode = 0640, kSpareMode = 0660;
 constexpr std::size_t kMaxFolderEntries = 1'000'000;
 
-// The folder is flightd's, its parent is not: the last step must not follow a link.
+// The directory belongs to flightd, its parent does not: the last path component must not be a link.
 Result<UniqueFd> open_folder(const std::string& state_dir) {
   const std::string path = state_dir + "/snapshots";
   auto state = open_file(state_dir, O_RDONLY | O_DIRECTORY);
@@ -32,23 +31,17 @@ Result<UniqueFd> open_folder(const std::string& state_dir) {
 }
 
 Result<std::size_t> count_partial_files(int folder) {
-  // fdopendir takes its descriptor over.
-  struct Close {
-    void operator()(DIR* dir) const { ::closedir(dir); }
-  };
-  UniqueFd again(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!again) return sys_error(errno, "read the snapshots' folder");
-  const std::unique_ptr<DIR, Close> dir(::fdopendir(again.get()));
-  if (!dir) return sys_error(errno, "read the snapshots' folder");
-  (void)again.release();
+  auto dir = Directory::open_at(folder, ".", "snapshots");
+  if (!dir) return propagate(dir.error());
   std::size_t entries = 0;
   std::size_t found = 0;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    const std::string_view name = entry->d_name;
-    if (name.starts_with(kPrefix) && name.ends_with(kSuffix)) ++found;
-    if (++entries > kMaxFolderEntries)
-      return fail(std::errc::file_too_large, "the snapshots' folder has more than {} files", kMaxFolderEntries);
-  }
+  auto read = dir->each([&](const Directory::Entry& entry) {
+    if (entry.name.starts_with(kPrefix) && entry.name.ends_with(kSuffix)) ++found;
+    return ++entries <= kMaxFolderEntries;
+  });
+  if (!read) return propagate(read.error());
+  if (entries > kMaxFolderEntries)
+    return fail(std::errc::file_too_large, "the snapshots' folder has more than {} files", kMaxFolderEntries);
   return found;
 }
 
@@ -63,15 +56,16 @@ Result<std::string> random_name() {
 
 Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group, FileKind kind) {
   auto folder = open_folder(state_dir);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   const auto found = count_partial_files(folder->get());
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   if (*found >= kMaxPartialFiles)
-    return fail(std::errc::no_space_on_device,
-                "{}/snapshots has {} unfinished files ({}*{}) already: remove them, or restart flightd, which does",
-                state_dir, *found, kPrefix, kSuffix);
+    return fail(
+        std::errc::no_space_on_device,
+        "{}/snapshots has {} unfinished files ({}*{}) already: remove them, or restart flightd, which removes them",
+        state_dir, *found, kPrefix, kSuffix);
   auto name = random_name();
-  if (!name) return pass(name.error());
+  if (!name) return propagate(name.error());
   const mode_t mode = kind == FileKind::spare ? kSpareMode : kMode;
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   UniqueFd fd(::openat(folder->get(), name->c_str(), kFlags, mode));
@@ -82,14 +76,14 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
       refused.value().what += fmt::format(": the folder must belong to the group {} and be writable for it", *group);
     return refused;
   }
-  // The mode first: once it is root's, a broker with a uid of its own may not change it any more.
+  // Set the mode first: a broker with its own uid cannot change it after the file belongs to root.
   constexpr auto kUnchanged = static_cast<gid_t>(-1);
   if (::fchmod(fd.get(), mode) != 0 || ::fchown(fd.get(), 0, group.value_or(kUnchanged)) != 0) {
     const int error_number = errno;
     ::unlinkat(folder->get(), name->c_str(), 0);
-    return sys_error(error_number, "give {}/snapshots/{} to root", state_dir, *name);
+    return sys_error(error_number, "change the owner of {}/snapshots/{} to root", state_dir, *name);
   }
   return NewFile{.fd = std::move(fd), .name = std::move(*name)};
 }
 
-}  // namespace flight
+}  // namespace flight::broker

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An empty file in the store that belongs to root: perf opens a file only if root or the caller owns it, and a
-// taken-over flightd cannot reopen an old snapshot to alter it.
+// Creates an empty file in the store that belongs to root: perf opens a file only if root or the caller owns it, and a
+// compromised flightd cannot reopen an old snapshot to change it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 
-namespace flight {
+namespace flight::broker {
 
 inline constexpr std::size_t kMaxPartialFiles = 16;
 
@@ -19,12 +19,12 @@ struct NewFile {
   UniqueFd fd;
   std::string name;  // ".flightd-RANDOM.partial"
 };
-// For a last snapshot, flightd may open the file again: while it is kept it must not be open for writing, or its file
-// system could not be remounted read-only.
+// flightd can open a spare file again. It must not stay open for writing while it waits, or its file system could not
+// be remounted read-only.
 enum class FileKind { final, spare };
-// In `state_dir`/snapshots, root:`group`, 0640 (a spare one 0660), open for reading and writing. Refused where
-// kMaxPartialFiles of these are there already: something takes files and never renames them.
+// Created in `state_dir`/snapshots, root:`group`, mode 0640 (a spare file 0660), open for reading and writing. Refused
+// if there are kMaxPartialFiles already: a client may take files and never rename them.
 [[nodiscard]] Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group,
                                                   FileKind kind);
 
-}  // namespace flight
+}  // namespace flight::broker

@@ -15,7 +15,7 @@
 #include "libcore/perf/attr.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 
-namespace flight {
+namespace flight::broker {
 namespace {
 
 struct FreeCapabilities {
@@ -23,14 +23,15 @@ struct FreeCapabilities {
 };
 using Capabilities = std::unique_ptr<std::remove_pointer_t<cap_t>, FreeCapabilities>;
 
-constexpr std::array kKept = {CAP_PERFMON, CAP_IPC_LOCK, CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHOWN};
+constexpr std::array kKept = {CAP_PERFMON, CAP_IPC_LOCK,          CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+                              CAP_CHOWN,   CAP_CHECKPOINT_RESTORE};
 
 bool permitted(const Capabilities& caps, cap_value_t capability) {
   cap_flag_value_t set = CAP_CLEAR;
   return ::cap_get_flag(caps.get(), capability, CAP_PERMITTED, &set) == 0 && set == CAP_SET;
 }
 
-// kKept, and CAP_SYS_ADMIN in the permitted or in both sets.
+// Sets kKept, and CAP_SYS_ADMIN in the permitted set or in both sets.
 Result<void> set_capabilities(bool sys_admin_permitted, bool sys_admin_effective) {
   const Capabilities old(::cap_get_proc());
   const Capabilities next(::cap_init());
@@ -39,7 +40,7 @@ Result<void> set_capabilities(bool sys_admin_permitted, bool sys_admin_effective
   for (const cap_value_t capability : kKept)
     if (permitted(old, capability)) keep.push_back(capability);
   const auto set = [&](cap_flag_t flag) {
-    if (keep.empty()) return 0;  // an ordinary user's broker: libcap calls an empty list invalid
+    if (keep.empty()) return 0;  // an ordinary user's broker: libcap rejects an empty list
     return ::cap_set_flag(next.get(), flag, static_cast<int>(keep.size()), keep.data(), CAP_SET);
   };
   const bool has_sys_admin = permitted(old, CAP_SYS_ADMIN);
@@ -71,7 +72,7 @@ Result<void> join_group(std::optional<gid_t> group) {
   if (!group) return {};
   if (::setgroups(1, &*group) == 0) return {};
   const int error_number = errno;
-  // A unit gives it by SupplementaryGroups=, and no CAP_SETGID.
+  // A unit sets the group with SupplementaryGroups= and has no CAP_SETGID.
   const int count = ::getgroups(0, nullptr);
   std::vector<gid_t> groups(static_cast<std::size_t>(count < 0 ? 0 : count));
   if (::getgroups(static_cast<int>(groups.size()), groups.data()) == count)
@@ -85,10 +86,10 @@ Result<void> drop_privileges() {
   if (auto dropped = set_capabilities(true, false); !dropped) return dropped;
   const bool sys_admin = !may_open_events();
   if (auto dropped = set_capabilities(sys_admin, sys_admin); !dropped) return dropped;
-  // What is left is used by this program only: no file it could execute adds to it.
+  // Only this program can use the remaining capabilities: executing a file adds none.
   ::cap_reset_ambient();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return sys_error(errno, "set no_new_privs");
   return {};
 }
 
-}  // namespace flight
+}  // namespace flight::broker

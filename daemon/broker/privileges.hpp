@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The broker gives away all it does not need before it looks at a client. Called once, at start, in this order.
+// Drops all privileges that the broker does not need, before it serves a client. Each function is called once, at
+// start, in this order.
 #pragma once
 
 #include <sys/types.h>
@@ -8,16 +9,16 @@
 
 #include "libcore/base/result.hpp"
 
-namespace flight {
+namespace flight::broker {
 
-// Soft RLIMIT_NOFILE to hard: a descriptor for each event, CPU.
+// Raises the soft RLIMIT_NOFILE to the hard one: each event on each CPU needs a descriptor.
 void raise_descriptor_limit();
-// flightd's group as the only supplementary one, so that files can be made in its folder without
+// Sets flightd's group as the only supplementary one, so that files can be created in its directory without
 // CAP_DAC_OVERRIDE.
 [[nodiscard]] Result<void> join_group(std::optional<gid_t> group);
-// Keeps CAP_PERFMON, CAP_IPC_LOCK, CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH and CAP_CHOWN, as far as they are
-// there; CAP_SYS_ADMIN only where perf_event_open asks for it (Debian's and Ubuntu's kernels at perf_event_paranoid >=
-// 3). Then no_new_privs.
+// Keeps those of CAP_PERFMON, CAP_IPC_LOCK, CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHOWN and
+// CAP_CHECKPOINT_RESTORE that the process has; CAP_SYS_ADMIN only if perf_event_open requires it (Debian's and
+// Ubuntu's kernels at perf_event_paranoid >= 3). Then sets no_new_privs.
 [[nodiscard]] Result<void> drop_privileges();
 
-}  // namespace flight
+}  // namespace flight::broker

@@ -2,35 +2,49 @@
 #include "daemon/broker/scan.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
 
-#include "libcore/sysinfo/processes.hpp"
+#include "daemon/broker/maps_readers.hpp"
+#include "daemon/broker/scan_misses.hpp"
+#include "libcore/base/files.hpp"
 
-namespace flight {
+namespace flight::broker {
 namespace {
 
-constexpr std::size_t kRoomForOneProcess = 8U << 20U;
+using Clock = std::chrono::steady_clock;
+
+// A user other than root gets this fraction of the space, before the rest is used.
+constexpr std::size_t kShares = 4;
+// The interval at which a thread checks again whether other mappings have been read.
+constexpr std::chrono::milliseconds kAskAgain{20};
 
 void append_mapping(RecordBuffer& out, const ProcessMapping& mapping, const Trailer& trailer) {
-  Mmap2Record record{.pid = trailer.pid,
-                     .tid = trailer.tid,
-                     .address = mapping.address,
-                     .bytes = mapping.bytes,
-                     .page_offset = mapping.page_offset,
-                     .major = mapping.major,
-                     .minor = mapping.minor,
-                     .inode = mapping.inode,
-                     .protection = mapping.protection,
-                     .flags = mapping.flags,
-                     .name = mapping.name};
-  const std::size_t bytes = std::min(mapping.build_id.size(), record.build_id.bytes.size());
-  std::copy_n(mapping.build_id.begin(), bytes, record.build_id.bytes.begin());
-  record.build_id.size = static_cast<std::uint8_t>(bytes);
-  append_mmap2(out, record, trailer);
+  append_mmap2(out,
+               {.pid = trailer.pid,
+                .tid = trailer.tid,
+                .address = mapping.address,
+                .bytes = mapping.bytes,
+                .page_offset = mapping.page_offset,
+                .major = mapping.major,
+                .minor = mapping.minor,
+                .inode = mapping.inode,
+                .protection = mapping.protection,
+                .flags = mapping.flags,
+                .name = mapping.name},
+               trailer);
 }
 
-void append_process(RecordBuffer& out, const ProcessInfo& process, Trailer trailer) {
+// `mark`: what is missing (protocol.hpp).
+void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark) {
   trailer.pid = trailer.tid = process.pid;
-  // The process leader did not inherit: all its mappings follow.
+  trailer.reserved = mark;
+  // The leader inherits nothing here: all its mappings follow.
   append_fork(out,
               {.pid = process.pid,
                .ppid = process.parent,
@@ -39,8 +53,12 @@ void append_process(RecordBuffer& out, const ProcessInfo& process, Trailer trail
                .time_ns = process.started_ns,
                .exec = true},
               trailer);
-  append_comm(out, {.pid = process.pid, .tid = process.pid, .name = process.comm}, trailer);
-  for (const ProcessMapping& mapping : process.mappings) append_mapping(out, mapping, trailer);
+  trailer.reserved = 0;
+  if (mark != kScanUnread) append_comm(out, {.pid = process.pid, .tid = process.pid, .name = process.comm}, trailer);
+}
+
+void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trailer) {
+  trailer.pid = process.pid;
   for (const ProcessInfo::Thread& thread : process.threads) {
     trailer.tid = thread.tid;
     append_fork(out,
@@ -56,25 +74,321 @@ void append_process(RecordBuffer& out, const ProcessInfo& process, Trailer trail
 
 }  // namespace
 
-Result<RecordBuffer> scan_processes(const Manifest& manifest) {
-  RecordBuffer out;
-  Trailer trailer;
-  if (!manifest.events.empty() && !manifest.events[0].ids.empty()) {
-    trailer.id = manifest.events[0].ids[0].id;
-    trailer.cpu = static_cast<std::uint32_t>(manifest.events[0].ids[0].cpu);
+// Shared with the threads, which may outlive the scan.
+struct ProcessScan::Job {
+  // Of all scans.
+  static std::shared_ptr<MapsReaders> shared_readers() {
+    static const auto kReaders = std::make_shared<MapsReaders>();
+    return kReaders;
   }
-  trailer.time_ns = monotonic_now();
-  for (const CgroupInfo& cgroup : list_cgroups()) append_cgroup(out, {.id = cgroup.id, .path = cgroup.path}, trailer);
-  const auto scanned = for_each_process([&](const ProcessInfo& process) {
-    if (out.size() + kRoomForOneProcess > kMaxProcessesBytes) return;
-    trailer.time_ns = monotonic_now();
-    append_process(out, process, trailer);
-  });
-  if (!scanned) return wrap(scanned.error(), "read what runs now");
-  if (out.size() > kMaxProcessesBytes)
-    return fail(std::errc::message_size, "what runs now takes {} bytes, at most {} are sent", out.size(),
-                kMaxProcessesBytes);
-  return out;
+
+  enum class Progress { listed, named, reading, done };
+  struct Entry {
+    ProcessStat stat;  // the parts read so far; the pid is always known
+    Progress progress = Progress::listed;
+    EventTime read_ns = 0;
+    RecordBuffer threads;  // while its mappings are being read
+  };
+  struct Order {
+    std::size_t index = 0;
+    bool mappings = true;           // false: only the threads,
+    ScanMiss why = ScanMiss::late;  // for this reason
+  };
+
+  Trailer trailer;
+  ScanLimits limits;
+  ScanReads reads;
+  std::function<void()> wake;
+  std::size_t thread_count = 0;
+  Clock::time_point begun = Clock::now();
+  std::shared_ptr<MapsReaders> readers = shared_readers();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool listed = false, named = false, taken = false;
+  Result<void> list_error;
+  std::vector<Entry> entries;
+  struct User {
+    std::deque<std::size_t> left;  // named processes whose threads or mappings are still to be read
+    std::size_t bytes = 0;         // of the processes that have been read
+  };
+  std::map<uid_t, User> users;
+  uid_t last_user = 0;
+  std::size_t unread = 0, bytes = 0;
+  Clock::time_point newest;  // the begin of the latest read
+
+  UniqueFd memfd;
+  std::size_t memfd_bytes = 0;
+  Result<void> written;
+  ScanAnswer answer;
+  std::uint64_t processes_written = 0;  // to the memfd
+  ScanMisses misses;
+
+  void list();
+  void name_all();
+  void list_the_cgroups();
+  void work();
+  std::optional<Order> pick();
+  std::optional<Order> pick_of(bool within_share, bool& waits);
+  [[nodiscard]] bool has_left() const {
+    return std::any_of(users.begin(), users.end(), [](const auto& user) { return !user.second.left.empty(); });
+  }
+  void read_one(const Order& order, std::unique_lock<std::mutex>& lock);
+  void settle();
+  void write_process(const Entry& entry, std::span<const std::byte> rest, std::uint32_t mark);
+  void write(std::span<const std::byte> records);
+  void miss(const Entry& entry, ScanMiss reason) { misses.add(reason, entry.stat.pid, entry.stat.comm); }
+  [[nodiscard]] bool done(Clock::time_point now) const;
+  [[nodiscard]] Trailer trailer_of(const Entry& entry) const {
+    Trailer out = trailer;
+    out.pid = out.tid = entry.stat.pid;
+    if (entry.read_ns != 0) out.time_ns = entry.read_ns;
+    return out;
+  }
+};
+
+// Only the first thread does this: reading names is cheap, and everything else follows.
+void ProcessScan::Job::list() {
+  const auto pids = list_processes();
+  {
+    const std::lock_guard lock(mutex);
+    if (!pids) {
+      list_error = propagate(pids.error());
+    } else {
+      entries.resize(pids->size());
+      for (std::size_t i = 0; i < entries.size(); ++i) entries[i].stat.pid = (*pids)[i];
+      unread = entries.size() + 1;  // one more for the cgroups
+    }
+    listed = true;
+  }
+  if (list_error) name_all();
+  {
+    const std::lock_guard lock(mutex);
+    named = true;
+    newest = Clock::now();
+  }
+  changed.notify_all();
+  if (list_error) list_the_cgroups();
 }
 
-}  // namespace flight
+void ProcessScan::Job::name_all() {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    ProcessStat stat;
+    const Presence presence = reads.stat(entries[i].stat.pid, stat);
+    const EventTime now_ns = monotonic_now();
+    const std::lock_guard lock(mutex);
+    if (taken) return;
+    Entry& entry = entries[i];
+    if (presence == Presence::unknown) {
+      --unread;  // the entry stays as it is
+      continue;
+    }
+    if (presence == Presence::gone) {
+      entry.progress = Progress::done;
+      --unread;
+      continue;
+    }
+    entry.stat = std::move(stat);
+    entry.progress = Progress::named;
+    entry.read_ns = now_ns;
+    if (entry.stat.is_kernel_thread && entry.stat.thread_count <= 1) {
+      write_process(entry, {}, 0);
+      entry.progress = Progress::done;
+      --unread;
+    } else {
+      users[entry.stat.uid].left.push_back(i);
+    }
+  }
+}
+
+void ProcessScan::Job::list_the_cgroups() {
+  RecordBuffer found;
+  for (const CgroupInfo& cgroup : list_cgroups()) append_cgroup(found, {.id = cgroup.id, .path = cgroup.path}, trailer);
+  const std::lock_guard lock(mutex);
+  if (taken) return;
+  write(found);
+  settle();
+}
+
+// Users take turns, so that a user with many processes does not use up the time of all.
+std::optional<ProcessScan::Job::Order> ProcessScan::Job::pick_of(bool within_share, bool& waits) {
+  auto user = users.upper_bound(last_user);
+  for (std::size_t i = 0; i < users.size(); ++i, ++user) {
+    if (user == users.end()) user = users.begin();
+    auto& [uid, of_user] = *user;
+    const bool within = uid == 0 || of_user.bytes < limits.bytes / kShares;
+    if (of_user.left.empty() || within != within_share) continue;
+    const std::size_t index = of_user.left.front();
+    auto may = MapsReaders::Answer::no;
+    const bool has_space = bytes < limits.bytes;
+    if (has_space) may = readers->begin(entries[index].stat.pid, uid, thread_count, limits.process);
+    if (may == MapsReaders::Answer::later) {
+      waits = true;
+      continue;
+    }
+    of_user.left.pop_front();
+    last_user = uid;
+    return Order{.index = index,
+                 .mappings = may == MapsReaders::Answer::yes,
+                 .why = has_space ? ScanMiss::late : ScanMiss::memory};
+  }
+  return std::nullopt;
+}
+
+std::optional<ProcessScan::Job::Order> ProcessScan::Job::pick() {
+  bool waits = false;
+  auto order = pick_of(true, waits);
+  if (!order && !waits) order = pick_of(false, waits);
+  return order;
+}
+
+void ProcessScan::Job::read_one(const Order& order, std::unique_lock<std::mutex>& lock) {
+  ProcessInfo info;
+  static_cast<ProcessStat&>(info) = entries[order.index].stat;
+  const Trailer at = trailer_of(entries[order.index]);
+  entries[order.index].progress = Progress::reading;
+  newest = Clock::now();
+  lock.unlock();
+  read_threads(info);
+  RecordBuffer rest;
+  append_threads(rest, info, at);
+  lock.lock();
+  entries[order.index].threads = rest;
+  const bool has_mappings = !info.maps_task.empty();
+  if (order.mappings && has_mappings) {
+    lock.unlock();
+    reads.mappings(info);
+    for (const ProcessMapping& mapping : info.mappings) append_mapping(rest, mapping, at);
+    info.mappings = {};
+    lock.lock();
+  }
+  if (order.mappings) readers->end(info.pid);
+  if (taken) return;
+  Entry& entry = entries[order.index];
+  const bool fits = bytes + rest.size() <= limits.bytes;
+  const bool partly = !fits || info.threads_cut || (!order.mappings && has_mappings);
+  if (!fits) rest = std::move(entry.threads);
+  if (bytes + rest.size() > limits.bytes) rest.clear();
+  bytes += rest.size();
+  users[entry.stat.uid].bytes += rest.size();
+  write_process(entry, rest, partly ? kScanPartly : 0);
+  if (partly || info.mappings_cut)
+    miss(entry, !fits ? ScanMiss::memory : !order.mappings && has_mappings ? order.why : ScanMiss::cut);
+  entry.threads = {};
+  entry.progress = Progress::done;
+  settle();
+  changed.notify_one();
+}
+
+void ProcessScan::Job::write(std::span<const std::byte> records) {
+  if (!written) return;
+  written = write_all(memfd.get(), records);
+  memfd_bytes += records.size();
+}
+
+// `rest`: the records of its threads and mappings.
+void ProcessScan::Job::write_process(const Entry& entry, std::span<const std::byte> rest, std::uint32_t mark) {
+  RecordBuffer leader;
+  append_leader(leader, entry.stat, trailer_of(entry), mark);
+  write(leader);
+  write(rest);
+  ++processes_written;
+}
+
+// With the mutex locked.
+void ProcessScan::Job::settle() {
+  if (--unread != 0) return;
+  changed.notify_all();
+  wake();
+}
+
+void ProcessScan::Job::work() {
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, limits.whole, [this] { return named || taken; });
+  while (named && !taken && list_error) {
+    if (const auto order = pick())
+      read_one(*order, lock);
+    else if (!has_left())
+      return;
+    else
+      changed.wait_for(lock, kAskAgain);
+  }
+}
+
+// Names may take the whole time. For threads and mappings each process has its own deadline from the start of its read:
+// while one thread works, the other processes are read.
+bool ProcessScan::Job::done(Clock::time_point now) const {
+  if (now - begun >= limits.whole) return true;
+  return named && (!list_error || unread == 0 || now - newest >= limits.process);
+}
+
+Result<ProcessScan> ProcessScan::begin(const BlockingThreads& threads, const Manifest& manifest, ScanLimits limits,
+                                       ScanReads reads, std::function<void()> wake) {
+  auto job = std::make_shared<Job>();
+  auto memfd = open_memfd("flightd-processes");
+  if (!memfd) return propagate(memfd.error());
+  job->memfd = std::move(*memfd);
+  if (!manifest.events.empty() && !manifest.events[0].ids.empty()) {
+    job->trailer.id = manifest.events[0].ids[0].id;
+    job->trailer.cpu = static_cast<std::uint32_t>(manifest.events[0].ids[0].cpu);
+  }
+  job->trailer.time_ns = monotonic_now();
+  job->limits = limits;
+  job->reads = std::move(reads);
+  job->wake = wake ? std::move(wake) : threads.waker();
+  job->thread_count = threads.count();
+  // The first task lists and names the processes; the others wait for that.
+  const bool posted = threads.post([job] {
+    job->list();
+    job->work();
+  });
+  if (!posted)
+    return fail(std::errc::device_or_resource_busy,
+                "all {} threads that read other processes hang: what runs now is not known", threads.count());
+  for (std::size_t i = 1; i < threads.count(); ++i) static_cast<void>(threads.post([job] { job->work(); }));
+  return ProcessScan(std::move(job));
+}
+
+bool ProcessScan::finished() const {
+  const std::lock_guard lock(job_->mutex);
+  return job_->done(Clock::now());
+}
+
+void ProcessScan::wait() const {
+  std::unique_lock lock(job_->mutex);
+  while (!job_->done(Clock::now())) job_->changed.wait_for(lock, kLookEvery);
+}
+
+Result<ScanAnswer> ProcessScan::take() {
+  const std::lock_guard lock(job_->mutex);
+  Job& job = *job_;
+  job.taken = true;
+  job.changed.notify_all();
+  if (!job.listed) return fail(std::errc::timed_out, "/proc could not be listed in time");
+  if (!job.list_error) return wrap(job.list_error.error(), "scan the running processes");
+  ScanAnswer& out = job.answer;
+  for (const Job::Entry& entry : job.entries) {
+    if (entry.progress == Job::Progress::done) continue;
+    const bool unread = entry.progress == Job::Progress::listed;
+    job.write_process(entry, entry.threads, unread ? kScanUnread : kScanPartly);
+    job.miss(entry, ScanMiss::late);
+    job.misses.unread += unread ? 1 : 0;
+  }
+  Trailer end = job.trailer;
+  end.reserved = kScanAllListed;
+  RecordBuffer last;
+  append_lost(last, {.id = job.processes_written, .lost = 0}, end);
+  job.write(last);
+  if (!job.written) return wrap(job.written.error(), "keep what runs now");
+  if (auto sealed = seal_memfd(job.memfd.get()); !sealed) return propagate(sealed.error());
+  auto records = Mapping::open_sealed(job.memfd.get(), job.memfd_bytes);
+  if (!records) return propagate(records.error());
+  out.records = std::move(*records);
+  out.memfd = std::move(job.memfd);
+  out.incomplete = job.misses.count();
+  out.unread = job.misses.unread;
+  out.warning = job.misses.warning(job.limits.bytes);
+  return std::move(out);
+}
+
+}  // namespace flight::broker

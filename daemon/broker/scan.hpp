@@ -1,16 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs now, and which cgroups there are, as the sideband records that the kernel would have written: what
-// flightd's ledger takes up. The trailers carry the time of the look and the sideband's id on its first CPU.
+// A scan of the running processes and the cgroups, as the sideband records that the kernel would have written.
+// flightd's process tracker reads them. The trailers have the time of the scan and the sideband's id on the first CPU.
+//
+//   1. the list of all pids                 \  never blocks; a process that is not read in time is listed by its pid
+//   only
+//   2. /proc/PID/stat of each: name, start  /
+//   3. threads and mappings of each, users take turns: a mapping can hang (maps_readers.hpp)
+//
+// All records go directly into a memfd, which flightd maps: a scan needs no other memory.
+//
+// The scan and each process have deadlines. A thread that hangs is left alone, and the answer marks what is missing.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/broker/blocking_threads.hpp"
+#include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/protocol.hpp"
+#include "libcore/config/memory_share.hpp"
 #include "libcore/perf/record_build.hpp"
+#include "libcore/sysinfo/processes.hpp"
 
-namespace flight {
+namespace flight::broker {
 
-// CGROUP records; then, for each process by pid: FORK (at the time it started), COMM, MMAP2 for each executable
-// mapping, FORK and COMM for each further thread. At most kMaxProcessesBytes: what is beyond is left out.
-[[nodiscard]] Result<RecordBuffer> scan_processes(const Manifest& manifest);
+struct ScanLimits {
+  std::chrono::milliseconds process{500};  // without a new read, after all names are read
+  std::chrono::milliseconds whole{5000};
+  // The limit for the records of threads and mappings of all processes together; names are not counted. A user other
+  // than root gets a quarter of it, and later what is left.
+  std::size_t bytes = scan_bytes(kMostBesideRingsBytes);
+};
+// The broker's start waits for its first scan. flightd requests another one right afterwards.
+[[nodiscard]] inline ScanLimits first_scan(std::size_t bytes) {
+  return {.process = std::chrono::milliseconds(250), .whole = std::chrono::milliseconds(500), .bytes = bytes};
+}
 
-}  // namespace flight
+struct ScanAnswer {
+  // CGROUP records. For each process, in no order: FORK (at the time it started), COMM, FORK and COMM for each further
+  // thread, MMAP2 for each executable mapping; or a part of that, as protocol.hpp says (kScan…). At the end
+  // kScanAllListed.
+  Mapping records;
+  UniqueFd memfd;              // with the records in it, sealed
+  std::size_t incomplete = 0;  // processes whose mappings are missing or cut
+  std::size_t unread = 0;      // of them, those of which only the pid is known
+  std::string warning;         // what is missing; empty if nothing is
+};
+
+// The functions that read a process; tests replace them.
+struct ScanReads {
+  std::function<Presence(std::uint32_t, ProcessStat&)> stat = [](std::uint32_t pid, ProcessStat& out) {
+    return read_stat(pid, out);
+  };
+  std::function<void(ProcessInfo&)> mappings = read_mappings;
+};
+
+class ProcessScan {
+ public:
+  // `threads`: used only for scans. `wake`: any thread; called when everything is read. EBUSY if all of them hang.
+  [[nodiscard]] static Result<ProcessScan> begin(const BlockingThreads& threads, const Manifest& manifest,
+                                                 ScanLimits limits = {}, ScanReads reads = {},
+                                                 std::function<void()> wake = {});
+
+  // True if everything is read or a deadline has passed. Cheap. The caller must check for deadlines every kLookEvery.
+  [[nodiscard]] bool finished() const;
+  static constexpr std::chrono::milliseconds kLookEvery{20};
+  // Waits for finished(), at most until the deadlines.
+  void wait() const;
+  // The result so far. Later results are dropped. Call it once.
+  [[nodiscard]] Result<ScanAnswer> take();
+
+ private:
+  struct Job;
+  explicit ProcessScan(std::shared_ptr<Job> job) : job_(std::move(job)) {}
+  std::shared_ptr<Job> job_;
+};
+
+}  // namespace flight::broker

@@ -1,85 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers one client at a time. It holds the recording for as long as the process lives; a client comes and goes, and
-// what it left paused is resumed, what it left disabled is enabled. Where the start failed, each answer says why, until
-// a reload mends it.
+// Answers the requests of one client at a time. It holds the recording for the life of the process. When a client
+// disconnects, paused rings are resumed and disabled events are enabled. After a failed start each reply contains the
+// reason, until a reload succeeds.
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "daemon/broker/blocking_threads.hpp"
 #include "daemon/broker/cpu_watch.hpp"
+#include "daemon/broker/document.hpp"
 #include "daemon/broker/fd_store.hpp"
+#include "daemon/broker/file_thread.hpp"
+#include "daemon/broker/file_watch.hpp"
+#include "daemon/broker/kernel_watch.hpp"
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
+#include "daemon/broker/scan.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/perf/event_spec.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/recording.hpp"
 
-namespace flight {
+namespace flight::broker {
 
-enum class Ended { client_left, told_to };
+enum class Ended { client_left, was_stopped };
+
+// Threads for calls that can block, made at start so that no later step needs a new one. If a thread hangs, they
+// outlive the service.
+struct ServiceThreads {
+  BlockingThreads readers, scanners, makers, kernel;
+  // EAGAIN if not all of them can be made.
+  [[nodiscard]] static Result<ServiceThreads> start();
+};
 
 class Service {
  public:
-  // Loads the configuration and takes back what `store` has of it, or opens everything; the outcome is in
-  // start_error().
-  [[nodiscard]] static Service start(BrokerOptions options, EventSources sources, FdStore store);
+  // Loads the configuration and adopts what `store` has of it, or opens everything; the result is in start_error().
+  [[nodiscard]] static Service start(BrokerOptions options, EventSources sources, FdStore store,
+                                     ServiceThreads threads);
 
-  // Until the client leaves (or misbehaves), or `stop_fd` (a signalfd) becomes readable. Every ring is resumed at the
-  // end. Who knocks at `listener` (nullptr: there is none) meanwhile is turned away with EBUSY.
+  // Serves until the client disconnects or misbehaves, or `stop_fd` (a signalfd) becomes readable. Resumes every ring
+  // at the end. A second client at `listener` (nullptr: none) gets EBUSY.
   [[nodiscard]] Ended serve(int client, int stop_fd, const Listener* listener);
-  // For whoever waits for a client: what serve() does meanwhile. To be called when watch_fd() is readable, and at least
-  // every kWatchEvery.
-  void follow_cpus() { static_cast<void>(follow_cpus(-1)); }
-  // For `systemctl status`; whenever it is another.
-  void tell_state() const;
+  // What serve() does between requests, for use without a client. Call it when watch_fd() or wake_fd() is readable, and
+  // at least every look_every().
+  void look() { static_cast<void>(look(-1)); }
+  [[nodiscard]] std::chrono::milliseconds look_every() const;
+  [[nodiscard]] int wake_fd() const { return readers_->wake_fd(); }
+  // Updates `systemctl status`.
+  void notify_state() const;
   [[nodiscard]] int watch_fd() const { return watch_.fd(); }
-  // nullptr: it records.
+  // nullptr: it is recording.
   [[nodiscard]] const Error* start_error() const { return recording_ ? nullptr : &error_; }
-  // Whether the configuration was what failed last, before any event was looked at.
+  // Whether the last failure was in the configuration, before any event was opened.
   [[nodiscard]] bool bad_config() const { return bad_config_; }
 
  private:
-  Service(BrokerOptions options, EventSources sources, FdStore store)
+  Service(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads)
       : options_(std::move(options)),
         sources_(std::move(sources)),
         store_(std::move(store)),
-        watch_(CpuWatch::open()) {}
+        watch_(CpuWatch::open()),
+        readers_(std::make_unique<BlockingThreads>(std::move(threads.readers))),
+        makers_(std::make_unique<BlockingThreads>(std::move(threads.makers))),
+        scanners_(std::move(threads.scanners)),
+        files_(std::make_unique<FileWatch>(*readers_)),
+        kernel_watch_(std::move(threads.kernel), readers_->waker()) {}
 
-  // Each sends its answer; an error of theirs is one of the connection.
+  // Each sends its reply; a returned error is an error of the connection.
   [[nodiscard]] Result<void> answer(int client, std::uint8_t request);
   [[nodiscard]] Result<void> attach(int client);
   [[nodiscard]] Result<void> processes(int client);
+  [[nodiscard]] Result<void> build_ids(int client);
+  [[nodiscard]] Result<void> kernel(int client);
   [[nodiscard]] Result<void> counts(int client);
   [[nodiscard]] Result<void> file(int client, Request request);
   [[nodiscard]] Result<void> reload(int client);
   [[nodiscard]] Result<void> enable(int client, bool on);
 
+  [[nodiscard]] Result<void> look(int client);
   [[nodiscard]] Result<void> follow_cpus(int client);
-  // Once for each attach: one that does not attach again is not told again.
-  [[nodiscard]] Result<void> tell_changed(int client);
+  // Sends the scans and build-ids that were requested and are ready.
+  [[nodiscard]] Result<void> follow_scan(int client);
+  [[nodiscard]] Result<void> follow_files(int client);
+  [[nodiscard]] Result<void> follow_kernel(int client);
+  [[nodiscard]] Result<void> follow_counts(int client);
+  [[nodiscard]] Result<void> send_kernel(int client, const Result<KernelWatch::Answer>& answer);
+  [[nodiscard]] Result<void> send_scan(int client, const Result<ScanAnswer>& scan, int times) const;
+  // The same document to each of `times` requests.
+  [[nodiscard]] Result<void> send_document(int client, Request request, const Result<int>& memfd, int times,
+                                           std::string_view text = {}) const;
+  // Sent at most once per attach.
+  [[nodiscard]] Result<void> notify_changed(int client);
   [[nodiscard]] Result<void> refuse(int client, std::uint8_t request, const Error& error) const;
-  [[nodiscard]] Result<void> reply(int client, Request request, std::span<const std::byte> document,
-                                   const char* name) const;
   [[nodiscard]] ReplyHeader header(Request request) const;
-  // Opens, or reopens what changed; true where the set of rings is another now.
+  // Opens the rings, or reopens those that changed; true if the set of rings changed.
   [[nodiscard]] Result<bool> load();
-  [[nodiscard]] Result<void> open_or_take_back(const Config& config);
-  // After each change of the rings or the configuration: for the next broker, and for `systemctl status`.
+  [[nodiscard]] Result<void> open_or_adopt(const Config& config);
+  // Call it after each change of the rings or the configuration: stores them for the next broker and updates
+  // `systemctl status`.
   void keep();
+
+  using Clock = std::chrono::steady_clock;
+  // A minimum interval: each scan costs time and memory, whoever requests it.
+  static constexpr std::chrono::milliseconds kScanEvery{250};
+  // The replies to *counts* and *kernel* contain a time, so each differs. flightd requests them for each snapshot.
+  static constexpr std::chrono::milliseconds kNewDocumentEvery{20};
+  static constexpr std::chrono::milliseconds kBuildIdsWait{150};
 
   BrokerOptions options_;
   EventSources sources_;
   FdStore store_;
   CpuWatch watch_;
   std::optional<Recording> recording_;
-  std::optional<RecordBuffer> first_scan_;  // what ran before anything was recorded; for the first that asks
-  int client_ = -1;                         // the socket of the one that is served
-  bool client_is_current_ = false;          // it has attached to this very set of rings
-  bool disabled_ = false;                   // by this client
+  std::unique_ptr<BlockingThreads> readers_, makers_;
+  BlockingThreads scanners_;
+  std::unique_ptr<FileWatch> files_;
+  KernelWatch kernel_watch_;
+  bool sideband_is_new_ = true;           // nothing was recorded before files_ looked into it
+  std::optional<ScanAnswer> first_scan_;  // the processes before anything was recorded; the first reply
+  std::optional<ProcessScan> scan_;       // in progress
+  int scan_for_ = 0;                      // the number of requests that it answers
+  int scan_asked_ = 0;                    // later requests, which need the next scan
+  std::size_t scan_bytes_ = 0;            // the limit by the configuration's memory.max
+  bool scan_wanted_ = false;              // for the service itself: which files are mapped
+  Clock::time_point scan_begun_;
+  int build_ids_asked_ = 0;
+  Clock::time_point build_ids_until_;
+  int kernel_asked_ = 0;
+  int counts_asked_ = 0;
+  Clock::time_point counts_made_, kernel_wanted_;
+  bool kernel_is_wanted_ = false;
+  Document manifest_{"flightd-manifest"}, kernel_names_{"flightd-kernel"}, counts_{"flightd-counts"};
+  std::string client_kallsyms_;     // the digest of the kallsyms that this client has; empty: none
+  int client_ = -1;                 // the current client's socket
+  bool client_is_current_ = false;  // it has attached to the current set of rings
+  bool disabled_ = false;           // by this client
   bool bad_config_ = false;
-  Error error_;  // why there is no recording
+  std::string keep_warning_;  // why the next broker could not adopt the recording
+  Error error_;               // why there is no recording
 };
 
-}  // namespace flight
+}  // namespace flight::broker

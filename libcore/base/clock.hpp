@@ -20,14 +20,15 @@ using WallTime = std::chrono::nanoseconds;
 [[nodiscard]] EventTime monotonic_now();
 [[nodiscard]] WallTime wall_now();
 
-// One moment on both clocks, so that an event's time can be told as wall time (perf's CLOCK_DATA).
+// One moment on both clocks, to convert an event's time to wall time (perf's CLOCK_DATA).
 struct ClockPair {
   WallTime wall{};
   EventTime monotonic_ns = 0;
 
   [[nodiscard]] static ClockPair now();
+  // Wraps around where 64 bits are not enough, which happens only if one of the times is wrong.
   [[nodiscard]] WallTime wall_at(EventTime time_ns) const {
-    return wall + std::chrono::nanoseconds(static_cast<std::int64_t>(time_ns - monotonic_ns));
+    return WallTime(static_cast<std::int64_t>(static_cast<std::uint64_t>(wall.count()) + (time_ns - monotonic_ns)));
   }
   // The inverse; clamped at 0.
   [[nodiscard]] EventTime event_at(WallTime time) const;
@@ -35,13 +36,17 @@ struct ClockPair {
 
 // RFC 3339, UTC, milliseconds: "2026-11-20T03:12:04.123Z".
 [[nodiscard]] std::string to_rfc3339(WallTime time);
-// The same moment as file names have it: "20261120T031204.123Z".
+// The same moment in the format of file names: "20261120T031204.123Z".
 [[nodiscard]] std::string to_compact_utc(WallTime time);
 // The reverse of to_compact_utc.
 [[nodiscard]] Result<WallTime> parse_compact_utc(std::string_view text);
-// What people type: RFC 3339 ("2026-11-20T03:12:04Z", with offset or Z), "YYYY-MM-DD HH:MM[:SS]" and
-// "HH:MM[:SS]" in local time (the latest such moment that is not after `now`), "-10s" and "10s ago" before
-// `now`, "now", "today", "yesterday", "@UNIXSECONDS".
+// A time from the command line, in the forms that journalctl takes:
+//   "2026-11-20T03:12:04Z"             RFC 3339, with offset or Z
+//   "YYYY-MM-DD HH:MM[:SS]"            local time; with " UTC" behind it, UTC
+//   "HH:MM[:SS]"                       local time: the latest such moment that is not after `now`
+//   "today", "yesterday", "tomorrow"   midnight, or with a time of day behind it
+//   "-10s", "1 hour 30 min ago"        before `now`
+//   "now", "@UNIXSECONDS"
 [[nodiscard]] Result<WallTime> parse_time(std::string_view text, WallTime now);
 
 }  // namespace flight

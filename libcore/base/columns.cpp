@@ -10,7 +10,7 @@
 namespace flight {
 namespace {
 
-// Unicode's East_Asian_Width W and F (UAX #11), with narrow characters between them taken along.
+// Unicode's East_Asian_Width W and F (UAX #11). The narrow characters between two ranges are included.
 constexpr std::array<std::pair<char32_t, char32_t>, 21> kWide{{
     {0x1100, 0x115f},   {0x231a, 0x232a},   {0x23e9, 0x23f3},   {0x25fd, 0x2615},   {0x2630, 0x2653},
     {0x267f, 0x2757},   {0x2795, 0x27bf},   {0x2b1b, 0x2b55},   {0x2e80, 0xa4cf},   {0xa960, 0xa97f},
@@ -33,7 +33,7 @@ Character first_of(std::string_view text) {
   return {.bytes = length, .columns = wide ? 2U : 1U};
 }
 
-// How many bytes of the beginning of `text` fit into `most` columns.
+// The number of bytes at the beginning of `text` that fit into `most` columns.
 std::size_t bytes_that_fit(std::string_view text, std::size_t most) {
   std::size_t used = 0;
   std::size_t at = 0;
@@ -83,5 +83,7 @@ std::string cut_end(std::string_view text, std::size_t most, std::string_view ma
   if (columns(mark) > most) mark = "";
   return std::string(text.substr(0, bytes_that_fit(text, most - columns(mark)))).append(mark);
 }
+
+std::string printable_cut(std::string_view text, std::size_t most) { return cut_middle(printable(text), most); }
 
 }  // namespace flight

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How wide a text is on a terminal, and cutting it to a width. A character of East Asia or an emoji takes two columns;
-// what takes none (combining marks) is counted as one: a line may come out shorter than it could be, never longer.
+// The width of a text on a terminal, and cutting it to a width. An East Asian character or an emoji takes two columns.
+// A character that takes none (combining marks) counts as one: a line may be shorter than possible, but never longer.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,14 @@
 
 namespace flight {
 
-// Columns of `text`, which is printable(); each byte that is no UTF-8 counts as one.
+// The columns of `text`, which is printable(); each byte that is not UTF-8 counts as one.
 [[nodiscard]] std::size_t columns(std::string_view text);
-// `text` in at most `most` columns: what is too much goes from its middle, where `mark` then stands. Characters stay
-// whole. A `mark` that is wider than `most` is left out.
+// `text` in at most `most` columns: if it is too long, its middle is replaced by `mark`. Characters are never split. A
+// `mark` that is wider than `most` is omitted.
 [[nodiscard]] std::string cut_middle(std::string_view text, std::size_t most, std::string_view mark = "…");
-// The same at the end of the text.
+// The same for any text: cuts printable(text).
+[[nodiscard]] std::string printable_cut(std::string_view text, std::size_t most);
+// As cut_middle(), at the end of the text.
 [[nodiscard]] std::string cut_end(std::string_view text, std::size_t most, std::string_view mark = "…");
 
 }  // namespace flight

@@ -17,8 +17,7 @@ Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& 
   constexpr std::size_t kStep = 16U << 10U;
   for (;;) {
     const std::size_t have = text.size();
-    if (have > max_bytes)
-      return fail(std::errc::file_too_large, "{} has more than the {} bytes it may have", name, max_bytes);
+    if (have > max_bytes) return fail(std::errc::file_too_large, "{} has more than {} bytes", name, max_bytes);
     text.resize(have + kStep);
     const ssize_t count = ::pread(fd, text.data() + have, kStep, static_cast<off_t>(have));
     text.resize(have + static_cast<std::size_t>(count < 0 ? 0 : count));
@@ -26,6 +25,15 @@ Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& 
     if (count < 0) return sys_error(errno, "read {}", name);
     if (count == 0) return text;
   }
+}
+
+Result<void> check_seals(int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return sys_error(errno, "read the seals of a memfd");
+  if ((seals & kAllSeals) != kAllSeals)
+    return fail(std::errc::bad_message, "a memfd that is sent over the broker protocol is not sealed (seals {:#x})",
+                seals);
+  return {};
 }
 
 }  // namespace
@@ -38,17 +46,17 @@ Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode) {
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   auto fd = open_file(path, O_RDONLY);
-  if (!fd) return pass(fd.error());
+  if (!fd) return propagate(fd.error());
   return read_from(fd->get(), max_bytes, path);
 }
 
 Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes) {
   auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
-  if (!fd) return pass(fd.error());
+  if (!fd) return propagate(fd.error());
   struct stat status {};
   if (::fstat(fd->get(), &status) != 0) return sys_error(errno, "stat {}", path);
   if (S_ISDIR(status.st_mode)) return sys_error(EISDIR, "read {}", path);
-  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is no regular file", path);
+  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is not a regular file", path);
   return read_from(fd->get(), max_bytes, path);
 }
 
@@ -74,20 +82,38 @@ Result<void> write_all(int fd, std::string_view text) {
   return write_all(fd, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-Result<UniqueFd> sealed_memfd(const char* name, std::span<const std::byte> bytes) {
+Result<UniqueFd> open_memfd(const char* name) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return sys_error(errno, "memfd_create {}", name);
-  if (auto written = write_all(fd.get(), bytes); !written) return wrap(written.error(), "memfd {}", name);
-  if (::fcntl(fd.get(), F_ADD_SEALS, kAllSeals) != 0) return sys_error(errno, "seal memfd {}", name);
+  return fd;
+}
+
+Result<void> seal_memfd(int fd) {
+  if (::fcntl(fd, F_ADD_SEALS, kAllSeals) != 0) return sys_error(errno, "seal a memfd");
+  return {};
+}
+
+Result<UniqueFd> sealed_memfd(const char* name, std::span<const std::byte> bytes) {
+  auto fd = open_memfd(name);
+  if (!fd) return fd;
+  if (auto written = write_all(fd->get(), bytes); !written) return wrap(written.error(), "memfd {}", name);
+  if (auto sealed = seal_memfd(fd->get()); !sealed) return wrap(sealed.error(), "memfd {}", name);
   return fd;
 }
 
 Result<std::string> read_sealed_memfd(int fd, std::size_t max_bytes) {
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0) return sys_error(errno, "read the seals of a memfd");
-  if ((seals & kAllSeals) != kAllSeals)
-    return fail(std::errc::bad_message, "a memfd that crossed the wall is not sealed (seals {:#x})", seals);
+  if (auto sealed = check_seals(fd); !sealed) return propagate(sealed.error());
   return read_all(fd, max_bytes);
+}
+
+Result<Mapping> map_sealed_memfd(int fd, std::size_t max_bytes) {
+  if (auto sealed = check_seals(fd); !sealed) return propagate(sealed.error());
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return sys_error(errno, "stat a memfd");
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (bytes > max_bytes)
+    return fail(std::errc::file_too_large, "a memfd has more than the {} bytes it may have", max_bytes);
+  return Mapping::open_sealed(fd, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace flight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small whole files, and writing all of a buffer. Bounded: a file that is larger than it may be is an error.
+// Reads small files completely, and writes whole buffers. Bounded: a file above its limit is an error.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 
@@ -18,8 +19,8 @@ inline constexpr std::size_t kMaxSmallFileBytes = 64U << 20U;
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes = kMaxSmallFileBytes);
 // read_file without its trailing newline.
 [[nodiscard]] Result<std::string> read_line(const std::string& path);
-// Everything from `fd`'s beginning (pread), for a memfd or a kept-open /proc file.
-// Of a regular file only, whoever put what there: opening a FIFO waits for its writer, for ever. EINVAL: it is none.
+// Reads everything from `fd`'s beginning (pread), for a memfd or an open /proc file. Use read_regular_file() for files
+// that other users can replace: opening a FIFO would wait for its writer without limit. EINVAL: not a regular file.
 [[nodiscard]] Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes);
 [[nodiscard]] Result<std::string> read_all(int fd, std::size_t max_bytes = kMaxSmallFileBytes);
 
@@ -29,9 +30,14 @@ inline constexpr std::size_t kMaxSmallFileBytes = 64U << 20U;
 
 [[nodiscard]] Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode = 0);
 
-// A memfd with `text` in it, sealed against every change: what crosses the wall.
+// A memfd with `text`, sealed against every change: the broker protocol sends these.
 [[nodiscard]] Result<UniqueFd> sealed_memfd(const char* name, std::span<const std::byte> bytes);
+// The same in pieces: a memfd to be written into, and sealed when it is whole.
+[[nodiscard]] Result<UniqueFd> open_memfd(const char* name);
+[[nodiscard]] Result<void> seal_memfd(int fd);
 // Refuses a memfd that is not sealed (a peer could still change it); else its bytes.
 [[nodiscard]] Result<std::string> read_sealed_memfd(int fd, std::size_t max_bytes);
+// The same without a copy.
+[[nodiscard]] Result<Mapping> map_sealed_memfd(int fd, std::size_t max_bytes);
 
 }  // namespace flight

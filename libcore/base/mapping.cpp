@@ -13,6 +13,13 @@ Result<Mapping> Mapping::open(int fd, std::size_t bytes, int prot) {
   return Mapping(address, bytes);
 }
 
+Result<Mapping> Mapping::open_sealed(int fd, std::size_t bytes) {
+  if (bytes == 0) return Mapping();
+  void* address = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (address == MAP_FAILED) return sys_error(errno, "mmap of {} bytes", bytes);
+  return Mapping(address, bytes);
+}
+
 Result<Mapping> Mapping::create(std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return sys_error(errno, "mmap of {} bytes of memory", bytes);

@@ -15,6 +15,9 @@ class Mapping {
   // mmap(2) of `bytes` of `fd` from offset 0, MAP_SHARED. prot: PROT_*. EPERM of a perf ring means that
   // locked memory ran out (perf_event_open(2)).
   [[nodiscard]] static Result<Mapping> open(int fd, std::size_t bytes, int prot);
+  // MAP_PRIVATE and PROT_READ of a whole file that no process can shorten; an empty file is not mapped. (Before Linux
+  // 6.7 a memfd that is sealed against writing cannot be mapped MAP_SHARED.)
+  [[nodiscard]] static Result<Mapping> open_sealed(int fd, std::size_t bytes);
   // Anonymous private memory, zeroed, read-write.
   [[nodiscard]] static Result<Mapping> create(std::size_t bytes);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values. Nearly every failure here is a system call that will fail in normal life; it needs
-// its errno for a decision and a sentence for the person at 3 a.m.: what was tried, on what, why it
-// failed, what to do next. Every function that returns a Result is [[nodiscard]].
+// Errors as values. Nearly every failure here is a system call that fails in normal operation. The caller needs its
+// errno for a decision, and the person at 3 a.m. needs a sentence: what was tried, on what, why it failed, what to do
+// next. Every function that returns a Result is [[nodiscard]].
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <system_error>
@@ -26,27 +26,30 @@ using Result = tl::expected<T, Error>;
 
 using Failure = tl::unexpected<Error>;
 
+// The common part of the templates below, compiled once (result.cpp): nearly every file instantiates some of them.
+[[nodiscard]] Failure vsys_error(int error_number, fmt::string_view format, fmt::format_args args);
+[[nodiscard]] Failure vfail(std::errc code, fmt::string_view format, fmt::format_args args);
+[[nodiscard]] Failure vwrap(Error error, fmt::string_view format, fmt::format_args args);
+
 // A system call failed with `error_number`: "WHAT: strerror".
 template <typename... Args>
 [[nodiscard]] Failure sys_error(int error_number, fmt::format_string<Args...> format, Args&&... args) {
-  std::error_code code(error_number, std::generic_category());
-  return Failure(Error{code, fmt::format(format, std::forward<Args>(args)...) + ": " + code.message()});
+  return vsys_error(error_number, format, fmt::make_format_args(args...));
 }
 
-// We refuse something ourselves: the text stands alone.
+// An error that flightd itself detects, without an errno: the text has no suffix.
 template <typename... Args>
 [[nodiscard]] Failure fail(std::errc code, fmt::format_string<Args...> format, Args&&... args) {
-  return Failure(Error{std::make_error_code(code), fmt::format(format, std::forward<Args>(args)...)});
+  return vfail(code, format, fmt::make_format_args(args...));
 }
 
 // Adds context on the way up: "CONTEXT: what".
 template <typename... Args>
 [[nodiscard]] Failure wrap(Error error, fmt::format_string<Args...> format, Args&&... args) {
-  error.what = fmt::format(format, std::forward<Args>(args)...) + ": " + error.what;
-  return Failure(std::move(error));
+  return vwrap(std::move(error), format, fmt::make_format_args(args...));
 }
 
-// Passes an error up unchanged, across Result types.
-[[nodiscard]] inline Failure pass(Error error) { return Failure(std::move(error)); }
+// Returns an error unchanged, across Result types.
+[[nodiscard]] inline Failure propagate(Error error) { return Failure(std::move(error)); }
 
 }  // namespace flight

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a snapshot by name, in their order, for the one test that kills flightd after each of them. In its own
-// program, flightd-steps (FLIGHT_STEPS), the process stops after the step that the environment names as
-// FLIGHT_STOP_AFTER; in flightd after_step() is nothing. A new step belongs here and where it is taken.
+// The steps of a snapshot by name, in order, for the test that kills flightd after each of them. In flightd-steps
+// (FLIGHT_STEPS), the process stops after the step in the environment variable FLIGHT_STOP_AFTER; in flightd,
+// after_step() does nothing. A new step is added here and called at its place.
 #pragma once
 
 #include <array>
@@ -15,27 +15,27 @@
 namespace flight {
 
 enum class Step {
-  frozen,           // all rings are copied, none is paused
+  frozen,           // all rings are copied and resumed
   counted,          // what the blackout lost is known
-  data_made,        // the first .partial file is there
-  sidecar_made,     // the second, too
+  data_made,        // the first .partial file exists
+  sidecar_made,     // the second one, too
   seq_written,      // the new number is in a temporary file
-  numbered,         // and under its own name
+  numbered,         // it has its own name
   walked,           // the window is chosen
-  exported,         // the ledger's part is there
-  streaming,        // some of the data section is in the file
-  streamed,         // all of it
+  exported,         // the process tracker's part is done
+  streaming,        // a part of the data section is in the file
+  streamed,         // the whole data section
   finished,         // features and header, too
-  data_synced,      // the data file is whole and durable
-  sidecar_written,  // and so is the sidecar, once synced
+  data_synced,      // the data file is complete and durable
+  sidecar_written,  // the sidecar, too, once synced
   sidecar_synced,
   sidecar_named,
   data_named,
   folder_synced,
-  answered,          // the askers were told
+  answered,          // the requests were answered
   kallsyms_written,  // the kernel's symbols of this boot are in a .partial file
   kallsyms_named,
-  count_  // of steps
+  count_  // number of steps
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Step::count_)> kStepNames{

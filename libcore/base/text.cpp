@@ -8,9 +8,9 @@
 namespace flight {
 namespace {
 
-// C0, DEL and C1; then what nobody sees: Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), which has
-// the marks that change the order of what follows, without the variation selectors, for they choose between forms of
-// the character before them; line and paragraph separators; interlinear annotation.
+// Control characters: C0, DEL and C1. Invisible characters: Unicode's Default_Ignorable_Code_Point
+// (DerivedCoreProperties.txt), which includes the marks that change the text direction, but without the variation
+// selectors, which select a form of the character before them. Line and paragraph separators; interlinear annotation.
 constexpr std::array<std::pair<char32_t, char32_t>, 19> kMisleading{{
     {0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},     {0x61c, 0x61c},
     {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180e, 0x180e},   {0x200b, 0x200f},   {0x2028, 0x202e},
@@ -19,7 +19,7 @@ constexpr std::array<std::pair<char32_t, char32_t>, 19> kMisleading{{
 }};
 
 bool misleads(char32_t c) {
-  if (c >= ' ' && c <= '~') return false;  // nearly all there is
+  if (c >= ' ' && c <= '~') return false;  // nearly every character
   return std::any_of(kMisleading.begin(), kMisleading.end(),
                      [c](const auto& range) { return c >= range.first && c <= range.second; });
 }

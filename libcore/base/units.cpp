@@ -17,7 +17,15 @@ struct Unit {
 };
 constexpr std::array<Unit, 5> kDurations{{{"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9}}};
 
-// The number at the beginning of `text`; the rest is the unit.
+// As in systemd.time(7), without months and years, which have no fixed length.
+constexpr std::array<Unit, 25> kSpans{
+    {{"us", 1e3},           {"usec", 1e3},          {"ms", 1e6},      {"msec", 1e6},     {"s", 1e9},
+     {"sec", 1e9},          {"second", 1e9},        {"seconds", 1e9}, {"m", 60e9},       {"min", 60e9},
+     {"minute", 60e9},      {"minutes", 60e9},      {"h", 3600e9},    {"hr", 3600e9},    {"hour", 3600e9},
+     {"hours", 3600e9},     {"d", 86400e9},         {"day", 86400e9}, {"days", 86400e9}, {"w", 7 * 86400e9},
+     {"week", 7 * 86400e9}, {"weeks", 7 * 86400e9}, {"mins", 60e9},   {"secs", 1e9},     {"hrs", 3600e9}}};
+
+// Parses the number at the beginning of `text`; the rest is the unit.
 bool parse_number(std::string_view text, double& value, std::string_view& unit) {
   std::size_t end = 0;
   while (end < text.size() && (text[end] == '.' || (text[end] >= '0' && text[end] <= '9'))) ++end;
@@ -31,7 +39,7 @@ bool parse_number(std::string_view text, double& value, std::string_view& unit) 
 
 Result<std::uint64_t> parse_bytes(std::string_view text) {
   const auto refuse = [&] {
-    return fail(std::errc::invalid_argument, "'{}' is no size: use a whole number, alone or with K, M or G", text);
+    return fail(std::errc::invalid_argument, "'{}' is not a size: use a whole number, alone or with K, M or G", text);
   };
   std::uint64_t value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -60,14 +68,39 @@ Result<nanoseconds> parse_duration(std::string_view text) {
       if (unit == known.suffix && total < 9e18) return nanoseconds(static_cast<std::int64_t>(std::llround(total)));
     }
   }
-  return fail(std::errc::invalid_argument, "'{}' is no duration: use a number with ms, s, min, h or d", text);
+  return fail(std::errc::invalid_argument, "'{}' is not a duration: use a number with ms, s, min, h or d", text);
+}
+
+Result<nanoseconds> parse_span(std::string_view text) {
+  const auto skip_blanks = [](std::string_view& rest) {
+    while (!rest.empty() && rest[0] == ' ') rest.remove_prefix(1);
+  };
+  double total = 0;
+  std::string_view rest = text;
+  for (skip_blanks(rest); !rest.empty() || total == 0; skip_blanks(rest)) {
+    double value = 0;
+    if (!parse_number(rest, value, rest)) break;
+    skip_blanks(rest);
+    std::size_t letters = 0;
+    while (letters < rest.size() && rest[letters] >= 'a' && rest[letters] <= 'z') ++letters;
+    const Unit* unit = nullptr;
+    for (const Unit& known : kSpans)
+      if (rest.substr(0, letters) == known.suffix) unit = &known;
+    if (unit == nullptr) break;
+    total += value * unit->nanoseconds;
+    rest.remove_prefix(letters);
+    skip_blanks(rest);
+    if (rest.empty() && total < 9e18) return nanoseconds(static_cast<std::int64_t>(std::llround(total)));
+  }
+  return fail(std::errc::invalid_argument, "'{}' is not a duration: use 500ms, 10s, 5min, 1h, '1 hour' or '2h 30min'",
+              text);
 }
 
 Result<double> parse_percent(std::string_view text) {
   double value = 0;
   std::string_view unit;
   if (!parse_number(text, value, unit) || unit != "%" || value > 100)
-    return fail(std::errc::invalid_argument, "'{}' is no percentage: use 0% to 100%", text);
+    return fail(std::errc::invalid_argument, "'{}' is not a percentage: use 0% to 100%", text);
   return value;
 }
 
@@ -81,6 +114,10 @@ std::string format_bytes(std::uint64_t bytes) {
     ++step;
   }
   return fmt::format("{:.1f}{}", value, kSuffixes.at(step));
+}
+
+std::string counted(std::uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : noun.ends_with('s') ? "es" : "s");
 }
 
 std::string format_duration(nanoseconds duration) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which flightd this is. In a file of its own, so that another version compiles one file anew.
+// The version of flightd, in a separate file, so that a new version recompiles only one file.
 #pragma once
 
 #include <string_view>
 
 namespace flight {
 
-// As meson.build has it: "0.1.0". Ends with a NUL. Any thread.
+// From meson.build, for example "0.2.0". Ends with a NUL. Any thread.
 extern const std::string_view kVersion;
 
 }  // namespace flight

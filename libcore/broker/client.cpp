@@ -4,38 +4,39 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/unix_socket.hpp"
 
 namespace flight {
 namespace {
 
 constexpr std::chrono::seconds kConnectWithin(2);
 
-// A plain name of a file in one folder.
+// Whether it is a plain file name, without a directory.
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.size() < 256 &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
-Error error_of(const WallMessage& message) {
+Error error_of(const BrokerMessage& message) {
   const int number = message.header.error_number > 0 ? message.header.error_number : EIO;
   return Error{std::error_code(number, std::generic_category()), message.text};
 }
 
-Result<PartialFile> to_file(WallMessage& message) {
+Result<PartialFile> to_file(BrokerMessage& message) {
   if (message.header.failed != 0) return wrap(error_of(message), "ask the broker for a file");
-  // The recorder thread must not wait for a disk: what kind of file it is, is known without asking.
+  // The broker thread must not wait for a disk, and the file type is known without fstat(2).
   struct statx status {};
   const bool known = message.fds.size() == 1 &&
                      ::statx(message.fds[0].get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0;
   if (!known || !S_ISREG(status.stx_mode) || !is_plain_name(message.text))
-    return fail(std::errc::bad_message, "the broker's file is none of the store's ('{}')", message.text);
+    return fail(std::errc::bad_message, "the broker's file is not in the store ('{}')", message.text);
   return PartialFile{.fd = std::move(message.fds[0]), .name = std::move(message.text)};
 }
 
@@ -50,29 +51,21 @@ void BrokerClient::answer_within(std::chrono::seconds timeout) {
 }
 
 Result<BrokerClient> BrokerClient::connect(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path)
-    return fail(std::errc::filename_too_long, "the broker's socket {}: a socket's path has at most {} bytes", path,
-                sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket) return sys_error(errno, "socket");
-  const auto* raw = reinterpret_cast<const sockaddr*>(&address);
-  // Of a broker that accepts nobody the queue is full some day, and connect(2) waits as long as a send would.
-  const timeval limit{.tv_sec = kConnectWithin.count(), .tv_usec = 0};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  while (::connect(socket.get(), raw, sizeof address) != 0) {
-    const int error_number = errno;
-    if (error_number == EINTR) continue;
-    if (error_number == ENOENT || error_number == ECONNREFUSED)
-      return sys_error(error_number, "no broker listens on {} (is flightd-broker running?)", path);
-    if (error_number == EAGAIN)
-      return fail(std::errc::timed_out,
-                  "nobody serves the broker's socket {} (`systemctl status flightd-broker` says why)", path);
-    return sys_error(error_number, "connect to the broker's socket {}", path);
-  }
-  return BrokerClient(std::move(socket));
+  const auto address = UnixAddress::of(path, "the broker's socket");
+  if (!address) return propagate(address.error());
+  auto socket = open_unix_socket(SOCK_SEQPACKET);
+  if (!socket) return propagate(socket.error());
+  // If a broker does not accept, its queue fills up, and connect(2) waits as long as a send would.
+  send_within(socket->get(), kConnectWithin);
+  const auto connected = connect_to(socket->get(), *address);
+  if (connected) return BrokerClient(std::move(*socket));
+  const int error_number = connected.error().errno_value();
+  if (error_number == ENOENT || error_number == ECONNREFUSED)
+    return sys_error(error_number, "no broker listens on {} (is flightd-broker running?)", path);
+  if (error_number == EAGAIN)
+    return fail(std::errc::timed_out,
+                "no broker accepts connections on {} (`systemctl status flightd-broker` shows the reason)", path);
+  return sys_error(error_number, "connect to the broker's socket {}", path);
 }
 
 Failure BrokerClient::give_up(Error error) const {
@@ -80,12 +73,12 @@ Failure BrokerClient::give_up(Error error) const {
   return Failure(std::move(error));
 }
 
-Result<WallMessage> BrokerClient::answer(Request request) {
+Result<BrokerMessage> BrokerClient::answer(Request request) {
   for (;;) {
     auto message = receive_message(socket_.get());
     if (!message) return give_up(message.error());
     if (set_aside(*message)) continue;
-    // No answer to this request but the end of the conversation, or what was there to say instead of one.
+    // An error without a request: the end of the connection, or its reason.
     if (message->header.request == 0 && message->header.failed != 0) return give_up(error_of(*message));
     if (message->header.request != static_cast<std::uint8_t>(request))
       return give_up(fail(std::errc::bad_message, "the broker answered '{}' to the request '{}'",
@@ -96,14 +89,14 @@ Result<WallMessage> BrokerClient::answer(Request request) {
   }
 }
 
-Result<WallMessage> BrokerClient::ask(Request request) {
+Result<BrokerMessage> BrokerClient::ask(Request request) {
   auto sent = send_request(socket_.get(), request);
-  // It may have said why it hung up.
+  // The broker may have sent the reason before it disconnected.
   if (!sent && sent.error().errno_value() != EPIPE) return give_up(sent.error());
   return answer(request);
 }
 
-Result<WallMessage> BrokerClient::ask_with_fds(Request request, std::size_t fd_count) {
+Result<BrokerMessage> BrokerClient::ask_with_fds(Request request, std::size_t fd_count) {
   auto message = ask(request);
   if (message && message->fds.size() != fd_count)
     return give_up(fail(std::errc::bad_message, "the broker's answer to '{}' has {} descriptors instead of {}",
@@ -119,20 +112,20 @@ Result<Attachment> BrokerClient::attach() {
 }
 
 Result<Attachment> BrokerClient::receive_attachment() {
-  auto first = ask_with_fds(Request::attach, 2);
-  if (!first) return pass(first.error());
+  auto first = ask_with_fds(Request::attach, 1);
+  if (!first) return propagate(first.error());
   Attachment attachment;
-  // All parts are taken before anything is judged, so that an error leaves the connection in step.
+  // All parts are received before any is checked, so that an error does not desynchronise the connection.
   const std::uint32_t parts = first->header.parts;
   if (parts > 1 + kMaxRings) return give_up(fail(std::errc::bad_message, "{} parts are too many", parts).value());
   for (std::uint32_t part = 1; part < parts; ++part) {
     auto message = answer(Request::attach);
-    if (!message) return pass(message.error());
+    if (!message) return propagate(message.error());
     const ReplyHeader& header = message->header;
     if (header.part != part || header.parts != parts || header.generation != first->header.generation ||
         header.first_ring != attachment.owners.size())
       return give_up(
-          fail(std::errc::bad_message, "part {} of {} does not follow the one before", header.part, parts).value());
+          fail(std::errc::bad_message, "part {} of {} does not follow the previous one", header.part, parts).value());
     std::move(message->fds.begin(), message->fds.end(), std::back_inserter(attachment.owners));
     if (attachment.owners.size() > kMaxRings)
       return give_up(fail(std::errc::bad_message, "more than {} rings were sent", kMaxRings).value());
@@ -141,35 +134,62 @@ Result<Attachment> BrokerClient::receive_attachment() {
   auto text = read_sealed_memfd(first->fds[0].get(), kMaxManifestBytes);
   if (!text) return wrap(text.error(), "the manifest");
   auto manifest = parse_manifest(*text);
-  if (!manifest) return pass(manifest.error());
-  auto kallsyms = read_sealed_memfd(first->fds[1].get(), kMaxKallsymsBytes);
-  if (!kallsyms) return wrap(kallsyms.error(), "kallsyms");
+  if (!manifest) return propagate(manifest.error());
   if (manifest->rings.size() != attachment.owners.size())
-    return fail(std::errc::bad_message, "the manifest has {} rings, {} came over the wall", manifest->rings.size(),
-                attachment.owners.size());
+    return fail(std::errc::bad_message, "the manifest has {} rings, {} came over the broker protocol",
+                manifest->rings.size(), attachment.owners.size());
   attachment.manifest = std::move(*manifest);
-  attachment.kallsyms = std::move(*kallsyms);
   return attachment;
 }
 
-Result<std::string> BrokerClient::processes() {
+Result<Mapping> BrokerClient::processes() {
   auto message = ask_with_fds(Request::processes, 1);
-  if (!message) return wrap(message.error(), "ask the broker what runs now");
-  return read_sealed_memfd(message->fds[0].get(), kMaxProcessesBytes);
+  if (!message) return wrap(message.error(), "request a scan from the broker");
+  processes_warning_ = message->text;
+  return map_sealed_memfd(message->fds[0].get(), kMaxProcessesBytes);
+}
+
+Result<KnownFiles> BrokerClient::build_ids() {
+  auto message = ask_with_fds(Request::build_ids, 1);
+  if (!message) return wrap(message.error(), "request build-ids from the broker");
+  auto bytes = read_sealed_memfd(message->fds[0].get(), kMaxBuildIdsBytes);
+  if (!bytes) return propagate(bytes.error());
+  return parse_build_ids(std::as_bytes(std::span<const char>(*bytes)));
+}
+
+Result<KernelReply> BrokerClient::kernel() {
+  auto message = ask(Request::kernel);
+  if (!message) return wrap(message.error(), "request the kernel's maps from the broker");
+  if (message->fds.empty() || message->fds.size() > 2)
+    return give_up(fail(std::errc::bad_message, "the broker's answer to 'k' has {} descriptors instead of 1 or 2",
+                        message->fds.size())
+                       .value());
+  auto bytes = read_sealed_memfd(message->fds[0].get(), kMaxKernelNamesBytes);
+  if (!bytes) return wrap(bytes.error(), "the kernel's maps");
+  auto names = parse_kernel_names(std::as_bytes(std::span<const char>(*bytes)));
+  if (!names) return propagate(names.error());
+  if ((names->kallsyms == Kallsyms::sent) != (message->fds.size() == 2))
+    return fail(std::errc::bad_message, "kallsyms was announced but not sent, or sent but not announced");
+  KernelReply out{.names = std::move(*names), .kallsyms = {}};
+  if (message->fds.size() == 1) return out;
+  auto text = read_sealed_memfd(message->fds[1].get(), kMaxKallsymsBytes);
+  if (!text) return wrap(text.error(), "kallsyms");
+  out.kallsyms = std::move(*text);
+  return out;
 }
 
 Result<Counts> BrokerClient::counts() {
   auto message = ask_with_fds(Request::counts, 1);
-  if (!message) return wrap(message.error(), "ask the broker for its counts");
+  if (!message) return wrap(message.error(), "request counts from the broker");
   auto text = read_sealed_memfd(message->fds[0].get(), kMaxCountsBytes);
-  if (!text) return pass(text.error());
+  if (!text) return propagate(text.error());
   return parse_counts(*text);
 }
 
 Result<void> BrokerClient::ask_for_file(bool spare) {
   if (file_asked_)
     return fail(std::errc::device_or_resource_busy,
-                "the file that was asked for before is not made yet: the disk below the snapshots does not answer");
+                "the previously requested file does not exist yet: the disk below the snapshots does not answer");
   const Request request = spare ? Request::spare : Request::file;
   if (auto sent = send_request(socket_.get(), request); !sent) return give_up(sent.error());
   file_asked_ = request;
@@ -179,17 +199,17 @@ Result<void> BrokerClient::ask_for_file(bool spare) {
 std::optional<Result<PartialFile>> BrokerClient::take_file() { return std::exchange(file_, std::nullopt); }
 
 Result<PartialFile> BrokerClient::file() {
-  if (auto asked = ask_for_file(); !asked) return pass(asked.error());
+  if (auto asked = ask_for_file(); !asked) return propagate(asked.error());
   while (!file_) {
     auto message = receive_message(socket_.get());
     if (!message) return give_up(message.error());
     if (!set_aside(*message))
-      return give_up(fail(std::errc::bad_message, "the broker sent another answer in a file's place").value());
+      return give_up(fail(std::errc::bad_message, "the broker sent another reply instead of a file").value());
   }
   return *take_file();
 }
 
-bool BrokerClient::set_aside(WallMessage& message) {
+bool BrokerClient::set_aside(BrokerMessage& message) {
   if (message.header.request == static_cast<std::uint8_t>(Request::changed)) return changed_ = true;
   if (!file_asked_ || message.header.request != static_cast<std::uint8_t>(*file_asked_)) return false;
   file_ = to_file(message);
@@ -222,7 +242,7 @@ Result<bool> BrokerClient::take_changed() {
     if (!message) return give_up(message.error());
     if (!message->has_value()) return std::exchange(changed_, false);
     if (!set_aside(**message))
-      return give_up(fail(std::errc::bad_message, "the broker sent an answer that nobody asked for").value());
+      return give_up(fail(std::errc::bad_message, "the broker sent a reply without a request").value());
   }
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd's end of the wall. Used by one thread (the recorder thread); requests are answered in order, but for a file,
-// which comes when its disk has made it. A 'changed' or a file that arrives between request and reply is remembered. An
-// answer that cannot be understood, or does not come within kAnswerTimeout, ends the connection: later answers could no
-// longer be told apart.
+// flightd's end of the broker protocol. One thread uses it; replies come in the order of the requests, except for
+// files. A 'changed' or a file that arrives between request and reply is kept. An invalid reply, or none within
+// kAnswerTimeout, ends the connection, because later replies could not be matched.
 #pragma once
 
 #include <chrono>
@@ -10,10 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/broker/build_ids.hpp"
+#include "libcore/broker/kernel_names.hpp"
+#include "libcore/broker/messages.hpp"
 #include "libcore/broker/protocol.hpp"
-#include "libcore/broker/wall.hpp"
 
 namespace flight {
 
@@ -22,12 +24,15 @@ inline constexpr std::chrono::seconds kAnswerTimeout{60};
 struct Attachment {
   Manifest manifest;
   std::vector<UniqueFd> owners;  // one for each of manifest.rings
-  std::string kallsyms;          // text; empty where the broker could not read it
+};
+struct KernelReply {
+  KernelNames names;
+  std::string kallsyms;  // text, if names.kallsyms says that it was sent
 };
 struct PartialFile {
   UniqueFd fd;
   std::string name;    // in STATE/snapshots
-  bool spare = false;  // its group may write, too: flightd can close it and open it again
+  bool spare = false;  // its group may write, too, so that flightd can close it and open it again
 };
 
 class BrokerClient {
@@ -36,16 +41,20 @@ class BrokerClient {
   // SOCK_SEQPACKET at a path (--broker SOCKET).
   [[nodiscard]] static Result<BrokerClient> connect(const std::string& path);
 
-  // Another limit than kAnswerTimeout, from now on.
+  // Replaces kAnswerTimeout from now on.
   void answer_within(std::chrono::seconds timeout);
   [[nodiscard]] Result<Attachment> attach();
-  [[nodiscard]] Result<std::string> processes();  // perf records
+  [[nodiscard]] Result<Mapping> processes();  // perf records
+  // The processes whose mappings the last processes() lacks; empty: it is complete.
+  [[nodiscard]] const std::string& processes_warning() const { return processes_warning_; }
+  [[nodiscard]] Result<KnownFiles> build_ids();
+  [[nodiscard]] Result<KernelReply> kernel();
   [[nodiscard]] Result<Counts> counts();
-  // Waits for nothing: one file at a time is asked for, and taken when it is there (fd() is readable, take_changed()
-  // then receives it). EBUSY: the one before is still under way.
+  // Never waits. One file at a time is requested; take_changed() receives it when fd() is readable. EBUSY: the
+  // previous request is outstanding.
   [[nodiscard]] Result<void> ask_for_file(bool spare = false);
   [[nodiscard]] std::optional<Result<PartialFile>> take_file();
-  [[nodiscard]] Result<PartialFile> file();  // both, and waits
+  [[nodiscard]] Result<PartialFile> file();  // requests a file and waits for it
   [[nodiscard]] Result<void> reload();
   [[nodiscard]] Result<void> disable();
   [[nodiscard]] Result<void> enable();
@@ -55,16 +64,17 @@ class BrokerClient {
   [[nodiscard]] int fd() const { return socket_.get(); }
 
  private:
-  [[nodiscard]] Result<WallMessage> ask(Request request);
-  // The next message that answers `request`.
-  [[nodiscard]] Result<WallMessage> answer(Request request);
-  [[nodiscard]] Result<WallMessage> ask_with_fds(Request request, std::size_t fd_count);
+  [[nodiscard]] Result<BrokerMessage> ask(Request request);
+  // The next reply to `request`.
+  [[nodiscard]] Result<BrokerMessage> answer(Request request);
+  [[nodiscard]] Result<BrokerMessage> ask_with_fds(Request request, std::size_t fd_count);
   [[nodiscard]] Result<Attachment> receive_attachment();
-  // True: it is one that comes when it will, and is kept.
-  bool set_aside(WallMessage& message);
+  // True: it is an out-of-order message, and is kept.
+  bool set_aside(BrokerMessage& message);
   Failure give_up(Error error) const;
   UniqueFd socket_;
   bool changed_ = false;
+  std::string processes_warning_;
   std::optional<Request> file_asked_;
   std::optional<Result<PartialFile>> file_;
 };

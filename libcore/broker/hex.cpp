@@ -24,7 +24,7 @@ std::string to_hex(const void* data, std::size_t bytes) {
   return text;
 }
 
-// False where `text` is no hex of at most `most` bytes.
+// False if `text` is not hex or has more than `most` bytes.
 bool from_hex(std::string_view text, std::vector<std::uint8_t>& out, std::size_t most) {
   out.clear();
   if (text.size() % 2 != 0 || text.size() / 2 > most) return false;

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wall's words. SOCK_SEQPACKET; a request is one byte and carries no parameter, so the process that holds
-// privilege takes no input. Replies:
+// The broker protocol. SOCK_SEQPACKET; a request is one byte and carries no parameter, so the process that has the
+// privileges takes no parameters. Replies:
 //
 //   every message   | ReplyHeader 32 | text (an error, or a file's name) |  + fds by SCM_RIGHTS
-//   attach          message 0: fds {manifest, kallsyms}, both sealed memfds; then messages of <= 250 ring owners' fds,
-//                   each with the index of its first ring; `parts` says how many messages there are in all
+//   attach          message 0: fd {manifest}, a sealed memfd; then messages of <= 250 ring owners' fds, each with the
+//                   index of its first ring; `parts` says how many messages there are in all
 //   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP, with trailers}. The first
-//                   answer of a broker is of the moment before it enabled its events, as the trailers' times say
+//                   answer of a broker is of the moment before it enabled its events, as the trailers' times say. It
+//                   comes when the scan is done, out of order, or (after some seconds at most) in part: then the
+//                   records' trailers mark what is missing (kScan…), and the text describes it
+//   build_ids       one message, fd {sealed memfd: build_ids.hpp}, the same one as long as nothing changed. It may wait
+//                   a moment for files that are being read, out of order
+//   kernel          one message, fds {sealed memfd: kernel_names.hpp, read after the request} and, only if
+//                   modules came or went since this client got it last, {sealed memfd: /proc/kallsyms}. It comes out
+//                   of order: when all is read, ETIMEDOUT after 5 s
 //   counts          one message, fd {sealed memfd: Counts}
-//   file            one message, fd {an empty .partial in the store}, text = its file name. The one answer that comes
-//                   out of order: when the disk has made it, however long that hangs
+//   file            one message, fd {an empty .partial in the store}, text = its file name. It comes out of order:
+//                   when the disk has created it, without a limit
 //   spare           as file; the file's group may write, too
 //   reload, disable, enable   one message
-//   changed         unasked: the set of rings is another now; attach again
+//   changed         without a request: the set of rings changed; attach again
 #pragma once
 
 #include <linux/perf_event.h>
@@ -28,26 +35,36 @@
 
 namespace flight {
 
-// Also raised when an owner's or the sideband's attr is another: the next broker takes over the events of the one
-// before.
-inline constexpr std::uint16_t kWallProtocol = 3;
-// What to do where the two sides speak different ones.
-inline constexpr std::string_view kMendProtocol =
+// Also raised when the attr of an owner or of the sideband changes: the next broker adopts the events of the previous
+// one.
+inline constexpr std::uint16_t kBrokerProtocol = 6;
+// Advice shown on a protocol mismatch.
+inline constexpr std::string_view kProtocolAdvice =
     "install flightd and flightd-broker from one version, then `systemctl restart flightd-broker flightd`";
 inline constexpr std::size_t kMaxFdsPerMessage = 250;
-inline constexpr std::size_t kMaxWallTextBytes = 4096;
+inline constexpr std::size_t kMaxMessageTextBytes = 4096;
 inline constexpr std::size_t kMaxManifestBytes = 256U << 20U;
 inline constexpr std::size_t kMaxProcessesBytes = 256U << 20U;
 inline constexpr std::size_t kMaxCountsBytes = 64U << 20U;
 inline constexpr std::size_t kMaxKallsymsBytes = 64U << 20U;
 inline constexpr std::size_t kMaxRings = 65536;
-inline constexpr std::size_t kMaxIds = 1U << 20U;  // of all events of a manifest together
+inline constexpr std::size_t kMaxIds = 1U << 20U;  // limit for all events of a manifest together
 inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
+// The size of a perf_event_attr in the manifest: PERF_ATTR_SIZE_VER7. The rest of a longer one must be zero.
+inline constexpr std::size_t kManifestAttrBytes = 128;
 inline constexpr std::size_t kMaxGaps = 256;  // the newest are kept
+
+// The `reserved` field of a trailer of *processes*, where the kernel writes 0. In a process's FORK: the process exists,
+// and nothing else of it could be read (no start time, no COMM); or its name is right, and threads and mappings can be
+// missing. The last record is a LOST whose first number is the number of processes listed: every process that is not
+// among them has ended.
+inline constexpr std::uint32_t kScanUnread = 0x44524e55, kScanPartly = 0x54524150, kScanAllListed = 0x54534c41;
 
 enum class Request : std::uint8_t {
   attach = 'a',
   processes = 'p',
+  build_ids = 'b',
+  kernel = 'k',
   counts = 'c',
   file = 'f',
   spare = 's',  // a file that flightd may open again
@@ -58,7 +75,7 @@ enum class Request : std::uint8_t {
 };
 
 struct ReplyHeader {
-  std::uint16_t protocol = kWallProtocol;
+  std::uint16_t protocol = kBrokerProtocol;
   std::uint8_t request = 0;
   std::uint8_t failed = 0;  // 1: the text is an error, error_number its errno
   std::uint32_t part = 0;   // of an attach: 0 … parts-1
@@ -80,65 +97,62 @@ struct ManifestEvent {
   std::string name;
   perf_event_attr attr{};  // as it was opened
   std::string filter;
-  // One or more for each CPU: an event dies with its CPU and a new one goes on in the same ring, which still holds
-  // records of both. The sideband has its rings' owners only.
+  // One or more for each CPU: an event dies with its CPU, and a new one continues in the same ring, which then holds
+  // records of both. The sideband has only its rings' owners.
   std::vector<ManifestId> ids;
-  bool closed = false;  // no longer recorded (a reload took it out), its records may still be in a ring
+  bool closed = false;  // no longer recorded (removed by a reload), but its records may still be in a ring
 };
 enum class RingKind : std::uint8_t { channel, sideband, trigger };
+[[nodiscard]] std::string_view to_string(RingKind kind);
 struct ManifestRing {
   RingKind kind = RingKind::channel;
-  std::string channel;  // "" for the sideband; of a trigger's ring: the trigger's name
+  std::string channel;  // "" for the sideband; the trigger's name for a trigger's ring
   int cpu = 0;
   std::uint64_t ring_bytes = 0;  // data area; the mapping is one page more
-  EventTime enabled_ns = 0;      // its history cannot be older
+  EventTime enabled_ns = 0;      // its history cannot begin earlier
   bool online = true;
-  std::uint64_t owner_id = 0;           // PERF_EVENT_IOC_ID of its owner, which no other event of this boot has
-  bool owner_died = false;              // with its CPU: it owns the ring and records nothing
-  std::vector<std::uint64_t> live_ids;  // what writes into it, in the order of the channel's events; none while offline
+  std::uint64_t owner_id = 0;  // PERF_EVENT_IOC_ID of its owner, unique in this boot
+  bool owner_died = false;     // with its CPU: it owns the ring but records nothing
+  std::vector<std::uint64_t>
+      live_ids;  // the events that write into it, in the order of the channel's events; none while offline
 };
-// A kernel event as a trigger: one small forward ring on each CPU, of kind trigger and with its name, into which the
-// tracepoint writes and which wakes its poller for each record. Nothing of it is in a snapshot.
+// A kernel event as a trigger: one small forward ring on each CPU, of kind trigger and with the trigger's name. The
+// tracepoint writes into it and wakes the poller for each record. Snapshots do not contain it.
 struct ManifestTrigger {
-  std::string name;   // as it is configured
+  std::string name;   // as in the configuration
   std::string event;  // "oom:mark_victim"
   std::string filter;
   std::string format;  // the tracepoint's format text
-  std::string off;     // why it is not watched; empty: it is
+  std::string off;     // why it is not recorded; empty: it is recorded
 };
-// When nothing could be recorded of a CPU: it was offline, or its events had died in a suspend.
+// A time when nothing could be recorded on a CPU: it was offline, or its events had died in a suspend.
 struct ManifestGap {
   int cpu = 0;
-  EventTime begin_ns = 0;  // the last time that all was known to be well
-  EventTime end_ns = 0;    // 0: it is offline still
+  EventTime begin_ns = 0;  // the last time at which recording was verified
+  EventTime end_ns = 0;    // 0: it is still offline
 };
-struct ManifestKernelMap {
-  std::string name;
-  std::uint64_t address = 0, bytes = 0, page_offset = 0;
-  std::vector<std::uint8_t> build_id;
-};
-// What flightd has to know of the recording, all of it.
+// The complete description of the recording for flightd.
 struct Manifest {
-  std::uint16_t protocol = kWallProtocol;
+  std::uint16_t protocol = kBrokerProtocol;
   std::uint64_t generation = 0;
-  // The same for as long as the events live, whoever holds them: one broker after the other. Of this boot.
+  // Identifies the recording while its events exist, also across brokers. Unique in this boot.
   std::uint64_t recording = 0;
-  std::string version;  // the broker's
+  std::string version;  // the broker's version
   std::string boot_id;
   std::string config_digest;
   std::vector<ManifestRing> rings;    // index = order of the owners' fds
   std::vector<ManifestEvent> events;  // events[0] is the sideband's dummy
   std::vector<ManifestTrigger> triggers;
   std::vector<ManifestGap> gaps;  // oldest first
-  std::vector<ManifestKernelMap> kernel_maps;
   // "SYSTEM:EVENT" -> format text; and the two header texts, needed with any tracepoint
   std::map<std::string, std::string> tracepoint_formats;
   std::string header_page, header_event;
   bool lost_exact = false;            // PERF_FORMAT_LOST is counted
-  std::vector<std::string> warnings;  // fallbacks, halved rings, what could not be opened: for status and journal
+  std::vector<std::string> warnings;  // halved rings, events that could not be opened: for status and journal
+  std::vector<std::string> notes;     // facts about this machine: an event that was replaced, a CPU that is offline
 };
 [[nodiscard]] std::string encode(const Manifest& manifest);  // JSON
-// Input from the other side of the wall: everything is checked (ring indexes, powers of two, counts).
+// Input from the other side of the broker protocol: everything is checked (ring indexes, powers of two, counts).
 [[nodiscard]] Result<Manifest> parse_manifest(std::string_view text);
 
 struct EventCount {
@@ -148,7 +162,7 @@ struct Counts {
   EventTime time_ns = 0;
   std::vector<EventCount> events;
   int broker_pid = 0;
-  double broker_cpu_seconds = 0;
+  double broker_cpu_seconds = 0, broker_uptime_seconds = 0;
   std::uint64_t broker_rss_bytes = 0;
 };
 [[nodiscard]] std::string encode(const Counts& counts);  // JSON

@@ -9,11 +9,12 @@
 namespace flight {
 namespace {
 
-constexpr int kMaxLevel = 19;  // beyond, zstd takes hundreds of MiB
+constexpr int kMaxLevel = 19;  // higher levels take hundreds of MiB
 
-// Level 1 as zstd lays it out for a few hundred KiB forgets too soon: its hash table has 2^13 or 2^14 entries. With
-// 2^16 (256 KiB, still in a core's cache) 10 MB of 4 kHz stacks in frames of 256 KiB take 1.019 of what one endless
-// stream takes, not 1.028, at the same speed; minMatch 6 is what it has up to 256 KiB and loses above.
+// zstd's own parameters of level 1 for a few hundred KiB have a small hash table, 2^13 or 2^14 entries. With 2^16
+// entries (256 KiB, which fits into a core's cache) 10 MB of 4 kHz stacks in frames of 256 KiB take 1.019 times the
+// size of one endless stream instead of 1.028, at the same speed. minMatch 6 is zstd's value up to 256 KiB; a larger
+// input would lose it.
 constexpr int kLevel1HashLog = 16, kLevel1MinMatch = 6;
 
 Failure zstd_failure(std::size_t result, std::string_view what) {
@@ -30,7 +31,7 @@ void Compressor::Free::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(co
 
 Result<Compressor> Compressor::create(int level) {
   if (level < 1 || level > kMaxLevel)
-    return fail(std::errc::invalid_argument, "there is no compression level {}: use 1 to {}", level, kMaxLevel);
+    return fail(std::errc::invalid_argument, "compression level {} does not exist: use 1 to {}", level, kMaxLevel);
   Compressor compressor(ZSTD_createCCtx());
   if (!compressor.context_) return fail(std::errc::not_enough_memory, "no memory for zstd at level {}", level);
   const auto set = [&](ZSTD_cParameter parameter, int value) {
@@ -46,7 +47,7 @@ Result<Compressor> Compressor::create(int level) {
 }
 
 Result<std::size_t> Compressor::compress(std::span<const std::byte> input, std::span<std::byte> out) {
-  // It begins a new frame even where the last call failed.
+  // It begins a new frame also after a failed call.
   const std::size_t result = ZSTD_compress2(context_.get(), out.data(), out.size(), input.data(), input.size());
   if (ZSTD_isError(result) != 0) return zstd_failure(result, "compress");
   return result;
@@ -56,11 +57,12 @@ std::size_t compress_bound(std::size_t input_bytes) { return ZSTD_compressBound(
 
 Result<std::vector<std::byte>> compress_all(std::span<const std::byte> input, int level) {
   auto compressor = Compressor::create(level);
-  if (!compressor) return pass(compressor.error());
+  if (!compressor) return propagate(compressor.error());
   std::vector<std::byte> out(compress_bound(input.size()));
   const auto bytes = compressor->compress(input, out);
-  if (!bytes) return pass(bytes.error());
+  if (!bytes) return propagate(bytes.error());
   out.resize(*bytes);
+  out.shrink_to_fit();  // otherwise the result keeps the memory of the bound, which is larger than the input
   return out;
 }
 
@@ -70,9 +72,9 @@ Result<std::vector<std::byte>> expand(std::span<const std::byte> frame, std::siz
   if (frame_bytes != frame.size())
     return fail(std::errc::bad_message, "{} bytes follow a zstd frame of {}", frame.size() - frame_bytes, frame_bytes);
   const unsigned long long content_bytes = ZSTD_getFrameContentSize(frame.data(), frame.size());
-  // Ours all say it. Without it, how much memory to take would be for the frame to decide.
+  // All frames of flightd contain it. Without it, the frame would decide how much memory is used.
   if (content_bytes == ZSTD_CONTENTSIZE_UNKNOWN || content_bytes == ZSTD_CONTENTSIZE_ERROR)
-    return fail(std::errc::bad_message, "a zstd frame that does not say how large its content is");
+    return fail(std::errc::bad_message, "a zstd frame without its content size");
   if (content_bytes > max_bytes)
     return fail(std::errc::file_too_large, "a zstd frame would expand to {} bytes, at most {} are allowed",
                 content_bytes, max_bytes);
@@ -80,7 +82,7 @@ Result<std::vector<std::byte>> expand(std::span<const std::byte> frame, std::siz
   const std::size_t result = ZSTD_decompress(out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(result) != 0) return zstd_failure(result, "expand");
   if (result != out.size())
-    return fail(std::errc::bad_message, "a zstd frame said {} bytes and expanded to {}", out.size(), result);
+    return fail(std::errc::bad_message, "a zstd frame declares {} bytes but expanded to {}", out.size(), result);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// zstd, one self-contained frame at a time. The only room that sees zstd.h.
+// zstd, one self-contained frame at a time. The only module that includes zstd.h.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ class Compressor {
  public:
   // level: 1 to 19.
   [[nodiscard]] static Result<Compressor> create(int level);
-  // One frame, with the content size in it, into `out`; its size. ENOSPC: `out` is too small, nothing usable written.
+  // Compresses into `out` as one frame with the content size; returns the frame's size. ENOSPC: `out` is too small,
+  // its content is undefined.
   [[nodiscard]] Result<std::size_t> compress(std::span<const std::byte> input, std::span<std::byte> out);
 
  private:
@@ -29,11 +30,11 @@ class Compressor {
   std::unique_ptr<ZSTD_CCtx_s, Free> context_;
 };
 
-// Enough room for any input of this size.
+// A buffer of this size is enough for any input of `input_bytes`.
 [[nodiscard]] std::size_t compress_bound(std::size_t input_bytes);
-// A whole buffer as one frame (kallsyms).
+// Compresses a whole buffer to one frame (kallsyms).
 [[nodiscard]] Result<std::vector<std::byte>> compress_all(std::span<const std::byte> input, int level);
-// One frame; EFBIG when it would expand to more than `max_bytes`.
+// Expands one frame; EFBIG if it would expand to more than `max_bytes`.
 [[nodiscard]] Result<std::vector<std::byte>> expand(std::span<const std::byte> frame, std::size_t max_bytes);
 
 }  // namespace flight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "channels": what is recorded, into rings of which size.
+// "channels": the recorded events and the size of their rings.
 #include <algorithm>
 #include <cctype>
 
@@ -8,7 +8,7 @@
 namespace flight {
 namespace {
 
-constexpr std::uint64_t kMaxFrequencyHz = 100'000;  // the kernel's own first limit, perf_event_max_sample_rate
+constexpr std::uint64_t kMaxFrequencyHz = 100'000;  // the kernel's default of perf_event_max_sample_rate
 constexpr std::uint64_t kMaxPeriod = 1ULL << 62U;
 
 bool is_identifier(std::string_view text) {
@@ -32,7 +32,7 @@ void read_ring(const Reader& reader, std::uint64_t& out) {
   const auto text = [](std::uint64_t n) {
     return n >= 1U << 20U ? fmt::format("{}M", n >> 20U) : fmt::format("{}K", n >> 10U);
   };
-  reader.refuse(fmt::format("\"{}\" is no power of two; right would be \"{}\" or \"{}\"", excerpt(reader.value().text),
+  reader.refuse(fmt::format("\"{}\" is not a power of two; use \"{}\" or \"{}\"", excerpt(reader.value().text),
                             text(below), text(below * 2)));
 }
 
@@ -71,14 +71,15 @@ void read_event_object(const Reader& reader, EventConfig& out) {
   });
   out.max_stack = static_cast<std::uint16_t>(depth);
   if (reader.value().member("event") == nullptr)
-    reader.refuse("which event? The key 'event' is missing: { \"event\": \"cycles\", … }");
+    reader.refuse("the key 'event' is missing: { \"event\": \"cycles\", … }");
   if (frequency && period) {
     const Reader& second = frequency->value().place.line > period->value().place.line ? *frequency : *period;
-    second.refuse("frequency and period exclude each other; take one of the two away");
+    second.refuse("frequency and period exclude each other; remove one of them");
   }
   if (filter && !is_tracepoint_name(out.event))
-    filter->refuse(fmt::format("only a tracepoint SYSTEM:EVENT has a filter, and '{}' is none; take the filter away",
-                               excerpt(out.event)));
+    filter->refuse(
+        fmt::format("only a tracepoint SYSTEM:EVENT can have a filter, but '{}' is not one; remove the filter",
+                    excerpt(out.event)));
 }
 
 void read_event(const Reader& reader, EventConfig& out) {
@@ -96,13 +97,13 @@ void read_channel(const Reader& reader, ChannelConfig& out) {
        [&](const Reader& events) {
          events.list(kMaxEvents, [&](const Reader& r) { read_event(r, out.events.emplace_back()); });
          if (events.value().items.empty())
-           events.refuse("no event: a channel records at least one, such as [ \"cycles\" ]");
+           events.refuse("the list is empty: a channel records at least one event, such as [ \"cycles\" ]");
        }},
       {"min_history",
        [&](const Reader& r) { r.duration(out.min_history, std::chrono::milliseconds(1), std::chrono::hours(24)); }},
   });
   if (reader.value().is_object() && !reader.fragment() && reader.value().member("events") == nullptr)
-    reader.refuse("what does this channel record? The key 'events' is missing: \"events\": [ \"cycles\" ]");
+    reader.refuse("the key 'events' is missing: \"events\": [ \"cycles\" ]");
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ void read_event_name(const Reader& reader, std::string& out) {
       "an event in perf's syntax, such as \"cycles\", \"cpu-clock\" or \"sched:sched_switch\"";
   reader.text(out, kRight);
   if (out.size() > kMaxEventBytes || out.find(' ') != std::string::npos)
-    reader.refuse(fmt::format("'{}' is no event's name (no blanks, at most {} bytes); right would be {}", excerpt(out),
+    reader.refuse(fmt::format("'{}' is not an event name (no blanks, at most {} bytes); use {}", excerpt(out),
                               kMaxEventBytes, kRight));
 }
 
@@ -136,7 +137,7 @@ void read_channels(const Reader& reader, std::vector<ChannelConfig>& channels) {
     reader.refuse(fmt::format("{} events in all channels together are too many: at most {}", events, kMaxEvents));
   if (reader.value().is_object() && channels.empty() && !reader.fragment())
     reader.refuse(
-        "no channel is left, so nothing would be recorded; name at least one, or leave 'channels' out for "
+        "no channel is left, so nothing would be recorded; define at least one, or omit 'channels' to get "
         "the default");
 }
 

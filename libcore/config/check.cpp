@@ -15,7 +15,8 @@ void read_name(const Reader& reader, std::string& out) {
   std::string name;
   reader.text(name, "the name of a file in profiles/ without its .json");
   if (name.empty()) return;
-  if (!valid_config_name(name)) reader.refuse(fmt::format("'{}' is no name: use {}", excerpt(name), kConfigNameRule));
+  if (!valid_config_name(name))
+    reader.refuse(fmt::format("'{}' is not a valid name: use {}", excerpt(name), kConfigNameRule));
   out = std::move(name);
 }
 
@@ -30,12 +31,11 @@ void read_user(const Reader& reader, std::string& out) {
   };
   const bool digits = name.find_first_not_of("0123456789") == std::string::npos;
   if (name.size() > kMaxUserBytes || digits || name[0] == '-' || !std::all_of(name.begin(), name.end(), good))
-    reader.refuse(
-        fmt::format("'{}' is no user's name; right would be a name such as \"flightd\", no number", excerpt(name)));
+    reader.refuse(fmt::format("'{}' is not a user name; use a name such as \"flightd\", not a number", excerpt(name)));
   out = std::move(name);
 }
 
-void read_crew(const Reader& reader, std::string& out) {
+void read_workers(const Reader& reader, std::string& out) {
   constexpr std::string_view kRight =
       "\"cpu\", \"core\", \"package\", \"numa\", a number of workers from 1 to 64, or masks such as \"0-3/3:4-7/4\"";
   std::string words;
@@ -45,8 +45,8 @@ void read_crew(const Reader& reader, std::string& out) {
     words = reader.value().text;
   else
     return;
-  if (const std::string fault = crew_fault(words); !fault.empty())
-    reader.refuse(fmt::format("{}; right would be {}", fault, kRight));
+  if (const std::string fault = workers_fault(words); !fault.empty())
+    reader.refuse(fmt::format("{}; use {}", fault, kRight));
   out = std::move(words);
 }
 
@@ -54,7 +54,7 @@ void read_snapshot(const Reader& reader, SnapshotConfig& out) {
   constexpr std::uint64_t kMaxLevel = 19;
   reader.object({
       {"capture", [&](const Reader& r) { r.capture_mode(out.capture); }},
-      {"crew", [&](const Reader& r) { read_crew(r, out.crew); }},
+      {"workers", [&](const Reader& r) { read_workers(r, out.workers); }},
       {"compression",
        [&](const Reader& r) {
          r.choice(out.compression, {"zstd", "none"});

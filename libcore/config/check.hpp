@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checked tree as structs. Which keys there are and what they may hold is said in check.cpp (the document and its
-// small sections), channels.cpp and triggers.cpp, and nowhere else.
+// Reads the checked tree into structs. The keys and their values are defined only in check.cpp (the document and its
+// small sections), channels.cpp and triggers.cpp.
 #pragma once
 
 #include <optional>
@@ -14,22 +14,22 @@
 namespace flight {
 
 inline constexpr std::size_t kMaxChannels = 64;
-inline constexpr std::size_t kMaxEvents = 256;  // of all channels together
+inline constexpr std::size_t kMaxEvents = 256;  // all channels together
 inline constexpr std::size_t kMaxTriggers = 64;
-inline constexpr std::uint32_t kMaxFirings = 1000;  // of every rate: each is remembered until it no longer counts
+inline constexpr std::uint32_t kMaxFirings = 1000;  // limit of every rate: firings are remembered while they count
 inline constexpr std::uint64_t kMinRingBytes = 64U << 10U;
 inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
 inline constexpr std::uint16_t kMaxStackDepth = 127;
 
-// The whole document, or the one error that was found first. `fragment`: a file of several; what is there is
-// checked, what is missing is not missed. Without "channels" the result has none.
+// The whole document, or the first error in it. `fragment`: one of several files; its keys are checked, and missing
+// keys are no error. Without "channels" the result has none.
 [[nodiscard]] ConfigResult<Config> check_config(const Value& root, bool fragment);
 
-// The whole document, in which "channels" has a default like every other key: the built-in profile's channels. The
-// result's values are listed.
+// The whole document. "channels" has a default like every other key: the channels of the built-in profile. The result
+// lists all values.
 [[nodiscard]] ConfigResult<Config> finish_config(Value root);
 
-// Every value of a document that was found good, where each was written, and what holds where nothing was.
+// Every value of a valid document, its file and line, and the defaults of the missing ones.
 [[nodiscard]] std::vector<ConfigValue> list_values(const Value& root, const Config& config);
 
 void read_channels(const Reader& reader, std::vector<ChannelConfig>& channels);
@@ -38,10 +38,10 @@ void read_storm_guard(const Reader& reader, StormGuardConfig& out);
 
 // "SYSTEM:EVENT", but not "cycles:u".
 [[nodiscard]] bool is_tracepoint_name(std::string_view event);
-// An event's own name, checked as far as it can be without the kernel.
+// An event's name, checked as far as possible without the kernel.
 void read_event_name(const Reader& reader, std::string& out);
-// What is wrong with a crew; empty: it is "cpu", "core", "package", "numa", a number of workers, or masks as
-// `perf record --threads` has them.
-[[nodiscard]] std::string crew_fault(std::string_view words);
+// What is wrong with a set of workers; empty if it is valid: "cpu", "core", "package", "numa", a number of workers, or
+// masks in the syntax of `perf record --threads`.
+[[nodiscard]] std::string workers_fault(std::string_view words);
 
 }  // namespace flight

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole configuration as plain structs with every default. Reading this file explains the program.
-// The config's text is in parse.hpp; this header is all that others need.
+// The whole configuration as plain structs with every default. Read this file to understand the program. parse.hpp
+// parses the text; other modules need only this header.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace flight {
 // A size that may be given in bytes ("2G") or as a share ("10%").
 struct SizeOrShare {
   std::uint64_t bytes = 0;
-  double percent = 0;  // > 0: a share, bytes is 0
+  double percent = 0;  // > 0: a share, and bytes is 0
   [[nodiscard]] std::uint64_t of(std::uint64_t whole) const {
     return percent > 0 ? static_cast<std::uint64_t>(static_cast<double>(whole) * percent / 100) : bytes;
   }
@@ -25,10 +25,10 @@ struct SizeOrShare {
 struct EventConfig {
   std::string event;            // perf's syntax
   std::uint64_t frequency = 0;  // Hz; 0: period
-  std::uint64_t period = 0;     // 0 and no frequency: 99 Hz, a tracepoint: each
+  std::uint64_t period = 0;     // if both are 0: 99 Hz; for a tracepoint: every event
   bool stack = false;           // "fp"
   std::uint16_t max_stack = 127;
-  std::string filter;  // tracepoints: as tracefs has it
+  std::string filter;  // of tracepoints, in tracefs' syntax
   friend bool operator==(const EventConfig&, const EventConfig&) = default;
 };
 
@@ -36,7 +36,7 @@ struct ChannelConfig {
   std::string name;
   std::uint64_t ring_bytes = 2U << 20U;  // for each CPU; a power of two, 64K to 1G
   std::vector<EventConfig> events;
-  std::chrono::nanoseconds min_history{};  // below it the status warns; 0: it never does
+  std::chrono::nanoseconds min_history{};  // the status warns below it; 0: never
   friend bool operator==(const ChannelConfig&, const ChannelConfig&) = default;
 };
 
@@ -45,7 +45,7 @@ enum class CaptureMode { pause, live };
 
 struct SnapshotConfig {
   CaptureMode capture = CaptureMode::pause;
-  std::string crew = "cpu";          // "cpu", "core", "package", "numa", a number, or masks "0-3/3:4-7/4"
+  std::string workers = "cpu";       // "cpu", "core", "package", "numa", a number, or masks "0-3/3:4-7/4"
   std::string compression = "zstd";  // or "none"
   int compression_level = 1;
   bool on_stop = false;
@@ -56,18 +56,18 @@ struct StoreConfig {
   std::optional<SizeOrShare> keep_free;  // nullopt: 15 % of it, at most 4 GiB
   std::uint64_t max_files = 200;
   std::chrono::nanoseconds max_age = std::chrono::hours(24 * 30);
-  std::uint64_t keep_first = 2, keep_last = 2;  // of each trigger, the snapshots that go after all others
-  std::uint64_t max_snapshot_bytes = 0;         // 0: no limit of its own
+  std::uint64_t keep_first = 2, keep_last = 2;  // number of snapshots of each trigger that are deleted last
+  std::uint64_t max_snapshot_bytes = 0;         // 0: no separate limit
 };
 
 struct TriggerConfig {
   std::string name;
   bool enabled = true;
-  // Exactly one of the three conditions:
+  // Exactly one of these three conditions:
   std::string metric;                // "cpu.busy", …
   std::optional<EventConfig> event;  // a tracepoint
   bool external = false;
-  // Of a metric, in its own unit (percent for shares):
+  // For a metric, in its own unit (percent for shares):
   std::optional<double> above, below, delta, rearm;
   std::chrono::nanoseconds for_time{};
   std::optional<std::chrono::nanoseconds> warmup;  // nullopt: 60 s with `delta`, else none
@@ -75,30 +75,30 @@ struct TriggerConfig {
   std::chrono::nanoseconds cooldown{};
   std::uint32_t max_per_hour = 0, max_per_day = 0;  // 0: no limit
   // Action:
-  std::chrono::nanoseconds post{}, last{};  // last 0: all that is held
+  std::chrono::nanoseconds post{}, last{};  // last 0: everything in the rings
   std::optional<CaptureMode> capture;
-  // Where it comes from. What flightd is shipped with is off, with a warning, where the machine has no such source;
-  // what an admin wrote is an error there, told at `place`.
+  // The origin of the trigger. If the machine lacks the source, a shipped trigger is off, with a note; a trigger of an
+  // administrator is an error, reported at `place`.
   bool shipped = false;
   std::string place;  // of its condition: "FILE:LINE"
   friend bool operator==(const TriggerConfig&, const TriggerConfig&) = default;
 };
-// Whether both say the same, wherever they stand.
+// Whether both have the same settings, in whatever files.
 [[nodiscard]] bool same_trigger(TriggerConfig one, const TriggerConfig& other);
 
-// Over all triggers together, a person's requests excepted: a bucket that holds `burst` snapshots and gets `per_hour`
-// new ones. Twelve an hour is one each 5 minutes, the cooldown of the shipped triggers; six at once lets each of them
-// fire in one incident and leaves room for the admin's own.
+// The limit for all triggers together, without a person's requests: a bucket that holds `burst` snapshots and gets
+// `per_hour` new ones. Twelve an hour is one per 5 minutes, the cooldown of the shipped triggers; six at once lets
+// each of them fire in one incident and leaves some for the administrator's own.
 struct StormGuardConfig {
   std::uint32_t burst = 6;
   std::uint32_t per_hour = 12;
   friend bool operator==(const StormGuardConfig&, const StormGuardConfig&) = default;
 };
 
-// One value in force and where it was written; file "built-in" and line 0: nowhere, it is the program's own.
+// A value in force and where it was written; file "built-in" and line 0: the program's default.
 struct ConfigValue {
   std::string path;   // "channels.stacks.ring"
-  std::string value;  // as one writes it, a text without its quotes
+  std::string value;  // as in the configuration, a text without its quotes
   std::string file;
   int line = 0;
 };
@@ -112,12 +112,12 @@ struct Config {
   StoreConfig store;
   std::vector<TriggerConfig> triggers;
   StormGuardConfig storm_guard;
-  // Over the texts it was made of; the sidecar carries it. 16 hex digits.
+  // A digest of the texts of the configuration, 16 hex digits; the sidecar contains it.
   std::string digest;
   std::vector<ConfigValue> values;  // all of the above, in the document's order
 };
 
-// "FILE:LINE: " of the first of config.values at `path` or below it; empty where no file says it.
+// "FILE:LINE: " of the first of config.values at `path` or below it; empty if it is in no file.
 [[nodiscard]] std::string written_at(const Config& config, std::string_view path);
 
 }  // namespace flight

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of config/flightd.json and of the profile that it names, built in: what holds where no file is, so that a
-// lost /usr/lib still records.
+// The built-in texts of config/flightd.json and of its profile. They apply if no file exists, so that flightd records
+// even without /usr/lib.
 #pragma once
 
 #include <string_view>

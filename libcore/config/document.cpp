@@ -3,93 +3,48 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "libcore/base/text.hpp"
 #include "libcore/config/syntax.hpp"
+#include "libcore/json/events.hpp"
 
 namespace flight {
 namespace {
 
-using nlohmann::json;
-
-// The line the parser is in. It looks one character past a number, so that the line of a value is the line of the
-// last character that was no line break.
-struct Reading {
-  int newlines = 0;
-  int line = 1;
-  void see(char c) {
-    if (c == '\n')
-      ++newlines;
-    else
-      line = newlines + 1;
-  }
-};
-
-// An input iterator over the text that tells `reading` what it passed. The parser reads one character and steps once,
-// and copies the iterator only before it begins.
-class CountingIterator {
+// Builds the tree of the text. open_ contains the objects and arrays that are not closed yet, the root first.
+class Builder : public json::Events {
  public:
-  using difference_type = std::ptrdiff_t;
-  using value_type = char;
-  using pointer = const char*;
-  using reference = const char&;
-  using iterator_category = std::input_iterator_tag;
-
-  CountingIterator(const char* at, Reading* reading) : at_(at), reading_(reading) {}
-  reference operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    reading_->see(*at_++);
-    return *this;
-  }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
-  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return a.at_ != b.at_; }
-
- private:
-  const char* at_;
-  Reading* reading_;
-};
-
-// nlohmann's SAX events into a tree. What stands open is in open_, the root first. Its function names are nlohmann's.
-class Builder : public nlohmann::json_sax<json> {
- public:
-  Builder(std::string_view text, Source source, const Reading& reading)
-      : text_(text), reading_(reading), source_(std::make_shared<const Source>(std::move(source))) {}
+  // `line`: the reader's current line.
+  Builder(Source source, const int& line) : line_(line), source_(std::make_shared<const Source>(std::move(source))) {}
 
   bool null() override { return add({}); }
-  bool boolean(bool value) override { return add({.kind = Value::Kind::boolean, .boolean = value}); }
-  bool number_integer(number_integer_t value) override {
+  bool flag(bool value) override { return add({.kind = Value::Kind::boolean, .boolean = value}); }
+  bool negative(std::int64_t value) override {
     return add({.kind = Value::Kind::number, .number = static_cast<double>(value)});
   }
-  bool number_unsigned(number_unsigned_t value) override {
+  bool whole(std::uint64_t value) override {
     return add({.kind = Value::Kind::number, .number = static_cast<double>(value), .is_whole = true, .whole = value});
   }
-  bool number_float(number_float_t value, const string_t& /*text*/) override {
-    return add({.kind = Value::Kind::number, .number = value});
-  }
-  bool string(string_t& value) override { return add({.kind = Value::Kind::text, .text = std::move(value)}); }
-  bool binary(binary_t& /*value*/) override { return refuse("binary values are no JSON"); }
+  bool number(double value) override { return add({.kind = Value::Kind::number, .number = value}); }
+  bool text(std::string& value) override { return add({.kind = Value::Kind::text, .text = std::move(value)}); }
 
-  bool start_object(std::size_t /*count*/) override { return start(Value::Kind::object); }
-  bool start_array(std::size_t /*count*/) override { return start(Value::Kind::array); }
+  bool begin_object() override { return start(Value::Kind::object); }
+  bool begin_array() override { return start(Value::Kind::array); }
   bool end_object() override { return end(); }
   bool end_array() override { return end(); }
 
-  bool key(string_t& name) override {
+  bool key(std::string& name) override {
     key_ = name;
     key_place_ = here();
     const Value* earlier = open_.back().member(name);
     if (earlier == nullptr) return true;
-    return refuse(fmt::format("the key '{}' stands here twice, first in line {}: take one of the two away",
-                              excerpt(name), earlier->key_place.line));
+    return refuse(fmt::format("the key '{}' is given twice, first in line {}: remove one of them", excerpt(name),
+                              earlier->key_place.line));
   }
 
-  bool parse_error(std::size_t position, const std::string& /*token*/, const json::exception& error) override {
-    SyntaxError syntax = explain_syntax_error(text_, position, error.what());
-    error_ = ConfigError{source_->file, syntax.line, path(), std::move(syntax.message)};
-    return false;
+  void syntax_error(SyntaxError error) {
+    error_ = ConfigError{source_->file, error.line, path(), std::move(error.message)};
   }
 
   [[nodiscard]] ConfigResult<Value> result() {
@@ -103,9 +58,9 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
  private:
-  [[nodiscard]] Place here() const { return {source_, reading_.line}; }
+  [[nodiscard]] Place here() const { return {source_, line_}; }
 
-  // Of the value that is being read: a member whose key was seen, or the next item of an array.
+  // The path of the value that is being read: a member whose key was read, or the next item of an array.
   [[nodiscard]] std::string path() const {
     std::string path;
     for (std::size_t i = 0; i < open_.size(); ++i) {
@@ -119,14 +74,13 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
   bool refuse(std::string message) {
-    error_ = ConfigError{source_->file, reading_.line, path(), std::move(message)};
+    error_ = ConfigError{source_->file, line_, path(), std::move(message)};
     return false;
   }
 
   bool start(Value::Kind kind) {
     if (open_.size() >= kMaxConfigDepth)
-      return refuse(
-          fmt::format("values are nested more than {} deep; no key of the configuration needs that", kMaxConfigDepth));
+      return refuse(fmt::format("values are nested more than {} levels deep", kMaxConfigDepth));
     Value value{.kind = kind};
     take_key(value);
     open_.push_back(std::move(value));
@@ -162,8 +116,7 @@ class Builder : public nlohmann::json_sax<json> {
     return true;
   }
 
-  std::string_view text_;
-  const Reading& reading_;
+  const int& line_;
   std::shared_ptr<const Source> source_;
   std::vector<Value> open_;
   std::string key_;
@@ -205,12 +158,10 @@ ConfigResult<Value> parse_document(std::string_view text, const std::string& fil
     return tl::unexpected(ConfigError{
         file, 0, "",
         fmt::format("{} bytes are too many: a configuration has at most {}", text.size(), kMaxConfigBytes)});
-  Reading reading;
-  Builder builder(text, Source{file, rank, shipped}, reading);
-  // Its verdict is in the builder, with more to say than true or false.
-  static_cast<void>(json::sax_parse(CountingIterator(text.data(), &reading),
-                                    CountingIterator(text.data() + text.size(), &reading), &builder,
-                                    json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true));
+  int line = 1;
+  Builder builder(Source{file, rank, shipped}, line);
+  const json::Outcome outcome = json::read_commented_events(text, builder, line);
+  if (!outcome.fault.empty()) builder.syntax_error(explain_syntax_error(text, outcome.consumed, outcome.fault));
   return builder.result();
 }
 
@@ -223,7 +174,7 @@ void merge_patch(Value& target, Value patch) {
     target.kind = Value::Kind::object;
     target.items.clear();
   }
-  // Errors about the merged object as a whole are told where it was last touched.
+  // Errors about the merged object as a whole are reported where it was last changed.
   target.key = std::move(patch.key);
   target.key_place = std::move(patch.key_place);
   target.place = std::move(patch.place);

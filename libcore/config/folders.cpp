@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration in force: a profile, a main file and its drop-ins, laid over each other.
+// The configuration in force: a profile, a main file and its drop-ins. Later ones override earlier ones:
 //
 //   lib/profiles/NAME.json  <  etc/flightd.json (else lib's, else the built-in)  <  conf.d/*.json of both, by name
-#include <dirent.h>
-
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
+#include <set>
 
+#include "libcore/base/digest.hpp"
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/nearest_word.hpp"
 #include "libcore/config/check.hpp"
 #include "libcore/config/default_text.hpp"
-#include "libcore/config/digest.hpp"
 #include "libcore/config/document.hpp"
 #include "libcore/config/parse.hpp"
 
@@ -28,25 +29,24 @@ tl::unexpected<ConfigError> refuse(std::string file, std::string message) {
   return tl::unexpected(ConfigError{std::move(file), 0, "", std::move(message)});
 }
 
-// Names NAME.json in a folder, without hidden ones; a folder that is not there has none.
+// The files NAME.json in a directory, without hidden ones; none if the directory does not exist.
 ConfigResult<std::vector<std::string>> json_files(const std::string& folder) {
-  const auto close = [](DIR* dir) { ::closedir(dir); };
-  const std::unique_ptr<DIR, decltype(close)> dir(::opendir(folder.c_str()), close);
   std::vector<std::string> names;
-  if (!dir && errno == ENOENT) return names;
-  if (!dir) return refuse(folder, sys_error(errno, "the folder cannot be read").value().what);
-  for (errno = 0; const dirent* entry = ::readdir(dir.get()); errno = 0) {
-    const std::string_view name = entry->d_name;
-    if (name[0] == '.' || name.size() <= kSuffix.size() || !name.ends_with(kSuffix)) continue;
-    if (names.size() >= kMaxDropIns) return refuse(folder, fmt::format("more than {} files *.json here", kMaxDropIns));
-    names.emplace_back(name);
-  }
-  if (errno != 0) return refuse(folder, sys_error(errno, "the folder cannot be read").value().what);
+  auto dir = Directory::open(folder);
+  if (!dir && dir.error().errno_value() == ENOENT) return names;
+  if (!dir) return refuse(folder, dir.error().what);
+  auto read = dir->each([&](const Directory::Entry& entry) {
+    const std::string_view name = entry.name;
+    if (name[0] != '.' && name.size() > kSuffix.size() && name.ends_with(kSuffix)) names.emplace_back(name);
+    return names.size() <= kMaxDropIns;
+  });
+  if (!read) return refuse(folder, read.error().what);
+  if (names.size() > kMaxDropIns) return refuse(folder, fmt::format("more than {} files *.json here", kMaxDropIns));
   std::sort(names.begin(), names.end());
   return names;
 }
 
-// The text; nullopt: there is no such file.
+// The text; nullopt: the file does not exist.
 ConfigResult<std::optional<std::string>> text_if_there(const std::string& file) {
   auto text = read_regular_file(file, kMaxConfigBytes);
   if (text) return std::optional(std::move(*text));
@@ -69,13 +69,14 @@ ConfigResult<Layer> main_layer(const ConfigFolders& folders) {
   return Layer{kBuiltInName, std::string(built_in_config()), true};
 }
 
-// A link to /dev/null, as systemd's drop-ins are masked.
+// A link to /dev/null masks a file, as with systemd's drop-ins.
 bool is_masked(const std::string& file) {
   std::error_code error;
   return std::filesystem::is_symlink(file, error) && std::filesystem::canonical(file, error) == "/dev/null";
 }
 
-// conf.d of both folders, by name; a name in /etc hides the same one in /usr/lib, also one that is masked.
+// The files of conf.d in both directories, by name; a file in /etc replaces one with the same name in /usr/lib, also
+// if it is masked.
 ConfigResult<std::vector<Layer>> drop_ins(const ConfigFolders& folders) {
   std::map<std::string, std::string> file_of;
   for (const std::string& folder : {folders.lib, folders.etc}) {
@@ -94,7 +95,7 @@ ConfigResult<std::vector<Layer>> drop_ins(const ConfigFolders& folders) {
   return layers;
 }
 
-// A file's tree, with its own errors told as its own, also where a later file covers them.
+// A file's tree. Errors of each file are reported, also in values that a later file overrides.
 ConfigResult<Value> parse_layer(const Layer& layer, int rank) {
   auto root = parse_document(layer.text, layer.file, rank, layer.shipped);
   if (!root) return root;
@@ -102,52 +103,51 @@ ConfigResult<Value> parse_layer(const Layer& layer, int rank) {
   return root;
 }
 
-ConfigResult<Layer> profile_layer(const ConfigFolders& folders, const Config& config, const Value& root) {
-  const std::string profiles = folders.lib + "/profiles";
-  const std::string file = fmt::format("{}/{}.json", profiles, config.profile);
-  auto text = text_if_there(file);
-  if (!text) return tl::unexpected(text.error());
-  if (*text) return Layer{file, std::move(**text), true};
+// The profile named by `config`, from the first of the directories `profiles` that has it.
+ConfigResult<Layer> profile_layer(const std::vector<std::string>& profiles, const Config& config, const Value& root) {
+  for (const std::string& folder : profiles) {
+    const std::string file = fmt::format("{}/{}.json", folder, config.profile);
+    auto text = text_if_there(file);
+    if (!text) return tl::unexpected(text.error());
+    if (*text) return Layer{file, std::move(**text), true};
+  }
   if (config.profile == Config{}.profile) return Layer{kBuiltInName, std::string(built_in_profile()), true};
 
-  auto names = json_files(profiles);
-  if (!names) return tl::unexpected(names.error());
-  std::vector<std::string_view> known{"default"};
-  for (const std::string& name : *names) {
-    const std::string_view stem = std::string_view(name).substr(0, name.size() - kSuffix.size());
-    if (valid_config_name(stem) && stem != known.front()) known.push_back(stem);
+  std::set<std::string> stems;
+  for (const std::string& folder : profiles) {
+    auto names = json_files(folder);
+    if (!names) return tl::unexpected(names.error());
+    for (const std::string& name : *names) {
+      std::string stem = name.substr(0, name.size() - kSuffix.size());
+      if (valid_config_name(stem) && stem != "default") stems.insert(std::move(stem));
+    }
   }
+  std::vector<std::string_view> known{"default"};
+  known.insert(known.end(), stems.begin(), stems.end());
   Check check;
   const Value* named = root.member("profile");
   Reader(check, named == nullptr ? root : *named, "profile")
-      .refuse(fmt::format("there is no {}; the nearest profile is '{}' (there: {})", file,
-                          nearest_word(config.profile, known), join_words(known)));
+      .refuse(fmt::format("{}.json does not exist in {}{} (available: {})", config.profile, fmt::join(profiles, " or "),
+                          nearest_text(config.profile, known, "nearest profile"), join_words(known)));
   return tl::unexpected(*check.error);
 }
 
-// A profile lies below all files, so what it says about the profile would never hold.
+// A profile has the lowest rank, so a profile that it names would never apply.
 std::optional<ConfigError> foreign_profile(const Value& root, const std::string& name) {
   const Value* named = root.member("profile");
   if (named == nullptr || named->text == name) return std::nullopt;
   Check check;
   Reader(check, *named, "profile")
-      .refuse(fmt::format("a profile names no other profile; take this key away (it is '{}')", name));
+      .refuse(fmt::format("a profile cannot select another profile; remove this key (its value is '{}')", name));
   return check.error;
 }
 
-}  // namespace
-
-ConfigResult<Config> load_config(const ConfigFolders& folders) {
-  auto main = main_layer(folders);
-  if (!main) return tl::unexpected(main.error());
-  auto layers = drop_ins(folders);
-  if (!layers) return tl::unexpected(layers.error());
-  layers->insert(layers->begin(), std::move(*main));
-
+// Merges `layers` with the profile that they name; the last one has the highest rank.
+ConfigResult<Config> merge_layers(const std::vector<Layer>& layers, const std::vector<std::string>& profiles) {
   Digest digest;
-  Value over{.kind = Value::Kind::object};  // the files without a profile, which they name
+  Value over{.kind = Value::Kind::object};  // the files without the profile that they name
   std::vector<Value> patches;
-  for (const Layer& layer : *layers) {
+  for (const Layer& layer : layers) {
     auto root = parse_layer(layer, static_cast<int>(patches.size()) + 1);
     if (!root) return tl::unexpected(root.error());
     merge_patch(over, *root);
@@ -157,7 +157,7 @@ ConfigResult<Config> load_config(const ConfigFolders& folders) {
 
   auto named = check_config(over, /*fragment=*/true);
   if (!named) return named;
-  auto profile = profile_layer(folders, *named, over);
+  auto profile = profile_layer(profiles, *named, over);
   if (!profile) return tl::unexpected(profile.error());
   auto bottom = parse_layer(*profile, 0);
   if (!bottom) return tl::unexpected(bottom.error());
@@ -171,6 +171,26 @@ ConfigResult<Config> load_config(const ConfigFolders& folders) {
   if (!config) return config;
   config->digest = digest.text();
   return config;
+}
+
+}  // namespace
+
+ConfigResult<Config> load_config(const ConfigFolders& folders) {
+  auto main = main_layer(folders);
+  if (!main) return tl::unexpected(main.error());
+  auto layers = drop_ins(folders);
+  if (!layers) return tl::unexpected(layers.error());
+  layers->insert(layers->begin(), std::move(*main));
+  return merge_layers(*layers, {folders.lib + "/profiles"});
+}
+
+ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders) {
+  auto text = read_regular_file(file, kMaxConfigBytes);
+  if (!text) return tl::unexpected(ConfigError{file, 0, "", text.error().what});
+  auto config = parse_config(*text, file);
+  if (!config || config->profile == Config{}.profile) return config;
+  const std::filesystem::path beside = std::filesystem::path(file).parent_path() / "profiles";
+  return merge_layers({Layer{file, std::move(*text)}}, {beside.string(), folders.lib + "/profiles"});
 }
 
 }  // namespace flight

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that a trigger may watch: what each is called in the configuration, whether it is a share or a number
-// of tasks, and which file of /proc it comes from. The one table of them; the sampler fills what it lists.
+// The metrics of triggers: the name in the configuration, whether it is a share or a number of tasks, and its file in
+// /proc. This is the only table of them; the sampler measures them.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace flight {
 
 enum class Metric : std::uint8_t {
-  cpu_busy,      // all CPUs together: neither idle nor waiting for I/O; time that a hypervisor stole is busy
+  cpu_busy,      // all CPUs together: neither idle nor waiting for I/O; stolen time counts as busy
   cpu_hottest,   // the busiest CPU
   cpu_lopsided,  // the busiest CPU minus the mean of the others; unknown with fewer than two CPUs
   cpu_system,
@@ -20,7 +20,7 @@ enum class Metric : std::uint8_t {
   cpu_iowait,
   tasks_running,  // running or waiting for a CPU, without the sampler itself
   tasks_blocked,  // waiting for I/O
-  psi_cpu_some,   // of the time, in which some task, or all of them, waited for it
+  psi_cpu_some,   // the share of time in which some tasks, or all tasks, waited for it
   psi_cpu_full,
   psi_memory_some,
   psi_memory_full,
@@ -33,7 +33,7 @@ enum class MetricSource : std::uint8_t { stat, loadavg, pressure_cpu, pressure_m
 struct MetricInfo {
   Metric metric;
   std::string_view name;
-  bool share;  // percent, 0 to 100; else a number of tasks
+  bool share;  // percent, 0 to 100; otherwise a number of tasks
   MetricSource source;
 };
 
@@ -58,7 +58,7 @@ inline constexpr std::array<MetricInfo, 15> kMetrics{{
 [[nodiscard]] constexpr std::size_t index_of(Metric metric) { return static_cast<std::size_t>(metric); }
 [[nodiscard]] constexpr const MetricInfo& info_of(Metric metric) { return kMetrics.at(index_of(metric)); }
 
-// The metric of that name; nullptr: there is none.
+// The metric with that name; nullptr: there is none.
 [[nodiscard]] constexpr const MetricInfo* find_metric(std::string_view name) {
   for (const MetricInfo& info : kMetrics)
     if (info.name == name) return &info;

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "libcore/base/digest.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/config/check.hpp"
 #include "libcore/config/default_text.hpp"
-#include "libcore/config/digest.hpp"
 #include "libcore/config/document.hpp"
 #include "libcore/config/reader.hpp"
 
@@ -18,6 +18,17 @@ std::string ConfigError::text() const {
   if (!path.empty()) out += fmt::format(": {}", path);
   return out.empty() ? message : fmt::format("{}: {}", out, message);
 }
+
+namespace {
+
+// A trigger or channel that is null was checked and is omitted from the list of values.
+void drop_null_names(Value& root) {
+  for (Value& section : root.items)
+    if (section.is_object())
+      std::erase_if(section.items, [](const Value& item) { return item.kind == Value::Kind::null; });
+}
+
+}  // namespace
 
 ConfigResult<Config> finish_config(Value root) {
   if (root.member("channels") == nullptr) {
@@ -32,10 +43,12 @@ ConfigResult<Config> finish_config(Value root) {
   if (!built_in) return tl::unexpected(built_in.error());
   auto defaults = check_config(*built_in, /*fragment=*/false);
   if (!defaults) return defaults;
-  // Who copied the shipped file to change something else in it wrote no trigger.
+  // A trigger that equals a shipped one counts as shipped, in whatever file it is: an administrator may have copied
+  // the shipped file to change another key.
   for (TriggerConfig& trigger : config->triggers)
     trigger.shipped |= std::any_of(defaults->triggers.begin(), defaults->triggers.end(),
                                    [&](const TriggerConfig& shipped) { return same_trigger(shipped, trigger); });
+  drop_null_names(root);
   config->values = list_values(root, *config);
   return config;
 }
@@ -49,20 +62,6 @@ ConfigResult<Config> parse_config(std::string_view text, const std::string& file
   digest.add(text);
   config->digest = digest.text();
   return config;
-}
-
-ConfigResult<Config> load_config(const std::string& file) {
-  const auto text = read_regular_file(file, kMaxConfigBytes);
-  if (!text) return tl::unexpected(ConfigError{file, 0, "", text.error().what});
-  auto config = parse_config(*text, file);
-  if (!config || config->profile == Config{}.profile) return config;
-  const auto root = parse_document(*text, file);
-  if (!root) return tl::unexpected(root.error());
-  Check check;
-  Reader(check, *root->member("profile"), "profile")
-      .refuse(fmt::format("--config FILE is that file alone, so profile '{}' would not be read; take this key away",
-                          config->profile));
-  return tl::unexpected(*check.error);
 }
 
 }  // namespace flight

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The config's text: JSON with comments, checked to the last key. A config is refused whole, with file, line, path
-// in the document, and what would be right.
+// Parses the configuration: JSON with comments. Every key is checked. An invalid configuration is refused completely,
+// with file, line, path in the document, and the correct form.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ConfigError {
   std::string file;
   int line = 0;
   std::string path;     // "channels.stacks.ring"
-  std::string message;  // what is wrong and what would be right
+  std::string message;  // what is wrong and what is allowed
   // "FILE:LINE: PATH: MESSAGE"
   [[nodiscard]] std::string text() const;
 };
@@ -25,15 +25,16 @@ using ConfigResult = tl::expected<T, ConfigError>;
 
 // One text. `file` is for messages.
 [[nodiscard]] ConfigResult<Config> parse_config(std::string_view text, const std::string& file);
-// One file, and nothing else (--config FILE).
-[[nodiscard]] ConfigResult<Config> load_config(const std::string& file);
 
-// The config in force where there is no --config: `etc`/flightd.json, else `lib`/flightd.json; then conf.d/*.json of
-// both, by name. Defaults: /etc/flightd and /usr/lib/flightd. Where neither has a flightd.json: the built-in default.
+// The configuration without --config: `etc`/flightd.json, otherwise `lib`/flightd.json; then conf.d/*.json of both, by
+// name. Defaults: /etc/flightd and /usr/lib/flightd. If neither has a flightd.json: the built-in default.
 struct ConfigFolders {
   std::string etc = "/etc/flightd";
   std::string lib = "/usr/lib/flightd";
 };
 [[nodiscard]] ConfigResult<Config> load_config(const ConfigFolders& folders);
+// One file and the profile that it names, and nothing else (--config FILE). Without "profile" and "channels" it uses
+// the built-in profile; a profile is read from profiles/ beside the file, or from `lib`/profiles.
+[[nodiscard]] ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders = {});
 
 }  // namespace flight

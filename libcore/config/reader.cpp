@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/config/reader.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <utility>
 
+#include "libcore/base/nearest_word.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/config/renamed_keys.hpp"
 
 namespace flight {
 namespace {
 
-constexpr std::size_t kMaxTextBytes = 4000;  // the kernel takes filters below a page
+constexpr std::size_t kMaxTextBytes = 4000;  // the kernel accepts filters below one page
 
-// What was found, for a message: a text in quotes, anything else by its kind.
+// The value for a message: a text in quotes, another value by its kind.
 std::string shown(const Value& value) {
   if (value.kind == Value::Kind::text) return fmt::format("\"{}\"", excerpt(value.text));
   if (value.kind == Value::Kind::number) return fmt::format("{}", value.number);
@@ -23,26 +26,12 @@ bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
 }
 
-// As people write it in the configuration: "64K", "1G".
+// In the notation of the configuration: "64K", "1G".
 std::string short_bytes(std::uint64_t bytes) {
   if (bytes >= 1U << 30U && bytes % (1U << 30U) == 0) return fmt::format("{}G", bytes >> 30U);
   if (bytes >= 1U << 20U && bytes % (1U << 20U) == 0) return fmt::format("{}M", bytes >> 20U);
   if (bytes >= 1U << 10U && bytes % (1U << 10U) == 0) return fmt::format("{}K", bytes >> 10U);
   return fmt::format("{}", bytes);
-}
-
-// Levenshtein's distance, one row at a time.
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -51,23 +40,6 @@ bool valid_config_name(std::string_view name) {
   constexpr std::size_t kMaxNameBytes = 32;
   const auto good = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
   return !name.empty() && name.size() <= kMaxNameBytes && name[0] != '-' && std::all_of(name.begin(), name.end(), good);
-}
-
-std::string_view nearest_word(std::string_view word, const std::vector<std::string_view>& known) {
-  constexpr std::size_t kMaxCompared = 64;  // the table grows with it; no word of ours is longer
-  constexpr std::size_t kMinPrefix = 3;
-  std::string_view nearest;
-  std::size_t fewest = SIZE_MAX;
-  for (const std::string_view candidate : known) {
-    // A word cut short is near to the whole one, however much is missing.
-    const bool cut = word.size() >= kMinPrefix && (candidate.starts_with(word) || word.starts_with(candidate));
-    const std::size_t count = cut ? 1 : edits(word.substr(0, kMaxCompared), candidate);
-    if (count < fewest) {
-      fewest = count;
-      nearest = candidate;
-    }
-  }
-  return nearest;
 }
 
 std::string join_words(const std::vector<std::string_view>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
@@ -82,7 +54,7 @@ void Reader::refuse(std::string message) const {
 
 bool Reader::is(Value::Kind kind, std::string_view right) const {
   if (value_->kind == kind) return true;
-  refuse(fmt::format("{} stands here; right would be {}", shown(*value_), right));
+  refuse(fmt::format("{} is not allowed here; use {}", shown(*value_), right));
   return false;
 }
 
@@ -94,8 +66,11 @@ void Reader::object(std::initializer_list<Field> fields) const {
       std::vector<std::string_view> known;
       for (const Field& f : fields) known.push_back(f.key);
       Value at_key = Value{.key = item.key, .place = item.key_place};
-      of(at_key).refuse(fmt::format("there is no such key; the nearest is '{}' (known here: {})",
-                                    nearest_word(item.key, known), join_words(known)));
+      const Reader key = of(at_key);
+      const std::string renamed = renamed_text(key.path());
+      key.refuse(renamed.empty() ? fmt::format("there is no such key{} (known here: {})", nearest_text(item.key, known),
+                                               join_words(known))
+                                 : renamed + "; NEWS.md lists all renamed keys");
     } else if (item.kind != Value::Kind::null || !check_->fragment) {
       field->read(of(item));
     }
@@ -109,8 +84,9 @@ void Reader::named(std::string_view what, std::size_t most, const std::function<
     refuse(fmt::format("{} {}s are too many: at most {}", value_->items.size(), what, most));
   for (const Value& item : value_->items) {
     if (!valid_config_name(item.key))
-      of(item).refuse(fmt::format("'{}' is no name for a {}: use {}", excerpt(item.key), what, kConfigNameRule));
-    else if (item.kind != Value::Kind::null || !check_->fragment)
+      of(item).refuse(
+          fmt::format("'{}' is not a valid name of a {}: use {}", excerpt(item.key), what, kConfigNameRule));
+    else if (item.kind != Value::Kind::null)
       read(of(item));
   }
 }
@@ -130,10 +106,8 @@ void Reader::flag(bool& out) const {
 void Reader::text(std::string& out, std::string_view right) const {
   if (!is(Value::Kind::text, right)) return;
   if (value_->text.empty() || value_->text.size() > kMaxTextBytes || has_control(value_->text))
-    refuse(
-        fmt::format("an empty text, one of more than {} bytes or one with control characters is not allowed; right "
-                    "would be {}",
-                    kMaxTextBytes, right));
+    refuse(fmt::format("an empty text, one of more than {} bytes or one with control characters is not allowed; use {}",
+                       kMaxTextBytes, right));
   else
     out = value_->text;
 }
@@ -142,7 +116,7 @@ void Reader::choice(std::string& out, const std::vector<std::string_view>& words
   const std::string right = fmt::format("\"{}\"", fmt::join(words, "\" or \""));
   if (!is(Value::Kind::text, right)) return;
   if (std::find(words.begin(), words.end(), value_->text) == words.end())
-    refuse(fmt::format("{} is not known here; right would be {}", shown(*value_), right));
+    refuse(fmt::format("{} is not known here; use {}", shown(*value_), right));
   else
     out = value_->text;
 }
@@ -157,7 +131,7 @@ void Reader::whole(std::uint64_t& out, std::uint64_t least, std::uint64_t most) 
   const std::string right = fmt::format("a whole number from {} to {}, without quotes", least, most);
   if (!is(Value::Kind::number, right)) return;
   if (!value_->is_whole || value_->whole < least || value_->whole > most)
-    refuse(fmt::format("{} is out of range; right would be {}", shown(*value_), right));
+    refuse(fmt::format("{} is out of range; use {}", shown(*value_), right));
   else
     out = value_->whole;
 }
@@ -168,7 +142,7 @@ void Reader::bytes(std::uint64_t& out, std::uint64_t least, std::uint64_t most) 
   if (!is(Value::Kind::text, right)) return;
   const auto size = parse_bytes(value_->text);
   if (!size || *size < least || *size > most)
-    refuse(fmt::format("{} is no such size; right would be {}", shown(*value_), right));
+    refuse(fmt::format("{} is not such a size; use {}", shown(*value_), right));
   else
     out = *size;
 }
@@ -180,7 +154,7 @@ void Reader::duration(std::chrono::nanoseconds& out, std::chrono::nanoseconds le
   if (!is(Value::Kind::text, right)) return;
   const auto time = parse_duration(value_->text);
   if (!time || *time < least || *time > most)
-    refuse(fmt::format("{} is no such time; right would be {}", shown(*value_), right));
+    refuse(fmt::format("{} is not such a time; use {}", shown(*value_), right));
   else
     out = *time;
 }
@@ -191,9 +165,9 @@ void Reader::size_or_share(SizeOrShare& out, bool zero_allowed) const {
   const auto share = parse_percent(value_->text);
   const auto size = parse_bytes(value_->text);
   if (!share && !size)
-    refuse(fmt::format("{} is no size; right would be {}", shown(*value_), kRight));
+    refuse(fmt::format("{} is not a size; use {}", shown(*value_), kRight));
   else if (!zero_allowed && (share ? *share == 0 : *size == 0))
-    refuse(fmt::format("{} leaves nothing; right would be {}", shown(*value_), kRight));
+    refuse(fmt::format("{} is too small; use {}", shown(*value_), kRight));
   else
     out = share ? SizeOrShare{.bytes = 0, .percent = *share} : SizeOrShare{.bytes = *size, .percent = 0};
 }
@@ -203,7 +177,7 @@ void Reader::percent(double& out) const {
   if (!is(Value::Kind::text, kRight)) return;
   const auto share = parse_percent(value_->text);
   if (!share)
-    refuse(fmt::format("{} is no share; right would be {}", shown(*value_), kRight));
+    refuse(fmt::format("{} is not a share; use {}", shown(*value_), kRight));
   else
     out = *share;
 }

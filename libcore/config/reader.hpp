@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a value of the tree into a field of a struct, with every check on the way. A Reader is one value and its path;
-// the first thing that is refused is kept in the Check they all share, and the rest is read on without effect.
+// Reads a value of the tree into a field of a struct and checks it. A Reader is one value and its path. The first
+// error is kept in the shared Check, and the rest is read without effect.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace flight {
 
 // One pass over a document.
 struct Check {
-  // A fragment that lies over or below others: members may be null, and what is missing may come from elsewhere.
+  // One of several files: members may be null, and missing members may come from another file.
   bool fragment = false;
   std::optional<ConfigError> error;
 };
 
 class Reader;
 
-// A key an object may have, and what to do with its value.
+// A key of an object, and how to read its value.
 struct Field {
   std::string_view key;
   std::function<void(const Reader&)> read;
@@ -46,14 +46,16 @@ class Reader {
   // Keeps "FILE:LINE: PATH: MESSAGE" unless something was refused before.
   void refuse(std::string message) const;
 
-  // Each member goes to its field, in the document's order; an unknown key is refused with the nearest known one.
+  // Reads each member into its field, in the document's order; an unknown key is refused, with the nearest known one or
+  // its new name.
   void object(std::initializer_list<Field> fields) const;
-  // Each member has a name of the user's own, of letters that file names can carry.
+  // Each member has a name chosen by the user, with characters that are valid in file names. A member that is null is
+  // omitted, also if no other file defines it: the shipped text suggests it.
   void named(std::string_view what, std::size_t most, const std::function<void(const Reader&)>& read) const;
-  // Each item. Within a list everything is complete, in a fragment, too: patches replace lists whole.
+  // Reads each item. A list must be complete, also in a fragment: patches replace whole lists.
   void list(std::size_t most, const std::function<void(const Reader&)>& read) const;
 
-  // The value as it is in the document; false and refused when it is something else.
+  // The value as in the document; if it has another kind, refuses it and returns false.
   [[nodiscard]] bool is(Value::Kind kind, std::string_view right) const;
   void flag(bool& out) const;
   void text(std::string& out, std::string_view right) const;  // not empty, no control characters, at most 4,000 bytes
@@ -71,12 +73,10 @@ class Reader {
   std::string path_;
 };
 
-// [a-z0-9][a-z0-9-]{0,31}: of channels, triggers, profiles.
+// [a-z0-9][a-z0-9-]{0,31}: names of channels, triggers, profiles.
 [[nodiscard]] bool valid_config_name(std::string_view name);
 inline constexpr std::string_view kConfigNameRule = "1 to 32 of a-z, 0-9 and -, and no - in front";
 
-// The one of `known` that is fewest edits away; empty where there is none at all.
-[[nodiscard]] std::string_view nearest_word(std::string_view word, const std::vector<std::string_view>& known);
 // "a, b, c"
 [[nodiscard]] std::string join_words(const std::vector<std::string_view>& words);
 

@@ -9,7 +9,7 @@ namespace flight {
 namespace {
 
 struct Token {
-  char first = '\0';  // '"' for a text, 'w' for a word or number, else the character itself
+  char first = '\0';  // '"' for a text, 'w' for a word or number, otherwise the character itself
   std::string word;   // of a word
   int line = 0;
   int end_line = 0;
@@ -18,8 +18,8 @@ struct Token {
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_sign(char c) { return std::string_view("{}[]:,\"").find(c) != std::string_view::npos; }
 
-// The tokens before `consumed`, comments left out; only the last two are kept. Knows no grammar, so that it also
-// reads what the parser refused.
+// The tokens before `consumed`, without comments; only the last two are kept. It knows no grammar, so that it also
+// reads text that the parser refused.
 class Tokens {
  public:
   Tokens(std::string_view text, std::size_t consumed) : text_(text), end_(std::min(consumed, text.size())) {
@@ -66,7 +66,7 @@ class Tokens {
     token.end_line = line_;
     push(std::move(token));
   }
-  // Beyond `end_`, too: the parser stops in the middle of a word it does not know.
+  // Also beyond `end_`: the parser stops in the middle of an unknown word.
   void word() {
     constexpr std::size_t kMaxShown = 32;
     Token token{.first = 'w', .word = {}, .line = line_, .end_line = line_};
@@ -83,7 +83,7 @@ class Tokens {
   int line_ = 1;
 };
 
-// nlohmann's sentence without its prefix "[json.exception.…] parse error at line L, column C: ".
+// The parser's message without its prefix "[json.exception.…] parse error at line L, column C: ".
 std::string_view without_prefix(std::string_view says) {
   constexpr std::string_view kPosition = "parse error at ";
   if (const std::size_t bracket = says.find("] "); says.substr(0, 1) == "[" && bracket != std::string_view::npos)
@@ -103,30 +103,30 @@ SyntaxError explain_syntax_error(std::string_view text, std::size_t consumed, st
   const Token& before = tokens.before;
   const bool closes = last.first == '}' || last.first == ']';
   if (before.first == ',' && (closes || last.first == ','))
-    return {before.line, fmt::format("a comma too many: '{}' follows it{}; take the comma away", last.first,
+    return {before.line, fmt::format("extra comma before '{}'{}; remove the comma", last.first,
                                      last.line == before.line ? "" : fmt::format(" in line {}", last.line))};
   if (last.first == ',' && (before.first == '{' || before.first == '['))
-    return {last.line, fmt::format("a comma too many: nothing stands between it and the '{}'", before.first)};
-  if (last.first == '\0') return {1, "an empty text is no configuration; the smallest one is {}"};
+    return {last.line, fmt::format("extra comma: there is no value between it and the '{}'", before.first)};
+  if (last.first == '\0') return {1, "the file is empty; the smallest configuration is {}"};
   if (has(parser_says, "unexpected end of input"))
-    return {tokens.line(), "the text ends too early: a '}' or ']' is missing for one that was opened"};
+    return {tokens.line(), "the text ends too early: a closing '}' or ']' is missing"};
   if (has(parser_says, "invalid comment"))
     return {tokens.line(), "a comment is // to the end of the line, or /* to */"};
   if (has(parser_says, "invalid string"))
-    return {last.line, fmt::format("this text in double quotes is not right ({}): it ends in the same line, and a "
+    return {last.line, fmt::format("invalid text in double quotes ({}): it must end in the same line, and a "
                                    "backslash in it is written \\\\",
                                    without_prefix(parser_says))};
   if (has(parser_says, "while parsing object key") && last.first == 'w')
-    return {last.line, fmt::format("a key stands in double quotes: \"KEY\" instead of {}", last.word)};
+    return {last.line, fmt::format("a key must be in double quotes: \"KEY\" instead of {}", last.word)};
   if (last.first == 'w' && has(parser_says, "invalid literal"))
-    return {last.line, fmt::format("'{}' is no value: a text stands in double quotes; what stands without them is a "
+    return {last.line, fmt::format("'{}' is not a value: a text must be in double quotes; without quotes, a value is a "
                                    "number, true, false or null",
                                    last.word)};
   if (has(parser_says, "; expected '}'") || has(parser_says, "; expected ']'"))
     return {before.end_line, "a comma is missing after this value, or a '}' or ']' that closes its list"};
   if (has(parser_says, "; expected ':'")) return {last.line, "a ':' is missing between a key and its value"};
   if (has(parser_says, "; expected end of input"))
-    return {last.line, "the configuration ended before this: one '}' too many, or a second object"};
+    return {last.line, "text after the end of the configuration: an extra '}', or a second object"};
   return {last.line, std::string(without_prefix(parser_says))};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a text that is no JSON, in words that say what to do: the parser's own sentence names the token
-// it stumbled over, and that is seldom the one to mend.
+// Explains JSON syntax errors and how to correct them: the parser's own message names the token where it stopped,
+// which is seldom the wrong one.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct SyntaxError {
   std::string message;
 };
 
-// `consumed`: how much of `text` the parser had read, the token it refused included. `parser_says`: its own words.
+// `consumed`: the part of `text` that the parser had read, including the refused token. `parser_says`: its message.
 [[nodiscard]] SyntaxError explain_syntax_error(std::string_view text, std::size_t consumed,
                                                std::string_view parser_says);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// "triggers": exactly one condition each, its thresholds in the metric's own unit, the rate policy, the action.
+// "triggers": exactly one condition each, thresholds in the metric's own unit, the rate policy, the action.
 #include <algorithm>
 #include <array>
 
+#include "libcore/base/nearest_word.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/check.hpp"
 #include "libcore/config/metrics.hpp"
@@ -14,9 +15,9 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::nanoseconds;
 
-// What a snapshot is called that nobody configured.
+// Names of snapshots that no configured trigger took.
 constexpr std::array<std::string_view, 4> kReserved{"manual", "signal", "broker-lost", "stop"};
-// Keys that mean something for a metric only.
+// Keys that apply only to a metric.
 constexpr std::array<std::string_view, 6> kOfMetrics{"above", "below", "delta", "for", "rearm", "warmup"};
 
 void read_metric(const Reader& reader, std::string& out) {
@@ -25,18 +26,18 @@ void read_metric(const Reader& reader, std::string& out) {
   if (out.empty() || find_metric(out) != nullptr) return;
   std::vector<std::string_view> names;
   for (const MetricInfo& metric : kMetrics) names.push_back(metric.name);
-  reader.refuse(fmt::format("there is no metric '{}'; the nearest is '{}' (known: {})", excerpt(out),
-                            nearest_word(out, names), join_words(names)));
+  reader.refuse(
+      fmt::format("there is no metric '{}'{} (known: {})", excerpt(out), nearest_text(out, names), join_words(names)));
 }
 
-// `metric`: of this trigger; nullptr in a fragment that does not name it, where both units may be right.
+// `metric`: of this trigger; nullptr in a fragment without it, where both units may be correct.
 void read_threshold(const Reader& reader, const MetricInfo* metric, std::optional<double>& out) {
   constexpr double kMaxTasks = 1e9;
   const bool is_number = reader.value().kind == Value::Kind::number;
   double value = 0;
   if (metric == nullptr ? !is_number : metric->share) {
     if (is_number) {
-      reader.refuse(fmt::format("{} is a share: right would be a percentage such as \"{:g}%\"", metric->name,
+      reader.refuse(fmt::format("{} is a share: use a percentage such as \"{:g}%\"", metric->name,
                                 std::clamp(reader.value().number, 0.0, 100.0)));
       return;
     }
@@ -45,8 +46,7 @@ void read_threshold(const Reader& reader, const MetricInfo* metric, std::optiona
     if (!reader.is(Value::Kind::number, "a number of tasks without quotes and unit, such as 16")) return;
     value = reader.value().number;
     if (value < 0 || value > kMaxTasks)
-      reader.refuse(
-          fmt::format("{:g} is out of range; right would be a number of tasks from 0 to {:g}", value, kMaxTasks));
+      reader.refuse(fmt::format("{:g} is out of range; use a number of tasks from 0 to {:g}", value, kMaxTasks));
   }
   out = value;
 }
@@ -59,8 +59,8 @@ void read_kernel_event(const Reader& reader, std::optional<EventConfig>& out) {
   const auto read_tracepoint = [&](const Reader& r) {
     read_event_name(r, event.event);
     if (!is_tracepoint_name(event.event))
-      r.refuse(fmt::format("'{}' is no tracepoint; right would be SYSTEM:EVENT such as \"oom:mark_victim\"",
-                           excerpt(event.event)));
+      r.refuse(
+          fmt::format("'{}' is not a tracepoint; use SYSTEM:EVENT such as \"oom:mark_victim\"", excerpt(event.event)));
   };
   if (reader.value().kind == Value::Kind::text) {
     read_tracepoint(reader);
@@ -68,7 +68,7 @@ void read_kernel_event(const Reader& reader, std::optional<EventConfig>& out) {
     reader.object({{"event", read_tracepoint},
                    {"filter", [&](const Reader& r) { r.text(event.filter, "a filter such as \"prio < 100\""); }}});
     if (!reader.fragment() && reader.value().member("event") == nullptr)
-      reader.refuse(fmt::format("the key 'event' is missing; right would be {}", kRight));
+      reader.refuse(fmt::format("the key 'event' is missing; use {}", kRight));
   }
   out = std::move(event);
 }
@@ -79,7 +79,8 @@ void read_count(const Reader& reader, std::uint32_t& out) {
   out = static_cast<std::uint32_t>(count);
 }
 
-// Who wrote the condition wrote the trigger: another cooldown in a file of the admin's asks for no other source.
+// A trigger belongs to the file that defines its condition. A missing source is a note for a shipped trigger and an
+// error for an administrator's. A changed cooldown in another file does not make the trigger the administrator's.
 void note_origin(const Value& trigger, TriggerConfig& out) {
   for (const Value& item : trigger.items) {
     const bool external = item.key == "external" && item.boolean;
@@ -90,7 +91,7 @@ void note_origin(const Value& trigger, TriggerConfig& out) {
   }
 }
 
-// A threshold that no value can cross guards nobody.
+// Refuses a threshold that the metric can never cross.
 void check_reachable(const Reader& reader, const TriggerConfig& trigger) {
   const MetricInfo* metric = find_metric(trigger.metric);
   const auto refuse = [&](const char* key, const std::string& message) {
@@ -99,17 +100,16 @@ void check_reachable(const Reader& reader, const TriggerConfig& trigger) {
   constexpr double kWhole = 100;
   const bool share = metric != nullptr && metric->share;
   if (share && trigger.above && *trigger.above >= kWhole)
-    refuse("above", "no share is ever above 100 %; right would be less, such as \"95%\"");
+    refuse("above", "a share is never above 100 %; use less, for example \"95%\"");
   if (trigger.below && *trigger.below <= 0)
-    refuse("below", fmt::format("{} is never below 0; right would be more", trigger.metric));
+    refuse("below", fmt::format("{} is never below 0; use more", trigger.metric));
   if (trigger.delta && *trigger.delta <= 0)
-    refuse("delta", share ? "a jump of 0 is none; right would be such as \"30%\""
-                          : "a jump of 0 is none; right would be such as 8");
+    refuse("delta", share ? "'delta' must be above 0, for example \"30%\"" : "'delta' must be above 0, for example 8");
   if (share && trigger.delta && *trigger.delta >= kWhole)
-    refuse("delta", "no share jumps by 100 % or more; right would be less, such as \"30%\"");
+    refuse("delta", "'delta' of a share must be below 100 %, for example \"30%\"");
 }
 
-// What only the whole trigger shows: exactly one condition, and thresholds that fit it and each other.
+// Checks that need the whole trigger: exactly one condition, and thresholds that fit it and each other.
 void check_whole(const Reader& reader, const TriggerConfig& trigger) {
   const Value& value = reader.value();
   std::vector<const Value*> conditions;
@@ -119,48 +119,48 @@ void check_whole(const Reader& reader, const TriggerConfig& trigger) {
   }
   if (conditions.empty())
     return reader.refuse(
-        "when does it fire? Right would be one of \"metric\": \"cpu.busy\", \"event\": \"SYSTEM:EVENT\" or "
+        "the trigger has no condition; use one of \"metric\": \"cpu.busy\", \"event\": \"SYSTEM:EVENT\" or "
         "\"external\": true");
   if (conditions.size() > 1) {
-    // The one that was written last is the one too many: in the file that lies over the other, or further down.
+    // Refuse the condition that was written last: in the file with the higher rank, or further down.
     const auto* last = *std::max_element(conditions.begin(), conditions.end(), [](const Value* a, const Value* b) {
       const auto rank = [](const Value* v) { return v->place.source ? v->place.source->rank : 0; };
       return rank(a) != rank(b) ? rank(a) < rank(b) : a->place.line < b->place.line;
     });
     return reader.of(*last).refuse(
         fmt::format("a trigger has exactly one of 'metric', 'event' and 'external: true', "
-                    "and here is '{}', too; make it another trigger",
+                    "but this one also has '{}'; define another trigger",
                     conditions.front() == last ? conditions.back()->key : conditions.front()->key));
   }
   if (trigger.metric.empty()) {
     for (const Value& item : value.items)
       if (std::find(kOfMetrics.begin(), kOfMetrics.end(), item.key) != kOfMetrics.end())
-        reader.of(item).refuse(fmt::format("only a trigger with a 'metric' has '{}'; take it away", item.key));
+        reader.of(item).refuse(fmt::format("only a trigger with a 'metric' can have '{}'; remove it", item.key));
     return;
   }
   if (trigger.above && trigger.below)
-    return reader.of(*value.member("below")).refuse("a trigger has 'above' or 'below', not both; make it two triggers");
+    return reader.of(*value.member("below")).refuse("a trigger has 'above' or 'below', not both; define two triggers");
   if (!trigger.above && !trigger.below && !trigger.delta)
-    return reader.refuse("a metric needs a threshold: 'above' or 'below', and 'delta' for a jump");
+    return reader.refuse("a metric needs a threshold: 'above' or 'below', or 'delta' for a jump");
   check_reachable(reader, trigger);
   if (!trigger.rearm) return;
-  // Of the two that do not fit, the one in the file that lies over the other is the wrong one.
+  // Of two values that do not fit, refuse the one in the file with the higher rank.
   const Value* written = value.member("rearm");
   const Value* other = value.member(trigger.above ? "above" : "below");
   const auto rank = [](const Value* v) { return v->place.source ? v->place.source->rank : 0; };
   const bool blame_other = other != nullptr && rank(other) > rank(written);
   const Reader rearm = reader.of(blame_other ? *other : *written);
   if (!trigger.above && !trigger.below)
-    rearm.refuse("'rearm' is a second threshold beside 'above' or 'below', and there is neither");
+    rearm.refuse("'rearm' is a second threshold beside 'above' or 'below', but neither is given");
   else if (trigger.above ? *trigger.rearm > *trigger.above : *trigger.rearm < *trigger.below)
-    rearm.refuse(blame_other
-                     ? fmt::format("with 'rearm' at {:g} ({}:{}) it would be armed again while it still fires; give "
-                                   "'rearm' here, too",
-                                   *trigger.rearm, written->place.source ? written->place.source->file : "",
-                                   written->place.line)
-                     : fmt::format("it would be armed again while it still fires; right would be a value {} {:g}",
-                                   trigger.above ? "below 'above', at most" : "above 'below', at least",
-                                   trigger.above ? *trigger.above : *trigger.below));
+    rearm.refuse(
+        blame_other
+            ? fmt::format("with 'rearm' at {:g} ({}:{}) the trigger would be armed again while it still fires; set "
+                          "'rearm' here, too",
+                          *trigger.rearm, written->place.source ? written->place.source->file : "", written->place.line)
+            : fmt::format("the trigger would be armed again while it still fires; use a value {} {:g}",
+                          trigger.above ? "below 'above', at most" : "above 'below', at least",
+                          trigger.above ? *trigger.above : *trigger.below));
 }
 
 void read_trigger(const Reader& reader, TriggerConfig& out) {
@@ -169,10 +169,10 @@ void read_trigger(const Reader& reader, TriggerConfig& out) {
     out.place = fmt::format("{}:{}", place.source->file, place.line);
   if (std::find(kReserved.begin(), kReserved.end(), out.name) != kReserved.end())
     return reader.refuse(
-        fmt::format("'{}' is the name of snapshots that no configured trigger asked for; use another", out.name));
+        fmt::format("'{}' is reserved for snapshots without a configured trigger; use another name", out.name));
   const Value* named = reader.value().member("metric");
   const MetricInfo* metric = named == nullptr ? nullptr : find_metric(named->text);
-  // Without a metric the whole is refused anyway; the unit is not the point then.
+  // Without a metric the trigger is refused anyway, whatever the unit is.
   const auto threshold = [&](std::optional<double>& field) {
     return [&](const Reader& r) { read_threshold(r, metric, field); };
   };

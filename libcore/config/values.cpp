@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in force, value by value, and which line of which file it came from.
+// The values in force, and the file and line of each.
 #include <algorithm>
 #include <array>
 
@@ -45,8 +45,7 @@ const Value* find(const Value& root, std::string_view section, std::string_view 
   return found == nullptr || key.empty() ? found : found->member(key);
 }
 
-// What holds where no file says anything, in words that a file could say it with; the struct's own defaults
-// (libcore/config/config.hpp).
+// The defaults, in the notation of the configuration; they are the structs' own defaults (libcore/config/config.hpp).
 struct Default {
   std::string_view section, key, value;
 };
@@ -55,7 +54,7 @@ constexpr std::array<Default, 18> kDefaults{{
     {"user", "", "flightd"},
     {"memory", "max", "2%"},
     {"snapshot", "capture", "pause"},
-    {"snapshot", "crew", "cpu"},
+    {"snapshot", "workers", "cpu"},
     {"snapshot", "compression", "zstd"},
     {"snapshot", "compression_level", "1"},
     {"snapshot", "on_stop", "false"},
@@ -86,7 +85,8 @@ std::vector<ConfigValue> list_values(const Value& root, const Config& config) {
     if (find(root, value.section, value.key) == nullptr)
       out.push_back({value.key.empty() ? std::string(value.section) : fmt::format("{}.{}", value.section, value.key),
                      std::string(value.value), kNowhere, 0});
-  // Sections together, each where it came first; inside as they were written.
+  // Sections stay together, in the order of their first value; inside, values are in the order in which they were
+  // written.
   std::stable_sort(out.begin(), out.end(), [](const ConfigValue& a, const ConfigValue& b) {
     constexpr std::array<std::string_view, 8> kOrder{"profile",  "user",  "memory",      "channels",
                                                      "snapshot", "store", "storm_guard", "triggers"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of io.flightd.Recorder's methods (messages.hpp), checked. Those of its triggers: trigger_messages.cpp.
+// Checks the parameters of io.flightd.Recorder's methods (messages.hpp). For its triggers: trigger_messages.cpp.
 #include <algorithm>
 
 #include "libcore/base/clock.hpp"
@@ -25,7 +25,7 @@ CallResult<std::optional<std::string>> read_time(const Parameters& parameters, c
   const bool has_zone = time.size() >= kMinRfc3339Bytes && time.size() <= 40 && time[10] == 'T' &&
                         (time.back() == 'Z' || time.find_first_of("+-", 19) != std::string::npos);
   if (!has_zone || !parse_time(time, wall_now()))
-    return refuse(key, fmt::format("'{}' must be a time as RFC 3339 has it, such as 2026-11-20T03:12:04Z", key));
+    return refuse(key, fmt::format("'{}' must be an RFC 3339 time, such as 2026-11-20T03:12:04Z", key));
   return text;
 }
 
@@ -40,7 +40,7 @@ CallResult<std::string> read_id(const Parameters& parameters) {
   return text;
 }
 
-// One that must be there.
+// A required flag.
 CallResult<bool> read_flag(const Parameters& parameters, const char* key) {
   const auto flag = parameters.flag(key);
   if (!flag) return Refusal(flag.error());
@@ -48,7 +48,7 @@ CallResult<bool> read_flag(const Parameters& parameters, const char* key) {
   return **flag;
 }
 
-// Rules between the parameters.
+// Rules that involve several parameters.
 CallResult<void> check_window(const SnapshotParameters& parameters) {
   if (parameters.last_usec && *parameters.last_usec == 0) return refuse("last_usec", "'last_usec' must be more than 0");
   if (parameters.last_usec && (parameters.since || parameters.until))

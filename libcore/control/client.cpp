@@ -2,7 +2,6 @@
 #include "libcore/control/client.hpp"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -11,23 +10,25 @@
 #include <cstring>
 #include <thread>
 
+#include "libcore/base/unix_socket.hpp"
+
 namespace flight {
 namespace {
 
 constexpr std::size_t kReadBytes = 64U << 10U;
-// A socket at which nobody listens is left by a flightd that died, or is just being restarted: the next one takes less.
-// After an orderly end there is none.
+// A socket file without a listener belongs to a flightd that died or is being restarted: the next one starts within
+// this time. After an orderly end there is no socket file.
 constexpr std::chrono::seconds kRestartWait(2);
 constexpr std::chrono::milliseconds kAskAgain(20);
 
-// What a person does about it.
+// What the user can do about it.
 std::string_view advice(int error_number) {
   switch (error_number) {
     case ENOENT:
     case ECONNREFUSED:
       return "; start it with `systemctl start flightd`, or as root by hand: `flightd`";
     case EACCES:
-      return "; the folder of the socket is closed to you, ask as root";
+      return "; this user may not access the folder of the socket; try as root";
     default:
       return "";
   }
@@ -35,11 +36,11 @@ std::string_view advice(int error_number) {
 
 Failure no_daemon(int error_number, const std::string& socket_path) {
   const std::error_code code(error_number, std::generic_category());
-  return Failure(
-      Error{code, fmt::format("no flightd answers on {}: {}{}", socket_path, code.message(), advice(error_number))});
+  return Failure(Error{
+      code, fmt::format("cannot connect to flightd at {}: {}{}", socket_path, code.message(), advice(error_number))});
 }
 
-// send(2) without SIGPIPE. A refused write is not the end: the daemon may have said why before it closed.
+// send(2) without SIGPIPE. A failed write is not the end: the daemon may have sent the reason before it closed.
 bool send_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
@@ -50,7 +51,7 @@ bool send_all(int fd, std::string_view text) {
   return true;
 }
 
-// Reads on until `received` has a whole message; takes that message out.
+// Reads until `received` contains a whole message; removes and returns that message.
 Result<std::string> next_message(int fd, std::string& received) {
   std::size_t searched = 0;
   std::array<char, kReadBytes> chunk;
@@ -65,11 +66,11 @@ Result<std::string> next_message(int fd, std::string& received) {
       return fail(std::errc::message_size, "flightd's reply has more than {} bytes", kMaxReplyBytes);
     const ssize_t count = ::recv(fd, chunk.data(), chunk.size(), 0);
     if (count < 0 && errno == EINTR) continue;
-    // Reset: it ended with our call unread.
+    // Reset: the daemon exited before it read the call.
     if (count == 0 || (count < 0 && errno == ECONNRESET))
       return fail(
           std::errc::connection_reset,
-          "flightd closed the connection before it answered: `systemctl status flightd` and its journal say why");
+          "flightd closed the connection before it answered: `systemctl status flightd` and its journal show why");
     if (count < 0) return sys_error(errno, "reading flightd's reply");
     received.append(chunk.data(), static_cast<std::size_t>(count));
   }
@@ -78,26 +79,25 @@ Result<std::string> next_message(int fd, std::string& received) {
 }  // namespace
 
 Result<UniqueFd> connect_control(const std::string& socket_path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket_path.empty() || socket_path.size() >= sizeof(address.sun_path))
-    return fail(std::errc::filename_too_long, "'{}' cannot be a socket's path: it must have 1 to {} bytes", socket_path,
-                sizeof(address.sun_path) - 1);
-  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return sys_error(errno, "socket");
+  const auto address = UnixAddress::of(socket_path, "the control socket");
+  if (!address) return propagate(address.error());
+  auto fd = open_unix_socket(SOCK_STREAM);
+  if (!fd) return fd;
+  // A flightd that was started by hand and killed leaves its socket file: without a listener, retry for a while.
   const auto until = std::chrono::steady_clock::now() + kRestartWait;
-  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != ECONNREFUSED || std::chrono::steady_clock::now() >= until) return no_daemon(errno, socket_path);
+  for (;;) {
+    const auto connected = connect_to(fd->get(), *address);
+    if (connected) return fd;
+    const int error_number = connected.error().errno_value();
+    if (error_number != ECONNREFUSED || std::chrono::steady_clock::now() >= until)
+      return no_daemon(error_number, socket_path);
     std::this_thread::sleep_for(kAskAgain);
   }
-  return fd;
 }
 
 Result<ControlClient> ControlClient::connect(const std::string& socket_path) {
   auto fd = connect_control(socket_path);
-  if (!fd) return pass(fd.error());
+  if (!fd) return propagate(fd.error());
   return ControlClient(std::move(*fd));
 }
 
@@ -106,7 +106,7 @@ Result<Reply> ControlClient::call(const Call& call, const std::function<void(con
   if (call.oneway && sent) return Reply{"{}", "", false};
   for (;;) {
     auto message = next_message(fd_.get(), received_);
-    if (!message) return pass(message.error());
+    if (!message) return propagate(message.error());
     auto reply = parse_reply(*message);
     if (!reply) return wrap(reply.error(), "flightd's reply to {}", call.method);
     if (!reply->continues) return reply;
@@ -115,7 +115,7 @@ Result<Reply> ControlClient::call(const Call& call, const std::function<void(con
 }
 
 Result<std::size_t> ControlClient::read_raw(std::span<char> buffer) {
-  if (!received_.empty()) {  // came together with the reply
+  if (!received_.empty()) {  // received together with the reply
     const std::size_t bytes = std::min(buffer.size(), received_.size());
     std::copy_n(received_.begin(), bytes, buffer.begin());
     received_.erase(0, bytes);

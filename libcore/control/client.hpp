@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A blocking Varlink client on a Unix socket: what flightctl is built on.
+// A blocking Varlink client on a Unix socket, used by flightctl.
 #pragma once
 
 #include <functional>
@@ -13,20 +13,21 @@
 
 namespace flight {
 
-// A stream socket, connected. ENOENT or, after 2 s, ECONNREFUSED: no daemon is there; the text says how to start it.
+// A connected stream socket. ENOENT or, after 2 s, ECONNREFUSED: flightd does not run; the text says how to start it.
 [[nodiscard]] Result<UniqueFd> connect_control(const std::string& socket_path);
 
 class ControlClient {
  public:
   // As connect_control().
   [[nodiscard]] static Result<ControlClient> connect(const std::string& socket_path);
-  // On a stream socket that leads to a daemon by another way, such as ssh.
+  // Uses a stream socket that is connected to a daemon in another way, such as ssh.
   [[nodiscard]] static ControlClient on(UniqueFd connected) { return ControlClient(std::move(connected)); }
 
   // Sends the call and waits for its last reply. `progress` gets the replies before it (`more`). An error *reply* is a
   // Reply with `error` set; the Result fails only when the connection does.
   [[nodiscard]] Result<Reply> call(const Call& call, const std::function<void(const Reply&)>& progress = {});
-  // After the reply to a call that upgrades the connection: the next raw bytes; 0: the daemon has closed it.
+  // Call it after the reply to a call that upgrades the connection. Returns the number of raw bytes read; 0: the
+  // daemon has closed the connection.
   [[nodiscard]] Result<std::size_t> read_raw(std::span<char> buffer);
 
  private:

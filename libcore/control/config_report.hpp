@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Reload and GetConfig answer, written and read.
+// The replies of Reload and GetConfig, written and read.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,11 @@
 
 namespace flight {
 
-// Where the locked memory goes. `max`: memory.max, of which `ram` is the whole.
+// The uses of memory. `program`: what flightd, flightd-broker and the checkpoint may use. `max`: memory.max, `ram`: the
+// machine's memory.
 struct ConfigMemory {
-  std::uint64_t ring_bytes = 0, staging_bytes = 0, sideband_bytes = 0, trigger_bytes = 0, sum_bytes = 0;
+  std::uint64_t ring_bytes = 0, staging_bytes = 0, sideband_bytes = 0, trigger_bytes = 0, program_bytes = 0;
+  std::uint64_t sum_bytes = 0;
   std::uint64_t max_bytes = 0, ram_bytes = 0;
 };
 struct ReportedValue {
@@ -26,6 +28,7 @@ struct ConfigReport {
   ConfigMemory memory;
   std::string digest;
 };
+[[nodiscard]] std::string to_json(const std::vector<ReportedValue>& values);  // an array
 [[nodiscard]] std::string to_json(const ConfigReport& report);
 [[nodiscard]] Result<ConfigReport> parse_config_report(std::string_view text);
 
@@ -33,7 +36,7 @@ struct ConfigReport {
 struct ReloadReport {
   std::string digest;
   bool changed = false;               // rings were closed or opened
-  std::vector<std::string> warnings;  // what holds only after a restart
+  std::vector<std::string> warnings;  // settings that need a restart
 };
 [[nodiscard]] std::string to_json(const ReloadReport& report);
 [[nodiscard]] Result<ReloadReport> parse_reload_report(std::string_view text);

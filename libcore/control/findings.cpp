@@ -2,42 +2,38 @@
 #include "libcore/control/findings.hpp"
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
-#include "libcore/control/json_depth.hpp"
+#include "libcore/json/parse.hpp"
 
 namespace flight {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::array<FindingState, 4> kStates{FindingState::ok, FindingState::note, FindingState::warn,
                                               FindingState::fail};
-constexpr std::array<std::pair<const char*, std::string Finding::*>, 4> kTexts{{
+constexpr std::array<std::pair<const char*, std::string Finding::*>, 4> kFindingTexts{{
     {"check", &Finding::check},
     {"found", &Finding::found},
     {"why", &Finding::why},
     {"do", &Finding::advice},
 }};
 
-std::optional<FindingState> state_of(const Json& json) {
+std::optional<FindingState> state_of(const json::Value& value) {
   for (const FindingState state : kStates)
-    if (json == to_string(state)) return state;
+    if (value.text() != nullptr && *value.text() == to_string(state)) return state;
   return std::nullopt;
 }
 
-std::optional<Finding> finding_of(const Json& json) {
-  if (!json.is_object() || !json.contains("state")) return std::nullopt;
-  const auto state = state_of(json["state"]);
+std::optional<Finding> finding_of(const json::Value& value) {
+  const auto state = state_of(value.at("state"));
   if (!state) return std::nullopt;
   Finding finding;
   finding.state = *state;
-  for (const auto& [key, member] : kTexts) {
-    const auto found = json.find(key);
-    if (found == json.end() || !found->is_string()) return std::nullopt;
-    finding.*member = found->get<std::string>();
+  for (const auto& [key, member] : kFindingTexts) {
+    const std::string* text = value.at(key).text();
+    if (text == nullptr) return std::nullopt;
+    finding.*member = *text;
   }
   return finding;
 }
@@ -59,23 +55,22 @@ std::string_view to_string(FindingState state) {
 }
 
 std::string to_json(const std::vector<Finding>& findings) {
-  Json json = Json::array();
-  for (const Finding& finding : findings)
-    json.push_back({{"check", finding.check},
-                    {"state", to_string(finding.state)},
-                    {"found", finding.found},
-                    {"why", finding.why},
-                    {"do", finding.advice}});
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json::dump(json::array_of(findings, [](const Finding& finding) {
+    return json::Object{{"check", finding.check},
+                        {"state", to_string(finding.state)},
+                        {"found", finding.found},
+                        {"why", finding.why},
+                        {"do", finding.advice}};
+  }));
 }
 
 Result<std::vector<Finding>> parse_findings(std::string_view text) {
-  const Json json = nests_too_deep(text) ? Json() : Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array() || json.empty()) return fail(std::errc::bad_message, "it is no list of findings");
+  const json::Value list = json::parse_or_null(text);
+  if (list.items().empty()) return fail(std::errc::bad_message, "it is not a list of findings");
   std::vector<Finding> findings;
-  for (const Json& item : json) {
+  for (const json::Value& item : list.items()) {
     auto finding = finding_of(item);
-    if (!finding) return fail(std::errc::bad_message, "number {} of its list is no finding", findings.size());
+    if (!finding) return fail(std::errc::bad_message, "item {} of its list is not a finding", findings.size());
     findings.push_back(std::move(*finding));
   }
   return findings;

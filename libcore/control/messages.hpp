@@ -19,7 +19,7 @@ using CallResult = tl::expected<T, CallError>;
 
 inline constexpr std::size_t kMaxReasonBytes = 1024;
 inline constexpr std::uint64_t kMaxPostUsec = 60'000'000;
-inline constexpr std::uint64_t kMaxLastUsec = 366ULL * 86'400 * 1'000'000;  // no ring holds a year
+inline constexpr std::uint64_t kMaxLastUsec = 366ULL * 86'400 * 1'000'000;  // no ring holds more than a year
 
 // TakeSnapshot's parameters; all optional.
 struct SnapshotParameters {
@@ -35,7 +35,7 @@ struct SnapshotParameters {
 
 // {"id": "7"} of DescribeSnapshot and RemoveSnapshot; decimal, <= 20 digits, or "latest".
 [[nodiscard]] CallResult<std::string> parse_id_parameter(std::string_view parameters);
-// {"id": "7", "what": "kallsyms"} of ReadSnapshot; data where it is left out.
+// {"id": "7", "what": "kallsyms"} of ReadSnapshot; the default is data.
 enum class SnapshotFile { data, sidecar, kallsyms };
 [[nodiscard]] std::string_view to_string(SnapshotFile file);
 struct ReadParameters {
@@ -52,9 +52,9 @@ struct PinParameters {
 [[nodiscard]] CallResult<PinParameters> parse_pin_parameters(std::string_view parameters);
 // {"recording": true} of SetRecording.
 [[nodiscard]] CallResult<bool> parse_recording_parameter(std::string_view parameters);
-// {"dry_run": true} of Vacuum; false where it is left out.
+// {"dry_run": true} of Vacuum; the default is false.
 [[nodiscard]] CallResult<bool> parse_vacuum_parameter(std::string_view parameters);
-// No parameters at all: refuses every key.
+// For methods without parameters: refuses every key.
 [[nodiscard]] CallResult<void> parse_no_parameters(std::string_view parameters);
 // {"interface": "…"} of GetInterfaceDescription.
 [[nodiscard]] CallResult<std::string> parse_interface_parameter(std::string_view parameters);
@@ -63,38 +63,39 @@ struct PinParameters {
 [[nodiscard]] std::string snapshot_reply(std::string_view object);
 [[nodiscard]] std::string snapshots_reply(std::string_view array);
 [[nodiscard]] std::string status_reply(std::string_view object);
-// ReadSnapshot's reply, after which the connection carries the file's bytes and nothing else.
+// ReadSnapshot's reply, after which the connection carries only the file's bytes.
 struct ReadReply {
   std::uint64_t size_bytes = 0;
-  std::string name;  // the file's own, without its folder
+  std::string name;  // the file's name, without its directory
 };
 [[nodiscard]] std::string read_reply(const ReadReply& reply);
-// nullopt: it is something else. The name is not checked.
+// nullopt: it is not such a reply. The name is not checked.
 [[nodiscard]] std::optional<ReadReply> parse_read_reply(std::string_view parameters);
-// Vacuum's; `removed` is the JSON text of its rows.
+// Vacuum's reply; `removed` is the JSON text of its rows.
 [[nodiscard]] std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes,
                                        const std::vector<std::string>& warnings = {});
-// A progress reply of TakeSnapshot with `more`: {"progress": {"step": "writing", "percent": 42}} (and no snapshot yet).
+// A progress reply of TakeSnapshot with `more`: {"progress": {"step": "writing", "percent": 42}}, without a snapshot.
 [[nodiscard]] std::string progress_reply(std::string_view step, unsigned percent);
 struct SnapshotProgress {
   std::string step;
   unsigned percent = 0;  // 0 to 100
 };
-// What progress_reply() wrote; nullopt: it is something else.
+// Parses the output of progress_reply(); nullopt: it is not such a reply.
 [[nodiscard]] std::optional<SnapshotProgress> parse_progress(std::string_view parameters);
 [[nodiscard]] std::string info_reply(std::string_view version);
 [[nodiscard]] std::string description_reply(std::string_view idl);
-// The JSON text of one member of a reply's parameters ("snapshot", "status", "snapshots"), empty if it is not there.
+// The JSON text of one member of a reply's parameters ("snapshot", "status", "snapshots"), empty if it is missing.
 [[nodiscard]] std::string member(std::string_view parameters, std::string_view key);
-// Whether `text` is one JSON object of at most kMaxJsonDepth levels, so that it may become a part of a reply.
+// Whether `text` is one JSON object of at most json::kMaxDepth levels, so that it may become part of a reply.
 [[nodiscard]] bool is_json_object(std::string_view text);
-// {"error": "io.flightd.Recorder.NoSuchSnapshot", "message": "…"}: an error as `flightctl --json` tells it, one line.
+// {"error": "io.flightd.Recorder.NoSuchSnapshot", "message": "…"}: an error on one line, as printed by `flightctl
+// --json`.
 [[nodiscard]] std::string error_line(std::string_view name, std::string_view message);
 // ["3","4"].
 [[nodiscard]] std::string to_json(const std::vector<std::string>& texts);
-// What is no list of texts has none.
+// Returns an empty list if it is not a list of texts.
 [[nodiscard]] std::vector<std::string> parse_texts(std::string_view array);
-// The same JSON indented by 2, a newline at the end; `text` itself where it is no JSON.
+// The same JSON indented by 2, with a newline at the end; `text` itself if it is not JSON.
 [[nodiscard]] std::string indented(std::string_view text);
 
 struct StatusRing {
@@ -116,8 +117,9 @@ struct StatusProcess {
   int pid = 0;
   double cpu_seconds = 0;
   std::uint64_t rss_bytes = 0;
+  double uptime_seconds = 0;  // of this process: the broker may be older than flightd; 0: unknown, and not written
 };
-// The last snapshot: when it was durable, what asked for it, how long each step took.
+// The last snapshot: when it was durable, its trigger, how long each step took.
 struct StatusLast {
   std::string time, trigger;
   std::uint64_t queued_us = 0, freeze_us = 0, walk_us = 0, merge_us = 0, write_us = 0, total_us = 0;
@@ -130,16 +132,19 @@ struct Status {
   double uptime_seconds = 0;
   int cpus = 0;
   bool recording = false;
-  bool paused = false;  // somebody wanted it off; else nothing is recorded because the broker is gone
+  bool paused = false;  // a user paused it; otherwise recording is off because the broker is gone
   std::vector<StatusRing> rings;
   std::vector<StatusChannel> channels;
   std::uint64_t snapshots = 0;
   std::uint64_t store_bytes = 0, store_max_bytes = 0;
   StatusProcess flightd, broker;
   std::uint64_t staging_bytes = 0, ring_bytes = 0;
-  std::optional<std::string> last_snapshot;  // the last one's id; null: none in this life
-  std::optional<StatusLast> last;            // last_snapshot_time, _trigger and _timings_us: written where there is one
-  std::vector<std::string> warnings;
+  std::optional<std::string> last_snapshot;  // the last one's id; null: this flightd has taken none
+  std::optional<StatusLast> last;            // written as last_snapshot_time, _trigger and _timings_us, if there is one
+  // Written as `messages`, each with its severity, most severe first; `warnings` contains the first two.
+  std::vector<std::string> errors;    // a promise is broken: nothing is recorded, or snapshots cannot be written
+  std::vector<std::string> warnings;  // degraded, and an administrator can correct it
+  std::vector<std::string> notes;     // permanent facts about this machine
 };
 [[nodiscard]] std::string to_json(const Status& status);
 [[nodiscard]] Result<Status> parse_status(std::string_view text);

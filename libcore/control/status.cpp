@@ -1,168 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
-// GetStatus' object, written and read. Reading is lenient: a newer or stranger daemon's status is shown as far as it
-// goes.
+// Writes and reads the object of GetStatus. Reading is lenient: the known parts of a newer daemon's status are shown.
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "libcore/control/json_depth.hpp"
+#include "libcore/base/finite.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/json/parse.hpp"
 
 namespace flight {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using json::Array;
+using json::Object;
+using json::Value;
 
-// JSON has no NaN and no infinity.
-double finite(double value) { return std::isfinite(value) ? value : 0.0; }
-
-Json of_process(const StatusProcess& process) {
-  return {{"pid", process.pid}, {"cpu_seconds", finite(process.cpu_seconds)}, {"rss_bytes", process.rss_bytes}};
+Object of_process(const StatusProcess& process) {
+  Object json{{"pid", process.pid}, {"cpu_seconds", finite(process.cpu_seconds)}, {"rss_bytes", process.rss_bytes}};
+  if (process.uptime_seconds > 0) json.add("uptime_seconds", finite(process.uptime_seconds));
+  return json;
 }
 
-Json of_channel(const StatusChannel& channel) {
-  Json events = Json::array();
-  for (const StatusEvent& event : channel.events)
-    events.push_back({{"event", event.event},
-                      {"per_second", finite(event.per_second)},
-                      {"bytes_per_second", finite(event.bytes_per_second)}});
+Object of_channel(const StatusChannel& channel) {
   return {{"name", channel.name},
-          {"events", std::move(events)},
+          {"events", json::array_of(channel.events,
+                                    [](const StatusEvent& event) {
+                                      return Object{{"event", event.event},
+                                                    {"per_second", finite(event.per_second)},
+                                                    {"bytes_per_second", finite(event.bytes_per_second)}};
+                                    })},
           {"history_seconds",
-           {{"min", finite(channel.history_min_seconds)}, {"max", finite(channel.history_max_seconds)}}}};
+           Object{{"min", finite(channel.history_min_seconds)}, {"max", finite(channel.history_max_seconds)}}}};
 }
 
-// An object's member, or null where there is none or `json` is no object.
-const Json& at(const Json& json, const char* key) {
-  static const Json nothing;
-  const auto found = json.is_object() ? json.find(key) : json.end();
-  return json.is_object() && found != json.end() ? *found : nothing;
+Object of_ring(const StatusRing& ring) {
+  return {{"channel", ring.channel},
+          {"cpu", ring.cpu},
+          {"ring_bytes", ring.ring_bytes},
+          {"history_seconds", finite(ring.history_seconds)}};
 }
 
-std::string text_at(const Json& json, const char* key) {
-  const Json& value = at(json, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
+void add_last(Object& object, const StatusLast& last) {
+  object.add("last_snapshot_time", last.time);
+  object.add("last_snapshot_trigger", last.trigger);
+  object.add("last_snapshot_timings_us", Object{{"queued", last.queued_us},
+                                                {"freeze", last.freeze_us},
+                                                {"walk", last.walk_us},
+                                                {"merge", last.merge_us},
+                                                {"write", last.write_us},
+                                                {"total", last.total_us}});
 }
 
-double number_at(const Json& json, const char* key) {
-  const Json& value = at(json, key);
-  return value.is_number() ? finite(value.get<double>()) : 0.0;
+void add_messages(Object& object, const Status& status) {
+  Array warnings, messages;
+  for (const auto* texts : {&status.errors, &status.warnings})
+    for (const std::string& text : *texts) warnings.emplace_back(text);
+  for (const auto& [severity, texts] :
+       {std::pair("error", &status.errors), {"warning", &status.warnings}, {"info", &status.notes}})
+    for (const std::string& text : *texts) messages.emplace_back(Object{{"severity", severity}, {"text", text}});
+  object.add("warnings", std::move(warnings));
+  object.add("messages", std::move(messages));
 }
 
-bool flag_at(const Json& json, const char* key) {
-  const Json& value = at(json, key);
-  return value.is_boolean() && value.get<bool>();
+double number_at(const Value& value, const char* key) { return finite(value.at(key).number().value_or(0)); }
+
+int int_at(const Value& value, const char* key) {
+  return static_cast<int>(std::min<std::uint64_t>(value.at(key).count_or_zero(), std::numeric_limits<int>::max()));
 }
 
-std::uint64_t count_at(const Json& json, const char* key) {
-  const Json& value = at(json, key);
-  return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
+std::string text_at(const Value& value, const char* key) { return value.at(key).text_or_empty(); }
+
+bool flag_at(const Value& value, const char* key) { return value.at(key).flag().value_or(false); }
+
+StatusProcess process_of(const Value& process) {
+  return {int_at(process, "pid"), number_at(process, "cpu_seconds"), process.at("rss_bytes").count_or_zero(),
+          number_at(process, "uptime_seconds")};
 }
 
-int int_at(const Json& json, const char* key) {
-  return static_cast<int>(std::min<std::uint64_t>(count_at(json, key), std::numeric_limits<int>::max()));
-}
-
-StatusProcess process_at(const Json& json, const char* key) {
-  const Json& process = at(json, key);
-  return {int_at(process, "pid"), number_at(process, "cpu_seconds"), count_at(process, "rss_bytes")};
-}
-
-// Calls `each` for the members of an array, for nothing where it is none.
-template <typename Each>
-void for_each_at(const Json& json, const char* key, Each each) {
-  const Json& array = at(json, key);
-  if (!array.is_array()) return;
-  for (const Json& one : array) each(one);
-}
-
-StatusChannel channel_of(const Json& json) {
+StatusChannel channel_of(const Value& value) {
   StatusChannel channel;
-  channel.name = text_at(json, "name");
-  for_each_at(json, "events", [&](const Json& event) {
+  channel.name = text_at(value, "name");
+  for (const Value& event : value.at("events").items())
     channel.events.push_back(
         {text_at(event, "event"), number_at(event, "per_second"), number_at(event, "bytes_per_second")});
-  });
-  channel.history_min_seconds = number_at(at(json, "history_seconds"), "min");
-  channel.history_max_seconds = number_at(at(json, "history_seconds"), "max");
+  channel.history_min_seconds = number_at(value.at("history_seconds"), "min");
+  channel.history_max_seconds = number_at(value.at("history_seconds"), "max");
   return channel;
+}
+
+StatusLast last_of(const Value& value) {
+  const Value& us = value.at("last_snapshot_timings_us");
+  return {.time = text_at(value, "last_snapshot_time"),
+          .trigger = text_at(value, "last_snapshot_trigger"),
+          .queued_us = us.at("queued").count_or_zero(),
+          .freeze_us = us.at("freeze").count_or_zero(),
+          .walk_us = us.at("walk").count_or_zero(),
+          .merge_us = us.at("merge").count_or_zero(),
+          .write_us = us.at("write").count_or_zero(),
+          .total_us = us.at("total").count_or_zero()};
+}
+
+void read_messages(const Value& value, Status& status) {
+  for (const Value& message : value.at("messages").items()) {
+    const std::string severity = text_at(message, "severity");
+    auto& texts = severity == "error" ? status.errors : severity == "info" ? status.notes : status.warnings;
+    texts.push_back(text_at(message, "text"));
+  }
+  if (value.at("messages").is_array()) return;
+  for (const Value& warning : value.at("warnings").items())  // of flightd 0.1
+    if (warning.text() != nullptr) status.warnings.push_back(*warning.text());
 }
 
 }  // namespace
 
 std::string to_json(const Status& status) {
-  Json rings = Json::array();
-  for (const StatusRing& ring : status.rings)
-    rings.push_back({{"channel", ring.channel},
-                     {"cpu", ring.cpu},
-                     {"ring_bytes", ring.ring_bytes},
-                     {"history_seconds", finite(ring.history_seconds)}});
-  Json channels = Json::array();
-  for (const StatusChannel& channel : status.channels) channels.push_back(of_channel(channel));
-
-  Json json;
-  json["version"] = status.version;
-  json["uptime_seconds"] = finite(status.uptime_seconds);
-  json["cpus"] = status.cpus;
-  json["recording"] = status.recording;
-  json["paused"] = status.paused;
-  json["rings"] = std::move(rings);
-  json["channels"] = std::move(channels);
-  json["snapshots"] = status.snapshots;
-  json["store"] = {{"bytes", status.store_bytes}, {"max_bytes", status.store_max_bytes}};
-  json["self"] = {{"flightd", of_process(status.flightd)},
-                  {"broker", of_process(status.broker)},
-                  {"staging_bytes", status.staging_bytes},
-                  {"ring_bytes", status.ring_bytes}};
-  json["last_snapshot"] = status.last_snapshot ? Json(*status.last_snapshot) : Json();
-  if (status.last) {
-    const StatusLast& last = *status.last;
-    json["last_snapshot_time"] = last.time;
-    json["last_snapshot_trigger"] = last.trigger;
-    json["last_snapshot_timings_us"] = {{"queued", last.queued_us}, {"freeze", last.freeze_us},
-                                        {"walk", last.walk_us},     {"merge", last.merge_us},
-                                        {"write", last.write_us},   {"total", last.total_us}};
-  }
-  json["warnings"] = status.warnings;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Object object{{"version", status.version},
+                {"uptime_seconds", finite(status.uptime_seconds)},
+                {"cpus", status.cpus},
+                {"recording", status.recording},
+                {"paused", status.paused},
+                {"rings", json::array_of(status.rings, of_ring)},
+                {"channels", json::array_of(status.channels, of_channel)},
+                {"snapshots", status.snapshots},
+                {"store", Object{{"bytes", status.store_bytes}, {"max_bytes", status.store_max_bytes}}},
+                {"self", Object{{"flightd", of_process(status.flightd)},
+                                {"broker", of_process(status.broker)},
+                                {"staging_bytes", status.staging_bytes},
+                                {"ring_bytes", status.ring_bytes}}},
+                {"last_snapshot", status.last_snapshot}};
+  if (status.last) add_last(object, *status.last);
+  add_messages(object, status);
+  return json::dump(object);
 }
 
 Result<Status> parse_status(std::string_view text) {
-  const Json json = nests_too_deep(text) ? Json() : Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return fail(std::errc::bad_message, "the status is no JSON object");
+  const Value value = json::parse_or_null(text);
+  if (!value.is_object()) return fail(std::errc::bad_message, "the status is not a JSON object");
   Status status;
-  status.version = text_at(json, "version");
-  status.uptime_seconds = number_at(json, "uptime_seconds");
-  status.cpus = int_at(json, "cpus");
-  status.recording = flag_at(json, "recording");
-  status.paused = flag_at(json, "paused");
-  for_each_at(json, "rings", [&](const Json& ring) {
-    status.rings.push_back({text_at(ring, "channel"), int_at(ring, "cpu"), count_at(ring, "ring_bytes"),
+  status.version = text_at(value, "version");
+  status.uptime_seconds = number_at(value, "uptime_seconds");
+  status.cpus = int_at(value, "cpus");
+  status.recording = flag_at(value, "recording");
+  status.paused = flag_at(value, "paused");
+  for (const Value& ring : value.at("rings").items())
+    status.rings.push_back({text_at(ring, "channel"), int_at(ring, "cpu"), ring.at("ring_bytes").count_or_zero(),
                             number_at(ring, "history_seconds")});
-  });
-  for_each_at(json, "channels", [&](const Json& channel) { status.channels.push_back(channel_of(channel)); });
-  status.snapshots = count_at(json, "snapshots");
-  status.store_bytes = count_at(at(json, "store"), "bytes");
-  status.store_max_bytes = count_at(at(json, "store"), "max_bytes");
-  const Json& self = at(json, "self");
-  status.flightd = process_at(self, "flightd");
-  status.broker = process_at(self, "broker");
-  status.staging_bytes = count_at(self, "staging_bytes");
-  status.ring_bytes = count_at(self, "ring_bytes");
-  if (at(json, "last_snapshot").is_string()) status.last_snapshot = text_at(json, "last_snapshot");
-  if (const Json& us = at(json, "last_snapshot_timings_us"); us.is_object())
-    status.last = StatusLast{.time = text_at(json, "last_snapshot_time"),
-                             .trigger = text_at(json, "last_snapshot_trigger"),
-                             .queued_us = count_at(us, "queued"),
-                             .freeze_us = count_at(us, "freeze"),
-                             .walk_us = count_at(us, "walk"),
-                             .merge_us = count_at(us, "merge"),
-                             .write_us = count_at(us, "write"),
-                             .total_us = count_at(us, "total")};
-  for_each_at(json, "warnings", [&](const Json& warning) {
-    if (warning.is_string()) status.warnings.push_back(warning.get<std::string>());
-  });
+  for (const Value& channel : value.at("channels").items()) status.channels.push_back(channel_of(channel));
+  status.snapshots = value.at("snapshots").count_or_zero();
+  status.store_bytes = value.at("store").at("bytes").count_or_zero();
+  status.store_max_bytes = value.at("store").at("max_bytes").count_or_zero();
+  const Value& self = value.at("self");
+  status.flightd = process_of(self.at("flightd"));
+  status.broker = process_of(self.at("broker"));
+  status.staging_bytes = self.at("staging_bytes").count_or_zero();
+  status.ring_bytes = self.at("ring_bytes").count_or_zero();
+  if (value.at("last_snapshot").text() != nullptr) status.last_snapshot = text_at(value, "last_snapshot");
+  if (value.at("last_snapshot_timings_us").is_object()) status.last = last_of(value);
+  read_messages(value, status);
   return status;
 }
 

@@ -1,93 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/control/trigger_messages.hpp"
 
-#include <cmath>
-#include <nlohmann/json.hpp>
-
-#include "libcore/control/json_depth.hpp"
 #include "libcore/control/parameters.hpp"
+#include "libcore/json/parse.hpp"
 
 namespace flight {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kMaxRows = 1024;
-
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
-CallError recorder_error(std::string_view name, const Json& members) {
-  return {fmt::format("{}.{}", kInterface, name), dump(members)};
-}
 
 CallResult<std::string> read_name(const Parameters& parameters) {
   auto name = parameters.text("name");
   if (!name) return tl::unexpected(name.error());
   if (!*name || (*name)->empty())
-    return tl::unexpected(invalid_parameter("name", "'name' is needed: a trigger's, as ListTriggers tells it"));
+    return tl::unexpected(invalid_parameter("name", "'name' is missing: give the name of a trigger of ListTriggers"));
   return std::move(**name);
 }
 
-// Lenient, as the status is read: what is missing keeps its default.
-ListedTrigger row_of(const Json& json) {
+// Lenient, like the status: missing members keep their defaults.
+ListedTrigger row_of(const json::Value& value) {
+  const auto optional_text = [&](const char* key) {
+    const std::string* text = value.at(key).text();
+    return text == nullptr ? std::nullopt : std::optional(*text);
+  };
   ListedTrigger row;
-  const auto text = [&](const char* key, std::string& out) {
-    if (const auto found = json.find(key); found != json.end() && found->is_string()) out = found->get<std::string>();
-  };
-  const auto optional_text = [&](const char* key, std::optional<std::string>& out) {
-    if (const auto found = json.find(key); found != json.end() && found->is_string()) out = found->get<std::string>();
-  };
-  const auto count = [&](const char* key, std::uint64_t& out) {
-    if (const auto found = json.find(key); found != json.end() && found->is_number_unsigned())
-      out = found->get<std::uint64_t>();
-  };
-  text("name", row.name);
-  text("kind", row.kind);
-  text("condition", row.condition);
-  if (const auto found = json.find("enabled"); found != json.end() && found->is_boolean())
-    row.enabled = found->get<bool>();
-  text("state", row.state);
-  text("note", row.note);
-  if (const auto found = json.find("value"); found != json.end() && found->is_number())
-    row.value = found->get<double>();
-  optional_text("last_fired", row.last_fired);
-  optional_text("last_snapshot", row.last_snapshot);
-  count("fired", row.fired);
-  count("suppressed", row.suppressed);
+  row.name = value.at("name").text_or_empty();
+  row.kind = value.at("kind").text_or_empty();
+  row.condition = value.at("condition").text_or_empty();
+  row.enabled = value.at("enabled").flag().value_or(row.enabled);
+  row.state = value.at("state").text_or_empty();
+  row.note = value.at("note").text_or_empty();
+  row.value = value.at("value").number();
+  row.last_fired = optional_text("last_fired");
+  row.last_snapshot = optional_text("last_snapshot");
+  row.fired = value.at("fired").whole<std::uint64_t>().value_or(row.fired);
+  row.suppressed = value.at("suppressed").whole<std::uint64_t>().value_or(row.suppressed);
   return row;
 }
 
 }  // namespace
 
 std::string to_json(const std::vector<ListedTrigger>& rows) {
-  Json list = Json::array();
-  for (const ListedTrigger& row : rows)
-    list.push_back({{"name", row.name},
-                    {"kind", row.kind},
-                    {"condition", row.condition},
-                    {"enabled", row.enabled},
-                    {"state", row.state},
-                    {"note", row.note},
-                    {"value", row.value && std::isfinite(*row.value) ? Json(*row.value) : Json()},
-                    {"last_fired", or_null(row.last_fired)},
-                    {"last_snapshot", or_null(row.last_snapshot)},
-                    {"fired", row.fired},
-                    {"suppressed", row.suppressed}});
-  return dump(list);
+  return json::dump(json::array_of(rows, [](const ListedTrigger& row) {
+    return json::Object{{"name", row.name},
+                        {"kind", row.kind},
+                        {"condition", row.condition},
+                        {"enabled", row.enabled},
+                        {"state", row.state},
+                        {"note", row.note},
+                        {"value", row.value},
+                        {"last_fired", row.last_fired},
+                        {"last_snapshot", row.last_snapshot},
+                        {"fired", row.fired},
+                        {"suppressed", row.suppressed}};
+  }));
 }
 
 Result<std::vector<ListedTrigger>> parse_listed_triggers(std::string_view text) {
-  const Json json = nests_too_deep(text) ? Json() : Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array() || json.size() > kMaxRows)
-    return fail(std::errc::bad_message, "the daemon's triggers are no list of at most {}", kMaxRows);
+  const json::Value list = json::parse_or_null(text);
+  if (!list.is_array() || list.items().size() > kMaxRows)
+    return fail(std::errc::bad_message, "the daemon's triggers are not a list of at most {}", kMaxRows);
   std::vector<ListedTrigger> out;
-  for (const Json& item : json) {
-    if (!item.is_object()) return fail(std::errc::bad_message, "the daemon's list of triggers has one that is none");
+  for (const json::Value& item : list.items()) {
+    if (!item.is_object())
+      return fail(std::errc::bad_message, "the daemon's list of triggers has an item that is not an object");
     out.push_back(row_of(item));
   }
   return out;
@@ -106,10 +82,10 @@ CallResult<FireParameters> parse_fire_parameters(std::string_view parameters) {
 }
 
 std::string to_json(const FireParameters& parameters) {
-  Json json = {{"name", parameters.name}};
-  if (!parameters.reason.empty()) json["reason"] = parameters.reason;
-  if (parameters.test) json["test"] = true;
-  return dump(json);
+  json::Object object{{"name", parameters.name}};
+  if (!parameters.reason.empty()) object.add("reason", parameters.reason);
+  if (parameters.test) object.add("test", true);
+  return json::dump(object);
 }
 
 CallResult<SetTriggerParameters> parse_set_trigger_parameters(std::string_view parameters) {
@@ -119,16 +95,16 @@ CallResult<SetTriggerParameters> parse_set_trigger_parameters(std::string_view p
   if (!name) return tl::unexpected(name.error());
   const auto enabled = given->flag("enabled");
   if (!enabled) return tl::unexpected(enabled.error());
-  if (!*enabled) return tl::unexpected(invalid_parameter("enabled", "'enabled' is needed: true or false"));
+  if (!*enabled) return tl::unexpected(invalid_parameter("enabled", "'enabled' is missing: give true or false"));
   return SetTriggerParameters{.name = std::move(*name), .enabled = **enabled};
 }
 
 std::string to_json(const SetTriggerParameters& parameters) {
-  return dump({{"name", parameters.name}, {"enabled", parameters.enabled}});
+  return json::dump(json::Object{{"name", parameters.name}, {"enabled", parameters.enabled}});
 }
 
 std::string triggers_reply(std::string_view array) { return fmt::format(R"({{"triggers":{}}})", array); }
-std::string fired_reply(std::string_view id) { return dump({{"id", id}}); }
+std::string fired_reply(std::string_view id) { return json::dump(json::Object{{"id", id}}); }
 
 CallError no_such_trigger(std::string_view name, std::string_view message) {
   return recorder_error("NoSuchTrigger", {{"name", name}, {"message", message}});

@@ -13,14 +13,14 @@
 
 namespace flight {
 
-// One of ListTriggers, and of `flightctl --json triggers`.
+// A row of ListTriggers, and of `flightctl --json triggers`.
 struct ListedTrigger {
   std::string name;
   std::string kind;       // "metric", "event", "external"
-  std::string condition;  // in words: "cpu.busy above 90% for 2 s"
+  std::string condition;  // as text: "cpu.busy above 90 % for 2 s"
   bool enabled = true;
   std::string state;  // "armed", "pending", "fired", "held back", "warming up", "off", "unavailable"
-  std::string note;   // for people: why it is in this state; may be empty
+  std::string note;   // for display: why it is in this state; may be empty
   std::optional<double> value;
   std::optional<std::string> last_fired, last_snapshot;  // RFC 3339; an id
   std::uint64_t fired = 0, suppressed = 0;
@@ -28,7 +28,7 @@ struct ListedTrigger {
 [[nodiscard]] std::string to_json(const std::vector<ListedTrigger>& rows);  // an array, one line
 [[nodiscard]] Result<std::vector<ListedTrigger>> parse_listed_triggers(std::string_view text);
 
-// {"name": "checkout-slow", "reason": "…", "test": false} of FireTrigger; only the name is needed.
+// {"name": "checkout-slow", "reason": "…", "test": false} of FireTrigger; only the name is required.
 struct FireParameters {
   std::string name, reason;
   bool test = false;
@@ -49,7 +49,7 @@ struct SetTriggerParameters {
 
 [[nodiscard]] CallError no_such_trigger(std::string_view name, std::string_view message);
 [[nodiscard]] CallError trigger_disabled(std::string_view name, std::string_view message);
-// `until`: RFC 3339, or empty where nobody can say.
+// `until`: RFC 3339, or empty if it is unknown.
 [[nodiscard]] CallError suppressed(std::string_view name, std::string_view until, std::string_view message);
 
 }  // namespace flight

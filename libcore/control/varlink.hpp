@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Varlink's messages (https://varlink.org): one JSON object, ended by a NUL. This header has no JSON library in it:
-// parameters travel as JSON texts.
+// Varlink's messages (https://varlink.org): one JSON object, terminated by a NUL. Parameters are kept as JSON texts.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +11,19 @@
 
 namespace flight {
 
-// A call's bound; a reply of ours may be larger (a list of 10,000 snapshots).
+namespace json {
+class Object;
+}
+
+// The limit of a call; a reply of flightd may be larger (a list of 10,000 snapshots).
 inline constexpr std::size_t kMaxCallBytes = 64U << 10U;
 inline constexpr std::size_t kMaxReplyBytes = 64U << 20U;
-inline constexpr int kMaxJsonDepth = 16;
 
 inline constexpr std::string_view kInterface = "io.flightd.Recorder";
 
 struct Call {
   std::string method;      // "io.flightd.Recorder.GetStatus"
-  std::string parameters;  // a JSON object's text; "{}" where it was left out
+  std::string parameters;  // a JSON object's text; "{}" if it is missing
   bool more = false, oneway = false, upgrade = false;
 };
 struct Reply {
@@ -30,19 +32,21 @@ struct Reply {
   bool continues = false;
 };
 
-// EBADMSG: no JSON, wrong types, no method, a key given twice, deeper than kMaxJsonDepth, or not UTF-8. Without the
-// NUL.
+// `message` is without the NUL. EBADMSG: not JSON, wrong types, no method, a duplicate key, deeper than
+// json::kMaxDepth, or not UTF-8.
 [[nodiscard]] Result<Call> parse_call(std::string_view message);
 [[nodiscard]] Result<Reply> parse_reply(std::string_view message);
-// With the NUL.
+// Includes the NUL.
 [[nodiscard]] std::string encode(const Call& call);
 [[nodiscard]] std::string encode(const Reply& reply);
 
-// A named error with members; every one of ours carries a `message` for people.
+// A named error with members; every error of flightd has a `message` for people.
 struct CallError {
   std::string name;        // "io.flightd.Recorder.NoSuchSnapshot"
   std::string parameters;  // {"id": "7", "message": "…"}
 };
+// An error of io.flightd.Recorder, with these members.
+[[nodiscard]] CallError recorder_error(std::string_view name, const json::Object& members);
 [[nodiscard]] CallError invalid_parameter(std::string_view parameter, std::string_view message);
 [[nodiscard]] CallError method_not_found(std::string_view method);
 [[nodiscard]] CallError method_not_implemented(std::string_view method);
@@ -55,10 +59,10 @@ struct CallError {
 [[nodiscard]] CallError store_full(std::string_view message);
 [[nodiscard]] CallError stopping();
 [[nodiscard]] CallError bad_config(std::string_view file, int line, std::string_view path, std::string_view message);
-// The "message" of an error's parameters; the error's name where there is none.
+// The "message" of an error's parameters; the error's name if there is none.
 [[nodiscard]] std::string error_message(const Reply& reply);
 
-// The interface's own IDL, as the file io.flightd.Recorder.varlink has it, and org.varlink.service's.
+// The interface's IDL, the text of io.flightd.Recorder.varlink, and org.varlink.service's.
 [[nodiscard]] std::string_view recorder_idl();
 [[nodiscard]] std::string_view service_idl();
 

@@ -15,10 +15,10 @@ namespace {
 static_assert(sizeof(perf_event_attr) >= kStoredAttrBytes);
 
 constexpr std::uint64_t kDefaultFrequency = 99;
-// A quarter of the sideband's ring: the backstop of a drain that comes by tick.
+// A quarter of the sideband's smallest ring: a fallback for the drain by tick.
 constexpr std::uint32_t kSidebandWatermarkBytes = (512U << 10U) / 4;
 
-// What all of them share, so that they may share rings and a file.
+// The common part of all events, so that they may share rings and a file.
 perf_event_attr common_attr(const KernelFeatures& features) {
   perf_event_attr attr{};
   attr.size = kStoredAttrBytes;
@@ -44,19 +44,19 @@ void set_rate(perf_event_attr& attr, const SamplingOptions& options, bool tracep
   }
 }
 
-// The idle task is not sampled. cycles stand still on a halted CPU by themselves, x86 ignores the bit for them and
-// arm64's PMU refuses it, so only cpu-clock, whose timer goes on, gets it.
+// Whether exclude_idle is needed. The counter of cycles stops on a halted CPU, x86 ignores the bit and arm64's PMU
+// refuses it, so only cpu-clock, whose timer continues, gets it.
 bool samples_idle_time(const EventSpec& spec) {
   return spec.type == PERF_TYPE_SOFTWARE && spec.config == PERF_COUNT_SW_CPU_CLOCK;
 }
 
-// What to do about `error_number`, as the end of a sentence; empty where errno's own text has to do.
+// What to do about `error_number`, as the end of a sentence; empty if errno's own text is enough.
 std::string advice(int error_number, const perf_event_attr& attr) {
   switch (error_number) {
     case EACCES:
     case EPERM: {
       const std::string missing = explain_privilege(EACCES);
-      return missing.empty() ? "the capabilities are there, so a seccomp filter, a container or a security module "
+      return missing.empty() ? "the capabilities are present, so a seccomp filter, a container or a security module "
                                "(SELinux, lockdown) refuses it"
                              : missing;
     }
@@ -92,7 +92,7 @@ perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options
   attr.config1 = spec.config1;
   attr.config2 = spec.config2;
   attr.write_backward = 1;
-  attr.sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD;
+  attr.sample_type |= PERF_SAMPLE_IP;
   if (spec.is_tracepoint()) attr.sample_type |= PERF_SAMPLE_RAW;
   if (features.sample_cgroup) attr.sample_type |= PERF_SAMPLE_CGROUP;
   if (options.stack) {
@@ -100,6 +100,9 @@ perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options
     attr.sample_max_stack = std::min(options.max_stack, features.max_stack);
   }
   set_rate(attr, options, spec.is_tracepoint());
+  // With PERF_SAMPLE_PERIOD the kernel records each hit of a software event or a tracepoint, whatever the fixed period
+  // is (perf_swevent_event() in kernel/events/core.c). Without it, readers take the attr's.
+  if (attr.freq != 0 || attr.sample_period == 1) attr.sample_type |= PERF_SAMPLE_PERIOD;
   attr.exclude_idle = samples_idle_time(spec) ? 1 : 0;
   attr.exclude_user = spec.exclude_user ? 1 : 0;
   attr.exclude_kernel = spec.exclude_kernel ? 1 : 0;
@@ -135,7 +138,7 @@ perf_event_attr sideband_attr(const KernelFeatures& features) {
   attr.task = 1;
   attr.mmap = 1;
   attr.mmap2 = 1;
-  attr.build_id = features.mmap_build_id ? 1 : 0;
+  // Never attr.build_id: it breaks the records of other users' perf (docs/decisions/0013-build-ids-by-the-broker.md).
   attr.ksymbol = 1;
   attr.bpf_event = 1;
   attr.cgroup = features.sample_cgroup ? 1 : 0;
@@ -145,7 +148,7 @@ perf_event_attr sideband_attr(const KernelFeatures& features) {
 }
 
 Result<UniqueFd> open_event(const perf_event_attr& attr, int cpu, std::string_view name) {
-  perf_event_attr asked = attr;  // the kernel writes its own size into it when it refuses one
+  perf_event_attr asked = attr;  // the kernel may write its own size into it
   constexpr pid_t kAllProcesses = -1;
   constexpr int kNoGroup = -1;
   const long fd = ::syscall(SYS_perf_event_open, &asked, kAllProcesses, cpu, kNoGroup, PERF_FLAG_FD_CLOEXEC);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kinds of perf_event_attr that flightd opens, and opening them. All are system-wide on one CPU, on
-// CLOCK_MONOTONIC, with sample_id_all and PERF_SAMPLE_IDENTIFIER, so that records of any of them can share a
-// ring and a file. attr.size is 128 (PERF_ATTR_SIZE_VER7): the oldest reader of our files knows no more.
+// CLOCK_MONOTONIC, with sample_id_all and PERF_SAMPLE_IDENTIFIER, so that their records can share a ring and a file.
+// attr.size is 128 (PERF_ATTR_SIZE_VER7): the oldest supported perf knows no larger size.
 //
-//   owner     a dummy that owns a ring; it writes nothing itself; write_backward; its fd crosses the wall
-//   event     what is recorded; write_backward; redirected into an owner's ring with SET_OUTPUT
-//   sideband  a dummy with mmap2, comm, task, ksymbol, bpf_event, cgroup; a forward ring of its own
-//   trigger   a tracepoint that wakes whoever polls for each hit; a forward ring, owned by a forward dummy
+//   owner      a dummy that owns a ring and records nothing; write_backward; its fd is sent over the broker protocol
+//   event      what is recorded; write_backward; redirected into an owner's ring with SET_OUTPUT
+//   sideband   a dummy with mmap2, comm, task, ksymbol, bpf_event, cgroup; a forward ring of its own
+//   trigger    a tracepoint that wakes its poller at each hit; a forward ring, owned by a forward dummy
 #pragma once
 
 #include <linux/perf_event.h>
@@ -28,12 +28,12 @@ inline constexpr std::uint32_t kStoredAttrBytes = 128;
 inline constexpr std::uint64_t kSidebandSampleType =
     PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
 
-// So is that of a trigger's tracepoint; its other records have the sideband's trailer.
+// The same for a trigger's tracepoint; its other records have the sideband's trailer.
 inline constexpr std::uint64_t kTriggerSampleType = kSidebandSampleType | PERF_SAMPLE_RAW;
 
 struct SamplingOptions {
   std::uint64_t frequency = 0;  // samples a second; 0: use period
-  std::uint64_t period = 0;     // one sample every `period` events; both 0: every event of a tracepoint, else 99 Hz
+  std::uint64_t period = 0;     // one sample per `period` events; both 0: every event of a tracepoint, else 99 Hz
   bool stack = false;           // PERF_SAMPLE_CALLCHAIN, by frame pointer
   std::uint16_t max_stack = 127;
 };
@@ -45,9 +45,9 @@ struct SamplingOptions {
 [[nodiscard]] perf_event_attr trigger_attr(const EventSpec& tracepoint, const KernelFeatures& features);
 [[nodiscard]] perf_event_attr trigger_owner_attr(const KernelFeatures& features);
 
-// perf_event_open(2) on all processes of `cpu`, close-on-exec. `name` is for the error's text. EACCES/EPERM: the
-// text says which capability is missing and perf_event_paranoid's value; ENODEV: the CPU is offline; ENOENT: no PMU
-// for this event here.
+// perf_event_open(2) on all processes of `cpu`, close-on-exec. `name` is for the error's text. EACCES/EPERM: the text
+// names the missing capability and the value of perf_event_paranoid; ENODEV: the CPU is offline; ENOENT: there is no
+// PMU for this event.
 [[nodiscard]] Result<UniqueFd> open_event(const perf_event_attr& attr, int cpu, std::string_view name);
 // PERF_EVENT_IOC_ID.
 [[nodiscard]] Result<std::uint64_t> event_id(int fd);

@@ -48,7 +48,7 @@ constexpr std::array<GenericEvent, 31> kGeneric{{
     {"cgroup-switches", PERF_TYPE_SOFTWARE, kCgroupSwitches},
 }};
 
-// The tables of both measures have this side; real names are shorter than 64.
+// The tables of both distances have this size; real names are shorter than 64.
 constexpr std::size_t kMaxMeasured = 128;
 
 // Levenshtein's distance.
@@ -78,16 +78,16 @@ std::size_t longest_common_substring(std::string_view left, std::string_view rig
   return longest;
 }
 
-// How far `candidate` is from `name`: typing errors, or, for half-remembered names, what they do not share.
+// The distance of `candidate` from `name`: typing errors, or, for half-remembered names, the parts that differ.
 std::size_t distance(std::string_view name, std::string_view candidate) {
-  constexpr std::size_t kTelling = 4;  // shorter common parts say nothing
+  constexpr std::size_t kReporting = 4;  // shorter common parts are no evidence
   candidate = candidate.substr(0, kMaxMeasured);
   std::size_t best = edit_distance(name, candidate);
   const std::size_t colon = candidate.find(':');
   if (colon != std::string_view::npos && name.find(':') == std::string_view::npos)
     best = std::min(best, edit_distance(name, candidate.substr(colon + 1)) + 1);
   const std::size_t common = longest_common_substring(name, candidate);
-  if (common >= kTelling && common * 2 >= name.size()) {
+  if (common >= kReporting && common * 2 >= name.size()) {
     const std::size_t surplus = candidate.size() - common;
     best = std::min(best, name.size() - common + 1 + surplus / 8);
   }

@@ -10,7 +10,7 @@
 
 namespace flight {
 
-// PERF_TYPE_HARDWARE and PERF_TYPE_SOFTWARE events, which need no look-up.
+// PERF_TYPE_HARDWARE and PERF_TYPE_SOFTWARE events, which need no lookup.
 struct GenericEvent {
   std::string_view name;
   std::uint32_t type;
@@ -19,7 +19,7 @@ struct GenericEvent {
 [[nodiscard]] std::optional<GenericEvent> generic_event(std::string_view name);
 [[nodiscard]] std::vector<std::string> generic_event_names();
 
-// "; the nearest are 'a', 'b'", or empty: the end of a sentence that says what there is not.
+// "; the nearest are 'a', 'b'", or empty: the end of a sentence about an unknown name.
 [[nodiscard]] std::string did_you_mean(const std::vector<std::string>& names);
 
 }  // namespace flight

@@ -21,7 +21,7 @@ bool looks_like_modifiers(std::string_view text) {
   return !text.empty() && text.size() <= 8 && text.find_first_not_of("ukhGHpPSDIWe") == std::string_view::npos;
 }
 
-// u and k: only these modes; p once to three times: how exact the address has to be.
+// u and k: only these modes; p, one to three times: the required precision of the address.
 Result<void> apply_modifiers(std::string_view modifiers, EventSpec& spec) {
   bool user = false;
   bool kernel = false;
@@ -31,7 +31,7 @@ Result<void> apply_modifiers(std::string_view modifiers, EventSpec& spec) {
     if (repeated || (letter != 'u' && letter != 'k' && letter != 'p'))
       return fail(
           std::errc::invalid_argument,
-          "event '{}': '{}' are no modifiers: u (user), k (kernel) and p, pp, ppp (precise) can be used, each once",
+          "event '{}': '{}' are not modifiers: u (user), k (kernel) and p, pp, ppp (precise) can be used, each once",
           spec.name, modifiers);
     if (letter == 'u') user = true;
     if (letter == 'k') kernel = true;
@@ -66,7 +66,7 @@ bool apply_plain_name(std::string_view name, EventSpec& spec) {
   return false;
 }
 
-// `name` alone, without its modifiers: what generic events and tracepoints there are that resemble it.
+// `name` without its modifiers: lists generic events and tracepoints with a similar name.
 Failure unknown_event(std::string_view name, const EventSources& sources) {
   std::vector<std::string> all = generic_event_names();
   if (!sources.tracefs.empty())
@@ -87,7 +87,7 @@ Result<EventSpec> parse_pmu_event(std::string_view text, EventSpec spec, const E
     return wrap(parsed.error(), "event '{}'", text);
   std::string_view modifiers = text.substr(last + 1);
   if (modifiers.starts_with(':')) modifiers.remove_prefix(1);
-  if (auto applied = apply_modifiers(modifiers, spec); !applied) return pass(applied.error());
+  if (auto applied = apply_modifiers(modifiers, spec); !applied) return propagate(applied.error());
   return spec;
 }
 
@@ -98,23 +98,23 @@ Result<EventSpec> parse_tracepoint(std::string_view system, std::string_view eve
   spec.system = system;
   spec.event = event;
   const auto id = tracepoint_id(sources.tracefs, spec.system, spec.event);
-  if (!id) return pass(id.error());
+  if (!id) return propagate(id.error());
   spec.type = PERF_TYPE_TRACEPOINT;
   spec.config = *id;
-  if (auto applied = apply_modifiers(modifiers, spec); !applied) return pass(applied.error());
+  if (auto applied = apply_modifiers(modifiers, spec); !applied) return propagate(applied.error());
   return spec;
 }
 
 }  // namespace
 
 Result<EventSpec> parse_event(std::string_view text, const EventSources& sources) {
-  if (text.empty()) return fail(std::errc::invalid_argument, "an event's name is empty");
+  if (text.empty()) return fail(std::errc::invalid_argument, "an event name is empty");
   if (text.size() > kMaxEventBytes)
-    return fail(std::errc::invalid_argument, "an event's name has {} bytes; {} are the most", text.size(),
+    return fail(std::errc::invalid_argument, "an event name has {} bytes; the maximum is {}", text.size(),
                 kMaxEventBytes);
   const auto printable = [](char letter) { return letter > ' ' && letter < '\x7f'; };
   if (!std::all_of(text.begin(), text.end(), printable))
-    return fail(std::errc::invalid_argument, "an event's name may hold no blanks, control or non-ASCII characters");
+    return fail(std::errc::invalid_argument, "an event name must not contain blanks, control or non-ASCII characters");
   EventSpec spec;
   spec.name = text;
   if (text.find('/') != std::string_view::npos) return parse_pmu_event(text, std::move(spec), sources);
@@ -125,17 +125,17 @@ Result<EventSpec> parse_event(std::string_view text, const EventSources& sources
     return apply_plain_name(head, spec) ? Result<EventSpec>(std::move(spec)) : unknown_event(head, sources);
   const std::string_view tail = text.substr(colon + 1);
   if (head.empty() || tail.empty())
-    return fail(std::errc::invalid_argument, "event '{}': something is missing beside its colon", text);
-  // "cycles:u" before "sched:sched_switch": no system is called like a generic event.
+    return fail(std::errc::invalid_argument, "event '{}': something is missing before or after its colon", text);
+  // "cycles:u" before "sched:sched_switch": no tracepoint system has the name of a generic event.
   if (apply_plain_name(head, spec)) {
-    if (auto applied = apply_modifiers(tail, spec); !applied) return pass(applied.error());
+    if (auto applied = apply_modifiers(tail, spec); !applied) return propagate(applied.error());
     return spec;
   }
   const std::size_t second = tail.find(':');
   const std::string_view event = tail.substr(0, second);
   const std::string_view modifiers = second == std::string_view::npos ? "" : tail.substr(second + 1);
   if (second != std::string_view::npos && modifiers.empty())
-    return fail(std::errc::invalid_argument, "event '{}': its modifiers are missing behind the last colon", text);
+    return fail(std::errc::invalid_argument, "event '{}': its modifiers are missing after the last colon", text);
   auto parsed = parse_tracepoint(head, event, modifiers, std::move(spec), sources);
   // "cylces:u" is more likely a generic event with a typing error than a tracepoint called "u".
   if (!parsed && parsed.error().errno_value() == ENOENT && looks_like_modifiers(event))

@@ -14,7 +14,7 @@
 namespace flight {
 
 struct EventSpec {
-  std::string name;          // as it was written; perf's reports show it
+  std::string name;          // as written; perf's reports show it
   std::uint32_t type = 0;    // perf_event_attr.type, PERF_TYPE_*
   std::uint64_t config = 0;  // perf_event_attr.config
   std::uint64_t config1 = 0;
@@ -28,7 +28,7 @@ struct EventSpec {
   [[nodiscard]] bool is_tracepoint() const { return !system.empty(); }
 };
 
-// Where names are looked up; a test passes folders of its own.
+// Where names are looked up; tests use other directories.
 struct EventSources {
   std::string tracefs;  // empty: not mounted
   std::string sysfs = "/sys";
@@ -38,7 +38,7 @@ struct EventSources {
 // a mounted tracefs is refused with how to mount it.
 [[nodiscard]] Result<EventSpec> parse_event(std::string_view text, const EventSources& sources);
 
-// Up to `most` of `candidates` that resemble `name`, the nearest first (edit distance, common substrings).
+// Up to `most` of `candidates` that are similar to `name`, the nearest first (edit distance, common substrings).
 [[nodiscard]] std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates,
                                                      std::size_t most = 3);
 

@@ -41,14 +41,15 @@ int read_paranoid() { return static_cast<int>(kernel_sysctl("perf_event_paranoid
 
 bool opens(const perf_event_attr& attr, int cpu) { return open_event(attr, cpu, "probe").has_value(); }
 
-// Debian's and Ubuntu's kernels ask for CAP_SYS_ADMIN from 3 on, before they look at CAP_PERFMON; others know no 3.
+// Debian's and Ubuntu's kernels require CAP_SYS_ADMIN from 3 on, before they check CAP_PERFMON; other kernels do not
+// use 3.
 std::string missing_for_events() {
   const int paranoid = read_paranoid();
   const bool sys_admin = has_capability(CAP_SYS_ADMIN);
   if (sys_admin) return {};
   if (paranoid >= 3)
     return fmt::format(
-        "this process lacks CAP_SYS_ADMIN, and kernel.perf_event_paranoid is {}: Debian's and Ubuntu's kernels ask for "
+        "this process lacks CAP_SYS_ADMIN, and kernel.perf_event_paranoid is {}: Debian's and Ubuntu's kernels require "
         "it from 3 on; give it CAP_SYS_ADMIN, or set sysctl kernel.perf_event_paranoid=2 and give it CAP_PERFMON",
         paranoid);
   if (paranoid >= 0 && !has_capability(CAP_PERFMON))
@@ -80,7 +81,7 @@ KernelFeatures KernelFeatures::probe(int cpu) {
   const long stack = kernel_sysctl("perf_event_max_stack").value_or(features.max_stack);
   features.max_stack = static_cast<std::uint16_t>(stack < 0 ? 0 : (stack > kMostStack ? kMostStack : stack));
 
-  // One new thing at a time on top of an event that every kernel since 5.10 opens.
+  // Tests one new feature at a time on top of an event that every kernel since 5.10 opens.
   const perf_event_attr plain = owner_attr(KernelFeatures{});
   perf_event_attr attr = plain;
   attr.read_format |= PERF_FORMAT_LOST;
@@ -89,11 +90,6 @@ KernelFeatures KernelFeatures::probe(int cpu) {
   attr.sample_type |= PERF_SAMPLE_CGROUP;
   attr.cgroup = 1;
   features.sample_cgroup = opens(attr, cpu);
-  attr = plain;
-  attr.mmap = 1;
-  attr.mmap2 = 1;
-  attr.build_id = 1;
-  features.mmap_build_id = opens(attr, cpu);
   attr = plain;
   attr.type = PERF_TYPE_HARDWARE;
   attr.config = PERF_COUNT_HW_CPU_CYCLES;
@@ -107,7 +103,7 @@ std::string explain_privilege(int error_number) {
   if (error_number != EACCES && error_number != EPERM) return {};
   std::string text = missing_for_events();
   if (error_number != EPERM) return text;
-  // EPERM is also how mmap says that the locked memory ran out (perf_event_open(2)); EACCES never is.
+  // EPERM can also mean that mmap exceeded the locked memory (perf_event_open(2)); EACCES cannot.
   const std::string memory = missing_for_locked_memory();
   if (!text.empty() && !memory.empty()) text += "; ";
   return text + memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this kernel and this process may do with perf events: probed once at start, a plain value ever after.
+// The features that this kernel and this process have for perf events: probed once at start, then a plain value.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,21 @@ namespace flight {
 struct KernelFeatures {
   bool sample_cgroup = false;     // PERF_SAMPLE_CGROUP and attr.cgroup: 5.7 with CONFIG_CGROUP_PERF
   bool format_lost = false;       // PERF_FORMAT_LOST: 6.0
-  bool mmap_build_id = false;     // attr.build_id: 5.12
   bool hardware_pmu = false;      // cycles opens
-  int paranoid = 2;               // /proc/sys/kernel/perf_event_paranoid; 4 where it cannot be read
+  int paranoid = 2;               // /proc/sys/kernel/perf_event_paranoid; 4 if it cannot be read
   std::uint16_t max_stack = 127;  // /proc/sys/kernel/perf_event_max_stack
 
-  // Opens and closes a few events on CPU `cpu` (one that is online) as the calling process.
+  // Opens and closes a few events on CPU `cpu`, which must be online, as the calling process.
   [[nodiscard]] static KernelFeatures probe(int cpu);
 };
 
-// A number in /proc/sys/kernel; nullopt where it cannot be read.
+// A number in /proc/sys/kernel; nullopt if it cannot be read.
 [[nodiscard]] std::optional<long> kernel_sysctl(const std::string& name);
 // Whether this process can use the capability (CAP_PERFMON, …) now, not whether it could raise it.
 [[nodiscard]] bool has_capability(int capability);
 
 // Why perf_event_open, or mapping its ring, was refused to this process, as a sentence that names the missing
-// capability and perf_event_paranoid's value; empty when nothing is known to be missing.
+// capability and the value of perf_event_paranoid; empty if nothing is known to be missing.
 [[nodiscard]] std::string explain_privilege(int error_number);
 
 }  // namespace flight

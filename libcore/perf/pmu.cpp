@@ -4,25 +4,23 @@
 #include <linux/perf_event.h>
 
 #include <charconv>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/perf/event_names.hpp"
 
 namespace flight {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t kMaxSysfsBytes = 4096;  // a sysfs file is one page at most
 constexpr std::size_t kMaxNames = 4096;
 
 struct Term {
   std::string name;
-  std::optional<std::string> value;  // none: a bare word
+  std::optional<std::string> value;  // nullopt: a word without a value
 };
 
 std::optional<std::uint64_t> parse_number(std::string_view text) {
@@ -48,9 +46,12 @@ std::vector<Term> split_terms(std::string_view text) {
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (names.size() < kMaxNames) names.push_back(at->path().filename().string());
+  auto entries = Directory::open(folder);
+  if (!entries) return names;
+  static_cast<void>(entries->each([&](const Directory::Entry& entry) {
+    names.emplace_back(entry.name);
+    return names.size() < kMaxNames;
+  }));
   return names;
 }
 
@@ -66,7 +67,7 @@ std::uint64_t* field_of(EventSpec& spec, std::string_view name) {
   return nullptr;
 }
 
-// One "0-7" or "21" of a format; false where it is none.
+// Parses one "0-7" or "21" of a format; false for another text.
 bool parse_bits(std::string_view text, unsigned& low, unsigned& high) {
   const std::size_t dash = text.find('-');
   const auto first = parse_number(text.substr(0, dash));
@@ -77,7 +78,7 @@ bool parse_bits(std::string_view text, unsigned& low, unsigned& high) {
   return true;
 }
 
-// Puts `value` into the bits that `format` ("config:0-7,32-35", lowest first) names, over what is there.
+// Writes `value` into the bits that `format` ("config:0-7,32-35", lowest first) names, over their old value.
 Result<void> fill_bits(EventSpec& spec, const std::string& term, std::string_view format, std::uint64_t value) {
   const std::size_t colon = format.find(':');
   std::uint64_t* field = field_of(spec, format.substr(0, colon));
@@ -90,7 +91,7 @@ Result<void> fill_bits(EventSpec& spec, const std::string& term, std::string_vie
     unsigned low = 0;
     unsigned high = 0;
     if (!parse_bits(range, low, high))
-      return fail(std::errc::bad_message, "the term '{}' has a format that makes no sense: '{}'", term, format);
+      return fail(std::errc::bad_message, "the term '{}' has an invalid format: '{}'", term, format);
     const unsigned width = high - low + 1;
     const std::uint64_t mask = width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
     *field = (*field & ~(mask << low)) | ((left & mask) << low);
@@ -108,16 +109,16 @@ class Pmu {
 
   Result<void> apply(const Term& term, EventSpec& spec, bool inside_event) const {
     if (!is_plain_name(term.name))
-      return fail(std::errc::invalid_argument, "PMU {}: '{}' is no term: use name=value", name_, term.name);
+      return fail(std::errc::invalid_argument, "PMU {}: '{}' is not a term: use name=value", name_, term.name);
     if (std::uint64_t* field = field_of(spec, term.name); field != nullptr) {
       const auto value = number_of(term);
-      if (!value) return pass(value.error());
+      if (!value) return propagate(value.error());
       *field = *value;
       return {};
     }
     if (const auto format = read_small("format/" + term.name); format) {
       const auto value = number_of(term);
-      if (!value) return pass(value.error());
+      if (!value) return propagate(value.error());
       return fill_bits(spec, term.name, *format, *value);
     }
     if (const auto event = read_small("events/" + term.name); event && !term.value && !inside_event) {
@@ -129,7 +130,7 @@ class Pmu {
   }
 
  private:
-  // A bare word counts as 1, as perf has it.
+  // A word without a value counts as 1, as in perf.
   Result<std::uint64_t> number_of(const Term& term) const {
     if (!term.value) return 1;
     if (*term.value == "?")
@@ -137,7 +138,7 @@ class Pmu {
                   term.name);
     const auto value = parse_number(*term.value);
     if (!value)
-      return fail(std::errc::invalid_argument, "PMU {}: '{}={}' is no number: use 12 or 0xc", name_, term.name,
+      return fail(std::errc::invalid_argument, "PMU {}: '{}={}' is not a number: use 12 or 0xc", name_, term.name,
                   *term.value);
     return *value;
   }
@@ -165,15 +166,15 @@ class Pmu {
 
 Result<void> parse_pmu(std::string_view pmu, std::string_view terms, const std::string& sysfs, EventSpec& spec) {
   const std::string devices = sysfs + "/bus/event_source/devices";
-  if (!is_plain_name(pmu)) return fail(std::errc::invalid_argument, "'{}' is no PMU's name: use pmu/term=value/", pmu);
+  if (!is_plain_name(pmu)) return fail(std::errc::invalid_argument, "'{}' is not a PMU name: use pmu/term=value/", pmu);
   const std::string folder = fmt::format("{}/{}", devices, pmu);
   const auto type_text = read_line(folder + "/type");
   if (!type_text)
-    return fail(std::errc::no_such_file_or_directory, "there is no PMU '{}' here{}", pmu,
+    return fail(std::errc::no_such_file_or_directory, "there is no PMU '{}' on this machine{}", pmu,
                 did_you_mean(nearest_names(pmu, names_in(devices))));
   const auto type = parse_number(*type_text);
   if (!type || *type > std::numeric_limits<std::uint32_t>::max())
-    return fail(std::errc::bad_message, "{}/type holds no number", folder);
+    return fail(std::errc::bad_message, "{}/type does not contain a number", folder);
   if (*type == PERF_TYPE_TRACEPOINT)
     return fail(std::errc::invalid_argument, "write a tracepoint as SYSTEM:EVENT, so that its fields can be decoded");
   spec.type = static_cast<std::uint32_t>(*type);

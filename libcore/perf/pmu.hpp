@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of an event that only sysfs can explain: "cpu/event=0x3c,umask=1/". A PMU's format folder says which
-// bits of config, config1 and config2 a term fills; its events folder has ready-made lists of terms.
-// Source: Documentation/ABI/testing/sysfs-bus-event_source-devices-{format,events}.
+// The part of an event that only sysfs explains: "cpu/event=0x3c,umask=1/". A PMU's format directory lists the bits of
+// config, config1 and config2 that a term sets; its events directory has ready-made lists of terms. Source:
+// Documentation/ABI/testing/sysfs-bus-event_source-devices-{format,events}.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace flight {
 
-// type, config, config1 and config2 of `spec` from PMU/TERMS/. ENOENT: no such PMU, term or event (the nearest are
-// named). EINVAL: a value that is no number or too wide for its bits.
+// Sets type, config, config1 and config2 of `spec` from PMU/TERMS/. ENOENT: no such PMU, term or event (the text names
+// the nearest ones). EINVAL: a value is not a number, or too wide for its bits.
 [[nodiscard]] Result<void> parse_pmu(std::string_view pmu, std::string_view terms, const std::string& sysfs,
                                      EventSpec& spec);
 

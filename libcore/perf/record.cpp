@@ -7,9 +7,8 @@
 namespace flight {
 namespace {
 
-constexpr int kHeaderBytes = sizeof(perf_event_header);
-// What a SAMPLE may have between its fixed fields and CGROUP, and whose length we know. READ needs the event's
-// read_format, the others are never asked for: with one of them the cgroup stays unknown.
+// The fields of a SAMPLE between its fixed fields and CGROUP whose length is known. READ needs the event's
+// read_format, and flightd never requests the others: with one of them the cgroup stays unknown.
 constexpr std::uint64_t kSteppedOver = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
 constexpr std::uint64_t kUnknownLength = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK | PERF_SAMPLE_REGS_USER |
                                          PERF_SAMPLE_STACK_USER | PERF_SAMPLE_WEIGHT_TYPE | PERF_SAMPLE_DATA_SRC |
@@ -18,14 +17,14 @@ constexpr std::uint64_t kFixedFields = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP |
                                        PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
                                        PERF_SAMPLE_PERIOD;
 
-// The record's size as its header tells it; 0 where that is not a record within `record`.
-std::size_t told_size(std::span<const std::byte> record) {
+// The record's size from its header; 0 if that is not a record within `record`.
+std::size_t stated_size(std::span<const std::byte> record) {
   if (record.size() < sizeof(perf_event_header)) return 0;
   const auto size = load<perf_event_header>(record.data()).size;
   return size < sizeof(perf_event_header) || size > record.size() ? 0 : size;
 }
 
-// The CGROUP field, which lies behind parts of variable length; nullopt where these leave the record.
+// The CGROUP field, which follows parts of variable length; nullopt if these exceed the record.
 std::optional<std::uint64_t> cgroup_of(std::span<const std::byte> record, std::uint64_t sample_type) {
   if ((sample_type & PERF_SAMPLE_CGROUP) == 0 || (sample_type & kUnknownLength) != 0) return 0;
   static_assert((kSteppedOver & kUnknownLength) == 0);
@@ -61,7 +60,7 @@ RecordLayout RecordLayout::of(std::uint64_t sample_type) {
     at += 8;
     return here;
   };
-  int at = kHeaderBytes;
+  int at = static_cast<int>(kRecordHeaderBytes);
   take(at, PERF_SAMPLE_IDENTIFIER);
   layout.ip = take(at, PERF_SAMPLE_IP);
   layout.tid = take(at, PERF_SAMPLE_TID);
@@ -109,7 +108,7 @@ std::optional<std::size_t> EventTable::find(std::uint64_t id) const {
 }
 
 std::optional<RecordKey> record_key(std::span<const std::byte> record, const EventTable& events) {
-  const std::size_t size = told_size(record);
+  const std::size_t size = stated_size(record);
   if (size < sizeof(perf_event_header) + 8) return std::nullopt;
   const bool sample = load<perf_event_header>(record.data()).type == PERF_RECORD_SAMPLE;
   const auto id = load<std::uint64_t>(record.data() + (sample ? sizeof(perf_event_header) : size - 8));
@@ -125,7 +124,7 @@ std::optional<RecordKey> record_key(std::span<const std::byte> record, const Eve
 }
 
 std::optional<SampleFields> sample_fields(std::span<const std::byte> record, const RecordLayout& layout) {
-  const std::size_t size = told_size(record);
+  const std::size_t size = stated_size(record);
   if (size == 0 || load<perf_event_header>(record.data()).type != PERF_RECORD_SAMPLE) return std::nullopt;
   record = record.first(size);
   const auto here = [&](int at) { return static_cast<std::size_t>(at) + 8 <= size; };
@@ -150,7 +149,7 @@ std::optional<SampleFields> sample_fields(std::span<const std::byte> record, con
 }
 
 std::optional<LostFields> lost_fields(std::span<const std::byte> record) {
-  const std::size_t size = told_size(record);
+  const std::size_t size = stated_size(record);
   if (size < sizeof(perf_event_header) + 16) return std::nullopt;
   if (load<perf_event_header>(record.data()).type != PERF_RECORD_LOST) return std::nullopt;
   const std::byte* body = record.data() + sizeof(perf_event_header);

@@ -4,7 +4,7 @@
 //   SAMPLE  | header 8 | IDENTIFIER | IP | TID | TIME | ADDR.. | CPU | PERIOD | CALLCHAIN | RAW | .. | CGROUP |
 //   others  | header 8 | body …                                 | TID | TIME | CPU | IDENTIFIER |  <- trailer
 //
-// Records come from kernel rings, but also from images that may be torn: nothing here reads past `size`.
+// Records come from kernel rings, but also from images that may be torn: nothing here reads beyond `size`.
 #pragma once
 
 #include <linux/perf_event.h>
@@ -20,7 +20,10 @@
 
 namespace flight {
 
-// Byte offsets that follow from a sample_type. -1: the field is not there.
+// Byte offsets that follow from a sample_type. -1: the record does not have the field.
+inline constexpr std::size_t kRecordHeaderBytes = 8;   // perf_event_header
+inline constexpr std::size_t kMaxRecordBytes = 65536;  // its size has 16 bits
+
 struct RecordLayout {
   std::uint64_t sample_type = 0;
   int ip = -1;   // in a SAMPLE, from the record's beginning
@@ -42,7 +45,7 @@ class EventTable {
   // Returns the event's index. Its sample_type must contain PERF_SAMPLE_IDENTIFIER and PERF_SAMPLE_TIME.
   std::size_t add_event(std::uint64_t sample_type);
   void add_id(std::uint64_t id, std::size_t event);
-  // nullopt: an id that is not ours.
+  // nullopt: the id is not in the table.
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t id) const;
   [[nodiscard]] const RecordLayout& layout(std::size_t event) const { return layouts_[event]; }
   [[nodiscard]] std::size_t size() const { return layouts_.size(); }
@@ -52,7 +55,7 @@ class EventTable {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> ids_;  // sorted by id
 };
 
-// The id, event and time of a whole record; nullopt where the id is unknown or the record too short for its fields.
+// The id, event and time of a whole record; nullopt if the id is unknown or the record too short for its fields.
 struct RecordKey {
   std::uint64_t id = 0;
   std::size_t event = 0;
@@ -60,7 +63,7 @@ struct RecordKey {
 };
 [[nodiscard]] std::optional<RecordKey> record_key(std::span<const std::byte> record, const EventTable& events);
 
-// What `top` and the ledger's selection need of a SAMPLE.
+// The fields of a SAMPLE that `top` and the process tracker's selection need.
 struct SampleFields {
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;

@@ -11,11 +11,10 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kHeaderBytes = sizeof(perf_event_header);
-constexpr std::size_t kMaxCommBytes = 16;  // the kernel's TASK_COMM_LEN, with the NUL
+constexpr std::size_t kMaxCommBytes = 32;  // with the NUL; twice the kernel's TASK_COMM_LEN, for flightd's own names
 constexpr std::uint16_t kCpumodeMask = PERF_RECORD_MISC_CPUMODE_MASK;
 
-// The fixed parts of the bodies, as include/uapi/linux/perf_event.h draws them; names follow.
+// The fixed parts of the bodies, as in include/uapi/linux/perf_event.h; names follow.
 struct CommBody {
   std::uint32_t pid, tid;
 };
@@ -50,7 +49,7 @@ struct CgroupBody {
 static_assert(sizeof(InodeForm) == 24 && sizeof(BuildIdForm) == 24);
 static_assert(sizeof(TaskBody) == 24 && sizeof(MmapBody) == 32 && sizeof(KsymbolBody) == 16);
 
-// Writes one record at the end of a buffer: the header first, its size when all is there.
+// Writes one record at the end of a buffer: the header first, its size when the record is complete.
 class RecordWriter {
  public:
   RecordWriter(RecordBuffer& out, std::uint32_t type, std::uint16_t misc) : out_(out), begin_(out.size()) {
@@ -89,14 +88,14 @@ void append_task(RecordBuffer& out, std::uint32_t type, const TaskRecord& record
   writer.finish(trailer);
 }
 
-// Takes a record apart from its beginning; whatever does not fit makes it bad, and it stays so.
+// Parses a record from its beginning. A part that does not fit makes the record bad for good.
 class RecordReader {
  public:
   explicit RecordReader(std::span<const std::byte> record) {
     const auto whole = next_record(record);
-    if (whole.size() < kHeaderBytes + sizeof(Trailer)) return;
+    if (whole.size() < kRecordHeaderBytes + sizeof(Trailer)) return;
     header_ = load<perf_event_header>(whole.data());
-    rest_ = whole.subspan(kHeaderBytes, whole.size() - kHeaderBytes - sizeof(Trailer));
+    rest_ = whole.subspan(kRecordHeaderBytes, whole.size() - kRecordHeaderBytes - sizeof(Trailer));
     trailer_ = whole.last(sizeof(Trailer));
     good_ = true;
   }
@@ -115,7 +114,7 @@ class RecordReader {
     return value;
   }
 
-  // Up to its NUL, which has to be there.
+  // Takes the text up to its NUL, which must be present.
   std::string_view take_name() {
     const void* end = rest_.empty() ? nullptr : std::memchr(rest_.data(), 0, rest_.size());
     if (end == nullptr) good_ = false;
@@ -148,6 +147,12 @@ void append_fork(RecordBuffer& out, const TaskRecord& record, const Trailer& tra
 
 void append_exit(RecordBuffer& out, const TaskRecord& record, const Trailer& trailer) {
   append_task(out, PERF_RECORD_EXIT, record, trailer);
+}
+
+void append_lost(RecordBuffer& out, const LostRecord& record, const Trailer& trailer) {
+  RecordWriter writer(out, PERF_RECORD_LOST, 0);
+  writer.put(record);
+  writer.finish(trailer);
 }
 
 void append_mmap2(RecordBuffer& out, const Mmap2Record& record, const Trailer& trailer) {
@@ -253,9 +258,9 @@ std::optional<Trailer> parse_trailer(std::span<const std::byte> record) {
 }
 
 std::span<const std::byte> next_record(std::span<const std::byte> bytes) {
-  if (bytes.size() < kHeaderBytes) return {};
+  if (bytes.size() < kRecordHeaderBytes) return {};
   const auto size = load<perf_event_header>(bytes.data()).size;
-  if (size < kHeaderBytes || size % 8 != 0 || size > bytes.size()) return {};
+  if (size < kRecordHeaderBytes || size % 8 != 0 || size > bytes.size()) return {};
   return bytes.first(size);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sideband records: what each holds, how it is written, how it is read. Written ones carry the sideband's
-// trailer (attr.hpp, kSidebandSampleType) and are padded to 8 bytes; names are cut at kMaxNameBytes.
-// Source: perf_event_open(2); the PERF_RECORD_* comments in include/uapi/linux/perf_event.h.
+// Sideband records: their content, writing and reading. Written records have the sideband's trailer (attr.hpp,
+// kSidebandSampleType) and are padded to 8 bytes; names are cut at kMaxNameBytes. Source: perf_event_open(2); the
+// PERF_RECORD_* comments in include/uapi/linux/perf_event.h.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ using RecordBuffer = std::vector<std::byte>;
 inline constexpr std::uint32_t kKernelPid = 0xffffffffU;  // pid of kernel maps: (u32)-1
 inline constexpr std::size_t kMaxNameBytes = 4096;
 
-// The trailer: all zero for what perf takes as "known from the beginning".
+// The trailer: all zero for facts that perf regards as known from the beginning.
 struct Trailer {
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
@@ -48,11 +48,15 @@ struct TaskRecord {  // FORK and EXIT
   EventTime time_ns = 0;
   bool exec = false;  // PERF_RECORD_MISC_FORK_EXEC: do not clone the parent's maps
 };
+struct LostRecord {
+  std::uint64_t id = 0;  // of the event
+  std::uint64_t lost = 0;
+};
 struct Mmap2Record {
   std::uint32_t pid = 0, tid = 0;
   std::uint64_t address = 0, bytes = 0, page_offset = 0;
   BuildId build_id;                    // size > 0: the build-id form (PERF_RECORD_MISC_MMAP_BUILD_ID)
-  std::uint32_t major = 0, minor = 0;  // else the inode form
+  std::uint32_t major = 0, minor = 0;  // otherwise the inode form
   std::uint64_t inode = 0, inode_generation = 0;
   std::uint32_t protection = 0, flags = 0;  // PROT_*, MAP_*
   std::uint16_t cpumode = 2;                // PERF_RECORD_MISC_USER, or _KERNEL for kernel and modules
@@ -72,6 +76,8 @@ struct CgroupRecord {
 void append_comm(RecordBuffer& out, const CommRecord& record, const Trailer& trailer);
 void append_fork(RecordBuffer& out, const TaskRecord& record, const Trailer& trailer);
 void append_exit(RecordBuffer& out, const TaskRecord& record, const Trailer& trailer);
+// As the kernel reports records that did not fit into the ring.
+void append_lost(RecordBuffer& out, const LostRecord& record, const Trailer& trailer);
 void append_mmap2(RecordBuffer& out, const Mmap2Record& record, const Trailer& trailer);
 // The kernel's and modules' maps: PERF_RECORD_MMAP, misc KERNEL, pid kKernelPid.
 void append_kernel_mmap(RecordBuffer& out, std::uint64_t address, std::uint64_t bytes, std::uint64_t page_offset,
@@ -79,8 +85,8 @@ void append_kernel_mmap(RecordBuffer& out, std::uint64_t address, std::uint64_t 
 void append_ksymbol(RecordBuffer& out, const KsymbolRecord& record, const Trailer& trailer);
 void append_cgroup(RecordBuffer& out, const CgroupRecord& record, const Trailer& trailer);
 
-// Of one whole record with the sideband's trailer; nullopt where its type is another or its bytes do not fit.
-// The string_views point into `record`.
+// Parses one whole record with the sideband's trailer; nullopt if it has another type or its bytes do not fit. The
+// string_views point into `record`.
 [[nodiscard]] std::optional<CommRecord> parse_comm(std::span<const std::byte> record);
 [[nodiscard]] std::optional<TaskRecord> parse_task(std::span<const std::byte> record);  // FORK or EXIT
 [[nodiscard]] std::optional<Mmap2Record> parse_mmap2(std::span<const std::byte> record);
@@ -88,7 +94,7 @@ void append_cgroup(RecordBuffer& out, const CgroupRecord& record, const Trailer&
 [[nodiscard]] std::optional<CgroupRecord> parse_cgroup(std::span<const std::byte> record);
 [[nodiscard]] std::optional<Trailer> parse_trailer(std::span<const std::byte> record);
 
-// The next whole record at the beginning of `bytes`, empty at their end or where the size makes no sense.
+// The next whole record at the beginning of `bytes`; empty at the end or if its size is invalid.
 [[nodiscard]] std::span<const std::byte> next_record(std::span<const std::byte> bytes);
 
 }  // namespace flight

@@ -10,21 +10,21 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kHeaderBytes = sizeof(perf_event_header);
-// The smallest sample of ours; smaller records are rare enough to let the vector grow. Reserving touches no memory.
+// The smallest sample of flightd's events; smaller records are rare, so the vector seldom grows. Reserving touches no
+// memory.
 constexpr std::size_t kTypicalRecordBytes = 56;
-// The newest type that the oldest reader of our files knows; it aborts at any later one.
+// The newest type that the oldest supported perf knows; it aborts on any later type.
 constexpr std::uint32_t kNewestType = PERF_RECORD_AUX_OUTPUT_HW_ID;
 constexpr std::size_t kPrefetchBytes = 1024;
 
-// What the walk needs of an event, by id. A ring has few ids, so a look-up in the table is the exception.
+// The fields of an event that the walk needs, by id. A ring has few ids, so a lookup in the table is the exception.
 class IdCache {
  public:
   struct Entry {
     std::uint64_t id = 0;
     bool known = false;
     std::uint32_t sample_time = 0;    // from a SAMPLE's beginning
-    std::uint32_t trailer_bytes = 0;  // of the others
+    std::uint32_t trailer_bytes = 0;  // of other records
     std::uint32_t trailer_time = 0;
   };
 
@@ -50,15 +50,15 @@ class IdCache {
     return entry;
   }
 
-  // The kernel counts ids up, so that those of one ring rarely fall on each other. Id 0 is filled at once, and an
-  // entry that was never filled (id 0, elsewhere) is found by nobody.
+  // The kernel counts ids up, so that the ids of one ring seldom use the same entry. Id 0 is filled at once; no lookup
+  // finds an entry that was never filled (id 0 in another place).
   static constexpr std::size_t kEntries = 64;
   const EventTable& events_;
   std::array<Entry, kEntries> entries_{};
 };
 
-// Newest to oldest, into result.records in that order. All positions are multiples of 8 and so is the image, so no
-// u64 field of a record wraps around its end.
+// Walks from newest to oldest, into result.records in that order. All positions and the size of the image are
+// multiples of 8, so no u64 field of a record wraps around its end.
 class Walk {
  public:
   Walk(const RingImage& image, std::uint64_t valid_bytes, const EventTable& events)
@@ -68,7 +68,7 @@ class Walk {
         valid_(valid_bytes),
         ids_(events) {}
 
-  // True: the walk came to the never-written area.
+  // True: the walk reached the never-written area.
   bool run(bool cut, WalkResult& result) {
     std::uint64_t at = 0;
     while (at < valid_) {
@@ -76,7 +76,7 @@ class Walk {
       const auto header = std::bit_cast<perf_event_header>(field(at));
       const std::uint64_t left = valid_ - at;
       if (std::bit_cast<std::uint64_t>(header) == 0) return true;
-      if (header.size < kHeaderBytes || header.size % 8 != 0 || (header.size > left && !cut)) {
+      if (header.size < kRecordHeaderBytes || header.size % 8 != 0 || (header.size > left && !cut)) {
         ++result.bad_records;
         return false;
       }
@@ -99,17 +99,17 @@ class Walk {
 
   void take(std::uint64_t at, const perf_event_header& header, WalkResult& result) {
     const bool sample = header.type == PERF_RECORD_SAMPLE;
-    if (header.type == 0 || header.type > kNewestType || header.size < kHeaderBytes + 8) {
+    if (header.type == 0 || header.type > kNewestType || header.size < kRecordHeaderBytes + 8) {
       ++result.bad_records;
       return;
     }
-    const IdCache::Entry& event = ids_.find(field(sample ? at + kHeaderBytes : at + header.size - 8));
+    const IdCache::Entry& event = ids_.find(field(sample ? at + kRecordHeaderBytes : at + header.size - 8));
     if (!event.known) {
       ++result.unknown_ids;
       return;
     }
     const bool whole =
-        sample ? event.sample_time + 8 <= header.size : kHeaderBytes + event.trailer_bytes <= header.size;
+        sample ? event.sample_time + 8 <= header.size : kRecordHeaderBytes + event.trailer_bytes <= header.size;
     if (!whole) {
       ++result.bad_records;
       return;
@@ -133,9 +133,9 @@ class Walk {
   bool inverted_ = false;
 };
 
-// Stable. A ring is nearly sorted: a record whose time was read before an interrupt wrote its own comes some
-// milliseconds late (KERNEL_FACTS: 31 of 910,000). Each is moved to its place; where that costs more than sorting,
-// which only a hostile image does, everything is sorted.
+// Stable. A ring is nearly sorted: a record whose time was read before an interrupt wrote its own record comes some
+// milliseconds late (measured: 31 of 910,000). Each is moved to its place; if that costs more than sorting, which only
+// happens with a hostile image, everything is sorted.
 void restore_order(std::vector<RecordRef>& records) {
   const auto earlier = [](const RecordRef& left, const RecordRef& right) { return left.time_ns < right.time_ns; };
   std::size_t budget = 4 * records.size();
@@ -162,7 +162,7 @@ WalkResult walk_ring(const RingImage& image, const EventTable& events) {
     result.bad_records = 1;
     return result;
   }
-  // The head began at 0 and went down, so this is all that was ever written; above it lies nothing yet.
+  // The head began at 0 and decreased, so this is all that was ever written; the area above it is still empty.
   const std::uint64_t written = 0 - image.head;
   const std::uint64_t valid = std::min({image.valid_bytes, size, written}) & ~std::uint64_t{7};
   const bool cut = valid < written;

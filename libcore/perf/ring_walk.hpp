@@ -29,7 +29,7 @@ struct RingImage {
   std::uint64_t valid_bytes = 0;     // <= bytes.size(); from head upwards
 };
 
-// One record: 16 bytes, so that a ring of small records costs a fifth of itself.
+// One record: 16 bytes, so that a ring of small records needs a fifth of its size.
 struct RecordRef {
   EventTime time_ns = 0;
   std::uint32_t offset = 0;  // position in the image; the record may wrap around its end
@@ -40,16 +40,16 @@ struct RecordRef {
 struct WalkResult {
   std::vector<RecordRef> records;  // ascending in time; equal times in the ring's order
   std::uint64_t samples = 0;       // PERF_RECORD_SAMPLEs among them
-  std::uint64_t torn_bytes = 0;    // of the record that was cut by the newest
-  std::uint64_t unknown_ids = 0;   // whole records of ids that are not ours, dropped
-  std::uint64_t bad_records = 0;  // dropped: too short, or a type perf 6.1 does not know; a nonsense size ends the walk
-  bool wrapped = false;           // false: nothing older was overwritten or given up, its history begins with it
+  std::uint64_t torn_bytes = 0;    // of the record that was partly overwritten by the newest
+  std::uint64_t unknown_ids = 0;   // dropped whole records with ids of other recordings
+  std::uint64_t bad_records = 0;  // dropped: too short, or a type perf 6.1 does not know; an invalid size ends the walk
+  bool wrapped = false;  // false: nothing older was overwritten or dropped, so its history begins with this record
 };
 
-// Any thread; allocates only the result (a hostile image's sort apart).
+// Any thread; allocates only the result (and memory to sort a hostile image).
 [[nodiscard]] WalkResult walk_ring(const RingImage& image, const EventTable& events);
 
-// The bytes of one record: a span into the image, or, where it wraps, into `scratch` (>= 65536 bytes).
+// The bytes of one record: a span into the image, or, if it wraps, into `scratch` (at least kMaxRecordBytes).
 [[nodiscard]] std::span<const std::byte> record_bytes(const RingImage& image, const RecordRef& ref,
                                                       std::span<std::byte> scratch);
 

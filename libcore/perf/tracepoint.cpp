@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/perf/tracepoint.hpp"
 
+#include <dirent.h>
 #include <sys/mount.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/perf/event_names.hpp"
 #include "libcore/perf/event_spec.hpp"
@@ -23,7 +25,7 @@ constexpr const char* kHowToMount = "mount it with: mount -t tracefs tracefs /sy
 constexpr std::size_t kMaxTracepoints = 1U << 16U;  // some thousands are usual
 constexpr std::size_t kMaxFormatBytes = 1U << 20U;
 
-// /proc/self/mounts writes blanks, tabs, newlines and backslashes as \ooo.
+// /proc/self/mounts encodes blanks, tabs, newlines and backslashes as \ooo.
 std::string unescape(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -39,7 +41,7 @@ std::string unescape(const std::string& text) {
   return plain;
 }
 
-// A part of a path that stays where it is put.
+// Whether it is a path component that stays in its directory.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -47,11 +49,12 @@ bool is_plain_name(const std::string& name) {
 
 std::vector<std::string> folders_in(const std::string& path) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    std::error_code unknown;
-    if (at->is_directory(unknown) && names.size() < kMaxTracepoints) names.push_back(at->path().filename().string());
-  }
+  auto entries = Directory::open(path);
+  if (!entries) return names;
+  static_cast<void>(entries->each([&](const Directory::Entry& entry) {
+    if (entry.type == DT_DIR || entry.type == DT_UNKNOWN) names.emplace_back(entry.name);
+    return names.size() < kMaxTracepoints;
+  }));
   return names;
 }
 
@@ -64,8 +67,8 @@ Failure explain_missing(const Error& error, const std::string& tracefs, const st
   const std::string name = system + ":" + event;
   const auto all = list_tracepoints(tracefs);
   if (all.empty())
-    return fail(std::errc::no_such_file_or_directory,
-                "there is no tracepoint '{}': {}/events has none that can be read", name, tracefs);
+    return fail(std::errc::no_such_file_or_directory, "there is no tracepoint '{}': {}/events has no readable one",
+                name, tracefs);
   return fail(std::errc::no_such_file_or_directory, "there is no tracepoint '{}'{}", name,
               did_you_mean(nearest_names(name, all)));
 }
@@ -76,8 +79,8 @@ Result<std::string> read_event_file(const std::string& tracefs, const std::strin
     return fail(std::errc::no_such_file_or_directory, "tracepoint {}:{}: tracefs is not mounted; {}", system, event,
                 kHowToMount);
   if (!is_plain_name(system) || !is_plain_name(event))
-    return fail(std::errc::invalid_argument, "'{}:{}' is no tracepoint's name: use SYSTEM:EVENT, as sched:sched_switch",
-                system, event);
+    return fail(std::errc::invalid_argument,
+                "'{}:{}' is not a tracepoint name: use SYSTEM:EVENT, such as sched:sched_switch", system, event);
   auto text = read_file(fmt::format("{}/events/{}/{}/{}", tracefs, system, event, file), kMaxFormatBytes);
   if (!text) return explain_missing(text.error(), tracefs, system, event);
   return text;
@@ -87,7 +90,7 @@ Result<std::string> read_event_file(const std::string& tracefs, const std::strin
 
 Result<std::string> find_tracefs() {
   const auto mounts = read_file("/proc/self/mounts");
-  if (!mounts) return wrap(mounts.error(), "look for tracefs");
+  if (!mounts) return wrap(mounts.error(), "find tracefs");
   std::istringstream lines(*mounts);
   std::string found;
   for (std::string line; std::getline(lines, line);) {
@@ -110,7 +113,7 @@ Result<std::string> find_or_mount_tracefs() {
   if (::mount("tracefs", kTracefs, "tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0)
     return std::string(kTracefs);
   const int error_number = errno;
-  if (error_number == EBUSY) return find_tracefs();  // somebody was quicker
+  if (error_number == EBUSY) return find_tracefs();  // another process mounted it
   auto refused = sys_error(error_number, "tracefs is not mounted, and mounting it on {}", kTracefs);
   if (error_number == EPERM || error_number == EACCES)
     refused.value().what += ": this process lacks CAP_SYS_ADMIN; as root, " + std::string(kHowToMount);
@@ -121,11 +124,11 @@ Result<std::string> find_or_mount_tracefs() {
 
 Result<std::uint64_t> tracepoint_id(const std::string& tracefs, const std::string& system, const std::string& event) {
   const auto text = read_event_file(tracefs, system, event, "id");
-  if (!text) return pass(text.error());
+  if (!text) return propagate(text.error());
   std::uint64_t id = 0;
   const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), id);
   if (error != std::errc{} || stop == text->data())
-    return fail(std::errc::bad_message, "{}/events/{}/{}/id holds no number", tracefs, system, event);
+    return fail(std::errc::bad_message, "{}/events/{}/{}/id does not contain a number", tracefs, system, event);
   return id;
 }
 

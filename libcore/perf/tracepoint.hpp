@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tracepoints as tracefs describes them (Documentation/trace/events.rst).
+// Tracepoints as described by tracefs (Documentation/trace/events.rst).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace flight {
 
 // Where tracefs is mounted, from /proc/self/mounts ("/sys/kernel/tracing"); ENOENT with the command that mounts it.
 [[nodiscard]] Result<std::string> find_tracefs();
-// find_tracefs, and where it is not mounted and we may, mount it on /sys/kernel/tracing first.
+// As find_tracefs(), but mounts it on /sys/kernel/tracing if it is not mounted and the process may do that.
 [[nodiscard]] Result<std::string> find_or_mount_tracefs();
 
 // The number in events/SYSTEM/EVENT/id. ENOENT names the nearest tracepoints; EACCES names the capability.
@@ -22,7 +22,7 @@ namespace flight {
 // The text of events/SYSTEM/EVENT/format.
 [[nodiscard]] Result<std::string> tracepoint_format(const std::string& tracefs, const std::string& system,
                                                     const std::string& event);
-// "SYSTEM:EVENT" of all, sorted.
+// The names "SYSTEM:EVENT" of all tracepoints, sorted.
 [[nodiscard]] std::vector<std::string> list_tracepoints(const std::string& tracefs);
 
 }  // namespace flight

@@ -13,7 +13,6 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kMaxRecordBytes = 65536;
 constexpr std::size_t kMaxValueBytes = 96;  // of one field's text
 constexpr std::string_view kMore = ", …";
 
@@ -24,7 +23,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-// What stands between "KEY:" and the next semicolon.
+// The text between "KEY:" and the next semicolon.
 std::string_view part(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
   if (at == std::string_view::npos) return {};
@@ -42,7 +41,7 @@ TracepointField::Kind kind_of(std::string_view type, bool is_array, std::size_t 
   return size == 1 || size == 2 || size == 4 || size == 8 ? Kind::number : Kind::other;
 }
 
-// "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;"
+// Parses "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;"
 std::optional<TracepointField> parse_field(std::string_view line) {
   std::string_view declaration = part(line, "field:");
   const auto offset = number(part(line, "offset:"));
@@ -65,7 +64,7 @@ std::optional<TracepointField> parse_field(std::string_view line) {
   return field;
 }
 
-// Up to its NUL, or where it is cut.
+// The text up to its NUL, or to the end.
 std::string clean_text(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kMaxValueBytes));
   return printable(text.substr(0, text.find('\0')));
@@ -84,8 +83,8 @@ std::string number_text(const TracepointField& field, const std::byte* at) {
   return fmt::format("{}", static_cast<std::int64_t>(value << shift) >> shift);
 }
 
-// Empty: it cannot be told. A dynamic text is a u32: its length above its offset, from the record's beginning or from
-// behind the u32.
+// Empty: the value is invalid. A dynamic text is a u32: the high half is its length, the low half its offset, from the
+// record's beginning or from after the u32.
 std::string value_text(const TracepointField& field, std::span<const std::byte> raw) {
   using Kind = TracepointField::Kind;
   if (field.offset > raw.size() || field.size > raw.size() - field.offset) return {};
@@ -130,7 +129,7 @@ std::string tracepoint_text(const TracepointFormat& format, std::span<const std:
     if (value.empty()) continue;
     const std::string part = fmt::format("{}{}={}", out.empty() ? "" : ", ", field.name, value);
     if (out.size() + part.size() + kMore.size() > kMaxTracepointTextBytes) {
-      // The first field alone may be too long: its name is the format's.
+      // The first field alone may be too long: the format determines its name.
       return out.empty() ? out : out.append(kMore);
     }
     out += part;

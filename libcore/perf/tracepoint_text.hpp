@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tracepoint's record says, in words: "pid=1234, comm=stress, flags=0x10". The fields come from the format's
+// The content of a tracepoint's record as text: "pid=1234, comm=stress, flags=0x10". The fields come from the format's
 // text (Documentation/trace/events.rst), the bytes from a ring: neither is trusted to fit the other. The format's own
 // print rule is C code and is not interpreted.
 #pragma once
@@ -29,12 +29,12 @@ struct TracepointFormat {
   std::uint32_t id = 0;                 // common_type of its records
   std::vector<TracepointField> fields;  // without the common ones
 
-  // Never fails: what cannot be read is left out.
+  // Never fails: fields that cannot be parsed are omitted.
   [[nodiscard]] static TracepointFormat parse(std::string_view text);
 };
 
-// Of the raw bytes of one sample; at most kMaxTracepointTextBytes of UTF-8 without characters that mislead a terminal.
-// Empty where the bytes are another tracepoint's or too short for any field.
+// The text of one sample's raw bytes; at most kMaxTracepointTextBytes of UTF-8 without misleading characters. Empty if
+// the bytes belong to another tracepoint or are too short for any field.
 [[nodiscard]] std::string tracepoint_text(const TracepointFormat& format, std::span<const std::byte> raw);
 
 }  // namespace flight

@@ -13,14 +13,14 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// No text of a feature is longer; the CPU list of the largest machine is a tenth of it.
+// The limit of a feature's text; the CPU list of the largest machine has a tenth of it.
 constexpr std::size_t kMaxTextBytes = 256U << 10U;
 constexpr std::size_t kTextAlignment = 64;
 constexpr std::uint32_t kUnknownId = std::numeric_limits<std::uint32_t>::max();
 
 std::uint32_t count_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
 
-// u32 length, then so many bytes: the text, its NUL and zeros.
+// A u32 length, then that many bytes: the text, its NUL and zeros.
 void append_string(Bytes& out, std::string_view text) {
   text = text.substr(0, kMaxTextBytes - 1);
   const std::size_t padded = (text.size() + kTextAlignment) / kTextAlignment * kTextAlignment;
@@ -54,7 +54,7 @@ Bytes encode_tracing_data(const TracingData& tracing) {
               "0.6\0"sv);
   append_value(out, std::uint8_t{0});  // little-endian
   append_value(out, std::uint8_t{sizeof(long)});
-  append_value(out, std::uint32_t{4096});  // of a page in a trace.dat, which this is not; not 0
+  append_value(out, std::uint32_t{4096});  // the page size of a trace.dat; unused here, but not 0
   append_text(out, "header_page\0"sv);
   append_sized(tracing.header_page);
   append_text(out, "header_event\0"sv);
@@ -78,12 +78,12 @@ void append_build_id(Bytes& out, const FileBuildId& build_id) {
   constexpr std::uint16_t kSizeIsValid = 0x8000;  // PERF_RECORD_MISC_BUILD_ID_SIZE
   constexpr std::string_view kKernel = "[kernel.kallsyms]";
   constexpr std::size_t kFixedBytes = 36;
-  constexpr std::size_t kMaxIdBytes = 20;      // perf compares no more of a longer one
+  constexpr std::size_t kMaxIdBytes = 20;      // perf compares at most this many bytes of an id
   constexpr std::size_t kMaxNameField = 4096;  // perf before 7.0 reads the name into PATH_MAX bytes, unchecked
   std::string_view name = build_id.name;
-  // The kernel's map is named after its reference symbol, too ("[kernel.kallsyms]_text"); the DSO is not.
+  // The kernel's map has its reference symbol in its name ("[kernel.kallsyms]_text"); the DSO has not.
   if (build_id.kernel && name.starts_with(kKernel)) name = kKernel;
-  // Four zeros more than perf's own padding make the record a multiple of 8, which newer versions ask for.
+  // Four zeros more than perf's own padding make the record a multiple of 8, which newer versions require.
   const std::size_t name_field = (name.size() + kTextAlignment) / kTextAlignment * kTextAlignment + 4;
   if (build_id.id.empty() || name.empty() || name_field > kMaxNameField) return;
   const std::size_t id_bytes = std::min(build_id.id.size(), kMaxIdBytes);
@@ -107,7 +107,7 @@ Bytes encode_build_ids(const std::vector<FileBuildId>& build_ids) {
   return out;
 }
 
-// A CPU may come online between the two readings: perf refuses more online CPUs than there are.
+// A CPU may come online between the two reads: perf refuses more online CPUs than available ones.
 std::uint32_t available_cpus(const Features& features) {
   return std::max(features.cpus_available, features.cpus_online);
 }
@@ -134,8 +134,8 @@ Bytes encode_events(std::span<const FileEvent> events) {
   return out;
 }
 
-// perf reads as many entries as NRCPUS has said: where the two do not agree, or a list is longer than that, the
-// feature would end the reading of all later ones.
+// perf reads as many entries as NRCPUS has. If the two do not agree, or a list is longer, perf would not read the
+// later features.
 Bytes encode_cpu_topology(const CpuTopologyFeature& topology, std::uint32_t available) {
   Bytes out;
   if (available == 0 || topology.cpus.size() != available || topology.core_siblings.size() > available ||
@@ -145,7 +145,8 @@ Bytes encode_cpu_topology(const CpuTopologyFeature& topology, std::uint32_t avai
   append_strings(out, topology.thread_siblings);
   for (const CpuTopologyFeature::Cpu& cpu : topology.cpus) {
     append_value(out, cpu.core_id);
-    // perf takes a socket beyond the number of CPUs for a broken file; hypervisors number sockets as they like.
+    // perf regards a file as broken if a socket number is larger than the number of CPUs; hypervisors number sockets
+    // arbitrarily.
     append_value(out, cpu.socket_id > available ? kUnknownId : cpu.socket_id);
   }
   if (topology.die_siblings.empty()) return out;
@@ -181,7 +182,7 @@ Bytes encode_pmus(const std::vector<std::pair<std::uint32_t, std::string>>& pmus
 Bytes encode_compressed(const CompressedFeature& compressed) {
   constexpr std::uint32_t kVersion = 0;  // hotspot knows no other
   constexpr std::uint32_t kZstd = 1;
-  constexpr std::uint32_t kPage = 4096;  // perf 7 refuses what is no multiple of it
+  constexpr std::uint32_t kPage = 4096;  // perf 7 refuses a size that is not a multiple of it
   Bytes out;
   append_value(out, kVersion);
   append_value(out, kZstd);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The feature sections of a perf.data file as plain values, and their bytes. Each encoder's layout is in
-// tools/perf/Documentation/perf.data-file-format.txt; strings are u32 length, then the text padded with zeros to 64.
+// The feature sections of a perf.data file as plain values, and their encoding. Each encoder's layout is in
+// tools/perf/Documentation/perf.data-file-format.txt; strings are a u32 length, then the text padded with zeros to 64.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace flight {
 
 struct FileEvent;
 
-// The HEADER_* numbers of the sections that flightd writes: the bit in the file's header.
+// The HEADER_* numbers of the sections that flightd writes: their bits in the file's header.
 enum FeatureBit : unsigned {
   kFeatureTracingData = 1,
   kFeatureBuildId = 2,
@@ -40,7 +40,7 @@ enum FeatureBit : unsigned {
 };
 
 struct FileBuildId {
-  bool kernel = false;           // cpumode KERNEL (kernel, modules), else USER
+  bool kernel = false;           // cpumode KERNEL (kernel, modules), otherwise USER
   std::vector<std::uint8_t> id;  // 8 to 20 bytes
   std::string name;              // the name of the MMAP record it belongs to
 };
@@ -72,7 +72,7 @@ struct NumaNodeFeature {
 struct CompressedFeature {
   std::uint32_t level = 1;
   std::uint32_t ratio = 1;       // uncompressed / compressed, rounded
-  std::uint32_t mmap_bytes = 0;  // the most that one COMPRESSED record expands to; a multiple of 4096
+  std::uint32_t mmap_bytes = 0;  // the maximum size to which one COMPRESSED record expands; a multiple of 4096
 };
 
 struct ClockDataFeature {
@@ -102,7 +102,7 @@ struct EncodedFeature {
   std::vector<std::byte> bytes;
 };
 
-// All sections that have a content, by ascending bit. EVENT_DESC is made of `events`.
+// All sections with content, by ascending bit. EVENT_DESC is made from `events`.
 [[nodiscard]] std::vector<EncodedFeature> encode_features(const Features& features, std::span<const FileEvent> events);
 
 }  // namespace flight

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What writer, features and reader share of the file's format: the 104 byte header, sections, and the size in which
-// an attr is stored. This room's own; no other room includes it.
-// Source: tools/perf/Documentation/perf.data-file-format.txt.
+// The definitions of the file format that writer, features and reader share: the 104 byte header, sections, and the
+// size of a stored attr. Private to this module. Source: tools/perf/Documentation/perf.data-file-format.txt.
 #pragma once
 
 #include <linux/perf_event.h>
@@ -22,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "perf.data files of fl
 
 inline constexpr std::uint64_t kFileMagic = 0x32454c4946524550;  // "PERFILE2"
 inline constexpr unsigned kFeatureBits = 256;
-// PERF_ATTR_SIZE_VER7 (5.13): a reader refuses a file whose attrs are larger than the ones it knows.
+// PERF_ATTR_SIZE_VER7 (5.13): a reader refuses a file whose attrs are larger than those it knows.
 inline constexpr std::uint32_t kFileAttrBytes = 128;
 static_assert(sizeof(perf_event_attr) >= kFileAttrBytes);
 
@@ -34,7 +33,7 @@ struct FileSection {
 struct FileHeader {
   std::uint64_t magic = 0;
   std::uint64_t size = 0;       // of this header
-  std::uint64_t attr_size = 0;  // of an attr with the section of its ids
+  std::uint64_t attr_size = 0;  // of an attr and the section of its ids
   FileSection attrs, data, event_types;
   std::array<std::uint64_t, kFeatureBits / 64> features{};
 };
@@ -44,7 +43,7 @@ inline void append_bytes(std::vector<std::byte>& out, std::span<const std::byte>
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// The bytes of a fixed-size value as they lie in memory: all fields of the format are little-endian and unpadded.
+// The bytes of a fixed-size value as in memory: all fields of the format are little-endian and unpadded.
 template <typename T>
 void append_value(std::vector<std::byte>& out, const T& value) {
   static_assert(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>);
@@ -55,7 +54,7 @@ inline void append_text(std::vector<std::byte>& out, std::string_view text) {
   append_bytes(out, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-// An attr as the file has it: kFileAttrBytes of it, and attr.size says so. Fields beyond are not for files.
+// An attr as stored in the file: kFileAttrBytes of it, and attr.size has that value. Later fields are not stored.
 inline void append_attr(std::vector<std::byte>& out, perf_event_attr attr) {
   attr.size = kFileAttrBytes;
   append_bytes(out, std::as_bytes(std::span(&attr, 1)).first(kFileAttrBytes));

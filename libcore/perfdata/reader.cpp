@@ -2,8 +2,8 @@
 #include "libcore/perfdata/reader.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,15 +19,20 @@
 namespace flight {
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using ByteView = std::span<const std::byte>;
 
-constexpr std::size_t kMaxEvents = 4096;                // flightd's largest set is a hundredth of it
-constexpr std::uint32_t kMaxExpandBytes = 128U << 20U;  // of one COMPRESSED record; ours have 256 KiB
-constexpr std::uint32_t kRecordAuxtrace = 71;           // its data follow it, outside of its size
+constexpr std::size_t kMaxEvents = 4096;                // a hundred times flightd's largest set
+constexpr std::uint32_t kMaxExpandBytes = 128U << 20U;  // limit for one COMPRESSED record; flightd's have 256 KiB
+constexpr std::uint64_t kWindowBytes = 1U << 20U;       // size of the data in memory; a record has at most 64 KiB
+constexpr std::uint32_t kRecordAuxtrace = 71;           // its data follow it, and are not part of its size
+// Limits for all sections of a kind together, also if they overlap. flightd's have some KiB each, build-ids some MiB.
+constexpr std::uint64_t kMaxAttrsBytes = 16U << 20U;
+constexpr std::uint64_t kMaxIdsBytes = 64U << 20U;
+constexpr std::uint64_t kMaxFeatureBytes = 64U << 20U;
 
-// Takes fields from the front of `rest`; false, and nothing taken, where it is too short.
+// Takes fields from the front of `rest`. If it is too short, returns false and takes nothing.
 struct Cursor {
-  Bytes rest;
+  ByteView rest;
 
   bool skip(std::uint64_t count) {
     if (count > rest.size()) return false;
@@ -52,89 +57,89 @@ struct Cursor {
   }
 };
 
-Result<Bytes> section_of(Bytes file, const FileSection& section, std::string_view what) {
-  if (section.offset > file.size() || section.size > file.size() - section.offset)
-    return fail(std::errc::bad_message, "{} ({} bytes at {}) lie outside of the file, which has {} bytes", what,
-                section.size, section.offset, file.size());
-  return file.subspan(static_cast<std::size_t>(section.offset), static_cast<std::size_t>(section.size));
-}
-
-Result<FileHeader> read_header(Bytes file) {
-  FileHeader header;
-  if (!Cursor{file}.take(header))
-    return fail(std::errc::bad_message, "no perf.data file: it has {} bytes, the header alone {}", file.size(),
+Result<FileHeader> read_header(const FileBytes& file) {
+  if (file.size() < sizeof(FileHeader))
+    return fail(std::errc::bad_message, "not a perf.data file: it has {} bytes, less than the header's {}", file.size(),
                 sizeof(FileHeader));
+  const auto bytes = file.read({.offset = 0, .size = sizeof(FileHeader)}, sizeof(FileHeader), "the header");
+  if (!bytes) return propagate(bytes.error());
+  FileHeader header;
+  std::memcpy(&header, bytes->data(), sizeof header);
   if (header.magic == 0)
     return fail(std::errc::bad_message,
-                "no whole perf.data file: its header was never written, the writer was stopped");
+                "incomplete perf.data file: its header was never written because the writer was stopped");
   if (header.magic == __builtin_bswap64(kFileMagic))
-    return fail(std::errc::not_supported, "a perf.data file of a machine of the other byte order");
-  if (header.magic != kFileMagic) return fail(std::errc::bad_message, "no perf.data file: it begins with other bytes");
+    return fail(std::errc::not_supported, "a perf.data file with the other byte order");
+  if (header.magic != kFileMagic)
+    return fail(std::errc::bad_message, "not a perf.data file: the magic number is wrong");
   if (header.size != sizeof(FileHeader))
-    return fail(std::errc::not_supported, "a perf.data header of {} bytes (only {} are known): a pipe's or an old one",
+    return fail(std::errc::not_supported, "a perf.data header of {} bytes (supported: {}): a pipe's or an old one",
                 header.size, sizeof(FileHeader));
   if (header.attrs.offset < sizeof(FileHeader) || header.data.offset < sizeof(FileHeader))
     return fail(std::errc::bad_message, "the attributes or the data of a perf.data file lie in its header");
   return header;
 }
 
-// attr (attr.size bytes), section of the ids. `ids_left` bounds what sections that overlap can make us take.
-Result<FileEvent> read_event(Bytes file, Bytes entry, std::uint64_t& ids_left) {
+// Reads attr (attr.size bytes) and the section of the ids. `ids_left` limits the memory for sections that overlap.
+Result<FileEvent> read_event(const FileBytes& file, ByteView entry, std::uint64_t& ids_left) {
   FileEvent event;
   const std::size_t attr_bytes = entry.size() - sizeof(FileSection);
   std::memcpy(&event.attr, entry.data(), std::min(attr_bytes, sizeof event.attr));
   const std::size_t said = event.attr.size == 0 ? PERF_ATTR_SIZE_VER0 : event.attr.size;
   if (said != attr_bytes)
-    return fail(std::errc::bad_message, "an attribute says it has {} bytes where the header says {}", said, attr_bytes);
+    return fail(std::errc::bad_message, "an attribute has a size of {} bytes, but the header {}", said, attr_bytes);
   FileSection section;
   std::memcpy(&section, entry.data() + attr_bytes, sizeof section);
-  const auto ids = section_of(file, section, "the ids of an event");
-  if (!ids) return pass(ids.error());
-  if (ids->size() % sizeof(std::uint64_t) != 0 || ids->size() > ids_left)
-    return fail(std::errc::bad_message, "an event has {} bytes of ids: no whole number of ids, or more than the file",
-                ids->size());
+  const auto ids = file.read(section, ids_left, "the ids of an event");
+  if (!ids) return propagate(ids.error());
+  if (ids->size() % sizeof(std::uint64_t) != 0)
+    return fail(std::errc::bad_message, "an event has {} bytes of ids: not a multiple of an id", ids->size());
   ids_left -= ids->size();
   event.ids.resize(ids->size() / sizeof(std::uint64_t));
   if (!ids->empty()) std::memcpy(event.ids.data(), ids->data(), ids->size());
   return event;
 }
 
-Result<std::vector<FileEvent>> read_events(Bytes file, const FileHeader& header) {
-  const auto entries = section_of(file, header.attrs, "the attributes");
-  if (!entries) return pass(entries.error());
+Result<std::vector<FileEvent>> read_events(const FileBytes& file, const FileHeader& header) {
+  const auto entries = file.read(header.attrs, kMaxAttrsBytes, "the attributes");
+  if (!entries) return propagate(entries.error());
   const std::uint64_t entry_bytes = header.attr_size;
   if (entry_bytes < PERF_ATTR_SIZE_VER0 + sizeof(FileSection) || entries->empty() ||
       entries->size() % entry_bytes != 0 || entries->size() / entry_bytes > kMaxEvents)
-    return fail(std::errc::bad_message, "{} bytes of attributes of {} bytes each make no sense (at most {})",
+    return fail(std::errc::bad_message, "{} bytes of attributes of {} bytes each are invalid (at most {})",
                 entries->size(), entry_bytes, kMaxEvents);
   std::vector<FileEvent> events;
-  std::uint64_t ids_left = file.size();
-  for (Bytes rest = *entries; !rest.empty(); rest = rest.subspan(entry_bytes)) {
+  std::uint64_t ids_left = std::min<std::uint64_t>(file.size(), kMaxIdsBytes);
+  for (ByteView rest = *entries; !rest.empty(); rest = rest.subspan(entry_bytes)) {
     auto event = read_event(file, rest.first(entry_bytes), ids_left);
-    if (!event) return pass(event.error());
+    if (!event) return propagate(event.error());
     events.push_back(std::move(*event));
   }
   return events;
 }
 
 // The table follows the data: a FileSection for each bit that is set, in the order of the bits.
-Result<std::map<unsigned, Bytes>> read_features(Bytes file, const FileHeader& header) {
-  std::map<unsigned, Bytes> features;
-  Cursor table{file.subspan(static_cast<std::size_t>(header.data.offset + header.data.size))};
+Result<std::map<unsigned, std::vector<std::byte>>> read_features(const FileBytes& file, const FileHeader& header) {
+  std::map<unsigned, std::vector<std::byte>> features;
+  std::uint64_t at = header.data.offset + header.data.size;
+  std::uint64_t bytes_left = std::min<std::uint64_t>(file.size(), kMaxFeatureBytes);
   for (unsigned bit = 0; bit < kFeatureBits; ++bit) {
     if ((header.features.at(bit / 64) >> (bit % 64) & 1) == 0) continue;
     FileSection section;
-    if (!table.take(section))
-      return fail(std::errc::bad_message, "the file ends in its feature table, before feature {}", bit);
-    const auto contents = section_of(file, section, fmt::format("the contents of feature {}", bit));
-    if (!contents) return pass(contents.error());
-    features.emplace(bit, *contents);
+    const auto entry = file.read({.offset = at, .size = sizeof section}, sizeof section, "the feature table");
+    if (!entry) return wrap(entry.error(), "the file ends in its feature table, before feature {}", bit);
+    std::memcpy(&section, entry->data(), sizeof section);
+    at += sizeof section;
+    auto contents = file.read(section, bytes_left, fmt::format("the contents of feature {}", bit));
+    if (!contents) return propagate(contents.error());
+    bytes_left -= contents->size();
+    features.emplace(bit, std::move(*contents));
   }
   return features;
 }
 
 // EVENT_DESC: u32 count, u32 attr bytes; then attr, u32 ids, string, u64 ids … of each event, by its index.
-Result<void> read_names(Bytes contents, std::vector<FileEvent>& events) {
+Result<void> read_names(ByteView contents, std::vector<FileEvent>& events) {
   Cursor cursor{contents};
   std::uint32_t count = 0, attr_bytes = 0;
   bool good = cursor.take(count) && cursor.take(attr_bytes) && count == events.size();
@@ -147,70 +152,124 @@ Result<void> read_names(Bytes contents, std::vector<FileEvent>& events) {
   return {};
 }
 
-// How far one COMPRESSED record may expand: the last u32 of the feature; 0 where it is not there.
-Result<std::uint32_t> read_mmap_bytes(const std::map<unsigned, Bytes>& features) {
+Failure cut_record(std::uint64_t at, std::string_view where, std::size_t size, std::uint64_t left) {
+  return fail(std::errc::bad_message, "the record at byte {} of the {} is truncated: its size is {}, {} bytes are left",
+              at, where, size, left);
+}
+
+// The maximum size to which one COMPRESSED record may expand: the last u32 of the feature; 0 without the feature.
+Result<std::uint32_t> read_mmap_bytes(const std::map<unsigned, std::vector<std::byte>>& features) {
   constexpr std::size_t kMmapOffset = 16;
   const auto found = features.find(kFeatureCompressed);
   if (found == features.end()) return 0;
   Cursor cursor{found->second};
   std::uint32_t mmap_bytes = 0;
   if (!cursor.skip(kMmapOffset) || !cursor.take(mmap_bytes) || mmap_bytes > kMaxExpandBytes)
-    return fail(std::errc::bad_message, "the file's COMPRESSED feature is cut, or asks for {} bytes for one record",
-                mmap_bytes);
+    return fail(std::errc::bad_message,
+                "the file's COMPRESSED feature is truncated, or declares {} bytes for one record", mmap_bytes);
   return mmap_bytes;
 }
 
-// Calls `each` for each whole record; an error where one is cut or its size makes no sense.
+// Calls `each` for each whole record; an error if one is truncated or its size is invalid.
 template <typename Each>
-Result<void> walk(Bytes bytes, std::string_view where, const Each& each) {
+Result<void> walk(ByteView bytes, std::string_view where, const Each& each) {
   const std::size_t total = bytes.size();
   while (!bytes.empty()) {
     perf_event_header header{};
     if (!Cursor{bytes}.take(header) || header.size < sizeof header || header.size > bytes.size())
-      return fail(std::errc::bad_message, "the record at byte {} of the {} is cut: its size is {}, {} bytes are left",
-                  total - bytes.size(), where, header.size, bytes.size());
+      return cut_record(total - bytes.size(), where, header.size, bytes.size());
     if (auto result = each(header.type, bytes.first(header.size)); !result) return result;
     bytes = bytes.subspan(header.size);
   }
   return {};
 }
 
+// The same for a section of the file, one window at a time.
+template <typename Each>
+Result<void> walk(const FileBytes& file, const FileSection& section, std::string_view where, const Each& each) {
+  std::uint64_t done = 0;
+  while (done < section.size) {
+    const std::uint64_t left = section.size - done;
+    const auto window =
+        file.read({.offset = section.offset + done, .size = std::min(left, kWindowBytes)}, kWindowBytes, where);
+    if (!window) return propagate(window.error());
+    ByteView bytes = *window;
+    perf_event_header header{};
+    while (Cursor{bytes}.take(header) && header.size >= sizeof header && header.size <= bytes.size()) {
+      if (auto result = each(header.type, bytes.first(header.size)); !result) return result;
+      bytes = bytes.subspan(header.size);
+    }
+    const std::uint64_t taken = window->size() - bytes.size();
+    // A window contains each record completely, so a record that does not fit is truncated.
+    const bool bad_size = bytes.size() >= sizeof header && header.size < sizeof header;
+    if (bad_size || (!bytes.empty() && (taken == 0 || left <= kWindowBytes)))
+      return cut_record(done + taken, where, bytes.size() < sizeof header ? 0 : header.size, left - taken);
+    done += taken;
+  }
+  return {};
+}
+
 }  // namespace
 
+Result<std::vector<std::byte>> FileBytes::read(const FileSection& section, std::uint64_t most,
+                                               std::string_view what) const {
+  if (section.offset > size_ || section.size > size_ - section.offset)
+    return fail(std::errc::bad_message, "{} ({} bytes at {}) lie outside of the file, which has {} bytes", what,
+                section.size, section.offset, size_);
+  if (section.size > most)
+    return fail(std::errc::bad_message, "{} have {} bytes; the maximum is {}", what, section.size, most);
+  std::vector<std::byte> out(static_cast<std::size_t>(section.size));
+  if (!file_) {
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + section.offset, out.size());
+    return out;
+  }
+  for (std::size_t have = 0; have < out.size();) {
+    const ssize_t count = ::pread(file_.get(), out.data() + have, out.size() - have,
+                                  static_cast<off_t>(section.offset) + static_cast<off_t>(have));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return sys_error(errno, "read {} at {}", what, section.offset + have);
+    if (count == 0)
+      return fail(std::errc::bad_message, "the file became shorter than {} bytes while it was read", size_);
+    have += static_cast<std::size_t>(count);
+  }
+  return out;
+}
+
 Result<FileReader> FileReader::open(const std::string& path) {
-  const auto fd = open_file(path, O_RDONLY);
-  if (!fd) return pass(fd.error());
+  auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!fd) return propagate(fd.error());
   struct stat status {};
   if (::fstat(fd->get(), &status) != 0) return sys_error(errno, "fstat {}", path);
-  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is no regular file", path);
-  if (status.st_size == 0) return fail(std::errc::bad_message, "{} is no perf.data file: it is empty", path);
-  auto mapping = Mapping::open(fd->get(), static_cast<std::size_t>(status.st_size), PROT_READ);
-  if (!mapping) return wrap(mapping.error(), "{}", path);
-  auto reader = parse(mapping->bytes());
+  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is not a regular file", path);
+  if (status.st_size == 0) return fail(std::errc::bad_message, "{} is not a perf.data file: it is empty", path);
+  auto reader = parse(FileBytes(std::move(*fd), static_cast<std::uint64_t>(status.st_size)));
   if (!reader) return wrap(reader.error(), "{}", path);
-  reader->mapping_ = std::move(*mapping);  // its address stays
   return reader;
 }
 
-Result<FileReader> FileReader::parse(std::span<const std::byte> bytes) {
+Result<FileReader> FileReader::parse(std::span<const std::byte> bytes) { return parse(FileBytes(bytes)); }
+
+Result<FileReader> FileReader::parse(FileBytes bytes) {
   const auto header = read_header(bytes);
-  if (!header) return pass(header.error());
+  if (!header) return propagate(header.error());
   FileReader reader;
-  reader.bytes_ = bytes;
-  const auto data = section_of(bytes, header->data, "the data");
-  if (!data) return pass(data.error());
-  reader.data_ = *data;
+  reader.data_offset_ = header->data.offset;
+  reader.data_bytes_ = header->data.size;
+  if (header->data.offset > bytes.size() || header->data.size > bytes.size() - header->data.offset)
+    return fail(std::errc::bad_message, "the data ({} bytes at {}) lie outside of the file, which has {} bytes",
+                header->data.size, header->data.offset, bytes.size());
   auto events = read_events(bytes, *header);
-  if (!events) return pass(events.error());
+  if (!events) return propagate(events.error());
   reader.events_ = std::move(*events);
   auto features = read_features(bytes, *header);
-  if (!features) return pass(features.error());
+  if (!features) return propagate(features.error());
   reader.features_ = std::move(*features);
   if (const auto names = reader.features_.find(kFeatureEventDescription); names != reader.features_.end())
-    if (auto read = read_names(names->second, reader.events_); !read) return pass(read.error());
+    if (auto read = read_names(names->second, reader.events_); !read) return propagate(read.error());
   const auto mmap_bytes = read_mmap_bytes(reader.features_);
-  if (!mmap_bytes) return pass(mmap_bytes.error());
+  if (!mmap_bytes) return propagate(mmap_bytes.error());
   reader.mmap_bytes_ = *mmap_bytes;
+  reader.bytes_ = std::move(bytes);
   return reader;
 }
 
@@ -222,21 +281,23 @@ std::string FileReader::string_feature(unsigned bit) const {
 }
 
 Result<void> FileReader::for_each_record(const Visit& visit, const Expand& expand) const {
-  const auto visit_plain = [&](std::uint32_t type, Bytes record) -> Result<void> {
+  const auto visit_plain = [&](std::uint32_t type, ByteView record) -> Result<void> {
     if (type == kRecordCompressed)
-      return fail(std::errc::bad_message, "a COMPRESSED record lies inside of a COMPRESSED record");
+      return fail(std::errc::bad_message, "a COMPRESSED record is inside a COMPRESSED record");
     return visit(record);
   };
-  return walk(data_, "data", [&](std::uint32_t type, Bytes record) -> Result<void> {
-    if (type == kRecordAuxtrace)
-      return fail(std::errc::not_supported, "a file with AUX data, which flightd never writes");
-    if (type != kRecordCompressed) return visit(record);
-    if (mmap_bytes_ == 0) return fail(std::errc::bad_message, "a COMPRESSED record in a file without that feature");
-    const auto records = expand(record.subspan(sizeof(perf_event_header)), mmap_bytes_);
-    if (!records) return wrap(records.error(), "a COMPRESSED record of {} bytes", record.size());
-    if (records->empty()) return fail(std::errc::bad_message, "a COMPRESSED record that expands to nothing");
-    return walk(*records, "COMPRESSED record", visit_plain);
-  });
+  return walk(bytes_, {.offset = data_offset_, .size = data_bytes_}, "data",
+              [&](std::uint32_t type, ByteView record) -> Result<void> {
+                if (type == kRecordAuxtrace)
+                  return fail(std::errc::not_supported, "a file with AUX data, which flightd never writes");
+                if (type != kRecordCompressed) return visit(record);
+                if (mmap_bytes_ == 0)
+                  return fail(std::errc::bad_message, "a COMPRESSED record in a file without that feature");
+                const auto records = expand(record.subspan(sizeof(perf_event_header)), mmap_bytes_);
+                if (!records) return wrap(records.error(), "a COMPRESSED record of {} bytes", record.size());
+                if (records->empty()) return fail(std::errc::bad_message, "an empty COMPRESSED record");
+                return walk(*records, "COMPRESSED record", visit_plain);
+              });
 }
 
 }  // namespace flight

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a perf.data file of ours back: for tests, for repairing a file without its sidecar, never for reports (that is
-// perf's job). The file is input from outside: every offset and size is checked, hostile bytes end in an error.
+// Reads a perf.data file of flightd: for tests, and to repair a snapshot without its sidecar; not for reports, which
+// are perf's job. The file is input from outside: every offset and size is checked, and hostile bytes cause an error.
+// It is read by pread(2), never mapped: a bad sector or a truncated file then causes an error, not SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +10,35 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/perfdata/writer.hpp"
 
 namespace flight {
+
+struct FileSection;
+
+// The file, or its bytes in memory.
+class FileBytes {
+ public:
+  FileBytes() = default;
+  FileBytes(UniqueFd file, std::uint64_t size) : file_(std::move(file)), size_(size) {}
+  explicit FileBytes(std::span<const std::byte> bytes) : bytes_(bytes), size_(bytes.size()) {}
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  // All bytes of a section, at most `most`. EBADMSG: it is outside of the file, or the file became shorter.
+  [[nodiscard]] Result<std::vector<std::byte>> read(const FileSection& section, std::uint64_t most,
+                                                    std::string_view what) const;
+
+ private:
+  UniqueFd file_;
+  std::span<const std::byte> bytes_;
+  std::uint64_t size_ = 0;
+};
 
 class FileReader {
  public:
@@ -31,20 +54,21 @@ class FileReader {
   // Names come from EVENT_DESC.
   [[nodiscard]] const std::vector<FileEvent>& events() const { return events_; }
   // Raw feature contents by bit.
-  [[nodiscard]] const std::map<unsigned, std::span<const std::byte>>& features() const { return features_; }
-  // A feature that is a single string (HOSTNAME, VERSION …), empty if it is not there.
+  [[nodiscard]] const std::map<unsigned, std::vector<std::byte>>& features() const { return features_; }
+  // A feature that is a single string (HOSTNAME, VERSION …); empty if it is missing.
   [[nodiscard]] std::string string_feature(unsigned bit) const;
 
-  // Every record in the file's order, COMPRESSED ones expanded (they must then be whole records); ends with the
+  // Visits every record in the file's order, COMPRESSED ones expanded (they must then be whole records); ends with the
   // first error, its own or the visitor's.
   [[nodiscard]] Result<void> for_each_record(const Visit& visit, const Expand& expand) const;
 
  private:
   FileReader() = default;
-  Mapping mapping_;
-  std::span<const std::byte> bytes_, data_;
+  [[nodiscard]] static Result<FileReader> parse(FileBytes bytes);
+  FileBytes bytes_;
+  std::uint64_t data_offset_ = 0, data_bytes_ = 0;
   std::vector<FileEvent> events_;
-  std::map<unsigned, std::span<const std::byte>> features_;
+  std::map<unsigned, std::vector<std::byte>> features_;
   std::uint32_t mmap_bytes_ = 0;  // from the COMPRESSED feature
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records that perf itself adds to a file's data section (types >= 64): tools/lib/perf/include/perf/event.h.
+// The record types that perf itself adds to a file's data section (types >= 64): tools/lib/perf/include/perf/event.h.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ inline constexpr std::uint32_t kRecordFinishedInit = 82;
 // The most payload a COMPRESSED record can carry: its u16 size includes the 8 byte header.
 inline constexpr std::size_t kMaxCompressedPayload = 65535 - 8;
 
-// Everything older than the round before the last may be handed on by a reader that sorts.
+// A reader that sorts may process everything older than the round before the last.
 void append_finished_round(std::vector<std::byte>& out);
-// The synthesised part ends here.
+// Ends the synthesised part.
 void append_finished_init(std::vector<std::byte>& out);
 // `frame` is one whole zstd frame of whole records, <= kMaxCompressedPayload bytes.
 void append_compressed(std::vector<std::byte>& out, std::span<const std::byte> frame);

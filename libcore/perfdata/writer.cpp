@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kEntryBytes = kFileAttrBytes + sizeof(FileSection);
 
-// pwrite(2) until all is written: it may be interrupted, and it writes only a part on a disk that fills up.
+// Calls pwrite(2) until all is written: it may be interrupted, and it writes only a part if the disk becomes full.
 Result<void> write_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, std::string_view what) {
   while (!bytes.empty()) {
     const ssize_t count = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -30,7 +30,7 @@ Result<void> write_at(int fd, std::span<const std::byte> bytes, std::uint64_t of
   return {};
 }
 
-// What readers need to tell the records of several events from each other: an id in each, at the same place.
+// Readers need an id in each record, at the same place, to distinguish the records of several events.
 Result<void> check_events(std::span<const FileEvent> events) {
   if (events.empty()) return fail(std::errc::invalid_argument, "a perf.data file needs at least one event");
   if (events.size() == 1) return {};
@@ -53,13 +53,13 @@ bool has_format(const Features& features, std::uint64_t tracepoint) {
   return false;
 }
 
-// One tracepoint without its format text makes readers refuse the whole file: better no file than such a one.
+// If one tracepoint lacks its format text, readers refuse the whole file. So this is an error.
 Result<void> check_formats(std::span<const FileEvent> events, const Features& features) {
   for (const FileEvent& event : events) {
     if (event.attr.type == PERF_TYPE_TRACEPOINT && !has_format(features, event.attr.config))
       return fail(std::errc::invalid_argument,
                   "the format text of tracepoint '{}' (id {}) is missing: perf would refuse the whole file; was its "
-                  "module reloaded, or tracefs not readable?",
+                  "module reloaded, or is tracefs not readable?",
                   event.name, event.attr.config);
   }
   return {};
@@ -68,19 +68,19 @@ Result<void> check_formats(std::span<const FileEvent> events, const Features& fe
 }  // namespace
 
 Result<FileWriter> FileWriter::create(int fd, std::vector<FileEvent> events) {
-  if (auto checked = check_events(events); !checked) return pass(checked.error());
-  // pwrite(2) ignores its offset there (BUGS): the header would end up behind the features.
+  if (auto checked = check_events(events); !checked) return propagate(checked.error());
+  // With O_APPEND, pwrite(2) ignores its offset (BUGS): the header would follow the features.
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0) return sys_error(errno, "read the flags of the file to write");
   if ((flags & O_APPEND) != 0) return fail(std::errc::invalid_argument, "the file to write is open with O_APPEND");
   struct stat status {};
   if (::fstat(fd, &status) != 0) return sys_error(errno, "fstat of the file to write");
-  // Old bytes behind our last section would be taken for a part of it.
+  // Readers would interpret old bytes after the last section as a part of it.
   if (status.st_size != 0)
     return fail(std::errc::invalid_argument, "the file to write is not empty, it has {} bytes", status.st_size);
 
   FileWriter writer(fd, std::move(events));
-  std::vector<std::byte> head(sizeof(FileHeader));  // zeros: no magic, so no reader takes it for a perf.data file
+  std::vector<std::byte> head(sizeof(FileHeader));  // zeros: no magic, so no reader accepts it as a perf.data file
   std::vector<std::byte> entries;
   for (const FileEvent& event : writer.events_) {
     append_attr(entries, event.attr);
@@ -91,7 +91,7 @@ Result<FileWriter> FileWriter::create(int fd, std::vector<FileEvent> events) {
   append_bytes(head, entries);
   writer.data_offset_ = head.size();
   writer.file_bytes_ = head.size();
-  if (auto written = write_at(fd, head, 0, "the attributes"); !written) return pass(written.error());
+  if (auto written = write_at(fd, head, 0, "the attributes"); !written) return propagate(written.error());
   return writer;
 }
 
@@ -105,7 +105,7 @@ Result<void> FileWriter::append(std::span<const std::byte> records) {
 }
 
 Result<void> FileWriter::finish(const Features& features) {
-  // To readers, no data means that the recording crashed.
+  // Readers interpret a file without data as a crashed recording.
   if (data_bytes_ == 0) return fail(std::errc::invalid_argument, "a perf.data file without any record is not readable");
   if (auto checked = check_formats(events_, features); !checked) return checked;
 

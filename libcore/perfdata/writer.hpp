@@ -3,8 +3,8 @@
 //
 //   | header 104 | ids of all attrs | attrs | data: records … | feature table | feature contents |
 //
-// The header is written last, with the exact size of the data: a file that was cut short never opens as a
-// whole one. The caller renames. Source: tools/perf/Documentation/perf.data-file-format.txt.
+// The header is written last, with the exact size of the data: a truncated file never opens as a complete one. The
+// caller renames it. Source: tools/perf/Documentation/perf.data-file-format.txt.
 #pragma once
 
 #include <linux/perf_event.h>
@@ -28,18 +28,19 @@ struct FileEvent {
 
 class FileWriter {
  public:
-  // Takes over an empty, writable, seekable fd it does not own. Writes ids and attrs (attr.size is stored as 128).
+  // `fd`: an empty, writable, seekable file that the caller owns. Writes ids and attrs (attr.size is stored as 128).
   [[nodiscard]] static Result<FileWriter> create(int fd, std::vector<FileEvent> events);
 
-  // append() refuses what would make the file larger (EFBIG); finish() does not. 0: no limit.
+  // append() refuses records that would make the file larger (EFBIG); finish() does not. 0: no limit.
   void limit(std::uint64_t max_bytes) { max_bytes_ = max_bytes; }
-  // Whole records, in the order in which readers shall see them.
+  // Whole records, in the order for readers.
   [[nodiscard]] Result<void> append(std::span<const std::byte> records);
-  // Feature table and contents, then the header. EVENT_DESC comes from the events. After this only fsync is due.
+  // Writes feature table and contents, then the header. EVENT_DESC comes from the events. Afterwards only fsync
+  // remains.
   [[nodiscard]] Result<void> finish(const Features& features);
 
   [[nodiscard]] std::uint64_t data_bytes() const { return data_bytes_; }
-  // Of the whole file; final after finish().
+  // The size of the whole file; final after finish().
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
 
  private:

@@ -17,9 +17,9 @@ namespace {
 
 Result<OpenEvent> open_one(const perf_event_attr& attr, int cpu, std::string_view name) {
   auto fd = open_event(attr, cpu, name);
-  if (!fd) return pass(fd.error());
+  if (!fd) return propagate(fd.error());
   auto id = event_id(fd->get());
-  if (!id) return pass(id.error());
+  if (!id) return propagate(id.error());
   return OpenEvent{.fd = std::move(*fd), .id = *id, .read_format = attr.read_format};
 }
 
@@ -44,8 +44,8 @@ Result<void> set_filter(const OpenEvent& event, const EventPlan& plan) {
 
 Result<OpenEvent> open_into(const EventPlan& plan, int cpu, int owner) {
   auto event = open_one(plan.attr, cpu, plan.name);
-  if (!event) return pass(event.error());
-  if (auto set = set_filter(*event, plan); !set) return pass(set.error());
+  if (!event) return propagate(event.error());
+  if (auto set = set_filter(*event, plan); !set) return propagate(set.error());
   if (::ioctl(event->fd.get(), PERF_EVENT_IOC_SET_OUTPUT, owner) != 0)
     return sys_error(errno, "event {}: redirect it into its ring on CPU {}", plan.name, cpu);
   return event;
@@ -109,7 +109,7 @@ Result<void> OpenRing::disable() const {
 void OpenRing::retire() {
   old_ids.resize(events.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
-    // Should it live after all: nothing may be recorded twice.
+    // If it is alive after all, records must not be written twice.
     ::ioctl(events[i].fd.get(), PERF_EVENT_IOC_DISABLE, 0);
     if (old_ids[i].size() == kMaxOldIds) old_ids[i].erase(old_ids[i].begin());
     old_ids[i].push_back(events[i].id);
@@ -132,14 +132,14 @@ Result<void> OpenRing::redirect() const {
   return {};
 }
 
-Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu) {
+Result<OpenRing> open_sideband_ring(const KernelFeatures& features, int cpu, std::uint64_t ring_bytes) {
   OpenRing ring;
-  ring.info = {.kind = RingKind::sideband, .channel = {}, .cpu = cpu, .ring_bytes = kSidebandRingBytes};
+  ring.info = {.kind = RingKind::sideband, .channel = {}, .cpu = cpu, .ring_bytes = ring_bytes};
   auto event = open_one(sideband_attr(features), cpu, "dummy (sideband)");
-  if (!event) return pass(event.error());
-  // Read-write, and before flightd does: the first mapper decides that the kernel stops at data_tail.
+  if (!event) return propagate(event.error());
+  // Read-write, and before flightd maps it: because of the first mapping the kernel stops at data_tail.
   auto mapping = map_ring(event->fd.get(), ring.info, PROT_READ | PROT_WRITE);
-  if (!mapping) return pass(mapping.error());
+  if (!mapping) return propagate(mapping.error());
   ring.mapping = std::move(*mapping);
   ring.info.owner_id = event->id;
   ring.events.push_back(std::move(*event));
@@ -152,12 +152,12 @@ Result<OpenRing> open_channel_ring(const ChannelPlan& plan, const KernelFeatures
   auto owner = open_one(owner_attr(features), cpu, "dummy");
   if (!owner) return wrap(owner.error(), "channel '{}'", plan.config.name);
   auto mapping = map_ring(owner->fd.get(), ring.info, PROT_READ);
-  if (!mapping) return pass(mapping.error());
+  if (!mapping) return propagate(mapping.error());
   ring.owner = std::move(owner->fd);
   ring.info.owner_id = owner->id;
   ring.mapping = std::move(*mapping);
   auto events = open_all_into(plan, cpu, ring.owner.get());
-  if (!events) return pass(events.error());
+  if (!events) return propagate(events.error());
   ring.events = std::move(*events);
   return ring;
 }
@@ -167,19 +167,19 @@ Result<OpenRing> open_trigger_ring(const TriggerPlan& plan, const KernelFeatures
   ring.info = {.kind = RingKind::trigger, .channel = plan.name, .cpu = cpu, .ring_bytes = trigger_ring_bytes()};
   auto owner = open_one(trigger_owner_attr(features), cpu, "dummy");
   if (!owner) return wrap(owner.error(), "trigger '{}'", plan.name);
-  // Read-write, as the sideband's.
+  // Read-write, like the sideband's.
   auto mapping = map_ring(owner->fd.get(), ring.info, PROT_READ | PROT_WRITE);
-  if (!mapping) return pass(mapping.error());
+  if (!mapping) return propagate(mapping.error());
   ring.owner = std::move(owner->fd);
   ring.info.owner_id = owner->id;
   ring.mapping = std::move(*mapping);
-  if (auto opened = reopen_trigger(ring, plan); !opened) return pass(opened.error());
+  if (auto opened = reopen_trigger(ring, plan); !opened) return propagate(opened.error());
   return ring;
 }
 
 Result<void> reopen_sideband(OpenRing& ring, const KernelFeatures& features) {
   auto event = open_one(sideband_attr(features), ring.info.cpu, "dummy (sideband)");
-  if (!event) return pass(event.error());
+  if (!event) return propagate(event.error());
   if (::ioctl(event->fd.get(), PERF_EVENT_IOC_SET_OUTPUT, ring.owner.get()) != 0)
     return sys_error(errno, "redirect the new sideband event into the old ring of CPU {}", ring.info.cpu);
   std::vector<OpenEvent> events;
@@ -190,7 +190,7 @@ Result<void> reopen_sideband(OpenRing& ring, const KernelFeatures& features) {
 
 Result<void> reopen_channel(OpenRing& ring, const ChannelPlan& plan) {
   auto events = open_all_into(plan, ring.info.cpu, ring.owner.get());
-  if (!events) return pass(events.error());
+  if (!events) return propagate(events.error());
   ring.revive(std::move(*events));
   return {};
 }
@@ -210,7 +210,7 @@ Result<OpenChannel> OpenChannel::open(const ChannelPlan& plan, const KernelFeatu
   for (const int cpu : cpus) {
     auto ring = open_channel_ring(plan, features, cpu);
     if (!ring && ring.error().errno_value() == ENODEV) continue;
-    if (!ring) return pass(ring.error());
+    if (!ring) return propagate(ring.error());
     channel.rings.push_back(std::move(*ring));
   }
   return channel;
@@ -223,7 +223,7 @@ Result<OpenTrigger> OpenTrigger::open(const TriggerPlan& plan, const KernelFeatu
   for (const int cpu : cpus) {
     auto ring = open_trigger_ring(plan, features, cpu);
     if (!ring && ring.error().errno_value() == ENODEV) continue;
-    if (!ring) return pass(ring.error());
+    if (!ring) return propagate(ring.error());
     trigger.rings.push_back(std::move(*ring));
   }
   return trigger;

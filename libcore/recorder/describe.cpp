@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flightd is told of the recording: the manifest, made anew whenever something changed.
+// Makes the manifest, again after each change.
 #include <algorithm>
 
 #include "libcore/base/files.hpp"
@@ -18,8 +18,8 @@ ManifestRing to_manifest(const OpenRing& ring) {
   return out;
 }
 
-// CPUs that have been offline ever since we began.
-void warn_of_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std::string>& warnings) {
+// CPUs that have been offline since the start.
+void note_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std::string>& notes) {
   const auto text = read_line("/sys/devices/system/cpu/present");
   const auto present = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
   if (!present) return;
@@ -28,16 +28,16 @@ void warn_of_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std
     if (std::none_of(sideband.begin(), sideband.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; }))
       missing.push_back(cpu);
   if (!missing.empty())
-    warnings.push_back(
+    notes.push_back(
         fmt::format("CPUs {} are offline: they are recorded when they come online", format_cpu_list(missing)));
 }
 
-void warn_of_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::string>& warnings) {
+void note_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::string>& notes) {
   const ClockPair clock = ClockPair::now();
   for (const ManifestGap& gap : gaps)
     if (gap.end_ns == 0)
-      warnings.push_back(fmt::format("CPU {} went offline at about {}: its history ends there and is kept", gap.cpu,
-                                     to_rfc3339(clock.wall_at(gap.begin_ns))));
+      notes.push_back(fmt::format("CPU {} went offline at about {}: its history ends there and is kept", gap.cpu,
+                                  to_rfc3339(clock.wall_at(gap.begin_ns))));
 }
 
 }  // namespace
@@ -57,8 +57,9 @@ void Recording::State::describe(std::uint64_t generation) {
   out.warnings = notes;
   out.warnings.insert(out.warnings.end(), plan.warnings.begin(), plan.warnings.end());
   out.gaps = gaps;
-  warn_of_missing_cpus(sideband, out.warnings);
-  warn_of_gone_cpus(gaps, out.warnings);
+  out.notes = plan.notes;
+  note_missing_cpus(sideband, out.notes);
+  note_gone_cpus(gaps, out.notes);
   out.warnings.insert(out.warnings.end(), cpu_errors.begin(), cpu_errors.end());
 
   out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
@@ -67,7 +68,7 @@ void Recording::State::describe(std::uint64_t generation) {
     out.rings.push_back(to_manifest(ring));
   }
   for (const OpenChannel& channel : channels) {
-    out.warnings.insert(out.warnings.end(), channel.plan.warnings.begin(), channel.plan.warnings.end());
+    out.notes.insert(out.notes.end(), channel.plan.notes.begin(), channel.plan.notes.end());
     const std::size_t first = out.events.size();
     for (const EventPlan& event : channel.plan.events)
       out.events.push_back({.channel = channel.plan.config.name,

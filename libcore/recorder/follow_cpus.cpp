@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPUs that come and go. A CPU that goes offline takes its events with it; so does a suspend, without a word and with
-// the same CPUs online before and after. The rings stay: what is opened later writes into the same ring, by way of its
-// dead owner.
+// Follows CPU hotplug. The events of a CPU that goes offline die; a suspend does the same without a uevent and without
+// a change of the online CPUs. The rings stay: new events write into the same ring, redirected to its dead owner.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -13,14 +12,14 @@
 namespace flight {
 namespace {
 
-// A live event's time goes on; two reads this far apart tell. Each is an interrupt to its CPU.
+// A live event's running time advances between two reads this far apart. Each read interrupts its CPU.
 constexpr std::chrono::milliseconds kProbeTime(2);
 
 bool contains(const std::vector<int>& list, int cpu) { return std::find(list.begin(), list.end(), cpu) != list.end(); }
 
 }  // namespace
 
-// All events of a CPU die together, so its sideband speaks for all.
+// All events of a CPU die together, so checking its sideband is enough.
 std::vector<int> Recording::State::dead_cpus() {
   std::vector<std::uint64_t> before;
   for (const OpenRing& ring : sideband) before.push_back(ring.info.online ? ring.events.front().running_ns() : 0);
@@ -42,7 +41,7 @@ void Recording::State::retire(const std::vector<int>& cpus, EventTime good_ns) {
   });
 }
 
-// True where a ring is recorded again.
+// True if a ring is recorded again.
 bool Recording::State::revive(const std::vector<int>& online) {
   bool revived = false;
   const auto take = [&](OpenRing& ring, Result<void> reopened) {
@@ -55,13 +54,13 @@ bool Recording::State::revive(const std::vector<int>& online) {
       return;
     }
     if (ring.info.online) ring.retire();
-    // Gone again: the next look says so.
+    // Offline again: the next check reports it.
     if (reopened.error().errno_value() != ENODEV)
-      cpu_errors.push_back(fmt::format("CPU {} is not recorded, it is tried again every second: {}", ring.info.cpu,
-                                       reopened.error().what));
+      cpu_errors.push_back(fmt::format("CPU {} is not recorded, flightd-broker tries again every second: {}",
+                                       ring.info.cpu, reopened.error().what));
   };
   const auto due = [&](const OpenRing& ring) { return !ring.info.online && contains(online, ring.info.cpu); };
-  // The sideband first: a sample's process should be known.
+  // The sideband first, so that the process of a sample is known.
   for (OpenRing& ring : sideband)
     if (due(ring)) take(ring, reopen_sideband(ring, features));
   for (OpenChannel& channel : channels)
@@ -73,14 +72,14 @@ bool Recording::State::revive(const std::vector<int>& online) {
   return revived;
 }
 
-// Rings for CPUs that are online for the first time; true where there were such.
+// Opens rings for CPUs that are online for the first time; true if there were any.
 Result<bool> Recording::State::open_missing(const std::vector<int>& online) {
   bool opened = false;
   const auto add = [&](std::vector<OpenRing>& rings, int cpu, const auto& open) -> Result<void> {
     if (std::any_of(rings.begin(), rings.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; })) return {};
     Result<OpenRing> ring = open();
     if (!ring && ring.error().errno_value() == ENODEV) return {};
-    if (!ring) return pass(ring.error());
+    if (!ring) return propagate(ring.error());
     if (on)
       if (auto enabled = ring->enable(); !enabled) return enabled;
     rings.push_back(std::move(*ring));
@@ -88,15 +87,16 @@ Result<bool> Recording::State::open_missing(const std::vector<int>& online) {
     return {};
   };
   for (const int cpu : online) {
-    if (auto added = add(sideband, cpu, [&] { return open_sideband_ring(features, cpu); }); !added)
-      return pass(added.error());
+    if (auto added = add(sideband, cpu, [&] { return open_sideband_ring(features, cpu, plan.sideband_ring_bytes); });
+        !added)
+      return propagate(added.error());
     for (OpenChannel& channel : channels)
       if (auto added = add(channel.rings, cpu, [&] { return open_channel_ring(channel.plan, features, cpu); }); !added)
-        return pass(added.error());
+        return propagate(added.error());
     for (OpenTrigger& trigger : triggers) {
       if (!trigger.plan.off.empty()) continue;
       if (auto added = add(trigger.rings, cpu, [&] { return open_trigger_ring(trigger.plan, features, cpu); }); !added)
-        return pass(added.error());
+        return propagate(added.error());
     }
   }
   return opened;
@@ -111,7 +111,7 @@ bool Recording::follow_cpus(const std::vector<int>& online, Probe probe, EventTi
     const std::vector<int> dead = state.dead_cpus();
     gone.insert(gone.end(), dead.begin(), dead.end());
   }
-  // Disabled events stand still, dead or not; to open them anew loses nothing.
+  // Disabled events never count, whether dead or not; reopening them loses nothing.
   if (probe == Probe::suspected && !state.on) gone = state.cpus();
   const std::vector<std::string> old_errors = std::exchange(state.cpu_errors, {});
   state.retire(gone, good_ns);
@@ -119,7 +119,7 @@ bool Recording::follow_cpus(const std::vector<int>& online, Probe probe, EventTi
   const auto opened = state.open_missing(online);
   if (!opened)
     state.cpu_errors.push_back(
-        fmt::format("a new CPU is not recorded, it is tried again every second: {}", opened.error().what));
+        fmt::format("a new CPU is not recorded, flightd-broker tries again every second: {}", opened.error().what));
   const bool changed = !gone.empty() || revived || (opened && *opened) || state.cpu_errors != old_errors;
   if (changed) state.describe(state.manifest.generation + 1);
   return changed;

@@ -13,12 +13,18 @@
 #include "libcore/recorder/ring_memory.hpp"
 
 namespace flight {
+namespace {
+
+// A sideband record contains at most a path of PATH_MAX bytes.
+constexpr std::uint64_t kMostRecordBytes = 8192;
+
+}  // namespace
 
 Result<ForwardRing> ForwardRing::open(UniqueFd owner, const ManifestRing& ring) {
   const auto id = event_id(owner.get());
-  if (!id) return pass(id.error());
+  if (!id) return propagate(id.error());
   auto mapping = map_ring(owner.get(), ring, PROT_READ | PROT_WRITE);
-  if (!mapping) return pass(mapping.error());
+  if (!mapping) return propagate(mapping.error());
   return ForwardRing(std::move(owner), *id, std::move(*mapping), ring);
 }
 
@@ -26,9 +32,10 @@ bool ForwardRing::copy(std::vector<std::byte>& out) {
   const std::span<const std::byte> data = mapping_.bytes().subspan(page_bytes());
   const auto* control = reinterpret_cast<const perf_event_mmap_page*>(mapping_.data());
   const std::uint64_t head = ring_head(mapping_);
-  // Ours to write, and where the flightd before this one stopped; it may have left nonsense.
+  // Written by flightd. An earlier flightd may have left an invalid value.
   const std::uint64_t tail = __atomic_load_n(&control->data_tail, __ATOMIC_RELAXED);
   const std::uint64_t pending = head - tail;
+  was_full_ = pending + kMostRecordBytes > data.size();
   if (pending == 0) return true;
   copied_to_ = head;
   const std::size_t before = out.size();

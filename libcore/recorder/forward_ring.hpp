@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd's side of a forward ring: mapped read-write, so that the kernel stops where nobody has read yet. One thread
-// drains it, and is its only poller: poll(2) takes a wakeup away from any other (perf_poll() in kernel/events/core.c).
-// Of the control page only the head is believed, the size is the manifest's.
+// flightd's side of a forward ring, mapped read-write, so that the kernel stops at unread records. One thread drains
+// and polls it: poll(2) consumes the wakeup of any other poller (perf_poll() in kernel/events/core.c). Only the head
+// is read from the control page; the size comes from the manifest.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,16 @@ class ForwardRing {
  public:
   [[nodiscard]] static Result<ForwardRing> open(UniqueFd owner, const ManifestRing& ring);
 
-  // Appends all whole records that are there to `out`. False: there was something else, too, or in their place (a tail
-  // or records that somebody spoilt); after the release the next copy begins at the head again.
+  // Appends all whole records to `out`. False: there was other data, too (a tail or records that were corrupted);
+  // after release() the next copy starts at the head.
   bool copy(std::vector<std::byte>& out);
-  // Gives the room of what was copied back to the kernel (data_tail, store-release). Until then whoever maps the ring
-  // next finds the same records.
+  // Whether a record may not have fit when the ring was last copied. The kernel reports a loss only with the next
+  // record that it writes into this ring, and on a quiet CPU that can take minutes.
+  [[nodiscard]] bool was_full() const { return was_full_; }
+  // Gives the space of the copied records back to the kernel (data_tail, store-release). Until then the next process
+  // that maps the ring finds the same records.
   void release();
-  // Both.
+  // copy() and release().
   bool drain(std::vector<std::byte>& out) {
     const bool whole = copy(out);
     release();
@@ -47,6 +50,7 @@ class ForwardRing {
   Mapping mapping_;
   ManifestRing info_;
   std::optional<std::uint64_t> copied_to_;  // the head at the last copy
+  bool was_full_ = false;
 };
 
 // The length of the whole records at the beginning of `bytes`.

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "libcore/base/units.hpp"
 #include "libcore/broker/protocol.hpp"
 
 namespace flight {
@@ -19,10 +20,9 @@ std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count) {
 
 Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count) {
   if ((1 + plan.channels.size() + plan.watched_triggers()) * cpu_count <= kMaxRings) return {};
-  return fail(std::errc::argument_list_too_long,
-              "{} channels and {} triggers of kernel events on {} CPUs are more than "
-              "{} rings",
-              plan.channels.size(), plan.watched_triggers(), cpu_count, kMaxRings);
+  return fail(std::errc::argument_list_too_long, "{} and {} on {} need more than {} rings, the maximum",
+              counted(plan.channels.size(), "channel"), counted(plan.watched_triggers(), "kernel-event trigger"),
+              counted(cpu_count, "CPU"), kMaxRings);
 }
 
 Failure explain_limit(Error error, std::size_t fd_count) {

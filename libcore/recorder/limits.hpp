@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan needs of the process's limits, and how running into one is told. Only this room's own.
+// Checks a plan against the limits of the process, and makes the error texts. Private to this module.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 namespace flight {
 
 [[nodiscard]] std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count);
-// E2BIG: the plan has more rings than the wall carries.
+// E2BIG: the plan has more rings than the broker protocol carries.
 [[nodiscard]] Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count);
-// EMFILE comes from wherever the limit was reached; what to do is the same.
+// EMFILE, wherever the limit was reached: adds what to do.
 [[nodiscard]] Failure explain_limit(Error error, std::size_t fd_count);
 
 }  // namespace flight

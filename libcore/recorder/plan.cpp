@@ -8,6 +8,7 @@
 
 #include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/host.hpp"
@@ -17,11 +18,14 @@ namespace {
 
 constexpr std::uint64_t kFallbackFrequency = 99;
 
-// The whole budget: each channel's ring and its image in staging, the sideband's ring, each trigger's, on every CPU.
-std::uint64_t needed_bytes(const std::vector<std::uint64_t>& ring_bytes, std::size_t cpu_count, std::size_t triggers) {
-  std::uint64_t for_each_cpu = kSidebandRingBytes + triggers * trigger_ring_bytes();
+// The whole budget: each channel's ring and its image in staging, the sideband's ring and each trigger's ring on every
+// CPU, and the memory that is not for rings.
+std::uint64_t needed_bytes(const std::vector<std::uint64_t>& ring_bytes, std::size_t cpu_count, std::uint64_t max_bytes,
+                           std::size_t triggers) {
+  std::uint64_t for_each_cpu = sideband_ring_bytes(max_bytes, cpu_count) + triggers * trigger_ring_bytes();
   for (const std::uint64_t bytes : ring_bytes) for_each_cpu += 2 * bytes;
-  return for_each_cpu * cpu_count;
+  const std::uint64_t beside = beside_rings_bytes(max_bytes);
+  return for_each_cpu * cpu_count + beside + checkpoint_file_bytes(beside);
 }
 
 void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t cpu_count, RecordingPlan& plan) {
@@ -33,18 +37,18 @@ void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t c
           "memory.max is {}: the rings of channel '{}' have {} instead of {} on each CPU", format_bytes(max_bytes),
           channel.config.name, format_bytes(channel.ring_bytes), format_bytes(channel.config.ring_bytes)));
   }
-  if (const std::uint64_t needed = needed_bytes(sizes, cpu_count, plan.watched_triggers());
+  if (const std::uint64_t needed = needed_bytes(sizes, cpu_count, max_bytes, plan.watched_triggers());
       needed > max_bytes && !config.channels.empty())
-    plan.warnings.push_back(
-        fmt::format("memory.max is {}, but the smallest rings of {} CPUs and their staging need {}: raise memory.max",
-                    format_bytes(max_bytes), cpu_count, format_bytes(needed)));
+    plan.warnings.push_back(fmt::format(
+        "memory.max is {}, but the smallest rings of {}, their staging and the programs need {}: raise memory.max",
+        format_bytes(max_bytes), counted(cpu_count, "CPU"), format_bytes(needed)));
 }
 
 SamplingOptions sampling_options(const EventConfig& config) {
   return {.frequency = config.frequency, .period = config.period, .stack = config.stack, .max_stack = config.max_stack};
 }
 
-// "u" of "cycles:up": cpu-clock takes every modifier but the p.
+// "u" of "cycles:up": cpu-clock accepts every modifier except p.
 std::string plain_modifiers(const EventSpec& spec) {
   if (spec.exclude_user == spec.exclude_kernel) return {};
   return spec.exclude_kernel ? ":u" : ":k";
@@ -62,7 +66,7 @@ EventPlan plan_cpu_clock(const EventConfig& config, const EventSpec& spec, const
   clock.exclude_user = spec.exclude_user;
   clock.exclude_kernel = spec.exclude_kernel;
   SamplingOptions options = sampling_options(config);
-  // A period in cycles would be one in nanoseconds here.
+  // cpu-clock's period would be in nanoseconds.
   if (options.period != 0)
     options = {.frequency = kFallbackFrequency, .stack = options.stack, .max_stack = options.max_stack};
   return {
@@ -75,11 +79,11 @@ bool has_equal(const std::vector<EventPlan>& events, const EventPlan& event) {
   });
 }
 
-// Hardware events are tried once: where there is no PMU, cpu-clock is what there is.
+// Hardware events are tried once: without a PMU, cpu-clock replaces them.
 Result<void> add_event(const EventConfig& config, const EventSources& sources, const KernelFeatures& features, int cpu,
                        ChannelPlan& channel) {
   auto spec = parse_event(config.event, sources);
-  if (!spec) return pass(spec.error());
+  if (!spec) return propagate(spec.error());
   if (!config.filter.empty() && !spec->is_tracepoint())
     return fail(std::errc::invalid_argument, "event {} has the filter '{}', but only tracepoints can be filtered",
                 config.event, config.filter);
@@ -90,7 +94,7 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
                   .format = {}};
   if (spec->is_tracepoint()) {
     auto format = tracepoint_format(sources.tracefs, spec->system, spec->event);
-    if (!format) return pass(format.error());
+    if (!format) return propagate(format.error());
     event.tracepoint = spec->system + ":" + spec->event;
     event.format = std::move(*format);
   } else if (spec->type == PERF_TYPE_HARDWARE) {
@@ -98,9 +102,10 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
     if (!tried && falls_back(*spec, tried.error().errno_value())) {
       event = plan_cpu_clock(config, *spec, features);
       const bool there = has_equal(channel.events, event);
-      channel.warnings.push_back(fmt::format(
-          "channel '{}': there is no hardware counter for {} here, {}", channel.config.name, config.event,
-          there ? "and " + event.name + " is there already: it is left out" : event.name + " is recorded instead"));
+      channel.notes.push_back(fmt::format("channel '{}': there is no hardware counter for {} on this machine, {}",
+                                          channel.config.name, config.event,
+                                          there ? "and the channel already has " + event.name + ": it is omitted"
+                                                : event.name + " is recorded instead"));
       if (there) return {};
     }
   }
@@ -111,11 +116,12 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
 Result<EventPlan> plan_trigger_event(const EventConfig& config, const EventSources& sources,
                                      const KernelFeatures& features) {
   auto spec = parse_event(config.event, sources);
-  if (!spec) return pass(spec.error());
+  if (!spec) return propagate(spec.error());
   if (!spec->is_tracepoint())
-    return fail(std::errc::invalid_argument, "event {} is no tracepoint, and only these are triggers", config.event);
+    return fail(std::errc::invalid_argument, "event {} is not a tracepoint, and a trigger needs a tracepoint",
+                config.event);
   auto format = tracepoint_format(sources.tracefs, spec->system, spec->event);
-  if (!format) return pass(format.error());
+  if (!format) return propagate(format.error());
   return EventPlan{.name = spec->name,
                    .attr = trigger_attr(*spec, features),
                    .filter = config.filter,
@@ -123,7 +129,7 @@ Result<EventPlan> plan_trigger_event(const EventConfig& config, const EventSourc
                    .format = std::move(*format)};
 }
 
-// What a shipped trigger lacks here is no mistake of anybody's.
+// If a shipped trigger is unavailable, that is not the administrator's error.
 Result<void> add_triggers(const Config& config, const EventSources& sources, const KernelFeatures& features,
                           RecordingPlan& plan) {
   for (const TriggerConfig& trigger : config.triggers) {
@@ -136,7 +142,7 @@ Result<void> add_triggers(const Config& config, const EventSources& sources, con
     }
     if (!trigger.shipped)
       return wrap(event.error(), "{}trigger '{}'", trigger.place.empty() ? "" : trigger.place + ": ", trigger.name);
-    plan.warnings.push_back(fmt::format("trigger '{}' is off: {}", trigger.name, event.error().what));
+    plan.notes.push_back(fmt::format("trigger '{}' is off: {}", trigger.name, event.error().what));
     plan.triggers.push_back({.name = trigger.name,
                              .event = {.name = trigger.event->event, .filter = trigger.event->filter},
                              .off = event.error().what});
@@ -150,9 +156,9 @@ Result<void> add_tracepoint_texts(const EventSources& sources, RecordingPlan& pl
       if (!event.tracepoint.empty()) plan.tracepoint_formats.emplace(event.tracepoint, event.format);
   if (plan.tracepoint_formats.empty()) return {};
   auto page = read_file(sources.tracefs + "/events/header_page");
-  if (!page) return pass(page.error());
+  if (!page) return propagate(page.error());
   auto header = read_file(sources.tracefs + "/events/header_event");
-  if (!header) return pass(header.error());
+  if (!header) return propagate(header.error());
   plan.header_page = std::move(*page);
   plan.header_event = std::move(*header);
   return {};
@@ -165,12 +171,18 @@ std::size_t RecordingPlan::watched_triggers() const {
       std::count_if(triggers.begin(), triggers.end(), [](const TriggerPlan& trigger) { return trigger.off.empty(); }));
 }
 
+std::uint64_t sideband_ring_bytes(std::uint64_t max_bytes, std::size_t cpu_count) {
+  std::uint64_t bytes = kMostSidebandRingBytes;
+  while (bytes > kLeastSidebandRingBytes && bytes * cpu_count > max_bytes / 8) bytes /= 2;
+  return bytes;
+}
+
 std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
                                      std::uint64_t max_bytes, std::size_t triggers) {
   std::vector<std::uint64_t> sizes;
   sizes.reserve(channels.size());
   for (const ChannelConfig& channel : channels) sizes.push_back(channel.ring_bytes);
-  while (needed_bytes(sizes, cpu_count, triggers) > max_bytes) {
+  while (needed_bytes(sizes, cpu_count, max_bytes, triggers) > max_bytes) {
     const auto largest = std::max_element(sizes.begin(), sizes.end());
     if (largest == sizes.end() || *largest <= kLeastRingBytes) break;
     *largest /= 2;
@@ -179,7 +191,7 @@ std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels,
 }
 
 std::vector<std::string> format_fields(std::string_view format) {
-  // "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;"
+  // Parses "\tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;"
   std::vector<std::string> fields;
   std::vector<std::string> common;
   constexpr std::string_view kField = "\tfield:";
@@ -201,10 +213,11 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
                                      std::size_t cpu_count, int cpu) {
   RecordingPlan plan;
   const std::uint64_t max_bytes = config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
-  if (auto added = add_triggers(config, sources, features, plan); !added) return pass(added.error());
+  if (auto added = add_triggers(config, sources, features, plan); !added) return propagate(added.error());
+  plan.sideband_ring_bytes = sideband_ring_bytes(max_bytes, cpu_count);
   const auto sizes = fit_rings(config.channels, cpu_count, max_bytes, plan.watched_triggers());
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
-    ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .warnings = {}};
+    ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .notes = {}};
     for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
       const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
       if (auto added = add_event(channel.config.events[event], sources, features, cpu, channel); !added)
@@ -214,7 +227,7 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
     plan.channels.push_back(std::move(channel));
   }
   warn_of_budget(config, max_bytes, cpu_count, plan);
-  if (auto added = add_tracepoint_texts(sources, plan); !added) return pass(added.error());
+  if (auto added = add_tracepoint_texts(sources, plan); !added) return propagate(added.error());
   return plan;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to be opened, worked out from the configuration before anything is: each event's attr and its tracepoint's
-// format, each channel's ring size after the memory budget. A plan holds no descriptor.
+// The plan of a recording, computed from the configuration before any event is opened: each event's attr and
+// tracepoint format, each channel's ring size within the memory budget. A plan holds no descriptor.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,32 @@
 
 namespace flight {
 
-inline constexpr std::uint64_t kLeastRingBytes = 64U << 10U;  // no ring is halved below it
+inline constexpr std::uint64_t kLeastRingBytes = 64U << 10U;  // the minimum size after halving
+// Size of the sideband's ring on each CPU. One thread that toggles mprotect(PROT_EXEC) writes 17 MB a second, so that
+// the largest ring is full in a quarter of a second, the smallest in 30 ms: flightd's thread may wait that long for a
+// CPU.
+inline constexpr std::uint64_t kLeastSidebandRingBytes = 512U << 10U;
+inline constexpr std::uint64_t kMostSidebandRingBytes = 4U << 20U;
+// The largest size that takes at most an eighth of `max_bytes` on all CPUs.
+[[nodiscard]] std::uint64_t sideband_ring_bytes(std::uint64_t max_bytes, std::size_t cpu_count);
 
 struct EventPlan {
-  std::string name;  // with modifiers: what reports show
+  std::string name;  // with modifiers, as in reports
   perf_event_attr attr{};
   std::string filter;
-  std::string tracepoint;  // "SYSTEM:EVENT", and its format's text; else empty
+  std::string tracepoint;  // "SYSTEM:EVENT", and its format's text; otherwise empty
   std::string format;
-  std::string place;  // "FILE:LINE: ", where it was written; empty: by no file
+  std::string place;  // "FILE:LINE: " of its definition; empty: not from a file
 };
 
 struct ChannelPlan {
-  ChannelConfig config;          // as it was written
-  std::uint64_t ring_bytes = 0;  // after the budget
+  ChannelConfig config;          // as in the configuration
+  std::uint64_t ring_bytes = 0;  // within the budget
   std::vector<EventPlan> events;
-  std::vector<std::string> warnings;  // of its events
+  std::vector<std::string> notes;  // facts about this machine and its events; no action needed
 
-  // Rings and history can be kept where this is true. Not by the whole config: what a ring had before it was halved,
-  // and the history that is wished for, change nothing of what is open.
+  // Whether rings and history can be kept. It does not compare the whole config: a ring's size before it was halved,
+  // and min_history, do not affect the open ring.
   [[nodiscard]] bool same_as(const ChannelPlan& other) const {
     return config.name == other.config.name && config.events == other.config.events && ring_bytes == other.ring_bytes;
   }
@@ -43,7 +50,7 @@ struct ChannelPlan {
 struct TriggerPlan {
   std::string name;
   EventPlan event;
-  std::string off;  // why it cannot be watched; empty: it can
+  std::string off;  // why it cannot be opened; empty: it can
 
   [[nodiscard]] bool same_as(const TriggerPlan& other) const {
     return name == other.name && event.name == other.event.name && event.filter == other.event.filter &&
@@ -53,24 +60,27 @@ struct TriggerPlan {
 
 struct RecordingPlan {
   std::vector<ChannelPlan> channels;
-  std::vector<TriggerPlan> triggers;  // those that are enabled and wait for a kernel event
+  std::uint64_t sideband_ring_bytes = kLeastSidebandRingBytes;
+  std::vector<TriggerPlan> triggers;  // those that are enabled and have a kernel event
   std::map<std::string, std::string> tracepoint_formats;
-  std::string header_page, header_event;  // with any tracepoint
-  std::vector<std::string> warnings;      // of the budget, and of triggers that are off
+  std::string header_page, header_event;  // if there is any tracepoint
+  std::vector<std::string> warnings;      // about the budget
+  std::vector<std::string> notes;         // about shipped triggers that this machine does not support
 
   [[nodiscard]] std::size_t watched_triggers() const;
 };
 
-// `cpu`: one that is online; events are tried there, so that one without a PMU falls back to cpu-clock.
+// `cpu`: an online CPU, on which events are opened as a test, so that one without a PMU is replaced by cpu-clock.
 [[nodiscard]] Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources,
                                                    const KernelFeatures& features, std::size_t cpu_count, int cpu);
 
-// The ring sizes of `channels`, each for every CPU, halved largest first until they and as much staging fit
-// `max_bytes` beside the sideband's and the triggers' rings; never below kLeastRingBytes.
+// The ring sizes of `channels`, each for every CPU. They are halved, largest first, until they and as much staging fit
+// `max_bytes`, together with the sideband's and the triggers' rings and the memory of both programs
+// (memory_share.hpp); never below kLeastRingBytes.
 [[nodiscard]] std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
                                                    std::uint64_t max_bytes, std::size_t triggers = 0);
 
-// The names of the fields in a tracepoint's format text that a filter may use, the common ones last.
+// The names of the fields in a tracepoint's format text that a filter may use, common fields last.
 [[nodiscard]] std::vector<std::string> format_fields(std::string_view format);
 
 }  // namespace flight

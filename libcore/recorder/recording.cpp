@@ -19,11 +19,11 @@ std::uint64_t trigger_ring_bytes() {
   return std::max<std::uint64_t>(kBytes, page_bytes());
 }
 
-Result<void> Recording::State::open_sideband(const std::vector<int>& cpus) {
+Result<void> Recording::State::open_sideband(const std::vector<int>& cpus, std::uint64_t ring_bytes) {
   for (const int cpu : cpus) {
-    auto ring = open_sideband_ring(features, cpu);
+    auto ring = open_sideband_ring(features, cpu, ring_bytes);
     if (!ring && ring.error().errno_value() == ENODEV) continue;  // it went offline meanwhile
-    if (!ring) return pass(ring.error());
+    if (!ring) return propagate(ring.error());
     sideband.push_back(std::move(*ring));
   }
   if (sideband.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
@@ -45,17 +45,18 @@ Recording::~Recording() = default;
 Result<Recording> Recording::open(const Config& config, const EventSources& sources, const KernelFeatures& features,
                                   const std::function<void(const Manifest&)>& before_enabling) {
   auto cpus = online_cpus();
-  if (!cpus) return pass(cpus.error());
-  if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs names no CPU that is online");
+  if (!cpus) return propagate(cpus.error());
+  if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
   auto plan = plan_recording(config, sources, features, cpus->size(), cpus->front());
-  if (!plan) return pass(plan.error());
-  if (auto few = check_ring_count(*plan, cpus->size()); !few) return pass(few.error());
+  if (!plan) return propagate(plan.error());
+  if (auto few = check_ring_count(*plan, cpus->size()); !few) return propagate(few.error());
 
   auto state = std::make_unique<State>();
   state->features = features;
   state->boot_id = HostInfo::read().boot_id;
   const std::size_t fd_count = fds_needed(*plan, cpus->size());
-  if (auto opened = state->open_sideband(*cpus); !opened) return explain_limit(opened.error(), fd_count);
+  if (auto opened = state->open_sideband(*cpus, plan->sideband_ring_bytes); !opened)
+    return explain_limit(opened.error(), fd_count);
   for (const ChannelPlan& channel : plan->channels) {
     auto opened = OpenChannel::open(channel, features, state->cpus());
     if (!opened) return explain_limit(opened.error(), fd_count);
@@ -73,27 +74,28 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
     recording.state_->describe(0);
     before_enabling(recording.manifest());
   }
-  if (auto on = recording.enable_all(true); !on) return pass(on.error());
+  if (auto on = recording.enable_all(true); !on) return propagate(on.error());
   recording.state_->describe(1);
   return recording;
 }
 
 Result<std::vector<std::string>> Recording::check(const Config& config, const EventSources& sources) {
   auto cpus = online_cpus();
-  if (!cpus) return pass(cpus.error());
-  if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs names no CPU that is online");
+  if (!cpus) return propagate(cpus.error());
+  if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
   const int cpu = cpus->front();
   const KernelFeatures features = KernelFeatures::probe(cpu);
   auto plan = plan_recording(config, sources, features, cpus->size(), cpu);
-  if (!plan) return pass(plan.error());
+  if (!plan) return propagate(plan.error());
   std::vector<std::string> warnings = std::move(plan->warnings);
+  warnings.insert(warnings.end(), plan->notes.begin(), plan->notes.end());
   for (ChannelPlan& channel : plan->channels) {
     channel.ring_bytes = kLeastRingBytes;
-    if (auto opened = OpenChannel::open(channel, features, {cpu}); !opened) return pass(opened.error());
-    warnings.insert(warnings.end(), channel.warnings.begin(), channel.warnings.end());
+    if (auto opened = OpenChannel::open(channel, features, {cpu}); !opened) return propagate(opened.error());
+    warnings.insert(warnings.end(), channel.notes.begin(), channel.notes.end());
   }
   for (const TriggerPlan& trigger : plan->triggers)
-    if (auto opened = OpenTrigger::open(trigger, features, {cpu}); !opened) return pass(opened.error());
+    if (auto opened = OpenTrigger::open(trigger, features, {cpu}); !opened) return propagate(opened.error());
   return warnings;
 }
 
@@ -103,6 +105,12 @@ std::vector<int> Recording::owner_fds() const {
   std::vector<int> fds;
   state_->for_each_ring([&](const OpenRing& ring) { fds.push_back(ring.owner_fd()); });
   return fds;
+}
+
+std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> Recording::sideband_rings() const {
+  std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> rings;
+  for (const OpenRing& ring : state_->sideband) rings.emplace_back(ring.info.owner_id, ring.mapping.bytes());
+  return rings;
 }
 
 std::map<std::uint64_t, int> Recording::events() const {
@@ -121,6 +129,10 @@ void Recording::warn(std::string warning) {
   state_->describe(state_->manifest.generation);
 }
 
+void Recording::unwarn(const std::string& warning) {
+  if (std::erase(state_->notes, warning) != 0) state_->describe(state_->manifest.generation);
+}
+
 Counts Recording::counts() const {
   Counts counts;
   counts.time_ns = monotonic_now();
@@ -137,13 +149,13 @@ void Recording::resume_all() const {
 
 Result<void> Recording::enable_all(bool on) const {
   Result<void> first;
-  // The sideband first: a sample's process should be known.
+  // The sideband first, so that the process of a sample is known.
   state_->for_each_ring([&](OpenRing& ring) {
     auto done = on ? ring.enable() : ring.disable();
     if (!done && first) first = std::move(done);
   });
   state_->on = on;
-  // A ring that a reload made while recording was off has been enabled only now.
+  // A ring that a reload opened while recording was off is enabled only now.
   std::size_t index = 0;
   state_->for_each_ring([&](const OpenRing& ring) {
     if (index < state_->manifest.rings.size()) state_->manifest.rings[index++].enabled_ns = ring.info.enabled_ns;

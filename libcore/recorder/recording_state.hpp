@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Recording holds. Only this room's own.
+// The state of a Recording. Private to this module.
 #pragma once
 
 #include <string>
@@ -23,10 +23,10 @@ struct Recording::State {
   std::vector<ManifestGap> gaps;
   std::vector<std::string> cpu_errors;  // of the last follow_cpus
   std::vector<std::string> notes;       // warn()
-  Manifest manifest;                    // of all the above
+  Manifest manifest;                    // describes all of the above
 
-  [[nodiscard]] Result<void> open_sideband(const std::vector<int>& cpus);
-  // Those that are recorded now.
+  [[nodiscard]] Result<void> open_sideband(const std::vector<int>& cpus, std::uint64_t ring_bytes);
+  // The CPUs that are recorded now.
   [[nodiscard]] std::vector<int> cpus() const;
   // In the manifest's order; `visit` gets each OpenRing.
   template <typename Visit>
@@ -41,9 +41,9 @@ struct Recording::State {
   void retire(const std::vector<int>& cpus, EventTime good_ns);
   [[nodiscard]] bool revive(const std::vector<int>& online);
   [[nodiscard]] Result<bool> open_missing(const std::vector<int>& online);
-  // take_back(): what `kept` and `next` have in common, mapped.
+  // adopt(): the rings that are in both `kept` and `next`, mapped.
   [[nodiscard]] Result<void> take_rings(const Manifest& kept, const RecordingPlan& next, KeptEvents& events);
-  // Closes and opens what differs; describes. True where the rings are others now; an error changes nothing.
+  // Closes and opens rings that differ; makes the manifest. True if the rings changed; an error changes nothing.
   [[nodiscard]] Result<bool> follow_plan(RecordingPlan next, const std::string& digest);
   void describe(std::uint64_t generation);
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another configuration for a recording that goes on. All that can fail comes first, and beside what is there; only
-// then is the one exchanged for the other.
+// Applies another configuration to a running recording. Everything that can fail is done first, beside the current
+// events; only then are they replaced.
 #include <algorithm>
 #include <cerrno>
 
@@ -10,8 +10,8 @@
 namespace flight {
 namespace {
 
-// What a reload makes of the channels, or of the triggers: `opened` has the new ones, and an empty one in the place of
-// each that `kept` says is there already.
+// The result of a reload for the channels, or for the triggers: `opened` has the new ones, and an empty one in the
+// place of each that is in `kept`.
 template <typename Open>
 struct Next {
   static constexpr std::size_t kNew = SIZE_MAX;
@@ -31,24 +31,24 @@ Result<Next<Open>> open_next(const std::vector<Open>& old, const std::vector<Pla
       continue;
     }
     auto opened = Open::open(plan, features, cpus);
-    if (!opened) return pass(opened.error());
+    if (!opened) return propagate(opened.error());
     for (OpenRing& ring : opened->rings)
       if (on)
-        if (auto enabled = ring.enable(); !enabled) return pass(enabled.error());
+        if (auto enabled = ring.enable(); !enabled) return propagate(enabled.error());
     next.kept.push_back(Next<Open>::kNew);
     next.opened.push_back(std::move(*opened));
   }
   return next;
 }
 
-// Whether the rings are others now, or in another order.
+// Whether the rings changed, or their order.
 template <typename Open, typename Plan>
 bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>& plans) {
   bool changed = next.opened.size() != old.size();
   for (std::size_t i = 0; i < next.opened.size(); ++i) {
     changed = changed || next.kept[i] != i;
     if (next.kept[i] != Next<Open>::kNew) next.opened[i] = std::move(old[next.kept[i]]);
-    next.opened[i].plan = plans[i];  // its warnings, and what it would have had without the budget
+    next.opened[i].plan = plans[i];  // for its notes and its ring size before halving
   }
   old = std::move(next.opened);
   return changed;
@@ -58,7 +58,7 @@ bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>&
 
 Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string& digest) {
   const std::vector<int> recorded = cpus();
-  if (auto few = check_ring_count(next, recorded.size()); !few) return pass(few.error());
+  if (auto few = check_ring_count(next, recorded.size()); !few) return propagate(few.error());
   const std::size_t fd_count = fds_needed(next, recorded.size());
   auto next_channels = open_next(channels, next.channels, features, recorded, on);
   if (!next_channels) return explain_limit(next_channels.error(), fd_count);
@@ -78,7 +78,7 @@ Result<bool> Recording::reload(const Config& config, const EventSources& sources
   const std::vector<int> cpus = state_->cpus();
   if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
   auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus.front());
-  if (!plan) return pass(plan.error());
+  if (!plan) return propagate(plan.error());
   return state_->follow_plan(std::move(*plan), config.digest);
 }
 

@@ -33,8 +33,8 @@ std::uint64_t ring_head(const Mapping& mapping) {
 Result<Mapping> map_ring(int fd, const ManifestRing& ring, int prot) {
   const std::size_t page = page_bytes();
   if (!std::has_single_bit(ring.ring_bytes) || ring.ring_bytes < page)
-    return fail(std::errc::invalid_argument, "{}: {} bytes are no power of two from {}", name_of(ring), ring.ring_bytes,
-                page);
+    return fail(std::errc::invalid_argument, "{}: {} bytes are not a power of two from {}", name_of(ring),
+                ring.ring_bytes, page);
   auto mapping = Mapping::open(fd, page + ring.ring_bytes, prot);
   if (mapping) return mapping;
   auto refused = wrap(mapping.error(), "map {}", name_of(ring));

@@ -20,7 +20,7 @@ int set_paused(int fd, unsigned long paused) {
   return ::ioctl(fd, PERF_EVENT_IOC_PAUSE_OUTPUT, paused) == 0 ? 0 : errno;
 }
 
-// A PERF_RECORD_LOST of our own: whoever reads the sideband learns that records are missing.
+// A synthetic PERF_RECORD_LOST shows readers of the sideband that records are missing.
 void append_lost(std::vector<std::byte>& out, const ManifestRing& ring) {
   struct Lost {
     perf_event_header header;
@@ -36,7 +36,7 @@ void append_lost(std::vector<std::byte>& out, const ManifestRing& ring) {
   out.insert(out.end(), raw, raw + sizeof record);
 }
 
-// The last of each whole record's trailer is its id, which becomes `id`.
+// The last field of each whole record's trailer is its id, which is replaced by `id`.
 void set_ids(std::span<std::byte> records, std::uint64_t id) {
   while (!records.empty()) {
     const std::size_t size = next_record(records).size();
@@ -50,9 +50,9 @@ void set_ids(std::span<std::byte> records, std::uint64_t id) {
 
 Result<Ring> Ring::open(UniqueFd owner, const ManifestRing& ring) {
   const auto id = event_id(owner.get());
-  if (!id) return pass(id.error());
+  if (!id) return propagate(id.error());
   auto mapping = map_ring(owner.get(), ring, PROT_READ);
-  if (!mapping) return pass(mapping.error());
+  if (!mapping) return propagate(mapping.error());
   return Ring(std::move(owner), *id, std::move(*mapping), ring);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd's side: the rings it was handed, mapped once in its life. Sizes come from the manifest, never from a
-// ring's control page, of which only the head is believed.
+// flightd's side: the rings from the broker, each mapped once. Sizes come from the manifest, never from a ring's
+// control page; only the head is read from that.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class Ring {
 
   [[nodiscard]] const ManifestRing& info() const { return info_; }
   [[nodiscard]] int fd() const { return owner_.get(); }
-  // The owner's PERF_EVENT_IOC_ID, which no other event of this boot has: by it a ring is known again.
+  // The owner's PERF_EVENT_IOC_ID, unique in this boot: it identifies a ring across attaches.
   [[nodiscard]] std::uint64_t owner_id() const { return owner_id_; }
 
  private:
@@ -43,7 +43,7 @@ class Ring {
   Mapping mapping_;
   ManifestRing info_;
 };
-// Shared, since a ring is mapped once and outlives the attach that brought it.
+// Shared, because a ring is mapped once and outlives the attach that brought it.
 using Rings = std::vector<std::shared_ptr<const Ring>>;
 
 // One CPU's forward sideband ring. One thread drains it.
@@ -51,13 +51,15 @@ class SidebandRing {
  public:
   [[nodiscard]] static Result<SidebandRing> open(UniqueFd owner, const ManifestRing& ring) {
     auto opened = ForwardRing::open(std::move(owner), ring);
-    if (!opened) return pass(opened.error());
+    if (!opened) return propagate(opened.error());
     return SidebandRing(std::move(*opened));
   }
 
-  // ForwardRing::copy. The records' id becomes the owner's: the CPU may have come and gone, and its sideband's events
-  // with it. What was spoilt is told by a PERF_RECORD_LOST of our own.
+  // ForwardRing::copy. The records' id becomes the owner's: the sideband event may be another one after its CPU was
+  // offline. Corrupted data is reported by a synthetic PERF_RECORD_LOST.
   void copy(std::vector<std::byte>& out);
+  // ForwardRing::was_full.
+  [[nodiscard]] bool was_full() const { return ring_.was_full(); }
   // ForwardRing::release.
   void release() { ring_.release(); }
   void drain(std::vector<std::byte>& out) {

@@ -13,13 +13,13 @@
 namespace flight {
 namespace {
 
-// What a trigger's tracepoint writes: | header 8 | id 8 | pid, tid 8 | time 8 | cpu, res 8 | raw: u32 size, bytes |
+// The record of a trigger's tracepoint: | header 8 | id 8 | pid, tid 8 | time 8 | cpu, res 8 | raw: u32 size, bytes |
 const RecordLayout& sample_layout() {
   static const RecordLayout layout = RecordLayout::of(kTriggerSampleType);
   return layout;
 }
 
-// The tracepoint's own bytes; nullopt: the record is no sample of ours.
+// The tracepoint's own bytes; nullopt: the record is not such a sample.
 std::optional<std::span<const std::byte>> raw_of(std::span<const std::byte> record) {
   const auto at = static_cast<std::size_t>(sample_layout().cpu) + 8;
   if (load<perf_event_header>(record.data()).type != PERF_RECORD_SAMPLE || record.size() < at + sizeof(std::uint32_t))
@@ -74,7 +74,7 @@ void TriggerRings::drain_ring(ForwardRing& ring, std::vector<TriggerEvent>& out)
       ++bad_records_;
       continue;
     }
-    if (out.size() - first == kMaxToldEvents) {
+    if (out.size() - first == kMaxReportedEvents) {
       ++out.back().further;
       continue;
     }
@@ -92,7 +92,7 @@ void TriggerRings::drain_ring(ForwardRing& ring, std::vector<TriggerEvent>& out)
   if (out.size() == first) {
     out.push_back({.trigger = ring.info().channel, .cpu = ring.info().cpu, .time_ns = monotonic_now()});
     out.back().detail = source != sources_.end() ? source->second.event : std::string();
-    --lost;  // it stands for one of them
+    --lost;  // this event stands for one of them
   }
   out[first].lost = lost;
 }

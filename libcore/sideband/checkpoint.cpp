@@ -22,7 +22,7 @@ class Checkpointer {
       : table_(table), write_(write), writer_(0, ~EventTime{0}, slice_, nullptr) {}
 
   void put_kernel(const KernelTable& kernel, std::size_t most_bytes);
-  // False: what is written has reached `most_bytes` without it.
+  // False: the record would exceed `most_bytes`.
   bool put(const Found& found, std::size_t most_bytes);
   void put_log(const RecordLog& log);
 
@@ -42,7 +42,7 @@ class Checkpointer {
   std::size_t written_ = 0;
 };
 
-// A scan tells again of what there still is, so the greatest ids are enough: where there are too many, the first go.
+// A scan reports what still exists, so the largest ids are enough: if there are too many, the first ones are omitted.
 void Checkpointer::put_kernel(const KernelTable& kernel, std::size_t most_bytes) {
   RecordBuffer all;
   kernel.append_to(all);
@@ -52,7 +52,8 @@ void Checkpointer::put_kernel(const KernelTable& kernel, std::size_t most_bytes)
   flush_if(slice_.size() >= kSliceBytes);
 }
 
-// Has it its maps from a parent that lives, and mapped nothing since? Thousands of children of a large process do.
+// Whether it has its parent's mappings and has mapped nothing since, like thousands of children of a large process. It
+// is then written as a FORK that copies them.
 bool Checkpointer::is_clone(const Incarnation& process) const {
   if (!process.image.maps || !process.past.empty() || process.image.from_ns != process.start_ns) return false;
   const auto parents = table_.of(process.parent);
@@ -83,9 +84,9 @@ void Checkpointer::put_log(const RecordLog& log) {
 
 }  // namespace
 
-LedgerCheckpoint write_checkpoint(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
-                                  std::size_t most_state_bytes,
-                                  const std::function<void(std::span<const std::byte>)>& write) {
+CheckpointOmissions write_checkpoint(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
+                                     std::size_t most_state_bytes,
+                                     const std::function<void(std::span<const std::byte>)>& write) {
   std::vector<Found> dead;
   std::vector<Found> alive;
   table.for_each([&](std::uint32_t pid, std::span<const Incarnation> incarnations) {
@@ -94,12 +95,16 @@ LedgerCheckpoint write_checkpoint(const RecordLog& log, const ProcessTable& tabl
   std::sort(dead.begin(), dead.end(),
             [](const Found& a, const Found& b) { return a.process->exit_ns > b.process->exit_ns; });
 
-  LedgerCheckpoint out;
+  CheckpointOmissions out;
   Checkpointer checkpointer(table, write);
   checkpointer.put_kernel(kernel, most_state_bytes / 4);
-  // /proc tells of the living again, unless they end before somebody asks; of the dead nobody does.
+  // Exited processes get three quarters of the space: /proc still has the living ones, but nothing else knows the
+  // exited ones. A living process without space is written when it exits.
   for (const Found& found : dead)
-    if (!checkpointer.put(found, most_state_bytes / 4 * 3)) ++out.left_out;
+    if (!checkpointer.put(found, most_state_bytes / 4 * 3)) {
+      ++out.losses.evicted;
+      out.losses.evicted_until_ns = std::max(out.losses.evicted_until_ns, found.process->exit_ns);
+    }
   for (const Found& found : alive)
     if (!checkpointer.put(found, most_state_bytes)) out.unwritten.insert(found.pid);
   checkpointer.put_log(log);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that the ledger knows, as records that make the same ledger again, in any order; private to sideband.
+// The state of the process tracker, as records that restore the same tracker. Private to sideband.
 //
-//   kernel table │ dead processes, the last to die first │ the living │ the log as it is
-//   └────────────── most_state_bytes ────────────────────────────────┘
+//   kernel table │ exited processes, the last to exit first │ living processes │ the whole log
+//   └────────────── most_state_bytes ──────────────────────────────────────────┘
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 #include <span>
 
 #include "libcore/sideband/kernel_table.hpp"
-#include "libcore/sideband/ledger.hpp"
 #include "libcore/sideband/process_table.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 #include "libcore/sideband/record_log.hpp"
 
 namespace flight {
 
 // `write` is called with whole records, some hundred KB at a time.
-[[nodiscard]] LedgerCheckpoint write_checkpoint(const RecordLog& log, const ProcessTable& table,
-                                                const KernelTable& kernel, std::size_t most_state_bytes,
-                                                const std::function<void(std::span<const std::byte>)>& write);
+[[nodiscard]] CheckpointOmissions write_checkpoint(const RecordLog& log, const ProcessTable& table,
+                                                   const KernelTable& kernel, std::size_t most_state_bytes,
+                                                   const std::function<void(std::span<const std::byte>)>& write);
 
 }  // namespace flight

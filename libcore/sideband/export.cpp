@@ -13,14 +13,14 @@ namespace {
 
 using Entries = std::span<const RecordLog::Entry>;
 
-// Of every record that concerns processes, the pid comes first in the body; in FORK the parent's is the next.
+// Every record about a process has the pid first in its body; in FORK the parent's pid is next.
 std::uint32_t pid_of(std::span<const std::byte> record) { return load<std::uint32_t>(record.data() + 8); }
 std::uint32_t parent_of(std::span<const std::byte> fork) { return load<std::uint32_t>(fork.data() + 12); }
 
 bool forks_process(const RecordLog& log, const RecordLog::Entry& entry) {
   if (entry.type != PERF_RECORD_FORK) return false;
   const auto record = log.record(entry);
-  return pid_of(record) != parent_of(record);  // else it is a thread
+  return pid_of(record) != parent_of(record);  // otherwise it is a thread
 }
 
 bool concerns_processes(const RecordLog::Entry& entry) {
@@ -28,9 +28,10 @@ bool concerns_processes(const RecordLog::Entry& entry) {
          entry.type == PERF_RECORD_MMAP2;
 }
 
-// Replays `before` for `wanted`, and for those whose maps they were forked with.
-void replay(ProcessTable& at_begin, const RecordLog& log, const ProcessTable& table, Entries before,
-            const std::unordered_set<std::uint32_t>& wanted) {
+// Replays `before` for `wanted` and for the parents whose mappings they copied. Returns how many exited processes lost
+// their mappings because of the memory limit.
+std::uint64_t replay(ProcessTable& at_begin, const RecordLog& log, const ProcessTable& table, Entries before,
+                     const std::unordered_set<std::uint32_t>& wanted) {
   std::unordered_set<std::uint32_t> needed = wanted;
   for (auto entry = before.rbegin(); entry != before.rend(); ++entry) {
     if (!forks_process(log, *entry)) continue;
@@ -38,14 +39,18 @@ void replay(ProcessTable& at_begin, const RecordLog& log, const ProcessTable& ta
     if (needed.contains(pid_of(record))) needed.insert(parent_of(record));
   }
   for (const std::uint32_t pid : needed) at_begin.borrow(pid, table.of(pid));
+  std::size_t done = 0;
+  std::uint64_t without_maps = 0;
   for (const RecordLog::Entry& entry : before) {
     if (!concerns_processes(entry)) continue;
     const auto record = log.record(entry);
     if (needed.contains(pid_of(record))) at_begin.apply(record, entry.time_ns);
+    if (++done % kBoundEvery == 0) without_maps += at_begin.strip(kMostReplayBytes).maps;
   }
+  return without_maps;
 }
 
-// Both are ascending; what we write comes before the kernel's own of the same time.
+// Both are ascending; generated records come before the kernel's of the same time.
 RecordBuffer merge(const RecordLog& log, Entries inside, ProcessWriter& writer) {
   const auto& late = writer.late();
   std::size_t bytes = 0;
@@ -65,19 +70,34 @@ RecordBuffer merge(const RecordLog& log, Entries inside, ProcessWriter& writer) 
   return out;
 }
 
-// Whether samples from `begin_ns` on can be of this one: it lives then, or it has just ended and nobody has its number
-// yet. The reader is not told that it ended: some take its name away then.
-bool is_there(std::span<const Incarnation> lives, std::size_t index, EventTime begin_ns, EventTime dying_ns) {
+// Whether samples from `begin_ns` on can belong to this process: it lives then, or it has just exited and its pid is
+// not reused. Its EXIT is not written, because some readers then drop the name. If records are missing since then, the
+// pid may have been reused.
+bool is_there(std::span<const Incarnation> lives, std::size_t index, const ExportOrder& order) {
   const Incarnation& process = lives[index];
-  if (process.alive() || process.exit_ns >= begin_ns) return true;
-  const bool last = index + 1 == lives.size() || lives[index + 1].start_ns > begin_ns;
-  return last && dying_ns > 0 && begin_ns - process.exit_ns <= dying_ns;
+  if (process.alive() || process.exit_ns >= order.begin_ns) return true;
+  const bool last = index + 1 == lives.size() || lives[index + 1].start_ns > order.begin_ns;
+  return last && order.dying_ns > 0 && order.begin_ns - process.exit_ns <= order.dying_ns &&
+         !order.gaps.between(process.exit_ns, order.begin_ns);
+}
+
+// The tids of threads of `pids` at that time: an earlier process with one of these numbers has no more samples.
+std::unordered_set<std::uint32_t> tids_of(const ProcessTable& table, const std::vector<std::uint32_t>& pids,
+                                          EventTime time_ns) {
+  std::unordered_set<std::uint32_t> out;
+  for (const std::uint32_t pid : pids)
+    for (const Incarnation& process : table.of(pid))
+      for (const Thread& thread : process.threads)
+        if (thread.start_ns <= time_ns && (thread.exit_ns == 0 || thread.exit_ns >= time_ns)) out.insert(thread.tid);
+  return out;
 }
 
 }  // namespace
 
-LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel, EventTime begin_ns,
-                       EventTime end_ns, EventTime dying_ns, const std::unordered_set<std::uint32_t>& pids) {
+TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
+                        const ExportOrder& order) {
+  const EventTime begin_ns = order.begin_ns;
+  const EventTime end_ns = order.end_ns;
   const Entries all = log.entries();
   const auto first = std::lower_bound(all.begin(), all.end(), begin_ns,
                                       [](const auto& entry, EventTime time) { return entry.time_ns < time; });
@@ -86,28 +106,31 @@ LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const Ke
   const Entries before(all.begin(), first);
   const Entries inside(first, last);
 
-  std::unordered_set<std::uint32_t> wanted = pids;
+  std::unordered_set<std::uint32_t> wanted = order.pids;
   for (const RecordLog::Entry& entry : inside)
     if (forks_process(log, entry)) wanted.insert(parent_of(log.record(entry)));
 
   ProcessTable at_begin;
-  at_begin.forget(begin_ns - std::min(begin_ns, dying_ns));
-  replay(at_begin, log, table, before, wanted);
+  at_begin.forget(begin_ns - std::min(begin_ns, order.dying_ns));
+  const std::uint64_t without_maps = replay(at_begin, log, table, before, wanted);
   KernelTable kernel_at_begin = kernel;
   for (const RecordLog::Entry& entry : before)
     if (!concerns_processes(entry)) kernel_at_begin.apply(log.record(entry));
 
-  LedgerExport out;
+  TrackerExport out;
   BuildIds build_ids;
   kernel_at_begin.append_to(out.prologue);
-  ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids);
+  ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids, order.most_bytes);
   std::vector<std::uint32_t> in_order(wanted.begin(), wanted.end());
   std::sort(in_order.begin(), in_order.end());
+  const auto taken = tids_of(at_begin, in_order, begin_ns);
   for (const std::uint32_t pid : in_order) {
     const auto lives = at_begin.of(pid);
     for (std::size_t i = 0; i < lives.size(); ++i)
-      if (is_there(lives, i, begin_ns, dying_ns)) writer.write(pid, lives[i]);
+      if (is_there(lives, i, order) && (lives[i].alive() || lives[i].exit_ns >= begin_ns || !taken.contains(pid)))
+        writer.write(pid, lives[i]);
   }
+  out.left_out = writer.left_out() + without_maps;
   out.log = merge(log, inside, writer);
   for (const RecordLog::Entry& entry : inside)
     if (entry.type == PERF_RECORD_MMAP2)
@@ -120,7 +143,7 @@ std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& tabl
   std::unordered_set<std::uint32_t> wanted;
   for (const ProcessAt& one : asked) wanted.insert(one.pid);
   ProcessTable now;
-  replay(now, log, table, log.entries(), wanted);
+  static_cast<void>(replay(now, log, table, log.entries(), wanted));
   std::vector<std::string> out;
   for (const ProcessAt& one : asked) {
     const Incarnation* process = now.find(one.pid, one.time_ns);
@@ -128,7 +151,8 @@ std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& tabl
     if (process != nullptr)
       for (auto past = process->past.rbegin(); past != process->past.rend() && then->from_ns > one.time_ns; ++past)
         then = &*past;
-    out.emplace_back(then != nullptr ? name_of(then->comm) : "");
+    const std::string_view name = then != nullptr ? name_of(then->comm) : "";
+    out.emplace_back(name != kLostName ? name : "");
   }
   return out;
 }

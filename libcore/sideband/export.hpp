@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the ledger's parts to what a file needs: the state at the window's beginning, and the log inside it; private to
-// sideband.
+// Exports the part of the process tracker that a file needs: the state at the window's beginning, and the log inside
+// the window. Private to sideband.
 //
-//   table (folded)  ─ borrow the few that matter ─►  replay the log up to begin  ─►  prologue
-//   log                                              inside [begin, end]         ─►  log
-//   what was folded although it began inside the window                          ─►  log, at its own time
+//   table (folded)  ─ borrow the needed processes ─►  replay the log up to begin  ─►  prologue
+//   log                                               inside [begin, end]         ─►  log
+//   processes that began inside the window and were folded early                  ─►  log, at their own time
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,26 @@
 #include <vector>
 
 #include "libcore/sideband/kernel_table.hpp"
-#include "libcore/sideband/ledger.hpp"
 #include "libcore/sideband/process_table.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 #include "libcore/sideband/record_log.hpp"
 
 namespace flight {
 
-// All but the stats. Costs one pass over the log and what belongs to `pids`; the table is not copied. `dying_ns`: as
-// LedgerLimits'.
-[[nodiscard]] LedgerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
-                                     EventTime begin_ns, EventTime end_ns, EventTime dying_ns,
-                                     const std::unordered_set<std::uint32_t>& pids);
+struct ExportOrder {
+  EventTime begin_ns = 0, end_ns = 0;
+  EventTime dying_ns = 0;  // as in TrackerLimits
+  const std::unordered_set<std::uint32_t>& pids;
+  std::size_t most_bytes = 0;  // limit for what is written from state: beyond it, processes have only names
+  const Gaps& gaps;
+};
 
-// As Ledger::comms_of.
+// Sets all fields except stats, gaps and warnings. Costs one pass over the log and the processes in `pids`; the table
+// is not copied.
+[[nodiscard]] TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
+                                      const ExportOrder& order);
+
+// As ProcessTracker::comms_of.
 [[nodiscard]] std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& table,
                                                 std::span<const ProcessAt> asked);
 

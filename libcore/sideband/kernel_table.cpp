@@ -8,7 +8,7 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kNodeBytes = 96;
+constexpr std::size_t kTreeNodeBytes = 96;
 constexpr std::uint16_t kUnregistered = PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER;
 
 }  // namespace
@@ -25,25 +25,25 @@ void KernelTable::apply(std::span<const std::byte> record) {
 void KernelTable::add_cgroup(const CgroupRecord& cgroup) {
   if (cgroup.path.empty()) return;
   std::string& path = cgroups_[cgroup.id];
-  if (path.empty()) bytes_ += kNodeBytes;
+  if (path.empty()) bytes_ += kTreeNodeBytes;
   bytes_ -= path.size();
   path = cgroup.path;
   bytes_ += path.size();
   if (cgroups_.size() <= kMaxCgroups) return;
-  // The oldest are the machine's own slices, which stay; the newest is what we came for. One of the middle goes.
+  // The oldest are the system's slices, and the newest is the one to add: remove one from the middle.
   auto middle = cgroups_.begin();
   std::advance(middle, 1024);
-  bytes_ -= kNodeBytes + middle->second.size();
+  bytes_ -= kTreeNodeBytes + middle->second.size();
   cgroups_.erase(middle);
 }
 
 void KernelTable::add_ksymbol(const KsymbolRecord& symbol) {
   if (const auto old = ksymbols_.find(symbol.address); old != ksymbols_.end()) {
-    bytes_ -= kNodeBytes + old->second.name.size();
+    bytes_ -= kTreeNodeBytes + old->second.name.size();
     ksymbols_.erase(old);
   }
   if ((symbol.flags & kUnregistered) != 0 || ksymbols_.size() >= kMaxKsymbols) return;
-  bytes_ += kNodeBytes + symbol.name.size();
+  bytes_ += kTreeNodeBytes + symbol.name.size();
   ksymbols_.emplace(symbol.address, Ksymbol{symbol.bytes, symbol.kind, std::string(symbol.name)});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sideband tells beside processes: the paths of cgroups, and kernel symbols that come and go (BPF programs,
-// trampolines); private to sideband. A cgroup's end is not recorded: they are bounded in number.
+// The facts of the sideband that are not about processes: paths of cgroups, and kernel symbols that come and go (BPF
+// programs, trampolines). Private to sideband. The removal of a cgroup is not recorded, so their number is limited.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ inline constexpr std::size_t kMaxKsymbols = 32768;
 
 class KernelTable {
  public:
-  // CGROUP and KSYMBOL; others do nothing.
+  // Applies CGROUP and KSYMBOL records, ignores others.
   void apply(std::span<const std::byte> record);
-  // As records that were always true.
+  // Writes records that are valid from the beginning.
   void append_to(RecordBuffer& out) const;
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 

@@ -6,10 +6,8 @@
 namespace flight {
 namespace {
 
-// What a node of a hash table and the allocator add to an object, near enough for a bound.
-constexpr std::size_t kNodeBytes = 64;
-
-std::size_t cost(const MappedFile& file) { return sizeof(MappedFile) + file.name.capacity() + kNodeBytes; }
+// The approximate cost of a node of a hash table and of an allocation.
+std::size_t cost(const MappedFile& file) { return sizeof(MappedFile) + file.name.capacity() + kHashNodeBytes; }
 
 bool older(const ProcessMap& a, const ProcessMap& b) { return a.since_ns < b.since_ns; }
 
@@ -44,19 +42,19 @@ void FilePool::remove(MappedFile* file) {
 }
 
 void MapList::recharge() {
-  const std::size_t now = sizeof(MapList) + kNodeBytes + maps_.capacity() * sizeof(ProcessMap);
+  const std::size_t now = sizeof(MapList) + kHashNodeBytes + maps_.capacity() * sizeof(ProcessMap);
   meter_->bytes += now - charged_;
   charged_ = now;
 }
 
 void MapList::insert(const ProcessMap& map) {
   if (map.bytes == 0 || map.end() < map.address) return;
-  // The first that reaches into the new one, and the first behind it.
+  // The first mapping that overlaps the new one, and the first after it.
   auto first = std::upper_bound(maps_.begin(), maps_.end(), map.address,
                                 [](std::uint64_t address, const ProcessMap& old) { return address < old.end(); });
   auto last = first;
   while (last != maps_.end() && last->address < map.end()) ++last;
-  std::vector<ProcessMap> rest;  // what is left of the first and the last one
+  std::vector<ProcessMap> rest;  // the remaining parts of the first and the last one
   if (first != last) {
     if (first->address < map.address) {
       rest.push_back(*first);
@@ -100,7 +98,7 @@ void MapList::trim(std::size_t most) {
   const ProcessMap oldest_kept{.since_ns = *cut};
   std::size_t excess = maps_.size() - most;
   std::erase_if(maps_, [&](const ProcessMap& map) { return excess > 0 && older(map, oldest_kept) && excess-- > 0; });
-  if (excess > 0)  // many of the same time
+  if (excess > 0)  // several have the same time
     maps_.resize(most);
   shrink();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executable mappings of a process as the ledger keeps them; private to sideband.
+// The executable mappings of a process, as kept by the process tracker. Private to sideband.
 //
-// Two things keep thousands of processes small: what is mapped (path, build-id) is interned in a pool, and a fork
-// shares its parent's list until one of the two maps something (copy on write). Lists charge their bytes to a
-// meter, which has to outlive them.
+// Two measures keep thousands of processes small: file data (path, build-id) is interned in a pool, and a fork shares
+// its parent's list until one of the two maps something (copy on write). Lists add their bytes to a meter, which must
+// outlive them.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,10 @@
 
 namespace flight {
 
-// Unmapping is not recorded, so a JIT's list would grow for ever: beyond this, the oldest mappings go.
+// Unmapping is not recorded, so a JIT's list would grow without limit: beyond this, the oldest mappings are removed.
 inline constexpr std::size_t kMaxMapsPerProcess = 4096;
+
+inline constexpr std::size_t kHashNodeBytes = 64;  // approximate overhead of an entry in a hash table
 
 struct Meter {
   std::size_t bytes = 0;
@@ -35,14 +37,14 @@ struct MappedFile : std::enable_shared_from_this<MappedFile> {
   std::uint64_t inode = 0, inode_generation = 0;
 };
 
-// Outlives its files: each leaves the pool with its last user.
+// Must outlive its files: each leaves the pool with its last user.
 class FilePool {
  public:
   FilePool() = default;
   FilePool(const FilePool&) = delete;
   FilePool& operator=(const FilePool&) = delete;
 
-  // The one object for what `record` maps.
+  // The shared object for the file that `record` maps.
   [[nodiscard]] std::shared_ptr<const MappedFile> intern(const Mmap2Record& record);
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t size() const { return files_.size(); }
@@ -82,7 +84,7 @@ class MapList {
   MapList& operator=(const MapList&) = delete;
   ~MapList() { meter_->bytes -= charged_; }
 
-  // As mmap(2) does it: what it overlaps is cut, split or gone. An empty or wrapping range is ignored.
+  // As mmap(2): overlapped mappings are cut, split or removed. An empty or wrapping range is ignored.
   void insert(const ProcessMap& map);
   // Whether all of the range is mapped from a file of this name.
   [[nodiscard]] bool covers(std::uint64_t address, std::uint64_t bytes, std::string_view name) const;
@@ -102,9 +104,9 @@ class MapList {
   std::vector<ProcessMap> maps_;
 };
 
-using SharedMaps = std::shared_ptr<MapList>;  // null: none
+using SharedMaps = std::shared_ptr<MapList>;  // null: no mappings
 
-// The list behind `maps`, for writing: made where there is none, copied where it is shared.
+// The list behind `maps`, for writing: created if there is none, copied if it is shared.
 MapList& writable(SharedMaps& maps, Meter& meter);
 
 }  // namespace flight

@@ -10,9 +10,7 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kNodeBytes = 64;  // what hash table and allocator add to an entry
-
-// Threads are sorted by (tid, start); a thread's place, or where it would be.
+// Threads are sorted by (tid, start). Returns a thread's position, or where to insert it.
 std::vector<Thread>::iterator place_of(std::vector<Thread>& threads, std::uint32_t tid, EventTime start_ns) {
   return std::lower_bound(threads.begin(), threads.end(), start_ns, [tid](const Thread& thread, EventTime start) {
     return thread.tid != tid ? thread.tid < tid : thread.start_ns < start;
@@ -46,8 +44,8 @@ Comm Incarnation::comm_of(std::uint32_t tid) const {
 
 ProcessTable::Tally ProcessTable::tally(const Entry& entry) {
   Tally sum;
-  if (entry.empty()) return sum;  // on its way in or out
-  sum.bytes = kNodeBytes + entry.capacity() * sizeof(Incarnation);
+  if (entry.empty()) return sum;  // it is being inserted or removed
+  sum.bytes = kHashNodeBytes + entry.capacity() * sizeof(Incarnation);
   for (const Incarnation& process : entry) {
     ++(process.alive() ? sum.alive : sum.dead);
     sum.bytes += process.past.capacity() * sizeof(Image) + process.threads.capacity() * sizeof(Thread);
@@ -101,8 +99,10 @@ void ProcessTable::apply_fork(const TaskRecord& fork, EventTime time_ns) {
   child.start_ns = time_ns;
   child.parent = fork.ppid;
   child.image.from_ns = time_ns;
+  // A FORK with PERF_RECORD_MISC_FORK_EXEC copies no mappings, in the process tracker as in perf. The kernel never
+  // sets the flag in a ring; a checkpoint sets it for each process whose mappings follow.
   if (Incarnation* parent = fork.exec ? nullptr : find(fork.ppid, time_ns);
-      parent != nullptr && fork.ppid != fork.pid) {  // exec: of a checkpoint, all of it follows
+      parent != nullptr && fork.ppid != fork.pid) {
     child.image.comm = parent->comm_of(fork.ptid);
     child.image.maps = parent->image.maps;
   }
@@ -110,27 +110,27 @@ void ProcessTable::apply_fork(const TaskRecord& fork, EventTime time_ns) {
 }
 
 void ProcessTable::add(std::uint32_t pid, Incarnation&& incarnation) {
-  if (pid == 0 || pid == kKernelPid) return;  // the idle task, and the kernel's own maps
+  if (pid == 0 || pid == kKernelPid) return;  // the idle task and the kernel's own maps
   const EventTime start = incarnation.start_ns;
   Entry& entry = processes_[pid];
   {
     const Accounted accounted(*this, entry);
-    // A scan saw it before its FORK was drained: the FORK knows better.
+    // A scan found the process before its FORK was drained: the FORK is more precise.
     std::erase_if(entry, [start](const Incarnation& known) {
       return known.origin == Origin::kScan && known.alive() && known.start_ns <= start + kStartToleranceNs &&
              start <= known.start_ns + kStartToleranceNs;
     });
     auto next = std::upper_bound(entry.begin(), entry.end(), start,
                                  [](EventTime time, const Incarnation& known) { return time < known.start_ns; });
-    // The EXIT between the two was lost, or is late.
+    // The EXIT between the two was lost or is late.
     if (next != entry.end() && incarnation.alive()) end(pid, incarnation, next->start_ns);
     if (next != entry.begin() && (next - 1)->alive()) end(pid, *(next - 1), start);
     const auto place = next - entry.begin();
-    // Mostly one or two: growing by half of nothing keeps a hundred thousand dead ones small.
+    // Most pids have one or two entries: growing by half of the size keeps a hundred thousand exited ones small.
     if (entry.size() == entry.capacity()) entry.reserve(entry.size() + 1 + entry.size() / 4);
     entry.insert(entry.begin() + place, std::move(incarnation));
   }
-  if (entry.size() > 1) prune(pid, horizon_ns_);
+  if (entry.size() > 1) prune({.time_ns = 0, .pid = pid, .parts = 0}, horizon_ns_);
 }
 
 void ProcessTable::apply_thread(const TaskRecord& fork, EventTime time_ns) {
@@ -138,9 +138,9 @@ void ProcessTable::apply_thread(const TaskRecord& fork, EventTime time_ns) {
   if (process == nullptr || !process->alive()) return;
   const Accounted accounted(*this, processes_[fork.pid]);
   if (Thread* known = thread_at(*process, fork.tid, time_ns); known != nullptr && known->exit_ns == 0) {
-    known->exit_ns = time_ns;  // its EXIT was lost, or a scan told of it first
+    known->exit_ns = time_ns;  // its EXIT was lost, or a scan reported it first
     --process->live_threads;
-    note_end(fork.pid, time_ns);
+    note_end(fork.pid, time_ns, 1);
   }
   const Comm comm = process->comm_of(fork.ptid);
   process->threads.insert(place_of(process->threads, fork.tid, time_ns), Thread{fork.tid, comm, time_ns, 0});
@@ -149,7 +149,12 @@ void ProcessTable::apply_thread(const TaskRecord& fork, EventTime time_ns) {
 
 void ProcessTable::apply_exit(const TaskRecord& exit, EventTime time_ns) {
   Incarnation* process = find(exit.pid, time_ns);
-  if (process == nullptr || !process->alive()) return;
+  if (process == nullptr) return;
+  if (!process->alive()) {
+    // Reported after a gap: it may have exited earlier than assumed.
+    if (exit.tid == exit.pid && time_ns < process->exit_ns) process->exit_ns = std::max<EventTime>(time_ns, 1);
+    return;
+  }
   {
     const Accounted accounted(*this, processes_[exit.pid]);
     if (exit.tid == exit.pid) {
@@ -160,20 +165,20 @@ void ProcessTable::apply_exit(const TaskRecord& exit, EventTime time_ns) {
       --process->live_threads;
       thread->exit_ns = time_ns;
       if (time_ns < horizon_ns_)
-        process->threads.erase(process->threads.begin() + (thread - process->threads.data()));
+        pass(*process, 1, horizon_ns_);
       else
-        note_end(exit.pid, time_ns);
+        note_end(exit.pid, time_ns, 1);
     }
     if (process->leader_exit_ns == 0 || process->live_threads > 0) return;
     end(exit.pid, *process, time_ns);
   }
-  if (time_ns < horizon_ns_) prune(exit.pid, horizon_ns_);
+  if (time_ns < horizon_ns_) prune({.time_ns = time_ns, .pid = exit.pid, .parts = 0}, horizon_ns_);
 }
 
 void ProcessTable::end(std::uint32_t pid, Incarnation& process, EventTime time_ns) {
   process.exit_ns = std::max<EventTime>(time_ns, 1);
   if (time_ns < horizon_ns_) return;  // the caller prunes
-  note_end(pid, time_ns);
+  note_end(pid, time_ns, 0);
   process.threads.shrink_to_fit();
   if (process.image.maps && process.image.maps.use_count() == 1) process.image.maps->shrink();
 }
@@ -184,7 +189,8 @@ Incarnation* ProcessTable::find_or_infer(std::uint32_t pid, EventTime time_ns) {
   const auto entry = processes_.find(pid);
   if (entry != processes_.end()) {
     Incarnation& first = entry->second.front();
-    if (first.origin == Origin::kFork) return nullptr;  // of an earlier one that is no longer known
+    if (first.origin == Origin::kFork)
+      return nullptr;  // the record is about an earlier process that is no longer known
     first.start_ns = time_ns;
     return &first;
   }
@@ -200,7 +206,7 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
   if (process == nullptr) return;
   if (!process->alive_at(time_ns)) {
     if (!comm.exec) return;
-    Incarnation next;  // its FORK was lost: a dead process does not exec
+    Incarnation next;  // its FORK was lost: an exited process does not exec
     next.start_ns = next.image.from_ns = time_ns;
     next.image.comm = to_comm(comm.name);
     next.origin = Origin::kInferred;
@@ -224,18 +230,21 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
 
 // An exec replaces the memory and leaves one thread, which has the process' number (execve(2)).
 void ProcessTable::exec(std::uint32_t pid, Incarnation& process, Comm comm, EventTime time_ns) {
-  if (time_ns < process.image.from_ns) return;  // late, and overtaken by a later one
+  if (time_ns < process.image.from_ns) return;  // late: a later one was applied already
   const Accounted accounted(*this, processes_[pid]);
-  for (Thread& thread : process.threads)
-    if (thread.exit_ns == 0) thread.exit_ns = time_ns;
+  const std::size_t ended = std::size_t{process.live_threads} + 1;  // and the image
+  if (process.live_threads > 0)
+    for (Thread& thread : process.threads)
+      if (thread.exit_ns == 0) thread.exit_ns = time_ns;
   process.live_threads = 0;
   process.leader_exit_ns = 0;
   if (time_ns < horizon_ns_) {
     process.past.clear();
     process.threads.clear();
+    process.passed = 0;
   } else {
     process.past.push_back(std::move(process.image));
-    note_end(pid, time_ns);
+    note_end(pid, time_ns, ended);
   }
   process.image = Image{time_ns, comm, nullptr};
 }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every process the sideband has told of, as it was: the ledger's folded state, and, over a few processes, the
-// state that an export replays; private to sideband.
+// The process table: every process known from the sideband, with its past. It is the process tracker's folded state
+// and, for a few processes, the state that an export replays. Private to sideband.
 //
-//   pid ─► incarnations, ascending in start        one pid, used again
+//   pid ─► incarnations, ascending in start        one pid, reused
 //            ├ threads, each with its name and its own life
-//            ├ past images                          what it was before an exec
-//            └ image: name, maps                    what it is, or died as
+//            ├ past images                          before an exec
+//            └ image: name, maps                    the last one
 //
-// Nothing is forgotten before the horizon has passed its end; what ends before the horizon is gone at once.
-// Times come with the records, which may arrive a little out of order: a record concerns the incarnation that was
-// alive at its time.
+// An entry is removed when the horizon has passed its end, not before. Records may arrive a little out of order: a
+// record applies to the incarnation that was alive at its time.
 #pragma once
 
 #include <array>
@@ -30,8 +29,13 @@ namespace flight {
 
 // Start times of /proc are in ticks of 10 ms: a scanned process and its FORK may differ by this much.
 inline constexpr EventTime kStartToleranceNs = 30'000'000;
+// The limit of a replay, whose table is temporary: beyond it, exited processes lose their maps.
+inline constexpr std::size_t kMostReplayBytes = 4U << 20U;
+// A child of a process with thousands of mappings may cost 200 KB, so the limit is checked after at most this many
+// records.
+inline constexpr std::size_t kBoundEvery = 16;
 
-using Comm = std::array<char, 16>;  // the kernel's, NUL-terminated; empty: unknown
+using Comm = std::array<char, 16>;  // as in the kernel, NUL-terminated; empty: unknown
 [[nodiscard]] Comm to_comm(std::string_view name);
 [[nodiscard]] inline std::string_view name_of(const Comm& comm) { return comm.data(); }
 
@@ -48,24 +52,25 @@ struct Thread {
 };
 
 enum class Origin : std::uint8_t {
-  kFork,      // we saw its FORK
-  kScan,      // it was there when a scan was taken
-  kInferred,  // something of it was recorded, its beginning was not
+  kFork,      // its FORK was recorded
+  kScan,      // it existed when a scan ran
+  kInferred,  // some of its records exist, but not its beginning
 };
 
 struct Incarnation {
   EventTime start_ns = 0, exit_ns = 0;  // exit 0: alive
-  EventTime leader_exit_ns = 0;         // the others may go on after it
+  EventTime leader_exit_ns = 0;         // other threads may continue after it
   std::uint32_t parent = 0;
   std::uint32_t live_threads = 0;
   Origin origin = Origin::kFork;
   Image image;
   std::vector<Image> past;      // ascending
-  std::vector<Thread> threads;  // other than the leader; ascending in (tid, start)
+  std::vector<Thread> threads;  // without the leader; ascending by (tid, start)
+  std::uint32_t passed = 0;     // how many of `past` and `threads` have ended before the horizon
 
   [[nodiscard]] bool alive() const { return exit_ns == 0; }
   [[nodiscard]] bool alive_at(EventTime time_ns) const { return alive() || time_ns <= exit_ns; }
-  [[nodiscard]] const Thread* find_thread(std::uint32_t tid) const;  // the last of that tid
+  [[nodiscard]] const Thread* find_thread(std::uint32_t tid) const;  // the last one with that tid
   [[nodiscard]] Comm comm_of(std::uint32_t tid) const;
 };
 
@@ -75,9 +80,9 @@ class ProcessTable {
   ProcessTable(const ProcessTable&) = delete;
   ProcessTable& operator=(const ProcessTable&) = delete;
 
-  // FORK, EXIT, COMM and MMAP2; others do nothing.
+  // Applies FORK, EXIT, COMM and MMAP2, ignores others.
   void apply(std::span<const std::byte> record, EventTime time_ns);
-  // Ends what was over before `horizon_ns`, now and from now on. Never goes back.
+  // Removes entries that ended before `horizon_ns`, now and from now on. Never decreases.
   void forget(EventTime horizon_ns);
 
   [[nodiscard]] Incarnation* find(std::uint32_t pid, EventTime time_ns);
@@ -85,25 +90,36 @@ class ProcessTable {
   [[nodiscard]] std::span<const Incarnation> of(std::uint32_t pid) const;
   void for_each(const std::function<void(std::uint32_t pid, std::span<const Incarnation>)>& visit) const;
 
-  // A process that a scan found; the caller knows that it is not here.
+  // Adds a process that a scan found; the caller ensures that the table does not have it.
   void add(std::uint32_t pid, Incarnation&& incarnation);
-  // The one that began then.
+  // Removes the incarnation that began at that time.
   void remove(std::uint32_t pid, EventTime start_ns);
-  // Copies those of another table, sharing their maps; `other` has to live as long.
+  // Copies entries of another table, sharing their maps; `other` must outlive this table.
   void borrow(std::uint32_t pid, std::span<const Incarnation> incarnations);
-  // `change` may alter anything of the incarnation but its start.
+  // `change` may modify the incarnation except for its start.
   void change(std::uint32_t pid, EventTime time_ns, const std::function<void(Incarnation&)>& change);
   [[nodiscard]] SharedMaps make_maps(std::span<const Mmap2Record> records, EventTime since_ns);
   [[nodiscard]] ProcessMap make_map(const Mmap2Record& record, EventTime since_ns);
   [[nodiscard]] Meter& meter() { return meter_; }
 
-  // Until no more than `most_bytes` are used: the longest-dead go first; then, what a file can do without of
-  // the living. Returns how many processes went.
-  std::uint64_t shrink(std::size_t most_bytes);
+  struct Evicted {
+    std::uint64_t processes = 0;
+    EventTime until_ns = 0;  // the latest exit among them; UINT64_MAX: one is alive
+    std::uint64_t maps = 0;  // processes that keep their name but lose their maps
+    EventTime maps_until_ns = 0;
+  };
+  // Reduces the table to `most_bytes`. First the processes that exited longest ago lose mappings that they share with
+  // no other process (much larger than names), then these processes are removed, then the less important mappings of
+  // living ones.
+  Evicted shrink(std::size_t most_bytes);
+  // Only the first step: all names are kept.
+  Evicted strip(std::size_t most_bytes);
 
   [[nodiscard]] std::uint64_t alive() const { return tally_.alive; }
   [[nodiscard]] std::uint64_t dead() const { return tally_.dead; }
   [[nodiscard]] std::size_t bytes() const;
+  // Threads and images that the removal of ended ones has looked at so far: the cost of forget() and shrink().
+  [[nodiscard]] std::uint64_t visits() const { return visits_; }
 
  private:
   using Entry = std::vector<Incarnation>;
@@ -111,7 +127,7 @@ class ProcessTable {
     std::uint64_t alive = 0, dead = 0;
     std::size_t bytes = 0;
   };
-  // Takes an entry's share out of the books, and puts it back when the change is done.
+  // Subtracts an entry from the totals, and adds it again after the change.
   class Accounted {
    public:
     Accounted(ProcessTable& table, const Entry& entry) : table_(table), entry_(entry) {
@@ -134,8 +150,9 @@ class ProcessTable {
     const Entry& entry_;
   };
   struct Due {
-    EventTime time_ns = 0;  // something of the process ended then
+    EventTime time_ns = 0;  // a part of the process ended then
     std::uint32_t pid = 0;
+    std::uint32_t parts = 0;  // number of threads and images that ended
   };
 
   void apply_fork(const TaskRecord& fork, EventTime time_ns);
@@ -146,18 +163,22 @@ class ProcessTable {
   Incarnation* find_or_infer(std::uint32_t pid, EventTime time_ns);
   void exec(std::uint32_t pid, Incarnation& process, Comm comm, EventTime time_ns);
   void end(std::uint32_t pid, Incarnation& process, EventTime time_ns);
-  void note_end(std::uint32_t pid, EventTime time_ns);
-  std::uint64_t prune(std::uint32_t pid, EventTime horizon_ns);
+  void note_end(std::uint32_t pid, EventTime time_ns, std::size_t parts);
+  bool drop_maps(const Due& due);
+  std::uint64_t prune(const Due& due, EventTime horizon_ns);
+  void pass(Incarnation& process, std::size_t parts, EventTime horizon_ns);
   std::uint64_t shrink_living(std::size_t most_bytes);
   [[nodiscard]] static Tally tally(const Entry& entry);
 
-  // Before what charges it.
+  // before the members that use it
   Meter meter_;
   FilePool files_;
   std::unordered_map<std::uint32_t, Entry> processes_;
-  std::deque<Due> due_;  // ascending; what the horizon has yet to pass
+  std::deque<Due> due_;  // ascending; ends that the horizon has not passed yet
   EventTime horizon_ns_ = 0;
+  EventTime stripped_ns_ = 0;  // processes that exited before have no maps of their own
   Tally tally_;
+  std::uint64_t visits_ = 0;
 };
 
 }  // namespace flight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the table forgets: behind the horizon, and when it is over its bound.
+// How the table removes entries: after the horizon has passed them, and when it is over its limit.
 #include <algorithm>
 
 #include "libcore/sideband/process_table.hpp"
@@ -7,7 +7,7 @@
 namespace flight {
 namespace {
 
-// What is left of a living process when memory is short: enough for its program and the usual libraries.
+// The number of mappings that a living process keeps when memory is short: its program and the usual libraries.
 constexpr std::size_t kLeanMaps = 64;
 constexpr std::size_t kLeanThreads = 64;
 
@@ -15,28 +15,29 @@ void drop_the_past(Incarnation& process) {
   process.past = {};
   std::erase_if(process.threads, [](const Thread& thread) { return thread.exit_ns != 0; });
   process.threads.shrink_to_fit();
+  process.passed = 0;
 }
 
 }  // namespace
 
-void ProcessTable::note_end(std::uint32_t pid, EventTime time_ns) {
+void ProcessTable::note_end(std::uint32_t pid, EventTime time_ns, std::size_t parts) {
   auto at = due_.end();
-  while (at != due_.begin() && (at - 1)->time_ns > time_ns) --at;  // nearly sorted: a step or two
-  due_.insert(at, Due{time_ns, pid});
+  while (at != due_.begin() && (at - 1)->time_ns > time_ns) --at;  // nearly sorted: one or two iterations
+  due_.insert(at, Due{time_ns, pid, static_cast<std::uint32_t>(std::min<std::size_t>(parts, UINT32_MAX))});
 }
 
 void ProcessTable::forget(EventTime horizon_ns) {
   horizon_ns_ = std::max(horizon_ns_, horizon_ns);
   while (!due_.empty() && due_.front().time_ns < horizon_ns_) {
-    const std::uint32_t pid = due_.front().pid;
+    const Due due = due_.front();
     due_.pop_front();
-    prune(pid, horizon_ns_);
+    prune(due, horizon_ns_);
   }
 }
 
-// Drops what ended before `horizon_ns`; returns how many whole processes that were.
-std::uint64_t ProcessTable::prune(std::uint32_t pid, EventTime horizon_ns) {
-  const auto place = processes_.find(pid);
+// Removes what ended before `horizon_ns`; returns how many whole processes were removed.
+std::uint64_t ProcessTable::prune(const Due& due, EventTime horizon_ns) {
+  const auto place = processes_.find(due.pid);
   if (place == processes_.end()) return 0;
   Entry& entry = place->second;
   std::uint64_t gone = 0;
@@ -44,36 +45,86 @@ std::uint64_t ProcessTable::prune(std::uint32_t pid, EventTime horizon_ns) {
     const Accounted accounted(*this, entry);
     gone = std::erase_if(entry,
                          [&](const Incarnation& process) { return !process.alive() && process.exit_ns < horizon_ns; });
-    for (Incarnation& process : entry) {
-      // An image ends where the next one begins.
-      while (!process.past.empty()) {
-        const Image& next = process.past.size() > 1 ? process.past[1] : process.image;
-        if (next.from_ns >= horizon_ns) break;
-        process.past.erase(process.past.begin());
-      }
-      std::erase_if(process.threads,
-                    [&](const Thread& thread) { return thread.exit_ns != 0 && thread.exit_ns < horizon_ns; });
-    }
+    if (Incarnation* process = find(due.pid, due.time_ns)) pass(*process, due.parts, horizon_ns);
     if (entry.capacity() > entry.size() + 2) entry.shrink_to_fit();
   }
   if (entry.empty()) processes_.erase(place);
   return gone;
 }
 
-std::uint64_t ProcessTable::shrink(std::size_t most_bytes) {
-  if (bytes() <= most_bytes) return 0;
-  std::uint64_t evicted = 0;
+// `parts` more threads and images have ended before the horizon. A process can have a hundred thousand of them, so they
+// are removed when they are a quarter of all: the cost of each is then constant.
+void ProcessTable::pass(Incarnation& process, std::size_t parts, EventTime horizon_ns) {
+  process.passed = static_cast<std::uint32_t>(std::min<std::size_t>(process.passed + parts, UINT32_MAX));
+  const std::size_t all = process.past.size() + process.threads.size();
+  if (process.passed == 0 || process.passed < all / 4) return;
+  visits_ += all;
+  process.passed = 0;
+  // An image ends where the next one begins.
+  auto kept = process.past.begin();
+  while (kept != process.past.end()) {
+    const Image& next = kept + 1 != process.past.end() ? *(kept + 1) : process.image;
+    if (next.from_ns >= horizon_ns) break;
+    ++kept;
+  }
+  process.past.erase(process.past.begin(), kept);
+  std::erase_if(process.threads,
+                [&](const Thread& thread) { return thread.exit_ns != 0 && thread.exit_ns < horizon_ns; });
+  if (process.past.capacity() > 2 * process.past.size()) process.past.shrink_to_fit();
+  if (process.threads.capacity() > 2 * process.threads.size()) process.threads.shrink_to_fit();
+}
+
+// Drops the maps of processes that had exited by then and that no other process shares. False: there were none.
+bool ProcessTable::drop_maps(const Due& due) {
+  const auto place = processes_.find(due.pid);
+  if (place == processes_.end()) return false;
+  bool stripped = false;
+  const auto drop = [&stripped](Image& image) {
+    if (!image.maps || image.maps.use_count() > 1) return;
+    image.maps.reset();
+    stripped = true;
+  };
+  for (Incarnation& process : place->second) {
+    if (process.alive() || process.exit_ns > due.time_ns) continue;
+    drop(process.image);
+    for (Image& past : process.past) drop(past);
+  }
+  return stripped;
+}
+
+ProcessTable::Evicted ProcessTable::strip(std::size_t most_bytes) {
+  Evicted evicted;
+  if (bytes() <= most_bytes) return evicted;
+  auto due = std::upper_bound(due_.begin(), due_.end(), stripped_ns_,
+                              [](EventTime time, const Due& one) { return time < one.time_ns; });
+  for (; bytes() > most_bytes && due != due_.end(); ++due) {
+    stripped_ns_ = due->time_ns;
+    if (!drop_maps(*due)) continue;
+    ++evicted.maps;
+    evicted.maps_until_ns = due->time_ns;
+  }
+  return evicted;
+}
+
+ProcessTable::Evicted ProcessTable::shrink(std::size_t most_bytes) {
+  Evicted evicted = strip(most_bytes);
   while (bytes() > most_bytes && !due_.empty()) {
     const Due oldest = due_.front();
     due_.pop_front();
-    evicted += prune(oldest.pid, oldest.time_ns + 1);
+    const std::uint64_t gone = prune(oldest, oldest.time_ns + 1);
+    if (gone > 0) evicted.until_ns = std::max(evicted.until_ns, oldest.time_ns);
+    evicted.processes += gone;
   }
-  return evicted + shrink_living(most_bytes);
+  if (const std::uint64_t living = shrink_living(most_bytes); living > 0) {
+    evicted.until_ns = UINT64_MAX;
+    evicted.processes += living;
+  }
+  return evicted;
 }
 
 std::uint64_t ProcessTable::shrink_living(std::size_t most_bytes) {
   if (bytes() <= most_bytes) return 0;
-  // Lists stay shared: each is cut once, and all that shared it share the short one.
+  // Lists stay shared: each is cut once, and all its users share the short one.
   std::unordered_map<SharedMaps, SharedMaps> short_lists;
   for (auto& [pid, entry] : processes_) {
     const Accounted accounted(*this, entry);
@@ -96,7 +147,7 @@ std::uint64_t ProcessTable::shrink_living(std::size_t most_bytes) {
   }
   short_lists.clear();
   std::uint64_t evicted = 0;
-  while (bytes() > most_bytes && !processes_.empty()) {  // the machine has more processes than we may remember
+  while (bytes() > most_bytes && !processes_.empty()) {  // the machine has more processes than fit the limit
     Entry& entry = processes_.begin()->second;
     {
       const Accounted accounted(*this, entry);

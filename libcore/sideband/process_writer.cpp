@@ -6,14 +6,6 @@
 #include <algorithm>
 
 namespace flight {
-namespace {
-
-// Sampled forks of a process with thousands of mappings could otherwise multiply them without bound. Beyond this,
-// processes have names only.
-constexpr std::size_t kMaxWrittenBytes = 128U << 20U;
-
-}  // namespace
-
 void BuildIds::add(const BuildId& id, std::string_view name) {
   if (id.size == 0) return;
   key_.assign(id.bytes.begin(), id.bytes.begin() + id.size);
@@ -21,7 +13,7 @@ void BuildIds::add(const BuildId& id, std::string_view name) {
   if (seen_.insert(key_).second) found_.push_back({id, std::string(name)});
 }
 
-// FORK_EXEC: the reader must not clone the parent's maps, they follow.
+// FORK_EXEC: the reader must not copy the parent's maps, because the maps follow.
 void ProcessWriter::put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid,
                              bool clones) {
   put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
@@ -30,14 +22,14 @@ void ProcessWriter::put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t
 }
 
 void ProcessWriter::put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid) {
-  if (time_ns <= begin_) return;  // alive, or the leader of threads that live on
+  if (time_ns <= begin_) return;  // alive, or the leader of threads that are alive
   put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
     append_exit(out, {pid, parent, tid, parent, trailer.time_ns, false}, trailer);
   });
 }
 
 void ProcessWriter::put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec) {
-  if (name_of(comm).empty()) return;  // not known: the reader shows the number
+  if (name_of(comm).empty()) return;  // unknown: the reader shows the number
   put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
     append_comm(out, {pid, tid, name_of(comm), exec}, trailer);
   });
@@ -45,7 +37,11 @@ void ProcessWriter::put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t
 
 void ProcessWriter::write_image(std::uint32_t pid, const Image& image, bool first) {
   put_comm(image.from_ns, pid, pid, image.comm, !first);
-  if (!image.maps || prologue_.size() + late_bytes_.size() > kMaxWrittenBytes) return;
+  if (!image.maps) return;
+  if (prologue_.size() + late_bytes_.size() > most_bytes_) {
+    ++left_out_;
+    return;
+  }
   for (const ProcessMap& map : image.maps->all()) {
     const EventTime since = std::max(map.since_ns, image.from_ns);
     if (since > end_) continue;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of the table as records again: what was so at the window's beginning goes to the prologue, what came later
-// goes to its time; private to sideband. A file's window has a beginning and an end, the spool's has all times.
+// Writes a process of the table as records: facts that were valid at the window's beginning go to the prologue, later
+// ones keep their time. Private to sideband. A file's window has a beginning and an end, the checkpoint's includes all
+// times.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
 
-#include "libcore/sideband/ledger.hpp"
 #include "libcore/sideband/process_table.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 
 namespace flight {
 
@@ -19,19 +21,21 @@ namespace flight {
 class BuildIds {
  public:
   void add(const BuildId& id, std::string_view name);
-  [[nodiscard]] std::vector<LedgerExport::UserBuildId> take() { return std::move(found_); }
+  [[nodiscard]] std::vector<TrackerExport::UserBuildId> take() { return std::move(found_); }
 
  private:
   std::string key_;
   std::unordered_set<std::string> seen_;
-  std::vector<LedgerExport::UserBuildId> found_;
+  std::vector<TrackerExport::UserBuildId> found_;
 };
 
 class ProcessWriter {
  public:
-  // `prologue` has to live as long. `build_ids`: null where nobody wants them.
-  ProcessWriter(EventTime begin_ns, EventTime end_ns, RecordBuffer& prologue, BuildIds* build_ids)
-      : begin_(begin_ns), end_(end_ns), prologue_(prologue), build_ids_(build_ids) {}
+  // `prologue` must outlive this object. `build_ids`: null if they are not needed. `most_bytes`: forks of a process
+  // with thousands of mappings could otherwise multiply them without limit; beyond it, processes have only names.
+  ProcessWriter(EventTime begin_ns, EventTime end_ns, RecordBuffer& prologue, BuildIds* build_ids,
+                std::size_t most_bytes = SIZE_MAX)
+      : begin_(begin_ns), end_(end_ns), most_bytes_(most_bytes), prologue_(prologue), build_ids_(build_ids) {}
 
   struct Late {
     EventTime time_ns = 0;
@@ -39,19 +43,21 @@ class ProcessWriter {
   };
 
   void write(std::uint32_t pid, const Incarnation& process);
-  // One that has its parent's maps and no past: a FORK that says so instead of maps. For the ledger's own reader, whose
-  // parent is there.
+  // Writes a process with its parent's maps and no past: a FORK that copies them. Only for the process tracker's own
+  // reader, which has the parent.
   void write_clone(std::uint32_t pid, const Incarnation& process);
-  // Ascending in time; equal times in the order of writing.
+  // Number of images without their maps.
+  [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+  // Ascending by time; equal times in the order of writing.
   [[nodiscard]] const std::vector<Late>& late();
   [[nodiscard]] std::span<const std::byte> record(const Late& late) const {
     return std::span(late_bytes_).subspan(late.offset, late.size);
   }
-  // What came later, in the order of writing, behind the prologue; and forgets it.
+  // Appends the later records to the prologue, in the order of writing, and drops them.
   void flush();
 
  private:
-  // `append(buffer, trailer)` writes one record that became true at `time_ns`.
+  // `append(buffer, trailer)` writes one record that became valid at `time_ns`.
   template <typename Append>
   void put(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Append& append) {
     if (time_ns > end_) return;
@@ -67,6 +73,8 @@ class ProcessWriter {
   void write_threads_and_end(std::uint32_t pid, const Incarnation& process);
 
   EventTime begin_, end_;
+  std::size_t most_bytes_;
+  std::uint64_t left_out_ = 0;
   RecordBuffer& prologue_;
   BuildIds* build_ids_;
   RecordBuffer late_bytes_;

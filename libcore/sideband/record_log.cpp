@@ -13,7 +13,7 @@ bool earlier(const RecordLog::Entry& a, const RecordLog::Entry& b) { return a.ti
 
 const RecordLog::Entry& RecordLog::append(std::span<const std::byte> record, std::uint16_t type, EventTime time_ns) {
   if (chunks_.empty() || kChunkBytes - chunks_.back().used < record.size()) {
-    // The last one may have lost all its records while it was the one being filled.
+    // The last chunk may have lost all its records while it was being filled.
     if (!chunks_.empty() && chunks_.back().live == 0)
       chunks_.back().used = 0;
     else

@@ -1,123 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sideband/scan.hpp"
 
-#include <linux/perf_event.h>
-
 #include <algorithm>
 #include <unordered_set>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/sideband/doubt.hpp"
+#include "libcore/sideband/scanned.hpp"
 
 namespace flight {
 namespace {
 
-struct ScannedThread {
-  std::uint32_t tid = 0;
-  std::string_view comm;
-};
-
-// Its views are into the scan's bytes.
-struct ScannedProcess {
-  std::uint32_t pid = 0, parent = 0;
-  EventTime started_ns = 0;
-  std::string_view comm;
-  std::vector<ScannedThread> threads;
-  std::vector<Mmap2Record> maps;
-};
-
-class ScanReader {
- public:
-  explicit ScanReader(KernelTable& kernel) : kernel_(kernel) {}
-
-  std::vector<ScannedProcess> read(std::span<const std::byte> bytes) {
-    for (auto record = next_record(bytes); !record.empty(); record = next_record(bytes)) {
-      bytes = bytes.subspan(record.size());
-      take(record);
-    }
-    return std::move(processes_);
-  }
-
- private:
-  // Records of one process follow each other.
-  ScannedProcess& process(std::uint32_t pid) {
-    if (processes_.empty() || processes_.back().pid != pid) processes_.push_back({.pid = pid});
-    return processes_.back();
-  }
-
-  void take(std::span<const std::byte> record) {
-    switch (load<perf_event_header>(record.data()).type) {
-      case PERF_RECORD_FORK:
-        if (const auto fork = parse_task(record)) take_fork(*fork);
-        return;
-      case PERF_RECORD_COMM:
-        if (const auto comm = parse_comm(record)) take_comm(*comm);
-        return;
-      case PERF_RECORD_MMAP2:
-        if (const auto map = parse_mmap2(record); map && map->cpumode == PERF_RECORD_MISC_USER)
-          process(map->pid).maps.push_back(*map);
-        return;
-      default:
-        kernel_.apply(record);
-    }
-  }
-
-  void take_fork(const TaskRecord& fork) {
-    ScannedProcess& found = process(fork.pid);
-    if (fork.tid != fork.pid) {
-      found.threads.push_back({fork.tid, {}});
-      return;
-    }
-    found.parent = fork.ppid;
-    found.started_ns = fork.time_ns;
-  }
-
-  void take_comm(const CommRecord& comm) {
-    ScannedProcess& found = process(comm.pid);
-    if (comm.tid == comm.pid)
-      found.comm = comm.name;
-    else if (!found.threads.empty() && found.threads.back().tid == comm.tid)
-      found.threads.back().comm = comm.name;
-  }
-
-  KernelTable& kernel_;
-  std::vector<ScannedProcess> processes_;
-};
-
 class ScanMerger {
  public:
-  ScanMerger(EventTime scanned_ns, bool lost, ProcessTable& table)
-      : scanned_ns_(scanned_ns), lost_(lost), table_(table) {}
+  ScanMerger(EventTime scanned_ns, ProcessTable& table) : scanned_ns_(scanned_ns), table_(table) {}
 
   void learn(const std::vector<ScannedProcess>& scan, const RecordLog& log);
   void merge(const ScannedProcess& process);
-  void end_absent();
+  void add_to_state(const ScannedProcess& process, EventTime start_ns);
+  void complete(const ScannedProcess& process);
   [[nodiscard]] RecordBuffer take() { return std::move(additions_); }
 
  private:
   [[nodiscard]] Trailer trailer(std::uint32_t pid, std::uint32_t tid) const { return {pid, tid, scanned_ns_}; }
-  void add_to_state(const ScannedProcess& process, EventTime start_ns);
-  void complete(const ScannedProcess& process);
   void add_missing(const ScannedProcess& process, const Incarnation& known);
-  void add_missing_threads(const ScannedProcess& process, const Incarnation& known);
-  void end_threads(std::uint32_t pid, const Incarnation& known, const std::vector<ScannedThread>& but);
-  void put_exit(std::uint32_t pid, std::uint32_t parent, std::uint32_t tid) {
-    append_exit(additions_, {pid, parent, tid, parent, scanned_ns_}, trailer(pid, tid));
-  }
 
   EventTime scanned_ns_;
-  bool lost_;
   ProcessTable& table_;
-  ProcessTable now_;  // what is known, the whole log replayed
-  std::unordered_set<std::uint32_t> scanned_;
+  ProcessTable now_;  // the current state: the whole log was replayed
   RecordBuffer additions_;
 };
 
 void ScanMerger::learn(const std::vector<ScannedProcess>& scan, const RecordLog& log) {
-  for (const ScannedProcess& process : scan) scanned_.insert(process.pid);
-  table_.for_each([this](std::uint32_t pid, std::span<const Incarnation> incarnations) {
-    if (incarnations.back().alive() || scanned_.contains(pid)) now_.borrow(pid, incarnations);
+  std::unordered_set<std::uint32_t> scanned;
+  for (const ScannedProcess& process : scan) scanned.insert(process.pid);
+  table_.for_each([&](std::uint32_t pid, std::span<const Incarnation> incarnations) {
+    if (incarnations.back().alive() || scanned.contains(pid)) now_.borrow(pid, incarnations);
   });
-  for (const RecordLog::Entry& entry : log.entries()) now_.apply(log.record(entry), entry.time_ns);
+  std::size_t done = 0;
+  for (const RecordLog::Entry& entry : log.entries()) {
+    now_.apply(log.record(entry), entry.time_ns);
+    if (++done % kBoundEvery == 0) now_.strip(kMostReplayBytes);
+  }
 }
 
 void ScanMerger::merge(const ScannedProcess& process) {
@@ -125,10 +49,10 @@ void ScanMerger::merge(const ScannedProcess& process) {
   const auto incarnations = now_.of(process.pid);
   if (incarnations.empty()) return add_to_state(process, process.started_ns);
   const Incarnation& known = incarnations.back();
-  // Later than that one began: another process of the same number, whose FORK was lost.
+  // It started later than the known one: another process with the same number, whose FORK was lost.
   if (process.started_ns > known.start_ns + kStartToleranceNs) return add_to_state(process, process.started_ns);
   if (!known.alive()) {
-    // It exited while the scan was taken, or an earlier scan missed it.
+    // It exited while the scan ran, or an earlier scan missed it.
     if (known.exit_ns + kScanSlackNs < scanned_ns_) add_to_state(process, known.exit_ns + 1);
     return;
   }
@@ -142,7 +66,7 @@ void ScanMerger::add_to_state(const ScannedProcess& process, EventTime start_ns)
   found.parent = process.parent;
   found.origin = Origin::kScan;
   found.image.comm = to_comm(process.comm);
-  found.image.maps = table_.make_maps(process.maps, start_ns);
+  found.image.maps = table_.make_maps(std::vector(process.maps.begin(), process.maps.end()), start_ns);
   for (const ScannedThread& thread : process.threads)
     found.threads.push_back({thread.tid, to_comm(thread.comm), start_ns, 0});
   std::sort(found.threads.begin(), found.threads.end(), [](const Thread& a, const Thread& b) { return a.tid < b.tid; });
@@ -150,12 +74,12 @@ void ScanMerger::add_to_state(const ScannedProcess& process, EventTime start_ns)
   table_.add(process.pid, std::move(found));
 }
 
-// Something of it was recorded before the first scan: what the scan knows lies below that.
+// Records of it exist from before the first scan: the scan's facts go below them.
 void ScanMerger::complete(const ScannedProcess& process) {
   const auto folded = table_.of(process.pid);
-  // Where it is only in the log, the log will be applied to what is put below it.
+  // If it is only in the log, the log is applied on top of the new state.
   if (folded.empty() || folded.back().origin != Origin::kInferred) return add_to_state(process, process.started_ns);
-  // A copy: what it is copied from is removed with the next line.
+  // A copy, because the next line removes the original.
   const Incarnation partly = folded.back();  // NOLINT(performance-unnecessary-copy-initialization)
   table_.remove(process.pid, partly.start_ns);
   add_to_state(process, std::min(process.started_ns, partly.start_ns));
@@ -168,57 +92,51 @@ void ScanMerger::complete(const ScannedProcess& process) {
 }
 
 void ScanMerger::add_missing(const ScannedProcess& process, const Incarnation& known) {
-  std::vector<const Mmap2Record*> missing;
   for (const Mmap2Record& map : process.maps)
-    if (!known.image.maps || !known.image.maps->covers(map.address, map.bytes, map.name)) missing.push_back(&map);
-  const bool none_known = missing.size() == process.maps.size() && known.image.maps != nullptr;
-  const bool execed = lost_ && !missing.empty() && none_known;  // its exec was lost: nothing of the old is left
-  if (execed || (lost_ && name_of(known.image.comm) != process.comm))
-    append_comm(additions_, {process.pid, process.pid, process.comm, execed}, trailer(process.pid, process.pid));
-  for (const Mmap2Record* map : missing) append_mmap2(additions_, *map, trailer(process.pid, process.pid));
-  add_missing_threads(process, known);
-  if (lost_) end_threads(process.pid, known, process.threads);
-}
-
-void ScanMerger::add_missing_threads(const ScannedProcess& process, const Incarnation& known) {
+    if (!known.image.maps || !known.image.maps->covers(map.address, map.bytes, map.name))
+      append_mmap2(additions_, map, trailer(process.pid, process.pid));
   for (const ScannedThread& thread : process.threads) {
-    if (const Thread* there = known.find_thread(thread.tid); there != nullptr) continue;
+    if (known.find_thread(thread.tid) != nullptr) continue;
     const Trailer at = trailer(process.pid, thread.tid);
     append_fork(additions_, {process.pid, process.pid, thread.tid, process.pid, scanned_ns_}, at);
     append_comm(additions_, {process.pid, thread.tid, thread.comm}, at);
   }
 }
 
-void ScanMerger::end_threads(std::uint32_t pid, const Incarnation& known, const std::vector<ScannedThread>& but) {
-  for (const Thread& thread : known.threads) {
-    if (thread.exit_ns != 0 || thread.start_ns + kScanSlackNs >= scanned_ns_) continue;
-    const bool runs =
-        std::any_of(but.begin(), but.end(), [&](const ScannedThread& other) { return other.tid == thread.tid; });
-    if (!runs) put_exit(pid, pid, thread.tid);
-  }
-}
-
-void ScanMerger::end_absent() {
-  if (!lost_ || scanned_.empty()) return;
-  now_.for_each([this](std::uint32_t pid, std::span<const Incarnation> incarnations) {
-    const Incarnation& last = incarnations.back();
-    if (!last.alive() || scanned_.contains(pid) || last.start_ns + kScanSlackNs >= scanned_ns_) return;
-    for (const Thread& thread : last.threads)
-      if (thread.exit_ns == 0) put_exit(pid, pid, thread.tid);
-    put_exit(pid, last.parent, pid);
-  });
-}
-
 }  // namespace
 
-RecordBuffer merge_scan(std::span<const std::byte> scan, EventTime scanned_ns, bool lost, const RecordLog& log,
-                        ProcessTable& table, KernelTable& kernel) {
-  const std::vector<ScannedProcess> processes = ScanReader(kernel).read(scan);
-  ScanMerger merger(scanned_ns, lost, table);
-  merger.learn(processes, log);
-  for (const ScannedProcess& process : processes) merger.merge(process);
-  merger.end_absent();
-  return merger.take();
+ScanMerge merge_scan(std::span<const std::byte> bytes, EventTime scanned_ns, const Gaps& gaps, const RecordLog& log,
+                     ProcessTable& table, KernelTable& kernel) {
+  const Scan scan = read_scan(bytes, kernel);
+  if (scan.processes.empty()) return {};
+  const DoubtScope scope(gaps.pending(), gaps.unread(), scanned_ns);
+  const bool give_up = gaps.gives_up() && !scope.concerns_all();
+  ScanMerger merger(scanned_ns, table);
+  ScanMerge out{.additions = {}, .unsure = 0, .unread = {}, .settled = true};
+  if (!scope.concerns_nobody()) {
+    Doubts doubts = clear_up(scope, &scan, scanned_ns, give_up, log, table);
+    for (const ScannedProcess& process : doubts.unknown) {
+      // Its name during the gap is unknown; before the gap it was unknown, too.
+      const EventTime end_ns = scope.end_ns(process.pid);
+      const EventTime since_ns = scope.begin_ns(process.pid) == end_ns ? 0 : end_ns;
+      merger.add_to_state(process, std::max(process.started_ns, since_ns));
+    }
+    for (const ScannedProcess& process : doubts.incomplete) merger.complete(process);
+    out.additions = std::move(doubts.additions);
+    out.unsure = doubts.unsure;
+    out.unread = std::move(doubts.unread);
+  }
+  if (scope.concerns_all()) return out;
+  merger.learn(scan.processes, log);
+  for (const ScannedProcess& process : scan.processes) {
+    if (scope.concerns(process.pid)) continue;
+    if ((process.unread || process.partly) && !give_up)
+      out.unread.left.try_emplace(process.pid, Unread::Left{.in_doubt = false});
+    if (!process.unread) merger.merge(process);
+  }
+  const RecordBuffer missing = merger.take();
+  out.additions.insert(out.additions.end(), missing.begin(), missing.end());
+  return out;
 }
 
 }  // namespace flight

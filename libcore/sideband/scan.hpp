@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scan of what runs now, put together with what the ledger knows; private to sideband.
+// Merges a scan of the running processes with the data of the process tracker. Private to sideband.
 //
 //   unknown process            state, from its start on, with all its maps
 //   known, but maps missing    records of them, at the scan's time
-//   known to have run, absent  EXIT at the scan's time, if records were lost
+//   after a gap                see doubt.hpp
+//   not or not wholly read     left as it is; the next scan is due soon
 #pragma once
 
 #include <span>
 
+#include "libcore/sideband/gaps.hpp"
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/process_table.hpp"
 #include "libcore/sideband/record_log.hpp"
 
 namespace flight {
 
-// A scan takes a while, and its time is only one moment of that: what began or ended within this of it is left alone.
+// A scan takes a while, but has only one time: a process that started or exited within this of it is not changed.
 inline constexpr EventTime kScanSlackNs = 2'000'000'000;
 
-// Returns the records that are to be added to the log. `lost`: records were lost since the last scan.
-[[nodiscard]] RecordBuffer merge_scan(std::span<const std::byte> scan, EventTime scanned_ns, bool lost,
-                                      const RecordLog& log, ProcessTable& table, KernelTable& kernel);
+struct ScanMerge {
+  RecordBuffer additions;    // for the log
+  std::uint64_t unsure = 0;  // processes that the scan could not confirm
+  Unread unread;             // the next scan has to read them
+  bool settled = false;      // false: the scan has no processes
+};
+
+// `gaps`: the records that are missing since the last scan, and the processes that it left in doubt.
+[[nodiscard]] ScanMerge merge_scan(std::span<const std::byte> scan, EventTime scanned_ns, const Gaps& gaps,
+                                   const RecordLog& log, ProcessTable& table, KernelTable& kernel);
 
 }  // namespace flight

@@ -18,7 +18,7 @@ constexpr unsigned kFileMode = 0640;
 constexpr int kKallsymsLevel = 3;
 
 Result<void> rename_in(int folder, const std::string& from, const std::string& to) {
-  // Never over something that is there: an id is never used twice.
+  // Never replaces a file: an id is used only once.
   if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return {};
   if (errno == EINVAL || errno == ENOSYS) {  // a file system without the flag
     if (::renameat(folder, from.c_str(), folder, to.c_str()) == 0) return {};
@@ -33,7 +33,8 @@ PartialFiles::~PartialFiles() {
 }
 
 Result<void> sync_file(int fd) {
-  // EROFS is none of these: it says that the file system gave up and nothing gets to the disk any more (ext4).
+  // EINVAL: the file system cannot sync. EROFS is an error: ext4 returns it after it has given up, and the snapshot is
+  // lost.
   if (::fdatasync(fd) != 0 && errno != EINVAL) return sys_error(errno, "sync to the disk");
   return {};
 }
@@ -46,7 +47,7 @@ Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std:
     return wrap(synced.error(), "{}/{}", output.folder, output.sidecar_name);
   after_step(Step::sidecar_synced);
   auto folder = open_file(output.folder, O_RDONLY | O_DIRECTORY);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   if (auto renamed = rename_in(folder->get(), output.sidecar_name, name.sidecar_file()); !renamed) return renamed;
   after_step(Step::sidecar_named);
   if (auto renamed = rename_in(folder->get(), output.data_name, name.data_file()); !renamed) {
@@ -59,7 +60,7 @@ Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std:
 
 Result<void> sync_folder(const std::string& path) {
   auto folder = open_file(path, O_RDONLY | O_DIRECTORY);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   if (::fsync(folder->get()) != 0 && errno != EINVAL) return sys_error(errno, "sync folder {}", path);
   after_step(Step::folder_synced);
   return {};
@@ -69,13 +70,13 @@ Result<std::vector<std::byte>> pack_kallsyms(std::string_view text) {
   return compress_all(std::as_bytes(std::span(text.data(), text.size())), kKallsymsLevel);
 }
 
-Result<bool> keep_kallsyms(const std::string& folder, const std::string& boot_id, std::span<const std::byte> frame) {
-  const std::string path = folder + "/" + kallsyms_file(boot_id);
+Result<bool> keep_kallsyms(const std::string& folder, const std::string& file_name, std::span<const std::byte> frame) {
+  const std::string path = folder + "/" + file_name;
   if (::access(path.c_str(), F_OK) == 0) return false;
   const std::string partial = folder + "/.flightd-kallsyms" + std::string(kPartialSuffix);
   ::unlink(partial.c_str());
   auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
-  if (!file) return pass(file.error());
+  if (!file) return propagate(file.error());
   auto done = write_all(file->get(), frame).and_then([&] { return sync_file(file->get()); });
   after_step(Step::kallsyms_written);
   if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {} to {}", partial, path);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last step: a file called *.perf.data is whole, whatever was killed when. The data is synced, the sidecar is
-// written and synced, then the sidecar gets its final name, then the data, then the folder is synced. A crash in
-// between leaves .partial files, or a sidecar without data, never half a file under a final name.
+// The last step: a file named *.perf.data is complete, whichever process was killed at whichever step. The data is
+// synced, the sidecar is written and synced, then the sidecar gets its final name, then the data, then the directory
+// is synced. A crash in between leaves .partial files or a sidecar without data, never a partial file under a final
+// name.
 #pragma once
 
 #include <string>
@@ -32,9 +33,9 @@ class PartialFiles {
 // fdatasync(2); filesystems without it (EINVAL) are not an error.
 [[nodiscard]] Result<void> sync_file(int fd);
 
-// `output.data` is complete and synced. Writes the sidecar and renames both.
+// Call it when `output.data` is complete and synced. Writes the sidecar and renames both.
 [[nodiscard]] Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar);
-// Makes the new names durable. Where it fails both files are whole and named: the snapshot is kept.
+// Makes the new names durable. If it fails, both files are complete and have their names: the snapshot is kept.
 [[nodiscard]] Result<void> sync_folder(const std::string& path);
 
 }  // namespace flight

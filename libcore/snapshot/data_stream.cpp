@@ -10,28 +10,29 @@
 namespace flight {
 namespace {
 
-// Chunks under way for each worker: one being compressed, one waiting.
+// Number of chunks for each worker: one being compressed, one waiting.
 constexpr std::size_t kChunksPerWorker = 2;
-// Of the 64 KiB that a COMPRESSED record can carry: what frames are cut to have.
+// The planned size of a frame, within the 64 KiB of a COMPRESSED record.
 constexpr std::size_t kExpectedFrameBytes = 57U << 10U;
 
 }  // namespace
 
-DataStream::DataStream(FileWriter& writer, Crew& crew, int level) : writer_(writer), crew_(crew), level_(level) {
-  for (std::size_t i = 0; level_ > 0 && i < crew_.size(); ++i) {
+DataStream::DataStream(FileWriter& writer, WorkerPool& workers, int level)
+    : writer_(writer), workers_(workers), level_(level) {
+  for (std::size_t i = 0; level_ > 0 && i < workers_.size(); ++i) {
     auto compressor = Compressor::create(level_);
-    if (!compressor) {  // no memory for zstd: the file is written plain, which is worth more than none
+    if (!compressor) {  // no memory for zstd: the file is written uncompressed, which is better than no file
       compressors_.clear();
       break;
     }
     compressors_.push_back(std::move(*compressor));
   }
-  frames_.resize(crew_.size());
+  frames_.resize(workers_.size());
   for (auto& frame : frames_) frame.resize(kMaxCompressedPayload);
-  chunks_.resize(crew_.size() * kChunksPerWorker + 2);
+  chunks_.resize(workers_.size() * kChunksPerWorker + 2);
   chunks_[0].stage = Stage::filling;
   chunks_[0].raw.reserve(kMaxExpandedBytes);
-  crew_.write([this] { write_all_chunks(); });
+  workers_.write([this] { write_all_chunks(); });
 }
 
 DataStream::~DataStream() { static_cast<void>(close()); }
@@ -59,14 +60,14 @@ Result<void> DataStream::marker(std::span<const std::byte> record) {
   return submit();
 }
 
-// Hands the chunk that was filled to the crew and takes the next free one.
+// Passes the filled chunk to the workers and takes the next free one.
 Result<void> DataStream::submit() {
   Chunk& full = chunks_[filling_];
   {
     const std::lock_guard lock(mutex_);
     full.stage = Stage::queued;
   }
-  crew_.post([this, &full](std::size_t worker) { pack(full, worker); });
+  workers_.post([this, &full](std::size_t worker) { pack(full, worker); });
 
   filling_ = (filling_ + 1) % chunks_.size();
   Chunk& next = chunks_[filling_];
@@ -88,13 +89,13 @@ void DataStream::pack(Chunk& chunk, std::size_t worker) {
     }
   }
   chunk.packed.insert(chunk.packed.end(), chunk.marker.begin(), chunk.marker.end());
-  // Under the lock: once the writer has seen this chunk, the stream may be gone.
+  // Under the lock: after the writer has seen this chunk, the stream may be destroyed.
   const std::lock_guard lock(mutex_);
   chunk.stage = Stage::ready;
   changed_.notify_all();
 }
 
-// One frame of `raw`; where that is more than a record can carry, two of its halves.
+// Makes one frame of `raw`, or two of its halves if it is more than a record can carry.
 void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::size_t worker) {
   auto& frame = frames_[worker];
   const auto size = compressors_[worker].compress(raw, frame);
@@ -116,7 +117,8 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
   ++plain_chunks_;
 }
 
-// The next chunk in this place should fill a record, with room for one that shrinks less. What was cut short tells
+// The next chunk in this place should fill a record, with a reserve for one that compresses less. A chunk that was
+// ended early is no measure.
 // little.
 void DataStream::learn(Chunk& chunk, std::size_t raw_bytes, std::size_t frame_bytes) {
   if (raw_bytes < kMinChunkBytes / 2) return;
@@ -129,13 +131,13 @@ void DataStream::write_all_chunks() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return chunk.stage == Stage::ready || (closing_ && chunk.stage != Stage::queued); });
     if (chunk.stage != Stage::ready) {
-      written_ = true;  // under the lock: after it the stream may be gone
+      written_ = true;  // under the lock: afterwards the stream may be destroyed
       changed_.notify_all();
       return;
     }
     const bool good = outcome_.has_value();
     lock.unlock();
-    // After the first error the chunks are only drained: the merge learns of it at its next submit.
+    // After the first error the chunks are only drained: the merge gets the error at its next submit.
     Result<void> written = good && !chunk.packed.empty() ? writer_.append(chunk.packed) : Result<void>{};
     after_step(Step::streaming);
     lock.lock();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data section on its way to the disk, in a bounded pipeline: while the merge fills one chunk the crew compresses
-// others and the writer writes the oldest, in order.
+// Writes the data section, in a bounded pipeline: while the merge fills one chunk, the workers compress others and the
+// writer writes the oldest, in order.
 //
 //   merge ──▶ [chunk 7: filling]  [6: compressing]  [5: compressing]  [4: compressed] ──▶ writer: file
 //
-// A chunk is cut at a record's end and becomes one zstd frame in one COMPRESSED record, so readers with the known
-// faults in their decompress loop read it, too. Each frame begins with an empty window, so a chunk is as large as
-// the frame of the chunk before it in the same place lets one expect to fit into a record: the file depends on the
-// records and the number of workers, never on who was faster. What zstd refuses goes in plain. A FINISHED_ROUND is
-// never compressed.
+// A chunk is cut at a record's end and becomes one zstd frame in one COMPRESSED record, so that readers with the known
+// bugs in their decompress loop can read it. Each frame begins with an empty window. The size of a chunk is estimated
+// from the frame of the previous chunk in the same place, so that its frame fits into a record: the file depends on
+// the records and the number of workers, not on their speed. Data that zstd refuses is written uncompressed. A
+// FINISHED_ROUND is never compressed.
 #pragma once
 
 #include <condition_variable>
@@ -22,43 +22,44 @@
 #include "libcore/base/result.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/writer.hpp"
-#include "libcore/snapshot/crew.hpp"
+#include "libcore/snapshot/worker_pool.hpp"
 
 namespace flight {
 
 inline constexpr std::size_t kMinChunkBytes = 128U << 10U;    // records of one frame
-inline constexpr std::size_t kFirstChunkBytes = 256U << 10U;  // where nothing is known yet
+inline constexpr std::size_t kFirstChunkBytes = 256U << 10U;  // before anything is known
 inline constexpr std::size_t kMaxChunkBytes = 512U << 10U;
 inline constexpr std::size_t kMaxExpandedBytes = kMaxChunkBytes + (64U << 10U);  // + one record: the file's mmap_len
 inline constexpr std::size_t kRoundBytes = 1U << 20U;                            // a FINISHED_ROUND about this often
 
 class DataStream {
  public:
-  // level 0: no compression. `writer` and `crew` must outlive the stream; nobody else uses the writer until close().
-  DataStream(FileWriter& writer, Crew& crew, int level);
+  // level 0: no compression. `writer` and `workers` must outlive the stream; it is the only user of the writer until
+  // close().
+  DataStream(FileWriter& writer, WorkerPool& workers, int level);
   DataStream(const DataStream&) = delete;
   DataStream& operator=(const DataStream&) = delete;
   ~DataStream();
 
-  // One whole record. Blocks while all chunks are under way. An error of the disk comes back here, once known.
+  // Appends one whole record. Blocks while all chunks are in use. Returns an earlier error of the disk.
   [[nodiscard]] Result<void> append(std::span<const std::byte> record);
   // Ends the chunk; a FINISHED_ROUND (or `marker`, a whole uncompressed record) follows it in the file.
   [[nodiscard]] Result<void> round();
   [[nodiscard]] Result<void> marker(std::span<const std::byte> record);
-  // Writes all that is left and waits for it.
+  // Writes the rest and waits for it.
   [[nodiscard]] Result<void> close();
 
-  [[nodiscard]] std::uint64_t raw_bytes() const { return raw_bytes_; }        // of all records, unpacked
-  [[nodiscard]] std::uint64_t plain_chunks() const { return plain_chunks_; }  // that zstd refused; after close()
+  [[nodiscard]] std::uint64_t raw_bytes() const { return raw_bytes_; }        // of all records, uncompressed
+  [[nodiscard]] std::uint64_t plain_chunks() const { return plain_chunks_; }  // chunks that zstd refused; after close()
 
  private:
   enum class Stage : std::uint8_t { free, filling, queued, ready };
   struct Chunk {
     Stage stage = Stage::free;
-    std::size_t enough = kFirstChunkBytes;  // raw bytes that end it
+    std::size_t enough = kFirstChunkBytes;  // raw bytes after which it ends
     std::vector<std::byte> raw;             // whole records
-    std::vector<std::byte> packed;          // what goes into the file
-    std::vector<std::byte> marker;          // an uncompressed record behind it
+    std::vector<std::byte> packed;          // bytes for the file
+    std::vector<std::byte> marker;          // an uncompressed record after it
   };
 
   [[nodiscard]] Result<void> submit();
@@ -68,7 +69,7 @@ class DataStream {
   void write_all_chunks();
 
   FileWriter& writer_;
-  Crew& crew_;
+  WorkerPool& workers_;
   int level_;
   std::vector<Compressor> compressors_;         // one for each worker; empty: no compression
   std::vector<std::vector<std::byte>> frames_;  // each worker's output
@@ -83,7 +84,7 @@ class DataStream {
 
   std::uint64_t raw_bytes_ = 0;
   std::size_t since_round_ = 0;
-  bool written_ = false;  // the writer has ended
+  bool written_ = false;  // the writer has finished
   bool closed_ = false;
 };
 

@@ -9,38 +9,43 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kScratchBytes = 65536;
-
 struct Entry {
   EventTime time_ns = 0;
   std::size_t offset = 0, size = 0;
 };
 struct Exit {
   EventTime exit_ns = 0;
-  EventTime reused_ns = UINT64_MAX;  // the FORK that takes the tid again
+  EventTime reused_ns = UINT64_MAX;  // the FORK that reuses the tid; or records are missing from here on
   std::size_t entry = 0;
 };
 
-// The log's records and, of tasks that were sampled, the EXITs.
+// The log's records, and the EXITs of tasks with samples.
 struct Index {
   std::vector<Entry> entries;
   std::vector<Exit> exits;
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> of_tid;  // indices of exits, oldest first
   EventTime earliest_ns = UINT64_MAX;
 
-  void add_task(std::uint32_t type, const TaskRecord& task, EventTime time_ns) {
+  // The time until which no other task can have the number, as far as the log is complete.
+  [[nodiscard]] static EventTime known_until(EventTime exit_ns, std::span<const SidebandGap> gaps) {
+    for (const SidebandGap& gap : gaps)
+      if (gap.end_ns >= exit_ns) return std::max(gap.begin_ns, exit_ns);
+    return UINT64_MAX;
+  }
+
+  void add_task(std::uint32_t type, const TaskRecord& task, EventTime time_ns, std::span<const SidebandGap> gaps) {
     std::vector<std::size_t>& known = of_tid[task.tid];
     if (type == PERF_RECORD_FORK) {
       if (!known.empty()) exits[known.back()].reused_ns = std::min(exits[known.back()].reused_ns, time_ns);
       return;
     }
     known.push_back(exits.size());
-    exits.push_back({.exit_ns = time_ns, .entry = entries.size() - 1});
+    exits.push_back({.exit_ns = time_ns, .reused_ns = known_until(time_ns, gaps), .entry = entries.size() - 1});
     earliest_ns = std::min(earliest_ns, time_ns);
   }
 };
 
-Index index_of(std::span<const std::byte> log, const Selection& selection) {
+Index index_of(std::span<const std::byte> log, std::span<const SidebandGap> gaps, const Selection& selection) {
   Index out;
   std::size_t offset = 0;
   for (auto record = next_record(log); !record.empty(); record = next_record(log.subspan(offset))) {
@@ -48,18 +53,18 @@ Index index_of(std::span<const std::byte> log, const Selection& selection) {
     out.entries.push_back({trailer ? trailer->time_ns : 0, offset, record.size()});
     const auto type = load<std::uint32_t>(record.data());
     if (trailer && (type == PERF_RECORD_EXIT || type == PERF_RECORD_FORK)) {
-      if (const auto task = parse_task(record); task && selection.pids.contains(task->tid))
-        out.add_task(type, *task, trailer->time_ns);
+      if (const auto task = parse_task(record); task && selection.tids.contains(task->tid))
+        out.add_task(type, *task, trailer->time_ns, gaps);
     }
     offset += record.size();
   }
   return out;
 }
 
-// The newest sample of each exit's task in one ring, 0 where there is none after the exit.
+// The newest sample of each exit's task in one ring; 0 if there is none after the exit.
 std::vector<EventTime> newest_samples(const RingSelection& ring, const EventTable& events, const Index& index) {
   std::vector<EventTime> out(index.exits.size());
-  std::array<std::byte, kScratchBytes> scratch{};
+  std::array<std::byte, kMaxRecordBytes> scratch{};
   const auto begin = ring.walk.records.begin();
   auto ref =
       std::lower_bound(begin + static_cast<std::ptrdiff_t>(ring.first), begin + static_cast<std::ptrdiff_t>(ring.last),
@@ -81,14 +86,15 @@ std::vector<EventTime> newest_samples(const RingSelection& ring, const EventTabl
 
 }  // namespace
 
-std::optional<RecordBuffer> exits_behind_samples(std::span<const std::byte> log, const Selection& selection,
-                                                 const EventTable& events, Crew& crew) {
-  Index index = index_of(log, selection);
+std::optional<RecordBuffer> exits_behind_samples(std::span<const std::byte> log, std::span<const SidebandGap> gaps,
+                                                 const Selection& selection, const EventTable& events,
+                                                 WorkerPool& workers) {
+  Index index = index_of(log, gaps, selection);
   if (index.exits.empty()) return std::nullopt;
   std::vector<std::vector<EventTime>> newest(selection.rings.size());
   std::vector<int> cpus;
   for (const RingSelection& ring : selection.rings) cpus.push_back(ring.cpu);
-  crew.for_each_ring(cpus, [&](std::size_t i) { newest[i] = newest_samples(selection.rings[i], events, index); });
+  workers.for_each_ring(cpus, [&](std::size_t i) { newest[i] = newest_samples(selection.rings[i], events, index); });
 
   bool moved = false;
   for (std::size_t i = 0; i < index.exits.size(); ++i) {

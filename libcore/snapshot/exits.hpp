@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXIT records, moved behind the last sample of their task. A task runs on in the kernel after its EXIT was written
-// (perf_event_exit_task comes in the middle of do_exit(), kernel/exit.c) and is sampled there; a reader that has met
-// the EXIT gives such samples no name. The time in the record's body stays the kernel's.
+// Moves EXIT records after the last sample of their task. A task is still sampled for some microseconds after its EXIT
+// record (perf_event_exit_task is called in the middle of do_exit(), kernel/exit.c), and perf shows such a sample as
+// `:PID`. The time in the record's body is not changed.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,18 @@
 #include <span>
 
 #include "libcore/perf/record_build.hpp"
-#include "libcore/snapshot/crew.hpp"
+#include "libcore/sideband/gaps.hpp"
 #include "libcore/snapshot/selection.hpp"
+#include "libcore/snapshot/worker_pool.hpp"
 
 namespace flight {
 
-// `log`: the ledger's, ascending in time. The same records, ascending again; nullopt: it is right as it is. Reads the
-// samples on the crew; waits.
+// `log`: the process tracker's, ascending by time. Returns the same records, ascending again; nullopt if nothing
+// moved. Reads the samples on the workers and waits. A sample after one of the `gaps` may belong to another task with
+// the same tid.
 [[nodiscard]] std::optional<RecordBuffer> exits_behind_samples(std::span<const std::byte> log,
+                                                               std::span<const SidebandGap> gaps,
                                                                const Selection& selection, const EventTable& events,
-                                                               Crew& crew);
+                                                               WorkerPool& workers);
 
 }  // namespace flight

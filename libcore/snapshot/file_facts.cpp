@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/file_facts.hpp"
 #include "libcore/base/version.hpp"
+#include "libcore/sysinfo/pid_namespace.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -46,6 +47,7 @@ HostFacts HostFacts::read(std::vector<std::string> command_line) {
   const auto online = online_cpus();
   out.cpus_online = online ? static_cast<std::uint32_t>(online->size()) : out.cpus_available;
   out.command_line = std::move(command_line);
+  out.own_pid_namespace = in_own_pid_namespace().value_or(false);
   return out;
 }
 
@@ -58,15 +60,15 @@ std::vector<FileEvent> file_events(const Manifest& manifest) {
   return out;
 }
 
-Features file_features(const HostFacts& facts, const Manifest& manifest,
-                       const std::vector<LedgerExport::UserBuildId>& user_build_ids, const ClockPair& clock) {
+Features file_features(const HostFacts& facts, const Manifest& manifest, const std::vector<KernelMap>& kernel_maps,
+                       const std::vector<TrackerExport::UserBuildId>& user_build_ids, const ClockPair& clock) {
   Features out;
   if (!manifest.tracepoint_formats.empty()) out.tracing_data = tracing_data(manifest);
-  for (const ManifestKernelMap& map : manifest.kernel_maps) {
+  for (const KernelMap& map : kernel_maps) {
     if (map.build_id.empty()) continue;
-    // The kernel's own entry goes by the name without the reference symbol.
-    const bool is_kernel = map.name.starts_with("[kernel.kallsyms]");
-    out.build_ids.push_back({.kernel = true, .id = map.build_id, .name = is_kernel ? "[kernel.kallsyms]" : map.name});
+    // The kernel's own entry has the name without the reference symbol.
+    out.build_ids.push_back(
+        {.kernel = true, .id = map.build_id, .name = map.is_kernel() ? "[kernel.kallsyms]" : map.name});
   }
   for (const auto& [id, name] : user_build_ids)
     out.build_ids.push_back({.kernel = false, .id = {id.bytes.begin(), id.bytes.begin() + id.size}, .name = name});
@@ -94,8 +96,13 @@ Features file_features(const HostFacts& facts, const Manifest& manifest,
   return out;
 }
 
-void append_kernel_maps(RecordBuffer& out, const Manifest& manifest) {
-  for (const ManifestKernelMap& map : manifest.kernel_maps)
+void append_outside(RecordBuffer& out) {
+  for (const std::uint32_t pid : {0U, UINT32_MAX})
+    append_comm(out, {.pid = pid, .tid = pid, .name = kOutsideName}, Trailer{});
+}
+
+void append_kernel_maps(RecordBuffer& out, const std::vector<KernelMap>& maps) {
+  for (const KernelMap& map : maps)
     append_kernel_mmap(out, map.address, map.bytes, map.page_offset, map.name, Trailer{});
 }
 

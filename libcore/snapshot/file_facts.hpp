@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file says beside its records: the machine, the events, the builds. Read once at start where it cannot change.
+// The facts in a file besides its records: the machine, the events, the build-ids. Constant facts are read once at
+// start.
 #pragma once
 
 #include <string>
@@ -7,11 +8,12 @@
 #include <vector>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/broker/kernel_names.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perfdata/features.hpp"
 #include "libcore/perfdata/writer.hpp"
-#include "libcore/sideband/ledger.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
 
@@ -24,19 +26,24 @@ struct HostFacts {
   std::vector<std::pair<std::uint32_t, std::string>> pmus;
   std::uint32_t cpus_available = 0, cpus_online = 0;
   std::vector<std::string> command_line;
+  bool own_pid_namespace = false;  // flightd is in a container: processes outside have no pid here
 
   [[nodiscard]] static HostFacts read(std::vector<std::string> command_line);
 };
 
-// The manifest's events in its order: the sideband's dummy is the first, so that its layout is that of the zero ids.
+// The manifest's events in order: the sideband's dummy is first, so that its layout applies to ids of zero.
 [[nodiscard]] std::vector<FileEvent> file_events(const Manifest& manifest);
 
-// All features but SAMPLE_TIME and COMPRESSED, which the pipeline knows at its end.
+// All features except SAMPLE_TIME and COMPRESSED, which the pipeline knows only at its end.
 [[nodiscard]] Features file_features(const HostFacts& facts, const Manifest& manifest,
-                                     const std::vector<LedgerExport::UserBuildId>& user_build_ids,
+                                     const std::vector<KernelMap>& kernel_maps,
+                                     const std::vector<TrackerExport::UserBuildId>& user_build_ids,
                                      const ClockPair& clock);
 
-// The records that come before all others: kernel and module maps.
-void append_kernel_maps(RecordBuffer& out, const Manifest& manifest);
+// Appends the first records of the file: kernel and module maps.
+void append_kernel_maps(RecordBuffer& out, const std::vector<KernelMap>& maps);
+// Appends names for tasks outside this PID namespace, pid 0 and -1; before any other record. Tracepoints on an idle
+// CPU have pid 0 as well.
+void append_outside(RecordBuffer& out);
 
 }  // namespace flight

@@ -9,7 +9,7 @@ namespace {
 constexpr double kCareful = 0.85;  // older records may have compressed better than newer ones
 constexpr double kMostKept = 0.7;
 
-// How many selected records are not older than `time_ns`.
+// The number of selected records that are not older than `time_ns`.
 std::uint64_t newer_than(const Selection& selection, EventTime time_ns) {
   std::uint64_t count = 0;
   for (const RingSelection& ring : selection.rings) {

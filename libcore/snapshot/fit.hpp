@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A snapshot that would be larger than it may be is cut at its oldest end: where the window must begin then. How well
-// its records compress is known only by trying, so it is a guess on the careful side, and tried a few times.
+// Computes the begin of the window for a snapshot that must fit its size limit; it is cut at the oldest end. The
+// compression ratio is known only after writing, so this is a cautious estimate, and the snapshot is written again up
+// to kMaxFits times.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@
 
 namespace flight {
 
-inline constexpr int kMaxFits = 10;  // windows that are tried; each has at most 0.7 of the records of the one before
+inline constexpr int kMaxFits = 10;  // windows to try; each has at most 0.7 of the records of the previous one
 
-// Of all selected records.
+// Size of all selected records.
 [[nodiscard]] std::uint64_t record_bytes(const Selection& selection);
-// `fitted_bytes` of `all_bytes` (unpacked) went into the file before it was full. nullopt: there is nothing to leave
+// `fitted_bytes` of `all_bytes` (uncompressed) were written before the file was full. nullopt: nothing can be left
 // out.
 [[nodiscard]] std::optional<EventTime> begin_that_fits(const Selection& selection, std::uint64_t fitted_bytes,
                                                        std::uint64_t all_bytes);

@@ -10,9 +10,8 @@ namespace flight {
 namespace {
 
 constexpr EventTime kAtEnd = UINT64_MAX;
-constexpr std::size_t kScratchBytes = 65536;
 
-// A cursor over one sorted source: the ledger's log (raw records) or a ring's part of the window.
+// A cursor over one sorted source: the process tracker's log (raw records) or a ring's part of the window.
 class Source {
  public:
   explicit Source(std::span<const std::byte> log) : log_(log) { step(); }
@@ -52,11 +51,11 @@ struct Entry {
   EventTime time_ns;
   std::size_t source;
 };
-// A heap with the oldest on top; at equal times the source that was added first.
+// A heap with the oldest on top; for equal times the source that was added first.
 bool later(const Entry& a, const Entry& b) {
   return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.source > b.source;
 }
-// The top has become later: it sinks to its place. Half of what std::pop_heap and std::push_heap would do.
+// The top has become later: moves it down to its place. Half the cost of std::pop_heap and std::push_heap.
 void sink_top(std::vector<Entry>& heap) {
   const Entry sinking = heap.front();
   std::size_t at = 0;
@@ -73,11 +72,13 @@ void sink_top(std::vector<Entry>& heap) {
 
 }  // namespace
 
-Result<void> merge_records(const Selection& selection, std::span<const std::byte> ledger_log,
+// All images are in memory and each ring's references are completely sorted, so the k-way merge is exact: no record
+// must be held back for later ones.
+Result<void> merge_records(const Selection& selection, std::span<const std::byte> tracker_log,
                            const std::function<Result<void>(std::span<const std::byte>)>& emit) {
   std::vector<Source> sources;
   sources.reserve(selection.rings.size() + 1);
-  sources.emplace_back(ledger_log);
+  sources.emplace_back(tracker_log);
   for (const RingSelection& ring : selection.rings) sources.emplace_back(ring);
 
   std::vector<Entry> heap;
@@ -85,7 +86,7 @@ Result<void> merge_records(const Selection& selection, std::span<const std::byte
     if (sources[i].time_ns() != kAtEnd) heap.push_back({sources[i].time_ns(), i});
   std::make_heap(heap.begin(), heap.end(), later);
 
-  std::array<std::byte, kScratchBytes> scratch{};
+  std::array<std::byte, kMaxRecordBytes> scratch{};
   while (!heap.empty()) {
     Source& source = sources[heap.front().source];
     if (auto emitted = emit(source.record(scratch)); !emitted) return emitted;

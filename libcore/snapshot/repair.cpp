@@ -11,7 +11,7 @@
 namespace flight {
 namespace {
 
-// The feature's value at `offset`; 0 where it has none there.
+// The feature's value at `offset`; 0 if it is missing.
 std::uint64_t value_at(const FileReader& reader, unsigned feature, std::size_t offset) {
   const auto found = reader.features().find(feature);
   std::uint64_t value = 0;
@@ -58,9 +58,8 @@ Result<Sidecar> sidecar_from_file(const std::string& folder, const SnapshotName&
   out.common_window = out.window;
   out.blackout.lost_exact = false;
   out.warnings.emplace_back(
-      "its sidecar was lost, and this one was made of the file: who asked for it and why, its rings, blackout and "
-      "holes "
-      "are not known, and its window is that of its samples");
+      "its sidecar was missing, and this one was made from the data file: its request and reason, its rings, blackout "
+      "and holes are unknown, and its window is that of its samples");
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sidecar for a snapshot that has lost its own, made of the file itself: a poorer one, which says so. Who asked for
-// it and what was lost is known to nobody any more.
+// Makes a sidecar for a snapshot whose own is missing, from the data file. It has fewer facts, and a warning says so:
+// the requester and the losses are unknown.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace flight {
 
-// Reads all of the file, in `folder`. EBADMSG and the like: it is no snapshot's file, or a broken one.
+// Reads the whole file in `folder`. EBADMSG and other errors: it is not a snapshot, or it is damaged.
 [[nodiscard]] Result<Sidecar> sidecar_from_file(const std::string& folder, const SnapshotName& name);
 
 }  // namespace flight

@@ -7,20 +7,20 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kScratchBytes = 65536;
-
-// "Now" is never shorter: of less time there are too few samples to name anybody.
+// The minimum length of "now": a shorter time has too few samples to name a process.
 constexpr EventTime kLeastNowNs = 1'000'000'000;
-// Where nothing fired it is the newest third, at most so much.
+// A shorter "before" has too few samples.
+constexpr EventTime kLeastBeforeNs = 100'000'000;
+// Without a trigger condition "now" is the newest third of the window, at most this long.
 constexpr EventTime kMostNowNs = 10'000'000'000;
 
-// PERF_SAMPLE_CGROUP is the last field of our samples: u64 at the record's end.
+// PERF_SAMPLE_CGROUP is the last field of flightd's samples: u64 at the record's end.
 std::uint64_t cgroup_of(std::span<const std::byte> record, const RecordLayout& layout) {
   if ((layout.sample_type & PERF_SAMPLE_CGROUP) == 0 || record.size() < 16) return 0;
   return load<std::uint64_t>(record.data() + record.size() - 8);
 }
 
-// The records of [begin, end]; they ascend in time.
+// Selects the records in [begin, end]; they are sorted by time.
 void cut_window(RingSelection& ring, EventTime begin_ns, EventTime end_ns) {
   const auto& records = ring.walk.records;
   const auto first = std::lower_bound(records.begin(), records.end(), begin_ns,
@@ -33,7 +33,7 @@ void cut_window(RingSelection& ring, EventTime begin_ns, EventTime end_ns) {
 
 void tally(RingSelection& ring, const EventTable& events, const std::vector<bool>& samples_cpu,
            const SidecarCompared& compared) {
-  std::array<std::byte, kScratchBytes> scratch{};
+  std::array<std::byte, kMaxRecordBytes> scratch{};
   RingSelection::Tally* current = nullptr;
   std::uint32_t current_pid = 0;
   std::uint32_t current_tid = 0;
@@ -45,6 +45,8 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
     ++ring.samples;
     const auto key = record_key(record, events);
     if (!key) continue;
+    // A task that is sampled while its ids are released has pid or tid -1 (perf prints `:-1`); the kernel does not
+    // report which task it was.
     const auto fields = sample_fields(record, events.layout(key->event));
     if (!fields) continue;
     if (current == nullptr || fields->pid != current_pid) {
@@ -61,13 +63,13 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
   }
 }
 
-// A blackout shows in the ring as the LOST record that the first writer after the resume leaves behind its own record
-// (__perf_output_begin in kernel/events/ring_buffer.c; in a backward ring that comes out as record, LOST). So the holes
-// of a file are its LOST records, each with the blackouts between that first record and the one before it (more than
-// one where nothing was written between them): what the reader of the file is warned of is what is told here.
+// A blackout shows in the ring as the LOST record that the first writer after the resume writes after its own record
+// (__perf_output_begin in kernel/events/ring_buffer.c; in a backward ring the order is record, LOST). So the holes of
+// a file are its LOST records, each with the blackouts between that first record and the previous one. A blackout
+// without loss leaves no LOST record, perf does not warn, and it is no hole.
 void find_holes(const RingSelection& ring, const ManifestRing& info, const std::vector<Blackout>& blackouts,
                 std::vector<SidecarHole>& out) {
-  std::array<std::byte, kScratchBytes> scratch{};
+  std::array<std::byte, kMaxRecordBytes> scratch{};
   for (std::size_t i = ring.first; i < ring.last; ++i) {
     const RecordRef& ref = ring.walk.records[i];
     if (ref.type != PERF_RECORD_LOST) continue;
@@ -82,7 +84,8 @@ void find_holes(const RingSelection& ring, const ManifestRing& info, const std::
       if (hole.begin_ns == 0 || hole.begin_ns < before_ns) hole.begin_ns = blackout.begin_ns;
       hole.end_ns = std::min(blackout.end_ns, ref.time_ns);
     }
-    // Of an earlier flightd's capture we know only what lies around it.
+    // The blackout was made by an earlier flightd and is unknown: the hole extends from the previous record to this
+    // one.
     if (hole.begin_ns == 0) {
       hole.begin_ns = before_ns != 0 ? before_ns : first_ns;
       hole.end_ns = first_ns;
@@ -96,7 +99,8 @@ bool channel_samples(const Manifest& manifest, const std::string& channel) {
                      [&](const ManifestEvent& event) { return event.channel == channel && event.attr.freq != 0; });
 }
 
-// Like is compared with like: what lies before is taken from where on all rings that sample CPU time are there.
+// "Before" begins at the time to which all sampling rings reach back. Otherwise it would contain mostly idle CPUs,
+// whose rings reach back further.
 SidecarCompared compare(const Selection& chosen, const Manifest& manifest,
                         const std::vector<std::size_t>& channel_rings, const ChangeRequest& change) {
   EventTime all_from_ns = chosen.begin_ns;
@@ -108,7 +112,9 @@ SidecarCompared compare(const Selection& chosen, const Manifest& manifest,
   const bool inside = change.since_ns != 0 && change.since_ns < end_ns;
   const EventTime wanted_ns = inside ? end_ns - change.since_ns : std::min(kMostNowNs, span_ns / 3);
   const EventTime now_begin_ns = end_ns - std::min(std::max(wanted_ns, kLeastNowNs), span_ns);
-  return {.before_begin_ns = std::min(all_from_ns, now_begin_ns), .now_begin_ns = now_begin_ns, .now_end_ns = end_ns};
+  const bool too_short = all_from_ns + kLeastBeforeNs > now_begin_ns;
+  return {
+      .before_begin_ns = too_short ? now_begin_ns : all_from_ns, .now_begin_ns = now_begin_ns, .now_end_ns = end_ns};
 }
 
 }  // namespace
@@ -142,18 +148,18 @@ EventTable event_table(const Manifest& manifest) {
 
 Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
                  const std::vector<std::size_t>& channel_rings, const EventTable& events, const WindowRequest& request,
-                 EventTime frozen_ns, const BlackoutLog& blackouts, Crew& crew, const ChangeRequest& change) {
+                 EventTime frozen_ns, const BlackoutLog& blackouts, WorkerPool& workers, const ChangeRequest& change) {
   Selection out;
   out.rings.resize(channel_rings.size());
   std::vector<int> cpus;
   for (const std::size_t index : channel_rings) cpus.push_back(manifest.rings[index].cpu);
-  crew.for_each_ring(cpus, [&](std::size_t i) {
+  workers.for_each_ring(cpus, [&](std::size_t i) {
     RingSelection& ring = out.rings[i];
     ring.cpu = cpus[i];
     ring.image = images[i];
     ring.walk = walk_ring(ring.image, events);
     const auto& records = ring.walk.records;
-    // Of a ring that was overwritten faster than it was copied nothing is left: it covers nothing.
+    // A ring that was overwritten faster than it was copied has no records and covers nothing.
     const EventTime oldest_ns = records.empty() ? frozen_ns : records.front().time_ns;
     ring.covers_from_ns = ring.walk.wrapped ? oldest_ns : manifest.rings[channel_rings[i]].enabled_ns;
   });
@@ -169,7 +175,7 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
 
   out.compared = compare(out, manifest, channel_rings, change);
   const std::vector<bool> samples_cpu = events_that_sample(manifest);
-  crew.for_each_ring(cpus, [&](std::size_t i) {
+  workers.for_each_ring(cpus, [&](std::size_t i) {
     cut_window(out.rings[i], out.begin_ns, out.end_ns);
     tally(out.rings[i], events, samples_cpu, out.compared);
   });
@@ -179,7 +185,7 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
     find_holes(ring, manifest.rings[channel_rings[i]], blackouts[i], out.holes);
     out.samples += ring.samples;
     for (const auto& [pid, unused] : ring.tallies) out.pids.insert(pid);
-    out.pids.insert(ring.tids.begin(), ring.tids.end());
+    out.tids.insert(ring.tids.begin(), ring.tids.end());
     const auto& records = ring.walk.records;
     const auto is_sample = [](const RecordRef& ref) { return ref.type == PERF_RECORD_SAMPLE; };
     const auto begin = records.begin() + static_cast<std::ptrdiff_t>(ring.first);

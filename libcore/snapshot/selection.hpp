@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the images of one capture to what will be in the file: every ring walked, the window chosen, the blackouts
-// that lie inside it found, the processes named whose sideband is needed.
+// Selects the content of the file from the images of one capture: walks every ring, chooses the window, finds its
+// blackouts, and lists the processes whose sideband is needed.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 #include "libcore/capture/capture.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/perf/ring_walk.hpp"
-#include "libcore/snapshot/crew.hpp"
+#include "libcore/snapshot/worker_pool.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
 
-// What was asked for, in the events' clock.
+// The requested window, on the events' clock.
 struct WindowRequest {
-  EventTime begin_ns = 0;         // 0: all that is held
+  EventTime begin_ns = 0;         // 0: everything in the rings
   EventTime end_ns = UINT64_MAX;  // UINT64_MAX: until the freeze
 };
 
-// What the newest part of the window is compared with the rest for.
+// Why the newest part of the window is compared with the rest.
 struct ChangeRequest {
-  EventTime since_ns = 0;                    // when what made the trigger fire began; 0: nothing did
-  EventTime recorded_until_ns = UINT64_MAX;  // nothing was recorded after it
+  EventTime since_ns = 0;                    // when the trigger's condition began; 0: no trigger condition
+  EventTime recorded_until_ns = UINT64_MAX;  // nothing was recorded after this time
 };
 
 // One time a ring was paused for a capture.
 struct Blackout {
   EventTime begin_ns = 0, end_ns = 0;
 };
-// Of every ring, in the rings' order, oldest first.
+// For every ring, in the rings' order, oldest first.
 using BlackoutLog = std::vector<std::vector<Blackout>>;
 
 struct RingSelection {
@@ -44,14 +44,14 @@ struct RingSelection {
   std::size_t first = 0, last = 0;  // walk.records [first, last) are in the window
   std::uint64_t samples = 0;        // PERF_RECORD_SAMPLEs among those
   std::uint64_t record_bytes = 0;   // of all records among those
-  EventTime covers_from_ns = 0;     // from here on this ring has everything
-  // What each process has in this ring's part of the window, by pid.
+  EventTime covers_from_ns = 0;     // the ring is complete from this time on
+  // The samples of each process in this ring's part of the window, by pid.
   struct Count {
     std::uint64_t samples = 0;  // all events
     std::uint64_t sampled = 0;  // only events with a frequency: shares of CPU time
   };
   struct Tally {
-    Count window, before, now;  // the latter two: of the stretches that are compared
+    Count window, before, now;  // before and now: of the two stretches that are compared
     std::uint64_t cgroup = 0;   // of its newest sample
 
     void add(const SidecarCompared& compared, EventTime time_ns, bool sampled);
@@ -67,7 +67,8 @@ struct Selection {
   std::vector<SidecarHole> holes;
   std::uint64_t samples = 0;
   EventTime first_sample_ns = 0, last_sample_ns = 0;
-  std::unordered_set<std::uint32_t> pids;  // pids and tids that appear in samples
+  // Of the samples. Separate: a number may be an exited process's and, in the window, another process's thread.
+  std::unordered_set<std::uint32_t> pids, tids;
 };
 
 // Ids and layouts of a recording.
@@ -76,10 +77,10 @@ struct Selection {
 // By event: whether it has a frequency, so that its samples are shares of CPU time.
 [[nodiscard]] std::vector<bool> events_that_sample(const Manifest& manifest);
 
-// `channel_rings`: manifest.rings index of each image's ring. Walks on the crew; waits.
+// `channel_rings`: manifest.rings index of each image's ring. Walks on the workers and waits.
 [[nodiscard]] Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
                                const std::vector<std::size_t>& channel_rings, const EventTable& events,
                                const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,
-                               Crew& crew, const ChangeRequest& change = {});
+                               WorkerPool& workers, const ChangeRequest& change = {});
 
 }  // namespace flight

@@ -13,10 +13,14 @@
 #include "libcore/perfdata/user_records.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/data_stream.hpp"
+#include "libcore/snapshot/empty_chains.hpp"
 #include "libcore/snapshot/exits.hpp"
 #include "libcore/snapshot/fit.hpp"
+#include "libcore/snapshot/kernel_strays.hpp"
+#include "libcore/snapshot/kernel_window.hpp"
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/top.hpp"
+#include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight {
 namespace {
@@ -35,7 +39,8 @@ Result<void> for_each_record(std::span<const std::byte> records, Visit&& visit) 
   return {};
 }
 
-// The ledger's memory reaches back to earlier brokers, whose ids no header lists: one of ours says as much.
+// The process tracker's memory includes records of earlier brokers, whose ids are in no header: they get the current
+// sideband's id.
 void relabel(RecordBuffer& log, const Manifest& manifest, const EventTable& events) {
   const ManifestEvent& dummy = manifest.events.front();
   if (dummy.ids.empty()) return;
@@ -50,10 +55,11 @@ void relabel(RecordBuffer& log, const Manifest& manifest, const EventTable& even
   }
 }
 
-Result<void> stream_records(DataStream& stream, const RecordingFacts& recording, const Selection& selection,
-                            const LedgerExport& sideband, const OnProgress& progress) {
+Result<void> stream_records(DataStream& stream, const Selection& selection, const TrackerExport& sideband,
+                            const std::vector<KernelMap>& kernel_maps, EmptyChains& chains,
+                            const OnProgress& progress) {
   RecordBuffer kernel;
-  append_kernel_maps(kernel, recording.manifest);
+  append_kernel_maps(kernel, kernel_maps);
   const auto append = [&](std::span<const std::byte> record) { return stream.append(record); };
   if (auto appended = for_each_record(kernel, append); !appended) return appended;
   if (auto appended = for_each_record(sideband.prologue, append); !appended) return appended;
@@ -67,13 +73,13 @@ Result<void> stream_records(DataStream& stream, const RecordingFacts& recording,
   const std::uint64_t step = std::max<std::uint64_t>(total / 20, 50'000);
   auto merged = merge_records(selection, sideband.log, [&](std::span<const std::byte> record) -> Result<void> {
     if (++done % step == 0) progress("writing", static_cast<unsigned>(std::min<std::uint64_t>(done * 100 / total, 99)));
-    return stream.append(record);
+    return stream.append(chains.fill(record));
   });
   if (!merged) return merged;
   return stream.round();
 }
 
-// What the copy of a running ring gave up at its oldest end.
+// The bytes that the copy of a running ring dropped at its oldest end.
 std::uint64_t given_up_bytes(const RingImage& image) {
   const std::uint64_t held = std::min<std::uint64_t>(image.bytes.size(), std::uint64_t{0} - image.head);
   return held - std::min(held, image.valid_bytes);
@@ -105,7 +111,7 @@ std::vector<SidecarRing> ring_rows(const RecordingFacts& recording, const Captur
   return out;
 }
 
-// The error came from the resume, not from the pause.
+// Whether the error came from the resume, not from the pause.
 bool result_resumed_badly(const CaptureFacts& capture, std::size_t ring) {
   return capture.staging.result(ring).pause_end_ns != 0;
 }
@@ -126,7 +132,7 @@ void describe_capture(Sidecar& out, const CaptureFacts& capture, const Selection
   for (std::size_t i = 0; i < capture.staging.size(); ++i) {
     const int refused = capture.staging.result(i).error_number;
     if (refused != 0 && result_resumed_badly(capture, i)) {
-      out.warnings.push_back(
+      out.errors.push_back(
           fmt::format("ring {} of channel {} could not be resumed ({}): it records nothing until "
                       "flightd is restarted",
                       i, out.rings[i].channel, std::generic_category().message(refused)));
@@ -135,12 +141,13 @@ void describe_capture(Sidecar& out, const CaptureFacts& capture, const Selection
                                          out.rings[i].channel, std::generic_category().message(refused)));
     if (selection.rings[i].image.valid_bytes == 0)
       out.warnings.push_back(
-          fmt::format("ring of channel {}, CPU {}: it was overwritten faster than it could be copied live, and nothing "
-                      "of its {} is in the file; a larger ring or the capture \"pause\" would keep it",
+          fmt::format("ring of channel {}, CPU {}: it was overwritten faster than it could be copied live, so nothing "
+                      "of its {} is in the file; use a larger ring or the capture \"pause\"",
                       out.rings[i].channel, out.rings[i].cpu, format_bytes(out.rings[i].ring_bytes)));
     if (selection.rings[i].walk.bad_records > 0)
-      out.warnings.push_back(fmt::format("ring of channel {}, CPU {}: {} damaged records were left out",
-                                         out.rings[i].channel, out.rings[i].cpu, selection.rings[i].walk.bad_records));
+      out.warnings.push_back(fmt::format("ring of channel {}, CPU {}: {} left out", out.rings[i].channel,
+                                         out.rings[i].cpu,
+                                         counted(selection.rings[i].walk.bad_records, "damaged record")));
   }
 }
 
@@ -148,44 +155,52 @@ void describe_host(Sidecar& out, const SnapshotOrder& order, const RecordingFact
   out.host = clean_host(recording.host.host.hostname);
   out.boot_id = recording.manifest.boot_id;
   out.kernel = recording.host.host.os_release;
+  out.kallsyms = recording.kallsyms;
   out.version = kVersion;
   out.config_digest = recording.manifest.config_digest;
   out.trigger = order.trigger;
+  out.test = order.test;
   out.reason = order.reason;
   out.fired = order.fired;
   out.metrics = order.metrics;
   out.requests = order.requests;
   out.warnings = order.warnings;
+  out.errors = order.errors;
 }
 
-// What a window comes to.
+// The result of one window.
 struct Part {
   Selection selection;
-  LedgerExport sideband;
+  TrackerExport sideband;
+  KernelWindow kernel;
   EventTime merge_begin_ns = 0, write_begin_ns = 0;
   std::uint64_t raw_bytes = 0, plain_chunks = 0, file_bytes = 0;
-  EventTime left_out_ns = 0;  // of the window, so that the file is not too large
+  EventTime left_out_ns = 0;  // of the window, because the file would be too large
 };
 
 Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
-                        const CaptureFacts& capture, const SnapshotOutput& output, const ClockPair& clock, Crew& crew,
-                        const OnProgress& progress) {
-  auto writer = FileWriter::create(output.data.get(), file_events(recording.manifest));
-  if (!writer) return pass(writer.error());
+                        const CaptureFacts& capture, const SnapshotOutput& output, const ClockPair& clock,
+                        WorkerPool& workers, const OnProgress& progress) {
+  EmptyChains chains(recording.manifest, recording.events);
+  std::vector<FileEvent> events = file_events(recording.manifest);
+  chains.mark(events);
+  auto writer = FileWriter::create(output.data.get(), std::move(events));
+  if (!writer) return propagate(writer.error());
   writer->limit(order.max_bytes);
   const int level = order.compression == "none" ? 0 : order.compression_level;
   {
-    DataStream stream(*writer, crew, level);
+    DataStream stream(*writer, workers, level);
     progress("writing", 0);
-    auto streamed = stream_records(stream, recording, part.selection, part.sideband, progress);
+    auto streamed = stream_records(stream, part.selection, part.sideband, part.kernel.maps, chains, progress);
     auto closed = stream.close();
     part.raw_bytes = stream.raw_bytes();
     part.plain_chunks = level > 0 ? stream.plain_chunks() : 0;
-    if (!streamed || !closed) return pass(streamed ? closed.error() : streamed.error());
+    if (!streamed || !closed) return propagate(streamed ? closed.error() : streamed.error());
   }
   after_step(Step::streamed);
   part.write_begin_ns = monotonic_now();
-  Features features = file_features(recording.host, recording.manifest, part.sideband.build_ids, clock);
+  Features features =
+      file_features(recording.host, recording.manifest, part.kernel.maps, part.sideband.build_ids, clock);
   features.sample_time = part.selection.samples > 0
                              ? std::pair(part.selection.first_sample_ns, part.selection.last_sample_ns)
                              : std::pair(capture.frozen_ns, capture.frozen_ns);
@@ -204,10 +219,10 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
   return {};
 }
 
-// The window that was asked for, or as much of its newest part as fits.
+// Writes the requested window, or as much of its newest part as fits.
 Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
-                        const SnapshotOutput& output, const ClockPair& clock, const LedgerQuery& ledger, Crew& crew,
-                        const OnProgress& progress) {
+                        const SnapshotOutput& output, const ClockPair& clock, const TrackerQuery& tracker,
+                        WorkerPool& workers, const OnProgress& progress) {
   WindowRequest window = order.window;
   EventTime wanted_begin_ns = 0;
   for (int attempt = 1;; ++attempt) {
@@ -215,17 +230,20 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     Part part;
     part.selection =
         select(capture.staging.images(), recording.manifest, recording.channel_rings, recording.events, window,
-               capture.frozen_ns, capture.blackouts, crew,
+               capture.frozen_ns, capture.blackouts, workers,
                {.since_ns = order.fired ? order.fired->since_ns : 0, .recorded_until_ns = capture.recorded_until_ns});
     Selection& selection = part.selection;
     after_step(Step::walked);
-    part.sideband = ledger(selection.begin_ns, selection.end_ns, selection.pids);
+    part.sideband = tracker(selection.begin_ns, selection.end_ns, selection.pids);
+    if (recording.host.own_pid_namespace) append_outside(part.sideband.prologue);
+    part.kernel = kernel_window(recording.kernel, selection.begin_ns, selection.end_ns);
+    drop_strays(part.kernel, selection);
     after_step(Step::exported);
     relabel(part.sideband.log, recording.manifest, recording.events);
-    if (auto log = exits_behind_samples(part.sideband.log, selection, recording.events, crew))
+    if (auto log = exits_behind_samples(part.sideband.log, part.sideband.gaps, selection, recording.events, workers))
       part.sideband.log = std::move(*log);
     part.merge_begin_ns = monotonic_now();
-    auto written = write_data(part, order, recording, capture, output, clock, crew, progress);
+    auto written = write_data(part, order, recording, capture, output, clock, workers, progress);
     if (attempt == 1) wanted_begin_ns = selection.begin_ns;
     part.left_out_ns = selection.begin_ns - std::min(wanted_begin_ns, selection.begin_ns);
     if (written) return part;
@@ -234,8 +252,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     const std::uint64_t all_bytes = part.sideband.prologue.size() + part.sideband.log.size() + record_bytes(selection);
     const auto begin_ns = begin_that_fits(selection, part.raw_bytes, all_bytes);
     if (!begin_ns || attempt == kMaxFits)
-      return fail(std::errc::file_too_large,
-                  "write {}/{}: even the newest {} are more than store.max_snapshot allows, {}; raise it",
+      return fail(std::errc::file_too_large, "write {}/{}: even the newest {} exceed store.max_snapshot, {}; raise it",
                   output.folder, output.data_name,
                   format_duration(std::chrono::nanoseconds(selection.end_ns - selection.begin_ns)),
                   format_bytes(order.max_bytes));
@@ -248,16 +265,16 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
 }  // namespace
 
 Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
-                               SnapshotOutput output, const LedgerQuery& ledger, Crew& crew,
+                               SnapshotOutput output, const TrackerQuery& tracker, WorkerPool& workers,
                                const OnProgress& progress) {
   const EventTime walk_begin_ns = monotonic_now();
   const ClockPair clock = ClockPair::now();
   PartialFiles partial(output.folder, {output.sidecar_name, output.data_name});
 
-  auto part = write_part(order, recording, capture, output, clock, ledger, crew, progress);
-  if (!part) return pass(part.error());
+  auto part = write_part(order, recording, capture, output, clock, tracker, workers, progress);
+  if (!part) return propagate(part.error());
   const Selection& selection = part->selection;
-  const LedgerExport& sideband = part->sideband;
+  const TrackerExport& sideband = part->sideband;
   after_step(Step::finished);
   if (auto synced = sync_file(output.data.get()); !synced)
     return wrap(synced.error(), "{}/{}", output.folder, output.data_name);
@@ -269,11 +286,22 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                           .seq = output.seq};
   Sidecar sidecar;
   describe_host(sidecar, order, recording);
+  // First, so that readers see which names are uncertain.
+  sidecar.warnings.insert(sidecar.warnings.begin(), sideband.warnings.begin(), sideband.warnings.end());
+  sidecar.warnings.insert(sidecar.warnings.end(), part->kernel.warnings.begin(), part->kernel.warnings.end());
+  sidecar.notes = sideband.notes;
+  sidecar.notes.insert(sidecar.notes.end(), part->kernel.notes.begin(), part->kernel.notes.end());
+  if (recording.host.own_pid_namespace)
+    sidecar.notes.push_back(fmt::format(
+        "flightd runs in a container (a PID namespace of its own): all processes outside have the pid 0 and "
+        "the name \"{}\"; see `flightctl doctor`",
+        kOutsideName));
   if (part->plain_chunks > 0)
-    sidecar.warnings.push_back(fmt::format("zstd failed on {} chunks, which are uncompressed", part->plain_chunks));
+    sidecar.warnings.push_back(
+        fmt::format("zstd failed on {}, stored without compression", counted(part->plain_chunks, "chunk")));
   if (part->left_out_ns > 0)
     sidecar.warnings.push_back(
-        fmt::format("its oldest {} are left out: with them it would be larger than store.max_snapshot, {}",
+        fmt::format("its oldest {} are missing: otherwise it would be larger than store.max_snapshot, {}",
                     format_duration(std::chrono::nanoseconds(part->left_out_ns)), format_bytes(order.max_bytes)));
   sidecar.id = fmt::format("{}", output.seq);
   sidecar.path = output.folder + "/" + name.data_file();
@@ -282,12 +310,20 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   sidecar.raw_bytes = part->raw_bytes;
   sidecar.rings = ring_rows(recording, capture, selection);
   describe_capture(sidecar, capture, selection, clock);
-  sidecar.ledger = {.processes = sideband.stats.processes,
-                    .exited = sideband.stats.exited,
-                    .stale = sideband.stats.stale,
-                    .evicted = sideband.stats.evicted};
+  sidecar.tracker = {.processes = sideband.stats.processes,
+                     .exited = sideband.stats.exited,
+                     .stale = sideband.stats.stale,
+                     .evicted = sideband.stats.evicted,
+                     .lost = sideband.stats.lost,
+                     .unsure = sideband.stats.unsure};
   sidecar.compared = selection.compared;
-  sidecar.top = top_processes(selection, recording.manifest, recording.channel_rings, recording.events, sideband);
+  Ranking ranking = rank(selection, recording.manifest, recording.channel_rings, recording.events, sideband);
+  sidecar.top_units = std::move(ranking.units);
+  sidecar.top_programs = std::move(ranking.programs);
+  sidecar.top = std::move(ranking.processes);
+  sidecar.forks = std::move(ranking.forks);
+  sidecar.warnings.insert(sidecar.warnings.begin() + static_cast<std::ptrdiff_t>(sideband.warnings.size()),
+                          ranking.warnings.begin(), ranking.warnings.end());
   const EventTime end_ns = monotonic_now();
   sidecar.timings_us = {.queued = micros(order.requested_ns, capture.frozen_ns),
                         .freeze = 0,
@@ -300,10 +336,13 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
     last_resume_ns = std::max(last_resume_ns, capture.staging.result(i).pause_end_ns);
   sidecar.timings_us.freeze = micros(capture.frozen_ns, last_resume_ns);
 
-  if (auto committed = commit(output, name, to_json(sidecar)); !committed) return pass(committed.error());
+  if (auto committed = commit(output, name, to_json(sidecar)); !committed) return propagate(committed.error());
   partial.keep();
+  // The snapshot is not lost if the directory cannot be synced: both files are complete and have their names. So this
+  // is a warning.
   if (auto synced = sync_folder(output.folder); !synced)
-    sidecar.warnings.push_back(synced.error().what + "; the snapshot is there, a power cut now may take its name");
+    sidecar.warnings.push_back(synced.error().what +
+                               "; the snapshot exists, but a power failure now may remove its name");
   return sidecar;
 }
 

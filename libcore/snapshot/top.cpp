@@ -2,251 +2,220 @@
 #include "libcore/snapshot/top.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 
-#include "libcore/sysinfo/unit_name.hpp"
+#include "libcore/snapshot/contributions.hpp"
+#include "libcore/snapshot/forks.hpp"
+#include "libcore/store/headline.hpp"
 
 namespace flight {
 namespace {
 
-constexpr std::size_t kScratchBytes = 65536;
+using Part = std::span<const Contribution>;
 
-// One process that had a pid; its newest name.
-struct Life {
-  EventTime begin_ns = 0;
-  std::string comm;
-};
-struct Names {
-  std::unordered_map<std::uint32_t, std::vector<Life>> lives;  // by pid, oldest first
-  std::unordered_map<std::uint64_t, std::string> cgroups;      // by id
-
-  // Of the process that had `pid` at `time_ns`.
-  [[nodiscard]] std::size_t life_at(std::uint32_t pid, EventTime time_ns) const {
-    const std::vector<Life>& all = lives.at(pid);
-    const auto after = std::upper_bound(all.begin(), all.end(), time_ns,
-                                        [](EventTime time, const Life& life) { return time < life.begin_ns; });
-    return after == all.begin() ? 0 : static_cast<std::size_t>(after - all.begin()) - 1;
-  }
-  [[nodiscard]] bool taken_again(std::uint32_t pid) const {
-    const auto found = lives.find(pid);
-    return found != lives.end() && found->second.size() > 1;
-  }
+// Contributions that form one row.
+struct Row {
+  Part part;
+  std::uint64_t samples = 0, before = 0, now = 0;
 };
 
-void note(Names& names, std::span<const std::byte> record, bool in_window) {
-  if (const auto comm = parse_comm(record); comm && comm->pid == comm->tid) {
-    std::vector<Life>& lives = names.lives[comm->pid];
-    if (lives.empty()) lives.emplace_back();
-    lives.back().comm = comm->name;
-  } else if (const auto cgroup = parse_cgroup(record)) {
-    names.cgroups[cgroup->id] = cgroup->path;
-  } else if (const auto task = parse_task(record);
-             task && in_window && task->pid == task->tid && load<std::uint32_t>(record.data()) == PERF_RECORD_FORK) {
-    const auto parent = names.lives.find(task->ppid);
-    std::string inherited = parent != names.lives.end() ? parent->second.back().comm : "";
-    names.lives[task->pid].push_back({task->time_ns, std::move(inherited)});
-  }
-}
-
-Names names_of(const LedgerExport& sideband) {
-  Names out;
-  for (const auto* records : {&sideband.prologue, &sideband.log}) {
-    std::span<const std::byte> rest(*records);
-    for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
-      note(out, record, records == &sideband.log);
-      rest = rest.subspan(record.size());
-    }
-  }
-  return out;
-}
-
-// How many CPUs one sample of a ring stands for; 0: it cannot tell.
-struct Worth {
-  double before = 0, now = 0;
-};
-
-struct Sum {
-  RingSelection::Count window, before, now;
-  double cpu_before = 0, cpu_now = 0;
-  std::uint64_t cgroup = 0;
-  std::map<int, std::uint64_t> cpus, sampled_cpus;  // samples on each
-
-  void add(const RingSelection::Tally& tally, int cpu, const Worth& worth) {
-    const auto count = [](RingSelection::Count& to, const RingSelection::Count& more) {
-      to.samples += more.samples;
-      to.sampled += more.sampled;
-    };
-    count(window, tally.window);
-    count(before, tally.before);
-    count(now, tally.now);
-    cpu_before += static_cast<double>(tally.before.sampled) * worth.before;
-    cpu_now += static_cast<double>(tally.now.sampled) * worth.now;
-    if (tally.cgroup != 0) cgroup = tally.cgroup;
-    if (tally.window.samples > 0) cpus[cpu] += tally.window.samples;
-    if (tally.window.sampled > 0) sampled_cpus[cpu] += tally.window.sampled;
-  }
-};
-using Sums = std::map<std::pair<std::uint32_t, std::size_t>, Sum>;  // by pid and life
-
-// The pids that were taken again, sample by sample.
-void add_lives(const RingSelection& ring, int cpu, const Worth& worth, const SidecarCompared& compared,
-               const EventTable& events, const std::vector<bool>& samples_cpu, const Names& names, Sums& sums) {
-  std::array<std::byte, kScratchBytes> scratch{};
-  for (std::size_t i = ring.first; i < ring.last; ++i) {
-    const RecordRef& ref = ring.walk.records[i];
-    if (ref.type != PERF_RECORD_SAMPLE) continue;
-    const auto record = record_bytes(ring.image, ref, scratch);
-    const auto key = record_key(record, events);
-    const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
-    if (!fields || !names.taken_again(fields->pid)) continue;
-    RingSelection::Tally one;
-    one.cgroup = fields->cgroup;
-    one.add(compared, ref.time_ns, samples_cpu[key->event]);
-    sums[{fields->pid, names.life_at(fields->pid, ref.time_ns)}].add(one, cpu, worth);
-  }
-}
-
-// The frequency of the one event whose samples are shares of CPU time to the sample: cpu-clock's timer goes on at its
-// own rate whatever runs. A hardware counter's rate is led towards the frequency in a CPU's busy time and its idle time
-// (perf_adjust_period() in kernel/events/core.c), and two events' samples would be added up. 0: there is no such event.
-std::uint64_t clock_frequency(const Manifest& manifest) {
-  std::uint64_t out = 0;
-  for (const ManifestEvent& event : manifest.events) {
-    if (event.attr.freq == 0) continue;
-    const bool clock = event.attr.type == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_CPU_CLOCK &&
-                       event.attr.exclude_user == 0 && event.attr.exclude_kernel == 0;
-    if (!clock || out != 0) return 0;
-    out = event.attr.sample_freq;
-  }
-  return out;
-}
-
-// A stretch of a ring that holds only some of it, or nothing at all, still tells what it holds.
-Worth worth_of(const RingSelection& ring, const SidecarCompared& compared, std::uint64_t frequency) {
-  const auto of = [&](EventTime begin_ns, EventTime end_ns) {
-    begin_ns = std::max(begin_ns, ring.covers_from_ns);
-    if (frequency == 0 || begin_ns >= end_ns) return 0.0;
-    return 1e9 / static_cast<double>(frequency) / static_cast<double>(end_ns - begin_ns);
-  };
-  return {.before = of(compared.before_begin_ns, compared.now_begin_ns),
-          .now = of(compared.now_begin_ns, compared.now_end_ns)};
-}
-
-// Whose samples count: those of events with a frequency, where there are any.
-class Counting {
- public:
-  explicit Counting(const Sums& sums) {
-    for (const auto& [key, sum] : sums) by_sampled_ = by_sampled_ || sum.window.sampled > 0;
-    for (const auto& [key, sum] : sums) {
-      all_ += of(sum.window);
-      all_before_ += of(sum.before);
-      all_now_ += of(sum.now);
-    }
-  }
-  [[nodiscard]] std::uint64_t of(const RingSelection::Count& count) const {
-    return by_sampled_ ? count.sampled : count.samples;
-  }
-  // Where it ran, but for a stray moment on another CPU: that one program was on one CPU is the point.
-  [[nodiscard]] std::vector<int> cpus(const Sum& sum) const {
-    constexpr std::uint64_t kStray = 50;  // one in so many of its samples
-    std::vector<int> out;
-    for (const auto& [cpu, samples] : by_sampled_ ? sum.sampled_cpus : sum.cpus)
-      if (samples * kStray >= of(sum.window)) out.push_back(cpu);
-    return out;
-  }
-  void fill_shares(SidecarTop& row, const Sum& sum) const {
-    row.share = static_cast<double>(row.samples) / static_cast<double>(all_);
-    const auto share = [&](const RingSelection::Count& count, std::uint64_t all) -> std::optional<double> {
-      if (all == 0) return std::nullopt;
-      return static_cast<double>(of(count)) / static_cast<double>(all);
-    };
-    row.share_before = share(sum.before, all_before_);
-    row.share_now = share(sum.now, all_now_);
-  }
-
- private:
-  bool by_sampled_ = false;
-  std::uint64_t all_ = 0, all_before_ = 0, all_now_ = 0;
-};
-
-SidecarTop row_of(std::uint32_t pid, std::size_t life, const Sum& sum, const Counting& counting, const Names& names) {
-  SidecarTop out;
-  out.pid = pid;
-  out.samples = counting.of(sum.window);
-  counting.fill_shares(out, sum);
-  out.cpus = counting.cpus(sum);
-  if (const auto lives = names.lives.find(pid); lives != names.lives.end()) out.comm = lives->second[life].comm;
-  if (out.comm.empty()) out.comm = pid == 0 ? "swapper" : fmt::format(":{}", pid);
-  if (const auto path = names.cgroups.find(sum.cgroup); path != names.cgroups.end()) out.cgroup = path->second;
-  out.unit = unit_of(out.cgroup);
-  return out;
-}
-
-Sums sums_of(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
-             const EventTable& events, const Names& names) {
-  const std::vector<bool> samples_cpu = events_that_sample(manifest);
-  const std::uint64_t frequency = clock_frequency(manifest);
-  Sums out;
-  for (std::size_t i = 0; i < selection.rings.size(); ++i) {
-    const RingSelection& ring = selection.rings[i];
-    const int cpu = manifest.rings[channel_rings[i]].cpu;
-    const Worth worth = worth_of(ring, selection.compared, frequency);
-    bool any_again = false;
-    for (const auto& [pid, tally] : ring.tallies) {
-      if (names.taken_again(pid)) {
-        any_again = true;
-      } else {
-        out[{pid, 0}].add(tally, cpu, worth);
-      }
-    }
-    if (any_again) add_lives(ring, cpu, worth, selection.compared, events, samples_cpu, names, out);
-  }
-  return out;
-}
-
-// The first `most` by the window's samples, and the first half as many each by what they did before and do now: who is
-// new has few samples of a long window yet, and who is gone has none of its end.
-std::vector<bool> choose(const std::vector<SidecarTop>& rows, std::size_t most) {
+// The first `most` by samples in the window, and half as many each by samples before and now: a new process has few
+// samples in a long window, and an exited one has none at its end.
+std::vector<Row> choose(std::vector<Row> rows, std::size_t most) {
   std::vector<bool> chosen(rows.size());
   std::vector<std::size_t> order(rows.size());
   const auto take = [&](std::size_t count, auto value) {
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return value(rows[a]) > value(rows[b]); });
-    for (std::size_t i = 0; i < std::min(count, order.size()); ++i)
+    count = std::min(count, order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                      [&](std::size_t a, std::size_t b) {
+                        return value(rows[a]) != value(rows[b]) ? value(rows[a]) > value(rows[b]) : a < b;
+                      });
+    for (std::size_t i = 0; i < count; ++i)
       if (value(rows[order[i]]) > 0) chosen[order[i]] = true;
   };
-  take(most, [](const SidecarTop& row) { return row.share; });
-  take(most / 2, [](const SidecarTop& row) { return row.share_now.value_or(0); });
-  take(most / 2, [](const SidecarTop& row) { return row.share_before.value_or(0); });
-  return chosen;
+  take(most, [](const Row& row) { return row.samples; });
+  take(most / 2, [](const Row& row) { return row.now; });
+  take(most / 2, [](const Row& row) { return row.before; });
+  std::vector<Row> out;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (chosen[i]) out.push_back(rows[i]);
+  std::stable_sort(out.begin(), out.end(), [](const Row& a, const Row& b) { return a.samples > b.samples; });
+  return out;
+}
+
+// Contributions with the same key are adjacent.
+template <typename Key>
+std::vector<Row> rows_by(const Contributions& all, Part sorted, const Key& key, std::size_t most) {
+  std::vector<Row> rows;
+  for (std::size_t i = 0, end = 0; i < sorted.size(); i = end) {
+    Row row;
+    for (; end < sorted.size() && key(sorted[end]) == key(sorted[i]); ++end) {
+      row.samples += all.of(sorted[end].tally->window);
+      row.before += all.of(sorted[end].tally->before);
+      row.now += all.of(sorted[end].tally->now);
+    }
+    row.part = sorted.subspan(i, end - i);
+    if (row.samples > 0) rows.push_back(row);
+  }
+  return choose(std::move(rows), most);
+}
+
+template <typename Key>
+void sort_by(std::vector<Contribution>& all, const Key& key) {
+  std::sort(all.begin(), all.end(), [&](const Contribution& a, const Contribution& b) {
+    return std::tuple(key(a), a.pid, a.life, a.ring) < std::tuple(key(b), b.pid, b.life, b.ring);
+  });
+}
+
+// Which rows can be compared with the time before. An exited process without records counts for no program. In that
+// case it is unknown how much the other programs had.
+struct BeforeKnown {
+  bool programs = true, units = true;
+  double nameless = 0;  // share of the samples before
+};
+
+BeforeKnown before_known(const Contributions& all, Part part, const Selection& selection, const TrackerExport& sideband,
+                         const Lives& lives) {
+  constexpr double kFew = 0.01;  // of the samples before: so few change no row visibly
+  const EventTime begin_ns = selection.compared.before_begin_ns, end_ns = selection.compared.now_begin_ns;
+  const bool lost = sideband.names_from_ns > begin_ns || has_gap(sideband.gaps, begin_ns, end_ns);
+  const auto whole = static_cast<double>(all.of(all.all_before()));
+  if (!lost || whole == 0) return {};
+  std::uint64_t nameless = 0, placeless = 0;
+  for (const Contribution& one : part) {
+    if (one.pid == 0 || one.pid == kKernelPid) continue;  // they never have names
+    const std::uint64_t samples = all.of(one.tally->before);
+    const Lives::Life* life = lives.find(one.pid, one.life);
+    if (life == nullptr || !lives.has_name(*life)) nameless += samples;
+    if (one.tally->cgroup != 0 && lives.path_of(one.tally->cgroup).empty()) placeless += samples;
+  }
+  const double share = static_cast<double>(nameless) / whole;
+  return {.programs = share <= kFew, .units = static_cast<double>(placeless) <= kFew * whole, .nameless = share};
+}
+
+void forget_before(std::vector<SidecarGroup>& rows) {
+  for (SidecarGroup& row : rows) row.share_before = row.cpu_before = std::nullopt;
+}
+
+// Sets the common part of all kinds of rows.
+template <typename To>
+void fill(To& out, const Contributions& all, Part part) {
+  const Share sum = all.sum(part);
+  const auto share = [&](const RingSelection::Count& of, const RingSelection::Count& whole) -> std::optional<double> {
+    if (all.of(whole) == 0) return std::nullopt;
+    return static_cast<double>(all.of(of)) / static_cast<double>(all.of(whole));
+  };
+  out.samples = all.of(sum.window);
+  out.share = share(sum.window, all.all_window()).value_or(0);
+  out.share_before = share(sum.before, all.all_before());
+  out.share_now = share(sum.now, all.all_now());
+  if (all.cpus_before()) out.cpu_before = sum.cpu_before;
+  if (all.cpus_now()) out.cpu_now = sum.cpu_now;
+  // The CPUs on which it ran, without CPUs where it ran only for a moment.
+  constexpr std::uint64_t kStray = 50;  // fewer than one in this many of its samples
+  for (const auto& [cpu, count] : sum.cpus)
+    if (all.of(count) > 0 && all.of(count) * kStray >= out.samples) out.cpus.push_back(cpu);
+}
+
+// The key with the most samples, and the number of keys.
+struct Most {
+  std::uint32_t key = 0;
+  std::size_t keys = 0;
+};
+template <typename Key>
+Most most_of(const Contributions& all, Part part, const Key& key) {
+  std::map<std::uint32_t, std::uint64_t> samples;
+  for (const Contribution& one : part) samples[key(one)] += all.of(one.tally->window);
+  const auto first = std::max_element(samples.begin(), samples.end(),
+                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return {.key = first->first, .keys = samples.size()};
+}
+
+void fill_processes(SidecarGroup& out, const Contributions& all, Part part) {
+  std::uint64_t most = 0;
+  for (std::size_t i = 0, end = 0; i < part.size(); i = end) {
+    std::uint64_t samples = 0;
+    for (; end < part.size() && part[end].pid == part[i].pid && part[end].life == part[i].life; ++end)
+      samples += all.of(part[end].tally->window);
+    if (samples > 0) ++out.processes;
+    if (samples > most) most = samples, out.pid = part[i].pid;
+  }
+  out.pid_share = static_cast<double>(most) / static_cast<double>(out.samples);
+}
+
+void fill_unit(SidecarGroup& out, const CgroupName& unit) {
+  out.unit = unit.unit;
+  out.container = unit.container;
+  out.cgroup = unit.path;
+}
+
+SidecarGroup unit_row(const Contributions& all, const Lives& lives, Part part) {
+  SidecarGroup out;
+  const CgroupName& unit = lives.unit(part.front().unit);
+  fill(out, all, part);
+  fill_processes(out, all, part);
+  fill_unit(out, unit);
+  out.name = unit.label;
+  out.program = lives.program_text(most_of(all, part, [](const Contribution& one) { return one.program; }).key);
+  out.units = 1;
+  return out;
+}
+
+SidecarGroup program_row(const Contributions& all, const Lives& lives, Part part) {
+  SidecarGroup out;
+  const Most unit = most_of(all, part, [](const Contribution& one) { return one.unit; });
+  fill(out, all, part);
+  fill_processes(out, all, part);
+  fill_unit(out, lives.unit(unit.key));
+  out.name = out.program = lives.program_text(part.front().program);
+  const bool outside = std::any_of(part.begin(), part.end(), [](const Contribution& one) { return one.unit == 0; });
+  out.units = unit.keys - (outside ? 1 : 0);
+  return out;
+}
+
+SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) {
+  SidecarTop out;
+  out.pid = part.front().pid;
+  fill(out, all, part);
+  if (const Lives::Life* life = lives.find(out.pid, part.front().life)) out.comm = lives.comm_text(out.pid, *life);
+  out.cgroup = lives.path_of(Contributions::cgroup_of(part));
+  out.unit = unit_of(out.cgroup);
+  return out;
 }
 
 }  // namespace
 
-std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest& manifest,
-                                      const std::vector<std::size_t>& channel_rings, const EventTable& events,
-                                      const LedgerExport& sideband, std::size_t most) {
-  const Names names = names_of(sideband);
-  const Sums sums = sums_of(selection, manifest, channel_rings, events, names);
-  const Counting counting(sums);
-  const SidecarCompared& compared = selection.compared;
-  const bool by_clock = clock_frequency(manifest) != 0;
-  std::vector<SidecarTop> rows;
-  for (const auto& [key, sum] : sums) {
-    if (counting.of(sum.window) == 0) continue;
-    SidecarTop& row = rows.emplace_back(row_of(key.first, key.second, sum, counting, names));
-    if (by_clock && compared.before_begin_ns < compared.now_begin_ns) row.cpu_before = sum.cpu_before;
-    if (by_clock && compared.now_begin_ns < compared.now_end_ns) row.cpu_now = sum.cpu_now;
+Ranking rank(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
+             const EventTable& events, const TrackerExport& sideband, std::size_t most) {
+  std::unordered_set<std::uint32_t> sampled;
+  for (const RingSelection& ring : selection.rings)
+    for (const auto& [pid, tally] : ring.tallies) sampled.insert(pid);
+  Lives lives(sideband, sampled);
+  Contributions all(selection, manifest, channel_rings, events, lives);
+  Ranking out;
+  const auto process = [](const Contribution& one) { return std::pair(one.pid, one.life); };
+  const auto unit = [](const Contribution& one) { return one.unit; };
+  const auto program = [](const Contribution& one) { return one.program; };
+  for (const Row& row : rows_by(all, all.all(), process, most))  // already sorted by process
+    out.processes.push_back(process_row(all, lives, row.part));
+  sort_by(all.all(), unit);
+  // If no sample has a cgroup, there are no units, and one row for "none" would be useless.
+  if (std::any_of(all.all().begin(), all.all().end(), [](const Contribution& one) { return one.unit != 0; }))
+    for (const Row& row : rows_by(all, all.all(), unit, most)) out.units.push_back(unit_row(all, lives, row.part));
+  sort_by(all.all(), program);
+  for (const Row& row : rows_by(all, all.all(), program, most))
+    out.programs.push_back(program_row(all, lives, row.part));
+  const BeforeKnown known = before_known(all, all.all(), selection, sideband, lives);
+  if (!known.units) forget_before(out.units);
+  if (!known.programs) {
+    forget_before(out.programs);
+    out.warnings.push_back(fmt::format(
+        "names: {} of the samples before have no name any more: the shares of programs at that time are unknown",
+        share_text(known.nameless)));
   }
-  const std::vector<bool> chosen = choose(rows, most);
-  std::vector<SidecarTop> out;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    if (chosen[i]) out.push_back(std::move(rows[i]));
-  std::stable_sort(out.begin(), out.end(),
-                   [](const SidecarTop& a, const SidecarTop& b) { return a.samples > b.samples; });
+  out.forks = rank_forks(selection, sideband, lives);
   return out;
 }
 

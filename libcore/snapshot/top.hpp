@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who burned the CPUs, for the sidecar: counted by the samples' pids, named by the sideband that goes into the file. A
-// pid that was taken again inside the window is one process before its FORK and another one after it.
+// The users of the CPUs, for the sidecar: counted by the samples' pids, named by the file's sideband, and summed by
+// unit and by program: 24 workers with 1 % each are one row of 24 %.
 #pragma once
 
 #include <vector>
 
 #include "libcore/broker/protocol.hpp"
-#include "libcore/sideband/ledger.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 #include "libcore/snapshot/selection.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
 
-// The processes with the most samples: `most` by the window's, and half as many each by those of the two stretches that
-// are compared; so at most twice `most`. Events that sample (a frequency) count; where none does, all do. CPUs' worth
-// is told where cpu-clock is the only event that samples.
-[[nodiscard]] std::vector<SidecarTop> top_processes(const Selection& selection, const Manifest& manifest,
-                                                    const std::vector<std::size_t>& channel_rings,
-                                                    const EventTable& events, const LedgerExport& sideband,
-                                                    std::size_t most = 10);
+struct Ranking {
+  std::vector<SidecarGroup> units, programs;
+  std::vector<SidecarTop> processes;
+  SidecarForks forks;
+  std::vector<std::string> warnings;  // about names: what cannot be compared
+};
+
+// Each list has the rows with the most samples: `most` by the window's, and half as many each by those of the two
+// stretches that are compared; so at most twice `most`. Sampling events (with a frequency) count; if there are none,
+// all events count.
+[[nodiscard]] Ranking rank(const Selection& selection, const Manifest& manifest,
+                           const std::vector<std::size_t>& channel_rings, const EventTable& events,
+                           const TrackerExport& sideband, std::size_t most = 10);
 
 }  // namespace flight

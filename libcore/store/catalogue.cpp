@@ -9,16 +9,15 @@
 #include <unordered_set>
 
 #include "libcore/store/folder.hpp"
-#include "libcore/store/json_read.hpp"
 
 namespace flight {
 namespace {
 
 constexpr const char* kSeqFile = ".seq";
-constexpr const char* kSeqTemporary = ".flight-seq.partial";  // remove_partials() takes it away, should it stay behind
+constexpr const char* kSeqTemporary = ".flight-seq.partial";  // remove_partials() removes a leftover
 constexpr std::size_t kMaxSeqFileBytes = 64;
 
-// "latest" or a number.
+// The parsed id: "latest" or a number.
 struct Id {
   bool latest = false;
   std::uint64_t seq = 0;
@@ -28,7 +27,7 @@ Result<Id> parse_id(std::string_view text) {
   if (text == "latest") return Id{.latest = true};
   if (const auto seq = parse_seq(text)) return Id{.seq = *seq};
   return fail(std::errc::invalid_argument,
-              "this is no snapshot's id: an id is a decimal number without leading zeros, or 'latest'");
+              "not a snapshot id: an id is a decimal number without leading zeros, or 'latest'");
 }
 
 std::string absolute(const std::string& folder) {
@@ -39,7 +38,7 @@ std::string absolute(const std::string& folder) {
   return text;
 }
 
-// What the name says; the rest comes from the sidecar, where there is one.
+// The part of the row that the name contains; the rest comes from the sidecar, if there is one.
 CatalogueRow row_of(const SnapshotName& name, const std::string& folder) {
   CatalogueRow row;
   row.id = fmt::format("{}", name.seq);
@@ -49,7 +48,7 @@ CatalogueRow row_of(const SnapshotName& name, const std::string& folder) {
   return row;
 }
 
-// False: the text is no sidecar.
+// False: the text is not a sidecar.
 bool fill_from_sidecar(CatalogueRow& row, std::string_view text) {
   auto sidecar = summarize_sidecar(text);
   if (!sidecar) return false;
@@ -57,7 +56,9 @@ bool fill_from_sidecar(CatalogueRow& row, std::string_view text) {
   row.size_bytes = sidecar->size_bytes;
   row.samples = sidecar->samples;
   row.seconds = sidecar->seconds;
+  row.kallsyms = kallsyms_of(sidecar->kallsyms, sidecar->boot_id);
   row.boot_id = std::move(sidecar->boot_id);
+  row.units = std::move(sidecar->units);
   return true;
 }
 
@@ -67,20 +68,20 @@ std::string_view stem_of(std::string_view file) {
   return {};
 }
 
-// What stands where a SEQ would: cheaper than a whole name, where most are not wanted.
+// The text in the place of SEQ: cheaper than parsing every name.
 std::optional<std::uint64_t> ending_seq(std::string_view file) {
   const std::string_view stem = stem_of(file);
   const std::size_t dash = stem.rfind('-');
   return dash == std::string_view::npos ? std::nullopt : parse_seq(stem.substr(dash + 1));
 }
 
-// The number in .seq; 0 where there is no file, or garbage in it: the names in the folder then say how far it got.
+// The number in .seq; 0 if the file is missing or invalid: then the names in the directory determine it.
 Result<std::uint64_t> kept_seq(const Folder& folder) {
   const auto text = folder.read(kSeqFile, kMaxSeqFileBytes);
   if (!text) {
     const int why = text.error().errno_value();
     if (why == ENOENT || why == ELOOP || why == EINVAL || why == EFBIG) return 0;
-    return wrap(text.error(), "which number has the last snapshot?");
+    return wrap(text.error(), "read the number of the last snapshot");
   }
   const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
   return parse_seq(line).value_or(0);
@@ -103,8 +104,9 @@ Result<std::unordered_map<std::string, Catalogue::Files>> Catalogue::scan(Folder
       files.sidecar_inode = inode;
     }
   });
-  if (!read) return pass(read.error());
-  std::erase_if(found, [](const auto& one) { return !one.second.data && !one.second.sidecar; });  // a stray pin
+  if (!read) return propagate(read.error());
+  std::erase_if(found,
+                [](const auto& one) { return !one.second.data && !one.second.sidecar; });  // a pin without a snapshot
   return found;
 }
 
@@ -114,16 +116,17 @@ Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& 
   bool described = false;
   if (files.sidecar) {
     const auto text = folder.read_until(name.sidecar_file(), kMetricsLine, kMaxSidecarBytes);
-    // One that is not ours to read (of a flightd in another group) is there all the same.
+    // A sidecar that flightd may not read (from a flightd in another group) still exists.
     described = text ? fill_from_sidecar(fresh.row, *text) : text.error().errno_value() == EACCES;
-    // Another try next time: too many files were open, or it went away just now. Another inode than any file's.
+    // Try again next time: too many files were open, or the sidecar was just removed. Inode 0 differs from every
+    // file's.
     if (!text && text.error().errno_value() != EFBIG) fresh.files.sidecar_inode = 0;
   }
   if (fresh.row.size_bytes == 0) {
     const auto size = folder.size_of(name.data_file());
     fresh.row.size_bytes = size ? size->bytes : 0;
   }
-  // A sidecar that cannot be understood says as little as one that is gone.
+  // A sidecar that cannot be parsed is treated as missing.
   if (!files.data)
     fresh.row.state = SnapshotState::missing;
   else
@@ -134,11 +137,11 @@ Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& 
 
 Result<std::vector<const Catalogue::Cached*>> Catalogue::look() {
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   const auto found = scan(*folder);
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   std::unordered_map<std::string, Cached> current;
-  std::vector<const Cached*> order;  // into `current`, whose elements stay where they are
+  std::vector<const Cached*> order;  // pointers into `current`, whose elements do not move
   current.reserve(found->size());
   for (const auto& [stem, files] : *found) {
     const auto known = cached_.find(stem);
@@ -157,7 +160,7 @@ Result<std::vector<const Catalogue::Cached*>> Catalogue::look() {
 
 Result<std::vector<CatalogueRow>> Catalogue::list() {
   const auto order = look();
-  if (!order) return pass(order.error());
+  if (!order) return propagate(order.error());
   std::vector<CatalogueRow> rows;
   rows.reserve(order->size());
   for (const Cached* cached : *order) rows.push_back(cached->row);
@@ -166,7 +169,7 @@ Result<std::vector<CatalogueRow>> Catalogue::list() {
 
 Result<std::string> Catalogue::list_json() {
   const auto order = look();
-  if (!order) return pass(order.error());
+  if (!order) return propagate(order.error());
   std::string text = "[";
   for (const Cached* cached : *order) {
     if (text.size() > 1) text += ',';
@@ -175,12 +178,12 @@ Result<std::string> Catalogue::list_json() {
   return text + "]";
 }
 
-// A copy under another host's name has the same SEQ: then the one with both files is meant, then the latest.
+// A copy under another host's name has the same SEQ: prefer the one with both files, then the latest.
 Result<Catalogue::Found> Catalogue::find(std::string_view id) const {
   const auto wanted = parse_id(id);
-  if (!wanted) return pass(wanted.error());
+  if (!wanted) return propagate(wanted.error());
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   std::unordered_map<std::string, Found> found;
   std::uint64_t greatest = 0;
   auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
@@ -193,7 +196,7 @@ Result<Catalogue::Found> Catalogue::find(std::string_view id) const {
     (file.ends_with(kDataSuffix) ? one.files.data : one.files.sidecar) = true;
     one.name = std::move(*name);
   });
-  if (!read) return pass(read.error());
+  if (!read) return propagate(read.error());
   const auto rank = [](const Found& f) {
     return std::tuple(f.name.seq, f.files.data && f.files.sidecar, f.files.data, f.name.time, f.name.host);
   };
@@ -202,38 +205,38 @@ Result<Catalogue::Found> Catalogue::find(std::string_view id) const {
     if (best == nullptr || rank(one) > rank(*best)) best = &one;
   if (best != nullptr) return *best;
   if (wanted->latest) return fail(std::errc::no_such_file_or_directory, "there is no snapshot yet in {}", folder_);
-  return fail(std::errc::no_such_file_or_directory,
-              "there is no snapshot {} in {}; `flightctl list` shows those there are", wanted->seq, folder_);
+  return fail(std::errc::no_such_file_or_directory, "there is no snapshot {} in {}; `flightctl list` shows all",
+              wanted->seq, folder_);
 }
 
 Result<std::string> Catalogue::describe(std::string_view id) const {
   const auto found = find(id);
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   const SnapshotName& name = found->name;
   if (!found->files.sidecar)
-    return fail(std::errc::no_message_available, "snapshot {} has lost its sidecar {}; its data is still in {}{}",
+    return fail(std::errc::no_message_available, "snapshot {}: the sidecar {} is missing; its data is still in {}{}",
                 name.seq, name.sidecar_file(), absolute(folder_), name.data_file());
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   return folder->read(name.sidecar_file(), kMaxSidecarBytes);
 }
 
 Result<void> Catalogue::remove(std::string_view id) {
   const auto found = find(id);
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
-  // The data first: whatever stops us between the two, the snapshot is still listed and can be removed again.
+  if (!folder) return propagate(folder.error());
+  // The data first: if flightd is killed between the two, the snapshot is still listed and can be removed again.
   for (const std::string& file : {found->name.data_file(), found->name.sidecar_file(), found->name.pin_file()})
-    if (auto removed = folder->unlink(file); !removed) return pass(removed.error());
+    if (auto removed = folder->unlink(file); !removed) return propagate(removed.error());
   return {};
 }
 
 Result<std::uint64_t> Catalogue::next_seq() {
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   auto kept = kept_seq(*folder);
-  if (!kept) return pass(kept.error());
+  if (!kept) return propagate(kept.error());
   std::uint64_t last = std::max(*kept, last_seq_);
   std::string last_file = kSeqFile;
   auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
@@ -242,9 +245,9 @@ Result<std::uint64_t> Catalogue::next_seq() {
     last = name->seq;
     last_file = file;
   });
-  if (!read) return pass(read.error());
+  if (!read) return propagate(read.error());
   if (last == std::numeric_limits<std::uint64_t>::max())
-    return fail(std::errc::value_too_large, "{}/{} has the last number there is; move this file elsewhere", folder_,
+    return fail(std::errc::value_too_large, "{}/{} has the largest possible number; move this file elsewhere", folder_,
                 last_file);
   if (auto kept_now = folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1)); !kept_now)
     return wrap(kept_now.error(), "the number of the next snapshot");
@@ -258,13 +261,14 @@ std::size_t Catalogue::remove_partials() {
   std::vector<std::string> partials;
   std::vector<std::string> pins;
   std::unordered_set<std::string> snapshots;
-  // What was seen before a reading error is removed all the same.
-  static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+  // Partial files seen before a read error are removed anyway. Pins are not: their snapshots can be among the rest.
+  const auto complete = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const bool ours = file.starts_with("flight-") || file.starts_with(".flight");
     if (ours && file.ends_with(kPartialSuffix)) partials.emplace_back(file);
     if (ours && file.ends_with(kPinSuffix)) pins.emplace_back(file);
     if (parse_snapshot_name(file)) snapshots.emplace(stem_of(file));
-  }));
+  });
+  if (!complete) pins.clear();
   for (std::string& pin : pins) {
     const std::string stem(stem_of(pin));
     const bool well_named = parse_snapshot_name(stem + std::string(kDataSuffix)).has_value();
@@ -286,7 +290,7 @@ Catalogue::Usage Catalogue::usage() const {
   static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const bool ours = parse_snapshot_name(file).has_value();
     if (ours && file.ends_with(kDataSuffix)) ++usage.snapshots;
-    if (ours || is_kallsyms_file(file)) files.emplace_back(file);
+    if (ours) files.emplace_back(file);
   }));
   for (const std::string& file : files)
     if (const auto size = folder->size_of(file)) usage.bytes += size->disk_bytes;

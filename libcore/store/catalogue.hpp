@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue is the folder: no database. Snapshots are found by their names, described by their sidecars.
+// The catalogue of the snapshots. It is the directory itself, without a database: names identify snapshots, sidecars
+// describe them.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,12 @@
 
 namespace flight {
 
+inline constexpr std::size_t kMaxRowsBytes = 64U << 20U;  // limit for a list of snapshots as JSON
+
 class Folder;
 
+// `missing`: only `flightctl vacuum` deletes it, because the data may have been moved. `orphan`: gets a new sidecar,
+// made from the file.
 enum class SnapshotState { present, missing, orphan };  // both files; the data file is gone; the sidecar is gone
 [[nodiscard]] std::string_view to_string(SnapshotState state);
 
@@ -27,14 +32,16 @@ struct CatalogueRow {
   double seconds = 0;
   bool pinned = false;
   SnapshotState state = SnapshotState::present;
-  std::string boot_id = {};  // empty where the sidecar does not say; not told to clients
+  std::vector<std::string> units = {};  // the first kMaxRowUnits with the most samples; written if there are any
+  std::string boot_id = {};             // empty if the sidecar has none; not sent to clients
+  std::string kallsyms = {};            // kallsyms_of() the sidecar; not sent to clients
 };
 [[nodiscard]] std::string to_json(const CatalogueRow& row);
 [[nodiscard]] std::string to_json(const std::vector<CatalogueRow>& rows);  // an array, one line
 [[nodiscard]] Result<std::vector<CatalogueRow>> parse_rows(std::string_view text);
 
-// One thread at a time. Sidecars already read are kept in memory (their row only), so a second list() costs
-// one readdir. Only regular files with names of ours count; symbolic links are never followed.
+// One thread at a time. The rows of sidecars that were read are kept in memory, so a second list() costs one readdir.
+// Only regular files with names of flightd's form count; symbolic links are never followed.
 class Catalogue {
  public:
   // `folder`: STATE/snapshots; must exist.
@@ -42,40 +49,39 @@ class Catalogue {
 
   // Oldest (smallest id) first. Foreign files are ignored.
   [[nodiscard]] Result<std::vector<CatalogueRow>> list();
-  // The same as to_json() of it, made of texts that are kept: 10,000 rows in a fraction of the time.
+  // The same as to_json(list()), made from cached texts: 10,000 rows in a fraction of the time.
   [[nodiscard]] Result<std::string> list_json();
-  // The sidecar's text of `id`, a decimal number or "latest". ENOENT: there is none such; EINVAL: that is
-  // no id; ENODATA: the snapshot is there, but its sidecar is gone.
+  // The text of the sidecar of `id`, a decimal number or "latest". ENOENT: there is no such snapshot; EINVAL: not an
+  // id; ENODATA: the snapshot exists, but its sidecar is missing.
   [[nodiscard]] Result<std::string> describe(std::string_view id) const;
-  // The snapshots whose sidecar is gone, in no order, and a new one for one of them: durable, and never over one that
-  // is there.
+  // orphans(): the snapshots whose sidecar is missing, in no order. The second function gives one of them a new
+  // sidecar: durable, and never over an existing one.
   [[nodiscard]] Result<std::vector<SnapshotName>> orphans() const;
   [[nodiscard]] Result<void> give_sidecar(const SnapshotName& name, std::string_view text);
-  // The data file of `id`, for reading. Errors as describe's; ENODATA: the data file is gone.
+  // The data file of `id`, for reading. Errors as describe's; ENODATA: the data file is missing.
   struct DataFile {
     UniqueFd fd;
     std::string name;
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] Result<DataFile> open_data(std::string_view id) const;
-  // The same of its sidecar, and of the symbols of the kernel it was taken of (one zstd frame). ENODATA: they are gone,
-  // or were never kept.
+  // The same for its sidecar, and for the symbols of its kernel (one zstd frame). ENODATA: they are missing, or were
+  // never stored.
   [[nodiscard]] Result<DataFile> open_sidecar(std::string_view id) const;
   [[nodiscard]] Result<DataFile> open_kallsyms(std::string_view id) const;
-  // A pin is an empty file beside the snapshot, STEM.pinned: it survives every kind of copy and of file system, `ls`
-  // shows it, and flightd may make it, where an extended attribute of root's data file would not be its to set.
-  // Durable before it returns; pinning twice is no error. Errors as describe's.
+  // A pin is an empty file beside the snapshot, STEM.pinned: cp, tar and rsync copy it, and `ls` shows it. An extended
+  // attribute would have to be set on the data file, which belongs to root, and flightd may not do that. Durable
+  // before it returns; pinning twice is no error. Errors as describe's.
   [[nodiscard]] Result<void> pin(std::string_view id, bool pinned);
-  // Unlinks data, sidecar and pin of `id`: a pin keeps a snapshot from being vacuumed, not from its people. Errors as
-  // describe's.
+  // Unlinks data, sidecar and pin of `id`, pinned or not: a pin protects only from vacuuming. Errors as describe's.
   [[nodiscard]] Result<void> remove(std::string_view id);
-  // One more than any SEQ in the folder, and than the number kept in `folder/.seq`, which it raises (so a removed
-  // snapshot's id is never used again). Durable before it returns.
+  // One more than any SEQ in the directory and than the number in `folder/.seq`, which it raises, so that the id of a
+  // removed snapshot is never used again. Durable before it returns.
   [[nodiscard]] Result<std::uint64_t> next_seq();
-  // Removes *.partial files of earlier lives, and pins whose snapshot is gone; how many. At start only: a snapshot
-  // under way has such files.
+  // Removes *.partial files of earlier processes, and pins without a snapshot; returns their number. Only at start:
+  // the snapshot that is being written has such files.
   std::size_t remove_partials();
-  // How many snapshots, and their bytes (st_blocks) with sidecars and kallsyms.
+  // The number of snapshots, and the bytes (st_blocks) of their files, as store.max_use counts them: without kallsyms.
   struct Usage {
     std::uint64_t snapshots = 0, bytes = 0;
   };
@@ -84,7 +90,7 @@ class Catalogue {
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
  private:
-  // Which of a snapshot's files are there. The inode tells a sidecar that was replaced.
+  // Which files of a snapshot exist. The inode shows whether a sidecar was replaced.
   struct Files {
     bool data = false, sidecar = false, pin = false;
     std::uint64_t sidecar_inode = 0;
@@ -94,7 +100,7 @@ class Catalogue {
     std::uint64_t seq = 0;
     Files files;
     CatalogueRow row;
-    std::string json;  // of the row
+    std::string json;  // the row's JSON
   };
   struct Found {
     SnapshotName name;
@@ -104,10 +110,10 @@ class Catalogue {
   [[nodiscard]] Cached read_row(const Folder& folder, const SnapshotName& name, const Files& files) const;
   [[nodiscard]] Result<Found> find(std::string_view id) const;
   [[nodiscard]] Result<DataFile> open_in(const Folder& folder, std::string name) const;
-  // What the folder holds now, oldest first; good until the next call.
+  // The current content of the directory, oldest first; valid until the next call.
   [[nodiscard]] Result<std::vector<const Cached*>> look();
   std::string folder_;
-  std::uint64_t last_seq_ = 0;  // given out by this object: should the folder be lost, they are not given out again
+  std::uint64_t last_seq_ = 0;  // issued by this object: not issued again, even if the directory is lost
   std::unordered_map<std::string, Cached> cached_;  // by the files' common stem
 };
 

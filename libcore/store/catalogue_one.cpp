@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done with one snapshot's files beside describing and removing them: handing out the data, pinning.
+// Operations on the files of one snapshot: open the data, pin.
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -10,14 +10,14 @@
 namespace flight {
 namespace {
 
-constexpr const char* kSidecarTemporary = ".flight-sidecar.partial";  // as the next one
-constexpr const char* kPinTemporary = ".flight-pin.partial";  // remove_partials() takes it away, should it stay behind
+constexpr const char* kSidecarTemporary = ".flight-sidecar.partial";  // see the next one
+constexpr const char* kPinTemporary = ".flight-pin.partial";          // remove_partials() removes a leftover
 
 }  // namespace
 
 Result<Catalogue::DataFile> Catalogue::open_in(const Folder& folder, std::string name) const {
   auto file = folder.open_file(name);
-  if (!file) return pass(file.error());
+  if (!file) return propagate(file.error());
   DataFile out{.fd = std::move(*file), .name = std::move(name), .bytes = 0};
   struct stat status {};
   if (::fstat(out.fd.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", folder_, out.name);
@@ -27,49 +27,50 @@ Result<Catalogue::DataFile> Catalogue::open_in(const Folder& folder, std::string
 
 Result<Catalogue::DataFile> Catalogue::open_data(std::string_view id) const {
   const auto found = find(id);
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   const auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   if (!found->files.data)
-    return fail(std::errc::no_message_available, "snapshot {} has lost its data file {}; only its sidecar is left",
+    return fail(std::errc::no_message_available, "snapshot {}: the data file {} is missing; only its sidecar exists",
                 found->name.seq, found->name.data_file());
   return open_in(*folder, found->name.data_file());
 }
 
 Result<Catalogue::DataFile> Catalogue::open_sidecar(std::string_view id) const {
   const auto found = find(id);
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   const auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   if (!found->files.sidecar)
-    return fail(std::errc::no_message_available, "snapshot {} has lost its sidecar {}", found->name.seq,
+    return fail(std::errc::no_message_available, "snapshot {}: the sidecar {} is missing", found->name.seq,
                 found->name.sidecar_file());
   return open_in(*folder, found->name.sidecar_file());
 }
 
 Result<Catalogue::DataFile> Catalogue::open_kallsyms(std::string_view id) const {
   const auto text = describe(id);
-  if (!text) return pass(text.error());
+  if (!text) return propagate(text.error());
   const auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   const auto sidecar = summarize_sidecar(*text);
-  const std::string name = sidecar ? kallsyms_file(sidecar->boot_id) : std::string();
-  // The id comes from a file: what it makes must be a name of ours.
-  if (!is_kallsyms_file(name))
-    return fail(std::errc::no_message_available, "the sidecar of snapshot {} does not say of which boot it is", id);
+  const std::string name = sidecar ? kallsyms_of(sidecar->kallsyms, sidecar->boot_id) : std::string();
+  if (sidecar && sidecar->kallsyms && sidecar->kallsyms->empty())
+    return fail(std::errc::no_message_available,
+                "snapshot {} has no kernel symbols: they could not be read, see its warnings", id);
+  if (name.empty())
+    return fail(std::errc::no_message_available, "the sidecar of snapshot {} does not name its kernel symbols", id);
   auto file = open_in(*folder, name);
   if (!file && file.error().code == std::errc::no_such_file_or_directory)
     return fail(std::errc::no_message_available,
-                "the kernel's symbols of snapshot {}'s boot are not in the store: {}/{} is not there", id, folder_,
-                name);
+                "the kernel's symbols of snapshot {} are not in the store: {}/{} does not exist", id, folder_, name);
   return file;
 }
 
 Result<std::vector<SnapshotName>> Catalogue::orphans() const {
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   auto found = scan(*folder);
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   std::vector<SnapshotName> names;
   for (const auto& [stem, files] : *found)
     if (files.data && !files.sidecar)
@@ -79,19 +80,19 @@ Result<std::vector<SnapshotName>> Catalogue::orphans() const {
 
 Result<void> Catalogue::give_sidecar(const SnapshotName& name, std::string_view text) {
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   if (folder->size_of(name.sidecar_file()))
-    return fail(std::errc::file_exists, "{}/{} is there already", folder_, name.sidecar_file());
+    return fail(std::errc::file_exists, "{}/{} exists already", folder_, name.sidecar_file());
   return folder->replace(name.sidecar_file(), kSidecarTemporary, text);
 }
 
 Result<void> Catalogue::pin(std::string_view id, bool pinned) {
   const auto found = find(id);
-  if (!found) return pass(found.error());
+  if (!found) return propagate(found.error());
   auto folder = Folder::open(folder_);
-  if (!folder) return pass(folder.error());
+  if (!folder) return propagate(folder.error());
   if (pinned) return folder->replace(found->name.pin_file(), kPinTemporary, "");
-  if (auto removed = folder->unlink(found->name.pin_file()); !removed) return pass(removed.error());
+  if (auto removed = folder->unlink(found->name.pin_file()); !removed) return propagate(removed.error());
   return folder->sync();
 }
 

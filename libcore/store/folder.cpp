@@ -16,52 +16,46 @@
 namespace flight {
 namespace {
 
-constexpr unsigned kFileMode = 0644;        // another user's flightd must be able to read on
-constexpr std::uint64_t kBlockBytes = 512;  // of st_blocks, see stat(2)
+constexpr unsigned kFileMode = 0644;        // a flightd of another user must be able to read it
+constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks, see stat(2)
 
-bool is_regular(int folder, const dirent& entry) {
-  if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_REG;
-  struct stat status {};  // a file system that does not say
-  return ::fstatat(folder, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+bool is_regular(int folder, const Directory::Entry& entry) {
+  if (entry.type != DT_UNKNOWN) return entry.type == DT_REG;
+  struct stat status {};  // the file system does not report it
+  return ::fstatat(folder, std::string(entry.name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(status.st_mode);
 }
 
 }  // namespace
 
-void Folder::Close::operator()(void* stream) const { ::closedir(static_cast<DIR*>(stream)); }
-
-int Folder::fd() const { return ::dirfd(static_cast<DIR*>(stream_.get())); }
-
 Result<Folder> Folder::open(const std::string& path) {
-  DIR* stream = ::opendir(path.c_str());
-  if (stream == nullptr) return sys_error(errno, "open the snapshots' folder {}", path);
-  return Folder(path, stream);
+  auto directory = Directory::open(path);
+  if (!directory) return wrap(directory.error(), "the snapshots");
+  return Folder(path, std::move(*directory));
 }
 
 Result<void> Folder::each(const std::function<void(std::string_view, std::uint64_t)>& visit) {
-  DIR* stream = static_cast<DIR*>(stream_.get());
-  ::rewinddir(stream);
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(stream);
-    if (entry == nullptr && errno != 0) return sys_error(errno, "read the snapshots' folder {}", path_);
-    if (entry == nullptr) return {};
-    if (is_regular(fd(), *entry)) visit(entry->d_name, entry->d_ino);
-  }
+  auto read = directory_.each([&](const Directory::Entry& entry) {
+    if (is_regular(fd(), entry)) visit(entry.name, entry.inode);
+    return true;
+  });
+  if (!read) return wrap(read.error(), "the snapshots");
+  return {};
 }
 
 Result<UniqueFd> Folder::open_file(const std::string& name) const {
-  // O_NONBLOCK: a fifo in a file's place would wait for a writer.
+  // O_NONBLOCK: a FIFO in the place of a file would wait for a writer.
   UniqueFd file(::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file) return sys_error(errno, "open {}/{}", path_, name);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", path_, name);
-  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{}/{} is no regular file", path_, name);
+  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{}/{} is not a regular file", path_, name);
   return file;
 }
 
 Result<std::string> Folder::read(const std::string& name, std::size_t max_bytes) const {
   const auto file = open_file(name);
-  if (!file) return pass(file.error());
+  if (!file) return propagate(file.error());
   auto text = read_all(file->get(), max_bytes);
   if (!text) return wrap(text.error(), "{}/{}", path_, name);
   return text;
@@ -70,7 +64,7 @@ Result<std::string> Folder::read(const std::string& name, std::size_t max_bytes)
 Result<std::string> Folder::read_until(const std::string& name, std::string_view enough, std::size_t max_bytes) const {
   constexpr std::size_t kHeadBytes = 16U << 10U;
   const auto file = open_file(name);
-  if (!file) return pass(file.error());
+  if (!file) return propagate(file.error());
   std::string head(kHeadBytes, '\0');
   const ssize_t count = ::pread(file->get(), head.data(), head.size(), 0);
   if (count == static_cast<ssize_t>(head.size()) && head.find(enough) != std::string::npos) return head;
@@ -94,8 +88,8 @@ Result<bool> Folder::unlink(const std::string& name) const {
 }
 
 Result<void> Folder::replace(const std::string& name, const std::string& temporary, std::string_view text) const {
-  // What an earlier life left behind, or somebody put there; O_EXCL then writes into no file of another's.
-  if (auto removed = unlink(temporary); !removed) return pass(removed.error());
+  // Removes a leftover with this name; O_EXCL then ensures that no other file is overwritten.
+  if (auto removed = unlink(temporary); !removed) return propagate(removed.error());
   UniqueFd file(::openat(fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
   if (!file) return sys_error(errno, "create {}/{}", path_, temporary);
   auto done = write_all(file.get(), text);

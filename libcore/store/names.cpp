@@ -21,7 +21,7 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// A time that nanoseconds since 1970 in 64 bits can hold; the rest of the check is that it reads the same again.
+// A time that fits into 64 bits of nanoseconds since 1970; the comparison below checks the rest.
 bool year_in_range(std::string_view time) { return time >= "1970" && time < "2262"; }
 
 }  // namespace
@@ -54,7 +54,8 @@ std::optional<std::uint64_t> parse_seq(std::string_view text) {
 std::optional<SnapshotName> parse_snapshot_name(std::string_view file) {
   std::string_view stem = file;
   if (!take_suffix(stem, kDataSuffix) && !take_suffix(stem, kSidecarSuffix)) return std::nullopt;
-  // HOST and TRIGGER may both have '-'. From the end: a trigger has no capital Z, so the last one ends the time.
+  // HOST and TRIGGER may both contain '-'. Parse from the end: a trigger has no capital Z, so the last one ends the
+  // time.
   const std::size_t seq_at = stem.rfind('-');
   const std::size_t time_end = stem.rfind('Z');
   if (seq_at == std::string_view::npos || time_end == std::string_view::npos || time_end + 1 >= seq_at ||
@@ -70,12 +71,15 @@ std::optional<SnapshotName> parse_snapshot_name(std::string_view file) {
   const auto time = parse_compact_utc(time_text);
   if (!time) return std::nullopt;
   SnapshotName name{.host = std::string(host), .time = *time, .trigger = std::string(trigger), .seq = *seq};
-  // What would be written otherwise is a look-alike (a 13th month, another prefix), and not ours to delete.
+  // A name that would be written in another way (a 13th month, another prefix) is not flightd's: it must not be
+  // deleted.
   if (name.stem() != stem) return std::nullopt;
   return name;
 }
 
-std::string kallsyms_file(std::string_view boot_id) { return fmt::format("kallsyms-{}.zst", boot_id); }
+std::string kallsyms_file(std::string_view boot_id, std::string_view digest) {
+  return fmt::format("kallsyms-{}{}{}.zst", boot_id, digest.empty() ? "" : "-", digest);
+}
 
 bool is_kallsyms_file(std::string_view file) {
   constexpr std::string_view kKallsymsPrefix = "kallsyms-";

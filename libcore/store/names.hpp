@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where a snapshot's file names are built and parsed:
+// Builds and parses the names of a snapshot's files; no other code does that:
 //
 //   flight-HOST-YYYYMMDDTHHMMSS.mmmZ-TRIGGER-SEQ.perf.data      (and .json, .pinned in place of .perf.data)
-//   kallsyms-BOOTID.zst
+//   kallsyms-BOOTID-DIGEST.zst                                 (flightd 0.1: kallsyms-BOOTID.zst)
 //
-// HOST: what is not [A-Za-z0-9._-] becomes _, at most 64. TRIGGER: [a-z0-9][a-z0-9-]{0,31}. SEQ: decimal.
+// HOST: characters outside [A-Za-z0-9._-] become _, at most 64. TRIGGER: [a-z0-9][a-z0-9-]{0,31}. SEQ: decimal.
+// DIGEST: of the loaded modules, 16 hex digits.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@ namespace flight {
 
 inline constexpr std::string_view kDataSuffix = ".perf.data";
 inline constexpr std::string_view kSidecarSuffix = ".json";
-inline constexpr std::string_view kPinSuffix = ".pinned";  // an empty file: not to be vacuumed
+inline constexpr std::string_view kPinSuffix = ".pinned";  // an empty file: the snapshot is not vacuumed
 inline constexpr std::string_view kPartialSuffix = ".partial";
 
 struct SnapshotName {
   std::string host;
-  WallTime time{};  // to the millisecond
+  WallTime time{};  // with milliseconds
   std::string trigger;
   std::uint64_t seq = 0;
 
@@ -35,11 +36,13 @@ struct SnapshotName {
 
 [[nodiscard]] std::string clean_host(std::string_view host);
 [[nodiscard]] bool valid_trigger_name(std::string_view name);
-// Of a file name, with either suffix; nullopt: not one of ours.
+// Parses a file name with either suffix; nullopt: it is not a snapshot's.
 [[nodiscard]] std::optional<SnapshotName> parse_snapshot_name(std::string_view file);
-// An id as people and clients give it: decimal digits without leading zeros that fit 64 bits; nullopt: anything else.
+// Parses an id given by a user or client: decimal digits without leading zeros that fit 64 bits; nullopt: another
+// text.
 [[nodiscard]] std::optional<std::uint64_t> parse_seq(std::string_view text);
-[[nodiscard]] std::string kallsyms_file(std::string_view boot_id);
+// Without a digest: the name in flightd 0.1, which kept one for each boot.
+[[nodiscard]] std::string kallsyms_file(std::string_view boot_id, std::string_view digest = {});
 [[nodiscard]] bool is_kallsyms_file(std::string_view file);
 
 }  // namespace flight

@@ -9,16 +9,17 @@
 namespace flight {
 namespace {
 
-// How far a snapshot lies from the nearer end of its trigger's row, as far as that end is kept; kBetween: from neither.
+// The distance of a snapshot from the nearer end of its trigger's row, as far as that end is kept; kBetween: it is not
+// at a kept end.
 constexpr std::uint64_t kBetween = std::numeric_limits<std::uint64_t>::max();
 
 struct Candidate {
   std::size_t index = 0;
   const StoredSnapshot* snapshot = nullptr;
-  WallTime taken{};  // as far as the clocks can be believed
+  WallTime taken{};  // corrected by the order of the snapshots
   std::uint64_t rank = kBetween;
-  bool stays = false;   // whatever the limits say
-  bool newest = false;  // that has its data
+  bool stays = false;   // it is not deleted, whatever the limits are
+  bool newest = false;  // the newest one with data
 };
 
 std::vector<Candidate> by_seq(const std::vector<StoredSnapshot>& snapshots) {
@@ -32,7 +33,7 @@ std::vector<Candidate> by_seq(const std::vector<StoredSnapshot>& snapshots) {
   return out;
 }
 
-// None was taken before the one with a smaller number. Times that are yet to come say nothing.
+// No snapshot is older than its predecessor; a time in the future is ignored.
 void set_times(std::vector<Candidate>& candidates, WallTime now) {
   const auto known = std::find_if(candidates.begin(), candidates.end(),
                                   [now](const Candidate& one) { return one.snapshot->time <= now; });
@@ -65,32 +66,36 @@ void set_stays(std::vector<Candidate>& candidates, bool writing) {
   if (newest != candidates.rend()) newest->newest = true;
 }
 
-// What is left, and which limit that breaks.
+// The current use of the store, and the limit that it exceeds.
 class Budget {
  public:
   Budget(const std::vector<Candidate>& candidates, const StoreLimits& limits, const StoreNow& now) : limits_(limits) {
     files_ = candidates.size() + (now.incoming ? 1 : 0);
     const std::uint64_t incoming_bytes = now.incoming ? now.incoming->disk_bytes : 0;
-    use_bytes_ = now.shared_bytes + incoming_bytes;
+    use_bytes_ = incoming_bytes;
     for (const Candidate& one : candidates) use_bytes_ += one.snapshot->disk_bytes;
     free_bytes_ = now.free_bytes;
+    free_inodes_ = now.free_inodes;
     needed_bytes_ = limits.keep_free_bytes + incoming_bytes;
   }
   void take(const StoredSnapshot& snapshot) {
     --files_;
     use_bytes_ -= snapshot.disk_bytes;
     free_bytes_ += snapshot.disk_bytes;
+    if (free_inodes_) *free_inodes_ += snapshot.inodes;
   }
   [[nodiscard]] std::optional<VacuumReason> over() const {
     if (limits_.max_files != 0 && files_ > limits_.max_files) return VacuumReason::max_files;
     if (limits_.max_use_bytes != 0 && use_bytes_ > limits_.max_use_bytes) return VacuumReason::max_use;
-    if (limits_.keep_free_bytes != 0 && free_bytes_ < needed_bytes_) return VacuumReason::keep_free;
+    const bool no_inodes = free_inodes_ && *free_inodes_ < kNeededInodes;
+    if (limits_.keep_free_bytes != 0 && (free_bytes_ < needed_bytes_ || no_inodes)) return VacuumReason::keep_free;
     return std::nullopt;
   }
 
  private:
   const StoreLimits& limits_;
   std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, needed_bytes_ = 0;
+  std::optional<std::uint64_t> free_inodes_;
 };
 
 }  // namespace
@@ -111,6 +116,8 @@ std::string_view to_string(VacuumReason reason) {
   return "max_use";
 }
 
+// The newest snapshot and pinned ones are never deleted, so the store may exceed max_use and keep_free; `still_over`
+// reports it.
 VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const StoreLimits& limits, const StoreNow& now) {
   std::vector<Candidate> candidates = by_seq(snapshots);
   set_times(candidates, now.time);
@@ -128,7 +135,8 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
     if (missing || old) take(one, missing ? VacuumReason::missing : VacuumReason::max_age);
     return missing || old;
   });
-  // What age has taken is no trigger's first any more; a pinned one still is.
+  // Ranks are set after the deletions by age: a deleted snapshot is no longer the first of its trigger; a pinned one
+  // still is.
   set_ranks(candidates, limits, now);
   const auto may_go = [](const Candidate& one) { return one.snapshot->data && !one.stays; };
   auto whole = std::count_if(candidates.begin(), candidates.end(), may_go);
@@ -138,7 +146,7 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
     const auto over = budget.over();
     if (!over) break;
     if (one.stays || (one.newest && !now.incoming)) continue;
-    // One that is yet to be written may fail: the last one there is, but for pinned ones, is not given up for it.
+    // The incoming snapshot may fail, so the last unpinned one with data is not deleted for it.
     if (may_go(one) && now.incoming && whole == 1) continue;
     whole -= may_go(one) ? 1 : 0;
     take(one, *over);

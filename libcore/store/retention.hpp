@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which snapshots go when the store is over its budget: a decision about plain values, which touches no file
-// (vacuum.hpp does what it says).
+// Selects the snapshots to delete when the store is over its budget: a decision about plain values, which touches no
+// file (vacuum.hpp executes it).
 //
-//   goes first                                                                             never goes
+//   deleted first                                                                          never deleted
 //   older than max_age │ between, the oldest first │ second of a trigger │ first and last │ pinned, the newest
 //                                                    (keep_first, keep_last: from inside out)
 //
-// Order is by SEQ, never by the clock: that may step. A snapshot from the future (the clock was wrong, then or now) is
-// as old as the one before it, so it is neither too old at once nor there for ever.
+// The order is that of SEQ, never of the clock, which may step. A snapshot with a time in the future counts as old as
+// its predecessor, so it is neither deleted at once nor kept without limit.
 #pragma once
 
 #include <chrono>
@@ -21,50 +21,58 @@
 
 namespace flight {
 
-// A snapshot as the folder shows it, without a look into it.
+// A snapshot as listed in the directory, without reading it.
 struct StoredSnapshot {
   std::uint64_t seq = 0;
   std::string trigger;
-  WallTime time{};               // by its name
+  WallTime time{};               // from its name
   std::uint64_t disk_bytes = 0;  // st_blocks of all its files
-  bool data = true;              // false: the data file is gone, only a sidecar is left
+  std::uint64_t inodes = 1;      // how many files it has
+  bool data = true;              // false: the data file is missing, only a sidecar exists
   bool pinned = false;
 };
 
-// 0: no such limit, but for the two kept ones.
+// 0: no such limit, except for the two counts. max_use includes only the snapshots' own files. The kernel's symbols
+// belong to many snapshots: a budget smaller than them would delete all snapshots without freeing them.
+// many snapshots, so a smaller budget than theirs would delete all snapshots and not free them.
 struct StoreLimits {
   std::uint64_t max_use_bytes = 0, keep_free_bytes = 0, max_files = 0;
   std::chrono::nanoseconds max_age{};
   std::uint64_t keep_first = 0, keep_last = 0;
 };
 
-// One that is about to be written: the newest then, and the last of its trigger.
+// A snapshot that is about to be written: it will be the newest, and the last of its trigger.
 struct IncomingSnapshot {
   std::string trigger;
-  std::uint64_t disk_bytes = 0;  // a guess
+  std::uint64_t disk_bytes = 0;  // an estimate
 };
 
 struct StoreNow {
-  std::uint64_t free_bytes = 0;    // of the file system, for those who are not root
-  std::uint64_t shared_bytes = 0;  // of ours that belong to no single snapshot: the boots' kernel symbols
+  std::uint64_t free_bytes = 0;  // of the file system, for users other than root
+  // The free inodes, if the file system has a fixed number. Without free inodes a snapshot cannot be written, whatever
+  // space is free. As part of keep_free, kNeededInodes are kept free, not a percentage: a snapshot has two or three,
+  // so small files of other programs could make flightd delete the whole store.
+  std::optional<std::uint64_t> free_inodes;
   WallTime time{};
   std::optional<IncomingSnapshot> incoming;
-  bool drop_missing = false;  // somebody cleans up: what has lost its data goes as well
-  // A snapshot is being written. Its sidecar gets its name before its data does, so the newest that seems to have lost
-  // its data is left alone.
+  bool drop_missing = false;  // a user cleans up: also delete snapshots without data
+  // A snapshot is being written. Its sidecar gets its name before its data, so the newest one is not deleted if its
+  // data seems missing.
   bool writing = false;
 };
 
+inline constexpr std::uint64_t kNeededInodes = 8;  // two files of a snapshot, its pin, files being replaced
+
 enum class VacuumReason { missing, max_age, max_files, max_use, keep_free };
-[[nodiscard]] std::string_view to_string(VacuumReason reason);  // as the configuration calls it
+[[nodiscard]] std::string_view to_string(VacuumReason reason);  // as in the configuration
 
 struct VacuumVictim {
-  std::size_t index = 0;  // of the snapshots that were given
+  std::size_t index = 0;  // in the list of snapshots
   VacuumReason reason = VacuumReason::max_use;
 };
 struct VacuumPlan {
-  std::vector<VacuumVictim> victims;  // in the order in which they go
-  // What is over its limit even then, because nothing more may go; nullopt: all is well.
+  std::vector<VacuumVictim> victims;  // in the order of deletion
+  // The limit that is still exceeded, because nothing more may be deleted; nullopt: none.
   std::optional<VacuumReason> still_over;
 };
 

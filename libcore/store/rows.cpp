@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a list, between daemon and client.
-#include <nlohmann/json.hpp>
-
+#include "libcore/base/finite.hpp"
+#include "libcore/json/parse.hpp"
+#include "libcore/json/reader.hpp"
 #include "libcore/store/catalogue.hpp"
-#include "libcore/store/json_read.hpp"
 
 namespace flight {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-void read_state(const Members& in, SnapshotState& out) {
-  std::string word(to_string(out));
-  in.read("state", word);
-  for (const SnapshotState known : {SnapshotState::present, SnapshotState::missing, SnapshotState::orphan})
-    if (word == to_string(known)) out = known;
-  if (word != to_string(out)) in.refuse("state", "present, missing or orphan");
-}
-
-}  // namespace
-
 std::string_view to_string(SnapshotState state) {
   switch (state) {
     case SnapshotState::present:
@@ -33,12 +19,13 @@ std::string_view to_string(SnapshotState state) {
 }
 
 std::string to_json(const CatalogueRow& row) {
-  const Json object{{"id", row.id},           {"path", row.path},
-                    {"time", row.time},       {"trigger", row.trigger},
-                    {"reason", row.reason},   {"size_bytes", row.size_bytes},
-                    {"samples", row.samples}, {"seconds", finite(row.seconds)},
-                    {"pinned", row.pinned},   {"state", to_string(row.state)}};
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  json::Object object{{"id", row.id},           {"path", row.path},
+                      {"time", row.time},       {"trigger", row.trigger},
+                      {"reason", row.reason},   {"size_bytes", row.size_bytes},
+                      {"samples", row.samples}, {"seconds", finite(row.seconds)},
+                      {"pinned", row.pinned},   {"state", to_string(row.state)}};
+  if (!row.units.empty()) object.add("units", row.units);
+  return json::dump(object);
 }
 
 std::string to_json(const std::vector<CatalogueRow>& rows) {
@@ -51,10 +38,10 @@ std::string to_json(const std::vector<CatalogueRow>& rows) {
 }
 
 Result<std::vector<CatalogueRow>> parse_rows(std::string_view text) {
-  const auto json = JsonText::parse(text, kMaxRowsBytes);
-  if (!json) return wrap(json.error(), "list of snapshots");
+  const auto value = json::parse(text, {.max_bytes = kMaxRowsBytes});
+  if (!value) return wrap(value.error(), "list of snapshots");
   std::vector<CatalogueRow> rows;
-  auto error = json->read_array([&](const Members& in) {
+  const auto read = json::read_list(*value, json::Missing::keeps_default, [&](const json::Reader& in) {
     CatalogueRow& row = rows.emplace_back();
     in.need("id", row.id);
     in.read("path", row.path);
@@ -65,9 +52,10 @@ Result<std::vector<CatalogueRow>> parse_rows(std::string_view text) {
     in.read("samples", row.samples);
     in.read("seconds", row.seconds);
     in.read("pinned", row.pinned);
-    read_state(in, row.state);
+    in.values("units", row.units);
+    in.word("state", {SnapshotState::present, SnapshotState::missing, SnapshotState::orphan}, row.state);
   });
-  if (error) return wrap(std::move(*error), "list of snapshots");
+  if (!read) return wrap(read.error(), "list of snapshots");
   return rows;
 }
 

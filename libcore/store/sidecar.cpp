@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/store/sidecar.hpp"
 
-#include <nlohmann/json.hpp>
+#include <cmath>
 
-#include "libcore/store/json_read.hpp"
+#include "libcore/base/finite.hpp"
+#include "libcore/json/value.hpp"
+#include "libcore/store/names.hpp"
 
 namespace flight {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using json::Array;
+using json::Object;
+using json::Value;
 
-Json json_of(const SidecarWindow& window) {
+Object json_of(const SidecarWindow& window) {
   return {{"begin_ns", window.begin_ns},
           {"end_ns", window.end_ns},
           {"seconds", finite(window.seconds)},
@@ -18,15 +22,15 @@ Json json_of(const SidecarWindow& window) {
           {"end", window.end}};
 }
 
-Json json_of(const SidecarFired& fired) {
+Object json_of(const SidecarFired& fired) {
   return {{"metric", fired.metric},
           {"value", finite(fired.value)},
           {"threshold", finite(fired.threshold)},
-          {"baseline", std::isfinite(fired.baseline) ? Json(fired.baseline) : Json()},
+          {"baseline", fired.baseline},
           {"since_ns", fired.since_ns}};
 }
 
-Json json_of(const SidecarRequest& request) {
+Object json_of(const SidecarRequest& request) {
   return {{"uid", request.uid},
           {"pid", request.pid},
           {"comm", request.comm},
@@ -34,7 +38,7 @@ Json json_of(const SidecarRequest& request) {
           {"reason", request.reason}};
 }
 
-Json json_of(const SidecarHole& hole) {
+Object json_of(const SidecarHole& hole) {
   return {{"channel", hole.channel},
           {"cpu", hole.cpu},
           {"begin_ns", hole.begin_ns},
@@ -42,7 +46,7 @@ Json json_of(const SidecarHole& hole) {
           {"lost", hole.lost}};
 }
 
-Json json_of(const SidecarRing& ring) {
+Object json_of(const SidecarRing& ring) {
   return {{"channel", ring.channel},
           {"cpu", ring.cpu},
           {"ring_bytes", ring.ring_bytes},
@@ -56,92 +60,139 @@ Json json_of(const SidecarRing& ring) {
           {"unknown_ids", ring.unknown_ids}};
 }
 
-Json json_of(const std::optional<double>& value) { return value ? Json(finite(*value)) : Json(); }
+Value json_of(const std::optional<double>& value) { return value ? Value(finite(*value)) : Value(); }
 
-Json json_of(const SidecarTop& top) {
-  return {{"comm", top.comm},
-          {"pid", top.pid},
-          {"cgroup", top.cgroup},
-          {"unit", top.unit},
-          {"samples", top.samples},
-          {"share", finite(top.share)},
-          {"share_before", json_of(top.share_before)},
-          {"share_now", json_of(top.share_now)},
-          {"cpu_before", json_of(top.cpu_before)},
-          {"cpu_now", json_of(top.cpu_now)},
-          {"cpus", Json(top.cpus)}};
+// The common part of SidecarTop and SidecarGroup.
+template <typename Row>
+void add_shares(Object& json, const Row& row) {
+  json.add("samples", row.samples);
+  json.add("share", finite(row.share));
+  json.add("share_before", json_of(row.share_before));
+  json.add("share_now", json_of(row.share_now));
+  json.add("cpu_before", json_of(row.cpu_before));
+  json.add("cpu_now", json_of(row.cpu_now));
+  json.add("cpus", row.cpus);
 }
 
-// Whole numbers without ".0": most are 0.
-Json json_of(const SidecarSeries& series) {
-  Json values = Json::object();
-  for (const auto& [name, numbers] : series.values) {
-    Json& list = values[name] = Json::array();
-    for (const double number : numbers)
-      if (!std::isfinite(number))
-        list.push_back(Json());
-      else if (number == std::trunc(number) && std::abs(number) < 1e15)
-        list.push_back(static_cast<std::int64_t>(number));
-      else
-        list.push_back(number);
-  }
+Object json_of(const SidecarTop& top) {
+  Object json{{"comm", top.comm}, {"pid", top.pid}, {"cgroup", top.cgroup}, {"unit", top.unit}};
+  add_shares(json, top);
+  return json;
+}
+
+Object json_of(const SidecarGroup& group) {
+  Object json{{"name", group.name},           {"unit", group.unit},       {"container", group.container},
+              {"cgroup", group.cgroup},       {"program", group.program}, {"units", group.units},
+              {"processes", group.processes}, {"pid", group.pid},         {"pid_share", finite(group.pid_share)}};
+  add_shares(json, group);
+  return json;
+}
+
+void add_rates(Object& json, const SidecarForker& forker) {
+  json.add("count", forker.count);
+  json.add("per_second", finite(forker.per_second));
+  json.add("per_second_before", json_of(forker.per_second_before));
+  json.add("per_second_now", json_of(forker.per_second_now));
+}
+
+Object json_of(const SidecarForker& forker) {
+  Object json{{"name", forker.name}, {"pid", forker.pid}, {"unit", forker.unit}};
+  add_rates(json, forker);
+  return json;
+}
+
+// Whole numbers without ".0": most values are 0.
+Object json_of(const SidecarSeries& series) {
+  Object values;
+  for (const auto& [name, numbers] : series.values)
+    values.add(name, json::array_of(numbers, [](double number) {
+                 const bool whole = number == std::trunc(number) && std::abs(number) < 1e15;
+                 return whole ? Value(static_cast<std::int64_t>(number)) : Value(number);
+               }));
   return {{"begin_ns", series.begin_ns}, {"step_ns", series.step_ns}, {"values", std::move(values)}};
 }
 
 template <typename T>
-Json list_of(const std::vector<T>& items) {
-  Json list = Json::array();
-  for (const T& item : items) list.push_back(json_of(item));
-  return list;
+Array list_of(const std::vector<T>& items) {
+  return json::array_of(items, [](const T& item) { return json_of(item); });
 }
 
-// The keys in the order in which the manual has them.
-Json json_of(const Sidecar& s) {
-  Json json;
-  json["id"] = s.id;
-  json["path"] = s.path;
-  json["host"] = s.host;
-  json["boot_id"] = s.boot_id;
-  json["kernel"] = s.kernel;
-  json["version"] = s.version;
-  json["config_digest"] = s.config_digest;
-  json["trigger"] = s.trigger;
-  json["fired"] = s.fired ? json_of(*s.fired) : Json();
-  json["reason"] = s.reason;
-  json["requests"] = list_of(s.requests);
-  json["capture"] = s.capture;
-  json["compression"] = s.compression;
-  json["size_bytes"] = s.size_bytes;
-  json["raw_bytes"] = s.raw_bytes;
-  json["samples"] = s.samples;
-  json["window"] = json_of(s.window);
-  json["common_window"] = json_of(s.common_window);
-  json["blackout"] = {
-      {"max_us", finite(s.blackout.max_us)}, {"lost", s.blackout.lost}, {"lost_exact", s.blackout.lost_exact}};
-  json["holes"] = list_of(s.holes);
-  json["rings"] = list_of(s.rings);
-  json["ledger"] = {{"processes", s.ledger.processes},
-                    {"exited", s.ledger.exited},
-                    {"stale", s.ledger.stale},
-                    {"evicted", s.ledger.evicted}};
-  const SidecarTimings& t = s.timings_us;
-  json["timings_us"] = {{"queued", t.queued}, {"freeze", t.freeze}, {"walk", t.walk},
-                        {"merge", t.merge},   {"write", t.write},   {"total", t.total}};
-  if (s.compared)
-    json["compared"] = {{"before_begin_ns", s.compared->before_begin_ns},
-                        {"now_begin_ns", s.compared->now_begin_ns},
-                        {"now_end_ns", s.compared->now_end_ns}};
-  json["top"] = list_of(s.top);
-  if (!s.warnings.empty()) json["warnings"] = s.warnings;
+Object json_of(const SidecarForks& forks) {
+  Object json{{"complete", forks.complete}};
+  add_rates(json, forks.all);
+  json.add("by_unit", list_of(forks.by_unit));
+  json.add("by_program", list_of(forks.by_program));
+  json.add("by_pid", list_of(forks.by_pid));
   return json;
 }
 
-std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+void add_messages(Object& json, const Sidecar& s) {
+  Array warnings, messages;
+  for (const auto* texts : {&s.errors, &s.warnings})
+    for (const std::string& text : *texts) warnings.emplace_back(text);
+  for (const auto& [severity, texts] : {std::pair("error", &s.errors), {"warning", &s.warnings}, {"info", &s.notes}})
+    for (const std::string& text : *texts) messages.emplace_back(Object{{"severity", severity}, {"text", text}});
+  if (!warnings.empty()) json.add("warnings", std::move(warnings));
+  if (!messages.empty()) json.add("messages", std::move(messages));
+}
 
-// The metrics come last, each series on a line of its own: indented like the rest, one number a line, they would take
-// three times the room.
+// The keys in the order of the manual.
+Object json_of(const Sidecar& s) {
+  Object json;
+  json.add("id", s.id);
+  json.add("path", s.path);
+  json.add("host", s.host);
+  json.add("boot_id", s.boot_id);
+  json.add("kernel", s.kernel);
+  if (s.kallsyms) json.add("kallsyms", *s.kallsyms);
+  json.add("version", s.version);
+  json.add("config_digest", s.config_digest);
+  json.add("trigger", s.trigger);
+  if (s.test) json.add("test", true);
+  json.add("fired", s.fired ? Value(json_of(*s.fired)) : Value());
+  json.add("reason", s.reason);
+  json.add("requests", list_of(s.requests));
+  json.add("capture", s.capture);
+  json.add("compression", s.compression);
+  json.add("size_bytes", s.size_bytes);
+  json.add("raw_bytes", s.raw_bytes);
+  json.add("samples", s.samples);
+  json.add("window", json_of(s.window));
+  json.add("common_window", json_of(s.common_window));
+  json.add(
+      "blackout",
+      Object{{"max_us", finite(s.blackout.max_us)}, {"lost", s.blackout.lost}, {"lost_exact", s.blackout.lost_exact}});
+  json.add("holes", list_of(s.holes));
+  json.add("rings", list_of(s.rings));
+  json.add("tracker", Object{{"processes", s.tracker.processes},
+                             {"exited", s.tracker.exited},
+                             {"stale", s.tracker.stale},
+                             {"evicted", s.tracker.evicted},
+                             {"lost", s.tracker.lost},
+                             {"unsure", s.tracker.unsure}});
+  const SidecarTimings& t = s.timings_us;
+  json.add("timings_us", Object{{"queued", t.queued},
+                                {"freeze", t.freeze},
+                                {"walk", t.walk},
+                                {"merge", t.merge},
+                                {"write", t.write},
+                                {"total", t.total}});
+  if (s.compared)
+    json.add("compared", Object{{"before_begin_ns", s.compared->before_begin_ns},
+                                {"now_begin_ns", s.compared->now_begin_ns},
+                                {"now_end_ns", s.compared->now_end_ns}});
+  json.add("top_units", list_of(s.top_units));
+  json.add("top_programs", list_of(s.top_programs));
+  json.add("top", list_of(s.top));
+  if (s.forks) json.add("forks", json_of(*s.forks));
+  add_messages(json, s);
+  return json;
+}
+
+// The metrics come last, each series on its own line: indented like the rest, with one number per line, they would
+// take three times the space.
 std::string dump(const Sidecar& sidecar, int indent) {
-  std::string out = dump(json_of(sidecar), indent);
+  std::string out = json::dump(json_of(sidecar), indent);
   if (!sidecar.metrics) return out;
   const bool lines = indent > 0;
   out.resize(out.size() - (lines ? 2 : 1));  // the closing brace
@@ -151,7 +202,7 @@ std::string dump(const Sidecar& sidecar, int indent) {
   const char* colon = lines ? ": " : ":";
   for (const auto& [name, series] :
        {std::pair("recent", &metrics.recent), {"minutes", &metrics.minutes}, {"cpus", &metrics.cpus}}) {
-    out += fmt::format("{}\"{}\"{}{}", before, name, colon, dump(json_of(*series), -1));
+    out += fmt::format("{}\"{}\"{}{}", before, name, colon, json::dump(json_of(*series)));
     before = lines ? ",\n    " : ",";
   }
   return out + (lines ? "\n  }\n}" : "}}");
@@ -161,13 +212,18 @@ std::string dump(const Sidecar& sidecar, int indent) {
 
 SidecarWindow SidecarWindow::of(EventTime begin_ns, EventTime end_ns, const ClockPair& clock) {
   const EventTime span = end_ns > begin_ns ? end_ns - begin_ns : 0;
-  // To the nearest millisecond: what was asked for as 03:10:00 reads so.
+  // Rounds to the nearest millisecond, so that a requested 03:10:00 is shown as such.
   constexpr std::chrono::microseconds kHalf(500);
   return {.begin_ns = begin_ns,
           .end_ns = end_ns,
           .seconds = static_cast<double>(span) / 1e9,
           .begin = to_rfc3339(clock.wall_at(begin_ns) + kHalf),
           .end = to_rfc3339(clock.wall_at(end_ns) + kHalf)};
+}
+
+std::string kallsyms_of(const std::optional<std::string>& kallsyms, const std::string& boot_id) {
+  std::string file = kallsyms ? *kallsyms : kallsyms_file(boot_id);
+  return is_kallsyms_file(file) ? file : std::string();
 }
 
 std::string to_json(const Sidecar& sidecar) { return dump(sidecar, 2) + "\n"; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sidecar: everything that is known about one snapshot, as the JSON file beside it and as what
-// `flightctl --json snapshot` and `info` print. ns are CLOCK_MONOTONIC; wall times RFC 3339, UTC, ms.
+// The sidecar: all facts about one snapshot, as the JSON file beside it and as the output of `flightctl --json
+// snapshot` and `info`. ns are CLOCK_MONOTONIC; wall times RFC 3339, UTC, ms.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,12 @@
 
 namespace flight {
 
+inline constexpr std::size_t kMaxSidecarBytes = 16U << 20U;
+
 struct SidecarFired {
   std::string metric;
   double value = 0, threshold = 0;
-  double baseline = 0;  // NaN (null in the file): not known
+  double baseline = 0;  // NaN (null in the file): unknown
   EventTime since_ns = 0;
 };
 struct SidecarRequest {
@@ -47,27 +49,61 @@ struct SidecarRing {
   std::uint64_t records = 0, samples = 0;
   double blackout_us = 0;
   std::uint64_t lost = 0, torn_bytes = 0, unknown_ids = 0;
-  std::uint64_t record_bytes = 0;  // of the records; for the status's rates, not written
+  std::uint64_t record_bytes = 0;  // for the status's rates, not written
 };
 struct SidecarTop {
   std::string comm;
   std::uint32_t pid = 0;
   std::string cgroup;
-  std::string unit;  // systemd's, by the cgroup; empty: none
+  std::string unit;  // the systemd unit of the cgroup; empty: none
   std::uint64_t samples = 0;
   double share = 0;  // 0 to 1, of the window's samples
-  // The same of SidecarCompared's two stretches; nothing where that has no samples at all.
+  // The same for SidecarCompared's two stretches; nullopt if they have no samples.
   std::optional<double> share_before, share_now;
-  // CPUs' worth of time: 0.94 is 94 % of one CPU. Nothing where the samples cannot tell (see top_processes()).
+  // In CPUs: 0.94 is 94 % of one CPU. nullopt if the samples do not show it (see top_processes()).
   std::optional<double> cpu_before, cpu_now;
   std::vector<int> cpus;  // with at least 2 % of its samples
 };
-// Which stretches of the window are compared in the rows of `top`: before [before_begin_ns, now_begin_ns), now
-// [now_begin_ns, now_end_ns]. Where both begin at once nothing is held of the time before.
+// A row of top_units or top_programs: processes that are counted together.
+struct SidecarGroup {
+  // Unit: "gunicorn.service", "docker 3f2a91c7d8e0", or the path of a cgroup; empty: no unit, or an unknown one.
+  // Program: its name.
+  std::string name;
+  // Program: the unit with the most of its samples.
+  std::string unit, container, cgroup;
+  std::string program;      // unit: the one with the most samples
+  std::uint64_t units = 0;  // program: in how many units it runs; 0: only outside of units
+  std::uint64_t processes = 0;
+  std::uint32_t pid = 0;  // of the process with the most samples
+  double pid_share = 0;   // that process's part of the group's samples, 0 to 1
+  // As in SidecarTop.
+  std::uint64_t samples = 0;
+  double share = 0;
+  std::optional<double> share_before, share_now, cpu_before, cpu_now;
+  std::vector<int> cpus;
+};
+// The parents of forked processes. `name`: a unit's or a program's, or a process's comm.
+struct SidecarForker {
+  std::string name;
+  std::uint32_t pid = 0;  // 0: several processes
+  // As in SidecarGroup; for a program, the unit that forked most. kUnknownForker: the process has no samples.
+  std::string unit;
+  std::uint64_t count = 0;
+  double per_second = 0;
+  std::optional<double> per_second_before, per_second_now;  // in SidecarCompared's stretches
+};
+inline constexpr std::string_view kUnknownForker = "[unknown]";
+struct SidecarForks {
+  bool complete = true;  // false: records are missing, so the numbers are minimums
+  SidecarForker all;     // without a name
+  std::vector<SidecarForker> by_unit, by_program, by_pid;
+};
+// The stretches of the window that the rows of `top` compare: before [before_begin_ns, now_begin_ns), now
+// [now_begin_ns, now_end_ns]. If both begin at the same time, there are no samples from before.
 struct SidecarCompared {
   EventTime before_begin_ns = 0, now_begin_ns = 0, now_end_ns = 0;
 };
-// Metrics before the freeze, one value a step, the oldest first. NaN (null in the file): not known.
+// Metrics before the freeze, one value per step, oldest first. NaN (null in the file): unknown.
 struct SidecarSeries {
   EventTime begin_ns = 0;
   std::uint64_t step_ns = 0;
@@ -83,8 +119,13 @@ struct SidecarTimings {
 };
 
 struct Sidecar {
-  std::string id, path, host, boot_id, kernel, version, config_digest;
+  std::string id, path, host, boot_id, kernel;
+  // The file in the store with the kernel's symbols; empty: they could not be read. nullopt in sidecars of flightd
+  // 0.1: kallsyms-BOOTID.zst.
+  std::optional<std::string> kallsyms;
+  std::string version, config_digest;
   std::string trigger;
+  bool test = false;  // `flightctl triggers test` requested it: the trigger did not fire; written only if true
   std::optional<SidecarFired> fired;
   std::string reason;
   std::vector<SidecarRequest> requests;
@@ -102,33 +143,47 @@ struct Sidecar {
     std::uint64_t processes = 0, exited = 0;
     bool stale = false;
     std::uint64_t evicted = 0;
-  } ledger;
+    std::uint64_t lost = 0, unsure = 0;
+  } tracker;
   SidecarTimings timings_us;
-  std::optional<SidecarCompared> compared;  // written only where there is one
-  std::vector<SidecarTop> top;              // the most samples first
-  std::optional<SidecarMetrics> metrics;    // written only where there are some
-  std::vector<std::string> warnings;        // how this snapshot is less than it should be; written only when not empty
+  std::optional<SidecarCompared> compared;  // written only if there is one
+  // Most samples first.
+  std::vector<SidecarGroup> top_units, top_programs;
+  std::vector<SidecarTop> top;
+  std::optional<SidecarForks> forks;      // written only if they were counted
+  std::optional<SidecarMetrics> metrics;  // written only if there are any
+  // What is wrong with this snapshot. Written as `messages`, each with its severity, most severe first; `warnings`
+  // contains the first two; only if there are any.
+  std::vector<std::string> errors;    // a promise is broken
+  std::vector<std::string> warnings;  // something is missing or uncertain
+  std::vector<std::string> notes;     // facts about this machine, the same in all snapshots
 };
 
-// One JSON object, indented by 2, keys in the order above, a newline at the end. Bytes of names that are no UTF-8
+// One JSON object, indented by 2, keys in the order above, a newline at the end. Bytes of names that are not UTF-8
 // become U+FFFD.
 [[nodiscard]] std::string to_json(const Sidecar& sidecar);
 // The same on one line.
 [[nodiscard]] std::string to_json_line(const Sidecar& sidecar);
-// Input from outside: unknown keys are ignored, missing ones keep their defaults; `id`, `path`, `trigger` must be
-// there.
+// Input from outside: unknown keys are ignored, missing ones keep their defaults; `id`, `path`, `trigger` are
+// required.
 [[nodiscard]] Result<Sidecar> parse_sidecar(std::string_view text);
 
-// Where the metrics begin in a sidecar as to_json() writes it: all that a list wants stands before it.
+// The begin of the metrics in a sidecar written by to_json(): everything that a list needs comes before it.
 inline constexpr std::string_view kMetricsLine = ",\n  \"metrics\": {";
 
-// What a list says of a sidecar. Every text that parse_sidecar() takes is taken, at a fraction of its cost; in what is
-// not kept a wrong type passes.
+// The part of a sidecar that a list needs. Accepts every text that parse_sidecar() accepts, at a fraction of its cost;
+// a wrong type in an unused value is not detected.
+inline constexpr std::size_t kMaxRowUnits = 4;
 struct SidecarSummary {
   std::string boot_id, reason;
+  std::optional<std::string> kallsyms;  // as in Sidecar
+  std::vector<std::string> units;       // the first kMaxRowUnits of top_units that have a name; in old sidecars, of top
   std::uint64_t size_bytes = 0, samples = 0;
   double seconds = 0;
 };
 [[nodiscard]] Result<SidecarSummary> summarize_sidecar(std::string_view text);
+// The name of the file with the kernel's symbols for a sidecar with these two values. Empty: there is none, or the
+// name is invalid.
+[[nodiscard]] std::string kallsyms_of(const std::optional<std::string>& kallsyms, const std::string& boot_id);
 
 }  // namespace flight

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sidecar's text, read: input from outside. What is written is in sidecar.cpp.
-#include "libcore/store/json_read.hpp"
+// Reads a sidecar's text, which is input from outside. sidecar.cpp writes it.
+#include <cmath>
+
+#include "libcore/json/parse.hpp"
+#include "libcore/json/reader.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
 namespace {
 
-void read_window(const Members& in, SidecarWindow& out) {
+void read_window(const json::Reader& in, SidecarWindow& out) {
   in.read("begin_ns", out.begin_ns);
   in.read("end_ns", out.end_ns);
   in.read("seconds", out.seconds);
@@ -14,7 +17,7 @@ void read_window(const Members& in, SidecarWindow& out) {
   in.read("end", out.end);
 }
 
-void read_fired(const Members& in, SidecarFired& out) {
+void read_fired(const json::Reader& in, SidecarFired& out) {
   in.read("metric", out.metric);
   in.read("value", out.value);
   in.read("threshold", out.threshold);
@@ -24,7 +27,7 @@ void read_fired(const Members& in, SidecarFired& out) {
   in.read("since_ns", out.since_ns);
 }
 
-void read_request(const Members& in, SidecarRequest& out) {
+void read_request(const json::Reader& in, SidecarRequest& out) {
   in.read("uid", out.uid);
   in.read("pid", out.pid);
   in.read("comm", out.comm);
@@ -32,7 +35,7 @@ void read_request(const Members& in, SidecarRequest& out) {
   in.read("reason", out.reason);
 }
 
-void read_hole(const Members& in, SidecarHole& out) {
+void read_hole(const json::Reader& in, SidecarHole& out) {
   in.read("channel", out.channel);
   in.read("cpu", out.cpu);
   in.read("begin_ns", out.begin_ns);
@@ -40,7 +43,7 @@ void read_hole(const Members& in, SidecarHole& out) {
   in.read("lost", out.lost);
 }
 
-void read_ring(const Members& in, SidecarRing& out) {
+void read_ring(const json::Reader& in, SidecarRing& out) {
   in.read("channel", out.channel);
   in.read("cpu", out.cpu);
   in.read("ring_bytes", out.ring_bytes);
@@ -54,11 +57,9 @@ void read_ring(const Members& in, SidecarRing& out) {
   in.read("unknown_ids", out.unknown_ids);
 }
 
-void read_top(const Members& in, SidecarTop& out) {
-  in.read("comm", out.comm);
-  in.read("pid", out.pid);
-  in.read("cgroup", out.cgroup);
-  in.read("unit", out.unit);
+// The common part of SidecarTop and SidecarGroup.
+template <typename Row>
+void read_shares(const json::Reader& in, Row& out) {
   in.read("samples", out.samples);
   in.read("share", out.share);
   in.read("share_before", out.share_before);
@@ -68,55 +69,120 @@ void read_top(const Members& in, SidecarTop& out) {
   in.values("cpus", out.cpus);
 }
 
-void read_series(const Members& in, SidecarSeries& out) {
-  in.read("begin_ns", out.begin_ns);
-  in.read("step_ns", out.step_ns);
-  in.object("values", [&](const Members& m) { m.all_numbers(out.values); });
+void read_top(const json::Reader& in, SidecarTop& out) {
+  in.read("comm", out.comm);
+  in.read("pid", out.pid);
+  in.read("cgroup", out.cgroup);
+  in.read("unit", out.unit);
+  read_shares(in, out);
 }
 
-void read_texts(const Members& in, Sidecar& out) {
+void read_group(const json::Reader& in, SidecarGroup& out) {
+  in.read("name", out.name);
+  in.read("unit", out.unit);
+  in.read("container", out.container);
+  in.read("cgroup", out.cgroup);
+  in.read("program", out.program);
+  in.read("units", out.units);
+  in.read("processes", out.processes);
+  in.read("pid", out.pid);
+  in.read("pid_share", out.pid_share);
+  read_shares(in, out);
+}
+
+void read_forker(const json::Reader& in, SidecarForker& out) {
+  in.read("name", out.name);
+  in.read("pid", out.pid);
+  in.read("unit", out.unit);
+  in.read("count", out.count);
+  in.read("per_second", out.per_second);
+  in.read("per_second_before", out.per_second_before);
+  in.read("per_second_now", out.per_second_now);
+}
+
+void read_forks(const json::Reader& in, SidecarForks& out) {
+  in.read("complete", out.complete);
+  read_forker(in, out.all);
+  in.list("by_unit", out.by_unit, read_forker);
+  in.list("by_program", out.by_program, read_forker);
+  in.list("by_pid", out.by_pid, read_forker);
+}
+
+void read_series(const json::Reader& in, SidecarSeries& out) {
+  in.read("begin_ns", out.begin_ns);
+  in.read("step_ns", out.step_ns);
+  in.object("values", [&](const json::Reader& m) { m.all_numbers(out.values); });
+}
+
+struct Message {
+  std::string severity, text;
+};
+
+// `warnings` repeats the texts of errors and warnings.
+void read_messages(const json::Reader& in, Sidecar& out) {
+  std::vector<Message> messages;
+  in.list("messages", messages, [](const json::Reader& m, Message& message) {
+    m.read("severity", message.severity);
+    m.read("text", message.text);
+  });
+  in.values("warnings", out.warnings);
+  if (messages.empty()) return;
+  out.warnings.clear();
+  for (Message& message : messages) {
+    auto& texts = message.severity == "error" ? out.errors : message.severity == "info" ? out.notes : out.warnings;
+    texts.push_back(std::move(message.text));
+  }
+}
+
+void read_texts(const json::Reader& in, Sidecar& out) {
   in.need("id", out.id);
   in.need("path", out.path);
   in.read("host", out.host);
   in.read("boot_id", out.boot_id);
   in.read("kernel", out.kernel);
+  in.read("kallsyms", out.kallsyms);
   in.read("version", out.version);
   in.read("config_digest", out.config_digest);
   in.need("trigger", out.trigger);
+  in.read("test", out.test);
   in.read("reason", out.reason);
   in.read("capture", out.capture);
   in.read("compression", out.compression);
-  in.values("warnings", out.warnings);
+  read_messages(in, out);
 }
 
-void read_blocks(const Members& in, Sidecar& out) {
-  in.object("fired", [&](const Members& m) { read_fired(m, out.fired.emplace()); });
-  in.object("metrics", [&](const Members& m) {
+void read_blocks(const json::Reader& in, Sidecar& out) {
+  in.object("fired", [&](const json::Reader& m) { read_fired(m, out.fired.emplace()); });
+  in.object("metrics", [&](const json::Reader& m) {
     SidecarMetrics& metrics = out.metrics.emplace();
-    m.object("recent", [&](const Members& series) { read_series(series, metrics.recent); });
-    m.object("minutes", [&](const Members& series) { read_series(series, metrics.minutes); });
-    m.object("cpus", [&](const Members& series) { read_series(series, metrics.cpus); });
+    m.object("recent", [&](const json::Reader& series) { read_series(series, metrics.recent); });
+    m.object("minutes", [&](const json::Reader& series) { read_series(series, metrics.minutes); });
+    m.object("cpus", [&](const json::Reader& series) { read_series(series, metrics.cpus); });
   });
-  in.object("compared", [&](const Members& m) {
+  in.object("compared", [&](const json::Reader& m) {
     SidecarCompared& compared = out.compared.emplace();
     m.read("before_begin_ns", compared.before_begin_ns);
     m.read("now_begin_ns", compared.now_begin_ns);
     m.read("now_end_ns", compared.now_end_ns);
   });
-  in.object("window", [&](const Members& m) { read_window(m, out.window); });
-  in.object("common_window", [&](const Members& m) { read_window(m, out.common_window); });
-  in.object("blackout", [&](const Members& m) {
+  in.object("window", [&](const json::Reader& m) { read_window(m, out.window); });
+  in.object("common_window", [&](const json::Reader& m) { read_window(m, out.common_window); });
+  in.object("blackout", [&](const json::Reader& m) {
     m.read("max_us", out.blackout.max_us);
     m.read("lost", out.blackout.lost);
     m.read("lost_exact", out.blackout.lost_exact);
   });
-  in.object("ledger", [&](const Members& m) {
-    m.read("processes", out.ledger.processes);
-    m.read("exited", out.ledger.exited);
-    m.read("stale", out.ledger.stale);
-    m.read("evicted", out.ledger.evicted);
-  });
-  in.object("timings_us", [&](const Members& m) {
+  // "ledger" in sidecars of flightd 0.1.
+  for (const char* key : {"ledger", "tracker"})
+    in.object(key, [&](const json::Reader& m) {
+      m.read("processes", out.tracker.processes);
+      m.read("exited", out.tracker.exited);
+      m.read("stale", out.tracker.stale);
+      m.read("evicted", out.tracker.evicted);
+      m.read("lost", out.tracker.lost);
+      m.read("unsure", out.tracker.unsure);
+    });
+  in.object("timings_us", [&](const json::Reader& m) {
     m.read("queued", out.timings_us.queued);
     m.read("freeze", out.timings_us.freeze);
     m.read("walk", out.timings_us.walk);
@@ -129,10 +195,10 @@ void read_blocks(const Members& in, Sidecar& out) {
 }  // namespace
 
 Result<Sidecar> parse_sidecar(std::string_view text) {
-  const auto json = JsonText::parse(text, kMaxSidecarBytes);
-  if (!json) return wrap(json.error(), "sidecar");
+  const auto value = json::parse(text, {.max_bytes = kMaxSidecarBytes});
+  if (!value) return wrap(value.error(), "sidecar");
   Sidecar out;
-  auto error = json->read_object([&](const Members& in) {
+  const auto read = json::read_object(*value, json::Missing::keeps_default, [&](const json::Reader& in) {
     read_texts(in, out);
     in.read("size_bytes", out.size_bytes);
     in.read("raw_bytes", out.raw_bytes);
@@ -141,9 +207,12 @@ Result<Sidecar> parse_sidecar(std::string_view text) {
     in.list("requests", out.requests, read_request);
     in.list("holes", out.holes, read_hole);
     in.list("rings", out.rings, read_ring);
+    in.list("top_units", out.top_units, read_group);
+    in.list("top_programs", out.top_programs, read_group);
     in.list("top", out.top, read_top);
+    in.object("forks", [&](const json::Reader& m) { read_forks(m, out.forks.emplace()); });
   });
-  if (error) return wrap(std::move(*error), "sidecar");
+  if (!read) return wrap(read.error(), "sidecar");
   return out;
 }
 

@@ -1,104 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list wants five values of each sidecar: they are picked while the text is parsed, and nothing else is kept.
+// A list needs only a few values of each sidecar: they are taken while the text is parsed, and the rest is not kept.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
-#include "libcore/store/json_read.hpp"
+#include "libcore/json/events.hpp"
+#include "libcore/json/parse.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
 namespace {
 
-using Json = nlohmann::json;
-
-class Picker : public nlohmann::json_sax<Json> {
+class Picker : public json::Events {
  public:
   explicit Picker(SidecarSummary& out) : out_(out) {}
 
   bool null() override {
-    if (depth_ != kTop || key_ != "window") return !wanted();
+    if (depth_ == kTop && key_ == "kallsyms") {
+      out_.kallsyms.reset();
+      return fits();
+    }
+    if (depth_ != kTop || key_ != "window") return other_type();
     out_.seconds = 0;
-    return true;
+    bad_.erase("seconds");
+    return fits();
   }
-  bool boolean(bool /*value*/) override { return !wanted(); }
-  bool number_integer(number_integer_t value) override {
-    return seconds() ? take(out_.seconds, static_cast<double>(value)) : !wanted();
+  bool flag(bool /*value*/) override { return other_type(); }
+  bool negative(std::int64_t value) override {
+    if (value == 0) return whole(0);  // -0
+    return seconds() ? take(out_.seconds, static_cast<double>(value)) : other_type();
   }
-  bool number_unsigned(number_unsigned_t value) override {
+  bool whole(std::uint64_t value) override {
     if (seconds()) return take(out_.seconds, static_cast<double>(value));
     if (depth_ == kTop && key_ == "size_bytes") return take(out_.size_bytes, value);
     if (depth_ == kTop && key_ == "samples") return take(out_.samples, value);
-    return !wanted();
+    return other_type();
   }
-  bool number_float(number_float_t value, const string_t& /*text*/) override {
-    return seconds() ? take(out_.seconds, value) : !wanted();
-  }
-  bool string(string_t& value) override {
-    if (depth_ != kTop) return !seconds();
+  bool number(double value) override { return seconds() ? take(out_.seconds, value) : other_type(); }
+  bool text(std::string& value) override {
+    if (depth_ == kInRow && in_units_ && row_key_ == (new_units_ ? "name" : "unit")) take_unit(value);
+    if (depth_ != kTop) return other_type();
     if (key_ == "reason") return take(out_.reason, std::move(value));
     if (key_ == "boot_id") return take(out_.boot_id, std::move(value));
+    if (key_ == "kallsyms") return take(out_.kallsyms, std::move(value));
     for (auto& [name, there] : needed_)
       if (key_ == name) return take(there, !value.empty());
-    return !wanted();
+    return other_type();
   }
-  bool binary(binary_t& /*value*/) override { return false; }
-  bool start_object(std::size_t /*size*/) override {
+  bool begin_object() override {
     if (depth_ == kTop) in_window_ = key_ == "window";
-    if (in_window_ && depth_ == kTop)
-      out_.seconds = 0;  // of two windows the last one counts, as for every reader
-    else if (wanted())
-      return false;
+    if (in_window_ && depth_ == kTop) {
+      out_.seconds = 0;
+      bad_.erase("seconds");
+      fits();
+    } else {
+      other_type();
+    }
     return deeper();
   }
-  bool key(string_t& name) override {
-    if (depth_ == kTop || depth_ == kInWindow) key_ = std::move(name);
+  bool key(std::string& name) override {
+    if (depth_ == kInRow && in_units_) row_key_ = name;
+    if (depth_ == kTop || (depth_ == kInWindow && in_window_)) key_ = name;  // the parser keeps its buffer
     return true;
   }
   bool end_object() override {
     if (--depth_ == kTop) in_window_ = false;
     return true;
   }
-  bool start_array(std::size_t /*size*/) override { return depth_ > 0 && !wanted() && deeper(); }
+  bool begin_array() override {
+    if (depth_ == kTop) begin_units();
+    return depth_ > 0 && other_type() && deeper();
+  }
   bool end_array() override {
-    --depth_;
+    if (--depth_ == kTop) in_units_ = false;
     return true;
   }
-  bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*why*/) override {
-    return false;
-  }
 
-  // The names without which it is no sidecar.
+  // Whether the required keys are present, and each value that is read here has its type.
   [[nodiscard]] bool complete() const {
-    return std::all_of(needed_.begin(), needed_.end(), [](const auto& one) { return one.second; });
+    return bad_.empty() && std::all_of(needed_.begin(), needed_.end(), [](const auto& one) { return one.second; });
   }
 
  private:
   static constexpr int kTop = 1;
   static constexpr int kInWindow = 2;
+  static constexpr int kInRow = 3;
 
   template <typename To, typename From>
-  static bool take(To& out, From&& value) {
+  bool take(To& out, From&& value) {
     out = std::forward<From>(value);
+    return fits();
+  }
+  // If a key is given twice, the last value counts, as for every reader.
+  bool fits() {
+    bad_.erase(key_);
     return true;
   }
-  bool deeper() { return ++depth_ <= kMaxJsonDepth + 1; }
+  bool other_type() {
+    if (wanted()) bad_.insert(key_);
+    return true;
+  }
+  // top_units comes before top; only an old sidecar lacks it.
+  void begin_units() {
+    if (key_ == "top_units") new_units_ = true;
+    in_units_ = key_ == "top_units" || (key_ == "top" && !new_units_);
+  }
+  void take_unit(const std::string& unit) {
+    if (unit.empty() || out_.units.size() >= kMaxRowUnits) return;
+    if (std::find(out_.units.begin(), out_.units.end(), unit) == out_.units.end()) out_.units.push_back(unit);
+  }
+  bool deeper() { return ++depth_ <= json::kMaxDepth; }
   [[nodiscard]] bool seconds() const { return depth_ == kInWindow && in_window_ && key_ == "seconds"; }
-  // Whether a value is read here, so that one of another type ends the parse.
+  // Whether a value is read here and must have its type.
   [[nodiscard]] bool wanted() const {
     if (depth_ != kTop) return seconds();
-    for (const char* name : {"reason", "boot_id", "size_bytes", "samples", "window", "id", "path", "trigger"})
+    for (const char* name :
+         {"reason", "boot_id", "kallsyms", "size_bytes", "samples", "window", "id", "path", "trigger"})
       if (key_ == name) return true;
     return false;
   }
 
   SidecarSummary& out_;
-  std::string key_;  // of the value that comes, on the two levels that are looked at
+  std::string key_;  // of the next value, on the two levels that are read
   int depth_ = 0;
+  std::set<std::string> bad_;  // keys whose last value has a wrong type
   bool in_window_ = false;
+  std::string row_key_;
+  bool in_units_ = false, new_units_ = false;
   std::array<std::pair<const char*, bool>, 3> needed_{{{"id", false}, {"path", false}, {"trigger", false}}};
 };
 
@@ -109,7 +139,7 @@ namespace {
 std::optional<SidecarSummary> pick(std::string_view text) {
   SidecarSummary out;
   Picker picker(out);
-  if (!Json::sax_parse(text, &picker) || !picker.complete()) return std::nullopt;
+  if (!json::read_events(text, picker).complete || !picker.complete()) return std::nullopt;
   return out;
 }
 
@@ -119,11 +149,11 @@ Result<SidecarSummary> summarize_sidecar(std::string_view text) {
   if (text.size() > kMaxSidecarBytes)
     return fail(std::errc::file_too_large, "{} bytes of JSON are more than the {} allowed", text.size(),
                 kMaxSidecarBytes);
-  // The metrics are most of it, and nothing of them is wanted.
+  // The metrics are the largest part of the text and are not needed.
   if (const std::size_t metrics = text.find(kMetricsLine); metrics != std::string_view::npos)
     if (auto summary = pick(std::string(text.substr(0, metrics)) + '}')) return std::move(*summary);
   if (auto summary = pick(text)) return std::move(*summary);
-  return fail(std::errc::bad_message, "the text is no sidecar, or was cut off");
+  return fail(std::errc::bad_message, "the text is not a sidecar, or was truncated");
 }
 
 }  // namespace flight

@@ -3,15 +3,14 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "libcore/json/parse.hpp"
+#include "libcore/json/reader.hpp"
+#include "libcore/store/catalogue.hpp"
 #include "libcore/store/folder.hpp"
-#include "libcore/store/json_read.hpp"
 
 namespace flight {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string absolute(const std::string& folder) {
   std::error_code error;
@@ -21,13 +20,13 @@ std::string absolute(const std::string& folder) {
   return text;
 }
 
-// False: it seemed to have lost its data, and has it again.
+// False: its data seemed missing, but exists.
 Result<bool> remove_files(const Folder& folder, const SnapshotName& name, bool had_data) {
   if (!had_data && folder.size_of(name.data_file())) return false;
   for (const std::string& file : {name.data_file(), name.sidecar_file(), name.pin_file()}) {
     const auto size = folder.size_of(file);
-    if (!size || !size->regular) continue;  // a link of that name is not ours
-    if (auto removed = folder.unlink(file); !removed) return pass(removed.error());
+    if (!size || !size->regular) continue;  // a link with this name is not a snapshot
+    if (auto removed = folder.unlink(file); !removed) return propagate(removed.error());
   }
   return true;
 }
@@ -40,39 +39,35 @@ VacuumedSnapshot row_of(const std::string& folder, const Inventory& inventory, c
           .bytes = inventory.snapshots[victim.index].disk_bytes};
 }
 
-void read_reason(const Members& in, VacuumReason& out) {
+void read_reason(const json::Reader& in, VacuumReason& out) {
   std::string word;
-  in.read("reason", word);
-  for (const VacuumReason known : {VacuumReason::missing, VacuumReason::max_age, VacuumReason::max_files,
-                                   VacuumReason::max_use, VacuumReason::keep_free})
-    if (word == to_string(known)) out = known;
-  if (word != to_string(out)) in.refuse("reason", "missing, max_age, max_files, max_use or keep_free");
+  in.need("reason", word);
+  in.word("reason",
+          {VacuumReason::missing, VacuumReason::max_age, VacuumReason::max_files, VacuumReason::max_use,
+           VacuumReason::keep_free},
+          out);
 }
 
 }  // namespace
 
 std::uint64_t Inventory::disk_bytes() const {
-  std::uint64_t bytes = kallsyms_bytes;
+  std::uint64_t bytes = 0;
   for (const StoredSnapshot& snapshot : snapshots) bytes += snapshot.disk_bytes;
   return bytes;
 }
 
 Result<Inventory> take_inventory(const std::string& path) {
   auto folder = Folder::open(path);
-  if (!folder) return pass(folder.error());
-  std::vector<std::string> kallsyms;
-  std::map<std::string, std::pair<SnapshotName, bool>> found;  // by stem; whether the data is there
+  if (!folder) return propagate(folder.error());
+  std::map<std::string, std::pair<SnapshotName, bool>> found;  // by stem; whether the data exists
   auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
-    if (is_kallsyms_file(file)) kallsyms.emplace_back(file);
     auto name = parse_snapshot_name(file);
     if (!name) return;
     auto [at, fresh] = found.try_emplace(name->stem(), std::move(*name), false);
     at->second.second = at->second.second || file.ends_with(kDataSuffix);
   });
-  if (!read) return pass(read.error());
+  if (!read) return propagate(read.error());
   Inventory out;
-  for (const std::string& file : kallsyms)
-    if (const auto size = folder->size_of(file)) out.kallsyms_bytes += size->disk_bytes;
   out.names.reserve(found.size());
   out.snapshots.reserve(found.size());
   for (auto& [stem, one] : found) {
@@ -80,10 +75,14 @@ Result<Inventory> take_inventory(const std::string& path) {
     StoredSnapshot snapshot{.seq = one.first.seq,
                             .trigger = one.first.trigger,
                             .time = one.first.time,
+                            .inodes = 0,
                             .data = one.second,
                             .pinned = pin && pin->regular};
     for (const std::string& file : {one.first.data_file(), one.first.sidecar_file(), one.first.pin_file()})
-      if (const auto size = folder->size_of(file); size && size->regular) snapshot.disk_bytes += size->disk_bytes;
+      if (const auto size = folder->size_of(file); size && size->regular) {
+        snapshot.disk_bytes += size->disk_bytes;
+        ++snapshot.inodes;
+      }
     out.names.push_back(std::move(one.first));
     out.snapshots.push_back(std::move(snapshot));
   }
@@ -91,29 +90,28 @@ Result<Inventory> take_inventory(const std::string& path) {
 }
 
 std::string to_json(const std::vector<VacuumedSnapshot>& removed) {
-  Json rows = Json::array();
-  for (const VacuumedSnapshot& row : removed)
-    rows.push_back({{"id", row.id}, {"path", row.path}, {"reason", to_string(row.reason)}, {"bytes", row.bytes}});
-  return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json::dump(json::array_of(removed, [](const VacuumedSnapshot& row) {
+    return json::Object{{"id", row.id}, {"path", row.path}, {"reason", to_string(row.reason)}, {"bytes", row.bytes}};
+  }));
 }
 
 Result<std::vector<VacuumedSnapshot>> parse_vacuumed(std::string_view text) {
-  const auto json = JsonText::parse(text, kMaxRowsBytes);
-  if (!json) return wrap(json.error(), "what was vacuumed");
+  const auto value = json::parse(text, {.max_bytes = kMaxRowsBytes});
+  if (!value) return wrap(value.error(), "the list of deleted snapshots");
   std::vector<VacuumedSnapshot> rows;
-  auto error = json->read_array([&](const Members& in) {
+  const auto read = json::read_list(*value, json::Missing::keeps_default, [&](const json::Reader& in) {
     VacuumedSnapshot& row = rows.emplace_back();
     in.need("id", row.id);
     in.read("path", row.path);
     read_reason(in, row.reason);
     in.read("bytes", row.bytes);
   });
-  if (error) return wrap(std::move(*error), "what was vacuumed");
+  if (!read) return wrap(read.error(), "the list of deleted snapshots");
   return rows;
 }
 
-std::vector<VacuumedSnapshot> foretell_vacuum(const std::string& path, const Inventory& inventory,
-                                              const VacuumPlan& plan) {
+std::vector<VacuumedSnapshot> predict_vacuum(const std::string& path, const Inventory& inventory,
+                                             const VacuumPlan& plan) {
   const std::string folder = absolute(path);
   std::vector<VacuumedSnapshot> rows;
   for (const VacuumVictim& victim : plan.victims) rows.push_back(row_of(folder, inventory, victim));

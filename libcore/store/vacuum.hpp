@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the folder holds, for the decision about what goes (retention.hpp), and the deed itself. Only regular files with
-// exactly a snapshot's name are counted or touched. No sidecar is read: ten thousand snapshots cost their stat(2)s.
+// Takes the inventory for a vacuum and deletes what retention.hpp decided. Only regular files with exactly a snapshot's
+// name are counted or deleted. No sidecar is read: ten thousand snapshots cost one stat(2) per file.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,13 @@ namespace flight {
 struct Inventory {
   std::vector<SnapshotName> names;
   std::vector<StoredSnapshot> snapshots;  // in the same order
-  std::uint64_t kallsyms_bytes = 0;
 
-  [[nodiscard]] std::uint64_t disk_bytes() const;
+  [[nodiscard]] std::uint64_t disk_bytes() const;  // of the snapshots, as store.max_use counts them
 };
 [[nodiscard]] Result<Inventory> take_inventory(const std::string& folder);
 
 struct VacuumedSnapshot {
-  std::string id, path;  // of the data file, there or not
+  std::string id, path;  // path of the data file, also if it is missing
   VacuumReason reason = VacuumReason::max_use;
   std::uint64_t bytes = 0;  // st_blocks of its files
 };
@@ -32,12 +31,12 @@ struct VacuumedSnapshot {
 [[nodiscard]] std::string to_json(const std::vector<VacuumedSnapshot>& removed);
 [[nodiscard]] Result<std::vector<VacuumedSnapshot>> parse_vacuumed(std::string_view text);
 
-// What would go by this plan.
-[[nodiscard]] std::vector<VacuumedSnapshot> foretell_vacuum(const std::string& folder, const Inventory& inventory,
-                                                            const VacuumPlan& plan);
-// Data first, so that whatever stops us in between leaves a snapshot that is listed as `missing` and goes the next
-// time; the folder is synced at the end. What cannot be removed is left out of `removed`, and the rest is removed all
-// the same.
+// The snapshots that this plan would delete.
+[[nodiscard]] std::vector<VacuumedSnapshot> predict_vacuum(const std::string& folder, const Inventory& inventory,
+                                                           const VacuumPlan& plan);
+// Deletes the data first: if flightd is stopped in between, the snapshot is listed as `missing` and the next vacuum
+// deletes it. The directory is synced at the end. Files that cannot be removed are not in `removed`; the rest is
+// removed anyway.
 struct VacuumDone {
   std::vector<VacuumedSnapshot> removed;
   std::optional<Error> error;  // the first

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Build ids from notes (declared in kernel_maps.hpp). The bytes come from other people's files: every size is checked.
+// Build-ids from notes (declared in kernel_maps.hpp). The bytes come from other users' files: every size is checked.
 #include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "libcore/base/files.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
 
 namespace flight {
 namespace {
 
-constexpr std::size_t kMaxBuildIdBytes = 64;
 constexpr std::size_t kMaxProgramHeaders = 256;
 constexpr std::size_t kMaxSegmentBytes = 64U << 10U;  // of notes: they are a few hundred bytes
 constexpr int kMaxNoteSegments = 8;
+constexpr std::size_t kMaxNotesBytes = 1U << 20U;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 3) & ~std::size_t{3}; }
 
@@ -44,7 +45,7 @@ std::vector<std::uint8_t> search(int fd) {
 }  // namespace
 
 std::vector<std::uint8_t> build_id_of_notes(std::string_view notes) {
-  Elf64_Nhdr note{};  // the same in 32-bit files
+  Elf64_Nhdr note{};  // the same layout in 32-bit files
   while (notes.size() >= sizeof note) {
     std::memcpy(&note, notes.data(), sizeof note);
     notes.remove_prefix(sizeof note);
@@ -60,10 +61,15 @@ std::vector<std::uint8_t> build_id_of_notes(std::string_view notes) {
   return {};
 }
 
+std::vector<std::uint8_t> build_id_of_file(const std::string& path) {
+  const auto notes = read_file(path, kMaxNotesBytes);
+  return notes ? build_id_of_notes(*notes) : std::vector<std::uint8_t>{};
+}
+
 std::vector<std::uint8_t> build_id_of_elf(int fd) {
   unsigned char ident[EI_NIDENT] = {};
   if (!read_at(fd, 0, ident, sizeof ident) || std::memcmp(ident, ELFMAG, SELFMAG) != 0) return {};
-  if (ident[EI_DATA] != ELFDATA2LSB) return {};  // little-endian machines only run such files
+  if (ident[EI_DATA] != ELFDATA2LSB) return {};  // flightd runs only on little-endian machines
   if (ident[EI_CLASS] == ELFCLASS64) return search<Elf64_Ehdr, Elf64_Phdr>(fd);
   if (ident[EI_CLASS] == ELFCLASS32) return search<Elf32_Ehdr, Elf32_Phdr>(fd);
   return {};

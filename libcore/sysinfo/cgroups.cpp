@@ -13,7 +13,7 @@
 #include <memory>
 #include <string_view>
 
-#include "libcore/base/unique_fd.hpp"
+#include "libcore/base/directory.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
 namespace flight {
@@ -22,11 +22,8 @@ namespace {
 struct CloseMounts {
   void operator()(std::FILE* file) const { ::endmntent(file); }
 };
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
 
-// perf_event sits in the v1 hierarchy that is mounted with it, else in v2 (cgroups(7)). Empty: no cgroups.
+// perf_event belongs to the v1 hierarchy that is mounted with it, otherwise to v2 (cgroups(7)). Empty: no cgroups.
 std::string mount_of_perf_event() {
   const std::unique_ptr<std::FILE, CloseMounts> mounts(::setmntent("/proc/self/mounts", "re"));
   if (!mounts) return {};
@@ -41,7 +38,8 @@ std::string mount_of_perf_event() {
   return unified;
 }
 
-// The file handle of a cgroup's folder is its id. Where handles are refused, the inode number is the same on 64 bits.
+// The file handle of a cgroup's directory is its id. If handles are not permitted, the inode number is the same on
+// 64-bit machines.
 std::uint64_t id_of(const std::string& folder) {
   constexpr std::size_t kIdBytes = sizeof(std::uint64_t);
   alignas(file_handle) std::array<std::byte, sizeof(file_handle) + kIdBytes> space{};
@@ -59,12 +57,13 @@ std::uint64_t id_of(const std::string& folder) {
 
 std::vector<std::string> subfolders(const std::string& folder) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir(folder.c_str()));
+  auto directory = Directory::open(folder);
   if (!directory) return names;  // removed meanwhile
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = static_cast<const char*>(entry->d_name);
-    if (entry->d_type == DT_DIR && name != "." && name != "..") names.emplace_back(name);
-  }
+  // A cgroup without a name is shown by its number, so an error here costs names only.
+  static_cast<void>(directory->each([&names](const Directory::Entry& entry) {
+    if (entry.type == DT_DIR) names.emplace_back(entry.name);
+    return true;
+  }));
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -77,7 +76,7 @@ std::vector<CgroupInfo> list_cgroups(std::size_t most) {
   if (mount.empty() || most == 0) return found;
   found.push_back({id_of(mount), "/"});
   for (std::size_t next = 0; next < found.size();
-       ++next) {  // breadth first: where it is cut, the deep ones are missing
+       ++next) {  // breadth first: if the limit is reached, deep ones are missing
     const std::string parent = found[next].path == "/" ? "" : found[next].path;
     for (const std::string& name : subfolders(mount + parent)) {
       if (found.size() == most) return found;

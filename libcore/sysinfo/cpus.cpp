@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <optional>
 
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight {
@@ -33,8 +33,8 @@ std::optional<T> number_of(std::string_view text) {
   return value;
 }
 
-// A missing file and -1 (arm64's die_id) both mean that there is no such thing: 0.
-std::uint32_t id_of(const std::string& path) { return number_of<std::uint32_t>(line_of(path)).value_or(0); }
+// A missing file and -1 (arm64's die_id) both mean that there is none: 0.
+std::uint32_t number_in(const std::string& path) { return number_of<std::uint32_t>(line_of(path)).value_or(0); }
 
 // "Node 0 MemTotal:       16384000 kB"
 std::uint64_t meminfo_kb(std::string_view text, std::string_view key) {
@@ -57,7 +57,7 @@ Result<std::vector<int>> parse_cpu_list(std::string_view text) {
   std::vector<int> cpus;
   std::string_view rest = text;
   while (!rest.empty() && (rest.back() == '\n' || rest.back() == ' ')) rest.remove_suffix(1);
-  bool more = !rest.empty();  // an empty list is no CPU at all: "offline" on most machines
+  bool more = !rest.empty();  // an empty list has no CPU: "offline" on most machines
   while (more) {
     const std::size_t comma = rest.find(',');
     more = comma != std::string_view::npos;
@@ -91,10 +91,10 @@ std::string format_cpu_list(const std::vector<int>& cpus) {
 Result<std::vector<int>> online_cpus(const std::string& root) {
   const std::string path = root + "/sys/devices/system/cpu/online";
   auto text = read_file(path, kMaxSysfsBytes);
-  if (!text) return wrap(text.error(), "find out which CPUs are online");
+  if (!text) return wrap(text.error(), "read the list of online CPUs");
   auto cpus = parse_cpu_list(*text);
   if (!cpus) return wrap(cpus.error(), "{}", path);
-  if (cpus->empty()) return fail(std::errc::no_such_device, "{} names no CPU", path);
+  if (cpus->empty()) return fail(std::errc::no_such_device, "{} lists no CPU", path);
   return cpus;
 }
 
@@ -114,13 +114,13 @@ CpuTopology cpu_topology(const std::string& root) {
     CpuTopology::Cpu& entry = topology.cpus[cpu];
     entry.core_siblings = line_of(folder + "core_siblings_list");
     if (entry.core_siblings.empty()) entry.core_siblings = line_of(folder + "package_cpus_list");
-    if (entry.core_siblings.empty()) continue;  // offline: sysfs has no topology of it
+    if (entry.core_siblings.empty()) continue;  // offline: sysfs has no topology for it
     entry.thread_siblings = line_of(folder + "thread_siblings_list");
     if (entry.thread_siblings.empty()) entry.thread_siblings = line_of(folder + "core_cpus_list");
     entry.die_siblings = line_of(folder + "die_cpus_list");
-    entry.core_id = id_of(folder + "core_id");
-    entry.package_id = id_of(folder + "physical_package_id");
-    entry.die_id = id_of(folder + "die_id");
+    entry.core_id = number_in(folder + "core_id");
+    entry.package_id = number_in(folder + "physical_package_id");
+    entry.die_id = number_in(folder + "die_id");
   }
   return topology;
 }
@@ -143,13 +143,14 @@ std::vector<NumaNode> numa_nodes(const std::string& root) {
 
 std::vector<std::pair<std::uint32_t, std::string>> pmus(const std::string& root) {
   std::vector<std::pair<std::uint32_t, std::string>> found;
-  std::error_code error;
-  std::filesystem::directory_iterator entries(root + "/sys/bus/event_source/devices", error);
-  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-    if (found.size() == kMaxPmus) break;
-    const auto type = number_of<std::uint32_t>(line_of(entries->path().string() + "/type"));
-    if (type) found.emplace_back(*type, entries->path().filename().string());
-  }
+  const std::string folder = root + "/sys/bus/event_source/devices";
+  auto devices = Directory::open(folder);
+  if (!devices) return found;
+  static_cast<void>(devices->each([&](const Directory::Entry& entry) {
+    const auto type = number_of<std::uint32_t>(line_of(fmt::format("{}/{}/type", folder, entry.name)));
+    if (type) found.emplace_back(*type, entry.name);
+    return found.size() < kMaxPmus;
+  }));
   std::sort(found.begin(), found.end());
   return found;
 }

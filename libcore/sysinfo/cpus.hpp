@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPUs, their topology and NUMA nodes as sysfs tells them. `root` is "" or a test's folder with a fake /sys in it.
+// CPUs, their topology and NUMA nodes from sysfs. `root` is "" or a test's directory with a fake /sys in it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace flight {
 [[nodiscard]] std::string format_cpu_list(const std::vector<int>& cpus);
 
 [[nodiscard]] Result<std::vector<int>> online_cpus(const std::string& root = "");
-// The number of CPUs that could ever be there, offline ones included (possible).
+// The number of possible CPUs, offline ones included.
 [[nodiscard]] std::uint32_t available_cpus(const std::string& root = "");
 
 struct CpuTopology {

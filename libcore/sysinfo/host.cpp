@@ -30,7 +30,7 @@ std::string_view value_of(std::string_view text, std::string_view key) {
 
 std::string cpu_id_of(std::string_view cpuinfo, const std::string& root) {
   const std::string_view vendor = value_of(cpuinfo, "vendor_id");
-  if (!vendor.empty()) {  // x86: the leaf values, in decimal, as perf's vendor tables are keyed
+  if (!vendor.empty()) {  // x86: decimal CPUID values, the keys of perf's vendor tables
     return fmt::format("{},{},{},{}", vendor, value_of(cpuinfo, "cpu family"), value_of(cpuinfo, "model"),
                        value_of(cpuinfo, "stepping"));
   }
@@ -40,7 +40,7 @@ std::string cpu_id_of(std::string_view cpuinfo, const std::string& root) {
 std::string cpu_description_of(std::string_view cpuinfo) {
   for (const char* key : {"model name", "Processor", "Hardware"})
     if (const std::string_view value = value_of(cpuinfo, key); !value.empty()) return std::string(value);
-  const std::string_view implementer = value_of(cpuinfo, "CPU implementer");  // arm64 has numbers only
+  const std::string_view implementer = value_of(cpuinfo, "CPU implementer");  // arm64 has only numbers
   if (implementer.empty()) return {};
   return fmt::format("ARM implementer {} part {}", implementer, value_of(cpuinfo, "CPU part"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a file says about the machine it comes from.
+// The facts about the machine that a perf.data file contains.
 #pragma once
 
 #include <cstdint>

@@ -2,46 +2,30 @@
 #include "libcore/sysinfo/proc_maps.hpp"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
 
-#include "libcore/base/files.hpp"
-#include "libcore/sysinfo/kernel_maps.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/sysinfo/map_query.hpp"
 
 namespace flight {
 namespace {
 
 constexpr std::size_t kMaxPathBytes = 4096;
-constexpr std::size_t kMaxBuildIdBytes = 64;
-constexpr std::size_t kMaxCachedFiles = 65536;
 
-// The kernel's argument of PROCMAP_QUERY (proc_pid_maps(5); include/uapi/linux/fs.h since 6.11, which is newer than
-// the headers we build with): first what is asked, then what is answered, sizes both ways.
-struct MapQuery {
-  std::uint64_t size = sizeof(MapQuery);
-  std::uint64_t wanted = 0;
-  std::uint64_t address = 0;
-  std::uint64_t start = 0, end = 0, flags = 0, page_size = 0, offset = 0, inode = 0;
-  std::uint32_t major = 0, minor = 0;
-  std::uint32_t name_bytes = 0, build_id_bytes = 0;
-  std::uint64_t name_at = 0, build_id_at = 0;
-};
-static_assert(sizeof(MapQuery) == 104);
-constexpr unsigned long kMapQuery = _IOWR(0x11, 17, MapQuery);
-constexpr std::uint64_t kReadable = 0x1, kWritable = 0x2, kExecutable = 0x4, kShared = 0x8, kThisOrNext = 0x10;
+using namespace map_query;
 
-constexpr std::string_view kDeleted = " (deleted)";
+// A process can make the text of its maps arbitrarily long.
+constexpr std::size_t kMaxMapsText = 16U << 20U;
+constexpr std::size_t kPieceBytes = 64U << 10U;
 
 std::string perf_name(std::string_view name) {
-  // The names the kernel itself puts into MMAP2 records for memory without a file.
+  // The kernel's names in MMAP2 records for memory without a file.
   if (name.empty() || name.starts_with("[anon") || name.starts_with("/anon_hugepage")) return "//anon";
   return std::string(name);
 }
@@ -55,8 +39,8 @@ bool take_number(std::string_view& line, T& value, int base, char end) {
   return true;
 }
 
-// "7f1c2a000000-7f1c2a021000 r-xp 00001000 fe:00 12345      /usr/lib/libc.so.6"; false: not executable, or no such
-// line.
+// Parses "7f1c2a000000-7f1c2a021000 r-xp 00001000 fe:00 12345      /usr/lib/libc.so.6"; false: not executable, or
+// another form.
 bool parse_line(std::string_view line, ProcessMapping& mapping) {
   std::uint64_t end = 0;
   if (!take_number(line, mapping.address, 16, '-') || !take_number(line, end, 16, ' ')) return false;
@@ -74,68 +58,73 @@ bool parse_line(std::string_view line, ProcessMapping& mapping) {
   if (error != std::errc{}) return false;
   line.remove_prefix(static_cast<std::size_t>(at - line.data()));
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-  if (line == "[vsyscall]") return false;  // the kernel's, no mapping of the process; PROCMAP_QUERY omits it as well
+  if (line == "[vsyscall]") return false;  // the kernel's, not a mapping of the process; PROCMAP_QUERY omits it as well
   mapping.name = perf_name(line);
   return true;
 }
 
-// A newline in a path is written as \012, a backslash as itself (proc_pid_maps(5)).
-std::string unescape_path(std::string_view path) {
-  std::string plain;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    const bool newline = path.substr(i, 4) == "\\012";
-    plain += newline ? '\n' : path[i];
-    if (newline) i += 3;
-  }
-  return plain;
-}
-
-// The file behind `path` as the process sees it, not followed out of its root, and only if it is a regular one.
-UniqueFd open_regular(const std::string& process_root, const std::string& path, std::uint64_t inode) {
-  const UniqueFd folder(::open(process_root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return {};
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd place(static_cast<int>(::syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof how)));
-  struct stat status {};
-  // Another inode: the file was replaced since it was mapped (an upgrade), its build-id would be a wrong one.
-  if (!place || ::fstat(place.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_ino != inode) return {};
-  return UniqueFd(
-      ::open(fmt::format("/proc/self/fd/{}", place.get()).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-}
-
 }  // namespace
 
-std::vector<ProcessMapping> MapsReader::read(const std::string& task) {
-  std::vector<ProcessMapping> mappings;
+ProcessMappings MapsReader::read(const std::string& task) {
+  ProcessMappings out;
   const UniqueFd maps(::open((task + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!maps) return mappings;
-  if (may_query_ && read_by_query(maps.get(), mappings)) return mappings;
-  read_by_text(maps.get(), task, mappings);
-  return mappings;
+  if (!maps) {
+    // Exited, or not allowed. Otherwise there is no descriptor or memory left, and the process has mappings that were
+    // not read.
+    out.cut = errno != ENOENT && errno != ESRCH && errno != EACCES && errno != EPERM;
+    return out;
+  }
+  if (may_query_ && read_by_query(maps.get(), out)) return out;
+  read_by_text(maps.get(), out);
+  return out;
 }
 
-// False: this kernel has no PROCMAP_QUERY.
-bool MapsReader::read_by_query(int maps_fd, std::vector<ProcessMapping>& out) {
-  std::array<char, kMaxPathBytes> name;                 // NOLINT: 4 KiB that the kernel fills
-  std::array<std::uint8_t, kMaxBuildIdBytes> build_id;  // NOLINT
+bool MapsReader::add(ProcessMapping mapping, ProcessMappings& out) {
+  out.bytes += sizeof mapping + mapping.name.size();
+  if (out.all.size() >= kMaxMappingsPerProcess || out.bytes > kMaxMappingBytesPerProcess) {
+    out.cut = true;
+    return false;
+  }
+  out.all.push_back(std::move(mapping));
+  return true;
+}
+
+// Sets `next` to the end of the executable mapping at or after the address.
+bool MapsReader::skip_nameless(int maps_fd, std::uint64_t& next) {
+  MapQuery query;
+  query.wanted = kThisOrNext | kExecutable;
+  query.address = next;
+  int done = -1;
+  do done = ::ioctl(maps_fd, kMapQuery, &query);
+  while (done != 0 && errno == EINTR);
+  if (done != 0 || query.end <= next) return false;
+  next = query.end;
+  return true;
+}
+
+// False: this kernel has no PROCMAP_QUERY. It does not request build-ids: the kernel would read the file meanwhile,
+// with the memory map of the process locked.
+bool MapsReader::read_by_query(int maps_fd, ProcessMappings& out) {
+  std::array<char, kMaxPathBytes> name;  // NOLINT: 4 KiB that the kernel fills
   std::uint64_t next = 0;
-  while (out.size() < kMaxMappingsPerProcess) {
+  for (;;) {
     MapQuery query;
     query.wanted = kThisOrNext | kExecutable;
     query.address = next;
     query.name_bytes = name.size();
     query.name_at = reinterpret_cast<std::uintptr_t>(name.data());
-    query.build_id_bytes = build_id.size();
-    query.build_id_at = reinterpret_cast<std::uintptr_t>(build_id.data());
     if (::ioctl(maps_fd, kMapQuery, &query) != 0) {
       if (errno == EINTR) continue;
-      if (errno == ENOTTY && out.empty()) return may_query_ = false;
-      return true;  // ENOENT: that was the last; ESRCH: exited, or a kernel thread
+      if (errno == ENOTTY && out.all.empty()) return may_query_ = false;
+      if (errno == ENOENT || errno == ESRCH)
+        return true;  // that was the last one; or the process exited, or is a kernel thread
+      out.cut = true;
+      // A path of more than PATH_MAX: only this mapping is omitted.
+      if (errno != ENAMETOOLONG || !skip_nameless(maps_fd, next)) return true;
+      continue;
     }
     next = query.end;
-    ProcessMapping& mapping = out.emplace_back();
+    ProcessMapping mapping;
     mapping.address = query.start;
     mapping.bytes = query.end - query.start;
     mapping.page_offset = query.offset;
@@ -146,38 +135,44 @@ bool MapsReader::read_by_query(int maps_fd, std::vector<ProcessMapping>& out) {
     if ((query.flags & kWritable) != 0) mapping.protection |= PROT_WRITE;
     if ((query.flags & kExecutable) != 0) mapping.protection |= PROT_EXEC;
     mapping.flags = (query.flags & kShared) != 0 ? MAP_SHARED : MAP_PRIVATE;
-    if (query.build_id_bytes != 0) mapping.build_id.assign(build_id.data(), build_id.data() + query.build_id_bytes);
     // The size counts the terminating NUL.
     mapping.name = perf_name({name.data(), query.name_bytes == 0 ? 0 : query.name_bytes - 1});
-  }
-  return true;
-}
-
-void MapsReader::read_by_text(int maps_fd, const std::string& task, std::vector<ProcessMapping>& out) {
-  const auto text = read_all(maps_fd);
-  if (!text) return;
-  std::string_view rest = *text;
-  while (!rest.empty() && out.size() < kMaxMappingsPerProcess) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    ProcessMapping mapping;
-    const bool wanted = parse_line(rest.substr(0, end), mapping);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (!wanted) continue;
-    mapping.build_id = build_id_of(mapping, task);
-    out.push_back(std::move(mapping));
+    if (!add(std::move(mapping), out)) return true;
   }
 }
 
-const std::vector<std::uint8_t>& MapsReader::build_id_of(const ProcessMapping& mapping, const std::string& task) {
-  static const std::vector<std::uint8_t> kNone;
-  if (mapping.inode == 0 || !mapping.name.starts_with('/') || mapping.name.ends_with(kDeleted)) return kNone;
-  const FileKey key{(std::uint64_t{mapping.major} << 32U) | mapping.minor, mapping.inode};
-  if (const auto known = build_ids_.find(key); known != build_ids_.end()) return known->second;
-  if (build_ids_.size() >= kMaxCachedFiles) build_ids_.clear();
-  std::vector<std::uint8_t> id;
-  if (const UniqueFd file = open_regular(task + "/root", unescape_path(mapping.name), mapping.inode); file)
-    id = build_id_of_elf(file.get());
-  return build_ids_.emplace(key, std::move(id)).first->second;
+// Reads piece by piece: most lines are not needed, and there may be very many.
+void MapsReader::read_by_text(int maps_fd, ProcessMappings& out) {
+  std::string text;
+  for (std::size_t all = 0;;) {
+    const std::size_t kept = text.size();
+    text.resize(kept + kPieceBytes);
+    const ssize_t count = ::read(maps_fd, text.data() + kept, kPieceBytes);
+    if (count < 0 && errno == EINTR) {
+      text.resize(kept);
+      continue;
+    }
+    if (count <= 0) {
+      text.resize(kept);
+      break;
+    }
+    text.resize(kept + static_cast<std::size_t>(count));
+    all += static_cast<std::size_t>(count);
+    std::size_t begin = 0;
+    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+      ProcessMapping mapping;
+      if (parse_line(std::string_view(text).substr(begin, end - begin), mapping) && !add(std::move(mapping), out))
+        return;
+      begin = end + 1;
+    }
+    text.erase(0, begin);
+    if (all > kMaxMapsText) {
+      out.cut = true;
+      return;
+    }
+  }
+  ProcessMapping last;  // a test's file may end without a newline
+  if (parse_line(text, last)) add(std::move(last), out);
 }
 
 }  // namespace flight

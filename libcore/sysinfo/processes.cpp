@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sysinfo/processes.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <ctime>
 #include <memory>
 #include <optional>
 #include <string_view>
 
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/proc_maps.hpp"
 
@@ -24,42 +26,41 @@ constexpr std::size_t kMaxThreads = 65536;           // of one process
 constexpr std::size_t kMaxCommBytes = 15;            // TASK_COMM_LEN without its NUL
 constexpr std::uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD of the "flags" in /proc/PID/stat
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
 // The entries of `path` whose names are numbers, ascending.
-std::optional<std::vector<std::uint32_t>> numbered_entries(const std::string& path, std::size_t most) {
-  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir(path.c_str()));
-  if (!directory) return std::nullopt;
+Result<std::vector<std::uint32_t>> numbered_entries(const std::string& path, std::size_t most) {
+  auto directory = Directory::open(path);
+  if (!directory) return propagate(directory.error());
   std::vector<std::uint32_t> numbers;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = static_cast<const char*>(entry->d_name);
+  const auto read = directory->each([&](const Directory::Entry& entry) {
+    const std::string_view name = entry.name;
     std::uint32_t number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error != std::errc{} || end != name.data() + name.size()) continue;
-    if (numbers.size() == most) break;
+    if (error != std::errc{} || end != name.data() + name.size()) return true;
     numbers.push_back(number);
-  }
-  std::sort(numbers.begin(), numbers.end());  // /proc is ascending, a test's folder need not be
+    return numbers.size() < most;
+  });
+  if (!read) return propagate(read.error());
+  std::sort(numbers.begin(), numbers.end());  // /proc is sorted, a test's directory may not be
   return numbers;
 }
 
-// A small /proc file in one read, without an allocation: a scan reads several per process.
+// Reads a small /proc file at once, without an allocation: a scan reads several per process.
 class SmallFile {
  public:
   explicit SmallFile(const std::string& path) {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) return;
-    const ssize_t count = ::read(fd.get(), bytes_.data(), bytes_.size());
+    const ssize_t count = fd ? ::read(fd.get(), bytes_.data(), bytes_.size()) : -1;
+    if (count < 0) error_number_ = errno;
     if (count > 0) text_ = std::string_view(bytes_.data(), static_cast<std::size_t>(count));
   }
+  [[nodiscard]] bool is_gone() const { return error_number_ == ENOENT || error_number_ == ESRCH; }
   [[nodiscard]] std::string_view text() const { return text_; }
   [[nodiscard]] bool is_full() const { return text_.size() == bytes_.size(); }
 
  private:
-  std::array<char, 2048> bytes_;  // NOLINT: only what was read is looked at
+  std::array<char, 2048> bytes_;  // only the bytes that were read are used
   std::string_view text_;
+  int error_number_ = 0;
 };
 
 struct Stat {
@@ -69,7 +70,7 @@ struct Stat {
   std::uint64_t flags = 0, user_ticks = 0, system_ticks = 0, threads = 0, start_ticks = 0;
 };
 
-// In stat, a newline in the name is written as \n and a backslash as two of them.
+// In stat, a newline in the name is written as \n and a backslash as \\ .
 std::string unescape_comm(std::string_view text) {
   std::string comm;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -77,11 +78,11 @@ std::string unescape_comm(std::string_view text) {
     if (escape) ++i;
     comm += escape && text[i] == 'n' ? '\n' : text[i];
   }
-  comm.resize(std::min(comm.size(), kMaxCommBytes));  // workers of the kernel add what they work on
+  comm.resize(std::min(comm.size(), kMaxCommBytes));  // kernel workers append their work item
   return comm;
 }
 
-// proc_pid_stat(5): "PID (COMM) STATE PPID …"; COMM may hold blanks and brackets.
+// proc_pid_stat(5): "PID (COMM) STATE PPID …"; COMM may contain blanks and brackets.
 std::optional<Stat> parse_stat(std::string_view text) {
   const std::size_t open = text.find('(');
   const std::size_t close = text.rfind(')');
@@ -156,7 +157,7 @@ std::uint64_t ticks_per_second() {
   return kTicks > 0 ? static_cast<std::uint64_t>(kTicks) : 100;
 }
 
-// starttime counts suspended time, CLOCK_MONOTONIC does not: their difference is how long the machine was suspended.
+// starttime includes suspended time, CLOCK_MONOTONIC does not: the difference is the time of suspend.
 class StartClock {
  public:
   StartClock() {
@@ -174,51 +175,93 @@ class StartClock {
   EventTime suspended_ns_ = 0;
 };
 
-std::vector<ProcessInfo::Thread> other_threads(const std::string& process, std::uint32_t pid) {
-  std::vector<ProcessInfo::Thread> threads;
+void read_other_threads(const std::string& process, ProcessInfo& info) {
   const auto tids = numbered_entries(process + "/task", kMaxThreads);
-  if (!tids) return threads;
-  for (const std::uint32_t tid : *tids) {
-    if (tid == pid) continue;
-    const SmallFile comm(fmt::format("{}/task/{}/comm", process, tid));
-    if (comm.text().empty()) continue;  // gone; a living thread's has a newline at least
-    const std::string_view name = comm.text().substr(0, comm.text().size() - 1);
-    threads.push_back({tid, std::string(name.substr(0, kMaxCommBytes))});
+  if (!tids) {
+    const int reason = tids.error().errno_value();
+    info.threads_cut = reason != ENOENT && reason != ESRCH;
+    return;
   }
-  return threads;
-}
-
-// False: it is gone, or a zombie. A zombie runs nothing any more, and its EXIT has been recorded.
-bool read_process(const std::string& process, const StartClock& clock, MapsReader& maps, ProcessInfo& info) {
-  const SmallFile file(process + "/stat");
-  auto stat = parse_stat(file.text());
-  if (!stat) return false;
-  const bool leader_exited = stat->state == 'Z' || stat->state == 'X';
-  if (leader_exited && stat->threads <= 1) return false;
-  info.parent = stat->parent;
-  info.comm = std::move(stat->comm);
-  info.started_ns = clock.monotonic_of(stat->start_ticks);
-  if (stat->threads > 1) info.threads = other_threads(process, info.pid);
-  if (leader_exited && info.threads.empty()) return false;
-  info.cgroup = cgroup_of_process(process);
-  if ((stat->flags & kKernelThread) != 0) return true;
-  // A leader that has exited has no memory any more; the other threads go on in it.
-  info.mappings = maps.read(leader_exited ? fmt::format("{}/task/{}", process, info.threads.front().tid) : process);
-  return true;
+  for (const std::uint32_t tid : *tids) {
+    if (tid == info.pid) continue;
+    const SmallFile comm(fmt::format("{}/task/{}/comm", process, tid));
+    if (comm.text().empty()) {  // gone; a living thread's has a newline at least
+      info.threads_cut |= !comm.is_gone();
+      continue;
+    }
+    const std::string_view name = comm.text().substr(0, comm.text().size() - 1);
+    info.threads.push_back({tid, std::string(name.substr(0, kMaxCommBytes))});
+  }
 }
 
 }  // namespace
 
+Result<std::vector<std::uint32_t>> list_processes(const std::string& root) {
+  auto pids = numbered_entries(root + "/proc", kMaxProcesses);
+  if (!pids) return wrap(pids.error(), "list the processes");
+  return pids;
+}
+
+Presence read_stat(std::uint32_t pid, ProcessStat& out, const std::string& root) {
+  const std::string process = fmt::format("{}/proc/{}", root, pid);
+  const SmallFile file(process + "/stat");
+  auto stat = parse_stat(file.text());
+  if (!stat) return file.is_gone() ? Presence::gone : Presence::unknown;
+  const bool leader_exited = stat->state == 'Z' || stat->state == 'X';
+  if (leader_exited && stat->threads <= 1) return Presence::gone;
+  struct stat owner {};
+  out.pid = pid;
+  out.parent = stat->parent;
+  out.uid = ::stat(process.c_str(), &owner) == 0 ? owner.st_uid : 0;
+  out.comm = std::move(stat->comm);
+  out.started_ns = StartClock().monotonic_of(stat->start_ticks);
+  out.thread_count = stat->threads;
+  out.is_kernel_thread = (stat->flags & kKernelThread) != 0;
+  out.leader_exited = leader_exited;
+  return Presence::there;
+}
+
+void read_threads(ProcessInfo& info, const std::string& root) {
+  const std::string process = fmt::format("{}/proc/{}", root, info.pid);
+  if (info.thread_count > 1) read_other_threads(process, info);
+  if (info.is_kernel_thread) return;
+  // A leader that has exited has no memory any more; the other threads go on in it.
+  if (!info.leader_exited)
+    info.maps_task = process;
+  else if (!info.threads.empty())
+    info.maps_task = fmt::format("{}/task/{}", process, info.threads.front().tid);
+}
+
+bool read_process(std::uint32_t pid, ProcessInfo& info, const std::string& root) {
+  if (read_stat(pid, info, root) != Presence::there) return false;
+  read_threads(info, root);
+  if (info.leader_exited && info.threads.empty()) return false;
+  info.cgroup = cgroup_of_process(fmt::format("{}/proc/{}", root, pid));
+  return true;
+}
+
+void read_mappings(ProcessInfo& info) {
+  if (info.maps_task.empty()) return;
+  MapsReader maps;
+  auto read = maps.read(info.maps_task);
+  info.mappings = std::move(read.all);
+  info.mappings_cut = read.cut;
+}
+
 Result<void> for_each_process_by(MapsSource source, const std::function<void(const ProcessInfo&)>& visit,
                                  const std::string& root) {
-  const auto pids = numbered_entries(root + "/proc", kMaxProcesses);
-  if (!pids) return sys_error(errno, "list the processes in {}/proc", root);
-  const StartClock clock;
+  const auto pids = list_processes(root);
+  if (!pids) return propagate(pids.error());
   MapsReader maps(source);
   for (const std::uint32_t pid : *pids) {
     ProcessInfo info;
-    info.pid = pid;
-    if (read_process(fmt::format("{}/proc/{}", root, pid), clock, maps, info)) visit(info);
+    if (!read_process(pid, info, root)) continue;
+    if (!info.maps_task.empty()) {
+      auto read = maps.read(info.maps_task);
+      info.mappings = std::move(read.all);
+      info.mappings_cut = read.cut;
+    }
+    visit(info);
   }
   return {};
 }
@@ -235,6 +278,8 @@ ProcessUsage process_usage(int pid) {
   if (!stat) return usage;
   usage.cpu_seconds =
       static_cast<double>(stat->user_ticks + stat->system_ticks) / static_cast<double>(ticks_per_second());
+  const EventTime now_ns = since_boot_ns(CLOCK_MONOTONIC), started_ns = StartClock().monotonic_of(stat->start_ticks);
+  if (now_ns > started_ns) usage.uptime_seconds = static_cast<double>(now_ns - started_ns) / 1e9;
   const SmallFile memory(process + "/statm");  // "SIZE RESIDENT …", in pages
   const std::size_t blank = memory.text().find(' ');
   if (blank == std::string_view::npos) return usage;

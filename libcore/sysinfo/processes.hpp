@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs now, from /proc: threads, names and executable mappings with build-ids. Needs CAP_SYS_PTRACE for other
-// users' maps; what may not be read, or exits meanwhile, is left out, never an error.
+// Lists the running processes from /proc: threads, names and executable mappings. Needs CAP_SYS_PTRACE for other
+// users' maps. Data that may not be read, or of a process that exits meanwhile, is omitted; this is never an error.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
@@ -18,38 +20,69 @@ struct ProcessMapping {
   std::uint32_t major = 0, minor = 0;
   std::uint64_t inode = 0;
   std::uint32_t protection = 0, flags = 0;  // PROT_*, MAP_PRIVATE or MAP_SHARED
-  std::vector<std::uint8_t> build_id;       // empty: none or unknown
   std::string name;                         // path, "[vdso]", or "//anon"
 };
 
-struct ProcessInfo {
+struct ProcessMappings {
+  std::vector<ProcessMapping> all;
+  std::size_t bytes = 0;  // that they take here
+  bool cut = false;       // there are more: too many for one process, or they could not be read
+};
+
+// What /proc/PID and its stat say.
+struct ProcessStat {
   std::uint32_t pid = 0, parent = 0;
+  uid_t uid = 0;             // effective: the owner of /proc/PID (fs/proc/base.c, task_dump_owner)
   EventTime started_ns = 0;  // CLOCK_MONOTONIC (from starttime, which is boot time)
   std::string comm;
+  std::uint64_t thread_count = 0;
+  bool is_kernel_thread = false, leader_exited = false;
+};
+
+struct ProcessInfo : ProcessStat {
   std::string cgroup;  // path in the v2 hierarchy ("/system.slice/x.service"), "" where there is none
   struct Thread {
     std::uint32_t tid = 0;
     std::string comm;
   };
   std::vector<Thread> threads;           // other than the leader
+  bool threads_cut = false;              // there are others that could not be read
   std::vector<ProcessMapping> mappings;  // executable ones
+  bool mappings_cut = false;             // there are more: too many, or they could not be read
+  std::string maps_task;                 // whose maps are to be read: "/proc/PID"; empty: it has none (a kernel thread)
 };
 
-// Calls `visit` for each process, in ascending pid. PROCMAP_QUERY (6.11) where the kernel has it, else
-// /proc/PID/maps and the ELF file behind /proc/PID/root. `root` as in cpus.hpp.
+// The pids, ascending. `root` as in cpus.hpp.
+[[nodiscard]] Result<std::vector<std::uint32_t>> list_processes(const std::string& root = "");
+enum class Presence {
+  there,
+  gone,     // or a zombie: it runs nothing any more, and its EXIT has been recorded
+  unknown,  // it could not be read now
+};
+// Two system calls; nothing here waits for the process.
+[[nodiscard]] Presence read_stat(std::uint32_t pid, ProcessStat& stat, const std::string& root = "");
+// The other threads, after read_stat(), and maps_task. Does not wait for the process; a second for 65,536 threads.
+void read_threads(ProcessInfo& info, const std::string& root = "");
+// All of it but its mappings: these two, and the cgroup. False: it is gone, or a zombie.
+[[nodiscard]] bool read_process(std::uint32_t pid, ProcessInfo& info, const std::string& root = "");
+// Waits for the lock on the process' memory map, which may hang as long as the process does.
+void read_mappings(ProcessInfo& info);
+// Calls `visit` for each process, by ascending pid. Uses PROCMAP_QUERY (6.11) if the kernel has it, otherwise
+// /proc/PID/maps.
 [[nodiscard]] Result<void> for_each_process(const std::function<void(const ProcessInfo&)>& visit,
                                             const std::string& root = "");
 
 struct CgroupInfo {
-  std::uint64_t id = 0;  // the kernel's: name_to_handle_at(2), what PERF_SAMPLE_CGROUP carries
+  std::uint64_t id = 0;  // the kernel's id: name_to_handle_at(2), as in PERF_SAMPLE_CGROUP
   std::string path;      // relative to the hierarchy's mount: "/", "/system.slice"
 };
 // Every cgroup of the hierarchy that perf_event belongs to (v2, or v1's perf_event); at most `most`.
 [[nodiscard]] std::vector<CgroupInfo> list_cgroups(std::size_t most = 65536);
 
-// What a process has used so far, from /proc/PID/stat and statm.
+// Resource usage of a process, from /proc/PID/stat and statm.
 struct ProcessUsage {
   double cpu_seconds = 0;
+  double uptime_seconds = 0;  // since its start, without the time of suspend
   std::uint64_t rss_bytes = 0;
 };
 [[nodiscard]] ProcessUsage process_usage(int pid);

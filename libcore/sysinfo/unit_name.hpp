@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which systemd unit a process belongs to, from the path of its cgroup alone: systemd names a unit's cgroup after the
-// unit, and puts an underscore before a name that the kernel could take for a file of its own
-// (systemd.resource-control(5), https://systemd.io/CGROUP_DELEGATION).
+// The systemd unit or container of a process, from the path of its cgroup alone: systemd names a unit's cgroup after
+// the unit, and puts an underscore before a name that could be a file of the kernel (systemd.resource-control(5),
+// https://systemd.io/CGROUP_DELEGATION). Container runtimes name a cgroup after the container's id, 64 hexadecimal
+// digits.
 #pragma once
 
 #include <string>
@@ -10,7 +11,20 @@
 namespace flight {
 
 // "/system.slice/burn.service/payload" -> "burn.service". The innermost service or scope, so that a user's own service
-// is told and not user@1000.service; else the innermost slice; empty where there is none of them.
+// is shown instead of user@1000.service; otherwise the innermost slice; empty if there is none.
 [[nodiscard]] std::string unit_of(std::string_view cgroup);
+
+struct CgroupName {
+  std::string unit;       // as unit_of()
+  std::string container;  // the innermost one's whole id, or an LXC container's name; empty: none
+  // For display: "burn.service", "docker 3f2a91c7d8e0"; otherwise the path. Empty for the root cgroup and an unknown
+  // cgroup. The owner of a delegated cgroup chooses the names below it, so the label ends with the outermost unit or
+  // container: "nginx.service in docker 3f2a91c7d8e0"; below user@1000.service: "burn.service of user 1000".
+  std::string label;
+  // The cgroup up to the innermost unit or container: "/system.slice/x.service/worker" -> "/system.slice/x.service".
+  // Two cgroups belong to the same unit if and only if these are equal; equal labels do not show that.
+  std::string path;
+};
+[[nodiscard]] CgroupName name_of_cgroup(std::string_view cgroup);
 
 }  // namespace flight

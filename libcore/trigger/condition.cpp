@@ -5,17 +5,29 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string_view>
 #include <utility>
 
 #include "libcore/base/units.hpp"
+#include "libcore/trigger/pass_interval.hpp"
 
 namespace flight {
 namespace {
 
-constexpr std::uint64_t kDipShare = 5;  // one fifth of the time it may not hold
+constexpr std::uint64_t kDipShare = 5;  // the condition may be false for one fifth of the time
+// The length of a quick pass as a share of the longest pass.
+constexpr double kQuickShare = 1.0 * PassInterval::kShortest / PassInterval::kCalm;
 
 std::uint64_t ns_of(std::chrono::nanoseconds time) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0));
+}
+
+// "2 s", not "2.0 s": the configured value is exact.
+std::string configured_duration(std::uint64_t ns) {
+  constexpr std::string_view kZeroTenths = ".0";
+  std::string out = format_duration(std::chrono::nanoseconds(ns));
+  if (const std::size_t at = out.find(kZeroTenths); at != std::string::npos) out.erase(at, kZeroTenths.size());
+  return out;
 }
 
 }  // namespace
@@ -51,7 +63,7 @@ void Condition::rearm() {
   if (state_ != State::warming_up) begin_armed();
 }
 
-// Whether this pass is one of a crossing. What lay before it is looked at when it begins, and stands until it ends.
+// Whether this pass belongs to a crossing. The baseline is taken when the crossing begins, and kept until it ends.
 bool Condition::crossed(double value, const MetricPass& pass, const MetricHistory& history) {
   if (above_ && value <= *above_) return false;
   if (below_ && value >= *below_) return false;
@@ -67,17 +79,33 @@ double Condition::threshold() const {
   return baseline_.value_or(0) + delta_.value_or(0);
 }
 
-// The other side of the rearm threshold.
+// Whether the value is back beyond the rearm threshold.
 bool Condition::over(double value) const {
   if (above_) return value <= rearm_.value_or(*above_);
   if (below_) return value >= rearm_.value_or(*below_);
   return value < threshold();
 }
 
+// Whether a crossing may have lasted for a quick pass within a slow one whose mean is `value`: metrics are never below
+// 0, shares never above 100. A number of tasks is not a mean but a level at the end of the pass, so any distance
+// counts.
+bool Condition::near(double value) const {
+  if (!below_) return value >= kQuickShare * (above_ ? *above_ : *delta_);
+  if (!info_of(metric_).share) return value <= *below_ / kQuickShare;
+  constexpr double kMost = 100;
+  return value <= kMost - kQuickShare * (kMost - *below_);
+}
+
+std::chrono::nanoseconds Condition::longest_look() const {
+  const bool quiet = state_ == State::warming_up || state_ == State::armed;
+  if (!quiet || !last_ || near(*last_)) return std::chrono::nanoseconds(0);
+  return std::chrono::nanoseconds(for_ns_ / kDipShare);
+}
+
 std::optional<Crossing> Condition::on_pass(const MetricPass& pass, const MetricHistory& history) {
   const std::optional<double> value = pass.of(metric_);
   last_ = value;
-  if (pass.span_ns == 0 && for_ns_ > 0) return std::nullopt;  // a level without a span lasts no time at all
+  if (pass.span_ns == 0 && for_ns_ > 0) return std::nullopt;  // a level without a span has no duration
   if (pass.span_ns > kMaxPassSpanNs) {
     if (state_ == State::pending) begin_armed();
     calm_ = {};
@@ -90,24 +118,26 @@ std::optional<Crossing> Condition::on_pass(const MetricPass& pass, const MetricH
     return std::nullopt;  // this pass ended it
   }
   if (state_ == State::fired) {
-    // A dip that does not last is none: a thread that moved between two CPUs would end its own crossing.
+    // A short dip does not count: otherwise a thread that migrates would end its own crossing.
     if (!calm_.add(value && over(*value), pass.span_ns)) calm_ = {};
     if (calm_.span_ns() >= for_ns_ && value && over(*value)) begin_armed();
     return std::nullopt;
   }
   const bool crosses = value && crossed(*value, pass, history);
+  std::uint64_t span_ns = pass.span_ns;
   if (state_ == State::armed) {
     if (!crosses) return std::nullopt;
+    if (pass.sure_ns > 0) span_ns = std::min(span_ns, pass.sure_ns);
     state_ = State::pending;
-    since_ns_ = pass.time_ns - std::min(pass.span_ns, pass.time_ns);
+    since_ns_ = pass.time_ns - std::min(span_ns, pass.time_ns);
     if (!delta_) baseline_ = history.baseline(metric_, since_ns_);
   }
-  if (!held_.add(crosses, pass.span_ns)) {
+  if (!held_.add(crosses, span_ns)) {
     begin_armed();
     return std::nullopt;
   }
   if (value) {
-    const double span = static_cast<double>(std::max<std::uint64_t>(pass.span_ns, 1));
+    const double span = static_cast<double>(std::max<std::uint64_t>(span_ns, 1));
     weighted_sum_ += *value * span;
     weight_ += span;
   }
@@ -126,9 +156,9 @@ std::string Condition::words() const {
   if (above_) out += " above " + number(*above_);
   if (below_) out += " below " + number(*below_);
   if (delta_)
-    out += fmt::format("{} {} {} the 5 minutes before", above_ || below_ ? " and" : "", number(*delta_),
-                       below_ ? "under" : "over");
-  if (for_ns_ > 0) out += fmt::format(" for {}", format_duration(std::chrono::nanoseconds(for_ns_)));
+    out += fmt::format("{} {:g}{} {} the median of the 5 minutes before", above_ || below_ ? ", and" : "", *delta_,
+                       info.share ? " points" : "", below_ ? "below" : "above");
+  if (for_ns_ > 0) out += fmt::format("{} for {}", delta_ ? "," : "", configured_duration(for_ns_));
   return out;
 }
 

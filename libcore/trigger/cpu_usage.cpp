@@ -7,9 +7,9 @@
 namespace flight {
 namespace {
 
-constexpr std::uint64_t kMinTicks = 3;     // fewer say nothing: one busy tick would be 100 %
-constexpr std::uint64_t kJitterTicks = 2;  // the kernel rounds idle time; a column may seem to go back by as much
-constexpr std::uint64_t kMaxLate = 4;      // times what the span should have: the counters jumped
+constexpr std::uint64_t kMinTicks = 3;     // fewer are too few: one busy tick would be 100 %
+constexpr std::uint64_t kJitterTicks = 2;  // the kernel rounds idle time; a column may seem to go back by this much
+constexpr std::uint64_t kMaxLate = 4;      // this many times the expected span: the counters jumped
 constexpr std::uint64_t kLateTicks = 20;
 
 std::size_t column(CpuColumn name) { return static_cast<std::size_t>(name); }
@@ -24,13 +24,15 @@ CpuShares shares_of(int cpu, const Columns& ticks) {
   out.irq = of(CpuColumn::irq) + of(CpuColumn::softirq);
   out.steal = of(CpuColumn::steal);
   out.iowait = of(CpuColumn::iowait);
+  // Stolen time counts as busy: when the hypervisor gives a CPU less time, tasks wait and idle time shrinks. Counted as
+  // idle, a saturated virtual machine would look half empty. cpu.steal shows the stolen share.
   out.busy = std::clamp(100.0 - of(CpuColumn::idle) - out.iowait, 0.0, 100.0);
   return out;
 }
 
 }  // namespace
 
-// The ticks since the CPU's base, which moves on; nullopt where they tell nothing.
+// The ticks since the CPU's base, which is then updated; nullopt if they cannot be used.
 std::optional<CpuUsage::Columns> CpuUsage::advance(const CpuTicks& now, EventTime time_ns) {
   const auto number = static_cast<std::size_t>(now.cpu);
   if (number >= cpus_.size()) cpus_.resize(number + 1);
@@ -57,7 +59,7 @@ std::optional<CpuUsage::Columns> CpuUsage::advance(const CpuTicks& now, EventTim
     sum += out.at(i);
   }
   if (sum > most) return restart();
-  if (sum < kMinTicks) return std::nullopt;  // the base stays: the next pass has more
+  if (sum < kMinTicks) return std::nullopt;  // the base stays: the next pass has more ticks
   static_cast<void>(restart());
   return out;
 }
@@ -65,6 +67,8 @@ std::optional<CpuUsage::Columns> CpuUsage::advance(const CpuTicks& now, EventTim
 void CpuUsage::measure(const ProcStat& stat, MetricPass& pass) {
   ++measurements_;
   pass.cpus.clear();
+  // The machine's shares are sums over the CPUs, not the first line of /proc/stat: that line includes offline CPUs, and
+  // their idle time decreases when they return.
   Columns all{};
   for (const CpuTicks& now : stat.cpus) {
     const auto ticks = advance(now, pass.time_ns);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shares out of the ticks of /proc/stat. A CPU has 10 ticks in 100 ms, so a share is of what all its columns sum up
-// to; and its counters do go backwards: iowait always did (proc(5)), idle when a CPU comes back. Rather no value than
-// a wrong one: a CPU that was away, jumped, or has too few ticks to tell is left out of this pass.
+// CPU shares from the ticks of /proc/stat. A CPU has 10 ticks in 100 ms, so a share is relative to the sum of its
+// columns. Counters can go backwards: iowait (proc(5)), and idle when a CPU comes back. A CPU that was offline, whose
+// counters went back or jumped, or that has too few ticks is left out of this pass.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace flight {
 
 class CpuUsage {
  public:
-  // Fills `pass`.cpus and its cpu.* metrics with what went on since the call before. `stat`'s at `pass`.time_ns.
+  // Sets `pass`.cpus and its cpu.* metrics for the time since the previous call. `stat` was read at `pass`.time_ns.
   void measure(const ProcStat& stat, MetricPass& pass);
 
  private:
@@ -23,7 +23,7 @@ class CpuUsage {
     bool known = false;
     CpuTicks base;
     EventTime base_ns = 0;
-    std::uint64_t seen = 0;  // the last measurement it was in
+    std::uint64_t seen = 0;  // the last measurement that contained it
   };
   using Columns = std::array<std::uint64_t, kCpuColumns>;
   [[nodiscard]] std::optional<Columns> advance(const CpuTicks& now, EventTime time_ns);

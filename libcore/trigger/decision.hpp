@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules say: fire, with the reason and the action, or held back, by what and until when.
+// A decision of the rules: fire, with the reason and the action, or suppressed, with the limit and its end.
 #pragma once
 
 #include <array>
@@ -19,23 +19,23 @@ struct Decision {
   std::string trigger;
   SuppressedBy by = SuppressedBy::nothing;
   std::string reason;  // "cpu.hottest 100 % above 90 % for 2.0 s (baseline 12 %)"
-  // Held back: when it would be let through, and whether this is the first of its window, which is told by itself.
+  // If suppressed: until when, and whether it is the first of its window, which is reported separately.
   EventTime until_ns = 0;
   WallTime until{};
   bool first = false;
-  // Why, of a metric. Where nothing is known of the time before, the baseline is NaN and the reason does not name one.
+  // The reason of a metric trigger. If the time before is unknown, the baseline is NaN and the reason has no baseline.
   std::optional<SidecarFired> fired;
   // The action:
-  std::chrono::nanoseconds post{}, last{};  // last 0: all that is held
+  std::chrono::nanoseconds post{}, last{};  // last 0: everything in the rings
   std::optional<CaptureMode> capture;
 
   [[nodiscard]] bool fires() const { return by == SuppressedBy::nothing; }
 };
 
-// What one trigger did not do in one window, told once.
+// Suppressed firings of one trigger in one window, reported together.
 struct SuppressedWindow {
   std::string trigger;
-  std::array<std::uint64_t, kSuppressedByCount> by{};  // how many, by SuppressedBy
+  std::array<std::uint64_t, kSuppressedByCount> by{};  // number of firings, by SuppressedBy
   std::uint64_t count = 0;                             // their sum
   WallTime first{}, last{};
   [[nodiscard]] std::string by_text() const;  // "cooldown", or "cooldown (140), storm guard (8)"
@@ -44,13 +44,13 @@ struct SuppressedWindow {
 // A line of `flightctl triggers`.
 struct TriggerRow {
   std::string name;
-  std::string condition;  // in words
+  std::string condition;  // as text
   bool enabled = true;
   // "armed", "pending", "fired" (waits for rearm), "held back", "warming up", "off", "unavailable"
   std::string state;
-  std::string note;             // what the state means now: "34 s more", "cooldown until …"
+  std::string note;             // explains the state: "34 s more", "cooldown until …"
   std::optional<double> value;  // of its metric
-  bool share = false;           // value is percent
+  bool share = false;           // value is in percent
   std::optional<WallTime> fired_at;
   std::string snapshot;  // the last one's id; empty: none yet
   std::uint64_t fired = 0, suppressed = 0;

@@ -7,21 +7,20 @@
 namespace flight {
 namespace {
 
-constexpr double kHourNs = 3600e9;
-constexpr double kWhole = 1 - 1e-9;  // what many small refills are short of
+constexpr double kWhole = 1 - 1e-9;  // tolerance for the rounding error of many small refills
 
 }  // namespace
 
 double StormGuard::tokens(SignedTime now_ns) const {
   if (!begun_) return tokens_;
   const auto passed_ns = static_cast<double>(std::max<SignedTime>(now_ns - at_ns_, 0));
-  return std::min<double>(config_.burst, tokens_ + passed_ns / kHourNs * config_.per_hour);
+  return std::min<double>(config_.burst, tokens_ + passed_ns / static_cast<double>(kHourNs) * config_.per_hour);
 }
 
 Verdict StormGuard::ask(SignedTime now_ns) const {
   const double have = tokens(now_ns);
   if (have >= kWhole) return {};
-  const double wait_ns = (1 - have) * kHourNs / config_.per_hour;
+  const double wait_ns = (1 - have) * static_cast<double>(kHourNs) / config_.per_hour;
   return {SuppressedBy::storm_guard, now_ns + static_cast<SignedTime>(std::ceil(wait_ns))};
 }
 

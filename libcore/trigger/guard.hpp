@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The storm guard over all automatic triggers: a token bucket. However many triggers there are and whatever each of
-// them may do alone, all of them together take at most `burst` snapshots at once and `per_hour` an hour.
+// The storm guard for all automatic triggers: a token bucket. All triggers together take at most `burst` snapshots at
+// once and `per_hour` an hour, whatever their number and their own limits.
 #pragma once
 
 #include "libcore/config/config.hpp"
@@ -10,7 +10,7 @@ namespace flight {
 
 class StormGuard {
  public:
-  // Full at first.
+  // The bucket is full at first.
   explicit StormGuard(const StormGuardConfig& config) : config_(config), tokens_(config.burst) {}
 
   [[nodiscard]] Verdict ask(SignedTime now_ns) const;
@@ -18,13 +18,13 @@ class StormGuard {
   [[nodiscard]] double tokens(SignedTime now_ns) const;
 
   void restore(double tokens, SignedTime at_ns);
-  void change(const StormGuardConfig& config, SignedTime now_ns);  // keeps what is in it, as far as it fits
+  void change(const StormGuardConfig& config, SignedTime now_ns);  // keeps the tokens that fit
 
  private:
   StormGuardConfig config_;
   double tokens_;
   SignedTime at_ns_ = 0;
-  bool begun_ = false;  // at_ns_ says something
+  bool begun_ = false;  // at_ns_ is valid
 };
 
 }  // namespace flight

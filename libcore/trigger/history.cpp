@@ -11,13 +11,13 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr float kUnknownFloat = std::numeric_limits<float>::quiet_NaN();
-constexpr double kMaxTold = 99999;  // a number of tasks has no bound of its own, and the sidecar has one
+constexpr double kMaxListed = 99999;  // a number of tasks has no limit, but the sidecar has one
 
 double rounded(double value) {
-  return std::isfinite(value) ? std::round(std::min(value, kMaxTold) * 10) / 10 : kUnknown;
+  return std::isfinite(value) ? std::round(std::min(value, kMaxListed) * 10) / 10 : kUnknown;
 }
 
-// In the long view a burst on one CPU would be gone in the mean.
+// In the long series a burst on one CPU would not be visible in the mean.
 bool tells_most(std::size_t metric) {
   return metric == index_of(Metric::cpu_hottest) || metric == index_of(Metric::cpu_lopsided);
 }
@@ -65,7 +65,7 @@ void MetricHistory::add_seconds(const MetricPass& pass) {
 void MetricHistory::forget() {
   const EventTime now = passes_.back().time_ns;
   const auto older = [&](EventTime time, std::uint64_t age) { return time + age < now; };
-  // Twice as many as steps: a caller that looks more often than it should costs no more than that.
+  // At most twice the number of steps, even if passes come too often.
   const auto trim = [&](auto& passes, std::size_t steps) {
     while (passes.size() > 2 * steps || older(passes.front().time_ns, steps * kStepNs)) passes.pop_front();
   };
@@ -96,7 +96,7 @@ std::optional<SidecarMetrics> MetricHistory::exported() const {
 
 namespace {
 
-// The steps of a series that ends with the newest pass. A step is told by the pass that covers its middle.
+// The steps of a series that ends with the newest pass. A step has the value of the pass that covers its middle.
 struct Steps {
   EventTime begin_ns = 0;
   std::size_t count = 0;

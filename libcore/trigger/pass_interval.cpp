@@ -5,6 +5,10 @@
 
 namespace flight {
 
+std::chrono::nanoseconds PassInterval::next(std::chrono::nanoseconds allowed) const {
+  return std::max(interval_, std::min<std::chrono::nanoseconds>(allowed, kCalm));
+}
+
 std::chrono::nanoseconds PassInterval::note(std::chrono::nanoseconds cost) {
   costs_.at(count_ % kCosts) = cost;
   ++count_;
@@ -19,7 +23,7 @@ std::chrono::nanoseconds PassInterval::note(std::chrono::nanoseconds cost) {
     interval_ = std::clamp<std::chrono::nanoseconds>(interval, kShortest, kLongest);
     count_ = 0;
   };
-  constexpr double kRoom = 0.8;  // or it would go to and fro where the cost is just what is allowed
+  constexpr double kRoom = 0.8;  // hysteresis, otherwise the interval would alternate at the limit
   if (median > allowed(interval_) && interval_ < kLongest)
     change(interval_ * 2);
   else if (interval_ > kShortest && median < kRoom * allowed(interval_ / 2))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often to look: each 100 ms, or, where one look costs more than 0.2 % of that (hundreds of CPUs, a slow virtual
-// machine), each 200, 400 … 3,200 ms. It goes by the median of the last 15 costs, so that a look that was
-// interrupted changes nothing, and comes back when looks are cheap again.
+// The interval of the passes: 100 ms; 400 ms while no rule needs more; doubled up to 3,200 ms if a pass costs more
+// than 0.2 % of it (hundreds of CPUs, a slow virtual machine). The median of the last 15 costs decides, so that one
+// interrupted pass changes nothing; the interval shrinks when passes are cheap again.
 #pragma once
 
 #include <array>
@@ -12,12 +12,14 @@ namespace flight {
 
 class PassInterval {
  public:
-  static constexpr std::chrono::milliseconds kShortest{100}, kLongest{3200};
+  static constexpr std::chrono::milliseconds kShortest{100}, kCalm{400}, kLongest{3200};
   static constexpr double kMaxShare = 0.002;
   static constexpr std::size_t kCosts = 15;
 
   [[nodiscard]] std::chrono::nanoseconds interval() const { return interval_; }
-  // `cost`: CPU time of the thread that looked (CLOCK_THREAD_CPUTIME_ID), the rules' work included. Returns interval().
+  // Until the next pass. `allowed`: by the rules, TriggerRules::longest_look().
+  [[nodiscard]] std::chrono::nanoseconds next(std::chrono::nanoseconds allowed) const;
+  // `cost`: CPU time of the thread for the pass (CLOCK_THREAD_CPUTIME_ID), including the rules. Returns interval().
   std::chrono::nanoseconds note(std::chrono::nanoseconds cost);
 
  private:

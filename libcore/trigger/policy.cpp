@@ -7,7 +7,6 @@
 namespace flight {
 namespace {
 
-constexpr SignedTime kHourNs = 3'600'000'000'000;
 constexpr SignedTime kDayNs = 24 * kHourNs;
 
 }  // namespace
@@ -26,7 +25,7 @@ Verdict RatePolicy::ask(SignedTime now_ns) const {
   const auto limit = [&](SuppressedBy by, SignedTime until_ns) {
     if (until_ns > now_ns && (verdict.passes() || until_ns > verdict.until_ns)) verdict = {by, until_ns};
   };
-  // The firing that has to be older than the window before there is room for one more.
+  // The firing that must be older than the window before another one is allowed.
   const auto window = [&](SuppressedBy by, std::size_t most, SignedTime span_ns) {
     if (most > 0 && firings_.size() >= most) limit(by, firings_[firings_.size() - most] + span_ns);
   };
@@ -52,7 +51,7 @@ void RatePolicy::take_back() {
 
 void RatePolicy::restore(const std::vector<SignedTime>& firings, SignedTime now_ns) {
   firings_.clear();
-  // No limit looks back further than its longest cooldown of 30 days; a clock's leap may.
+  // The longest limit is a cooldown of 30 days; a jump of the clock may be longer.
   for (const SignedTime time : firings) note(std::clamp(time, now_ns - 366 * kDayNs, now_ns));
 }
 

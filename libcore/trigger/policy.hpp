@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often one trigger may fire: cooldown, so many an hour, so many a day, over sliding windows. Time is the
-// monotonic clock's, so nobody's clock step matters; it is signed, for what fired before this boot.
+// How often one trigger may fire: cooldown, per hour, per day, over sliding windows. Times are on the monotonic clock,
+// so clock steps do not matter; they are signed, for firings before this boot.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,8 @@ namespace flight {
 
 using SignedTime = std::int64_t;  // ns of CLOCK_MONOTONIC; negative: before this boot
 
+inline constexpr SignedTime kHourNs = 3'600'000'000'000;
+
 enum class SuppressedBy : std::uint8_t {
   nothing,
   disabled,
@@ -25,12 +27,12 @@ enum class SuppressedBy : std::uint8_t {
   not_recording
 };
 inline constexpr std::size_t kSuppressedByCount = 7;
-// "cooldown", "max_per_hour", "max_per_day", "storm guard", "disabled", "a pause of the recording"; nothing: "".
+// "cooldown", "max_per_hour", "max_per_day", "storm guard", "disabled", "a pause of the recording"; none: "".
 [[nodiscard]] std::string_view to_string(SuppressedBy by);
 
 struct Verdict {
   SuppressedBy by = SuppressedBy::nothing;
-  SignedTime until_ns = 0;  // when it would be let through
+  SignedTime until_ns = 0;  // when it would be allowed
   [[nodiscard]] bool passes() const { return by == SuppressedBy::nothing; }
 };
 
@@ -38,22 +40,22 @@ class RatePolicy {
  public:
   explicit RatePolicy(const TriggerConfig& config);
 
-  // Of several limits the one that lasts longest.
+  // If several limits apply, the one that ends last.
   [[nodiscard]] Verdict ask(SignedTime now_ns) const;
-  // It fired. Only as many firings are remembered as the limits need.
+  // Records a firing. Only as many firings are remembered as the limits need.
   void note(SignedTime now_ns);
-  // The last one left no snapshot: it is none of the hour's and the day's, but the cooldown goes on, or a full disk
-  // would be tried without end.
+  // The last firing made no snapshot: it does not count per hour and per day, but the cooldown stays; otherwise a full
+  // disk would be tried without end.
   void take_back();
 
   [[nodiscard]] std::vector<SignedTime> firings() const { return {firings_.begin(), firings_.end()}; }  // oldest first
-  void restore(const std::vector<SignedTime>& firings, SignedTime now_ns);  // what is later than now counts as now
+  void restore(const std::vector<SignedTime>& firings, SignedTime now_ns);  // times later than now count as now
 
  private:
   std::int64_t cooldown_ns_;
   std::size_t max_per_hour_, max_per_day_;  // 0: no limit
   std::deque<SignedTime> firings_;
-  SignedTime vain_ns_ = 0;  // of the last that left no snapshot
+  SignedTime vain_ns_ = 0;  // of the last firing without a snapshot
   bool vain_ = false;
 };
 

@@ -14,7 +14,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// The next number of `line`, behind blanks.
+// Parses the next number of `line`, after blanks.
 std::optional<std::uint64_t> take_number(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   std::uint64_t number = 0;
@@ -30,10 +30,10 @@ bool take_prefix(std::string_view& line, std::string_view prefix) {
   return true;
 }
 
-// "0 4705 0 2259 …" behind "cpu".
+// Parses "0 4705 0 2259 …", the text after "cpu".
 std::optional<CpuTicks> parse_cpu(std::string_view line) {
   CpuTicks out;
-  if (line.empty() || line[0] == ' ') return std::nullopt;  // "cpu ", the sum: it counts CPUs that are off, too
+  if (line.empty() || line[0] == ' ') return std::nullopt;  // "cpu ", the sum: it includes offline CPUs
   const auto number = take_number(line);
   if (!number || *number >= kMaxStatCpus) return std::nullopt;
   out.cpu = static_cast<int>(*number);

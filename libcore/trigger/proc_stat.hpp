@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts of /proc/stat, /proc/loadavg and /proc/pressure/* (proc(5), Documentation/accounting/psi.rst) as numbers.
-// A line or number that is not as it should be is passed over: what is missing is unknown, and later kernels add more.
+// Parses /proc/stat, /proc/loadavg and /proc/pressure/* (proc(5), Documentation/accounting/psi.rst). An unexpected
+// line or number is ignored: missing values are unknown, and later kernels add more.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace flight {
 inline constexpr std::size_t kMaxStatCpus = 8192;      // CONFIG_NR_CPUS' own maximum
 inline constexpr std::uint64_t kTicksPerSecond = 100;  // USER_HZ, on x86-64 and arm64 alike
 
-// The columns of a cpuN line in their order; guest time is within user's.
+// The columns of a cpuN line in order; user includes guest time.
 enum class CpuColumn : std::uint8_t { user, nice, system, idle, iowait, irq, softirq, steal };
 inline constexpr std::size_t kCpuColumns = 8;
 
@@ -26,10 +26,10 @@ struct CpuTicks {
 };
 
 struct ProcStat {
-  std::vector<CpuTicks> cpus;  // of CPUs that are on, in the file's order
+  std::vector<CpuTicks> cpus;  // of online CPUs, in the file's order
   std::optional<std::uint64_t> running, blocked;
 };
-// Into `out`, whose memory is used again.
+// Parses into `out`, whose memory is reused.
 void parse_proc_stat(std::string_view text, ProcStat& out);
 
 // Tasks that run or wait for a CPU: the numerator of the fourth field.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people are told of the triggers.
+// The rows of `flightctl triggers`.
 #include <algorithm>
 
 #include "libcore/base/units.hpp"
@@ -17,7 +17,7 @@ std::string words_of(const TriggerConfig& config) {
 
 std::string long_for(std::uint64_t ns) { return format_duration(std::chrono::nanoseconds(ns)); }
 
-void tell_condition(const Condition& condition, const TriggerConfig& config, EventTime now_ns, TriggerRow& row) {
+void report_condition(const Condition& condition, const TriggerConfig& config, EventTime now_ns, TriggerRow& row) {
   const auto since = long_for(now_ns - std::min(now_ns, condition.since_ns()));
   const auto level = config.rearm ? config.rearm : config.above ? config.above : config.below;
   switch (condition.state()) {
@@ -44,7 +44,7 @@ void tell_condition(const Condition& condition, const TriggerConfig& config, Eve
 
 std::string TriggerWithoutSource::text() const {
   if (shipped) return fmt::format("trigger '{}' is off: {}", name, why);
-  return fmt::format("{}: trigger '{}' cannot work on this machine: {}; take it away, or set \"enabled\": false", place,
+  return fmt::format("{}: trigger '{}' cannot work on this machine: {}; remove it, or set \"enabled\": false", place,
                      name, why);
 }
 
@@ -85,16 +85,16 @@ TriggerRow TriggerRules::row(const Rule& rule, const ClockPair& now) const {
   }
   if (!row.enabled) {
     row.state = "off";
-    row.note = rule.switched ? "switched off by hand" : "\"enabled\": false";
+    row.note = rule.switched ? "disabled by a user" : "\"enabled\": false";
     return row;
   }
-  // A CPU that comes back may bring its metric along.
+  // If the CPU comes back, its metric may become available.
   if (!rule.unavailable.empty() && !row.value) {
     row.state = "unavailable";
     row.note = rule.unavailable;
     return row;
   }
-  if (rule.condition) tell_condition(*rule.condition, rule.config, now.monotonic_ns, row);
+  if (rule.condition) report_condition(*rule.condition, rule.config, now.monotonic_ns, row);
   if (row.state != "armed") return row;
   Verdict verdict = rule.policy.ask(static_cast<SignedTime>(now.monotonic_ns));
   if (verdict.passes()) verdict = guard_.ask(static_cast<SignedTime>(now.monotonic_ns));

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <utility>
 
+#include "libcore/base/nearest_word.hpp"
 #include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/trigger/pass_interval.hpp"
 
 namespace flight {
 namespace {
@@ -18,7 +20,7 @@ constexpr std::size_t kMaxLeftOver = 64;
 
 SignedTime signed_time(const ClockPair& now) { return static_cast<SignedTime>(now.monotonic_ns); }
 
-// What strangers wrote, for a terminal, bounded.
+// Text from outside, made safe for a terminal and bounded.
 std::string cleaned(std::string_view text) {
   std::string out = printable(text.substr(0, kMaxReasonBytes));
   if (text.size() > kMaxReasonBytes) out += "…";
@@ -68,6 +70,14 @@ TriggerRules::Rule* TriggerRules::find(std::string_view name) {
   return const_cast<Rule*>(std::as_const(*this).find(name));
 }
 
+Failure TriggerRules::no_trigger(std::string_view name) const {
+  std::vector<std::string_view> known;
+  for (const Rule& rule : rules_) known.push_back(rule.config.name);
+  const std::string_view meant = nearest_word(name, known);
+  return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'{} `flightctl triggers` shows all",
+              cleaned(name), meant.empty() ? ";" : fmt::format(": did you mean '{}'?", meant));
+}
+
 std::vector<Decision> TriggerRules::on_pass(const MetricPass& pass, const ClockPair& now) {
   history_.add(pass);
   std::vector<Decision> decisions;
@@ -86,6 +96,16 @@ std::vector<Decision> TriggerRules::on_pass(const MetricPass& pass, const ClockP
   return decisions;
 }
 
+std::chrono::nanoseconds TriggerRules::longest_look() const {
+  std::chrono::nanoseconds out = PassInterval::kCalm;
+  for (const Rule& rule : rules_) {
+    if (!rule.condition || !rule.on()) continue;
+    if (!rule.unavailable.empty() && !rule.condition->last_value()) continue;
+    out = std::min(out, rule.condition->longest_look());
+  }
+  return out;
+}
+
 std::optional<Decision> TriggerRules::on_event(std::string_view trigger, std::string_view detail,
                                                const ClockPair& now) {
   Rule* rule = find(trigger);
@@ -95,11 +115,12 @@ std::optional<Decision> TriggerRules::on_event(std::string_view trigger, std::st
 
 Result<Decision> TriggerRules::on_external(std::string_view trigger, std::string_view reason, const ClockPair& now) {
   Rule* rule = find(trigger);
-  if (rule == nullptr) return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'", cleaned(trigger));
+  if (rule == nullptr) return no_trigger(trigger);
   if (!rule->config.external)
-    return fail(std::errc::invalid_argument,
-                "trigger '{}' fires by itself, on {}; one that is fired from outside has \"external\": true",
-                rule->config.name, rule->config.event ? rule->config.event->event : rule->config.metric);
+    return fail(
+        std::errc::invalid_argument,
+        "trigger '{}' fires automatically, on {}; only a trigger with \"external\": true can be fired from outside",
+        rule->config.name, rule->config.event ? rule->config.event->event : rule->config.metric);
   return decide(*rule, cleaned(reason.empty() ? "fired from outside" : reason), std::nullopt, now);
 }
 
@@ -137,12 +158,12 @@ bool TriggerRules::note_suppressed(Rule& rule, const Verdict& verdict, const Clo
   const bool first = !rule.window;
   if (first) {
     const SignedTime now_ns = signed_time(now);
-    rule.window = Window{.told = {.trigger = rule.config.name, .first = now.wall},
+    rule.window = Window{.suppressed = {.trigger = rule.config.name, .first = now.wall},
                          .end_ns = std::clamp(verdict.until_ns, now_ns + kMinWindowNs, now_ns + kMaxWindowNs)};
   }
-  ++rule.window->told.count;
-  ++rule.window->told.by.at(static_cast<std::size_t>(verdict.by));
-  rule.window->told.last = now.wall;
+  ++rule.window->suppressed.count;
+  ++rule.window->suppressed.by.at(static_cast<std::size_t>(verdict.by));
+  rule.window->suppressed.last = now.wall;
   return first;
 }
 
@@ -153,8 +174,8 @@ void TriggerRules::note_further(std::string_view trigger, std::uint64_t count, c
   if (verdict.passes()) verdict = {.by = SuppressedBy::storm_guard, .until_ns = signed_time(now)};
   static_cast<void>(note_suppressed(*rule, verdict, now));
   rule->suppressed += count - 1;
-  rule->window->told.count += count - 1;
-  rule->window->told.by.at(static_cast<std::size_t>(verdict.by)) += count - 1;
+  rule->window->suppressed.count += count - 1;
+  rule->window->suppressed.by.at(static_cast<std::size_t>(verdict.by)) += count - 1;
 }
 
 std::string SuppressedWindow::by_text() const {
@@ -173,7 +194,7 @@ std::vector<SuppressedWindow> TriggerRules::take_ended_windows(const ClockPair& 
   std::vector<SuppressedWindow> out = std::exchange(left_over_, {});
   for (Rule& rule : rules_) {
     if (!rule.window || (!all && signed_time(now) < rule.window->end_ns)) continue;
-    out.push_back(std::move(rule.window->told));
+    out.push_back(std::move(rule.window->suppressed));
     rule.window.reset();
   }
   return out;
@@ -181,10 +202,13 @@ std::vector<SuppressedWindow> TriggerRules::take_ended_windows(const ClockPair& 
 
 Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& now) const {
   const Rule* rule = find(trigger);
-  if (rule == nullptr) return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'", cleaned(trigger));
+  if (rule == nullptr) return no_trigger(trigger);
   const TriggerRow seen = row(*rule, now);
-  std::string reason = fmt::format("a test of {}, which is {}", seen.condition, seen.state);
-  if (seen.value) reason += fmt::format("; now {}", number_text(info_of(rule->condition->metric()), *seen.value));
+  std::string reason = fmt::format("test of the trigger (state: {}", seen.state);
+  if (seen.value)
+    reason +=
+        fmt::format("; {} is {}", rule->config.metric, number_text(info_of(rule->condition->metric()), *seen.value));
+  reason += ')';
   return Decision{.trigger = rule->config.name,
                   .reason = cleaned(reason),
                   .post = rule->config.post,
@@ -194,14 +218,15 @@ Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& n
 
 Result<void> TriggerRules::enable(std::string_view trigger, bool on) {
   Rule* rule = find(trigger);
-  if (rule == nullptr) return fail(std::errc::no_such_file_or_directory, "there is no trigger '{}'", cleaned(trigger));
+  if (rule == nullptr) return no_trigger(trigger);
   if (on && rule->config.event && !rule->config.enabled)
     return fail(std::errc::invalid_argument,
-                "trigger '{}' waits for the kernel's {}, which is not watched, as the configuration has it off: set "
+                "trigger '{}' needs the kernel event {}, which is not recorded because the trigger is disabled in the "
+                "configuration: set "
                 "\"enabled\": true there and `flightctl reload`",
                 rule->config.name, rule->config.event->event);
   if (on && !rule->on() && rule->condition) rule->condition->rearm();
-  // What is configured anyway needs no remembering: a later change of the file then holds.
+  // A switch to the configured value is not stored, so that a later change of the configuration applies.
   rule->switched = on == rule->config.enabled ? std::nullopt : std::optional(on);
   return {};
 }
@@ -245,7 +270,7 @@ void TriggerRules::replace(std::vector<TriggerConfig> triggers, const StormGuard
     rules_.push_back(std::move(rule));
   }
   for (Rule& rule : old)
-    if (rule.window && left_over_.size() < kMaxLeftOver) left_over_.push_back(std::move(rule.window->told));
+    if (rule.window && left_over_.size() < kMaxLeftOver) left_over_.push_back(std::move(rule.window->suppressed));
   guard_.change(guard, signed_time(now));
 }
 

@@ -39,7 +39,8 @@ Sampler Sampler::open(const std::string& proc_root) {
   return sampler;
 }
 
-// What opens may still not be read (psi=0 on the kernel's command line), or lack a line (5.10's cpu has no "full").
+// A file that can be opened may still fail to be read (psi=0 on the kernel's command line), or lack a line (5.10's cpu
+// has no "full").
 void Sampler::find_missing() {
   constexpr std::string_view kNoPsi =
       "; this kernel has no pressure stall information, or it is off: boot with psi=1 to have it";
@@ -49,7 +50,7 @@ void Sampler::find_missing() {
   };
   parse_proc_stat(text_of(sources_[index_of(MetricSource::stat)]), stat_);
   const auto running = parse_loadavg_running(text_of(sources_[index_of(MetricSource::loadavg)]));
-  if (!running && !stat_.running) lacks(Metric::tasks_running, "neither /proc/loadavg nor /proc/stat tells it");
+  if (!running && !stat_.running) lacks(Metric::tasks_running, "neither /proc/loadavg nor /proc/stat reports it");
   for (std::size_t i = 0; i < kResources.size(); ++i) {
     Source& source = sources_.at(kFirstPressure + i);
     const PressureTotals totals = parse_pressure(text_of(source));
@@ -65,13 +66,14 @@ void Sampler::find_missing() {
     if (info.metric == Metric::tasks_blocked && !stat_.blocked) lacks(info.metric, stat.path + " has no procs_blocked");
     if (info.metric != Metric::tasks_blocked && stat_.cpus.empty()) lacks(info.metric, stat.path + " lists no CPU");
   }
-  if (stat_.cpus.size() == 1) lacks(Metric::cpu_lopsided, "there is one CPU, and it compares at least two");
+  if (stat_.cpus.size() == 1)
+    lacks(Metric::cpu_lopsided, "this machine has one CPU, and the metric needs at least two");
   for (const MetricInfo& info : kMetrics)
     if (std::string& text = why.at(flight::index_of(info.metric)); !text.empty())
       missing_.push_back({info.metric, std::move(text)});
 }
 
-// Empty where there is nothing to be read now. Whole: a text that was read in two pieces may not fit together.
+// Empty if the file cannot be read now. It is read at once: a text from two reads may be inconsistent.
 std::string_view Sampler::text_of(Source& source) {
   while (source.fd) {
     const ssize_t count = ::pread(source.fd.get(), buffer_.data(), buffer_.size(), 0);
@@ -87,8 +89,8 @@ std::string_view Sampler::text_of(Source& source) {
   return {};
 }
 
-// Its totals are brought up to date by the read itself (psi_show() in kernel/sched/psi.c), not each 2 s like its
-// averages.
+// PSI's `total` is current at every read (psi_show() in kernel/sched/psi.c collects before it prints); its averages
+// are updated only every 2 s. So the difference of `total` over the real duration of the pass is exact at 100 ms.
 void Sampler::measure_pressure(std::size_t resource, MetricPass& pass) {
   const std::string_view text = text_of(sources_.at(kFirstPressure + resource));
   if (text.empty()) return;
@@ -108,8 +110,8 @@ void Sampler::measure_pressure(std::size_t resource, MetricPass& pass) {
 MetricPass Sampler::pass(EventTime now_ns) {
   MetricPass pass{.time_ns = now_ns, .span_ns = last_ns_ == 0 || now_ns <= last_ns_ ? 0 : now_ns - last_ns_};
   last_ns_ = now_ns;
-  // The tasks are counted first: what this thread wakes up by reading on is not the machine's doing. Both files have
-  // the kernel's nr_running(), in which this thread is one.
+  // The tasks are counted first, because further reads may wake others. Both files contain the kernel's nr_running(),
+  // which includes this thread.
   auto running = parse_loadavg_running(text_of(sources_[index_of(MetricSource::loadavg)]));
   parse_proc_stat(text_of(sources_[index_of(MetricSource::stat)]), stat_);
   if (!running) running = stat_.running;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at /proc/stat, /proc/loadavg and /proc/pressure/* through descriptors that stay open. Each source is optional:
-// what the kernel does not have is missing, with the reason, and the rest is measured. One thread uses it.
+// Samples /proc/stat, /proc/loadavg and /proc/pressure/* through descriptors that stay open. Each source is optional:
+// a metric that the kernel lacks is missing, with the reason, and the rest is measured. One thread uses it.
 #pragma once
 
 #include <array>
@@ -24,16 +24,16 @@ class Sampler {
  public:
   [[nodiscard]] static Sampler open(const std::string& proc_root = "/proc");
 
-  // What this machine cannot measure, known since open().
+  // The metrics that this machine does not have, known since open().
   [[nodiscard]] const std::vector<MissingMetric>& missing() const { return missing_; }
 
-  // One look. `now_ns` is monotonic_now() just before it. The first one knows levels (tasks.*) only.
+  // Reads one pass. `now_ns` is monotonic_now() just before it. The first pass has only levels (tasks.*).
   [[nodiscard]] MetricPass pass(EventTime now_ns);
 
  private:
   struct Source {
     UniqueFd fd;
-    std::string path, why;  // why: it is not there
+    std::string path, why;  // why: the reason if it is missing
   };
   struct Pressure {
     PressureTotals totals;

@@ -15,7 +15,7 @@ constexpr std::size_t kMaxTriggers = 64;  // of a configuration
 constexpr std::size_t kMaxFirings = 1000;
 constexpr std::size_t kMaxWordBytes = 64;
 constexpr double kMaxTokens = 1000;
-// So that sums stay in range: the year 2096, and 31 years of uptime.
+// Limits so that sums stay in range: the year 2096, and 31 years of uptime.
 constexpr std::int64_t kMaxWallNs = 4'000'000'000'000'000'000;
 constexpr SignedTime kMaxNs = 1'000'000'000'000'000'000;
 
@@ -93,7 +93,7 @@ bool parse_line(std::string_view line, TriggerState& out) {
 
 SignedTime TriggerState::shift(std::string_view boot_id_now, const ClockPair& now) const {
   const auto now_ns =
-      static_cast<SignedTime>(std::min<EventTime>(now.monotonic_ns, kMaxNs));  // and what is saved is bounded
+      static_cast<SignedTime>(std::min<EventTime>(now.monotonic_ns, kMaxNs));  // and saved values are bounded
   if (boot_id_now == boot_id) return std::min<SignedTime>(0, now_ns - monotonic_ns);
   const SignedTime passed_ns = std::max<SignedTime>((now.wall - wall).count(), now_ns);
   return now_ns - passed_ns - monotonic_ns;
@@ -115,7 +115,7 @@ std::string to_text(const TriggerState& state) {
 
 Result<TriggerState> parse_trigger_state(std::string_view text) {
   if (text.size() > kMaxTriggerStateBytes)
-    return fail(std::errc::file_too_large, "the triggers' saved counters have {} bytes, more than the {} they may have",
+    return fail(std::errc::file_too_large, "the triggers' saved counters have {} bytes, more than the limit of {}",
                 text.size(), kMaxTriggerStateBytes);
   TriggerState out;
   std::size_t number = 0;
@@ -123,19 +123,18 @@ Result<TriggerState> parse_trigger_state(std::string_view text) {
   for (; !text.empty() && !ended; ++number) {
     const std::size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
-    if (end == std::string_view::npos) break;  // the last one was cut off
+    if (end == std::string_view::npos) break;  // the last line was truncated
     text.remove_prefix(end + 1);
     ended = line == "end" && number > 2;
-    // Head, clocks and guard stand first, and once.
+    // Head, clocks and guard come first, and only once.
     const bool in_place = (number == 1) == line.starts_with("saved ") && (number == 2) == line.starts_with("guard ");
     const bool good = number == 0 ? line == kHead : ended || (in_place && parse_line(line, out));
     if (!good)
-      return fail(std::errc::bad_message, "the triggers' saved counters are damaged in line {}; counting begins afresh",
+      return fail(std::errc::bad_message, "the triggers' saved counters are damaged in line {}; counting starts again",
                   number + 1);
   }
   if (!ended || !text.empty())
-    return fail(std::errc::bad_message,
-                "the triggers' saved counters do not end as they should; counting begins afresh");
+    return fail(std::errc::bad_message, "the triggers' saved counters are incomplete; counting starts again");
   return out;
 }
 

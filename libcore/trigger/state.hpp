@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What outlives a restart of flightd: counters, rates and what a person switched off. A text of lines, whole only with
-// its last one; a damaged text is an error that says so, and then everything begins afresh.
+// The trigger state that survives a restart of flightd: counters, rates, and triggers disabled by a user. A text of
+// lines, complete only with its last one; a damaged text is an error, and counting starts again.
 //
 //   flightd-triggers 1
 //   saved BOOT_ID WALL_NS MONOTONIC_NS
@@ -27,10 +27,10 @@ inline constexpr std::size_t kMaxTriggerStateBytes = 2U << 20U;  // 64 triggers 
 struct SavedTrigger {
   std::string name;
   std::uint64_t fired = 0, suppressed = 0;
-  std::optional<bool> enabled;  // by a person's word; nullopt: as it is configured
+  std::optional<bool> enabled;  // by a user; nullopt: as in the configuration
   std::optional<WallTime> fired_at;
   std::string snapshot;             // the last one's id
-  std::vector<SignedTime> firings;  // of the boot it was saved in
+  std::vector<SignedTime> firings;  // in the boot in which it was saved
 };
 
 struct TriggerState {
@@ -40,9 +40,10 @@ struct TriggerState {
   double guard_tokens = 0;
   std::vector<SavedTrigger> triggers;
 
-  // What is to be added to its times to have them on the clock of `now`. In another boot that is as much as the wall
-  // clock says has passed since, at the least the time since this boot: a wall clock that was set back holds nobody up
-  // for longer than the limits themselves, and one that starts in 1970 opens no gate.
+  // The difference to add to saved times to get times on the clock of `now`. Within one boot only the monotonic clock
+  // counts, so clock steps do not matter. After a reboot the elapsed time is that of the wall clock, at least the
+  // uptime: a clock that was set back delays a trigger by its limits at most, and one that starts in 1970 never allows
+  // more firings than the limits.
   [[nodiscard]] SignedTime shift(std::string_view boot_id_now, const ClockPair& now) const;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load of the benchmarks: close(-n) with rising n on one CPU, so that every event carries a number and a missing
-// one shows.
+// The load of the benchmarks: close(-n) with rising n on one CPU, so that every event has a number and a missing
+// one is detected.
 //
 //   close_load cost CPU CALLS        prints the nanoseconds that one close(-1) takes, the best of batches of 1,000
 //   close_load run CPU RATE SECONDS  calls at RATE a second (0: as fast as it can) for SECONDS, then ends

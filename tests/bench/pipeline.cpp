@@ -25,33 +25,33 @@ double cpu_seconds(pthread_t thread) {
 }
 
 // The handle of each worker, in their order: a ring of CPU n is worker n's.
-std::vector<pthread_t> handles(flight::Crew& crew) {
-  std::vector<int> cpus(crew.size());
+std::vector<pthread_t> handles(flight::WorkerPool& workers) {
+  std::vector<int> cpus(workers.size());
   std::iota(cpus.begin(), cpus.end(), 0);
-  std::vector<pthread_t> out(crew.size());
-  crew.for_each_ring(cpus, [&](std::size_t i) { out[i] = ::pthread_self(); });
+  std::vector<pthread_t> out(workers.size());
+  workers.for_each_ring(cpus, [&](std::size_t i) { out[i] = ::pthread_self(); });
   return out;
 }
 
 // Ring n is worker n's, modulo their number.
-std::vector<flight::CrewWorker> plan(std::size_t workers, std::size_t rings) {
-  std::vector<flight::CrewWorker> out(workers);
+std::vector<flight::PlannedWorker> plan(std::size_t workers, std::size_t rings) {
+  std::vector<flight::PlannedWorker> out(workers);
   for (std::size_t ring = 0; ring < std::max(rings, workers); ++ring)
     out[ring % workers].serves.push_back(static_cast<int>(ring));
   return out;
 }
 
-flight::Result<std::uint64_t> write(const flight::MadeRecording& recording, flight::Crew& crew, int file) {
-  const flight::Selection selection = recording.selection(crew);
+flight::Result<std::uint64_t> write(const flight::MadeRecording& recording, flight::WorkerPool& workers, int file) {
+  const flight::Selection selection = recording.selection(workers);
   auto writer = flight::FileWriter::create(file, flight::file_events(recording.manifest));
-  if (!writer) return flight::pass(writer.error());
-  flight::DataStream stream(*writer, crew, 1);
+  if (!writer) return flight::propagate(writer.error());
+  flight::DataStream stream(*writer, workers, 1);
   auto merged = merge_records(selection, {}, [&](auto record) { return stream.append(record); });
   if (merged) merged = stream.round();
-  if (auto closed = stream.close(); !merged || !closed) return flight::pass((merged ? closed : merged).error());
+  if (auto closed = stream.close(); !merged || !closed) return flight::propagate((merged ? closed : merged).error());
   flight::Features features;
   features.compressed = flight::CompressedFeature{.level = 1, .ratio = 2, .mmap_bytes = flight::kMaxExpandedBytes};
-  if (auto finished = writer->finish(features); !finished) return flight::pass(finished.error());
+  if (auto finished = writer->finish(features); !finished) return flight::propagate(finished.error());
   return stream.raw_bytes();
 }
 
@@ -65,12 +65,13 @@ int main(int argc, char** argv) {
   const auto rings = std::strtoul(argv[1], nullptr, 10);
   const auto ring_bytes = std::strtoul(argv[2], nullptr, 10);
   const flight::MadeRecording recording(rings, ring_bytes);
-  flight::Crew crew(plan(std::strtoul(argv[3], nullptr, 10), rings));
-  const auto threads = handles(crew);
+  const auto workers_made = flight::WorkerPool::start(plan(std::strtoul(argv[3], nullptr, 10), rings)).value();
+  flight::WorkerPool& workers = *workers_made;
+  const auto threads = handles(workers);
   const flight::UniqueFd file(::open(argv[4], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   const auto begin_ns = flight::monotonic_now();
   const double made_by = cpu_seconds(::pthread_self());
-  const auto raw_bytes = write(recording, crew, file.get());
+  const auto raw_bytes = write(recording, workers, file.get());
   if (!raw_bytes) {
     std::fprintf(stderr, "pipeline: %s\n", raw_bytes.error().what.c_str());
     return 1;

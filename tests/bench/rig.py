@@ -24,18 +24,51 @@ def wait_until(condition, seconds, what):
     raise SystemExit(f"bench: waited {seconds} s in vain for {what}")
 
 
-class Flightd:
-    """A flightd of our own in a folder on the same disk as perf's files, or below `parent`."""
+def jiffies(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
 
-    def __init__(self, bench, ring, events=None, extra=None, enter=(), parent=None):
+
+def wakeups(pids):
+    """Of each thread that lives now, "NAME TID": how often it went to sleep."""
+    out = {}
+    for pid in pids:
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+            out[f"{status['Name']} {task.name}"] = int(status["voluntary_ctxt_switches"])
+    return out
+
+
+def cpu_ticks():
+    """Of all CPUs since boot: not idle, and in all."""
+    ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def pss_kib(pid):
+    """Without the rings, which are the kernel's memory: some kernels count them where they are mapped, some do not."""
+    total, of_a_ring = 0, False
+    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            of_a_ring = "[perf_event]" in line
+        elif words[0] == "Pss:" and not of_a_ring:
+            total += int(words[1])
+    return total
+
+
+class Flightd:
+    """A flightd of our own in a folder on the same disk as perf's files, or below `parent`. `config`: that file's text as
+    it is, in place of one with the bench's channel, which has no triggers."""
+
+    def __init__(self, bench, ring="", events=None, extra=None, enter=(), parent=None, config=None):
         self.bench = bench
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="flightd-", dir=parent or bench.work))
         self.dir.chmod(0o755)
-        config = {"channels": {"bench": {"ring": ring, "events": events or [{"event": EVENT, "filter": FILTER}]}},
-                  "memory": {"max": "50%"}}
-        config.update(extra or {})
+        text = {"channels": {"bench": {"ring": ring, "events": events or [{"event": EVENT, "filter": FILTER}]}},
+                "memory": {"max": "50%"}, **(extra or {})}
         self.config = self.dir / "config.json"
-        self.config.write_text(json.dumps(config))
+        self.config.write_text(config.read_text() if config else json.dumps(text))
         self.socket = self.dir / "run" / "io.flightd.Recorder"
         self.log = open(self.dir / "log", "w")
         self.enter = list(enter)  # words before the command
@@ -170,5 +203,7 @@ def numbers_of(path):
 
 def gaps_ms(paths):
     """From outside: the time between each two neighbours on a CPU whose numbers are not consecutive, over all files."""
+    # Each dump of `perf record --overwrite` holds what came since the one before. The records lost in the blackout are
+    # between two files, so missing sequence numbers are counted over all of them.
     rows = sorted({row for path in paths for row in numbers_of(path)})
     return [(b[1] - a[1]) * 1e3 for a, b in zip(rows, rows[1:]) if a[0] == b[0] and b[2] > a[2] + 1]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A broker that dies or hangs: what was recorded is saved, and flightd answers all the while.
+// A broker that dies or hangs: the recorded data is saved, and flightd keeps answering.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 
 #include "libcore/base/version.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/raw_socket.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -32,13 +32,13 @@ std::vector<Json> sidecars_of(const std::string& folder, const std::string& trig
   return out;
 }
 
-TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
+TEST(BrokerDies, TheRingsAreSavedAndFlightdEnds) {
   TempFolder folder;
   TestDaemon daemon(folder);
   Child burner = start_load({folder.load("burner"), std::to_string(load_cpu()), "60"});
   ASSERT_TRUE(burner.wait_for_line("started"));
   ASSERT_TRUE(daemon.start(stacks_config(499, "256K")));
-  (void)daemon.snapshot();  // its spare files are asked for by now
+  (void)daemon.snapshot();  // makes flightd request its spare files
   const auto spares = [&] {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(daemon.snapshots_dir()))
@@ -46,11 +46,11 @@ TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
     return found;
   };
   ASSERT_TRUE(wait_until([&] { return spares().size() == 2; }, 20s));
-  // Somebody tidies up: they come back with the next snapshot.
+  // Somebody deletes a spare file. The next snapshot restores it.
   std::filesystem::remove(spares().front());
   (void)daemon.snapshot();
   ASSERT_TRUE(wait_until([&] { return spares().size() == 2; }, 20s));
-  // One who waits for what will never come gets what there is.
+  // A request that waits for samples after the request gets what the rings hold.
   RawSocket asker = RawSocket::connect(daemon.socket());
   ASSERT_TRUE(
       asker.call(R"({"method":"io.flightd.Recorder.TakeSnapshot","parameters":{"post_usec":50000000},"more":true})"));
@@ -59,7 +59,7 @@ TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
   ASSERT_EQ(kill(daemon.broker_pid(), SIGKILL), 0);
   EXPECT_EQ(daemon.process().wait(30s), 1) << daemon.log();
   EXPECT_THAT(daemon.log(), HasSubstr("nothing is recorded after 20"));
-  EXPECT_THAT(daemon.log(), HasSubstr("ending. Restart flightd."));
+  EXPECT_THAT(daemon.log(), HasSubstr("Restart flightd"));
   std::vector<Json> last = sidecars_of(daemon.snapshots_dir(), "broker-lost");
   ASSERT_EQ(last.size(), 1U) << daemon.log();
   EXPECT_THAT(last[0]["reason"].get<std::string>(), HasSubstr("nothing is recorded after"));
@@ -69,11 +69,11 @@ TEST(BrokerDies, WhatTheRingsHoldIsSavedAndFlightdEnds) {
   } while (answer.value("continues", false));
   EXPECT_EQ(answer.value("/parameters/snapshot"_json_pointer, Json()), last[0]) << answer;
   EXPECT_EQ(last[0]["requests"].size(), 2U);
-  // Recording ended with the broker, and nothing before is missing.
+  // The recording ended with the broker. No earlier sample is missing.
   std::uint64_t newest_ns = 0;
   for (const Json& ring : last[0]["rings"]) newest_ns = std::max(newest_ns, ring["newest_ns"].get<std::uint64_t>());
   EXPECT_GT(newest_ns, killed_ns - 100'000'000);
-  EXPECT_TRUE(counts_all(Judge::installed(), folder, last[0]));
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder, last[0]));
   struct stat info {};
   ASSERT_EQ(stat(last[0]["path"].get<std::string>().c_str(), &info), 0);
   EXPECT_EQ(info.st_uid, 0U) << "perf opens it";
@@ -87,7 +87,7 @@ TEST(BrokerHangs, StatusIsAnsweredAndSaysSo) {
   ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
   (void)daemon.snapshot();
   ASSERT_EQ(kill(daemon.broker_pid(), SIGSTOP), 0);
-  // Far below the 60 s that the broker's answer is waited for.
+  // Far less than the 60 s for which flightd waits for the broker's answer.
   Outcome first = daemon.ctl({"--json", "status"}, 15s);
   EXPECT_EQ(first.exit_status, 0) << first.text();
   EXPECT_THAT(first.out, HasSubstr("flightd-broker has not answered for"));
@@ -103,7 +103,7 @@ TEST(BrokerHangs, StatusIsAnsweredAndSaysSo) {
 
 using NextBroker = OwnBroker;
 
-// It is told so, after it has waited a little for the first one to end, and may be interrupted meanwhile.
+// A second flightd gets an error after it has waited briefly for the first one to end. The wait can be interrupted.
 TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
@@ -112,14 +112,14 @@ TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
   options.runtime_dir = make_own("run-2");
   for (const bool interrupted : {false, true}) {
     TestDaemon second(folder_);
-    const std::size_t told_before = broker_->err().size();
+    const std::size_t reported_before = broker_->err().size();
     second.launch(config_.dump(), options);
-    ASSERT_TRUE(wait_until([&] { return broker_->err().size() > told_before; }, 20s)) << "it never knocked";
+    ASSERT_TRUE(wait_until([&] { return broker_->err().size() > reported_before; }, 20s)) << "it never knocked";
     EXPECT_TRUE(!interrupted || kill(second.pid(), SIGTERM) == 0);
     const auto status = second.process().wait(15s);
     if (!interrupted) {
       EXPECT_EQ(status, 1) << second.log();
-      EXPECT_THAT(second.log(), HasSubstr(fmt::format("serves another flightd already, process {}", daemon.pid())));
+      EXPECT_THAT(second.log(), HasSubstr(fmt::format("another flightd, process {}", daemon.pid())));
     } else {
       EXPECT_TRUE(status) << "it did not end";
     }
@@ -128,7 +128,8 @@ TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
   EXPECT_TRUE(daemon.stop());
 }
 
-// As systemd keeps it, from one broker to the next: flightd goes on, and so does who waits for a snapshot.
+// systemd keeps the events from one broker to the next: flightd continues, and so does a client that waits for a
+// snapshot.
 TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
   test::ServiceManager manager(folder_ / "notify");
   ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
@@ -149,15 +150,15 @@ TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
     EXPECT_THAT(taken.value("warnings", Json::array()).dump(), Not(HasSubstr("broker")));
     for (const Json& ring : taken["rings"])
       EXPECT_LT(ring["oldest_ns"].get<std::uint64_t>(), killed_ns) << "history began afresh";
-    EXPECT_TRUE(counts_all(Judge::installed(), folder_, taken));
+    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, taken));
   }
   EXPECT_TRUE(daemon.goes_on());
   EXPECT_TRUE(sidecars_of(daemon.snapshots_dir(), "broker-lost").empty());
-  EXPECT_THAT(daemon.log(), HasSubstr("took over its recording"));
+  EXPECT_THAT(daemon.log(), HasSubstr("adopted its recording"));
   EXPECT_THAT(daemon.log(), Not(HasSubstr("is gone")));
   EXPECT_THAT(daemon.status()["warnings"].dump(), Not(HasSubstr("is version")));
 
-  // One of another version: the same program with other bytes where it has its version.
+  // A broker of another version: a copy of the program whose version bytes differ.
   const std::string version(kVersion);
   std::string other = read_text(program_);
   for (std::size_t at = other.find(version); at != std::string::npos; at = other.find(version, at + 1)) other[at] = '9';
@@ -178,11 +179,11 @@ TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
   EXPECT_TRUE(daemon.stop());
 }
 
-TEST_F(NextBroker, FlightdSavesThePastAndGoesOnWithTheNextBroker) {
+TEST_F(NextBroker, FlightdSavesTheRingsAndContinuesWithTheNextBroker) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   (void)daemon.snapshot();
-  // Its ledger remembers these by the ids of a broker that is gone when they are written.
+  // The tracker stores these processes under the event ids of the old broker, which is gone when they are written.
   for (int i = 0; i < 5; ++i) EXPECT_EQ(run({"sleep", "0.1"}).exit_status, 0);
   broker_->kill();
   EXPECT_TRUE(wait_until([&] { return !daemon.status().value("recording", true); }, 20s));
@@ -193,15 +194,15 @@ TEST_F(NextBroker, FlightdSavesThePastAndGoesOnWithTheNextBroker) {
   EXPECT_THAT(daemon.log(), HasSubstr("attached to the next flightd-broker"));
   const Json after = daemon.snapshot();
   EXPECT_THAT(after["warnings"].dump(), HasSubstr("flightd-broker was gone from"));
-  EXPECT_TRUE(counts_all(Judge::installed(), folder_, after));
-  // The spare files it used have become files like all others.
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, after));
+  // The spare files that flightd used are now ordinary files.
   const Json lost = sidecars_of(daemon.snapshots_dir(), "broker-lost").at(0);
   struct stat info {};
   ASSERT_EQ(stat(lost["path"].get<std::string>().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777U, 0640U);
   EXPECT_EQ(info.st_uid, 0U);
-  EXPECT_TRUE(counts_all(Judge::installed(), folder_, lost));
-  // And once more: its spare files are new.
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, lost));
+  // The same again: flightd has new spare files.
   broker_->kill();
   EXPECT_TRUE(wait_until([&] { return sidecars_of(daemon.snapshots_dir(), "broker-lost").size() == 2; }, 20s))
       << daemon.log();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real loads and real firings: bursts of 150 ms, 1 s and 10 s on one and on all CPUs fire what they should and nothing
-// else, idling fires nothing, and the culprit is in the snapshot and named. Whatever else the machine does in those
-// seconds counts as well, so a burst is judged on a machine that is quiet, and again when it was not.
+// Real loads and real triggers. Bursts of 150 ms, 1 s and 10 s on one CPU and on all CPUs fire the expected triggers
+// and no others. An idle machine fires none. The snapshot contains and names the culprit. Other work of the machine
+// counts as well, so a burst is checked on a quiet machine, and repeated if the machine was busy.
 #include <algorithm>
 #include <thread>
 
@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using Names = std::set<std::string>;
 
-// The shipped cpu-spike and lopsided but for their rates and the long warm-up; and two that are quicker.
+// The shipped triggers cpu-spike and lopsided, with other rates and a short warm-up, and two faster triggers.
 Json quick_triggers() {
   return {{"blip", {{"metric", "cpu.hottest"}, {"above", "70%"}, {"rearm", "50%"}}},
           {"busy", {{"metric", "cpu.busy"}, {"above", "85%"}, {"for", "600ms"}, {"rearm", "50%"}}},
@@ -33,7 +33,7 @@ class Burst : public TriggerTest {
   explicit Burst(Json triggers = quick_triggers())
       : TriggerTest(std::move(triggers), {{"burst", 1000}, {"per_hour", 1000}}) {}
 
-  // The busiest CPU's last second, in percent.
+  // The highest value of cpu.hottest during the last second, in percent.
   [[nodiscard]] double hottest() const {
     const Json values = daemon_.snapshot({"--last", "1s"})["metrics"]["recent"]["values"]["cpu.hottest"];
     double most = 0;
@@ -42,7 +42,7 @@ class Burst : public TriggerTest {
       if (values[i].is_number()) most = std::max(most, values[i].get<double>());
     return most;
   }
-  // All has calmed down, and every trigger is armed again.
+  // The machine is quiet, and every trigger is armed again.
   [[nodiscard]] bool wait_for_quiet() const {
     return wait_until(
         [&] {
@@ -59,7 +59,7 @@ class Burst : public TriggerTest {
     for (const int cpu : cpus)
       burners.push_back(start_load({folder_.load("burner"), std::to_string(cpu), std::to_string(seconds)}));
     for (Child& burner : burners) static_cast<void>(burner.finish(60s));
-    std::this_thread::sleep_for(1500ms);  // the last pass, and the one that sees the end
+    std::this_thread::sleep_for(1500ms);  // the last pass, and the pass that sees the end
     return fired_since(before);
   }
   void expect_fires(const std::string& what, const std::vector<int>& cpus, double seconds, const Names& expected) {
@@ -95,13 +95,14 @@ TEST_F(Burst, OfEachLengthOnOneAndOnAllCpus) {
   EXPECT_EQ(spike["fired"]["metric"], "cpu.busy");
   EXPECT_LT(spike["fired"]["baseline"].get<double>(), 60);
   EXPECT_EQ(spike["top"][0]["comm"], "burner");
-  // The message itself says it.
+  // The log message itself names the culprit.
   EXPECT_THAT(daemon_.log(), HasSubstr("burner["));
   EXPECT_TRUE(daemon_.stop());
 }
 
-// Alexei Starovoitov, 2016, of what this kind of ring is for: "all cpu utilization spike or just one cpu running and
-// all others are idle" (https://lkml.org, overwrite mode of the perf ring buffer). With the numbers that are shipped.
+// Alexei Starovoitov described the purpose of such a ring in 2016: "all cpu utilization spike or just one cpu running
+// and all others are idle" (https://lkml.org, overwrite mode of the perf ring buffer). This test uses the shipped
+// thresholds.
 class Starovoitov : public Burst {
  protected:
   static Json shipped() {
@@ -129,7 +130,7 @@ TEST_F(Starovoitov, AllCpusSpikeOrOneRunsAndAllOthersAreIdle) {
   const Json spike = await_snapshot_of("cpu-spike");
   EXPECT_EQ(spike["fired"]["metric"], "cpu.busy");
   EXPECT_EQ(spike["top"][0]["comm"], "burner");
-  // What was before: the window begins before the condition did.
+  // The window begins before the condition did, so it contains the time before the spike.
   EXPECT_LT(spike["window"]["begin_ns"], spike["fired"]["since_ns"]);
   EXPECT_EQ(trigger("lopsided")["fired"], 1);
 }

@@ -55,7 +55,8 @@ int status_of(int wait_status) {
 }
 
 [[noreturn]] void become(const Arguments& arguments, const ChildOptions& options, int in, int out, int err) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // of a test that is killed only flightd is left: its change of uid ends this
+  // If the test is killed, its children are killed too, except flightd, whose change of uid clears this setting.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(in, 0);
   dup2(out, 1);
   dup2(err, 2);
@@ -82,7 +83,7 @@ Child Child::start(const Arguments& arguments, const ChildOptions& options) {
   child.command_ = fmt::format("{}", fmt::join(arguments, " "));
   child.out_.reset(memfd_create("stdout", MFD_CLOEXEC));
   child.err_.reset(memfd_create("stderr", MFD_CLOEXEC));
-  // A writer's own offset: what pread() sees here never disturbs it.
+  // pread() does not change the offset of the writer.
   UniqueFd in(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (int ends[2]; options.keep_stdin && pipe2(ends, O_CLOEXEC) == 0) {
     in.reset(ends[0]);
@@ -173,7 +174,7 @@ bool wait_until(const std::function<bool()>& condition, Milliseconds limit) {
 
 bool process_exists(pid_t pid) {
   std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
-  std::size_t after = stat.rfind(')');  // a zombie has ended
+  std::size_t after = stat.rfind(')');  // a zombie has exited
   return after != std::string::npos && stat.compare(after, 3, ") Z") != 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running other programs: every one with a time limit, its stdout and stderr kept in memfds, ended by its own pid and
-// never by a name. A Child that goes out of scope is killed and reaped, so no test leaves a process behind.
+// Runs other programs: each with a time limit, its stdout and stderr in memfds, and ended by its own pid, never by a
+// name. A Child that goes out of scope is killed and reaped, so that no test leaves a process behind.
 #pragma once
 
 #include <sys/types.h>
@@ -21,12 +21,12 @@ using std::chrono_literals::operator""ms;
 using Milliseconds = std::chrono::milliseconds;
 using Arguments = std::vector<std::string>;
 
-// What a program left behind. 128 + N: ended by signal N.
+// The result of a program. 128 + N: ended by signal N.
 struct Outcome {
   int exit_status = -1;
   std::string out, err;
   bool timed_out = false;
-  // For messages: the command line, how it ended, and both outputs.
+  // For messages: the command line, the exit status, and both outputs.
   [[nodiscard]] std::string text() const;
   std::string command;
 };
@@ -38,9 +38,12 @@ struct ChildOptions {
   std::function<void()> prepare;  // runs in the child before exec
 };
 
+// Exit status of tests/testbed/with-systemd if its Debian could not be downloaded.
+inline constexpr int kNoDownload = 123;
+
 class Child {
  public:
-  // Starts `arguments[0]` (found by PATH). A program that cannot be started ends with 127 and says so on stderr.
+  // Starts `arguments[0]` (found in $PATH). If a program cannot be started, it ends with 127 and a message on stderr.
   [[nodiscard]] static Child start(const Arguments& arguments, const ChildOptions& options = {});
 
   Child(Child&& other) noexcept;
@@ -50,7 +53,7 @@ class Child {
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] std::string out() const;
   [[nodiscard]] std::string err() const;
-  // Waits until stdout holds a whole line that begins with `prefix`; the rest of that line.
+  // Waits until stdout contains a line that begins with `prefix`; returns the rest of that line.
   [[nodiscard]] std::optional<std::string> wait_for_line(std::string_view prefix, Milliseconds limit = 20s) const;
   // Closes its stdin.
   void go() { stdin_.reset(); }
@@ -59,7 +62,7 @@ class Child {
   [[nodiscard]] std::optional<int> wait(Milliseconds limit);
   [[nodiscard]] bool running();
   void kill();
-  // Waits, kills it when the limit is over, and tells everything.
+  // Waits, kills it when the limit is over, and returns the result.
   [[nodiscard]] Outcome finish(Milliseconds limit);
 
  private:
@@ -72,12 +75,12 @@ class Child {
 
 [[nodiscard]] Outcome run(const Arguments& arguments, Milliseconds limit = 60s, const ChildOptions& options = {});
 
-// Polls until `condition` holds; false when it never did.
+// Polls until `condition` holds; false if it never did.
 [[nodiscard]] bool wait_until(const std::function<bool()>& condition, Milliseconds limit);
 
 [[nodiscard]] bool process_exists(pid_t pid);
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
-// Empty where it cannot be read: a file of /proc may be of a process that has just gone.
+// Empty if it cannot be read: the process of a file in /proc may have exited.
 [[nodiscard]] std::string read_text(const std::string& path);
 void write_text(const std::string& path, std::string_view text);
 [[nodiscard]] std::vector<std::string> lines_of(const std::string& text);

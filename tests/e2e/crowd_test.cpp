@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hundred clients at once, and clients that mean harm: everybody else is served meanwhile.
+// A hundred clients at once, and hostile clients: all other clients are still served.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "tests/e2e/daemon_test.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/raw_socket.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -22,17 +22,17 @@ class Crowd : public SurvivesTest {
  protected:
   Crowd() : SurvivesTest(stacks_config(199, "64K")) {}
   std::size_t data_files() const { return files(".perf.data").size(); }
-  // How much memory it has, in KiB.
+  // The resident memory of the process, in KiB.
   std::uint64_t rss_kib() const {
     const std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
     return std::strtoull(status.c_str() + status.find("RssAnon:") + 8, nullptr, 10);
   }
 };
 
-// The first waits for its aftermath, so that all others are there before it ends, and share the one that waits.
+// The first request waits for its --post time. So all others arrive before it ends, and share the second snapshot.
 TEST_F(Crowd, AHundredClientsOfRootMakeTwoFiles) {
   constexpr int kClients = 100;
-  // Connections, not programs: a hundred of these take longer to start than anybody should wait for.
+  // Plain connections, not programs: a hundred programs would take too long to start.
   std::vector<RawSocket> askers;
   for (int i = 0; i < kClients; ++i) {
     askers.push_back(RawSocket::connect(daemon_.socket()));
@@ -65,12 +65,12 @@ TEST_F(Crowd, AHundredClientsThatLeaveCancelNothing) {
   std::vector<Child> askers;
   for (int i = 0; i < 100; ++i)
     askers.push_back(Child::start(daemon_.ctl_command({"snapshot", "--post", "4s", "--reason", "left"})));
-  // Two answers later the daemon has seen whoever called by now.
+  // After two more replies flightd has read all calls so far.
   for (int i = 0; i < 2; ++i) (void)daemon_.status();
   askers.clear();  // killed
   ASSERT_TRUE(wait_until([&] { return data_files() >= 1; }, 60s));
   EXPECT_EQ(daemon_.ctl_json({"info", "latest"})["reason"], "left");
-  // Their places are free again.
+  // Their slots are free again.
   EXPECT_TRUE(wait_until([&] { return daemon_.ctl({"status"}).exit_status == 0; }, 30s));
 }
 
@@ -91,7 +91,7 @@ TEST_F(Crowd, AHundredClientsFetchTheSameFile) {
 TEST_F(Crowd, AHundredMebibytesWithoutANul) {
   const std::uint64_t before_kib = rss_kib();
   std::thread flood([&] {
-    for (int i = 0; i < 20; ++i) {  // each is cut off after 64 KiB; he comes again
+    for (int i = 0; i < 20; ++i) {  // each is cut off after 64 KiB; the client connects again
       RawSocket socket = RawSocket::connect(daemon_.socket());
       (void)socket.send(std::string(100U << 20U, 'x'), 2s);
       EXPECT_THAT(socket.receive(5s).value_or("at most 65536 bytes"), HasSubstr("at most 65536 bytes"));
@@ -121,24 +121,23 @@ TEST_F(Crowd, AThousandConnections) {
   std::vector<RawSocket> sockets;
   EXPECT_TRUE(wait_until(
       [&] {
-        // Until the queue before accept(2) is full for a moment.
+        // Connects until the queue before accept(2) is full for a moment.
         for (RawSocket one = RawSocket::connect(daemon_.socket()); one.connected() && sockets.size() < 1000;
              one = RawSocket::connect(daemon_.socket()))
           sockets.push_back(std::move(one));
         return sockets.size() == 1000;
       },
       60s));
-  // Root's places are taken, by us; nobody else's are.
+  // This test holds all of root's slots with silent connections: flightd closes the oldest.
   const Outcome root = daemon_.ctl({"--json", "status"});
-  EXPECT_EQ(root.exit_status, 1);
-  EXPECT_THAT(root.err, HasSubstr("uid 0 has 128 connections"));
+  EXPECT_EQ(root.exit_status, 0) << root.text();
   const Outcome other = run(own_user_command({"--json", "status"}));
   EXPECT_EQ(other.exit_status, 0) << other.text();
   sockets.clear();
   EXPECT_TRUE(wait_until([&] { return daemon_.ctl({"status"}).exit_status == 0; }, 10s));
 }
 
-// What flightctl would refuse itself, and what it could not say.
+// Values that flightctl would refuse itself, and values that it could not send.
 TEST_F(Crowd, IdsAndReasonsThatMeanHarm) {
   (void)daemon_.snapshot();
   write_text(folder_ / "scratch/secret", "secret");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A culprit that has just begun: named by the sidecar, by `info` and by Monitor, with what it had before.
+// A culprit that has just begun is named by the sidecar, by `info` and by Monitor, with its earlier share of the CPU.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -42,13 +42,13 @@ TEST_F(Culprit, IsNamedWithBeforeAndNow) {
   EXPECT_LT(compared["before_begin_ns"], compared["now_begin_ns"]);
   EXPECT_LT(row["cpu_before"].get<double>(), row["cpu_now"].get<double>() / 2) << row;
   EXPECT_LT(row["share_before"].get<double>(), row["share_now"].get<double>()) << row;
-  // One CPU is all it can burn, give or take what the clock's ticks round.
+  // It can use one CPU at most, plus the rounding of the clock's ticks.
   EXPECT_LT(row["cpu_now"].get<double>(), 1.2) << row;
   const std::string name = fmt::format("burner[{}]", burner.pid());
   const Outcome info = daemon_.ctl({"info", sidecar["id"]});
-  EXPECT_THAT(info.out, AllOf(HasSubstr("top processes:\n  now: the "), HasSubstr("in percent of"),
+  EXPECT_THAT(info.out, AllOf(HasSubstr(":\n  now: the "), HasSubstr("in percent of"), HasSubstr("\ntop processes:\n"),
                               HasSubstr("  burner "), HasSubstr(fmt::format(" {} ", burner.pid()))));
-  // The sentence names the first three; this machine may be busy with something else, too.
+  // The headline names the first three. This machine may be busy with something else, too.
   EXPECT_TRUE(wait_until(
       [&] {
         sidecar = daemon_.snapshot();

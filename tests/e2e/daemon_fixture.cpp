@@ -18,7 +18,7 @@
 namespace flight {
 namespace {
 
-// Sanitized programs and a machine that is busy with other things are slow to start.
+// Sanitized programs on a busy machine start slowly.
 constexpr Milliseconds kStartLimit = 30s;
 constexpr Milliseconds kStopLimit = 30s;
 
@@ -35,6 +35,8 @@ bool sanitized() {
   const char* value = std::getenv("FLIGHT_TEST_SANITIZED");
   return value != nullptr && std::string_view(value) == "1";
 }
+
+bool optimized() { return required_env("FLIGHT_TEST_OPTIMIZATION") != "0"; }
 
 TempFolder::TempFolder() {
   enter_own_mounts();
@@ -64,7 +66,7 @@ TempFolder::~TempFolder() {
 TestDaemon::~TestDaemon() {
   if (!process_) return;
   process_->kill();
-  // Its own broker must end with it; where it does not, a test says so, and nothing may be left all the same.
+  // Its own broker must end with it. If the broker does not end, the test fails and kills it.
   if (broker_is_its_own_ && !wait_until([&] { return !process_exists(broker_pid_); }, 2s)) kill(broker_pid_, SIGKILL);
   if (testing::Test::HasFailure()) fmt::print(stderr, "---- flightd's log\n{}----\n", log());
 }
@@ -200,15 +202,23 @@ std::vector<int> usable_cpus() {
 
 int load_cpu() { return usable_cpus().back(); }
 
+std::string own_comm() { return std::string(program_invocation_short_name).substr(0, 15); }
+
 Child start_load(const Arguments& arguments, int nice, bool keep_stdin) {
   ChildOptions options;
   options.keep_stdin = keep_stdin;
   options.nice = nice;
-  // Where the scheduler groups by session (autogroup), nice counts inside the group only.
+  // If the scheduler groups by session (autogroup), nice applies only inside the group.
   options.prepare = [nice] {
     if (nice != 0) write_text("/proc/self/autogroup", std::to_string(nice));
   };
   return Child::start(arguments, options);
+}
+
+std::uint64_t forks_so_far() {
+  for (const std::string& line : lines_of(read_text("/proc/stat")))
+    if (line.starts_with("processes ")) return std::stoull(line.substr(10));
+  return 0;
 }
 
 std::uint64_t number_in(const std::string& line, std::string_view key) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real flightd, started by hand as root as a person would, in a folder of its own:
+// A real flightd, started by hand as root, in a directory of its own:
 //
 //   /tmp/flight-e2e.XXXXXX/        0755
 //     flightd.json  state/  run/   of the daemon
-//     bin/                         copies of the loads: a judge's chroot sees /tmp at the same path
-//     scratch/                     0777, for what judges write
+//     bin/                         copies of the loads: a verifier's chroot sees /tmp at the same path
+//     scratch/                     0777, for what verifiers write
 //
 // The programs come from the environment: FLIGHTD, FLIGHTCTL, FLIGHTD_BROKER, FLIGHT_LOADS, FLIGHT_SOURCE_ROOT.
 #pragma once
@@ -23,17 +23,19 @@ namespace flight {
 
 using Json = nlohmann::json;
 
-// A variable that the build passes; the test ends when it is not there.
+// A variable that the build passes; the test ends if it is not set.
 [[nodiscard]] std::string required_env(const char* name);
-// The programs under test are sanitized builds: slower and larger, but no less right.
+// The programs under test are sanitized builds: slower and larger, but otherwise the same.
 [[nodiscard]] bool sanitized();
+// The programs under test are built with optimization, like the packages. (The tests themselves are not.)
+[[nodiscard]] bool optimized();
 
 class TempFolder {
  public:
   TempFolder();
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder();  // removed, but kept for reading when the test failed
+  ~TempFolder();  // removes it, but keeps it for reading if the test failed
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
@@ -57,14 +59,14 @@ class TestDaemon {
   explicit TestDaemon(const TempFolder& folder) : folder_(&folder) {}
   TestDaemon(const TestDaemon&) = delete;
   TestDaemon& operator=(const TestDaemon&) = delete;
-  ~TestDaemon();  // kills what still runs; its log goes to the output when the test failed
+  ~TestDaemon();  // kills a running flightd; prints its log if the test failed
 
   // Writes the config, starts flightd, waits until it answers and records.
   [[nodiscard]] testing::AssertionResult start(const Json& config, const StartOptions& options = {});
-  // Only starts it: for what must not come up.
+  // Only starts it: for a start that must fail.
   void launch(std::string_view config_text, const StartOptions& options = {});
   [[nodiscard]] testing::AssertionResult wait_ready();
-  // SIGTERM: exit 0, and no process is left.
+  // SIGTERM: exit 0, and no process remains.
   [[nodiscard]] testing::AssertionResult stop();
 
   [[nodiscard]] Arguments ctl_command(const Arguments& arguments) const;
@@ -96,15 +98,21 @@ class TestDaemon {
 
 // A config with one channel, "stacks": cpu-clock with frame pointer stacks. flightd becomes nobody.
 [[nodiscard]] Json stacks_config(unsigned frequency, std::string_view ring);
-// The group that snapshots belong to by such a config: flightd, else nobody's.
+// The group of the snapshots with such a config: flightd, otherwise nobody's.
 [[nodiscard]] unsigned snapshot_gid();
 
-// The CPUs this test may use, and the last of them: the one that loads burn on.
+// The CPUs this test may use, and the last of them: the one for the loads.
 [[nodiscard]] std::vector<int> usable_cpus();
 [[nodiscard]] int load_cpu();
-// A load. Below 0, what else the machine does takes little of its CPU (at -20: nearly nothing, perf and flightd
-// included).
+// The nice value of a load that must run whatever else the machine does.
+inline constexpr int kBusy = -15;
+// A load's name before its exec: this test program's, truncated as by the kernel.
+[[nodiscard]] std::string own_comm();
+// Starts a load. Below 0, other work of the machine takes little of its CPU (at -20 nearly nothing, including perf and
+// flightd).
 [[nodiscard]] Child start_load(const Arguments& arguments, int nice = 0, bool keep_stdin = false);
+// Of processes and threads, since the machine started.
+[[nodiscard]] std::uint64_t forks_so_far();
 // The number after "KEY=" in a load's line.
 [[nodiscard]] std::uint64_t number_in(const std::string& line, std::string_view key);
 

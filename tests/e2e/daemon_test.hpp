@@ -17,9 +17,9 @@ class DaemonTest : public testing::Test {
   explicit DaemonTest(Json config) : config_(std::move(config)) {}
   void SetUp() override { ASSERT_TRUE(daemon_.start(config_)); }
 
-  // The names of the store's files that have `part` in them.
+  // The names of the store's files that contain `part`.
   [[nodiscard]] std::vector<std::string> files(std::string_view part) const;
-  // flightctl as nobody, who is flightd's own user by stacks_config() and so may call everything.
+  // flightctl as nobody, which is flightd's own user in stacks_config() and may call all methods.
   [[nodiscard]] Arguments own_user_command(const Arguments& arguments) const;
 
   Json config_;
@@ -27,7 +27,7 @@ class DaemonTest : public testing::Test {
   TestDaemon daemon_{folder_};
 };
 
-// Whatever the test did, flightd has survived it.
+// Checks at the end that flightd survived the test.
 class SurvivesTest : public DaemonTest {
  protected:
   using DaemonTest::DaemonTest;

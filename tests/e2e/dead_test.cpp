@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dead stay known: processes that began before their ring's oldest record, and have exited. Their FORK, COMM and
-// MMAP2 records left the ring long ago (where stock perf keeps them, see the printed comparison); the ledger has them.
+// Exited processes keep their names: processes that began before the oldest record in their ring, and have exited.
+// Their FORK, COMM and MMAP2 records left the ring long ago (stock perf keeps them in the ring; see the printed
+// comparison). The process tracker has them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,17 +12,16 @@
 #include <set>
 
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/own_broker.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
 
-// Of about 100 bytes a sample, so that it holds less than a second of a busy CPU at 997 Hz.
+// A sample has about 100 bytes, so this ring holds less than a second of a busy CPU at 997 Hz.
 constexpr std::string_view kSmallRing = "64K";
 constexpr std::string_view kBurnSeconds = "3";
-// Few others' samples in so small a ring, please.
-constexpr int kBusy = -15;  // nice
+// A high priority keeps most samples of other processes out of this small ring.
 constexpr useconds_t kDeadForUsec = 200'000;
 
 std::uint64_t oldest_ns(const Json& sidecar, int cpu) {
@@ -32,7 +32,7 @@ std::uint64_t oldest_ns(const Json& sidecar, int cpu) {
   return 0;
 }
 
-// Burns until it ends; the time it began.
+// Lets the load run until it exits; returns the time at which it began.
 std::uint64_t run_to_its_end(Child& load) {
   std::optional<std::string> started = load.wait_for_line("started");
   EXPECT_TRUE(started) << load.err();
@@ -42,7 +42,7 @@ std::uint64_t run_to_its_end(Child& load) {
 
 struct Tally {
   std::size_t samples = 0, named = 0, with_symbol = 0;
-  std::string without_symbol;  // the lines
+  std::string without_symbol;  // perf's lines for these samples
 };
 Tally tally(const std::vector<NamedSample>& samples, pid_t pid, const std::set<std::string>& comms) {
   Tally result;
@@ -71,7 +71,7 @@ class StockRecorder {
   // The snapshot's file, empty if there is none.
   std::string snapshot() {
     child_.signal(SIGUSR2);
-    // Named stock.data.TIMESTAMP when it is whole.
+    // perf renames it to stock.data.TIMESTAMP when it is complete.
     std::string file;
     (void)wait_until(
         [&] {
@@ -108,8 +108,8 @@ TEST_F(Dead, EverySampleHasItsNameWhereStockPerfHasNone) {
   std::string stock_file = stock.snapshot();
 
   EXPECT_LT(began_ns, oldest_ns(sidecar, load_cpu())) << "it must have begun before the oldest record";
-  // Before its exec the process has the name of this test: a quiet CPU's ring can reach back to that moment.
-  Tally ours = tally(named_samples(folder_, sidecar["path"]), burner.pid(), {"burner", "e2e-dead"});
+  // Before its exec the process has the name of this test. A quiet CPU's ring can reach back to that moment.
+  Tally ours = tally(named_samples(folder_, sidecar["path"]), burner.pid(), {"burner", own_comm()});
   print("flightd", ours);
   EXPECT_GT(ours.samples, 50U);
   EXPECT_EQ(ours.named, ours.samples);
@@ -126,8 +126,7 @@ TEST_F(Dead, EverySampleHasItsNameWhereStockPerfHasNone) {
 
 TEST_F(Dead, ExecLateLibraryAndThreadAreKnown) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, kSmallRing)));
-  // All three share what CPUs there are; each does what it does late, when the ring no longer reaches back to its
-  // start.
+  // All three share the CPUs. Each does its work late, when the ring no longer reaches back to its start.
   std::string other_cpu = std::to_string(usable_cpus().front());
   Child execer = start_load({folder_.load("execer"), cpu_, "2.6", folder_.load("burner"), cpu_, "0.4"}, kBusy);
   Child dlopener = start_load({folder_.load("dlopener"), cpu_, "2.6", folder_.load("liblate.so"), "0.4"}, kBusy);
@@ -143,7 +142,7 @@ TEST_F(Dead, ExecLateLibraryAndThreadAreKnown) {
   std::map<std::string, std::size_t> hot;
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
     if (!began.contains(sample.pid)) continue;
-    // The machine's own libraries are stripped: perf names what they export.
+    // The machine's own libraries are stripped: perf names only exported functions.
     EXPECT_NE(sample.dso, "[unknown]") << sample.comm << " " << sample.symbol;
     if (sample.dso.starts_with(folder_.path()) || sample.dso == "[kernel.kallsyms]") {
       EXPECT_NE(sample.symbol, "[unknown]") << sample.comm << " " << sample.dso;
@@ -194,21 +193,22 @@ TEST_F(Dead, TwoThousandShortLivedAreKnown) {
     ++samples;
     seen.insert(sample.pid);
     EXPECT_TRUE(sample.has_symbol()) << sample.comm << " " << sample.dso;
-    // Before it takes its own name it has its parent's.
+    // Before it sets its own name it has the name of its parent.
     bool own_name = sample.symbol == "hot_in_tiny" || sample.comm != "forker";
     if (own_name) {
       EXPECT_EQ(sample.comm, child->second);
     }
-    if (HasFailure() && samples > 50) break;  // enough to see
+    if (HasFailure() && samples > 50) break;  // enough failures to see the pattern
   }
   fmt::print("{} samples of {} short-lived processes, 2000 lived\n", samples, seen.size());
   EXPECT_GT(seen.size(), 1000U);
-  EXPECT_GE(sidecar["ledger"]["exited"].get<std::size_t>(), 2000U);
+  EXPECT_GE(sidecar["tracker"]["exited"].get<std::size_t>(), 2000U);
   EXPECT_TRUE(all_count_all(folder_, sidecar));
   EXPECT_TRUE(daemon_.stop());
 }
 
-// It began before the broker recorded anything and ended before there was a flightd to ask who runs.
+// The process began before the broker recorded anything, and ended before a flightd could request the list of running
+// processes.
 class DeadBeforeFlightd : public OwnBroker {
  protected:
   void SetUp() override {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The disk at its worst: slow, hanging, failing in the middle, gone, full, read-only. The recording goes on, the
-// control socket answers, no half file gets a name, the asker is told, and the status says "degraded (disk)" until a
-// snapshot is written again. The disks are real ones, as far as flightd can tell: FUSE (slow_disk) and ext4 on a loop
-// device.
+// Bad disks: slow, hanging, failing during a write, removed, full, read-only. The recording continues, the control
+// socket answers, no incomplete file gets a final name, the requester gets an error, and the status says "degraded
+// (disk)" until a snapshot is written again. flightd sees real disks: FUSE (slow_disk) and ext4 on a loop device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -18,9 +17,9 @@
 #include <thread>
 
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/raw_socket.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -30,7 +29,7 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-// How long a status may take while the disk hangs for much longer.
+// The limit of a status request while the disk hangs much longer.
 Milliseconds status_limit() { return sanitized() ? 10s : 3s; }
 
 class Disk : public testing::Test {
@@ -45,7 +44,7 @@ class Disk : public testing::Test {
     unmount(disk_);
   }
   void set_fault(const std::string& text) const {
-    write_text(control_ + ".new", text);  // never seen half
+    write_text(control_ + ".new", text);  // flightd never reads a half-written file
     fs::rename(control_ + ".new", control_);
   }
   [[nodiscard]] testing::AssertionResult mount_slow_disk() {
@@ -57,7 +56,7 @@ class Disk : public testing::Test {
         wait_until([&] { return stat(disk_.c_str(), &inside) == 0 && inside.st_dev != outside.st_dev; }, 10s);
     return mounted ? testing::AssertionSuccess() : testing::AssertionFailure() << "no slow disk: " << fuse_->err();
   }
-  // With a load, so that a snapshot is larger than what some of these disks take.
+  // A load makes the snapshot larger than the space on some of these disks.
   void start() {
     burner_.emplace(start_load({folder_.load("burner"), std::to_string(load_cpu()), "300"}));
     ASSERT_TRUE(burner_->wait_for_line("started"));
@@ -65,7 +64,7 @@ class Disk : public testing::Test {
     usleep(300'000);
   }
 
-  // The answer to TakeSnapshot, an error's or not.
+  // The reply to TakeSnapshot, which may be an error.
   [[nodiscard]] Json ask() const {
     RawSocket socket = RawSocket::connect(daemon_.socket());
     EXPECT_TRUE(socket.call(R"({"method":"io.flightd.Recorder.TakeSnapshot"})"));
@@ -84,9 +83,9 @@ class Disk : public testing::Test {
       EXPECT_EQ(reply["parameters"]["kept"], "") << reply;
     }
     EXPECT_THAT(reply["parameters"]["message"].get<std::string>(),
-                AllOf(HasSubstr(disk_), HasSubstr("Nothing was kept"), HasSubstr("recording goes on")));
+                AllOf(HasSubstr(disk_), HasSubstr("was not written"), HasSubstr("recording continues")));
   }
-  // In time, whatever the disk does.
+  // The status, within the limit. The state of the disk must not matter.
   [[nodiscard]] Json status_in_time() const {
     const Outcome outcome = daemon_.ctl({"--json", "status"}, status_limit());
     EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
@@ -97,7 +96,7 @@ class Disk : public testing::Test {
   [[nodiscard]] bool degraded() const {
     return status_in_time().value("warnings", Json::array()).dump().find("degraded (disk)") != std::string::npos;
   }
-  // As the disk itself has it.
+  // Reads the directory of the disk itself, below FUSE.
   void expect_no_half_file(const std::string& store) const {
     for (const auto& entry : fs::directory_iterator(store)) {
       const std::string name = entry.path().filename();
@@ -107,10 +106,10 @@ class Disk : public testing::Test {
       EXPECT_FALSE(name.ends_with(".partial")) << name;
     }
   }
-  // The disk is well: a snapshot is written, and nothing is said of the disk any more.
+  // The disk works: a snapshot is written, and the status no longer mentions the disk.
   void expect_good_again() const {
     const Json sidecar = daemon_.snapshot();
-    EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
     EXPECT_FALSE(degraded());
   }
 
@@ -141,8 +140,8 @@ TEST_F(Disk, SlowOneOnlyMakesItsAskerWait) {
   EXPECT_LT(sidecar["blackout"]["max_us"], 1'000'000) << "rings were paused while the disk worked";
   EXPECT_GT(answers, 3U);
   EXPECT_TRUE(was_degraded);
-  EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
-  // What ran meanwhile was recorded, and has the name it ended with.
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
+  // A process that ran meanwhile was recorded, and has the name that it had when it ended.
   set_fault("none 0 0 0");
   const Json next = daemon_.snapshot();
   EXPECT_THAT(next["top"].dump(), HasSubstr("\"true\""));
@@ -160,12 +159,12 @@ TEST_F(Disk, HangingOneHoldsUpNeitherRecorderNorSocket) {
   usleep(500'000);
   EXPECT_TRUE(wait_until([&] { return degraded(); }, 30s));
   EXPECT_TRUE(asker.running()) << asker.err();
-  // The broker answers as well: its CPU time is asked of it anew.
+  // The broker answers as well: flightd requests its CPU time again.
   EXPECT_EQ(status_in_time()["self"]["broker"]["pid"], daemon_.broker_pid());
-  // An asker is told when not even an empty file could be made.
+  // The requester gets an error if not even an empty file could be made.
   const Outcome answer = asker.finish(60s);
   EXPECT_EQ(answer.exit_status, 1) << answer.text();
-  EXPECT_THAT(answer.err, AllOf(HasSubstr("WriteFailed"), HasSubstr("did not make an empty file")));
+  EXPECT_THAT(answer.err, AllOf(HasSubstr("WriteFailed"), HasSubstr("empty file")));
   EXPECT_TRUE(lister.running()) << "so the disk did answer?";
   set_fault("none 0 0 0");
   EXPECT_EQ(lister.finish(20s).exit_status, 0);
@@ -192,7 +191,7 @@ TEST_F(Disk, FailingOneLeavesNoHalfFile) {
     expect_no_half_file(store);
     expect_good_again();
   }
-  EXPECT_THAT(daemon_.log(), AllOf(HasSubstr("degraded (disk)"), HasSubstr("the disk is good again")));
+  EXPECT_THAT(daemon_.log(), AllOf(HasSubstr("degraded (disk)"), HasSubstr("the disk works again")));
   EXPECT_TRUE(daemon_.stop());
 }
 
@@ -212,6 +211,38 @@ TEST_F(Disk, GoneAndBackAgain) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// In an earlier version an exception of std::filesystem ended flightd here, and each of its successors.
+TEST_F(Disk, ListingThatFailsInTheMiddleEndsNothing) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  ASSERT_TRUE(daemon_.stop());
+  set_fault("readdir 0 5 1");
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+  EXPECT_NE(daemon_.ctl({"list"}).exit_status, 0) << "so the disk did answer?";
+  EXPECT_NE(daemon_.ctl({"vacuum"}).exit_status, 0);
+  EXPECT_TRUE(status_in_time().value("recording", false));
+  set_fault("none 0 0 0");
+  expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// If the disk was full when flightd started, flightd makes the spare files as soon as there is space. No snapshot is
+// needed.
+TEST_F(Disk, SpareFilesAreMadeAsSoonAsTheyCanBe) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  ASSERT_TRUE(daemon_.stop());  // it removes the spare files
+  set_fault("create 0 28 0");   // ENOSPC
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+  usleep(1'500'000);
+  const std::string spare = backing_ + "/state/snapshots/.flightd-spare-sidecar";
+  EXPECT_FALSE(fs::exists(spare));
+  set_fault("none 0 0 0");
+  EXPECT_TRUE(wait_until([&] { return fs::exists(spare); }, 20s)) << daemon_.log();
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   const std::string image = folder_ / "image";
   write_text(image, "");
@@ -221,7 +252,7 @@ TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   ASSERT_EQ(mounted.exit_status, 0) << mounted.text();
   start();
   ASSERT_TRUE(daemon_.goes_on());
-  // Some room is left: it fails in the middle.
+  // Some space is left, so the write fails in the middle.
   const std::string filler = disk_ + "/filler";
   EXPECT_NE(run({"dd", "if=/dev/zero", "of=" + filler, "bs=4k", "conv=fsync"}).exit_status, 0) << "it was not full";
   fs::resize_file(filler, fs::file_size(filler) - (12U << 10U));
@@ -239,7 +270,7 @@ TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// What the service manager would hear on $NOTIFY_SOCKET.
+// Receives the messages to the service manager on $NOTIFY_SOCKET.
 class Manager {
  public:
   explicit Manager(std::string path)
@@ -251,7 +282,7 @@ class Manager {
     EXPECT_EQ(chmod(path_.c_str(), 0666), 0);
   }
   [[nodiscard]] Arguments environment() const { return {"env", "NOTIFY_SOCKET=" + path_}; }
-  // How many of the messages since the last call have these words; last() is the last message.
+  // Counts the messages since the last call that contain these words; last() is the last message.
   std::size_t heard(const std::string& words) {
     std::size_t count = 0;
     char text[4096];
@@ -272,8 +303,8 @@ class Manager {
   UniqueFd socket_;
 };
 
-// systemctl status shows it, too.
-TEST_F(Disk, ServiceManagerIsTold) {
+// systemctl status shows the state of the disk, too.
+TEST_F(Disk, NotifiesTheServiceManagerOfTheDisk) {
   Manager manager(folder_ / "notify");
   ASSERT_TRUE(mount_slow_disk());
   options_.prefix = manager.environment();
@@ -288,7 +319,7 @@ TEST_F(Disk, ServiceManagerIsTold) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// Who waits for a disk is degraded and not dead: neither process would be replaced by the watchdog.
+// A flightd that waits for a disk is degraded. The watchdog must not restart it or its broker.
 TEST_F(Disk, HangingOneIsNoneOfTheWatchdogs) {
   const Milliseconds allowed = sanitized() ? 12s : 4s;
   Manager manager(folder_ / "notify");
@@ -316,7 +347,7 @@ TEST_F(Disk, HangingOneIsNoneOfTheWatchdogs) {
   EXPECT_LE(asker.finish(60s).exit_status, 1);
   EXPECT_EQ(lister.finish(20s).exit_status, 0);
   expect_good_again();
-  // A process that stands still does not feed it, so that the silence above would have been heard.
+  // A stopped process sends no keep-alive. So the check above would have noticed a missing one.
   ASSERT_EQ(kill(daemon_.pid(), SIGSTOP), 0);
   usleep(100'000);
   manager.heard("");

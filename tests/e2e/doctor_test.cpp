@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 using Findings = std::map<std::string, Json>;
 
-// By their check; a check that comes several times by its last.
+// The findings by their check. If a check appears several times, the last one counts.
 Findings findings(const Outcome& outcome) {
   const Json json = Json::parse(outcome.out, nullptr, false);
   EXPECT_TRUE(json.is_array()) << outcome.text();
@@ -42,7 +42,7 @@ class Doctor : public DaemonTest {
   Doctor() : DaemonTest(stacks_config(99, "256K")) {}
 };
 
-TEST_F(Doctor, TellsWhatTheRunningOnesWereGranted) {
+TEST_F(Doctor, ShowsTheLimitsOfTheRunningProcesses) {
   Findings found = findings(daemon_.ctl({"--json", "doctor"}));
   EXPECT_EQ(found["socket"]["state"], "ok");
   EXPECT_EQ(found["perf-events"]["state"], "ok") << "tried";
@@ -52,7 +52,7 @@ TEST_F(Doctor, TellsWhatTheRunningOnesWereGranted) {
   EXPECT_THAT(found["broker-capabilities"]["found"], HasSubstr(fmt::format("pid {}", daemon_.broker_pid())));
   EXPECT_EQ(found["broker-capabilities"]["state"], "ok");
   EXPECT_THAT(found["cap-sys-admin"]["why"], HasSubstr("(tried)"));
-  // As chrt(1) has it.
+  // The policy of the freeze thread by chrt(1).
   Outcome policy = run(
       {"bash", "-c",
        fmt::format("for t in /proc/{}/task/*; do grep -qx freeze $t/comm && chrt -p ${{t##*/}}; done", daemon_.pid())});
@@ -67,7 +67,7 @@ TEST_F(Doctor, TellsWhatTheRunningOnesWereGranted) {
   ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
   found = findings(daemon_.ctl({"--json", "doctor"}));
   EXPECT_EQ(found["recording"]["state"], "warn");
-  // Seen by a broker that has lost what it needs: this one's is too few descriptors, taken away while it runs.
+  // The broker has lost what it needs: this test lowers its limit of descriptors while it runs.
   ASSERT_EQ(run({"prlimit", "--pid", std::to_string(daemon_.broker_pid()), "--nofile=200:200"}).exit_status, 0);
   found = findings(daemon_.ctl({"--json", "doctor"}));
   EXPECT_EQ(found["broker-descriptors"]["state"], "warn");
@@ -75,8 +75,8 @@ TEST_F(Doctor, TellsWhatTheRunningOnesWereGranted) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// Whom flightd tells nothing sees what the kernel shows to everybody.
-TEST_F(Doctor, AStrangerSeesWhatTheKernelShows) {
+// A user without access still gets the findings about the kernel.
+TEST_F(Doctor, AnotherUserSeesThePublicFacts) {
   Arguments command = daemon_.ctl_command({"--json", "doctor"});
   command.insert(command.begin(), {"setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"});
   Findings found = findings(run(command));
@@ -86,7 +86,7 @@ TEST_F(Doctor, AStrangerSeesWhatTheKernelShows) {
   EXPECT_THAT(found["flightd-user"]["found"], HasSubstr(fmt::format("pid {},", daemon_.pid())));
   EXPECT_EQ(found["flightd-capabilities"]["state"], "ok");
   EXPECT_EQ(found["broker-capabilities"]["state"], "ok");
-  EXPECT_THAT(found["perf-events"]["state"], AnyOf("note", "ok"));  // ok: with paranoid at 0 everybody may
+  EXPECT_THAT(found["perf-events"]["state"], AnyOf("note", "ok"));  // "ok": with paranoid at 0 every user may record
   EXPECT_THAT(found["cap-sys-admin"]["why"], testing::Not(HasSubstr("tried")));
   EXPECT_TRUE(daemon_.stop());
 }
@@ -94,7 +94,7 @@ TEST_F(Doctor, AStrangerSeesWhatTheKernelShows) {
 TEST_F(Doctor, WithoutADaemon) {
   ASSERT_TRUE(daemon_.stop());
   Findings found = findings(daemon_.ctl({"--json", "doctor"}));
-  EXPECT_THAT(found["socket"]["state"], AnyOf("warn", "fail"));  // fail: flightd is a service of this machine
+  EXPECT_THAT(found["socket"]["state"], AnyOf("warn", "fail"));  // "fail" if flightd is a service of this machine
   EXPECT_FALSE(found.contains("flightd-user"));
   EXPECT_EQ(found["perf-events"]["state"], "ok");
   const Outcome page = daemon_.ctl({"doctor"});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the freeze promises whatever the machine does: nothing is allocated between the first head and the last resume,
-// its thread stands above all others and the crew below; and a snapshot taken under load is right.
+// The promises of the freeze under any load: nothing is allocated between the first head and the last resume, the
+// freeze thread has a higher priority than all others and the workers have a lower one, and a snapshot that is taken
+// under load is correct.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -13,8 +14,8 @@
 #include <map>
 
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/memory_group.hpp"
+#include "tests/e2e/verifier.hpp"
 #include "tests/e2e/witness/allocations.hpp"
 
 namespace flight {
@@ -25,7 +26,7 @@ std::string first_line(const std::string& path) {
   return lines.empty() ? std::string() : lines.front();
 }
 
-// flightd's threads by their names.
+// The thread ids of flightd's threads by name.
 std::map<std::string, pid_t> threads_of(pid_t pid) {
   std::map<std::string, pid_t> out;
   for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid)))
@@ -33,7 +34,7 @@ std::map<std::string, pid_t> threads_of(pid_t pid) {
   return out;
 }
 
-// Field N of /proc/PID/stat, as proc(5) counts them, N > 2.
+// Field N of /proc/PID/stat, as proc(5) numbers them, N > 2.
 long stat_field(pid_t thread, std::size_t number) {
   const std::string stat = read_text(fmt::format("/proc/{}/stat", thread));
   std::size_t at = stat.rfind(')');
@@ -44,14 +45,14 @@ constexpr std::size_t kNice = 19, kRtPriority = 40, kPolicy = 41;
 
 class Freeze : public testing::Test {
  protected:
-  // The snapshot is whole, has both CPUs' samples, and no ring stayed paused.
+  // The snapshot is complete, has samples of both CPUs, and no ring stayed paused.
   void expect_right(const Json& sidecar) {
     ASSERT_TRUE(sidecar.contains("samples"));
     EXPECT_GT(sidecar["samples"], 0);
-    EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
     for (const Json& ring : sidecar["rings"]) EXPECT_EQ(ring["unknown_ids"], 0) << ring;
   }
-  // Snapshots by `many`, the last judged by perf; then flightd ends as it should.
+  // `many` takes snapshots, and perf verifies the last one. Then flightd ends normally.
   void take(int many) {
     Json sidecar;
     std::uint64_t worst_us = 0;
@@ -70,7 +71,7 @@ class Freeze : public testing::Test {
 };
 
 TEST_F(Freeze, AllocatesNothingBetweenTheFirstHeadAndTheLastResume) {
-  if (sanitized()) return;  // a sanitizer has a malloc of its own, which the witness must not replace
+  if (sanitized()) return;  // a sanitizer has its own malloc, which the witness must not replace
   const std::string path = folder_ / "allocations";
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::ftruncate(file.get(), sizeof(AllocationNotes)), 0);
@@ -104,10 +105,10 @@ TEST_F(Freeze, AllocatesNothingBetweenTheFirstHeadAndTheLastResume) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Freeze, ItsThreadStandsAboveAllAndTheCrewBelow) {
+TEST_F(Freeze, ItsThreadStandsAboveAllAndTheWorkersBelow) {
   Json config = stacks_config(97, "64K");
   const int cpu = load_cpu();
-  config["snapshot"] = {{"crew", fmt::format("0-1023/{}", cpu)}};
+  config["snapshot"] = {{"workers", fmt::format("0-1023/{}", cpu)}};
   ASSERT_TRUE(daemon_.start(config));
   Child burner = start_load({folder_.load("burner"), std::to_string(cpu), "60"});
   const auto before = threads_of(daemon_.pid());
@@ -118,7 +119,7 @@ TEST_F(Freeze, ItsThreadStandsAboveAllAndTheCrewBelow) {
   EXPECT_EQ(stat_field(before.at("freeze"), kPolicy), SCHED_FIFO);
   EXPECT_GE(stat_field(before.at("freeze"), kRtPriority), 1);
   EXPECT_LE(stat_field(before.at("freeze"), kNice), 0) << "never niced";
-  for (const char* name : {"crew-0", "merge", "writer"}) {
+  for (const char* name : {"worker-0", "merge", "writer"}) {
     ASSERT_TRUE(before.contains(name)) << name;
     const pid_t thread = before.at(name);
     EXPECT_EQ(stat_field(thread, kPolicy), SCHED_BATCH) << name;
@@ -127,7 +128,7 @@ TEST_F(Freeze, ItsThreadStandsAboveAllAndTheCrewBelow) {
     EXPECT_EQ(::syscall(SYS_ioprio_get, kWhoProcess, thread), (2 << 13) | 7) << name;
   }
   cpu_set_t set;
-  ASSERT_EQ(::sched_getaffinity(before.at("crew-0"), sizeof set, &set), 0);
+  ASSERT_EQ(::sched_getaffinity(before.at("worker-0"), sizeof set, &set), 0);
   EXPECT_TRUE(CPU_COUNT(&set) == 1 && CPU_ISSET(cpu, &set)) << "the mask's affinity";
   EXPECT_TRUE(daemon_.stop());
 }
@@ -150,14 +151,14 @@ TEST_F(Freeze, IsRightAmongAThousandSleepers) {
   ASSERT_TRUE(crowd.wait_for_line("asleep")) << crowd.err();
   take(sanitized() ? 3 : 10);
   const Json last = daemon_.snapshot();
-  EXPECT_GE(last["ledger"]["processes"], 1000);
-  EXPECT_FALSE(last["ledger"]["stale"]);
+  EXPECT_GE(last["tracker"]["processes"], 1000);
+  EXPECT_FALSE(last["tracker"]["stale"]);
   EXPECT_TRUE(daemon_.stop());
 }
 
-// flightd and its broker share a memory group with a process that takes all that is left in it, is killed by the OOM
-// killer, and comes again. Where no group can be made (a container), the process takes a bounded piece of the
-// machine's.
+// flightd and its broker share a memory group with a process that takes all the memory left in it, is killed by the OOM
+// killer, and starts again. Where no group can be made (in a container), the process takes a limited part of the
+// machine's memory.
 TEST_F(Freeze, IsRightAtTheEdgeOfTheOomKiller) {
   const auto group = MemoryGroup::create(sanitized() ? 1024U << 20U : 192U << 20U);
   const Arguments enter = group ? group->enter() : Arguments{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a running flightd is told and cannot use: the asker gets a clear error, and the daemon answers, records and
-// takes snapshots as before.
+// Wrong input to a running flightd: the client gets a clear error, and flightd still answers, records and takes
+// snapshots.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ class InputRunning : public SurvivesTest {
  protected:
   InputRunning() : SurvivesTest(stacks_config(199, "256K")) {}
 
-  // flightctl is refused by the daemon: exit 1, nothing on stdout, the words on stderr; as JSON with the error's name.
+  // flightd refuses the command of flightctl: exit 1, nothing on stdout, `words` on stderr; with --json the error's
+  // name.
   std::string refused(const Arguments& arguments, const std::string& error) {
     Outcome plain = daemon_.ctl(arguments);
     EXPECT_EQ(plain.exit_status, 1) << plain.text();
@@ -45,7 +46,7 @@ class InputRunning : public SurvivesTest {
   }
 };
 
-// What cannot be written ends a command, and is not said to be done.
+// A command whose output cannot be written fails, and does not report success.
 TEST_F(InputRunning, OutputThatCannotBeWritten) {
   (void)daemon_.snapshot();
   const auto through = [&](const std::string& script, const Arguments& arguments) {
@@ -61,11 +62,11 @@ TEST_F(InputRunning, OutputThatCannotBeWritten) {
     }
 }
 
-// The time that a refusal names is one that may be asked for.
+// The oldest time that the error message names is a valid time for a request.
 TEST_F(InputRunning, TheOldestTimeHeldIsHeld) {
   const std::string why = refused({"snapshot", "--since", "2001-01-01T00:00:00Z"}, "InvalidParameter");
   std::smatch found;
-  ASSERT_TRUE(std::regex_search(why, found, std::regex("the oldest time held is ([^ ]+)"))) << why;
+  ASSERT_TRUE(std::regex_search(why, found, std::regex("they reach back to ([^ ]+)"))) << why;
   const Outcome again = daemon_.ctl({"snapshot", "--since", found[1]});
   EXPECT_EQ(again.exit_status, 0) << again.text();
 }
@@ -97,7 +98,7 @@ TEST_F(InputRunning, UsageErrorsAreTwo) {
 
 TEST_F(InputRunning, PastThatIsNoLongerHeld) {
   std::string text = refused({"snapshot", "--since", "2020-01-01 00:00"}, "InvalidParameter");
-  EXPECT_THAT(text, AllOf(HasSubstr("held"), ContainsRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]")));
+  EXPECT_THAT(text, AllOf(HasSubstr("rings"), ContainsRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]")));
 }
 
 TEST_F(InputRunning, NoDaemonThere) {
@@ -118,7 +119,7 @@ TEST_F(InputRunning, NoDaemonThere) {
 TEST_F(InputRunning, BrokenVarlinkIsAnErrorReply) {
   const struct {
     const char* call;
-    const char* error;  // with a final "." for whatever interface's
+    const char* error;  // ends with "." if any error of that interface is accepted
   } cases[] = {
       {"this is no JSON", "org.varlink.service."},
       {"", "org.varlink.service."},
@@ -159,7 +160,7 @@ TEST_F(InputRunning, BrokenVarlinkIsAnErrorReply) {
 
 TEST_F(InputRunning, TooBigAndTooDeepMessagesEndTheirOwnConnection) {
   RawSocket big = RawSocket::connect(daemon_.socket());
-  (void)big.send(std::string(1U << 20U, 'x'));  // it may stop reading
+  (void)big.send(std::string(1U << 20U, 'x'));  // flightd may stop reading
   (void)big.receive();
   EXPECT_TRUE(big.closed());
   EXPECT_TRUE(daemon_.goes_on());
@@ -171,12 +172,12 @@ TEST_F(InputRunning, TooBigAndTooDeepMessagesEndTheirOwnConnection) {
   EXPECT_THAT(deep.receive().value_or(""), HasSubstr("error"));
 }
 
-TEST_F(InputRunning, HalfAMessageHoldsUpNobody) {
+TEST_F(InputRunning, HalfAMessageBlocksNoOtherClient) {
   RawSocket half = RawSocket::connect(daemon_.socket());
   ASSERT_TRUE(half.send(R"({"method":"io.flightd.Rec)"));
   EXPECT_TRUE(daemon_.goes_on());
   half.close();
-  // An asker that leaves cancels nothing and breaks nothing.
+  // A client that disconnects cancels nothing and breaks nothing.
   RawSocket leaver = RawSocket::connect(daemon_.socket());
   ASSERT_TRUE(leaver.call(R"({"method":"io.flightd.Recorder.TakeSnapshot","parameters":{"reason":"left"}})"));
   leaver.close();
@@ -187,7 +188,7 @@ TEST_F(InputRunning, ManyConnectionsOfOneUidAreBounded) {
   std::vector<RawSocket> sockets;
   sockets.reserve(200);
   for (int i = 0; i < 200; ++i) sockets.push_back(RawSocket::connect(daemon_.socket()));
-  // This uid's places are taken (by us), but nobody else's.
+  // This test holds all slots of its uid. Other users still have theirs.
   Outcome other = run(own_user_command({"--json", "status"}));
   EXPECT_EQ(other.exit_status, 0) << other.text();
   sockets.clear();
@@ -201,7 +202,7 @@ TEST_F(InputRunning, SnapshotsFolderThatWentAway) {
   fs::rename(folder_ / "state/elsewhere", daemon_.snapshots_dir());
 }
 
-// A disk of its own, so that it can be made read-only and full.
+// A separate disk that can be made read-only and full.
 TEST(InputRunningDisk, ReadOnlyAndFullDisks) {
   TempFolder folder;
   std::string disk = folder / "disk";
@@ -213,7 +214,7 @@ TEST(InputRunningDisk, ReadOnlyAndFullDisks) {
   ASSERT_TRUE(daemon.start(stacks_config(997, "1M"), options));
   ASSERT_TRUE(daemon.goes_on());
 
-  // Full: whatever is left, a snapshot does not fit.
+  // The disk is full: a snapshot does not fit into the remaining space.
   write_text(disk + "/filler", std::string(100U << 20U, 'x'));
   Outcome full = daemon.ctl({"--json", "snapshot"});
   EXPECT_EQ(full.exit_status, 1) << full.text();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flightd is told to start with and cannot use: a clear error that names the thing, the place, and what would be
-// right.
+// Wrong input at flightd's start: a clear error that names the object, the place, and a correct value.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/mounts.hpp"
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 class InputStart : public testing::Test {
  protected:
-  // Starts flightd with this config: it must end by itself, not with 0; its stderr.
+  // Starts flightd with this config. It must exit by itself with a status other than 0. Returns its stderr.
   std::string refused(const std::string& config, const StartOptions& options = {}, int status = 1) {
     TestDaemon daemon(folder_);
     daemon.launch(config, options);
@@ -31,7 +31,7 @@ class InputStart : public testing::Test {
     EXPECT_EQ(outcome.exit_status, status) << outcome.text();
     return outcome.err;
   }
-  // Of a config file; --check-config must say the same.
+  // For an error in a config file: --check-config must print the same.
   std::string refused_config(const std::string& config) {
     std::string text = refused(config, {}, EX_CONFIG);
     Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
@@ -39,13 +39,13 @@ class InputStart : public testing::Test {
     EXPECT_THAT(check.out + check.err, HasSubstr(file_ + ":"));
     return text;
   }
-  // Of an event in it.
+  // For an error in an event of the config.
   std::string refused_event(const std::string& event) {
     std::string text = refused(with_event(event));
     Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
     EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
     EXPECT_EQ(check.out, "");
-    // But for the time and the program's name in front.
+    // Equal except for the time and the program's name at the beginning.
     const std::size_t words = check.err.find("error: ");
     if (words == std::string::npos)
       ADD_FAILURE() << check.text();
@@ -81,7 +81,7 @@ TEST_F(InputStart, ConfigErrorsNameFileLineAndPath) {
       {"wrong unit of a time", "{\n \"store\": {\n  \"max_age\": \"30 parsecs\" } }", 3, "store.max_age", "30d"},
       {"wrong unit of a size", "{\n \"channels\": {\n  \"a\": { \"ring\": \"2X\", \"events\": [\"cpu-clock\"] } } }", 3,
        "channels.a.ring", "64K"},
-      {"a comma too many", "{\n \"store\": {\n  \"max_files\": 10,\n }\n}", 3, "store", "comma"},
+      {"an extra comma", "{\n \"store\": {\n  \"max_files\": 10,\n }\n}", 3, "store", "comma"},
       {"a nonsense value", "{\n \"snapshot\": {\n\n  \"capture\": \"sometimes\" } }", 4, "snapshot.capture", "pause"},
       {"a wrong type", "{\n \"store\": { \"max_files\": \"many\" } }", 2, "store.max_files", ""},
   };
@@ -120,12 +120,18 @@ TEST_F(InputStart, BadFilterIsNamed) {
 }
 
 TEST_F(InputStart, NoPrivilegeNamesTheCapabilityAndTheSysctl) {
-  // As a user with a folder of its own, but without any capability.
+  // A user with its own directory and without any capability.
   for (const char* name : {"own-state", "own-run"}) {
     ASSERT_EQ(mkdir((folder_ / name).c_str(), 0755), 0);
     ASSERT_EQ(chown((folder_ / name).c_str(), 65534, 65534), 0);
   }
+  // The build directory may lie in a home that only its user can enter.
+  const std::string bin = folder_ / "own-bin";
+  std::filesystem::create_directories(bin + "/broker");
+  std::filesystem::copy_file(required_env("FLIGHTD"), bin + "/flightd");
+  std::filesystem::copy_file(required_env("FLIGHTD_BROKER"), bin + "/broker/flightd-broker");
   StartOptions options;
+  options.program = bin + "/flightd";
   options.prefix = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"};
   options.state_dir = folder_ / "own-state";
   options.runtime_dir = folder_ / "own-run";
@@ -137,7 +143,7 @@ TEST_F(InputStart, NoPrivilegeNamesTheCapabilityAndTheSysctl) {
 }
 
 TEST_F(InputStart, TracefsThatIsNotMounted) {
-  // A mount namespace without it, and no right to mount it there.
+  // A mount namespace without tracefs, in which flightd may not mount it.
   StartOptions options;
   const std::string script = R"(umount -l /sys/kernel/tracing; umount -l /sys/kernel/debug 2>/dev/null
                                 exec setpriv --bounding-set=-sys_admin -- "$@")";
@@ -180,7 +186,7 @@ TEST_F(InputStart, SecondFlightdOnTheSameRuntimeFolder) {
   EXPECT_TRUE(first.stop());
 }
 
-// It would have become another user: what the first one holds stays the first one's.
+// The second flightd would have changed to another user: the first one's files keep their owner.
 TEST_F(InputStart, SecondFlightdChangesNothingOfTheFirst) {
   TestDaemon first(folder_);
   ASSERT_TRUE(first.start(stacks_config(99, "64K")));
@@ -206,13 +212,13 @@ TEST_F(InputStart, FolderThatIsNotFlightdsOwnIsLeftAlone) {
   const std::string shared = folder_ / "shared", used = folder_ / "used";
   ASSERT_EQ(mkdir(shared.c_str(), 0777), 0);
   ASSERT_EQ(chmod(shared.c_str(), 01777), 0);
-  refused_and_unchanged(shared, "everybody may write");
+  refused_and_unchanged(shared, "all users may write");
   ASSERT_EQ(mkdir(used.c_str(), 0755), 0);
   write_text(used + "/of-others", "");
-  refused_and_unchanged(used, "other things");
+  refused_and_unchanged(used, "other files");
 }
 
-// What flightd's user could have put into its folders does not lead root elsewhere at the next start.
+// Links that flightd's user could have put into its directories do not redirect root at the next start.
 TEST_F(InputStart, TrapsInItsOwnFolders) {
   const std::string elsewhere = folder_ / "elsewhere";
   ASSERT_EQ(mkdir(elsewhere.c_str(), 0700), 0);
@@ -228,21 +234,21 @@ TEST_F(InputStart, TrapsInItsOwnFolders) {
   ASSERT_EQ(unlink((folder_ / "state/snapshots").c_str()), 0);
   ASSERT_EQ(unlink((folder_ / "run/flightd.lock").c_str()), 0);
   ASSERT_EQ(mkfifo((folder_ / "run/flightd.lock").c_str(), 0644), 0);
-  EXPECT_THAT(refused(stacks_config(99, "64K").dump()), HasSubstr("run/flightd.lock is no plain file"));
+  EXPECT_THAT(refused(stacks_config(99, "64K").dump()), HasSubstr("run/flightd.lock"));
 }
 
 TEST_F(InputStart, ProfileBesideAConfigFileOfItsOwn) {
   EXPECT_THAT(refused_config("{\n \"profile\": \"sched\" }"), AllOf(HasSubstr(":2: profile"), HasSubstr("sched")));
 }
 
-// Less locked memory than staging needs is no reason not to record: it is said in the status.
+// flightd records even if it may lock less memory than staging needs. The status says so.
 class InputLimits : public OwnBroker {};
 
 TEST_F(InputLimits, RefusedMlockIsAWarning) {
   options_.prefix.insert(options_.prefix.begin(), {"prlimit", "--memlock=65536:65536"});
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
-  // A sanitizer makes mlock(2) do nothing, and never fail.
+  // Under a sanitizer mlock(2) does nothing and never fails.
   if (!sanitized()) {
     EXPECT_THAT(daemon.status()["warnings"].dump(), AllOf(HasSubstr("lock"), HasSubstr("staging")));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flightd writes into the journal, seen by a journald of our own: a datagram socket at journald's place, in a
-// mount namespace of flightd's (systemd's own is asked in systemd_test.cpp). The protocol:
+// The entries that flightd sends to the journal. The test has its own journald: a datagram socket at journald's path,
+// in flightd's own mount namespace (systemd_test.cpp uses the real one). The protocol:
 // https://systemd.io/JOURNAL_NATIVE_PROTOCOL
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ constexpr const char* kSnapshotId = "569dd7ad7633419d8fb3a32326c62f33";
 
 using Entry = std::map<std::string, std::string>;
 
-// NAME=value lines; or NAME, a newline, the length as 64 bits, the value.
+// Parses NAME=value lines; or NAME, a newline, the length as 64 bits, the value.
 Entry entry_of(std::string_view text) {
   Entry out;
   while (!text.empty()) {
@@ -48,7 +48,7 @@ Entry entry_of(std::string_view text) {
 
 class FakeJournald {
  public:
-  // A socket takes as many datagrams as net.unix.max_dgram_qlen of its network namespace says, and one more.
+  // A socket holds one datagram more than net.unix.max_dgram_qlen of its network namespace.
   explicit FakeJournald(const std::string& path, const char* queue_length = nullptr) {
     std::thread([&] {
       if (queue_length != nullptr) {
@@ -64,7 +64,7 @@ class FakeJournald {
       ASSERT_EQ(::chmod(path.c_str(), 0666), 0);
     }).join();
   }
-  // The next entry with this MESSAGE_ID; empty: none came.
+  // The next entry with this MESSAGE_ID; empty if none came.
   Entry next(const std::string& id) {
     for (;;) {
       pollfd ready{fd_.get(), POLLIN, 0};
@@ -88,7 +88,7 @@ class JournalTest : public testing::Test {
     if (geteuid() != 0) GTEST_SKIP() << "needs root: a mount namespace";
     ASSERT_EQ(::mkdir((folder_ / "journal").c_str(), 0755), 0);
   }
-  // `before`: shell, before flightd.
+  // `before`: shell commands that run before flightd.
   testing::AssertionResult start(const std::string& before = "") {
     const std::string script =
         "mkdir -p /run/systemd; mount -t tmpfs -o mode=755 journal /run/systemd; mkdir /run/systemd/journal; "
@@ -108,7 +108,7 @@ TEST_F(JournalTest, ASnapshotIsOneEntryThatNamesTheCulprit) {
   ASSERT_TRUE(start());
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "120"}, -10);
   ASSERT_TRUE(burner.wait_for_line("started"));
-  // The sentence names the first three; this machine may be busy with something else, too.
+  // The headline names the first three. This machine may be busy with something else, too.
   const std::string name = fmt::format("burner[{}]", burner.pid());
   Json sidecar;
   ASSERT_TRUE(wait_until(
@@ -119,9 +119,9 @@ TEST_F(JournalTest, ASnapshotIsOneEntryThatNamesTheCulprit) {
       60s));
   Entry entry;
   do entry = journald.next(kSnapshotId);
-  while (!entry.empty() && entry["FLIGHTD_SNAPSHOT_ID"] != sidecar["id"]);
+  while (!entry.empty() && entry["FLIGHTD_SNAPSHOT_ID"] != sidecar.value("id", ""));
   ASSERT_FALSE(entry.empty()) << "no entry came";
-  EXPECT_EQ(entry["FLIGHTD_PATH"], sidecar["path"]);
+  EXPECT_EQ(entry["FLIGHTD_PATH"], sidecar.value("path", ""));
   EXPECT_EQ(entry["FLIGHTD_TRIGGER"], "manual");
   EXPECT_EQ(entry["FLIGHTD_REASON"], "line one");
   EXPECT_EQ(entry["FLIGHTD_WINDOW_USEC"],
@@ -135,7 +135,7 @@ TEST_F(JournalTest, ASnapshotIsOneEntryThatNamesTheCulprit) {
   EXPECT_EQ(entry["SYSLOG_IDENTIFIER"], "flightd");
   EXPECT_THAT(entry["MESSAGE"],
               AllOf(HasSubstr("snapshot " + sidecar["id"].get<std::string>() + ": manual: line one"), HasSubstr(name)));
-  // Started by hand, a person reads the same on the terminal.
+  // If flightd is started by hand, the terminal shows the same text.
   EXPECT_THAT(daemon_.log(), HasSubstr(entry["MESSAGE"]));
   EXPECT_TRUE(daemon_.stop());
 }
@@ -145,12 +145,12 @@ TEST_F(JournalTest, WhereStderrIsTheJournalItIsThereOnce) {
   ASSERT_TRUE(start("export JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2);"));
   const Json sidecar = daemon_.snapshot();
   Entry entry = journald.next(kSnapshotId);
-  EXPECT_EQ(entry["FLIGHTD_SNAPSHOT_ID"], sidecar["id"]);
+  EXPECT_EQ(entry["FLIGHTD_SNAPSHOT_ID"], sidecar.value("id", ""));
   EXPECT_TRUE(daemon_.stop());
   EXPECT_THAT(daemon_.log(), AllOf(HasSubstr("recording"), Not(HasSubstr("snapshot 1: "))));
 }
 
-TEST_F(JournalTest, AJournaldThatHangsHoldsNobodyUp) {
+TEST_F(JournalTest, AJournaldThatHangsBlocksNothing) {
   FakeJournald journald(socket_path(), "1");
   ASSERT_TRUE(start());
   for (int number = 0; number < 8; ++number) (void)daemon_.snapshot();

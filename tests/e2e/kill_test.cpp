@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Killed -9: a broker that flightd forked ends with it; a broker that stands by itself goes on recording, and a client
-// that died between PAUSE and RESUME leaves no ring paused for the next one.
+// kill -9: a broker that flightd forked ends with it. A separate broker continues recording, and a client that died
+// between PAUSE and RESUME leaves no ring paused for the next client.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 
 #include "libcore/broker/client.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/own_broker.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -29,8 +29,8 @@ TEST(Kill, OwnBrokerEndsWithFlightd) {
   EXPECT_TRUE(wait_until([&] { return !process_exists(children[0]); }, 20s)) << "broker " << children[0] << " is left";
 }
 
-// `timeout` and Ctrl-C signal both processes: the snapshot under way is finished all the same, and says what is not in
-// it.
+// `timeout` and Ctrl-C signal both processes: the current snapshot is still finished, and its sidecar says what is
+// missing.
 TEST(Kill, SigtermToBothFinishesTheSnapshotUnderWay) {
   TempFolder folder;
   TestDaemon daemon(folder);
@@ -43,8 +43,8 @@ TEST(Kill, SigtermToBothFinishesTheSnapshotUnderWay) {
   Outcome outcome = asker.finish(20s);
   ASSERT_EQ(outcome.exit_status, 0) << outcome.text() << daemon.log();
   Json sidecar = Json::parse(outcome.out);
-  EXPECT_THAT(sidecar["warnings"].dump(), testing::HasSubstr("aftermath"));
-  EXPECT_TRUE(counts_all(Judge::installed(), folder, sidecar));
+  EXPECT_THAT(sidecar["warnings"].dump(), testing::HasSubstr("`post`"));
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder, sidecar));
 }
 
 TEST(Kill, NextFlightdStartsWhereOneWasKilled) {
@@ -54,7 +54,7 @@ TEST(Kill, NextFlightdStartsWhereOneWasKilled) {
     TestDaemon daemon(folder);
     ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
     id = daemon.snapshot()["id"];
-    // Killed while it writes one: its socket and perhaps a .partial are left.
+    // flightd is killed while it writes a snapshot: its socket and perhaps a .partial file remain.
     Child asker = Child::start(daemon.ctl_command({"snapshot", "--post", "1s"}));
     usleep(200'000);
     daemon.process().kill();
@@ -69,7 +69,7 @@ TEST(Kill, NextFlightdStartsWhereOneWasKilled) {
 
 class KillBesideABroker : public OwnBroker {
  protected:
-  // With every CPU busy, a ring that does not move is a ring that is paused.
+  // Every CPU is busy, so a ring whose head does not move is paused.
   void expect_all_rings_advance() {
     std::vector<Child> burners;
     for (int cpu : usable_cpus()) {
@@ -91,21 +91,21 @@ class KillBesideABroker : public OwnBroker {
         10s);
     EXPECT_TRUE(advanced) << sidecar["rings"].dump(2);
     EXPECT_EQ(sidecar["rings"].size(), usable_cpus().size());
-    EXPECT_TRUE(counts_all(Judge::installed(), folder_, sidecar));
+    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
     daemon.process().signal(SIGTERM);
     EXPECT_EQ(daemon.process().wait(20s), 0);
     EXPECT_TRUE(broker_->running()) << "it does not end with a client that it did not come from";
   }
 };
 
-// The worst client: it has paused every ring it was given when it dies.
+// The worst client: it dies when it has paused every ring that it got.
 TEST_F(KillBesideABroker, PausedRingsOfADeadClientAreResumed) {
   pid_t client = fork();
   if (client == 0) {
     if (setgid(kClientId) != 0 || setuid(kClientId) != 0) _exit(10);
-    auto wall = BrokerClient::connect(socket_);
-    if (!wall) _exit(11);
-    auto attachment = wall->attach();
+    auto broker = BrokerClient::connect(socket_);
+    if (!broker) _exit(11);
+    auto attachment = broker->attach();
     if (!attachment) _exit(12);
     for (const UniqueFd& owner : attachment->owners) {
       if (ioctl(owner.get(), PERF_EVENT_IOC_PAUSE_OUTPUT, 1) != 0) _exit(13);
@@ -122,7 +122,7 @@ TEST_F(KillBesideABroker, FlightdKilledDuringSnapshotsLeavesNothingPaused) {
   for (int round = 0; round < (sanitized() ? 3 : 8); ++round) {
     TestDaemon daemon(folder_);
     ASSERT_TRUE(daemon.start(config_, options_));
-    // Killed at another moment of a snapshot each time; which one, the scheduler decides.
+    // Each time flightd is killed at another moment of a snapshot; the scheduler decides at which.
     Child asker = Child::start(daemon.ctl_command({"snapshot"}));
     usleep(static_cast<useconds_t>(round) * 7'000);
     daemon.process().kill();
@@ -132,7 +132,7 @@ TEST_F(KillBesideABroker, FlightdKilledDuringSnapshotsLeavesNothingPaused) {
   expect_all_rings_advance();
 }
 
-// The past survives flightd's death: the next one finds samples from before it was started.
+// The history survives flightd's death: the next flightd finds samples from before its start.
 TEST_F(KillBesideABroker, HistoryOutlivesFlightd) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
   ASSERT_TRUE(burner.wait_for_line("started"));

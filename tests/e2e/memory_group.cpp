@@ -10,7 +10,7 @@
 namespace flight {
 namespace {
 
-// write(2) and not a stream: its error counts.
+// write(2), not a stream: the test needs its error.
 bool set(const std::string& path, std::string_view value) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   return fd && ::write(fd.get(), value.data(), value.size()) == static_cast<ssize_t>(value.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memory cgroup of a limited size (cgroups(7), version 1 or 2), so that memory can be short for a test alone.
+// A memory cgroup of a limited size (cgroups(7), version 1 or 2), so that memory can be short only for the test.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace flight {
 
 class MemoryGroup {
  public:
-  // nullopt: this machine lets us make none.
+  // nullopt if this machine does not permit it.
   [[nodiscard]] static std::optional<MemoryGroup> create(std::uint64_t bytes);
   MemoryGroup(MemoryGroup&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   MemoryGroup& operator=(MemoryGroup&&) = delete;
   ~MemoryGroup();  // waits for its processes to end
 
-  // What to put before a command so that it runs inside.
+  // The command prefix that runs a command inside the group.
   [[nodiscard]] Arguments enter() const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real OOM kill in a memory cgroup, and a real stall for want of memory: one snapshot each, with the culprit in it.
+// A real OOM kill in a memory cgroup, and a real stall for lack of memory: one snapshot each, which contains the
+// culprit.
 #include <algorithm>
 
 #include "tests/e2e/memory_group.hpp"
@@ -41,14 +42,14 @@ TEST_F(Memory, AnOomKillIsOneSnapshot) {
     const Json sidecar = await_snapshot_of("oom");
     EXPECT_THAT(sidecar["reason"], HasSubstr("oom:mark_victim"));
     EXPECT_TRUE(has(sidecar, "hog")) << sidecar["top"];
-    // It is killed again and again, and that is the same story.
+    // The process is killed again and again. This counts as the same incident.
     EXPECT_TRUE(wait_until([&] { return trigger("oom")["suppressed"].get<int>() > 0; }, 60s));
     EXPECT_EQ(snapshots_of("oom"), 1);
     EXPECT_EQ(trigger("oom")["fired"], 1);
   }
 }
 
-// One that reads more than fits into its group again and again: every page that comes in pushes another one out.
+// A process reads more than fits into its group, again and again: every page that is read evicts another one.
 TEST_F(Memory, AStallIsOneSnapshot) {
   if (trigger("psi-memory")["state"] == "unavailable") GTEST_SKIP() << "this kernel has no /proc/pressure/memory";
   auto group = MemoryGroup::create(kGroupBytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mount namespace of the test's own: what is mounted here (tracefs where the machine has not, a small disk, nothing
-// at all) is seen by the programs the test starts, by nobody else, and goes away with them.
+// The test's own mount namespace: only programs that the test starts see its mounts (tracefs if the machine has not
+// mounted it, a small disk), and they are removed with the test.
 #pragma once
 
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 
 namespace flight {
 
-// Leaves the machine's mount namespace, once per test program, and mounts tracefs there if nobody has.
+// Leaves the machine's mount namespace, once per test program, and mounts tracefs there if it is not mounted.
 void enter_own_mounts();
 [[nodiscard]] bool mount_tmpfs(const std::string& path, const std::string& options);
 [[nodiscard]] bool remount_tmpfs(const std::string& path, bool read_only, const std::string& options);

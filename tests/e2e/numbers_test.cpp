@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing missing: a load calls close(-n) with rising n, and a tracepoint records each call. In a snapshot the numbers
-// have no gap but at blackouts of earlier snapshots: one each, exactly as wide as the sidecar's `holes` say.
+// Nothing is missing: a load calls close(-n) with rising n, and a tracepoint records each call. The numbers in a
+// snapshot have gaps only at blackouts of earlier snapshots, and each gap is exactly as wide as the sidecar's `holes`
+// say.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -10,7 +11,7 @@
 #include <map>
 
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -24,8 +25,8 @@ struct Call {
 
 // "12.345678901: raw_syscalls:sys_enter: NR 3 (fffffffffffffffe, …)"
 std::vector<Call> calls_in(const TempFolder& folder, const Json& sidecar) {
-  Outcome script =
-      Judge::installed().perf(folder, {"script", "-i", sidecar["path"], "--ns", "-G", "-F", "trace:time,event,trace"});
+  Outcome script = Verifier::installed().perf(
+      folder, {"script", "-i", sidecar["path"], "--ns", "-G", "-F", "trace:time,event,trace"});
   EXPECT_TRUE(stderr_is_right(script, !sidecar["holes"].empty()));
   std::vector<Call> calls;
   for (const std::string& line : lines_of(script.out)) {
@@ -47,21 +48,21 @@ std::vector<Call> calls_in(const TempFolder& folder, const Json& sidecar) {
 
 class Numbers : public testing::Test {
  protected:
-  // Takes snapshots while numbers rise at `per_second`: each round two short ones, soon over, and all that is held, in
-  // which their blackouts are holes.
+  // Takes snapshots while numbers rise at `per_second`. Each round takes two short ones, and one with the whole
+  // history, in which the blackouts of the short ones are holes.
   void record(unsigned per_second, int rounds) {
     Child closer =
         start_load({folder_.load("closer"), std::to_string(cpu_), std::to_string(per_second), "60"}, -10, true);
     ASSERT_TRUE(closer.wait_for_line("ready")) << closer.err();
     Json config = stacks_config(49, "64K");
-    // Its own calls alone, so that every one that is lost is one of ours.
+    // The event counts only the load's calls, so every lost call is one of ours.
     config["channels"] = Json::object();
     config["channels"]["calls"] = {
         {"ring", kRing},
         {"events",
          {{{"event", "raw_syscalls:sys_enter"},
            {"filter", fmt::format("id == {} && common_pid == {}", SYS_close, closer.pid())}}}}};
-    // A freeze on the load's own CPU would keep it from calling, and nothing would be lost.
+    // A freeze on the load's own CPU would stop the load, and nothing would be lost.
     StartOptions options;
     if (usable_cpus().size() > 1) options.prefix = {"taskset", "-c", std::to_string(usable_cpus().front())};
     ASSERT_TRUE(daemon_.start(config, options));
@@ -73,7 +74,7 @@ class Numbers : public testing::Test {
       }
     }
     closer.kill();
-    for (const Json& sidecar : sidecars_) judge(sidecar);
+    for (const Json& sidecar : sidecars_) verify(sidecar);
     EXPECT_TRUE(all_count_all(folder_, sidecars_.back()));
     EXPECT_TRUE(daemon_.stop());
   }
@@ -86,7 +87,7 @@ class Numbers : public testing::Test {
     return holes;
   }
 
-  void judge(const Json& sidecar) {
+  void verify(const Json& sidecar) {
     SCOPED_TRACE("snapshot " + sidecar["id"].get<std::string>());
     std::vector<Call> calls = calls_in(folder_, sidecar);
     ASSERT_GT(calls.size(), 50U);
@@ -97,7 +98,7 @@ class Numbers : public testing::Test {
       long missing = calls[i].number - calls[i - 1].number - 1;
       ASSERT_GE(missing, 0) << "out of order at " << calls[i].number;
       if (missing == 0) continue;
-      // The next hole in time must be this one: it explains these calls, to the last of them.
+      // The next hole in time must be this gap: it accounts for all of the missing calls.
       ASSERT_LT(next_hole, holes.size()) << missing << " calls are missing after " << calls[i - 1].number
                                          << " and no hole says so: " << sidecar["holes"];
       const Json& hole = holes[next_hole++];
@@ -110,11 +111,11 @@ class Numbers : public testing::Test {
     for (const Json& hole : holes) EXPECT_TRUE(was_a_blackout(hole, sidecar)) << hole;
   }
 
-  // A hole is the blackout of an earlier snapshot, which counted it alike.
+  // A hole is the blackout of an earlier snapshot, which counted the same number of calls.
   bool was_a_blackout(const Json& hole, const Json& later) const {
     for (const Json& earlier : sidecars_) {
       if (std::stoul(earlier["id"].get<std::string>()) >= std::stoul(later["id"].get<std::string>())) continue;
-      // It was paused right after its freeze.
+      // The ring was paused right after its freeze.
       if (hole["begin_ns"] < earlier["window"]["end_ns"]) continue;
       for (const Json& ring : earlier["rings"]) {
         if (ring["channel"] == "calls" && ring["cpu"] == cpu_ && ring["lost"] == hole["lost"]) return true;
@@ -135,7 +136,7 @@ TEST_F(Numbers, FiftyThousandPerSecondHaveGapsOnlyAtHoles) {
   fmt::print("50 k/s: {} calls in {} snapshots, {} gaps, each a hole\n", all_calls_, sidecars_.size(), gaps_);
 }
 
-// Fast enough that a blackout costs something: this is where `holes` shows that it can count.
+// The calls are so frequent that a blackout loses some. This checks the counts in `holes`.
 TEST_F(Numbers, FastNumbersShowTheHoles) {
   record(250'000, sanitized() ? 2 : 6);
   fmt::print("250 k/s: {} calls in {} snapshots, {} gaps, each a hole\n", all_calls_, sidecars_.size(), gaps_);

@@ -8,8 +8,8 @@
 namespace flight {
 
 void OwnBroker::SetUp() {
-  for (const char* name : {"state", "run", "wall"}) (void)make_own(name);
-  ASSERT_EQ(chmod((folder_ / "wall").c_str(), 0700), 0);
+  for (const char* name : {"state", "run", "broker"}) (void)make_own(name);
+  ASSERT_EQ(chmod((folder_ / "broker").c_str(), 0700), 0);
   write_text(folder_ / "broker.json", config_.dump(2));
   ASSERT_NO_FATAL_FAILURE(start_broker());
   std::string id = std::to_string(kClientId);

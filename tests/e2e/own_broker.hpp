@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flightd-broker that stands by itself, and a flightd without any privilege beside it: what the units of a service
-// manager make of them.
+// A separate flightd-broker, and a flightd without any privilege, as the units of a service manager start them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +8,7 @@
 #include <string>
 
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/unit/broker/service_manager.hpp"
+#include "tests/unit/daemon/broker/service_manager.hpp"
 
 namespace flight {
 
@@ -20,14 +19,14 @@ class OwnBroker : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
-  // Also again, after the one before was killed; with what `manager` has kept of that.
+  // Also again, after the previous one was killed; with the descriptors that `manager` stored.
   void start_broker(const test::ServiceManager* manager = nullptr);
-  // A folder of the client's; its path.
+  // Creates a directory of the client; returns its path.
   std::string make_own(std::string_view name);
 
   TempFolder folder_;
   Json config_ = stacks_config(499, "256K");
-  std::string socket_ = folder_ / "wall/broker";
+  std::string socket_ = folder_ / "broker/socket";
   StartOptions options_;  // for TestDaemon::start
   std::string program_ = required_env("FLIGHTD_BROKER");
   std::optional<Child> broker_;

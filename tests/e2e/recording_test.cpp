@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pause, resume, monitor, pin, get: what the control socket can do beside taking snapshots.
+// pause, resume, monitor, pin, get: the methods of the control socket besides taking snapshots.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <filesystem>
 
 #include "tests/e2e/daemon_test.hpp"
-#include "tests/e2e/judge.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/own_broker.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -27,7 +27,7 @@ class Recorder : public DaemonTest {
   std::vector<std::string> files_of(const std::string& id) const { return files("-" + id + "."); }
 };
 
-TEST_F(Recorder, PauseRecordsNothingAndTellsIt) {
+TEST_F(Recorder, PauseRecordsNothingAndReportsIt) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"});
   ASSERT_TRUE(burner.wait_for_line("started"));
   usleep(500'000);
@@ -44,7 +44,7 @@ TEST_F(Recorder, PauseRecordsNothingAndTellsIt) {
   EXPECT_GT(held["samples"], 0);
   EXPECT_THAT(held["warnings"].dump(), HasSubstr("is paused since"));
   for (const NamedSample& sample : named_samples(folder_, held["path"])) EXPECT_LT(sample.time_ns, paused_ns);
-  EXPECT_TRUE(counts_all(Judge::installed(), folder_, held));
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, held));
 
   const std::uint64_t resumed_ns = now_ns();
   ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
@@ -59,28 +59,32 @@ TEST_F(Recorder, PauseRecordsNothingAndTellsIt) {
     later += sample.time_ns > resumed_ns ? 1U : 0U;
   }
   EXPECT_GT(later, 10U);
-  // A window behind the gap has nothing missing.
+  // A window after the gap is complete.
   EXPECT_FALSE(daemon_.snapshot({"--last", "300ms"}).contains("warnings"));
 }
 
-// Who is started while nothing is recorded has a name all the same.
-TEST_F(Recorder, WhatBeganDuringThePauseIsKnownAfterIt) {
+// A process that starts during a pause still has its name.
+TEST_F(Recorder, ProcessesOfThePauseAreKnownAfterIt) {
   ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"});
   ASSERT_TRUE(burner.wait_for_line("started"));
   ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  const std::uint64_t resumed_ns = now_ns();
   usleep(700'000);
   const Json sidecar = daemon_.snapshot();
   std::size_t found = 0;
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
     if (sample.pid != burner.pid()) continue;
-    EXPECT_EQ(sample.comm, "burner");
+    // While events are being switched on, no name is better than a possibly wrong one.
+    const bool unknown = sample.comm == "[lost]" || sample.comm == fmt::format(":{}", burner.pid());
+    EXPECT_TRUE(sample.comm == "burner" || (unknown && sample.time_ns < resumed_ns))
+        << sample.line << "\nafter the resume: " << (sample.time_ns >= resumed_ns);
     ++found;
   }
   EXPECT_GT(found, 10U);
 }
 
-TEST_F(Recorder, MonitorTellsALineEach) {
+TEST_F(Recorder, MonitorPrintsALineForEachEvent) {
   Child monitor = Child::start(daemon_.ctl_command({"--json", "monitor"}));
   Child plain = Child::start(daemon_.ctl_command({"monitor"}));
   ASSERT_TRUE(monitor.wait_for_line(R"({"event":"monitoring")"));
@@ -122,14 +126,14 @@ TEST_F(Recorder, PinsAreKeptWithTheSnapshot) {
   EXPECT_EQ(daemon_.ctl_json({"list"})[1]["pinned"], false);
   EXPECT_THAT(daemon_.ctl({"list"}).out, HasSubstr("present pinned"));
   EXPECT_EQ(files_of(one).size(), 3U);
-  // Another flightd finds it pinned.
+  // After a restart of flightd the snapshot is still pinned.
   ASSERT_TRUE(daemon_.stop());
   ASSERT_TRUE(daemon_.start(stacks_config(499, "256K")));
   EXPECT_EQ(daemon_.ctl_json({"list"})[0]["pinned"], true);
   EXPECT_EQ(daemon_.ctl({"unpin", one, "latest"}).exit_status, 0);
   EXPECT_EQ(daemon_.ctl_json({"list"})[0]["pinned"], false);
   EXPECT_EQ(files_of(one).size(), 2U);
-  // Who names it means it.
+  // remove deletes pinned snapshots too.
   EXPECT_EQ(daemon_.ctl({"pin", "latest"}).exit_status, 0);
   EXPECT_EQ(daemon_.ctl({"rm", other}).exit_status, 0);
   EXPECT_TRUE(files_of(other).empty()) << files_of(other).front();
@@ -141,7 +145,7 @@ TEST_F(Recorder, PinsAreKeptWithTheSnapshot) {
 TEST_F(Recorder, GetMakesAFileOfTheCallersOwn) {
   const Json sidecar = daemon_.snapshot();
   const std::string bytes = read_text(sidecar["path"]), name = fs::path(sidecar["path"].get<std::string>()).filename();
-  // As the daemon's own user, who may not open root's file with perf.
+  // flightd's own user, who may not open root's file with perf.
   ChildOptions in_scratch;
   in_scratch.prepare = [&] { (void)!chdir((folder_ / "scratch").c_str()); };
   const Arguments command = own_user_command({"get"});
@@ -155,11 +159,11 @@ TEST_F(Recorder, GetMakesAFileOfTheCallersOwn) {
   EXPECT_TRUE(read_text(folder_ / ("scratch/" + name)) == bytes);
   const Outcome again = run(command, 60s, in_scratch);
   EXPECT_EQ(again.exit_status, 1);
-  EXPECT_THAT(again.err, HasSubstr("is here already"));
+  EXPECT_THAT(again.err, HasSubstr("--force"));
   EXPECT_EQ(daemon_.ctl({"get", sidecar["id"], "-o", "-"}).out, bytes);
 }
 
-// Nothing is left where it failed: no room, and an interrupted one.
+// A failed or interrupted get leaves no incomplete file.
 TEST_F(Recorder, GetLeavesNothingHalf) {
   const Json sidecar = daemon_.snapshot();
   const std::string disk = folder_ / "disk";
@@ -171,17 +175,17 @@ TEST_F(Recorder, GetLeavesNothingHalf) {
   EXPECT_TRUE(fs::is_empty(disk));
   unmount(disk);
 
-  // A snapshot that flightd's disk has lost.
+  // A snapshot whose file is missing.
   fs::remove(sidecar["path"].get<std::string>());
   const Outcome gone = daemon_.ctl({"--json", "get", sidecar["id"], "-o", folder_ / "scratch/copy"});
   EXPECT_EQ(gone.exit_status, 1);
-  EXPECT_THAT(gone.err, AllOf(HasSubstr("NoSuchSnapshot"), HasSubstr("has lost its data file")));
+  EXPECT_THAT(gone.err, AllOf(HasSubstr("NoSuchSnapshot"), HasSubstr("data file")));
   EXPECT_FALSE(fs::exists(folder_ / "scratch/copy"));
 }
 
 using RecorderRestart = OwnBroker;
 
-// The broker outlives its client, and records again when that goes away, killed or not.
+// The broker survives its client. If the client is killed or exits while recording is paused, the broker resumes it.
 TEST_F(RecorderRestart, ANewFlightdRecordsAgain) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
@@ -211,7 +215,7 @@ TEST(OnStop, OneLastSnapshotWhereTheConfigurationSaysSo) {
   const Json sidecar = Json::parse(read_text(last[0]));
   EXPECT_EQ(sidecar["trigger"], "stop");
   EXPECT_THAT(sidecar["reason"].get<std::string>(), HasSubstr("SIGTERM"));
-  EXPECT_TRUE(counts_all(Judge::installed(), folder, sidecar));
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder, sidecar));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another configuration without a restart: what did not change keeps its history, what is bad changes nothing on either
-// side of the wall, and everybody is told what is in force. A quiet channel is made of signals that this very test
-// sends itself, so that its records can be counted to the one.
+// A new configuration without a restart: unchanged channels keep their history, an invalid configuration changes
+// nothing in flightd or the broker, and all clients learn the configuration in force. This test sends itself signals,
+// which are the only records of a quiet channel, so that it can count them exactly.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
   EXPECT_EQ(nothing["digest"], before);
 
   config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
-  config_["channels"]["quiet"]["min_history"] = "1s";  // no reason to lose what is held
+  config_["channels"]["quiet"]["min_history"] = "1s";  // the history that it holds is long enough
   config_["snapshot"] = {{"compression", "none"}};
   write_config(config_);
   const Json reloaded = daemon_.ctl_json({"reload"});
@@ -94,7 +94,7 @@ TEST_F(Reload, ABadOneChangesNothing) {
   EXPECT_THAT(refused(), HasSubstr(folder_ / "flightd.json:2: "));
   write("{\n\"stor\": {}}");
   EXPECT_THAT(refused(), HasSubstr(folder_ / "flightd.json:2: stor: there is no such key; the nearest is 'store'"));
-  // flightd finds these good, and only the broker can know better.
+  // flightd accepts these; only the broker can detect the error.
   Json bad = config_;
   bad["snapshot"] = {{"compression", "none"}};
   bad["channels"]["x"] = {{"ring", "64K"}, {"events", {"sched:sched_swich"}}};
@@ -124,7 +124,7 @@ TEST_F(Reload, SighupIsTheSame) {
   EXPECT_TRUE(wait_until([&] { return channels_of(daemon_.status()).size() == 3; }, 60s)) << daemon_.log();
   write("{");
   daemon_.process().signal(SIGHUP);
-  EXPECT_TRUE(wait_until([&] { return daemon_.log().find("asked for by SIGHUP: ") != std::string::npos; }, 60s));
+  EXPECT_TRUE(wait_until([&] { return daemon_.log().find("requested by SIGHUP: ") != std::string::npos; }, 60s));
   EXPECT_TRUE(daemon_.goes_on());
   EXPECT_TRUE(daemon_.stop());
 }
@@ -146,7 +146,7 @@ TEST_F(Reload, APauseOutlivesIt) {
 
 TEST_F(Reload, SaysWhatNeedsARestart) {
   config_["user"] = "root";
-  config_["snapshot"] = {{"crew", 1}};
+  config_["snapshot"] = {{"workers", 1}};
   write_config(config_);
   const Json reloaded = daemon_.ctl_json({"reload"});
   ASSERT_EQ(reloaded["warnings"].size(), 2U) << reloaded.dump();
@@ -160,7 +160,7 @@ TEST_F(Reload, SaysWhatNeedsARestart) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// Askers share reloads, snapshots are taken of whatever set of rings there is, and nobody is forgotten.
+// Clients share reloads, snapshots use whichever set of rings there is, and every client gets a reply.
 TEST_F(Reload, ManyAtOnceAndSnapshotsMeanwhile) {
   be_quiet(100);
   for (int round = 0; round < 4; ++round) {
@@ -205,11 +205,14 @@ TEST_F(Reload, ConfigSaysWhereEachValueCameFrom) {
   const Json status = daemon_.status();
   const auto cpus = status["cpus"].get<std::uint64_t>();
   EXPECT_EQ(memory["ring_bytes"], cpus * 2 * (256U << 10U));
-  EXPECT_EQ(memory["sideband_bytes"], cpus * (512U << 10U));
+  EXPECT_THAT(memory["sideband_bytes"].get<std::uint64_t>() / cpus,
+              testing::AnyOf(512U << 10U, 1U << 20U, 2U << 20U, 4U << 20U))
+      << "what an eighth of memory.max allows";
+  EXPECT_EQ(memory["sideband_bytes"].get<std::uint64_t>() % cpus, 0U);
   EXPECT_GE(memory["trigger_bytes"], cpus * 4096);
   EXPECT_EQ(memory["staging_bytes"], status["self"]["staging_bytes"]);
   std::uint64_t sum = 0;
-  for (const char* part : {"ring_bytes", "staging_bytes", "sideband_bytes", "trigger_bytes"})
+  for (const char* part : {"ring_bytes", "staging_bytes", "sideband_bytes", "trigger_bytes", "program_bytes"})
     sum += memory[part].get<std::uint64_t>();
   EXPECT_EQ(memory["sum_bytes"], sum);
   EXPECT_LE(memory["sum_bytes"], memory["max_bytes"]);
@@ -217,12 +220,12 @@ TEST_F(Reload, ConfigSaysWhereEachValueCameFrom) {
   EXPECT_THAT(text.out, HasSubstr(fmt::format("{}:{}", folder_ / "flightd.json",
                                               values["channels.stacks.ring"]["line"].get<int>())));
   EXPECT_THAT(text.out, HasSubstr("memory.max is"));
-  // A trigger's ring is nobody's channel.
+  // A trigger's ring belongs to no channel.
   EXPECT_THAT(channels_of(status), testing::UnorderedElementsAre("stacks", "quiet"));
   EXPECT_TRUE(daemon_.stop());
 }
 
-// 200 records of a quiet channel are all still there after another one has been overwritten hundreds of times.
+// All 200 records of a quiet channel are still there after another channel has been overwritten hundreds of times.
 TEST_F(Reload, AChattyChannelTakesNothingFromAQuietOne) {
   config_["channels"]["chatty"] = {
       {"ring", "64K"},
@@ -240,7 +243,7 @@ TEST_F(Reload, AChattyChannelTakesNothingFromAQuietOne) {
   const std::uint64_t left = samples(sidecar, "chatty");
   EXPECT_GT(left, 100U);
   EXPECT_LT(left * 100, static_cast<std::uint64_t>(calls)) << "its rings were overwritten a hundred times";
-  // And its rings, which were full, are told to be too small, with the event to blame.
+  // A warning names the rings that are too small, and the event that fills them.
   const auto warned = [&] {
     const Json status = daemon_.status();
     for (const Json& warning : status["warnings"])
@@ -253,8 +256,8 @@ TEST_F(Reload, AChattyChannelTakesNothingFromAQuietOne) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// The protocol of Type=notify-reload, systemd.service(5).
-TEST(ReloadNotice, TellsTheServiceManager) {
+// Implements the protocol of Type=notify-reload, systemd.service(5).
+TEST(ReloadNotice, NotifiesTheServiceManager) {
   TempFolder folder;
   TestDaemon daemon(folder);
   const std::string path = folder / "notify";
@@ -290,9 +293,9 @@ TEST(ReloadNotice, TellsTheServiceManager) {
   EXPECT_TRUE(daemon.stop());
 }
 
-// A profile lies below the files, so that naming another is all there is to do.
+// A profile lies below the other files, so naming another profile is enough to change to it.
 TEST(ReloadProfile, AnotherProfileHasOtherChannels) {
-  TempFolder folder;  // from here on the mounts are our own
+  TempFolder folder;  // from here on this process has its own mounts
   std::vector<std::string> made;
   for (const std::string& path : {std::string("/etc/flightd"), std::string("/usr/lib/flightd")}) {
     if (std::filesystem::create_directory(path)) made.push_back(path);
@@ -302,7 +305,7 @@ TEST(ReloadProfile, AnotherProfileHasOtherChannels) {
   std::filesystem::copy_file(shipped / "flightd.json", "/usr/lib/flightd/flightd.json");
   std::filesystem::copy(shipped / "profiles", "/usr/lib/flightd/profiles");
   std::filesystem::create_directory("/etc/flightd/conf.d");
-  // Room for all profiles on a machine of any size; their events are the ones that are shipped.
+  // This memory limit is enough for all profiles on a machine of any size. Their events are the shipped ones.
   write_text("/etc/flightd/conf.d/a.json", R"({"user": "nobody", "memory": {"max": "25%"}, "triggers": null})");
   {
     Child daemon =
@@ -344,12 +347,12 @@ TEST_F(ReloadWithoutBroker, IsRefusedAndTheNextOneCanBeAsked) {
   EXPECT_THAT(refused.err, HasSubstr("flightd-broker is gone"));
   ASSERT_NO_FATAL_FAILURE(start_broker());
   EXPECT_TRUE(wait_until([&] { return daemon.status()["recording"].get<bool>(); }, 60s));
-  // Each reads its own file, and who changes one of the two is told.
+  // flightd and its broker each read a file of their own. If only one of the files changes, the reply has a warning.
   config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
   write_text(folder_ / "broker.json", config_.dump(2));
   const Json half = daemon.ctl_json({"reload"});
   ASSERT_EQ(half["warnings"].size(), 1U);
-  EXPECT_THAT(half["warnings"][0], HasSubstr("are not the same"));
+  EXPECT_THAT(half["warnings"][0], HasSubstr("--config"));
   write_text(folder_ / "flightd.json", config_.dump(2));
   EXPECT_TRUE(daemon.ctl_json({"reload"})["warnings"].empty());
   EXPECT_EQ(channels_of(daemon.status()).size(), 2U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl report and get --with-symbols: the stock perf, told where the kernel's symbols of that boot are.
+// flightctl report and get --with-symbols: stock perf gets the kernel symbols of the snapshot's boot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,14 +17,14 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-// perf ends its report with a line of advice, another each time; and it has rows of equal share in any order.
+// perf ends its report with a random tip, and prints rows of equal share in any order. This removes both.
 std::vector<std::string> rows_of(const std::string& report) {
   auto lines = lines_of(report.substr(0, report.find("# (Tip")));
   std::sort(lines.begin(), lines.end());
   return lines;
 }
 
-// Most of its time a load is in the kernel.
+// A load that spends most of its time in the kernel.
 class Report : public DaemonTest {
  protected:
   Report() : DaemonTest(stacks_config(997, "512K")) {}
@@ -35,7 +35,7 @@ class Report : public DaemonTest {
     ASSERT_TRUE(wait_until([&] { return daemon_.snapshot()["samples"] > 300; }, 60s)) << "the load is not sampled";
     id_ = daemon_.ctl_json({"list", "-1"}).at(0)["id"];
   }
-  // A perf of our own, which tells what it was started with.
+  // A fake perf that prints its arguments.
   [[nodiscard]] std::string fake_perf() const {
     const std::string path = folder_ / "scratch/perf";
     write_text(path,
@@ -60,7 +60,7 @@ TEST_F(Report, IsStockPerfsOwn) {
   EXPECT_EQ(report.exit_status, 0) << report.text();
   EXPECT_THAT(report.out, AllOf(HasSubstr("Samples:"), HasSubstr("dd"), HasSubstr("[kernel.kallsyms]")));
   EXPECT_THAT(report.err, Not(HasSubstr("flightctl:")));
-  // As perf has it without us.
+  // The output of perf without flightctl.
   const std::string symbols = folder_ / "scratch/by-hand";
   write_text(symbols, kept_symbols());
   const std::string path = daemon_.ctl_json({"info", id_})["path"];
@@ -72,7 +72,7 @@ TEST_F(Report, IsStockPerfsOwn) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Report, WhatIsBehindTheIdIsPerfs) {
+TEST_F(Report, ArgumentsAfterTheIdGoToPerf) {
   const std::string perf = fake_perf();
   const Outcome told = daemon_.ctl({"report", "--perf", perf, id_, "--json", "--socket", "x", "list", "--", "a b", ""});
   EXPECT_EQ(told.exit_status, 42) << told.text();
@@ -87,19 +87,19 @@ TEST_F(Report, WhatIsBehindTheIdIsPerfs) {
   const std::string symbols = read_text(folder_ / "scratch/symbols");
   EXPECT_GT(symbols.size(), 100'000U);
   EXPECT_TRUE(symbols == kept_symbols());
-  // $PERF, too, and without an id it is the latest.
+  // $PERF is used too. Without an id, flightctl reports the latest snapshot.
   const Outcome latest = run(daemon_.ctl_command({"report"}), 60s, {.env = {"PERF=" + perf}});
   EXPECT_EQ(latest.exit_status, 42) << latest.text();
   EXPECT_TRUE(daemon_.stop());
 }
 
-// Whom the store's folder is closed to, but not the socket: the file comes over that.
-TEST_F(Report, WhoCannotReadTheStoreGetsItOverTheSocket) {
+// A user who can reach the socket but not the store's directory gets the file over the socket.
+TEST_F(Report, WithoutAccessToTheStoreTheSocketIsUsed) {
   const std::string perf = fake_perf();
   ASSERT_EQ(chmod(daemon_.snapshots_dir().c_str(), 0700), 0);
   const std::string path = daemon_.ctl_json({"info", id_})["path"];
   const std::string bytes = read_text(path);
-  ASSERT_EQ(chmod(path.c_str(), 0600), 0);  // root's; nobody may not
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);  // only root can read it
   const Outcome told = run(own_user_command({"report", "--perf", perf, id_}), 60s);
   EXPECT_EQ(told.exit_status, 1) << "flightd itself cannot open it either: " << told.text();
   ASSERT_EQ(chmod(path.c_str(), 0640), 0);
@@ -135,7 +135,7 @@ TEST_F(Report, SaysWhatIsMissing) {
   EXPECT_THAT(none.err, HasSubstr("io.flightd.Recorder.NoSuchSnapshot"));
   EXPECT_EQ(daemon_.ctl({"report", "--stdio"}).exit_status, 2) << "the id comes first";
   EXPECT_EQ(daemon_.ctl({"report", "seven"}).exit_status, 2);
-  // An orphan is reported all the same; of which boot it is nobody knows.
+  // A snapshot without a sidecar is reported too. Its boot is unknown.
   const std::string perf = fake_perf();
   std::string sidecar = daemon_.ctl_json({"info", id_})["path"];
   fs::remove(sidecar.replace(sidecar.size() - 10, 10, ".json"));
@@ -144,7 +144,7 @@ TEST_F(Report, SaysWhatIsMissing) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// Another machine is one whose kernel has other symbols: there perf must take ours.
+// Another machine's kernel has other symbols. There perf must use the symbols in the tar.
 TEST_F(Report, ATarForAnotherMachine) {
   const std::string tar = folder_ / "scratch/x.tar";
   const Outcome got = daemon_.ctl({"get", id_, "--with-symbols", "-o", tar}, 120s);
@@ -160,8 +160,7 @@ TEST_F(Report, ATarForAnotherMachine) {
   EXPECT_TRUE(read_text(unpacked + "/kallsyms") == kept_symbols());
   EXPECT_THAT(read_text(unpacked + "/README"), HasSubstr("perf report -i " + stem + ".perf.data --kallsyms kallsyms"));
 
-  std::string
-      renamed;  // "… t name" becomes "… t name_there", but for those by which perf finds out where the kernel is
+  std::string renamed;  // "… t name" becomes "… t name_there", except for the symbols by which perf locates the kernel
   for (const std::string& line : lines_of(read_text(unpacked + "/kallsyms")))
     renamed += line + (line.ends_with("text") || line.ends_with(']') ? "" : "_there") + "\n";
   write_text(unpacked + "/kallsyms", renamed);
@@ -172,7 +171,7 @@ TEST_F(Report, ATarForAnotherMachine) {
   EXPECT_EQ(there.exit_status, 0) << there.text();
   EXPECT_THAT(there.out, HasSubstr("_there")) << there.text();
 
-  // Into a pipe, and by its own name.
+  // Writes the tar into a pipe, and under its own name.
   const Outcome piped = daemon_.ctl({"get", id_, "--with-symbols", "-o", "-"}, 120s);
   EXPECT_EQ(piped.exit_status, 0) << piped.err;
   write_text(tar, piped.out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fifty snapshots in a row: neither process grows, and recording goes on all the while.
+// Fifty snapshots in a row: flightd and its broker do not grow, and recording continues.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -34,18 +34,20 @@ struct Footprint {
     return fmt::format("RSS {} kB, locked {} kB, {} fds, {} mappings, {} threads", rss_kb, locked_kb, fds, mappings,
                        threads);
   }
-  // A sanitizer's own memory grows (what was freed is kept for a while), so there only what is ours is compared.
+  // A sanitizer's own memory grows, because it keeps freed memory for a while. Then the test compares only flightd's
+  // own memory.
   [[nodiscard]] bool no_larger_than(const Footprint& before) const {
     const bool memory =
         sanitized() || (mappings <= before.mappings + kMappingsTolerance && rss_kb <= before.rss_kb + kRssToleranceKb);
     return memory && fds <= before.fds && threads <= before.threads && locked_kb <= before.locked_kb;
   }
-  // malloc's arenas come and go with threads; 40 snapshots that leak a mapping each are far beyond it.
+  // malloc's arenas come and go with threads. If each of 40 snapshots leaked a mapping, the count would exceed this by
+  // far.
   static constexpr std::size_t kMappingsTolerance = 8;
   static constexpr std::uint64_t kRssToleranceKb = 2048;
 };
 
-// Between two snapshots the burning CPU was sampled, if there was time for a few samples.
+// The burning CPU was sampled between two snapshots, if the time was long enough for a few samples.
 void expect_recorded_since(std::uint64_t since_ns, const Json& sidecar) {
   if (sidecar["window"]["end_ns"].get<std::uint64_t>() - since_ns < 20'000'000) return;
   for (const Json& ring : sidecar["rings"]) {
@@ -63,7 +65,7 @@ class Steady : public testing::Test {
 
 TEST_F(Steady, FiftySnapshotsInARow) {
   const int early = sanitized() ? 5 : 10, all = sanitized() ? 15 : 50;
-  // A ring that is full before the first look: what a snapshot takes is then the same each time.
+  // The ring is full before the first measurement, so each snapshot copies the same amount.
   ASSERT_TRUE(daemon_.start(stacks_config(1997, "256K")));
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "200"}, -10);
   ASSERT_TRUE(burner.wait_for_line("started"));

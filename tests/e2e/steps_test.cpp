@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kill -9 after each named step of a snapshot, in one store: what has a final name is whole, the next flightd takes
-// away what is not, and tells what is missing. flightd-steps stops itself after the step it is told.
+// kill -9 after each named step of a snapshot, in one store: every file with a final name is complete, and the next
+// flightd removes the others and logs what is missing. flightd-steps stops itself after the given step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "libcore/base/steps.hpp"
 #include "libcore/store/names.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -34,15 +34,15 @@ class Steps : public testing::Test {
             .runtime_dir = {}};
   }
 
-  // Of the dead flightd's store, as it was left.
+  // Checks the store as the dead flightd left it.
   void expect_only_whole_files() {
     for (const auto& entry : fs::directory_iterator(folder_ / "state/snapshots")) {
       const std::string name = entry.path().filename();
       if (name.ends_with(".perf.data")) {
         const std::string sidecar = entry.path().string().substr(0, entry.path().string().size() - 10) + ".json";
         ASSERT_TRUE(fs::exists(sidecar)) << name << " has its name before its sidecar has";
-        if (!judged_.insert(name).second) continue;
-        EXPECT_TRUE(counts_all(Judge::installed(), folder_, Json::parse(read_text(sidecar))));
+        if (!verified_.insert(name).second) continue;
+        EXPECT_TRUE(counts_all(Verifier::installed(), folder_, Json::parse(read_text(sidecar))));
       } else if (name.ends_with(".json")) {
         EXPECT_TRUE(Json::accept(read_text(entry.path()))) << name;
       } else if (name.ends_with(".zst")) {
@@ -55,13 +55,13 @@ class Steps : public testing::Test {
     }
   }
 
-  // What the next flightd makes of it.
+  // Checks what the next flightd does with it.
   void expect_cleaned_and_told(const TestDaemon& next) {
     const auto has_partials = [&] {
       return std::any_of(fs::directory_iterator(next.snapshots_dir()), {},
                          [](const auto& entry) { return entry.path().extension() == ".partial"; });
     };
-    // Its own spare files are called so for a moment.
+    // New spare files have such names for a moment.
     EXPECT_TRUE(wait_until([&] { return !has_partials(); }, 5s));
     std::set<std::string> data, sidecars;
     for (const auto& entry : fs::directory_iterator(next.snapshots_dir())) {
@@ -80,7 +80,7 @@ class Steps : public testing::Test {
   }
 
   TempFolder folder_;
-  std::set<std::string> judged_;
+  std::set<std::string> verified_;
   std::set<std::string> told_;
 };
 
@@ -91,7 +91,7 @@ TEST_F(Steps, KilledAfterEachOfThem) {
     TestDaemon daemon(folder_);
     ASSERT_TRUE(daemon.start(config, stop_after(step)));
     expect_cleaned_and_told(daemon);
-    // They are kept once for each boot.
+    // The symbols are kept once for each boot.
     for (const auto& entry : fs::directory_iterator(daemon.snapshots_dir()))
       if (entry.path().filename().string().starts_with("kallsyms-")) fs::remove(entry.path());
 

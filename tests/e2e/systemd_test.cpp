@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator sees with systemd's own tools: flightd as a service of a booted system (tests/testbed/with-systemd),
-// asked with journalctl, journalctl -x and systemctl. The service has this machine's root, so that it runs what was
-// built here. One boot for all of it.
+// The view of an operator with systemd's tools journalctl, journalctl -x and systemctl: flightd is a service of a
+// booted system (tests/testbed/with-systemd). The service has this machine's root, so that it runs the programs built
+// here. All tests share one boot.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -16,8 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr int kNoDownload = 123;
 
 class Systemd : public testing::Test {
  protected:
@@ -61,13 +59,14 @@ class Systemd : public testing::Test {
   TempFolder folder_;
 };
 
-TEST_F(Systemd, JournalctlAndSystemctlTell) {
+TEST_F(Systemd, JournalctlAndSystemctlShowIt) {
   const Outcome outcome = guest(R"(
     printf '%s' "$UNIT" >/etc/systemd/system/flightd.service
     cp "$SOURCE/systemd/flightd.catalog" /usr/lib/systemd/catalog/
     journalctl --update-catalog
     systemctl daemon-reload
     systemctl start flightd
+    echo "== first"; systemctl show -P StatusText flightd
     systemd-run --quiet --unit burn -p RootDirectory=/host $BURNER
     wait_for() { for _ in $(seq 600); do if eval "$1"; then return 0; fi; sleep 0.1; done; echo "never: $1"; return 1; }
     snapshot=MESSAGE_ID=569dd7ad7633419d8fb3a32326c62f33 degraded=MESSAGE_ID=e9b92a3c69c94002a11d5de30652aceb
@@ -82,8 +81,11 @@ TEST_F(Systemd, JournalctlAndSystemctlTell) {
     kill -9 $(cat /proc/$main/task/$main/children)
     wait_for 'journalctl -q $degraded | grep -q "broker is gone"'
     echo "== degraded"; journalctl -q -x $degraded
+    wait_for 'journalctl -q -p warning -o cat -u flightd _TRANSPORT=stdout | grep -q broker'
+    echo "== warnings"; journalctl -q -p warning -o cat -u flightd _TRANSPORT=stdout
     echo "== end")");
-  if (outcome.exit_status == kNoDownload) GTEST_SKIP() << "no judge: systemd of Debian trixie could not be downloaded";
+  if (outcome.exit_status == kNoDownload)
+    GTEST_SKIP() << "no verifier: systemd of Debian trixie could not be downloaded";
   ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
   const auto part = [&](const std::string& name) {
     const std::size_t begin = outcome.out.find("== " + name + "\n");
@@ -92,6 +94,8 @@ TEST_F(Systemd, JournalctlAndSystemctlTell) {
     const std::size_t text = begin + name.size() + 4;
     return outcome.out.substr(text, outcome.out.find("\n== ", begin) + 1 - text);
   };
+  EXPECT_THAT(part("first"), testing::MatchesRegex("recording .*, [0-9]+ s held; .*\n"))
+      << "of a flightd that just began";
   EXPECT_THAT(part("status"), AllOf(HasSubstr("1 channel, "), HasSubstr(" s held; last snapshot "),
                                     HasSubstr(" ago (manual); store ")));
   const Json entry = Json::parse(part("entry"), nullptr, false);
@@ -110,6 +114,8 @@ TEST_F(Systemd, JournalctlAndSystemctlTell) {
                     HasSubstr("    " + entry.value("FLIGHTD_PATH", "")), HasSubstr("Reason: by the test"),
                     Not(HasSubstr("@FLIGHTD"))));
   EXPECT_THAT(part("degraded"), HasSubstr("Subject: flightd is degraded (broker)"));
+  // The lines of stderr, with the priority that their prefix gave.
+  EXPECT_THAT(part("warnings"), AllOf(HasSubstr("broker"), Not(HasSubstr("<4>"))));
 }
 
 }  // namespace

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tracepoints beside stacks in one file: their fields decode in perf script, a filter filters, every judge reads it.
+// Tracepoints beside stacks in one file: their fields decode in perf script, a filter filters, every verifier reads it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/judge.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -25,7 +32,7 @@ class Tracepoints : public testing::Test {
   }
 
   void read(const Json& sidecar) {
-    Outcome script = Judge::installed().perf(
+    Outcome script = Verifier::installed().perf(
         folder_, {"script", "-i", sidecar["path"], "-G", "-F", "trace:comm,pid,cpu,time,event,trace", "-F",
                   "sw:comm,pid,cpu,time,event,ip,sym"});
     EXPECT_TRUE(stderr_is_right(script, !sidecar["holes"].empty()));
@@ -47,7 +54,7 @@ class Tracepoints : public testing::Test {
 
   TempFolder folder_;
   TestDaemon daemon_{folder_};
-  std::vector<std::string> printed_;  // by perf script
+  std::vector<std::string> printed_;  // the lines of perf script
 };
 
 TEST_F(Tracepoints, FieldsDecodeBesideStacks) {
@@ -61,7 +68,8 @@ TEST_F(Tracepoints, FieldsDecodeBesideStacks) {
       << "of " << execs.size();
   std::vector<std::string> exits = lines("sched:sched_process_exit");
   EXPECT_TRUE(any_holds(exits, "comm=burner", fmt::format("pid={}", burner.pid()))) << "of " << exits.size();
-  // perf's own plugin prints "PREV_COMM:PID [PRIO] STATE ==> NEXT_COMM:PID [PRIO]", older ones the fields by name.
+  // perf's own plugin prints "PREV_COMM:PID [PRIO] STATE ==> NEXT_COMM:PID [PRIO]"; older ones print the fields by
+  // name.
   std::vector<std::string> switches = lines("sched:sched_switch");
   EXPECT_GT(switches.size(), 10U);
   for (const std::string& line : switches) EXPECT_NE(line.find("==>"), std::string::npos) << line;
@@ -72,7 +80,7 @@ TEST_F(Tracepoints, FieldsDecodeBesideStacks) {
   for (const std::string& line : lines("cpu-clock")) hot += count_of(line, "hot_function_for_flightd");
   EXPECT_GT(hot, 20U);
   // The stacks channel has callchains in the same file.
-  Outcome chains = Judge::installed().perf(
+  Outcome chains = Verifier::installed().perf(
       folder_, {"script", "-i", sidecar["path"], "-F", "ip,sym", "--comms", "burner", "--max-stack", "16"});
   EXPECT_GT(count_of(chains.out, "main"), 20U) << "callers of the hot function";
   EXPECT_TRUE(all_count_all(folder_, sidecar));
@@ -95,6 +103,72 @@ TEST_F(Tracepoints, FilterFilters) {
   EXPECT_EQ(from_closer, last) << "every one it lets through";
   EXPECT_GT(last, 1000U);
   EXPECT_TRUE(all_count_all(folder_, sidecar));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Starts a child with a pid of our choice (clone3(2), set_tid; Linux 5.5; 0: any pid). The child does `busy` work and
+// exits.
+pid_t run_as(pid_t wanted, Milliseconds busy) {
+  clone_args arguments{};
+  arguments.exit_signal = SIGCHLD;
+  if (wanted > 0) {
+    arguments.set_tid = reinterpret_cast<std::uintptr_t>(&wanted);
+    arguments.set_tid_size = 1;
+  }
+  const auto pid = static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
+  if (pid == 0) {
+    const auto end = std::chrono::steady_clock::now() + busy;
+    while (std::chrono::steady_clock::now() < end) continue;
+    _exit(0);
+  }
+  if (pid > 0) waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+// perf keeps the last callchain that it resolved, with mappings of its process, for samples of events without a
+// callchain. When the process's pid is used again, these mappings are freed, and `perf report --children` of 6.1
+// crashed. Samples over which it did not crash were attributed to the callers of another sample.
+TEST_F(Tracepoints, ReportsTakeNumbersUsedAgainAndAPause) {
+  const pid_t number = run_as(0, 0ms);
+  ASSERT_GT(number, 0);
+  const auto reuse = [&] {
+    int made = 0;
+    for (int i = 0; i < 40; ++i) made += run_as(number, 10ms) == number ? 1 : 0;
+    return made;
+  };
+  // Another program may have had the pid for a moment.
+  EXPECT_GT(reuse(), 20);
+  EXPECT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  EXPECT_GT(reuse(), 20);
+  EXPECT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  EXPECT_GT(reuse(), 20);
+  Json sidecar = daemon_.snapshot();
+  // glibc overwrites freed memory, so that a use after free crashes each time (mallopt(3)).
+  setenv("MALLOC_PERTURB_", "85", 1);
+  for (const Verifier& verifier : Verifier::all()) {
+    for (const std::string mode : {"--children", "--no-children"}) {
+      SCOPED_TRACE(verifier.name() + " " + mode);
+      Outcome report = verifier.perf(folder_, {"report", "-i", sidecar["path"], "--stdio", "--sort", "comm", mode});
+      EXPECT_EQ(report.exit_status, 0) << report.text();
+      EXPECT_TRUE(stderr_is_right(report, !sidecar["holes"].empty()));
+      EXPECT_NE(report.out.find("of event 'sched:sched_switch'"), std::string::npos) << report.text();
+    }
+  }
+  unsetenv("MALLOC_PERTURB_");
+  EXPECT_TRUE(all_count_all(folder_, sidecar));
+  // A switch has no callers here: the event has no callchain.
+  Outcome callers = Verifier::installed().perf(
+      folder_, {"report", "-i", sidecar["path"], "--stdio", "--children", "--sort", "sym", "-g", "none"});
+  const std::size_t begin = callers.out.find("of event 'sched:sched_switch'");
+  ASSERT_NE(begin, std::string::npos) << callers.text();
+  std::size_t rows = 0;
+  for (const std::string& line : lines_of(callers.out.substr(begin, callers.out.find("\n# Samples", begin) - begin))) {
+    double children = 0, self = 0;
+    if (line.starts_with("#") || std::sscanf(line.c_str(), " %lf%% %lf%%", &children, &self) != 2) continue;
+    ++rows;
+    EXPECT_EQ(children, self) << line;
+  }
+  EXPECT_GT(rows, 0U) << callers.text();
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A running flightd and what its triggers have done so far.
+// A running flightd and the state of its triggers.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ class TriggerTest : public DaemonTest {
   explicit TriggerTest(Json triggers, Json storm_guard = Json::object())
       : DaemonTest(with(std::move(triggers), std::move(storm_guard))) {}
 
-  // A row of `flightctl triggers`; null where there is none.
+  // A row of `flightctl triggers`; null if there is none.
   [[nodiscard]] Json trigger(std::string_view name) const {
     for (const Json& row : daemon_.ctl_json({"triggers"}))
       if (row["name"] == name) return row;
@@ -30,14 +30,14 @@ class TriggerTest : public DaemonTest {
     for (const Json& row : daemon_.ctl_json({"triggers"})) out[row["name"]] = row["fired"];
     return out;
   }
-  // Which have fired since `before`.
+  // The triggers that have fired since `before`.
   [[nodiscard]] std::set<std::string> fired_since(const std::map<std::string, std::uint64_t>& before) const {
     std::set<std::string> out;
     for (const auto& [name, count] : fired())
       if (count != before.at(name)) out.insert(name);
     return out;
   }
-  // The newest snapshot that this trigger's name is on; null: none.
+  // The newest snapshot with this trigger's name; null if there is none.
   [[nodiscard]] Json newest_of(std::string_view name) const {
     Json newest;
     for (const Json& row : daemon_.ctl_json({"list"}))
@@ -46,7 +46,7 @@ class TriggerTest : public DaemonTest {
   }
   [[nodiscard]] Json await_snapshot_of(std::string_view name) const {
     Json found;
-    // Seldom: a client that asks again and again keeps a CPU busy, and that is what triggers look at.
+    // Polls slowly: a client that polls fast keeps a CPU busy, which triggers measure.
     const auto there = [&] {
       std::this_thread::sleep_for(1s);
       return !(found = newest_of(name)).is_null();

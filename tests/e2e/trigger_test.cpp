@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Triggers that others fire and that the kernel fires: what they do, what holds them back, what outlives a restart.
+// Triggers that clients fire and triggers that the kernel fires: their actions, their limits, and what survives a
+// restart.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,11 +42,11 @@ TEST_F(External, FiresUntilItsPolicySaysNo) {
   EXPECT_EQ(trigger("probe")["fired"], 2);
   EXPECT_EQ(trigger("probe")["suppressed"], 1);
   EXPECT_EQ(trigger("probe")["state"], "held back");
-  // A person's request is never throttled.
+  // A manual request is never throttled.
   EXPECT_EQ(daemon_.snapshot()["trigger"], "manual");
   EXPECT_EQ(daemon_.ctl({"--json", "fire", "nothing"}).exit_status, 1);
   EXPECT_THAT(daemon_.ctl({"--json", "fire", "nothing"}).err, HasSubstr("NoSuchTrigger"));
-  EXPECT_THAT(daemon_.ctl({"fire", "busy"}).err, HasSubstr("fires by itself"));
+  EXPECT_THAT(daemon_.ctl({"fire", "busy"}).err, HasSubstr("fires automatically"));
   EXPECT_EQ(daemon_.ctl({"fire"}).exit_status, 2);
   EXPECT_EQ(daemon_.ctl({"fire", "../x"}).exit_status, 2);
 }
@@ -61,7 +62,7 @@ TEST_F(External, TheAftermathAndOnlySoMuchOfThePast) {
   EXPECT_GE(sidecar["window"]["begin_ns"].get<std::uint64_t>(), asked_ns - 1'000'000'000);
 }
 
-// What costs is the wake-up, not the look: one that waits wrongly wakes with every tick of its clock.
+// The cost is in the wake-ups, not in the checks: a wrong wait would wake with every tick of its clock.
 TEST_F(External, LooksTenTimesASecondAndSleepsBetween) {
   std::string thread;
   const std::string tasks = fmt::format("/proc/{}/task", daemon_.pid());
@@ -88,12 +89,14 @@ TEST_F(External, SwitchedOffAndTested) {
   EXPECT_THAT(refused.err, AllOf(HasSubstr("TriggerDisabled"), HasSubstr("flightctl triggers enable probe")));
   EXPECT_EQ(trigger("probe")["enabled"], false);
   EXPECT_EQ(trigger("probe")["state"], "off");
-  // A test asks no policy, and is told as one.
+  // A test ignores the rate limits, and its reason says that it is a test.
   const Json tested = daemon_.ctl_json({"triggers", "test", "busy"});
-  EXPECT_THAT(daemon_.ctl_json({"info", tested["id"]})["reason"], HasSubstr("a test of cpu.busy"));
+  const Json sidecar = daemon_.ctl_json({"info", tested["id"]});
+  EXPECT_THAT(sidecar["reason"], HasSubstr("test of the trigger (state: "));
+  EXPECT_EQ(sidecar["test"], true);
   EXPECT_EQ(trigger("busy")["fired"], 0);
-  EXPECT_EQ(trigger("busy")["last_snapshot"], tested["id"]);
-  // It stays off over a restart.
+  EXPECT_EQ(trigger("busy")["last_snapshot"], nullptr) << "a test is no firing";
+  // The trigger stays off after a restart.
   ASSERT_TRUE(daemon_.stop());
   ASSERT_TRUE(daemon_.start(config_));
   EXPECT_EQ(trigger("probe")["enabled"], false);
@@ -112,11 +115,11 @@ TEST_F(External, CountersOutliveARestart) {
   EXPECT_EQ(trigger("probe")["fired"], 2);
   EXPECT_EQ(trigger("probe")["suppressed"], 1);
   EXPECT_EQ(daemon_.ctl({"fire", "probe"}).exit_status, 1) << "a restart opens no gate";
-  // Nor does a file that somebody has damaged end anything.
+  // A damaged state file does not end flightd either.
   ASSERT_TRUE(daemon_.stop());
   write_text(daemon_.state_dir() + "/triggers.state", "flightd-triggers 1\nrubbish\n");
   ASSERT_TRUE(daemon_.start(config_));
-  EXPECT_THAT(daemon_.log(), HasSubstr("begin afresh"));
+  EXPECT_THAT(daemon_.log(), HasSubstr("start at zero"));
   EXPECT_EQ(trigger("probe")["fired"], 0);
 }
 
@@ -132,7 +135,7 @@ TEST_F(External, TheMetricsOfTheLastMinuteAreInTheSidecar) {
   EXPECT_LE(metrics.dump().size(), 256U << 10U);
 }
 
-// Signals that this process sends itself, as a tracepoint with a filter.
+// This process sends itself signals, which a tracepoint with a filter records.
 class KernelEvent : public TriggerTest {
  protected:
   KernelEvent()
@@ -145,8 +148,8 @@ class KernelEvent : public TriggerTest {
   static void hit() { ::kill(::getpid(), SIGWINCH); }
 };
 
-TEST_F(KernelEvent, FiresAtOnceAndSaysWhatTheKernelSaid) {
-  ::kill(::getpid(), SIGURG);  // the filter's business
+TEST_F(KernelEvent, FiresAtOnceWithTheKernelsDetail) {
+  ::kill(::getpid(), SIGURG);  // the filter must reject this one
   hit();
   const Json sidecar = await_snapshot_of("signalled");
   EXPECT_THAT(sidecar["reason"],
@@ -162,7 +165,7 @@ TEST_F(KernelEvent, AThousandInAStormAreCountedAndThreeAreTaken) {
   for (int number = 0; number < kStorm; ++number) {
     hit();
     if (number % 50 == 0) ::usleep(20'000);
-    // A person is served all the while.
+    // A manual snapshot is still possible during the storm.
     if (number == kStorm / 2) {
       EXPECT_EQ(daemon_.snapshot()["trigger"], "manual");
     }
@@ -199,8 +202,8 @@ TEST_F(Guarded, TheStormGuardIsOverAllOfThem) {
   EXPECT_EQ(daemon_.ctl({"snapshot"}).exit_status, 0);
 }
 
-// What an admin wrote and this machine does not have is an error, with its place.
-TEST(Trigger, OneThatCannotWorkIsToldAtTheStart) {
+// If the configuration names something that this machine does not have, the error names the place in the file.
+TEST(Trigger, AnUnavailableTriggerIsReportedAtTheStart) {
   const TempFolder folder;
   TestDaemon daemon(folder);
   Json config = stacks_config(99, "64K");

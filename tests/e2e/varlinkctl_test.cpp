@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// systemd's own Varlink client as the judge of the control interface: varlinkctl of Debian trixie, in a system that has
-// been booted by systemd (tests/testbed/with-systemd), talks to the flightd of this machine through its socket.
+// systemd's own Varlink client as the verifier of the control interface: varlinkctl of Debian trixie, in a system that
+// was booted by systemd (tests/testbed/with-systemd), connects to the socket of this machine's flightd.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,15 +16,13 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr int kNoDownload = 123;
-
 class Varlinkctl : public testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root: it boots another system";
     ASSERT_TRUE(daemon_.start(stacks_config(199, "64K")));
   }
-  // Runs `script` there; $S is the socket.
+  // Runs `script` in that system; $S is the socket.
   Outcome guest(const std::string& script) const {
     const char* cache = std::getenv("FLIGHT_TESTBED_CACHE");
     const std::string rootfs = std::string(cache != nullptr ? cache : "/var/cache/flightd-testbed") + "/trixie";
@@ -55,7 +53,7 @@ TEST_F(Varlinkctl, IntrospectsCallsAndStreams) {
     kill $listener; cat /tmp/told
     echo "== end")");
   if (outcome.exit_status == kNoDownload)
-    GTEST_SKIP() << "no judge: varlinkctl of Debian trixie could not be downloaded";
+    GTEST_SKIP() << "no verifier: varlinkctl of Debian trixie could not be downloaded";
   ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
   const auto part = [&](const std::string& name) {
     const std::size_t begin = outcome.out.find("== " + name + "\n");

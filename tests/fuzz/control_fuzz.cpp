@@ -6,9 +6,9 @@
 
 #include <cassert>
 
-#include "daemon/control_session.hpp"
+#include "daemon/control/session.hpp"
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/daemon/control_bench.hpp"
+#include "tests/unit/daemon/control/control_bench.hpp"
 
 namespace {
 
@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   flight::fuzz::Input input(data, std::min(size, kMaxInput));
   const uid_t uid = input.take<std::uint8_t>() % 2 == 0 ? 0 : 65534;
 
-  static boost::asio::thread_pool reader(1);  // this backend has no file to read
+  static const auto reader = flight::daemon::TaskThread::start("reader").value();  // this backend has no file to read
   boost::asio::io_context loop;
   flight::test::MemoryBackend backend(loop);
   std::array<int, 2> ends{};
@@ -53,9 +53,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ::shutdown(ends[1], SHUT_WR);
 
   std::string heard;
-  const auto session = std::make_shared<flight::ControlSession>(
-      stream_protocol::socket(loop, stream_protocol(), ends[0]), flight::Caller{.uid = uid, .gid = uid},
-      flight::ControlAccess{}, backend, reader, flight::SessionLimits{}, [](flight::ControlSession*) {});
+  const auto session = std::make_shared<flight::daemon::ControlSession>(
+      stream_protocol::socket(loop, stream_protocol(), ends[0]), flight::daemon::Caller{.uid = uid, .gid = uid},
+      flight::daemon::ControlAccess{}, backend, *reader, flight::daemon::SessionLimits{},
+      [](flight::daemon::ControlSession*) {});
   session->start();
   // One that listens for events would wait for as long as its client is there.
   for (int idle = 0; idle < 3; loop.restart()) {

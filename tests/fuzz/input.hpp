@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzzer's bytes, taken apart from the front: first the few numbers that the code under test is told by somebody
-// else, then the bytes it reads. What is not there any more is zero.
+// Splits a fuzzer's bytes: first the few numbers that the tested code gets from a caller, then the bytes that it
+// reads. Missing bytes are zero.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Input {
     bytes_ = bytes_.subspan(some.size());
     return some;
   }
-  // Up to the next line of nothing but "---", or all of it: so that seeds of several texts can be read by people.
+  // Up to the next line that is just "---", or all of it: so that seeds of several texts are readable.
   [[nodiscard]] std::string_view take_text() {
     constexpr std::string_view kCut = "\n---\n";
     const std::string_view all = text();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every method of the control socket, and the wall's socket, against each kind of user. As root:
+"""Every method of the control socket, and the broker protocol's socket, against each kind of user. As root:
 
     access.py MEMBER TRIGGER STRANGER
 
@@ -15,10 +15,10 @@ import socket
 import sys
 
 CONTROL = "/run/flightd/io.flightd.Recorder"
-WALL = "/run/flightd-broker/wall"
+BROKER = "/run/flightd-broker/socket"
 RECORDER = "io.flightd.Recorder"
 DENIED = "org.varlink.service.PermissionDenied"
-NONE = {"id": "999999999"}  # no such snapshot: nothing comes to harm
+NONE = {"id": "999999999"}  # no such snapshot, so nothing is lost
 PARAMETERS = {
     "DescribeSnapshot": NONE, "ReadSnapshot": NONE, "RemoveSnapshot": NONE, "PinSnapshot": {**NONE, "pinned": True},
     "Vacuum": {"dry_run": True}, "FireTrigger": {"name": "no-such-trigger"},
@@ -43,12 +43,12 @@ def call(method, parameters, flags):
     return reply if method.endswith("GetInterfaceDescription") else reply.get("error", "")
 
 
-def try_wall():
+def try_broker():
     """How the broker's socket refuses: by the file's mode, or by leaving."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
         peer.settimeout(10)
         try:
-            peer.connect(WALL)
+            peer.connect(BROKER)
         except PermissionError:
             return ""
         try:
@@ -61,7 +61,7 @@ def try_wall():
         return f"it answers with {len(got)} bytes" if got else ""
 
 
-def judge(name, wrong):
+def check(name, wrong):
     print(f"not ok {name}: {wrong}" if wrong else f"ok {name}", flush=True)
 
 
@@ -77,7 +77,7 @@ def as_user(user, what):
         what()
         os._exit(0)
     if os.waitpid(child, 0)[1] != 0:
-        judge(f"as {user}", "the test itself ended before its end")
+        check(f"as {user}", "the test itself ended before its end")
 
 
 def main():
@@ -85,21 +85,21 @@ def main():
     idl = call("org.varlink.service.GetInterfaceDescription", {"interface": RECORDER}, {})["parameters"]["description"]
     methods = re.findall(r"(?m)^method (\w+)", idl)
     if len(methods) < 15:
-        judge("the interface description", f"has {len(methods)} methods only")
+        check("the interface description", f"has {len(methods)} methods only")
 
     def everything(user):
         may = {"root": set(methods), member: set(methods), trigger: {"FireTrigger"}, stranger: set()}[user]
-        judge(f"{user}: GetInfo", call("org.varlink.service.GetInfo", {}, {}))
+        check(f"{user}: GetInfo", call("org.varlink.service.GetInfo", {}, {}))
         for method in methods:
             error = call(f"{RECORDER}.{method}", PARAMETERS.get(method, {}), FLAGS.get(method, {}))
             refused = error == DENIED
             wrong = "" if refused == (method not in may) and error != "no answer" else error or "was not refused"
-            judge(f"{user}: {method} {'may' if method in may else 'is refused'}", wrong)
+            check(f"{user}: {method} {'may' if method in may else 'is refused'}", wrong)
 
     for user in ("root", member, trigger, stranger):
         as_user(user, lambda user=user: everything(user))
     for user in ("root", member, trigger, stranger, "flightd-broker"):
-        as_user(user, lambda user=user: judge(f"{user}: the broker's socket is closed", try_wall()))
+        as_user(user, lambda user=user: check(f"{user}: the broker's socket is closed", try_broker()))
 
 
 main()

@@ -64,7 +64,7 @@ Wrong address_families(const std::string& allowed) {
   return "";
 }
 
-// Calls that would fail otherwise if they got as far as the kernel.
+// These calls would fail with another error if they reached the kernel.
 Wrong system_calls() {
   return first({
       refused("ptrace", syscall(SYS_ptrace, PTRACE_PEEKDATA, INT_MAX, 0, 0), {EPERM}),
@@ -77,7 +77,7 @@ Wrong system_calls() {
   });
 }
 
-// A system call of another architecture. It may kill who tries, so that is a child, and what it sees is shared.
+// A system call of another architecture. It may kill the caller, so a child makes it, and the result is shared.
 Wrong other_architecture() {
 #ifdef __x86_64__
   auto* told =
@@ -110,7 +110,7 @@ Wrong set_user_id() {
   return refused("a set-user-id bit", fchmod(fd, 04700), {EPERM});
 }
 
-// What is possible does no harm: the name and the time are set to what they are.
+// Attempts that succeed do no harm: they set the current name and time.
 long same_host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   gethostname(name.data(), name.size());
@@ -176,7 +176,7 @@ const std::map<std::string, Attempt>& attempts() {
       {"UMask", umask_is},
       {"ProtectProc",
        [](auto&) {
-         // With CAP_SYS_PTRACE it is no wall, and the broker has to see all.
+         // It does not restrict CAP_SYS_PTRACE, and the broker must see all processes.
          return expect(status_of("CapEff") != "0000000000000000" || access("/proc/1/status", F_OK) != 0,
                        "/proc/1 is seen");
        }},
@@ -209,7 +209,7 @@ const std::map<std::string, Attempt>& attempts() {
          struct sched_param lowest {
            1
          };
-         // "no" is the exception that the unit explains; whether it is granted is the limit's to say.
+         // "no" is the exception that the unit explains; LimitRTPRIO= decides whether it is granted.
          return value == "no" ? "" : refused("SCHED_FIFO", sched_setscheduler(0, SCHED_FIFO, &lowest), {EPERM});
        }},
       {"RestrictSUIDSGID", [](auto&) { return set_user_id(); }},
@@ -224,7 +224,7 @@ const std::map<std::string, Attempt>& attempts() {
        [](auto& value) {
          return paths(value, [](auto& path) {
            struct stat told {};
-           // With CAP_DAC_READ_SEARCH it opens, and what is behind it is an empty file of systemd's.
+           // With CAP_DAC_READ_SEARCH it opens, but it is an empty file made by systemd.
            return expect(stat(path.c_str(), &told) != 0 || (told.st_mode & 0777) == 0, path + " is there");
          });
        }},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each setting of a unit forbids, tried by one who has the setting (see probe.cpp).
+// Attempts to do what each setting of a unit forbids; they run with that setting (see probe.cpp).
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace probe {
 
-// What was possible; empty where it was refused.
+// A description of what was possible; empty if it was refused.
 using Wrong = std::string;
-// `value`: all that the unit says of this key, with spaces between.
+// `value`: the unit's whole value of this key, separated by spaces.
 using Attempt = std::function<Wrong(const std::string& value)>;
 
-// By the setting's key. What is possible after all does no harm.
+// By the setting's key. An attempt that succeeds does no harm.
 const std::map<std::string, Attempt>& attempts();
 
 }  // namespace probe

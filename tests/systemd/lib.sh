@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# lib.sh: what the *-in-guest scripts share. They run as root in a system that tests/packages/run has booted and thrown away
-# afterwards, with the package installed, and print `ok NAME` or `not ok NAME: why` for each case, the count at the end.
+# lib.sh: functions for the *-in-guest scripts. They run as root in a temporary system that tests/packages/run has booted,
+# with the package installed, and print `ok NAME` or `not ok NAME: why` for each case, and the counts at the end.
 # shellcheck disable=SC2034 # used by those who source it
 store=/var/lib/flightd/snapshots
 passed=0
 failed=0
 
-# check NAME COMMAND...: a case. A function ends at the first command of it that fails. Its variables stay in it.
+# check NAME COMMAND...: a case. A function ends at its first failing command. Its variables are local.
 check() {
   local name=$1 out rc
   shift
@@ -22,7 +22,7 @@ check() {
   fi
 }
 
-# Lines of a program that does cases itself.
+# Takes the lines of a program that prints its own cases.
 take() {
   local line
   while IFS= read -r line; do
@@ -46,7 +46,7 @@ refused() { if "$@"; then echo "was not refused: $*"; return 1; fi; }
 # same WANT GOT WHAT
 same() { [ "$1" = "$2" ] || { echo "$3: '$2' and not '$1'"; return 1; }; }
 
-# within SECONDS COMMAND...: until it holds.
+# within SECONDS COMMAND...: repeats it until it succeeds.
 within() {
   local tries=$(($1 * 10))
   shift
@@ -67,19 +67,19 @@ as() {
 ctl() { flightctl --json "$@"; }
 show() { systemctl show --value -p "$2" "$1"; }
 pid_of() { show "$1" MainPID; }
-# answers: flightd runs, and is asked rather than believed.
+# answers: flightd runs and replies to a call.
 answers() { ctl status | jq -e .recording; }
-# Whole seconds that the ring with the shortest past holds.
+# The shortest history of all rings, in whole seconds.
 held() { ctl status | jq '[.rings[].history_seconds] | min | floor'; }
-# holds SECONDS: at least that.
+# holds SECONDS: the rings hold at least that much.
 holds() { [ "$(held)" -ge "$1" ]; }
-# another_pid UNIT PID: it runs, under another one.
+# another_pid UNIT PID: it runs with another pid.
 another_pid() { systemctl -q is-active "$1" && [ "$(pid_of "$1")" != "$2" ] && [ "$(pid_of "$1")" != 0 ]; }
-# burn NAME SECONDS: a process of this name takes a CPU, and ends.
+# burn NAME SECONDS: a process with this name uses a CPU, and exits.
 burn() {
   cp -- "$(readlink -f /usr/bin/sha256sum)" "/tmp/$1"
   timeout "$2" "/tmp/$1" /dev/zero || true
   rm -- "/tmp/$1"
 }
-# named FILE NAME: samples of this process are in it, by the stock perf.
+# named FILE NAME: the stock perf finds samples of this process in FILE.
 named() { perf script -i "$1" -F comm 2>/dev/null | grep -q -- "$2"; }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Started in the place of a unit's program, with the unit's own settings (walls-in-guest): tries what each of them
+// Started instead of a unit's program, with the unit's own settings (walls-in-guest): attempts what each of them
 // forbids.
 //
-//   probe KEY=VALUE...    the settings, as they stand in the unit
+//   probe KEY=VALUE...    the settings, as in the unit
 //
-// One line for each on stdout, `ok KEY` or `not ok KEY: what was possible`; a setting that nothing here tries is not
-// ok. From outside it is told by what a refusal shows: $PROBE_MARKERS, files that must not be seen, by path;
-// $PROBE_NET, $PROBE_IPC, $PROBE_MNT, the machine's namespaces. Exit: 0 where all are in force. Calls nothing that the
-// broker's system call filter lacks, but to see it refused.
+// One line for each on stdout, `ok KEY` or `not ok KEY: what was possible`; an unknown setting is not ok. The
+// environment has the values that a working restriction changes: $PROBE_MARKERS, paths of files that must not be
+// visible; $PROBE_NET, $PROBE_IPC, $PROBE_MNT, the machine's namespaces. Exit: 0 if all are in force. It makes only
+// system calls of the broker's filter, except to see others refused.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@
 #include "tests/systemd/attempts.hpp"
 
 int main(int argc, char** argv) {
-  // A list grows line by line, and an empty line begins it anew, as in systemd.exec(5).
+  // A list is extended by each line, and an empty line resets it, as in systemd.exec(5).
   std::vector<std::string> order;
   std::map<std::string, std::string> settings;
   for (int i = 1; i < argc; ++i) {
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   for (const std::string& key : order) {
     const auto attempt = probe::attempts().find(key);
     const probe::Wrong wrong =
-        attempt == probe::attempts().end() ? "nothing here tries what it forbids" : attempt->second(settings[key]);
+        attempt == probe::attempts().end() ? "no attempt is defined for this setting" : attempt->second(settings[key]);
     if (wrong.empty()) {
       std::printf("ok %s\n", key.c_str());
     } else {

@@ -25,7 +25,7 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
-// `result` of a system call that has to fail with one of these.
+// `result` of a system call that must fail with one of these errors.
 Wrong refused(const char* what, long result, std::initializer_list<int> with) {
   const int error = errno;
   if (result >= 0) return std::string(what) + " was possible";
@@ -50,8 +50,8 @@ Wrong not_opened(const std::string& path) {
   return refused(path.c_str(), open(path.c_str(), O_RDONLY | O_CLOEXEC), {ENOENT, EACCES, EPERM});
 }
 
-// By a file that cannot be made, or, in /proc/sys, where none ever can, by what the kernel tells of its mounts.
-// statfs(2) is none of the calls that the broker is let through with.
+// Tries to create a file or, in /proc/sys, where that is never possible, reads the kernel's list of mounts. The
+// broker's filter does not allow statfs(2).
 Wrong read_only(const char* path) {
   if (no_file_made(path).empty()) return "";
   std::string mounts;
@@ -65,7 +65,7 @@ Wrong read_only(const char* path) {
   return expect(told, std::string(path) + " is not read-only");
 }
 
-// The markers below these folders, which are there outside.
+// The markers below these folders, which exist outside.
 Wrong markers_unseen(std::initializer_list<const char*> folders) {
   for (const std::string& marker : words(env("PROBE_MARKERS")))
     for (const char* folder : folders)
@@ -81,7 +81,7 @@ Wrong own_namespace(const char* name, const char* outside) {
                 std::string("the machine's own ") + name);
 }
 
-// What a line of /proc/self/status tells.
+// The value of a line of /proc/self/status.
 std::string status_of(const std::string& key) {
   std::array<char, 16384> text{};
   const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);

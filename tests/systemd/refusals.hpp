@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a refusal is seen: by its errno, or by what is not there to be seen. Each says what was possible, or nothing.
+// Detects a refusal: by its errno, or because something is not visible. Each returns what was possible, or nothing.
 #pragma once
 
 #include <initializer_list>

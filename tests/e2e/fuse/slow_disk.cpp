@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that is slow, fails or hangs when it is told to: shows BACKING at MOUNT, and before each operation does what
-// the file CONTROL says.
+// A disk that is slow, fails or hangs on request: mounts BACKING at MOUNT, and reads the file CONTROL before each
+// operation.
 //
 //   slow_disk BACKING MOUNT CONTROL
 //   CONTROL: OPERATION MS ERRNO BEHIND    "write 0 5 65536": a write behind the first 64 KiB of a file fails with EIO
-//                                         "* -1 0 0":        all hang, until CONTROL says something else
+//                                         "readdir 0 5 1":   a listing begins and then fails with EIO
+//                                         "* -1 0 0":        all operations hang, until CONTROL changes
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -48,7 +50,7 @@ std::string real(const char* path) { return backing + path; }
 int done(int result) { return result == -1 ? -errno : 0; }
 int number(const fuse_file_info* info) { return static_cast<int>(info->fh); }
 
-// Files belong to whom they were made by, not to this process.
+// Files belong to the process that created them, not to this one.
 void give_to_caller(const std::string& path) {
   const fuse_context* caller = ::fuse_get_context();
   (void)!::lchown(path.c_str(), caller->uid, caller->gid);
@@ -118,11 +120,14 @@ int space(const char* path, struct statvfs* out) {
   if (const int error = suffer("statfs")) return error;
   return done(::statvfs(real(path).c_str(), out));
 }
-int read_folder(const char* path, void* out, fuse_fill_dir_t fill, off_t, fuse_file_info*, fuse_readdir_flags) {
-  if (const int error = suffer("readdir")) return error;
+// In parts, each from where the last one ended: so with BEHIND 1 a listing fails in its middle.
+int read_folder(const char* path, void* out, fuse_fill_dir_t fill, off_t offset, fuse_file_info*, fuse_readdir_flags) {
+  if (const int error = suffer("readdir", offset + 1)) return error;
   DIR* folder = ::opendir(real(path).c_str());
   if (folder == nullptr) return -errno;
-  while (const dirent* entry = ::readdir(folder)) fill(out, entry->d_name, nullptr, 0, fuse_fill_dir_flags{});
+  off_t next = 0;
+  while (const dirent* entry = ::readdir(folder))
+    if (++next > offset && fill(out, entry->d_name, nullptr, next, fuse_fill_dir_flags{}) != 0) break;
   ::closedir(folder);
   return 0;
 }

@@ -19,8 +19,8 @@ static void read_zeros() {
 int main(int argc, char** argv) {
   if (argc < 3) flight::load::usage("burner CPU SECONDS [kernel]");
   flight::load::stay_on(atoi(argv[1]));
-  flight::load::tell("started");
+  flight::load::report("started");
   bool in_kernel = argc > 3 && strcmp(argv[3], "kernel") == 0;
   flight::load::repeat_for(atof(argv[2]), in_kernel ? read_zeros : hot_function_for_flightd);
-  flight::load::tell("ended");
+  flight::load::report("ended");
 }

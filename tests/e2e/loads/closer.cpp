@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls close(-n) with n = 1, 2, 3 … at a given rate: numbered events, so that a missing one shows. Waits with it until
-// its stdin ends, so that its pid can go into a filter first.
+// Calls close(-n) with n = 1, 2, 3 … at a given rate: numbered events, so that a missing one is detected. It first
+// waits for the end of its stdin, so that its pid can be set in a filter.
 #include <sys/syscall.h>
 
 #include "tests/e2e/loads/load.hpp"
@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
   if (argc < 4) flight::load::usage("closer CPU PER_SECOND SECONDS");
   flight::load::stay_on(atoi(argv[1]));
-  flight::load::tell("ready");
+  flight::load::report("ready");
   char byte = 0;
   while (read(0, &byte, 1) > 0) {
   }

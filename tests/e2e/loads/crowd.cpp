@@ -19,6 +19,6 @@ int main(int argc, char** argv) {
       for (;;) pause();
     }
   }
-  flight::load::tell("asleep");
+  flight::load::report("asleep");
   for (;;) pause();
 }

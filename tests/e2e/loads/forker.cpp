@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many short-lived processes, one after the other, each with a name of its own: "tiny-0000", "tiny-0001" … Prints
+// Many short-lived processes, one after the other, each with its own name: "tiny-0000", "tiny-0001" … Prints
 // "tiny-NNNN PID" for each.
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@ extern "C" [[gnu::noinline]] void hot_in_tiny() { flight::load::spin(30'000); }
 int main(int argc, char** argv) {
   if (argc < 4) flight::load::usage("forker CPU COUNT MILLISECONDS");
   flight::load::stay_on(atoi(argv[1]));
-  flight::load::tell("started");
+  flight::load::report("started");
   for (int i = 0; i < atoi(argv[2]); ++i) {
     char name[16];
     snprintf(name, sizeof name, "tiny-%04d", i);
@@ -28,5 +28,5 @@ int main(int argc, char** argv) {
     printf("%s %d\n", name, child);
     waitpid(child, nullptr, 0);
   }
-  flight::load::tell("ended");
+  flight::load::report("ended");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child takes MIB of memory, page by page, and offers itself to the OOM killer; when it was killed the next one
-// comes. Prints "killed" for each, and "taken" for one that had all and went by itself.
+// A child uses MIB of memory, page by page, with a high OOM score; after it was killed the next one starts. Prints
+// "killed" for each, and "taken" for one that got all its memory and exited.
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     int status = 0;
     waitpid(child, &status, 0);
     const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    flight::load::tell(killed ? "killed" : "taken");
+    flight::load::report(killed ? "killed" : "taken");
     usleep(20'000);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every load does: stay on one CPU, tell who it is, burn for a while. Loads are small, plain, unsanitized programs
-// with frame pointers; each burns in a function of a name that a test looks for.
+// The common part of the loads: stay on one CPU, report the pid, burn for a while. Loads are small, plain, unsanitized
+// programs with frame pointers; each burns in a function with a name that a test looks for.
 #pragma once
 
 #include <sched.h>
@@ -29,19 +29,19 @@ inline void stay_on(int cpu) {
   }
 }
 
-// "WHAT pid=… time=…": the moment is the one before the line is written.
-inline void tell(const char* what) {
+// "WHAT pid=… time=…": the time just before the line is written.
+inline void report(const char* what) {
   printf("%s pid=%d time=%llu\n", what, getpid(), static_cast<unsigned long long>(now_ns()));
   fflush(stdout);
 }
 
-// About 10 ms of work between two looks at the clock, so that nearly every sample is inside `work`.
+// About 10 ms of work between two reads of the clock, so that nearly every sample is inside `work`.
 inline void repeat_for(double seconds, void (*work)()) {
   std::uint64_t end = now_ns() + static_cast<std::uint64_t>(seconds * 1e9);
   while (now_ns() < end) work();
 }
 
-// Inlined, so that a sample is in the function of the name.
+// Inlined, so that a sample is in the function with the name.
 [[gnu::always_inline]] inline void spin(unsigned rounds) {
   volatile unsigned left = rounds;
   while (left > 0) left = left - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// N processes touch MIB of a file, mapped, in a random order, again and again. Where less memory is to be had each page
-// that comes in pushes one out that is wanted again: they wait for memory.
+// N processes repeatedly read MIB of a mapped file in a random order. With less memory, each page that is read evicts
+// one that is needed again: the processes wait for memory.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) return 4;
   madvise(memory, bytes, MADV_RANDOM);
-  flight::load::tell("started");
+  flight::load::report("started");
   for (int number = atoi(argv[3]); number > 0; --number)
     if (fork() == 0) touch(static_cast<const unsigned char*>(memory), bytes / kPage, static_cast<unsigned>(number));
   for (;;) pause();

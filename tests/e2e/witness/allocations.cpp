@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into flightd by a test: notes the time and the thread of every allocation in the file that
-// FLIGHT_ALLOCATIONS names (tests/e2e/witness/allocations.hpp). operator new comes here through malloc.
+// Preloaded into flightd by a test: writes the time and the thread of every allocation to the file
+// $FLIGHT_ALLOCATIONS (tests/e2e/witness/allocations.hpp). operator new comes here through malloc.
 #include "tests/e2e/witness/allocations.hpp"
 
 #include <fcntl.h>

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 
 namespace flight {
 namespace {
@@ -51,6 +52,15 @@ TEST(Clock, EventTimesTurnIntoWallTimesAndBack) {
   EXPECT_EQ(pair.event_at(kMoment - seconds(60)), 0U) << "before the clock began";
 }
 
+// A sidecar can have any number; UndefinedBehaviorSanitizer reports an overflow.
+TEST(Clock, AnyEventTimeIsConverted) {
+  constexpr auto kMost = std::numeric_limits<EventTime>::max();
+  const ClockPair pair{.wall = kMoment, .monotonic_ns = 5};
+  EXPECT_EQ(pair.wall_at(kMost), kMoment - nanoseconds(6));
+  EXPECT_EQ(pair.wall_at(kMost / 2 + 5).count(), std::numeric_limits<std::int64_t>::min() + kMoment.count() - 1);
+  EXPECT_EQ(pair.event_at(WallTime::min()), kMost / 2 + 6 - static_cast<EventTime>(kMoment.count()));
+}
+
 TEST(Clock, APairIsOneMoment) {
   const ClockPair pair = ClockPair::now();
   const WallTime now = wall_now();
@@ -82,17 +92,72 @@ TEST_F(LocalTime, ParsesWhatPeopleType) {
   EXPECT_EQ(at("@1795144324"), "2026-11-20T03:12:04.000Z");
 }
 
+// Times as journalctl --since accepts them.
+TEST_F(LocalTime, ParsesWhatJournalctlTakes) {
+  const auto at = [](const char* text, WallTime now = kMoment) {
+    auto time = parse_time(text, now);
+    EXPECT_TRUE(time) << text << ": " << (time ? "" : time.error().what);
+    return time ? to_rfc3339(*time) : "";
+  };
+  EXPECT_EQ(at("1 hour ago"), "2026-11-20T02:12:04.123Z");
+  EXPECT_EQ(at("2 hours 30 minutes ago"), "2026-11-20T00:42:04.123Z");
+  EXPECT_EQ(at("1h30min ago"), "2026-11-20T01:42:04.123Z");
+  EXPECT_EQ(at("-30min"), "2026-11-20T02:42:04.123Z");
+  EXPECT_EQ(at("-2h 5s"), "2026-11-20T01:11:59.123Z");
+  EXPECT_EQ(at("1 day ago"), "2026-11-19T03:12:04.123Z");
+  EXPECT_EQ(at("2weeks ago"), "2026-11-06T03:12:04.123Z");
+  EXPECT_EQ(at("yesterday 03:00"), "2026-11-19T02:00:00.000Z");
+  EXPECT_EQ(at("yesterday  03:00:30.5"), "2026-11-19T02:00:30.500Z");
+  EXPECT_EQ(at("today 03:00"), "2026-11-20T02:00:00.000Z");
+  EXPECT_EQ(at("tomorrow"), "2026-11-20T23:00:00.000Z");
+  EXPECT_EQ(at("2026-11-20 03:10 UTC"), "2026-11-20T03:10:00.000Z");
+  EXPECT_EQ(at("2026-11-20 UTC"), "2026-11-20T00:00:00.000Z");
+  // The day before the first of a month, and over the end of summer time (25 October 2026).
+  EXPECT_EQ(at("yesterday 12:00", kMoment - std::chrono::hours(24 * 19)), "2026-10-31T11:00:00.000Z");
+  EXPECT_EQ(at("yesterday", kMoment - std::chrono::hours(24 * 25)), "2026-10-24T22:00:00.000Z");
+}
+
 TEST_F(LocalTime, RefusesWhatIsNoTime) {
-  // Found by a fuzzer: seconds that overflow as nanoseconds.
+  // Found by a fuzzer: this number of seconds overflows as nanoseconds.
   for (const char* bad :
        {"1012-11-20T03:10:00Z", "0000-01-01", "2300-01-01", "@78162980460", "-100000d", "90000d ago"}) {
     const auto time = parse_time(bad, kMoment);
     ASSERT_FALSE(time) << bad;
     EXPECT_THAT(time.error().what, testing::HasSubstr("1970 to 2199")) << bad;
   }
-  for (const char* bad :
-       {"", "soon", "25:00", "03:61", "3:10", "2026-13-01", "2026-02-30", "2026-02-30T00:00:00Z",
-        "2026-11-31T00:00:00+02:00", "2026-11-20T03:10Q", "03:10Z", "-10", "10 ago", "@", "@x", "2026-11-20_03:10"}) {
+  for (const char* bad : {"",
+                          "soon",
+                          "25:00",
+                          "03:61",
+                          "3:10",
+                          "2026-13-01",
+                          "2026-02-30",
+                          "2026-02-30T00:00:00Z",
+                          "2026-11-31T00:00:00+02:00",
+                          "2026-11-20T03:10Q",
+                          "03:10Z",
+                          "-10",
+                          "10 ago",
+                          "@",
+                          "@x",
+                          "2026-11-20_03:10",
+                          "1 hour",
+                          "1 hour agoo",
+                          "hour ago",
+                          "1 hours30 ago",
+                          "1 fortnight ago",
+                          "yesterday3:00",
+                          "yesterday 3:00",
+                          "yesterday 03:00Z",
+                          "yesterdays",
+                          "todayago",
+                          "today 24:00",
+                          " ago",
+                          "-",
+                          "- ",
+                          "1 min 2 ago",
+                          "03:10 UTC",
+                          "2026-11-20T03:10:00+01:00 UTC"}) {
     const auto time = parse_time(bad, kMoment);
     EXPECT_FALSE(time) << bad;
   }

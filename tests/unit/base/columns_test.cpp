@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge of what is wide is the C library's wcwidth(3).
+// The C library's wcwidth(3) verifies the width of characters.
 #include "libcore/base/columns.hpp"
 
 #include <gtest/gtest.h>
@@ -26,12 +26,12 @@ TEST(Columns, AreNeverFewerThanTheTerminals) {
   std::size_t wide = 0;
   for (char32_t c = 0x20; c <= 0x10ffff; ++c) {
     if (c >= 0xd800 && c < 0xe000) continue;
-    const int judged = ::wcwidth(static_cast<wchar_t>(c));
-    if (judged < 0) continue;  // nothing that a terminal shows
-    wide += judged == 2 ? 1U : 0U;
-    ASSERT_GE(columns(utf8_of(c)), static_cast<std::size_t>(judged)) << std::hex << static_cast<std::uint32_t>(c);
+    const int verified = ::wcwidth(static_cast<wchar_t>(c));
+    if (verified < 0) continue;  // a terminal does not show it
+    wide += verified == 2 ? 1U : 0U;
+    ASSERT_GE(columns(utf8_of(c)), static_cast<std::size_t>(verified)) << std::hex << static_cast<std::uint32_t>(c);
   }
-  EXPECT_GT(wide, 50'000U) << "the judge knows no wide ones";
+  EXPECT_GT(wide, 50'000U) << "the verifier knows no wide ones";
   std::setlocale(LC_CTYPE, before.c_str());
 }
 

@@ -23,7 +23,7 @@ TEST(Text, IsPrintableWherePrintableChangesNothing) {
     EXPECT_FALSE(is_printable(bad)) << bad;
 }
 
-TEST(Text, WhatNobodySeesIsNotPrintable) {
+TEST(Text, InvisibleCharactersAreNotPrintable) {
   for (const char* hidden :
        {"\u00ad", "\u034f", "\u061c", "\u115f", "\u180e", "\u200b", "\u200c", "\u200d", "\u200e", "\u2060", "\u2064",
         "\u206f", "\u3164", "\ufeff", "\uffa0", "\ufff9", "\U0001d173", "\U000e0001", "\U000e007f"}) {
@@ -31,7 +31,7 @@ TEST(Text, WhatNobodySeesIsNotPrintable) {
     EXPECT_FALSE(is_printable(text)) << text;
     EXPECT_EQ(printable(text), "check?out");
   }
-  // Beside them, and what changes the character before it: an emoji's form, an accent.
+  // Neighbours of the refused characters, and characters that change the one before: an emoji's form, an accent.
   for (const char* shown : {"\u2010", "\u2027", "\u202f", "\u2070", "\u3163", "\ufffd", "\u26a0\ufe0f", "e\u0301"})
     EXPECT_TRUE(is_printable(shown)) << shown;
 }

@@ -41,11 +41,36 @@ TEST(Units, FormatsForPeople) {
   EXPECT_EQ(format_duration(milliseconds(350)), "350 ms");
   EXPECT_EQ(format_duration(std::chrono::seconds(34)), "34 s");
   EXPECT_EQ(format_duration(std::chrono::minutes(12)), "12 min");
+  EXPECT_EQ(counted(1, "process"), "1 process");
+  EXPECT_EQ(counted(0, "log line"), "0 log lines");
+  EXPECT_EQ(was_or_were(1), "was");
+  EXPECT_EQ(was_or_were(2), "were");
 }
 
 TEST(Units, AnErrorSaysWhatWouldBeRight) {
   EXPECT_NE(parse_duration("10").error().what.find("ms, s, min, h or d"), std::string::npos);
   EXPECT_NE(parse_bytes("2MB").error().what.find("K, M or G"), std::string::npos);
+}
+
+TEST(Units, SpansAreWhatPeopleType) {
+  using namespace std::chrono_literals;
+  for (const auto& [text, value] : {std::pair<const char*, std::chrono::nanoseconds>("500ms", 500ms),
+                                    {"10s", 10s},
+                                    {"1 hour", 1h},
+                                    {"2h 30min", 150min},
+                                    {"1d1h", 25h},
+                                    {"1.5 hours", 90min},
+                                    {"90 seconds", 90s},
+                                    {"5m", 5min},
+                                    {" 1 week ", 168h},
+                                    {"0s", 0s}}) {
+    const auto span = parse_span(text);
+    ASSERT_TRUE(span) << text << ": " << span.error().what;
+    EXPECT_EQ(span->count(), value.count()) << text;
+  }
+  for (const char* bad :
+       {"", " ", "1", "h", "1 hour 2", "1 Hour", "-1h", "1h,2min", "1e99d", "99999999999d", "1..5s", "1 month"})
+    EXPECT_FALSE(parse_span(bad)) << bad;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd's end against a broker that is wrong: its answers are written by hand here. The right one is in
-// broker_test.cpp, where the real flightd-broker runs.
+// flightd's end of the protocol against a wrong broker, whose replies are written by hand here.
+// tests/unit/daemon/broker tests it against the real flightd-broker.
 #include "libcore/broker/client.hpp"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class WrongBroker : public testing::Test {
     broker_.reset(ends[0]);
     client_.emplace(UniqueFd(ends[1]));
   }
-  // Answers are queued before the question is asked: a socket has room for them.
+  // The replies are queued before the request is sent: the socket has enough space for them.
   void say(Request request, const std::vector<int>& fds, std::uint32_t part = 0, std::uint32_t parts = 1,
            std::uint32_t first_ring = 0, std::string_view text = {}) {
     ReplyHeader header;
@@ -57,8 +57,7 @@ class WrongBroker : public testing::Test {
 
 TEST_F(WrongBroker, PartsMakeOneAttachment) {
   const UniqueFd text = document(manifest(3));
-  const UniqueFd kallsyms = document("ffffffff81000000 T _text\n");
-  say(Request::attach, {text.get(), kallsyms.get()}, 0, 3);
+  say(Request::attach, {text.get()}, 0, 3);
   say(Request::attach, {text.get(), text.get()}, 1, 3, 0);
   say(Request::changed, {});
   say(Request::attach, {text.get()}, 2, 3, 2);
@@ -66,12 +65,11 @@ TEST_F(WrongBroker, PartsMakeOneAttachment) {
   ASSERT_TRUE(attachment) << attachment.error().what;
   EXPECT_EQ(attachment->owners.size(), 3U);
   EXPECT_EQ(attachment->manifest.rings.size(), 3U);
-  EXPECT_EQ(attachment->kallsyms, "ffffffff81000000 T _text\n");
   EXPECT_TRUE(client_->take_changed().value());
   EXPECT_FALSE(client_->take_changed().value());
 }
 
-// What a machine of 512 CPUs with a channel beside the sideband sends.
+// The reply of a machine with 512 CPUs, a channel and the sideband.
 TEST_F(WrongBroker, AThousandRingsCrossInMessagesOf250) {
   constexpr int kRings = 1024;
   rlimit old{};
@@ -80,7 +78,7 @@ TEST_F(WrongBroker, AThousandRingsCrossInMessagesOf250) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &many), 0);
   const UniqueFd text = document(manifest(kRings));
   const std::uint32_t parts = 1 + (kRings + kMaxFdsPerMessage - 1) / kMaxFdsPerMessage;
-  say(Request::attach, {text.get(), text.get()}, 0, parts);
+  say(Request::attach, {text.get()}, 0, parts);
   for (std::uint32_t part = 1, first = 0; first < kRings; ++part, first += kMaxFdsPerMessage)
     say(Request::attach, std::vector<int>(std::min<std::size_t>(kMaxFdsPerMessage, kRings - first), text.get()), part,
         parts, first);
@@ -97,9 +95,33 @@ TEST_F(WrongBroker, AThousandRingsCrossInMessagesOf250) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
+// A reply that announces one thing and sends another is refused. Only this connection is closed.
+TEST_F(WrongBroker, KallsymsHasToComeAsAnnounced) {
+  const auto kernel = [](Kallsyms kallsyms) {
+    const auto bytes = encode(KernelNames{.looked_ns = 1, .digest = "0123456789abcdef", .kallsyms = kallsyms});
+    return sealed_memfd("test", bytes).value();
+  };
+  const UniqueFd symbols = document("ffffffff81000000 T _text\n");
+  const UniqueFd sent = kernel(Kallsyms::sent);
+  const UniqueFd unchanged = kernel(Kallsyms::unchanged);
+  say(Request::kernel, {sent.get(), symbols.get()});
+  EXPECT_EQ(client_->kernel()->kallsyms, "ffffffff81000000 T _text\n");
+  say(Request::kernel, {unchanged.get()});
+  EXPECT_EQ(client_->kernel()->kallsyms, "");
+  say(Request::kernel, {sent.get()});
+  EXPECT_EQ(client_->kernel().error().errno_value(), EBADMSG);
+  say(Request::kernel, {unchanged.get(), symbols.get()});
+  EXPECT_EQ(client_->kernel().error().errno_value(), EBADMSG);
+  say(Request::kernel, {symbols.get()});
+  EXPECT_EQ(client_->kernel().error().errno_value(), EBADMSG) << "no maps";
+  say(Request::kernel, {sent.get(), symbols.get(), symbols.get()});
+  EXPECT_EQ(client_->kernel().error().errno_value(), EBADMSG);
+  EXPECT_EQ(client_->counts().error().errno_value(), ECONNRESET) << "three descriptors end the connection";
+}
+
 TEST_F(WrongBroker, TooFewRingsAreAnError) {
   const UniqueFd text = document(manifest(3));
-  say(Request::attach, {text.get(), text.get()}, 0, 2);
+  say(Request::attach, {text.get()}, 0, 2);
   say(Request::attach, {text.get()}, 1, 2, 0);
   const auto attachment = client_->attach();
   ASSERT_FALSE(attachment);
@@ -108,7 +130,7 @@ TEST_F(WrongBroker, TooFewRingsAreAnError) {
 
 TEST_F(WrongBroker, PartsOutOfOrderEndTheConnection) {
   const UniqueFd text = document(manifest(2));
-  say(Request::attach, {text.get(), text.get()}, 0, 3);
+  say(Request::attach, {text.get()}, 0, 3);
   say(Request::attach, {text.get()}, 2, 3, 1);
   EXPECT_FALSE(client_->attach());
   EXPECT_EQ(client_->counts().error().errno_value(), ECONNRESET);
@@ -150,7 +172,7 @@ TEST_F(WrongBroker, AFileOutsideTheStoreIsRefused) {
   ::close(pipe_ends[1]);
 }
 
-// Its disk may take long, and all else goes on.
+// The broker's disk may be slow. The other requests continue.
 TEST_F(WrongBroker, AFileMayComeLate) {
   const UniqueFd text = document(encode(Counts{}));
   ASSERT_TRUE(client_->ask_for_file());
@@ -196,12 +218,12 @@ TEST_F(WrongBroker, ItsEndIsNoticed) {
   EXPECT_EQ(client_->attach().error().errno_value(), ECONNRESET);
 }
 
-TEST_F(WrongBroker, AnAnswerNobodyAskedForIsRefused) {
+TEST_F(WrongBroker, AnUnexpectedReplyIsRefused) {
   say(Request::reload, {});
   EXPECT_EQ(client_->take_changed().error().errno_value(), EBADMSG);
 }
 
-TEST(BrokerClient, NobodyThereIsSaid) {
+TEST(BrokerClient, AMissingBrokerIsReported) {
   const auto client = BrokerClient::connect("/nonexistent/broker");
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().errno_value(), ENOENT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures of real rings while a thread writes rising numbers into them as fast as it can: close(-n) on
-// raw_syscalls:sys_enter. What is in an image must be without a gap but at blackouts.
+// Captures of real rings while a thread writes rising numbers into them as fast as possible: close(-n) on
+// raw_syscalls:sys_enter. The numbers in an image must have no gap except at blackouts.
 #include "libcore/capture/capture.hpp"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ class Capture : public testing::Test {
     events_.add_id(*id, events_.add_event(attr.sample_type));
   }
 
-  // Only what this thread calls is recorded, and so only that can be lost.
+  // Only the calls of this thread are recorded, so only these can be lost.
   void record(pid_t tid) const {
     const std::string filter = fmt::format("id == {} && common_pid == {}", SYS_close, tid);
     ASSERT_EQ(::ioctl(event_.get(), PERF_EVENT_IOC_SET_FILTER, filter.c_str()), 0);
@@ -116,6 +116,12 @@ class Capture : public testing::Test {
   EventTable events_;
 };
 
+EventTime capture(Staging& staging, CaptureMode mode) {
+  const EventTime frozen_ns = staging.copy_ahead();
+  staging.cut(mode);
+  return frozen_ns;
+}
+
 std::size_t gaps(const std::vector<long>& numbers, long* missing = nullptr) {
   std::size_t out = 0;
   for (std::size_t i = 1; i < numbers.size(); ++i) {
@@ -134,7 +140,7 @@ TEST_F(Capture, APausedImageHasGapsOnlyAtEarlierBlackoutsAndExactlyAsWide) {
   record(writer.tid());
   writer.wait_for(writer.written() + 30'000);  // more than the ring holds
   for (int i = 0; i < 20; ++i) {
-    const EventTime frozen_ns = staging->capture(CaptureMode::pause);
+    const EventTime frozen_ns = capture(*staging, CaptureMode::pause);
     const RingCapture& cut = staging->result(0);
     EXPECT_EQ(cut.error_number, 0);
     EXPECT_GE(cut.pause_begin_ns, frozen_ns);
@@ -158,7 +164,7 @@ TEST_F(Capture, ALiveImageHasNoGapAndNeverPauses) {
   writer.wait_for(writer.written() + 30'000);  // more than the ring holds
   long newest = 0;
   for (int i = 0; i < 20; ++i) {
-    static_cast<void>(staging->capture(CaptureMode::live));
+    static_cast<void>(capture(*staging, CaptureMode::live));
     EXPECT_EQ(staging->result(0).pause_begin_ns, 0U);
     EXPECT_LT(staging->result(0).valid_bytes, kRingBytes) << "something was given up at the oldest end";
     std::uint64_t lost = 0;
@@ -172,6 +178,45 @@ TEST_F(Capture, ALiveImageHasNoGapAndNeverPauses) {
   }
 }
 
+// However much is written between the two steps, even a whole revolution, the image shows the moment of the cut.
+TEST_F(Capture, WhatIsWrittenBetweenCopyAndCutIsCopiedAgain) {
+  auto staging = Staging::create(rings_);
+  ASSERT_TRUE(staging) << staging.error().what;
+  const Writer writer(0);
+  record(writer.tid());
+  writer.wait_for(writer.written() + 30'000);  // more than the ring holds
+  for (const long between : {0L, 1'000L, 5'000L, 30'000L}) {
+    for (const CaptureMode mode : {CaptureMode::pause, CaptureMode::live}) {
+      static_cast<void>(staging->copy_ahead());
+      const long ahead = writer.written();
+      writer.wait_for(ahead + between);
+      staging->cut(mode);
+      const RingCapture& cut = staging->result(0);
+      EXPECT_LE(cut.catch_up_bytes, kRingBytes);
+      EXPECT_LE(cut.delta_bytes, kRingBytes);
+      EXPECT_GE(cut.catch_up_bytes, between > 0 ? 1'000U : 0U);
+      std::uint64_t lost = 0;
+      long missing = 0;
+      const auto seen = numbers(*staging, &lost);
+      ASSERT_GT(seen.size(), 1'000U);
+      EXPECT_GE(seen.back(), ahead + between);
+      static_cast<void>(gaps(seen, &missing));
+      EXPECT_EQ(static_cast<std::uint64_t>(missing), lost) << between << " between, " << to_string(mode);
+    }
+  }
+}
+
+// Nothing is written to the ring, so at the cut, at real-time priority, nothing is left to copy.
+TEST_F(Capture, OfAQuietRingTheCutCopiesNothing) {
+  auto staging = Staging::create(rings_);
+  ASSERT_TRUE(staging) << staging.error().what;
+  for (const CaptureMode mode : {CaptureMode::pause, CaptureMode::live}) {
+    static_cast<void>(capture(*staging, mode));
+    EXPECT_EQ(staging->result(0).catch_up_bytes, 0U);
+    EXPECT_EQ(staging->result(0).delta_bytes, 0U);
+  }
+}
+
 TEST(LivePart, WhatWasOverwrittenAndAMarginIsGivenUp) {
   constexpr std::uint64_t kK = 1024;
   const auto kept = [](std::uint64_t size, std::uint64_t written, std::uint64_t meanwhile) {
@@ -181,15 +226,15 @@ TEST(LivePart, WhatWasOverwrittenAndAMarginIsGivenUp) {
     EXPECT_EQ(out.head, first);
     return out.valid_bytes;
   };
-  // In its first revolution, with room for what may come: all of it.
+  // A ring in its first revolution: everything, with reserve for records that may follow.
   EXPECT_EQ(kept(64 * kK, 576, 0), 64 * kK);
   EXPECT_EQ(kept(64 * kK, 31 * kK, kK), 64 * kK);
   EXPECT_EQ(kept(1024 * kK, 900 * kK, 60 * kK), 1024 * kK);
-  // Full: less what was written meanwhile, and 64 KiB or half of a small ring.
+  // A full ring: minus what was written meanwhile, and 64 KiB or half of a small ring.
   EXPECT_EQ(kept(64 * kK, 1000 * kK, 0), 32 * kK);
   EXPECT_EQ(kept(64 * kK, 1000 * kK, 31 * kK), kK);
   EXPECT_EQ(kept(1024 * kK, 5000 * kK, 100 * kK), (1024 - 164) * kK);
-  // More than there is.
+  // A request for more than the ring holds.
   EXPECT_EQ(kept(64 * kK, 1000 * kK, 32 * kK), 0U);
   EXPECT_EQ(kept(1024 * kK, 5000 * kK, 5000 * kK), 0U);
 }
@@ -204,7 +249,7 @@ TEST_F(Capture, AnUnfilledRingIsTakenWhole) {
   record(::gettid());
   for (long n = 1; n <= 500; ++n) ::syscall(SYS_close, -n);
   for (const CaptureMode mode : {CaptureMode::pause, CaptureMode::live}) {
-    static_cast<void>(staging->capture(mode));
+    static_cast<void>(capture(*staging, mode));
     const auto seen = numbers(*staging);
     ASSERT_EQ(seen.size(), 500U) << to_string(mode);
     EXPECT_EQ(seen.front(), 1);

@@ -68,7 +68,7 @@ TEST(Zstd, AFrameSaysItsContentSizeAndHasNoChecksum) {
 }
 
 TEST(Zstd, IncompressibleInputGrowsByLessThanTheBound) {
-  // What the writer of COMPRESSED records relies on: a random block of 65300 bytes still fits one.
+  // The writer of COMPRESSED records relies on this: a random block of 65300 bytes still fits into one record.
   const auto frame = compress_all(random_bytes(65'300), 1);
   ASSERT_TRUE(frame);
   EXPECT_GT(frame->size(), 65'300U);
@@ -105,6 +105,12 @@ TEST(Zstd, FramesOfOneCompressorDoNotNeedEachOther) {
   second.resize(*second_bytes);
   EXPECT_EQ(first, second);
   EXPECT_EQ(*expand(second, input.size()), input);
+}
+
+TEST(Zstd, AFrameHasNoMoreMemoryThanItNeeds) {
+  const auto frame = compress_all(std::vector<std::byte>(1U << 20U), 1);
+  ASSERT_TRUE(frame) << frame.error().what;
+  EXPECT_LT(frame->capacity(), 2 * frame->size());
 }
 
 TEST(Zstd, ExpandKeepsToItsBound) {

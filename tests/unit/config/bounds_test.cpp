@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of the configuration, and texts that no person wrote.
+// Bounds of the configuration, and generated texts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,14 +52,14 @@ TEST(ConfigBounds, AMessageStaysShortAndPrintable) {
   const auto newline = parse_config("{\"a\\nb\": 1}", "x");
   ASSERT_FALSE(newline);
   EXPECT_EQ(newline.error().text().find('\n'), std::string::npos);
-  // Cut between characters, not within one: a message goes into JSON.
+  // The text is cut between characters, not inside one, because messages go into JSON.
   const auto wide = parse_config("{\"user\": \"a" + std::string(32, '-') + "ääääääääääääääääääääääää\"}", "x");
   ASSERT_FALSE(wide);
   EXPECT_THAT(wide.error().message, testing::HasSubstr("ä…"));
 }
 
-// Hostile bytes end in an error or a configuration, never in a crash: each byte of a right text in turn replaced,
-// removed, and the text cut there.
+// Hostile bytes lead to an error or a configuration, never to a crash. Each byte of a valid text in turn is replaced,
+// removed, or becomes the end of the text.
 TEST(ConfigBounds, MangledTexts) {
   const auto text = read_file(std::string(TEST_SOURCE_ROOT) + "/tests/unit/config/fixtures/every_key.json");
   ASSERT_TRUE(text);
@@ -81,7 +81,7 @@ TEST(ConfigBounds, MangledTexts) {
   EXPECT_GT(refused, text->size());
 }
 
-TEST(ConfigFile, ThatIsNotThereIsTold) {
+TEST(ConfigFile, ThatIsMissingIsReported) {
   const auto config = load_config(std::string("/nonexistent/flightd.json"));
   ASSERT_FALSE(config);
   EXPECT_EQ(config.error().line, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each key of the configuration times each kind of wrong value: refused with file, line, path and what would be right.
-// The parser itself says which keys there are, so a new one cannot be left out of the table.
+// Each key of the configuration with each kind of wrong value: the error names the file, line, path and the correct
+// value. The parser itself lists the keys, so a new key cannot be left out of the table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace flight {
 namespace {
 
-// An object of the configuration: what stands around its members, and the path to it.
+// An object of the configuration: the text around its members, and its path.
 struct Section {
   std::string path;
   std::string before, after;
@@ -39,9 +39,9 @@ const Section& section(const std::string& path) {
 
 struct Key {
   std::string section, name;
-  std::string others;              // members that make the object right, but for this one
-  std::vector<std::string> right;  // one of each kind that it may be
-  std::vector<std::string> wrong;  // of the right kind; other kinds are added
+  std::string others;              // other members that are needed to make the object valid
+  std::vector<std::string> right;  // one value of each valid kind
+  std::vector<std::string> wrong;  // invalid values of the right kind; values of other kinds are added
 };
 
 const std::string kMetric = R"("metric": "cpu.busy",)", kAbove = R"("metric": "cpu.busy", "above": "50%",)",
@@ -82,7 +82,7 @@ const std::vector<Key>& keys() {
       {"channels.a.events[0]", "max_stack", kEvent, {"127"}, {"0", "-1", "128", "1.5"}},
       {"channels.a.events[0]", "filter", kEvent, {R"("prio < 100")"}, {}},
       {"snapshot", "capture", "", {R"("live")"}, {R"("stop")"}},
-      {"snapshot", "crew", "", {R"("cpu")", "4"}, {R"("socket")", R"("0")", R"("65")", R"("0-3/")", "0", "65"}},
+      {"snapshot", "workers", "", {R"("cpu")", "4"}, {R"("socket")", R"("0")", R"("65")", R"("0-3/")", "0", "65"}},
       {"snapshot", "compression", "", {R"("none")"}, {R"("gzip")"}},
       {"snapshot", "compression_level", "", {"3"}, {"0", "20", "-1", "1.5"}},
       {"snapshot", "on_stop", "", {"true"}, {}},
@@ -121,7 +121,7 @@ const std::vector<Key>& keys() {
   return kAll;
 }
 
-// The value stands alone in line 3.
+// The value is the only text of line 3.
 std::string text_of(const Key& key, const std::string& value) {
   const Section& around = section(key.section);
   return around.before + key.others + "\"" + key.name + "\":\n" + value + around.after;
@@ -183,7 +183,7 @@ TEST(EveryKey, RefusesEachKindOfWrongValue) {
     std::vector<std::string> wrong = key.wrong;
     for (const char* value : {"null", "true", "5", "[]", "{}", "\"\"", "\"\\u0001\"", "\"?!\""}) {
       const bool text = kind_of(value) == Kind::text && kinds.count(Kind::text) != 0;
-      // A filter is the kernel's to judge, and an event's name is its own.
+      // The kernel checks a filter, and an event may have any name.
       const bool any_text = key.name == "filter" || (key.name == "event" && key.section.starts_with("channels"));
       if (kinds.count(kind_of(value)) == 0 || (text && !(any_text && std::string(value) == "\"?!\"")))
         wrong.emplace_back(value);
@@ -196,8 +196,8 @@ TEST(EveryKey, RefusesEachKindOfWrongValue) {
       EXPECT_EQ(error.file, "/etc/x.json");
       EXPECT_EQ(error.line, 3) << text << "\n" << error.text();
       EXPECT_EQ(error.path, path_of(key)) << error.text();
-      EXPECT_THAT(error.message, testing::AnyOf(testing::HasSubstr("right would be"), testing::HasSubstr("known: "),
-                                                testing::HasSubstr("use "), testing::HasSubstr("name at least one"),
+      EXPECT_THAT(error.message, testing::AnyOf(testing::HasSubstr("use "), testing::HasSubstr("known: "),
+                                                testing::HasSubstr("for example"), testing::HasSubstr("at least one"),
                                                 testing::HasSubstr("records at least one")))
           << text << "\n"
           << error.text();
@@ -207,7 +207,7 @@ TEST(EveryKey, RefusesEachKindOfWrongValue) {
   EXPECT_GT(refused, 300);
 }
 
-// The thresholds of tasks are numbers; in quotes or as a share they are refused with what to write.
+// The thresholds of tasks are numbers. In quotes or as a share they are refused, and the error says what to write.
 TEST(EveryKey, ThresholdsOfTasks) {
   for (const char* name : {"above", "below", "delta", "rearm"})
     for (const char* value : {"\"16\"", "\"90%\"", "\"x\"", "-1", "1e10", "true", "null", "[]", "{}"}) {
@@ -217,7 +217,7 @@ TEST(EveryKey, ThresholdsOfTasks) {
       ASSERT_FALSE(config) << name << ": " << value;
       EXPECT_EQ(config.error().line, 2);
       EXPECT_EQ(config.error().path, fmt::format("triggers.t.{}", name));
-      EXPECT_THAT(config.error().message, testing::HasSubstr("right would be a number of tasks"));
+      EXPECT_THAT(config.error().message, testing::HasSubstr("a number of tasks"));
     }
 }
 

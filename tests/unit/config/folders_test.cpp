@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles, main file and drop-ins over each other, and errors told in the file they stand in.
+// Profiles, the main file and drop-ins are layered, and each error names the file that contains it.
 #include <sys/stat.h>
 
 #include <gmock/gmock.h>
@@ -60,21 +60,27 @@ TEST_F(Folders, LayersOfTheFixture) {
   const std::string fixture = std::string(TEST_SOURCE_ROOT) + "/tests/unit/config/fixtures/layers";
   const auto config = load_config(ConfigFolders{.etc = fixture + "/etc", .lib = fixture + "/lib"});
   ASSERT_TRUE(config) << config.error().text();
-  EXPECT_EQ(config->profile, "sched");               // a drop-in's
+  EXPECT_EQ(config->profile, "sched");               // from a drop-in
   EXPECT_EQ(config->user, "flightd");                // lib/flightd.json is replaced, not merged
-  EXPECT_EQ(config->memory_max.percent, 5);          // the profile's
-  EXPECT_EQ(config->store.max_files, 60U);           // etc/flightd.json over the profile
-  EXPECT_EQ(config->store.max_age, hours(24 * 30));  // null takes the profile's away
+  EXPECT_EQ(config->memory_max.percent, 5);          // from the profile
+  EXPECT_EQ(config->store.max_files, 60U);           // etc/flightd.json overrides the profile
+  EXPECT_EQ(config->store.max_age, hours(24 * 30));  // null removes the profile's value
   EXPECT_EQ(config->store.keep_free->percent, 5);
   ASSERT_EQ(config->channels.size(), 3U);
   EXPECT_EQ(config->channels[0].name, "stacks");
   EXPECT_EQ(config->channels[1].ring_bytes, 4U << 20U);  // merged: the profile's ring, the drop-in's events
   ASSERT_EQ(config->channels[1].events.size(), 1U);
   EXPECT_EQ(config->channels[2].name, "faults");
-  ASSERT_EQ(config->triggers.size(), 1U);  // oom was taken away
+  ASSERT_EQ(config->triggers.size(), 1U);  // oom was removed
   EXPECT_EQ(config->triggers[0].above, 95);
   EXPECT_EQ(config->triggers[0].for_time, std::chrono::seconds(2));
   EXPECT_EQ(config->triggers[0].cooldown, minutes(1));
+}
+
+TEST_F(Folders, TheMainFileMayLeaveAShippedTriggerOut) {
+  write("lib/flightd.json", R"({"triggers": {"oom": {"event": "oom:mark_victim"}}})");
+  write("etc/flightd.json", R"({"triggers": {"oom": null}})");
+  EXPECT_TRUE(good().triggers.empty());
 }
 
 TEST_F(Folders, EtcReplacesLib) {
@@ -89,7 +95,7 @@ TEST_F(Folders, DropInsByNameOverBothFolders) {
   write("lib/conf.d/20-b.json", R"({"user": "lib-b"})");
   write("etc/conf.d/10-a.json", R"({"user": "etc-a"})");
   EXPECT_EQ(good().user, "lib-b");
-  write("etc/conf.d/20-b.json", "{}");  // hides
+  write("etc/conf.d/20-b.json", "{}");  // hides the file of lib
   EXPECT_EQ(good().user, "etc-a");
 }
 
@@ -110,7 +116,7 @@ TEST_F(Folders, ErrorsStandInTheirOwnFile) {
   EXPECT_EQ(refused().path, "store.max_age");
 }
 
-TEST_F(Folders, WhatALaterFileCoversIsStillRefused) {
+TEST_F(Folders, AnErrorInAnOverriddenValueIsRefused) {
   write("etc/flightd.json", "{\"store\": {\n\"max_age\": \"5 fortnights\"}}");
   write("etc/conf.d/b.json", R"({"store": {"max_age": "1d"}})");
   EXPECT_EQ(refused().file, root_ + "/etc/flightd.json");
@@ -128,13 +134,13 @@ TEST_F(Folders, NullInAListIsNoRemoval) {
   EXPECT_EQ(refused().path, "channels.a.events[0]");
 }
 
-TEST_F(Folders, WhatOnlyTheWholeShowsIsToldWhereItWasWrittenLast) {
+TEST_F(Folders, AnErrorOfTheWholeNamesTheLastChange) {
   write("etc/flightd.json", "{\"triggers\": {\"t\":\n\n\n\n\n{\"metric\": \"cpu.busy\", \"above\": \"90%\"}}}");
   write("etc/conf.d/b.json", "{\"triggers\": {\"t\": {\n\"event\": \"oom:mark_victim\"}}}");
   EXPECT_EQ(refused().file, root_ + "/etc/conf.d/b.json");
   EXPECT_EQ(refused().line, 2);
   EXPECT_EQ(refused().path, "triggers.t.event");
-  EXPECT_THAT(refused().message, HasSubstr("'metric', too"));
+  EXPECT_THAT(refused().message, HasSubstr("this one also has 'metric'"));
 }
 
 TEST_F(Folders, AnotherMetricMakesAnOldThresholdWrong) {
@@ -146,7 +152,7 @@ TEST_F(Folders, AnotherMetricMakesAnOldThresholdWrong) {
   EXPECT_EQ(good().triggers.back().above, 20);
 }
 
-TEST_F(Folders, ADropInMayCompleteWhatAnotherBegan) {
+TEST_F(Folders, ADropInMayCompleteAnotherOne) {
   write("etc/conf.d/a.json", R"({"channels": {"x": {"ring": "1M"}}})");
   EXPECT_EQ(refused().path, "channels.x");
   EXPECT_EQ(refused().file, root_ + "/etc/conf.d/a.json");
@@ -156,8 +162,9 @@ TEST_F(Folders, ADropInMayCompleteWhatAnotherBegan) {
   EXPECT_EQ(config.channels[0].ring_bytes, 1U << 20U);
 }
 
-// Who wrote the condition decides whether a missing source is a warning or an error, and where it is told.
-TEST_F(Folders, ATriggerKnowsWhoWroteIt) {
+// The layer that contains the condition decides whether a missing source is a warning or an error, and which file it
+// names.
+TEST_F(Folders, ATriggerKnowsWhetherItIsShipped) {
   const auto trigger = [&](const std::string& name) {
     for (const TriggerConfig& one : good().triggers)
       if (one.name == name) return one;
@@ -169,7 +176,7 @@ TEST_F(Folders, ATriggerKnowsWhoWroteIt) {
   EXPECT_TRUE(trigger("vendor").shipped);
   EXPECT_EQ(trigger("vendor").place, root_ + "/lib/flightd.json:3");
   EXPECT_TRUE(trigger("other").shipped);
-  // Another threshold asks for no other source.
+  // Another threshold needs no other source.
   write("etc/conf.d/c.json",
         "{\"triggers\": {\"vendor\": {\"above\": \"7%\"},\n\"mine\": {\"external\": false,\n"
         "\"event\": \"oom:mark_victim\"}}}");
@@ -179,7 +186,7 @@ TEST_F(Folders, ATriggerKnowsWhoWroteIt) {
   EXPECT_EQ(trigger("mine").place, root_ + "/etc/conf.d/c.json:3");
   write("etc/conf.d/d.json", R"({"triggers": {"vendor": {"metric": "psi.io.full"}}})");
   EXPECT_FALSE(trigger("vendor").shipped);
-  // A whole copy in /etc replaces the file, and says nothing of its own.
+  // A complete copy in /etc replaces the file, and its triggers still count as shipped.
   write("etc/flightd.json", std::string(built_in_config()));
   EXPECT_TRUE(trigger("oom").shipped);
   write("etc/conf.d/e.json", R"({"triggers": {"oom": {"event": "signal:signal_generate"}}})");
@@ -212,7 +219,7 @@ TEST_F(Folders, AProfileHasErrorsOfItsOwn) {
   EXPECT_EQ(refused().line, 2);
   write("lib/profiles/deep.json", "{\n\n\"profile\": \"minimal\"}");
   EXPECT_EQ(refused().line, 3);
-  EXPECT_THAT(refused().message, HasSubstr("no other profile"));
+  EXPECT_THAT(refused().message, HasSubstr("another profile"));
 }
 
 TEST_F(Folders, ADefaultProfileReplacesTheBuiltInOne) {
@@ -223,7 +230,7 @@ TEST_F(Folders, ADefaultProfileReplacesTheBuiltInOne) {
   EXPECT_EQ(config.channels[0].name, "mine");
 }
 
-// As they are installed: flightd.json of lib names the profile "default" and no channel of its own.
+// The installed layout: flightd.json in lib names the profile "default" and has no channel of its own.
 class ShippedFolders : public Folders {
  protected:
   void SetUp() override {
@@ -241,13 +248,29 @@ class ShippedFolders : public Folders {
   }
 };
 
-TEST_F(ShippedFolders, TheyAreWhatIsBuiltIn) {
+TEST_F(ShippedFolders, TheyEqualTheBuiltInText) {
   const Config shipped = good();
   fs::remove_all(root_ + "/lib");
   const Config built_in = good();
   EXPECT_EQ(shipped.channels, built_in.channels);
   EXPECT_EQ(shipped.digest, built_in.digest) << "the texts are the same";
   EXPECT_EQ(shipped.triggers.size(), built_in.triggers.size());
+}
+
+// The layout of a clone: config/flightd.json beside config/profiles, and nothing installed.
+TEST_F(ShippedFolders, AProfileBesideTheFileComesFirst) {
+  fs::create_directories(root_ + "/mine");
+  fs::rename(root_ + "/lib/profiles", root_ + "/mine/profiles");
+  write("mine/flightd.json", R"({"profile": "sched"})");
+  const ConfigFolders folders{.etc = root_ + "/etc", .lib = root_ + "/lib"};
+  const auto config = load_config(root_ + "/mine/flightd.json", folders);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->channels.size(), 2U);
+  write("mine/flightd.json", R"({"profile": "shed"})");
+  const auto refused = load_config(root_ + "/mine/flightd.json", folders);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::AllOf(HasSubstr(root_ + "/mine/profiles"),
+                                                      HasSubstr("nearest profile is 'sched'"), HasSubstr("deep")));
 }
 
 TEST_F(ShippedFolders, AProfileHasItsOwnChannelsAndNoOthers) {
@@ -298,24 +321,51 @@ TEST_F(Folders, WithoutAnyFileAllIsBuiltIn) {
 }
 
 TEST_F(Folders, AFileThatCannotBeReadIsNotPassedOver) {
-  fs::create_directories(root_ + "/etc/flightd.json");  // a folder of that name
+  fs::create_directories(root_ + "/etc/flightd.json");  // a directory of that name
   EXPECT_THAT(refused().text(), HasSubstr("Is a directory"));
   fs::remove(root_ + "/etc/flightd.json");
   ASSERT_EQ(::mkfifo((root_ + "/etc/flightd.json").c_str(), 0600), 0);
-  EXPECT_THAT(refused().text(), HasSubstr("no regular file")) << "and nobody waits for its writer";
+  EXPECT_THAT(refused().text(), HasSubstr("not a regular file")) << "and nobody waits for its writer";
   fs::remove(root_ + "/etc/flightd.json");
-  // Masked, as systemd's drop-ins are.
+  // Masked like systemd's drop-ins.
   write("lib/conf.d/masked.json", "rubbish");
   fs::create_directories(root_ + "/etc/conf.d");
   fs::create_symlink("/dev/null", root_ + "/etc/conf.d/masked.json");
   static_cast<void>(good());
   write("etc/conf.d/empty.json", "");
-  EXPECT_THAT(refused().text(), HasSubstr("empty.json:1: an empty text"));
+  EXPECT_THAT(refused().text(), HasSubstr("empty.json:1: the file is empty"));
   write("etc/conf.d/empty.json", std::string((1U << 20U) + 1, ' '));
   EXPECT_THAT(refused().text(), HasSubstr("empty.json"));
   fs::remove(root_ + "/etc/conf.d/empty.json");
   for (int i = 0; i < 257; ++i) write(fmt::format("etc/conf.d/{}.json", i), "{}");
   EXPECT_THAT(refused().text(), HasSubstr("more than 256"));
+}
+
+// --config FILE: this file over the profile that it names, without drop-ins or other files.
+TEST_F(Folders, AFileOfItsOwnCanNameAProfile) {
+  write("lib/profiles/deep.json", R"({"memory": {"max": "3%"}, "channels": {"mine": {"events": ["cpu-clock"]}}})");
+  write("etc/flightd.json", R"({"user": "somebody"})");
+  write("etc/conf.d/x.json", R"({"user": "else"})");
+  write("own.json", "{\n\"profile\": \"deep\", \"store\": {\"max_files\": 7}}");
+  const auto config = load_config(root_ + "/own.json", folders_);
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->profile, "deep");
+  EXPECT_EQ(config->memory_max.percent, 3);
+  EXPECT_EQ(config->store.max_files, 7U);
+  EXPECT_EQ(config->user, "flightd");
+  ASSERT_EQ(config->channels.size(), 1U);
+  EXPECT_EQ(config->channels[0].name, "mine");
+  const std::string digest = config->digest;
+  write("lib/profiles/deep.json", R"({"memory": {"max": "4%"}})");
+  const auto other = load_config(root_ + "/own.json", folders_);
+  ASSERT_TRUE(other);
+  EXPECT_NE(other->digest, digest) << "the profile is part of it";
+
+  write("own.json", "{\n\"profile\": \"deap\"}");
+  const auto wrong = load_config(root_ + "/own.json", folders_);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().line, 2);
+  EXPECT_THAT(wrong.error().message, HasSubstr("nearest profile is 'deep'"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a right configuration becomes.
+// The values that a valid configuration yields.
 #include "libcore/config/parse.hpp"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->channels[2].events[0], (EventConfig{.event = "page-faults", .period = 100}));
 
   EXPECT_EQ(config->snapshot.capture, CaptureMode::live);
-  EXPECT_EQ(config->snapshot.crew, "0-3/3:4-7/4");
+  EXPECT_EQ(config->snapshot.workers, "0-3/3:4-7/4");
   EXPECT_EQ(config->snapshot.compression, "none");
   EXPECT_EQ(config->snapshot.compression_level, 3);
   EXPECT_TRUE(config->snapshot.on_stop);
@@ -111,7 +111,7 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
   ASSERT_EQ(config->channels[0].events.size(), 1U);
   EXPECT_EQ(config->channels[0].events[0],
             (EventConfig{.event = "cycles", .frequency = 99, .stack = true, .max_stack = 127}));
-  // On from the first start.
+  // The trigger is on from the first start.
   ASSERT_EQ(config->triggers.size(), 4U);
   for (const TriggerConfig& trigger : config->triggers) {
     EXPECT_TRUE(trigger.enabled) << trigger.name;
@@ -130,7 +130,7 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
   EXPECT_EQ(*profile, built_in_profile());
 }
 
-// What the structs' defaults say and what the shipped file says is the same.
+// The structs' defaults and the shipped file have the same values.
 TEST(Config, TheShippedFileSaysTheDefaults) {
   const auto config = load_config(kShipped);
   ASSERT_TRUE(config) << config.error().text();
@@ -140,7 +140,7 @@ TEST(Config, TheShippedFileSaysTheDefaults) {
   EXPECT_EQ(config->memory_max.percent, defaults.memory_max.percent);
   EXPECT_EQ(config->channels, defaults.channels);
   EXPECT_EQ(config->snapshot.capture, defaults.snapshot.capture);
-  EXPECT_EQ(config->snapshot.crew, defaults.snapshot.crew);
+  EXPECT_EQ(config->snapshot.workers, defaults.snapshot.workers);
   EXPECT_EQ(config->snapshot.compression, defaults.snapshot.compression);
   EXPECT_EQ(config->snapshot.compression_level, defaults.snapshot.compression_level);
   EXPECT_EQ(config->snapshot.on_stop, defaults.snapshot.on_stop);
@@ -154,11 +154,11 @@ TEST(Config, TheShippedFileSaysTheDefaults) {
   EXPECT_EQ(config->store.keep_last, defaults.store.keep_last);
 }
 
-TEST(Config, CrewsThatAreRight) {
-  for (const std::string crew : {"\"cpu\"", "\"core\"", "\"package\"", "\"numa\"", "\"4\"", "4", "\"64\"", "\"0/0\"",
-                                 "\"0-3/3:4-7/4\"", "\"0,2-4/2-4:1,5-7/5-7\"", "\"0-1,1/0\""})
-    good(R"({"snapshot": {"crew": )" + crew + "}}");
-  EXPECT_EQ(good(R"({"snapshot": {"crew": 4}})").snapshot.crew, "4");
+TEST(Config, WorkersThatAreRight) {
+  for (const std::string workers : {"\"cpu\"", "\"core\"", "\"package\"", "\"numa\"", "\"4\"", "4", "\"64\"", "\"0/0\"",
+                                    "\"0-3/3:4-7/4\"", "\"0,2-4/2-4:1,5-7/5-7\"", "\"0-1,1/0\""})
+    good(R"({"snapshot": {"workers": )" + workers + "}}");
+  EXPECT_EQ(good(R"({"snapshot": {"workers": 4}})").snapshot.workers, "4");
 }
 
 TEST(Config, RingsFromTheSmallestToTheLargest) {
@@ -203,6 +203,20 @@ TEST(Config, ChannelsKeepTheirOrder) {
   ASSERT_EQ(config.channels.size(), 2U);
   EXPECT_EQ(config.channels[0].name, "z");
   EXPECT_EQ(config.channels[1].name, "a");
+}
+
+// The shipped text tells admins to write this. A single file is a valid configuration, too.
+TEST(Config, ATriggerOrChannelThatIsNullIsLeftOut) {
+  const Config config = good(
+      R"({"channels": {"a": {"events": ["cycles"]}, "b": null},
+          "triggers": {"oom": null, "t": {"external": true}}})");
+  ASSERT_EQ(config.channels.size(), 1U);
+  ASSERT_EQ(config.triggers.size(), 1U);
+  EXPECT_EQ(config.triggers[0].name, "t");
+  for (const ConfigValue& value : config.values) EXPECT_EQ(value.path.find("oom"), std::string::npos) << value.path;
+  EXPECT_TRUE(good(R"({"triggers": {"oom": null}})").triggers.empty());
+  EXPECT_FALSE(parse_config(R"({"triggers": {"O O M": null}})", "x")) << "no name for a trigger";
+  EXPECT_FALSE(parse_config(R"({"channels": {"stacks": null}})", "x")) << "no channel is left";
 }
 
 TEST(Config, CaptureModesHaveNames) {

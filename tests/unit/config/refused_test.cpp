@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every wrong configuration is refused with its file, line, path in the document and what would be right.
+// Every wrong configuration is refused. The error names the file, line, path and the correct value.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,17 +15,17 @@ struct Refused {
   std::string text;
   int line;
   const char* path;
-  const char* word;  // of the message
+  const char* word;  // a word of the message
 };
 
-// Meson cannot read a test report that is no UTF-8.
+// Meson cannot read a test report that is not UTF-8.
 void PrintTo(const Refused& refused, std::ostream* out) {
   for (const char c : std::string_view(refused.text)) *out << (static_cast<unsigned char>(c) < 0x80 ? c : '?');
 }
 
 class RefusedConfig : public testing::TestWithParam<Refused> {};
 
-TEST_P(RefusedConfig, IsToldWithLineAndPath) {
+TEST_P(RefusedConfig, IsReportedWithLineAndPath) {
   const Refused& c = GetParam();
   const auto config = parse_config(c.text, "/etc/x.json");
   ASSERT_FALSE(config) << "taken: " << c.text;
@@ -39,7 +39,7 @@ TEST_P(RefusedConfig, IsToldWithLineAndPath) {
 
 std::string name_of(const testing::TestParamInfo<Refused>& info) { return info.param.name; }
 
-// The text of a channel's or trigger's members, from line 3 on.
+// The members of a channel or trigger, from line 3 on.
 std::string channel(const std::string& members) { return "{\"channels\": {\n\"a\": {\n" + members + "\n}}}"; }
 std::string event(const std::string& members) { return channel("\"events\": [\"cycles\",\n{" + members + "}]"); }
 std::string trigger(const std::string& members) { return "{\"triggers\": {\n\"t\": {\n" + members + "\n}}}"; }
@@ -55,31 +55,31 @@ std::string many_masks(int count) {
 INSTANTIATE_TEST_SUITE_P(
     Syntax, RefusedConfig,
     testing::Values(
-        Refused{"CommaTooMany", "{\n  \"user\": \"flightd\",\n}\n", 2, "", "comma too many"},
+        Refused{"CommaTooMany", "{\n  \"user\": \"flightd\",\n}\n", 2, "", "extra comma"},
         Refused{"CommaTooManyWithComment", "{\n  \"user\": \"x\", // a comma, and \"text\"\n  /* }\n */\n}\n", 2, "",
                 "in line 5"},
         Refused{"CommaTooManyInList", "{\"channels\": {\"a\": {\"events\": [\n\"cycles\",\n]}}}", 2,
-                "channels.a.events[1]", "comma too many"},
-        Refused{"TwoCommas", "{\n\"user\": \"x\",,\n\"profile\": \"default\"}", 2, "", "comma too many"},
-        Refused{"CommaFirst", "{\n,\"user\": \"x\"}", 2, "", "comma too many"},
+                "channels.a.events[1]", "extra comma"},
+        Refused{"TextBehindANul", "{\n\"user\": \"x\"}\n" + std::string(1, '\0') + "{}", 3, "", "NUL"},
+        Refused{"TwoCommas", "{\n\"user\": \"x\",,\n\"profile\": \"default\"}", 2, "", "extra comma"},
+        Refused{"CommaFirst", "{\n,\"user\": \"x\"}", 2, "", "extra comma"},
         Refused{"CommaMissing", "{\n\"user\": \"x\"\n\"profile\": \"default\"}", 2, "", "comma is missing"},
         Refused{"CommaMissingAfterNumber", "{\"store\": {\n\"max_files\": 5\n\"max_age\": \"1d\"}}", 2, "store",
                 "comma is missing"},
         Refused{"ColonMissing", "{\n\"user\" \"x\"}", 2, "user", "':'"},
         Refused{"NoQuotesKey", "{\nuser: \"x\"}", 2, "", "double quotes: \"KEY\" instead of user"},
-        Refused{"NoQuotesValue", "{\n\"user\": flightd\n}", 2, "user", "'flightd' is no value"},
+        Refused{"NoQuotesValue", "{\n\"user\": flightd\n}", 2, "user", "'flightd' is not a value"},
         Refused{"SingleQuotes", "{\n\"user\": 'flightd'\n}", 2, "user", "double quotes"},
         Refused{"True", "{\n\"snapshot\": {\"on_stop\": True}}", 2, "snapshot.on_stop", "true, false or null"},
         Refused{"NotClosed", "{\n\"store\": {\n\"max_files\": 3\n", 4, "store", "ends too early"},
-        Refused{"TextNotClosed", "{\n\"user\": \"flightd\n}", 2, "user", "double quotes is not right"},
-        Refused{"TwoRoots", "{}\n{}", 2, "", "ended before"},
-        Refused{"BraceTooMany", "{}\n}", 2, "", "one '}' too many"}, Refused{"Empty", "", 1, "", "empty text"},
-        Refused{"OnlyAComment", "// nothing\n", 1, "", "empty text"},
+        Refused{"TextNotClosed", "{\n\"user\": \"flightd\n}", 2, "user", "double quotes"},
+        Refused{"TwoRoots", "{}\n{}", 2, "", "after the end"}, Refused{"BraceTooMany", "{}\n}", 2, "", "an extra '}'"},
+        Refused{"Empty", "", 1, "", "empty"}, Refused{"OnlyAComment", "// nothing\n", 1, "", "empty"},
         Refused{"CommentNotClosed", "{ /* \n }", 2, "", "comment"},
         Refused{"HashComment", "{\n# no\n}", 2, "", "double quotes"},
-        Refused{"NotUtf8", "{\n\"user\": \"\xff\"}", 2, "user", "not right"},
+        Refused{"NotUtf8", "{\n\"user\": \"\xff\"}", 2, "user", "double quotes"},
         Refused{"NumberTooBig", "{\"store\": {\n\"max_files\": 1e999}}", 2, "store.max_files", "1e999"},
-        Refused{"LeadingPlus", "{\"store\": {\n\"max_files\": +5}}", 2, "store.max_files", "'+5' is no value"},
+        Refused{"LeadingPlus", "{\"store\": {\n\"max_files\": +5}}", 2, "store.max_files", "'+5' is not a value"},
         Refused{"NoObject", "[]", 1, "", "object"}, Refused{"JustAText", "\n\"x\"", 2, "", "object"},
         Refused{"Deep", "{\n\"user\": " + std::string(40, '[') + std::string(40, ']') + "}", 2,
                 "user[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]", "nested"}),
@@ -89,12 +89,14 @@ INSTANTIATE_TEST_SUITE_P(
     Keys, RefusedConfig,
     testing::Values(
         Refused{"Unknown", "{\n\n\"chanels\": {}}", 3, "chanels", "nearest is 'channels'"},
-        Refused{"UnknownInChannel", channel("\"size\": \"2M\""), 3, "channels.a.size", "nearest is 'ring'"},
+        Refused{"UnknownInChannel", channel("\"size\": \"2M\""), 3, "channels.a.size", "no such key (known here: "},
         Refused{"UnknownInEvent", event("\"event\": \"cycles\",\n\"freq\": 99"), 5, "channels.a.events[1].freq",
                 "nearest is 'frequency'"},
         Refused{"UnknownInMemory", section("memory", "\"maximum\": \"2%\""), 2, "memory.maximum", "'max'"},
         Refused{"UnknownInSnapshot", section("snapshot", "\"compress\": \"zstd\""), 2, "snapshot.compress",
                 "'compression'"},
+        Refused{"Renamed", section("snapshot", "\"crew\": \"1\""), 2, "snapshot.crew",
+                "renamed to 'snapshot.workers' in flightd 0.2.0; NEWS.md"},
         Refused{"UnknownInStore", section("store", "\"maxuse\": \"2%\""), 2, "store.maxuse", "'max_use'"},
         Refused{"UnknownInTrigger", trigger("\"metrik\": \"cpu.busy\""), 3, "triggers.t.metrik", "'metric'"},
         Refused{"UnknownInTriggersEvent", trigger("\"event\": {\"event\": \"oom:mark_victim\",\n\"frequency\": 99}"), 4,
@@ -114,13 +116,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"ProfilePath", "{\n\"profile\": \"../../etc/shadow\"}", 2, "profile", "a-z"},
                     Refused{"UserType", "{\n\"user\": [\"x\"]}", 2, "user", "\"flightd\""},
                     Refused{"UserEmpty", "{\n\"user\": \"\"}", 2, "user", "empty"},
-                    Refused{"UserNumber", "{\n\"user\": \"1000\"}", 2, "user", "no number"},
-                    Refused{"UserColon", "{\n\"user\": \"a:b\"}", 2, "user", "no user's name"},
+                    Refused{"UserNumber", "{\n\"user\": \"1000\"}", 2, "user", "not a number"},
+                    Refused{"UserColon", "{\n\"user\": \"a:b\"}", 2, "user", "user name"},
                     Refused{"UserNul", "{\n\"user\": \"a\\u0000b\"}", 2, "user", "control"},
                     Refused{"MemoryType", "{\n\"memory\": \"2%\"}", 2, "memory", "an object"},
                     Refused{"MemoryUnit", section("memory", "\"max\": \"2MB\""), 2, "memory.max", "\"10%\""},
-                    Refused{"MemoryOver", section("memory", "\"max\": \"120%\""), 2, "memory.max", "no size"},
-                    Refused{"MemoryZero", section("memory", "\"max\": \"0%\""), 2, "memory.max", "leaves nothing"},
+                    Refused{"MemoryOver", section("memory", "\"max\": \"120%\""), 2, "memory.max", "not a size"},
+                    Refused{"MemoryZero", section("memory", "\"max\": \"0%\""), 2, "memory.max", "too small"},
                     Refused{"MemoryNumber", section("memory", "\"max\": 2"), 2, "memory.max", "\"512M\""}),
     name_of);
 
@@ -131,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"Type", "{\n\"channels\": []}", 2, "channels", "\"NAME\""},
         Refused{"ChannelType", "{\"channels\": {\n\"a\": \"cycles\"}}", 2, "channels.a", "an object"},
         Refused{"Name", "{\"channels\": {\n\"My Channel\": {}}}", 2, "channels.My Channel", "a-z"},
-        Refused{"NameDash", "{\"channels\": {\n\"-a\": {}}}", 2, "channels.-a", "no name"},
+        Refused{"NameDash", "{\"channels\": {\n\"-a\": {}}}", 2, "channels.-a", "a-z, 0-9 and -"},
         Refused{"NameLong", "{\"channels\": {\n\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\": {}}}", 2,
                 "channels.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "1 to 32"},
         Refused{"NoEvents", "{\"channels\": {\n\"a\": {\"ring\":\n\"2M\"}}}", 2, "channels.a", "'events' is missing"},
@@ -192,21 +194,23 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"Capture", section("snapshot", "\"capture\": \"stop\""), 2, "snapshot.capture",
                 "\"pause\" or \"live\""},
         Refused{"CaptureType", section("snapshot", "\"capture\": false"), 2, "snapshot.capture", "\"pause\""},
-        Refused{"CrewWord", section("snapshot", "\"crew\": \"socket\""), 2, "snapshot.crew", "\"package\""},
-        Refused{"CrewZero", section("snapshot", "\"crew\": 0"), 2, "snapshot.crew", "1 to 64"},
-        Refused{"CrewMany", section("snapshot", "\"crew\": \"65\""), 2, "snapshot.crew", "1 to 64"},
-        Refused{"CrewType", section("snapshot", "\"crew\": true"), 2, "snapshot.crew", "a number of workers"},
-        Refused{"CrewMask", section("snapshot", "\"crew\": \"0-3/\""), 2, "snapshot.crew", "masks such as"},
-        Refused{"CrewMaskTurned", section("snapshot", "\"crew\": \"3-0/1\""), 2, "snapshot.crew", "masks such as"},
-        Refused{"CrewMaskHuge", section("snapshot", "\"crew\": \"0-9999999/1\""), 2, "snapshot.crew", "masks"},
-        Refused{"CrewMaskNoSlash", section("snapshot", "\"crew\": \"0/0:1\""), 2, "snapshot.crew", "lacks its '/'"},
-        Refused{"CrewMasksOverlap", section("snapshot", "\"crew\": \"0-3/0:3-7/1\""), 2, "snapshot.crew",
-                "CPU 3 stands in the CPUs of two masks"},
-        Refused{"CrewAffinitiesOverlap", section("snapshot", "\"crew\": \"0/0-1:1/1\""), 2, "snapshot.crew",
-                "CPU 1 stands in the affinities of two masks"},
-        Refused{"CrewMasksMany", section("snapshot", "\"crew\": \"" + many_masks(65) + "\""), 2, "snapshot.crew",
-                "more than 64 masks"},
-        Refused{"CrewMaskTail", section("snapshot", "\"crew\": \"0/0:\""), 2, "snapshot.crew", "masks"},
+        Refused{"WorkersWord", section("snapshot", "\"workers\": \"socket\""), 2, "snapshot.workers", "\"package\""},
+        Refused{"WorkersZero", section("snapshot", "\"workers\": 0"), 2, "snapshot.workers", "1 to 64"},
+        Refused{"WorkersMany", section("snapshot", "\"workers\": \"65\""), 2, "snapshot.workers", "1 to 64"},
+        Refused{"WorkersType", section("snapshot", "\"workers\": true"), 2, "snapshot.workers", "a number of workers"},
+        Refused{"WorkersMask", section("snapshot", "\"workers\": \"0-3/\""), 2, "snapshot.workers", "masks such as"},
+        Refused{"WorkersMaskTurned", section("snapshot", "\"workers\": \"3-0/1\""), 2, "snapshot.workers",
+                "masks such as"},
+        Refused{"WorkersMaskHuge", section("snapshot", "\"workers\": \"0-9999999/1\""), 2, "snapshot.workers", "masks"},
+        Refused{"WorkersMaskNoSlash", section("snapshot", "\"workers\": \"0/0:1\""), 2, "snapshot.workers",
+                "CPUs/AFFINITY"},
+        Refused{"WorkersMasksOverlap", section("snapshot", "\"workers\": \"0-3/0:3-7/1\""), 2, "snapshot.workers",
+                "CPU 3 is in the CPUs of two masks"},
+        Refused{"WorkersAffinitiesOverlap", section("snapshot", "\"workers\": \"0/0-1:1/1\""), 2, "snapshot.workers",
+                "CPU 1 is in the affinities of two masks"},
+        Refused{"WorkersMasksMany", section("snapshot", "\"workers\": \"" + many_masks(65) + "\""), 2,
+                "snapshot.workers", "more than 64 masks"},
+        Refused{"WorkersMaskTail", section("snapshot", "\"workers\": \"0/0:\""), 2, "snapshot.workers", "masks"},
         Refused{"Compression", section("snapshot", "\"compression\": \"gzip\""), 2, "snapshot.compression",
                 "\"zstd\" or \"none\""},
         Refused{"Level", section("snapshot", "\"compression_level\": 20"), 2, "snapshot.compression_level", "1 to 19"},
@@ -214,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "without quotes"},
         Refused{"OnStop", section("snapshot", "\"on_stop\": 1"), 2, "snapshot.on_stop", "true or false"},
         Refused{"MaxUse", section("store", "\"max_use\": \"10\\u0025%\""), 2, "store.max_use", "\"10%\""},
-        Refused{"MaxUseZero", section("store", "\"max_use\": \"0\""), 2, "store.max_use", "leaves nothing"},
+        Refused{"MaxUseZero", section("store", "\"max_use\": \"0\""), 2, "store.max_use", "too small"},
         Refused{"KeepFree", section("store", "\"keep_free\": \"101%\""), 2, "store.keep_free", "a share"},
         Refused{"MaxFiles", section("store", "\"max_files\": 0"), 2, "store.max_files", "1 to 1000000"},
         Refused{"KeepFirstNegative", section("store", "\"keep_first\": -1"), 2, "store.keep_first", "0 to 1000"},
@@ -236,12 +240,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"Type", "{\n\"triggers\": null}", 2, "triggers", "an object"},
         Refused{"Name", "{\"triggers\": {\n\"CPU\": {\"external\": true}}}", 2, "triggers.CPU", "a-z"},
         Refused{"Reserved", "{\"triggers\": {\n\"manual\": {\"external\": true}}}", 2, "triggers.manual", "another"},
-        Refused{"NoCondition", trigger("\"cooldown\": \"1s\""), 2, "triggers.t", "when does it fire"},
-        Refused{"ExternalFalse", trigger("\"external\": false"), 2, "triggers.t", "when does it fire"},
+        Refused{"NoCondition", trigger("\"cooldown\": \"1s\""), 2, "triggers.t", "no condition"},
+        Refused{"ExternalFalse", trigger("\"external\": false"), 2, "triggers.t", "no condition"},
         Refused{"TwoConditions", trigger("\"event\": \"oom:mark_victim\",\n\"external\": true"), 4,
-                "triggers.t.external", "'event', too"},
+                "triggers.t.external", "this one also has 'event'"},
         Refused{"Metric", trigger("\"metric\": \"cpu.bsy\",\n\"above\": \"9%\""), 3, "triggers.t.metric",
                 "nearest is 'cpu.busy'"},
+        Refused{"MetricUnlike", trigger("\"metric\": \"load\",\n\"above\": \"9%\""), 3, "triggers.t.metric",
+                "no metric 'load' (known: "},
         Refused{"MetricType", trigger("\"metric\": 5"), 3, "triggers.t.metric", "cpu.busy"},
         Refused{"NoThreshold", trigger("\"metric\": \"cpu.busy\""), 2, "triggers.t", "'above' or 'below'"},
         Refused{"BothThresholds", trigger("\"metric\": \"cpu.busy\", \"above\": \"9%\",\n\"below\": \"5%\""), 4,
@@ -264,15 +270,15 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"BelowNothing", trigger("\"metric\": \"tasks.running\",\n\"below\": 0"), 4, "triggers.t.below",
                 "never below 0"},
         Refused{"NoJump", trigger("\"metric\": \"cpu.busy\",\n\"delta\": \"0%\""), 4, "triggers.t.delta",
-                "a jump of 0"},
+                "'delta' must be above 0"},
         Refused{"TooLongAJump", trigger("\"metric\": \"cpu.busy\",\n\"delta\": \"100%\""), 4, "triggers.t.delta",
-                "no share jumps"},
+                "'delta' of a share must be below 100 %"},
         Refused{"RearmAbove", trigger("\"metric\": \"cpu.busy\", \"above\": \"70%\",\n\"rearm\": \"90%\""), 4,
                 "triggers.t.rearm", "at most 70"},
         Refused{"RearmBelow", trigger("\"metric\": \"tasks.running\", \"below\": 5,\n\"rearm\": 2"), 4,
                 "triggers.t.rearm", "at least 5"},
         Refused{"RearmAlone", trigger("\"metric\": \"cpu.busy\", \"delta\": \"9%\",\n\"rearm\": \"5%\""), 4,
-                "triggers.t.rearm", "there is neither"},
+                "triggers.t.rearm", "'above' or 'below'"},
         Refused{"EventNoTracepoint", trigger("\"event\": \"cycles\""), 3, "triggers.t.event", "SYSTEM:EVENT"},
         Refused{"EventModifier", trigger("\"event\": \"cycles:u\""), 3, "triggers.t.event", "SYSTEM:EVENT"},
         Refused{"EventType", trigger("\"event\": 5"), 3, "triggers.t.event", "SYSTEM:EVENT"},
@@ -293,7 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"Cooldown", trigger("\"external\": true,\n\"cooldown\": \"5 min\""), 4, "triggers.t.cooldown",
                 "\"5min\""},
         Refused{"Post", trigger("\"external\": true,\n\"post\": \"1h\""), 4, "triggers.t.post", "to 10 min"},
-        Refused{"Last", trigger("\"external\": true,\n\"last\": \"-1s\""), 4, "triggers.t.last", "no such time"},
+        Refused{"Last", trigger("\"external\": true,\n\"last\": \"-1s\""), 4, "triggers.t.last", "not such a time"},
         Refused{"MaxPerHour", trigger("\"external\": true,\n\"max_per_hour\": 0"), 4, "triggers.t.max_per_hour",
                 "from 1"},
         Refused{"MaxPerDay", trigger("\"external\": true,\n\"max_per_day\": \"4\""), 4, "triggers.t.max_per_day",

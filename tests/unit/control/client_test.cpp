@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client against daemons that are not there, that leave, and that answer strangely.
+// The client with a daemon that is absent, that disconnects, or that sends wrong replies.
 #include "libcore/control/client.hpp"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class ClientTest : public testing::Test {
   void serve(std::function<void(int fd)> talk) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string new_path = path + ".new";  // then nobody finds one that does not listen yet
+    const std::string new_path = path + ".new";  // so no client finds a socket that does not listen yet
     std::memcpy(address.sun_path, new_path.data(), new_path.size());
     listening_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
@@ -56,7 +56,7 @@ class ClientTest : public testing::Test {
   }
   Result<Reply> call() {
     auto client = ControlClient::connect(path);
-    if (!client) return pass(client.error());
+    if (!client) return propagate(client.error());
     return client->call({"a.b.C", "{}", true, false, false}, [&](const Reply&) { ++progress; });
   }
 
@@ -68,7 +68,7 @@ class ClientTest : public testing::Test {
   std::thread server_;
 };
 
-TEST_F(ClientTest, NobodyIsThere) {
+TEST_F(ClientTest, NoListener) {
   auto none = ControlClient::connect(path);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().errno_value(), ENOENT);
@@ -81,7 +81,7 @@ TEST_F(ClientTest, NobodyIsThere) {
 
 TEST_F(ClientTest, OneThatDiedLeftItsSocket) {
   serve([](int fd) { hear_call(fd); });
-  const auto unanswered = call();  // it leaves without a word
+  const auto unanswered = call();  // it disconnects without a reply
   ASSERT_FALSE(unanswered);
   EXPECT_EQ(unanswered.error().errno_value(), ECONNRESET);
   stop_listening();
@@ -155,8 +155,8 @@ TEST_F(ClientTest, AnEndlessReplyIsCutOff) {
   EXPECT_EQ(reply.error().errno_value(), EMSGSIZE);
 }
 
-// What the daemon said before it hung up is heard, though the call could not be sent.
-TEST_F(ClientTest, ARefusalAtTheDoorIsHeard) {
+// A reply that the daemon sent before it closed is read, even if the call could not be sent.
+TEST_F(ClientTest, ARefusalAtConnectIsReported) {
   serve([](int fd) {
     say(fd, std::string(R"({"error":"a.b.Full","parameters":{"message":"too many"}})") + '\0');
     ::shutdown(fd, SHUT_RDWR);

@@ -9,6 +9,7 @@
 #include "libcore/control/messages.hpp"
 #include "libcore/control/trigger_messages.hpp"
 #include "tests/unit/control/varlink_idl.hpp"
+#include "tests/unit/store/sample_sidecar.hpp"
 
 namespace flight {
 namespace {
@@ -25,7 +26,7 @@ std::string file_text(const std::string& name) {
   return text.str();
 }
 
-// Every named type inside of `type` is there.
+// Every named type in `type` exists.
 void expect_types_known(const Idl& idl, const IdlType& type) {
   if (type.kind == IdlType::Kind::named) {
     EXPECT_EQ(idl.types.count(type.name), 1U) << type.name;
@@ -101,6 +102,19 @@ TEST(Idl, DescribesStatusProgressAndParameters) {
   SnapshotParameters all{"why", 1, "2026-11-20T03:12:04Z", "2026-11-20T03:12:05Z", 2, "live"};
   EXPECT_EQ(mismatch(idl, take.first, nlohmann::json::parse(to_json(all)), "parameters"), "");
   EXPECT_EQ(take.first.fields.size(), 6U);
+}
+
+TEST(Idl, DescribesTheSidecar) {
+  const Idl idl = IdlParser::parse(recorder_idl());
+  Sidecar sidecar = ranked_sidecar();
+  for (int filled = 0; filled < 2; ++filled) {
+    const auto json = nlohmann::json::parse(to_json(sidecar));
+    EXPECT_EQ(mismatch(idl, idl.types.at("Snapshot"), json, "snapshot"), "");
+    sidecar.forks.reset();
+    sidecar.compared.emplace();
+    sidecar.metrics.emplace();
+    sidecar.warnings.clear();
+  }
 }
 
 TEST(Idl, DescribesTriggers) {

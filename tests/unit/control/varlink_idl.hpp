@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small reader of Varlink's interface language (https://varlink.org/Interface-Definition), strict about the grammar,
-// and a check of JSON values against its types: what is served must describe what is sent.
+// A small, strict parser of Varlink's interface language (https://varlink.org/Interface-Definition), and a check of
+// JSON values against its types: the description must match what is sent.
 #pragma once
 
 #include <cctype>
@@ -19,8 +19,8 @@ struct IdlType {
   enum class Kind { boolean, integer, floating, string, object, named, structure, enumeration, array };
   Kind kind = Kind::structure;
   bool nullable = false;
-  std::string name;              // of a named one
-  std::vector<IdlType> element;  // of an array: one
+  std::string name;              // of a named type
+  std::vector<IdlType> element;  // the element type of an array
   std::vector<std::pair<std::string, IdlType>> fields;
   std::set<std::string> words;  // of an enumeration
 };
@@ -28,12 +28,12 @@ struct IdlType {
 struct Idl {
   std::string interface;
   std::map<std::string, IdlType> types, errors;
-  std::map<std::string, std::pair<IdlType, IdlType>> methods;  // parameters, reply
+  std::map<std::string, std::pair<IdlType, IdlType>> methods;  // parameters and reply
 };
 
 class IdlParser {
  public:
-  // Throws std::runtime_error with the rest of the text.
+  // Throws std::runtime_error with the unparsed rest of the text.
   static Idl parse(std::string_view text) {
     IdlParser parser(text);
     Idl idl;
@@ -157,7 +157,7 @@ class IdlParser {
   std::string_view rest_;
 };
 
-// Empty: `value` is of `type`, and has no member that the type does not have.
+// Empty if `value` has the type `type` and no other members.
 inline std::string mismatch(const Idl& idl, const IdlType& type, const nlohmann::json& value,
                             const std::string& where) {
   using Kind = IdlType::Kind;

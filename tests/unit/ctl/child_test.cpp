@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other programs, started without a shell: what they said, how they ended, and that they cannot fill the memory.
+// Programs that run without a shell: their output, their exit status, and the limit of the memory that they can fill.
 #include "ctl/child.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST(Child, SaysHowItEndedAndWhatItSaid) {
+TEST(Child, ReturnsItsStatusAndOutput) {
   auto child = Child::start({"sh", "-c", "echo out; echo err >&2; cat; exit 3"});
   ASSERT_TRUE(child) << child.error().what;
   EXPECT_EQ(child->wait(20s), 3);
@@ -43,14 +43,14 @@ TEST(Child, OneThatStaysIsNotWaitedForLonger) {
   EXPECT_EQ(child->wait(20s), 128 + SIGKILL);
 }
 
-TEST(Child, WhatItSaysIsBounded) {
+TEST(Child, ItsOutputIsBounded) {
   const std::string much = "head -c 3000000 /dev/zero | tr '\\0' x";
   auto out = Child::start({"sh", "-c", much + " 2>/dev/null"});
   ASSERT_TRUE(out && out->wait(20s));
-  EXPECT_EQ(out->out().size(), Child::kMaxSaidBytes);
+  EXPECT_EQ(out->out().size(), Child::kMaxOutputBytes);
   auto err = Child::start({"sh", "-c", "exec 3>&2 2>/dev/null; " + much + " >&3"});
   ASSERT_TRUE(err && err->wait(20s));
-  EXPECT_EQ(err->err().size(), Child::kMaxSaidBytes);
+  EXPECT_EQ(err->err().size(), Child::kMaxOutputBytes);
 }
 
 TEST(Child, ASocketIsItsStdinAndItsStdout) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `flightctl doctor` makes of what it finds: from plain values, so that every kernel can be had.
+// The findings of `flightctl doctor` from given facts, so that the test can simulate every kernel.
 #include <gmock/gmock.h>
 #include <linux/capability.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ctl/doctor/judge.hpp"
+#include "ctl/doctor/assess.hpp"
 
 namespace flight::ctl {
 namespace {
 
 using testing::HasSubstr;
 
-// Debian 12 on a machine of its own, the package installed and running, seen by root.
+// Debian 12 on real hardware, with the package installed and running, seen by root.
 Facts healthy() {
   Facts facts;
   KernelFacts& kernel = facts.kernel;
@@ -21,7 +21,7 @@ Facts healthy() {
   kernel.machine = "x86_64";
   kernel.privileged = true;
   kernel.probe = {.opens = true, .perfmon_suffices = true, .kernel_addresses = true};
-  kernel.probe.features = {.sample_cgroup = true, .format_lost = true, .mmap_build_id = true, .hardware_pmu = true};
+  kernel.probe.features = {.sample_cgroup = true, .format_lost = true, .hardware_pmu = true};
   kernel.paranoid = 2;
   kernel.kptr_restrict = 1;
   kernel.mlock_kb = 516;
@@ -32,6 +32,7 @@ Facts healthy() {
   kernel.lockdown = "[none] integrity confidentiality";
   kernel.cpu_pmu = kernel.tracefs = kernel.psi = true;
   kernel.cgroups = CgroupMounts::v2;
+  kernel.own_pid_namespace = false;
   InstallFacts& install = facts.install;
   install.root = install.user_flightd = install.user_broker = install.systemd = install.journald = true;
   install.group = install.trigger_group = {.there = true};
@@ -52,7 +53,7 @@ Facts healthy() {
                                 .freeze_is_realtime = true};
   daemon.broker = ProcessFacts{.pid = 11, .uid = 989, .user = "flightd-broker", .limit_nofile = 65536};
   for (const unsigned capability :
-       {CAP_PERFMON, CAP_IPC_LOCK, CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHOWN})
+       {CAP_PERFMON, CAP_IPC_LOCK, CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHOWN, CAP_CHECKPOINT_RESTORE})
     daemon.broker->effective |= std::uint64_t{1} << capability;
   daemon.broker->permitted = daemon.broker->effective;
   daemon.status = Status{.version = "0.1.0", .cpus = 4, .recording = true};
@@ -61,7 +62,7 @@ Facts healthy() {
 }
 
 Finding of(const Facts& facts, const std::string& check) {
-  const Findings all = judge(facts);
+  const Findings all = assess(facts);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Finding& f) { return f.check == check; });
   EXPECT_NE(found, all.end()) << check;
   return found == all.end() ? Finding{} : *found;
@@ -69,7 +70,7 @@ Finding of(const Facts& facts, const std::string& check) {
 FindingState state_of(const Facts& facts, const std::string& check) { return of(facts, check).state; }
 
 TEST(Doctor, AHealthyMachineIsAllOk) {
-  for (const Finding& finding : judge(healthy())) {
+  for (const Finding& finding : assess(healthy())) {
     EXPECT_EQ(finding.state, FindingState::ok) << finding.check << ": " << finding.found << ": " << finding.advice;
     EXPECT_NE(finding.found, "") << finding.check;
     EXPECT_NE(finding.why, "") << finding.check;
@@ -77,8 +78,8 @@ TEST(Doctor, AHealthyMachineIsAllOk) {
   }
 }
 
-// Each row: one thing is otherwise, and one finding says so, with what to do.
-TEST(Doctor, OneThingThatIsWrongIsToldWithWhatToDo) {
+// Each row changes one fact: one finding reports it and says what to do.
+TEST(Doctor, EachFaultHasAFindingWithAdvice) {
   struct Row {
     const char* check;
     FindingState state;
@@ -99,9 +100,10 @@ TEST(Doctor, OneThingThatIsWrongIsToldWithWhatToDo) {
       {"perf-event-paranoid", note, "paranoid=2", [](Facts& f) { f.kernel.paranoid = -1; }},
       {"perf-event-paranoid", note, "cap-sys-admin", [](Facts& f) { f.kernel.paranoid = 3; }},
       {"event-features", note, "newer", [](Facts& f) { f.kernel.probe.features.format_lost = false; }},
-      {"pmu", note, "virtual machine's", [](Facts& f) { f.kernel.probe.features.hardware_pmu = false; }},
+      {"pmu", note, "virtual machine", [](Facts& f) { f.kernel.probe.features.hardware_pmu = false; }},
       {"kernel-symbols", warn, "kptr_restrict=1", [](Facts& f) { f.kernel.kptr_restrict = 2; }},
       {"kernel-symbols", warn, "CAP_SYSLOG", [](Facts& f) { f.kernel.probe.kernel_addresses = false; }},
+      {"pid-namespace", warn, "hostPID", [](Facts& f) { f.kernel.own_pid_namespace = true; }},
       {"perf-event-mlock-kb", note, "516", [](Facts& f) { f.kernel.mlock_kb = 64; }},
       {"perf-max-sample-rate", warn, "max_sample_rate", [](Facts& f) { f.kernel.max_sample_rate = 50; }},
       {"perf-event-max-stack", note, "max_stack", [](Facts& f) { f.kernel.max_stack = 16; }},
@@ -147,8 +149,10 @@ TEST(Doctor, OneThingThatIsWrongIsToldWithWhatToDo) {
       {"recording", fail, "journalctl",
        [](Facts& f) { f.daemon.status.reset(), f.daemon.status_error = "flightd did not answer within 10 s"; }},
       {"status", warn, "troubleshooting", [](Facts& f) { f.daemon.status->warnings = {"rings were halved"}; }},
+      {"status", fail, "troubleshooting", [](Facts& f) { f.daemon.status->errors = {"the disk is full"}; }},
+      {"status", note, "", [](Facts& f) { f.daemon.status->notes = {"no PMU here"}; }},
       {"disk", warn, "keep_free", [](Facts& f) { f.store.free_bytes = 14ULL << 30U; }},
-      {"disk", fail, "make room", [](Facts& f) { f.store.free_bytes = 1U << 20U; }},
+      {"disk", fail, "free some space", [](Facts& f) { f.store.free_bytes = 1U << 20U; }},
       {"store", warn, "max_use", [](Facts& f) { f.store.used_bytes = 11ULL << 30U; }},
       {"store", note, "keep_free", [](Facts& f) { f.store.free_bytes = 8ULL << 30U, f.store.keep_free_bytes = 1; }},
   };
@@ -164,7 +168,7 @@ TEST(Doctor, OneThingThatIsWrongIsToldWithWhatToDo) {
   }
 }
 
-// Debian's and Ubuntu's kernels, and all others.
+// Kernels of Debian and Ubuntu, and other kernels.
 TEST(Doctor, CapSysAdminIsWhereTheKernelAsksForIt) {
   using enum FindingState;
   constexpr std::uint64_t kSysAdmin = std::uint64_t{1} << CAP_SYS_ADMIN;
@@ -176,7 +180,7 @@ TEST(Doctor, CapSysAdminIsWhereTheKernelAsksForIt) {
   EXPECT_THAT(finding.advice, HasSubstr("perf_event_paranoid=2"));
   facts.daemon.broker->permitted |= kSysAdmin;
   EXPECT_EQ(state_of(facts, "cap-sys-admin"), ok);
-  // What was tried counts: a kernel.org kernel at 3.
+  // The result of an attempt decides: a kernel.org kernel at 3.
   facts.kernel.probe.perfmon_suffices = true;
   EXPECT_EQ(state_of(facts, "cap-sys-admin"), warn) << "it holds what it does not need";
   facts.daemon.broker->permitted &= ~kSysAdmin;
@@ -184,8 +188,8 @@ TEST(Doctor, CapSysAdminIsWhereTheKernelAsksForIt) {
   facts.install.sys_admin_drop_in = true;
   finding = of(facts, "cap-sys-admin");
   EXPECT_EQ(finding.state, note);
-  EXPECT_THAT(finding.advice, testing::AllOf(HasSubstr("unneeded"), HasSubstr("ln -s /dev/null")));
-  // Nobody could try, nobody runs: the value of the sysctl decides.
+  EXPECT_THAT(finding.advice, testing::AllOf(HasSubstr("not needed"), HasSubstr("ln -s /dev/null")));
+  // No attempt was possible and no flightd runs: the value of the sysctl decides.
   facts.daemon.broker.reset();
   facts.kernel.probe.perfmon_suffices.reset();
   EXPECT_EQ(state_of(facts, "cap-sys-admin"), ok) << "a drop-in at 3";

@@ -15,9 +15,11 @@
 
 #include "libcore/store/catalogue.hpp"
 #include "libcore/store/sidecar.hpp"
-#include "tests/unit/daemon/control_bench.hpp"
+#include "tests/unit/daemon/control/control_bench.hpp"
 
 namespace flight::test {
+
+using namespace daemon;
 
 struct Outcome {
   int code = -1;
@@ -31,7 +33,7 @@ inline std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// A sidecar with something in every part; its data file is at `path`.
+// A sidecar with content in every part; its data file is at `path`.
 inline Sidecar full_sidecar(const std::string& id, const std::string& path) {
   Sidecar sidecar;
   sidecar.id = id;
@@ -56,8 +58,8 @@ inline Sidecar full_sidecar(const std::string& id, const std::string& path) {
   sidecar.blackout.lost = 3;
   sidecar.holes = {{"stacks", 1, 5'000'000'000, 5'000'042'000, 2}};
   sidecar.rings = {{"stacks", 0, 2U << 20U, 1'000'000'000, 11'000'000'000, 2000, 1234, 42.5, 3, 0, 0}};
-  sidecar.ledger.processes = 100;
-  sidecar.ledger.exited = 7;
+  sidecar.tracker.processes = 100;
+  sidecar.tracker.exited = 7;
   sidecar.timings_us = {1, 2, 3, 4, 5, 15};
   sidecar.top = {{.comm = "evil\x1b[2Jcomm",
                   .pid = 77,
@@ -90,7 +92,7 @@ class FlightctlTest : public testing::Test {
     auto started = bench.run({}, access);
     ASSERT_TRUE(started) << started.error().what;
   }
-  // With --socket of the bench.
+  // Adds --socket of the bench.
   Outcome ctl(std::vector<std::string> words) {
     words.insert(words.begin(), {"--socket", bench.socket()});
     return bare(std::move(words));

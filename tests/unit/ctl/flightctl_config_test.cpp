@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl reload and flightctl config: what people and scripts are shown.
+// The output of flightctl reload and flightctl config, for people and for scripts.
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
 namespace flight {
@@ -8,7 +8,7 @@ namespace {
 using namespace test;
 using testing::HasSubstr;
 
-TEST_F(FlightctlTest, ReloadTellsWhatHolds) {
+TEST_F(FlightctlTest, ReloadPrintsTheResult) {
   run();
   const Outcome text = ctl({"reload"});
   EXPECT_EQ(text.code, 0);
@@ -17,7 +17,7 @@ TEST_F(FlightctlTest, ReloadTellsWhatHolds) {
   EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "reload"}).out)["warnings"][0], "careful");
 }
 
-TEST_F(FlightctlTest, ARefusedReloadIsToldOnStderr) {
+TEST_F(FlightctlTest, ARefusedReloadIsReportedOnStderr) {
   bench.backend.refuse_reload = bad_config("/etc/x.json", 7, "channels.a", "/etc/x.json:7: channels.a: no");
   run();
   const Outcome text = ctl({"reload"});
@@ -30,8 +30,11 @@ TEST_F(FlightctlTest, ARefusedReloadIsToldOnStderr) {
 
 TEST_F(FlightctlTest, ConfigIsATableWithItsMemory) {
   bench.backend.config_to_report.values.push_back({"user", "a\x1b[31mb", "built-in", 0});
-  bench.backend.config_to_report.memory = {
-      .ring_bytes = 4U << 20U, .sum_bytes = 10U << 20U, .max_bytes = 20U << 20U, .ram_bytes = 1000U << 20U};
+  bench.backend.config_to_report.memory = {.ring_bytes = 4U << 20U,
+                                           .program_bytes = 6U << 20U,
+                                           .sum_bytes = 10U << 20U,
+                                           .max_bytes = 20U << 20U,
+                                           .ram_bytes = 1000U << 20U};
   run();
   const Outcome text = ctl({"config"});
   EXPECT_EQ(text.code, 0);
@@ -39,8 +42,30 @@ TEST_F(FlightctlTest, ConfigIsATableWithItsMemory) {
   EXPECT_THAT(text.out, HasSubstr("/etc/flightd/flightd.json:3\n"));
   EXPECT_THAT(text.out, HasSubstr("built-in\n"));
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos);
+  EXPECT_THAT(text.out, HasSubstr("programs: at most 6.0M\n"));
   EXPECT_THAT(text.out, HasSubstr("10.0M, 1.00 % of RAM; memory.max is 20.0M (2.00 % of RAM)"));
   EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "config"}).out)["memory"]["sum_bytes"], 10U << 20U);
+}
+
+TEST_F(FlightctlTest, ConfigOfAKeyIsItsValueAndPlace) {
+  bench.backend.config_to_report.values = {{"store.max_files", "7", "/etc/flightd/flightd.json", 3},
+                                           {"store.max_use", "1G", "built-in", 0},
+                                           {"storefront", "x", "built-in", 0}};
+  run();
+  EXPECT_EQ(ctl({"config", "store.max_files"}).out, "store.max_files = 7  (/etc/flightd/flightd.json:3)\n");
+  EXPECT_EQ(ctl({"config", "store"}).out,
+            "store.max_files = 7  (/etc/flightd/flightd.json:3)\nstore.max_use = 1G  (built-in)\n");
+  const auto json = nlohmann::json::parse(ctl({"--json", "config", "store.max_use"}).out);
+  ASSERT_EQ(json.size(), 1U);
+  EXPECT_EQ(json[0]["value"], "1G");
+  const Outcome wrong = ctl({"config", "store.max_usee"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("no value 'store.max_usee': did you mean 'store.max_use'? `flightctl config`"));
+  EXPECT_THAT(ctl({"config", "stor"}).err, HasSubstr("did you mean 'store'?")) << "a section";
+  EXPECT_THAT(ctl({"config", "nothing"}).err, HasSubstr("no value 'nothing'; `flightctl config` shows all"));
+  EXPECT_THAT(ctl({"config", "snapshot.crew"}).err,
+              HasSubstr("it was renamed to 'snapshot.workers' in flightd 0.2.0;"));
+  EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "config", "nothing"}).err)["error"], "io.flightd.Client.NoSuchKey");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl -H: the real client, and the real bridge behind an ssh of this test, which runs the command here as a login
-// shell would there.
+// flightctl -H: the real client and the real bridge behind a fake ssh, which runs the command on this machine as a
+// login shell would run it on the host.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ class HostTest : public FlightctlTest {
   HostTest() {
     std::filesystem::create_directory(bin_);
     std::filesystem::create_symlink(FLIGHTCTL, bin_ + "/flightctl");
-    // As sshd does it: one line for the user's shell.
+    // Like sshd, it passes one line to the user's shell.
     write_ssh(
         "shift_to_command() { while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"; }\n"
         "shift_to_command \"$@\"\n");
@@ -33,7 +33,7 @@ class HostTest : public FlightctlTest {
     std::ofstream(ssh_) << "#!/bin/sh\nprintf '%s\\n' \"$#\" \"$@\" > " + bench.folder() + "/words\n" + body;
     ::chmod(ssh_.c_str(), 0755);
   }
-  // On the host, with its socket there.
+  // flightctl on the host, with the host's socket.
   Outcome there(std::vector<std::string> words, const std::string& host = "root@web3:2222") {
     words.insert(words.begin(), {"-H", host, "--socket", bench.socket()});
     return bare(std::move(words), environment());
@@ -70,11 +70,12 @@ TEST_F(HostTest, ThisMachinesSocketIsNotTheOthers) {
   const Outcome outcome = bare({"--host=web3", "status"}, variables);
   EXPECT_THAT(ssh_words(), testing::EndsWith("\nflightctl bridge\n"));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("web3: no flightd answers on /nowhere")) << "that is the other side's environment";
-  // A path that a shell would take apart.
+  EXPECT_THAT(outcome.err, HasSubstr("web3: cannot connect to flightd at /nowhere"))
+      << "that is the other side's environment";
+  // A path that a shell would split.
   const std::string odd = bench.folder() + "/a b'c;touch PWNED";
   const Outcome quoted = bare({"-H", "web3", "--socket", odd, "status"}, environment());
-  EXPECT_THAT(quoted.err, HasSubstr("no flightd answers on " + odd));
+  EXPECT_THAT(quoted.err, HasSubstr(odd));
   EXPECT_FALSE(std::filesystem::exists("PWNED"));
 }
 
@@ -90,32 +91,32 @@ TEST_F(HostTest, AHostThatIsNoneIsWrongUsage) {
   EXPECT_EQ(bare({"-H", "web3", "bridge"}, environment()).code, 2);
 }
 
-TEST_F(HostTest, WhatSshSaysIsTold) {
+TEST_F(HostTest, TheOutputOfSshIsShown) {
   run();
   write_ssh("echo 'ssh: connect to host web3 port 22: Connection refused' >&2; exit 255\n");
   const Outcome refused = there({"list"});
   EXPECT_EQ(refused.code, 1);
   EXPECT_EQ(refused.err,
-            "flightctl: ssh has no connection to root@web3: ssh: connect to host web3 port 22: Connection refused\n");
+            "flightctl: ssh cannot connect to root@web3: ssh: connect to host web3 port 22: Connection refused\n");
   const Outcome json = there({"--json", "list"});
   EXPECT_EQ(error_of(json), "io.flightd.Client.NotConnected");
   write_ssh("exec sh -c 'no-such-flightctl bridge'\n");
-  EXPECT_THAT(there({"list"}).err, HasSubstr("there is no flightctl on root@web3"));
+  EXPECT_THAT(there({"list"}).err, HasSubstr("no flightctl in the $PATH of ssh on root@web3"));
   write_ssh("exec " FLIGHTCTL " no-such-command\n");
   EXPECT_THAT(there({"list"}).err, HasSubstr("older"));
   write_ssh("echo Welcome; printf '\\0'; exec cat >/dev/null\n");
   EXPECT_THAT(there({"list"}).err, HasSubstr("start-up files of the shell"));
   write_ssh("kill -9 $$\n");
   EXPECT_THAT(there({"list"}).err, HasSubstr("signal 9"));
-  // More words than anybody keeps do not hold it up.
+  // More output on stderr than is kept does not block it.
   write_ssh("head -c 10000000 /dev/zero | tr '\\0' x >&2; exit 255\n");
-  EXPECT_THAT(there({"list"}).err, HasSubstr("ssh has no connection"));
+  EXPECT_THAT(there({"list"}).err, HasSubstr("ssh cannot connect"));
   std::filesystem::remove(ssh_);
   EXPECT_THAT(there({"list"}).err, AllOf(HasSubstr("start " + ssh_), HasSubstr("No such file")));
 }
 
-// Nothing that the other side writes reaches this terminal as it is, and only a list of findings is a verdict.
-TEST_F(HostTest, DoctorsWordsAreJudgedHere) {
+// The remote side's output never reaches this terminal unfiltered, and doctor accepts only a list of findings.
+TEST_F(HostTest, DoctorsFindingsAreCheckedLocally) {
   run();
   const auto doctor = [this](const std::string& body) {
     write_ssh(body);
@@ -148,7 +149,7 @@ TEST_F(HostTest, DoctorsWordsAreJudgedHere) {
   outcome = doctor("echo 'Permission denied' >&2; exit 255\n");
   EXPECT_EQ(error_of(there({"--json", "doctor"})), "io.flightd.Client.NotConnected");
   EXPECT_THAT(outcome.err, HasSubstr("Permission denied"));
-  // The real one.
+  // The real program.
   write_ssh("while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"\n");
   outcome = there({"doctor"});
   EXPECT_THAT(outcome.out, HasSubstr(" fail\n")) << outcome.err;
@@ -159,11 +160,12 @@ TEST_F(HostTest, AnUnfinishedFileIsNone) {
   run();
   const Outcome outcome = there({"get", "1", "-o", bench.folder() + "/copy"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("with 1 bytes to go"));
+  EXPECT_THAT(outcome.err, HasSubstr("1 bytes"));
   EXPECT_FALSE(std::filesystem::exists(bench.folder() + "/copy"));
 }
 
-// The bridge by itself: what comes in behind a half-closed stdin is still answered, and the end of either side is its.
+// The bridge alone: data that comes after stdin was half-closed is still answered, and the end of either side ends the
+// bridge.
 TEST_F(HostTest, TheBridgeEndsWithEitherSide) {
   run();
   const auto start = [&](int in, int out) {
@@ -221,7 +223,7 @@ TEST_F(HostTest, TheBridgeEndsWithEitherSide) {
     EXPECT_THAT(read_answer(), HasSubstr("io.flightd.Recorder"));
     EXPECT_EQ(exit_status(pid), 0) << "flightd closes what nobody asks on any more";
   }
-  // A listener on a quiet day: nobody is behind stdout any more.
+  // A monitor on a quiet day: the reader of its stdout has gone.
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   UniqueFd there_end(ends[0]), here(ends[1]);
@@ -234,7 +236,7 @@ TEST_F(HostTest, TheBridgeEndsWithEitherSide) {
   EXPECT_GE(exit_status(pid), 0) << "it stayed";
 }
 
-// Killed, it leaves no ssh behind, which would keep the listener's place over there.
+// If flightctl is killed, its ssh ends too. Otherwise it would keep the listener's slot on the host.
 TEST_F(HostTest, SshEndsWithFlightctl) {
   run();
   write_ssh("echo $$ > " + bench.folder() + "/pid\nexec sh -c 'exec flightctl --socket " + bench.socket() +
@@ -261,7 +263,7 @@ TEST_F(HostTest, SshEndsWithFlightctl) {
   ::waitpid(pid, nullptr, 0);
   bool gone = false;
   for (int attempt = 0; attempt < 1000 && !gone; ++attempt) {
-    gone = text_of("/proc/" + std::to_string(ssh) + "/cmdline").empty();  // or a zombie that init has yet to reap
+    gone = text_of("/proc/" + std::to_string(ssh) + "/cmdline").empty();  // or it is a zombie that init has yet to reap
     std::this_thread::sleep_for(10ms);
   }
   EXPECT_TRUE(gone);

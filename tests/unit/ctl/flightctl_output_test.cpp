@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl snapshot -o, answers that are no answers, and text for terminals.
+// flightctl snapshot -o, invalid replies, and text for terminals.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -35,7 +35,7 @@ TEST_F(FlightctlTest, OutputCopiesTheBytes) {
   struct stat found {};
   ASSERT_EQ(::stat(copy.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 07777U, 0640U);
-  // Again, over the old one, through a link, which stays one.
+  // Again, over the old file, through a link. The link stays a link.
   std::ofstream(copy) << "old";
   std::filesystem::create_symlink(copy, folder + "/link");
   EXPECT_EQ(ctl({"snapshot", "--force", "--output", folder + "/link"}).code, 0);
@@ -62,14 +62,14 @@ TEST_F(FlightctlTest, OutputThatFailsLeavesTheSnapshotWhereItIs) {
     const Outcome outcome = ctl({"snapshot", "-o", target});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_EQ(outcome.out, "");
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("is taken and stays at " + data_), HasSubstr(target)));
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("is at " + data_), HasSubstr(target)));
   }
   EXPECT_EQ(error_of(ctl({"--json", "snapshot", "-o", bench.folder()})), "io.flightd.Client.OutputFailed");
   EXPECT_EQ(ctl({"snapshot", "-o", "/dev/null"}).code, 0);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
-TEST_F(FlightctlTest, VacuumTellsWhatWent) {
+TEST_F(FlightctlTest, VacuumListsTheDeleted) {
   bench.backend.vacuumed_to_report = R"([{"id":"3","path":"/s/a\u001b[2Jb","reason":"max_use","bytes":2048},)"
                                      R"({"id":"4","path":"/s/c","reason":"missing","bytes":1024}])";
   run();
@@ -77,10 +77,11 @@ TEST_F(FlightctlTest, VacuumTellsWhatWent) {
   EXPECT_EQ(dry.code, 0) << dry.err;
   EXPECT_EQ(dry.out,
             "Would delete /s/a?[2Jb (2.0K, store.max_use)\n"
-            "Would delete /s/c (1.0K, its data was gone)\n"
-            "Would free the room of 2 snapshots, 3.0K.\n");
+            "Would delete /s/c (1.0K, its data file is missing)\n"
+            "Would free the space of 2 snapshots, 3.0K.\n");
   EXPECT_EQ(bench.backend.vacuums, 0);
-  EXPECT_THAT(ctl({"vacuum"}).out, AllOf(HasSubstr("Deleted /s/c"), HasSubstr("Freed the room of 2 snapshots, 3.0K.")));
+  EXPECT_THAT(ctl({"vacuum"}).out,
+              AllOf(HasSubstr("Deleted /s/c"), HasSubstr("Freed the space of 2 snapshots, 3.0K.")));
   EXPECT_EQ(bench.backend.vacuums, 1);
   const auto json = nlohmann::json::parse(ctl({"--json", "vacuum"}).out);
   EXPECT_EQ(json["freed_bytes"], 4096);
@@ -95,7 +96,7 @@ TEST_F(FlightctlTest, AFullStdoutIsAnError) {
   EXPECT_THAT(outcome.err, HasSubstr("No space left"));
 }
 
-// A daemon that answers whatever it is told to, once for each call.
+// A daemon that sends the given replies, one for each call.
 class StrangeDaemon {
  public:
   StrangeDaemon(const std::string& path, std::vector<std::string> answers)
@@ -151,7 +152,7 @@ TEST_F(FlightctlTest, StrangeAnswersAreErrorsNotCrashes) {
   }
 }
 
-TEST_F(FlightctlTest, AStatusOfNonsenseIsShownAsFarAsItGoes) {
+TEST_F(FlightctlTest, AnInvalidStatusIsShownPartly) {
   StrangeDaemon daemon(
       bench.socket(),
       {R"({"parameters":{"status":{"uptime_seconds":1e300,"cpus":-1,"channels":[{"events":[{"per_second":-1e308,"bytes_per_second":1e308}],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which machine --host names, what ssh is started with, and what is said when it fails.
+// The machine that --host names, the arguments of ssh, and the message if ssh fails.
 #include "ctl/host.hpp"
 
 #include <gmock/gmock.h>
@@ -90,19 +90,20 @@ TEST(Host, SshIsStartedWithoutAShellHereAndWithOneWordThere) {
   ::unsetenv("FLIGHTCTL_SSH");
 }
 
-TEST(Host, AFailureSaysWhoseItIs) {
+TEST(Host, AFailureNamesItsSource) {
   const Host host{"web3", ""};
   EXPECT_EQ(ssh_failure(host, 255, "Warning: x\nssh: Could not resolve hostname web3\r\n"),
-            "ssh has no connection to web3: Warning: x; ssh: Could not resolve hostname web3");
-  EXPECT_THAT(ssh_failure(host, 127, "bash: line 1: flightctl: command not found\n"),
-              testing::AllOf(HasSubstr("no flightctl on web3"), HasSubstr("install flightd there")));
+            "ssh cannot connect to web3: Warning: x; ssh: Could not resolve hostname web3");
+  EXPECT_THAT(
+      ssh_failure(host, 127, "bash: line 1: flightctl: command not found\n"),
+      testing::AllOf(HasSubstr("no flightctl in the $PATH of ssh on web3"), HasSubstr("install flightd there")));
   EXPECT_EQ(ssh_failure(host, 1, "banner\nflightctl: no flightd answers on /run/x: No such file\n"),
             "web3: no flightd answers on /run/x: No such file");
   EXPECT_THAT(ssh_failure(host, 2, "flightctl: The following argument was not expected: bridge; see flightctl --help"),
               HasSubstr("older"));
   EXPECT_THAT(ssh_failure(host, 143, ""), HasSubstr("signal 15"));
   EXPECT_THAT(ssh_failure(host, 3, ""), HasSubstr("ended with 3 on web3"));
-  // A hostile machine's words do not drive the terminal, nor fill it.
+  // A hostile machine's output can neither control nor fill the terminal.
   const std::string long_words = ssh_failure(host, 255, std::string(100'000, 'x') + "\x1b[2J");
   EXPECT_LT(long_words.size(), 500U);
   EXPECT_EQ(long_words.find('\x1b'), std::string::npos);

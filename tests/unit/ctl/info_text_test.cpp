@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages of `flightctl info` and `status`: what they say, and that nobody's names make them wider than a terminal.
+// The text of `flightctl info` and `status`: its content, and its width, which no user's names can increase beyond a
+// terminal's.
 #include "ctl/info_text.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ using testing::Not;
 
 const ctl::Screen kUtf8(true), kAscii(false);
 
-// A lopsided that began 40 s into the last minute, was found 3 s later and frozen at the minute's end.
+// A "lopsided" that began 40 s into the last minute, was detected 3 s later and frozen at the end of the minute.
 Sidecar lopsided() {
   Sidecar s = sample_sidecar();
   s.fired = SidecarFired{"cpu.lopsided", 93.5, 80, 1.25, 40'000'000'000};
@@ -82,10 +83,10 @@ cpu.lopsided, the last 60 s:
 
 top processes:
   now: the 20 s since 03:11:44, when it began; before: the 20 s until then; in
-  percent of one CPU
-  PROCESS   PID    NOW  BEFORE  WINDOW  CPUS  UNIT OR CGROUP
-  burn     1234   97 %     0 %    45 %  1     burn.service
-  cc1        55  2.0 %    40 %    50 %  0
+  percent of one CPU; samples: in percent of the window's
+  PROCESS   PID    NOW  BEFORE  SAMPLES  CPUS  UNIT OR CGROUP
+  burn     1234   97 %     0 %     45 %  1     burn.service
+  cc1        55  2.0 %    40 %     50 %  0
 
 window:          2026-11-20 03:11:24 .. 2026-11-20 03:12:04 (40.0 s)
 all rings cover: 2026-11-20 03:12:02 .. 2026-11-20 03:12:03 (1.5 s)
@@ -93,11 +94,102 @@ samples:         7
 )"));
 }
 
-TEST_F(InfoText, TellsLossesAskersTimingsAndWhere) {
+TEST_F(InfoText, UnitsAndProgramsStandAboveProcesses) {
+  Sidecar s = lopsided();
+  s.top_units = {{.name = "gunicorn.service",
+                  .program = "gunicorn",
+                  .processes = 24,
+                  .share = 0.5,
+                  .cpu_before = 0.1,
+                  .cpu_now = 1.2,
+                  .cpus = {0, 1}},
+                 {.name = "", .program = "kworker", .processes = 3, .share = 0.1, .cpu_now = 0.02}};
+  s.top_programs = {{.name = "gunicorn", .unit = "gunicorn.service", .units = 1, .processes = 24, .cpu_now = 1.2},
+                    {.name = "python3",
+                     .unit = "docker-" + std::string(64, 'a') + ".scope",
+                     .container = std::string(64, 'a'),
+                     .cgroup = "/system.slice/docker-" + std::string(64, 'a') + ".scope",
+                     .units = 1,
+                     .processes = 1},
+                    {.name = "sh", .units = 3, .processes = 4, .cpu_now = 0.5}};
+  SidecarForks& forks = s.forks.emplace();
+  forks.all = {.count = 60000, .per_second = 1500, .per_second_before = 2, .per_second_now = 3000};
+  forks.by_unit = {{.name = "", .count = 3}, {.name = "health.service", .count = 59997, .per_second_now = 2999}};
+  forks.by_pid = {{.name = "sh", .pid = 312, .unit = "health.service", .count = 59997, .per_second_now = 2999}};
+  const std::string text = ctl::info_text(s, kUtf8);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, HasSubstr(R"(
+top units:
+  now: the 20 s since 03:11:44, when it began; before: the 20 s until then; in
+  percent of one CPU; samples: in percent of the window's
+  UNIT              PROCESSES    NOW  BEFORE  SAMPLES  CPUS  MOSTLY
+  gunicorn.service         24  120 %    10 %     50 %  0,1   gunicorn
+  no unit                   3  2.0 %       -     10 %        kworker
+
+top programs:
+  PROGRAM   PROCESSES    NOW  BEFORE  SAMPLES  CPUS  UNIT
+  gunicorn         24  120 %       -      0 %        gunicorn.service
+  sh                4   50 %       -      0 %        3 units
+  python3           1      -       -      0 %        docker aaaaaaaaaaaa
+
+top processes:
+  PROCESS   PID    NOW  BEFORE  SAMPLES  CPUS  UNIT OR CGROUP
+)"));
+  EXPECT_THAT(text, HasSubstr(R"(
+forks of processes per second, by unit, program and process; 60000 in the
+window:
+  WHO FORKS       PID    NOW  BEFORE  WINDOW  COUNT  UNIT
+  no unit                  -       -     0.0      3
+  health.service       2,999       -     0.0  59997
+  sh              312  2,999       -     0.0  59997  health.service
+)"));
+}
+
+TEST_F(InfoText, WhatIsOutsideOfTheContainerFitsIntoTheTable) {
+  Sidecar s = lopsided();
+  s.top_units = {{.name = "", .program = "outside this container", .processes = 1, .cpu_now = 1.2},
+                 {.name = "a-service-with-a-long-name.service", .program = "a", .processes = 1, .cpu_now = 1.2}};
+  EXPECT_THAT(ctl::info_text(s, kUtf8), testing::ContainsRegex("  no unit  .*  outside\n"));
+}
+
+TEST_F(InfoText, AUsersUnitIsNotShownAsTheSystems) {
+  Sidecar s = lopsided();
+  const std::string cgroup = "/user.slice/user-1000.slice/user@1000.service/app.slice/pay.service";
+  s.top_programs = {{.name = "eve", .unit = "pay.service", .cgroup = cgroup, .units = 1, .processes = 2}};
+  s.top[0].unit = "pay.service", s.top[0].cgroup = cgroup;
+  const std::string text = ctl::info_text(s, kUtf8);
+  EXPECT_THAT(text, testing::ContainsRegex("eve  .*  pay.service of user 1000\n"));
+  EXPECT_THAT(text, testing::ContainsRegex(s.top[0].comm + "  .*  pay.service of user 1000\n"));
+}
+
+TEST_F(InfoText, LongUnitNamesStayDistinct) {
+  Sidecar s = lopsided();
+  for (const char* unit : {"flightd.service", "flightd-broker.service", "a-service-with-quite-a-long-name.service"})
+    s.top_units.push_back(
+        {.name = unit, .program = "a-program-of-it", .processes = 1, .cpu_now = 1, .cpus = {0, 1, 2, 3}});
+  const std::string text = ctl::info_text(s, kUtf8);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, AllOf(HasSubstr("\n  flightd.service "), HasSubstr("\n  flightd-broker.service "),
+                          HasSubstr("-a-long-name  "), Not(HasSubstr("long-name.service"))));
+}
+
+TEST_F(InfoText, TheRowWithoutANameIsAlwaysShown) {
+  Sidecar s = lopsided();
+  for (int i = 0; i < 12; ++i)
+    s.top_programs.push_back({.name = fmt::format("busy{}", i), .processes = 1, .share = 0.01, .cpu_now = 0.5});
+  s.top_programs.push_back({.name = "[unknown]", .processes = 8000, .share = 0.5, .cpu_now = 0.01});
+  const std::string text = ctl::info_text(s, kUtf8);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, HasSubstr("  [unknown]       8000  1.0 %       -     50 %"));
+  EXPECT_THAT(text, HasSubstr("busy6 "));
+  EXPECT_THAT(text, testing::Not(HasSubstr("busy7 "))) << "as many rows as ever";
+}
+
+TEST_F(InfoText, ShowsLossesRequestersTimingsAndPath) {
   const std::string text = ctl::info_text(lopsided(), kAscii);
   expect_on_the_screen(text);
   EXPECT_THAT(text,
-              AllOf(HasSubstr("at least 3 events in the longest blackout of 52.5 us; 40 torn,\n"), HasSubstr("1 hole"),
+              AllOf(HasSubstr("at least 3 events in the longest blackout of 52.5 us; 40 bytes"), HasSubstr("1 hole"),
                     HasSubstr("asked by:        flightctl (pid 12, uid 1000) at 2026-11-20 03:12:04: slow\n"),
                     HasSubstr("took:"), HasSubstr("1 forgotten; stale"),
                     HasSubstr("file:            flight-web3-20261120T031204.123Z-manual-42.perf.data\n"),
@@ -109,7 +201,7 @@ TEST_F(InfoText, TellsLossesAskersTimingsAndWhere) {
 TEST_F(InfoText, OfAnOldSidecarPrintsFine) {
   const std::string text = ctl::info_text(sample_sidecar(), kUtf8);
   expect_on_the_screen(text);
-  EXPECT_THAT(text, AllOf(HasSubstr("  hog       99    -       -    86 %  0,1   /user.slice\n"),
+  EXPECT_THAT(text, AllOf(HasSubstr("  hog       99    -       -     86 %  0,1   /user.slice\n"),
                           Not(HasSubstr("now: the")), Not(HasSubstr("the last"))));
   Sidecar bare;
   bare.id = "1", bare.path = "/p", bare.trigger = "manual";
@@ -126,7 +218,7 @@ TEST_F(InfoText, WithoutTheFiredMetricItDrawsHowBusyTheCpusWere) {
   EXPECT_EQ(ctl::metric_part(s, kUtf8), "");
 }
 
-TEST_F(InfoText, WhatBeganLongAgoIsDrawnOverTenMinutes) {
+TEST_F(InfoText, ALongConditionIsDrawnOverTenMinutes) {
   Sidecar s = lopsided();
   s.metrics->recent.begin_ns = 50'000'000'000;
   s.metrics->minutes = {.begin_ns = 0, .step_ns = 1'000'000'000, .values = {{"cpu.lopsided", {1, 2, 3}}}};
@@ -145,7 +237,7 @@ TEST_F(InfoText, ALongPathIsCutWhereAShellJoinsIt) {
   expect_on_the_screen(ctl::info_text(s, kUtf8));
 }
 
-TEST_F(InfoText, NobodysNamesMakeItWider) {
+TEST_F(InfoText, LongNamesDoNotWidenIt) {
   std::mt19937 random(4);
   const std::vector<std::string> pieces{"x", "日本語", " ",     "\n", "\x1b[2J",     "\xff",
                                         "é", "🔥",      "word ", "\t", "\xe2\x80\xae"};
@@ -167,7 +259,7 @@ TEST_F(InfoText, NobodysNamesMakeItWider) {
     s.fired->value = real(), s.fired->threshold = real(), s.fired->baseline = real(), s.fired->since_ns = number();
     s.window.seconds = real(), s.window.end_ns = number(), s.blackout.max_us = real(), s.blackout.lost = number();
     s.timings_us = {number(), number(), number(), number(), number(), number()};
-    s.size_bytes = number(), s.raw_bytes = number(), s.ledger.processes = number();
+    s.size_bytes = number(), s.raw_bytes = number(), s.tracker.processes = number();
     s.compared = SidecarCompared{number(), number(), number()};
     for (SidecarTop& row : s.top) {
       row.comm = hostile(), row.cgroup = hostile(), row.unit = hostile(),
@@ -193,13 +285,13 @@ TEST_F(InfoText, NobodysNamesMakeItWider) {
     status.last_snapshot = hostile();
     status.last = StatusLast{hostile(), hostile(), number(), number(), number(), number(), number(), number()};
     status.warnings = {hostile()};
-    status.flightd = status.broker = {7, real(), number()};
+    status.flightd = status.broker = {7, real(), number(), real()};
     expect_on_the_screen(ctl::status_text(status, wall_now(), kUtf8));
     if (HasFailure()) break;
   }
 }
 
-// A page of 60 KB is wrapped as a short one is: whole characters, and none is lost.
+// A page of 60 KB is wrapped like a short one: characters stay whole, and none is lost.
 TEST_F(InfoText, AReasonOfAnyLengthIsWrapped) {
   for (const std::string character : {"x", "é", "😀", "漢", "ab "}) {
     Sidecar s = lopsided();
@@ -214,7 +306,7 @@ TEST_F(InfoText, AReasonOfAnyLengthIsWrapped) {
   }
 }
 
-TEST(Sparkline, ABurstIsSeenAndWhatIsNotKnownIsBlank) {
+TEST(Sparkline, ABurstIsVisibleAndUnknownValuesAreBlank) {
   std::vector<double> values(600, 2);
   values[305] = 100;  // 100 ms
   values[0] = std::nan("");
@@ -230,7 +322,7 @@ TEST(Sparkline, ABurstIsSeenAndWhatIsNotKnownIsBlank) {
   EXPECT_EQ(ctl::sparkline({0, 0}, 60, 0, false).bars, "__");
 }
 
-TEST(StatusText, TellsTheLastSnapshotWithItsAgeAndTimings) {
+TEST(StatusText, ShowsTheLastSnapshotWithItsAgeAndTimings) {
   Status status;
   status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2, status.recording = true;
   status.channels = {{"stacks", {{"cpu-clock", 99, 30000}}, 12, 40}};
@@ -244,9 +336,16 @@ TEST(StatusText, TellsTheLastSnapshotWithItsAgeAndTimings) {
   EXPECT_THAT(text, AllOf(HasSubstr("flightd 0.1.0: recording 2 CPUs, up 60 min\n"),
                           HasSubstr("stacks   cpu-clock        99.0    29.3K      12 s     40 s\n"),
                           HasSubstr("7, 12 min ago (lopsided); took 10.05 ms: queued 1.00 ms, freeze\n"),
-                          Not(HasSubstr("Rates are over")), HasSubstr("warnings:\n  one\n")));
+                          Not(HasSubstr("Rates")), HasSubstr("warnings:\n  one\n")));
+  // flightd was restarted an hour ago, the broker was not.
+  status.flightd = {10, 36, 12U << 20U, 3600};
+  status.broker = {11, 864, 12U << 20U, 86400};
+  EXPECT_THAT(ctl::status_text(status, now), AllOf(HasSubstr("pid 10, 36.00 s of CPU (1.00 % of one)"),
+                                                   HasSubstr("pid 11, 864.00 s of CPU (1.00 % of one)")));
+  status.broker.uptime_seconds = 0;
+  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("pid 11, 864.00 s of CPU, 12.0M resident"));
   status.uptime_seconds = 4;
-  EXPECT_THAT(ctl::status_text(status, now), HasSubstr("Rates are\nover 4.0 s only.\n"));
+  EXPECT_THAT(ctl::status_text(status, now), testing::ContainsRegex("Rates\\s+cover\\s+only\\s+4.0\\s+s"));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the service manager hands down and wants to hear: real sockets, the protocol of sd_listen_fds(3) and
-// sd_notify(3).
+// What the service manager passes to flightd, and what flightd reports: real sockets, the protocol of sd_listen_fds(3)
+// and sd_notify(3).
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,16 +11,20 @@
 
 #include <array>
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <string>
 #include <vector>
 
-#include "daemon/inherited_socket.hpp"
-#include "daemon/watchdog.hpp"
+#include "daemon/control/inherited_socket.hpp"
+#include "daemon/notify/watchdog.hpp"
+#include "libcore/base/unix_socket.hpp"
+#include "tests/unit/daemon/patience.hpp"
 
-namespace flight {
+namespace flight::daemon {
 namespace {
 
 using namespace std::chrono_literals;
@@ -51,11 +55,11 @@ UniqueFd bound(int type, const std::string& path) {
   return fd;
 }
 
-// In a child, whose descriptors 3, 4, … are `handed`: how inherited_control_socket() ended.
+// Runs in a child whose descriptors 3, 4, … are `handed`; returns the result of inherited_control_socket().
 int taken_in_child(const std::vector<int>& handed) {
   const pid_t child = ::fork();
   if (child == 0) {
-    std::vector<int> copies;  // out of the way of where they go
+    std::vector<int> copies;  // away from the target numbers
     for (const int fd : handed) copies.push_back(::fcntl(fd, F_DUPFD, 100));
     for (std::size_t i = 0; i < copies.size(); ++i) ::dup2(copies[i], 3 + static_cast<int>(i));
     if (!handed.empty()) {
@@ -105,7 +109,7 @@ class WatchdogTest : public testing::Test {
   ~WatchdogTest() override {
     for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC"}) ::unsetenv(name);
   }
-  // What has come since it was asked last.
+  // The messages since the last call.
   std::size_t heard() {
     std::size_t out = 0;
     std::array<char, 256> text{};
@@ -115,6 +119,15 @@ class WatchdogTest : public testing::Test {
       ++out;
     }
     return out;
+  }
+  // Until heard(), nothing more can be sent.
+  void fill_queue() {
+    const auto sender = open_unix_socket(SOCK_DGRAM | SOCK_NONBLOCK);
+    ASSERT_TRUE(sender && connect_to(sender->get(), *UnixAddress::of(folder_ / "notify", "the queue")));
+    constexpr std::string_view kText = "WATCHDOG=1";
+    while (::send(sender->get(), kText.data(), kText.size(), MSG_NOSIGNAL) > 0) {
+    }
+    ASSERT_EQ(errno, EAGAIN);
   }
   Folder folder_;
   UniqueFd manager_ = bound(SOCK_DGRAM, folder_ / "notify");
@@ -141,7 +154,20 @@ TEST_F(WatchdogTest, IsFedAsLongAsTheSamplerMakesItsPasses) {
   EXPECT_EQ(heard(), 1U) << "it stood still for a while only";
 }
 
-TEST_F(WatchdogTest, NobodyAsked) {
+TEST_F(WatchdogTest, AServiceManagerThatDoesNotReadDoesNotHoldTheLoop) {
+  Watchdog watchdog(loop_, [&] { return ++passes_; });
+  watchdog.begin();
+  ASSERT_NO_FATAL_FAILURE(fill_queue());
+  auto ran = std::async(std::launch::async, [this] { return loop_.run_one() + loop_.run_one(); });
+  EXPECT_EQ(ran.wait_for(test::kPatience), std::future_status::ready) << "it waits until somebody reads";
+  EXPECT_GT(heard(), 0U) << "what filled the queue";
+  EXPECT_EQ(ran.get(), 2U);
+  static_cast<void>(heard());
+  loop_.run_one();
+  EXPECT_EQ(heard(), 1U) << "the next one arrives";
+}
+
+TEST_F(WatchdogTest, NotRequested) {
   ::unsetenv("WATCHDOG_USEC");
   Watchdog watchdog(loop_, [&] { return ++passes_; });
   watchdog.begin();
@@ -150,4 +176,4 @@ TEST_F(WatchdogTest, NobodyAsked) {
 }
 
 }  // namespace
-}  // namespace flight
+}  // namespace flight::daemon

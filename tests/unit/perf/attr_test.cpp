@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attrs, opened on this kernel; and the errors, provoked on it.
+// The attrs, opened on this kernel, and the errors, provoked on it.
 #include "libcore/perf/attr.hpp"
 
 #include <fcntl.h>
@@ -73,10 +73,12 @@ TEST(Attr, RatesOfAnEvent) {
   SamplingOptions options;
   EXPECT_EQ(event_attr(tracepoint, options, {}).freq, 0U);
   EXPECT_EQ(event_attr(tracepoint, options, {}).sample_period, 1U);
+  EXPECT_NE(event_attr(tracepoint, options, {}).sample_type & PERF_SAMPLE_PERIOD, 0U);
   EXPECT_NE(event_attr(tracepoint, options, {}).sample_type & PERF_SAMPLE_RAW, 0U);
   EXPECT_EQ(event_attr(tracepoint, options, {}).exclude_callchain_user, 0U);
   options.period = 1000;
   EXPECT_EQ(event_attr(tracepoint, options, {}).sample_period, 1000U);
+  EXPECT_EQ(event_attr(tracepoint, options, {}).sample_type & PERF_SAMPLE_PERIOD, 0U) << "else it records each";
   EXPECT_EQ(event_attr(cpu_clock(), options, {}).sample_period, 1000U);
   EXPECT_EQ(event_attr(cpu_clock(), options, {}).freq, 0U);
   options.frequency = 49;
@@ -96,7 +98,7 @@ TEST(Attr, ModesOfAnEvent) {
   EXPECT_EQ(event_attr(cpu_clock(), {}, {}).exclude_hv, 0U);
 }
 
-// With what this kernel has, and with what the oldest has.
+// With this kernel's features, and with those of the oldest supported kernel.
 TEST(OpenEvent, TheKernelTakesAllOfThem) {
   const Pinned pinned;
   const auto probed = KernelFeatures::probe(pinned.cpu());
@@ -141,7 +143,7 @@ TEST(OpenEvent, SaysWhatIsWrong) {
   EXPECT_FALSE(event_id(-1));
 }
 
-// Cycles open, or the error says why not and what works.
+// Cycles open, or the error gives the cause and an event that works.
 TEST(OpenEvent, CyclesAreAsTheProbeSaid) {
   const Pinned pinned;
   const auto features = KernelFeatures::probe(pinned.cpu());
@@ -161,7 +163,7 @@ TEST(KernelFeatures, AreThisKernels) {
   const auto max_stack = read_line("/proc/sys/kernel/perf_event_max_stack");
   ASSERT_TRUE(max_stack);
   EXPECT_EQ(std::to_string(features.max_stack), *max_stack);
-  // A stack that is one too deep is refused: the limit is the one that was read.
+  // A stack one frame too deep is refused, so the limit was read correctly.
   SamplingOptions options;
   options.stack = true;
   auto attr = event_attr(cpu_clock(), options, features);
@@ -169,7 +171,7 @@ TEST(KernelFeatures, AreThisKernels) {
   EXPECT_EQ(open_event(attr, pinned.cpu(), "deep").error().errno_value(), EOVERFLOW);
 }
 
-// Runs `work` in a child that has prepared itself, and brings its text back.
+// Runs `work` in a child after `prepare`, and returns its text.
 std::string in_child(const std::function<void()>& prepare, const std::function<std::string()>& work) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
@@ -208,9 +210,14 @@ void lose_ipc_lock_and_memlock() {
   if (!done || ::setrlimit(RLIMIT_MEMLOCK, &none) != 0) ::_exit(2);
 }
 
+// It would break the records of other users' perf.
+TEST(SidebandAttr, NeverAsksTheKernelForBuildIds) {
+  EXPECT_EQ(sideband_attr(KernelFeatures::probe(::sched_getcpu())).build_id, 0U);
+}
+
 int paranoid_now() { return KernelFeatures::probe(0).paranoid; }
 
-TEST(Privilege, NobodyIsToldWhichCapabilityIsMissing) {
+TEST(Privilege, AsNobodyTheErrorNamesTheCapability) {
   const Pinned pinned;
   const auto text = in_child(become_nobody, [&] {
     const auto event = open_event(sideband_attr({}), pinned.cpu(), "sideband");

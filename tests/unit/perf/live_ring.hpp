@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real backward ring as the recorder makes one: a dummy owns it, a tracepoint writes into it. The test's thread
-// is pinned to the ring's CPU, so that what it does is recorded in the order it does it.
+// A real backward ring like the recorder's: a dummy owns it, a tracepoint writes into it. The test's thread is pinned
+// to the ring's CPU, so that its actions are recorded in order.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace flight::test {
 
 inline constexpr std::size_t kPage = 4096;
 
-// Pins the calling thread to a CPU it may use, and gives it its old mask back.
+// Pins the calling thread to a CPU it may use, and restores its mask later.
 class Pinned {
  public:
   Pinned() : cpu_(::sched_getcpu()) {
@@ -59,14 +59,14 @@ inline EventSpec must_parse(const std::string& name) {
   return spec.value_or(EventSpec{});
 }
 
-// All of it stands, or the test has failed; check with HasFatalFailure().
+// Opens everything. If it fails, the test has failed; check with HasFatalFailure().
 class LiveRing {
  public:
   explicit LiveRing(std::size_t bytes) : features_(KernelFeatures::probe(pinned_.cpu())) { open(bytes); }
 
   // Redirects an event into the ring; its id goes into the table unless `known` is false. Not enabled yet.
-  int add(const std::string& name, const std::string& filter, bool known = true) {
-    const auto attr = event_attr(must_parse(name), {}, features_);
+  int add(const std::string& name, const std::string& filter, bool known = true, const SamplingOptions& options = {}) {
+    const auto attr = event_attr(must_parse(name), options, features_);
     auto event = open_event(attr, pinned_.cpu(), name);
     EXPECT_TRUE(event) << event.error().what;
     if (!event) return -1;
@@ -106,8 +106,8 @@ class LiveRing {
   EventTable table_;
 };
 
-// getpgid(-n) as a counter: it fails at once, the tracepoint keeps n, and nobody else in this thread calls it (the
-// sanitizers' runtimes, for one, do call close).
+// getpgid(-n) as a counter: it fails at once, the tracepoint records n, and nothing else in this thread calls it (the
+// sanitizers' runtimes, for example, call close).
 inline constexpr long kCounterCall = SYS_getpgid;
 inline std::string only_my_calls() {
   return "common_pid == " + std::to_string(::syscall(SYS_gettid)) + " && id == " + std::to_string(kCounterCall);
@@ -116,8 +116,8 @@ inline void call_numbers(int first, int last) {
   for (int n = first; n <= last; ++n) ::syscall(kCounterCall, -n);
 }
 
-// n of a raw_syscalls:sys_enter sample: behind CALLCHAIN-less fixed fields, `long id` at 8 and `args[0]` at 16 of the
-// raw data.
+// n of a raw_syscalls:sys_enter sample. After the fixed fields (no CALLCHAIN), the raw data has `long id` at 8 and
+// `args[0]` at 16.
 inline std::optional<int> number_of(std::span<const std::byte> record) {
   constexpr std::size_t kRaw = sizeof(perf_event_header) + 6 * 8 + 4;
   if (record.size() < kRaw + 24) return std::nullopt;

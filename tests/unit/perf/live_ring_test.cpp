@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over rings that this kernel has filled, with getpgid(-n) as a counter: what is there is complete, in
-// order, and ends with the last number.
+// The walk over rings that this kernel has filled, with getpgid(-n) as a counter: the records are complete, in order,
+// and end with the last number.
 #include "tests/unit/perf/live_ring.hpp"
 
 #include <gtest/gtest.h>
@@ -44,8 +44,7 @@ void expect_consecutive(const std::vector<int>& numbers, int last) {
 
 class LiveRingWalk : public ::testing::Test {
  protected:
-  // raw_syscalls:sys_enter of this thread's counter alone, into a ring of `bytes`; and a second event, where there
-  // is one.
+  // raw_syscalls:sys_enter of only this thread's counter, into a ring of `bytes`, and optionally a second event.
   void start(std::size_t bytes, const std::string& second = "", bool second_known = true) {
     ring_.emplace(bytes);
     ASSERT_FALSE(HasFailure());
@@ -71,7 +70,7 @@ TEST_F(LiveRingWalk, EverythingIsThereInOrder) {
   EXPECT_LE(seen.walk.records.back().time_ns, end);
 }
 
-TEST_F(LiveRingWalk, SamplesTellWhoAndWhere) {
+TEST_F(LiveRingWalk, SamplesHaveTaskAndAddress) {
   ASSERT_NO_FATAL_FAILURE(start(64U << 10U));
   call_numbers(1, 10);
   const RingImage image = ring_->image();
@@ -91,7 +90,7 @@ TEST_F(LiveRingWalk, SamplesTellWhoAndWhere) {
   }
 }
 
-// Looked at after every few records, so that the head passes many positions of the ring, over many revolutions.
+// Walks after every few records, so that the head passes many positions of the ring, in many revolutions.
 TEST_F(LiveRingWalk, OverwrittenManyTimesItHoldsTheLatest) {
   constexpr std::size_t kBytes = 8U << 10U;
   ASSERT_NO_FATAL_FAILURE(start(kBytes));
@@ -113,7 +112,7 @@ TEST_F(LiveRingWalk, OverwrittenManyTimesItHoldsTheLatest) {
   EXPECT_TRUE(wrapped);
 }
 
-// PERF_RECORD_LOST comes with the first record after the resume, behind it in time order, and is exact.
+// PERF_RECORD_LOST comes with the first record after the resume, follows it in time order, and has the exact count.
 TEST_F(LiveRingWalk, APauseLeavesALostRecordThatIsExact) {
   ASSERT_NO_FATAL_FAILURE(start(1U << 20U));
   call_numbers(1, 1000);
@@ -139,7 +138,8 @@ TEST_F(LiveRingWalk, APauseLeavesALostRecordThatIsExact) {
   EXPECT_EQ(seen.walk.records.back().time_ns, (seen.walk.records.end() - 2)->time_ns);
 }
 
-// Whoever holds the owner's fd can write its own events into the ring; they are not ours.
+// The holder of the owner's descriptor can write its own events into the ring. The walk must not take them for
+// flightd's.
 TEST_F(LiveRingWalk, ForeignEventsAreCountedAndDropped) {
   ASSERT_NO_FATAL_FAILURE(start(1U << 20U, "raw_syscalls:sys_exit", false));
   call_numbers(1, 300);
@@ -161,6 +161,18 @@ TEST_F(LiveRingWalk, EventsShareARing) {
     ASSERT_TRUE(key);
     ASSERT_EQ(key->event, i % 2);
   }
+}
+
+TEST_F(LiveRingWalk, APeriodLeavesOutAllButEachHundredth) {
+  ring_.emplace(1U << 20U);
+  ASSERT_FALSE(HasFailure());
+  const int fd = ring_->add("raw_syscalls:sys_enter", only_my_calls(), true, {.period = 100});
+  ASSERT_FALSE(HasFailure());
+  ASSERT_EQ(::ioctl(fd, PERF_EVENT_IOC_ENABLE, 0), 0);
+  call_numbers(1, 1000);
+  const WalkResult walk = walk_ring(ring_->image(), ring_->table());
+  EXPECT_EQ(walk.samples, 10U);
+  EXPECT_EQ(walk.bad_records, 0U);
 }
 
 }  // namespace

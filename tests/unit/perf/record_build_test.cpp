@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is appended parses back, is what a reader of perf.data needs (multiples of 8, NUL-terminated), and
-// anything cut or changed never reads past its end.
+// Appended records parse back and have the form that a reader of perf.data needs (multiples of 8, NUL-terminated). If
+// they are truncated or changed, no read goes past their end.
 #include "libcore/perf/record_build.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ const Trailer kTrailer{1, 2, 3, 4, 0, 5};
 
 perf_event_header header_of(const RecordBuffer& record) { return load<perf_event_header>(record.data()); }
 
-// One whole record, of a size that perf takes, with kTrailer at its end.
+// One complete record, of a size that perf accepts, with kTrailer at its end.
 void expect_well_formed(const RecordBuffer& record) {
   ASSERT_GE(record.size(), sizeof(perf_event_header) + sizeof(Trailer));
   EXPECT_EQ(record.size() % 8, 0U);
@@ -36,7 +36,7 @@ void expect_well_formed(const RecordBuffer& record) {
 }
 
 TEST(RecordBuild, CommOfEveryLength) {
-  for (std::size_t length = 0; length <= 20; ++length) {
+  for (std::size_t length = 0; length <= 40; ++length) {
     for (const bool exec : {false, true}) {
       const std::string name(length, 'x');
       RecordBuffer out;
@@ -47,7 +47,7 @@ TEST(RecordBuild, CommOfEveryLength) {
       ASSERT_TRUE(comm);
       EXPECT_EQ(comm->pid, 10U);
       EXPECT_EQ(comm->tid, 11U);
-      EXPECT_EQ(comm->name, name.substr(0, 15));
+      EXPECT_EQ(comm->name, name.substr(0, 31));
       EXPECT_EQ(comm->exec, exec);
     }
   }
@@ -60,7 +60,7 @@ TEST(RecordBuild, TasksForkAndExit) {
     fork ? append_fork(out, task, kTrailer) : append_exit(out, task, kTrailer);
     expect_well_formed(out);
     EXPECT_EQ(header_of(out).type, fork ? PERF_RECORD_FORK : PERF_RECORD_EXIT);
-    // The order on the wire: pid, ppid, tid, ptid.
+    // The order in the file: pid, ppid, tid, ptid.
     EXPECT_EQ(load<std::uint32_t>(out.data() + 12), 20U);
     EXPECT_EQ(load<std::uint32_t>(out.data() + 16), 11U);
     const auto parsed = parse_task(out);
@@ -125,7 +125,7 @@ TEST(RecordBuild, Mmap2WithBuildIdOfEverySize) {
     EXPECT_EQ(parsed->cpumode, PERF_RECORD_MISC_KERNEL);
     EXPECT_EQ(parsed->protection, map.protection);
     EXPECT_EQ(parsed->name, "[vdso]");
-    out[40] = std::byte{21};  // a size that its 20 bytes do not have
+    out[40] = std::byte{21};  // a size that does not fit its 20 bytes
     EXPECT_FALSE(parse_mmap2(out));
   }
 }
@@ -211,7 +211,7 @@ TEST(NextRecord, RefusesSizesThatMakeNoSense) {
   }
 }
 
-// Each parser takes its own type only.
+// Each parser accepts only its own type.
 TEST(RecordBuild, ParsersRefuseOtherTypes) {
   RecordBuffer out;
   append_comm(out, {1, 3, "one"}, kTrailer);
@@ -234,7 +234,7 @@ void parse_all(std::span<const std::byte> bytes) {
   ASSERT_LE(letters, bytes.size());
 }
 
-// Under ASan: an exact copy on the heap, so that one byte too far is seen.
+// An exact copy on the heap, so that ASan detects a read one byte too far.
 TEST(RecordBuild, HostileBytesNeverReadPastTheEnd) {
   RecordBuffer all;
   append_comm(all, {1, 3, "a-name"}, kTrailer);

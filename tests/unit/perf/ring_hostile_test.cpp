@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that the kernel would not write: single faults, then random ones.
+// Bytes that the kernel would not write: first single faults, then random ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 constexpr std::size_t kRing = 4096;
 
-// Old perfs abort at a type they do not know; the walk goes on behind it.
+// Old perfs abort at an unknown type; this walk continues after it.
 TEST(HostileRing, TypesThatOldReadersDoNotKnowAreDropped) {
   FakeRing ring(kRing);
   ring.write(sample(100, 1));
@@ -64,7 +64,7 @@ TEST(HostileRing, ASizeThatMakesNoSenseEndsTheWalk) {
   }
 }
 
-// Nothing older was there to be cut, so such a size is nonsense, not a torn record.
+// No older record was there that could be truncated, so such a size is nonsense, not a torn record.
 TEST(HostileRing, ASizePastTheBeginningOfHistoryIsBad) {
   FakeRing ring(kRing);
   for (std::uint64_t i = 1; i <= 3; ++i) ring.write(sample(100 * i, i));
@@ -90,11 +90,11 @@ TEST(HostileRing, ImagesThatAreNoneAreRefused) {
   image.head += 1;
   EXPECT_THAT(walk_ring(image, events).records, IsEmpty());
   image = ring.image();
-  image.valid_bytes = ~std::uint64_t{0};  // more than there is
+  image.valid_bytes = ~std::uint64_t{0};  // more than the ring has
   EXPECT_EQ(walk_ring(image, events).records.size(), kRing / 56);
 }
 
-// What must hold whatever the bytes are.
+// These properties hold for any bytes.
 void expect_sane(const RingImage& image, const EventTable& events) {
   const auto walk = walk_ring(image, events);
   std::vector<std::byte> scratch(65536);
@@ -137,7 +137,7 @@ TEST(HostileRing, RandomBytes) {
   const auto events = many_events();
   for (int round = 0; round < 3000; ++round) {
     std::vector<std::byte> bytes(std::size_t{8} << (random() % 10));
-    // Few distinct values, so that sizes, types and ids often look real.
+    // A few distinct values, so that sizes, types and ids often look real.
     const std::uint64_t spread = random() % 3 == 0 ? 256 : 12;
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % spread);
     for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8)
@@ -147,7 +147,7 @@ TEST(HostileRing, RandomBytes) {
   }
 }
 
-// A good image with some bytes changed, the head and the valid bytes anywhere.
+// A valid image with some changed bytes, and with any head and any number of valid bytes.
 TEST(HostileRing, MutatedImages) {
   std::mt19937_64 random(2);
   const auto events = many_events();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backward ring in memory that is filled as the kernel fills one: downwards, over its oldest bytes.
+// A backward ring in memory, filled as by the kernel: downwards, over its oldest bytes.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ std::vector<std::byte> bytes_of(const T& value) {
   return {bytes.begin(), bytes.end()};
 }
 
-// `ip` is a serial number that tests find again; everything behind the head is 0xee.
+// `ip` is a serial number that tests look for; everything after the head is 0xee.
 inline std::vector<std::byte> sample(EventTime time_ns, std::uint64_t ip, std::size_t size = sizeof(SampleHead),
                                      std::uint64_t id = kId) {
   SampleHead head;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring is only nearly sorted: the walk's order.
+// The walk's order: a ring is only nearly sorted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ struct Written {
   std::uint64_t serial;
 };
 
-// What the walk has to give: stable by time, equal times as they were written.
+// The expected result of the walk: sorted by time, and equal times in the order of writing.
 std::vector<std::uint64_t> in_order(std::vector<Written> written) {
   std::stable_sort(written.begin(), written.end(),
                    [](const Written& a, const Written& b) { return a.time_ns < b.time_ns; });
@@ -53,7 +53,7 @@ TEST(RingOrder, SmallInversionsAreMended) {
   EXPECT_THAT(serials(ring.image(), walk), ElementsAre(1, 5, 2, 3, 4));
 }
 
-// The real case: now and then a record whose time is milliseconds, that is thousands of records, behind.
+// The real case: sometimes a record's time is milliseconds, that is thousands of records, behind.
 TEST(RingOrder, ALateRecordTravelsFar) {
   std::vector<Written> written;
   for (std::uint64_t i = 1; i <= 10000; ++i) written.push_back({1000 * i - (i % 997 == 0 ? 3'000'000 : 0), i});
@@ -62,7 +62,7 @@ TEST(RingOrder, ALateRecordTravelsFar) {
   expect_order(written, 1U << 20U);
 }
 
-// Beyond the budget of single moves: everything backwards, and everything at random.
+// More than the budget of single moves: everything backwards, and everything at random.
 TEST(RingOrder, ReversedAndRandomTimesAreSortedStably) {
   std::vector<Written> reversed;
   for (std::uint64_t i = 1; i <= 5000; ++i) reversed.push_back({100000 - i / 3, i});

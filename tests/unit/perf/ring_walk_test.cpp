@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over images built in memory. The reference is the list of what was written.
+// The walk over images built in memory. The reference is the list of written records.
 #include "libcore/perf/ring_walk.hpp"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ TEST(RingWalk, ARingThatHasNotWrappedEndsAtTheNeverWrittenArea) {
   EXPECT_EQ(walk.records.front().size, 56U);
 }
 
-// Whatever lies above the first record ever written was left there by somebody else's use of the memory.
+// Bytes above the first record ever written come from an earlier use of the memory.
 TEST(RingWalk, InTheFirstRevolutionTheHeadSaysWhereTheRingBegan) {
   FakeRing ring(kRing);
   const std::vector<std::byte> dirt(kRing, std::byte{0x5a});
@@ -72,14 +72,14 @@ TEST(RingWalk, ExactlyFullIsNotYetWrapped) {
   EXPECT_EQ(wrapped.torn_bytes, 0U);
 }
 
-// Every 8-byte position of the head in the image, for record sizes that do and do not divide it; the expected
-// records are kept by hand: the newest that fit whole, the torn rest counted.
+// Every 8-byte position of the head in the image, for record sizes that do and do not divide it. The test computes the
+// expected records itself: the newest that fit completely, and the count of torn bytes.
 TEST(RingWalk, WrapsAtEveryOffset) {
   const auto events = one_event();
   for (const std::size_t size : {56U, 64U, 72U, 136U, 1000U}) {
     for (std::size_t shift = 0; shift < kRing; shift += 8) {
       FakeRing ring(kRing);
-      // A first record that moves the head by `shift` (modulo the ring), then two revolutions and more.
+      // A first record that moves the head by `shift` (modulo the ring), then more than two revolutions.
       ring.write(sample(1, 0, 56 + (shift + kRing - 56) % kRing));
       const std::uint64_t count = 2 * kRing / size + 3;
       for (std::uint64_t i = 1; i <= count; ++i) ring.write(sample(100 * i, i, size));
@@ -92,7 +92,7 @@ TEST(RingWalk, WrapsAtEveryOffset) {
   }
 }
 
-// The bytes of a record that wraps are the bytes that were written, at every split.
+// A record that wraps has the bytes that were written, at every split.
 TEST(RingWalk, ARecordAcrossTheEndIsWhole) {
   const auto events = one_event();
   std::vector<std::byte> scratch(65536);
@@ -125,7 +125,7 @@ TEST(RingWalk, TheOldestIsTornAndDropped) {
   EXPECT_EQ(walk.bad_records, 0U);
 }
 
-// A live capture gives up the oldest end: the record that crosses it is torn, at any cut.
+// A live capture drops the oldest end: the record across the cut is torn, at any cut.
 TEST(RingWalk, EndsWhereTheValidBytesEnd) {
   FakeRing ring(kRing);
   for (std::uint64_t i = 1; i <= 100; ++i) ring.write(sample(100 * i, i, 64));
@@ -168,7 +168,7 @@ TEST(RingWalk, UnknownIdsAreDroppedAndCounted) {
   EXPECT_EQ(walk.bad_records, 0U);
 }
 
-// Events of one ring may have different sample_types; each record's time is where its own event has it.
+// Events of one ring may have different sample_types. Each record's time is where its own event puts it.
 TEST(RingWalk, EachEventHasItsOwnLayout) {
   EventTable events;
   events.add_id(kId, events.add_event(kSampleType));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder for a fake sysfs or tracefs, gone with its owner.
+// A directory for a fake sysfs or tracefs, removed with its owner.
 #pragma once
 
 #include <gtest/gtest.h>

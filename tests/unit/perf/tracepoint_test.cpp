@@ -43,11 +43,11 @@ TEST(Tracepoint, OfAFakeTree) {
 TEST(Tracepoint, OfAnEmptyTree) {
   const TempTree tree;
   EXPECT_THAT(list_tracepoints(tree.path()), IsEmpty());
-  EXPECT_THAT(tracepoint_id(tree.path(), "sched", "sched_switch").error().what, HasSubstr("has none that can be read"));
+  EXPECT_THAT(tracepoint_id(tree.path(), "sched", "sched_switch").error().what, HasSubstr("no readable one"));
   EXPECT_THAT(tracepoint_id("", "sched", "sched_switch").error().what, HasSubstr("mount -t tracefs"));
 }
 
-// The real ones: the id is in the format's text, as a reader of our files will expect.
+// The real id is in the text of the format, as a reader of our files expects.
 TEST(Tracepoint, OfThisKernel) {
   const auto tracefs = find_or_mount_tracefs();
   ASSERT_TRUE(tracefs) << tracefs.error().what;
@@ -64,7 +64,7 @@ TEST(Tracepoint, OfThisKernel) {
   EXPECT_TRUE(std::binary_search(all.begin(), all.end(), "raw_syscalls:sys_enter"));
 }
 
-// The child's exit status says where it failed, 0: nowhere.
+// The child's exit status says where it failed; 0 if it did not.
 int in_child(int (*work)()) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
@@ -99,7 +99,7 @@ int look_as_nobody() {
   return id.error().what.find("CAP_DAC_READ_SEARCH") == std::string::npos ? 4 : 0;
 }
 
-TEST(Tracefs, NobodyIsToldWhatIsMissing) {
+TEST(Tracefs, AsNobodyTheErrorNamesTheCapability) {
   ASSERT_TRUE(find_or_mount_tracefs());
   EXPECT_EQ(in_child(look_as_nobody), 0);
 }
@@ -115,7 +115,7 @@ int mount_as_nobody() {
   return refused.error().what.find("mount -t tracefs") == std::string::npos ? 5 : 0;
 }
 
-TEST(Tracefs, NobodyMayNotMount) { EXPECT_EQ(in_child(mount_as_nobody), 0); }
+TEST(Tracefs, AsNobodyMountingFails) { EXPECT_EQ(in_child(mount_as_nobody), 0); }
 
 }  // namespace
 }  // namespace flight::test

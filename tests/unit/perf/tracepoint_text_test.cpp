@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tracepoint's bytes in words: formats as kernels have them, and bytes that fit none.
+// A tracepoint's bytes as text: real formats of kernels, and bytes that do not fit the format.
 #include "libcore/perf/tracepoint_text.hpp"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ Bytes victim(std::uint32_t comm_place) {
   return bytes;
 }
 
-TEST(TracepointText, TellsAllFields) {
+TEST(TracepointText, PrintsAllFields) {
   const auto format = TracepointFormat::parse(kMarkVictim);
   EXPECT_EQ(format.id, 609U);
   ASSERT_EQ(format.fields.size(), 4U) << "the common ones are left out";
@@ -95,7 +95,7 @@ TEST(TracepointText, KnowsPointersFlagsDevicesAndRelativePlaces) {
   EXPECT_EQ(tracepoint_text(format, bytes), "address=0x1000, gfp_flags=0x10, dev=8:1, name=sda");
 }
 
-// Neither the format nor the bytes are believed: whatever they are, nothing is read outside, and the text is clean.
+// Neither the format nor the bytes are trusted: for any content, no read goes outside, and the text is printable.
 TEST(TracepointText, GarbageIsHarmless) {
   std::mt19937 random(7);
   std::string format_text(kMarkVictim);

@@ -13,7 +13,7 @@ using test::Bytes;
 using test::put;
 using test::put_text;
 
-// The one section of that bit; empty where there is none.
+// The only section of that bit; empty if there is none.
 Bytes section(const Features& features, unsigned bit, std::span<const FileEvent> events = {}) {
   for (const EncodedFeature& feature : encode_features(features, events))
     if (feature.bit == bit) return feature.bytes;

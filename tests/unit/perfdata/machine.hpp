@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine really is: this executable, its kernel, one tracepoint. Files made of it give a judge names to
-// find.
+// Facts of this machine: this executable, its kernel, one tracepoint. In files made from them a verifier finds names.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ struct Self {
   [[nodiscard]] static Self find();
 };
 
-// 0 where kallsyms hides it.
+// 0 if kallsyms hides it.
 struct Kernel {
   std::uint64_t text = 0, end = 0, schedule = 0;
   std::vector<std::uint8_t> build_id;
@@ -31,13 +30,13 @@ struct Kernel {
   [[nodiscard]] static Kernel find();
 };
 
-// sched:sched_switch as this kernel describes it.
+// sched:sched_switch as described by this kernel.
 struct SchedSwitch {
   std::uint64_t id = 0;
   std::string format;
   TracingData tracing;
 
-  // Mounts tracefs on /sys/kernel/tracing where it is not.
+  // Mounts tracefs on /sys/kernel/tracing if it is not mounted.
   [[nodiscard]] static SchedSwitch find();
   [[nodiscard]] std::size_t offset(std::string_view field) const;
   [[nodiscard]] Bytes raw(std::string_view previous, std::uint32_t previous_pid, std::string_view next,

@@ -16,14 +16,14 @@ namespace {
 
 using test::Bytes;
 
-constexpr std::uint32_t kMmapBytes = 8192;
+constexpr std::uint32_t kPlainBytes = 8192;
 
 struct Made {
   Bytes file;
-  std::vector<Bytes> records;  // as for_each_record must show them
+  std::vector<Bytes> records;  // the records as for_each_record must return them
 };
 
-std::vector<FileEvent> two_events() {
+std::vector<FileEvent> clock_on_one_cpu() {
   return {{test::sideband_attr(), "flightd:sideband", {11, 12}}, {test::clock_attr(), "cpu-clock", {21}}};
 }
 
@@ -31,7 +31,7 @@ std::vector<FileEvent> two_events() {
 Made make_file() {
   const test::TemporaryFolder folder;
   const UniqueFd fd = test::create_file(folder.path("a"));
-  auto writer = FileWriter::create(fd.get(), two_events());
+  auto writer = FileWriter::create(fd.get(), clock_on_one_cpu());
   EXPECT_TRUE(writer);
   Made made;
   const auto keep = [&](Bytes record) {
@@ -62,7 +62,7 @@ Made make_file() {
   }
   plain(sample(99));
   Features features{.hostname = "box", .version = "0.1.0", .arch = "x86_64", .cpus_available = 2, .cpus_online = 2};
-  features.compressed = CompressedFeature{.level = 1, .ratio = 2, .mmap_bytes = kMmapBytes};
+  features.compressed = CompressedFeature{.level = 1, .ratio = 2, .mmap_bytes = kPlainBytes};
   EXPECT_TRUE(writer->finish(features));
   made.file = test::file_bytes(folder.path("a"));
   return made;
@@ -81,7 +81,7 @@ TEST(Reader, RoundTrip) {
   const Made made = make_file();
   const auto reader = FileReader::parse(made.file);
   ASSERT_TRUE(reader) << reader.error().what;
-  const std::vector<FileEvent> expected = two_events();
+  const std::vector<FileEvent> expected = clock_on_one_cpu();
   ASSERT_EQ(reader->events().size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(reader->events()[i].name, expected[i].name);
@@ -116,7 +116,7 @@ TEST(Reader, TheVisitorsErrorEndsIt) {
   EXPECT_EQ(seen, 4) << "inside of a COMPRESSED record";
 }
 
-TEST(Reader, OpenMapsAFileAndSaysWhatIsWrongWithOthers) {
+TEST(Reader, OpenReadsAFileAndSaysWhatIsWrongWithOthers) {
   const test::TemporaryFolder folder;
   const Made made = make_file();
   const auto write = [&](std::string_view name, std::span<const std::byte> bytes) {
@@ -135,20 +135,20 @@ TEST(Reader, OpenMapsAFileAndSaysWhatIsWrongWithOthers) {
     EXPECT_NE(opened.error().what.find(why), std::string::npos) << opened.error().what;
   };
   refused(folder.path("missing"), "No such file");
-  refused("/proc", "no regular file");
-  refused("/dev/zero", "no regular file");
+  refused("/proc", "not a regular file");
+  refused("/dev/zero", "not a regular file");
   refused(write("empty", {}), "it is empty");
-  refused(write("short", Bytes(103)), "the header alone 104");
+  refused(write("short", Bytes(103)), "104");
   refused(write("unfinished", Bytes(4096)), "its header was never written");
-  refused(write("other", Bytes(4096, std::byte{'x'})), "begins with other bytes");
+  refused(write("other", Bytes(4096, std::byte{'x'})), "magic number");
 }
 
-// Each in a heap block of exactly its size, so that one byte too far is seen by ASan.
+// Each in a heap block of exactly its size, so that ASan detects a read one byte too far.
 Result<void> parse_exactly(std::span<const std::byte> bytes) {
   const auto copy = std::make_unique<std::byte[]>(bytes.size());
   std::copy(bytes.begin(), bytes.end(), copy.get());
   const auto reader = FileReader::parse({copy.get(), bytes.size()});
-  if (!reader) return pass(reader.error());
+  if (!reader) return propagate(reader.error());
   (void)reader->string_feature(kFeatureHostname);
   (void)reader->string_feature(kFeatureCpus);
   return read_all_of(*reader, nullptr);
@@ -179,7 +179,7 @@ TEST(Reader, EveryFlippedBitAndByteEndsWell) {
 
 TEST(Reader, HugeNumbersEverywhereInHeaderAndTables) {
   const Made made = make_file();
-  // Every u64 of the file in turn: offset + size overflows, sizes beyond the file, counts without end.
+  // Every u64 of the file in turn: offset + size overflows, sizes beyond the file, huge counts.
   for (std::size_t at = 0; at + 8 <= made.file.size(); at += 4) {
     for (const std::uint64_t value : {~std::uint64_t{0}, ~std::uint64_t{0} - 7, std::uint64_t{1} << 63U,
                                       std::uint64_t{made.file.size()}, std::uint64_t{made.file.size() - 1}}) {
@@ -212,7 +212,55 @@ TEST(Reader, OverlappingIdSectionsCannotAskForMoreThanTheFile) {
   }
   const auto reader = FileReader::parse(file);
   ASSERT_FALSE(reader);
-  EXPECT_NE(reader.error().what.find("more than the file"), std::string::npos) << reader.error().what;
+  EXPECT_NE(reader.error().what.find("maximum"), std::string::npos) << reader.error().what;
+}
+
+// A mapped file would end the process with SIGBUS here, as it would at a bad sector of the disk.
+TEST(Reader, AFileThatBecomesShorterWhileItIsReadIsAnError) {
+  const test::TemporaryFolder folder;
+  const Made made = make_file();
+  const UniqueFd fd = test::create_file(folder.path("cut"));
+  ASSERT_EQ(::write(fd.get(), made.file.data(), made.file.size()), static_cast<ssize_t>(made.file.size()));
+  const auto reader = FileReader::open(folder.path("cut"));
+  ASSERT_TRUE(reader) << reader.error().what;
+  ASSERT_EQ(::ftruncate(fd.get(), 0), 0);
+  const auto read = read_all_of(*reader, nullptr);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, std::errc::bad_message) << read.error().what;
+}
+
+// Records that lie across the windows in which the data is read.
+TEST(Reader, DataOfManyWindows) {
+  const test::TemporaryFolder folder;
+  const UniqueFd fd = test::create_file(folder.path("large"));
+  auto writer = FileWriter::create(fd.get(), clock_on_one_cpu());
+  ASSERT_TRUE(writer);
+  constexpr std::size_t kRecords = 60'000;  // of 8 to 80 bytes: more than 2 MiB
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    Bytes record(8 + 8 * (i % 10), std::byte{7});
+    const perf_event_header header{
+        .type = PERF_RECORD_LOST_SAMPLES, .misc = 0, .size = static_cast<std::uint16_t>(record.size())};
+    __builtin_memcpy(record.data(), &header, sizeof header);
+    ASSERT_TRUE(writer->append(record));
+    bytes += record.size();
+  }
+  ASSERT_TRUE(writer->finish(Features{.hostname = "box"}));
+  ASSERT_GT(bytes, 2U << 20U);
+  const auto reader = FileReader::open(folder.path("large"));
+  ASSERT_TRUE(reader) << reader.error().what;
+  std::size_t seen = 0;
+  const auto read = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        EXPECT_EQ(record.size(), 8 + 8 * (seen % 10));
+        ++seen;
+        bytes -= record.size();
+        return {};
+      },
+      expand);
+  EXPECT_TRUE(read) << read.error().what;
+  EXPECT_EQ(seen, kRecords);
+  EXPECT_EQ(bytes, 0U);
 }
 
 TEST(Reader, ReadsWhatTheStockPerfWrites) {

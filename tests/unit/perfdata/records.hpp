@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and records made by hand, byte by byte, so that the tests of this room need no other one.
+// Hand-made files and records, so that the tests of this module need no other module.
 #pragma once
 
 #include <linux/perf_event.h>
@@ -19,7 +19,7 @@ namespace flight::test {
 
 using Bytes = std::vector<std::byte>;
 
-// A folder in /tmp, gone with the object.
+// A directory in /tmp, removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();

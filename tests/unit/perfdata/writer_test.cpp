@@ -106,7 +106,7 @@ TEST(Writer, LayoutToTheByte) {
   EXPECT_EQ(std::memcmp(file.data() + kData, records.data(), records.size()), 0);
   EXPECT_EQ(std::memcmp(file.data() + kData + records.size(), records.data(), records.size()), 0);
 
-  // The table starts exactly where the data end, its contents follow it, and nothing follows them.
+  // The table starts exactly at the end of the data. Its contents follow it, and nothing follows them.
   std::size_t at = kData + 2 * records.size();
   std::size_t content = at + 2 * 16;
   for (const EncodedFeature& section : encode_features(features, events)) {
@@ -198,12 +198,12 @@ TEST(Writer, ADiskThatFillsUpIsENOSPCAndLeavesNoHeader) {
     const UniqueFd fd = test::create_file(mount + "/a");
     auto writer = FileWriter::create(fd.get(), two_events());
     EXPECT_TRUE(writer);
-    const auto appended = writer->append(Bytes(1U << 20U, std::byte{1}));  // written in part first
+    const auto appended = writer->append(Bytes(1U << 20U, std::byte{1}));  // a part is written first
     EXPECT_FALSE(appended);
     EXPECT_EQ(appended.error().errno_value(), ENOSPC) << appended.error().what;
     EXPECT_NE(appended.error().what.find("records of a perf.data file"), std::string::npos) << appended.error().what;
     EXPECT_EQ(writer->data_bytes(), 0U) << "what failed does not count";
-    // Smaller data can still be appended where the large ones began; then the features do not fit.
+    // Smaller data can still be appended at the place of the large data. Then the features do not fit.
     const Bytes records = some_records();
     EXPECT_TRUE(writer->append(records));
     EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(writer->file_bytes())), 0);

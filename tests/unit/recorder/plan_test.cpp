@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/cpus.hpp"
@@ -17,6 +18,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr std::uint64_t kMiB = 1U << 20U;
+const std::uint64_t kLeastBeside = kLeastBesideRingsBytes + checkpoint_file_bytes(kLeastBesideRingsBytes);
 
 ChannelConfig channel(const std::string& name, std::uint64_t ring_bytes, std::vector<EventConfig> events = {}) {
   return {.name = name, .ring_bytes = ring_bytes, .events = std::move(events)};
@@ -24,14 +26,25 @@ ChannelConfig channel(const std::string& name, std::uint64_t ring_bytes, std::ve
 
 TEST(FitRings, LeavesWhatFits) {
   const std::vector channels{channel("a", 2 * kMiB), channel("b", 4 * kMiB)};
-  constexpr std::uint64_t kNeeded = 4 * (2 * 6 * kMiB + kSidebandRingBytes);
+  // 12 MiB and 4.5 in a file are for memory outside the rings. The sideband has an eighth of everything at most.
+  const std::uint64_t kNeeded = 4 * (2 * 6 * kMiB + 2 * kMiB) + kLeastBeside;
+  EXPECT_EQ(sideband_ring_bytes(kNeeded, 4), 2 * kMiB);
   EXPECT_THAT(fit_rings(channels, 4, kNeeded), ElementsAre(2 * kMiB, 4 * kMiB));
   EXPECT_THAT(fit_rings(channels, 4, kNeeded - 1), ElementsAre(2 * kMiB, 2 * kMiB));
 }
 
+TEST(FitRings, TheSidebandIsAsLargeAsTheMemoryAllows) {
+  EXPECT_EQ(sideband_ring_bytes(482 * kMiB, 2), 4 * kMiB);
+  EXPECT_EQ(sideband_ring_bytes(482 * kMiB, 16), 2 * kMiB);
+  EXPECT_EQ(sideband_ring_bytes(20 * kMiB, 2), kMiB);
+  EXPECT_EQ(sideband_ring_bytes(0, 2), kLeastSidebandRingBytes);
+  EXPECT_EQ(beside_rings_bytes(482 * kMiB), 48 * kMiB);
+  EXPECT_EQ(beside_rings_bytes(80 * kMiB), 12 * kMiB);
+}
+
 TEST(FitRings, HalvesTheLargestFirstAndNoneBelowTheLeast) {
   const std::vector channels{channel("a", 64U << 10U), channel("b", 8 * kMiB), channel("c", 1 * kMiB)};
-  EXPECT_THAT(fit_rings(channels, 1, 6 * kMiB), ElementsAre(64U << 10U, 1 * kMiB, 1 * kMiB));
+  EXPECT_THAT(fit_rings(channels, 1, 47 * kMiB / 2), ElementsAre(64U << 10U, 1 * kMiB, 1 * kMiB));
   EXPECT_THAT(fit_rings(channels, 1, 0), ElementsAre(kLeastRingBytes, kLeastRingBytes, kLeastRingBytes));
   EXPECT_THAT(fit_rings({}, 1, 0), IsEmpty());
 }
@@ -79,7 +92,7 @@ TEST_F(Plan, KeepsNamesFiltersAndFormats) {
   EXPECT_THAT(made->warnings, IsEmpty());
 }
 
-// Without a PMU cpu-clock takes the place of cycles; with one cycles stay. Both are right, on their machine.
+// Without a PMU cpu-clock replaces cycles; with a PMU cycles stay. Each result is correct on its machine.
 TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
   const auto made = plan(
       {{.event = "cycles:u", .frequency = 199, .stack = true}, {.event = "cycles:u", .frequency = 199, .stack = true}});
@@ -87,7 +100,7 @@ TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
   const ChannelPlan& x = made->channels[0];
   if (features_.hardware_pmu) {
     EXPECT_EQ(x.events[0].name, "cycles:u");
-    EXPECT_THAT(x.warnings, IsEmpty());
+    EXPECT_THAT(x.notes, IsEmpty());
     return;
   }
   ASSERT_THAT(x.events, SizeIs(1)) << "twice the same clock says nothing more";
@@ -97,9 +110,9 @@ TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
   EXPECT_EQ(x.events[0].attr.sample_freq, 199U);
   EXPECT_EQ(x.events[0].attr.exclude_kernel, 1U);
   EXPECT_NE(x.events[0].attr.sample_type & PERF_SAMPLE_CALLCHAIN, 0U);
-  ASSERT_THAT(x.warnings, SizeIs(2));
-  EXPECT_THAT(x.warnings[0], HasSubstr("cpu-clock:u is recorded instead"));
-  // A period of cycles is none of nanoseconds: 1000 of them would be a million samples a second.
+  ASSERT_THAT(x.notes, SizeIs(2)) << "a fact of the machine, no warning";
+  EXPECT_THAT(x.notes[0], HasSubstr("cpu-clock:u is recorded instead"));
+  // A period in cycles is not one in nanoseconds: 1000 of them would be a million samples a second.
   const auto with_period = plan({{.event = "cycles", .period = 1000}});
   ASSERT_TRUE(with_period);
   EXPECT_EQ(with_period->channels[0].events[0].attr.freq, 1U);
@@ -116,7 +129,7 @@ TEST_F(Plan, RefusesWhatCannotBeRecorded) {
 }
 
 TEST_F(Plan, SaysWhichRingsItHalved) {
-  const auto halved = plan({{.event = "cpu-clock"}}, {.bytes = 2 * (kSidebandRingBytes + kMiB)});
+  const auto halved = plan({{.event = "cpu-clock"}}, {.bytes = kLeastBeside + 2 * (kMiB + kMiB)});
   ASSERT_TRUE(halved);
   EXPECT_EQ(halved->channels[0].ring_bytes, kMiB / 2);
   ASSERT_THAT(halved->warnings, SizeIs(1));

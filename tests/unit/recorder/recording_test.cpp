@@ -64,7 +64,7 @@ TEST_F(RealRecording, DescribesWhatItOpened) {
   EXPECT_EQ(manifest.events[1].attr.write_backward, 1U);
   for (const ManifestEvent& event : manifest.events) ASSERT_EQ(event.ids.size(), cpus_.size());
   for (const ManifestRing& ring : manifest.rings) EXPECT_GT(ring.enabled_ns, 0U);
-  // What it describes is what the other side accepts.
+  // The other side accepts its manifest.
   const auto parsed = parse_manifest(encode(manifest));
   ASSERT_TRUE(parsed) << parsed.error().what;
   const Counts counts = recording->counts();
@@ -99,7 +99,7 @@ TEST_F(RealRecording, SaysThatDescriptorsRanOut) {
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
   rlimit small = old;
-  // Enough to read a file or two, not enough for the events.
+  // Enough descriptors to read a file or two, but not enough for the events.
   small.rlim_cur = static_cast<rlim_t>(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get()) + 4;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
   const auto recording = open();
@@ -138,7 +138,7 @@ TEST_F(RealRecording, ReloadKeepsEqualChannelsAndClosesTheOthers) {
   EXPECT_EQ(recording->manifest().events[1].ids[0].id, stacks_id);
 }
 
-// What a reload opens while recording is off starts with the rest, and its history begins then.
+// Events that a reload opens while recording is off start with the others, and their history begins then.
 TEST_F(RealRecording, AReloadWhileDisabledEnablesNothing) {
   config_.channels.pop_back();
   auto recording = open();
@@ -189,8 +189,8 @@ TEST_F(RealRecording, ResumesEveryRing) {
   EXPECT_TRUE(busy());
 }
 
-// What is believed of the CPUs is what follow_cpus is told, so a CPU can be missed here that is online. For real:
-// tests/vm.
+// follow_cpus assumes the CPUs that the test gives it, so a CPU can be missing here that is online. tests/vm tests real
+// hotplug.
 TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
   if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
   config_.channels.resize(1);
@@ -226,14 +226,14 @@ TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
     EXPECT_EQ(recording->manifest().generation, 2 + 2 * round);
     EXPECT_FALSE(recording->manifest().rings[index].online);
     EXPECT_TRUE(recording->manifest().rings[0].online);
-    EXPECT_THAT(recording->manifest().warnings, testing::Contains(HasSubstr(fmt::format("CPU {} went offline", cpu))));
+    EXPECT_THAT(recording->manifest().notes, testing::Contains(HasSubstr(fmt::format("CPU {} went offline", cpu))));
     EXPECT_EQ(recording->manifest().gaps.back().begin_ns, good_ns);
     EXPECT_EQ(recording->manifest().gaps.back().end_ns, 0U);
     EXPECT_FALSE(moves());
     EXPECT_TRUE(recording->follow_cpus(cpus_, Probe::none, monotonic_now()));
     EXPECT_EQ(recording->manifest().gaps.size(), round + 1);
     EXPECT_GT(recording->manifest().gaps.back().end_ns, good_ns);
-    EXPECT_TRUE(recording->manifest().warnings.empty()) << recording->manifest().warnings[0];
+    EXPECT_TRUE(recording->manifest().notes.empty()) << recording->manifest().notes[0];
     EXPECT_TRUE(moves());
     EXPECT_EQ(recording->manifest().events[1].ids.size(), cpus_.size() + round + 1) << "records of all are in the ring";
   }
@@ -278,8 +278,8 @@ TEST_F(RealRecording, OldIdsAreBounded) {
 
 TEST_F(RealRecording, ACpuThatIsNewGetsRings) {
   if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
-  // Its process may run on one CPU only, yet records all: so what is online at the start is told by sysfs alone, and a
-  // new CPU is one of a channel that it has no ring of yet.
+  // The test's process may run on one CPU only, but records all. So only sysfs says what is online at the start, and a
+  // new CPU is one of which the channel has no ring yet.
   auto recording = open();
   ASSERT_TRUE(recording) << recording.error().what;
   ASSERT_TRUE(recording->follow_cpus({cpus_.front()}, Probe::none, 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sideband's ring, on the real kernel: COMM records of this very thread, with rising numbers for names, through a
-// ring so small that it wraps all the time.
+// The sideband's ring on the real kernel: COMM records of this thread, whose names are rising numbers, in a ring so
+// small that it wraps all the time.
 #include "libcore/recorder/rings.hpp"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ class Sideband : public testing::Test {
     auto event = open_event(sideband_attr(KernelFeatures{}), cpu, "dummy");
     ASSERT_TRUE(event) << event.error().what;
     info_ = {.kind = RingKind::sideband, .channel = {}, .cpu = cpu, .ring_bytes = page_bytes()};
-    // The second mapping is what a hostile or broken flightd would scribble into.
+    // A hostile or broken flightd could write into the second mapping.
     scribble_fd_.reset(::fcntl(event->get(), F_DUPFD_CLOEXEC, 0));
     auto mapping = map_ring(event->get(), info_, PROT_READ | PROT_WRITE);
     ASSERT_TRUE(mapping) << mapping.error().what;
@@ -151,7 +151,7 @@ TEST_F(Sideband, TheControlPagesSizeIsNotBelieved) {
   EXPECT_EQ(numbers(out), std::vector<int>{1});
 }
 
-TEST_F(Sideband, ASuccessorGoesOnWhereTheOneBeforeStopped) {
+TEST_F(Sideband, ASuccessorContinuesWhereTheLastStopped) {
   rename(1);
   std::vector<std::byte> out;
   ring_->drain(out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel events as triggers, on the real kernel: signal:signal_generate of signals that this very process sends itself,
-// so that nothing else on the machine fires them.
+// Kernel events as triggers, on the real kernel: signal:signal_generate of the signals that this process sends itself,
+// so that no other process fires them.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "libcore/config/memory_share.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/plan.hpp"
@@ -43,7 +44,7 @@ class RealTriggers : public testing::Test {
   }
   void TearDown() override { ::sched_setaffinity(0, sizeof mask_, &mask_); }
 
-  // `group` is 1 where the whole process is the target, as kill(2) has it.
+  // `group` is 1 if the target is the whole process, as for kill(2).
   static TriggerConfig on_signal(const std::string& name, int signal) {
     return {.name = name,
             .event = EventConfig{.event = "signal:signal_generate",
@@ -55,7 +56,7 @@ class RealTriggers : public testing::Test {
     recording_.emplace(std::move(*recording));
     follow();
   }
-  // As flightd does at each attach.
+  // Done as flightd does it at each attach.
   void follow() {
     std::vector<SharedForwardRing> rings;
     const Manifest manifest = parse_manifest(encode(recording_->manifest())).value();
@@ -92,7 +93,7 @@ class RealTriggers : public testing::Test {
   TriggerRings triggers_;
 };
 
-TEST_F(RealTriggers, TellWhoWhereWhenAndWhat) {
+TEST_F(RealTriggers, ReportTaskCpuTimeAndDetail) {
   open();
   for (const int cpu : cpus_) {
     const EventTime before = monotonic_now();
@@ -125,7 +126,7 @@ TEST_F(RealTriggers, AreNoPartOfTheChannels) {
   EXPECT_EQ(triggers_.fds().size(), 2 * cpus_.size());
 }
 
-// Whoever held the tracepoint's own descriptor could take its filter away.
+// A holder of the tracepoint's own descriptor could remove its filter.
 TEST_F(RealTriggers, OnlyDummiesAreHandedOut) {
   open();
   for (const int fd : triggers_.fds()) {
@@ -153,7 +154,8 @@ TEST_F(RealTriggers, WakeTheirPollerForEach) {
   }
 }
 
-// A full ring stops; it is drained, goes on, and nothing was left uncounted. It took nothing from the other trigger.
+// A full ring stops. After it is drained, it continues, and every loss was counted. It used no space of the other
+// trigger.
 TEST_F(RealTriggers, AHotOneIsCountedAndTakesNothingFromARareOne) {
   open();
   constexpr std::uint64_t kMany = 5000;
@@ -168,10 +170,10 @@ TEST_F(RealTriggers, AHotOneIsCountedAndTakesNothingFromARareOne) {
   };
   auto events = triggers_.drain();
   EXPECT_EQ(count(events, "urgent"), 2U);
-  EXPECT_LE(events.size(), kMaxToldEvents + 2);
+  EXPECT_LE(events.size(), kMaxReportedEvents + 2);
   const std::uint64_t first = count(events, "winch");
   EXPECT_LT(first, kMany) << "the ring is small";
-  send(cpus_.front(), SIGWINCH);  // the kernel tells what was lost with the next record
+  send(cpus_.front(), SIGWINCH);  // the kernel reports the loss with the next record
   events = triggers_.drain();
   ASSERT_EQ(events.size(), 1U);
   EXPECT_GT(events[0].lost, 0U);
@@ -231,7 +233,7 @@ TEST_F(RealTriggers, OneThatDidNotChangeOutlivesAReload) {
   EXPECT_EQ(recording_->manifest().triggers.size(), 1U);
 }
 
-TEST_F(RealTriggers, WhatARingHeldThatAReloadTookIsStillTold) {
+TEST_F(RealTriggers, RecordsOfARemovedRingAreStillReported) {
   open();
   send(cpus_.front(), SIGWINCH);
   config_.triggers.erase(config_.triggers.begin());
@@ -256,7 +258,7 @@ TEST_F(RealTriggers, OneThatIsNotThereIsAnErrorUnlessItWasShipped) {
   open();
   ASSERT_EQ(recording_->manifest().triggers.size(), 2U);
   EXPECT_THAT(recording_->manifest().triggers[0].off, HasSubstr("there is no tracepoint"));
-  EXPECT_THAT(recording_->manifest().warnings, testing::Contains(HasSubstr("trigger 'winch' is off")));
+  EXPECT_THAT(recording_->manifest().notes, testing::Contains(HasSubstr("trigger 'winch' is off")));
   EXPECT_EQ(triggers_.fds().size(), cpus_.size());
   EXPECT_THAT(Recording::check(config_, sources_).value(), testing::Contains(HasSubstr("trigger 'winch' is off")));
 
@@ -268,18 +270,19 @@ TEST_F(RealTriggers, OneThatIsNotThereIsAnErrorUnlessItWasShipped) {
 }
 
 TEST_F(RealTriggers, TheirMemoryCounts) {
-  constexpr std::uint64_t kMiB = 1U << 20U;
-  const std::vector<ChannelConfig> channels{{.name = "a", .ring_bytes = 2 * kMiB}};
-  const std::uint64_t without = 4 * (2 * 2 * kMiB + kSidebandRingBytes);
-  EXPECT_EQ(fit_rings(channels, 4, without)[0], 2 * kMiB);
-  EXPECT_EQ(fit_rings(channels, 4, without, 1)[0], 1 * kMiB);
-  EXPECT_EQ(fit_rings(channels, 4, without + 4 * trigger_ring_bytes(), 1)[0], 2 * kMiB);
+  constexpr std::uint64_t kMebi = 1U << 20U;
+  const std::vector<ChannelConfig> channels{{.name = "a", .ring_bytes = 2 * kMebi}};
+  const std::uint64_t without =
+      4 * (2 * 2 * kMebi + kMebi) + kLeastBesideRingsBytes + checkpoint_file_bytes(kLeastBesideRingsBytes);
+  EXPECT_EQ(fit_rings(channels, 4, without)[0], 2 * kMebi);
+  EXPECT_EQ(fit_rings(channels, 4, without, 1)[0], 1 * kMebi);
+  EXPECT_EQ(fit_rings(channels, 4, without + 4 * trigger_ring_bytes(), 1)[0], 2 * kMebi);
 }
 
-// What a compromised flightd, or broken memory, could leave in the control page or in a record.
-TEST_F(RealTriggers, ASpoiltTailOrRecordHarmsNobody) {
+// Content of the control page or of a record that a compromised flightd or broken memory could leave.
+TEST_F(RealTriggers, ACorruptTailOrRecordIsHandled) {
   open();
-  // A second mapping, as any holder of the descriptor could make it.
+  // A second mapping, which any holder of the descriptor could make.
   const auto& ring = held_.front();
   auto mapping = Mapping::open(ring->fd(), static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + ring->info().ring_bytes,
                                PROT_READ | PROT_WRITE);

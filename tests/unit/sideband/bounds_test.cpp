@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger under its bounds: records that are folded early keep their times, and memory stays where it is told.
+// The process tracker at its bounds: records that are folded early keep their times, and its memory stays within the
+// limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libcore/sideband/ledger.hpp"
+#include "libcore/sideband/forgotten.hpp"
 #include "libcore/sideband/mappings.hpp"
 #include "libcore/sideband/process_table.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 #include "tests/unit/sideband/reader_model.hpp"
 #include "tests/unit/sideband/tape.hpp"
 
 namespace flight {
 namespace {
 
-constexpr EventTime kSecond = 1'000'000'000;
 constexpr EventTime kStep = 100'000;
 
-ReaderModel read(const LedgerExport& window, EventTime time = ~EventTime{0}) {
-  ReaderModel model;
-  model.apply_all(window.prologue);
-  model.apply_all(window.log, time);
-  return model;
-}
-
-// A shell forks, the child execs, maps and exits; its number is used again by the next but nine.
+// A shell forks; the child execs, maps and exits. Its pid is used again nine processes later.
 void live(Tape& tape, EventTime start, int number) {
   const auto pid = static_cast<std::uint32_t>(1000 + number % 10);
   const std::string name = "life" + std::to_string(number);
@@ -42,27 +36,27 @@ Tape shell() {
   return tape;
 }
 
-TEST(Bounds, WhatIsFoldedEarlyKeepsItsTimes) {
-  Ledger ledger({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
-  ledger.add(shell().bytes());
+TEST(Bounds, EarlyFoldingKeepsTheTimes) {
+  ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
+  tracker.add(shell().bytes());
   constexpr int kLives = 1000;
   const EventTime first = kSecond;
   const EventTime each = 10 * kStep;
   for (int i = 0; i < kLives; ++i) {
     Tape tape;
     live(tape, first + static_cast<EventTime>(i) * each, i);
-    ledger.add(tape.bytes());
-    ledger.fold(first - 1);  // a ring still has samples of that time
+    tracker.add(tape.bytes());
+    tracker.fold(first - 1);  // a ring still has samples of that time
   }
-  EXPECT_LE(ledger.stats().log_bytes, 16U << 10U);
-  EXPECT_EQ(ledger.stats().evicted, 0U);
-  EXPECT_EQ(ledger.stats().exited, static_cast<std::uint64_t>(kLives));
+  EXPECT_LE(tracker.stats().log_bytes, 16U << 10U);
+  EXPECT_EQ(tracker.stats().evicted, 0U);
+  EXPECT_EQ(tracker.stats().exited, static_cast<std::uint64_t>(kLives));
   std::unordered_set<std::uint32_t> pids;
   for (std::uint32_t pid = 1000; pid < 1010; ++pid) pids.insert(pid);
   for (const int from : {0, 500, 995}) {
-    // The window begins in the middle of a life, when it has its second name.
+    // The window begins in the middle of a process's life, when it has its second name.
     const EventTime begin = first + static_cast<EventTime>(from) * each + 4 * kStep;
-    const auto window = ledger.export_window(begin, first + kLives * each, pids);
+    const auto window = tracker.export_window(begin, first + kLives * each, pids);
     EventTime last = 0;
     for (std::span<const std::byte> rest = window.log; !rest.empty(); rest = rest.subspan(next_record(rest).size())) {
       const EventTime time = parse_trailer(next_record(rest))->time_ns;
@@ -85,50 +79,145 @@ TEST(Bounds, WhatIsFoldedEarlyKeepsItsTimes) {
       EXPECT_FALSE(read(window, start + 8 * kStep).processes.contains(pid)) << i;
     }
   }
-  ledger.fold(first + kLives * each);
-  EXPECT_EQ(ledger.stats().exited, 0U);
-  EXPECT_EQ(ledger.stats().processes, 1U);
+  tracker.fold(first + kLives * each);
+  EXPECT_EQ(tracker.stats().exited, 0U);
+  EXPECT_EQ(tracker.stats().processes, 1U);
 }
 
 TEST(Bounds, TheLongestDeadGoFirstAndAreCounted) {
   constexpr std::size_t kState = 256U << 10U;
-  Ledger ledger({.log_bytes = 8U << 10U, .state_bytes = kState});
-  ledger.add(shell().bytes());
+  ProcessTracker tracker({.log_bytes = 8U << 10U, .state_bytes = kState});
+  tracker.add(shell().bytes());
   constexpr int kLives = 5000;
   for (int i = 0; i < kLives; ++i) {
     Tape tape;
     live(tape, kSecond + static_cast<EventTime>(i) * 10 * kStep, i);
-    ledger.add(tape.bytes());
-    ASSERT_LE(ledger.stats().state_bytes, kState);
+    tracker.add(tape.bytes());
+    ASSERT_LE(tracker.stats().state_bytes, kState);
   }
-  const LedgerStats stats = ledger.stats();
+  const TrackerStats stats = tracker.stats();
   EXPECT_GT(stats.evicted, 1000U);
   EXPECT_GT(stats.exited, 100U);
   EXPECT_EQ(stats.evicted + stats.exited, static_cast<std::uint64_t>(kLives));
   EXPECT_EQ(stats.processes, 1U) << "the living must stay";
-  const auto window = ledger.export_window(0, 100 * kSecond, {100, 1000, 1009});
+  const auto window = tracker.export_window(0, 100 * kSecond, {100, 1000, 1009});
   const auto life = [&](int i) {
     const auto pid = static_cast<std::uint32_t>(1000 + i % 10);
     return read(window, kSecond + static_cast<EventTime>(i) * 10 * kStep + 5 * kStep).comm_of(pid, pid);
   };
+  EXPECT_EQ(window.stats.evicted, stats.evicted);
+  EXPECT_EQ(window.names_from_ns, stats.evicted_until_ns + 1);
   EXPECT_EQ(life(kLives - 1), "life4999");
   EXPECT_EQ(life(0), "");
   EXPECT_EQ(read(window, kSecond).comm_of(100, 100), "bash");
 }
 
+// Windows that begin later are complete. When no ring reaches back that far, no warning remains.
+TEST(Bounds, ForgettingAffectsOnlyTheTimeBefore) {
+  ProcessTracker tracker({.log_bytes = 8U << 10U, .state_bytes = 256U << 10U});
+  tracker.add(shell().bytes());
+  Tape tape;
+  for (int i = 0; i < 5000; ++i) {
+    live(tape, kSecond + static_cast<EventTime>(i) * 10 * kStep, i);
+    tracker.add(tape.take());
+  }
+  const TrackerStats stats = tracker.stats();
+  ASSERT_GT(stats.evicted_until_ns, 3 * kSecond);
+  const auto warned = [&](EventTime begin_ns) {
+    const TrackerExport window = tracker.export_window(begin_ns, 10 * kSecond, {1000});
+    EXPECT_EQ(window.names_from_ns != 0, window.stats.evicted != 0);
+    std::string out;
+    for (const std::string& warning : window.warnings)
+      if (warning.find("that had exited") != std::string::npos && warning.find("mappings") == std::string::npos)
+        out += warning;
+    return out;
+  };
+  EXPECT_THAT(warned(0), testing::HasSubstr(fmt::format("{} processes that had exited", stats.evicted)));
+  EXPECT_THAT(warned(0), testing::HasSubstr("a larger memory.max keeps more"));
+  EXPECT_THAT(warned(stats.evicted_until_ns), testing::HasSubstr("that had exited"));
+  const TrackerExport half = tracker.export_window(3 * kSecond, 10 * kSecond, {1000});
+  EXPECT_GT(half.stats.evicted, 100U);
+  EXPECT_LT(half.stats.evicted, stats.evicted) << "not those of the seconds before";
+  EXPECT_EQ(warned(stats.evicted_until_ns + 1), "");
+  tracker.fold(stats.evicted_until_ns);
+  EXPECT_GT(tracker.stats().evicted, 0U);
+  tracker.fold(stats.evicted_until_ns + 1);
+  EXPECT_EQ(tracker.stats().evicted, 0U) << "no ring holds a sample of them";
+}
+
+TEST(Bounds, MoreMemoryIsAdvisedOnlyWhereItHelps) {
+  const ProcessTracker small(TrackerLimits::of(beside_rings_bytes(200U << 20U), 0));
+  EXPECT_EQ(small.memory_advice(), "a larger memory.max keeps more");
+  const ProcessTracker large(TrackerLimits::of(beside_rings_bytes(400U << 20U), 0));
+  EXPECT_EQ(large.memory_advice(), "flightd keeps no more than this");
+}
+
+TEST(Forgotten, IsBoundedAndCountsAll) {
+  Forgotten forgotten;
+  for (EventTime second = 1; second <= 2000; ++second)
+    for (EventTime part = 0; part < 10; ++part) forgotten.add(second * kSecond + part * kSecond / 10, 7);
+  EXPECT_EQ(forgotten.since(0), 2000U * 70);
+  EXPECT_EQ(forgotten.since(1999 * kSecond), 140U);
+  EXPECT_EQ(forgotten.since(2001 * kSecond), 0U);
+  forgotten.forget(1999 * kSecond);
+  EXPECT_EQ(forgotten.since(0), 140U);
+  forgotten.add(Forgotten::kLiving, 3);
+  forgotten.forget(3000 * kSecond);
+  EXPECT_EQ(forgotten.since(3000 * kSecond), 3U) << "they live";
+  forgotten.found_living(3001 * kSecond);
+  EXPECT_EQ(forgotten.until_ns(), 3001 * kSecond);
+  forgotten.forget(3002 * kSecond);
+  EXPECT_EQ(forgotten.until_ns(), 0U);
+}
+
+// Children of a process with thousands of mappings, each with its own: the tracker drops their maps before their names.
+TEST(Bounds, TheDeadLoseTheirMapsBeforeTheirNames) {
+  constexpr std::size_t kState = 4U << 20U;
+  ProcessTracker tracker({.log_bytes = 256U << 10U, .state_bytes = kState, .export_bytes = 1U << 20U});
+  Tape tape;
+  tape.fork(10, 1, 100);
+  for (std::uint64_t i = 0; i < 3000; ++i) tape.map(11, 100, 0x100000 + i * 0x2000, 0x1000, "//anon");
+  tracker.add(tape.take());
+  constexpr std::uint32_t kChildren = 1500;
+  for (std::uint32_t i = 0; i < kChildren; ++i) {
+    const EventTime at = kSecond + i * kStep;
+    tape.fork(at, 100, 1000 + i);
+    tape.comm(at + 1, 1000 + i, 1000 + i, "child" + std::to_string(i));
+    tape.map(at + 2, 1000 + i, 0x50000000, 0x1000, "/bin/own");
+    tape.exit(at + 3, 1000 + i);
+    tracker.add(tape.take(), at + kStep);
+    ASSERT_LE(tracker.stats().state_bytes, kState);
+  }
+  EXPECT_EQ(tracker.stats().evicted, 0U);
+  std::unordered_set<std::uint32_t> all{100};
+  for (std::uint32_t i = 0; i < kChildren; ++i) all.insert(1000 + i);
+  const auto window = tracker.export_window(0, 10 * kSecond, all);
+  EXPECT_LT(window.prologue.size() + window.log.size(), 12U << 20U);
+  for (const std::uint32_t i : {0U, 1U, 700U, kChildren - 1}) {
+    const ReaderModel then = read(window, kSecond + i * kStep + 2);
+    EXPECT_EQ(then.comm_of(1000 + i, 1000 + i), "child" + std::to_string(i));
+  }
+  EXPECT_EQ(read(window, kSecond + (kChildren - 1) * kStep + 2).map_at(1000 + kChildren - 1, 0x50000800), "/bin/own");
+  std::string warnings;
+  for (const std::string& warning : window.warnings) warnings += warning;
+  EXPECT_NE(warnings.find("that had exited were forgotten (limit reached): in this window these"), std::string::npos)
+      << warnings;
+  EXPECT_EQ(tracker.export_window(10 * kSecond, 11 * kSecond, all).warnings.size(), 0U) << "that is long ago";
+}
+
 TEST(Bounds, SoMuchAtOnceThatRingsMayBeBehindMakesItStale) {
-  Ledger ledger({.log_bytes = 4096, .state_bytes = 1U << 20U});
+  ProcessTracker tracker({.log_bytes = 4096, .state_bytes = 1U << 20U});
   Tape tape;
   for (std::uint32_t i = 0; i < 1000; ++i) tape.fork(kSecond + i, 1, 5000 + i);
-  ledger.add(tape.bytes());
-  EXPECT_LE(ledger.stats().log_bytes, 4096U);
-  EXPECT_TRUE(ledger.stats().stale);
-  EXPECT_EQ(ledger.stats().processes, 1000U);
+  tracker.add(tape.bytes());
+  EXPECT_LE(tracker.stats().log_bytes, 4096U);
+  EXPECT_TRUE(tracker.stats().stale);
+  EXPECT_EQ(tracker.stats().processes, 1000U);
 }
 
 TEST(Bounds, AFloodOfLivingProcessesWithManyMapsIsBounded) {
   constexpr std::size_t kState = 1U << 20U;
-  Ledger ledger({.log_bytes = 64U << 10U, .state_bytes = kState});
+  ProcessTracker tracker({.log_bytes = 64U << 10U, .state_bytes = kState});
   EventTime time = kSecond;
   for (std::uint32_t pid = 100; pid < 400; ++pid) {
     Tape tape;
@@ -137,10 +226,10 @@ TEST(Bounds, AFloodOfLivingProcessesWithManyMapsIsBounded) {
       tape.map(time++, pid, 0x10000 + i * 0x2000, 0x1000, "/tmp/code" + std::to_string(pid));
       tape.thread(time++, pid, 10000 + pid * 100 + static_cast<std::uint32_t>(i));
     }
-    ledger.add(tape.bytes());
-    ASSERT_LE(ledger.stats().state_bytes, kState) << pid;
+    tracker.add(tape.bytes());
+    ASSERT_LE(tracker.stats().state_bytes, kState) << pid;
   }
-  const ReaderModel model = read(ledger.export_window(time, time, {399}));
+  const ReaderModel model = read(tracker.export_window(time, time, {399}));
   EXPECT_NE(model.text_of(399), "");
 }
 

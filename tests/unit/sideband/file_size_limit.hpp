@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For as long as it lives, no file of this process grows beyond a size: the real write(2) then writes less, and fails,
-// as on a full disk.
+// While it exists, no file of this process grows beyond a size: the real write(2) then writes less and fails, as on a
+// full disk.
 #pragma once
 
 #include <gtest/gtest.h>

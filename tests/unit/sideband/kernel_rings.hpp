@@ -14,7 +14,7 @@
 #include "libcore/base/mapping.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/record_build.hpp"
-#include "libcore/sideband/ledger.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 
 namespace flight {
 
@@ -39,9 +39,9 @@ class KernelRings {
     }
   }
 
-  // Ring after ring, as flightd does it.
-  void drain(Ledger& ledger) {
-    for (Ring& ring : rings_) ledger.add(drain(ring));
+  // Drains one ring after the other, like flightd.
+  void drain(ProcessTracker& tracker) {
+    for (Ring& ring : rings_) tracker.add(drain(ring));
   }
 
  private:

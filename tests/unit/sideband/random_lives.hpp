@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random lives of processes and threads, as records with ever growing times.
+// Random lives of processes and threads, as records with increasing times.
 #pragma once
 
 #include <linux/perf_event.h>
@@ -20,8 +20,8 @@ struct Event {
   RecordBuffer bytes;
 };
 
-// `simple`: only what early folding keeps to the nanosecond (no renaming, no map over another), and leaders exit last;
-// a second of it is a hundred records, else ten times as many.
+// `simple`: only records that early folding keeps exactly (no renaming, no mapping over another), and leaders exit
+// last; a second of it has a hundred records, otherwise ten times as many.
 class RandomLives {
  public:
   RandomLives(unsigned seed, bool simple) : random_(seed), simple_(simple) {
@@ -82,7 +82,7 @@ class RandomLives {
     if (pid == 1 || (simple_ && tid == pid && tids.size() > 1)) return;
     add([&](Tape& tape) { tape.exit(now_, pid, tid); });
     std::erase(tids, tid);
-    // A zombie leader keeps its number until the last thread has gone.
+    // A zombie leader keeps its pid until the last thread has exited.
     if (tids.empty()) living_.erase(pid);
   }
   void exec(std::uint32_t pid) {
@@ -97,7 +97,7 @@ class RandomLives {
     std::advance(at, static_cast<std::ptrdiff_t>(random_() % map.size()));
     return *at;
   }
-  // Few numbers, so that they are used again and again.
+  // A few numbers, so that they are reused often.
   std::uint32_t fresh_number() {
     for (int i = 0; i < 20; ++i) {
       const auto number = static_cast<std::uint32_t>(2 + random_() % 40);
@@ -124,7 +124,7 @@ inline std::unordered_set<std::uint32_t> everybody() {
   return pids;
 }
 
-// Events [from, to) as several rings would bring them: each ring in order, one ring after the other.
+// Events [from, to) in the order of several rings: each ring in order, one ring after the other.
 inline RecordBuffer drained(const std::vector<Event>& events, std::size_t from, std::size_t to, std::mt19937& random) {
   RecordBuffer rings[3];
   for (std::size_t i = from; i < to; ++i) {

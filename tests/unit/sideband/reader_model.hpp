@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader of perf.data makes of sideband records, done in the simplest way that is right: the judge of the
-// ledger. It forgets nothing, folds nothing and shares nothing.
+// Interprets sideband records like a reader of perf.data, in the simplest correct way: the reference for the tracker.
+// It forgets, folds and shares nothing.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,6 +14,7 @@
 
 #include "libcore/perf/record.hpp"
 #include "libcore/perf/record_build.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 
 namespace flight {
 
@@ -67,7 +68,7 @@ class ReaderModel {
       if (one.begin <= address && address < one.end) return one.name;
     return "";
   }
-  // One line per process, so that a difference can be read.
+  // One line per process, so that a difference is readable.
   [[nodiscard]] std::string text() const {
     std::string all;
     for (const auto& [pid, process] : processes) all += text_of(pid);
@@ -108,7 +109,7 @@ class ReaderModel {
   void exit(const TaskRecord& exit) {
     const auto process = processes.find(exit.pid);
     if (process == processes.end()) return;
-    // A leader that exits first stays, as a zombie with its name, until the others have gone.
+    // A leader that exits first stays, as a zombie with its name, until the others have exited.
     Process& dying = process->second;
     if (exit.tid == exit.pid)
       dying.leader_exited = true;
@@ -144,5 +145,13 @@ class ReaderModel {
     maps = std::move(kept);
   }
 };
+
+// The knowledge at `time`.
+inline ReaderModel read(const TrackerExport& window, EventTime time = ~EventTime{0}) {
+  ReaderModel model;
+  model.apply_all(window.prologue);
+  model.apply_all(window.log, time);
+  return model;
+}
 
 }  // namespace flight

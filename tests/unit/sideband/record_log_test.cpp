@@ -22,7 +22,7 @@ std::uint32_t number_of(std::span<const std::byte> record) {
   return number;
 }
 
-// Batches that overlap in time, drops in between: what is left is always what a sorted list would hold.
+// Batches that overlap in time, with drops in between: the rest is always what a sorted list would hold.
 TEST(RecordLog, IsAStableSortedListThatForgetsFromTheFront) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libcore/sideband/ledger.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 #include "tests/unit/sideband/reader_model.hpp"
 #include "tests/unit/sideband/tape.hpp"
 
@@ -10,15 +10,6 @@ namespace flight {
 namespace {
 
 using testing::IsEmpty;
-
-constexpr EventTime kSecond = 1'000'000'000;
-
-ReaderModel read(const LedgerExport& window, EventTime time = ~EventTime{0}) {
-  ReaderModel model;
-  model.apply_all(window.prologue);
-  model.apply_all(window.log, time);
-  return model;
-}
 
 Tape scan_of_a_server() {
   Tape scan;
@@ -31,71 +22,71 @@ Tape scan_of_a_server() {
   return scan;
 }
 
-TEST(Scan, WhatWasThereBeforeUsWasAlwaysThere) {
-  Ledger ledger;
-  ledger.add_scan(scan_of_a_server().bytes(), 100 * kSecond);
-  EXPECT_EQ(ledger.stats().processes, 2U);
+TEST(Scan, ProcessesOfTheFirstScanAreValidFromTheBeginning) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 100 * kSecond);
+  EXPECT_EQ(tracker.stats().processes, 2U);
   // Samples older than the scan have their names, too.
-  const auto window = ledger.export_window(50 * kSecond, 60 * kSecond, {2, 200});
+  const auto window = tracker.export_window(50 * kSecond, 60 * kSecond, {2, 200});
   EXPECT_EQ(read(window).text(), "2 of 0: 2=kthreadd\n200 of 1: 200=server 201=worker 1000-2000@1000/bin/server\n");
   EXPECT_EQ(read(window).cgroups.at(9), "/server.slice");
   EXPECT_EQ(window.build_ids.size(), 1U);
 }
 
-TEST(Scan, OfAKnownProcessOnlyWhatIsMissingIsAdded) {
-  Ledger ledger;
+TEST(Scan, AKnownProcessGetsOnlyMissingFacts) {
+  ProcessTracker tracker;
   Tape tape;
   tape.fork(10 * kSecond, 1, 200);
   tape.exec(10 * kSecond + 1, 200, "server");
   tape.map(10 * kSecond + 2, 200, 0x1000, 0x1000, "/bin/server");
-  ledger.add(tape.bytes());
+  tracker.add(tape.bytes());
   Tape scan;
   scan.scanned(200, 1, 10 * kSecond - 7'000'000, "server");  // /proc rounds down
   scan.map(0, 200, 0x1000, 0x1000, "/bin/server");
   scan.map(0, 200, 0x3000, 0x1000, "/lib/missed.so");
-  ledger.add_scan(scan.bytes(), 20 * kSecond);
-  EXPECT_EQ(ledger.stats().processes, 1U);
-  const auto window = ledger.export_window(15 * kSecond, 30 * kSecond, {200});
+  tracker.add_scan(scan.bytes(), 20 * kSecond);
+  EXPECT_EQ(tracker.stats().processes, 1U);
+  const auto window = tracker.export_window(15 * kSecond, 30 * kSecond, {200});
   EXPECT_EQ(read(window, 19 * kSecond).map_at(200, 0x3800), "");
   EXPECT_EQ(read(window, 20 * kSecond).text(),
             "200 of 1: 200=server 1000-2000@1000/bin/server 3000-4000@1000/lib/missed.so\n");
   ReaderModel log;
   log.apply_all(window.log);
   EXPECT_EQ(log.processes.at(200).maps.size(), 1U) << "what was known was added again";
-  ledger.add_scan(scan.bytes(), 25 * kSecond);  // now there is nothing to add
-  EXPECT_THAT(ledger.export_window(21 * kSecond, 30 * kSecond, {}).log, IsEmpty());
+  tracker.add_scan(scan.bytes(), 25 * kSecond);  // now there is nothing to add
+  EXPECT_THAT(tracker.export_window(21 * kSecond, 30 * kSecond, {}).log, IsEmpty());
 }
 
 TEST(Scan, AForkThatIsDrainedAfterTheScanIsTheSameProcess) {
-  Ledger ledger;
+  ProcessTracker tracker;
   Tape scan;
   scan.scanned(200, 1, 10 * kSecond - 7'000'000, "server");
   scan.map(0, 200, 0x1000, 0x1000, "/bin/server");
-  ledger.add_scan(scan.bytes(), 11 * kSecond);
+  tracker.add_scan(scan.bytes(), 11 * kSecond);
   Tape tape;
   tape.fork(10 * kSecond, 1, 200);
   tape.exec(10 * kSecond + 1, 200, "server");
   tape.map(10 * kSecond + 2, 200, 0x1000, 0x1000, "/bin/server");
-  ledger.add(tape.bytes());
-  ledger.fold(12 * kSecond);
-  EXPECT_EQ(ledger.stats().processes, 1U);
-  EXPECT_EQ(ledger.stats().exited, 0U);
-  EXPECT_EQ(read(ledger.export_window(15 * kSecond, 30 * kSecond, {200})).text(),
+  tracker.add(tape.bytes());
+  tracker.fold(12 * kSecond);
+  EXPECT_EQ(tracker.stats().processes, 1U);
+  EXPECT_EQ(tracker.stats().exited, 0U);
+  EXPECT_EQ(read(tracker.export_window(15 * kSecond, 30 * kSecond, {200})).text(),
             "200 of 1: 200=server 1000-2000@1000/bin/server\n");
 }
 
-TEST(Scan, WhatWasRecordedBeforeTheFirstScanLiesOverIt) {
+TEST(Scan, RecordsBeforeTheFirstScanOverrideIt) {
   for (const bool folded : {false, true}) {
-    Ledger ledger;
+    ProcessTracker tracker;
     Tape tape;
-    tape.map(10 * kSecond, 200, 0x8000, 0x1000, "/lib/plugin.so");  // of a process whose beginning we have not seen
+    tape.map(10 * kSecond, 200, 0x8000, 0x1000, "/lib/plugin.so");  // of a process whose beginning flightd has not seen
     tape.thread(10 * kSecond + 1, 200, 202);
     tape.comm(10 * kSecond + 2, 200, 202, "newer");
-    ledger.add(tape.bytes());
-    if (folded) ledger.fold(11 * kSecond);
-    ledger.add_scan(scan_of_a_server().bytes(), 12 * kSecond);
-    EXPECT_EQ(ledger.stats().processes, 2U);
-    const ReaderModel model = read(ledger.export_window(11 * kSecond, 13 * kSecond, {200}));
+    tracker.add(tape.bytes());
+    if (folded) tracker.fold(11 * kSecond);
+    tracker.add_scan(scan_of_a_server().bytes(), 12 * kSecond);
+    EXPECT_EQ(tracker.stats().processes, 2U);
+    const ReaderModel model = read(tracker.export_window(11 * kSecond, 13 * kSecond, {200}));
     EXPECT_EQ(model.comm_of(200, 200), "server");
     EXPECT_EQ(model.comm_of(200, 201), "worker");
     EXPECT_EQ(model.map_at(200, 0x1800), "/bin/server");
@@ -107,79 +98,250 @@ TEST(Scan, WhatWasRecordedBeforeTheFirstScanLiesOverIt) {
 }
 
 TEST(Scan, AnExitDuringTheScanStays) {
-  Ledger ledger;
-  ledger.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
   Tape tape;
   tape.exit(20 * kSecond, 200, 201);
   tape.exit(20 * kSecond + 1, 200);
-  ledger.add(tape.bytes());
-  ledger.add_scan(scan_of_a_server().bytes(), 20 * kSecond);  // read just before
-  EXPECT_EQ(ledger.stats().processes, 1U);
-  EXPECT_FALSE(read(ledger.export_window(21 * kSecond, 30 * kSecond, {200})).processes.contains(200));
+  tracker.add(tape.bytes());
+  tracker.add_scan(scan_of_a_server().bytes(), 20 * kSecond);  // read just before
+  EXPECT_EQ(tracker.stats().processes, 1U);
+  EXPECT_FALSE(read(tracker.export_window(21 * kSecond, 30 * kSecond, {200})).processes.contains(200));
 }
 
+// Records are missing since the scan at 20 s. The next scan was requested at 50 s.
 Tape lost() {
   Tape tape;
-  tape.raw(PERF_RECORD_LOST, 16 + sizeof(Trailer));
+  tape.cgroup(20 * kSecond, 1, "/");
+  tape.lost(40 * kSecond, 1000);
   return tape;
 }
 
-TEST(Scan, AfterALossTheAbsentHaveExited) {
+TEST(Scan, AfterALossTheAbsentHaveEndedWithItsBeginning) {
   for (const bool lossy : {false, true}) {
-    Ledger ledger;
-    ledger.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+    ProcessTracker tracker;
+    tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+    if (lossy) tracker.add(lost().bytes());
     Tape young;
-    young.fork(49 * kSecond, 2, 300);  // it may have begun behind the scan's back
-    ledger.add(young.bytes());
-    if (lossy) ledger.add(lost().bytes());
+    young.fork(49 * kSecond, 2, 300);  // it may have begun during the scan
+    tracker.add(young.bytes());
     Tape scan;
     scan.scanned(2, 0, 0, "kthreadd");
-    ledger.add_scan(scan.bytes(), 50 * kSecond);
-    const auto window = ledger.export_window(45 * kSecond, 60 * kSecond, {200, 300});
-    EXPECT_EQ(read(window, 49 * kSecond).comm_of(200, 201), "worker");
+    scan.all_listed();
+    tracker.add_scan(scan.bytes(), 50 * kSecond);
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200, 300});
+    EXPECT_EQ(read(window, 19 * kSecond).comm_of(200, 201), "worker");
+    EXPECT_EQ(read(window, 21 * kSecond).processes.contains(200), !lossy);
     EXPECT_EQ(read(window).processes.contains(200), !lossy);
     EXPECT_TRUE(read(window).processes.contains(300));
-    ledger.fold(51 * kSecond);
-    EXPECT_EQ(ledger.stats().processes, lossy ? 2U : 3U);
-    EXPECT_EQ(ledger.stats().exited, 0U);
+    tracker.fold(51 * kSecond);
+    EXPECT_EQ(tracker.stats().processes, lossy ? 2U : 3U);
+    EXPECT_EQ(tracker.stats().exited, 0U);
   }
 }
 
-TEST(Scan, AfterALossNamesThreadsAndAnExecAreMended) {
-  Ledger ledger;
-  ledger.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
-  ledger.add(lost().bytes());
+TEST(Scan, AfterALossAnUncertainNameIsLost) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  tracker.add(lost().bytes());
   Tape scan;
   scan.scanned(2, 0, 0, "kthreadd");
   scan.scanned(200, 1, 3 * kSecond, "successor");
   scan.map(0, 200, 0x5000, 0x1000, "/bin/successor");
   scan.thread(0, 200, 209);
   scan.comm(0, 200, 209, "fresh");
-  ledger.add_scan(scan.bytes(), 50 * kSecond);
-  EXPECT_EQ(read(ledger.export_window(60 * kSecond, 70 * kSecond, {200})).text(),
+  tracker.add_scan(scan.bytes(), 50 * kSecond);
+  const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {2, 200});
+  EXPECT_EQ(read(window, 19 * kSecond).text_of(200), "200 of 1: 200=server 201=worker 1000-2000@1000/bin/server\n");
+  EXPECT_EQ(read(window, 39 * kSecond).text_of(200), "200 of 1: 200=[lost]\n") << "in the gap";
+  EXPECT_EQ(read(window, 41 * kSecond).text_of(200), "200 of 1: 200=successor 209=fresh 5000-6000@1000/bin/successor\n")
+      << "behind it the log is complete, so it was that already";
+  EXPECT_EQ(read(window, 39 * kSecond).comm_of(2, 2), "kthreadd") << "confirmed";
+  EXPECT_EQ(tracker.stats().unsure, 1U);
+  ASSERT_EQ(window.warnings.size(), 1U);
+  EXPECT_THAT(window.warnings[0], testing::HasSubstr("1000 sideband records were lost within 20.000 s"));
+  EXPECT_THAT(window.warnings[0], testing::HasSubstr("1 process without a certain name is called [lost]"));
+  EXPECT_THAT(tracker.export_window(41 * kSecond, 60 * kSecond, {2, 200}).warnings, IsEmpty());
+  // After folding the result is the same.
+  tracker.fold(55 * kSecond);
+  EXPECT_EQ(read(tracker.export_window(60 * kSecond, 70 * kSecond, {200})).text(),
             "200 of 1: 200=successor 209=fresh 5000-6000@1000/bin/successor\n");
 }
 
 TEST(Scan, AfterALossANumberMayBelongToAnother) {
-  Ledger ledger;
-  ledger.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
-  ledger.add(lost().bytes());
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  tracker.add(lost().bytes());
   Tape scan;
   scan.scanned(2, 0, 0, "kthreadd");
-  scan.scanned(200, 1, 40 * kSecond, "other");
+  scan.scanned(200, 1, 30 * kSecond, "server");  // even if it has the same name again
   scan.map(0, 200, 0x5000, 0x1000, "/bin/other");
-  ledger.add_scan(scan.bytes(), 50 * kSecond);
-  const auto window = ledger.export_window(30 * kSecond, 60 * kSecond, {200});
-  EXPECT_EQ(read(window, 39 * kSecond).comm_of(200, 200), "server");
-  EXPECT_EQ(read(window, 40 * kSecond).text(), "200 of 1: 200=other 5000-6000@1000/bin/other\n");
+  tracker.add_scan(scan.bytes(), 50 * kSecond);
+  const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200});
+  EXPECT_EQ(read(window, 19 * kSecond).comm_of(200, 200), "server");
+  EXPECT_EQ(read(window, 29 * kSecond).comm_of(200, 200), "") << "whoever had the number then";
+  EXPECT_EQ(read(window, 39 * kSecond).text(), "200 of 1: 200=[lost]\n");
+  EXPECT_EQ(read(window, 40 * kSecond).text(), "200 of 1: 200=server 5000-6000@1000/bin/other\n");
 }
 
-TEST(Scan, AScanThatFoundNothingEndsNobody) {
-  Ledger ledger;
-  ledger.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
-  ledger.add(lost().bytes());
-  ledger.add_scan({}, 50 * kSecond);
-  EXPECT_EQ(ledger.stats().processes, 2U);
+TEST(Scan, AnExecIntoTheSameNameIsSeenByItsMaps) {
+  for (const bool execed : {false, true}) {
+    ProcessTracker tracker;
+    Tape first = scan_of_a_server();
+    first.scanned(300, 1, 4 * kSecond, "sh");
+    first.map(0, 300, 0x400000, 0x1000, "/bin/sh");
+    first.map(0, 300, 0x7f0000, 0x1000, "[vdso]");
+    tracker.add_scan(first.bytes(), 10 * kSecond);
+    tracker.add(lost().bytes());
+    Tape scan;
+    scan.scanned(300, 1, 4 * kSecond, "sh");
+    scan.map(0, 300, 0x400000, 0x1000, "/bin/sh");
+    scan.map(0, 300, execed ? 0x7f5000 : 0x7f0000, 0x1000, "[vdso]");
+    tracker.add_scan(scan.bytes(), 50 * kSecond);
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {300});
+    EXPECT_EQ(read(window, 39 * kSecond).comm_of(300, 300), execed ? "[lost]" : "sh");
+    EXPECT_EQ(read(window).comm_of(300, 300), "sh");
+    EXPECT_EQ(read(window).map_at(300, 0x7f0800), execed ? "" : "[vdso]");
+  }
+}
+
+TEST(Scan, AKernelWorkerIsTheSameWhateverItWorksAt) {
+  ProcessTracker tracker;
+  Tape first;
+  first.scanned(40, 2, 0, "kworker/0:1-mm_");
+  tracker.add_scan(first.bytes(), 10 * kSecond);
+  tracker.add(lost().bytes());
+  Tape scan;
+  scan.scanned(40, 2, 0, "kworker/0:1-eve");
+  tracker.add_scan(scan.bytes(), 50 * kSecond);
+  EXPECT_EQ(tracker.stats().unsure, 0U);
+  EXPECT_EQ(read(tracker.export_window(15 * kSecond, 60 * kSecond, {40})).comm_of(40, 40), "kworker/0:1-mm_");
+  Tape another;
+  another.scanned(40, 2, 0, "kworker/1:1-eve");
+  tracker.add_gap(51 * kSecond, 52 * kSecond);
+  tracker.add_scan(another.bytes(), 53 * kSecond);
+  EXPECT_EQ(tracker.stats().unsure, 1U);
+}
+
+TEST(Scan, AProcessThatLivedInAGapIsLost) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  Tape tape = lost();
+  // Another CPU, whose ring had space, recorded it. On the CPU where it called exec there was no space.
+  tape.fork(25 * kSecond, 200, 400);
+  tape.fork(26 * kSecond, 200, 401);
+  tape.exec(27 * kSecond, 401, "sh");
+  tape.exit(30 * kSecond, 400);
+  tape.exit(45 * kSecond, 401);
+  tracker.add(tape.bytes());
+  Tape scan = scan_of_a_server();
+  tracker.add_scan(scan.bytes(), 50 * kSecond);
+  for (const bool folded : {false, true}) {
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200, 400, 401});
+    EXPECT_EQ(read(window, 29 * kSecond).comm_of(400, 400), "[lost]");
+    EXPECT_EQ(read(window, 29 * kSecond).comm_of(401, 401), "[lost]") << folded;
+    EXPECT_EQ(read(window, 29 * kSecond).comm_of(200, 200), "server") << "confirmed";
+    EXPECT_FALSE(read(window, 46 * kSecond).processes.contains(401));
+    EXPECT_FALSE(read(window, 46 * kSecond).processes.contains(400));
+    tracker.fold(15 * kSecond);
+    ProcessTracker after;
+    RecordBuffer kept;
+    (void)tracker.checkpoint(
+        1U << 20U, [&](std::span<const std::byte> some) { kept.insert(kept.end(), some.begin(), some.end()); });
+    after.replay(kept, {});
+    tracker = std::move(after);  // the same again with the state of the next flightd
+  }
+}
+
+TEST(Scan, WithoutAScanNoNameIsConfirmed) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  tracker.add(lost().bytes());
+  Tape tape;
+  tape.exec(45 * kSecond, 2, "new");
+  tracker.add(tape.bytes());
+  const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {2, 200});
+  EXPECT_EQ(read(window, 19 * kSecond).comm_of(200, 200), "server");
+  EXPECT_EQ(read(window, 21 * kSecond).text(), "2 of 0: 2=[lost]\n200 of 1: 200=[lost]\n");
+  EXPECT_EQ(read(window).comm_of(2, 2), "new") << "the log has told since";
+  EXPECT_EQ(window.warnings.size(), 2U);
+  // A scan can still confirm it.
+  tracker.add_scan(scan_of_a_server().bytes(), 50 * kSecond);
+  EXPECT_EQ(read(tracker.export_window(15 * kSecond, 60 * kSecond, {200}), 21 * kSecond).comm_of(200, 200), "server");
+}
+
+// The kernel writes LOST only with the next record, which may come minutes later.
+TEST(Scan, AFullRingIsAGapBeforeItsLostRecord) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  tracker.add_full(0, 20 * kSecond, 21 * kSecond);
+  EXPECT_TRUE(tracker.stale());
+  auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200});
+  EXPECT_EQ(read(window).comm_of(200, 200), "[lost]");
+  EXPECT_THAT(window.warnings.at(0), testing::HasSubstr("may have been lost within 1.000 s"));
+  Tape scan;
+  scan.scanned(200, 1, 3 * kSecond, "successor");
+  scan.all_listed();
+  tracker.add_scan(scan.bytes(), 22 * kSecond);
+  EXPECT_FALSE(tracker.stale());
+  Tape late;
+  late.lost(50 * kSecond, 300);
+  tracker.add(late.bytes());
+  EXPECT_FALSE(tracker.stale()) << "it tells of the same";
+  ASSERT_EQ(tracker.gaps().size(), 1U);
+  EXPECT_EQ(tracker.gaps()[0].lost, 300U);
+  window = tracker.export_window(15 * kSecond, 60 * kSecond, {200});
+  EXPECT_EQ(read(window, 20 * kSecond + 1).comm_of(200, 200), "[lost]");
+  EXPECT_EQ(read(window, 21 * kSecond).comm_of(200, 200), "successor");
+  Tape again;
+  again.lost(55 * kSecond, 1);  // and this is another loss
+  tracker.add(again.bytes());
+  EXPECT_TRUE(tracker.stale());
+}
+
+TEST(Scan, APauseIsAGap) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  tracker.add_gap(20 * kSecond, 40 * kSecond);
+  EXPECT_TRUE(tracker.stats().stale);
+  Tape scan;
+  scan.scanned(2, 0, 0, "kthreadd");
+  scan.scanned(200, 1, 3 * kSecond, "server");
+  scan.map(0, 200, 0x1000, 0x1000, "/bin/server", 0x55);
+  scan.thread(0, 200, 201);
+  scan.comm(0, 200, 201, "renamed");
+  scan.scanned(300, 1, 30 * kSecond, "young");
+  scan.map(0, 300, 0x1000, 0x1000, "/bin/young");
+  tracker.add_scan(scan.bytes(), 41 * kSecond);
+  const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {2, 200, 300});
+  EXPECT_EQ(read(window, 40 * kSecond).text(),
+            "2 of 0: 2=kthreadd\n200 of 1: 200=server 201=renamed 1000-2000@1000/bin/server\n"
+            "300 of 1: 300=young 1000-2000@1000/bin/young\n");
+  EXPECT_EQ(tracker.stats().lost, 0U);
+}
+
+TEST(Scan, TheDeadAreNotThoughtToBeDyingWhereTheirNumberMayHaveBeenTaken) {
+  for (const bool lossy : {false, true}) {
+    ProcessTracker tracker({.dying_ns = 60 * kSecond});
+    tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+    Tape tape;
+    tape.exit(19 * kSecond, 200, 201);
+    tape.exit(19 * kSecond + 1, 200);
+    tracker.add(tape.bytes());
+    if (lossy) tracker.add(lost().bytes());
+    Tape scan;
+    scan.scanned(2, 0, 0, "kthreadd");
+    tracker.add_scan(scan.bytes(), 50 * kSecond);
+    EXPECT_EQ(read(tracker.export_window(41 * kSecond, 60 * kSecond, {200})).comm_of(200, 200), lossy ? "" : "server");
+  }
+}
+
+TEST(Scan, AnEmptyScanEndsNoProcess) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  tracker.add(lost().bytes());
+  tracker.add_scan({}, 50 * kSecond);
+  EXPECT_EQ(tracker.stats().processes, 2U);
 }
 
 }  // namespace

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes sideband records as a kernel would, with ever growing times, for tests of the ledger.
+// Writes sideband records like a kernel, with increasing times, for tests of the process tracker.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "libcore/broker/protocol.hpp"
 #include "libcore/perf/record_build.hpp"
 
 namespace flight {
+
+inline constexpr EventTime kSecond = 1'000'000'000;
 
 class Tape {
  public:
@@ -49,17 +52,24 @@ class Tape {
   void ksymbol(EventTime time, std::uint64_t address, std::string_view name, bool gone = false) {
     append_ksymbol(bytes_, {address, 64, 1, static_cast<std::uint16_t>(gone ? 1 : 0), name}, at(0, 0, time));
   }
+  void lost(EventTime time, std::uint64_t count) { append_lost(bytes_, {7, count}, at(0, 0, time)); }
   void raw(std::uint32_t type, std::size_t body_bytes) {
     const std::uint32_t head[2] = {type, static_cast<std::uint32_t>(8 + body_bytes) << 16U};
     const auto bytes = std::as_bytes(std::span(head));
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
     bytes_.resize(bytes_.size() + body_bytes);
   }
-  // As a scan has it: no time but the start's.
-  void scanned(std::uint32_t pid, std::uint32_t parent, EventTime started, std::string_view name) {
-    append_fork(bytes_, {pid, parent, pid, parent, started, true}, {});
+  // As in a scan: no time except that of the start.
+  void scanned(std::uint32_t pid, std::uint32_t parent, EventTime started, std::string_view name, bool partly = false) {
+    append_fork(bytes_, {pid, parent, pid, parent, started, true}, {.reserved = partly ? kScanPartly : 0});
     append_comm(bytes_, {pid, pid, name, false}, {});
+    ++scanned_;
   }
+  void unread(std::uint32_t pid) {
+    append_fork(bytes_, {pid, 0, pid, 0, 0, true}, {.reserved = kScanUnread});
+    ++scanned_;
+  }
+  void all_listed() { append_lost(bytes_, {scanned_, 0}, {.reserved = kScanAllListed}); }
 
   [[nodiscard]] const RecordBuffer& bytes() const { return bytes_; }
   [[nodiscard]] RecordBuffer take() { return std::exchange(bytes_, {}); }
@@ -67,6 +77,7 @@ class Tape {
  private:
   static Trailer at(std::uint32_t pid, std::uint32_t tid, EventTime time) { return {pid, tid, time, 0, 0, 7}; }
   RecordBuffer bytes_;
+  std::uint64_t scanned_ = 0;
 };
 
 }  // namespace flight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which stretches of a window are compared, and which sample falls into which.
+// Which parts of a window are compared, and which sample belongs to which part.
 #include <gmock/gmock.h>
 
 #include "tests/unit/snapshot/made_ring.hpp"
@@ -28,8 +28,9 @@ class Compared : public testing::Test {
   Selection chosen(const ChangeRequest& change, const WindowRequest& window = {}) {
     const EventTable events = event_table(manifest_);
     const std::vector<RingImage> images{rings_[0].selection(events).image, rings_[1].selection(events).image};
-    Crew crew(1);
-    return select(images, manifest_, {0, 1}, events, window, 31 * kSecond, {{}, {}}, crew, change);
+    const auto workers_made = WorkerPool::start(1).value();
+    WorkerPool& workers = *workers_made;
+    return select(images, manifest_, {0, 1}, events, window, 31 * kSecond, {{}, {}}, workers, change);
   }
   // In seconds: before's begin, now's begin, now's end; then samples before and now.
   std::vector<std::uint64_t> stretches(const ChangeRequest& change, const WindowRequest& window = {}) {
@@ -57,19 +58,28 @@ TEST_F(Compared, NowIsTheNewestThirdWhereNothingFired) {
   EXPECT_THAT(stretches({}, {.begin_ns = 22 * kSecond}), testing::ElementsAre(22, 28, 31, 12, 8));
 }
 
-TEST_F(Compared, NowIsNeverTooShortToNameAnybody) {
+TEST_F(Compared, NowHasAMinimumLength) {
   EXPECT_THAT(stretches({.since_ns = 31 * kSecond - 1}), testing::ElementsAre(1, 30, 31, 58, 4));
   EXPECT_THAT(stretches({.since_ns = 99 * kSecond}), testing::ElementsAre(1, 21, 31, 40, 22));
 }
 
-TEST_F(Compared, WhatBeganBeforeTheWindowHasNoBefore) {
+// A window as for `--last 1s`: a few microseconds longer than "now".
+TEST_F(Compared, ABeforeOfNextToNothingIsNone) {
+  const EventTime begin_ns = 30 * kSecond - 5'000;
+  const Selection selection = chosen({}, {.begin_ns = begin_ns});
+  EXPECT_EQ(selection.compared.now_begin_ns, 30 * kSecond);
+  EXPECT_EQ(selection.compared.before_begin_ns, 30 * kSecond) << "not the 5 us";
+  EXPECT_EQ(chosen({}, {.begin_ns = 29 * kSecond}).compared.before_begin_ns, 29 * kSecond);
+}
+
+TEST_F(Compared, AConditionFromBeforeTheWindowHasNoBefore) {
   EXPECT_THAT(stretches({.since_ns = 1}, {.begin_ns = 20 * kSecond}), testing::ElementsAre(20, 20, 31, 0, 24));
 }
 
-TEST_F(Compared, BeforeIsWhatAllRingsThatSampleHold) {
+TEST_F(Compared, BeforeStartsWhereAllSamplingRingsReach) {
   manifest_.rings[1].enabled_ns = 11 * kSecond;
   EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(11, 25, 31, 28, 14));
-  manifest_.rings[1].channel = "tracepoints";  // it holds less, but samples nothing
+  manifest_.rings[1].channel = "tracepoints";  // its history is shorter, but it has no samples
   EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 48, 14));
 }
 

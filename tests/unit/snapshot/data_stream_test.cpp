@@ -35,14 +35,15 @@ struct RoundTrip {
   std::uint64_t rounds = 0, compressed = 0, file_bytes = 0, plain_chunks = 0, raw_bytes = 0;
 };
 
-RoundTrip round_trip(std::span<const std::byte> records, int level, std::size_t workers) {
+RoundTrip round_trip(std::span<const std::byte> records, int level, std::size_t worker_count) {
   RoundTrip out;
   const UniqueFd file(::memfd_create("stream", MFD_CLOEXEC));
   auto writer = FileWriter::create(file.get(), one_event());
   EXPECT_TRUE(writer) << writer.error().what;
-  Crew crew(workers);
+  const auto workers_made = WorkerPool::start(worker_count).value();
+  WorkerPool& workers = *workers_made;
   {
-    DataStream stream(*writer, crew, level);
+    DataStream stream(*writer, workers, level);
     for (auto rest = records; !rest.empty();) {
       const auto record = next_record(rest);
       EXPECT_TRUE(stream.append(record));
@@ -86,7 +87,7 @@ std::vector<std::byte> comm_records(std::size_t bytes) {
   return out;
 }
 
-// Big records of random bytes: zstd cannot shrink them, so a chunk needs several COMPRESSED records.
+// Large records of random bytes: zstd cannot shrink them, so a chunk needs several COMPRESSED records.
 std::vector<std::byte> random_records(std::size_t bytes) {
   std::mt19937_64 random(1);
   std::vector<std::byte> out;
@@ -111,7 +112,7 @@ TEST(DataStreamTest, WhatGoesInComesOutInOrder) {
     EXPECT_TRUE(std::equal(records.begin(), records.end(), result.read.begin(), result.read.end()));
     EXPECT_GE(result.rounds, 5U) << "about one for each MiB";
     EXPECT_GE(result.compressed, records.size() / kMaxExpandedBytes) << "a frame expands to what the file says";
-    const std::size_t first_chunks = (2 * workers + 2) / 2;  // 256 KiB where 512 would do, until something is known
+    const std::size_t first_chunks = (2 * workers + 2) / 2;  // 256 KiB instead of 512 until the ratio is known
     EXPECT_LE(result.compressed, 2 * result.rounds + first_chunks)
         << "records of one size shrink much: 512 KiB a frame";
     const RoundTrip again = round_trip(records, 1, workers);
@@ -135,14 +136,15 @@ TEST(DataStreamTest, WhatCannotBeCompressedIsCutUntilItFits) {
 }
 
 TEST(DataStreamTest, AnErrorOfTheDiskReachesTheMerge) {
-  // /dev/full takes nothing; the writer's first bytes go to a real file.
+  // /dev/full accepts nothing; the writer's first bytes go to a real file.
   const UniqueFd file(::memfd_create("stream", MFD_CLOEXEC));
   auto writer = FileWriter::create(file.get(), one_event());
   ASSERT_TRUE(writer);
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_GE(::dup3(full.get(), file.get(), O_CLOEXEC), 0);
-  Crew crew(2);
-  DataStream stream(*writer, crew, 0);
+  const auto workers_made = WorkerPool::start(2).value();
+  WorkerPool& workers = *workers_made;
+  DataStream stream(*writer, workers, 0);
   const auto records = comm_records(8U << 20U);
   Result<void> result;
   for (std::span<const std::byte> rest(records); !rest.empty() && result;) {

@@ -34,8 +34,8 @@ class Exits : public testing::Test {
   std::optional<RecordBuffer> run() {
     Selection selection;
     for (const MadeRing& ring : rings_) selection.rings.push_back(ring.selection(events_));
-    selection.pids = pids_;
-    return exits_behind_samples(log_, selection, events_, crew_);
+    selection.tids = pids_;
+    return exits_behind_samples(log_, gaps_, selection, events_, workers_);
   }
   static std::vector<Line> lines(std::span<const std::byte> log) {
     std::vector<Line> out;
@@ -47,6 +47,8 @@ class Exits : public testing::Test {
     return out;
   }
 
+  std::vector<SidebandGap> gaps_;
+
  private:
   static Trailer trailer(std::uint32_t tid, EventTime time_ns) {
     return {.pid = tid, .tid = tid, .time_ns = time_ns, .id = kSideband};
@@ -55,7 +57,8 @@ class Exits : public testing::Test {
   std::vector<MadeRing> rings_ = std::vector<MadeRing>(2);
   RecordBuffer log_;
   std::unordered_set<std::uint32_t> pids_;
-  Crew crew_{2};
+  std::unique_ptr<WorkerPool> workers_made_ = WorkerPool::start(2).value();
+  WorkerPool& workers_ = *workers_made_;
 };
 
 TEST_F(Exits, WithoutLaterSamplesTheLogStaysAsItIs) {
@@ -78,6 +81,21 @@ TEST_F(Exits, GoBehindTheLastSampleOnAnyCpuAndKeepTheirOwnTime) {
   EXPECT_THAT(lines(*log),
               testing::ElementsAre(Line{PERF_RECORD_FORK, 9, 210, 210}, Line{PERF_RECORD_EXIT, 7, 221, 200},
                                    Line{PERF_RECORD_EXIT, 8, 230, 230}));
+}
+
+TEST_F(Exits, AfterAGapTheTidMayBelongToAnotherTask) {
+  gaps_ = {{.begin_ns = 10, .end_ns = 20, .lost = 1}, {.begin_ns = 215, .end_ns = 240, .lost = 9}};
+  exit(7, 200);
+  fork(9, 212);
+  sample(7, 205);
+  sample(7, 220, 1);
+  sample(7, 213);
+  const auto moved = run();
+  ASSERT_TRUE(moved);
+  EXPECT_THAT(lines(*moved),
+              testing::ElementsAre(Line{PERF_RECORD_FORK, 9, 212, 212}, Line{PERF_RECORD_EXIT, 7, 214, 200}));
+  gaps_ = {{.begin_ns = 150, .end_ns = 240, .lost = 9}};
+  EXPECT_FALSE(run());
 }
 
 TEST_F(Exits, ATidThatIsUsedAgainHasTwoLives) {

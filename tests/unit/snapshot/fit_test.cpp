@@ -16,8 +16,9 @@ std::size_t records_of(const Selection& selection) {
 
 TEST(Fit, LeavesOutTheOldestPart) {
   const MadeRecording recording(4, 64U << 10U);
-  Crew crew(1);
-  const Selection all = recording.selection(crew);
+  const auto workers_made = WorkerPool::start(1).value();
+  WorkerPool& workers = *workers_made;
+  const Selection all = recording.selection(workers);
   const std::size_t records = records_of(all);
   ASSERT_GT(records, 500U);
   EXPECT_GT(record_bytes(all), records * 64);
@@ -25,7 +26,7 @@ TEST(Fit, LeavesOutTheOldestPart) {
     const auto begin_ns = begin_that_fits(all, tenths, 10);
     ASSERT_TRUE(begin_ns);
     EXPECT_GT(*begin_ns, all.begin_ns);
-    const Selection cut = recording.selection(crew, {.begin_ns = *begin_ns});
+    const Selection cut = recording.selection(workers, {.begin_ns = *begin_ns});
     EXPECT_LE(records_of(cut), records * std::min<std::uint64_t>(tenths, 7) / 10);
     EXPECT_GE(records_of(cut) + 8, records * std::min<std::uint64_t>(tenths * 8, 69) / 100);
     EXPECT_EQ(cut.end_ns, all.end_ns) << "the newest stays";
@@ -34,15 +35,16 @@ TEST(Fit, LeavesOutTheOldestPart) {
 
 TEST(Fit, EachTryIsSmallerUntilNothingIsLeft) {
   const MadeRecording recording(2, 64U << 10U);
-  Crew crew(1);
+  const auto workers_made = WorkerPool::start(1).value();
+  WorkerPool& workers = *workers_made;
   WindowRequest window;
   std::size_t before = SIZE_MAX;
   int tries = 0;
   for (;; ++tries) {
-    const Selection selection = recording.selection(crew, window);
+    const Selection selection = recording.selection(workers, window);
     ASSERT_LT(records_of(selection), before);
     before = records_of(selection);
-    const auto begin_ns = begin_that_fits(selection, 1, 1);  // it nearly fitted
+    const auto begin_ns = begin_that_fits(selection, 1, 1);  // it fits nearly
     if (!begin_ns) break;
     window.begin_ns = *begin_ns;
     ASSERT_LT(tries, 60);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recording of many CPUs, made in memory: rings that are full and run over, of samples with stacks, as the pipeline
-// behind the freeze gets them. Every sample's `period` is its serial number in its ring.
+// A recording of many CPUs, made in memory: full rings that were overwritten, with samples with stacks, as the input
+// of the pipeline after the freeze. Every sample's `period` is its serial number in its ring.
 #pragma once
 
 #include <array>
@@ -50,8 +50,8 @@ class MadeRecording {
     std::iota(channel_rings.begin(), channel_rings.end(), std::size_t{0});
   }
 
-  [[nodiscard]] Selection selection(Crew& crew, WindowRequest window = {}) const {
-    return select(images, manifest, channel_rings, events, window, kEnd, BlackoutLog(images.size()), crew);
+  [[nodiscard]] Selection selection(WorkerPool& workers, WindowRequest window = {}) const {
+    return select(images, manifest, channel_rings, events, window, kEnd, BlackoutLog(images.size()), workers);
   }
   [[nodiscard]] static std::uint64_t id_of(std::size_t ring) { return 100 + ring; }
 
@@ -73,10 +73,10 @@ class MadeRecording {
   };
 
  private:
-  // From the newest to the oldest, upwards from the head, until the ring is full: the last one is cut.
+  // From the newest to the oldest, upwards from the head, until the ring is full: the last one is truncated.
   static RingImage fill(std::size_t ring, std::span<std::byte> bytes) {
     std::mt19937 random(0);
-    std::vector<Sample> kinds(64);  // the stacks of this machine, on every CPU the same; each comes again and again
+    std::vector<Sample> kinds(64);  // the stacks of this machine, the same on every CPU; each occurs repeatedly
     for (Sample& kind : kinds) {
       kind.depth = 4 + random() % 28;
       kind.header.size = static_cast<std::uint16_t>(sizeof(Sample) - (32 - kind.depth) * 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backward ring built in memory, walked and selected whole, as the pipeline behind the freeze gets it.
+// A backward ring built in memory, walked and selected completely, as the input of the pipeline after the freeze.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class MadeRing {
     const auto bytes = std::as_bytes(std::span(&sample, 1));
     add({bytes.begin(), bytes.end()});
   }
-  // Borrows the ring's bytes.
+  // Keeps references to the ring's bytes.
   [[nodiscard]] RingSelection selection(const EventTable& events) const {
     RingSelection out;
     out.image = {.bytes = bytes_, .head = head_, .valid_bytes = kBytes};

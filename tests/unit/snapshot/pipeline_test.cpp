@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything between the images and the file, for a machine of 64 CPUs: each record of every ring comes out once, in
-// time order, whoever walked and compressed it. (How long that takes and how much memory: tests/bench/pipeline.cpp.)
+// The whole pipeline from the images to the file, for a machine of 64 CPUs: each record of every ring appears once, in
+// time order, whichever workers walked and compressed it. (tests/bench/pipeline.cpp measures time and memory.)
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -18,12 +18,12 @@ constexpr std::size_t kRings = 64, kRingBytes = 128U << 10U;
 
 class Pipeline : public testing::Test {
  protected:
-  // All of the recording through `crew` into a file.
-  void write(Crew& crew, const WindowRequest& window = {}) {
-    selection_ = recording_.selection(crew, window);
+  // Writes the whole recording through `workers` into a file.
+  void write(WorkerPool& workers, const WindowRequest& window = {}) {
+    selection_ = recording_.selection(workers, window);
     auto writer = FileWriter::create(file_.get(), file_events(recording_.manifest));
     ASSERT_TRUE(writer) << writer.error().what;
-    DataStream stream(*writer, crew, 1);
+    DataStream stream(*writer, workers, 1);
     ASSERT_TRUE(merge_records(selection_, {}, [&](auto record) { return stream.append(record); }));
     ASSERT_TRUE(stream.round());
     ASSERT_TRUE(stream.close());
@@ -31,7 +31,7 @@ class Pipeline : public testing::Test {
     features.compressed = CompressedFeature{.level = 1, .ratio = 2, .mmap_bytes = kMaxExpandedBytes};
     ASSERT_TRUE(writer->finish(features));
   }
-  // Reads it back; how many samples there were.
+  // Reads it back; returns the number of samples.
   std::size_t read() const {
     const auto reader = FileReader::open(fmt::format("/proc/self/fd/{}", file_.get()));
     EXPECT_TRUE(reader) << reader.error().what;
@@ -63,8 +63,9 @@ class Pipeline : public testing::Test {
 };
 
 TEST_F(Pipeline, EveryRecordOf64RingsComesOutOnce) {
-  Crew crew(2);
-  write(crew);
+  const auto workers_made = WorkerPool::start(2).value();
+  WorkerPool& workers = *workers_made;
+  write(workers);
   std::size_t records = 0;
   for (const RingSelection& ring : selection_.rings) {
     EXPECT_TRUE(ring.walk.wrapped);
@@ -75,19 +76,22 @@ TEST_F(Pipeline, EveryRecordOf64RingsComesOutOnce) {
   EXPECT_EQ(read(), records);
 }
 
-TEST_F(Pipeline, MasksChangeWhoWorksAndNotWhatComesOut) {
-  CrewWorker even;
-  CrewWorker odd;
-  for (int cpu = 0; cpu < 60; ++cpu) (cpu % 2 == 0 ? even : odd).serves.push_back(cpu);  // four are nobody's
-  Crew crew({even, odd});
-  write(crew);
+TEST_F(Pipeline, MasksDoNotChangeTheFile) {
+  PlannedWorker even;
+  PlannedWorker odd;
+  for (int cpu = 0; cpu < 60; ++cpu)
+    (cpu % 2 == 0 ? even : odd).serves.push_back(cpu);  // no worker serves four of them
+  const auto workers_made = WorkerPool::start({even, odd}).value();
+  WorkerPool& workers = *workers_made;
+  write(workers);
   EXPECT_EQ(read(), selection_.samples);
 }
 
 TEST_F(Pipeline, ARingThatWasOverwrittenWholeCoversNothing) {
   recording_.images[5].valid_bytes = 0;
-  Crew crew(1);
-  const Selection selection = recording_.selection(crew);
+  const auto workers_made = WorkerPool::start(1).value();
+  WorkerPool& workers = *workers_made;
+  const Selection selection = recording_.selection(workers);
   EXPECT_EQ(selection.rings[5].samples, 0U);
   EXPECT_EQ(selection.rings[5].covers_from_ns, MadeRecording::kEnd);
   EXPECT_EQ(selection.common_begin_ns, selection.end_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is chosen of a capture, and which of its gaps are told as holes.
+// What is selected from a capture, and which of its gaps are reported as holes.
 #include "libcore/snapshot/selection.hpp"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ class Holes : public testing::Test {
     manifest_.rings = {{.kind = RingKind::channel, .channel = "made", .cpu = 3, .ring_bytes = 65536, .enabled_ns = 1}};
   }
   void sample(EventTime time_ns) { ring_.add_sample(time_ns, 7, 1); }
-  // As the kernel's first writer after a resume leaves it: behind its own record, of the same time.
+  // As the kernel's first writer after a resume leaves it: after its own record, with the same time.
   void lost(EventTime time_ns, std::uint64_t count) {
     sample(time_ns);
     struct {
@@ -49,8 +49,9 @@ class Holes : public testing::Test {
       const std::vector<Blackout>& blackouts, const WindowRequest& window = {}) {
     const EventTable events = event_table(manifest_);
     const std::vector<RingImage> images{ring_.selection(events).image};
-    Crew crew(1);
-    const Selection chosen = select(images, manifest_, {0}, events, window, kFrozen, {blackouts}, crew);
+    const auto workers_made = WorkerPool::start(1).value();
+    WorkerPool& workers = *workers_made;
+    const Selection chosen = select(images, manifest_, {0}, events, window, kFrozen, {blackouts}, workers);
     std::vector<std::tuple<EventTime, EventTime, std::uint64_t>> out;
     for (const SidecarHole& hole : chosen.holes) {
       EXPECT_EQ(hole.cpu, 3);
@@ -76,7 +77,7 @@ TEST_F(Holes, TheBlackoutsBetweenTwoRecordsAreOneHole) {
   sample(100);
   lost(205, 2);
   sample(300);
-  // Nothing was written between these two, so one LOST record tells of both.
+  // Nothing was written between these two, so one LOST record counts both.
   lost(510, 7);
   sample(600);
   EXPECT_THAT(holes({{190, 200}, {400, 410}, {490, 500}}),
@@ -89,14 +90,14 @@ TEST_F(Holes, ABlackoutThatCostNothingIsNone) {
   EXPECT_THAT(holes({{190, 200}}), ElementsAre());
 }
 
-TEST_F(Holes, OfAnEarlierFlightdOnlyWhatLiesAroundIsKnown) {
+TEST_F(Holes, ABlackoutOfAnEarlierFlightdIsBoundedByItsNeighbours) {
   sample(100);
   lost(205, 9);
   sample(206);
   EXPECT_THAT(holes({}), ElementsAre(std::tuple(100, 205, 9)));
 }
 
-TEST_F(Holes, OutsideTheWindowAreNotTold) {
+TEST_F(Holes, OutsideTheWindowAreLeftOut) {
   sample(100);
   lost(205, 2);
   sample(300);

@@ -32,26 +32,41 @@ class Top : public testing::Test {
       tallies_[cpu][pid].add(compared_, from_ns + static_cast<EventTime>(i), true);
     }
   }
-  // The window is [begin, end) of seconds; now begins at `now`. cpu-clock at 10 Hz.
+  // The window is [begin, end) in seconds; "now" begins at `now`. cpu-clock at 10 Hz.
   void compare(EventTime begin_s, EventTime now_s, EventTime end_s) {
     compared_ = {begin_s * kSecond, now_s * kSecond, end_s * kSecond};
     manifest_.events[0].attr.type = PERF_TYPE_SOFTWARE;
     manifest_.events[0].attr.config = PERF_COUNT_SW_CPU_CLOCK;
     manifest_.events[0].attr.sample_freq = 10;
   }
-  // As often as the clock ticks, from second to second.
+  // At every tick of the clock, from one second to another.
   void burn(std::uint32_t pid, EventTime begin_s, EventTime end_s, std::size_t cpu = 0) {
     for (EventTime at = begin_s * kSecond; at < end_s * kSecond; at += kSecond / 10) samples(pid, at, 1, cpu);
   }
-  std::vector<SidecarTop> rows(std::size_t most = 10) {
+  Ranking ranked(std::size_t most = 10) {
     Selection selection;
+    selection.begin_ns = compared_.before_begin_ns;
+    selection.end_ns = compared_.now_end_ns;
     selection.compared = compared_;
     for (std::size_t i = 0; i < 2; ++i) {
       selection.rings.push_back(rings_[i].selection(events_));
       selection.rings.back().tallies = tallies_[i];
       selection.rings.back().covers_from_ns = covers_from_ns_[i];
     }
-    return top_processes(selection, manifest_, {0, 1}, events_, sideband_, most);
+    return rank(selection, manifest_, {0, 1}, events_, sideband_, most);
+  }
+  std::vector<SidecarTop> rows(std::size_t most = 10) { return ranked(most).processes; }
+  // "name: processes share in unit" of each.
+  static std::vector<std::string> told(const std::vector<SidecarGroup>& groups) {
+    std::vector<std::string> out;
+    for (const SidecarGroup& group : groups)
+      out.push_back(fmt::format("{}: {} {:.2f} mostly {}[{}] {:.2f} in {}", group.name, group.processes, group.share,
+                                group.program, group.pid, group.pid_share, group.cgroup));
+    return out;
+  }
+  void cgroup(std::uint32_t pid, std::uint64_t id, std::size_t cpu = 0) { tallies_[cpu][pid].cgroup = id; }
+  void cgroup_path(std::uint64_t id, std::string_view path) {
+    append_cgroup(sideband_.prologue, {.id = id, .path = path}, {.id = kSideband});
   }
   std::vector<std::string> run() {
     std::vector<std::string> out;
@@ -71,7 +86,7 @@ class Top : public testing::Test {
 
   Manifest manifest_;
   EventTime covers_from_ns_[2] = {0, 0};
-  LedgerExport sideband_;
+  TrackerExport sideband_;
   std::unordered_map<std::uint32_t, RingSelection::Tally> tallies_[2];
 
  private:
@@ -106,30 +121,30 @@ TEST_F(Top, ComparesBeforeWithNowInCpus) {
   compare(10, 20, 25);
   burn(7, 10, 25);     // all the time
   burn(8, 20, 25, 1);  // since it began
-  burn(9, 10, 15, 1);  // half of the time before, and gone
+  burn(9, 10, 15, 1);  // half of the time before, then it exits
   EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 67>50", "8: 0>100 0>50", "9: 50>0 33>0"));
 }
 
-TEST_F(Top, ARingThatHoldsLessIsTakenForWhatItHolds) {
-  compare(20, 20, 30);  // nothing of before is held by all
+TEST_F(Top, ARingThatHoldsLessCountsForItsPart) {
+  compare(20, 20, 30);  // no time before is held by all rings
   covers_from_ns_[1] = 25 * kSecond;
   burn(7, 20, 30);
   burn(8, 25, 30, 1);
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->100 ->67", "8: ->100 ->33"));
 }
 
-TEST_F(Top, CpusAreNotToldWhereTheSamplesCannotTell) {
+TEST_F(Top, CpusAreUnknownWithoutCpuClock) {
   compare(10, 20, 25);
   burn(7, 10, 25);
-  manifest_.events[0].attr.type = PERF_TYPE_HARDWARE;  // its rate is led, not kept
+  manifest_.events[0].attr.type = PERF_TYPE_HARDWARE;  // its frequency is adjusted, not fixed
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->- 100>100"));
   manifest_.events[0].attr.type = PERF_TYPE_SOFTWARE;
   EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 100>100"));
-  manifest_.events.push_back(manifest_.events[0]);  // which of the two took a sample?
+  manifest_.events.push_back(manifest_.events[0]);  // it is not known which of the two took a sample
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->- 100>100"));
 }
 
-TEST_F(Top, WhoIsNewAndWhoIsGoneAreNamedBesideTheBusiest) {
+TEST_F(Top, NewAndExitedProcessesAreNamedBesideTheBusiest) {
   compare(10, 50, 51);
   for (std::uint32_t pid = 1; pid <= 4; ++pid) burn(pid, 20, 50);
   burn(5, 10, 11);  // gone
@@ -141,7 +156,7 @@ TEST_F(Top, WhoIsNewAndWhoIsGoneAreNamedBesideTheBusiest) {
   EXPECT_EQ(changes(10).size(), 7U);
 }
 
-TEST_F(Top, TheUnitIsTold) {
+TEST_F(Top, TheUnitIsNamed) {
   append_cgroup(sideband_.prologue, {.id = 5, .path = "/system.slice/x.service"}, {.id = kSideband});
   samples(7, 100, 3);
   tallies_[0][7].cgroup = 5;
@@ -149,6 +164,294 @@ TEST_F(Top, TheUnitIsTold) {
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].cgroup, "/system.slice/x.service");
   EXPECT_EQ(told[0].unit, "x.service");
+}
+
+// 24 workers of 1 % each are more than one process of 10 %.
+TEST_F(Top, WorkersAreAddedUpByUnitAndByProgram) {
+  cgroup_path(5, "/system.slice/gunicorn.service/app");
+  cgroup_path(6, "/system.slice/gunicorn.service/control");
+  cgroup_path(7, "/system.slice/payroll.service");
+  for (std::uint32_t pid = 101; pid <= 124; ++pid) {
+    comm(pid, "gunicorn", 0);
+    samples(pid, 100, 2, pid % 2);
+    cgroup(pid, pid == 101 ? 6 : 5, pid % 2);
+  }
+  comm(200, "payroll", 0);
+  samples(200, 100, 20);
+  cgroup(200, 7);
+  comm(201, "helper", 0);
+  samples(201, 200, 2);
+  cgroup(201, 7);
+  comm(300, "stray", 0);
+  samples(300, 300, 1);
+  const Ranking ranking = ranked();
+  EXPECT_EQ(ranking.processes[0].comm, "payroll");
+  EXPECT_THAT(
+      told(ranking.units),
+      testing::ElementsAre("gunicorn.service: 24 0.68 mostly gunicorn[101] 0.04 in /system.slice/gunicorn.service",
+                           "payroll.service: 2 0.31 mostly payroll[200] 0.91 in /system.slice/payroll.service",
+                           ": 1 0.01 mostly stray[300] 1.00 in "));
+  EXPECT_THAT(told(ranking.programs),
+              testing::ElementsAre("gunicorn: 24 0.68 mostly gunicorn[101] 0.04 in /system.slice/gunicorn.service",
+                                   "payroll: 1 0.28 mostly payroll[200] 1.00 in /system.slice/payroll.service",
+                                   "helper: 1 0.03 mostly helper[201] 1.00 in /system.slice/payroll.service",
+                                   "stray: 1 0.01 mostly stray[300] 1.00 in "));
+  EXPECT_THAT(ranking.units[0].cpus, testing::ElementsAre(0, 1));
+  EXPECT_EQ(ranking.programs[0].units, 1U);
+  EXPECT_EQ(ranking.programs[3].units, 0U) << "outside of all units";
+}
+
+TEST_F(Top, OneProgramInManyUnitsIsOneRow) {
+  for (std::uint32_t pid = 1; pid <= 8; ++pid) {
+    cgroup_path(pid, fmt::format("/docker/{:064x}", pid));
+    comm(pid, "python3", 0);
+    samples(pid, 100, 3);
+    cgroup(pid, pid);
+  }
+  const Ranking ranking = ranked();
+  EXPECT_EQ(ranking.units.size(), 8U);
+  EXPECT_EQ(ranking.units[0].name, "docker 000000000000") << "and yet they are eight";
+  ASSERT_EQ(ranking.programs.size(), 1U);
+  EXPECT_EQ(ranking.programs[0].units, 8U);
+  EXPECT_EQ(ranking.programs[0].processes, 8U);
+  EXPECT_EQ(ranking.programs[0].share, 1);
+}
+
+TEST_F(Top, ANameThatTheKernelCutsIsTheExecutables) {
+  comm(7, "very-long-progr", 0);
+  Mmap2Record map{.pid = 7, .tid = 7, .address = 0x1000, .bytes = 0x1000, .page_offset = 0};
+  map.name = "/opt/bin/very-long-program (deleted)";
+  append_mmap2(sideband_.prologue, map, {.id = kSideband});
+  comm(8, "sh", 0);
+  map.pid = map.tid = 8;
+  map.name = "/usr/bin/shfmt";
+  append_mmap2(sideband_.prologue, map, {.id = kSideband});
+  samples(7, 100, 3);
+  samples(8, 100, 2);
+  const Ranking ranking = ranked();
+  EXPECT_EQ(ranking.processes[0].comm, "very-long-progr");
+  EXPECT_EQ(ranking.programs[0].name, "very-long-program");
+  EXPECT_EQ(ranking.programs[1].name, "sh");
+}
+
+TEST_F(Top, KernelThreadsOfOneKindAreOneProgram) {
+  for (std::uint32_t pid : {11, 12, 13}) {
+    append_fork(sideband_.prologue, {.pid = pid, .ppid = 2U + pid / 13, .tid = pid, .ptid = 2}, {});
+    comm(pid, fmt::format("kworker/{}:1-eve", pid), 0);
+    samples(pid, 100, 1);
+  }
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.programs.size(), 2U);
+  EXPECT_EQ(ranking.programs[0].name, "kworker");
+  EXPECT_EQ(ranking.programs[0].processes, 2U);
+  EXPECT_EQ(ranking.programs[1].name, "kworker/13:1-eve");  // a user's program with this name
+}
+
+TEST_F(Top, ProcessesWithoutANameAreOneProgram) {
+  samples(7, 100, 1);
+  samples(8, 100, 1);
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.programs.size(), 1U);
+  EXPECT_EQ(ranking.programs[0].name, "[unknown]");
+  EXPECT_EQ(ranking.programs[0].processes, 2U);
+}
+
+TEST_F(Top, ManyShortLivedProcessesAreOneProgramAndFewRows) {
+  cgroup_path(5, "/system.slice/health.service");
+  for (std::uint32_t pid = 1000; pid < 101'000; ++pid) {
+    tallies_[0][pid].add({}, 1, true);
+    tallies_[0][pid].cgroup = 5;
+    comm(pid, "true", 0);
+  }
+  samples(7, 100, 50);
+  const Ranking ranking = ranked();
+  EXPECT_LE(ranking.processes.size(), 20U);
+  EXPECT_EQ(ranking.programs[0].name, "true");
+  EXPECT_EQ(ranking.programs[0].processes, 100'000U);
+  EXPECT_EQ(ranking.units[0].name, "health.service");
+}
+
+TEST_F(Top, AUsersUnitIsNotCountedAsTheSystemsWithTheSameName) {
+  compare(10, 20, 25);
+  cgroup_path(5, "/system.slice/payroll.service");
+  cgroup_path(6, "/user.slice/user-1000.slice/user@1000.service/app.slice/payroll.service");
+  comm(7, "workers", 0);
+  burn(7, 20, 21);
+  cgroup(7, 5);
+  for (std::uint32_t pid = 8; pid < 12; ++pid) {
+    comm(pid, "eve", 0);
+    burn(pid, 20, 25, 1);
+    cgroup(pid, 6, 1);
+  }
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.units.size(), 2U);
+  EXPECT_EQ(ranking.units[0].name, "payroll.service of user 1000");
+  EXPECT_EQ(ranking.units[0].processes, 4U);
+  EXPECT_EQ(ranking.units[1].name, "payroll.service");
+  EXPECT_EQ(ranking.units[1].processes, 1U);
+  EXPECT_EQ(ranking.units[1].cgroup, "/system.slice/payroll.service");
+}
+
+TEST_F(Top, Pid0HasNoUnit) {
+  cgroup_path(5, "/system.slice/health.service");
+  samples(0, 100, 20);
+  cgroup(0, 5);
+  samples(7, 100, 5);
+  cgroup(7, 5);
+  const Ranking ranking = ranked();
+  EXPECT_EQ(ranking.processes[0].unit + ranking.processes[0].cgroup, "");
+  EXPECT_EQ(ranking.programs[0].unit + ranking.programs[0].cgroup, "");
+  ASSERT_EQ(ranking.units.size(), 2U);
+  EXPECT_EQ(ranking.units[0].name, "");
+  EXPECT_EQ(ranking.units[0].samples, 20U);
+}
+
+TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
+  compare(10, 20, 25);
+  cgroup_path(5, "/system.slice/health.service");
+  comm(7, "sh", 0);
+  burn(7, 10, 25);
+  cgroup(7, 5);
+  comm(8, "make", 0);
+  const auto forks = [this](EventTime at_ns, EventTime end_ns, std::uint32_t pid, std::string_view name,
+                            std::uint64_t count) {
+    sideband_.forks.push_back({at_ns, end_ns, pid, to_comm(name), count});
+  };
+  forks(9 * kSecond, 10 * kSecond, 7, "sh", 1000);  // before the window
+  forks(19 * kSecond, 21 * kSecond, 7, "sh", 200);  // half of them before, half now
+  for (EventTime at = 21; at < 25; ++at) forks(at * kSecond, (at + 1) * kSecond, 7, "sh", 3000);
+  forks(20 * kSecond, 20 * kSecond, 8, "make", 5);  // exactly now
+  forks(15 * kSecond, 15 * kSecond, 0, "", 2);      // without a parent
+  const SidecarForks told = ranked().forks;
+  EXPECT_TRUE(told.complete);
+  EXPECT_EQ(told.all.count, 12'207U);
+  EXPECT_NEAR(*told.all.per_second_before, 10.2, 0.01);
+  EXPECT_NEAR(*told.all.per_second_now, 2421, 0.01);
+  ASSERT_EQ(told.by_unit.size(), 2U);
+  EXPECT_EQ(told.by_unit[0].name, "health.service");
+  EXPECT_EQ(told.by_unit[0].count, 12'200U);
+  EXPECT_EQ(told.by_unit[1].name, "[unknown]") << "make has no samples, so nothing says its unit";
+  ASSERT_EQ(told.by_program.size(), 3U);
+  EXPECT_EQ(told.by_program[0].name, "sh");
+  EXPECT_EQ(told.by_program[0].unit, "health.service");
+  EXPECT_EQ(told.by_program[2].name, "[unknown]");
+  ASSERT_EQ(told.by_pid.size(), 2U);
+  EXPECT_EQ(told.by_pid[0].pid, 7U);
+  EXPECT_EQ(told.by_pid[1].name, "make");
+
+  // If a pid is used again, the unit is that of the process with this name, or none.
+  fork(7, 1, 22 * kSecond + kSecond / 2);
+  comm(7, "next", 22 * kSecond + kSecond / 2);
+  sideband_.forks = {{22 * kSecond, 23 * kSecond, 7, to_comm("sh"), 10},
+                     {22 * kSecond, 23 * kSecond, 7, to_comm("x"), 5}};
+  const SidecarForks again = ranked().forks;
+  ASSERT_EQ(again.by_pid.size(), 2U);
+  EXPECT_EQ(again.by_pid[0].unit, "") << "the first one's samples have no cgroup here";
+  EXPECT_EQ(again.by_pid[1].unit, "[unknown]");
+
+  sideband_.gaps.push_back({.begin_ns = 11 * kSecond, .end_ns = 12 * kSecond, .lost = 3});
+  EXPECT_FALSE(ranked().forks.complete);
+}
+
+// 1,000 forks a second all the time, counted only from some time on.
+TEST_F(Top, ARateIsKnownOnlyWhereForksWereCounted) {
+  compare(10, 20, 25);
+  const auto counted_from = [this](EventTime from_s) {
+    sideband_.forks_from_ns = from_s * kSecond;
+    sideband_.forks.clear();
+    for (EventTime at = from_s; at < 25; ++at)
+      sideband_.forks.push_back({at * kSecond, (at + 1) * kSecond, 7, to_comm("sh"), 1000});
+    return ranked().forks;
+  };
+  const SidecarForks all = counted_from(10);
+  EXPECT_TRUE(all.complete);
+  EXPECT_NEAR(all.all.per_second_before.value_or(0), 1000, 1);
+  for (const EventTime from_s : {19, 23}) {
+    const SidecarForks some = counted_from(from_s);
+    EXPECT_FALSE(some.complete);
+    EXPECT_FALSE(some.all.per_second_before);
+    ASSERT_EQ(some.by_pid.size(), 1U);
+    EXPECT_FALSE(some.by_pid[0].per_second_before);
+    EXPECT_EQ(some.all.per_second_now, from_s == 19 ? 1000 : 400) << "at least";
+  }
+  const SidecarForks none = counted_from(25);
+  EXPECT_FALSE(none.complete);
+  EXPECT_FALSE(none.all.per_second_now);
+
+  static_cast<void>(counted_from(10));
+  sideband_.gaps = {{.begin_ns = 12 * kSecond, .end_ns = 13 * kSecond, .lost = 100}};
+  EXPECT_FALSE(ranked().forks.all.per_second_before) << "a part of the time before is missing";
+  EXPECT_EQ(ranked().forks.all.per_second_now, 1000);
+  sideband_.gaps = {{.begin_ns = 21 * kSecond, .end_ns = 22 * kSecond, .lost = 100}};
+  EXPECT_FALSE(ranked().forks.complete);
+  EXPECT_NEAR(ranked().forks.all.per_second_before.value_or(0), 1000, 1);
+}
+
+// A storm of short-lived processes, all the time. Those that ended before 18 s are forgotten.
+TEST_F(Top, SharesBeforeAreUnknownIfNamesOfThatTimeAreForgotten) {
+  compare(10, 20, 25);
+  cgroup_path(5, "/system.slice/storm.service");
+  comm(7, "steady", 0);
+  burn(7, 10, 25, 1);
+  for (std::uint32_t i = 0; i < 150; ++i) {
+    const EventTime at_ns = 10 * kSecond + i * kSecond / 10;
+    samples(1000 + i, at_ns, 1);
+    cgroup(1000 + i, 5);
+    if (at_ns >= 18 * kSecond) comm(1000 + i, "true", at_ns);
+  }
+  sideband_.names_from_ns = 18 * kSecond;
+  const auto row = [](const std::vector<SidecarGroup>& rows, std::string_view name) {
+    for (const SidecarGroup& one : rows)
+      if (one.name == name) return one;
+    return SidecarGroup{};
+  };
+  Ranking ranking = ranked();
+  for (const char* name : {"true", "steady", "[unknown]"}) {
+    const SidecarGroup program = row(ranking.programs, name);
+    EXPECT_GT(program.samples, 0U) << name;
+    EXPECT_FALSE(program.share_before || program.cpu_before) << name;
+    EXPECT_EQ(program.cpu_now.has_value(), true) << name;
+  }
+  ASSERT_EQ(ranking.warnings.size(), 1U);
+  EXPECT_THAT(ranking.warnings[0], testing::StartsWith("names: 40 % of the samples before have no name"));
+  EXPECT_NEAR(row(ranking.units, "storm.service").cpu_before.value_or(0), 1, 0.01) << "samples have their cgroup";
+  EXPECT_EQ(ranking.processes[0].cpu_before, 1.0) << "it is this one, whatever the others are";
+
+  sideband_.names_from_ns = 0;  // nothing is forgotten: they never had a name
+  EXPECT_TRUE(row(ranked().programs, "true").cpu_before);
+  sideband_.gaps = {{.begin_ns = 12 * kSecond, .end_ns = 18 * kSecond, .lost = 100}};
+  ranking = ranked();
+  EXPECT_FALSE(row(ranking.programs, "true").cpu_before) << "nor where their records were lost";
+  sideband_.prologue.clear();  // nor a path
+  EXPECT_FALSE(row(ranked().units, "").cpu_before);
+}
+
+// The pid of a forgotten process is used again.
+TEST_F(Top, ANameIsNotGivenToSamplesFromBeforeTheFork) {
+  comm(1, "shell", 0);
+  samples(7, 100, 10);
+  fork(7, 1, 200);
+  comm(7, "second", 220);
+  samples(7, 230, 5);
+  EXPECT_THAT(run(), testing::ElementsAre("second 7 15 1.00 on 1"));
+  sideband_.names_from_ns = 150;
+  EXPECT_THAT(run(), testing::ElementsAre(":7 7 10 0.67 on 1", "second 7 5 0.33 on 1"));
+}
+
+TEST_F(Top, TheUnitOfAForkerWithoutSamplesIsByItsCgroup) {
+  compare(10, 20, 25);
+  cgroup_path(5, "/system.slice/health.service");
+  comm(9, "true", 0);
+  burn(9, 10, 25);
+  cgroup(9, 5);
+  sideband_.forks = {{11 * kSecond, 11 * kSecond, 7, to_comm("sh"), 10},
+                     {11 * kSecond, 11 * kSecond, 8, to_comm("make"), 5}};
+  sideband_.forker_cgroups = {{7, "/system.slice/health.service/loop"}};
+  const SidecarForks forks = ranked().forks;
+  ASSERT_EQ(forks.by_pid.size(), 2U);
+  EXPECT_EQ(forks.by_pid[0].unit, "health.service");
+  EXPECT_EQ(forks.by_pid[1].unit, kUnknownForker);
+  EXPECT_EQ(forks.by_unit[0].name, "health.service");
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_F(Store, MissingAndOrphan) {
   EXPECT_EQ(rows->at(2).state, SnapshotState::orphan);
 }
 
-// Proof that a second list() opens no sidecar: their text is another one now (in the same inode), and the rows are not.
+// Shows that a second list() opens no sidecar: their text has changed (in the same inode), and the rows have not.
 TEST_F(Store, ASecondListReadsNoSidecar) {
   for (std::uint64_t seq = 1; seq <= 5; ++seq) make(name_of(seq));
   Catalogue catalogue(folder_);
@@ -129,7 +129,7 @@ TEST_F(Store, ASecondListReadsNoSidecar) {
   EXPECT_EQ(Catalogue(folder_).list()->at(0).state, SnapshotState::orphan) << "a new catalogue does read them";
 }
 
-TEST_F(Store, ASecondListSeesWhatCameWentAndWasReplaced) {
+TEST_F(Store, ASecondListSeesAllChanges) {
   for (std::uint64_t seq = 1; seq <= 4; ++seq) make(name_of(seq));
   Catalogue catalogue(folder_);
   EXPECT_EQ(ids(catalogue).size(), 4U);
@@ -182,7 +182,7 @@ TEST_F(Store, DescribeIsTheSidecarsText) {
   EXPECT_EQ(*catalogue.describe("latest"), sidecar_text(name_of(10)));
 }
 
-TEST_F(Store, UnknownIdsAreToldApart) {
+TEST_F(Store, UnknownIdsHaveDistinctErrors) {
   Catalogue catalogue(folder_);
   EXPECT_EQ(catalogue.describe("latest").error().errno_value(), ENOENT);
   make(name_of(9));
@@ -269,7 +269,7 @@ TEST_F(Store, SymbolicLinksAreNotFollowed) {
   EXPECT_EQ(catalogue.describe("8").error().errno_value(), ENOENT);
 }
 
-TEST_F(Store, AFolderThatIsNotThereIsTold) {
+TEST_F(Store, AMissingFolderIsReported) {
   Catalogue gone(folder_ + "/gone");
   EXPECT_THAT(gone.list().error().what, HasSubstr("/gone"));
   EXPECT_FALSE(gone.next_seq());
@@ -312,7 +312,7 @@ TEST_F(Store, ALinkInPlaceOfTheNumbersFileIsReplacedNotWrittenThrough) {
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at(".seq"))));
 }
 
-TEST_F(Store, TheLastNumberIsToldNotWrappedAround) {
+TEST_F(Store, TheLastNumberIsAnErrorNotWrappedAround) {
   make(name_of(UINT64_MAX));
   const auto seq = Catalogue(folder_).next_seq();
   ASSERT_FALSE(seq);
@@ -336,19 +336,47 @@ TEST_F(Store, PartialsOfEarlierLivesAreRemoved) {
   EXPECT_EQ(ids(catalogue).size(), 1U);
 }
 
+TEST_F(Store, TheSymbolsAreThoseThatTheSidecarNames) {
+  const std::string old = kallsyms_file("0f7c"), first = kallsyms_file("0f7c", "00000000000000aa"),
+                    second = kallsyms_file("0f7c", "00000000000000bb");
+  for (const std::string& file : {old, first, second}) write(file, file);
+  const auto snapshot = [&](std::uint64_t seq, std::optional<std::string> kallsyms) {
+    const SnapshotName name = name_of(seq);
+    write(name.data_file(), "data");
+    Sidecar sidecar = parse_sidecar(sidecar_text(name)).value();
+    sidecar.boot_id = "0f7c";
+    sidecar.kallsyms = std::move(kallsyms);
+    write(name.sidecar_file(), to_json(sidecar));
+  };
+  snapshot(1, std::nullopt);  // of flightd 0.1
+  snapshot(2, first);
+  snapshot(3, second);
+  snapshot(4, "");  // they could not be read, but this does not mean another boot
+  snapshot(5, "../../../etc/passwd");
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.open_kallsyms("1")->name, old);
+  EXPECT_EQ(catalogue.open_kallsyms("2")->name, first);
+  EXPECT_EQ(catalogue.open_kallsyms("3")->name, second);
+  EXPECT_EQ(catalogue.open_kallsyms("4").error().errno_value(), ENODATA);
+  EXPECT_EQ(catalogue.open_kallsyms("5").error().errno_value(), ENODATA);
+  const auto rows = catalogue.list().value();
+  std::vector<std::string> named;
+  for (const CatalogueRow& row : rows) named.push_back(row.kallsyms);
+  EXPECT_EQ(named, (std::vector<std::string>{old, first, second, "", ""}));
+}
+
 TEST_F(Store, UsageIsWhatTheDiskGives) {
   Catalogue catalogue(folder_);
   EXPECT_EQ(catalogue.usage().bytes, 0U);
   make(name_of(1));
   make(name_of(2));
-  fs::remove(at(name_of(2).data_file()));  // its sidecar still takes room
+  fs::remove(at(name_of(2).data_file()));  // its sidecar still uses space
   write(kallsyms_file("0f7c"), std::string(20000, 'k'));
   write("foreign", std::string(1U << 20U, 'f'));
   // A sparse file: st_size would say 1 GiB.
   fs::resize_file(at(name_of(1).data_file()), 1U << 30U);
   std::uint64_t expected = 0;
-  for (const std::string& file :
-       {name_of(1).data_file(), name_of(1).sidecar_file(), name_of(2).sidecar_file(), kallsyms_file("0f7c")}) {
+  for (const std::string& file : {name_of(1).data_file(), name_of(1).sidecar_file(), name_of(2).sidecar_file()}) {
     struct stat status {};
     ASSERT_EQ(::stat(at(file).c_str(), &status), 0);
     expected += static_cast<std::uint64_t>(status.st_blocks) * 512;

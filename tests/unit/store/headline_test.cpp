@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A cpu-spike of 2.1 s: asked for at 10.1 s, frozen at 11.1 s, for there is a `post` of a second.
+// A cpu-spike of 2.1 s: requested at 10.1 s and frozen at 11.1 s, because there is a `post` of a second.
 Sidecar spike() {
   Sidecar s = sample_sidecar();
   s.trigger = "cpu-spike";
@@ -39,7 +39,7 @@ Sidecar spike() {
   return s;
 }
 
-TEST(Headline, SaysWhatFiredWhoItIsAndWhatWasBefore) {
+TEST(Headline, HasReasonProcessAndBefore) {
   EXPECT_EQ(
       headline(spike()),
       "cpu-spike: cpu.busy 97 % (above 90 % for 2.1 s, before: 12 %); burn[1234] in burn.service: 94 % of a CPU, "
@@ -76,7 +76,7 @@ TEST(Headline, OfAPersonsSnapshot) {
   s.fired.reset();
   EXPECT_THAT(headline(s), testing::StartsWith("manual: why; burn[1234]"));
   s.reason = "";
-  EXPECT_THAT(headline(s), testing::StartsWith("manual: asked for by flightctl[12], uid 1000; burn[1234]"));
+  EXPECT_THAT(headline(s), testing::StartsWith("manual: requested by flightctl[12], uid 1000; burn[1234]"));
   s.requests.push_back(s.requests[0]);
   EXPECT_THAT(headline(s), HasSubstr("uid 1000, and 1 more; "));
   s.requests.clear();
@@ -96,11 +96,153 @@ TEST(Headline, TheCgroupStandsWhereThereIsNoUnit) {
   EXPECT_THAT(headline(s), HasSubstr("on 5 CPUs"));
 }
 
+// As flightd 0.2 writes it: the 24 workers of gunicorn beside one busy process of payroll, a stray process and kernel
+// threads.
+Sidecar ranked() {
+  Sidecar s = spike();
+  s.top_units = {
+      {.name = "gunicorn.service",
+       .unit = "gunicorn.service",
+       .program = "gunicorn",
+       .processes = 24,
+       .pid = 55,
+       .pid_share = 0.05,
+       .samples = 100,
+       .share = 0.3,
+       .cpu_before = 0.02,
+       .cpu_now = 1.2,
+       .cpus = {0, 1}},
+      {.name = "burn.service",
+       .unit = "burn.service",
+       .program = "burn",
+       .processes = 1,
+       .pid = 1234,
+       .pid_share = 1,
+       .samples = 60,
+       .share = 0.2,
+       .cpu_before = 0,
+       .cpu_now = 0.94,
+       .cpus = {1}},
+      {.name = "", .program = "kworker", .processes = 3, .pid = 77, .samples = 10, .share = 0.1, .cpu_now = 0.5}};
+  s.top_programs = {
+      {.name = "gunicorn",
+       .unit = "gunicorn.service",
+       .program = "gunicorn",
+       .units = 1,
+       .processes = 24,
+       .pid = 55,
+       .cpu_now = 1.2},
+      {.name = "kworker",
+       .program = "kworker",
+       .units = 1,
+       .processes = 3,
+       .pid = 77,
+       .pid_share = 0.4,
+       .cpu_now = 0.3},
+      {.name = "stray", .program = "stray", .units = 0, .processes = 1, .pid = 9, .pid_share = 1, .cpu_now = 0.2}};
+  return s;
+}
+
+TEST(Headline, UnitsComeBeforeProcesses) {
+  EXPECT_EQ(who_text(ranked()),
+            "gunicorn.service: 120 % of a CPU, on CPUs 0,1, 24 processes, most of them gunicorn (before: 2.0 %), then "
+            "burn[1234]: 94 %, kworker: 30 %");
+}
+
+TEST(Headline, AProcessThatIsMostOfItsUnitIsNamed) {
+  Sidecar s = ranked();
+  s.top_units[0].pid = 56;
+  s.top_units[0].pid_share = 0.9;
+  EXPECT_THAT(who_text(s),
+              testing::StartsWith("gunicorn.service: 120 % of a CPU, on CPUs 0,1, mostly gunicorn[56] (before"));
+  s.top_units.erase(s.top_units.begin());
+  EXPECT_THAT(who_text(s), testing::StartsWith("burn[1234] in burn.service: 94 % of a CPU, on CPU 1 (before: 0 %)"));
+}
+
+TEST(Headline, Pid0IsNotAProcess) {
+  Sidecar s = ranked();
+  s.top_units.clear();
+  s.top_programs = {{.name = "outside this container", .processes = 2, .pid = 0, .pid_share = 0.97, .cpu_now = 1.07}};
+  s.top[0] = {.comm = "outside this container", .pid = 0, .cpu_now = 1.06};
+  EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
+  s.top_programs[0].pid_share = 0.3;
+  EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
+  s.top_programs[0].processes = 1;
+  EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
+}
+
+TEST(Headline, ALongNameDoesNotHideWhoseUnitItIs) {
+  Sidecar s = ranked();
+  s.top_units[0].name = "payroll" + std::string(80, '-') + ".service of user 1000";
+  EXPECT_THAT(who_text(s), testing::MatchesRegex("payroll-+…-*.service of user 1000: 120 %.*"));
+  s.top_units[0].name = "payroll" + std::string(80, '-') + ".service in docker 3f2a91c7d8e0";
+  EXPECT_THAT(who_text(s), testing::MatchesRegex("payroll-*….*ice in docker 3f2a91c7d8e0: 120 %.*"));
+}
+
+TEST(Headline, AProgramInManyUnitsStandsWhereNoUnitShowsIt) {
+  Sidecar s = ranked();
+  s.top_programs[0].units = 24;
+  s.top_programs[0].cpu_now = 1.9;
+  EXPECT_THAT(who_text(s),
+              testing::StartsWith("gunicorn: 190 % of a CPU, 24 processes in 24 units, then gunicorn.service"));
+}
+
+TEST(Headline, AForkStormNamesTheForker) {
+  Sidecar s = ranked();
+  SidecarForks& forks = s.forks.emplace();
+  forks.all = {.count = 60000, .per_second = 2000, .per_second_before = 2.04, .per_second_now = 2999.8};
+  forks.by_unit = {{.name = "healthcheck.service", .count = 59000}};
+  forks.by_program = {{.name = "sh", .unit = "healthcheck.service", .count = 59000}};
+  forks.by_pid = {{.name = "healthcheck.sh", .pid = 312, .count = 58000}};
+  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by healthcheck.service (healthcheck.sh[312])");
+  EXPECT_THAT(headline(s), testing::EndsWith("; " + forks_text(s)));
+  forks.by_pid[0].count = 20;  // each forks a few
+  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by healthcheck.service (sh)");
+  forks.by_unit[0].name = "";
+  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by sh");
+  forks.by_unit[0].name = kUnknownForker;
+  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by sh");
+  forks.all.per_second_now = 3;
+  EXPECT_EQ(forks_text(s), "2,000 forks/s (now: 3.0) by sh") << "in the window, and no longer";
+  forks.all.per_second_now = 2999.8;
+  forks.complete = false;
+  EXPECT_THAT(forks_text(s), testing::StartsWith("at least 3,000 forks/s"));
+  forks.all.per_second_before = std::nullopt;
+  EXPECT_EQ(forks_text(s), "at least 3,000 forks/s by sh") << "the time before is not wholly known";
+  forks.all.per_second_now = forks.all.per_second = 99;
+  EXPECT_EQ(forks_text(s), "");
+}
+
+TEST(Headline, LongNamesDoNotCutTheForks) {
+  Sidecar s = ranked();
+  s.reason = std::string(500, 'r');
+  s.fired.reset();
+  for (SidecarGroup& row : s.top_units) row.name = row.program = std::string(100, 'u');
+  s.forks = SidecarForks{.all = {.count = 9, .per_second = 500, .per_second_now = 500}};
+  s.trigger = std::string(100, 't');
+  s.top_units[0].cpu_before = 0.5;
+  EXPECT_THAT(headline(s), testing::EndsWith("; 500 forks/s"));
+  EXPECT_LE(columns(headline(s)), kMaxHeadlineColumns);
+}
+
+TEST(Headline, WithoutUnitsProgramsAreNamed) {
+  Sidecar s = ranked();
+  s.top_units.clear();
+  for (SidecarGroup& row : s.top_programs) row.unit = row.cgroup = "", row.units = 0;
+  EXPECT_THAT(who_text(s), testing::StartsWith("gunicorn: 120 % of a CPU"));
+}
+
 TEST(Headline, IsBoundedAndLeavesNothingThatMisleads) {
   Sidecar s = spike();
   const std::string evil = "\x1b[2J\n\xe2\x80\xae" + std::string(5000, 'x') + "日本";
   s.trigger = s.reason = s.fired->metric = evil;
   for (SidecarTop& row : s.top) row.comm = row.unit = row.cgroup = evil;
+  Sidecar units = ranked();
+  for (auto* rows : {&units.top_units, &units.top_programs})
+    for (SidecarGroup& row : *rows) row.name = row.unit = row.cgroup = row.program = evil;
+  units.forks = SidecarForks{.all = {.count = 1, .per_second = 500}, .by_unit = {{.name = evil, .count = 1}}};
+  EXPECT_TRUE(is_printable(headline(units))) << headline(units);
+  EXPECT_LE(columns(headline(units)), kMaxHeadlineColumns);
   for (int fired = 0; fired < 2; ++fired) {
     const std::string text = headline(s);
     EXPECT_TRUE(is_printable(text)) << text;
@@ -114,6 +256,10 @@ TEST(Headline, IsBoundedAndLeavesNothingThatMisleads) {
     strange.window.end_ns = UINT64_MAX;
     strange.timings_us.queued = UINT64_MAX;
     for (SidecarTop& row : strange.top) row.cpu_now = row.share = odd;
+    EXPECT_LE(columns(headline(strange)), kMaxHeadlineColumns);
+    strange.top_units = strange.top_programs = ranked().top_units;
+    for (SidecarGroup& row : strange.top_units) row.cpu_now = row.share = row.pid_share = odd;
+    strange.forks = SidecarForks{.all = {.per_second = odd, .per_second_before = odd, .per_second_now = odd}};
     EXPECT_LE(columns(headline(strange)), kMaxHeadlineColumns);
   }
 }

@@ -20,7 +20,7 @@ TEST(SnapshotName, IsBuiltAsTheManualHasIt) {
 }
 
 TEST(SnapshotName, ReadsWhatItWrote) {
-  // Hosts and triggers with dashes, digits, and what looks like a time or a suffix.
+  // Hosts and triggers with dashes, digits, and text that looks like a time or a suffix.
   for (const std::string host :
        {"web3", "a", "web-3.example-7.com", "-", "Z-Z", "x-20261120T031204.123Z-manual-7", "a.perf.data", "h_h"})
     for (const std::string trigger : {"manual", "broker-lost", "0", "cpu-spike-2-", "a--b"})
@@ -107,6 +107,8 @@ TEST(Kallsyms, Names) {
   const std::string file = kallsyms_file("0f7c7b3e-6a0f-4a53-9f7a-0d6a4a9a2f11");
   EXPECT_EQ(file, "kallsyms-0f7c7b3e-6a0f-4a53-9f7a-0d6a4a9a2f11.zst");
   EXPECT_TRUE(is_kallsyms_file(file));
+  EXPECT_EQ(kallsyms_file("0f7c", "0123456789abcdef"), "kallsyms-0f7c-0123456789abcdef.zst");
+  EXPECT_TRUE(is_kallsyms_file(kallsyms_file("0f7c", "0123456789abcdef")));
   for (const char* bad :
        {"kallsyms-.zst", "kallsyms.zst", "kallsyms-a.zst.partial", "kallsyms-a/b.zst", "xkallsyms-a.zst"})
     EXPECT_FALSE(is_kallsyms_file(bad)) << bad;

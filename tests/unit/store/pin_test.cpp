@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pins, and the data file as it is handed out.
+// Pins, and the data file as clients get it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -71,7 +71,7 @@ TEST_F(Pins, OfNothing) {
   EXPECT_EQ(catalogue.pin("7", true).error().errno_value(), ENOENT);
   for (const char* id : {"", "../1", "01", "1 ", "-1"})
     EXPECT_EQ(catalogue.pin(id, true).error().errno_value(), EINVAL);
-  // A pin alone is no snapshot; it goes at the next start, and one of another's files does not.
+  // A pin alone is no snapshot. It is removed at the next start; a pin of a foreign file is not.
   write(name_of(9).pin_file(), "");
   write("flight-mine.pinned", "");
   ASSERT_TRUE(catalogue.pin("1", true));
@@ -82,7 +82,7 @@ TEST_F(Pins, OfNothing) {
   EXPECT_FALSE(fs::exists(at(name_of(9).pin_file())));
   EXPECT_TRUE(fs::exists(at("flight-mine.pinned")));
   EXPECT_THAT(pinned(catalogue), testing::ElementsAre("1"));
-  // A link in its place is nobody's pin, and is not followed.
+  // A link at a pin's path is not a pin, and is not followed.
   write("elsewhere", "x");
   fs::create_symlink(at("elsewhere"), at(name_of(2).pin_file()));
   EXPECT_THAT(pinned(catalogue), testing::ElementsAre("1"));
@@ -103,7 +103,7 @@ TEST_F(Pins, DataIsHandedOut) {
   EXPECT_EQ(catalogue.open_data("1").error().errno_value(), ENODATA);
   EXPECT_EQ(catalogue.open_data("9").error().errno_value(), ENOENT);
   EXPECT_EQ(catalogue.open_data("../1").error().errno_value(), EINVAL);
-  // A link to something that must not be handed out is no file of the store's.
+  // A link to another file is not a file of the store.
   write("secret", "secret");
   fs::create_symlink(at("secret"), at(name_of(1).data_file()));
   EXPECT_FALSE(catalogue.open_data("1"));

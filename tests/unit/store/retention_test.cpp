@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes, why and in which order, as tables of plain values.
+// Which snapshots are deleted, why and in which order, as tables of plain values.
 #include "libcore/store/retention.hpp"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ std::vector<StoredSnapshot> operator+(std::vector<StoredSnapshot> a, const std::
 }
 StoreNow now() { return {.free_bytes = kPlenty, .time = kNow}; }
 
-// "3 max_use" in the order in which they go.
+// "3 max_use" in the order of deletion.
 std::vector<std::string> told(const std::vector<StoredSnapshot>& snapshots, const VacuumPlan& plan) {
   std::vector<std::string> out;
   for (const VacuumVictim& victim : plan.victims)
@@ -52,7 +52,7 @@ std::vector<std::uint64_t> gone(const std::vector<StoredSnapshot>& snapshots, co
   return gone(snapshots, plan_vacuum(snapshots, limits, situation));
 }
 
-TEST(Retention, NothingGoesWithinTheBudget) {
+TEST(Retention, NothingIsDeletedWithinTheBudget) {
   const auto snapshots = row(1, 5);
   const StoreLimits limits{.max_use_bytes = 500, .keep_free_bytes = kPlenty, .max_files = 5, .max_age = hours(1000)};
   const VacuumPlan plan = plan_vacuum(snapshots, limits, now());
@@ -73,7 +73,7 @@ TEST(Retention, EachLimitTakesTheOldestAndIsNamed) {
   EXPECT_THAT(plan({.keep_free_bytes = 1150}, {.free_bytes = 1000, .time = kNow}),
               ElementsAre("1 keep_free", "2 keep_free"));
   EXPECT_THAT(plan({.max_age = hours(997)}, now()), ElementsAre("1 max_age", "2 max_age"));
-  // All at once: each victim has the limit that it went for.
+  // All limits at once: each victim has the limit that it exceeded.
   EXPECT_THAT(plan({.max_use_bytes = 300, .max_files = 4, .max_age = hours(998)}, now()),
               ElementsAre("1 max_age", "2 max_use"));
 }
@@ -89,25 +89,19 @@ TEST(Retention, TheOrderOfTheListDoesNotMatter) {
   }
 }
 
-TEST(Retention, SymbolsCountForMaxUse) {
-  StoreNow situation = now();
-  situation.shared_bytes = 150;
-  EXPECT_THAT(gone(row(1, 5), {.max_use_bytes = 500}, situation), ElementsAre(1, 2));
-}
-
-// A storm of one trigger, and the one that came before it.
+// A storm of one trigger, after a snapshot of another.
 TEST(Retention, FirstAndLastOfEachTriggerStayLongest) {
   const auto snapshots = row(1, 1, "oom") + row(2, 21);
   const StoreLimits limits{.max_files = 7, .keep_first = 2, .keep_last = 2};
   EXPECT_THAT(gone(snapshots, limits, now()), ElementsAre(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17));
-  // Tighter: then the second ones, the very first and last at the end. 21 is the newest.
+  // With smaller limits the second ones go too, and at the end the very first and last. 21 is the newest.
   EXPECT_THAT(gone(snapshots, {.max_files = 1, .keep_first = 2, .keep_last = 2}, now()).back(), 2U);
   const auto four = row(1, 1, "oom") + row(2, 5);
   EXPECT_THAT(gone(four, {.max_files = 1, .keep_first = 2, .keep_last = 2}, now()), ElementsAre(3, 4, 1, 2));
 }
 
 TEST(Retention, AStormDoesNotEvictItsBeginning) {
-  // A hundred snapshots, one after the other, in a store for five, as flightd would have it.
+  // A hundred snapshots, one after the other, in a store for five, as with a running flightd.
   std::vector<StoredSnapshot> held{one(1, "oom")};
   const StoreLimits limits{.max_files = 5, .keep_first = 2, .keep_last = 2};
   for (std::uint64_t seq = 2; seq <= 100; ++seq) {
@@ -135,7 +129,7 @@ TEST(Retention, ManyTriggersDoNotBreakTheBudget) {
   const VacuumPlan plan = plan_vacuum(snapshots, limits, now());
   EXPECT_EQ(plan.victims.size(), 540U);
   EXPECT_EQ(plan.still_over, std::nullopt);
-  // Of each at least its first or its last is left.
+  // At least the first or the last of each trigger stays.
   std::vector<bool> left(64, false);
   const auto seqs = gone(snapshots, plan);
   for (const StoredSnapshot& snapshot : snapshots)
@@ -143,7 +137,21 @@ TEST(Retention, ManyTriggersDoNotBreakTheBudget) {
   EXPECT_EQ(std::count(left.begin(), left.end(), true), 64);
 }
 
-TEST(Retention, PinnedAndNewestNeverGo) {
+TEST(Retention, WithoutInodesSnapshotsGoAlsoWhereBytesArePlenty) {
+  auto snapshots = row(1, 9);
+  for (StoredSnapshot& snapshot : snapshots) snapshot.inodes = 2;
+  StoreNow situation = now();
+  situation.free_inodes = 3;  // three snapshots make nine free inodes
+  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 1}, situation), ElementsAre(1, 2, 3));
+  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.keep_free_bytes = 1}, situation))[0], "1 keep_free");
+  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 0}, situation), IsEmpty()) << "nothing is to be kept free";
+  situation.free_inodes = kNeededInodes;
+  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 1}, situation), IsEmpty());
+  situation.free_inodes = std::nullopt;
+  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 1}, situation), IsEmpty());
+}
+
+TEST(Retention, PinnedAndNewestAreNeverDeleted) {
   auto snapshots = row(1, 5);
   snapshots[1].pinned = true;
   const StoreLimits nothing{.max_use_bytes = 1, .keep_free_bytes = kPlenty * 2, .max_files = 1, .max_age = hours(1)};
@@ -174,18 +182,18 @@ TEST(Retention, ClockSteps) {
   snapshots[4].time = kNow - hours(90'000);
   EXPECT_THAT(gone(snapshots, {.max_age = hours(996)}, now()), ElementsAre(1, 2, 3)) << "3 is as old as 2, 5 as 4";
   EXPECT_THAT(gone(snapshots, {.max_files = 2}, now()), ElementsAre(1, 2, 3, 4)) << "by number";
-  // The clock now is behind all of them: their ages are unknown, and nothing is lost for it.
+  // The clock is now behind all of them: their ages are unknown, and none is deleted.
   StoreNow early = now();
   early.time = hours(1);
   EXPECT_THAT(gone(snapshots, {.max_age = hours(1)}, early), IsEmpty());
   EXPECT_THAT(gone(snapshots, {.max_files = 4, .max_age = hours(1)}, early), ElementsAre(1, 2));
-  // The first one from the future: as old as the next.
+  // The first one is from the future: it counts as old as the next.
   snapshots[0].time = kNow + hours(1);
   EXPECT_THAT(gone(snapshots, {.max_age = hours(998)}, now()), IsEmpty());
   EXPECT_THAT(gone(snapshots, {.max_age = hours(997)}, now()), ElementsAre(1, 2, 3));
 }
 
-TEST(Retention, RoomForOneThatIsToCome) {
+TEST(Retention, SpaceForAnIncomingSnapshot) {
   StoreNow situation = now();
   situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = 250};
   const auto snapshots = row(1, 5);
@@ -193,11 +201,11 @@ TEST(Retention, RoomForOneThatIsToCome) {
   EXPECT_THAT(gone(snapshots, {.max_files = 5}, situation), ElementsAre(1));
   situation.free_bytes = 300;
   EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 200}, situation), ElementsAre(1, 2));
-  // It may fail: the last one that there is does not go before it is there.
+  // The new snapshot may fail: the last existing one is not deleted before it is written.
   situation.incoming->disk_bytes = 10'000;
   EXPECT_THAT(gone(snapshots, {.max_use_bytes = 500}, situation), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(plan_vacuum(snapshots, {.max_use_bytes = 500}, situation).still_over, VacuumReason::max_use);
-  // With room for two, the first and the new one are better than the last two.
+  // With space for two, the first and the new one are better than the last two.
   situation.incoming->disk_bytes = kEach;
   EXPECT_THAT(gone(row(1, 2), {.max_files = 2, .keep_first = 1, .keep_last = 1}, situation), ElementsAre(2));
 }
@@ -213,12 +221,12 @@ TEST(Retention, MissingOnesGoFirstAndOnlyACleanerTakesThemAll) {
   cleaner.drop_missing = true;
   EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.max_files = 9}, cleaner)),
               ElementsAre("3 missing", "5 missing"));
-  // Its data may be about to get its name.
+  // Its data file may be about to get its final name.
   cleaner.writing = true;
   EXPECT_THAT(gone(snapshots, {.max_files = 9}, cleaner), ElementsAre(3));
   snapshots[2].pinned = true;
   EXPECT_THAT(gone(snapshots, {.max_files = 9}, cleaner), IsEmpty());
-  // 4 is the newest that is whole.
+  // 4 is the newest complete one.
   EXPECT_THAT(gone(snapshots, {.max_files = 1}, now()), ElementsAre(1, 2, 5));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sidecar in which every field has a value of its own.
+// A sidecar in which every field has a different value.
 #pragma once
 
 #include "libcore/store/sidecar.hpp"
@@ -13,6 +13,7 @@ inline Sidecar sample_sidecar() {
   s.host = "web3";
   s.boot_id = "b";
   s.kernel = "6.1.0";
+  s.kallsyms = "kallsyms-b-0123456789abcdef.zst";
   s.version = "0.1.0";
   s.config_digest = "0123456789abcdef";
   s.trigger = "lopsided";
@@ -31,13 +32,43 @@ inline Sidecar sample_sidecar() {
   s.blackout.lost_exact = false;
   s.holes = {{"stacks", 1, 10, 20, 4}};
   s.rings = {{"stacks", 0, 2U << 20U, 1, 2, 9, 7, 52.5, 3, 40, 1}};
-  s.ledger.processes = 5;
-  s.ledger.exited = 2;
-  s.ledger.stale = true;
-  s.ledger.evicted = 1;
+  s.tracker.processes = 5;
+  s.tracker.exited = 2;
+  s.tracker.stale = true;
+  s.tracker.evicted = 1;
+  s.tracker.lost = 9;
+  s.tracker.unsure = 4;
   s.timings_us = {1, 2, 3, 4, 5, 15};
   s.top = {{.comm = "hog", .pid = 99, .cgroup = "/user.slice", .samples = 6, .share = 0.857, .cpus = {0, 1}}};
   s.warnings = {"one"};
+  return s;
+}
+
+// The same with the fields that flightd 0.2 adds: units, programs and forks.
+inline Sidecar ranked_sidecar() {
+  Sidecar s = sample_sidecar();
+  s.top_units = {{.name = "docker 0123456789ab",
+                  .unit = "docker-x.scope",
+                  .container = "0123456789abc",
+                  .cgroup = "/system.slice/docker-x.scope",
+                  .program = "worker",
+                  .units = 1,
+                  .processes = 24,
+                  .pid = 98,
+                  .pid_share = 0.25,
+                  .samples = 5,
+                  .share = 0.75,
+                  .share_before = 0.5,
+                  .share_now = 1,
+                  .cpu_before = 0.25,
+                  .cpu_now = 1.5,
+                  .cpus = {0, 1}}};
+  s.top_programs = {{.name = "hog", .program = "hog", .units = 2, .processes = 1, .pid = 99, .samples = 6}};
+  s.forks = SidecarForks{.complete = false,
+                         .all = {.count = 7500, .per_second = 3000, .per_second_before = 2, .per_second_now = 4500.5},
+                         .by_unit = {{.name = "h.service", .unit = "h.service", .count = 7400, .per_second = 2960}},
+                         .by_program = {{.name = "sh", .unit = "h.service", .count = 7400}},
+                         .by_pid = {{.name = "sh", .pid = 97, .unit = "h.service", .count = 7400}}};
   return s;
 }
 

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
   EXPECT_EQ(
       to_json_line(sample_sidecar()),
-      R"({"id":"42","path":"/s/flight-web3-20261120T031204.123Z-manual-42.perf.data","host":"web3","boot_id":"b","kernel":"6.1.0","version":"0.1.0","config_digest":"0123456789abcdef",)"
+      R"({"id":"42","path":"/s/flight-web3-20261120T031204.123Z-manual-42.perf.data","host":"web3","boot_id":"b","kernel":"6.1.0","kallsyms":"kallsyms-b-0123456789abcdef.zst","version":"0.1.0","config_digest":"0123456789abcdef",)"
       R"("trigger":"lopsided","fired":{"metric":"cpu.lopsided","value":93.5,"threshold":80.0,"baseline":12.25,"since_ns":5},)"
       R"("reason":"why","requests":[{"uid":1000,"pid":12,"comm":"flightctl","time":"2026-11-20T03:12:04.000Z","reason":"slow"}],)"
       R"("capture":"pause","compression":"zstd","size_bytes":100,"raw_bytes":1000,"samples":7,)"
@@ -26,10 +26,88 @@ TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
       R"("blackout":{"max_us":52.5,"lost":3,"lost_exact":false},)"
       R"("holes":[{"channel":"stacks","cpu":1,"begin_ns":10,"end_ns":20,"lost":4}],)"
       R"("rings":[{"channel":"stacks","cpu":0,"ring_bytes":2097152,"oldest_ns":1,"newest_ns":2,"records":9,"samples":7,"blackout_us":52.5,"lost":3,"torn_bytes":40,"unknown_ids":1}],)"
-      R"("ledger":{"processes":5,"exited":2,"stale":true,"evicted":1},)"
+      R"("tracker":{"processes":5,"exited":2,"stale":true,"evicted":1,"lost":9,"unsure":4},)"
       R"("timings_us":{"queued":1,"freeze":2,"walk":3,"merge":4,"write":5,"total":15},)"
+      R"("top_units":[],"top_programs":[],)"
       R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","unit":"","samples":6,"share":0.857,"share_before":null,"share_now":null,"cpu_before":null,"cpu_now":null,"cpus":[0,1]}],)"
-      R"("warnings":["one"]})");
+      R"("warnings":["one"],"messages":[{"severity":"warning","text":"one"}]})");
+}
+
+TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
+  const std::string text = to_json_line(ranked_sidecar());
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"("top_units":[{"name":"docker 0123456789ab","unit":"docker-x.scope","container":"0123456789abc",)"
+          R"("cgroup":"/system.slice/docker-x.scope","program":"worker","units":1,"processes":24,"pid":98,"pid_share":0.25,)"
+          R"("samples":5,"share":0.75,"share_before":0.5,"share_now":1.0,"cpu_before":0.25,"cpu_now":1.5,"cpus":[0,1]}],)"));
+  EXPECT_THAT(text, HasSubstr(R"("forks":{"complete":false,"count":7500,"per_second":3000.0,"per_second_before":2.0,)"
+                              R"("per_second_now":4500.5,"by_unit":[{"name":"h.service","pid":0,"unit":"h.service",)"
+                              R"("count":7400,"per_second":2960.0,"per_second_before":null,"per_second_now":null}],)"
+                              R"("by_program":[{"name":"sh",)"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+  EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","forks":{"by_pid":[{"pid":"x"}]}})"));
+}
+
+TEST(Sidecar, MessagesHaveSeveritiesAndWarningsHasTheSevere) {
+  Sidecar sidecar = sample_sidecar();
+  sidecar.errors = {"bad"};
+  sidecar.notes = {"no PMU here"};
+  const std::string text = to_json_line(sidecar);
+  EXPECT_THAT(text, HasSubstr(R"("warnings":["bad","one"],"messages":[{"severity":"error","text":"bad"},)"
+                              R"({"severity":"warning","text":"one"},{"severity":"info","text":"no PMU here"}]})"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+  sidecar.errors.clear();
+  sidecar.warnings.clear();
+  EXPECT_THAT(to_json_line(sidecar), testing::Not(HasSubstr("\"warnings\"")));
+  const auto old = parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","warnings":["of 0.1"]})");
+  ASSERT_TRUE(old);
+  EXPECT_EQ(old->warnings, std::vector<std::string>{"of 0.1"});
+}
+
+TEST(Sidecar, ATestOfATriggerIsMarked) {
+  Sidecar sidecar = sample_sidecar();
+  EXPECT_THAT(to_json_line(sidecar), testing::Not(HasSubstr("\"test\"")));
+  EXPECT_FALSE(parse_sidecar(to_json_line(sidecar))->test);
+  sidecar.test = true;
+  EXPECT_THAT(to_json_line(sidecar), HasSubstr(R"("trigger":"lopsided","test":true,"fired":)"));
+  EXPECT_TRUE(parse_sidecar(to_json_line(sidecar))->test);
+  EXPECT_TRUE(summarize_sidecar(to_json_line(sidecar)));
+}
+
+TEST(Sidecar, OneOf01DoesNotSayWhichSymbolsItNeeds) {
+  Sidecar sidecar = sample_sidecar();
+  for (const std::optional<std::string>& kallsyms : {std::optional<std::string>(), {""}, {"kallsyms-b-00.zst"}}) {
+    sidecar.kallsyms = kallsyms;
+    EXPECT_EQ(parse_sidecar(to_json(sidecar))->kallsyms, kallsyms);
+    EXPECT_EQ(summarize_sidecar(to_json(sidecar))->kallsyms, kallsyms);
+  }
+  EXPECT_EQ(kallsyms_of(std::nullopt, "b"), "kallsyms-b.zst");
+  EXPECT_EQ(kallsyms_of("", "b"), "");
+  EXPECT_EQ(kallsyms_of("../x", "b"), "");
+  EXPECT_EQ(kallsyms_of(std::nullopt, "../x"), "");
+}
+
+TEST(Sidecar, SummaryHasTheUnitsOfARow) {
+  Sidecar sidecar = ranked_sidecar();
+  sidecar.top_units.push_back({.name = "", .unit = "x.service"});
+  for (const char* name : {"a.service", "b.service", "a.service", "c.service", "d.service"})
+    sidecar.top_units.push_back({.name = name, .unit = "inside"});
+  const std::vector<std::string> first{"docker 0123456789ab", "a.service", "b.service", "c.service"};
+  for (const std::string& text : {to_json(sidecar), to_json_line(sidecar)}) {
+    const auto summary = summarize_sidecar(text);
+    ASSERT_TRUE(summary) << summary.error().what;
+    EXPECT_EQ(summary->units, first);
+  }
+  const auto old =
+      summarize_sidecar(R"({"id":"7","path":"/p","trigger":"t","samples":3,"top":[{"comm":"x","unit":"y.service"}]})");
+  ASSERT_TRUE(old);
+  EXPECT_EQ(old->units, std::vector<std::string>{"y.service"});
+  EXPECT_EQ(old->samples, 3U);
 }
 
 TEST(Sidecar, MetricsAreListsOfNumbersAndWhatIsNotKnownIsNull) {
@@ -50,7 +128,7 @@ TEST(Sidecar, MetricsAreListsOfNumbersAndWhatIsNotKnownIsNull) {
   ASSERT_TRUE(indented) << indented.error().what;
   EXPECT_EQ(to_json(*indented), to_json(sidecar));
   EXPECT_THAT(to_json(sidecar), HasSubstr("\n    \"recent\": {\"begin_ns\":7,"));
-  // A list reads only what stands before them.
+  // A list reads only the fields before them.
   const std::string whole = to_json(sidecar);
   const std::string head = whole.substr(0, whole.find(kMetricsLine) + kMetricsLine.size());
   const auto summary = summarize_sidecar(head);
@@ -88,7 +166,7 @@ TEST(Sidecar, WhatIsComparedIsReadAndWritten) {
   sidecar.top[0].share_before = 0.0;
   sidecar.top[0].cpu_now = 1.5;
   const std::string text = to_json_line(sidecar);
-  EXPECT_THAT(text, HasSubstr(R"("compared":{"before_begin_ns":1,"now_begin_ns":2,"now_end_ns":3},"top":)"));
+  EXPECT_THAT(text, HasSubstr(R"("compared":{"before_begin_ns":1,"now_begin_ns":2,"now_end_ns":3},"top_units":)"));
   EXPECT_THAT(text, HasSubstr(R"("unit":"hog.service")"));
   EXPECT_THAT(text, HasSubstr(R"("share_before":0.0,"share_now":null,"cpu_before":null,"cpu_now":1.5)"));
   EXPECT_THAT(text, HasSubstr(R"("baseline":null)"));
@@ -159,6 +237,28 @@ TEST(Sidecar, FromOutsideWrongOnesAreRefusedWithTheirPath) {
               HasSubstr("metrics.recent.values.cpu.busy"));
 }
 
+TEST(Sidecar, MinusZeroIsNoughtToAListToo) {
+  const std::string text = R"({"id": "7", "path": "/p", "trigger": "t", "size_bytes": -0, "samples": -0})";
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(read->size_bytes, 0U);
+  EXPECT_TRUE(summarize_sidecar(text));
+}
+
+TEST(Sidecar, NestsAtMostSixteenDeepAndHasNoNul) {
+  const auto with = [](const std::string& value) {
+    return R"({"id": "7", "path": "/p", "trigger": "t", "new": )" + value + "}";
+  };
+  const std::string deep = with(std::string(15, '[') + std::string(15, ']'));
+  EXPECT_TRUE(parse_sidecar(deep));
+  EXPECT_TRUE(summarize_sidecar(deep));
+  const std::string deeper = with(std::string(16, '[') + std::string(16, ']'));
+  EXPECT_FALSE(parse_sidecar(deeper));
+  EXPECT_FALSE(summarize_sidecar(deeper));
+  EXPECT_FALSE(parse_sidecar(with("1") + std::string(1, '\0')));
+  EXPECT_FALSE(summarize_sidecar(with("1") + std::string(1, '\0') + "{}"));
+}
+
 TEST(Sidecar, IdPathAndTriggerMustBeThere) {
   EXPECT_THAT(parse_sidecar(R"({"path": "/p", "trigger": "t"})").error().what, HasSubstr("id"));
   EXPECT_THAT(parse_sidecar(R"({"id": 7, "path": "/p", "trigger": "t"})").error().what, HasSubstr("id"));
@@ -189,6 +289,7 @@ TEST(Sidecar, ItsSummarySaysTheSame) {
        {to_json(sample_sidecar()), needed + "}", needed + R"(, "window": {"seconds": 1}, "window": null})",
         needed + R"(, "window": {"seconds": 1}, "window": {}})",
         needed + R"(, "rings": [{"samples": 5, "id": 1}], "blackout": {"window": {"seconds": 3}}})",
+        needed + R"(, "samples": "0.1.0", "samples": 44, "window": {"seconds": []}, "window": {"seconds": 2}})",
         needed +
             R"(, "window": {"seconds": -2, "begin_ns": 3, "deep": {"seconds": "x"}}, "samples": 6, "samples": 7})"}) {
     const auto read = parse_sidecar(text);
@@ -219,10 +320,10 @@ TEST(Sidecar, MangledTexts) {
       EXPECT_TRUE(mangled.size() == text.size() || !summarize_sidecar(mangled)) << mangled;
     }
   }
-  EXPECT_GT(refused, text.size());  // all that were cut
+  EXPECT_GT(refused, text.size());  // all truncations
 }
 
-TEST(SidecarWindow, IsToldInBothClocks) {
+TEST(SidecarWindow, HasBothClocks) {
   const ClockPair clock{.wall = std::chrono::milliseconds(1795144324123), .monotonic_ns = 10'000'000'000};
   const SidecarWindow window = SidecarWindow::of(7'500'000'000, 10'000'000'000, clock);
   EXPECT_EQ(window.begin_ns, 7'500'000'000U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inventory of a real folder, and what deleting from it leaves.
+// The inventory of a real directory, and its content after deletions.
 #include "libcore/store/vacuum.hpp"
 
 #include <gmock/gmock.h>
@@ -78,8 +78,8 @@ TEST_F(Vacuum, TheInventoryCountsBlocksOfAllFiles) {
   EXPECT_TRUE(found.snapshots[first].pinned);
   EXPECT_FALSE(found.snapshots[1 - first].pinned);
   EXPECT_LT(found.snapshots[1 - first].disk_bytes, 1U << 20U);
-  EXPECT_EQ(found.kallsyms_bytes, blocks(kallsyms_file("0f7c")));
-  EXPECT_EQ(found.disk_bytes(), found.snapshots[0].disk_bytes + found.snapshots[1].disk_bytes + found.kallsyms_bytes);
+  EXPECT_EQ(found.disk_bytes(), found.snapshots[0].disk_bytes + found.snapshots[1].disk_bytes)
+      << "the kernel's symbols are not the snapshots' own";
 }
 
 TEST_F(Vacuum, OnlyTheVictimsFilesGo) {
@@ -90,7 +90,7 @@ TEST_F(Vacuum, OnlyTheVictimsFilesGo) {
   VacuumPlan plan;
   for (std::size_t i = 0; i < 3; ++i)
     if (found.snapshots[i].seq != 1) plan.victims.push_back({.index = i, .reason = VacuumReason::max_age});
-  const auto foretold = foretell_vacuum(folder_, found, plan);
+  const auto foretold = predict_vacuum(folder_, found, plan);
   EXPECT_EQ(files().size(), 6U) << "foretelling deletes nothing";
   const VacuumDone done = vacuum(folder_, found, plan);
   EXPECT_EQ(done.error, std::nullopt) << done.error->what;
@@ -99,7 +99,7 @@ TEST_F(Vacuum, OnlyTheVictimsFilesGo) {
   EXPECT_THAT(files(), ElementsAre(name_of(1).sidecar_file(), name_of(1).data_file()));
 }
 
-// Look-alikes, links and other people's files, with a plan that wants everything.
+// Look-alikes, links and foreign files, with a plan that deletes everything.
 TEST_F(Vacuum, ForeignFilesSurvive) {
   make(7);
   const std::string data = name_of(8).data_file();
@@ -123,7 +123,7 @@ TEST_F(Vacuum, ForeignFilesSurvive) {
   fs::create_directory(at(name_of(9).data_file()));
   fs::create_symlink("/etc/hostname", at(name_of(10).data_file()));
   write("target");
-  fs::create_symlink(at("target"), at(name_of(7).pin_file()));  // no pin, and not ours to remove
+  fs::create_symlink(at("target"), at(name_of(7).pin_file()));  // not a pin, and not flightd's to remove
   const Inventory found = inventory();
   ASSERT_EQ(found.names.size(), 1U);
   EXPECT_FALSE(found.snapshots[0].pinned);
@@ -163,7 +163,7 @@ TEST_F(Vacuum, OneThatCannotGoDoesNotKeepTheOthers) {
   make(2);
   const std::string stuck = at(name_of(1).data_file());
   if (std::system(("chattr +i " + stuck + " 2>/dev/null").c_str()) != 0) {
-    // A file system without that flag: a read-only bind mount does it for any.
+    // On a file system without that flag a read-only bind mount has the same effect.
     ASSERT_EQ(std::system(("mount --bind " + stuck + " " + stuck).c_str()), 0);
   }
   const Inventory found = inventory();

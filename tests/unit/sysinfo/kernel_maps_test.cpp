@@ -45,79 +45,39 @@ const std::string_view kGnu("GNU\0", 4);
 TEST(KernelMaps, TheKernelReachesFromTextToEtext) {
   TempTree tree;
   tree.write("/sys/kernel/notes", note(0x100, "Linux", "x") + note(NT_GNU_BUILD_ID, kGnu, "\x01\x02\x03"));
-  const auto maps = read_kernel_maps(kSymbols, tree.root());
-  ASSERT_TRUE(maps) << maps.error().what;
-  ASSERT_EQ(maps->size(), 1U);
-  EXPECT_EQ(maps->front().name, "[kernel.kallsyms]_text");
-  EXPECT_EQ(maps->front().address, 0xffffffff81000000U);
-  EXPECT_EQ(maps->front().bytes, 0x1209988U);
-  EXPECT_EQ(maps->front().page_offset, 0xffffffff81000000U);
-  EXPECT_THAT(maps->front().build_id, ElementsAre(1, 2, 3));
+  const auto image = kernel_image(kSymbols, tree.root());
+  ASSERT_TRUE(image) << image.error().what;
+  EXPECT_EQ(image->name, "[kernel.kallsyms]_text");
+  EXPECT_EQ(image->address, 0xffffffff81000000U);
+  EXPECT_EQ(image->bytes, 0x1209988U);
+  EXPECT_THAT(image->build_id, ElementsAre(1, 2, 3));
 }
 
 TEST(KernelMaps, StextWhereThereIsNoText) {
   TempTree tree;
-  const auto maps = read_kernel_maps("ffff800010000000 T _stext\nffff800010100000 T _etext\n", tree.root());
-  ASSERT_TRUE(maps);
-  EXPECT_EQ(maps->front().name, "[kernel.kallsyms]_stext");
-  EXPECT_EQ(maps->front().bytes, 0x100000U);
+  const auto image = kernel_image("ffff800010000000 T _stext\nffff800010100000 T _etext\n", tree.root());
+  ASSERT_TRUE(image);
+  EXPECT_EQ(image->name, "[kernel.kallsyms]_stext");
+  EXPECT_EQ(image->bytes, 0x100000U);
 }
 
 TEST(KernelMaps, HiddenAddressesAreAnErrorThatSaysWhatToDo) {
-  const auto maps =
-      read_kernel_maps("0000000000000000 T _stext\n0000000000000000 T _text\n0000000000000000 T _etext\n");
-  ASSERT_FALSE(maps);
-  EXPECT_THAT(maps.error().what, HasSubstr("CAP_SYSLOG"));
-  EXPECT_EQ(maps.error().errno_value(), EACCES);
-  EXPECT_FALSE(read_kernel_maps(""));
-  EXPECT_FALSE(read_kernel_maps("garbage\n\n \n"));
-}
-
-TEST(KernelMaps, ModulesHaveTheirPathsAndDoNotOverlap) {
-  TempTree tree;
-  tree.write("/proc/sys/kernel/osrelease", "6.1.0\n");
-  tree.write("/proc/modules",
-             "nls_utf8 65536 0 - Live 0xffffffffc0010000 (OE)\n"
-             "ext4 983040 1 mbcache,jbd2, Live 0xffffffffc0002000\n"
-             "homemade 4096 0 - Live 0xffffffffc0100000\n"
-             "hidden 4096 0 - Live 0x0000000000000000\n"
-             "../evil 4096 0 - Live 0xffffffffc0200000\n"
-             "cut");
-  tree.write("/lib/modules/6.1.0/modules.dep",
-             "kernel/fs/ext4/ext4.ko.xz: kernel/fs/mbcache.ko.xz\nkernel/fs/nls/nls-utf8.ko:\n");
-  tree.write("/sys/module/ext4/notes/.note.gnu.build-id", note(NT_GNU_BUILD_ID, kGnu, "ab"));
-  const auto maps = read_kernel_maps(kSymbols, tree.root());
-  ASSERT_TRUE(maps);
-  ASSERT_EQ(maps->size(), 4U);
-  EXPECT_EQ((*maps)[1].name, "/lib/modules/6.1.0/kernel/fs/ext4/ext4.ko.xz");
-  EXPECT_EQ((*maps)[1].address, 0xffffffffc0002000U);
-  EXPECT_EQ((*maps)[1].bytes, 0xe000U);  // cut where nls_utf8 begins
-  EXPECT_THAT((*maps)[1].build_id, ElementsAre('a', 'b'));
-  EXPECT_EQ((*maps)[2].name, "/lib/modules/6.1.0/kernel/fs/nls/nls-utf8.ko");
-  EXPECT_EQ((*maps)[2].bytes, 65536U);
-  EXPECT_EQ((*maps)[3].name, "[homemade]");
-}
-
-TEST(KernelMaps, ModulesAreFoundInTheTreeWithoutDepmod) {
-  TempTree tree;
-  tree.write("/proc/sys/kernel/osrelease", "6.1.0\n");
-  tree.write("/proc/modules", "snd_pcm 4096 0 - Live 0xffffffffc0010000\n");
-  tree.write("/lib/modules/6.1.0/kernel/sound/core/snd-pcm.ko.zst", "");
-  const auto maps = read_kernel_maps(kSymbols, tree.root());
-  ASSERT_TRUE(maps);
-  ASSERT_EQ(maps->size(), 2U);
-  EXPECT_EQ((*maps)[1].name, "/lib/modules/6.1.0/kernel/sound/core/snd-pcm.ko.zst");
+  const auto image = kernel_image("0000000000000000 T _stext\n0000000000000000 T _text\n0000000000000000 T _etext\n");
+  ASSERT_FALSE(image);
+  EXPECT_THAT(image.error().what, HasSubstr("CAP_SYSLOG"));
+  EXPECT_EQ(image.error().errno_value(), EACCES);
+  EXPECT_FALSE(kernel_image(""));
+  EXPECT_FALSE(kernel_image("garbage\n\n \n"));
 }
 
 TEST(KernelMaps, OfThisMachine) {
   const auto symbols = read_file("/proc/kallsyms");
   ASSERT_TRUE(symbols);
-  const auto maps = read_kernel_maps(*symbols);
-  ASSERT_TRUE(maps) << maps.error().what;
-  EXPECT_THAT(maps->front().name, testing::StartsWith("[kernel.kallsyms]_"));
-  EXPECT_GT(maps->front().bytes, 1U << 20U);
-  EXPECT_EQ(maps->front().page_offset, maps->front().address);
-  EXPECT_GE(maps->front().build_id.size(), 8U);
+  const auto image = kernel_image(*symbols);
+  ASSERT_TRUE(image) << image.error().what;
+  EXPECT_THAT(image->name, testing::StartsWith("[kernel.kallsyms]_"));
+  EXPECT_GT(image->bytes, 1U << 20U);
+  EXPECT_GE(image->build_id.size(), 8U);
 }
 
 TEST(BuildId, OfNotes) {
@@ -164,7 +124,7 @@ TEST(BuildId, OfFilesThatAreNoElf) {
     ASSERT_EQ(::pwrite(memory.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
     EXPECT_THAT(build_id_of_elf(memory.get()), IsEmpty()) << offset;
   }
-  ASSERT_EQ(::ftruncate(memory.get(), 1 << 20), 0);  // all segments there, of type 0
+  ASSERT_EQ(::ftruncate(memory.get(), 1 << 20), 0);  // all segments are there, with type 0
   header.e_phoff = 64;
   ASSERT_EQ(::pwrite(memory.get(), &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
   EXPECT_THAT(build_id_of_elf(memory.get()), IsEmpty());

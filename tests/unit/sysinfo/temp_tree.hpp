@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A temporary folder in which a test builds a fake /proc and /sys; gone with the object.
+// A temporary directory in which a test builds a fake /proc and /sys; removed with the object.
 #pragma once
 
 #include <gtest/gtest.h>

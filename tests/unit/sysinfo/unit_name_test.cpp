@@ -25,5 +25,62 @@ TEST(UnitName, ElseThereIsNone) {
     EXPECT_EQ(unit_of(path), "") << path;
 }
 
+TEST(CgroupName, AContainerIsNamedAsItsRuntimeDoes) {
+  const std::string id = "3f2a91c7d8e0" + std::string(52, 'b');
+  const auto label = [](const std::string& path) { return name_of_cgroup(path).label; };
+  EXPECT_EQ(label("/system.slice/docker-" + id + ".scope"), "docker 3f2a91c7d8e0");
+  EXPECT_EQ(label("/docker/" + id), "docker 3f2a91c7d8e0");
+  EXPECT_EQ(label("/machine.slice/libpod-" + id + ".scope/container"), "podman 3f2a91c7d8e0");
+  EXPECT_EQ(label("/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope"), "containerd 3f2a91c7d8e0");
+  EXPECT_EQ(label("/kubepods/burstable/pod77/" + id), "container 3f2a91c7d8e0");
+  EXPECT_EQ(label("/docker/" + id + "/system.slice/nginx.service"), "nginx.service in docker 3f2a91c7d8e0");
+  EXPECT_EQ(label("/lxc.payload.web1/system.slice/nginx.service"), "nginx.service in lxc web1");
+  EXPECT_EQ(name_of_cgroup("/docker/" + id).container, id);
+  EXPECT_EQ(name_of_cgroup("/system.slice/docker-" + id + ".scope").unit, "docker-" + id + ".scope");
+}
+
+// Whoever owns a delegated cgroup can give any name to the cgroups below it.
+TEST(CgroupName, TheLabelShowsWhoseUnitItIs) {
+  const std::string id = "3f2a91c7d8e0" + std::string(52, 'b'), other = "77" + std::string(62, 'c');
+  const std::string user = "/user.slice/user-1000.slice/user@1000.service";
+  const auto label = [](const std::string& path) { return name_of_cgroup(path).label; };
+  EXPECT_EQ(label("/system.slice/payroll.service"), "payroll.service");
+  EXPECT_EQ(label(user + "/app.slice/payroll.service"), "payroll.service of user 1000");
+  EXPECT_EQ(label(user + "/app.slice/payroll.service/payload"), "payroll.service of user 1000");
+  EXPECT_EQ(label(user + "/app.slice/eve.service/payroll.service"), "payroll.service in eve.service of user 1000");
+  EXPECT_EQ(label(user + "/user.slice/libpod-" + id + ".scope/container"), "podman 3f2a91c7d8e0 of user 1000");
+  EXPECT_EQ(label(user + "/user@0.service"), "user@0.service of user 1000");
+  EXPECT_EQ(label(user), "user@1000.service");
+  EXPECT_EQ(label(user + "/app.slice"), "user@1000.service");
+  EXPECT_EQ(label("/user.slice/user-1000.slice/session-3.scope"), "session-3.scope");
+  EXPECT_EQ(label("/system.slice/eve.service/payroll.service"), "payroll.service in eve.service");
+  EXPECT_EQ(label("/system.slice/eve.service/user@0.service/a.service"), "a.service in eve.service");
+  EXPECT_EQ(label("/system.slice/eve.service/docker-" + id + ".scope"), "docker 3f2a91c7d8e0 in eve.service");
+  EXPECT_EQ(label("/docker/" + other + "/docker/" + id), "docker 3f2a91c7d8e0 in docker 77cccccccccc");
+  EXPECT_EQ(label("/machine.slice/systemd-nspawn@web.service/payload/system.slice/nginx.service"),
+            "nginx.service in systemd-nspawn@web.service");
+  EXPECT_EQ(label("/system.slice/user@eve.service/a.service"), "a.service in user@eve.service");
+}
+
+TEST(CgroupName, ThePathEndsWithTheUnit) {
+  const std::string id(64, 'a');
+  const auto path = [](const std::string& cgroup) { return name_of_cgroup(cgroup).path; };
+  EXPECT_EQ(path("/system.slice/x.service/worker"), "/system.slice/x.service");
+  EXPECT_EQ(path("/system.slice/x.service/ax.service.d/y"), "/system.slice/x.service");
+  EXPECT_EQ(path("/system.slice/_cpu.service/y"), "/system.slice/_cpu.service");
+  EXPECT_EQ(path("/docker/" + id + "/system.slice/nginx.service/y"), "/docker/" + id + "/system.slice/nginx.service");
+  EXPECT_EQ(path("/docker/" + id + "/y"), "/docker/" + id);
+  EXPECT_EQ(path("/machine.slice/payload"), "/machine.slice");
+  EXPECT_EQ(path("/payload/x"), "/payload/x");
+}
+
+TEST(CgroupName, ElseItIsTheUnitOrThePath) {
+  EXPECT_EQ(name_of_cgroup("/system.slice/burn.service/x").label, "burn.service");
+  EXPECT_EQ(name_of_cgroup("/payload/x").label, "/payload/x");
+  EXPECT_EQ(name_of_cgroup("/docker/0123abcd").label, "/docker/0123abcd");
+  for (const char* none : {"", "/"}) EXPECT_EQ(name_of_cgroup(none).label, "") << none;
+  EXPECT_EQ(name_of_cgroup("/docker/0123abcd").container, "");
+}
+
 }  // namespace
 }  // namespace flight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a metric trigger fires, once for each crossing, at every interval of the sampler.
+// When a metric trigger fires: once for each crossing, at every interval of the sampler.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,20 +38,20 @@ TEST(Condition, FiresOnceWhenItHeldForItsTime) {
   EXPECT_EQ(tape.row("t").state, "fired");
 }
 
-TEST(Condition, WhatIsShorterOrLowerDoesNotFire) {
+TEST(Condition, AShorterOrLowerValueDoesNotFire) {
   Tape tape(kLevel);
   for (int i = 0; i < 20; ++i) {
     tape.play(1500 * kMs, Metric::cpu_hottest, 100);
     tape.play(3 * kS, Metric::cpu_hottest, 5);
   }
-  tape.play(10 * kMin, Metric::cpu_hottest, 90);  // above is above
+  tape.play(10 * kMin, Metric::cpu_hottest, 90);  // a value at the limit does not fire
   EXPECT_EQ(tape.fired + tape.held_back, 0U);
 }
 
 TEST(Condition, IsArmedAgainWhenItWasOverForAsLong) {
   Tape tape(kLevel, kWideGuard);
   tape.play(3 * kS, Metric::cpu_hottest, 100);
-  tape.play(30 * kS, Metric::cpu_hottest, 80);  // between the two
+  tape.play(30 * kS, Metric::cpu_hottest, 80);  // between rearm and above
   tape.play(3 * kS, Metric::cpu_hottest, 100);
   EXPECT_EQ(tape.fired, 1U) << "the hysteresis";
   tape.play(1 * kS, Metric::cpu_hottest, 10);  // shorter than `for`
@@ -63,7 +63,7 @@ TEST(Condition, IsArmedAgainWhenItWasOverForAsLong) {
   EXPECT_EQ(tape.fired, 2U);
 }
 
-// A thread that moves to another CPU in the middle of a pass: both look half idle in it.
+// A thread moves to another CPU in the middle of a pass, so both CPUs look half idle in it.
 TEST(Condition, ADipOfAPassEndsNothing) {
   Tape tape(R"("t": {"metric": "cpu.lopsided", "above": "80%", "for": "3s"})", kWideGuard);
   for (int i = 0; i < 20; ++i) {
@@ -71,7 +71,7 @@ TEST(Condition, ADipOfAPassEndsNothing) {
     tape.play(100 * kMs, Metric::cpu_lopsided, 3);
   }
   EXPECT_EQ(tape.fired, 1U) << "nor is it over for a dip";
-  // Half of the time is not "for".
+  // Being above for half of the time does not satisfy "for".
   Tape half(R"("t": {"metric": "cpu.lopsided", "above": "80%", "for": "3s"})");
   for (int i = 0; i < 200; ++i) {
     half.play(100 * kMs, Metric::cpu_lopsided, 98);
@@ -87,7 +87,7 @@ TEST(Condition, WorksAtEveryInterval) {
     const auto fired = tape.play(20 * kS, Metric::cpu_hottest, 100, step);
     ASSERT_EQ(fired.size(), 1U) << step;
     EXPECT_EQ(tape.fired, 1U) << step;
-    // Not before its time, and not later than the pass in which it is over.
+    // Not early, and not later than the pass in which the time is over.
     const std::uint64_t held = (2 * kS + step - 1) / step * step;
     EXPECT_EQ(fired[0].fired->since_ns, tape.clock.monotonic_ns - (20 * kS) / step * step) << step;
     EXPECT_THAT(fired[0].reason, testing::HasSubstr(fmt::format("for {:.1f} s", static_cast<double>(held) / 1e9)));
@@ -124,13 +124,13 @@ TEST(Condition, AJumpIsAgainstTheFiveMinutesBefore) {
   ASSERT_EQ(fired.size(), 1U);
   EXPECT_EQ(fired[0].fired->baseline, 20);
   EXPECT_EQ(fired[0].reason, "cpu.busy 95 % above 90 % for 2.0 s (baseline 20 %)");
-  // Over, and at once as high again: the median of the 5 minutes is still 20.
+  // The crossing ends, and the value is as high again at once: the median of the 5 minutes is still 20.
   tape.play(5 * kS, Metric::cpu_busy, 20);
   tape.play(3 * kS, Metric::cpu_busy, 95);
   EXPECT_EQ(tape.fired, 2U);
 }
 
-// Level AND jump: the one without the other is no news.
+// Level AND jump: one without the other does not fire.
 TEST(Condition, ABusyMachineIsNoJumpAndAJumpToHalfNoLevel) {
   Tape busy(kJump);
   busy.play(10 * kMin, Metric::cpu_busy, 65);
@@ -142,7 +142,8 @@ TEST(Condition, ABusyMachineIsNoJumpAndAJumpToHalfNoLevel) {
   EXPECT_EQ(half.fired, 0U);
 }
 
-// The longer it lasts, the more of the 5 minutes is itself: what lay before it stands while it is pending.
+// The longer the crossing lasts, the more of the 5 minutes belongs to it. So the earlier baseline is kept while it is
+// pending.
 TEST(Condition, TheBaselineStandsWhileItIsPending) {
   Tape tape(R"("t": {"metric": "cpu.busy", "above": "90%", "delta": "30%", "for": "10min"})");
   tape.play(10 * kMin, Metric::cpu_busy, 10);
@@ -215,10 +216,16 @@ TEST(Condition, WithoutForOnePassIsEnough) {
 
 TEST(Condition, InWords) {
   Tape tape(kJump + "," +
-            R"("b": {"metric": "tasks.running", "below": 2}, "d": {"metric": "tasks.blocked", "delta": 3})");
-  EXPECT_EQ(tape.row("t").condition, "cpu.busy above 90 % and 30 % over the 5 minutes before for 2.0 s");
+            R"("b": {"metric": "tasks.running", "below": 2}, "d": {"metric": "tasks.blocked", "delta": 3},)"
+            R"("l": {"metric": "cpu.hottest", "above": "90%", "for": "1.5s"},)"
+            R"("u": {"metric": "cpu.busy", "below": "5%", "delta": "40%", "for": "30s"})");
+  EXPECT_EQ(tape.row("t").condition,
+            "cpu.busy above 90 %, and 30 points above the median of the 5 minutes before, for 2 s");
   EXPECT_EQ(tape.row("b").condition, "tasks.running below 2");
-  EXPECT_EQ(tape.row("d").condition, "tasks.blocked 3 over the 5 minutes before");
+  EXPECT_EQ(tape.row("d").condition, "tasks.blocked 3 above the median of the 5 minutes before");
+  EXPECT_EQ(tape.row("l").condition, "cpu.hottest above 90 % for 1.5 s");
+  EXPECT_EQ(tape.row("u").condition,
+            "cpu.busy below 5 %, and 40 points below the median of the 5 minutes before, for 30 s");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of the last minutes: what the sidecar gets, and what "before" was.
+// The metrics of the last minutes: the part in the sidecar, and the value "before".
 #include "libcore/trigger/history.hpp"
 
 #include <gmock/gmock.h>
@@ -74,14 +74,14 @@ TEST_F(History, ABurstOf150MillisecondsIsVisible) {
   EXPECT_EQ(recent[recent.size() - 52], 100);
   EXPECT_EQ(recent[recent.size() - 51], 50);
   EXPECT_THAT(values(metrics.cpus, "0"), testing::Contains(100));
-  // In the long view: the second's maximum of the hottest CPU, and the mean of all.
+  // In the long view: the second's maximum of the hottest CPU, and the mean of all CPUs.
   EXPECT_THAT(values(metrics.minutes, "cpu.hottest"), testing::Contains(100));
   EXPECT_THAT(values(metrics.minutes, "cpu.busy"), testing::Contains(19));
 }
 
 TEST_F(History, ALongPassFillsItsStepsAndAGapIsUnknown) {
   play(3200 * kMs, 30, 1600 * kMs);
-  now_ += 20 * kS;  // nobody looked
+  now_ += 20 * kS;  // no pass
   play(1600 * kMs, 50, 1600 * kMs);
   const auto recent = values(history_.exported()->recent, "cpu.busy");
   ASSERT_EQ(recent.size(), 248U);
@@ -119,7 +119,7 @@ TEST_F(History, APassThatIsNotNewerIsPassedOver) {
   EXPECT_EQ(values(history_.exported()->recent, "cpu.busy").size(), 10U);
 }
 
-// 1,024 CPUs and numbers that are as long as they get: in all no more than the sidecar may have.
+// 1,024 CPUs and the longest possible numbers: the text stays within the sidecar's limit.
 TEST_F(History, IsBoundedAsJson) {
   for (int i = 0; i < 7000; ++i) {
     now_ += 100 * kMs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interval between passes follows what they cost.
+// The interval between passes follows their cost.
 #include <gtest/gtest.h>
 
 #include "libcore/trigger/pass_interval.hpp"

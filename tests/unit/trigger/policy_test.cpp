@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates: of one trigger, and of all of them together.
+// Rate limits: of one trigger, and of all triggers together.
 #include "libcore/trigger/policy.hpp"
 
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 namespace flight {
 namespace {
 
-constexpr SignedTime kSecond = 1'000'000'000, kMinute = 60 * kSecond, kHour = 60 * kMinute, kDay = 24 * kHour;
+constexpr SignedTime kSecond = 1'000'000'000, kMinute = 60 * kSecond, kOneHour = 60 * kMinute, kDay = 24 * kOneHour;
 
 RatePolicy policy(const std::string& keys) {
   return RatePolicy(test::config_of("\"t\": {\"external\": true" + keys + "}").triggers.at(0));
 }
-// How many of one firing each `step` get through in `span`.
+// The number of admitted firings in `span`, if one fires each `step`.
 int passed(RatePolicy& rates, SignedTime begin, SignedTime span, SignedTime step) {
   int count = 0;
   for (SignedTime now = begin; now < begin + span; now += step)
@@ -44,18 +44,18 @@ TEST(RatePolicy, Cooldown) {
 
 TEST(RatePolicy, SoManyInAnyHourAndAnyDay) {
   RatePolicy rates = policy(R"(, "max_per_hour": 3, "max_per_day": 10)");
-  EXPECT_EQ(passed(rates, 0, kHour, kMinute), 3);
-  EXPECT_EQ(rates.ask(kHour - 1).by, SuppressedBy::max_per_hour);
-  EXPECT_EQ(rates.ask(kHour - 1).until_ns, kHour);
-  EXPECT_EQ(passed(rates, kHour, 3 * kHour, kMinute), 7) << "9 in three hours, and the tenth";
-  EXPECT_EQ(rates.ask(5 * kHour).by, SuppressedBy::max_per_day);
-  EXPECT_EQ(rates.ask(5 * kHour).until_ns, kDay);
-  EXPECT_EQ(passed(rates, 4 * kHour, 20 * kHour, kMinute), 0);
-  // Any 24 hours, not those between two midnights.
+  EXPECT_EQ(passed(rates, 0, kOneHour, kMinute), 3);
+  EXPECT_EQ(rates.ask(kOneHour - 1).by, SuppressedBy::max_per_hour);
+  EXPECT_EQ(rates.ask(kOneHour - 1).until_ns, kOneHour);
+  EXPECT_EQ(passed(rates, kOneHour, 3 * kOneHour, kMinute), 7) << "9 in three hours, and the tenth";
+  EXPECT_EQ(rates.ask(5 * kOneHour).by, SuppressedBy::max_per_day);
+  EXPECT_EQ(rates.ask(5 * kOneHour).until_ns, kDay);
+  EXPECT_EQ(passed(rates, 4 * kOneHour, 20 * kOneHour, kMinute), 0);
+  // Any 24 hours, not only those between two midnights.
   EXPECT_EQ(passed(rates, kDay, 3 * kMinute, kMinute), 3);
 }
 
-TEST(RatePolicy, TheLongestLimitIsTold) {
+TEST(RatePolicy, TheLongestLimitIsReported) {
   RatePolicy rates = policy(R"(, "cooldown": "2h", "max_per_hour": 1)");
   rates.note(0);
   EXPECT_EQ(rates.ask(kMinute).by, SuppressedBy::cooldown);
@@ -68,13 +68,13 @@ TEST(RatePolicy, WhatFiredBeforeThisBootCounts) {
   RatePolicy rates = policy(R"(, "max_per_hour": 2)");
   rates.restore({-50 * kMinute, -10 * kMinute}, kMinute);
   EXPECT_EQ(rates.ask(kMinute).until_ns, 10 * kMinute);
-  rates.restore({kHour, 2 * kHour}, kMinute);
-  EXPECT_EQ(rates.ask(kMinute).until_ns, kMinute + kHour) << "nothing fired in the future";
+  rates.restore({kOneHour, 2 * kOneHour}, kMinute);
+  EXPECT_EQ(rates.ask(kMinute).until_ns, kMinute + kOneHour) << "nothing fired in the future";
 }
 
 TEST(StormGuard, ABucket) {
   StormGuard guard({.burst = 3, .per_hour = 6});
-  SignedTime now = 77 * kHour;
+  SignedTime now = 77 * kOneHour;
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(guard.ask(now).passes());
     guard.take(now);
@@ -85,13 +85,13 @@ TEST(StormGuard, ABucket) {
   EXPECT_TRUE(guard.ask(now).passes()) << "until means until";
   guard.take(now);
   EXPECT_FALSE(guard.ask(now + 9 * kMinute).passes());
-  EXPECT_DOUBLE_EQ(guard.tokens(now + 10 * kHour), 3) << "no more than it holds";
+  EXPECT_DOUBLE_EQ(guard.tokens(now + 10 * kOneHour), 3) << "no more than it holds";
 }
 
 TEST(StormGuard, ManySmallRefillsAddUp) {
   StormGuard guard({.burst = 1, .per_hour = 12});
   int count = 0;
-  for (SignedTime now = 0; now < kHour; now += 100'000'000)
+  for (SignedTime now = 0; now < kOneHour; now += 100'000'000)
     if (guard.ask(now).passes()) {
       guard.take(now);
       ++count;
@@ -99,15 +99,15 @@ TEST(StormGuard, ManySmallRefillsAddUp) {
   EXPECT_EQ(count, 12);
 }
 
-TEST(StormGuard, AClockThatStandsOrGoesBackGivesNothing) {
+TEST(StormGuard, AClockThatStopsOrStepsBackAddsNothing) {
   StormGuard guard({.burst = 1, .per_hour = 60});
-  guard.take(kHour);
-  EXPECT_FALSE(guard.ask(kHour).passes());
+  guard.take(kOneHour);
+  EXPECT_FALSE(guard.ask(kOneHour).passes());
   EXPECT_FALSE(guard.ask(0).passes());
-  EXPECT_TRUE(guard.ask(kHour + kMinute).passes());
+  EXPECT_TRUE(guard.ask(kOneHour + kMinute).passes());
 }
 
-TEST(StormGuard, AReloadKeepsWhatIsInIt) {
+TEST(StormGuard, AReloadKeepsTheTokens) {
   StormGuard guard({.burst = 4, .per_hour = 4});
   guard.take(0);
   guard.take(0);

@@ -33,7 +33,7 @@ class ProcTree {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
   }
-  // As the kernel writes it, with the sum that nobody should believe.
+  // As the kernel writes it, with a sum that must not be used.
   void stat(const std::vector<CpuTicks>& cpus, int running = 1, int blocked = 0) const {
     std::string text = "cpu  999999 0 999999 1 0 0 0 0 0 0\n";
     for (const CpuTicks& cpu : cpus) {

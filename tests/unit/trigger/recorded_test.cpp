@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shipped triggers on what a real kernel's /proc said under real loads (fixtures/record made the files): through
-// the sampler, as on the day, in milliseconds.
+// The shipped triggers with the /proc of a real kernel under real loads (fixtures/record made the files): through the
+// sampler, as in operation, within milliseconds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ std::vector<Look> recorded(const std::string& name) {
   return looks;
 }
 
-// What fired, and what the history shows in the end.
+// The triggers that fired, and the final state of the history.
 struct Played {
   std::vector<std::string> fired;
   SidecarMetrics metrics;
@@ -84,7 +84,7 @@ std::vector<double> recent(const Played& played, const std::string& metric) {
   return {};
 }
 
-// A machine that compiles on all its CPUs, some of whose time the hypervisor takes: busy, but no news.
+// A machine that compiles on all its CPUs, some of whose time the hypervisor takes: it is busy, but no trigger fires.
 TEST(Recorded, ABusyMachineFiresNothing) {
   const Played played = play("busy");
   EXPECT_TRUE(played.fired.empty()) << played.fired.front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules as a whole: events, people, storms, what is told, and reloads.
+// The rules as a whole: events, requests of clients, storms, notifications, and reloads.
 #include "libcore/trigger/rules.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::StartsWith;
 
 const std::string kLevel = R"("t": {"metric": "cpu.hottest", "above": "90%", "for": "2s")";
 
-TEST(TriggerRules, AnEventFiresWithWhatItSays) {
+TEST(TriggerRules, AnEventsReasonHasItsDetail) {
   Tape tape(R"("oom": {"event": "oom:mark_victim", "post": "500ms", "last": "10s", "capture": "live"})");
   const auto decision = tape.rules.on_event("oom", "oom:mark_victim: pid=12 \x1b[31mcomm=x", tape.clock.now());
   ASSERT_TRUE(decision && decision->fires());
@@ -84,16 +84,16 @@ TEST(TriggerRules, SwitchedOffAndOn) {
   tape.play(10 * kS, Metric::cpu_hottest, 100);
   EXPECT_EQ(tape.fired + tape.held_back, 0U);
   EXPECT_EQ(tape.row("t").state, "off");
-  EXPECT_EQ(tape.row("t").note, "switched off by hand");
+  EXPECT_EQ(tape.row("t").note, "disabled by a user");
   ASSERT_TRUE(tape.rules.enable("slow", false));
   EXPECT_EQ(tape.rules.on_external("slow", "", tape.clock.now())->by, SuppressedBy::disabled);
   EXPECT_EQ(tape.row("slow").suppressed, 0U);
   EXPECT_FALSE(tape.rules.on_event("oom", "", tape.clock.now()));
-  // The broker does not watch what the configuration has off.
+  // The broker does not watch an event that the configuration has off.
   const auto unwatched = tape.rules.enable("oom", true);
   ASSERT_FALSE(unwatched);
   EXPECT_THAT(unwatched.error().what, HasSubstr("flightctl reload"));
-  // On again: what lasts is a crossing from now on.
+  // The trigger is on again: an existing condition counts as a crossing from now on.
   ASSERT_TRUE(tape.rules.enable("t", true));
   tape.play(1900 * kMs, Metric::cpu_hottest, 100);
   EXPECT_EQ(tape.fired, 0U);
@@ -102,14 +102,14 @@ TEST(TriggerRules, SwitchedOffAndOn) {
   EXPECT_EQ(tape.rules.enable("none", true).error().errno_value(), ENOENT);
 }
 
-TEST(TriggerRules, ATestTakesTheActionAndCountsForNobody) {
+TEST(TriggerRules, ATestRunsTheActionAndIsNotCounted) {
   Tape tape(kLevel + R"(, "cooldown": "1h", "max_per_day": 1, "post": "1s"})");
   tape.play(5 * kS, Metric::cpu_hottest, 12);
   for (int i = 0; i < 20; ++i) {
     const auto decision = tape.rules.test("t", tape.clock.now());
     ASSERT_TRUE(decision);
     EXPECT_TRUE(decision->fires());
-    EXPECT_THAT(decision->reason, StartsWith("a test of cpu.hottest above 90 % for 2.0 s, which is armed; now 12 %"));
+    EXPECT_EQ(decision->reason, "test of the trigger (state: armed; cpu.hottest is 12 %)");
     EXPECT_EQ(decision->post, std::chrono::seconds(1));
   }
   EXPECT_EQ(tape.row("t").fired, 0U);
@@ -118,7 +118,8 @@ TEST(TriggerRules, ATestTakesTheActionAndCountsForNobody) {
   EXPECT_EQ(tape.rules.test("none", tape.clock.now()).error().errno_value(), ENOENT);
 }
 
-// A thousand firings in a minute: what the policy lets through, all of them counted, and told once per window.
+// A thousand firings in a minute: the policy admits some, all of them are counted, and there is one notification per
+// window.
 TEST(TriggerRules, AStorm) {
   Tape tape(R"("slow": {"external": true, "max_per_hour": 3}, "oom": {"event": "oom:mark_victim"})",
             R"(, "storm_guard": {"burst": 5, "per_hour": 4})");
@@ -153,8 +154,8 @@ TEST(TriggerRules, AStorm) {
   EXPECT_TRUE(tape.rules.take_ended_windows(tape.clock.now()).empty()) << "once";
 }
 
-// However short the limit, no more than a window a minute; however long, one an hour; and what is open is told at the
-// end.
+// However short the limit, there is at most one window a minute; however long, one an hour. An open window is reported
+// at the end.
 TEST(TriggerRules, WindowsAreNeitherTooShortNorTooLong) {
   Tape tape(R"("fast": {"external": true, "cooldown": "100ms"}, "daily": {"external": true, "max_per_day": 1})",
             R"(, "storm_guard": {"burst": 1000, "per_hour": 1000})");
@@ -234,7 +235,7 @@ TEST(TriggerRules, AHandsSwitchOutlivesAReloadButNotItsOwnKey) {
   EXPECT_TRUE(tape.row("b").enabled) << "the file was changed since";
 }
 
-TEST(TriggerRules, RowsSayWhatIsGoingOn) {
+TEST(TriggerRules, RowsShowTheState) {
   Tape tape(
       kLevel +
       R"(, "rearm": "70%", "cooldown": "5min", "warmup": "10s"}, "oom": {"event": {"event": "oom:mark_victim", "filter": "pid > 1"}},
@@ -267,8 +268,8 @@ TEST(TriggerRules, RowsSayWhatIsGoingOn) {
   EXPECT_EQ(tape.row("oom").note, "no such tracepoint");
 }
 
-// The shipped ones are off, with a warning, where the kernel has no such source; an admin's is an error, with its
-// place.
+// If the kernel has no such source, the shipped triggers are off, with a warning. An admin's trigger is an error, which
+// names its place.
 TEST(TriggerRules, ATriggerWithoutItsSource) {
   const std::vector<MissingMetric> missing{{Metric::psi_memory_some, "open /proc/pressure/memory: No such file"}};
   const auto shipped = parse_config(built_in_config(), "/etc/flightd/flightd.json");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers out of /proc: on trees made for the purpose, on a kernel that lacks things, and on this one.
+// Numbers from /proc: from fake trees, from a kernel that lacks files, and from this machine.
 #include "libcore/trigger/sampler.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class FakeProc : public testing::Test {
     tree_.loadavg(3);
     for (const char* resource : {"cpu", "memory", "io"}) tree_.pressure(resource, 1000, 500);
   }
-  // Another look, `ns` after the one before.
+  // Another pass, `ns` after the previous one.
   MetricPass look(Sampler& sampler, std::uint64_t ns = 100 * kMs) {
     now_ += ns;
     return sampler.pass(now_);
@@ -87,7 +87,7 @@ TEST_F(FakeProc, OneCpuIsNeverLopsided) {
   EXPECT_FALSE(pass.of(Metric::cpu_lopsided));
 }
 
-// A CPU goes away and comes back with counters that lie lower, or far higher: at no time a share that was none.
+// A CPU goes offline and returns with lower or much higher counters: no pass has a wrong share.
 TEST_F(FakeProc, CpusComeAndGo) {
   tree_.stat({ticks(0, 0, 1000), ticks(1, 500, 5000)});
   Sampler sampler = Sampler::open(tree_.root);
@@ -98,7 +98,7 @@ TEST_F(FakeProc, CpusComeAndGo) {
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
   EXPECT_FALSE(pass.of(Metric::cpu_lopsided));
 
-  tree_.stat({ticks(0, 0, 1020), ticks(1, 505, 5000)});  // back: what it has now is where it begins
+  tree_.stat({ticks(0, 0, 1020), ticks(1, 505, 5000)});  // back: its present counters are the new start
   pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 1U);
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
@@ -107,7 +107,8 @@ TEST_F(FakeProc, CpusComeAndGo) {
   ASSERT_EQ(pass.cpus.size(), 2U);
   EXPECT_EQ(pass.of(Metric::cpu_hottest), 0);
 
-  // Away and back between two looks, its idle time begins anew: the user ticks alone would be 100 %.
+  // It goes offline and returns between two passes, and its idle time starts again: the user ticks alone would be 100
+  // %.
   tree_.stat({ticks(0, 0, 1040), ticks(1, 508, 7)});
   pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 1U);
@@ -126,18 +127,18 @@ TEST_F(FakeProc, ColumnsThatGoBackAreNoTime) {
   tree_.stat({ticks(0, 100, 1000, 400), ticks(1, 0, 0)});
   Sampler sampler = Sampler::open(tree_.root);
   look(sampler);
-  tree_.stat({ticks(0, 105, 1005, 100), ticks(1, 0, 10)});  // iowait does that
+  tree_.stat({ticks(0, 105, 1005, 100), ticks(1, 0, 10)});  // iowait can decrease
   MetricPass pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 2U);
   EXPECT_EQ(pass.cpus[0].busy, 50);
   EXPECT_EQ(pass.cpus[0].iowait, 0);
-  tree_.stat({ticks(0, 109, 1003, 107), ticks(1, 0, 20)});  // and idle by a rounding
+  tree_.stat({ticks(0, 109, 1003, 107), ticks(1, 0, 20)});  // and idle, because of rounding
   pass = look(sampler);
   ASSERT_EQ(pass.cpus.size(), 2U);
   EXPECT_NEAR(pass.cpus[0].busy, 400.0 / 11, 1e-9);
 }
 
-// A CPU without ticks tells nothing, and one tick is no 100 %: it is told when there is more.
+// A CPU without ticks has no value, and one tick is not 100 %: a value follows when there are more ticks.
 TEST_F(FakeProc, TooFewTicksWaitForMore) {
   tree_.stat({ticks(0, 0, 0), ticks(1, 0, 0)});
   Sampler sampler = Sampler::open(tree_.root);
@@ -225,7 +226,7 @@ TEST_F(FakeProc, ALargeMachine) {
   EXPECT_EQ(pass.of(Metric::tasks_blocked), 0) << "which stands behind all of it";
 }
 
-// Garbage is passed over, never believed.
+// Garbage is skipped, never used.
 TEST(ProcStatText, OddLines) {
   ProcStat stat;
   parse_proc_stat(
@@ -243,13 +244,13 @@ TEST(ProcStatText, OddLines) {
   EXPECT_FALSE(parse_pressure("some avg10=0.00 total=\nfull total=x").some_us);
 }
 
-// The machine that the test runs on: every number in its bounds, and what it can measure is there.
+// The machine on which the test runs: every number is within its bounds, and everything measurable is there.
 TEST(RealProc, EveryNumberIsInItsBounds) {
   Sampler sampler = Sampler::open();
   static_cast<void>(sampler.pass(monotonic_now()));
   std::array<int, kMetrics.size()> known{};
   for (int passes = 0; passes < 5; ++passes) {
-    const EventTime begin = monotonic_now();  // the CPUs' ticks go on whatever this test gets of them
+    const EventTime begin = monotonic_now();  // the CPUs' ticks continue whether this test runs or not
     while (monotonic_now() < begin + 150 * kMs) {
     }
     const MetricPass pass = sampler.pass(monotonic_now());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What outlives a restart: the text, and its times on the clock of another boot.
+// The state that survives a restart: its text, and its times on the clock of another boot.
 #include "libcore/trigger/state.hpp"
 
 #include <gmock/gmock.h>
@@ -43,12 +43,12 @@ TEST(TriggerStateText, ComesBackAsItWas) {
   EXPECT_DOUBLE_EQ(state->guard_tokens, 2.25);
 }
 
-TEST(TriggerStateText, DamageIsTold) {
+TEST(TriggerStateText, DamageIsReported) {
   const std::string text = to_text(sample());
   for (std::size_t cut = 0; cut < text.size(); ++cut) {
     const auto state = parse_trigger_state(text.substr(0, cut));
     ASSERT_FALSE(state) << "cut at " << cut;
-    EXPECT_THAT(state.error().what, testing::HasSubstr("begins afresh"));
+    EXPECT_THAT(state.error().what, testing::HasSubstr("starts again"));
   }
   for (const char* wrong :
        {"flightd-triggers 2\nsaved b 1 2\nguard 1\nend\n", "flightd-triggers 1\nend\n",
@@ -93,7 +93,7 @@ TEST(TriggerStateText, MangledBytesNeverCrash) {
 
 const std::string kLimited = R"("t": {"external": true, "max_per_hour": 2, "cooldown": "1min"})";
 
-// Saved after two firings, and again alive `later` with what the clocks say then.
+// The state is saved after two firings, and loaded `later` with the clocks of that moment.
 class Restart : public testing::Test {
  protected:
   Restart() {
@@ -104,7 +104,7 @@ class Restart : public testing::Test {
     before_.rules.note_snapshot("t", "17");
     text_ = to_text(before_.rules.state("boot-1", before_.clock.now()));
   }
-  // Whether it fires `after` the restart, in which the clocks show `clock`.
+  // Whether it fires `after` the restart, with these clocks.
   static bool fires(TriggerRules& rules, const Clock& clock) {
     return rules.on_external("t", "", clock.now())->fires();
   }
@@ -155,7 +155,8 @@ TEST_F(Restart, AfterARebootAsMuchTimeHasPassedAsTheWallClockSays) {
   EXPECT_TRUE(fires(rules, clock));
 }
 
-// A clock that was set back, or begins in 1970, holds nobody up for longer than the limit itself and opens no gate.
+// A clock that was set back, or begins in 1970, suppresses no trigger for longer than the limit itself and lifts no
+// limit.
 TEST_F(Restart, AfterARebootIntoThePastTheLimitsBeginAnew) {
   for (const WallTime wall : {WallTime(0), WallTime(before_.clock.wall - hours(10'000))}) {
     Clock clock{.monotonic_ns = 30 * kS, .wall = wall};
@@ -188,7 +189,7 @@ TEST_F(Restart, TheStormGuardStaysEmpty) {
   EXPECT_TRUE(next.rules.on_external("t", "", next.clock.now())->fires());
 }
 
-TEST_F(Restart, WhatAPersonSwitchedOffStaysOff) {
+TEST_F(Restart, ADisabledTriggerStaysDisabled) {
   Tape tape(kLimited + R"(, "u": {"external": true, "enabled": false})");
   ASSERT_TRUE(tape.rules.enable("t", false));
   ASSERT_TRUE(tape.rules.enable("u", true));
@@ -200,7 +201,7 @@ TEST_F(Restart, WhatAPersonSwitchedOffStaysOff) {
   EXPECT_TRUE(next.row("u").enabled);
 }
 
-// Whatever leap a clock makes, what is saved after it can be read again.
+// However a clock jumps, a state that is saved after it can be read again.
 TEST_F(Restart, AfterAnyLeapItCanBeSavedAgain) {
   for (const WallTime wall : {WallTime(0), WallTime(std::chrono::hours(24 * 365 * 120))}) {
     const Clock clock{.monotonic_ns = kS, .wall = wall};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A virtual clock and the passes that a sampler would have made, so that rules see hours in milliseconds.
+// A virtual clock and the passes of a sampler, so that a test simulates hours in milliseconds.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace flight::test {
 
 inline constexpr std::uint64_t kMs = 1'000'000, kS = 1'000 * kMs, kMin = 60 * kS, kHour = 60 * kMin;
 
-// Monotonic and wall clock that move together unless a test moves one alone.
+// Monotonic and wall clock that advance together unless a test moves one alone.
 struct Clock {
   EventTime monotonic_ns = 1000 * kS;
   WallTime wall = std::chrono::hours(24 * 365 * 56);
@@ -33,13 +33,13 @@ inline Config config_of(const std::string& triggers, const std::string& more = "
   return std::move(*config);
 }
 
-// Rules and the passes they are fed.
+// Rules and the passes that they get.
 class Tape {
  public:
   explicit Tape(const Config& config) : rules(config.triggers, config.storm_guard, {}) {}
   explicit Tape(const std::string& triggers, const std::string& more = "") : Tape(config_of(triggers, more)) {}
 
-  // For so long, each `step`, a pass in which each metric has its value.
+  // Passes for this time, one each `step`, in which each metric has its value.
   using Values = std::vector<std::pair<Metric, double>>;
   std::vector<Decision> play(std::uint64_t ns, const Values& values, std::uint64_t step = 100 * kMs) {
     std::vector<Decision> out;

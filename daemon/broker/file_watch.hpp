@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records the build-id of every file as soon as it is mapped: reads the sideband rings in parallel to flightd, and
+// unknown files on the blocking threads. On an idle machine it only compares the rings' heads when the broker wakes up
+// for another reason. Main thread only.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/broker/blocking_threads.hpp"
+#include "daemon/broker/file_table.hpp"
+#include "daemon/broker/sideband_cursor.hpp"
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight::broker {
+
+class FileWatch {
+ public:
+  using ReadFile = Result<MappedFileFacts> (*)(const MappedAt&);
+  // `read`: tests replace read_mapped_file.
+  explicit FileWatch(const BlockingThreads& threads, ReadFile read = read_mapped_file);
+
+  // How soon to call look() again: soon while there are new records.
+  static constexpr std::chrono::milliseconds kSoon{150};
+  [[nodiscard]] bool has_news() const { return active_; }
+
+  struct Ring {
+    std::uint64_t owner_id = 0;
+    std::span<const std::byte> mapping;
+  };
+  // Sets the sideband rings; for known rings reading continues at the same place. `rewind`: start at their beginning.
+  void follow(const std::vector<Ring>& rings, bool rewind);
+
+  // Processes new records and the results of the threads. Never waits.
+  void look();
+  // Adds the MMAP2 records of a scan.
+  void note(std::span<const std::byte> records);
+
+  // True if no read runs except those that hang.
+  [[nodiscard]] bool settled() const;
+  // The table as a sealed memfd: the same one while nothing changed, and at most one new one per kSameFor.
+  static constexpr std::chrono::milliseconds kSameFor{100};
+  [[nodiscard]] Result<int> answer();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // As many as there are threads; the rules below keep some of them free.
+  static constexpr std::size_t kMaxReads = 8;
+  static constexpr std::size_t kMaxHungOfProcess = 2, kMaxHungOfUser = 2;  // root has no limit
+  // While other reads of the same disk or process hang, a new read needs this many free threads for each of them.
+  static constexpr std::size_t kLeftForEachHung = 3;
+  static constexpr std::size_t kLookAhead = 64;  // positions in the queue, to find a file on another disk
+  static constexpr std::size_t kMaxOfTask = 16;
+  static constexpr std::size_t kMaxQueued = kMaxKnownFiles, kMaxQueuedBytes = 8U << 20U;
+  static constexpr std::chrono::milliseconds kHangsAfter{300};
+  struct Read;
+
+  void note_record(std::span<const std::byte> record, Clock::time_point now);
+  void collect();
+  void defer(MappedAt at);
+  void retry_deferred();
+  void send();
+  [[nodiscard]] std::shared_ptr<Read> take_from(std::size_t first);
+  [[nodiscard]] bool disk_is_busy(DeviceNumber disk) const;
+  [[nodiscard]] bool may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
+  [[nodiscard]] static DeviceNumber device_of(const MappedAt& at);
+  [[nodiscard]] static bool hangs(const Read& read);
+  [[nodiscard]] bool disk_answers(const Read& read) const;
+  struct Waiting {
+    std::set<DeviceNumber> disks;  // the disks that have not answered yet
+    std::uint64_t processes = 0;   // number of processes that hang although their disk answers
+    friend bool operator==(const Waiting&, const Waiting&) = default;
+  };
+  [[nodiscard]] Waiting waiting() const;
+
+  const BlockingThreads* threads_;
+  ReadFile read_file_;
+  FileTable table_;
+  std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
+  std::vector<std::byte> copied_;
+  std::deque<MappedAt> queue_;
+  std::size_t queued_bytes_ = 0;
+  // Not read because their disk or process hangs; tried again when a read that hung comes back. They are not in the
+  // queue, so that a disk that never answers costs nothing.
+  static constexpr std::size_t kMaxDeferred = 1024;
+  std::deque<MappedAt> deferred_;
+  std::vector<std::shared_ptr<Read>> reads_;
+  std::map<DeviceNumber, Clock::time_point> answered_;  // when the last read of the disk finished
+  std::map<DeviceNumber, std::string> served_;          // disks whose files must not be opened; at most kMaxServedDisks
+  std::uint64_t missed_before_ = 0;                     // of rings that no longer exist
+  std::uint64_t left_out_ = 0;                          // files dropped: the queue was full, or too many were deferred
+  bool active_ = false;
+  Clock::time_point news_;
+  UniqueFd document_;
+  std::uint64_t document_version_ = 0;
+  Waiting document_waiting_;
+  std::map<DeviceNumber, std::string> document_served_;
+  Clock::time_point document_made_;
+};
+
+}  // namespace flight::broker

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The service's requests that read other processes and the kernel: scans, build-ids, kernel. Replies are sent when they
+// are ready; nothing waits here.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "daemon/broker/service.hpp"
+#include "libcore/broker/messages.hpp"
+
+namespace flight::broker {
+
+std::chrono::milliseconds Service::look_every() const {
+  std::chrono::milliseconds every = kWatchEvery;
+  if (files_->has_news()) every = std::min(every, FileWatch::kSoon);
+  if (scan_ || scan_asked_ > 0 || scan_wanted_ || build_ids_asked_ > 0)
+    every = std::min(every, ProcessScan::kLookEvery);
+  if (counts_asked_ > 0 || kernel_asked_ > 0) every = std::min(every, kNewDocumentEvery);
+  return std::min(every, kernel_watch_.look_every());
+}
+
+Result<void> Service::look(int client) {
+  readers_->clear_wake();
+  if (auto followed = follow_cpus(client); !followed) return followed;
+  if (auto followed = follow_counts(client); !followed) return followed;
+  if (auto followed = follow_scan(client); !followed) return followed;
+  if (auto followed = follow_kernel(client); !followed) return followed;
+  return follow_files(client);
+}
+
+Result<void> Service::processes(int client) {
+  // Only this scan knows processes that ended before the first request.
+  if (auto first = std::exchange(first_scan_, std::nullopt)) {
+    first->warning.clear();  // flightd requests another scan at once; it reports what is still missing
+    return send_scan(client, std::move(*first), 1);
+  }
+  ++scan_asked_;
+  return follow_scan(client);
+}
+
+Result<void> Service::follow_scan(int client) {
+  if (!recording_) return {};
+  if (scan_ && scan_->finished()) {
+    const auto scan = scan_->take();
+    scan_.reset();
+    if (scan) files_->note(scan->records.bytes());
+    if (auto sent = send_scan(client, scan, std::exchange(scan_for_, 0)); !sent) return sent;
+  }
+  const auto now = Clock::now();
+  if (scan_ || (scan_asked_ == 0 && !scan_wanted_) || now - scan_begun_ < kScanEvery) return {};
+  scan_begun_ = now;
+  scan_wanted_ = false;
+  scan_for_ = std::exchange(scan_asked_, 0);
+  auto begun = ProcessScan::begin(scanners_, recording_->manifest(), {.bytes = scan_bytes_}, {}, readers_->waker());
+  if (!begun) return send_scan(client, propagate(begun.error()), std::exchange(scan_for_, 0));
+  scan_ = std::move(*begun);
+  return {};
+}
+
+Result<void> Service::send_scan(int client, const Result<ScanAnswer>& scan, int times) const {
+  const Result<int> document = scan ? Result<int>(scan->memfd.get()) : propagate(scan.error());
+  return send_document(client, Request::processes, document, times, scan ? scan->warning : std::string_view());
+}
+
+Result<void> Service::build_ids(int client) {
+  if (++build_ids_asked_ == 1) build_ids_until_ = Clock::now() + kBuildIdsWait;
+  return follow_files(client);
+}
+
+Result<void> Service::follow_files(int client) {
+  if (!recording_) return {};
+  std::vector<FileWatch::Ring> rings;
+  for (const auto& [owner_id, mapping] : recording_->sideband_rings()) rings.push_back({owner_id, mapping});
+  files_->follow(rings, std::exchange(sideband_is_new_, true));
+  files_->look();
+  if (build_ids_asked_ == 0 || (!files_->settled() && Clock::now() < build_ids_until_)) return {};
+  const auto document = files_->answer();
+  return send_document(client, Request::build_ids, document, std::exchange(build_ids_asked_, 0));
+}
+
+Result<void> Service::kernel(int client) {
+  ++kernel_asked_;
+  return follow_kernel(client);
+}
+
+Result<void> Service::follow_kernel(int client) {
+  if (watch_.take_module_news()) kernel_watch_.suspect();
+  if (kernel_asked_ > 0 && !kernel_is_wanted_ && Clock::now() - kernel_wanted_ >= kNewDocumentEvery) {
+    kernel_is_wanted_ = true;
+    kernel_wanted_ = Clock::now();
+    kernel_watch_.want(client_kallsyms_);
+  }
+  kernel_watch_.look();
+  auto answer = kernel_watch_.take();
+  if (!answer) return {};
+  kernel_is_wanted_ = false;
+  for (int asked = std::exchange(kernel_asked_, 0); asked > 0 && client >= 0; --asked) {
+    if (auto sent = send_kernel(client, *answer); !sent) return sent;
+    if (*answer && (*answer)->names.kallsyms == Kallsyms::sent) (*answer)->names.kallsyms = Kallsyms::unchanged;
+  }
+  return {};
+}
+
+Result<void> Service::send_kernel(int client, const Result<KernelWatch::Answer>& answer) {
+  constexpr auto kKernel = static_cast<std::uint8_t>(Request::kernel);
+  if (!answer) return refuse(client, kKernel, answer.error());
+  const KernelNames& names = answer->names;
+  const auto document = kernel_names_.of(encode(names));
+  if (!document) return refuse(client, kKernel, document.error());
+  const std::array fds{*document, answer->kallsyms.get()};
+  const bool sent = names.kallsyms == Kallsyms::sent;
+  client_kallsyms_ = names.kallsyms == Kallsyms::none ? std::string() : names.digest;
+  return send_message(client, header(Request::kernel), {}, std::span(fds).first(sent ? 2 : 1));
+}
+
+}  // namespace flight::broker

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/broker/service_status.hpp"
+
+#include <systemd/sd-daemon.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "daemon/log/log.hpp"
+#include "libcore/base/clock.hpp"
+#include "libcore/base/service_manager.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/base/unix_socket.hpp"
+
+namespace flight::broker {
+namespace {
+
+// If PID 1 does not read within this time, the line is dropped; the recording is not delayed.
+constexpr std::chrono::milliseconds kNotifyWithin(100);
+
+struct Sums {
+  std::size_t cpus = 0, online = 0, channels = 0;
+};
+
+Sums count(const Manifest& manifest) {
+  Sums sums;
+  std::string last;
+  for (const ManifestRing& ring : manifest.rings) {
+    if (ring.kind == RingKind::sideband) {
+      ++sums.cpus;
+      sums.online += ring.online ? 1 : 0;
+    } else if (ring.kind == RingKind::channel && ring.channel != last) {
+      last = ring.channel;
+      ++sums.channels;
+    }
+  }
+  return sums;
+}
+
+std::string of_client(int client) {
+  if (client < 0) return "flightd is not attached";
+  const auto peer = peer_credentials(client);
+  return peer ? fmt::format("serving flightd, process {}", peer->pid) : "flightd is attached";
+}
+
+}  // namespace
+
+void log_recording(const Manifest& manifest) {
+  const Sums sums = count(manifest);
+  log::info("recording {}, {}, {}", counted(sums.cpus, "CPU"), counted(sums.channels, "channel"),
+            counted(manifest.rings.size(), "ring"));
+  for (const std::string& warning : manifest.warnings) log::warn("{}", warning);
+  for (const std::string& note : manifest.notes) log::info("{}", note);
+}
+
+void notify_status(const Manifest& manifest, int client) {
+  const Sums sums = count(manifest);
+  const std::string text = fmt::format("STATUS=recording {}, {}, {}{}; {}", counted(sums.online, "CPU"),
+                                       counted(sums.channels, "channel"), counted(manifest.rings.size(), "ring"),
+                                       manifest.warnings.empty() ? "" : ", with warnings", of_client(client));
+  static_cast<void>(notify_service_manager(text, kNotifyWithin));
+}
+
+void notify_alive() {
+  static const EventTime every_ns = [] {
+    std::uint64_t allowed_us = 0;
+    return ::sd_watchdog_enabled(0, &allowed_us) > 0 ? allowed_us * 1000 / 4 : UINT64_MAX;
+  }();
+  static EventTime reported_ns = 0;
+  const EventTime now_ns = monotonic_now();
+  if (now_ns - reported_ns < every_ns) return;
+  reported_ns = now_ns;
+  static_cast<void>(notify_service_manager("WATCHDOG=1", kNotifyWithin));
+}
+
+}  // namespace flight::broker

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports the state of the recording in the log and in `systemctl status`. flightd reads the manifest instead.
+#pragma once
+
+#include "libcore/broker/protocol.hpp"
+
+namespace flight::broker {
+
+// Call it once for each set of rings; it includes the warnings.
+void log_recording(const Manifest& manifest);
+// Sets systemd's STATUS=; no-op when not started by systemd. `client`: the socket of the current flightd; -1: none.
+void notify_status(const Manifest& manifest, int client);
+// Notifies systemd's watchdog, four times per WatchdogSec=; no-op without one. Main thread only; call it at least once
+// a second.
+void notify_alive();
+
+}  // namespace flight::broker

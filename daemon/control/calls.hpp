@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dispatches calls to the backend and turns its results into replies: the table of methods, who may call them, their
+// parameters. Uses no socket. Event loop only.
+#pragma once
+
+#include <functional>
+
+#include "daemon/control/backend.hpp"
+#include "daemon/control/peer.hpp"
+#include "libcore/control/varlink.hpp"
+
+namespace flight::daemon {
+
+// Receives the replies of one call: any number with `continues`, then one without. For a call that upgrades the
+// connection, or Monitor, the other two functions are called instead of the last reply.
+struct AnswerSink {
+  std::function<void(Reply)> reply;
+  std::function<void(Reply, OpenSnapshot)> upgrade;  // the last reply, then the file's bytes
+  ControlBackend::Listener listen;                   // the events
+};
+
+void answer(const Call& call, const Caller& caller, const ControlAccess& access, ControlBackend& backend,
+            AnswerSink sink);
+
+[[nodiscard]] Reply error_reply(CallError error);
+
+}  // namespace flight::daemon

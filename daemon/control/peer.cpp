@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/peer.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcore/base/files.hpp"
+#include "libcore/base/unix_socket.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr std::size_t kMaxGroups = 65536;  // the kernel's NGROUPS_MAX
+
+Result<std::vector<gid_t>> groups_of(int socket_fd) {
+  std::vector<gid_t> groups(32);
+  for (;;) {
+    auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    if (::getsockopt(socket_fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes) == 0) {
+      groups.resize(bytes / sizeof(gid_t));
+      return groups;
+    }
+    // ERANGE: `bytes` is the required size.
+    const std::size_t needed = bytes / sizeof(gid_t);
+    if (errno != ERANGE || needed <= groups.size() || needed > kMaxGroups)
+      return sys_error(errno, "reading a client's groups (SO_PEERGROUPS)");
+    groups.resize(needed);
+  }
+}
+
+std::string comm_of(pid_t pid) {
+  auto comm = read_line(fmt::format("/proc/{}/comm", pid));
+  return comm ? plain_comm(std::move(*comm)) : "";
+}
+
+bool is_member(const Caller& caller, const std::optional<gid_t>& group) {
+  return group &&
+         (caller.gid == *group || std::find(caller.groups.begin(), caller.groups.end(), *group) != caller.groups.end());
+}
+
+}  // namespace
+
+std::string plain_comm(std::string comm) {
+  for (char& c : comm)
+    if (const auto byte = static_cast<unsigned char>(c); byte < 0x20 || byte >= 0x7f) c = '?';
+  return comm;
+}
+
+std::string name_of(const Caller& caller) {
+  if (caller.comm.empty()) return fmt::format("process {} (uid {})", caller.pid, caller.uid);
+  return fmt::format("{} (pid {}, uid {})", caller.comm, caller.pid, caller.uid);
+}
+
+Result<Caller> peer_of(int socket_fd) {
+  const auto credentials = peer_credentials(socket_fd);
+  if (!credentials) return propagate(credentials.error());
+  auto groups = groups_of(socket_fd);
+  if (!groups) return propagate(groups.error());
+  return Caller{credentials->uid, credentials->gid, credentials->pid, comm_of(credentials->pid), std::move(*groups)};
+}
+
+bool ControlAccess::trusts(const Caller& caller) const {
+  return caller.uid == 0 || caller.uid == own_uid || is_member(caller, group);
+}
+
+bool ControlAccess::may_fire(const Caller& caller) const { return trusts(caller) || is_member(caller, trigger_group); }
+
+}  // namespace flight::daemon

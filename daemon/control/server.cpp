@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/server.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "libcore/base/unix_socket.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using boost::asio::local::stream_protocol;
+using boost::system::error_code;
+
+constexpr int kMaxAcceptsAtOnce = 16;                          // then other work of the loop runs
+constexpr auto kAcceptRetry = std::chrono::milliseconds(100);  // out of fds or memory
+
+// Access is decided per method, not by the mode of the socket.
+constexpr UnixListen kControlSocket{.type = SOCK_STREAM, .backlog = 128, .mode = 0666, .listener = "flightd"};
+
+// Best effort: the buffer of a new socket has space for one short message.
+void send_and_close(const UniqueFd& fd, CallError error) {
+  const std::string message = encode(error_reply(std::move(error)));
+  static_cast<void>(::send(fd.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlServer>> ControlServer::open(boost::asio::io_context& io, const std::string& path,
+                                                           ControlBackend& backend, ControlAccess access,
+                                                           ControlLimits limits) {
+  auto fd = listen_on(path, kControlSocket);
+  if (!fd) return propagate(fd.error());
+  auto server = adopt(io, std::move(*fd), backend, access, limits);
+  if (server) (*server)->path_ = path;
+  return server;
+}
+
+Result<std::unique_ptr<ControlServer>> ControlServer::adopt(boost::asio::io_context& io, UniqueFd listening,
+                                                            ControlBackend& backend, ControlAccess access,
+                                                            ControlLimits limits) {
+  // accept4(2) is called directly (Asio 1.74's accept has no SOCK_CLOEXEC) and must not block.
+  const int flags = ::fcntl(listening.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0)
+    return sys_error(errno, "making the control socket non-blocking");
+  auto reader = TaskThread::start("reader");
+  if (!reader) return propagate(reader.error());
+  std::unique_ptr<ControlServer> server(new ControlServer(io, backend, access, limits, std::move(*reader)));
+  error_code error;
+  server->acceptor_.assign(stream_protocol(), listening.get(), error);
+  if (error) return sys_error(error.value(), "watching the control socket");
+  static_cast<void>(listening.release());  // the acceptor owns it now
+  server->wait();
+  return server;
+}
+
+ControlServer::~ControlServer() {
+  alive_.reset();
+  for (auto& [address, session] : std::exchange(sessions_, {})) session->forget();
+  unlink_socket();
+  error_code ignored;
+  acceptor_.close(ignored);
+  reader_->join();  // at most one read is running: no session remains to start another
+}
+
+void ControlServer::unlink_socket() {
+  if (const std::string path = std::exchange(path_, {}); !path.empty()) ::unlink(path.c_str());
+}
+
+void ControlServer::stop(std::function<void()> closed) {
+  closed_ = std::move(closed);
+  unlink_socket();
+  retry_timer_.cancel();
+  error_code ignored;
+  acceptor_.close(ignored);
+  const auto sessions = sessions_;  // finish() removes idle sessions from the list
+  for (const auto& [address, session] : sessions) session->finish();
+  notify_when_closed();
+}
+
+void ControlServer::notify_when_closed() {
+  if (sessions_.empty() && closed_) boost::asio::post(io_, std::exchange(closed_, nullptr));
+}
+
+void ControlServer::wait() {
+  acceptor_.async_wait(stream_protocol::acceptor::wait_read,
+                       [this, alive = std::weak_ptr<const bool>(alive_)](const error_code& error) {
+                         if (!alive.expired() && !error) accept_some();
+                       });
+}
+
+void ControlServer::accept_some() {
+  if (!acceptor_.is_open()) return;
+  for (int count = 0; count < kMaxAcceptsAtOnce; ++count) {
+    UniqueFd fd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd) {
+      admit(std::move(fd));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      break;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      // EMFILE, ENFILE, ENOMEM: the client stays in the queue; trying again at once would spin.
+      return retry_later();
+    }
+  }
+  wait();
+}
+
+void ControlServer::retry_later() {
+  retry_timer_.expires_after(kAcceptRetry);
+  retry_timer_.async_wait([this, alive = std::weak_ptr<const bool>(alive_)](const error_code& error) {
+    if (!alive.expired() && !error) accept_some();
+  });
+}
+
+// Why `caller` is refused; empty: it is admitted.
+std::string ControlServer::refusal(const Caller& caller) const {
+  enum class Kind { root, trusted, firing, stranger };
+  const auto kind_of = [this](const Caller& one) {
+    if (one.uid == 0) return Kind::root;
+    if (access_.trusts(one)) return Kind::trusted;
+    return access_.may_fire(one) ? Kind::firing : Kind::stranger;
+  };
+  const Kind kind = kind_of(caller);
+  std::size_t of_uid = 0;
+  std::size_t of_kind = 0;
+  for (const auto& [address, session] : sessions_) {
+    if (session->caller().uid == caller.uid) ++of_uid;
+    if (kind_of(session->caller()) == kind) ++of_kind;
+  }
+  struct Places {
+    std::size_t all, per_uid;
+  };
+  const std::array<Places, 4> places{{{limits_.root, limits_.root},
+                                      {limits_.trusted, limits_.per_trusted_uid},
+                                      {limits_.firing, limits_.per_firing_uid},
+                                      {limits_.strangers, limits_.per_stranger_uid}}};
+  const Places& mine = places.at(static_cast<std::size_t>(kind));
+  if (of_uid >= mine.per_uid)
+    return fmt::format("uid {} already has {} connections to flightd, which is the maximum; close some", caller.uid,
+                       of_uid);
+  if (of_kind >= mine.all)
+    return fmt::format(
+        "flightd already has {} connections of users with the same access, which is the maximum; try again later",
+        of_kind);
+  return "";
+}
+
+// Drops the oldest idle connection of this user, first those without any call: many half-open connections must not
+// keep their owner from a status. A user cannot drop another user's connections.
+bool ControlServer::drop_idle(std::uint32_t uid) {
+  std::shared_ptr<ControlSession> oldest;
+  const auto age = [this](const ControlSession& session) {
+    return std::pair(session.calls() > 0, order_.at(&session));
+  };
+  for (const auto& [address, session] : sessions_)
+    if (session->caller().uid == uid && session->idle() && (!oldest || age(*session) < age(*oldest))) oldest = session;
+  if (!oldest) return false;
+  ++dropped_connections_;
+  oldest->drop("this connection was idle and was closed for a new connection of the same user; connect again");
+  return true;
+}
+
+void ControlServer::admit(UniqueFd fd) {
+  auto caller = peer_of(fd.get());
+  if (!caller) return send_and_close(fd, permission_denied(caller.error().what));
+  std::string why = refusal(*caller);
+  if (!why.empty() && drop_idle(caller->uid)) why = refusal(*caller);
+  if (!why.empty()) {
+    ++refused_connections_;
+    return send_and_close(fd, permission_denied(why));
+  }
+  stream_protocol::socket socket(io_);
+  error_code error;
+  socket.assign(stream_protocol(), fd.get(), error);
+  if (error) return;
+  static_cast<void>(fd.release());  // the socket owns it now
+  auto session = std::make_shared<ControlSession>(std::move(socket), std::move(*caller), access_, backend_, *reader_,
+                                                  limits_.session, [this](ControlSession* ended) {
+                                                    sessions_.erase(ended);
+                                                    order_.erase(ended);
+                                                    notify_when_closed();
+                                                  });
+  sessions_.emplace(session.get(), session);
+  order_.emplace(session.get(), ++admitted_);
+  session->start();
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Creates the daemon's threads and the objects that use them, each after the objects that it needs: recorder, store,
+// triggers, snapshots, control.
+#include <boost/asio/post.hpp>
+
+#include "daemon/daemon.hpp"
+#include "daemon/log/log.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/config/memory_share.hpp"
+#include "libcore/sysinfo/host.hpp"
+
+namespace flight::daemon {
+
+namespace asio = boost::asio;
+
+Daemon::Daemon(Setup setup)
+    : setup_(std::move(setup)), folder_(setup_.state_dir + "/snapshots"), host_(HostFacts::read(setup_.command_line)) {}
+
+Result<std::unique_ptr<Daemon>> Daemon::open(Setup setup) {
+  std::unique_ptr<Daemon> out(new Daemon(std::move(setup)));
+  if (auto started = out->start(); !started) return propagate(started.error());
+  return out;
+}
+
+Result<void> Daemon::start() {
+  auto journal = Journal::start();
+  if (!journal) return propagate(journal.error());
+  journal_ = std::move(*journal);
+  auto stopper = TaskThread::start("stop");
+  if (!stopper) return propagate(stopper.error());
+  stopper_ = std::move(*stopper);
+  if (auto started = start_recorder(); !started) return started;
+  if (auto started = start_store(); !started) return started;
+  if (auto started = start_triggers(); !started) return started;
+  if (auto started = start_snapshots(); !started) return started;
+  if (auto started = start_control(); !started) return started;
+  signals_.assign(setup_.signals.release());
+  return {};
+}
+
+Result<void> Daemon::start_recorder() {
+  const BrokerThread::Callbacks callbacks{
+      .lost =
+          [this](const Error& error, EventTime lost_ns) {
+            asio::post(loop_, [this, what = error.what, lost_ns] { lose_broker(what, lost_ns); });
+          },
+      .replaced = [this](EventTime lost_ns) { asio::post(loop_, [this, lost_ns] { report_replaced(lost_ns); }); },
+      .changed = [this](const Attached& attached) { notify_changed(attached); },
+      .warn = [](const Error& error) { log::warn("{}", error.what); }};
+  const std::uint64_t max_bytes = setup_.config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
+  const std::uint64_t beside_bytes = beside_rings_bytes(max_bytes);
+  // If the broker is flightd's child, its rings end with it, so a checkpoint is useless.
+  std::optional<CheckpointFile> checkpoint;
+  if (!setup_.broker_socket.empty())
+    checkpoint.emplace(setup_.runtime_dir, setup_.attached->manifest.boot_id, CheckpointLimits::of(beside_bytes));
+  auto recorder = RecorderThread::start(std::move(setup_.broker), setup_.attached, setup_.broker_socket, callbacks,
+                                        std::move(checkpoint), beside_bytes);
+  if (!recorder) return propagate(recorder.error());
+  recorder_ = std::move(*recorder);
+  want_histories(setup_.config);
+  return {};
+}
+
+Result<void> Daemon::start_store() {
+  if (const std::size_t removed = Catalogue(folder_).remove_partials(); removed > 0)
+    log::warn("removed {} of an earlier flightd from {}", counted(removed, "unfinished file"), folder_);
+  auto thread = TaskThread::start("store");
+  if (!thread) return propagate(thread.error());
+  store_ = std::make_unique<StoreService>(loop_, std::move(*thread),
+                                          StoreService::Setup{.folder = folder_,
+                                                              .state_dir = setup_.state_dir,
+                                                              .boot_id = setup_.attached->manifest.boot_id,
+                                                              .config = setup_.config.store},
+                                          [this] { events_.status_changed(); });
+  return {};
+}
+
+Result<void> Daemon::start_triggers() {
+  TriggerThread::Setup setup{.triggers = setup_.config.triggers,
+                             .guard = setup_.config.storm_guard,
+                             .saved = store_->trigger_state().read(),
+                             .boot_id = setup_.attached->manifest.boot_id,
+                             .attached = [this] { return recorder_->attached(); }};
+  // Tasks that it posts run in run(), when all objects exist.
+  const TriggerThread::Callbacks callbacks{
+      .fire =
+          [this](Decision decision) {
+            asio::post(loop_, [this, decision = std::move(decision)] { trigger_api_->take(decision); });
+          },
+      .suppressed =
+          [this](SuppressedWindow window) {
+            asio::post(loop_, [this, window = std::move(window)] { events_.triggers_suppressed(window); });
+          },
+      .keep = [this](std::string state) { store_->trigger_state().save(std::move(state)); }};
+  auto triggers = TriggerThread::start(std::move(setup), callbacks);
+  if (!triggers) return propagate(triggers.error());
+  triggers_ = std::move(*triggers);
+  if (const std::string& why = triggers_->saved_error(); !why.empty())
+    log::warn("{}: the trigger counters start at zero", why);
+  return {};
+}
+
+Result<void> Daemon::start_snapshots() {
+  if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);
+  SnapshotWorker::Callbacks callbacks{
+      .begun =
+          [this](const std::string& trigger) {
+            asio::post(loop_, [this, trigger] { events_.snapshot_begun(trigger); });
+          },
+      .ended =
+          [this](const Result<Sidecar>& result) {
+            store_->writing_ended();
+            asio::post(loop_, [this, result] { snapshots_->ended(result); });
+          },
+      .metrics = [this] { return triggers_->metrics(); },
+      .make_room = [this](const std::string& trigger,
+                          std::uint64_t most_bytes) { return store_->make_room(trigger, most_bytes); },
+      .symbols_kept = [this] { store_->keep_budget(); },
+      .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); }};
+  auto worker = SnapshotWorker::start(*recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder_,
+                                      std::move(setup_.workers), std::move(callbacks));
+  if (!worker) return propagate(worker.error());
+  worker_ = std::move(*worker);
+  for (const std::string& warning : worker_->worker_warnings()) setup_.warnings.push_back(warning);
+  snapshots_ = std::make_unique<SnapshotApi>(loop_, *recorder_, *worker_, *store_, events_);
+  recording_ = std::make_unique<RecordingSwitch>(loop_, *recorder_, *triggers_, events_);
+  trigger_api_ = std::make_unique<TriggerApi>(loop_, *triggers_, *snapshots_, *recorder_, *recording_, events_);
+  return {};
+}
+
+Result<void> Daemon::start_control() {
+  auto reading = TaskThread::start("reload");
+  if (!reading) return propagate(reading.error());
+  reloader_ = std::make_unique<Reloader>(loop_, *recorder_, events_, setup_.config_file, setup_.config,
+                                         std::move(*reading), [this](const Config& config) { on_config(config); });
+  status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_,
+                                                    setup_.warnings, setup_.notes);
+  router_ = std::make_unique<ControlRouter>(*status_service_, *snapshots_, *store_, *trigger_api_, *recording_,
+                                            *reloader_, events_);
+  const ControlAccess access{.own_uid = setup_.identity.trusted_uid,
+                             .group = setup_.identity.trusted_gid,
+                             .trigger_group = setup_.identity.trigger_gid};
+  auto server = setup_.control_socket
+                    ? ControlServer::adopt(loop_, std::move(setup_.control_socket), *router_, access)
+                    : ControlServer::open(loop_, setup_.runtime_dir + "/" + std::string(kInterface), *router_, access);
+  if (!server) return propagate(server.error());
+  server_ = std::move(*server);
+  return {};
+}
+
+}  // namespace flight::daemon

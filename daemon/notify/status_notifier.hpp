@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates the line of `systemctl status`: after each change and every 30 s (it contains ages), and only if its text
+// differs. No-op without a service manager. Event loop only.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <string>
+
+#include "daemon/notify/status_line.hpp"
+
+namespace flight::daemon {
+
+class StatusNotifier {
+ public:
+  StatusNotifier(boost::asio::io_context& loop, std::function<StatusFacts()> facts);
+
+  // Also sends READY=1.
+  void ready();
+  void notify();
+
+ private:
+  void wait();
+  boost::asio::steady_timer timer_;
+  std::function<StatusFacts()> facts_;
+  bool listened_to_;
+  std::string sent_;
+};
+
+}  // namespace flight::daemon

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the broker thread finds the next broker: one that adopted the recording, or any other.
+#include <chrono>
+#include <thread>
+
+#include "daemon/recorder/broker_thread.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// A broker that systemd restarts is back in less than a second.
+constexpr EventTime kReconnectForNs = 30'000'000'000;
+constexpr std::chrono::milliseconds kReconnectEvery(50);
+// Wait this long for a broker that adopted the same recording. After that the recording is regarded as lost, and
+// flightd saves the content of the rings.
+constexpr EventTime kSameForNs = 5'000'000'000;
+// systemd's socket accepts a connection before the broker runs.
+constexpr std::chrono::seconds kNextAnswersWithin(5);
+
+}  // namespace
+
+// The first broker that replies to an attach; its rings are not mapped.
+Result<BrokerThread::Next> BrokerThread::look_for_next(EventTime until_ns) {
+  for (;;) {
+    auto broker = BrokerClient::connect(path_);
+    Result<Attachment> attachment;
+    if (broker) {
+      broker->answer_within(kNextAnswersWithin);
+      const auto note = [&](int fd) {
+        const std::lock_guard lock(mutex_);
+        next_fd_ = fd;
+      };
+      note(broker->fd());
+      if (!cut_) attachment = broker->attach();
+      note(-1);
+      broker->answer_within(kAnswerTimeout);
+    } else {
+      attachment = propagate(broker.error());
+    }
+    if (cut_) return fail(std::errc::operation_canceled, "flightd is ending");
+    if (attachment) return Next{std::move(*broker), std::move(*attachment)};
+    if (monotonic_now() >= until_ns) return propagate(attachment.error());
+    std::this_thread::sleep_for(kReconnectEvery);
+  }
+}
+
+Result<void> BrokerThread::take_next(Next next) {
+  if (auto published = publish(std::move(next.attachment)); !published) return published;
+  if (!recording_)
+    if (auto off = next.broker.disable(); !off) return off;
+  {
+    const std::lock_guard lock(mutex_);
+    broker_ = std::move(next.broker);
+  }
+  if (file_wanted_) static_cast<void>(broker_.ask_for_file(spare_wanted_));
+  static_cast<void>(refresh_kernel());
+  return {};
+}
+
+// Does not report the loss while it looks for a successor: the events may still exist. `asked_ns_` shows how long it
+// takes.
+Result<void> BrokerThread::find_same() {
+  if (path_.empty()) return fail(std::errc::no_such_process, "it was a child of this flightd");
+  asked_ns_ = lost_ns_.load();
+  auto next = look_for_next(lost_ns_ + kSameForNs);
+  asked_ns_ = 0;
+  if (!next) return propagate(next.error());
+  if (next->attachment.manifest.recording != attached()->manifest.recording)
+    return fail(std::errc::no_such_device, "the next flightd-broker has another recording");
+  if (auto taken = take_next(std::move(*next)); !taken) return taken;
+  ++replaced_;
+  callbacks_.replaced(lost_ns_);
+  return {};
+}
+
+void BrokerThread::reconnect(std::function<void(Result<bool>)> done) {
+  tasks_.post([this, done = std::move(done)] {
+    auto next = look_for_next(monotonic_now() + kReconnectForNs);
+    if (!next) return done(propagate(next.error()));
+    const bool same = next->attachment.manifest.recording == attached()->manifest.recording;
+    if (auto taken = take_next(std::move(*next)); !taken) return done(propagate(taken.error()));
+    gone_ = false;
+    done(same);
+  });
+}
+
+}  // namespace flight::daemon

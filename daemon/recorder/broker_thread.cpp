@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recorder/broker_thread.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "libcore/base/thread.hpp"
+
+namespace flight::daemon {
+
+Result<std::unique_ptr<BrokerThread>> BrokerThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
+                                                          std::string path, Callbacks callbacks) {
+  auto wake = TaskQueue::make_wake("broker");
+  if (!wake) return propagate(wake.error());
+  std::unique_ptr<BrokerThread> out(new BrokerThread(std::move(broker), std::move(attached), std::move(path),
+                                                     std::move(callbacks), std::move(*wake)));
+  auto thread = start_thread("broker", [self = out.get()] { self->run(); });
+  if (!thread) return propagate(thread.error());
+  out->thread_ = std::move(*thread);
+  // At once, for a snapshot that is written after the broker died.
+  static_cast<void>(out->refresh_kernel());
+  return out;
+}
+
+BrokerThread::~BrokerThread() {
+  cut();
+  tasks_.post([this] { stopping_ = true; });
+  if (thread_.joinable()) thread_.join();
+}
+
+void BrokerThread::cut() {
+  cut_ = true;
+  const std::lock_guard lock(mutex_);
+  ::shutdown(broker_.fd(), SHUT_RDWR);
+  if (next_fd_ >= 0) ::shutdown(next_fd_, SHUT_RDWR);
+}
+
+template <typename Call>
+auto BrokerThread::timed(Call call) -> decltype(call()) {
+  const std::uint64_t replaced = replaced_;
+  asked_ns_ = monotonic_now();
+  auto answer = call();
+  asked_ns_ = 0;
+  check_broker();
+  // The broker died during this request; retry once on its successor.
+  if (answer || replaced == replaced_) return answer;
+  asked_ns_ = monotonic_now();
+  answer = call();
+  asked_ns_ = 0;
+  check_broker();
+  return answer;
+}
+
+std::shared_ptr<Attached> BrokerThread::attached() const {
+  const std::lock_guard lock(mutex_);
+  return attached_;
+}
+
+Result<PartialFile> BrokerThread::file(std::chrono::seconds wait, bool spare) {
+  constexpr std::chrono::seconds kNow(0);
+  // The result of an earlier request that timed out: a late file can be used; a late error is ignored.
+  if (file_under_way_.valid() && file_under_way_.wait_for(kNow) == std::future_status::ready)
+    if (auto late = file_under_way_.get()) return late;
+  if (!file_under_way_.valid()) {
+    auto promise = std::make_shared<std::promise<Result<PartialFile>>>();
+    file_under_way_ = promise->get_future();
+    tasks_.post([this, promise, spare] {
+      // If the broker is gone, that is detected below, and the request goes to the next one.
+      const auto asked = broker_.ask_for_file(spare);
+      if (!asked && asked.error().code == std::errc::device_or_resource_busy)
+        return promise->set_value(propagate(asked.error()));
+      file_wanted_ = std::move(*promise);
+      spare_wanted_ = spare;
+    });
+  }
+  if (file_under_way_.wait_for(wait) == std::future_status::ready) return file_under_way_.get();
+  return fail(std::errc::timed_out, "the disk did not create an empty file within {} s", wait.count());
+}
+
+void BrokerThread::deliver_file() {
+  if (!file_wanted_) return;
+  auto file = broker_.take_file();
+  if (!file && (gone_ || cut_)) file.emplace(fail(std::errc::connection_reset, "flightd-broker is gone"));
+  if (!file) return;
+  file_wanted_->set_value(std::move(*file));
+  file_wanted_.reset();
+}
+
+Result<Counts> BrokerThread::counts() {
+  return tasks_.ask([this] { return timed([this] { return broker_.counts(); }); });
+}
+
+Result<Mapping> BrokerThread::processes() {
+  return tasks_.ask([this] { return ask_processes(); });
+}
+
+Result<Mapping> BrokerThread::ask_processes() {
+  auto records = timed([this] { return broker_.processes(); });
+  if (!records) return records;
+  std::string warning = broker_.processes_warning();
+  bool is_new = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_new = !warning.empty() && warning != scan_warning_;
+    scan_warning_ = warning;
+  }
+  if (is_new) callbacks_.warn({std::make_error_code(std::errc::timed_out), std::move(warning)});
+  return records;
+}
+
+std::string BrokerThread::scan_warning() const {
+  const std::lock_guard lock(mutex_);
+  return scan_warning_;
+}
+
+std::future<Result<void>> BrokerThread::refresh_kernel() {
+  auto promise = std::make_shared<std::promise<Result<void>>>();
+  auto answer = promise->get_future();
+  tasks_.post([this, promise] { promise->set_value(ask_kernel()); });
+  return answer;
+}
+
+Result<void> BrokerThread::ask_kernel() {
+  auto reply = timed([this] { return broker_.kernel(); });
+  Result<std::shared_ptr<const KernelSymbols>> next;
+  if (reply)
+    next = KernelSymbols::of(std::move(*reply), *kernel());
+  else
+    next = propagate(reply.error());
+  std::string warning = next ? (*next)->names.warning : next.error().what;
+  bool is_new = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (next) kernel_ = *next;
+    is_new = !warning.empty() && warning != kernel_warning_;
+    kernel_warning_ = warning;
+  }
+  if (is_new && !gone_ && !cut_) callbacks_.warn({std::make_error_code(std::errc::no_message), std::move(warning)});
+  if (!next) return propagate(next.error());
+  return {};
+}
+
+std::shared_ptr<const KernelSymbols> BrokerThread::kernel() const {
+  const std::lock_guard lock(mutex_);
+  return kernel_;
+}
+
+std::string BrokerThread::kernel_warning() const {
+  const std::lock_guard lock(mutex_);
+  return kernel_warning_;
+}
+
+Result<KnownFiles> BrokerThread::build_ids(std::chrono::milliseconds wait) {
+  auto promise = std::make_shared<std::promise<Result<KnownFiles>>>();
+  auto answer = promise->get_future();
+  tasks_.post([this, promise] { promise->set_value(timed([this] { return broker_.build_ids(); })); });
+  if (answer.wait_for(wait) == std::future_status::ready) return answer.get();
+  return fail(std::errc::timed_out, "flightd-broker did not answer within {} ms", wait.count());
+}
+
+void BrokerThread::counts(std::function<void(Result<Counts>)> done) {
+  tasks_.post([this, done = std::move(done)] { done(timed([this] { return broker_.counts(); })); });
+}
+
+void BrokerThread::processes(std::function<void(Result<Mapping>)> done) {
+  tasks_.post([this, done = std::move(done)] { done(ask_processes()); });
+}
+
+void BrokerThread::set_recording(bool recording, std::function<void(Result<void>)> done) {
+  tasks_.post([this, recording, done = std::move(done)] {
+    auto switched = timed([&] { return recording ? broker_.enable() : broker_.disable(); });
+    if (switched) recording_ = recording;
+    if (!switched && !recording) static_cast<void>(timed([&] { return broker_.enable(); }));  // some events may be off
+    done(std::move(switched));
+  });
+}
+
+void BrokerThread::reload(std::function<void(Result<bool>)> done) {
+  tasks_.post([this, done = std::move(done)] {
+    const std::shared_ptr<Attached> before = attached();
+    const auto reloaded = timed([this] { return broker_.reload(); });
+    if (!reloaded) return done(propagate(reloaded.error()));
+    // If no ring changed, there was no new attach, but the digest and the warnings may have changed.
+    if (attached() == before)
+      if (auto again = timed([this] { return attach(broker_); }); !again)
+        return done(wrap(again.error(), "flightd-broker has the new configuration, but attaching to its rings failed"));
+    done(attached()->manifest.generation != before->manifest.generation);
+  });
+}
+
+void BrokerThread::run() {
+  while (!stopping_) {
+    std::array<pollfd, 2> fds{pollfd{tasks_.fd(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
+    if (::poll(fds.data(), fds.size(), -1) < 0) continue;
+    tasks_.run();
+    check_broker();
+    deliver_file();
+  }
+}
+
+void BrokerThread::check_broker() {
+  if (gone_ || cut_) return;
+  const auto changed = broker_.take_changed();
+  if (!changed) {
+    lost_ns_ = monotonic_now();
+    if (const auto found = find_same(); found || cut_) return;
+    gone_ = true;  // before the callback, which may read it
+    callbacks_.lost(changed.error(), lost_ns_);
+  } else if (*changed) {
+    asked_ns_ = monotonic_now();
+    const auto again = attach(broker_);
+    asked_ns_ = 0;
+    if (!again)
+      callbacks_.warn(wrap(again.error(), "the set of CPUs or rings changed, but attaching to it failed").value());
+  }
+}
+
+Result<void> BrokerThread::attach(BrokerClient& broker) {
+  auto attachment = broker.attach();
+  if (!attachment) return propagate(attachment.error());
+  return publish(std::move(*attachment));
+}
+
+Result<void> BrokerThread::publish(Attachment attachment) {
+  auto next = Attached::open(std::move(attachment), attached().get());
+  if (!next) return propagate(next.error());
+  {
+    const std::lock_guard lock(mutex_);
+    attached_.swap(*next);
+  }
+  callbacks_.changed(*attached());
+  return {};
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The broker thread: flightd's only user of the broker protocol. It waits for the broker's replies, so that a broker
+// that hangs delays only those that need its reply, and neither the sideband nor a status. It attaches again when the
+// broker reports changed rings, and to the next broker when one died. A successor with the same recording replaces it
+// silently, and unanswered requests are repeated.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/recorder/attached.hpp"
+#include "daemon/recorder/kernel_symbols.hpp"
+#include "daemon/task_queue.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/broker/client.hpp"
+
+namespace flight::daemon {
+
+class BrokerThread {
+ public:
+  struct Callbacks {
+    // The broker and its recording are lost since `lost_ns`; called once per broker.
+    std::function<void(Error, EventTime lost_ns)> lost;
+    std::function<void(EventTime lost_ns)> replaced;  // another broker has the same recording, without a gap
+    std::function<void(const Attached&)> changed;
+    std::function<void(Error)> warn;  // the old set of rings stays in use
+  };
+  // All callbacks run on the broker thread. `path`: the broker's socket, where its successor will listen; empty: there
+  // is no successor.
+  [[nodiscard]] static Result<std::unique_ptr<BrokerThread>> start(BrokerClient broker,
+                                                                   std::shared_ptr<Attached> attached, std::string path,
+                                                                   Callbacks callbacks);
+  BrokerThread(const BrokerThread&) = delete;
+  BrokerThread& operator=(const BrokerThread&) = delete;
+  ~BrokerThread();
+
+  // Any thread. The newest set of rings.
+  [[nodiscard]] std::shared_ptr<Attached> attached() const;
+  // Any thread but the broker thread; each waits for its reply, up to kAnswerTimeout. Changes that the broker made
+  // before the reply are in attached() when these return.
+  [[nodiscard]] Result<Counts> counts();
+  [[nodiscard]] Result<Mapping> processes();
+  // At most `wait`: ETIMEDOUT.
+  [[nodiscard]] Result<KnownFiles> build_ids(std::chrono::milliseconds wait);
+  // Any thread; never during a freeze. Requests the current kernel maps and symbols from the broker; kernel() returns
+  // them when the reply is there, also a late one.
+  [[nodiscard]] std::future<Result<void>> refresh_kernel();
+  // Any thread. The last reply; never nullptr.
+  [[nodiscard]] std::shared_ptr<const KernelSymbols> kernel() const;
+  // Any thread. Why kernel addresses may have no names; empty: they have names.
+  [[nodiscard]] std::string kernel_warning() const;
+  // Any thread. The processes whose mappings the last scan lacks; empty: it is complete.
+  [[nodiscard]] std::string scan_warning() const;
+  // Snapshot worker's thread only. Other requests continue while the disk creates the file. ETIMEDOUT after `wait`: if
+  // the file comes later, the next call returns it; it is of the kind that was requested first.
+  static constexpr std::chrono::seconds kFileWait{30};
+  [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait, bool spare = false);
+  // Any thread; `done` is called on the broker thread.
+  void counts(std::function<void(Result<Counts>)> done);
+  void processes(std::function<void(Result<Mapping>)> done);
+  // Disables or enables all events: all of them, or (an error) none. Applies to the next broker as well.
+  void set_recording(bool recording, std::function<void(Result<void>)> done);
+
+  // The broker reads its configuration again: all of it is applied, or (an error) nothing changed. True if rings were
+  // closed or opened; attached() then has the new set.
+  void reload(std::function<void(Result<bool>)> done);
+
+  [[nodiscard]] bool gone() const { return gone_; }
+  // When the last broker was lost; 0: never.
+  [[nodiscard]] EventTime lost_ns() const { return lost_ns_; }
+  // When the unanswered request was sent; 0: there is none.
+  [[nodiscard]] EventTime asked_ns() const { return asked_ns_; }
+
+  // After `lost`: looks for the next broker, for at most kReconnectFor. `done`: attached, or an error; true: it has
+  // the same recording after all.
+  void reconnect(std::function<void(Result<bool>)> done);
+  // Aborts all waits; no callback follows. Call it before the end.
+  void cut();
+
+ private:
+  BrokerThread(BrokerClient broker, std::shared_ptr<Attached> attached, std::string path, Callbacks callbacks,
+               UniqueFd wake)
+      : broker_(std::move(broker)),
+        path_(std::move(path)),
+        callbacks_(std::move(callbacks)),
+        tasks_(std::move(wake)),
+        attached_(std::move(attached)) {}
+  template <typename Call>
+  auto timed(Call call) -> decltype(call());
+  [[nodiscard]] Result<Mapping> ask_processes();
+  [[nodiscard]] Result<void> ask_kernel();
+  void run();
+  void check_broker();
+  void deliver_file();
+  [[nodiscard]] Result<void> attach(BrokerClient& broker);
+  [[nodiscard]] Result<void> publish(Attachment attachment);
+  struct Next {
+    BrokerClient broker;
+    Attachment attachment;
+  };
+  [[nodiscard]] Result<Next> look_for_next(EventTime until_ns);
+  [[nodiscard]] Result<void> take_next(Next next);
+  [[nodiscard]] Result<void> find_same();
+
+  BrokerClient broker_;
+  std::string path_;
+  Callbacks callbacks_;
+  TaskQueue tasks_;
+  std::atomic<bool> gone_ = false, cut_ = false;
+  std::atomic<EventTime> asked_ns_ = 0, lost_ns_ = 0;
+  bool recording_ = true;
+  std::uint64_t replaced_ = 0;  // number of replacements
+  std::optional<std::promise<Result<PartialFile>>> file_wanted_;
+  bool spare_wanted_ = false;
+  std::future<Result<PartialFile>> file_under_way_;  // used by the snapshot worker
+
+  mutable std::mutex mutex_;  // guards the following members, and broker_ while it is replaced
+  std::shared_ptr<Attached> attached_;
+  std::string scan_warning_;
+  std::shared_ptr<const KernelSymbols> kernel_ = std::make_shared<const KernelSymbols>();
+  std::string kernel_warning_;
+  int next_fd_ = -1;  // of a broker that may be the next
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace flight::daemon

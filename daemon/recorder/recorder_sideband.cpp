@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorder thread's path from the sideband rings to the process tracker. When records are missing, it requests a
+// scan from the broker at once, less often if that happens repeatedly. A snapshot waits for the reply.
+#include <algorithm>
+#include <utility>
+
+#include "daemon/recorder/recorder_thread.hpp"
+#include "libcore/base/files.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/perf/record_build.hpp"
+#include "libcore/perf/record_cut.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// The limit for one pass, however large the rings are.
+constexpr std::size_t kBatchBytes = 4U << 20U;
+constexpr std::size_t kKeptBytes = 1U << 20U;  // the part of the batch buffer that is kept between batches
+// The interval of scans after lost records: the first one; it doubles with each loss that follows soon; the maximum.
+constexpr EventTime kScanSoonNs = 1'000'000'000;
+constexpr EventTime kScanLateNs = 30'000'000'000;
+constexpr EventTime kQuietNs = 60'000'000'000;  // without a loss; then the interval is reset
+constexpr std::chrono::seconds kSnapshotWaits(1);
+constexpr std::size_t kMostWaiters = 16;
+constexpr EventTime kBlameEveryNs = 1'000'000'000;
+// The first flightd attaches within this time after the start of its broker: systemd starts both, or flightd does.
+constexpr EventTime kFirstWithinNs = 10'000'000'000;
+
+}  // namespace
+
+void RecorderThread::drain() {
+  const EventTime began_ns = monotonic_now();
+  drained_.clear();
+  drained_bytes_ = 0;
+  std::size_t first = 0;
+  const auto& rings = attached_->sideband;
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    rings[i]->copy(drained_);
+    if (i + 1 < rings.size() && drained_.size() < kBatchBytes) continue;
+    // `began_ns` only with the last batch: rings that are read later may still have older records.
+    take_batch(first, i + 1, i + 1 == rings.size() ? began_ns : drained_ns_);
+    first = i + 1;
+  }
+  may_know_ = false;
+  drained_ns_ = began_ns;
+  if (drained_.capacity() > kKeptBytes) RecordBuffer().swap(drained_);
+}
+
+void RecorderThread::take_batch(std::size_t first, std::size_t end, EventTime complete_ns) {
+  if (drained_.empty()) return;
+  drained_bytes_ += drained_.size();
+  cut_to_content(drained_);
+  if (may_know_) tracker_.drop_known(drained_);
+  intake_.sift(drained_, monotonic_now());
+  // In this order: whenever flightd dies, the next one finds the records in the checkpoint or in the ring.
+  if (checkpoint_) warn_of(checkpoint_->append(tracker_, drained_));
+  for (std::size_t i = first; i < end; ++i) attached_->sideband[i]->release();
+  const std::uint64_t lost = tracker_.lost();
+  tracker_.add(drained_, complete_ns);
+  bool full = false;
+  for (std::size_t i = first; i < end; ++i) {
+    const SidebandRing& ring = *attached_->sideband[i];
+    if (!ring.was_full()) continue;
+    const auto cpu = static_cast<std::uint32_t>(ring.info().cpu);
+    tracker_.add_full(cpu, intake_.last_of(cpu), monotonic_now());
+    full = true;
+  }
+  if (full || tracker_.lost() != lost) blame();
+  if (checkpoint_) warn_of(checkpoint_->keep_up(tracker_, monotonic_now()));
+  drained_.clear();
+}
+
+void RecorderThread::blame() {
+  const EventTime now_ns = monotonic_now();
+  if (now_ns - blamed_ns_ < kBlameEveryNs) return;
+  blamed_ns_ = now_ns;
+  const Intake::Loudest loudest = intake_.loudest();
+  if (loudest.pid == 0) return;
+  tracker_.blame(fmt::format("{} wrote {} % of all", named_in_gap(loudest.pid, now_ns),
+                             loudest.records * 100 / std::max<std::uint64_t>(loudest.all, 1)));
+}
+
+// The lost records may include an exec, so the tracker's name is used only if /proc has the same.
+std::string RecorderThread::named_in_gap(std::uint32_t pid, EventTime time_ns) const {
+  const ProcessAt asked{pid, time_ns};
+  const std::string known = tracker_.comms_of(std::span(&asked, 1)).front();
+  if (known.empty()) return named(pid, time_ns);
+  const auto living = read_line(fmt::format("/proc/{}/comm", pid));
+  return living && *living == known ? named(pid, time_ns)
+                                    : fmt::format("a process (pid {}, last known as {})", pid, known);
+}
+
+std::string RecorderThread::named(std::uint32_t pid, EventTime time_ns) const {
+  const ProcessAt asked{pid, time_ns};
+  const std::string comm = tracker_.comms_of(std::span(&asked, 1)).front();
+  return fmt::format("{} (pid {})", comm.empty() ? "a process" : comm, pid);
+}
+
+// Warnings about processes with more mappings than are kept.
+std::vector<std::string> RecorderThread::flood_warnings(EventTime since_ns) const {
+  std::vector<std::string> out;
+  for (const Intake::Flood& flood : intake_.floods())
+    if (flood.last_ns >= since_ns)
+      out.push_back(fmt::format(
+          "{} mapped executable memory more than {} times a second: {} of its mappings {} not kept, so "
+          "its own symbols can be missing or wrong",
+          named(flood.pid, flood.last_ns), Intake::kMapsPerSecond, flood.left_out, was_or_were(flood.left_out)));
+  return out;
+}
+
+EventTime RecorderThread::first_enabled_ns() const {
+  EventTime enabled_ns = UINT64_MAX;
+  for (const auto& ring : attached_->sideband) enabled_ns = std::min(enabled_ns, ring->info().enabled_ns);
+  return enabled_ns;
+}
+
+// Whether the tracker has the names of all processes that exited since the rings were enabled. Without a checkpoint
+// that holds only for the first flightd right after its broker.
+Result<void> RecorderThread::assess_checkpoint(const CheckpointContents& left) {
+  if (left.found && left.complete) return {};
+  if (left.found)
+    return fail(std::errc::no_message_available,
+                "the previous flightd could not save all its data about processes: names of processes that exited "
+                "shortly before it ended can be missing");
+  const EventTime enabled_ns = first_enabled_ns();
+  const EventTime now_ns = monotonic_now();
+  if (enabled_ns > now_ns || now_ns - enabled_ns < kFirstWithinNs) return {};
+  tracker_.know_from(now_ns);
+  return fail(std::errc::no_message_available,
+              "events have been recorded for {} s, but there is no data of an earlier flightd about processes: names "
+              "of processes that have exited can be missing",
+              (now_ns - enabled_ns) / 1'000'000'000);
+}
+
+// Reads the checkpoint of the previous flightd, before the rings are drained; then writes a new one, to which the
+// drained records are appended.
+void RecorderThread::replay() {
+  if (!checkpoint_) return;
+  if (auto left = checkpoint_->read(); !left) {
+    tracker_.know_from(monotonic_now());
+    warn_(left.error());
+  } else {
+    if (left->found) tracker_.replay(std::as_bytes(std::span<const char>(left->records)), left->losses);
+    // Gaps: the records that the checkpoint lacks, and the time before another broker's rings existed.
+    if (left->found) tracker_.add_gap_until(left->complete ? first_enabled_ns() : monotonic_now());
+    warn_of(assess_checkpoint(*left));
+  }
+  may_know_ = true;
+  begin_checkpoint();
+}
+
+void RecorderThread::begin_checkpoint() {
+  if (checkpoint_) warn_of(checkpoint_->begin(tracker_, monotonic_now()));
+}
+
+// Nothing was recorded since then, so a scan must find which processes started, exited or changed.
+void RecorderThread::look_again(EventTime since_ns) {
+  drain();
+  tracker_.add_gap(since_ns, monotonic_now());
+  scan();
+}
+
+void RecorderThread::scan() {
+  last_scan_ns_ = monotonic_now();
+  scanning_ = true;
+  broker_thread_->processes([this, asked_ns = last_scan_ns_](Result<Mapping> records) {
+    // A task has to be copyable.
+    auto scan = std::make_shared<const Result<Mapping>>(std::move(records));
+    tasks_.post([this, asked_ns, scan = std::move(scan)] {
+      scanning_ = false;
+      take_scan(*scan, asked_ns);
+    });
+  });
+}
+
+// Limits the scans: a program that keeps overflowing the rings must not make the broker read all of /proc all the time.
+void RecorderThread::scan_if_due(EventTime now_ns) {
+  if (scanning_ || !tracker_.wants_scan()) return;
+  const EventTime since_ns = now_ns - std::min(now_ns, last_scan_ns_);
+  if (since_ns >= kQuietNs) scan_wait_ns_ = rest_wait_ns_ = kScanSoonNs;
+  // Unread data of a process that hangs must not delay the scan after the next loss.
+  EventTime& wait_ns = tracker_.stale() ? scan_wait_ns_ : rest_wait_ns_;
+  if (since_ns < (scan_waiters_.empty() ? wait_ns : kScanSoonNs)) return;
+  wait_ns = std::min(2 * wait_ns, kScanLateNs);
+  scan();
+}
+
+// Runs on the caller's thread. A scan that takes longer is not waited for; its processes stay unknown.
+void RecorderThread::await_scan() {
+  auto scanned = std::make_shared<std::promise<void>>();
+  auto answer = scanned->get_future();
+  tasks_.post([this, scanned] {
+    drain();
+    if (!tracker_.stale() || broker_gone()) return scanned->set_value();
+    if (scan_waiters_.size() >= kMostWaiters)
+      scan_waiters_.erase(scan_waiters_.begin());  // the oldest request waits no longer
+    scan_waiters_.push_back(scanned);
+    scan_if_due(monotonic_now());
+  });
+  answer.wait_for(kSnapshotWaits);
+}
+
+void RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_ns) {
+  last_scan_ns_ = asked_ns;
+  if (!records) return answer_waiters();  // the process tracker stays stale
+  drain();
+  tracker_.add_scan(records->bytes(), asked_ns);
+  begin_checkpoint();  // with those who were not known
+  if (!tracker_.stale()) answer_waiters();
+}
+
+void RecorderThread::answer_waiters() {
+  for (const auto& waiter : scan_waiters_) waiter->set_value();
+  scan_waiters_.clear();
+}
+
+// The broker's first scan is older than everything in the sideband rings, so it is added before they are drained.
+// False: the scan is a later one.
+bool RecorderThread::take_first_scan(const Result<Mapping>& records) {
+  if (!records) return false;
+  const std::span<const std::byte> bytes = records->bytes();
+  const auto record = next_record(bytes);
+  const auto trailer = record.empty() ? std::nullopt : parse_trailer(record);
+  if (!trailer) return false;
+  for (const auto& ring : attached_->sideband)
+    if (trailer->time_ns > ring->info().enabled_ns) return false;
+  tracker_.add_scan(bytes, trailer->time_ns);
+  return true;
+}
+
+}  // namespace flight::daemon

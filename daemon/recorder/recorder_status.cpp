@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorder's part of the status. It reads no ring data: histories come from the notes of the heads.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "daemon/recorder/recorder_thread.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/base/version.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr EventTime kRateNs = 10'000'000'000;
+constexpr EventTime kStatusWaitNs = 700'000'000;       // with the tick and both hand-overs: less than a second
+constexpr EventTime kLossReportedNs = 60'000'000'000;  // the status reports lost records for this time
+constexpr double kTypicalRecordBytes = 160;            // until a snapshot has measured it
+
+}  // namespace
+
+void RecorderThread::status(std::function<void(Status)> done) {
+  tasks_.post([this, done = std::move(done)] {
+    statuses_.push_back({monotonic_now(), done});
+    if (std::exchange(counts_asked_, true)) return;  // one reply for all waiting requests
+    broker_thread_->counts([this](Result<Counts> counts) {
+      tasks_.post([this, counts = std::move(counts)] {
+        counts_asked_ = false;
+        answer_statuses(counts ? &*counts : nullptr, monotonic_now());
+      });
+    });
+  });
+}
+
+// Answers the requests for which the broker did not reply in time.
+void RecorderThread::answer_late_statuses(EventTime now_ns) { answer_statuses(nullptr, now_ns - kStatusWaitNs); }
+
+// Answers all requests made until then.
+void RecorderThread::answer_statuses(const Counts* counts, EventTime asked_until_ns) {
+  const auto due = [&](const AskedStatus& asked) { return asked.asked_ns <= asked_until_ns; };
+  for (const AskedStatus& asked : statuses_) {
+    if (!due(asked)) continue;
+    Status status;
+    fill(status, counts);
+    asked.done(std::move(status));
+  }
+  std::erase_if(statuses_, due);
+}
+
+void RecorderThread::fill(Status& status, const Counts* counts) {
+  const EventTime now_ns = monotonic_now();
+  note_heads(now_ns);
+  status.paused = gaps_.paused();
+  status.recording = !broker_gone() && !status.paused;
+  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
+    const ManifestRing& info = attached_->rings[i]->info();
+    const double seconds = static_cast<double>(now_ns - histories_[i].oldest_ns()) / 1e9;
+    status.rings.push_back(
+        {.channel = info.channel, .cpu = info.cpu, .ring_bytes = info.ring_bytes, .history_seconds = seconds});
+  }
+  status.cpus = static_cast<int>(attached_->online_cpus());
+  status.ring_bytes = attached_->ring_bytes();
+  status.staging_bytes = attached_->staging.bytes();
+  fill_channels(status, now_ns, counts, last_counts_);
+  const Counts& known = counts != nullptr ? *counts : last_counts_;
+  status.broker = {.pid = known.broker_pid,
+                   .cpu_seconds = known.broker_cpu_seconds,
+                   .rss_bytes = known.broker_rss_bytes,
+                   .uptime_seconds = known.broker_uptime_seconds};
+  // Rates are averages over at least this long, however often clients ask.
+  if (counts != nullptr && counts->time_ns - last_counts_.time_ns >= kRateNs) last_counts_ = *counts;
+  warn(status);
+  warn_of_short_histories(status);
+}
+
+// Warns of rings that are full but do not reach back as far as configured: for each channel its shortest ring and
+// busiest event.
+void RecorderThread::warn_of_short_histories(Status& status) const {
+  for (const StatusChannel& channel : status.channels) {
+    const auto wanted = wanted_ns_.find(channel.name);
+    if (wanted == wanted_ns_.end() || wanted->second == 0) continue;
+    const StatusRing* shortest = nullptr;
+    for (std::size_t i = 0; i < status.rings.size(); ++i) {
+      const StatusRing& ring = status.rings[i];
+      if (ring.channel != channel.name || !histories_[i].overwrites()) continue;
+      if (shortest == nullptr || ring.history_seconds < shortest->history_seconds) shortest = &ring;
+    }
+    const double wanted_seconds = static_cast<double>(wanted->second) / 1e9;
+    if (shortest == nullptr || shortest->history_seconds >= wanted_seconds || channel.events.empty()) continue;
+    const auto loudest = std::max_element(
+        channel.events.begin(), channel.events.end(),
+        [](const StatusEvent& a, const StatusEvent& b) { return a.bytes_per_second < b.bytes_per_second; });
+    status.warnings.push_back(
+        fmt::format("channel '{}': the ring of CPU {} holds {:.1f} s, less than its min_history of {:.1f} s; {} writes "
+                    "most, {}/s on all CPUs: give the channel a larger ring, or that event a filter or a lower rate",
+                    channel.name, shortest->cpu, shortest->history_seconds, wanted_seconds, loudest->event,
+                    format_bytes(static_cast<std::uint64_t>(std::max(loudest->bytes_per_second, 0.0)))));
+  }
+}
+
+void RecorderThread::warn_of_names(Status& status) const {
+  const TrackerStats stats = tracker_.stats();
+  const EventTime now_ns = monotonic_now();
+  if (!tracker_.gaps().empty()) {
+    const SidebandGap& gap = tracker_.gaps().back();
+    if ((gap.lost > 0 || gap.full) && now_ns - std::min(gap.end_ns, now_ns) < kLossReportedNs)
+      status.warnings.push_back(fmt::format(
+          "{} {} s ago{}: names that are not certain are shown as {}{}",
+          gap.lost == 0 ? "sideband records may have been lost"
+                        : fmt::format("{} {} lost", counted(gap.lost, "sideband record"), was_or_were(gap.lost)),
+          (now_ns - std::min(gap.end_ns, now_ns)) / 1'000'000'000, gap.who.empty() ? "" : " (" + gap.who + ")",
+          kLostName, stats.stale ? ", until a scan has finished" : ""));
+  }
+  // Until no ring holds samples of these processes any more.
+  if (stats.evicted > 0)
+    status.warnings.push_back(fmt::format(
+        "{} that had exited{} forgotten (limit reached), {} kept: {}", counted(stats.evicted, "process"),
+        stats.evicted_until_ns > now_ns ? ""
+                                        : fmt::format(" (the last {} ago)", format_duration(std::chrono::nanoseconds(
+                                                                                now_ns - stats.evicted_until_ns))),
+        counted(stats.exited, "process"), tracker_.memory_advice()));
+  const EventTime lately_ns = now_ns - std::min(now_ns, kLossReportedNs);
+  for (std::string& flood : flood_warnings(lately_ns)) status.warnings.push_back(std::move(flood));
+}
+
+void RecorderThread::warn(Status& status) const {
+  status.warnings = attached_->manifest.warnings;
+  status.notes = attached_->manifest.notes;
+  if (std::string paused = gaps_.status_warning(); !paused.empty())
+    status.warnings.insert(status.warnings.begin(), std::move(paused));
+  if (!attached_->staging.locked())
+    status.warnings.push_back("staging is not locked in memory (" + attached_->staging.lock_error() +
+                              "): a snapshot under memory pressure can be late; raise LimitMEMLOCK");
+  warn_of_names(status);
+  if (std::string scan = broker_thread_->scan_warning(); !scan.empty()) status.warnings.push_back(std::move(scan));
+  if (std::string kernel = broker_thread_->kernel_warning(); !kernel.empty())
+    status.warnings.push_back(std::move(kernel));
+  if (checkpoint_ && !checkpoint_->trouble().empty()) status.warnings.push_back(checkpoint_->trouble());
+  if (const std::string& version = attached_->manifest.version; version != kVersion)
+    status.warnings.push_back(fmt::format(
+        "flightd-broker is version {}, flightd {}: `systemctl restart flightd-broker` updates it and keeps the history",
+        version, kVersion));
+  const EventTime asked_ns = broker_thread_->asked_ns();
+  const EventTime now_ns = monotonic_now();
+  if (broker_gone())
+    status.errors.emplace_back("flightd-broker is gone: nothing is recorded");
+  else if (asked_ns != 0 && now_ns - std::min(asked_ns, now_ns) >= kStatusWaitNs)
+    status.warnings.push_back(fmt::format(
+        "flightd-broker has not answered for {:.1f} s: its events continue to record unless it was stopped; a snapshot "
+        "must wait for it or for the next broker, and the rates and broker figures shown here are outdated",
+        static_cast<double>(now_ns - asked_ns) / 1e9));
+}
+
+// Tracepoints are counted exactly; sampling events are estimated from the bytes in the ring.
+void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before) {
+  std::map<std::uint64_t, std::uint64_t> old_values;
+  for (const EventCount& count : before.events) old_values[count.id] = count.value;
+  std::map<std::uint64_t, std::uint64_t> deltas;
+  if (now != nullptr)
+    for (const EventCount& count : now->events) deltas[count.id] = count.value - old_values[count.id];
+  const EventTime first_ns = before.time_ns != 0 ? before.time_ns : oldest_held_ns_.load();
+  const double elapsed = std::max(static_cast<double>(now_ns - std::min(first_ns, now_ns)) / 1e9, 1e-3);
+
+  std::map<std::string, double> record_bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    record_bytes = record_bytes_;
+  }
+  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
+    const std::string& name = attached_->rings[i]->info().channel;
+    auto channel = std::find_if(status.channels.begin(), status.channels.end(),
+                                [&](const StatusChannel& row) { return row.name == name; });
+    const double seconds = status.rings[i].history_seconds;
+    if (channel == status.channels.end()) {
+      status.channels.push_back(
+          {.name = name, .events = {}, .history_min_seconds = seconds, .history_max_seconds = seconds});
+    } else {
+      channel->history_min_seconds = std::min(channel->history_min_seconds, seconds);
+      channel->history_max_seconds = std::max(channel->history_max_seconds, seconds);
+    }
+  }
+  for (StatusChannel& channel : status.channels) {
+    double bytes_per_second = 0;
+    for (std::size_t i = 0; i < attached_->rings.size(); ++i)
+      if (attached_->rings[i]->info().channel == channel.name) bytes_per_second += histories_[i].bytes_per_second();
+    const auto measured = record_bytes.find(channel.name);
+    const double bytes_each = measured != record_bytes.end() ? measured->second : kTypicalRecordBytes;
+    double counted = 0;
+    std::size_t samplers = 0;
+    std::vector<bool> samples;  // which of the rows are sampling events (have a frequency)
+    for (const ManifestEvent& event : attached_->manifest.events) {
+      if (event.channel != channel.name || event.closed) continue;
+      StatusEvent& row = channel.events.emplace_back(StatusEvent{.event = event.name});
+      samples.push_back(event.attr.freq != 0);
+      if (samples.back()) {
+        ++samplers;
+        continue;
+      }
+      std::uint64_t delta = 0;
+      for (const ManifestId& id : event.ids) delta += deltas[id.id];
+      row.per_second = static_cast<double>(delta) / elapsed /
+                       static_cast<double>(std::max<std::uint64_t>(event.attr.sample_period, 1));
+      row.bytes_per_second = std::min(row.per_second * bytes_each, bytes_per_second);
+      counted += row.bytes_per_second;
+    }
+    for (std::size_t i = 0; i < channel.events.size(); ++i) {
+      StatusEvent& row = channel.events[i];
+      if (!samples[i]) continue;
+      row.bytes_per_second = std::max(bytes_per_second - counted, 0.0) / static_cast<double>(samplers);
+      row.per_second = row.bytes_per_second / bytes_each;
+    }
+  }
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pauses and resumes recording on request, and remembers the last request. Event loop only.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <string>
+
+#include "daemon/control/backend.hpp"
+#include "daemon/notify/event_hub.hpp"
+#include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/recorder/trigger_thread.hpp"
+
+namespace flight::daemon {
+
+class RecordingSwitch {
+ public:
+  RecordingSwitch(boost::asio::io_context& loop, RecorderThread& recorder, TriggerThread& triggers, EventHub& events)
+      : loop_(loop), recorder_(recorder), triggers_(triggers), events_(events) {}
+  RecordingSwitch(const RecordingSwitch&) = delete;
+  RecordingSwitch& operator=(const RecordingSwitch&) = delete;
+
+  // `who`: for the log. The text is "{}"; WriteFailed: the broker could not do it, and nothing changed. `done` is
+  // called on the event loop.
+  void set(bool recording, const std::string& who, ControlBackend::Done done);
+  // The last request; each attach begins with true.
+  [[nodiscard]] bool on() const { return on_; }
+
+ private:
+  void switched(bool recording, const std::string& who);
+
+  boost::asio::io_context& loop_;
+  RecorderThread& recorder_;
+  TriggerThread& triggers_;
+  EventHub& events_;
+  bool on_ = true;
+};
+
+}  // namespace flight::daemon

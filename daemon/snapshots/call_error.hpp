@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Converts the Error of a snapshot to the error that its clients receive.
+#pragma once
+
+#include "libcore/base/result.hpp"
+#include "libcore/control/messages.hpp"
+
+namespace flight::daemon {
+
+// Stopping for ECANCELED, StoreFull for ENOSPC and EDQUOT, otherwise WriteFailed; the text says whether recording
+// continues and what to do. `broker_gone`: nothing is recorded now.
+[[nodiscard]] CallError snapshot_call_error(const Error& error, bool broker_gone);
+
+}  // namespace flight::daemon

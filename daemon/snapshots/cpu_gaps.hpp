@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Describes the gaps in a snapshot's window while a CPU was offline or suspended.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libcore/broker/protocol.hpp"
+
+namespace flight::daemon {
+
+// For the sidecar: one sentence for each gap of the manifest that overlaps the window.
+[[nodiscard]] std::vector<std::string> cpu_gap_warnings(const Manifest& manifest, EventTime begin_ns, EventTime end_ns);
+
+}  // namespace flight::daemon

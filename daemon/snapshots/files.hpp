@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a snapshot: two, created by the broker (root owns them, so that perf opens them), and a number.
+// Snapshot worker's thread only.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/store/spare_files.hpp"
+#include "libcore/snapshot/snapshot.hpp"
+#include "libcore/store/catalogue.hpp"
+
+namespace flight::daemon {
+
+class SnapshotFiles {
+ public:
+  SnapshotFiles(RecorderThread& recorder, std::string folder, std::function<void(Error)> warn)
+      : recorder_(recorder), catalogue_(std::move(folder)), warn_(std::move(warn)), spare_(catalogue_.folder()) {}
+
+  // On an error nothing is left behind.
+  [[nodiscard]] Result<SnapshotOutput> make();
+  // For the last snapshot: there is no broker any more.
+  [[nodiscard]] Result<SnapshotOutput> take_spare();
+  // Call it when no request waits. False: not finished, try again later.
+  [[nodiscard]] bool fill_spare();
+  // The next fill_spare() also replaces the files of the last snapshot.
+  void broker_is_new() { new_broker_ = true; }
+
+  [[nodiscard]] const std::string& folder() const { return catalogue_.folder(); }
+
+ private:
+  [[nodiscard]] Result<PartialFile> ask(std::chrono::seconds wait, bool spare);
+  [[nodiscard]] Result<std::uint64_t> next_seq();
+
+  RecorderThread& recorder_;
+  Catalogue catalogue_;  // only for the next number
+  std::function<void(Error)> warn_;
+  SpareFiles spare_;
+  bool new_broker_ = false;
+  std::string warned_;  // the last warning about unfinished work, to log it once
+};
+
+}  // namespace flight::daemon

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshots/names.hpp"
+
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/snapshot/known_files.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// The broker answers from memory, but may wait a moment for files that it is reading.
+constexpr std::chrono::milliseconds kBuildIdsWait{300};
+// By then it has read /proc/modules, and kallsyms if modules were loaded or unloaded.
+constexpr std::chrono::milliseconds kKernelWait{1000};
+
+}  // namespace
+
+std::shared_ptr<const KernelSymbols> take_kernel(RecorderThread& recorder, std::future<Result<void>> answer,
+                                                 std::vector<std::string>& warnings) {
+  Result<void> asked = fail(std::errc::timed_out, "flightd-broker did not answer within {} ms", kKernelWait.count());
+  if (answer.wait_for(kKernelWait) == std::future_status::ready) asked = answer.get();
+  auto kernel = recorder.kernel();
+  if (!kernel->names.warning.empty()) warnings.push_back(kernel->names.warning);
+  if (asked) return kernel;
+  const EventTime looked_ns = kernel->names.looked_ns;
+  warnings.push_back(
+      looked_ns == 0 ? fmt::format("addresses of the kernel have no names: {}", asked.error().what)
+                     : fmt::format("if kernel modules were loaded or unloaded after {}, their addresses may have no "
+                                   "names or wrong ones: {}",
+                                   to_rfc3339(ClockPair::now().wall_at(looked_ns)), asked.error().what));
+  return kernel;
+}
+
+void name_files(RecorderThread& recorder, TrackerExport& window) {
+  if (std::string scan = recorder.scan_warning(); !scan.empty()) window.warnings.push_back(std::move(scan));
+  const auto known = recorder.build_ids(kBuildIdsWait);
+  const NamedFiles named = add_build_ids(known.value_or(KnownFiles{}), window);
+  const auto without = [&](std::uint64_t files, std::string_view why) {
+    return fmt::format("{} of {} mapped files have no build-id here: {}", files, named.with + named.without, why);
+  };
+  if (!known && named.without > 0) window.warnings.push_back(without(named.without, known.error().what));
+  if (!known) return;
+  if (named.unanswered > 0) window.warnings.push_back(without(named.unanswered, "their disk has not answered yet"));
+  if (named.served > 0)
+    window.notes.push_back(fmt::format("build-id unread: on {} ({} of {} mapped files)",
+                                       fmt::join(named.served_types, ", "), named.served, named.with + named.without));
+  const std::uint64_t gone = named.without - named.unanswered - named.served;
+  if (gone == 0) return;
+  std::string why = "they were deleted or unmapped before they could be read";
+  if (known->missed_bytes > 0) why += ", or too many files were mapped at once";
+  if (known->hung_processes > 0)
+    why += fmt::format(", or the mappings of {} cannot be read: reading them hangs",
+                       counted(known->hung_processes, "process"));
+  auto& messages = known->hung_processes > 0 ? window.warnings : window.notes;
+  messages.push_back(without(gone, why));
+}
+
+}  // namespace flight::daemon

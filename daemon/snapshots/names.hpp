@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources for names of addresses in a snapshot: the kernel's symbols and modules, and the build-ids of mapped files.
+// Both come from the broker; the wait for each is short. Snapshot worker's thread, or its merge thread.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/recorder/recorder_thread.hpp"
+
+namespace flight::daemon {
+
+// Waits at most 1 s for the reply of RecorderThread::refresh_kernel; without it, returns the previous data and a
+// warning.
+[[nodiscard]] std::shared_ptr<const KernelSymbols> take_kernel(RecorderThread& recorder,
+                                                               std::future<Result<void>> answer,
+                                                               std::vector<std::string>& warnings);
+// Adds build-ids, for which it waits at most 300 ms, and notes or warnings about files without one. Without the
+// broker's reply a file has device and inode from the tracker.
+void name_files(RecorderThread& recorder, TrackerExport& window);
+
+}  // namespace flight::daemon

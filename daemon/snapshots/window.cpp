@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshots/window.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "libcore/base/units.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// A reported time must be usable in a request, so it is rounded up.
+constexpr std::chrono::microseconds kUpToNextMs(999);
+
+CallResult<EventTime> parse_event_time(const std::string& text, const char* parameter, const WindowNow& now) {
+  auto time = parse_time(text, now.now);
+  if (!time) return tl::unexpected(invalid_parameter(parameter, time.error().what));
+  return std::max<EventTime>(now.clock.event_at(*time), 1);
+}
+
+}  // namespace
+
+CallResult<WindowRequest> parse_window(const SnapshotParameters& parameters, const WindowNow& now) {
+  WindowRequest out;
+  const EventTime now_ns = now.now_ns, oldest_ns = now.oldest_held_ns;
+  if (parameters.last_usec && parameters.since)
+    return tl::unexpected(invalid_parameter("since", "give 'last_usec' or 'since', not both"));
+  if (parameters.last_usec) {
+    const std::uint64_t last_ns = std::min(*parameters.last_usec, UINT64_MAX / 1000) * 1000;
+    out.begin_ns = now_ns > last_ns ? now_ns - last_ns : 1;
+  }
+  const std::string oldest = to_rfc3339(now.clock.wall_at(oldest_ns) + kUpToNextMs);
+  if (parameters.since) {
+    auto begin = parse_event_time(*parameters.since, "since", now);
+    if (!begin) return tl::unexpected(begin.error());
+    out.begin_ns = *begin;
+    if (out.begin_ns < oldest_ns)
+      return tl::unexpected(invalid_parameter(
+          "since",
+          fmt::format("{} is no longer in the rings: they reach back to {} ({} ago)", *parameters.since, oldest,
+                      format_duration(std::chrono::nanoseconds(now_ns - std::min(now_ns, oldest_ns))))));
+    if (out.begin_ns > now_ns + parameters.post_usec.value_or(0) * 1000)
+      return tl::unexpected(invalid_parameter("since", fmt::format("{} lies in the future", *parameters.since)));
+  }
+  if (parameters.until) {
+    auto end = parse_event_time(*parameters.until, "until", now);
+    if (!end) return tl::unexpected(end.error());
+    out.end_ns = *end;
+    if (out.end_ns <= std::max(out.begin_ns, oldest_ns))
+      return tl::unexpected(
+          invalid_parameter("until", fmt::format("the rings hold nothing before {}: they reach back to {}",
+                                                 *parameters.until, to_rfc3339(now.clock.wall_at(oldest_ns)))));
+  }
+  return out;
+}
+
+}  // namespace flight::daemon

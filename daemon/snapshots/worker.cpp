@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/snapshots/worker.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "daemon/snapshots/cpu_gaps.hpp"
+#include "daemon/snapshots/lost_counts.hpp"
+#include "daemon/snapshots/names.hpp"
+#include "libcore/base/steps.hpp"
+#include "libcore/base/thread.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/snapshot/commit.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// Spare files are requested after this long without a request.
+constexpr std::chrono::milliseconds kSpareAfter(200);
+constexpr std::chrono::seconds kSpareRetry(5);  // after the disk was full or did not answer
+constexpr std::chrono::milliseconds kNotifyWaitingEvery(500);
+
+// Maps the staged rings of `old` to indices in the manifest of `newer`; nullopt: some are missing there.
+std::optional<std::vector<std::size_t>> rings_in(const Attached& newer, const Attached& old) {
+  std::vector<std::size_t> out;
+  for (const auto& ring : old.rings) {
+    const auto at = std::find(newer.rings.begin(), newer.rings.end(), ring);
+    if (at == newer.rings.end()) return std::nullopt;
+    out.push_back(newer.channel_rings[static_cast<std::size_t>(at - newer.rings.begin())]);
+  }
+  return out;
+}
+
+}  // namespace
+
+SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
+                               const HostFacts& host, std::string folder, std::unique_ptr<WorkerPool> workers,
+                               Callbacks callbacks)
+    : recorder_(recorder),
+      freezer_(freezer),
+      host_(host),
+      files_(recorder, std::move(folder), callbacks.warn),
+      callbacks_(std::move(callbacks)),
+      workers_(std::move(workers)),
+      config_(config) {}
+
+Result<std::unique_ptr<SnapshotWorker>> SnapshotWorker::start(RecorderThread& recorder, FreezeThread& freezer,
+                                                              const SnapshotConfig& config, const HostFacts& host,
+                                                              std::string folder, std::vector<PlannedWorker> plan,
+                                                              Callbacks callbacks) {
+  auto workers = WorkerPool::start(std::move(plan));
+  if (!workers) return propagate(workers.error());
+  std::unique_ptr<SnapshotWorker> out(new SnapshotWorker(recorder, freezer, config, host, std::move(folder),
+                                                         std::move(*workers), std::move(callbacks)));
+  auto thread = start_thread("snapshot", [self = out.get()] { self->run(); });
+  if (!thread) return propagate(thread.error());
+  out->thread_ = std::move(*thread);
+  return out;
+}
+
+SnapshotWorker::~SnapshotWorker() { stop(); }
+
+void SnapshotWorker::configure(const SnapshotConfig& config) {
+  const std::lock_guard lock(mutex_);
+  config_ = config;
+}
+
+void SnapshotWorker::broker_is_back() {
+  const std::lock_guard lock(mutex_);
+  refill_ = true;
+  wake_.notify_all();
+}
+
+void SnapshotWorker::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void SnapshotWorker::run() {
+  if (auto counts = recorder_.counts()) counts_ = std::move(*counts);
+  refill_ = true;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const auto wanted = [this] { return stopping_ || waiting_; };
+      // Request them first from a new broker: it may die soon.
+      if (refill_) {
+        files_.broker_is_new();
+        last_taken_ = false;
+      }
+      if (std::exchange(refill_, false) || !wake_.wait_for(lock, kSpareAfter, wanted)) {
+        lock.unlock();
+        const bool filled = files_.fill_spare();
+        lock.lock();
+        const auto woken = [&] { return wanted() || refill_; };
+        if (filled)
+          wake_.wait(lock, woken);
+        else
+          wake_.wait_for(lock, kSpareRetry, woken);
+      }
+      if (refill_ || !wanted()) continue;
+      if (stopping_) return refuse_waiting();
+      running_ = std::move(waiting_);
+      wait_until_due(lock);
+    }
+    callbacks_.begun(running_->trigger);
+    const Result<Sidecar> result = take(*running_);
+    writing_since_ns_ = 0;
+    if (!result && recorder_.broker_gone() && hand_to_last()) continue;
+    last_taken_ = running_->trigger == kBrokerLost || (last_taken_ && recorder_.broker_gone());
+    callbacks_.ended(result);
+    if (result) learn(*result);
+    std::unique_ptr<Job> finished;
+    {
+      const std::lock_guard lock(mutex_);
+      finished = std::move(running_);
+    }
+    answer(*finished, result);
+    after_step(Step::answered);
+    if (result) keep_symbols();
+  }
+}
+
+// After the reply, so that no caller waits for the kernel's symbols. With a slow disk this can end after the next
+// freeze.
+void SnapshotWorker::keep_symbols() {
+  if (kernel_->frame == nullptr) return;
+  workers_->write([this, kernel = kernel_, file = kernel_->file(attached_->manifest.boot_id)] {
+    auto kept = keep_kallsyms(files_.folder(), file, *kernel->frame);
+    if (!kept) callbacks_.warn(kept.error());
+    if (kept && *kept) callbacks_.symbols_kept();
+  });
+}
+
+// Waits for `post`. A job that is due earlier runs first; stop ends the wait.
+void SnapshotWorker::wait_until_due(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (waiting_ && waiting_->due_ns < running_->due_ns) std::swap(waiting_, running_);
+    if (waiting_ && waiting_->askers.empty()) waiting_.reset();  // the last snapshot answers them
+    const EventTime now_ns = monotonic_now();
+    if (stopping_ && now_ns < running_->due_ns) running_->cut_short_ns = running_->due_ns - now_ns;
+    if (stopping_ || now_ns >= running_->due_ns) break;
+    notify_waiting(*running_, now_ns);
+    wake_.wait_for(lock, std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(running_->due_ns - now_ns),
+                                                            kNotifyWaitingEvery));
+  }
+  running_->frozen = true;  // requests that come later do not join
+}
+
+void SnapshotWorker::follow_attached() {
+  std::shared_ptr<Attached> next = recorder_.attached();
+  if (next == attached_) return;
+  BlackoutLog blackouts(next->rings.size());
+  if (attached_)
+    for (std::size_t i = 0; i < next->rings.size(); ++i) {
+      const auto old = std::find(attached_->rings.begin(), attached_->rings.end(), next->rings[i]);
+      if (old != attached_->rings.end())
+        blackouts[i] = std::move(blackouts_[static_cast<std::size_t>(old - attached_->rings.begin())]);
+    }
+  blackouts_ = std::move(blackouts);
+  attached_ = std::move(next);
+}
+
+// Captures every ring.
+EventTime SnapshotWorker::freeze(const Job& job) {
+  follow_attached();
+  recorder_.hold_fold(true);
+  return freezer_.freeze(attached_->staging, job.capture);
+}
+
+Result<Sidecar> SnapshotWorker::take(Job& job) {
+  const EventTime frozen_ns = freeze(job);
+  const EventTime recorded_until_ns = recorder_.recorded_until_ns();
+  after_step(Step::frozen);
+  const auto release = [this](void*) { recorder_.hold_fold(false); };
+  const std::unique_ptr<void, decltype(release)> hold(this, release);
+
+  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
+    const RingCapture& cut = attached_->staging.result(i);
+    if (cut.pause_begin_ns != 0) blackouts_[i].push_back({cut.pause_begin_ns, cut.pause_end_ns});
+  }
+  bool exact = attached_->manifest.lost_exact;
+  const std::vector<std::uint64_t> lost = count_lost(attached_->manifest, attached_->channel_rings, exact);
+  after_step(Step::counted);
+  // Read in parallel while space is made. A module of the window that was unloaded since then is known from earlier
+  // reads.
+  auto kernel = recorder_.refresh_kernel();
+  forget_old_blackouts();
+  // A CPU may have come back just before the freeze: only a newer set contains its new events. The broker sends
+  // *changed* before its reply, so the newer set is already here.
+  const std::shared_ptr<Attached> newest = recorder_.attached();
+  const auto newest_rings = rings_in(*newest, *attached_);
+  const Manifest& manifest = newest_rings ? newest->manifest : attached_->manifest;
+
+  SnapshotOrder order{.trigger = job.trigger,
+                      .test = job.test,
+                      .reason = job.reason,
+                      .fired = job.fired,
+                      .metrics = callbacks_.metrics(),
+                      .requests = {},
+                      .window = job.window,
+                      .requested_ns = job.requested_ns,
+                      .compression = job.config.compression,
+                      .compression_level = job.config.compression_level,
+                      .warnings = cpu_gap_warnings(manifest, job.window.begin_ns, frozen_ns)};
+  for (std::string& gap : recorder_.gaps().warnings(job.window.begin_ns, std::min(job.window.end_ns, frozen_ns),
+                                                    recorder_.oldest_held_ns()))
+    order.warnings.push_back(std::move(gap));
+  order.requests = askers_of(job.askers, recorder_);
+  if (recorder_.broker_gone())
+    order.errors.push_back(fmt::format("flightd-broker is gone: nothing after {} is in this snapshot",
+                                       to_rfc3339(ClockPair::now().wall_at(recorded_until_ns))));
+  if (job.cut_short_ns > 0)
+    order.warnings.push_back(
+        fmt::format("flightd was stopped: this snapshot ends {} before the end of the requested `post`",
+                    format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
+  writing_since_ns_ = monotonic_now();
+  const auto max_bytes = callbacks_.make_room(job.trigger, attached_->ring_bytes());
+  if (!max_bytes) return propagate(max_bytes.error());
+  order.max_bytes = *max_bytes;
+  auto output = job.trigger == kBrokerLost ? files_.take_spare() : files_.make();
+  if (!output) return propagate(output.error());
+
+  kernel_ = take_kernel(recorder_, std::move(kernel), order.warnings);
+  const RecordingFacts recording{.manifest = manifest,
+                                 .channel_rings = newest_rings ? *newest_rings : attached_->channel_rings,
+                                 .events = newest_rings ? newest->events : attached_->events,
+                                 .host = host_,
+                                 .kernel = kernel_->names,
+                                 .kallsyms = kernel_->file(manifest.boot_id)};
+  const CaptureFacts capture{.staging = attached_->staging,
+                             .frozen_ns = frozen_ns,
+                             .recorded_until_ns = recorded_until_ns,
+                             .mode = job.capture,
+                             .blackouts = blackouts_,
+                             .lost = lost,
+                             .lost_exact = exact};
+  const TrackerQuery tracker = [this, once = order.max_bytes == 0](EventTime begin_ns, EventTime end_ns,
+                                                                   const std::unordered_set<std::uint32_t>& pids) {
+    auto window = recorder_.export_window(begin_ns, end_ns, pids);
+    name_files(recorder_, window);
+    if (once) recorder_.hold_fold(false);  // also if the disk takes long from here on
+    return window;
+  };
+  const OnProgress progress = [&job](std::string_view step, unsigned percent) {
+    for (const SnapshotRequest& asker : job.askers)
+      if (asker.progress) asker.progress(step, percent);
+  };
+  Result<Sidecar> result = fail(std::errc::io_error, "the snapshot was not written");
+  workers_->merge(
+      [&] { result = write_snapshot(order, recording, capture, std::move(*output), tracker, *workers_, progress); });
+  return result;
+}
+
+// Without the broker's reply nothing is known to be lost.
+std::vector<std::uint64_t> SnapshotWorker::count_lost(const Manifest& manifest,
+                                                      const std::vector<std::size_t>& channel_rings, bool& exact) {
+  auto counts = recorder_.counts();
+  if (!counts) {
+    exact = false;
+    return std::vector<std::uint64_t>(channel_rings.size(), 0);
+  }
+  auto out = lost_between(counts_, *counts, manifest, channel_rings);
+  counts_ = std::move(*counts);
+  return out;
+}
+
+// Removes blackouts that no ring reaches back to: no file can contain them.
+void SnapshotWorker::forget_old_blackouts() {
+  const EventTime oldest_ns = recorder_.oldest_held_ns();
+  for (auto& ring : blackouts_)
+    std::erase_if(ring, [&](const Blackout& blackout) { return blackout.end_ns < oldest_ns; });
+}
+
+// Measures the size of a record in each channel, for the rates in the status.
+void SnapshotWorker::learn(const Sidecar& sidecar) {
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> sums;  // records and bytes
+  for (const SidecarRing& ring : sidecar.rings) {
+    sums[ring.channel].first += ring.records;
+    sums[ring.channel].second += ring.record_bytes;
+  }
+  constexpr std::uint64_t kEnoughRecords = 100;
+  for (const auto& [channel, sum] : sums)
+    if (sum.first >= kEnoughRecords)
+      recorder_.note_record_bytes(channel, static_cast<double>(sum.second) / static_cast<double>(sum.first));
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The snapshot queue: at most one runs and one waits. A request joins the running one if that is not frozen yet and
+// covers its window, otherwise the waiting one. So a hundred callers make two files, each caller gets a reply, and no
+// window ends before its request. A snapshot shared by a person and a trigger has the trigger's name.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/recorder/attached.hpp"
+#include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/snapshots/files.hpp"
+#include "daemon/snapshots/freeze_thread.hpp"
+#include "libcore/config/config.hpp"
+#include "libcore/snapshot/snapshot.hpp"
+
+namespace flight::daemon {
+
+// The trigger of the last snapshot after the broker died.
+inline constexpr std::string_view kBrokerLost = "broker-lost";
+
+struct SnapshotRequest {
+  std::string trigger = "manual";
+  bool automatic = false;             // a trigger's request, not a person's
+  bool test = false;                  // a person tests the trigger
+  std::optional<SidecarFired> fired;  // the reason, if a metric caused it
+  SidecarRequest who;                 // includes the reason
+  WindowRequest window;
+  EventTime requested_ns = 0;
+  EventTime due_ns = 0;  // freeze not before this time (post)
+  std::optional<CaptureMode> capture;
+  // Both are called on the worker's thread; `done` exactly once. ECANCELED: flightd is stopping.
+  std::function<void(std::string_view step, unsigned percent)> progress;
+  std::function<void(const Result<Sidecar>&)> done;
+
+  // A request of flightd itself, due now.
+  [[nodiscard]] static SnapshotRequest of_flightd(std::string_view trigger, std::string reason);
+};
+
+// For the sidecar. If /proc did not show a requester's name (ProtectProc=invisible; the sender of a signal has
+// exited), the process tracker has it. Any thread that may wait for the recorder's.
+[[nodiscard]] std::vector<SidecarRequest> askers_of(std::span<const SnapshotRequest> askers, RecorderThread& recorder);
+
+class SnapshotWorker {
+ public:
+  // All callbacks run on the worker's thread, except where noted.
+  struct Callbacks {
+    // Called once for each snapshot; `ended` before its requests are answered.
+    std::function<void(const std::string& trigger)> begun;
+    std::function<void(const Result<Sidecar>&)> ended;
+    // The metrics at the moment of the freeze.
+    std::function<std::optional<SidecarMetrics>()> metrics;
+    // Called before a snapshot is written, with its trigger and the bytes of all rings. Returns the largest allowed
+    // file size; 0: no separate limit. ENOSPC: there is no space.
+    std::function<Result<std::uint64_t>(const std::string& trigger, std::uint64_t most_bytes)> make_room;
+    // Called on the writer's thread: the kernel's symbols are in the store as well.
+    std::function<void()> symbols_kept;
+    // On the worker's or the writer's thread.
+    std::function<void(Error)> warn;
+  };
+  // Starts all threads of the worker.
+  [[nodiscard]] static Result<std::unique_ptr<SnapshotWorker>> start(RecorderThread& recorder, FreezeThread& freezer,
+                                                                     const SnapshotConfig& config,
+                                                                     const HostFacts& host, std::string folder,
+                                                                     std::vector<PlannedWorker> plan,
+                                                                     Callbacks callbacks);
+  SnapshotWorker(const SnapshotWorker&) = delete;
+  SnapshotWorker& operator=(const SnapshotWorker&) = delete;
+  ~SnapshotWorker();  // stop()
+
+  // Any thread: for all later requests. The worker pool stays as it is.
+  void configure(const SnapshotConfig& config);
+
+  // Differences between the workers and their configuration.
+  [[nodiscard]] const std::vector<std::string>& worker_warnings() const { return workers_->warnings(); }
+  // Any thread; never waits for a snapshot. A request for kBrokerLost goes first and also answers all waiting
+  // requests: after it the rings are lost.
+  void request(SnapshotRequest request);
+  // Any thread: requests the spare files for a last snapshot again, from the next broker.
+  void broker_is_back();
+  // Finishes the running snapshot (ends its wait for `post`), refuses the waiting one, ends the thread.
+  void stop();
+  // Since when the disk has been working on the running snapshot; 0: it is not. Any thread.
+  [[nodiscard]] EventTime writing_since_ns() const { return writing_since_ns_; }
+
+ private:
+  SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config, const HostFacts& host,
+                 std::string folder, std::unique_ptr<WorkerPool> workers, Callbacks callbacks);
+  struct Job {
+    std::string trigger, reason;
+    bool automatic = false, test = false;
+    std::optional<SidecarFired> fired;
+    std::vector<SnapshotRequest> askers;
+    WindowRequest window;
+    EventTime requested_ns = 0, due_ns = 0;
+    EventTime cut_short_ns = 0;  // the time of `post` that stop() cut off
+    CaptureMode capture = CaptureMode::pause;
+    SnapshotConfig config;
+    bool frozen = false;
+  };
+  [[nodiscard]] std::unique_ptr<Job> make_job(SnapshotRequest request) const;
+  [[nodiscard]] bool in_time(const Job& job, const SnapshotRequest& request) const;
+  [[nodiscard]] bool covers(const Job& job, const SnapshotRequest& request) const;
+  static void widen(Job& job, SnapshotRequest request);
+
+  void run();
+  void wait_until_due(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Result<Sidecar> take(Job& job);
+  // Switches to the newest set of rings; keeps the blackouts of rings that are in both sets.
+  void follow_attached();
+  EventTime freeze(const Job& job);
+  [[nodiscard]] std::vector<std::uint64_t> count_lost(const Manifest& manifest,
+                                                      const std::vector<std::size_t>& channel_rings, bool& exact);
+  void forget_old_blackouts();
+  void keep_symbols();
+  void learn(const Sidecar& sidecar);
+  [[nodiscard]] bool hand_to_last();
+  static void notify_waiting(const Job& job, EventTime now_ns);
+  void refuse_waiting();  // call it with mutex_ held
+  static void answer(Job& job, const Result<Sidecar>& result);
+
+  std::shared_ptr<Attached> attached_;
+  RecorderThread& recorder_;
+  FreezeThread& freezer_;
+  const HostFacts& host_;
+  SnapshotFiles files_;
+  const Callbacks callbacks_;
+  std::unique_ptr<WorkerPool> workers_;  // does all work after the freeze: this thread must be ready to freeze
+
+  BlackoutLog blackouts_;
+  std::shared_ptr<const KernelSymbols> kernel_;  // of the current snapshot, or the last one
+  Counts counts_;                                // after the last capture
+  bool last_taken_ = false;                      // the broker is gone, and the rings were saved
+
+  std::atomic<EventTime> writing_since_ns_ = 0;
+
+  std::mutex mutex_;  // guards all following members
+  SnapshotConfig config_;
+  std::condition_variable wake_;
+  std::unique_ptr<Job> running_, waiting_;
+  std::vector<SnapshotRequest> stranded_;  // their broker died; the last snapshot answers them
+  bool stopping_ = false, refill_ = false;
+  std::thread thread_;
+};
+
+}  // namespace flight::daemon

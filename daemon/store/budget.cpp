@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/store/budget.hpp"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libcore/base/units.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// systemd-coredump's defaults, see coredump.conf(5); the cap is in its source, src/coredump/coredump-vacuum.c.
+constexpr double kDefaultUsePercent = 10, kDefaultFreePercent = 15;
+constexpr std::uint64_t kDefaultCapBytes = 4ULL << 30U;
+
+constexpr std::size_t kRecent = 8;          // number of snapshots from which the size of the next one is estimated
+constexpr std::uint64_t kUsualRatio = 4;    // a ring's bytes divided by its compressed records; a cautious value
+constexpr std::uint64_t kFewSnapshots = 4;  // warn if the budget holds fewer snapshots of the largest size
+constexpr std::uint64_t kSidecarBytes = 1U << 20U;
+constexpr std::uint64_t kLeastBytes = 64U << 10U;  // do not begin a snapshot with less free space
+constexpr std::uint64_t kLeastInodes = 2;          // its data file and its sidecar
+
+// The size of the largest of the newest few, plus a quarter.
+std::uint64_t likely_bytes(const Inventory& inventory, std::uint64_t most_bytes) {
+  std::vector<const StoredSnapshot*> whole;
+  for (const StoredSnapshot& snapshot : inventory.snapshots)
+    if (snapshot.data) whole.push_back(&snapshot);
+  if (whole.empty()) return most_bytes / kUsualRatio;
+  const std::size_t count = std::min(whole.size(), kRecent);
+  std::partial_sort(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count), whole.end(),
+                    [](const StoredSnapshot* a, const StoredSnapshot* b) { return a->seq > b->seq; });
+  std::uint64_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, whole[i]->disk_bytes);
+  return std::min(largest + largest / 4, most_bytes + kSidecarBytes);
+}
+
+std::string over_limit(VacuumReason limit, const Inventory& inventory, const StoreLimits& limits,
+                       const FileSystemSpace& space) {
+  switch (limit) {
+    case VacuumReason::max_files:
+      return fmt::format("it has {} of the {} that store.max_files allows",
+                         counted(inventory.snapshots.size(), "snapshot"), limits.max_files);
+    case VacuumReason::keep_free:
+      if (space.free_inodes && *space.free_inodes < kNeededInodes)
+        return fmt::format("its file system has {} free, and a snapshot needs {}", counted(*space.free_inodes, "inode"),
+                           kNeededInodes);
+      return fmt::format("its file system has {} free, but store.keep_free requires {}", format_bytes(space.free_bytes),
+                         format_bytes(limits.keep_free_bytes));
+    default:
+      return fmt::format("it uses {}, but store.max_use allows {}", format_bytes(inventory.disk_bytes()),
+                         format_bytes(limits.max_use_bytes));
+  }
+}
+
+}  // namespace
+
+std::optional<FileSystemSpace> space_of(const std::string& folder) {
+  struct statvfs info {};
+  if (::statvfs(folder.c_str(), &info) != 0) return std::nullopt;
+  return FileSystemSpace{.total_bytes = static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize,
+                         .free_bytes = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize,
+                         .free_inodes = info.f_files != 0 ? std::optional<std::uint64_t>(info.f_favail) : std::nullopt};
+}
+
+StoreLimits limits_of(const StoreConfig& config, std::uint64_t total_bytes) {
+  const auto share = [total_bytes](double percent) {
+    return std::min(SizeOrShare{.bytes = 0, .percent = percent}.of(total_bytes), kDefaultCapBytes);
+  };
+  return {.max_use_bytes = config.max_use ? config.max_use->of(total_bytes) : share(kDefaultUsePercent),
+          .keep_free_bytes = config.keep_free ? config.keep_free->of(total_bytes) : share(kDefaultFreePercent),
+          .max_files = config.max_files,
+          .max_age = config.max_age,
+          .keep_first = config.keep_first,
+          .keep_last = config.keep_last};
+}
+
+std::uint64_t StoreBudget::max_use_bytes() const {
+  return limits_of(config_, space_of(folder_).value_or(FileSystemSpace{}).total_bytes).max_use_bytes;
+}
+
+VacuumOutcome StoreBudget::vacuum(const Order& order) {
+  const auto failed = [](const Error& error) { return VacuumOutcome{.error = error}; };
+  const auto space = space_of(folder_);
+  if (!space) return failed(sys_error(errno, "statvfs of {}", folder_).value());
+  const auto inventory = take_inventory(folder_);
+  if (!inventory) return failed(inventory.error());
+  const StoreLimits limits = limits_of(config_, space->total_bytes);
+  const VacuumPlan plan = this->plan(*inventory, limits,
+                                     {.free_bytes = space->free_bytes,
+                                      .free_inodes = space->free_inodes,
+                                      .time = wall_now(),
+                                      .incoming = order.incoming,
+                                      .drop_missing = order.drop_missing,
+                                      .writing = writing_()});  // evaluated after the directory was read
+  VacuumOutcome out;
+  if (order.dry_run) {
+    out.removed = predict_vacuum(folder_, *inventory, plan);
+  } else {
+    VacuumDone done = flight::vacuum(folder_, *inventory, plan);
+    out.removed = std::move(done.removed);
+    out.error = std::move(done.error);
+    if (!order.incoming) {
+      const auto left = take_inventory(folder_);
+      warnings_ = left ? assess(*left, plan, limits) : std::vector<std::string>{};
+    }
+  }
+  for (const VacuumedSnapshot& one : out.removed) out.freed_bytes += one.bytes;
+  return out;
+}
+
+// If the clock is not plausible, snapshots are not deleted because of their age. The other limits still apply.
+VacuumPlan StoreBudget::plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now) {
+  VacuumPlan out = plan_vacuum(inventory.snapshots, limits, now);
+  kept_.clear();
+  const auto too_old = std::count_if(out.victims.begin(), out.victims.end(),
+                                     [](const VacuumVictim& one) { return one.reason == VacuumReason::max_age; });
+  if (too_old == 0) return out;
+  const std::string why = why_doubtful(clock_());  // only now, because it reads sidecars
+  if (why.empty()) return out;
+  kept_ = fmt::format(
+      "{} snapshot{} in {} {} older than store.max_age by the clock, but {} kept: {}. Synchronise the clock, or remove "
+      "old snapshots by hand.",
+      too_old, too_old == 1 ? "" : "s", folder_, too_old == 1 ? "is" : "are", too_old == 1 ? "is" : "are", why);
+  limits.max_age = {};
+  return plan_vacuum(inventory.snapshots, limits, now);
+}
+
+Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::uint64_t most_bytes) {
+  const auto before = take_inventory(folder_);
+  if (!before) return propagate(before.error());
+  std::uint64_t likely = likely_bytes(*before, most_bytes);
+  if (config_.max_snapshot_bytes != 0) likely = std::min(likely, config_.max_snapshot_bytes + kSidecarBytes);
+  VacuumOutcome out = vacuum({.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = likely}});
+  // The estimate alone does not refuse a snapshot: a short window may need a tenth of it, and a full disk reports
+  // ENOSPC.
+  const auto space = space_of(folder_);
+  if (space && space->free_inodes && *space->free_inodes < kLeastInodes)
+    return sys_error(ENOSPC,
+                     "make space for a snapshot in {}: its file system has {} free, a snapshot needs {}; remove "
+                     "files, or snapshots with `flightctl remove`",
+                     folder_, counted(*space->free_inodes, "inode"), kLeastInodes);
+  if (space && space->free_bytes < std::min(likely, kLeastBytes))
+    return sys_error(ENOSPC,
+                     "make space for a snapshot in {}: it will probably need {}, {} are free, and no other snapshot "
+                     "may be deleted for it",
+                     folder_, format_bytes(likely), format_bytes(space->free_bytes));
+  return out;
+}
+
+std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const VacuumPlan& plan,
+                                             const StoreLimits& limits) const {
+  std::vector<std::string> out;
+  if (!kept_.empty()) out.push_back(kept_);
+  std::uint64_t largest = 0;
+  std::size_t pinned = 0;
+  for (const StoredSnapshot& snapshot : inventory.snapshots) {
+    largest = std::max(largest, snapshot.disk_bytes);
+    if (snapshot.pinned) ++pinned;
+  }
+  if (plan.still_over)
+    out.push_back(
+        fmt::format("the store {} is over its budget, and no snapshot may be deleted ({} of {} pinned, the newest "
+                    "one is always kept): {}. Unpin or remove snapshots, or raise the budget.",
+                    folder_, pinned, inventory.snapshots.size(),
+                    over_limit(*plan.still_over, inventory, limits, space_of(folder_).value_or(FileSystemSpace{}))));
+  if (limits.max_use_bytes / kFewSnapshots < largest)
+    out.push_back(fmt::format("store.max_use is small: {} is less than {} snapshots of the size of the largest one, {}",
+                              format_bytes(limits.max_use_bytes), kFewSnapshots, format_bytes(largest)));
+  return out;
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps the store within `store.*` of the configuration: takes an inventory, decides (libcore/store/retention.hpp),
+// deletes. Store thread only, because a disk may block; the status reads plain values.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcore/config/config.hpp"
+#include "libcore/store/doubtful_time.hpp"
+#include "libcore/store/vacuum.hpp"
+
+namespace flight::daemon {
+
+// Whether an errno means that the store's file system is full or its quota is used up.
+[[nodiscard]] inline bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
+
+struct FileSystemSpace {
+  std::uint64_t total_bytes = 0, free_bytes = 0;  // free for users other than root
+  std::optional<std::uint64_t> free_inodes;       // nullopt: the file system has no fixed number (btrfs)
+};
+// nullopt: the file system does not report it.
+[[nodiscard]] std::optional<FileSystemSpace> space_of(const std::string& folder);
+// The limits in bytes; percentages and defaults are relative to the file system's size.
+[[nodiscard]] StoreLimits limits_of(const StoreConfig& config, std::uint64_t total_bytes);
+
+struct VacuumOutcome {
+  std::vector<VacuumedSnapshot> removed;  // or would be, in a dry run
+  std::uint64_t freed_bytes = 0;          // of these snapshots
+  std::optional<Error> error;
+};
+
+class StoreBudget {
+ public:
+  // `writing`: whether a snapshot is being written now; any thread. `clock`: checked before anything is deleted
+  // because of its age.
+  StoreBudget(std::string folder, const StoreConfig& config, std::function<bool()> writing,
+              std::function<StoreClock()> clock)
+      : folder_(std::move(folder)), config_(config), writing_(std::move(writing)), clock_(std::move(clock)) {}
+
+  void use(const StoreConfig& config) { config_ = config; }
+  [[nodiscard]] std::uint64_t max_use_bytes() const;
+
+  struct Order {
+    bool dry_run = false;
+    bool drop_missing = false;
+    std::optional<IncomingSnapshot> incoming;
+  };
+  [[nodiscard]] VacuumOutcome vacuum(const Order& order);
+  // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space,
+  // so flightd does not begin it.
+  [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes);
+  // How the store violates its configuration: over a limit with nothing left to delete, or too small for a few
+  // snapshots. From the last vacuum that was not a dry run.
+  [[nodiscard]] std::vector<std::string> warnings() const { return warnings_; }
+
+ private:
+  [[nodiscard]] VacuumPlan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now);
+  [[nodiscard]] std::vector<std::string> assess(const Inventory& inventory, const VacuumPlan& plan,
+                                                const StoreLimits& limits) const;
+  std::string folder_;
+  StoreConfig config_;
+  std::function<bool()> writing_;
+  std::function<StoreClock()> clock_;
+  std::string kept_;  // why snapshots older than max_age by the clock are kept; empty: there are none
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace flight::daemon

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control calls on the store.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "daemon/store/kallsyms_upkeep.hpp"
+#include "daemon/store/sidecar_repair.hpp"
+#include "daemon/store/store_service.hpp"
+#include "libcore/base/units.hpp"
+
+namespace flight::daemon {
+namespace {
+
+namespace asio = boost::asio;
+
+CallError not_found(const std::string& id, const Error& error) {
+  if (error.code == std::errc::no_such_file_or_directory) return no_such_snapshot(id);
+  if (error.code == std::errc::invalid_argument) return invalid_parameter("id", error.what);
+  // One of the two files is missing.
+  if (error.code == std::errc::no_message_available) return no_such_snapshot(id, error.what);
+  if (is_full(error.errno_value())) return store_full(error.what);
+  return write_failed(error.errno_value(), "", error.what);
+}
+
+}  // namespace
+
+std::optional<CallError> StoreService::too_many_wait() const {
+  if (calls_ < kMaxCalls) return std::nullopt;
+  return write_failed(
+      EBUSY, "", fmt::format("{} calls already wait for the disk of {}: try again when it answers", calls_, folder()));
+}
+
+template <typename Answer>
+void StoreService::ask(std::function<CallResult<Answer>()> work, std::function<void(CallResult<Answer>)> done) {
+  if (auto busy = too_many_wait()) return done(tl::unexpected(std::move(*busy)));
+  ++calls_;
+  thread_->post([this, work = std::move(work), done = std::move(done)]() mutable {
+    asio::post(loop_, [this, answer = work(), done = std::move(done)]() mutable {
+      --calls_;
+      done(std::move(answer));
+    });
+  });
+}
+
+void StoreService::list(Done done) {
+  ask<std::string>(
+      [this]() -> CallResult<std::string> {
+        auto rows = catalogue_.list_json();
+        if (!rows) return tl::unexpected(write_failed(rows.error().errno_value(), "", rows.error().what));
+        return std::move(*rows);
+      },
+      std::move(done));
+}
+
+void StoreService::describe(std::string id, Done done) {
+  ask<std::string>(
+      [this, id = std::move(id)]() -> CallResult<std::string> {
+        auto text = catalogue_.describe(id);
+        if (!text && text.error().code == std::errc::no_message_available) {
+          give_sidecars(catalogue_, id);
+          text = catalogue_.describe(id);
+        }
+        if (!text) return tl::unexpected(not_found(id, text.error()));
+        auto sidecar = parse_sidecar(*text);
+        if (!sidecar)
+          return tl::unexpected(write_failed(
+              EIO, "",
+              fmt::format("the sidecar of snapshot {} in {} is damaged: {}", id, folder(), sidecar.error().what)));
+        return to_json_line(*sidecar);
+      },
+      std::move(done));
+}
+
+void StoreService::remove(std::string id, Done done) {
+  ask<std::string>(
+      [this, id = std::move(id)]() -> CallResult<std::string> {
+        // A pinned snapshot is deleted as well: the user named it.
+        auto removed = catalogue_.remove(id);
+        if (!removed) return tl::unexpected(not_found(id, removed.error()));
+        drop_unneeded_kallsyms(catalogue_);
+        return "{}";
+      },
+      [this, done = std::move(done)](CallResult<std::string> answer) {
+        refresh_use();
+        done(std::move(answer));
+      });
+}
+
+void StoreService::pin(std::string id, bool pinned, Done done) {
+  ask<std::string>(
+      [this, id = std::move(id), pinned]() -> CallResult<std::string> {
+        if (auto kept = catalogue_.pin(id, pinned); !kept)
+          return tl::unexpected(
+              not_found(id, wrap(kept.error(), "{} snapshot {}", pinned ? "pin" : "unpin", id).value()));
+        return "{}";
+      },
+      std::move(done));
+}
+
+void StoreService::read(std::string id, SnapshotFile file, Opened opened) {
+  ask<OpenSnapshot>(
+      [this, id = std::move(id), file]() -> CallResult<OpenSnapshot> {
+        auto data = file == SnapshotFile::kallsyms  ? catalogue_.open_kallsyms(id)
+                    : file == SnapshotFile::sidecar ? catalogue_.open_sidecar(id)
+                                                    : catalogue_.open_data(id);
+        if (!data) return tl::unexpected(not_found(id, data.error()));
+        // The reply contains the file's name: `latest` may be another snapshot by the time of a second call.
+        return OpenSnapshot{.file = std::move(data->fd), .name = std::move(data->name), .size_bytes = data->bytes};
+      },
+      std::move(opened));
+}
+
+void StoreService::vacuum(bool dry_run, Done done) {
+  ask<std::string>(
+      [this, dry_run]() -> CallResult<std::string> {
+        VacuumOutcome outcome = budget_.vacuum({.dry_run = dry_run, .drop_missing = true});
+        if (!dry_run) {
+          outcome.freed_bytes += drop_unneeded_kallsyms(catalogue_);
+          give_sidecars(catalogue_, std::nullopt);
+        }
+        if (outcome.error) {
+          const std::string what = fmt::format("{}; {} removed before that", outcome.error->what,
+                                               counted(outcome.removed.size(), "snapshot"));
+          return tl::unexpected(write_failed(outcome.error->errno_value(), "", what));
+        }
+        std::string text = vacuum_reply(to_json(outcome.removed), outcome.freed_bytes, budget_.warnings());
+        if (!dry_run) log_vacuumed(std::move(outcome));
+        return text;
+      },
+      std::move(done));
+}
+
+// Does not count as a call: flightd does this once, at start.
+void StoreService::find_newest(std::function<void(Sidecar)> found) {
+  thread_->post([this, found = std::move(found)] {
+    const auto text = catalogue_.describe("latest");
+    auto sidecar = text ? parse_sidecar(*text) : Result<Sidecar>(propagate(text.error()));
+    if (sidecar) asio::post(loop_, [found, sidecar = std::move(*sidecar)]() mutable { found(std::move(sidecar)); });
+  });
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store of snapshots: answers the control calls about it and keeps it within its budget. All disk work runs in
+// order on a thread of its own, because a disk may block:
+//
+//   event loop, snapshot ── task ──▶ thread "store": Catalogue, StoreBudget ── answer ──▶ event loop
+//
+// Functions are called on the event loop, except where noted; each `done` is called once, on the event loop. The calls
+// have ControlBackend's parameters and texts.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/control/backend.hpp"
+#include "daemon/store/budget.hpp"
+#include "daemon/store/trigger_state.hpp"
+#include "daemon/task_thread.hpp"
+#include "libcore/base/clock.hpp"
+#include "libcore/config/config.hpp"
+#include "libcore/store/catalogue.hpp"
+
+namespace flight::daemon {
+
+class StoreService {
+ public:
+  using Done = ControlBackend::Done;
+  using Opened = ControlBackend::Opened;
+  // Limit of calls that wait for the disk; one more gets EBUSY. If a client disconnects, its call stays.
+  static constexpr std::size_t kMaxCalls = 256;
+
+  struct Setup {
+    std::string folder;     // STATE/snapshots; must exist
+    std::string state_dir;  // STATE; must exist
+    std::string boot_id;    // of this boot
+    StoreConfig config;
+  };
+  // Vacuums and repairs now and then once an hour. `use_changed` is called on the event loop after each refresh of
+  // use().
+  StoreService(boost::asio::io_context& loop, std::unique_ptr<TaskThread> thread, Setup setup,
+               std::function<void()> use_changed);
+  StoreService(const StoreService&) = delete;
+  StoreService& operator=(const StoreService&) = delete;
+  ~StoreService();  // waits for the posted tasks; their results need a running loop
+
+  void list(Done done);
+  void describe(std::string id, Done done);
+  void remove(std::string id, Done done);
+  void pin(std::string id, bool pinned, Done done);
+  void read(std::string id, SnapshotFile file, Opened opened);
+  void vacuum(bool dry_run, Done done);
+  // The sidecar of the newest snapshot; `found` is not called if none can be read.
+  void find_newest(std::function<void(Sidecar)> found);
+
+  // The space that the directory uses, as last measured.
+  struct Use {
+    Catalogue::Usage usage;
+    std::uint64_t max_bytes = 0;  // 0: not known yet
+    std::vector<std::string> warnings;
+  };
+  [[nodiscard]] const Use& use() const { return use_; }
+  // Since when use() is being refreshed (monotonic); 0: it is not.
+  [[nodiscard]] EventTime use_asked_ns() const { return use_asked_ns_; }
+  // No-op while a refresh is running.
+  void refresh_use();
+  // Refreshes; `done` is called when use() is up to date, or after `most` if the disk hangs.
+  void refresh_use(std::chrono::milliseconds most, std::function<void()> done);
+
+  // The budget of a new configuration.
+  void configure(const StoreConfig& config);
+  // Any thread: soon deletes what is over the budget.
+  void keep_budget();
+  // Snapshot worker's thread, before a snapshot of `trigger` with at most `most_bytes` is written: deletes what is
+  // necessary, and returns the largest allowed file size (0: no separate limit). ENOSPC, EDQUOT: there is no space.
+  // Waits for the store's thread, at most 5 s; the writer reports a disk that does not answer.
+  [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
+  // Any thread: the snapshot was written, or failed.
+  void writing_ended() { writing_ = false; }
+
+  [[nodiscard]] const std::string& folder() const { return catalogue_.folder(); }
+  [[nodiscard]] TriggerState& trigger_state() { return trigger_state_; }
+
+ private:
+  [[nodiscard]] std::optional<CallError> too_many_wait() const;
+  // Runs `work` on the store's thread and passes its result to `done` on the event loop.
+  template <typename Answer>
+  void ask(std::function<CallResult<Answer>()> work, std::function<void(CallResult<Answer>)> done);
+  void keep_budget_hourly();
+  void log_vacuumed(VacuumOutcome outcome);  // any thread
+  // Evidence for and against the clock; store's thread.
+  [[nodiscard]] StoreClock store_clock();
+
+  boost::asio::io_context& loop_;
+  std::function<void()> use_changed_;
+  Use use_;                                                 // as last measured
+  EventTime use_asked_ns_ = 0;                              // 0: no refresh is running
+  std::map<std::uint64_t, std::function<void()>> waiting_;  // for the refresh; each is bounded by its caller's time
+  std::uint64_t waiting_number_ = 0;
+  std::size_t calls_ = 0;
+  boost::asio::steady_timer hourly_;
+  std::atomic<bool> writing_ = false;  // a snapshot is being written into the store
+  std::atomic<std::uint64_t> max_snapshot_bytes_;
+  const std::string boot_id_;
+  const WallTime boot_at_start_ = StoreClock::read({}).boot();
+  Catalogue catalogue_;  // store thread only
+  StoreBudget budget_;   // store thread only
+  TriggerState trigger_state_;
+  std::unique_ptr<TaskThread> thread_;  // last member: it must end before the objects that its tasks use
+};
+
+}  // namespace flight::daemon

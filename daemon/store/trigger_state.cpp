@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/store/trigger_state.hpp"
+
+#include <utility>
+
+#include "daemon/log/log.hpp"
+#include "libcore/store/folder.hpp"
+#include "libcore/trigger/state.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr const char* kStateFile = "triggers.state";
+
+}  // namespace
+
+std::string TriggerState::read() const {
+  auto folder = Folder::open(state_dir_);
+  if (!folder) return "";
+  auto text = folder->read(kStateFile, kMaxTriggerStateBytes);
+  if (!text && text.error().code != std::errc::no_such_file_or_directory)
+    log::warn("{}: the trigger counters start at zero", text.error().what);
+  return text ? std::move(*text) : std::string();
+}
+
+void TriggerState::save(std::string text) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(waiting_, std::move(text))) return;
+  disk_.post([this] { write(); });
+}
+
+void TriggerState::write() {
+  std::string newest;
+  {
+    const std::lock_guard lock(mutex_);
+    newest = std::move(*std::exchange(waiting_, std::nullopt));
+  }
+  auto folder = Folder::open(state_dir_);
+  Result<void> kept = folder ? folder->replace(kStateFile, fmt::format("{}.partial", kStateFile), newest)
+                             : Result<void>(propagate(folder.error()));
+  const std::string why =
+      kept ? ""
+           : fmt::format(
+                 "the triggers' state cannot be saved: {}; a restart of flightd loses the latest counters, and which "
+                 "triggers were enabled or disabled since",
+                 kept.error().what);
+  const std::lock_guard lock(mutex_);
+  if (!why.empty() && trouble_.empty()) log::warn("{}", why);
+  trouble_ = why;
+}
+
+std::string TriggerState::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
+}  // namespace flight::daemon

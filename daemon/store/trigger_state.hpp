@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saves the triggers' counters in STATE/triggers.state, for the next flightd. Saving never waits for the disk: the
+// store's thread writes.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "daemon/task_thread.hpp"
+
+namespace flight::daemon {
+
+class TriggerState {
+ public:
+  // `state_dir`: STATE, must exist. `disk`: the thread that writes; none of its tasks runs after this object was
+  // destroyed.
+  TriggerState(std::string state_dir, TaskThread& disk) : state_dir_(std::move(state_dir)), disk_(disk) {}
+
+  // Any thread; waits for the disk. The text that an earlier flightd saved; empty: there is none, or it cannot be
+  // read, which is logged.
+  [[nodiscard]] std::string read() const;
+  // Any thread. If several texts wait for the disk, only the last is written. A write error is logged once, until a
+  // write succeeds.
+  void save(std::string text);
+  // Any thread. Why the last text could not be written; empty: it was written, or there was none.
+  [[nodiscard]] std::string trouble() const;
+
+ private:
+  void write();
+  const std::string state_dir_;
+  TaskThread& disk_;
+  mutable std::mutex mutex_;
+  std::optional<std::string> waiting_;  // waits for the disk
+  std::string trouble_;
+};
+
+}  // namespace flight::daemon

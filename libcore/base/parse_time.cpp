@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// parse_time() of clock.hpp: the forms of journalctl --since (systemd.time(7)).
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <ctime>
+#include <utility>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/base/units.hpp"
+
+namespace flight {
+namespace {
+
+using std::chrono::nanoseconds;
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+
+// The range of times: nanoseconds in 64 bits end in 2262, and the difference of two times must fit as well.
+constexpr int kFirstYear = 1970, kLastYear = 2199;
+constexpr std::time_t kLastSecond = 7'258'118'399;  // of kLastYear, UTC
+
+WallTime from_seconds(std::time_t seconds) { return nanoseconds(static_cast<std::int64_t>(seconds) * kSecondNs); }
+
+bool digits_only(std::string_view text) {
+  for (char c : text)
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
+  return !text.empty();
+}
+
+// Reads "NN" at `at`; -1 if there are not two digits.
+int two_digits(std::string_view text, std::size_t at) {
+  if (at + 2 > text.size() || !digits_only(text.substr(at, 2))) return -1;
+  return (text[at] - '0') * 10 + (text[at + 1] - '0');
+}
+
+struct TimeOfDay {
+  int hour = 0, minute = 0, second = 0;
+  nanoseconds fraction{};
+};
+
+// Parses "HH:MM[:SS[.fff]]" and the text after it.
+bool parse_time_of_day(std::string_view text, TimeOfDay& out, std::string_view& rest) {
+  out.hour = two_digits(text, 0);
+  if (out.hour < 0 || out.hour > 23 || text.size() < 5 || text[2] != ':') return false;
+  out.minute = two_digits(text, 3);
+  if (out.minute < 0 || out.minute > 59) return false;
+  text.remove_prefix(5);
+  if (!text.empty() && text[0] == ':') {
+    out.second = two_digits(text, 1);
+    if (out.second < 0 || out.second > 60) return false;
+    text.remove_prefix(3);
+    if (!text.empty() && text[0] == '.') {
+      text.remove_prefix(1);
+      std::int64_t scale = kSecondNs / 10;
+      std::int64_t sum = 0;
+      std::size_t used = 0;
+      for (; used < text.size() && std::isdigit(static_cast<unsigned char>(text[used])) != 0; ++used, scale /= 10)
+        sum += (text[used] - '0') * scale;
+      if (used == 0) return false;
+      out.fraction = nanoseconds(sum);
+      text.remove_prefix(used);
+    }
+  }
+  rest = text;
+  return true;
+}
+
+// "Z", "+01:00", "-0530": seconds east of UTC.
+bool parse_offset(std::string_view text, int& seconds_east) {
+  if (text == "Z" || text == "z") {
+    seconds_east = 0;
+    return true;
+  }
+  if (text.size() < 5 || (text[0] != '+' && text[0] != '-')) return false;
+  const int hours = two_digits(text, 1);
+  const int minutes = two_digits(text, text[3] == ':' ? 4 : 3);
+  if (hours < 0 || minutes < 0 || text.size() != (text[3] == ':' ? 6U : 5U)) return false;
+  seconds_east = (hours * 3600 + minutes * 60) * (text[0] == '-' ? -1 : 1);
+  return true;
+}
+
+Failure bad_time(std::string_view text) {
+  return fail(std::errc::invalid_argument,
+              "'{}' is not a time: use 03:10, 'yesterday 03:10', '2026-11-20 03:10', 2026-11-20T03:10:00Z, -10s, "
+              "'1 hour ago' or @UNIXSECONDS",
+              text);
+}
+
+Result<WallTime> moment(std::string_view text, std::time_t seconds, nanoseconds fraction = {}) {
+  if (seconds < 0 || seconds > kLastSecond)
+    return fail(std::errc::invalid_argument, "'{}' is outside the years {} to {}", text, kFirstYear, kLastYear);
+  return from_seconds(seconds) + fraction;
+}
+
+Result<WallTime> before(std::string_view text, WallTime now, std::string_view duration) {
+  const auto back = parse_span(duration);
+  if (!back) return bad_time(text);
+  if (*back > now) return moment(text, -1);
+  return now - *back;
+}
+
+// Removes `word` and the blanks after it from the beginning.
+bool skip_word(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  std::string_view rest = text.substr(word.size());
+  if (!rest.empty() && rest[0] != ' ') return false;
+  while (!rest.empty() && rest[0] == ' ') rest.remove_prefix(1);
+  text = rest;
+  return true;
+}
+
+// "yesterday 03:00": the local day `days` from today, at midnight if there is no time of day.
+Result<WallTime> on_day(std::string_view text, std::time_t now_seconds, int days, std::string_view time_of_day) {
+  TimeOfDay clock;
+  std::string_view behind;
+  if (!time_of_day.empty() && (!parse_time_of_day(time_of_day, clock, behind) || !behind.empty()))
+    return bad_time(text);
+  std::tm parts{};
+  ::localtime_r(&now_seconds, &parts);
+  parts.tm_mday += days;
+  parts.tm_hour = clock.hour;
+  parts.tm_min = clock.minute;
+  parts.tm_sec = clock.second;
+  parts.tm_isdst = -1;
+  return moment(text, ::mktime(&parts), clock.fraction);
+}
+
+}  // namespace
+
+Result<WallTime> parse_time(std::string_view text, WallTime now) {
+  constexpr std::time_t kDaySeconds = 24 * 3600;
+  const std::time_t now_seconds = now.count() / kSecondNs;
+  if (text == "now") return now;
+  for (const auto& [word, days] : {std::pair("today", 0), {"yesterday", -1}, {"tomorrow", 1}})
+    if (std::string_view rest = text; skip_word(rest, word)) return on_day(text, now_seconds, days, rest);
+  if (!text.empty() && text[0] == '@') {
+    if (!digits_only(text.substr(1)) || text.size() > 12) return bad_time(text);
+    return moment(text, std::atoll(std::string(text.substr(1)).c_str()));
+  }
+  constexpr std::string_view kAgo = " ago";
+  if (text.size() > kAgo.size() && text.ends_with(kAgo))
+    return before(text, now, text.substr(0, text.size() - kAgo.size()));
+  if (!text.empty() && text[0] == '-') return before(text, now, text.substr(1));
+
+  std::tm parts{};
+  ::localtime_r(&now_seconds, &parts);
+  bool has_date = false;
+  std::string_view rest = text;
+  constexpr std::string_view kUtc = " UTC";
+  const bool utc = rest.ends_with(kUtc);
+  if (utc) rest.remove_suffix(kUtc.size());
+  if (rest.size() >= 10 && text[4] == '-' && text[7] == '-' && digits_only(text.substr(0, 4))) {
+    has_date = true;
+    parts = {};
+    parts.tm_year = std::atoi(std::string(text.substr(0, 4)).c_str()) - 1900;
+    parts.tm_mon = two_digits(text, 5) - 1;
+    parts.tm_mday = two_digits(text, 8);
+    if (parts.tm_mon < 0 || parts.tm_mon > 11 || parts.tm_mday < 1 || parts.tm_mday > 31) return bad_time(text);
+    rest.remove_prefix(10);
+    if (!rest.empty() && rest[0] != 'T' && rest[0] != ' ' && rest[0] != 't') return bad_time(text);
+    if (!rest.empty()) rest.remove_prefix(1);
+  }
+  TimeOfDay clock;
+  std::string_view zone;
+  if (!(has_date && rest.empty()) && !parse_time_of_day(rest, clock, zone)) return bad_time(text);
+  parts.tm_hour = clock.hour;
+  parts.tm_min = clock.minute;
+  parts.tm_sec = clock.second;
+  parts.tm_isdst = -1;
+  if (utc && (!has_date || !zone.empty())) return bad_time(text);
+  if (utc) zone = "Z";
+  // The conversions turn 30 February into 2 March.
+  const int day = parts.tm_mday;
+  if (!zone.empty()) {
+    int east = 0;
+    if (!has_date || !parse_offset(zone, east)) return bad_time(text);
+    const std::time_t seconds = ::timegm(&parts) - east;
+    if (parts.tm_mday != day) return bad_time(text);
+    return moment(text, seconds, clock.fraction);
+  }
+  std::time_t seconds = ::mktime(&parts);
+  if (parts.tm_mday != day) return bad_time(text);
+  if (!has_date && seconds > now_seconds) seconds -= kDaySeconds;  // at 00:10, 23:50 means yesterday
+  return moment(text, seconds, clock.fraction);
+}
+
+}  // namespace flight

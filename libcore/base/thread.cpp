@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/base/thread.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace flight {
+namespace {
+
+// A thread without memory cannot continue, and other threads would wait for it without limit. So the whole program
+// exits with a message and without a core dump; a service manager restarts it.
+[[noreturn]] void end_without_memory(const std::string& name) {
+  std::array<char, 128> text{};
+  const int size =
+      std::snprintf(text.data(), text.size(),
+                    "thread '%s': out of memory or address space (ulimit -v, MemoryMax=): exiting\n", name.c_str());
+  pollfd ready{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (size > 0 && ::poll(&ready, 1, 0) == 1)
+    static_cast<void>(!::write(STDERR_FILENO, text.data(), static_cast<std::size_t>(size)));
+  ::_exit(1);
+}
+
+// struct sched_attr of linux/sched/types.h, first version. glibc 2.41 defines it, too, and older ones do not.
+struct SchedulingAttributes {
+  std::uint32_t size = sizeof(SchedulingAttributes);
+  std::uint32_t policy = SCHED_OTHER;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime = 0, deadline = 0, period = 0;
+};
+static_assert(sizeof(SchedulingAttributes) == 48);
+
+}  // namespace
+
+Result<std::thread> start_thread(std::string name, std::function<void()> body) {
+  try {
+    return std::thread([name, body = std::move(body)] {
+      ::pthread_setname_np(::pthread_self(), name.c_str());
+      try {
+        body();
+      } catch (const std::bad_alloc&) {
+        end_without_memory(name);
+      }
+    });
+  } catch (const std::system_error& error) {
+    return sys_error(error.code().value(),
+                     "start the thread '{}' (too few tasks or too little address space: TasksMax= or pids.max of the "
+                     "cgroup, ulimit -u, ulimit -v)",
+                     name);
+  }
+}
+
+void set_time_slice(std::chrono::nanoseconds slice) {
+  if (::sched_getscheduler(0) != SCHED_OTHER) return;
+  SchedulingAttributes wanted;
+  wanted.nice = ::getpriority(PRIO_PROCESS, 0);
+  wanted.runtime = static_cast<std::uint64_t>(slice.count());
+  static_cast<void>(::syscall(SYS_sched_setattr, 0, &wanted, 0U));
+}
+
+}  // namespace flight

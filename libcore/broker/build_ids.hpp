@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The broker's reply to `build_ids`: the build-id of each file, as the broker read it.
+//
+//   | BuildIdsHeader 32 | device 8 | … | served | … | entry | entry | …
+//   served: | device 8 | bytes of the type 8 | type | to 8 bytes |
+//   entry: | BuildIdEntry 56 | recorded name | host path | to 8 bytes |
+//
+// A file without a build-id has an entry of size 0. A file that could not be read has none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libcore/base/file_identity.hpp"
+#include "libcore/base/result.hpp"
+
+namespace flight {
+
+inline constexpr std::size_t kMaxKnownFiles = 16384;  // the least recently mapped are dropped first
+inline constexpr std::size_t kMaxUnansweredDevices = 64, kMaxServedDisks = 64;
+inline constexpr std::size_t kMaxFileSystemBytes = 64;  // of a file system's name
+inline constexpr std::size_t kMaxBuildIdsBytes = 64U << 20U;
+inline constexpr std::size_t kMaxStoredBuildIdBytes = 20;
+
+struct KnownFile {
+  FileIdentity file;
+  std::vector<std::uint8_t> build_id;  // empty: the file has none
+  // For a process with another root: the path that the kernel recorded, and the file's path from the host's root. Both
+  // are empty if the name needs no change.
+  std::string recorded_name, host_path;
+};
+
+// A disk whose files are not opened, because its file system waits for a server.
+struct ServedDisk {
+  DeviceNumber disk;
+  std::string type;  // for example fuse.sshfs
+  friend bool operator==(const ServedDisk&, const ServedDisk&) = default;
+};
+
+struct KnownFiles {
+  std::vector<KnownFile> files;
+  std::uint64_t missed_bytes = 0;        // bytes of sideband that were missed: mappings in them are unknown
+  std::uint64_t hung_processes = 0;      // processes whose files could not be read although their disks answer
+  std::vector<DeviceNumber> unanswered;  // disks that had not answered yet: some of their files are missing
+  std::vector<ServedDisk> served;        // none of their files is read
+};
+
+[[nodiscard]] std::vector<std::byte> encode(const KnownFiles& known);
+[[nodiscard]] Result<KnownFiles> parse_build_ids(std::span<const std::byte> bytes);
+
+}  // namespace flight

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/fork_counts.hpp"
+
+#include <linux/perf_event.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace flight {
+namespace {
+
+constexpr EventTime kShortLivedNs = 1'000'000'000;
+constexpr int kMostAncestors = 16;
+
+// The lives in the log, as far as it was read, on top of those in the table.
+class RecentLives {
+ public:
+  explicit RecentLives(const ProcessTable& table) : table_(table) {}
+
+  [[nodiscard]] std::optional<ForkerLife> find(std::uint32_t pid, EventTime time_ns) const {
+    if (const auto recent = recent_.find(pid); recent != recent_.end()) return recent->second;
+    return forker_in(table_, pid, time_ns);
+  }
+  void fork(const TaskRecord& task) {
+    const auto parent = find(task.ppid, task.time_ns);
+    recent_[task.pid] = {.start_ns = task.time_ns, .parent = task.ppid, .comm = parent ? parent->comm : Comm{}};
+  }
+  void comm(const CommRecord& record, EventTime time_ns) {
+    ForkerLife life = find(record.pid, time_ns).value_or(ForkerLife{});
+    life.comm = to_comm(record.name);
+    recent_[record.pid] = life;
+  }
+  void exit(std::uint32_t pid) { recent_.erase(pid); }
+
+ private:
+  const ProcessTable& table_;
+  std::unordered_map<std::uint32_t, ForkerLife> recent_;
+};
+
+}  // namespace
+
+void ForkCounts::count(Slice& slice, const Forker& forker) {
+  for (Forker& known : slice)
+    if (known.pid == forker.pid && known.comm == forker.comm) {
+      known.count += forker.count;
+      return;
+    }
+  if (slice.size() < kMaxForkers || forker.pid == 0) {
+    slice.push_back(forker);
+  } else {
+    count(slice, {.pid = 0, .comm = {}, .count = forker.count});
+  }
+}
+
+void ForkCounts::add(EventTime time_ns, std::uint32_t pid, const Comm& comm) {
+  count(slices_[time_ns - time_ns % width_ns_], {.pid = pid, .comm = comm, .count = 1});
+  if (slices_.size() > kMaxSlices) widen();
+}
+
+void ForkCounts::widen() {
+  width_ns_ *= 2;
+  std::map<EventTime, Slice> wider;
+  for (const auto& [begin_ns, slice] : slices_)
+    for (const Forker& forker : slice) count(wider[begin_ns - begin_ns % width_ns_], forker);
+  slices_ = std::move(wider);
+}
+
+void ForkCounts::forget(EventTime before_ns) {
+  while (!slices_.empty() && slices_.begin()->first + width_ns_ <= before_ns) slices_.erase(slices_.begin());
+}
+
+std::vector<ForkCount> ForkCounts::all() const {
+  std::vector<ForkCount> out;
+  for (const auto& [begin_ns, slice] : slices_)
+    for (const Forker& forker : slice)
+      out.push_back({begin_ns, begin_ns + width_ns_, forker.pid, forker.comm, forker.count});
+  return out;
+}
+
+Forker forker_of(std::uint32_t pid, EventTime time_ns, const FindForker& find) {
+  std::optional<ForkerLife> life = find(pid, time_ns);
+  for (int i = 0; i < kMostAncestors && life && time_ns - std::min(time_ns, life->start_ns) < kShortLivedNs; ++i) {
+    const auto parent = find(life->parent, life->start_ns);
+    if (!parent || parent->comm != life->comm || life->parent == pid) break;
+    pid = life->parent;
+    life = parent;
+  }
+  return {.pid = pid, .comm = life ? life->comm : Comm{}};
+}
+
+std::optional<ForkerLife> forker_in(const ProcessTable& table, std::uint32_t pid, EventTime time_ns) {
+  const auto lives = table.of(pid);
+  for (auto life = lives.rbegin(); life != lives.rend(); ++life)
+    if (life->start_ns <= time_ns) return ForkerLife{life->start_ns, life->parent, life->image.comm};
+  return std::nullopt;
+}
+
+std::vector<ForkCount> forks_in(const RecordLog& log, const ProcessTable& table, EventTime begin_ns, EventTime end_ns) {
+  std::vector<ForkCount> out;
+  RecentLives lives(table);
+  const FindForker find = [&](std::uint32_t pid, EventTime time_ns) { return lives.find(pid, time_ns); };
+  for (const RecordLog::Entry& entry : log.entries()) {
+    if (entry.time_ns > end_ns) break;
+    if (entry.type == PERF_RECORD_COMM) {
+      if (const auto comm = parse_comm(log.record(entry)); comm && comm->pid == comm->tid)
+        lives.comm(*comm, entry.time_ns);
+      continue;
+    }
+    if (entry.type != PERF_RECORD_FORK && entry.type != PERF_RECORD_EXIT) continue;
+    const auto task = parse_task(log.record(entry));
+    if (!task || task->pid != task->tid) continue;
+    if (entry.type == PERF_RECORD_EXIT) {
+      lives.exit(task->pid);
+      continue;
+    }
+    // flightd's own records, from a scan or a checkpoint, have no event id.
+    const auto trailer = parse_trailer(log.record(entry));
+    if (entry.time_ns >= begin_ns && trailer && trailer->id != 0) {
+      const Forker forker = forker_of(task->ppid, entry.time_ns, find);
+      out.push_back({entry.time_ns, entry.time_ns, forker.pid, forker.comm, 1});
+    }
+    lives.fork(*task);
+  }
+  return out;
+}
+
+}  // namespace flight

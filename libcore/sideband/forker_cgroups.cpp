@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/forker_cgroups.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "libcore/sideband/process_table.hpp"
+#include "libcore/sysinfo/processes.hpp"
+
+namespace flight {
+namespace {
+
+struct Unsampled {
+  std::uint32_t pid = 0;
+  std::uint64_t count = 0;
+  const ForkCount* first = nullptr;
+  bool one_name = true;
+};
+
+std::vector<Unsampled> forkers(const TrackerExport& window, const std::unordered_set<std::uint32_t>& sampled) {
+  std::unordered_map<std::uint32_t, Unsampled> by_pid;
+  for (const ForkCount& one : window.forks) {
+    if (one.pid == 0 || sampled.contains(one.pid)) continue;
+    Unsampled& found = by_pid[one.pid];
+    found.pid = one.pid;
+    found.count += one.count;
+    if (found.first == nullptr || one.begin_ns < found.first->begin_ns) found.first = &one;
+    found.one_name = found.one_name && found.first->comm == one.comm;
+  }
+  std::vector<Unsampled> out;
+  for (const auto& [pid, found] : by_pid)
+    if (found.one_name) out.push_back(found);
+  std::sort(out.begin(), out.end(), [](const Unsampled& a, const Unsampled& b) {
+    return a.count != b.count ? a.count > b.count : a.pid < b.pid;
+  });
+  if (out.size() > kMostForkersRead) out.resize(kMostForkersRead);
+  return out;
+}
+
+}  // namespace
+
+void read_forker_cgroups(TrackerExport& window, const std::unordered_set<std::uint32_t>& sampled,
+                         const std::string& root) {
+  for (const Unsampled& forker : forkers(window, sampled)) {
+    ProcessInfo now;
+    if (!read_process(forker.pid, now, root) || now.cgroup.empty()) continue;
+    const EventTime first_ns = std::max(forker.first->begin_ns, forker.first->end_ns);  // a slice's begin is inexact
+    if (now.started_ns > first_ns + kStartToleranceNs || now.comm != name_of(forker.first->comm)) continue;
+    window.forker_cgroups.emplace(forker.pid, std::move(now.cgroup));
+  }
+}
+
+}  // namespace flight

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/process_tracker.hpp"
+
+#include <linux/perf_event.h>
+
+#include <algorithm>
+
+#include "libcore/perf/record.hpp"
+#include "libcore/sideband/checkpoint.hpp"
+#include "libcore/sideband/doubt.hpp"
+#include "libcore/sideband/export.hpp"
+#include "libcore/sideband/process_tracker_state.hpp"
+#include "libcore/sideband/process_writer.hpp"
+#include "libcore/sideband/scan.hpp"
+
+namespace flight {
+namespace {
+
+// Whose names are in doubt until the next scan.
+Unread in_doubt(const Unread& unread) {
+  Unread out;
+  for (const auto& [pid, left] : unread.left)
+    if (left.in_doubt) out.left.emplace(pid, left);
+  return out;
+}
+
+RecordLog with_doubts(const RecordLog& log, const ProcessTable& table, const DoubtScope& scope) {
+  RecordLog out;
+  const auto append = [&out](std::span<const std::byte> record, EventTime time_ns) {
+    out.append(record, static_cast<std::uint16_t>(load<perf_event_header>(record.data()).type), time_ns);
+  };
+  for (const RecordLog::Entry& entry : log.entries()) append(log.record(entry), entry.time_ns);
+  const Doubts doubts = clear_up(scope, nullptr, ~EventTime{0}, true, log, table);
+  std::span<const std::byte> rest = doubts.additions;
+  for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+    rest = rest.subspan(record.size());
+    append(record, parse_trailer(record)->time_ns);
+  }
+  out.settle();
+  return out;
+}
+
+}  // namespace
+
+ProcessTracker::ProcessTracker(TrackerLimits limits) : state_(std::make_unique<State>()) { state_->limits = limits; }
+ProcessTracker::ProcessTracker(ProcessTracker&&) noexcept = default;
+ProcessTracker& ProcessTracker::operator=(ProcessTracker&&) noexcept = default;
+ProcessTracker::~ProcessTracker() = default;
+
+void ProcessTracker::add(std::span<const std::byte> records, EventTime drained_ns) {
+  state_->drained_ns = std::max(state_->drained_ns, drained_ns);
+  state_->drained_to_ns = state_->newest_ns;
+  state_->append(records);
+  state_->fold_early();
+  state_->shrink();
+}
+
+void ProcessTracker::add_full(std::uint32_t cpu, EventTime begin_ns, EventTime end_ns) {
+  State& state = *state_;
+  begin_ns = std::min(begin_ns, end_ns);
+  if (state.full.size() >= kMostCpus) state.full.clear();
+  auto& known = state.full.try_emplace(cpu, begin_ns, end_ns).first->second;
+  known.second = end_ns;
+  state.gaps.add({.begin_ns = begin_ns, .end_ns = end_ns, .full = true});
+}
+
+void ProcessTracker::add_gap(EventTime begin_ns, EventTime end_ns) {
+  state_->gaps.add({.begin_ns = begin_ns, .end_ns = std::max(begin_ns, end_ns)});
+}
+
+void ProcessTracker::add_gap_until(EventTime end_ns) { add_gap(std::min(state_->newest_ns, end_ns), end_ns); }
+
+void ProcessTracker::blame(std::string who) { state_->gaps.blame(std::move(who)); }
+
+void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scanned_ns) {
+  State& state = *state_;
+  ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.log, state.table, state.kernel);
+  if (merged.settled) state.gaps.settle(scanned_ns, merged.unsure, std::move(merged.unread));
+  state.unsure += merged.unsure;
+  if (merged.settled && !state.gaps.unread().in_doubt()) state.evicted.found_living(scanned_ns);
+  state.append(merged.additions);
+  state.fold_early();
+  state.shrink();
+}
+
+void ProcessTracker::fold(EventTime horizon_ns) {
+  const EventTime forgotten_ns = horizon_ns - std::min(horizon_ns, state_->limits.dying_ns);
+  state_->table.forget(forgotten_ns);
+  state_->gaps.forget(forgotten_ns);
+  state_->evicted.forget(forgotten_ns);
+  state_->evicted_maps.forget(forgotten_ns);
+  const auto entries = state_->log.entries();
+  const auto end = std::lower_bound(entries.begin(), entries.end(), horizon_ns,
+                                    [](const auto& entry, EventTime time) { return entry.time_ns < time; });
+  state_->fold_front(static_cast<std::size_t>(end - entries.begin()));
+  state_->forks.forget(horizon_ns);
+  state_->shrink();
+}
+
+CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
+                                               const std::function<void(std::span<const std::byte>)>& write) const {
+  RecordBuffer gaps;
+  for (const SidebandGap& gap : state_->gaps.all())
+    append_lost(gaps, {gap.begin_ns, gap.lost}, {.time_ns = gap.end_ns, .reserved = kSettledGap});
+  if (const auto& gap = state_->gaps.pending(); gap && gap->begin_ns < gap->end_ns)
+    append_lost(gaps, {gap->begin_ns, 0}, {.time_ns = gap->end_ns, .reserved = kOpenGap});
+  for (const auto& [pid, left] : state_->gaps.unread().left)
+    if (left.in_doubt)
+      append_lost(gaps, {left.begin_ns, 0}, {.pid = pid, .tid = pid, .time_ns = left.end_ns, .reserved = kUnreadInGap});
+  write(gaps);
+  CheckpointOmissions out = write_checkpoint(state_->log, state_->table, state_->kernel, most_state_bytes, write);
+  const State& state = *state_;
+  TrackerLosses& losses = out.losses;
+  losses.evicted += state.evicted.since(0);
+  // The next flightd scans, which finds the living ones again.
+  const EventTime until_ns = state.evicted.until_ns();
+  losses.evicted_until_ns =
+      std::max(losses.evicted_until_ns, until_ns == Forgotten::kLiving ? state.newest_ns : until_ns);
+  losses.evicted_maps = state.evicted_maps.since(0);
+  losses.evicted_maps_until_ns = state.evicted_maps.until_ns();
+  losses.known_from_ns = state.known_from_ns;
+  // Only the forks in the log are written.
+  losses.forks_from_ns = std::max(state.forks_from_ns, state.newest_fork_ns != 0 ? state.newest_fork_ns + 1 : 0);
+  return out;
+}
+
+void ProcessTracker::append_state(std::uint32_t pid, RecordBuffer& out) const {
+  ProcessWriter writer(0, ~EventTime{0}, out, nullptr);
+  for (const Incarnation& process : state_->table.of(pid)) writer.write(pid, process);
+  writer.flush();
+}
+
+void ProcessTracker::replay(std::span<const std::byte> records, const TrackerLosses& losses) {
+  state_->replaying = true;
+  add(records);
+  state_->replaying = false;
+  state_->evicted.add(losses.evicted_until_ns, losses.evicted);
+  state_->evicted_maps.add(losses.evicted_maps_until_ns, losses.evicted_maps);
+  state_->known_from_ns = std::max(state_->known_from_ns, losses.known_from_ns);
+  state_->forks_from_ns = std::max(state_->forks_from_ns, losses.forks_from_ns);
+  add_gap(state_->newest_ns, state_->newest_ns);  // nothing is known to be missing, but a scan is needed
+}
+
+void ProcessTracker::know_from(EventTime from_ns) {
+  state_->known_from_ns = std::max(state_->known_from_ns, from_ns);
+  state_->forks_from_ns = std::max(state_->forks_from_ns, from_ns);
+}
+
+void ProcessTracker::drop_known(RecordBuffer& records) const {
+  RecordBuffer unknown;
+  std::span<const std::byte> rest = records;
+  for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+    rest = rest.subspan(record.size());
+    if (!state_->has(record)) unknown.insert(unknown.end(), record.begin(), record.end());
+  }
+  records = std::move(unknown);
+}
+
+std::vector<std::string> ProcessTracker::comms_of(std::span<const ProcessAt> asked) const {
+  return comms_in(state_->log, state_->table, asked);
+}
+
+TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns,
+                                            const std::unordered_set<std::uint32_t>& pids) const {
+  const State& state = *state_;
+  const ExportOrder order{.begin_ns = begin_ns,
+                          .end_ns = end_ns,
+                          .dying_ns = state.limits.dying_ns,
+                          .pids = pids,
+                          .most_bytes = state.limits.export_bytes,
+                          .gaps = state.gaps};
+  const Unread unread = in_doubt(state.gaps.unread());
+  const DoubtScope scope(state.gaps.pending(), unread, ~EventTime{0});
+  const bool doubtful = scope.first_begin_ns() < scope.last_end_ns() && scope.first_begin_ns() <= end_ns;
+  TrackerExport window;
+  if (doubtful) {
+    // Nobody has looked since. The log stays as it is: a scan may still confirm them.
+    const RecordLog told = with_doubts(state.log, state.table, scope);
+    window = export_of(told, state.table, state.kernel, order);
+    window.forks = state.forks_between(told, begin_ns, end_ns);
+  } else {
+    window = export_of(state.log, state.table, state.kernel, order);
+    window.forks = state.forks_between(state.log, begin_ns, end_ns);
+  }
+  window.stats = stats();
+  window.stats.evicted = state.evicted.since(begin_ns);
+  window.names_from_ns = state.names_from_ns(begin_ns);
+  if (state.forks_from_ns > begin_ns) window.forks_from_ns = state.forks_from_ns;
+  state.warn(window, begin_ns, end_ns, doubtful ? &scope : nullptr);
+  return window;
+}
+
+std::string_view ProcessTracker::memory_advice() const { return state_->advice(); }
+bool ProcessTracker::stale() const { return state_->gaps.stale(); }
+bool ProcessTracker::wants_scan() const { return state_->gaps.wants_scan(); }
+std::uint64_t ProcessTracker::lost() const { return state_->lost; }
+std::span<const SidebandGap> ProcessTracker::gaps() const { return state_->gaps.all(); }
+
+TrackerStats ProcessTracker::stats() const {
+  const State& state = *state_;
+  TrackerStats stats;
+  const std::uint64_t seen = state.table.alive() + state.logged_forks;
+  stats.processes = seen - std::min(seen, state.logged_exits);
+  stats.exited = state.table.dead() + state.logged_exits;
+  stats.evicted = state.evicted.since(0);
+  stats.evicted_until_ns = state.evicted.until_ns();
+  stats.stale = state.gaps.stale();
+  stats.lost = state.lost;
+  stats.unsure = state.unsure;
+  stats.log_bytes = state.log.bytes();
+  stats.state_bytes = state.table.bytes() + state.kernel.bytes();
+  return stats;
+}
+
+}  // namespace flight

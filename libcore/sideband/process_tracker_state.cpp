@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/process_tracker_state.hpp"
+
+#include <linux/perf_event.h>
+
+#include <algorithm>
+
+#include "libcore/base/units.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/sideband/doubt_scope.hpp"
+#include "libcore/sideband/kept_records.hpp"
+
+namespace flight {
+namespace {
+
+// The rings of several CPUs are drained one after the other, every 100 ms. Until all of them were drained, older
+// records than the present ones may still come.
+constexpr EventTime kHoldBackNs = 500'000'000;
+// A record gets its time a moment before it is in the ring.
+constexpr EventTime kLateNs = 5'000'000;
+
+}  // namespace
+
+// Counts how the log will change the state, so that stats() need not replay it.
+void ProcessTracker::State::count(const RecordLog::Entry& entry, std::uint64_t change) {
+  if (entry.type != PERF_RECORD_FORK && entry.type != PERF_RECORD_EXIT) return;
+  const auto task = parse_task(log.record(entry));
+  if (!task || task->pid != task->tid) return;
+  (entry.type == PERF_RECORD_FORK ? logged_forks : logged_exits) += change;
+}
+
+void ProcessTracker::State::append(std::span<const std::byte> records) {
+  while (!records.empty()) {
+    const auto record = next_record(records);
+    if (record.empty()) {
+      if (replaying) break;  // the last write was truncated; its ring still has the record
+      gaps.add({.begin_ns = newest_ns, .end_ns = std::max(newest_ns + 1, drained_ns)});  // the rest is unknown
+      break;
+    }
+    records = records.subspan(record.size());
+    const auto type = load<perf_event_header>(record.data()).type;
+    if (type == PERF_RECORD_LOST) append_lost(record);
+    if (!is_whole(type, record) || has_no_number(type, record)) continue;
+    const Trailer trailer = *parse_trailer(record);
+    count(log.append(record, static_cast<std::uint16_t>(type), trailer.time_ns), 1);
+    if (trailer.id == 0) continue;  // written by flightd
+    newest_ns = std::max(newest_ns, trailer.time_ns);
+    if (last_of_cpu.size() < kMostCpus || last_of_cpu.contains(trailer.cpu)) last_of_cpu[trailer.cpu] = trailer.time_ns;
+  }
+  log.settle();
+}
+
+EventTime ProcessTracker::State::last_of(std::uint32_t cpu) const {
+  const auto last = last_of_cpu.find(cpu);
+  return last != last_of_cpu.end() ? last->second : drained_to_ns;
+}
+
+// The kernel reports a loss with the first record that fits again, in the same ring.
+void ProcessTracker::State::append_lost(std::span<const std::byte> record) {
+  const auto fields = lost_fields(record);
+  const auto trailer = parse_trailer(record);
+  if (!fields || !trailer) return;
+  SidebandGap gap{.begin_ns = 0, .end_ns = trailer->time_ns, .lost = fields->lost, .unsure = 0, .who = {}};
+  if (trailer->reserved == kOpenGap || trailer->reserved == kSettledGap) {
+    gap.begin_ns = std::min(fields->id, gap.end_ns);
+    if (trailer->reserved == kSettledGap) return gaps.add_settled(std::move(gap));
+  } else if (trailer->reserved == kUnreadInGap) {
+    return gaps.add_unread(trailer->pid, std::min(fields->id, gap.end_ns), gap.end_ns);
+  } else {
+    lost += fields->lost;
+    if (const auto known = full.extract(trailer->cpu); !known.empty())
+      return gaps.count(known.mapped().first, known.mapped().second, fields->lost);
+    gap.begin_ns = std::min(trailer->reserved == kLostSince ? fields->id : last_of(trailer->cpu), gap.end_ns);
+  }
+  gaps.add(std::move(gap));
+}
+
+bool ProcessTracker::State::has(std::span<const std::byte> record) const {
+  const auto trailer = parse_trailer(record);
+  if (!trailer) return false;
+  const auto entries = log.entries();
+  auto known = std::lower_bound(entries.begin(), entries.end(), trailer->time_ns,
+                                [](const auto& entry, EventTime time) { return entry.time_ns < time; });
+  for (; known != entries.end() && known->time_ns == trailer->time_ns; ++known) {
+    const auto other = log.record(*known);
+    if (std::equal(record.begin(), record.end(), other.begin(), other.end())) return true;
+  }
+  return false;
+}
+
+// Call it before the table has the record.
+void ProcessTracker::State::count_fork(const RecordLog::Entry& entry) {
+  if (entry.type != PERF_RECORD_FORK) return;
+  const auto record = log.record(entry);
+  const auto task = parse_task(record);
+  if (!task || task->pid != task->tid || parse_trailer(record)->id == 0) return;
+  const Forker forker = forker_of(task->ppid, entry.time_ns, [this](std::uint32_t pid, EventTime time_ns) {
+    return forker_in(table, pid, time_ns);
+  });
+  forks.add(entry.time_ns, forker.pid, forker.comm);
+  newest_fork_ns = std::max(newest_fork_ns, entry.time_ns);
+}
+
+std::vector<ForkCount> ProcessTracker::State::forks_between(const RecordLog& records, EventTime begin_ns,
+                                                            EventTime end_ns) const {
+  std::vector<ForkCount> out = forks.all();
+  std::erase_if(out, [&](const ForkCount& one) { return one.end_ns <= begin_ns || one.begin_ns > end_ns; });
+  const auto recent = forks_in(records, table, begin_ns, end_ns);
+  out.insert(out.end(), recent.begin(), recent.end());
+  return out;
+}
+
+void ProcessTracker::State::fold_front(std::size_t count_records) {
+  std::size_t done = 0;
+  for (const RecordLog::Entry& entry : log.entries().first(count_records)) {
+    const auto record = log.record(entry);
+    count(entry, ~std::uint64_t{0});  // -1
+    count_fork(entry);
+    table.apply(record, entry.time_ns);
+    kernel.apply(record);
+    if (++done % kBoundEvery == 0) shrink();
+  }
+  log.drop_front(count_records);
+}
+
+// The log is over its limit although the horizon is further back: its oldest half becomes state, with its times.
+void ProcessTracker::State::fold_early() {
+  while (log.bytes() > limits.log_bytes) {
+    const auto entries = log.entries();
+    const std::size_t enough = entries.size() - entries.size() / 2;
+    const EventTime newest = entries.back().time_ns;
+    const EventTime held_back = newest > kHoldBackNs ? newest - kHoldBackNs : 0;
+    const EventTime cut = drained_ns != 0 ? drained_ns - std::min(drained_ns, kLateNs) : held_back;
+    const auto safe = std::upper_bound(entries.begin(), entries.end(), cut,
+                                       [](EventTime time, const auto& entry) { return time < entry.time_ns; });
+    std::size_t some = std::min(enough, static_cast<std::size_t>(safe - entries.begin()));
+    if (some == 0) {
+      // With so many records in so little time, late records may be assigned wrongly. So request a scan.
+      gaps.add({.begin_ns = newest, .end_ns = newest});
+      some = enough;
+    }
+    fold_front(some);
+  }
+}
+
+EventTime ProcessTracker::State::names_from_ns(EventTime begin_ns) const {
+  EventTime from_ns = known_from_ns > begin_ns ? known_from_ns : 0;
+  if (evicted.since(begin_ns) > 0)
+    from_ns = std::max(from_ns, evicted.until_ns() + (evicted.until_ns() != Forgotten::kLiving ? 1 : 0));
+  return from_ns;
+}
+
+// Adds the warnings that limit the trust in this window's names.
+void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns,
+                                 const DoubtScope* doubts) const {
+  for (const SidebandGap& gap : gaps.all()) {
+    if (gap.begin_ns > end_ns || gap.end_ns + limits.dying_ns < begin_ns) continue;
+    window.gaps.push_back(gap);
+    if (gap.end_ns < begin_ns || (gap.lost == 0 && !gap.full))
+      continue;  // while nothing was recorded, there were no samples
+    window.warnings.push_back(fmt::format(
+        "names: {} within {:.3f} s{}: {} without a certain name {} called {}, and other processes of that time have "
+        "none",
+        gap.lost == 0 ? "sideband records may have been lost"
+                      : fmt::format("{} {} lost", counted(gap.lost, "sideband record"), was_or_were(gap.lost)),
+        static_cast<double>(gap.end_ns - gap.begin_ns) / 1e9, gap.who.empty() ? "" : "; " + gap.who,
+        counted(gap.unsure, "process"), gap.unsure == 1 ? "is" : "are", kLostName));
+  }
+  if (doubts != nullptr)
+    window.warnings.push_back(fmt::format(
+        "names: what ran after records were lost could not be looked up in time: {} that had run before {} called {} "
+        "from then on",
+        doubts->concerns_all() ? "all processes" : counted(doubts->unread_count(), "process"),
+        !doubts->concerns_all() && doubts->unread_count() == 1 ? "is" : "are", kLostName));
+  if (known_from_ns > begin_ns)
+    window.warnings.push_back(
+        fmt::format("names: there is no data of an earlier flightd about processes: those that exited earlier than "
+                    "{:.1f} s before the end of this window have no names, and their forks are not counted",
+                    static_cast<double>(end_ns - std::min(end_ns, known_from_ns)) / 1e9));
+  if (const std::uint64_t count = evicted.since(begin_ns); count > 0)
+    window.warnings.push_back(
+        fmt::format("names: {} that had exited {} forgotten (limit reached); in this window they have no names: {}",
+                    counted(count, "process"), was_or_were(count), advice()));
+  if (const std::uint64_t count = evicted_maps.since(begin_ns); count > 0)
+    window.warnings.push_back(
+        fmt::format("names: the mappings of {} that had exited were forgotten (limit reached): in this window these "
+                    "processes have names, but no symbols",
+                    counted(count, "process")));
+  if (window.left_out > 0)
+    window.warnings.push_back(
+        fmt::format("names: the executable mappings of {} were left out: all mappings would take more than {} MiB",
+                    counted(window.left_out, "process"), limits.export_bytes >> 20U));
+}
+
+void ProcessTracker::State::shrink() {
+  const std::size_t rest = limits.state_bytes - std::min(limits.state_bytes, kernel.bytes());
+  const auto gone = table.shrink(rest);
+  evicted.add(gone.until_ns, gone.processes);
+  evicted_maps.add(gone.maps_until_ns, gone.maps);
+}
+
+}  // namespace flight

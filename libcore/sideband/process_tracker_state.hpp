@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data of the process tracker, and how a record gets from the log into the state. Private to sideband.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "libcore/sideband/forgotten.hpp"
+#include "libcore/sideband/kernel_table.hpp"
+#include "libcore/sideband/process_table.hpp"
+#include "libcore/sideband/process_tracker.hpp"
+#include "libcore/sideband/record_log.hpp"
+
+namespace flight {
+
+inline constexpr std::size_t kMostCpus = 8192;  // number of CPUs whose last record's time is kept
+
+class DoubtScope;
+
+struct ProcessTracker::State {
+  TrackerLimits limits;
+  RecordLog log;
+  ProcessTable table;
+  KernelTable kernel;
+  ForkCounts forks;                                  // those that are no longer in the log
+  std::uint64_t logged_forks = 0, logged_exits = 0;  // of processes, in the log
+  std::uint64_t lost = 0, unsure = 0;
+  Forgotten evicted, evicted_maps;
+  EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses
+  EventTime newest_fork_ns = 0;                    // among those in `forks`
+  EventTime drained_ns = 0;                        // as in add(); 0: unknown
+  EventTime newest_ns = 0;                         // of all records written by the kernel
+  bool replaying = false;
+  EventTime drained_to_ns = 0;  // the same, without the records that are being added
+  Gaps gaps;
+  std::unordered_map<std::uint32_t, EventTime> last_of_cpu;
+  std::unordered_map<std::uint32_t, std::pair<EventTime, EventTime>>
+      full;  // gaps of CPUs whose LOST record has not come yet
+
+  [[nodiscard]] bool has(std::span<const std::byte> record) const;
+  void append(std::span<const std::byte> records);
+  void append_lost(std::span<const std::byte> record);
+  [[nodiscard]] EventTime last_of(std::uint32_t cpu) const;
+  void count(const RecordLog::Entry& entry, std::uint64_t change);
+  // `doubts`: the processes in doubt; null if there are none.
+  void warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns, const DoubtScope* doubts) const;
+  void count_fork(const RecordLog::Entry& entry);
+  [[nodiscard]] std::string_view advice() const {
+    return limits.largest ? "flightd keeps no more than this" : "a larger memory.max keeps more";
+  }
+  [[nodiscard]] EventTime names_from_ns(EventTime begin_ns) const;
+  [[nodiscard]] std::vector<ForkCount> forks_between(const RecordLog& records, EventTime begin_ns,
+                                                     EventTime end_ns) const;
+  void fold_front(std::size_t count);
+  void fold_early();
+  void shrink();
+};
+
+}  // namespace flight

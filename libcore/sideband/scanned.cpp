@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/scanned.hpp"
+
+#include <linux/perf_event.h>
+
+#include <optional>
+
+#include "libcore/broker/protocol.hpp"
+#include "libcore/perf/record.hpp"
+
+namespace flight {
+namespace {
+
+class ScanReader {
+ public:
+  explicit ScanReader(KernelTable& kernel) : kernel_(kernel) {}
+
+  Scan read(std::span<const std::byte> bytes) {
+    for (auto record = next_record(bytes); !record.empty(); record = next_record(bytes)) {
+      bytes = bytes.subspan(record.size());
+      take(record);
+    }
+    const bool all = bytes.empty() && listed_ && *listed_ == processes_.size();
+    return {.processes = std::move(processes_), .all_listed = all};
+  }
+
+ private:
+  // The records of one process are consecutive; its mappings are somewhere among them.
+  ScannedProcess& process(std::uint32_t pid, std::span<const std::byte> record) {
+    if (processes_.empty() || processes_.back().pid != pid) {
+      processes_.push_back({.pid = pid});
+      first_ = record.data();
+    }
+    processes_.back().maps = ScannedMaps({first_, record.data() + record.size()});
+    return processes_.back();
+  }
+
+  void take(std::span<const std::byte> record) {
+    switch (load<perf_event_header>(record.data()).type) {
+      case PERF_RECORD_FORK:
+        if (const auto fork = parse_task(record)) take_fork(*fork, parse_trailer(record)->reserved, record);
+        return;
+      case PERF_RECORD_LOST:
+        if (const auto trailer = parse_trailer(record); trailer && trailer->reserved == kScanAllListed)
+          if (const auto fields = lost_fields(record)) listed_ = fields->id;
+        return;
+      case PERF_RECORD_COMM:
+        if (const auto comm = parse_comm(record)) take_comm(*comm, record);
+        return;
+      case PERF_RECORD_MMAP2:
+        if (const auto map = parse_mmap2(record); map && map->cpumode == PERF_RECORD_MISC_USER)
+          process(map->pid, record);
+        return;
+      default:
+        kernel_.apply(record);
+    }
+  }
+
+  void take_fork(const TaskRecord& fork, std::uint32_t mark, std::span<const std::byte> record) {
+    ScannedProcess& found = process(fork.pid, record);
+    if (fork.tid != fork.pid) {
+      found.threads.push_back({fork.tid, {}});
+      return;
+    }
+    found.unread = mark == kScanUnread;
+    found.partly = mark == kScanPartly;
+    found.parent = fork.ppid;
+    found.started_ns = fork.time_ns;
+  }
+
+  void take_comm(const CommRecord& comm, std::span<const std::byte> record) {
+    ScannedProcess& found = process(comm.pid, record);
+    if (comm.tid == comm.pid)
+      found.comm = comm.name;
+    else if (!found.threads.empty() && found.threads.back().tid == comm.tid)
+      found.threads.back().comm = comm.name;
+  }
+
+  KernelTable& kernel_;
+  std::vector<ScannedProcess> processes_;
+  const std::byte* first_ = nullptr;     // the last one's first record
+  std::optional<std::uint64_t> listed_;  // the number of processes that the scan listed
+};
+
+}  // namespace
+
+void ScannedMaps::Iterator::settle() {
+  for (auto record = next_record(rest_); !record.empty(); record = next_record(rest_)) {
+    if (load<perf_event_header>(record.data()).type == PERF_RECORD_MMAP2)
+      if (const auto map = parse_mmap2(record); map && map->cpumode == PERF_RECORD_MISC_USER) {
+        map_ = *map;
+        size_ = record.size();
+        return;
+      }
+    rest_ = rest_.subspan(record.size());
+  }
+  rest_ = {};
+}
+
+Scan read_scan(std::span<const std::byte> bytes, KernelTable& kernel) { return ScanReader(kernel).read(bytes); }
+
+}  // namespace flight

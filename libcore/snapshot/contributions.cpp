@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/contributions.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace flight {
+namespace {
+
+void add(RingSelection::Count& to, const RingSelection::Count& more) {
+  to.samples += more.samples;
+  to.sampled += more.sampled;
+}
+
+// Pid 0 is the idle tasks, or everything outside of flightd's PID namespace: the cgroup of one sample is not that of
+// the others.
+bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
+
+// The frequency of cpu-clock if it is the only sampling event, otherwise 0. Its timer has a constant rate, so a sample
+// is a share of CPU time. For a hardware counter the kernel adjusts the period over busy and idle time
+// (perf_adjust_period() in kernel/events/core.c), and 3 % of a CPU can be 90 % of the samples.
+std::uint64_t clock_frequency(const Manifest& manifest) {
+  std::uint64_t out = 0;
+  for (const ManifestEvent& event : manifest.events) {
+    if (event.attr.freq == 0) continue;
+    const bool clock = event.attr.type == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_CPU_CLOCK &&
+                       event.attr.exclude_user == 0 && event.attr.exclude_kernel == 0;
+    if (!clock || out != 0) return 0;
+    out = event.attr.sample_freq;
+  }
+  return out;
+}
+
+}  // namespace
+
+Contributions::Contributions(const Selection& selection, const Manifest& manifest,
+                             const std::vector<std::size_t>& channel_rings, const EventTable& events, Lives& lives)
+    : compared_(selection.compared), frequency_(clock_frequency(manifest)) {
+  const std::vector<bool> samples_cpu = events_that_sample(manifest);
+  for (std::uint32_t i = 0; i < selection.rings.size(); ++i) {
+    const RingSelection& ring = selection.rings[i];
+    worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu));
+    bool any_again = false;
+    for (const auto& [pid, tally] : ring.tallies) {
+      if (lives.taken_again(pid))
+        any_again = true;
+      else
+        all_.push_back({.pid = pid, .ring = i, .tally = &tally});
+    }
+    if (any_again) add_lives(ring, i, events, samples_cpu, lives);
+  }
+  for (const Contribution& one : all_) {
+    by_sampled_ = by_sampled_ || one.tally->window.sampled > 0;
+    add(window_, one.tally->window);
+    add(before_, one.tally->before);
+    add(now_, one.tally->now);
+  }
+  name(lives);
+}
+
+// A ring that covers only a part of the time counts for that part.
+Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu) const {
+  const auto of = [&](EventTime begin_ns, EventTime end_ns) {
+    begin_ns = std::max(begin_ns, ring.covers_from_ns);
+    if (frequency_ == 0 || begin_ns >= end_ns) return 0.0;
+    return 1e9 / static_cast<double>(frequency_) / static_cast<double>(end_ns - begin_ns);
+  };
+  return {.cpu = cpu,
+          .before = of(compared_.before_begin_ns, compared_.now_begin_ns),
+          .now = of(compared_.now_begin_ns, compared_.now_end_ns)};
+}
+
+// Assigns the samples of reused pids, one by one.
+void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
+                              const std::vector<bool>& samples_cpu, const Lives& lives) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, RingSelection::Tally*> tallies;
+  std::array<std::byte, kMaxRecordBytes> scratch{};
+  for (std::size_t i = ring.first; i < ring.last; ++i) {
+    const RecordRef& ref = ring.walk.records[i];
+    if (ref.type != PERF_RECORD_SAMPLE) continue;
+    const auto record = record_bytes(ring.image, ref, scratch);
+    const auto key = record_key(record, events);
+    const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
+    if (!fields || !lives.taken_again(fields->pid)) continue;
+    const std::uint32_t life = lives.number_at(fields->pid, ref.time_ns);
+    RingSelection::Tally*& tally = tallies[{fields->pid, life}];
+    if (tally == nullptr) {
+      tally = &own_.emplace_back();
+      all_.push_back({.pid = fields->pid, .life = life, .ring = number, .tally = tally});
+    }
+    tally->add(compared_, ref.time_ns, samples_cpu[key->event]);
+    if (fields->cgroup != 0) tally->cgroup = fields->cgroup;
+  }
+}
+
+std::uint64_t Contributions::cgroup_of(std::span<const Contribution> process) {
+  std::uint64_t out = 0;
+  for (const Contribution& one : process)
+    if (one.tally->cgroup != 0 && is_one_process(one.pid)) out = one.tally->cgroup;
+  return out;
+}
+
+void Contributions::name(Lives& lives) {
+  std::sort(all_.begin(), all_.end(), [](const Contribution& a, const Contribution& b) {
+    return std::tie(a.pid, a.life, a.ring) < std::tie(b.pid, b.life, b.ring);
+  });
+  for (std::size_t i = 0, end = 0; i < all_.size(); i = end) {
+    while (end < all_.size() && all_[end].pid == all_[i].pid && all_[end].life == all_[i].life) ++end;
+    const auto process = std::span(all_).subspan(i, end - i);
+    lives.set_cgroup(all_[i].pid, all_[i].life, cgroup_of(process));
+    const Lives::Life* life = lives.find(all_[i].pid, all_[i].life);
+    if (life == nullptr) continue;
+    for (Contribution& one : process) one.program = life->program, one.unit = life->unit;
+  }
+}
+
+Share Contributions::sum(std::span<const Contribution> some) const {
+  Share out;
+  for (const Contribution& one : some) {
+    const Worth& worth = worth_[one.ring];
+    add(out.window, one.tally->window);
+    add(out.before, one.tally->before);
+    add(out.now, one.tally->now);
+    out.cpu_before += static_cast<double>(one.tally->before.sampled) * worth.before;
+    out.cpu_now += static_cast<double>(one.tally->now.sampled) * worth.now;
+    if (one.tally->window.samples > 0) add(out.cpus[worth.cpu], one.tally->window);
+  }
+  return out;
+}
+
+}  // namespace flight

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The samples of each process in each ring, as one flat list: it is sorted by process, unit or program, and equal ones
+// are summed. 40 bytes for each process on each ring, so that a storm of 100,000 short-lived ones needs little memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libcore/broker/protocol.hpp"
+#include "libcore/snapshot/lives.hpp"
+#include "libcore/snapshot/selection.hpp"
+
+namespace flight {
+
+struct Contribution {
+  std::uint32_t pid = 0, life = 0;  // the process, as in Lives
+  std::uint32_t program = 0, unit = 0;
+  std::uint32_t ring = 0;
+  const RingSelection::Tally* tally = nullptr;
+};
+
+// The sum of several of them.
+struct Share {
+  RingSelection::Count window, before, now;
+  double cpu_before = 0, cpu_now = 0;
+  std::map<int, RingSelection::Count> cpus;
+};
+
+class Contributions {
+ public:
+  // Keeps references to `selection`; gives each process of `lives` its unit.
+  Contributions(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
+                const EventTable& events, Lives& lives);
+
+  [[nodiscard]] std::vector<Contribution>& all() { return all_; }
+  [[nodiscard]] Share sum(std::span<const Contribution> some) const;
+  // The newest cgroup that these samples have.
+  [[nodiscard]] static std::uint64_t cgroup_of(std::span<const Contribution> process);
+
+  // The samples that count: those of events with a frequency, if there are any.
+  [[nodiscard]] std::uint64_t of(const RingSelection::Count& count) const {
+    return by_sampled_ ? count.sampled : count.samples;
+  }
+  // Values in CPUs exist only if cpu-clock is the only sampling event.
+  [[nodiscard]] bool cpus_before() const {
+    return frequency_ != 0 && compared_.before_begin_ns < compared_.now_begin_ns;
+  }
+  [[nodiscard]] bool cpus_now() const { return frequency_ != 0 && compared_.now_begin_ns < compared_.now_end_ns; }
+  [[nodiscard]] const RingSelection::Count& all_window() const { return window_; }
+  [[nodiscard]] const RingSelection::Count& all_before() const { return before_; }
+  [[nodiscard]] const RingSelection::Count& all_now() const { return now_; }
+
+ private:
+  // The number of CPUs for which one sample of a ring stands; 0: unknown.
+  struct Worth {
+    int cpu = 0;
+    double before = 0, now = 0;
+  };
+  [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu) const;
+  void add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
+                 const std::vector<bool>& samples_cpu, const Lives& lives);
+  void name(Lives& lives);
+
+  SidecarCompared compared_;
+  std::uint64_t frequency_ = 0;
+  std::vector<Worth> worth_;  // by ring
+  std::vector<Contribution> all_;
+  std::deque<RingSelection::Tally> own_;  // of reused pids
+  bool by_sampled_ = false;
+  RingSelection::Count window_, before_, now_;
+};
+
+}  // namespace flight

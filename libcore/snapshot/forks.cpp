@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/forks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kForkersNamed = 5;
+constexpr std::uint32_t kNotKnown = UINT32_MAX;  // instead of a unit: unknown
+
+struct Stretch {
+  EventTime begin_ns = 0, end_ns = 0;
+
+  [[nodiscard]] double seconds() const { return end_ns > begin_ns ? static_cast<double>(end_ns - begin_ns) / 1e9 : 0; }
+  // How many of `forks` are in the stretch: the forks of a slice are assumed to be evenly spread.
+  [[nodiscard]] double part_of(const ForkCount& forks) const {
+    const auto count = static_cast<double>(forks.count);
+    if (forks.begin_ns == forks.end_ns) return forks.begin_ns >= begin_ns && forks.begin_ns <= end_ns ? count : 0;
+    const EventTime from = std::max(begin_ns, forks.begin_ns), to = std::min(end_ns, forks.end_ns);
+    if (from >= to) return 0;
+    return count * static_cast<double>(to - from) / static_cast<double>(forks.end_ns - forks.begin_ns);
+  }
+};
+
+struct Sum {
+  double window = 0, before = 0, now = 0;
+  void add(const Sum& more) { window += more.window, before += more.before, now += more.now; }
+};
+
+struct Stretches {
+  Stretch window, before, now;
+  bool before_is_whole = true, now_is_there = true;  // in "before" all forks were counted; in "now" some were
+
+  Stretches(const Selection& selection, const TrackerExport& sideband)
+      : window{selection.begin_ns, selection.end_ns},
+        before{selection.compared.before_begin_ns, selection.compared.now_begin_ns},
+        now{selection.compared.now_begin_ns, selection.compared.now_end_ns} {
+    if (before.end_ns > before.begin_ns) --before.end_ns;  // a fork at its end belongs to "now"
+    before_is_whole = is_whole(before, sideband);
+    now_is_there = sideband.forks_from_ns < now.end_ns;
+  }
+  [[nodiscard]] static bool is_whole(const Stretch& stretch, const TrackerExport& sideband) {
+    return sideband.forks_from_ns <= stretch.begin_ns && !has_gap(sideband.gaps, stretch.begin_ns, stretch.end_ns);
+  }
+  [[nodiscard]] Sum of(const ForkCount& forks) const {
+    return {window.part_of(forks), before.part_of(forks), now.part_of(forks)};
+  }
+  void fill(SidecarForker& out, const Sum& sum) const {
+    const auto rate = [](double count, const Stretch& stretch) -> std::optional<double> {
+      if (stretch.seconds() == 0) return std::nullopt;
+      return count / stretch.seconds();
+    };
+    out.count = static_cast<std::uint64_t>(std::llround(sum.window));
+    out.per_second = rate(sum.window, window).value_or(0);
+    if (before_is_whole) out.per_second_before = rate(sum.before, before);
+    if (now_is_there) out.per_second_now = rate(sum.now, now);
+  }
+};
+
+using ProgramUnit = std::pair<std::uint32_t, std::uint32_t>;
+using Process = std::tuple<std::uint32_t, Comm, std::uint32_t>;  // pid, comm, unit
+
+struct Sums {
+  std::map<ProgramUnit, Sum> programs;
+  std::map<Process, Sum> processes;
+};
+
+// The process that made these forks: the only one that had the pid at that time, or the one with this name.
+const Lives::Life* forker_of(const ForkCount& forks, std::uint32_t program, const Lives& lives) {
+  const std::uint32_t first = lives.number_at(forks.pid, forks.begin_ns);
+  const std::uint32_t last = lives.number_at(forks.pid, std::max(forks.begin_ns, forks.end_ns));
+  const Lives::Life* out = nullptr;
+  for (std::uint32_t number = first; number <= last; ++number) {
+    const Lives::Life* life = lives.find(forks.pid, number);
+    if (life == nullptr || life->begin_ns > std::max(forks.begin_ns, forks.end_ns)) continue;
+    if (first != last && life->comm != program) continue;
+    if (out != nullptr) return nullptr;
+    out = life;
+  }
+  return out;
+}
+
+std::string unit_name(std::uint32_t unit, const Lives& lives) {
+  return unit == kNotKnown ? std::string(kUnknownForker) : lives.unit(unit).label;
+}
+
+Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, Lives& lives, Sum& all) {
+  Sums out;
+  for (const ForkCount& forks : sideband.forks) {
+    const Sum sum = stretches.of(forks);
+    if (sum.window == 0) continue;
+    all.add(sum);
+    std::uint32_t program = lives.program_of(name_of(forks.comm));
+    std::uint32_t unit = kNotKnown;
+    if (const Lives::Life* life = forker_of(forks, program, lives)) {
+      if (life->comm == program) program = life->program;
+      unit = life->unit;
+    } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid);
+               cgroup != sideband.forker_cgroups.end() && !lives.is_sampled(forks.pid)) {
+      unit = lives.unit_of_path(cgroup->second);
+    }
+    out.programs[{program, unit}].add(sum);
+    if (forks.pid != 0) out.processes[{forks.pid, forks.comm, unit}].add(sum);
+  }
+  return out;
+}
+
+void cut(std::vector<SidecarForker>& rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const SidecarForker& a, const SidecarForker& b) { return a.count > b.count; });
+  if (rows.size() > kForkersNamed) rows.resize(kForkersNamed);
+}
+
+}  // namespace
+
+SidecarForks rank_forks(const Selection& selection, const TrackerExport& sideband, Lives& lives) {
+  const Stretches stretches(selection, sideband);
+  SidecarForks out;
+  out.complete = Stretches::is_whole(stretches.window, sideband);
+  Sum all;
+  const Sums sums = sums_of(stretches, sideband, lives, all);
+  stretches.fill(out.all, all);
+
+  std::map<std::uint32_t, Sum> units, programs;
+  std::map<std::uint32_t, std::pair<double, std::uint32_t>> busiest;  // the unit in which a program forked most
+  for (const auto& [key, sum] : sums.programs) {
+    units[key.second].add(sum);
+    programs[key.first].add(sum);
+    auto& most = busiest[key.first];
+    most = std::max(most, {sum.window, key.second});
+  }
+  for (const auto& [unit, sum] : units)
+    stretches.fill(out.by_unit.emplace_back(SidecarForker{.name = unit_name(unit, lives)}), sum);
+  for (const auto& [program, sum] : programs)
+    stretches.fill(out.by_program.emplace_back(SidecarForker{.name = lives.program_text(program),
+                                                             .unit = unit_name(busiest[program].second, lives)}),
+                   sum);
+  for (const auto& [process, sum] : sums.processes) {
+    const auto& [pid, comm, unit] = process;
+    stretches.fill(out.by_pid.emplace_back(
+                       SidecarForker{.name = std::string(name_of(comm)), .pid = pid, .unit = unit_name(unit, lives)}),
+                   sum);
+  }
+  for (auto* rows : {&out.by_unit, &out.by_program, &out.by_pid}) cut(*rows);
+  for (SidecarForker& row : out.by_unit) row.unit = row.name;
+  return out;
+}
+
+}  // namespace flight

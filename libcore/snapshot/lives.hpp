@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes to which the samples of a window belong. If a pid was reused in the window, the samples before its
+// FORK belong to one process and those after it to another. Each process has a program and, by the cgroup of its
+// samples, a unit. Only pids with samples are kept, which bounds the memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/sideband/process_tracker.hpp"
+#include "libcore/sysinfo/unit_name.hpp"
+
+namespace flight {
+
+// Numbers texts; each is stored once.
+class Texts {
+ public:
+  [[nodiscard]] std::uint32_t id_of(std::string_view text);
+  [[nodiscard]] const std::string& operator[](std::uint32_t id) const { return *texts_[id]; }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> ids_;
+  std::vector<const std::string*> texts_;
+};
+
+class Lives {
+ public:
+  struct Life {
+    EventTime begin_ns = 0;
+    std::uint32_t comm = 0;  // its newest name; 0: unknown
+    // The same, but not truncated to TASK_COMM_LEN if the whole name is known, and one name for all kworkers.
+    std::uint32_t program = 0;
+    std::uint32_t unit = 0;  // 0: none
+    bool kernel = false;     // a kernel thread
+  };
+
+  // Keeps no references to its arguments.
+  Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32_t>& sampled);
+
+  [[nodiscard]] bool taken_again(std::uint32_t pid) const;
+  // The number of the process that had `pid` at that time; numbers ascend by time.
+  [[nodiscard]] std::uint32_t number_at(std::uint32_t pid, EventTime time_ns) const;
+  // nullptr if `pid` has no samples.
+  [[nodiscard]] const Life* find(std::uint32_t pid, std::uint32_t number) const;
+  // The cgroup of its newest sample that has one; `cgroup` is the kernel's id, 0: none.
+  void set_cgroup(std::uint32_t pid, std::uint32_t number, std::uint64_t cgroup);
+  [[nodiscard]] std::uint32_t unit_of_path(const std::string& cgroup);
+  [[nodiscard]] bool is_sampled(std::uint32_t pid) const { return sampled_.contains(pid); }
+  // Whether the samples of this process have a name.
+  [[nodiscard]] bool has_name(const Life& life) const { return life.comm != 0 && texts_[life.comm] != kLostName; }
+  // As passed to set_cgroup(); empty: unknown.
+  [[nodiscard]] const std::string& path_of(std::uint64_t cgroup) const;
+
+  [[nodiscard]] std::string comm_text(std::uint32_t pid, const Life& life) const;
+  [[nodiscard]] std::string program_text(std::uint32_t program) const;
+  [[nodiscard]] std::uint32_t program_of(std::string_view comm) { return texts_.id_of(comm); }
+  [[nodiscard]] const CgroupName& unit(std::uint32_t id) const { return units_[id]; }
+
+ private:
+  void note(std::span<const std::byte> record, bool in_window);
+  void note_comm(std::uint32_t pid, std::string_view name);
+  void note_fork(std::uint32_t pid, std::uint32_t parent, EventTime time_ns, bool in_window);
+  void note_map(std::span<const std::byte> record);
+  [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid) const;
+  [[nodiscard]] std::uint32_t shortened(const Life& life);
+
+  std::unordered_set<std::uint32_t> sampled_;
+  bool forgotten_ = false;  // a pid may have belonged to another process, whose records are missing
+  std::unordered_map<std::uint32_t, std::vector<Life>> lives_;    // by pid, oldest first; never empty
+  std::unordered_map<std::uint32_t, std::uint32_t> other_comms_;  // of living processes without samples
+  std::unordered_map<std::uint64_t, std::string> cgroups_;        // by id
+  std::unordered_map<std::uint64_t, std::uint32_t> unit_of_cgroup_;
+  std::unordered_map<std::string, std::uint32_t> unit_of_path_;  // by CgroupName::path: labels need not be unique
+  std::vector<CgroupName> units_ = std::vector<CgroupName>(1);   // the first one means "none"
+  Texts texts_;
+};
+
+}  // namespace flight

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sysinfo/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "libcore/base/files.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/sysinfo/kernel_maps.hpp"
+#include "libcore/sysinfo/map_query.hpp"
+#include "libcore/sysinfo/roots.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::size_t kMaxPathBytes = 4096;
+constexpr std::size_t kMaxMapsLines = 65536;  // for a process whose maps are read as text
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+UniqueFd open_maps(std::uint32_t pid) {
+  return UniqueFd(::open(fmt::format("/proc/{}/maps", pid).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+struct Range {
+  std::uint64_t start = 0, end = 0;
+};
+
+bool is_file(const MappedAt& at, std::uint32_t major, std::uint32_t minor, std::uint64_t inode) {
+  return at.file.major == major && at.file.minor == minor && at.file.inode == inode;
+}
+
+// Without PROCMAP_QUERY: the line of /proc/PID/maps that covers the address.
+std::optional<Range> range_by_text(const MappedAt& at) {
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(fmt::format("/proc/{}/maps", at.pid).c_str(), "re"));
+  if (!file) return std::nullopt;
+  std::array<char, kMaxPathBytes * 4 + 128> line;  // NOLINT: a newline in a path takes four bytes
+  for (std::size_t i = 0; i < kMaxMapsLines && std::fgets(line.data(), line.size(), file.get()) != nullptr; ++i) {
+    unsigned long long start = 0, end = 0, inode = 0;
+    unsigned int major = 0, minor = 0;
+    // NOLINTNEXTLINE(cert-err34-c): the kernel's own text
+    if (std::sscanf(line.data(), "%llx-%llx %*s %*x %x:%x %llu", &start, &end, &major, &minor, &inode) != 5) continue;
+    if (start > at.address) return std::nullopt;
+    if (end <= at.address) continue;
+    if (!is_file(at, major, minor, inode)) return std::nullopt;
+    return Range{start, end};
+  }
+  return std::nullopt;
+}
+
+// The mapping that covers the address, if it (still) maps this file.
+std::optional<Range> range_now(int maps, const MappedAt& at) {
+  MapQuery query;
+  query.address = at.address;
+  if (::ioctl(maps, kMapQuery, &query) != 0) return errno == ENOTTY ? range_by_text(at) : std::nullopt;
+  if (!is_file(at, query.major, query.minor, query.inode)) return std::nullopt;
+  return Range{query.start, query.end};
+}
+
+Failure another_file(const MappedAt& at) {
+  return fail(std::errc(ESTALE), "{} of process {} is not the mapped file, or not any more", at.name, at.pid);
+}
+
+// Opens for reading if it is a regular file; opening must have no effect on a device or a FIFO. `place`: O_PATH.
+UniqueFd reopen_regular(int place) {
+  struct statx status {};
+  if (::statx(place, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0 || !S_ISREG(status.stx_mode))
+    return {};
+  return UniqueFd(::open(fmt::format("/proc/self/fd/{}", place).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+// If the file system has generations: whether the inode was not reused.
+bool same_generation(int fd, const FileIdentity& file) {
+  if (file.generation == 0) return true;
+  unsigned int generation = 0;  // the ioctl's argument is declared long, but the kernel writes 32 bits
+  if (::ioctl(fd, FS_IOC_GETVERSION, &generation) != 0) return true;
+  return generation == static_cast<std::uint32_t>(file.generation);
+}
+
+std::string link_text(const std::string& path) {
+  std::string text(kMaxPathBytes, '\0');
+  const ssize_t bytes = ::readlink(path.c_str(), text.data(), text.size());
+  text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  return text;
+}
+
+bool has_other_root(std::uint32_t pid) {
+  const std::string root = link_text(fmt::format("/proc/{}/root", pid));
+  return !root.empty() && root != "/";
+}
+
+// The type of the file's file system. nullopt: no mount of the device is among them.
+std::optional<std::string> type_in(const std::string& mounts, const FileIdentity& file) {
+  const std::size_t found = mounts.find(fmt::format(" {}:{} ", file.major, file.minor));
+  const std::size_t dash = found == std::string::npos ? found : mounts.find(" - ", found);
+  if (dash == std::string::npos) return std::nullopt;
+  const std::string_view rest = std::string_view(mounts).substr(dash + 3);
+  return std::string(rest.substr(0, rest.find_first_of(" \n")));
+}
+
+// The kernel's own mount of memfds and shared memory, which no process sees.
+bool is_memory(const FileIdentity& file) {
+  static const auto kDevice = [] {
+    struct stat status {};
+    const UniqueFd memfd(::memfd_create("flightd-device", MFD_CLOEXEC));
+    return memfd && ::fstat(memfd.get(), &status) == 0 ? status.st_dev : 0;
+  }();
+  return kDevice != 0 && file.major == major(kDevice) && file.minor == minor(kDevice);
+}
+
+// The type of a file system that waits for a server; empty: the file may be opened. A mount that is seen neither from
+// the process's root nor from the host's may be such a one that was detached.
+std::string server_of(const MappedAt& at) {
+  if (is_memory(at.file)) return {};
+  auto type = type_in(mounts_of(root_of(at.pid)), at.file);
+  if (!type) type = type_in(mounts_of(host_root()), at.file);
+  if (!type) return "a mount that is gone";
+  return is_served(*type) ? *type : std::string();
+}
+
+// The rule of docs/symbols.md: the name from the host's root. The kernel's record has the process' own view.
+std::string path_on_host(const MappedAt& at, int place) {
+  if (!has_other_root(at.pid)) return {};
+  std::string path = link_text(fmt::format("/proc/self/fd/{}", place));
+  if (!path.starts_with('/') || path == at.name || path.ends_with(" (deleted)")) return {};
+  const Root host = host_root();
+  const UniqueFd named = find_below(host, at.name);
+  if (named && is_the_file(named.get(), host, at.file)) return {};
+  // A container's file has no path here.
+  const UniqueFd reached = find_below(host, path);
+  struct statx one {
+  }, other{};
+  const auto look = [](int fd, struct statx& out) {
+    return ::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &out) == 0;
+  };
+  if (!reached || !look(reached.get(), one) || !look(place, other) || one.stx_ino != other.stx_ino ||
+      one.stx_dev_major != other.stx_dev_major || one.stx_dev_minor != other.stx_dev_minor)
+    return {};
+  return path;
+}
+
+// True if `name` on the host certainly does not lead to the file: the file is in a container, or was deleted.
+bool is_not_the_hosts(const MappedAt& at) {
+  // The kernel itself reports that such a file was deleted.
+  if (at.name.ends_with(" (deleted)")) return false;
+  const Root host = host_root();
+  const std::string mounts = mounts_of(host);
+  const auto mount = mount_of(mounts, at.name);
+  if (!mount) return false;
+  if (is_served(mount->type)) return mount->device != fmt::format("{}:{}", at.file.major, at.file.minor);
+  const UniqueFd place = find_below(host, at.name);
+  if (!place) return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+  if (!is_the_file(place.get(), host, at.file)) return true;
+  const UniqueFd file = reopen_regular(place.get());
+  return file && !same_generation(file.get(), at.file);
+}
+
+MappedFileFacts facts_of(const MappedAt& at, int file, int place) {
+  MappedFileFacts out{.build_id = build_id_of_elf(file), .host_path = path_on_host(at, place)};
+  if (out.build_id.empty() && out.host_path.empty() && is_not_the_hosts(at))
+    out.host_path = at.name + std::string(kNotTheHosts);
+  return out;
+}
+
+}  // namespace
+
+Result<MappedFileFacts> read_by_map_files(const MappedAt& at) {
+  const UniqueFd maps = open_maps(at.pid);
+  const auto range = maps ? range_now(maps.get(), at) : std::nullopt;
+  if (!range) return another_file(at);
+  const UniqueFd place(::open(fmt::format("/proc/{}/map_files/{:x}-{:x}", at.pid, range->start, range->end).c_str(),
+                              O_PATH | O_CLOEXEC));
+  if (!place) return sys_error(errno, "open {} of process {} through map_files", at.name, at.pid);
+  const UniqueFd file = reopen_regular(place.get());
+  // Between the two queries only the process itself, on purpose, can have mapped and unmapped a file there. It could
+  // also simply contain another program's build-id.
+  const auto after = range_now(maps.get(), at);
+  if (!file || !after || !same_generation(file.get(), at.file)) return another_file(at);
+  return facts_of(at, file.get(), place.get());
+}
+
+Result<MappedFileFacts> read_by_path(const MappedAt& at) {
+  for (const Root& root : {root_of(at.pid), host_root()}) {
+    // Another mount may cover the path by now.
+    const std::string mounts = mounts_of(root);
+    if (const auto mount = mount_of(mounts, at.name); mount && is_served(mount->type)) continue;
+    const UniqueFd place = find_below(root, at.name);
+    if (!place || !is_the_file(place.get(), root, at.file)) continue;
+    const UniqueFd file = reopen_regular(place.get());
+    if (!file || !same_generation(file.get(), at.file)) continue;
+    return facts_of(at, file.get(), place.get());
+  }
+  return another_file(at);
+}
+
+Result<MappedFileFacts> read_mapped_file(const MappedAt& at) {
+  const auto unread = [&](std::string served_by) {
+    MappedFileFacts out{.build_id = {}, .host_path = {}, .was_read = false, .served_by = std::move(served_by)};
+    if (is_not_the_hosts(at)) out.host_path = at.name + std::string(kNotTheHosts);
+    return out;
+  };
+  if (std::string server = server_of(at); !server.empty()) return unread(std::move(server));
+  Result<MappedFileFacts> facts = read_by_map_files(at);
+  if (!facts) facts = read_by_path(at);
+  if (!facts)
+    if (MappedFileFacts none = unread({}); !none.host_path.empty()) return none;
+  return facts;
+}
+
+}  // namespace flight

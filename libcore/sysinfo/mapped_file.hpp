@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file of a mapping of another process: its build-id, and its path on this machine.
+//
+// A path is only a hint: the file may have been replaced, deleted, or be in a container. So an opened file must be the
+// one in the kernel's record, by device, inode and, if the file system has it, generation. The ways, in this order:
+//
+//   map_files   /proc/PID/map_files/START-END is the mapped file itself, also a deleted one. CAP_CHECKPOINT_RESTORE
+//   path        through /proc/PID/root, or through the host's root once the process has ended
+//
+// A file on FUSE or a network is not read: a thread that waits for the server's answer cannot be ended, not even by
+// SIGKILL, and its process with it. Nor is the kernel asked for its build-id (PROCMAP_QUERY): it would wait for the
+// server in the same way. A file on a mount that is not found counts as one of these. Every call here can block for as
+// long as a disk does not answer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libcore/base/file_identity.hpp"
+#include "libcore/base/result.hpp"
+
+namespace flight {
+
+struct MappedAt {
+  std::uint32_t pid = 0;
+  std::uint64_t address = 0;
+  FileIdentity file;
+  std::string name;  // as recorded
+};
+
+// Appended to a name for which the host has another file, or none: a reader of the snapshot must not use that one.
+inline constexpr std::string_view kNotTheHosts = " (not the host's)";
+
+struct MappedFileFacts {
+  std::vector<std::uint8_t> build_id;  // empty: the file has none
+  // If `name` does not lead to the file from the host's root: the path that does. If there is none and no build-id
+  // either: `name` with kNotTheHosts. Otherwise empty.
+  std::string host_path;
+  bool was_read = true;        // false: the file cannot be reached or must not be opened, and only host_path is known
+  std::string served_by = {};  // the file system that waits for a server, if the file was not opened because of it
+};
+// ESTALE: the file cannot be reached any more, or another file is in its place; and the name may still lead to it.
+[[nodiscard]] Result<MappedFileFacts> read_mapped_file(const MappedAt& at);
+
+// The ways, each alone; for tests. An empty build-id is an answer.
+[[nodiscard]] Result<MappedFileFacts> read_by_map_files(const MappedAt& at);
+[[nodiscard]] Result<MappedFileFacts> read_by_path(const MappedAt& at);
+
+}  // namespace flight

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other people's programs and disks: flightd reads the build-id of every program that runs. No disk, mount or chroot
+// can block flightd, and flightd keeps no mount busy. The disk that hangs is a real FUSE mount with a program that runs
+// from it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+
+#include "libcore/sysinfo/mapped_file.hpp"
+#include "libcore/sysinfo/processes.hpp"
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/mounts.hpp"
+#include "tests/e2e/verifier.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+// The limit is a second. A busy test machine gets more.
+Milliseconds start_limit() { return sanitized() ? 20s : 4s; }
+
+// The CPU time of a process with one thread (Documentation/scheduler/sched-stats.rst).
+std::uint64_t ran_ns(pid_t pid) { return std::stoull("0" + read_text(fmt::format("/proc/{}/schedstat", pid))); }
+
+class Files : public testing::Test {
+ protected:
+  // Starts a copy of the burner.
+  Child burn(const std::string& program, double seconds = 60) {
+    Child child = start_load({program, std::to_string(load_cpu()), std::to_string(seconds)});
+    EXPECT_TRUE(child.wait_for_line("started")) << child.err();
+    return child;
+  }
+  [[nodiscard]] std::string build_ids(const Json& sidecar) const {
+    const Outcome list = Verifier::installed().perf(folder_, {"buildid-list", "-i", sidecar.value("path", "?")});
+    EXPECT_EQ(list.exit_status, 0) << list.text();
+    return list.out;
+  }
+  [[nodiscard]] static std::string warnings(const Json& sidecar) {
+    return sidecar.value("warnings", Json::array()).dump();
+  }
+  void TearDown() override { EXPECT_TRUE(daemon_.stop()); }
+
+  TempFolder folder_;
+  TestDaemon daemon_{folder_};
+  const std::string burner_ = folder_.load("burner");
+};
+
+TEST_F(Files, AProgramDeletedBeforeTheStartHasItsBuildId) {
+  const std::string program = folder_ / "scratch/gone";
+  fs::copy_file(burner_, program);
+  const Child child = burn(program);
+  fs::remove(program);
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  // The disk may be slow. A snapshot that is taken before it answers has no build-id.
+  const std::string wanted = build_id_of(burner_) + " " + program + " (deleted)";
+  EXPECT_TRUE(wait_until([&] { return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos; }, 20s))
+      << build_ids(daemon_.snapshot());
+}
+
+// The program starts long after flightd, and exits and is deleted long before the snapshot.
+TEST_F(Files, AProgramThatEndedAndWasDeletedHasItsBuildId) {
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  const std::string program = folder_ / "scratch/brief";
+  fs::copy_file(burner_, program);
+  EXPECT_EQ(burn(program, 1.5).finish(20s).exit_status, 0);
+  fs::remove(program);
+  EXPECT_THAT(build_ids(daemon_.snapshot()), HasSubstr(build_id_of(burner_) + " " + program));
+}
+
+// The build-id belongs to the file that runs, not to the file that has its path now.
+TEST_F(Files, AReplacedProgramHasNoOthersBuildId) {
+  const std::string program = folder_ / "scratch/upgraded";
+  fs::copy_file(burner_, program);
+  const Child before = burn(program);
+  fs::copy_file(folder_.load("closer"), program + ".new");
+  fs::rename(program + ".new", program);
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  usleep(300'000);
+  const std::string list = build_ids(daemon_.snapshot());
+  EXPECT_THAT(list, HasSubstr(build_id_of(burner_)));
+  EXPECT_THAT(list, Not(HasSubstr(build_id_of(folder_.load("closer")))));
+}
+
+// Unmounts right after the last program has ended, again and again. A descriptor that flightd holds would make umount
+// fail.
+TEST_F(Files, NoMountIsHeld) {
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  const std::string disk = folder_ / "scratch/disk";
+  fs::create_directory(disk);
+  int busy = 0;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(mount_tmpfs(disk, "mode=755"));
+    fs::copy_file(burner_, disk + "/program");
+    EXPECT_EQ(burn(disk + "/program", 0.05).finish(20s).exit_status, 0);
+    // flightd may read the file at this moment. A moment later umount must succeed.
+    const bool gone = wait_until(
+        [&] {
+          if (umount(disk.c_str()) == 0) return true;
+          ++busy;
+          return false;
+        },
+        1s);
+    ASSERT_TRUE(gone) << "round " << i;
+  }
+  EXPECT_LT(busy, 20);
+}
+
+// Both programs have the path that leads to the file from outside the chroot. One started before flightd, one after it.
+TEST_F(Files, ProgramsInAChrootHaveTheHostsPath) {
+  const std::string root = folder_ / "scratch/root";
+  fs::create_directories(root + "/bin");
+  for (const char* name : {"early", "late"}) fs::copy_file(burner_, root + "/bin/" + name);
+  for (const char* library : {"/lib", "/lib64", "/usr"}) {
+    if (!fs::exists(library)) continue;
+    fs::create_directories(root + library);
+    ASSERT_EQ(mount(library, (root + library).c_str(), nullptr, MS_BIND | MS_REC, nullptr), 0) << library;
+  }
+  const auto burn_inside = [&](const std::string& program) {
+    Child child = start_load({"chroot", root, program, std::to_string(load_cpu()), "60"});
+    EXPECT_TRUE(child.wait_for_line("started")) << child.err();
+    return child;
+  };
+  {
+    const Child early = burn_inside("/bin/early");
+    ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+    const Child late = burn_inside("/bin/late");
+    const auto burned_ns = [&] { return ran_ns(early.pid()) + ran_ns(late.pid()); };
+    const std::uint64_t before_ns = burned_ns();
+    // About 100 samples, however long other processes use the CPU.
+    EXPECT_TRUE(wait_until([&] { return burned_ns() > before_ns + 500'000'000; }, 30s));
+    const Json sidecar = daemon_.snapshot();
+    const std::string list = build_ids(sidecar);
+    EXPECT_THAT(list, HasSubstr(root + "/bin/early"));
+    EXPECT_THAT(list, HasSubstr(root + "/bin/late"));
+    EXPECT_THAT(list, Not(HasSubstr(" /bin/late")));
+    std::size_t named = 0;
+    for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+      if (sample.comm != "early" && sample.comm != "late") continue;
+      if (sample.symbol == "hot_function_for_flightd") ++named;
+    }
+    EXPECT_GT(named, 50U);
+  }
+  for (const char* library : {"/usr", "/lib64", "/lib"}) umount2((root + library).c_str(), MNT_DETACH);
+}
+
+// A FUSE mount that answers nothing, with a program that runs from it.
+class HungDisk : public Files {
+ protected:
+  void SetUp() override {
+    for (const std::string& name : {backing_, disk_}) ASSERT_EQ(mkdir(name.c_str(), 0755), 0);
+    fs::copy_file(burner_, backing_ + "/program");
+    set_fault("none 0 0 0");
+    fuse_.emplace(Child::start({required_env("FLIGHT_SLOW_DISK"), backing_, disk_, control_}));
+    ASSERT_TRUE(wait_until([&] { return fs::exists(disk_ + "/program"); }, 10s)) << fuse_->err();
+  }
+  void TearDown() override {
+    set_fault("none 0 0 0");
+    if (!stopped_) {
+      EXPECT_TRUE(daemon_.stop());
+    }
+    program_.reset();
+    unmount(disk_);
+  }
+  void set_fault(const std::string& text) const {
+    write_text(control_ + ".new", text);
+    fs::rename(control_ + ".new", control_);
+  }
+  void hang() { set_fault("* -1 0 0"); }
+  void expect_recorded() {
+    const auto begun = now_ns();
+    const Json sidecar = daemon_.snapshot();
+    EXPECT_LT(now_ns() - begun, 5'000'000'000U);
+    EXPECT_THAT(sidecar.value("top", Json::array()).dump(), HasSubstr("\"program\"")) << "its samples have its name";
+    EXPECT_THAT(build_ids(sidecar), Not(HasSubstr(disk_ + "/program")));
+    EXPECT_THAT(sidecar.dump(), HasSubstr("build-id unread: on fuse"));
+  }
+  // SIGTERM while a thread of the broker hangs: the broker ends, and so does flightd.
+  void expect_ends_at_once() {
+    const pid_t broker = daemon_.broker_pid();
+    kill(daemon_.pid(), SIGTERM);
+    stopped_ = true;
+    EXPECT_TRUE(daemon_.process().wait(start_limit())) << daemon_.log();
+    EXPECT_TRUE(wait_until([&] { return !process_exists(broker); }, start_limit()));
+  }
+
+  const std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
+  std::optional<Child> fuse_, program_;
+  bool stopped_ = false;
+};
+
+TEST_F(HungDisk, AtStart) {
+  program_.emplace(burn(disk_ + "/program"));
+  hang();
+  const auto begun = now_ns();
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  EXPECT_LT(now_ns() - begun, static_cast<std::uint64_t>(start_limit().count()) * 1'000'000U);
+  usleep(500'000);
+  expect_recorded();
+  expect_ends_at_once();
+}
+
+// Which process holds the lock is looked up in /proc, where another process has a file of that disk open.
+TEST_F(HungDisk, WhileTheHolderOfTheLockIsLookedUp) {
+  const std::string lock = folder_ / "run/flightd.lock";
+  ASSERT_TRUE(fs::create_directory(folder_ / "run"));
+  Child reader = Child::start({"sh", "-c", fmt::format("exec <{}/program; echo open; exec sleep 60", disk_)});
+  ASSERT_TRUE(reader.wait_for_line("open"));
+  // flock(1) takes it and ends; its parent has the descriptor.
+  Child heir = Child::start({"sh", "-c", fmt::format("exec 9<>{}; flock -x 9; echo locked; exec sleep 60", lock)});
+  ASSERT_TRUE(heir.wait_for_line("locked"));
+  hang();
+  usleep(1'500'000);  // until the kernel's copy of the attributes is too old
+  daemon_.launch(stacks_config(99, "64K").dump());
+  EXPECT_TRUE(daemon_.process().wait(start_limit()));
+  stopped_ = true;
+  EXPECT_THAT(daemon_.log(), HasSubstr(fmt::format("process {} (sleep)", heir.pid())));
+  set_fault("none 0 0 0");  // or the reader could not exit
+}
+
+// A thread that waits for the disk cannot be ended, so the child process would remain.
+TEST_F(HungDisk, NothingIsOpened) {
+  stopped_ = true;  // this test starts no flightd
+  program_.emplace(burn(disk_ + "/program"));
+  ProcessInfo info;
+  ASSERT_TRUE(read_process(static_cast<std::uint32_t>(program_->pid()), info));
+  read_mappings(info);
+  const auto map = std::find_if(info.mappings.begin(), info.mappings.end(),
+                                [](const ProcessMapping& one) { return one.name.ends_with("/program"); });
+  ASSERT_NE(map, info.mappings.end());
+  const MappedAt at{.pid = info.pid,
+                    .address = map->address,
+                    .file = {.major = map->major, .minor = map->minor, .inode = map->inode},
+                    .name = map->name};
+  hang();
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto facts = read_mapped_file(at);
+    _exit(facts && !facts->was_read && facts->served_by.starts_with("fuse") ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_TRUE(wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, start_limit())) << "it hangs";
+  EXPECT_EQ(status, 0) << "it was read, or the reason is missing";
+  if (status == -1) {
+    set_fault("none 0 0 0");
+    waitpid(child, &status, 0);
+  }
+}
+
+TEST_F(HungDisk, Later) {
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  usleep(300'000);
+  program_.emplace(burn(disk_ + "/program"));
+  hang();
+  usleep(500'000);
+  // After a pause the broker scans all of /proc again.
+  EXPECT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  usleep(700'000);
+  EXPECT_TRUE(daemon_.goes_on());
+  EXPECT_TRUE(daemon_.goes_on());
+  expect_ends_at_once();
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine without resources: no task, no address space, an unread stderr. flightd must keep its recording, which is
+// most valuable in such a situation.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "libcore/base/unique_fd.hpp"
+#include "tests/e2e/daemon_fixture.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A cgroup that contains one process and permits no further task, as after a fork bomb or when pids.max is reached.
+class FullGroup {
+ public:
+  explicit FullGroup(pid_t pid) {
+    const bool v1 = ::access("/sys/fs/cgroup/pids", F_OK) == 0;
+    if (!v1) set("/sys/fs/cgroup/cgroup.subtree_control", "+pids");
+    path_ = fmt::format("{}/flight-e2e-{}", v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup", pid);
+    parent_ = path_.substr(0, path_.rfind('/'));
+    pid_ = std::to_string(pid);
+    made_ = ::mkdir(path_.c_str(), 0755) == 0 && set(path_ + "/cgroup.procs", pid_) && set(path_ + "/pids.max", "1");
+  }
+  FullGroup(const FullGroup&) = delete;
+  FullGroup& operator=(const FullGroup&) = delete;
+  ~FullGroup() {
+    set(parent_ + "/cgroup.procs", pid_);  // in case it still runs
+    for (int i = 0; ::rmdir(path_.c_str()) != 0 && errno == EBUSY && i < 100; ++i) ::usleep(20'000);
+  }
+  [[nodiscard]] bool made() const { return made_; }
+
+ private:
+  static bool set(const std::string& file, const std::string& text) {
+    const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+    return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  std::string path_, parent_, pid_;
+  bool made_ = false;
+};
+
+// A cgroup with a limit of tasks for flightd and the broker that it starts.
+class SmallGroup {
+ public:
+  explicit SmallGroup(int tasks) {
+    const bool v1 = ::access("/sys/fs/cgroup/pids", F_OK) == 0;
+    path_ = fmt::format("{}/flight-e2e-few-{}", v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup", ::getpid());
+    const bool made = ::mkdir(path_.c_str(), 0755) == 0;
+    const UniqueFd most(::open((path_ + "/pids.max").c_str(), O_WRONLY | O_CLOEXEC));
+    const std::string text = std::to_string(tasks);
+    made_ = made && ::write(most.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  SmallGroup(const SmallGroup&) = delete;
+  SmallGroup& operator=(const SmallGroup&) = delete;
+  ~SmallGroup() {
+    EXPECT_TRUE(wait_until([this] { return ::rmdir(path_.c_str()) == 0; }, 10s));
+  }
+  [[nodiscard]] bool made() const { return made_; }
+  [[nodiscard]] Arguments enter() const { return {"sh", "-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"", path_}; }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+};
+
+class Limits : public testing::Test {
+ protected:
+  // LeakSanitizer needs another task at the end, which this flightd cannot have.
+  static std::vector<std::string> without_leak_check() {
+    if (!sanitized()) return {};
+    const char* set = ::getenv("ASAN_OPTIONS");
+    return {"env", fmt::format("ASAN_OPTIONS={}:detect_leaks=0", set != nullptr ? set : "")};
+  }
+  TempFolder folder_;
+  StartOptions options_;
+  Json config_ = stacks_config(99, "64K");
+};
+
+TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
+  options_.prefix = without_leak_check();
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  const FullGroup full(daemon.pid());
+  ASSERT_TRUE(full.made()) << "no cgroup with pids.max";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(daemon.goes_on());
+  EXPECT_EQ(daemon.ctl({"list"}).exit_status, 0);
+  EXPECT_EQ(daemon.ctl({"get", "latest", "-o", folder_ / "scratch/copy"}).exit_status, 0);
+  EXPECT_EQ(daemon.ctl({"vacuum"}).exit_status, 0);
+  EXPECT_EQ(daemon.ctl({"reload"}).exit_status, 0);
+  EXPECT_TRUE(daemon.stop());
+}
+
+TEST_F(Limits, TooFewTasksAtStartAreAnErrorThatNamesTheLimit) {
+  options_.prefix = without_leak_check();
+  options_.prefix.insert(options_.prefix.end(), {"prlimit", "--nproc=1:1"});
+  TestDaemon daemon(folder_);
+  daemon.launch(config_.dump(), options_);
+  const Outcome outcome = daemon.process().finish(30s);
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("start the thread"), HasSubstr("TasksMax")));
+}
+
+// The sanitizers use terabytes of address space, and have their own threads.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Whichever thread cannot be made, also in the broker: flightd either exits with an error that names the limit, or can
+// take a snapshot.
+TEST_F(Limits, TooFewTasksForTheBrokerAreAnErrorAsWell) {
+  int refused = 0;
+  for (const int tasks : {3, 5, 8, 12, 16, 20, 24, 28, 34, 40, 60}) {
+    SCOPED_TRACE(fmt::format("{} tasks", tasks));
+    const SmallGroup few(tasks);
+    ASSERT_TRUE(few.made()) << "no cgroup with pids.max";
+    options_.prefix = few.enter();
+    TestDaemon daemon(folder_);
+    daemon.launch(config_.dump(), options_);
+    if (daemon.wait_ready()) {
+      EXPECT_TRUE(daemon.goes_on());
+      EXPECT_TRUE(daemon.stop());
+      continue;
+    }
+    const Outcome outcome = daemon.process().finish(30s);
+    EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr("TasksMax"));
+    ++refused;
+  }
+  EXPECT_GT(refused, 5);
+}
+
+// Whichever allocation fails: an error, never an abort.
+TEST_F(Limits, TooLittleAddressSpaceAtStartIsAnError) {
+  int refused = 0;
+  for (const unsigned mib : {24U, 32U, 48U, 64U, 96U, 128U, 160U}) {
+    SCOPED_TRACE(fmt::format("{} MiB", mib));
+    options_.prefix = {"prlimit", fmt::format("--as={0}:{0}", std::uint64_t{mib} << 20U)};
+    TestDaemon daemon(folder_);
+    daemon.launch(config_.dump(), options_);
+    if (daemon.wait_ready()) {
+      EXPECT_TRUE(daemon.goes_on());
+      EXPECT_TRUE(daemon.stop());
+      continue;
+    }
+    const Outcome outcome = daemon.process().finish(30s);
+    EXPECT_TRUE(outcome.exit_status == 1 || outcome.exit_status == 127) << outcome.text();  // 127 comes from ld.so
+    EXPECT_FALSE(outcome.err.empty());
+    ++refused;
+  }
+  EXPECT_GT(refused, 0) << "so it did fit?";
+}
+#endif
+
+// The broker writes its log lines to the same stderr.
+TEST_F(Limits, AnUnreadStderrBlocksNothing) {
+  const std::string path = folder_ / "stderr";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const UniqueFd fifo(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_EQ(::fcntl(fifo.get(), F_SETPIPE_SZ, 4096), 4096);
+  options_.prefix = {"sh", "-c", "exec \"$@\" 2>" + path, "sh"};
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  for (int i = 0; i < 80; ++i) {
+    const Outcome reload = daemon.ctl({"reload"}, 20s);
+    ASSERT_EQ(reload.exit_status, 0) << "after " << i << " lines: " << reload.text();
+  }
+  EXPECT_TRUE(daemon.goes_on());
+  std::string text(1U << 20U, '\0');
+  const ssize_t count = ::read(fifo.get(), text.data(), text.size());
+  EXPECT_GT(count, 3000) << "so the pipe was not full";
+  EXPECT_TRUE(daemon.stop());
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The culprit is a unit, not one process: a service of many workers beside one busy process, and a loop that starts
+// processes too short-lived to be sampled. The cgroups are real, and the kernel samples them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <mntent.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/e2e/daemon_test.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// The mount point of the hierarchy whose cgroups perf samples (cgroups(7)): v1's perf_event, else v2.
+std::string cgroup_mount() {
+  std::string unified;
+  std::FILE* mounts = ::setmntent("/proc/self/mounts", "re");
+  for (const mntent* entry = nullptr; mounts != nullptr && (entry = ::getmntent(mounts)) != nullptr;) {
+    const std::string_view type = entry->mnt_type;
+    if (type == "cgroup" && ::hasmntopt(entry, "perf_event") != nullptr) unified = entry->mnt_dir;
+    if (type == "cgroup2" && unified.empty()) unified = entry->mnt_dir;
+  }
+  if (mounts != nullptr) ::endmntent(mounts);
+  return unified;
+}
+
+// A cgroup with the name of a systemd unit. It is removed with the object.
+class UnitGroup {
+ public:
+  explicit UnitGroup(const std::string& unit)
+      : path_(fmt::format("{}/flight-e2e-{}/{}", cgroup_mount(), ::getpid(), unit)) {
+    std::error_code error;
+    std::filesystem::create_directories(path_, error);
+    made_ = !error;
+  }
+  UnitGroup(const UnitGroup&) = delete;
+  UnitGroup& operator=(const UnitGroup&) = delete;
+  ~UnitGroup() {
+    (void)wait_until([this] { return ::rmdir(path_.c_str()) == 0; }, 10s);
+    ::rmdir(path_.substr(0, path_.rfind('/')).c_str());
+  }
+  [[nodiscard]] bool made() const { return made_; }
+  [[nodiscard]] Child start(const Arguments& arguments) const {
+    return Child::start(arguments, {.nice = -5, .env = {}, .prepare = [this] {
+                                      write_text(path_ + "/cgroup.procs", std::to_string(::getpid()));
+                                    }});
+  }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+};
+
+Json row_of(const Json& rows, const std::string& name) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Json& one) { return one["name"] == name; });
+  return row == rows.end() ? Json() : *row;
+}
+
+class Units : public DaemonTest {
+ protected:
+  Units() : DaemonTest(stacks_config(199, "1M")) {}
+};
+
+TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
+  const UnitGroup workers_group("workers.service"), hog_group("payroll.service");
+  if (!workers_group.made() || !hog_group.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
+  const Child workers = workers_group.start({folder_.load("workers"), "24", "2"});
+  ASSERT_TRUE(workers.wait_for_line("started"));
+  const Child one = hog_group.start({folder_.load("workers"), "1", "15"});
+  ASSERT_TRUE(one.wait_for_line("started"));
+  Json sidecar, unit, program;
+  EXPECT_TRUE(wait_until(
+      [&] {
+        ::sleep(3);
+        sidecar = daemon_.snapshot({"--last", "3s"});
+        unit = row_of(sidecar["top_units"], "workers.service");
+        program = row_of(sidecar["top_programs"], "workers");
+        return unit.is_object() && unit["processes"] >= 20;
+      },
+      60s))
+      << sidecar["top_units"];
+  EXPECT_GE(unit["processes"], 20);
+  EXPECT_LE(unit["processes"], 25);
+  EXPECT_LT(unit["pid_share"], 0.5) << "none of them is most of it";
+  EXPECT_EQ(unit["program"], "workers");
+  EXPECT_EQ(unit["unit"], "workers.service");
+  EXPECT_THAT(unit["cgroup"].get<std::string>(), testing::EndsWith("/workers.service"));
+  const Json payroll = row_of(sidecar["top_units"], "payroll.service");
+  ASSERT_TRUE(payroll.is_object()) << sidecar["top_units"];
+  EXPECT_GT(unit["cpu_now"].get<double>(), payroll["cpu_now"].get<double>());
+  EXPECT_EQ(program["units"], 2) << "the program runs in both";
+  EXPECT_EQ(program["unit"], "workers.service");
+  // None of its processes is near the top: only the rows above show the unit.
+  const Json& top = sidecar["top"];
+  EXPECT_LT(std::count_if(top.begin(), top.end(), [](const Json& row) { return row["unit"] == "workers.service"; }),
+            24);
+  const Outcome info = daemon_.ctl({"info", sidecar["id"]});
+  EXPECT_THAT(info.out, AllOf(HasSubstr("\ntop units:\n  now: the "), HasSubstr("\n  workers.service "),
+                              HasSubstr("\ntop programs:\n"), HasSubstr("\ntop processes:\n")));
+}
+
+TEST_F(Units, AForkStormHasAForkerAndARate) {
+  const UnitGroup group("healthcheck.service");
+  if (!group.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
+  const Child storm = group.start({"bash", "-c", "while :; do /bin/true; x=$(/bin/true); done"});
+  Json sidecar;
+  std::string text;
+  EXPECT_TRUE(wait_until(
+      [&] {
+        ::sleep(3);
+        text = daemon_.ctl({"snapshot", "--last", "2s"}).out;
+        sidecar = daemon_.snapshot({"--last", "2s"});
+        return sidecar["forks"]["per_second"] >= 100 && text.find("forks/s") != std::string::npos;
+      },
+      60s))
+      << sidecar["forks"];
+  EXPECT_THAT(text, testing::ContainsRegex("[0-9] forks/s.* by\\s+healthcheck.service"));
+  const Json& forks = sidecar["forks"];
+  const Json unit = row_of(forks["by_unit"], "healthcheck.service");
+  ASSERT_TRUE(unit.is_object()) << forks;
+  EXPECT_GE(unit["count"], 100) << forks;
+  EXPECT_GE(forks["count"], unit["count"]);
+  EXPECT_NEAR(unit["per_second"].get<double>(),
+              unit["count"].get<double>() / sidecar["window"]["seconds"].get<double>(), 1);
+  // Each of its subshells lives for a moment, and would have its own row without the rows above.
+  const Json& pids = forks["by_pid"];
+  const auto forker =
+      std::find_if(pids.begin(), pids.end(), [&](const Json& row) { return row["pid"] == storm.pid(); });
+  ASSERT_NE(forker, pids.end()) << forks;
+  EXPECT_EQ((*forker)["name"], "bash");
+  EXPECT_EQ((*forker)["unit"], "healthcheck.service");
+  EXPECT_GE((*forker)["count"], unit["count"].get<double>() * 0.8) << forks;
+  EXPECT_THAT(daemon_.ctl({"info"}).out, AllOf(HasSubstr("\nforks of processes per second"), HasSubstr("WHO FORKS"),
+                                               HasSubstr("\n  healthcheck.service ")));
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Keep the layers: who may include whom, which library is seen where, and a few rules a reader relies on.
+
+    tests/layers/check.py ROOT
+
+ARCHITECTURE.md has the same table in words. It reads #include lines, not meson files, so it also sees a
+header-only leak that would link by luck. Exit 0 if all rules hold, else 1 and one line per fault: file, line, rule.
+"""
+import os
+import re
+import sys
+
+LAYERS = [
+    {"base", "json"},
+    {"perf", "perfdata", "compress", "sysinfo", "store", "config", "control", "broker", "unwind"},
+    {"recorder", "capture", "sideband", "trigger"},
+    {"snapshot", "daemon/log"},
+    {"daemon", "daemon/broker", "ctl"},
+]
+LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
+
+# Permitted includes of a sibling (includer, included), and the reason.
+SIBLINGS = {
+    ("json", "base"),             # reading a JSON text fails as a Result
+    ("capture", "recorder"),      # a capture reads the rings that the recorder opened
+    ("daemon", "daemon/broker"),  # started by hand, flightd forks its own broker
+}
+
+# Only this module may include all of these: it is the pipeline.
+PIPELINE = ("snapshot", {"capture", "perfdata", "compress", "store"})
+
+DAEMON, CTL = {"daemon", "daemon/broker", "daemon/log"}, {"ctl"}
+# First component of <library/...>, or the whole name of a lone header -> the modules that may include it.
+LIBRARIES = {
+    "boost": DAEMON | CTL,
+    "spdlog": {"daemon/log"},
+    "systemd": DAEMON,
+    "CLI": DAEMON | CTL,
+    "nlohmann": {"json"},
+    "zstd.h": {"compress"},
+    "zstd_errors.h": {"compress"},
+    "zdict.h": {"compress"},
+    "zlib.h": {"unwind"},  # sections of ELF files
+    "archive.h": CTL,
+    "archive_entry.h": CTL,
+    "tl": {"base"},
+    "fmt": set(LAYER_OF),
+}
+SOURCE_ONLY = {"nlohmann": {"json"}}  # never in a header there: it would reach every includer
+SYSTEM = {"sys", "linux", "asm", "asm-generic", "net", "netinet", "arpa", "bits"}
+
+MAX_LINES = 400
+CODE = (".cpp", ".hpp", ".c", ".h")
+WITH_SPDX = CODE + (".py", ".sh")
+WITH_SPDX_NAMES = {"meson.build", "meson_options.txt"}
+SPDX = "SPDX-License-Identifier: Apache-2.0"
+# Paths that exist on one machine only. They are assembled here, so that this file does not contain them.
+PRIVATE = re.compile(r"\.\./" + r"shared\b" + r"|(?<![\w.~/-])/" + r"work(?=[/\s\"'`),;:]|$)")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def module_of(path):
+    """The module a file lies in ("perf", "daemon/broker", "tests"), or None for a file of no module."""
+    parts = path.split("/")
+    if len(parts) >= 3 and parts[0] == "libcore":
+        return parts[1]
+    if len(parts) >= 3 and parts[0] == "daemon" and parts[1] in ("broker", "log"):
+        return f"daemon/{parts[1]}"
+    return parts[0] if len(parts) >= 2 and parts[0] in ("daemon", "ctl", "tests") else None
+
+
+def project_include_fault(module, path, target):
+    """Why `module` may not have #include "target", or None."""
+    other = module_of(target)
+    if other is None:
+        return f'"{target}": include paths start at the root of the repository'
+    if other == "tests":
+        return f'"{target}": the program must not include its tests'
+    if other not in LAYER_OF:
+        return f'"{target}": {other} is in no layer'
+    if other == module or LAYER_OF[other] < LAYER_OF[module] or (module, other) in SIBLINGS:
+        return None
+    how = "a sibling" if LAYER_OF[other] == LAYER_OF[module] else "in a higher layer"
+    return f'"{target}": {module} (layer {LAYER_OF[module]}) may not see {other} (layer {LAYER_OF[other]}), it is {how}'
+
+
+def library_include_fault(module, path, target):
+    """Why `module` may not have #include <target>, or None."""
+    if module_of(target) is not None:
+        return f"<{target}>: the project's own headers are included with quotes"
+    first, slash, _ = target.partition("/")
+    if first not in LIBRARIES:
+        if slash and first not in SYSTEM:
+            return f"<{target}>: no rule says who may use {first}: name its modules in LIBRARIES"
+        return None
+    if module not in LIBRARIES[first]:
+        return f"<{target}>: only {', '.join(sorted(LIBRARIES[first]))} may use {first}, not {module}"
+    if module in SOURCE_ONLY.get(first, ()) and path.endswith((".hpp", ".h")):
+        return f"<{target}>: {first} belongs in the .cpp, not in a header"
+    return None
+
+
+def text_files(root):
+    """(path relative to root, lines) of every text file in the tree; built and hidden-cache folders left out."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(d for d in folders if d not in (".git", ".cache", "__pycache__")
+                            and not (folder == root and d.startswith("build")))
+        for name in sorted(names):
+            if name == ".git":  # of a worktree: it names the repository
+                continue
+            full = os.path.join(folder, name)
+            if os.path.islink(full) or not os.path.isfile(full):
+                continue
+            with open(full, "rb") as file:
+                content = file.read()
+            if b"\0" not in content:
+                yield os.path.relpath(full, root), content.decode("utf-8", "replace").splitlines()
+
+
+def check(root):
+    """All faults of the tree as (path, line, text)."""
+    faults = []
+    seen = {}  # module -> modules it includes
+    files = 0
+    for path, lines in text_files(root):
+        name = os.path.basename(path)
+        module = module_of(path)
+        script = bool(lines) and lines[0].startswith("#!")
+        if name.endswith(WITH_SPDX) or name in WITH_SPDX_NAMES or script:
+            if not any(SPDX in line for line in lines[:2]):
+                faults.append((path, 1, f"no '{SPDX}' in the first two lines"))
+        for number, line in enumerate(lines, 1):
+            if PRIVATE.search(line):
+                faults.append((path, number, "names a place outside the repository"))
+        if module is None or module == "tests":
+            continue
+        if len(lines) > MAX_LINES:
+            faults.append((path, len(lines), f"has {len(lines)} lines, more than {MAX_LINES}: it wants to be two"))
+        if not name.endswith(CODE):
+            continue
+        files += 1
+        if module not in LAYER_OF:
+            faults.append((path, 1, f"{module} is in no layer: name it in LAYERS"))
+            continue
+        for number, line in enumerate(lines, 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            own = match.group(1) == '"'
+            fault = (project_include_fault if own else library_include_fault)(module, path, match.group(2))
+            if fault:
+                faults.append((path, number, fault))
+            if own:
+                seen.setdefault(module, set()).add(module_of(match.group(2)))
+    only, together = PIPELINE
+    for module in sorted(seen):
+        if module != only and together <= seen[module]:
+            faults.append((module, 0, f"sees {', '.join(sorted(together))} together: only {only} may"))
+    if files == 0:
+        faults.append((root, 0, "no source file found: is this the root of the repository?"))
+    return faults, files
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    faults, files = check(os.path.abspath(sys.argv[1]))
+    for path, line, text in faults:
+        print(f"{path}:{line}: {text}")
+    print(f"layers: {files} source files, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

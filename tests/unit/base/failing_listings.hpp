@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A disk that fails while a directory is read: the kernel answers getdents64(2), and thus readdir(3), with EIO. A
+// seccomp(2) filter makes it do so, for one thread and for good, without a privilege.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <future>
+
+namespace flight::test {
+
+// From now on, on this thread. What is in a stream's buffer can still be read.
+inline void fail_listings() {
+  std::array<sock_filter, 4> program{
+      sock_filter{.code = BPF_LD | BPF_W | BPF_ABS, .jt = 0, .jf = 0, .k = offsetof(seccomp_data, nr)},
+      sock_filter{.code = BPF_JMP | BPF_JEQ | BPF_K, .jt = 0, .jf = 1, .k = SYS_getdents64},
+      sock_filter{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ERRNO | EIO},
+      sock_filter{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW}};
+  const sock_fprog filter{.len = program.size(), .filter = program.data()};
+  EXPECT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  EXPECT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0) << "errno " << errno;
+}
+
+// What `call` returns on a thread where all of them fail.
+template <typename Call>
+auto with_failing_listings(Call call) -> decltype(call()) {
+  return std::async(std::launch::async,
+                    [&call] {
+                      fail_listings();
+                      return call();
+                    })
+      .get();
+}
+
+}  // namespace flight::test

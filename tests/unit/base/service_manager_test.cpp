@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// sd_notify(3) to a real socket whose receiver reads nothing.
+#include "libcore/base/service_manager.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <string>
+
+#include "tests/unit/daemon/broker/service_manager.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+class NotifyTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-notify-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    manager_.emplace(path());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] std::string path() const { return folder_ + "/notify"; }
+
+  // A call that waits without a limit is a failure, and ends when the receiver reads.
+  Result<void> notify(const std::string& text) {
+    constexpr std::chrono::seconds kHangs(60);
+    auto sent =
+        std::async(std::launch::async, [&text] { return notify_service_manager(text, std::chrono::milliseconds(1)); });
+    if (sent.wait_for(kHangs) != std::future_status::ready) {
+      ADD_FAILURE() << "it waits until the receiver reads";
+      manager_->hear();
+    }
+    return sent.get();
+  }
+
+  std::string folder_;
+  std::optional<test::ServiceManager> manager_;
+};
+
+TEST_F(NotifyTest, AFullQueueIsAnErrorAndNotWaitedFor) {
+  test::ServiceManager::block();
+  const auto sent = notify("STATUS=first");
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().errno_value(), EAGAIN);
+  EXPECT_THAT(sent.error().what, HasSubstr(path()));
+  manager_->hear();
+  ASSERT_TRUE(notify("STATUS=second"));
+  EXPECT_TRUE(manager_->wait_for("STATUS=second"));
+}
+
+TEST_F(NotifyTest, OneThatHasEndedIsAnError) {
+  manager_.reset();
+  EXPECT_TRUE(notify_service_manager("READY=1", kNotifySoon)) << "without the variable there is no service manager";
+  ::setenv("NOTIFY_SOCKET", path().c_str(), 1);
+  EXPECT_EQ(notify_service_manager("READY=1", kNotifySoon).error().errno_value(), ECONNREFUSED);
+  ::unsetenv("NOTIFY_SOCKET");
+}
+
+}  // namespace
+}  // namespace flight

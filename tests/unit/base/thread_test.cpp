@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/base/thread.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <utility>
+
+#include "libcore/base/files.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Thread, HasItsName) {
+  std::string name;
+  auto thread = start_thread("a-name", [&] { name = read_line("/proc/thread-self/comm").value_or("?"); });
+  ASSERT_TRUE(thread);
+  thread->join();
+  EXPECT_EQ(name, "a-name");
+}
+
+// struct sched_attr: two numbers of 32 bits, the flags, nice and priority, and the slice.
+std::array<std::uint64_t, 6> scheduling_attributes() {
+  std::array<std::uint64_t, 6> out{};
+  EXPECT_EQ(::syscall(SYS_sched_getattr, 0, out.data(), sizeof(out), 0U), 0);
+  return out;
+}
+
+bool has_time_slices() {
+  utsname kernel{};
+  int major = 0, minor = 0;
+  return ::uname(&kernel) == 0 && std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2 &&
+         std::pair(major, minor) >= std::pair(6, 12);
+}
+
+TEST(Thread, TakesAndGivesBackATimeSlice) {
+  constexpr std::size_t kNice = 2, kSlice = 3;
+  std::array<std::uint64_t, 6> before{}, taken{}, inherited{}, given_back{};
+  auto thread = start_thread("sliced", [&] {
+    before = scheduling_attributes();
+    set_time_slice(std::chrono::microseconds(100));
+    taken = scheduling_attributes();
+    auto child = start_thread("child", [&] { inherited = scheduling_attributes(); });
+    if (child) child->join();
+    set_time_slice(std::chrono::nanoseconds(0));
+    given_back = scheduling_attributes();
+  });
+  ASSERT_TRUE(thread);
+  thread->join();
+  EXPECT_EQ(taken[kNice], before[kNice]);
+  EXPECT_EQ(given_back, before);
+  if (!has_time_slices()) return;  // an older kernel knows none
+  EXPECT_EQ(taken[kSlice], 100'000U);
+  EXPECT_EQ(inherited[kSlice], 100'000U);
+}
+
+// The sanitizers' own memory counts for RLIMIT_AS.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// std::thread's constructor would end the process.
+TEST(Thread, OneThatCannotBeMadeIsAnError) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit no_memory{.rlim_cur = 1, .rlim_max = 1};
+    if (::setrlimit(RLIMIT_AS, &no_memory) != 0) ::_exit(2);
+    // The C library may keep some stacks of threads that ended.
+    for (int i = 0; i < 100; ++i) {
+      auto thread = start_thread("x", [] { ::pause(); });
+      if (!thread) ::_exit(thread.error().errno_value() == EAGAIN ? 0 : 1);
+      thread->detach();
+    }
+    ::_exit(3);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Common habits of typing: misspelled commands, patterns, several ids, other names of commands.
+#include "tests/unit/ctl/flightctl_bench.hpp"
+
+namespace flight {
+namespace {
+
+using namespace test;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(FlightctlTest, AMisspelledCommandOrOptionSuggestsTheOneMeant) {
+  EXPECT_THAT(ctl({"snapsht"}).err, HasSubstr("there is no command 'snapsht': did you mean 'snapshot'?"));
+  EXPECT_THAT(ctl({"list", "--sinc", "today"}).err, HasSubstr("there is no option '--sinc': did you mean '--since'?"));
+  EXPECT_THAT(ctl({"list", "--jsn"}).err, HasSubstr("did you mean '--json'?"));
+  EXPECT_THAT(ctl({"triggers", "tset", "x"}).err,
+              HasSubstr("there is no command 'triggers tset': did you mean 'triggers test'?"));
+  EXPECT_THAT(ctl({"help", "snapsht"}).err, HasSubstr("did you mean 'snapshot'?"));
+  EXPECT_THAT(ctl({"frobnicate"}).err, AllOf(HasSubstr("no command 'frobnicate'"), Not(HasSubstr("did you mean"))));
+}
+
+TEST_F(FlightctlTest, ExtraWordsAreNamedInOrder) {
+  EXPECT_THAT(ctl({"pause", "one", "two", "three"}).err, HasSubstr("too many arguments: 'one' 'two' 'three'"));
+}
+
+TEST_F(FlightctlTest, AWrongValueIsAnsweredWithTheRightOnes) {
+  EXPECT_THAT(ctl({"list", "-n", "0"}).err, HasSubstr("-n: it must be a whole number from 1 to 1000000000, not '0'"));
+  EXPECT_THAT(ctl({"list", "-n", "1x"}).err, HasSubstr("not '1x'"));
+  EXPECT_THAT(ctl({"snapshot", "--capture", "x"}).err, HasSubstr("--capture: it must be pause or live, not 'x'"));
+  EXPECT_THAT(ctl({"list", "--since"}).err, HasSubstr("--since needs a value: TIME"));
+}
+
+TEST_F(FlightctlTest, MessagesHaveOptionsAndNotTheInterfacesNames) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"snapshot", "--post", "61s"},
+                                             {"snapshot", "--last", "0s"},
+                                             {"snapshot", "--last", "2000d"},
+                                             {"snapshot", "--since", "-10s", "--until", "-20s"},
+                                             {"snapshot", "--reason", "a\nb"}}) {
+    const std::string said = ctl(words).err;
+    EXPECT_THAT(said, AllOf(HasSubstr(words[words.size() - 2]), Not(HasSubstr("_usec")), Not(HasSubstr("'since'"))))
+        << said;
+  }
+  EXPECT_THAT(ctl({"snapshot", "--post", "61s"}).err, HasSubstr("--post may be at most 60 s"));
+}
+
+TEST_F(FlightctlTest, ListTakesPatternsOfTriggersAndUnits) {
+  std::vector<CatalogueRow> rows;
+  for (const auto& [id, trigger, unit] : {std::tuple("1", "cpu-spike", "nginx.service"),
+                                          {"2", "cpu-lopsided", "gunicorn.service"},
+                                          {"3", "oom", "docker 0123456789ab"}}) {
+    CatalogueRow& row = rows.emplace_back();
+    row.id = id, row.path = "/x", row.time = "2026-11-20T03:12:04.123Z", row.trigger = trigger;
+    row.units = {"other.service", unit};
+  }
+  bench.backend.rows_to_report = to_json(rows);
+  run();
+  const auto ids = [this](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--json", "list"});
+    std::string out;
+    for (const auto& row : nlohmann::json::parse(ctl(words).out)) out += row["id"].get<std::string>();
+    return out;
+  };
+  EXPECT_EQ(ids({"--trigger", "cpu*"}), "12");
+  EXPECT_EQ(ids({"--trigger", "oom"}), "3");
+  EXPECT_EQ(ids({"--trigger", "cpu"}), "");
+  EXPECT_EQ(ids({"-u", "nginx"}), "1");
+  EXPECT_EQ(ids({"--unit", "nginx.service"}), "1");
+  EXPECT_EQ(ids({"-u", "*n*.service"}), "12");
+  EXPECT_EQ(ids({"-u", "docker 0123*"}), "3");
+  EXPECT_EQ(ids({"-u", "other", "--trigger", "*o*"}), "23");
+  const auto all = nlohmann::json::parse(ctl({"--json", "list"}).out);
+  EXPECT_EQ(all[0]["units"], nlohmann::json({"other.service", "nginx.service"}));
+}
+
+TEST_F(FlightctlTest, InfoOfSeveralIsOneAfterTheOther) {
+  run();
+  for (int number = 0; number < 2; ++number) ASSERT_EQ(ctl({"snapshot"}).code, 0);
+  const Outcome both = ctl({"info", "2", "1"});
+  EXPECT_EQ(both.code, 0) << both.err;
+  const std::size_t second = both.out.find("\n\nsnapshot 1: ");
+  EXPECT_TRUE(both.out.starts_with("snapshot 2: "));
+  EXPECT_NE(second, std::string::npos) << both.out;
+  const auto json = nlohmann::json::parse(ctl({"--json", "info", "2", "1"}).out);
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_EQ(json[1]["id"], "1");
+  EXPECT_EQ(ctl({"show", "1"}).out, ctl({"info", "1"}).out);
+  // One that is missing does not hide the others.
+  const Outcome one = ctl({"info", "77", "1", "78"});
+  EXPECT_EQ(one.code, 1);
+  EXPECT_EQ(one.out, ctl({"info", "1"}).out);
+  EXPECT_THAT(one.err, AllOf(HasSubstr("77"), HasSubstr("78")));
+  EXPECT_EQ(std::count(one.err.begin(), one.err.end(), '\n'), 2) << one.err;
+  const Outcome one_json = ctl({"--json", "info", "1", "77"});
+  EXPECT_EQ(one_json.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(one_json.out)[0]["id"], "1");
+  EXPECT_EQ(nlohmann::json::parse(one_json.err)["error"], "io.flightd.Recorder.NoSuchSnapshot");
+}
+
+TEST_F(FlightctlTest, InfoHasTheTimeOfTheList) {
+  bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters&) {
+    Sidecar sidecar = full_sidecar(id, data_);        // its name says that it was frozen at 03:12:04.123
+    sidecar.window.end = "2026-11-20T03:11:58.000Z";  // --until
+    return to_json(sidecar);
+  };
+  run();
+  ASSERT_EQ(ctl({"snapshot"}).code, 0);
+  EXPECT_THAT(ctl({"info"}).out, testing::StartsWith("snapshot 1: manual on web3, 2026-11-20 03:12:04\n"));
+}
+
+TEST_F(FlightctlTest, TriggersListIsTriggers) {
+  run();
+  EXPECT_EQ(ctl({"triggers", "list"}).out, ctl({"triggers"}).out);
+  EXPECT_EQ(ctl({"--json", "triggers", "list"}).out, ctl({"--json", "triggers"}).out);
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may connect, how many connections there may be, and which files may be at the socket's path.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <filesystem>
+
+#include "libcore/base/files.hpp"
+#include "tests/unit/daemon/control/raw_client.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using testing::HasSubstr;
+
+constexpr uid_t kNobody = 65534;
+constexpr gid_t kSomeGroup = 54321;
+
+// Credentials belong to a thread; the C library's wrappers would change all threads.
+template <typename What>
+void as_user(uid_t uid, std::vector<gid_t> groups, What what) {
+  std::thread thread([&] {
+    ASSERT_EQ(::syscall(SYS_setgroups, groups.size(), groups.data()), 0);
+    ASSERT_EQ(::syscall(SYS_setresgid, kNobody, kNobody, kNobody), 0);
+    ASSERT_EQ(::syscall(SYS_setresuid, uid, uid, uid), 0);
+    what();
+  });
+  thread.join();
+}
+
+TEST_F(ControlServerTest, AccessIsDecidedPerMethod) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.own_uid = 12345;
+  access.group = kSomeGroup;
+  run({}, access);
+  as_user(kNobody, {}, [&] {
+    EXPECT_EQ(ask(kGetInfo).error, "");
+    for (const char* method :
+         {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot", "RemoveSnapshot",
+          "PinSnapshot", "Vacuum", "SetRecording", "ListTriggers", "FireTrigger", "SetTrigger", "Monitor"}) {
+      const Reply reply = ask(call_text(fmt::format("io.flightd.Recorder.{}", method)));
+      EXPECT_EQ(reply.error, "org.varlink.service.PermissionDenied") << method;
+      EXPECT_THAT(error_message(reply), HasSubstr("uid 65534"));
+    }
+    EXPECT_EQ(ask(call_text("io.flightd.Recorder.Nothing")).error, "org.varlink.service.MethodNotFound");
+  });
+  as_user(kNobody, {7, kSomeGroup, 9}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+  std::vector<gid_t> many;
+  for (gid_t gid = 100'000; gid < 100'500; ++gid) many.push_back(gid);
+  as_user(kNobody, many, [&] { EXPECT_EQ(ask(kGetStatus).error, "org.varlink.service.PermissionDenied"); });
+  many.push_back(kSomeGroup);
+  as_user(kNobody, many, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+  as_user(12345, {}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+}
+
+TEST_F(ControlServerTest, TheTriggerGroupMayOnlyFire) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  access.trigger_group = kSomeGroup + 1;
+  run({}, access);
+  const std::string fire = call_text("io.flightd.Recorder.FireTrigger", R"({"name":"probe","reason":"too slow"})");
+  const std::string test = call_text("io.flightd.Recorder.FireTrigger", R"({"name":"probe","test":true})");
+  as_user(kNobody, {kSomeGroup + 1}, [&] {
+    const Reply fired = ask(fire);
+    EXPECT_EQ(fired.error, "");
+    EXPECT_EQ(member(fired.parameters, "id"), R"("7")");
+    EXPECT_EQ(bench.on_loop([&] { return bench.backend.last_fire.reason; }), "too slow");
+    EXPECT_EQ(ask(test).error, "org.varlink.service.PermissionDenied");
+    EXPECT_EQ(ask(call_text("io.flightd.Recorder.FireTrigger", R"({"name":"x"})")).error,
+              "io.flightd.Recorder.NoSuchTrigger");
+    for (const char* method :
+         {"GetStatus", "TakeSnapshot", "ListSnapshots", "DescribeSnapshot", "ReadSnapshot", "RemoveSnapshot",
+          "PinSnapshot", "SetRecording", "ListTriggers", "SetTrigger", "Monitor"})
+      EXPECT_EQ(ask(call_text(fmt::format("io.flightd.Recorder.{}", method))).error,
+                "org.varlink.service.PermissionDenied")
+          << method;
+  });
+  as_user(kNobody, {kSomeGroup}, [&] {
+    EXPECT_EQ(ask(test).error, "");
+    EXPECT_EQ(ask(call_text("io.flightd.Recorder.SetTrigger", R"({"name":"probe","enabled":false})")).error, "");
+    EXPECT_THAT(member(ask(call_text("io.flightd.Recorder.ListTriggers")).parameters, "triggers"), HasSubstr("probe"));
+  });
+  EXPECT_FALSE(bench.on_loop([&] { return bench.backend.probe_enabled; }));
+}
+
+TEST_F(ControlServerTest, TriggersParametersAreChecked) {
+  run();
+  const auto refused = [&](std::string_view method, std::string_view parameters) {
+    const Reply reply = ask(call_text(fmt::format("io.flightd.Recorder.{}", method), std::string(parameters)));
+    EXPECT_EQ(reply.error, "org.varlink.service.InvalidParameter") << method << parameters;
+    return error_message(reply);
+  };
+  EXPECT_THAT(refused("FireTrigger", "{}"), HasSubstr("'name' is missing"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":""})"), HasSubstr("'name' is missing"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":7})"), HasSubstr("'name' must be a string"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":"probe","test":1})"), HasSubstr("true or false"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":"probe","reason":"a\nb"})"), HasSubstr("one line"));
+  EXPECT_THAT(refused("FireTrigger", fmt::format(R"({{"name":"probe","reason":"{}"}})", std::string(1025, 'x'))),
+              HasSubstr("at most 1024"));
+  EXPECT_THAT(refused("FireTrigger", R"({"name":"probe","now":true})"), HasSubstr("there are: name, reason, test"));
+  EXPECT_THAT(refused("SetTrigger", R"({"name":"probe"})"), HasSubstr("'enabled' is missing"));
+  EXPECT_THAT(refused("SetTrigger", R"({"name":"probe","enabled":"no"})"), HasSubstr("true or false"));
+  EXPECT_THAT(refused("ListTriggers", R"({"name":"probe"})"), HasSubstr("no parameters"));
+}
+
+class Crowd {
+ public:
+  explicit Crowd(const std::string& socket) : socket_(socket) {}
+  // Opens `count` more connections; returns how many of them are served. They stay open.
+  int connect(int count) {
+    int served = 0;
+    for (int number = 0; number < count; ++number) {
+      clients_.push_back(std::make_unique<RawClient>(socket_));
+      clients_.back()->say(kGetInfo);
+      const auto reply = clients_.back()->hear();
+      if (!reply) continue;
+      if (reply->error.empty()) {
+        ++served;
+      } else {
+        EXPECT_EQ(reply->error, "org.varlink.service.PermissionDenied");
+        last_refusal = error_message(*reply);
+        EXPECT_TRUE(clients_.back()->sees_the_end());
+      }
+    }
+    return served;
+  }
+  void leave() { clients_.clear(); }
+  std::string last_refusal;
+
+ private:
+  std::string socket_;
+  std::vector<std::unique_ptr<RawClient>> clients_;
+};
+
+TEST_F(ControlServerTest, AHundredOfAStrangersConnections) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  run();
+  Crowd crowd(bench.socket());
+  as_user(kNobody, {}, [&] { EXPECT_EQ(crowd.connect(100), 100); });
+  expect_connections(16);  // each new one replaced the oldest idle one
+  crowd.leave();
+  expect_connections(0);
+  expect_alive();
+}
+
+TEST_F(ControlServerTest, AThousandConnectionsOfATrustedUser) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  run({}, access);
+  Crowd crowd(bench.socket());
+  as_user(30'000, {kSomeGroup}, [&] { EXPECT_EQ(crowd.connect(1000), 1000); });
+  expect_connections(128);
+  expect_alive();  // root
+  as_user(30'001, {kSomeGroup}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+  as_user(kNobody, {}, [&] { EXPECT_EQ(ask(kGetInfo).error, ""); });
+  crowd.leave();
+  expect_connections(0);
+}
+
+TEST_F(ControlServerTest, RootAndTheGroupHaveSeparateLimits) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  run({}, access);
+  Crowd crowd(bench.socket());
+  int strangers = 0, members = 0;
+  for (uid_t uid = 20'000; uid < 20'010; ++uid) as_user(uid, {}, [&] { strangers += crowd.connect(10); });
+  EXPECT_THAT(crowd.last_refusal, HasSubstr("has 64 connections"));
+  for (uid_t uid = 30'000; uid < 30'003; ++uid) as_user(uid, {kSomeGroup}, [&] { members += crowd.connect(100); });
+  EXPECT_EQ(strangers, 70) << "of 64 places; the seventh user takes those of its own, and the others have none";
+  EXPECT_EQ(members, 200) << "of 192";
+  EXPECT_EQ(crowd.connect(130), 130);  // root
+  expect_connections(64 + 192 + 128);
+}
+
+TEST_F(ControlServerTest, HalfOpenConnectionsOfAUserAreReplaced) {
+  ControlLimits limits;
+  limits.root = 4;
+  run(limits);
+  std::vector<std::unique_ptr<RawClient>> halves;
+  for (int i = 0; i < 10; ++i) {
+    halves.push_back(std::make_unique<RawClient>(bench.socket()));
+    halves.back()->say(i % 2 == 0 ? "{\"method\":\"io.fli" : "");
+  }
+  EXPECT_EQ(ask(kGetStatus).error, "");
+  EXPECT_TRUE(halves[0]->hear()) << "it is told why";
+  EXPECT_TRUE(halves[0]->sees_the_end()) << "the oldest goes first";
+}
+
+TEST_F(ControlServerTest, AConnectionWithoutACallIsDroppedFirst) {
+  ControlLimits limits;
+  limits.root = 4;
+  run(limits);
+  RawClient regular(bench.socket());
+  regular.say(kGetInfo);
+  ASSERT_TRUE(regular.hear());
+  std::vector<std::unique_ptr<RawClient>> silent;
+  for (int i = 0; i < 9; ++i) silent.push_back(std::make_unique<RawClient>(bench.socket()));
+  EXPECT_EQ(ask(kGetStatus).error, "");
+  regular.say(kGetInfo);
+  const auto reply = regular.hear();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->error, "");
+}
+
+TEST_F(ControlServerTest, ConnectionsWithACallUnderWayAndThoseOfOthersStay) {
+  ASSERT_EQ(::getuid(), 0U) << "run as root: other users are needed";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  ControlLimits limits;
+  limits.trusted = limits.per_trusted_uid = 3;
+  run(limits, access);
+  std::vector<std::unique_ptr<RawClient>> listeners;
+  as_user(30'000, {kSomeGroup}, [&] {
+    for (int i = 0; i < 3; ++i) {
+      listeners.push_back(std::make_unique<RawClient>(bench.socket()));
+      listeners.back()->say(call_text("io.flightd.Recorder.Monitor", "{}", R"(,"more":true)"));
+      ASSERT_TRUE(listeners.back()->hear());
+    }
+    EXPECT_EQ(ask(kGetStatus).error, "org.varlink.service.PermissionDenied");
+  });
+  listeners.pop_back();
+  expect_connections(2);
+  std::unique_ptr<RawClient> idle;
+  as_user(30'001, {kSomeGroup}, [&] { idle = std::make_unique<RawClient>(bench.socket()); });
+  expect_connections(3);
+  as_user(30'000, {kSomeGroup}, [&] { EXPECT_EQ(ask(kGetStatus).error, "org.varlink.service.PermissionDenied"); });
+  as_user(30'001, {kSomeGroup}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+}
+
+TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {
+  run();
+  RawClient before(bench.socket());
+  before.say(kGetInfo);
+  ASSERT_TRUE(before.hear());
+  RawClient late(bench.socket());
+  late.say(kGetInfo);  // it is accepted to read its credentials, then closed
+  ASSERT_TRUE(late.hear());
+  // Takes every free descriptor of the process, which the server shares.
+  std::vector<UniqueFd> taken;
+  rlimit old_limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  rlimit low = old_limit;
+  low.rlim_cur = 64;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  UniqueFd waiting(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
+  const sockaddr_un address = address_of(bench.socket());
+  ASSERT_EQ(::connect(waiting.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  before.say(kGetInfo);
+  EXPECT_TRUE(before.hear()) << "who is in is served on";
+  ::send(waiting.get(), kGetInfo.data(), kGetInfo.size(), MSG_NOSIGNAL);
+  pollfd ready{waiting.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&ready, 1, 250), 0);
+  taken.clear();
+  EXPECT_EQ(::poll(&ready, 1, 5000), 1) << "who waited is served when there is room again";
+  ::setrlimit(RLIMIT_NOFILE, &old_limit);
+}
+
+TEST_F(ControlServerTest, ASecondServerOnTheSamePathIsRefused) {
+  run();
+  ControlBench other;
+  boost::asio::io_context io;
+  auto second = ControlServer::open(io, bench.socket(), other.backend, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().errno_value(), EADDRINUSE);
+  EXPECT_THAT(second.error().what, HasSubstr("another flightd"));
+  expect_alive();
+}
+
+TEST_F(ControlServerTest, ADeadSocketIsReplacedAndAFileIsNot) {
+  {
+    const sockaddr_un address = address_of(bench.socket());
+    UniqueFd dead(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ASSERT_TRUE(std::filesystem::exists(bench.socket()));
+  run();
+  struct stat found {};
+  ASSERT_EQ(::stat(bench.socket().c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777U, 0666U);
+  expect_alive();
+
+  ControlBench other;
+  ASSERT_TRUE(open_file(other.socket(), O_CREAT | O_WRONLY, 0600));
+  auto refused = other.run();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), EEXIST);
+  EXPECT_TRUE(std::filesystem::exists(other.socket()));
+}
+
+TEST_F(ControlServerTest, AFolderThatIsNotThereAndAPathThatIsTooLong) {
+  boost::asio::io_context io;
+  auto nowhere = ControlServer::open(io, bench.folder() + "/none/socket", bench.backend, {});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().errno_value(), ENOENT);
+  auto too_long = ControlServer::open(io, bench.folder() + '/' + std::string(120, 'x'), bench.backend, {});
+  ASSERT_FALSE(too_long);
+  EXPECT_EQ(too_long.error().errno_value(), ENAMETOOLONG);
+}
+
+}  // namespace
+}  // namespace flight::daemon

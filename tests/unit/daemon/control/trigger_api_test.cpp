@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// ListTriggers, FireTrigger and SetTrigger, and the snapshots of automatic triggers.
+#include "daemon/control/trigger_api.hpp"
+
+#include <gmock/gmock.h>
+
+#include "libcore/base/files.hpp"
+#include "tests/unit/daemon/daemon_bench.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace test;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+class TriggerApiTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!may_open_events()) GTEST_SKIP() << kNoEvents;
+    ASSERT_NO_FATAL_FAILURE(bench_.start());
+  }
+  std::string fire(const std::string& name, bool test = false) {
+    return bench_.call([&](ControlBackend::Done done) {
+      bench_.trigger_api->fire(bench_.caller, {.name = name, .reason = "a release", .test = test}, std::move(done));
+    });
+  }
+  std::string set(const std::string& name, bool enabled) {
+    return bench_.call([&](ControlBackend::Done done) {
+      bench_.trigger_api->set(bench_.caller, {.name = name, .enabled = enabled}, std::move(done));
+    });
+  }
+  ListedTrigger row() {
+    const std::string text =
+        bench_.call([this](ControlBackend::Done done) { bench_.trigger_api->list(std::move(done)); });
+    const auto rows = parse_listed_triggers(text);
+    if (rows && rows->size() == 1) return rows->front();
+    ADD_FAILURE() << text;
+    return {};
+  }
+  Sidecar snapshot(const std::string& id) {
+    const auto sidecar =
+        parse_sidecar(bench_.call([&](ControlBackend::Done done) { bench_.store->describe(id, std::move(done)); }));
+    EXPECT_TRUE(sidecar) << id;
+    return sidecar.value_or(Sidecar{});
+  }
+  static Decision fired() { return {.trigger = "deploy", .reason = "by itself"}; }
+  static std::string error(std::string_view name) { return fmt::format("{}.{} ", kInterface, name); }
+
+  DaemonBench bench_;
+};
+
+TEST_F(TriggerApiTest, AFiringIsASnapshotOfTheCallers) {
+  const std::string id = fire("deploy");
+  const Sidecar taken = snapshot(id);
+  EXPECT_EQ(taken.trigger, "deploy");
+  EXPECT_EQ(taken.reason, "a release");
+  EXPECT_FALSE(taken.test);
+  ASSERT_EQ(taken.requests.size(), 1U);
+  EXPECT_EQ(taken.requests[0].comm, "unit-daemon");
+  const ListedTrigger listed = row();
+  EXPECT_EQ(listed.kind, "external");
+  EXPECT_EQ(listed.fired, 1U);
+  EXPECT_EQ(listed.last_snapshot, id);
+  EXPECT_THAT(bench_.events_of("deploy"), ElementsAre("trigger_fired", "snapshot_finished"));
+}
+
+TEST_F(TriggerApiTest, ATestIsASnapshotAndNoFiring) {
+  const std::string id = fire("deploy", true);
+  EXPECT_THAT(snapshot(id).reason, HasSubstr("test of the trigger"));
+  EXPECT_TRUE(snapshot(id).test);
+  EXPECT_THAT(bench_.events_of("deploy"), ElementsAre("snapshot_finished"));
+  const ListedTrigger listed = row();
+  EXPECT_EQ(listed.fired, 0U);
+  EXPECT_EQ(listed.last_snapshot, std::nullopt);
+}
+
+TEST_F(TriggerApiTest, WhatDoesNotFireHasAnErrorOfItsOwn) {
+  EXPECT_THAT(fire("depoly"), AllOf(StartsWith(error("NoSuchTrigger")), HasSubstr("depoly")));
+  EXPECT_THAT(set("depoly", false), StartsWith(error("NoSuchTrigger")));
+  fire("deploy");
+  EXPECT_THAT(fire("deploy"), AllOf(StartsWith(error("Suppressed")), HasSubstr("cooldown")));
+  EXPECT_EQ(set("deploy", false), "{}");
+  EXPECT_THAT(fire("deploy"), StartsWith(error("TriggerDisabled")));
+  bench_.triggers->stop();
+  EXPECT_THAT(fire("deploy"), StartsWith(error("Stopping")));
+  EXPECT_THAT(set("deploy", true), StartsWith(error("Stopping")));
+}
+
+TEST_F(TriggerApiTest, ASnapshotThatFailedIsTheCallersErrorAndTheTriggersNote) {
+  bench_.snapshots.refuse_room(Error{std::make_error_code(std::errc::no_space_on_device), "the disk is full"});
+  EXPECT_THAT(fire("deploy"), StartsWith(error("StoreFull")));
+  EXPECT_THAT(row().note, HasSubstr("the disk is full"));
+  EXPECT_EQ(row().last_snapshot, std::nullopt);
+}
+
+TEST_F(TriggerApiTest, ASwitchIsSaved) {
+  EXPECT_EQ(set("deploy", false), "{}");
+  EXPECT_FALSE(row().enabled);
+  const std::string file = bench_.snapshots.recorder.folder + "/triggers.state";
+  ASSERT_TRUE(bench_.loop.until([&] { return read_file(file).has_value(); }));
+  const auto state = parse_trigger_state(read_file(file).value());
+  ASSERT_TRUE(state) << state.error().what;
+  ASSERT_EQ(state->triggers.size(), 1U);
+  EXPECT_EQ(state->triggers[0].enabled, false);
+}
+
+TEST_F(TriggerApiTest, OneThatFiresByItselfIsFlightdsRequest) {
+  bench_.trigger_api->take(fired());
+  ASSERT_TRUE(bench_.loop.until([this] { return bench_.api->last().has_value(); }));
+  const Sidecar taken = snapshot(bench_.api->last()->id);
+  EXPECT_EQ(taken.trigger, "deploy");
+  EXPECT_EQ(taken.reason, "by itself");
+  ASSERT_EQ(taken.requests.size(), 1U);
+  EXPECT_EQ(taken.requests[0].comm, "flightd");
+  // The trigger thread notes it a moment after the snapshot is listed.
+  std::optional<std::string> noted;
+  ASSERT_TRUE(soon([&] { return (noted = row().last_snapshot).has_value(); }));
+  EXPECT_EQ(noted, taken.id);
+}
+
+TEST_F(TriggerApiTest, WhileNothingIsRecordedNoSnapshotIsTaken) {
+  bench_.call([this](ControlBackend::Done done) { bench_.recording->set(false, "a test", std::move(done)); });
+  bench_.trigger_api->take(fired());
+  EXPECT_THAT(row().note, HasSubstr("nothing was recorded then"));
+  EXPECT_THAT(bench_.snapshots.begun(), IsEmpty());
+  bench_.call([this](ControlBackend::Done done) { bench_.recording->set(true, "a test", std::move(done)); });
+  ASSERT_NO_FATAL_FAILURE(bench_.lose_broker());
+  bench_.trigger_api->take(fired());
+  EXPECT_THAT(row().note, HasSubstr("nothing was recorded then"));
+  EXPECT_THAT(bench_.snapshots.begun(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace flight::daemon

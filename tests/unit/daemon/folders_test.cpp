@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lock of the two directories: no other process can take it, root changes no file of another user for it, and the
+// message names the holder correctly or not at all.
+#include "daemon/folders.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+namespace flight::daemon {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A process that did something with the lock file and now waits until it may exit.
+class Other {
+ public:
+  explicit Other(const std::function<void()>& act) {
+    std::array<int, 2> ready{};
+    if (::pipe2(ready.data(), O_CLOEXEC) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      act();
+      const pid_t self = ::getpid();
+      static_cast<void>(!::write(ready[1], &self, sizeof self));
+      for (;;) ::pause();
+    }
+    ::close(ready[1]);
+    // The last process: `act` may have forked and exited.
+    for (pid_t said = 0; ::read(ready[0], &said, sizeof said) == sizeof said;) {
+      holder_ = said;
+      break;
+    }
+    ::close(ready[0]);
+  }
+  Other(const Other&) = delete;
+  Other& operator=(const Other&) = delete;
+  ~Other() {
+    ::kill(holder_, SIGKILL);
+    if (holder_ != pid_) ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] pid_t holder() const { return holder_; }
+  [[nodiscard]] pid_t first() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1, holder_ = -1;
+};
+
+class Folders : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-folders-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+    state_ = root_ + "/state";
+    run_ = root_ + "/run";
+    file_ = run_ + "/flightd.lock";
+    for (const std::string& folder : {state_, run_}) std::filesystem::create_directory(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  [[nodiscard]] Result<FolderLocks> take() const { return take_folders(state_, run_, identity_); }
+  [[nodiscard]] std::string refused() const {
+    const auto taken = take();
+    EXPECT_FALSE(taken);
+    return taken ? "" : taken.error().what;
+  }
+  void make(mode_t mode) const {
+    std::ofstream(file_) << "4242\n";
+    ASSERT_EQ(::chmod(file_.c_str(), mode), 0);
+  }
+  [[nodiscard]] static mode_t mode_of(const std::string& file) {
+    struct stat info {};
+    return ::stat(file.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
+  }
+  void lock() const {
+    const int fd = ::open(file_.c_str(), O_RDONLY);
+    if (fd < 0 || ::flock(fd, LOCK_EX) != 0) std::abort();
+  }
+
+  std::string root_, state_, run_, file_;
+  Identity identity_{.uid = ::geteuid(), .gid = ::getegid(), .user = "me", .trusted_uid = ::geteuid()};
+};
+
+TEST_F(Folders, OnlyTheOwnerMayOpenTheLock) {
+  ASSERT_TRUE(take());
+  EXPECT_EQ(mode_of(file_), 0600U);
+  EXPECT_EQ(mode_of(state_ + "/flightd.lock"), 0600U);
+}
+
+TEST_F(Folders, AnOlderLockIsMadePrivate) {
+  make(0644);
+  ASSERT_TRUE(take());
+  EXPECT_EQ(mode_of(file_), 0600U);
+}
+
+TEST_F(Folders, AFileWithAnotherNameIsLeftAlone) {
+  make(0644);
+  ASSERT_EQ(::link(file_.c_str(), (root_ + "/shadow").c_str()), 0);
+  EXPECT_THAT(refused(), HasSubstr("hard link"));
+  EXPECT_EQ(mode_of(root_ + "/shadow"), 0644U);
+  EXPECT_EQ(std::filesystem::file_size(root_ + "/shadow"), 5U);
+}
+
+TEST_F(Folders, ALinkIsNotFollowed) {
+  std::ofstream(root_ + "/shadow") << "secret";
+  ASSERT_EQ(::symlink((root_ + "/shadow").c_str(), file_.c_str()), 0);
+  EXPECT_THAT(refused(), HasSubstr(file_));
+  EXPECT_EQ(std::filesystem::file_size(root_ + "/shadow"), 6U);
+}
+
+TEST_F(Folders, AFileOfAThirdUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may give a file away";
+  make(0644);
+  ASSERT_EQ(::chown(file_.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(refused(), HasSubstr("12345"));
+  EXPECT_EQ(mode_of(file_), 0644U);
+}
+
+// Other services run as nobody, too. A user of flightd's own must be able to start it without root the next time.
+TEST_F(Folders, TheLockBelongsToAUserOfFlightdsOwnOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
+  identity_ = {.uid = 12345, .gid = 12345, .user = "nobody"};
+  ASSERT_TRUE(take());
+  struct stat info {};
+  ASSERT_EQ(::stat(file_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 0U);
+  identity_.trusted_uid = 12345;
+  ASSERT_TRUE(take());
+  ASSERT_EQ(::stat(file_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 12345U);
+}
+
+TEST_F(Folders, TheErrorNamesTheHolderOfTheLock) {
+  make(0600);
+  const Other other([this] { lock(); });
+  const std::string why = refused();
+  EXPECT_THAT(why, HasSubstr(fmt::format("process {} (", other.holder())));
+  EXPECT_THAT(why, HasSubstr(file_));
+  EXPECT_THAT(why, Not(HasSubstr("4242")));
+  EXPECT_THAT(why, Not(HasSubstr("another flightd (")));
+}
+
+// /proc/locks names the process that took the lock, which has exited.
+TEST_F(Folders, AnHeirOfTheLockIsNamedAndNotTheDead) {
+  make(0600);
+  const Other other([this] {
+    lock();
+    const pid_t first = ::getpid();
+    if (::fork() != 0) ::_exit(0);
+    while (::getppid() == first) ::usleep(1000);
+  });
+  ASSERT_NE(other.holder(), other.first());
+  EXPECT_THAT(refused(), HasSubstr(fmt::format("process {} (", other.holder())));
+}
+
+TEST_F(Folders, TheSecondLockOfAProcessNamesTheFirst) {
+  const auto first = take();
+  ASSERT_TRUE(first);
+  EXPECT_THAT(refused(), HasSubstr(fmt::format("process {} (", ::getpid())));
+}
+
+}  // namespace
+}  // namespace flight::daemon

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/notify/status_line.hpp"
+
+#include <gmock/gmock.h>
+
+#include "libcore/base/columns.hpp"
+#include "libcore/base/text.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using std::chrono_literals::operator""min;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+using testing::StartsWith;
+
+StatusFacts facts() {
+  return {.cpus = 2,
+          .channels = 3,
+          .held_min = 34'900ms,
+          .held_max = 34'950ms,
+          .last = StatusFacts::Last{12min, "lopsided"},
+          .store_bytes = 180U << 20U,
+          .store_max_bytes = 2ULL << 30U};
+}
+
+TEST(StatusLine, ShowsTheHistoryAndTheLastSnapshot) {
+  EXPECT_EQ(status_line(facts()),
+            "recording 2 CPUs, 3 channels, 34 s held; last snapshot 12 min ago (lopsided); store 180.0M of 2.0G");
+  StatusFacts young = facts();
+  young.cpus = young.channels = 1;
+  young.held_min = young.held_max = 900ms;
+  young.last.reset();
+  young.store_max_bytes = 0;
+  EXPECT_EQ(status_line(young), "recording 1 CPU, 1 channel, 0 s held; no snapshot yet");
+}
+
+TEST(StatusLine, TheShortestRingIsShownBesideTheLongest) {
+  StatusFacts uneven = facts();
+  uneven.held_min = 13s;
+  uneven.held_max = 4min;
+  EXPECT_THAT(status_line(uneven), StartsWith("recording 2 CPUs, 3 channels, 13 s to 4 min held; "));
+}
+
+TEST(StatusLine, ProblemsComeFirst) {
+  StatusFacts wrong = facts();
+  wrong.trouble = "degraded (disk): no room";
+  EXPECT_THAT(status_line(wrong), StartsWith("degraded (disk): no room; recording 2 CPUs"));
+  wrong.paused = true;
+  EXPECT_THAT(status_line(wrong), StartsWith("PAUSED, nothing is recorded; degraded (disk): no room; 2 CPUs"));
+  wrong.broker_gone = true;
+  EXPECT_THAT(status_line(wrong), StartsWith("flightd-broker is gone, looking for its successor; PAUSED"));
+}
+
+TEST(StatusLine, IsOneBoundedLine) {
+  StatusFacts evil = facts();
+  evil.trouble = "a\nREADY=0\n" + std::string(10'000, 'x');
+  evil.last->trigger = "\x1b[2J\n" + std::string(10'000, 'x');
+  evil.held_min = evil.held_max = -5s;
+  const std::string line = status_line(evil);
+  EXPECT_TRUE(is_printable(line));
+  EXPECT_LE(columns(line), 600U);
+}
+
+}  // namespace
+}  // namespace flight::daemon

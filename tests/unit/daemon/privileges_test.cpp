@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locked memory: the code that a snapshot runs is locked, and code of libraries that never runs is not.
+#include "daemon/privileges.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+// AddressSanitizer ignores mlock(2).
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+namespace flight::daemon {
+namespace {
+
+struct Code {
+  std::string path;
+  long size_kib = 0, rss_kib = 0;
+  bool locked = false;
+};
+
+// The executable mappings of files (proc_pid_smaps(5)).
+std::vector<Code> executable_mappings() {
+  std::vector<Code> out;
+  bool executable = false;
+  std::ifstream smaps("/proc/self/smaps");
+  for (std::string line; std::getline(smaps, line);) {
+    std::istringstream words(line);
+    std::string first, mode, offset, device, inode, path;
+    words >> first >> mode;
+    if (!first.ends_with(":")) {
+      words >> offset >> device >> inode >> path;
+      executable = mode.find('x') != std::string::npos && path.starts_with("/");
+      if (executable) out.push_back({.path = path});
+    } else if (executable && (first == "Size:" || first == "Rss:")) {
+      (first == "Size:" ? out.back().size_kib : out.back().rss_kib) = std::stol(mode);
+    } else if (executable && first == "VmFlags:") {
+      out.back().locked = line.find(" lo ") != std::string::npos;
+    }
+  }
+  return out;
+}
+
+// In a process of its own, which exits with everything locked.
+TEST(LockMemory, LocksTheCodeThatRuns) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    raise_limits();
+    if (const auto locked = lock_memory(); !locked) {
+      std::fprintf(stderr, "%s\n", locked.error().what.c_str());
+      ::_exit(2);
+    }
+    bool good = false;
+    for (const Code& code : executable_mappings()) {
+      const bool idle = code.path.find("/libgcrypt") != std::string::npos;
+      // What compresses is locked when it is used for the first time.
+      const bool own = code.path.ends_with("/unit-daemon"), zstd = code.path.find("/libzstd") != std::string::npos;
+      const bool all = own || code.path.find("/libstdc++") != std::string::npos;
+      good = good || own;
+      if ((idle && code.locked) || ((all || zstd) && !code.locked) || (all && code.rss_kib < code.size_kib)) {
+        std::fprintf(stderr, "%s: %slocked, %ld of %ld KiB are in memory\n", code.path.c_str(),
+                     code.locked ? "" : "not ", code.rss_kib, code.size_kib);
+        ::_exit(1);
+      }
+    }
+    ::_exit(good ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "memory cannot be locked here: it takes root";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// The cause before the advice. In a process of its own, which has no privilege.
+TEST(LockMemory, AFailureEndsWithTheAdvice) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    const rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0))
+      ::_exit(2);
+    const auto locked = lock_memory();
+    const std::string text = locked ? "locked" : locked.error().what;
+    const bool good = text.starts_with("flightd's own memory is not locked: Operation not permitted; ") &&
+                      text.ends_with("set LimitMEMLOCK=infinity");
+    if (!good) std::fprintf(stderr, "%s\n", text.c_str());
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+}  // namespace
+}  // namespace flight::daemon
+#endif

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorder thread: its first scan, the scans after a loss, pauses, and what it leaves for the next flightd.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "tests/unit/daemon/recorder/recorder_bench.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace test;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+constexpr EventTime kSecondNs =
+    1'000'000'000;  // an export waits this long for a scan, and a scan this long after the previous one
+
+class RecorderThreadTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!may_open_events()) GTEST_SKIP() << kNoEvents;
+  }
+  void start(BrokerSetup setup, bool followed = false) { ASSERT_NO_FATAL_FAILURE(bench_.start(setup, followed)); }
+  void start_with_rings(bool followed = false) {
+    rings_ = small_recording();
+    ASSERT_TRUE(rings_);
+    start({.rings = rings_, .processes = scan_with(kUnknownPid, "first")}, followed);
+    ASSERT_EQ(name_now(), "first") << "the first scan is known";
+  }
+  std::string name_now() { return recorder().comms_of({{kUnknownPid, monotonic_now()}}).front(); }
+  RecorderThread& recorder() { return *bench_.recorder; }
+  std::ptrdiff_t scans() { return bench_.broker->asked(Request::processes); }
+  std::vector<std::string> gaps() { return recorder().gaps().warnings(0, UINT64_MAX, 0); }
+  // The next scan is due at the first loss.
+  static void wait_until_a_scan_may_follow() {
+    ASSERT_TRUE(soon([until_ns = monotonic_now() + kSecondNs] { return monotonic_now() >= until_ns; }));
+  }
+  Result<void> set_recording(bool on) {
+    auto promise = std::make_shared<std::promise<Result<void>>>();
+    auto answer = promise->get_future();
+    recorder().set_recording(on, "a test", [promise](Result<void> done) { promise->set_value(std::move(done)); });
+    return answer_of(answer);
+  }
+  Result<bool> reconnect() {
+    auto promise = std::make_shared<std::promise<Result<bool>>>();
+    auto answer = promise->get_future();
+    recorder().reconnect([promise](Result<bool> same) { promise->set_value(std::move(same)); });
+    return answer_of(answer);
+  }
+
+  RecorderBench bench_;
+  std::shared_ptr<const Recording> rings_;
+};
+
+TEST_F(RecorderThreadTest, NothingIsAnsweredBeforeTheFirstScan) {
+  start({.unanswered = {Request::processes}, .processes = scan_with(kUnknownPid, "first")});
+  auto name = std::async(std::launch::async, [this] { return name_now(); });
+  ASSERT_TRUE(soon([this] { return scans() == 1; }));
+  EXPECT_FALSE(is_there(name));
+  bench_.broker->obey(Request::processes);
+  bench_.broker->say(Request::processes);
+  ASSERT_EQ(name.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(name.get(), "first");
+}
+
+TEST_F(RecorderThreadTest, ARefusedFirstScanDoesNotStopIt) {
+  start({.refused = {{Request::processes, {std::make_error_code(std::errc::io_error), "no"}}}});
+  EXPECT_EQ(name_now(), "");
+  EXPECT_TRUE(bench_.status().recording);
+}
+
+TEST_F(RecorderThreadTest, ALostRecordIsFollowedByAScan) {
+  start_with_rings();
+  const auto before = scans();
+  bench_.broker->change([](BrokerSetup& setup) { setup.processes = scan_with(kUnknownPid, "second"); });
+  lose_a_sideband_record(*recorder().attached());
+  ASSERT_TRUE(soon([&] { return scans() > before; }));
+  EXPECT_TRUE(soon([&] { return name_now() == "second"; }));
+  EXPECT_THAT(bench_.status().warnings,
+              Contains(testing::ContainsRegex("sideband records? (was|were) lost [0-9]+ s ago")));
+}
+
+TEST_F(RecorderThreadTest, AnExportWaitsForTheScan) {
+  start_with_rings();
+  TrackerExport window;
+  EventTime took_ns = 0;
+  // If the machine stalls for the whole second, the test proves nothing.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    wait_until_a_scan_may_follow();
+    lose_a_sideband_record(*recorder().attached());
+    const EventTime begin_ns = monotonic_now();
+    window = recorder().export_window(0, UINT64_MAX, {kUnknownPid});
+    took_ns = monotonic_now() - begin_ns;
+    if (took_ns < kSecondNs) break;
+  }
+  ASSERT_LT(took_ns, kSecondNs);
+  EXPECT_FALSE(window.stats.stale);
+  EXPECT_GT(window.stats.lost, 0U);
+  EXPECT_THAT(window.gaps, Not(IsEmpty())) << "what was lost is told";
+}
+
+TEST_F(RecorderThreadTest, AnExportDoesNotWaitForEverForTheScan) {
+  start_with_rings();
+  wait_until_a_scan_may_follow();
+  const auto before = scans();
+  bench_.broker->leave(Request::processes);
+  lose_a_sideband_record(*recorder().attached());
+  EXPECT_TRUE(recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale);
+  EXPECT_EQ(scans(), before + 1);
+  bench_.broker->obey(Request::processes);
+  bench_.broker->say(Request::processes);
+  EXPECT_TRUE(soon([&] { return !recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale; }));
+}
+
+// The scan that was refused is due again, but not at once.
+TEST_F(RecorderThreadTest, ARefusedScanIsAskedForAgain) {
+  start_with_rings();
+  wait_until_a_scan_may_follow();
+  bench_.broker->refuse(Request::processes, std::errc::io_error, "no");
+  lose_a_sideband_record(*recorder().attached());
+  EXPECT_TRUE(recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale);
+  const auto refused = scans();
+  EXPECT_GE(refused, 3) << "two at the start";
+  bench_.broker->obey(Request::processes);
+  EXPECT_TRUE(soon([&] { return scans() > refused; }));
+  EXPECT_TRUE(soon([&] { return !recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale; }));
+}
+
+// What a process that hangs keeps from being read is asked for again after 1, 2, 4 … s: no loss must wait that long.
+TEST_F(RecorderThreadTest, AProcessThatHangsDoesNotDelayTheScanAfterALoss) {
+  rings_ = small_recording();
+  ASSERT_TRUE(rings_);
+  start({.rings = rings_, .processes = scan_with(kUnknownPid, "hung", /*partly=*/true)});
+  ASSERT_TRUE(soon([this] { return scans() >= 4; })) << "two at the start, two for its mappings";
+  const auto before = scans();
+  EXPECT_TRUE(recorder().counts());  // after the reply to the last scan,
+  EXPECT_EQ(name_now(), "hung");     // which the recorder has read now
+  wait_until_a_scan_may_follow();
+  lose_a_sideband_record(*recorder().attached());
+  static_cast<void>(name_now());     // has read the loss,
+  static_cast<void>(name_now());     // and was behind it in the loop, where a scan that is due is requested
+  EXPECT_TRUE(recorder().counts());  // behind this request
+  EXPECT_GT(scans(), before);
+}
+
+TEST_F(RecorderThreadTest, ASuccessorWithTheSameRecordingLeavesNoGap) {
+  start_with_rings(true);
+  const auto before = recorder().attached();
+  bench_.replace_broker({.rings = rings_});
+  ASSERT_TRUE(soon([this] { return bench_.replaced == 1; }));
+  EXPECT_THAT(gaps(), IsEmpty());
+  EXPECT_EQ(recorder().recorded_until_ns(), UINT64_MAX);
+  EXPECT_EQ(recorder().attached()->rings, before->rings) << "mapped once";
+  EXPECT_EQ(recorder().attached()->sideband, before->sideband);
+  EXPECT_EQ(name_now(), "first") << "what was known still is";
+  EXPECT_EQ(bench_.next->asked(Request::processes), 0) << "nothing was missed";
+  EXPECT_EQ(bench_.lost, 0);
+}
+
+TEST_F(RecorderThreadTest, AnotherRecordingBeginsAfterAGap) {
+  start_with_rings(true);
+  const auto before = recorder().attached();
+  const auto others = small_recording();
+  bench_.replace_broker({.recording = 2, .rings = others});
+  ASSERT_TRUE(soon([this] { return bench_.lost == 1; }));
+  EXPECT_TRUE(recorder().broker_gone());
+  EXPECT_LE(recorder().recorded_until_ns(), monotonic_now());
+  bench_.replace_broker({.recording = 2, .rings = others, .processes = scan_with(kUnknownPid, "second")});
+  EXPECT_EQ(reconnect().value(), false);
+  EXPECT_THAT(gaps(), ElementsAre(HasSubstr("flightd-broker was gone")));
+  EXPECT_EQ(recorder().recorded_until_ns(), UINT64_MAX);
+  EXPECT_NE(recorder().attached()->rings.front(), before->rings.front());
+  EXPECT_TRUE(soon([this] { return name_now() == "second"; })) << "the next broker was asked what runs";
+}
+
+// The next broker had started a new recording, and the one after it still has the old events.
+TEST_F(RecorderThreadTest, ARecordingThatComesBackLateLeavesNoGap) {
+  start_with_rings(true);
+  const auto before = recorder().attached();
+  bench_.replace_broker({.recording = 2});
+  ASSERT_TRUE(soon([this] { return bench_.lost == 1; }));
+  bench_.replace_broker({.rings = rings_});
+  EXPECT_EQ(reconnect().value(), true);
+  EXPECT_THAT(gaps(), IsEmpty());
+  EXPECT_EQ(recorder().attached()->rings, before->rings);
+}
+
+TEST_F(RecorderThreadTest, APauseIsAGapAndEndsWithAScan) {
+  start_with_rings();
+  const auto before = scans();
+  ASSERT_TRUE(set_recording(false));
+  EXPECT_TRUE(bench_.status().paused);
+  EXPECT_FALSE(bench_.status().recording);
+  EXPECT_LE(recorder().recorded_until_ns(), monotonic_now());
+  EXPECT_THAT(gaps(), ElementsAre(HasSubstr("recording is paused")));
+  EXPECT_EQ(scans(), before);
+  ASSERT_TRUE(set_recording(true));
+  EXPECT_TRUE(soon([&] { return scans() == before + 1; }));
+  EXPECT_FALSE(bench_.status().paused);
+  EXPECT_EQ(recorder().recorded_until_ns(), UINT64_MAX);
+  EXPECT_THAT(gaps(), ElementsAre(HasSubstr("recording was paused")));
+  ASSERT_TRUE(set_recording(true));
+  EXPECT_THAT(gaps(), SizeIs(1)) << "it was on already";
+}
+
+TEST_F(RecorderThreadTest, APauseThatTheBrokerRefusesIsNone) {
+  start({});
+  bench_.broker->refuse(Request::disable, std::errc::io_error, "an event is stuck");
+  const auto paused = set_recording(false);
+  ASSERT_FALSE(paused);
+  EXPECT_THAT(paused.error().what, HasSubstr("an event is stuck"));
+  EXPECT_FALSE(recorder().gaps().paused());
+  EXPECT_EQ(bench_.broker->asked(Request::enable), 1) << "those that were off are on again";
+}
+
+TEST_F(RecorderThreadTest, AStatusDoesNotNeedTheBroker) {
+  start({});
+  EXPECT_EQ(bench_.status().broker.pid, FakeBroker::kPid);
+  const auto before = bench_.broker->asked(Request::counts);
+  bench_.broker->leave(Request::counts);
+  EXPECT_EQ(bench_.status().broker.pid, FakeBroker::kPid) << "as it was known last";
+  const Status second = bench_.status();
+  EXPECT_THAT(second.warnings, Contains(HasSubstr("flightd-broker has not answered")));
+  EXPECT_TRUE(second.recording);
+  bench_.broker->obey(Request::counts);
+  bench_.broker->say(Request::counts);
+  EXPECT_TRUE(recorder().counts());  // after all earlier requests
+  EXPECT_EQ(bench_.broker->asked(Request::counts), before + 2) << "one request for all statuses that wait";
+  EXPECT_TRUE(soon([this] { return testing::Value(bench_.status().warnings, Not(Contains(HasSubstr("answered")))); }));
+}
+
+TEST_F(RecorderThreadTest, AStatusTellsThatTheBrokerIsGone) {
+  start({});
+  bench_.broker->die();
+  ASSERT_TRUE(soon([this] { return bench_.lost == 1; }));
+  const Status status = bench_.status();
+  EXPECT_FALSE(status.recording);
+  EXPECT_FALSE(status.paused);
+  EXPECT_THAT(status.errors, Contains(HasSubstr("flightd-broker is gone")));
+}
+
+TEST_F(RecorderThreadTest, TheNextFlightdKnowsWhoHasExited) {
+  rings_ = small_recording();
+  ASSERT_TRUE(rings_);
+  const auto begin = [this](bool checkpoint) {
+    bench_.recorder.reset();
+    std::optional<CheckpointFile> file;
+    if (checkpoint) file.emplace(bench_.folder, rings_->manifest().boot_id);
+    bench_.start({.rings = rings_, .processes = scan_with(kUnknownPid, "first")}, false, std::move(file));
+  };
+  ASSERT_NO_FATAL_FAILURE(begin(true));
+  ASSERT_EQ(name_now(), "first");
+  std::array<int, 2> pipe{-1, -1};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  const UniqueFd in(pipe[0]);
+  UniqueFd out(pipe[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_NAME, "ephemeral");
+    static_cast<void>(!::write(out.get(), "x", 1));
+    ::pause();
+    ::_exit(0);
+  }
+  ASSERT_GT(child, 0);
+  char byte = 0;
+  ASSERT_EQ(::read(in.get(), &byte, 1), 1);
+  const ProcessAt alive{static_cast<std::uint32_t>(child), monotonic_now()};
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  ASSERT_THAT(recorder().comms_of({alive}), ElementsAre("ephemeral"));
+  ASSERT_NO_FATAL_FAILURE(begin(true));
+  EXPECT_THAT(recorder().comms_of({alive}), ElementsAre("ephemeral"));
+  ASSERT_NO_FATAL_FAILURE(begin(false));
+  EXPECT_THAT(recorder().comms_of({alive}), ElementsAre("")) << "from nowhere else";
+}
+
+}  // namespace
+}  // namespace flight::daemon

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reload changes everything or nothing: flightd reads a file, and the broker accepts it or not.
+#include "daemon/reloader.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/daemon/daemon_bench.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace test;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr const char* kLive = "{\n  \"snapshot\": { \"capture\": \"live\" }\n}\n";
+constexpr const char* kPlain = "{\n  \"snapshot\": { \"compression\": \"none\" }\n}\n";
+
+class ReloaderTest : public testing::Test {
+ protected:
+  using Outcome = std::optional<CallResult<ReloadReport>>;
+
+  void SetUp() override {
+    if (!may_open_events()) GTEST_SKIP() << kNoEvents;
+    ASSERT_NO_FATAL_FAILURE(bench_.start());
+    digest_ = bench_.reloader->config().digest;
+  }
+  void ask(Outcome& outcome, const std::string& who = "a test") {
+    bench_.reloader->reload(who, [&outcome](const CallResult<ReloadReport>& got) {
+      EXPECT_FALSE(outcome) << "answered twice";
+      outcome = got;
+    });
+  }
+  Outcome reload() {
+    Outcome outcome;
+    ask(outcome);
+    EXPECT_TRUE(bench_.loop.until([&] { return outcome.has_value(); }));
+    return outcome;
+  }
+  static std::string text_of(const Outcome& outcome) {
+    if (!outcome) return "not answered";
+    return *outcome ? "accepted" : (*outcome).error().name + " " + (*outcome).error().parameters;
+  }
+  void expect_nothing_changed() {
+    EXPECT_THAT(bench_.applied, IsEmpty());
+    EXPECT_EQ(bench_.reloader->config().digest, digest_);
+    EXPECT_EQ(bench_.reloader->report().digest, digest_);
+    EXPECT_THAT(bench_.events_of(), ElementsAre("monitoring"));
+  }
+  std::ptrdiff_t reloads() { return bench_.broker().asked(Request::reload); }
+  // Returns when the broker has got the request, which it does not answer.
+  void hold_broker(Outcome& outcome) {
+    bench_.broker().leave(Request::reload);
+    ask(outcome);
+    ASSERT_TRUE(bench_.loop.until([this] { return reloads() == 1; }));
+  }
+  void release_broker() {
+    bench_.broker().obey(Request::reload);
+    bench_.broker().say(Request::reload);
+  }
+
+  DaemonBench bench_;
+  std::string digest_;
+};
+
+TEST_F(ReloaderTest, WhatBothAcceptIsAppliedOnce) {
+  bench_.write_config(kLive);
+  const Outcome outcome = reload();
+  ASSERT_EQ(text_of(outcome), "accepted");
+  EXPECT_EQ((*outcome)->digest, Reloader::load(bench_.config_file())->digest);
+  EXPECT_FALSE((*outcome)->changed) << "no ring is another";
+  EXPECT_THAT((*outcome)->warnings, IsEmpty());
+  ASSERT_EQ(bench_.applied.size(), 1U);
+  EXPECT_EQ(bench_.applied[0].snapshot.capture, CaptureMode::live);
+  EXPECT_EQ(bench_.reloader->config().digest, (*outcome)->digest);
+  EXPECT_EQ(reloads(), 1);
+  EXPECT_THAT(bench_.events_of(), ElementsAre("monitoring", "reloaded"));
+}
+
+TEST_F(ReloaderTest, WhatFlightdRefusesTheBrokerIsNotAskedFor) {
+  bench_.write_config("{\n  \"snapshot\": { \"capture\": \"sometimes\" }\n}\n");
+  EXPECT_THAT(text_of(reload()), AllOf(StartsWith("io.flightd.Recorder.BadConfig"), HasSubstr("snapshot.capture"),
+                                       HasSubstr("\"line\":2"), HasSubstr(bench_.config_file())));
+  EXPECT_EQ(reloads(), 0);
+  expect_nothing_changed();
+}
+
+TEST_F(ReloaderTest, WhatTheBrokerRefusesChangesNothing) {
+  bench_.write_config(kLive);
+  bench_.broker().refuse(Request::reload, std::errc::invalid_argument,
+                         fmt::format("{}:2: the event does not exist", bench_.config_file()));
+  EXPECT_THAT(text_of(reload()), AllOf(StartsWith("io.flightd.Recorder.BadConfig"), HasSubstr("does not exist"),
+                                       HasSubstr("\"line\":2"), HasSubstr("nothing was changed")));
+  EXPECT_EQ(reloads(), 1);
+  expect_nothing_changed();
+}
+
+TEST_F(ReloaderTest, WithoutABrokerNothingChanges) {
+  bench_.write_config(kLive);
+  ASSERT_NO_FATAL_FAILURE(bench_.lose_broker());
+  EXPECT_THAT(text_of(reload()),
+              AllOf(StartsWith("io.flightd.Recorder.WriteFailed"), HasSubstr("nothing was changed")));
+  expect_nothing_changed();
+}
+
+TEST_F(ReloaderTest, ABrokerThatDiesMeanwhileChangesNothing) {
+  bench_.write_config(kLive);
+  Outcome outcome;
+  ASSERT_NO_FATAL_FAILURE(hold_broker(outcome));
+  ASSERT_NO_FATAL_FAILURE(bench_.lose_broker());
+  ASSERT_TRUE(bench_.loop.until([&] { return outcome.has_value(); }));
+  EXPECT_THAT(text_of(outcome), StartsWith("io.flightd.Recorder.WriteFailed"));
+  expect_nothing_changed();
+}
+
+// A client that requests a reload during another one may have written the file after it was read.
+TEST_F(ReloaderTest, ThoseWhoAskMeanwhileShareTheNextOne) {
+  bench_.write_config(kLive);
+  Outcome first, second, third;
+  ASSERT_NO_FATAL_FAILURE(hold_broker(first));
+  ask(second);
+  ask(third);
+  bench_.loop.poll();
+  EXPECT_FALSE(first || second || third);
+  bench_.write_config(kPlain);
+  release_broker();
+  ASSERT_TRUE(bench_.loop.until([&] { return first.has_value(); }));
+  EXPECT_FALSE(second || third);
+  ASSERT_TRUE(bench_.loop.until([&] { return second && third; }));
+  EXPECT_EQ(text_of(first) + text_of(second) + text_of(third), "acceptedacceptedaccepted");
+  EXPECT_EQ((*second)->digest, Reloader::load(bench_.config_file())->digest);
+  EXPECT_EQ((*third)->digest, (*second)->digest);
+  EXPECT_EQ(bench_.applied.size(), 2U);
+  EXPECT_EQ(reloads(), 2);
+}
+
+TEST_F(ReloaderTest, RingsThatAreOthersAreToldOf) {
+  bench_.write_config(kLive);
+  Outcome outcome;
+  ASSERT_NO_FATAL_FAILURE(hold_broker(outcome));
+  bench_.broker().say(Request::changed);
+  release_broker();
+  ASSERT_TRUE(bench_.loop.until([&] { return outcome.has_value(); }));
+  ASSERT_EQ(text_of(outcome), "accepted");
+  EXPECT_TRUE((*outcome)->changed);
+  EXPECT_EQ(bench_.snapshots.recorder.changed, 1) << "attached once";
+}
+
+// Each time the broker has read another version of the files.
+TEST_F(ReloaderTest, FilesThatDifferForTheBrokerAreReadThreeTimes) {
+  bench_.write_config(kLive);
+  bench_.broker().change([](BrokerSetup& setup) { setup.config_digest = "another"; });
+  const Outcome outcome = reload();
+  ASSERT_EQ(text_of(outcome), "accepted");
+  EXPECT_THAT((*outcome)->warnings, ElementsAre(HasSubstr("another")));
+  EXPECT_EQ(reloads(), 3);
+  EXPECT_EQ(bench_.applied.size(), 1U);
+}
+
+// The broker already uses a version that flightd accepted: it is not possible to go back.
+TEST_F(ReloaderTest, AFileThatBreaksAfterBothAcceptedItIsTheNextReloads) {
+  bench_.write_config(kLive);
+  Outcome outcome;
+  ASSERT_NO_FATAL_FAILURE(hold_broker(outcome));
+  bench_.broker().change([](BrokerSetup& setup) { setup.config_digest = "another"; });
+  bench_.write_config("{ broken");
+  release_broker();
+  ASSERT_TRUE(bench_.loop.until([&] { return outcome.has_value(); }));
+  ASSERT_EQ(text_of(outcome), "accepted");
+  ASSERT_EQ(bench_.applied.size(), 1U);
+  EXPECT_EQ(bench_.applied[0].snapshot.capture, CaptureMode::live);
+}
+
+TEST_F(ReloaderTest, WhatNeedsARestartStaysAndIsTold) {
+  const std::string user = bench_.reloader->config().user;
+  bench_.write_config(R"({ "user": "nobody", "snapshot": { "workers": "3", "capture": "live" } })");
+  const Outcome outcome = reload();
+  ASSERT_EQ(text_of(outcome), "accepted");
+  EXPECT_THAT((*outcome)->warnings, ElementsAre(HasSubstr("user changed"), HasSubstr("snapshot.workers changed")));
+  ASSERT_EQ(bench_.applied.size(), 1U);
+  EXPECT_EQ(bench_.applied[0].user, user);
+  EXPECT_EQ(bench_.applied[0].snapshot.capture, CaptureMode::live) << "the rest is in force";
+  EXPECT_EQ(bench_.reloader->warnings(), (*outcome)->warnings);
+}
+
+TEST_F(ReloaderTest, TheReportSumsUpTheMemory) {
+  const ConfigMemory memory = bench_.reloader->report().memory;
+  const auto cpus = online_cpus().value().size();
+  EXPECT_EQ(memory.ring_bytes, cpus * (64U << 10U));
+  EXPECT_EQ(memory.staging_bytes, memory.ring_bytes);
+  EXPECT_GT(memory.sideband_bytes, 0U);
+  EXPECT_EQ(memory.trigger_bytes, 0U);
+  EXPECT_GE(memory.program_bytes, 12U << 20U);
+  EXPECT_EQ(memory.sum_bytes, memory.ring_bytes + memory.staging_bytes + memory.sideband_bytes + memory.program_bytes);
+}
+
+}  // namespace
+}  // namespace flight::daemon

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows that clients request, at 03:00:00.5 UTC with rings that reach back 100 s and half a millisecond.
+#include "daemon/snapshots/window.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace flight::daemon {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr EventTime kMs = 1'000'000, kSecond = 1000 * kMs;
+constexpr EventTime kNow = 5000 * kSecond;
+constexpr EventTime kOldest = kNow - 100 * kSecond - kMs / 2;
+
+WindowNow now() {
+  const WallTime wall = parse_time("2026-11-20T03:00:00Z", {}).value() + std::chrono::milliseconds(500);
+  return {.now_ns = kNow, .now = wall, .clock = {.wall = wall, .monotonic_ns = kNow}, .oldest_held_ns = kOldest};
+}
+
+std::string refusal(const SnapshotParameters& parameters) {
+  const auto window = parse_window(parameters, now());
+  return window ? "accepted" : window.error().name + " " + window.error().parameters;
+}
+
+TEST(Window, WithoutParametersItIsAllThatIsHeld) {
+  const auto window = parse_window({}, now());
+  ASSERT_TRUE(window);
+  EXPECT_EQ(window->begin_ns, 0U);
+  EXPECT_EQ(window->end_ns, UINT64_MAX);
+}
+
+TEST(Window, LastCountsBackFromNow) {
+  EXPECT_EQ(parse_window({.last_usec = 2'000'000}, now())->begin_ns, kNow - 2 * kSecond);
+  // Longer than the uptime, and longer than 64 bits of nanoseconds can express: the window starts at the begin, and is
+  // not "all" by accident.
+  EXPECT_EQ(parse_window({.last_usec = 6'000'000'000}, now())->begin_ns, 1U);
+  EXPECT_EQ(parse_window({.last_usec = UINT64_MAX}, now())->begin_ns, 1U);
+  EXPECT_EQ(parse_window({.last_usec = UINT64_MAX / 1000 + 3}, now())->begin_ns, 1U);
+}
+
+TEST(Window, LastAndSinceExcludeEachOther) {
+  EXPECT_THAT(refusal({.last_usec = 1, .since = "now"}),
+              testing::AllOf(HasSubstr("InvalidParameter"), HasSubstr("\"since\"")));
+}
+
+TEST(Window, SinceAndUntilAreTimesOfTheEvents) {
+  const auto window = parse_window({.since = "2026-11-20T02:59:50Z", .until = "-1s"}, now());
+  ASSERT_TRUE(window) << window.error().parameters;
+  EXPECT_EQ(window->begin_ns, kNow - 10 * kSecond - 500 * kMs);
+  EXPECT_EQ(window->end_ns, kNow - kSecond);
+}
+
+TEST(Window, ATextThatIsNoTimeIsRefusedByName) {
+  EXPECT_THAT(refusal({.since = "teatime"}), testing::AllOf(HasSubstr("InvalidParameter"), HasSubstr("\"since\"")));
+  EXPECT_THAT(refusal({.until = "teatime"}), testing::AllOf(HasSubstr("InvalidParameter"), HasSubstr("\"until\"")));
+}
+
+TEST(Window, ATimeBeforeTheRingsIsRefusedWithTheOldestOne) {
+  const std::string text = refusal({.since = "2026-11-20T02:58:20Z"});
+  EXPECT_THAT(text, HasSubstr("InvalidParameter"));
+  // 02:58:20.4995 is rounded up: a time that is rounded down would be refused again.
+  constexpr std::string_view kReported = "2026-11-20T02:58:20.500Z";
+  EXPECT_THAT(text, HasSubstr(std::string(kReported)));
+  EXPECT_THAT(text, HasSubstr("(100 s ago)"));
+  const auto again = parse_window({.since = std::string(kReported)}, now());
+  ASSERT_TRUE(again) << again.error().parameters;
+  EXPECT_GE(again->begin_ns, kOldest);
+}
+
+TEST(Window, SinceMayLieWithinTheTimeToComeOnly) {
+  EXPECT_THAT(refusal({.since = "2026-11-20T03:00:02Z"}), HasSubstr("future"));
+  EXPECT_THAT(refusal({.since = "2026-11-20T03:00:02Z", .post_usec = 1'000'000}), HasSubstr("future"));
+  EXPECT_TRUE(parse_window({.since = "2026-11-20T03:00:02Z", .post_usec = 2'000'000}, now()));
+}
+
+TEST(Window, UntilLiesAfterTheBeginAndAfterTheOldest) {
+  EXPECT_THAT(refusal({.until = "2026-11-20T02:58:20Z"}), HasSubstr("\"until\""));
+  EXPECT_THAT(refusal({.since = "-10s", .until = "-11s"}), HasSubstr("\"until\""));
+  EXPECT_THAT(refusal({.since = "-10s", .until = "-10s"}), HasSubstr("\"until\""));
+  EXPECT_TRUE(parse_window({.since = "-10s", .until = "-9s"}, now()));
+  EXPECT_TRUE(parse_window({.until = "2026-11-20T02:58:21Z"}, now()));
+}
+
+}  // namespace
+}  // namespace flight::daemon

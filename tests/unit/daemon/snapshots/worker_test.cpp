@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The snapshot worker with brokers that refuse, hang and die, and with disks that fail.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "tests/unit/daemon/snapshots/snapshot_bench.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace test;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class SnapshotWorkerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!may_open_events()) GTEST_SKIP() << kNoEvents;
+  }
+  void start(bool followed = false) {
+    ASSERT_NO_FATAL_FAILURE(bench_.start(followed));
+    ASSERT_TRUE(soon([this] { return broker().asked(Request::spare) == 2; })) << "it prepares for its broker's death";
+  }
+  FakeBroker& broker() { return *bench_.recorder.broker; }
+  RecorderThread& recorder() { return *bench_.recorder.recorder; }
+  Result<Sidecar> take() {
+    auto answer = bench_.ask(by_person());
+    return answer_of(answer);
+  }
+  // Not counting the spare files.
+  std::vector<std::string> files() {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(bench_.recorder.snapshots())) {
+      const std::string name = entry.path().filename();
+      if (!name.starts_with(".flightd-spare") && name != ".seq") out.push_back(name);
+    }
+    return out;
+  }
+  // The broker is gone for good, or until reconnect().
+  void lose_broker() {
+    broker().die();
+    ASSERT_TRUE(soon([this] { return bench_.recorder.lost == 1; }));
+  }
+  SnapshotBench::Answer ask_last() { return bench_.ask(SnapshotRequest::of_flightd(kBrokerLost, "a test")); }
+
+  SnapshotBench bench_;
+};
+
+TEST_F(SnapshotWorkerTest, ASnapshotHasWhatTheRingsHeld) {
+  bench_.metrics = [] {
+    SidecarMetrics out;
+    out.recent.step_ns = 7;
+    return out;
+  };
+  start();
+  fault(100);
+  const auto taken = take();
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_GE(taken->samples, 100U);
+  EXPECT_EQ(taken->capture, "pause");
+  EXPECT_TRUE(taken->blackout.lost_exact);
+  ASSERT_TRUE(taken->metrics);
+  EXPECT_EQ(taken->metrics->recent.step_ns, 7U);
+  ASSERT_EQ(taken->requests.size(), 1U);
+  EXPECT_EQ(taken->requests[0].reason, "a person");
+  EXPECT_TRUE(std::filesystem::exists(taken->path));
+  EXPECT_EQ(files().size(), 2U) << "data and sidecar";
+}
+
+TEST_F(SnapshotWorkerTest, ABrokerThatMakesNoFileIsAnErrorOfThisSnapshotOnly) {
+  start();
+  broker().refuse(Request::file, std::errc::read_only_file_system, "the folder is read-only");
+  const auto failed = take();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().errno_value(), EROFS);
+  EXPECT_THAT(failed.error().what, HasSubstr("the folder is read-only"));
+  EXPECT_THAT(files(), IsEmpty());
+  broker().obey(Request::file);
+  EXPECT_TRUE(take());
+}
+
+TEST_F(SnapshotWorkerTest, AFolderThatWentAwayIsAnError) {
+  start();
+  std::filesystem::remove_all(bench_.recorder.snapshots());
+  const auto failed = take();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().errno_value(), ENOENT);
+  EXPECT_THAT(failed.error().what, HasSubstr(bench_.recorder.snapshots()));
+}
+
+TEST_F(SnapshotWorkerTest, ARoomThatIsRefusedLeavesNoFile) {
+  start();
+  bench_.refuse_room(Error{std::make_error_code(std::errc::no_space_on_device), "the disk is full"});
+  EXPECT_EQ(take().error().errno_value(), ENOSPC);
+  EXPECT_EQ(broker().asked(Request::file), 0);
+  EXPECT_THAT(files(), IsEmpty());
+}
+
+TEST_F(SnapshotWorkerTest, WithoutCountsTheLossIsNotKnown) {
+  start();
+  broker().refuse(Request::counts, std::errc::io_error, "no counts");
+  const auto taken = take();
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_FALSE(taken->blackout.lost_exact);
+}
+
+TEST_F(SnapshotWorkerTest, WithoutTheKernelsNamesItSaysSo) {
+  start();
+  broker().refuse(Request::kernel, std::errc::io_error, "no modules");
+  const auto taken = take();
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_THAT(taken->warnings, Contains(HasSubstr("no modules")));
+}
+
+TEST_F(SnapshotWorkerTest, AnotherConfigurationIsOfTheNextRequests) {
+  start();
+  auto held = bench_.ask_and_hold(by_person());
+  bench_.worker->configure({.capture = CaptureMode::live, .compression = "none"});
+  bench_.begin.open();
+  const auto before = answer_of(held), after = take();
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(before->capture + " " + before->compression, "pause zstd");
+  EXPECT_EQ(after->capture + " " + after->compression, "live none");
+}
+
+TEST_F(SnapshotWorkerTest, ASnapshotWhileTheBrokerIsReplacedWaitsForTheNextOne) {
+  start(true);
+  broker().leave(Request::file);
+  auto answer = bench_.ask(by_person());
+  ASSERT_TRUE(soon([this] { return broker().asked(Request::file) == 1; }));
+  bench_.recorder.replace_broker(bench_.setup());
+  const auto taken = answer_of(answer);
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_EQ(taken->trigger, "manual");
+  EXPECT_THAT(taken->errors, IsEmpty());
+  EXPECT_EQ(bench_.recorder.replaced, 1);
+}
+
+// One request was frozen, one waited: the last snapshot answers both, with files that were made before.
+TEST_F(SnapshotWorkerTest, WhenTheBrokerDiesTheLastSnapshotAnswersAll) {
+  start();
+  broker().leave(Request::file);
+  auto frozen = bench_.ask(by_person());
+  ASSERT_TRUE(soon([this] { return broker().asked(Request::file) == 1; }));
+  auto waiting = bench_.ask(by_trigger("spike"));
+  ASSERT_NO_FATAL_FAILURE(lose_broker());
+  auto last = ask_last();
+  const auto result = answer_of(last);
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->trigger, kBrokerLost);
+  EXPECT_THAT(result->errors, Contains(HasSubstr("flightd-broker is gone")));
+  EXPECT_TRUE(std::filesystem::exists(result->path));
+  EXPECT_EQ(answer_of(frozen).value().id, result->id);
+  EXPECT_EQ(answer_of(waiting).value().id, result->id);
+  EXPECT_FALSE(take()) << "there is nothing more to be had";
+}
+
+TEST_F(SnapshotWorkerTest, WhoIsStrandedWhenFlightdEndsIsAnswered) {
+  start();
+  broker().leave(Request::file);
+  auto frozen = bench_.ask(by_person());
+  ASSERT_TRUE(soon([this] { return broker().asked(Request::file) == 1; }));
+  ASSERT_NO_FATAL_FAILURE(lose_broker());
+  bench_.worker->stop();
+  const auto result = answer_of(frozen);
+  ASSERT_FALSE(result);
+  EXPECT_TRUE(result.error().code == std::errc::operation_canceled) << result.error().what;
+}
+
+TEST_F(SnapshotWorkerTest, TheNextBrokerMakesTheLastSnapshotRootsOwn) {
+  start(true);
+  bench_.recorder.replace_broker({.recording = 2});
+  ASSERT_TRUE(soon([this] { return bench_.recorder.lost == 1; }));
+  auto last = ask_last();
+  const auto result = answer_of(last);
+  ASSERT_TRUE(result) << result.error().what;
+  struct stat info {};
+  const auto group_may_write = [&] {
+    EXPECT_EQ(::stat(result->path.c_str(), &info), 0);
+    return (info.st_mode & S_IWGRP) != 0;
+  };
+  EXPECT_TRUE(group_may_write()) << "a spare file";
+  BrokerSetup second = bench_.setup();
+  second.recording = 2;
+  bench_.recorder.replace_broker(std::move(second));
+  std::promise<void> attached;
+  recorder().reconnect([&](const Result<bool>& same) {
+    EXPECT_TRUE(same) << same.error().what;
+    attached.set_value();
+  });
+  attached.get_future().wait();
+  bench_.worker->broker_is_back();
+  EXPECT_TRUE(soon([&] { return !group_may_write(); }));
+  EXPECT_EQ(static_cast<std::uint64_t>(info.st_size), result->size_bytes) << "with the same bytes";
+  EXPECT_TRUE(soon([this] { return bench_.recorder.next->asked(Request::spare) == 2; })) << "prepared again";
+  EXPECT_TRUE(take());
+  EXPECT_THAT(bench_.warnings(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace flight::daemon

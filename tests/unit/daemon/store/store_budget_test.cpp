@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The budget of a real directory: a clock that jumps, a file system without inodes.
+#include "daemon/store/budget.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace flight::daemon {
+namespace {
+
+using std::chrono::hours;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr WallTime kDay = hours(24);
+
+class Budget : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-budget-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override {
+    if (mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
+    std::filesystem::remove_all(folder_);
+  }
+  void make(std::uint64_t seq, WallTime time) const {
+    const SnapshotName name{.host = "box", .time = time, .trigger = "spike", .seq = seq};
+    std::ofstream(folder_ + "/" + name.data_file()) << "data";
+    std::ofstream(folder_ + "/" + name.sidecar_file()) << "{}";
+  }
+  [[nodiscard]] StoreBudget budget(const StoreConfig& config) const {
+    return {folder_, config, [] { return false; }, [this] { return clock_; }};
+  }
+
+  std::string folder_;
+  StoreClock clock_ = StoreClock::read(StoreClock::read({}).boot());
+  bool mounted_ = false;
+};
+
+TEST_F(Budget, AnImplausibleClockDeletesNothingByAge) {
+  // By the clock they are 40 days old or more, because it jumped.
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * kDay);
+  StoreConfig config;
+  config.max_age = hours(24 * 30);
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget = this->budget(config);
+  clock_.synchronised = false;
+  clock_.boot_at_start = clock_.boot() - 40 * kDay;
+  EXPECT_THAT(budget.vacuum({.dry_run = true}).removed, IsEmpty());
+  EXPECT_THAT(budget.vacuum({}).removed, IsEmpty());
+  ASSERT_EQ(budget.warnings().size(), 1U);
+  EXPECT_THAT(budget.warnings()[0], AllOf(HasSubstr("3 snapshots"), HasSubstr("max_age"), HasSubstr("clock")));
+  // Other limits still apply.
+  config.max_files = 3;
+  budget.use(config);
+  const auto outcome = budget.vacuum({});
+  ASSERT_EQ(outcome.removed.size(), 1U);
+  EXPECT_EQ(outcome.removed[0].id, "1");
+  EXPECT_EQ(outcome.removed[0].reason, VacuumReason::max_files);
+  // When it is synchronised, the clock is right, and the newest stays.
+  clock_.synchronised = true;
+  EXPECT_EQ(budget.vacuum({}).removed.size(), 2U);
+  EXPECT_THAT(budget.warnings(), IsEmpty());
+}
+
+// In an earlier version a budget below the size of the kernel's symbols deleted all snapshots but the newest.
+TEST_F(Budget, SymbolsPushNoSnapshotOut) {
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - hours(5 - seq));
+  std::ofstream(folder_ + "/" + kallsyms_file("0f7c", "0123456789abcdef")) << std::string(2U << 20U, 'k');
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 1U << 20U};
+  config.keep_free = SizeOrShare{.bytes = 0};
+  EXPECT_THAT(this->budget(config).vacuum({}).removed, IsEmpty());
+}
+
+TEST_F(Budget, AFullInodeTableDeletesTheOldest) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=40"), 0);
+  mounted_ = true;
+  for (std::uint64_t seq = 1; seq <= 10; ++seq) make(seq, wall_now() - hours(11 - seq));
+  for (int i = 0; std::ofstream(folder_ + fmt::format("/other-{}", i)); ++i) ASSERT_LT(i, 100);
+  ASSERT_EQ(space_of(folder_)->free_inodes, 0U);
+  StoreConfig config;
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget = this->budget(config);
+  const auto room = budget.make_room("spike", 1U << 20U);
+  ASSERT_TRUE(room) << room.error().what;
+  ASSERT_FALSE(room->removed.empty());
+  EXPECT_EQ(room->removed[0].id, "1");
+  EXPECT_EQ(room->removed[0].reason, VacuumReason::keep_free);
+  EXPECT_GE(space_of(folder_)->free_inodes.value_or(0), kNeededInodes);
+  EXPECT_LT(room->removed.size(), 9U) << "no more than is needed";
+}
+
+TEST_F(Budget, WithoutInodesAndWithoutSnapshotsItSaysSo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=10"), 0);
+  mounted_ = true;
+  for (int i = 0; std::ofstream(folder_ + fmt::format("/other-{}", i)); ++i) ASSERT_LT(i, 100);
+  ASSERT_TRUE(std::filesystem::remove(folder_ + "/other-0"));
+  const auto room = budget({}).make_room("spike", 1U << 20U);
+  ASSERT_FALSE(room);
+  EXPECT_EQ(room.error().errno_value(), ENOSPC);
+  EXPECT_THAT(room.error().what, HasSubstr("its file system has 1 inode free, a snapshot needs 2;"));
+}
+
+}  // namespace
+}  // namespace flight::daemon

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store's thread on a real directory, with a loop that the test runs and a disk that can hang.
+#include "daemon/store/store_service.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <sstream>
+
+#include "tests/unit/store/sample_sidecar.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr auto kPatience = 20s;
+
+class StoreServiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-store-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    state_ = name;
+    folder_ = state_ + "/snapshots";
+    fs::create_directory(folder_);
+    config_.keep_free = SizeOrShare{.bytes = 0};
+  }
+  void TearDown() override {
+    resume_disk();
+    service_.reset();
+    if (mounted_) ::umount2(folder_.c_str(), MNT_DETACH);
+    fs::remove_all(state_);
+  }
+
+  void start() {
+    auto thread = TaskThread::start("store");
+    ASSERT_TRUE(thread);
+    disk_ = thread->get();
+    service_ = std::make_unique<StoreService>(
+        loop_, std::move(*thread),
+        StoreService::Setup{.folder = folder_, .state_dir = state_, .boot_id = "boot", .config = config_},
+        [this] { ++use_changes_; });
+    settle();
+  }
+  // Waits until the store's thread has finished all posted tasks, and the loop has run the replies.
+  void settle() {
+    std::promise<void> idle;
+    disk_->post([&] { idle.set_value(); });
+    ASSERT_EQ(idle.get_future().wait_for(kPatience), std::future_status::ready);
+    run_loop(0ms);
+  }
+  // Runs what is ready, then whatever becomes ready within `time`.
+  void run_loop(std::chrono::milliseconds time) {
+    loop_.restart();
+    if (time > 0ms)
+      loop_.run_for(time);
+    else
+      loop_.poll();
+  }
+  // The store's thread stops until resume_disk().
+  void hang_disk() {
+    resume_.emplace();
+    std::promise<void> hanging;
+    disk_->post([&hanging, resume = resume_->get_future().share()] {
+      hanging.set_value();
+      resume.wait();
+    });
+    hanging.get_future().wait();
+  }
+  void resume_disk() {
+    if (resume_) resume_->set_value();
+    resume_.reset();
+  }
+
+  using Answer = std::optional<CallResult<std::string>>;
+  static StoreService::Done into(Answer& answer) {
+    return [&answer](CallResult<std::string> got) {
+      EXPECT_FALSE(answer) << "answered twice";
+      answer = std::move(got);
+    };
+  }
+  static std::string error_of(const Answer& answer) {
+    if (!answer) return "not answered";
+    return *answer ? "no error" : answer->error().name + " " + answer->error().parameters;
+  }
+
+  [[nodiscard]] SnapshotName name_of(std::uint64_t seq) const {
+    return {.host = "box", .time = first_ + seq * 1s, .trigger = "spike", .seq = seq};
+  }
+  SnapshotName make(std::uint64_t seq) const {
+    const SnapshotName name = name_of(seq);
+    Sidecar sidecar = sample_sidecar();
+    sidecar.id = fmt::format("{}", seq);
+    write(name.data_file(), "data");
+    write(name.sidecar_file(), to_json(sidecar));
+    return name;
+  }
+  void write(const std::string& file, const std::string& text) const { std::ofstream(folder_ + "/" + file) << text; }
+  [[nodiscard]] bool has(const std::string& file) const { return fs::exists(folder_ + "/" + file); }
+  [[nodiscard]] std::string saved() const {
+    std::ostringstream out;
+    out << std::ifstream(state_ + "/triggers.state").rdbuf();
+    return out.str();
+  }
+
+  const WallTime first_ = wall_now() - 1h;
+  std::string state_, folder_;
+  StoreConfig config_;
+  boost::asio::io_context loop_;
+  std::unique_ptr<StoreService> service_;
+  TaskThread* disk_ = nullptr;
+  std::optional<std::promise<void>> resume_;
+  int use_changes_ = 0;
+  bool mounted_ = false;
+};
+
+TEST_F(StoreServiceTest, CallsAreAnsweredOnTheLoop) {
+  const SnapshotName first = make(1), second = make(2);
+  start();
+  Answer listed, described, pinned, removed;
+  service_->list(into(listed));
+  service_->describe("latest", into(described));
+  service_->pin("1", true, into(pinned));
+  service_->remove("2", into(removed));
+  std::promise<void> done;
+  disk_->post([&] { done.set_value(); });
+  ASSERT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_TRUE(has(first.pin_file()));
+  EXPECT_FALSE(listed || described || pinned || removed) << "answered on the store's thread";
+  run_loop(0ms);
+  ASSERT_TRUE(listed && *listed) << error_of(listed);
+  EXPECT_EQ(parse_rows(**listed).value().size(), 2U);
+  ASSERT_TRUE(described && *described) << error_of(described);
+  EXPECT_EQ(parse_sidecar(**described).value().id, "2");
+  EXPECT_TRUE(pinned && *pinned) << error_of(pinned);
+  EXPECT_TRUE(removed && *removed) << error_of(removed);
+  EXPECT_FALSE(has(second.data_file()));
+  settle();
+  EXPECT_EQ(service_->use().usage.snapshots, 1U) << "a removal refreshes the use";
+}
+
+TEST_F(StoreServiceTest, ReadsTheFileWithItsName) {
+  const SnapshotName name = make(1);
+  start();
+  std::optional<CallResult<OpenSnapshot>> data, kallsyms;
+  service_->read("latest", SnapshotFile::data, [&](CallResult<OpenSnapshot> got) { data = std::move(got); });
+  service_->read("1", SnapshotFile::kallsyms, [&](CallResult<OpenSnapshot> got) { kallsyms = std::move(got); });
+  settle();
+  ASSERT_TRUE(data && *data);
+  EXPECT_EQ((*data)->name, name.data_file());
+  EXPECT_EQ((*data)->size_bytes, 4U);
+  ASSERT_TRUE(kallsyms && !*kallsyms);
+  EXPECT_THAT(kallsyms->error().name, HasSubstr("NoSuchSnapshot")) << "of this one there are none";
+}
+
+TEST_F(StoreServiceTest, ErrorsNameTheirKind) {
+  make(1);
+  const SnapshotName damaged = make(2);
+  write(damaged.sidecar_file(), "garbage");
+  start();
+  Answer unknown, no_id, damage, pin;
+  service_->describe("7", into(unknown));
+  service_->remove("first", into(no_id));
+  service_->describe("2", into(damage));
+  service_->pin("8", true, into(pin));
+  settle();
+  EXPECT_THAT(error_of(unknown), HasSubstr("NoSuchSnapshot"));
+  EXPECT_THAT(error_of(no_id), HasSubstr("InvalidParameter"));
+  EXPECT_THAT(error_of(damage), testing::AllOf(HasSubstr("WriteFailed"), HasSubstr("damaged")));
+  EXPECT_THAT(error_of(pin), HasSubstr("NoSuchSnapshot"));
+}
+
+TEST_F(StoreServiceTest, ABoundedNumberOfCallsWaitsForTheDisk) {
+  start();
+  hang_disk();
+  std::size_t answered = 0;
+  for (std::size_t i = 0; i < StoreService::kMaxCalls; ++i)
+    service_->list([&](const CallResult<std::string>& rows) { answered += rows ? 1U : 0U; });
+  Answer refused;
+  bool read_refused = false;
+  service_->list(into(refused));
+  service_->read("1", SnapshotFile::data, [&](const CallResult<OpenSnapshot>& got) { read_refused = !got; });
+  EXPECT_TRUE(read_refused);
+  EXPECT_THAT(error_of(refused), testing::AllOf(HasSubstr("WriteFailed"), HasSubstr("wait for the disk")));
+  resume_disk();
+  settle();
+  EXPECT_EQ(answered, StoreService::kMaxCalls);
+  Answer again;
+  service_->list(into(again));
+  settle();
+  EXPECT_TRUE(again && *again) << error_of(again);
+}
+
+TEST_F(StoreServiceTest, AStatusDoesNotWaitForADiskThatHangs) {
+  make(1);
+  start();
+  int fresh = 0, late = 0;
+  service_->refresh_use(kPatience, [&] { ++fresh; });
+  settle();
+  EXPECT_EQ(fresh, 1);
+  EXPECT_EQ(use_changes_, 1);
+  EXPECT_EQ(service_->use().usage.snapshots, 1U);
+  EXPECT_EQ(service_->use_asked_ns(), 0U);
+  make(2);
+  hang_disk();
+  service_->refresh_use(1ms, [&] { ++late; });
+  run_loop(200ms);
+  EXPECT_EQ(late, 1);
+  EXPECT_EQ(service_->use().usage.snapshots, 1U) << "the last known";
+  EXPECT_NE(service_->use_asked_ns(), 0U);
+  service_->refresh_use();  // is in progress
+  resume_disk();
+  settle();
+  EXPECT_EQ(late, 1) << "answered twice";
+  EXPECT_EQ(use_changes_, 2);
+  EXPECT_EQ(service_->use().usage.snapshots, 2U);
+  EXPECT_EQ(service_->use_asked_ns(), 0U);
+}
+
+TEST_F(StoreServiceTest, TheBudgetIsKeptAtStartAndWhenItChanges) {
+  config_.max_files = 4;
+  config_.keep_first = config_.keep_last = 0;
+  for (std::uint64_t seq = 1; seq <= 6; ++seq) make(seq);
+  write(kallsyms_file("0f7c", "0123456789abcdef"), "symbols");
+  start();
+  EXPECT_FALSE(has(name_of(2).data_file()));
+  EXPECT_TRUE(has(name_of(3).data_file()));
+  const auto rows = [this] {
+    Answer listed;
+    service_->list(into(listed));
+    settle();
+    return parse_rows(**listed).value();
+  };
+  ASSERT_EQ(rows().size(), 4U);
+  EXPECT_EQ(rows()[0].id, "3");
+  EXPECT_FALSE(has(kallsyms_file("0f7c", "0123456789abcdef"))) << "no snapshot names them";
+  config_.max_files = 2;
+  config_.max_snapshot_bytes = 12345;
+  EXPECT_EQ(service_->make_room("spike", 0).value(), 0U);
+  service_->configure(config_);
+  settle();
+  EXPECT_EQ(rows().size(), 2U);
+  EXPECT_EQ(service_->make_room("spike", 0).value(), 12345U);
+}
+
+TEST_F(StoreServiceTest, ADryVacuumRemovesNothing) {
+  const SnapshotName name = make(1);
+  fs::remove(folder_ + "/" + name.data_file());  // only a vacuum by request removes the rest
+  start();
+  Answer dry, wet;
+  service_->vacuum(true, into(dry));
+  settle();
+  EXPECT_TRUE(has(name.sidecar_file()));
+  service_->vacuum(false, into(wet));
+  settle();
+  EXPECT_FALSE(has(name.sidecar_file()));
+  ASSERT_TRUE(dry && *dry) << error_of(dry);
+  ASSERT_TRUE(wet && *wet) << error_of(wet);
+  EXPECT_EQ(**dry, **wet);
+  EXPECT_THAT(**dry, HasSubstr("\"1\""));
+}
+
+TEST_F(StoreServiceTest, AFullDiskRefusesTheSnapshot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=10"), 0);
+  mounted_ = true;
+  for (int i = 0; std::ofstream(folder_ + fmt::format("/other-{}", i)); ++i) ASSERT_LT(i, 100);
+  start();
+  const auto room = service_->make_room("spike", 1U << 20U);
+  ASSERT_FALSE(room);
+  EXPECT_TRUE(is_full(room.error().errno_value()));
+}
+
+TEST_F(StoreServiceTest, ASnapshotDoesNotWaitLongForTheStoresThread) {
+  config_.max_snapshot_bytes = 777;
+  start();
+  hang_disk();
+  auto room = std::async(std::launch::async, [this] { return service_->make_room("spike", 1U << 20U); });
+  ASSERT_EQ(room.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(room.get().value(), 777U);
+}
+
+TEST_F(StoreServiceTest, TheNewestSnapshotIsFoundAfterARestart) {
+  start();
+  int found = 0;
+  service_->find_newest([&](const Sidecar&) { ++found; });
+  settle();
+  EXPECT_EQ(found, 0);
+  make(3);
+  make(9);
+  std::string id;
+  service_->find_newest([&](const Sidecar& sidecar) { id = sidecar.id; });
+  settle();
+  EXPECT_EQ(id, "9");
+}
+
+TEST_F(StoreServiceTest, OfTheTriggersCountersTheLastIsSaved) {
+  start();
+  EXPECT_EQ(service_->trigger_state().read(), "");
+  hang_disk();
+  for (int i = 0; i < 3; ++i) service_->trigger_state().save(fmt::format("state {}", i));
+  EXPECT_EQ(saved(), "") << "the caller waited for the disk";
+  resume_disk();
+  settle();
+  EXPECT_EQ(service_->trigger_state().read(), "state 2");
+  service_->trigger_state().save("state 3");
+  service_.reset();  // waits for it
+  EXPECT_EQ(saved(), "state 3");
+}
+
+TEST_F(StoreServiceTest, AnUnsavedTriggerStateIsReported) {
+  start();
+  fs::create_directories(state_ + "/triggers.state/in-the-way");
+  service_->trigger_state().save("state 1");
+  settle();
+  EXPECT_THAT(service_->trigger_state().trouble(), HasSubstr("cannot be saved"));
+  fs::remove_all(state_ + "/triggers.state");
+  service_->trigger_state().save("state 2");
+  settle();
+  EXPECT_EQ(service_->trigger_state().trouble(), "");
+  EXPECT_EQ(saved(), "state 2");
+}
+
+TEST_F(StoreServiceTest, TheEndWaitsForTheDisk) {
+  const SnapshotName name = make(1);
+  start();
+  hang_disk();
+  service_->pin("1", true, [](const CallResult<std::string>&) {});
+  resume_disk();
+  service_.reset();
+  EXPECT_TRUE(has(name.pin_file()));
+}
+
+}  // namespace
+}  // namespace flight::daemon

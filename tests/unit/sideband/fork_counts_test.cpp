@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/fork_counts.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libcore/sideband/forker_cgroups.hpp"
+#include "libcore/sideband/process_tracker.hpp"
+#include "tests/unit/sideband/tape.hpp"
+#include "tests/unit/sysinfo/temp_tree.hpp"
+
+namespace flight {
+namespace {
+
+using testing::ElementsAre;
+using testing::Le;
+using testing::Pair;
+
+constexpr EventTime kMs = 1'000'000;
+
+std::map<std::string, std::uint64_t> by_forker(const std::vector<ForkCount>& forks) {
+  std::map<std::string, std::uint64_t> out;
+  for (const ForkCount& one : forks) out[fmt::format("{}[{}]", name_of(one.comm), one.pid)] += one.count;
+  return out;
+}
+
+class Forks : public testing::Test {
+ protected:
+  explicit Forks(TrackerLimits limits = {}) : tracker_(limits) {
+    tape_.fork(1 * kSecond, 1, 100);
+    tape_.exec(1 * kSecond + 1, 100, "sh");
+    tape_.fork(1 * kSecond, 1, 200);
+    tape_.exec(1 * kSecond + 1, 200, "make");
+    tracker_.add(tape_.take());
+  }
+  std::map<std::string, std::uint64_t> between(EventTime begin_ns, EventTime end_ns) {
+    return by_forker(tracker_.export_window(begin_ns, end_ns, {}).forks);
+  }
+  Tape tape_;
+  ProcessTracker tracker_;
+};
+
+TEST_F(Forks, OfProcessesAreCountedAndThreadsAreNot) {
+  tape_.fork(5 * kSecond, 100, 300);
+  tape_.fork(6 * kSecond, 100, 301);
+  tape_.thread(6 * kSecond + 1, 100, 302);
+  tape_.fork(7 * kSecond, 200, 303);
+  tracker_.add(tape_.take());
+  EXPECT_THAT(between(5 * kSecond, 7 * kSecond), ElementsAre(Pair("make[200]", 1), Pair("sh[100]", 2)));
+  EXPECT_THAT(between(6 * kSecond, 6 * kSecond), ElementsAre(Pair("sh[100]", 1)));
+}
+
+TEST_F(Forks, OfASubshellThatLivesForAMomentCountForTheShell) {
+  tape_.fork(5 * kSecond, 100, 300);        // $( … )
+  tape_.fork(5 * kSecond + kMs, 300, 301);  // the command inside it
+  tape_.exec(5 * kSecond + 2 * kMs, 301, "curl");
+  tape_.fork(5 * kSecond + 3 * kMs, 301, 302);  // curl forks, which is another program
+  tape_.fork(9 * kSecond, 300, 303);            // it has run for a long time, so its forks count as its own
+  tracker_.add(tape_.take());
+  EXPECT_THAT(between(5 * kSecond, 9 * kSecond),
+              ElementsAre(Pair("curl[301]", 1), Pair("sh[100]", 2), Pair("sh[300]", 1)));
+}
+
+TEST_F(Forks, ProcessesOfAScanAreNoForks) {
+  tape_.scanned(400, 1, 5 * kSecond, "there");
+  tracker_.add_scan(tape_.take(), 6 * kSecond);
+  EXPECT_THAT(between(2 * kSecond, 7 * kSecond), testing::IsEmpty());
+}
+
+class SmallLog : public Forks {
+ protected:
+  SmallLog() : Forks({.log_bytes = 16384, .state_bytes = 65536}) {}
+};
+
+// 3,000 forks a second for 20 s: the log holds 60 of them.
+TEST_F(SmallLog, AStormIsCountedBeyondTheLog) {
+  std::uint32_t pid = 1000;
+  for (EventTime at = 5 * kSecond; at < 25 * kSecond; at += kSecond / 3000) {
+    tape_.fork(at, 100, pid);
+    tape_.exec(at + 1, pid, "true");
+    tape_.exit(at + 2, pid);
+    ++pid;
+    if (pid % 1000 == 0) tracker_.add(tape_.take(), at + 3);
+  }
+  tracker_.add(tape_.take(), 25 * kSecond);
+  EXPECT_THAT(between(0, 30 * kSecond), testing::Contains(Pair("sh[100]", 60001)));
+  const auto ten = between(10 * kSecond, 20 * kSecond);
+  EXPECT_THAT(ten, ElementsAre(Pair("sh[100]", testing::AllOf(testing::Ge(30'000U), Le(30'601U)))));
+  tracker_.fold(15 * kSecond);
+  EXPECT_THAT(between(0, 30 * kSecond),
+              ElementsAre(Pair("sh[100]", testing::AllOf(testing::Ge(30'000U), Le(30'601U)))));
+}
+
+TEST(ForkerCgroups, AreThoseOfProcRightNowIfItIsTheSameProcess) {
+  const TempTree tree;
+  const auto proc = [&tree](std::uint32_t pid, std::string_view comm, std::uint64_t start_ticks) {
+    tree.write(fmt::format("/proc/{}/stat", pid),
+               fmt::format("{} ({}) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0", pid, comm, start_ticks));
+    tree.write(fmt::format("/proc/{}/cgroup", pid), fmt::format("0::/system.slice/{}.service\n", pid));
+  };
+  constexpr EventTime kDay = 86'400 * kSecond;
+  TrackerExport window;
+  for (const std::uint32_t pid : {300, 301, 302, 303, 304, 304, 305})
+    window.forks.push_back({kDay, kDay, pid, to_comm("sh"), 1});
+  window.forks.push_back({kDay, kDay, 305, to_comm("bash"), 1});
+  window.forks.push_back({kDay, kDay, 0, to_comm(""), 9});
+  proc(300, "sh", 100);
+  proc(301, "sh", 2 * 86'400 * 100);  // it began after the fork: the pid was used again
+  proc(302, "other", 100);
+  proc(304, "sh", 200);  // 303 has exited
+  proc(305, "sh", 100);  // it is not known which of the two names is right
+  read_forker_cgroups(window, {}, tree.root());
+  EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(300, "/system.slice/300.service"),
+                                                                   Pair(304, "/system.slice/304.service")));
+  window.forker_cgroups.clear();
+  read_forker_cgroups(window, {300}, tree.root());
+  EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(304, "/system.slice/304.service")))
+      << "a sample says it better";
+
+  window.forks.clear();
+  window.forker_cgroups.clear();
+  for (std::uint32_t pid = 1000; pid < 1100; ++pid) {
+    proc(pid, "sh", 100);
+    window.forks.push_back({kDay, kDay, pid, to_comm("sh"), pid});
+  }
+  read_forker_cgroups(window, {}, tree.root());
+  EXPECT_EQ(window.forker_cgroups.size(), kMostForkersRead);
+  EXPECT_TRUE(window.forker_cgroups.contains(1099));
+}
+
+TEST(ForkCounts, AreBoundedInTimeAndInForkers) {
+  ForkCounts counts;
+  std::uint64_t all = 0;
+  for (std::uint32_t second = 0; second < 5000; ++second)
+    for (std::uint32_t pid = 1; pid <= 100; ++pid, ++all) counts.add(second * kSecond, pid, to_comm("bomb"));
+  const auto forks = counts.all();
+  EXPECT_LE(forks.size(), ForkCounts::kMaxSlices * (ForkCounts::kMaxForkers + 1));
+  std::uint64_t sum = 0;
+  for (const ForkCount& one : forks) sum += one.count;
+  EXPECT_EQ(sum, all);
+}
+
+}  // namespace
+}  // namespace flight

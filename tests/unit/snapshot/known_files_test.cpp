@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/snapshot/known_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace flight {
+namespace {
+
+constexpr FileIdentity file(std::uint64_t inode, std::uint64_t generation) {
+  return {.major = 8, .minor = 1, .inode = inode, .generation = generation};
+}
+
+Mmap2Record mapping(std::uint64_t inode, std::string_view name, std::uint64_t generation = 5) {
+  return {.pid = 7,
+          .tid = 7,
+          .address = 0x1000,
+          .bytes = 0x2000,
+          .page_offset = 0x3000,
+          .major = 8,
+          .minor = 1,
+          .inode = inode,
+          .inode_generation = generation,
+          .protection = 5,
+          .flags = 2,
+          .name = name};
+}
+
+std::vector<std::vector<std::byte>> records_in(std::span<const std::byte> bytes) {
+  std::vector<std::vector<std::byte>> out;
+  for (auto record = next_record(bytes); !record.empty(); record = next_record(bytes)) {
+    out.emplace_back(record.begin(), record.end());
+    bytes = bytes.subspan(record.size());
+  }
+  EXPECT_TRUE(bytes.empty());
+  return out;
+}
+
+TEST(KnownFiles, GoIntoTheRecordsAndTheList) {
+  const Trailer trailer{.pid = 7, .tid = 7, .time_ns = 99, .cpu = 1, .id = 3};
+  TrackerExport window;
+  append_comm(window.prologue, {.pid = 7, .tid = 7, .name = "x"}, {});
+  append_mmap2(window.prologue, mapping(1, "/bin/one"), {});
+  append_mmap2(window.log, mapping(2, "/inside"), trailer);
+  append_mmap2(window.log, mapping(3, "/no-id"), trailer);
+  append_mmap2(window.log, mapping(4, "/unread"), trailer);
+  append_mmap2(window.log, mapping(1, "/bin/one", 6), trailer);  // another generation is another file
+  append_mmap2(window.log, mapping(0, "//anon"), trailer);
+  const RecordBuffer log = window.log, prologue = window.prologue;
+  const KnownFiles known{
+      .files =
+          {{.file = file(1, 5), .build_id = std::vector<std::uint8_t>(20, 0x11), .recorded_name = {}, .host_path = {}},
+           {.file = file(2, 5),
+            .build_id = std::vector<std::uint8_t>(16, 0x22),
+            .recorded_name = "/inside",
+            .host_path = "/srv/root/inside"},
+           {.file = file(3, 5), .build_id = {}, .recorded_name = {}, .host_path = {}},
+           {.file = file(4, 5), .build_id = {}, .recorded_name = "/unread", .host_path = "/unread (not the host's)"}},
+      .unanswered = {{.major = 8, .minor = 1}},
+      .served = {}};
+  const NamedFiles named = add_build_ids(known, window);
+  EXPECT_EQ(named.with, 3U);
+  EXPECT_EQ(named.without, 2U);
+  EXPECT_EQ(named.unanswered, 2U);
+  ASSERT_EQ(window.build_ids.size(), 2U);
+  EXPECT_EQ(window.build_ids[0].name, "/bin/one");
+  EXPECT_EQ(window.build_ids[1].name, "/srv/root/inside");
+
+  const auto before = records_in(prologue), after = records_in(window.prologue);
+  ASSERT_EQ(after.size(), 2U);
+  EXPECT_EQ(after[0], before[0]);
+  const auto one = parse_mmap2(after[1]);
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->build_id.size, 20);
+  EXPECT_EQ(one->address, 0x1000U);
+  EXPECT_EQ(one->page_offset, 0x3000U);
+  EXPECT_EQ(one->protection, 5U);
+  EXPECT_EQ(one->name, "/bin/one");
+
+  const auto old_log = records_in(log), new_log = records_in(window.log);
+  ASSERT_EQ(new_log.size(), old_log.size());
+  const auto two = parse_mmap2(new_log[0]);
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->build_id.size, 16);
+  EXPECT_EQ(two->name, "/srv/root/inside");
+  EXPECT_EQ(parse_trailer(new_log[0])->time_ns, 99U);
+  for (const std::size_t i : {1U, 3U, 4U}) EXPECT_EQ(new_log[i], old_log[i]) << i;
+  const auto unread = parse_mmap2(new_log[2]);
+  ASSERT_TRUE(unread);
+  EXPECT_EQ(unread->name, "/unread (not the host's)");
+  EXPECT_EQ(unread->build_id.size, 0);
+}
+
+TEST(KnownFiles, FilesOfAServerAreCountedByTheirFileSystem) {
+  TrackerExport window;
+  append_mmap2(window.prologue, mapping(1, "/net/one"), {});
+  append_mmap2(window.prologue, mapping(2, "/net/two"), {});
+  const KnownFiles known{.files = {},
+                         .unanswered = {{.major = 8, .minor = 1}},
+                         .served = {{.disk = {.major = 8, .minor = 1}, .type = "nfs4"}}};
+  const NamedFiles named = add_build_ids(known, window);
+  EXPECT_EQ(named.without, 2U);
+  EXPECT_EQ(named.served, 2U);
+  EXPECT_EQ(named.unanswered, 0U);
+  EXPECT_EQ(named.served_types, std::set<std::string>{"nfs4"});
+}
+
+TEST(KnownFiles, WithoutAnAnswerNothingChanges) {
+  TrackerExport window;
+  append_mmap2(window.prologue, mapping(1, "/bin/one"), {});
+  const RecordBuffer before = window.prologue;
+  EXPECT_EQ(add_build_ids({}, window).without, 1U);
+  EXPECT_EQ(window.prologue, before);
+  EXPECT_TRUE(window.build_ids.empty());
+}
+
+}  // namespace
+}  // namespace flight

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole pipeline after a capture without rings: what the sidecar says about names comes from several sources.
+#include "libcore/snapshot/snapshot.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "libcore/base/files.hpp"
+#include "tests/unit/snapshot/made_recording.hpp"
+
+namespace flight {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class WriteSnapshot : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-snapshot-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Result<Sidecar> write(const TrackerExport& sideband) {
+    const auto workers = WorkerPool::start(1).value();
+    const auto staging = Staging::create({}).value();
+    const std::vector<std::size_t> no_rings;
+    const BlackoutLog no_blackouts;
+    const RecordingFacts recording{.manifest = made_.manifest,
+                                   .channel_rings = no_rings,
+                                   .events = made_.events,
+                                   .host = host_,
+                                   .kernel = kernel_,
+                                   .kallsyms = {}};
+    const CaptureFacts capture{
+        .staging = staging, .frozen_ns = MadeRecording::kEnd, .blackouts = no_blackouts, .lost = {}};
+    SnapshotOutput output{.data = file("data.partial"),
+                          .sidecar = file("sidecar.partial"),
+                          .data_name = "data.partial",
+                          .sidecar_name = "sidecar.partial",
+                          .folder = folder_,
+                          .seq = 1};
+    const auto tracker = [&](EventTime, EventTime, const std::unordered_set<std::uint32_t>&) { return sideband; };
+    return write_snapshot({}, recording, capture, std::move(output), tracker, *workers,
+                          [](std::string_view, unsigned) {});
+  }
+  [[nodiscard]] UniqueFd file(const std::string& name) const {
+    return open_file(folder_ + "/" + name, O_RDWR | O_CREAT | O_EXCL, 0640).value();
+  }
+  // Of the one in the folder.
+  [[nodiscard]] Result<Sidecar> stored() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      if (const std::string path = entry.path(); path.ends_with(kSidecarSuffix))
+        return parse_sidecar(read_file(path).value());
+    return fail(std::errc::no_such_file_or_directory, "no sidecar in {}", folder_);
+  }
+
+  const MadeRecording made_{1, 64U << 10U};
+  HostFacts host_;
+  KernelNames kernel_;
+  std::string folder_;
+};
+
+TEST_F(WriteSnapshot, TheNotesOfAllSourcesAreInTheSidecar) {
+  TrackerExport sideband;
+  sideband.notes = {"of the process tracker"};
+  kernel_.looked_ns = kernel_.since_ns = MadeRecording::kEnd + 1;
+  host_.own_pid_namespace = true;
+  const auto written = write(sideband);
+  ASSERT_TRUE(written) << written.error().what;
+  const auto all = ElementsAre("of the process tracker", HasSubstr("flightd-broker was started within the window"),
+                               HasSubstr("flightd runs in a container"));
+  EXPECT_THAT(written->notes, all);
+  const auto read = stored();
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_THAT(read->notes, all);
+}
+
+}  // namespace
+}  // namespace flight

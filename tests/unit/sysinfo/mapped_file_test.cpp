@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that this process itself has mapped: existing, deleted, replaced, on overlayfs, in a chroot.
+#include "libcore/sysinfo/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/fs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "libcore/base/files.hpp"
+#include "libcore/sysinfo/kernel_maps.hpp"
+#include "libcore/sysinfo/processes.hpp"
+#include "libcore/sysinfo/roots.hpp"
+#include "tests/unit/sysinfo/temp_tree.hpp"
+
+namespace flight {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<std::uint8_t> own_build_id() { return build_id_of_elf(open_file("/proc/self/exe", O_RDONLY)->get()); }
+
+// A mapped page of a file, as the kernel's record names it.
+class MappedPage {
+ public:
+  explicit MappedPage(const std::string& path) {
+    const auto file = open_file(path, O_RDONLY);
+    EXPECT_TRUE(file) << file.error().what;
+    if (file) page_ = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file->get(), 0);
+    EXPECT_NE(page_, MAP_FAILED);
+    at = find(static_cast<std::uint32_t>(::getpid()), reinterpret_cast<std::uintptr_t>(page_));
+    at.name = path;
+  }
+  MappedPage(const MappedPage&) = delete;
+  MappedPage& operator=(const MappedPage&) = delete;
+  ~MappedPage() { ::munmap(page_, kPage); }
+
+  static MappedAt find(std::uint32_t pid, std::uint64_t address) {
+    ProcessInfo info;
+    EXPECT_TRUE(read_process(pid, info));
+    read_mappings(info);
+    for (const ProcessMapping& map : info.mappings)
+      if (map.address == address)
+        return {.pid = pid,
+                .address = address,
+                .file = {.major = map.major, .minor = map.minor, .inode = map.inode},
+                .name = map.name};
+    ADD_FAILURE() << "it is not mapped";
+    return {};
+  }
+
+  MappedAt at;
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  void* page_ = MAP_FAILED;
+};
+
+class MappedFileTest : public testing::Test {
+ protected:
+  MappedFileTest() { fs::copy_file("/proc/self/exe", program_); }
+  TempTree tree_;
+  const std::string program_ = tree_.root() + "/program";
+};
+
+TEST_F(MappedFileTest, EveryWayFindsIt) {
+  const MappedPage page(program_);
+  for (const auto& read : {read_mapped_file, read_by_map_files, read_by_path}) {
+    const auto facts = read(page.at);
+    ASSERT_TRUE(facts) << facts.error().what;
+    EXPECT_THAT(facts->build_id, SizeIs(20));
+    EXPECT_EQ(facts->build_id, own_build_id());
+    EXPECT_THAT(facts->host_path, IsEmpty());
+  }
+}
+
+TEST_F(MappedFileTest, ADeletedOneIsFoundByMapFiles) {
+  const MappedPage page(program_);
+  fs::remove(program_);
+  EXPECT_EQ(read_by_map_files(page.at)->build_id, own_build_id());
+  EXPECT_FALSE(read_by_path(page.at));
+  EXPECT_EQ(read_mapped_file(page.at)->build_id, own_build_id());
+}
+
+TEST_F(MappedFileTest, AReplacedOneKeepsItsOwnBuildId) {
+  const MappedPage page(program_);
+  fs::copy_file("/bin/true", program_ + ".new");
+  fs::rename(program_ + ".new", program_);
+  EXPECT_EQ(read_mapped_file(page.at)->build_id, own_build_id());
+  EXPECT_FALSE(read_by_path(page.at)) << "its path leads to another file";
+}
+
+// After the record, another file was mapped at the same address, or the process exited.
+TEST_F(MappedFileTest, AnotherFileThereIsNotBelieved) {
+  const MappedPage page(program_);
+  for (auto wrong : {FileIdentity{page.at.file.major, page.at.file.minor, page.at.file.inode + 1, 0},
+                     FileIdentity{page.at.file.major + 1, page.at.file.minor, page.at.file.inode, 0}}) {
+    MappedAt at = page.at;
+    at.file = wrong;
+    for (const auto& read : {read_by_map_files, read_by_path}) EXPECT_FALSE(read(at));
+    const auto facts = read_mapped_file(at);
+    ASSERT_TRUE(facts) << facts.error().what;
+    EXPECT_FALSE(facts->was_read);
+    EXPECT_THAT(facts->build_id, IsEmpty());
+    EXPECT_EQ(facts->host_path, program_ + " (not the host's)");
+  }
+  MappedAt gone = page.at;
+  gone.pid = 0x7fffffff;
+  EXPECT_FALSE(read_by_map_files(gone));
+  EXPECT_EQ(read_mapped_file(gone)->build_id, own_build_id()) << "through the host's root";
+  gone.name += " (deleted)";
+  gone.file.inode += 1;
+  EXPECT_FALSE(read_mapped_file(gone)) << "the kernel has said it";
+}
+
+TEST_F(MappedFileTest, TheGenerationIsComparedWhereThereIsOne) {
+  const MappedPage page(program_);
+  const auto file = open_file(program_, O_RDONLY);
+  unsigned int generation = 0;
+  if (::ioctl(file->get(), FS_IOC_GETVERSION, &generation) != 0 || generation == 0)
+    GTEST_SKIP() << "this file system has no generations";
+  MappedAt at = page.at;
+  at.file.generation = generation;
+  EXPECT_TRUE(read_by_map_files(at));
+  EXPECT_TRUE(read_by_path(at));
+  at.file.generation = generation + 1;
+  EXPECT_FALSE(read_by_map_files(at));
+  EXPECT_FALSE(read_by_path(at));
+}
+
+TEST_F(MappedFileTest, AFifoOrALinkOutOfTheRootIsNotOpened) {
+  MappedPage page(program_);
+  page.at.pid = 0x7fffffff;
+  fs::remove(program_);
+  ASSERT_EQ(::mkfifo(program_.c_str(), 0600), 0);
+  struct stat status {};
+  ASSERT_EQ(::stat(program_.c_str(), &status), 0);
+  page.at.file.inode = status.st_ino;
+  EXPECT_FALSE(read_mapped_file(page.at)) << "and it did not wait for a writer";
+}
+
+// A child in another root; it is killed at the end.
+class ChrootedChild {
+ public:
+  ChrootedChild(const std::string& root, const std::string& program) {
+    int ready[2] = {};
+    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      if (::chroot(root.c_str()) != 0 || ::chdir("/") != 0) ::_exit(1);
+      const int file = ::open(program.c_str(), O_RDONLY | O_CLOEXEC);
+      address_ = reinterpret_cast<std::uintptr_t>(::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0));
+      if (::write(ready[1], &address_, sizeof address_) != sizeof address_) ::_exit(1);
+      ::pause();
+      ::_exit(0);
+    }
+    EXPECT_EQ(::read(ready[0], &address_, sizeof address_), static_cast<ssize_t>(sizeof address_));
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ChrootedChild(const ChrootedChild&) = delete;
+  ChrootedChild& operator=(const ChrootedChild&) = delete;
+  ~ChrootedChild() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] MappedAt mapping() const { return MappedPage::find(static_cast<std::uint32_t>(pid_), address_); }
+
+ private:
+  pid_t pid_ = -1;
+  std::uintptr_t address_ = 0;
+};
+
+// docs/symbols.md: both have the host's path. The kernel's record has "/program".
+TEST_F(MappedFileTest, InAChrootItHasTheHostsPath) {
+  const ChrootedChild child(tree_.root(), "/program");
+  MappedAt at = child.mapping();
+  EXPECT_EQ(at.name, program_) << "/proc/PID/maps has the reader's view";
+  EXPECT_THAT(read_mapped_file(at)->host_path, IsEmpty());
+  at.name = "/program";
+  const auto facts = read_mapped_file(at);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_EQ(facts->host_path, program_);
+  EXPECT_EQ(facts->build_id, own_build_id());
+  fs::remove(program_);
+  EXPECT_THAT(read_mapped_file(at)->host_path, IsEmpty()) << "it leads nowhere";
+}
+
+// A process in a container or chroot has exited, and the host has another program of the same name.
+TEST_F(MappedFileTest, ANameThatLeadsToAnotherFileOfTheHostIsNotLeftAsItIs) {
+  MappedAt at = MappedPage(program_).at;
+  at.pid = 0x7fffffff;
+  for (const char* name : {"/bin/true", "/etc/passwd/nothing", "/no/such/program"}) {
+    at.name = name;
+    const auto facts = read_mapped_file(at);
+    ASSERT_TRUE(facts) << facts.error().what;
+    EXPECT_FALSE(facts->was_read);
+    EXPECT_EQ(facts->host_path, std::string(name) + " (not the host's)");
+  }
+}
+
+// A file on an unknown mount may be served by a process that does not respond, so it is not opened.
+TEST_F(MappedFileTest, AFileOnAMountThatIsGoneIsNotOpened) {
+  const std::string place = tree_.root() + "/mount";
+  fs::create_directory(place);
+  ASSERT_EQ(::mount("tmpfs", place.c_str(), "tmpfs", 0, ""), 0);
+  fs::copy_file(program_, place + "/program");
+  const MappedPage page(place + "/program");
+  EXPECT_EQ(read_mapped_file(page.at)->build_id, own_build_id());
+  ASSERT_EQ(::umount2(place.c_str(), MNT_DETACH), 0);
+  const auto facts = read_mapped_file(page.at);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_FALSE(facts->was_read);
+  EXPECT_EQ(facts->served_by, "a mount that is gone");
+}
+
+// A memfd lies on a mount of the kernel that no process sees.
+TEST_F(MappedFileTest, AMemfdIsRead) {
+  const UniqueFd memfd(::memfd_create("program", MFD_CLOEXEC));
+  const auto bytes = read_file("/proc/self/exe", 512U << 20U);
+  ASSERT_TRUE(bytes && write_all(memfd.get(), *bytes));
+  const MappedPage page(fmt::format("/proc/self/fd/{}", memfd.get()));
+  EXPECT_EQ(read_mapped_file(page.at)->build_id, own_build_id());
+}
+
+TEST(Mounts, TheLongestAndNewestMountPointWins) {
+  constexpr std::string_view kMounts =
+      "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
+      "30 27 0:25 / /mnt rw shared:1 - tmpfs t rw\n"
+      "31 27 0:26 / /mnt rw shared:1 master:2 - fuse.x f rw\n"
+      "32 27 0:27 / /mnt/a\\040b rw - nfs4 n rw\n";
+  const auto device = [&](std::string_view path) { return mount_of(kMounts, path)->device; };
+  EXPECT_EQ(device("/bin/true"), "254:0");
+  EXPECT_EQ(device("/mntx"), "254:0");
+  EXPECT_EQ(device("/mnt/x"), "0:26");
+  EXPECT_EQ(device("/mnt/a b/c"), "0:27");
+  EXPECT_EQ(mount_of(kMounts, "/mnt/a b")->type, "nfs4");
+  EXPECT_FALSE(mount_of("", "/x"));
+  EXPECT_FALSE(mount_of("27 1 254:0 / /", "/x")) << "cut";
+}
+
+// A mount that the host sees; it is removed with the object.
+class Mounted {
+ public:
+  Mounted(const char* type, std::string place, const std::string& options)
+      : place_(std::move(place)), there_(::mount(type, place_.c_str(), type, 0, options.c_str()) == 0) {}
+  Mounted(const Mounted&) = delete;
+  Mounted& operator=(const Mounted&) = delete;
+  ~Mounted() {
+    if (there_) {
+      EXPECT_EQ(::umount(place_.c_str()), 0) << "something holds it";
+    }
+  }
+  [[nodiscard]] bool there() const { return there_; }
+
+ private:
+  std::string place_;
+  bool there_;
+};
+
+// Runs `body` with an overlay of the tree at /merged, whose lower directory has the program. With another file system
+// below, stat(2) returns device numbers that differ from the records'.
+template <typename Body>
+void with_overlay(const TempTree& tree, const std::string& program, bool other_below, const Body& body) {
+  for (const char* name : {"/upper", "/scratch", "/merged", "/lower"}) fs::create_directory(tree.root() + name);
+  std::optional<Mounted> below;
+  if (other_below) below.emplace("tmpfs", tree.root() + "/lower", "");
+  fs::copy_file(program, tree.root() + "/lower/program");
+  const Mounted overlay("overlay", tree.root() + "/merged",
+                        fmt::format("lowerdir={0}/lower,upperdir={0}/upper,workdir={0}/scratch", tree.root()));
+  if (!overlay.there()) GTEST_SKIP() << "no overlayfs here";
+  body(tree.root() + "/merged");
+}
+
+class OnOverlayfs : public MappedFileTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(, OnOverlayfs, testing::Bool());
+
+TEST_P(OnOverlayfs, EveryWayFindsIt) {
+  with_overlay(tree_, program_, GetParam(), [](const std::string& merged) {
+    const MappedPage page(merged + "/program");
+    EXPECT_EQ(read_by_map_files(page.at)->build_id, own_build_id());
+    const auto by_path = read_by_path(page.at);
+    ASSERT_TRUE(by_path) << by_path.error().what;
+    EXPECT_EQ(by_path->build_id, own_build_id());
+    fs::remove(merged + "/program");
+    EXPECT_EQ(read_by_map_files(page.at)->build_id, own_build_id());
+    EXPECT_FALSE(read_by_path(page.at));
+  });
+}
+
+TEST_P(OnOverlayfs, InAChrootItHasTheHostsPath) {
+  with_overlay(tree_, program_, GetParam(), [](const std::string& merged) {
+    const ChrootedChild child(merged, "/program");
+    MappedAt at = child.mapping();
+    EXPECT_EQ(at.name, merged + "/program");
+    at.name = "/program";
+    const auto facts = read_mapped_file(at);
+    ASSERT_TRUE(facts) << facts.error().what;
+    EXPECT_EQ(facts->host_path, merged + "/program");
+    EXPECT_EQ(facts->build_id, own_build_id());
+  });
+}
+
+}  // namespace
+}  // namespace flight
