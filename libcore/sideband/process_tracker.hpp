@@ -43,8 +43,8 @@ struct TrackerLimits {
   EventTime dying_ns = 0;
   bool largest = false;  // a larger memory.max would not change the limits
 
-  // The state gets a fifth of the memory that is not for rings, and so on; the rest is for the checkpoint (a file in
-  // memory, twice while it is replaced), the programs and the broker's replies.
+  // The state gets a fifth of the memory that is not for rings, and so on; the rest is for the programs and the
+  // broker's replies. The checkpoint, a file in memory, has a share of its own (checkpoint_file_bytes()).
   [[nodiscard]] static TrackerLimits of(std::uint64_t beside_rings_bytes, EventTime dying_ns) {
     return {.log_bytes = static_cast<std::size_t>(beside_rings_bytes / 12),
             .state_bytes = static_cast<std::size_t>(beside_rings_bytes / 5),
