@@ -208,7 +208,7 @@ Finding assess_sys_admin(const Facts& facts) {
       out.advice = "sysctl kernel.perf_event_paranoid=2, or add it to the broker's unit (10-cap-sys-admin.conf)";
     } else if (!needed && has) {
       out.state = warn;
-      out.advice = "restart flightd-broker; it then drops the capability";
+      out.advice = "systemctl kill flightd-broker: systemd starts it again, and it then drops the capability";
     }
   } else if (!facts.install.broker.file.empty()) {
     out.found =
@@ -225,7 +225,7 @@ Finding assess_sys_admin(const Facts& facts) {
     out.state = note;
     out.advice = fmt::format(
         "not needed: the broker drops it at its start; to remove it: mkdir -p {0}; ln -s /dev/null {0}/{1}; systemctl "
-        "daemon-reload; systemctl restart flightd-broker",
+        "daemon-reload; systemctl kill flightd-broker",
         kDropIns, "10-cap-sys-admin.conf");
   }
   return out;

@@ -137,7 +137,7 @@ void RecorderThread::warn(Status& status) const {
   if (checkpoint_ && !checkpoint_->trouble().empty()) status.warnings.push_back(checkpoint_->trouble());
   if (const std::string& version = attached_->manifest.version; version != kVersion)
     status.warnings.push_back(fmt::format(
-        "flightd-broker is version {}, flightd {}: `systemctl restart flightd-broker` updates it and keeps the history",
+        "flightd-broker is version {}, flightd {}: `systemctl kill flightd-broker` updates it and keeps the history",
         version, kVersion));
   const EventTime asked_ns = broker_thread_->asked_ns();
   const EventTime now_ns = monotonic_now();

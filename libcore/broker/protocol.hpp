@@ -40,7 +40,7 @@ namespace flight {
 inline constexpr std::uint16_t kBrokerProtocol = 6;
 // Advice shown on a protocol mismatch.
 inline constexpr std::string_view kProtocolAdvice =
-    "install flightd and flightd-broker from one version, then `systemctl restart flightd-broker flightd`";
+    "install flightd and flightd-broker from one version, then `systemctl kill flightd-broker; systemctl restart flightd`";
 inline constexpr std::size_t kMaxFdsPerMessage = 250;
 inline constexpr std::size_t kMaxMessageTextBytes = 4096;
 inline constexpr std::size_t kMaxManifestBytes = 256U << 20U;

@@ -172,7 +172,7 @@ TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
       [&] {
         const std::string warnings = daemon.status()["warnings"].dump();
         return warnings.find("flightd-broker is version 9" + version.substr(1)) != std::string::npos &&
-               warnings.find("systemctl restart flightd-broker") != std::string::npos;
+               warnings.find("systemctl kill flightd-broker") != std::string::npos;
       },
       20s))
       << daemon.status()["warnings"];

@@ -75,6 +75,13 @@ held() { ctl status | jq '[.rings[].history_seconds] | min | floor'; }
 holds() { [ "$(held)" -ge "$1" ]; }
 # another_pid UNIT PID: it runs with another pid.
 another_pid() { systemctl -q is-active "$1" && [ "$(pid_of "$1")" != "$2" ] && [ "$(pid_of "$1")" != 0 ]; }
+# replace_broker: ends the broker's process; systemd starts it again. (The unit refuses a restart.)
+replace_broker() {
+  local before
+  before=$(pid_of flightd-broker)
+  systemctl kill flightd-broker
+  within 10 another_pid flightd-broker "$before"
+}
 # burn NAME SECONDS: a process with this name uses a CPU, and exits.
 burn() {
   cp -- "$(readlink -f /usr/bin/sha256sum)" "/tmp/$1"

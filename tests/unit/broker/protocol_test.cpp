@@ -141,7 +141,7 @@ TEST(Manifest, RefusesEventsThatCannotBe) {
   manifest = some_manifest();
   manifest.protocol = kBrokerProtocol + 1;
   expect_refused(manifest, fmt::format("protocol {}", kBrokerProtocol + 1).c_str());
-  expect_refused(manifest, "systemctl restart flightd-broker");
+  expect_refused(manifest, "systemctl kill flightd-broker");
 }
 
 TEST(Manifest, CarriesTriggersBesideTheChannels) {
