@@ -12,6 +12,7 @@ namespace flight {
 
 enum class Metric : std::uint8_t {
   cpu_busy,      // all CPUs together: neither idle nor waiting for I/O; stolen time counts as busy
+  cpu_used,      // the same without stolen time: what ran here
   cpu_hottest,   // the busiest CPU
   cpu_lopsided,  // the busiest CPU minus the mean of the others; unknown with fewer than two CPUs
   cpu_system,
@@ -37,8 +38,9 @@ struct MetricInfo {
   MetricSource source;
 };
 
-inline constexpr std::array<MetricInfo, 15> kMetrics{{
+inline constexpr std::array<MetricInfo, 16> kMetrics{{
     {Metric::cpu_busy, "cpu.busy", true, MetricSource::stat},
+    {Metric::cpu_used, "cpu.used", true, MetricSource::stat},
     {Metric::cpu_hottest, "cpu.hottest", true, MetricSource::stat},
     {Metric::cpu_lopsided, "cpu.lopsided", true, MetricSource::stat},
     {Metric::cpu_system, "cpu.system", true, MetricSource::stat},

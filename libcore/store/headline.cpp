@@ -30,7 +30,7 @@ std::string fired_text(const Sidecar& sidecar) {
   std::string metric = printable_cut(fired.metric, kMetricColumns);
   if (metric.find(':') != std::string::npos) return metric;  // a tracepoint has no value
   std::string out =
-      fmt::format("{} {} ({} {}", metric, metric_text(metric, fired.value),
+      fmt::format("{} {}{} ({} {}", metric, metric_text(metric, fired.value), stolen_text(fired.stolen),
                   fired.value >= fired.threshold ? "above" : "below", metric_text(metric, fired.threshold));
   if (const EventTime at_ns = fired_at(sidecar); fired.since_ns != 0 && at_ns > fired.since_ns)
     out += " for " + format_duration(std::chrono::nanoseconds(at_ns - fired.since_ns));
@@ -53,6 +53,11 @@ std::string metric_text(std::string_view metric, double value) {
                                        : fmt::format("{:.1f} %", value);
   }
   return fmt::format("{:.4g}", value);
+}
+
+std::string stolen_text(const std::optional<double>& stolen) {
+  constexpr double kFew = 1;  // percentage points: fewer explain nothing
+  return stolen && *stolen >= kFew ? fmt::format(", of it {} stolen", metric_text("cpu.steal", *stolen)) : "";
 }
 
 // The window of an automatic snapshot ends with the freeze, and `queued` is the time from the request to the freeze.

@@ -33,6 +33,8 @@ inline constexpr std::size_t kCommColumns = 24;  // a comm has 15 bytes, but a s
 
 // A value of a metric, with its unit: "97 %", "12".
 [[nodiscard]] std::string metric_text(std::string_view metric, double value);
+// ", of it 95 % stolen"; empty without a visible part.
+[[nodiscard]] std::string stolen_text(const std::optional<double>& stolen);
 // When the condition was found to hold, which is the time of the request; 0: unknown.
 [[nodiscard]] EventTime fired_at(const Sidecar& sidecar);
 // 0 to 1 as "94 %", "3.2 %".

@@ -14,6 +14,8 @@ using json::Array;
 using json::Object;
 using json::Value;
 
+Value json_of(const std::optional<double>& value) { return value ? Value(finite(*value)) : Value(); }
+
 Object json_of(const SidecarWindow& window) {
   return {{"begin_ns", window.begin_ns},
           {"end_ns", window.end_ns},
@@ -27,7 +29,8 @@ Object json_of(const SidecarFired& fired) {
           {"value", finite(fired.value)},
           {"threshold", finite(fired.threshold)},
           {"baseline", fired.baseline},
-          {"since_ns", fired.since_ns}};
+          {"since_ns", fired.since_ns},
+          {"stolen", json_of(fired.stolen)}};
 }
 
 Object json_of(const SidecarRequest& request) {
@@ -59,8 +62,6 @@ Object json_of(const SidecarRing& ring) {
           {"torn_bytes", ring.torn_bytes},
           {"unknown_ids", ring.unknown_ids}};
 }
-
-Value json_of(const std::optional<double>& value) { return value ? Value(finite(*value)) : Value(); }
 
 // The common part of SidecarTop and SidecarGroup.
 template <typename Row>

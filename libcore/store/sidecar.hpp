@@ -22,6 +22,7 @@ struct SidecarFired {
   double value = 0, threshold = 0;
   double baseline = 0;  // NaN (null in the file): unknown
   EventTime since_ns = 0;
+  std::optional<double> stolen;  // of a metric that counts stolen time as busy: this much of `value`, in its unit
 };
 struct SidecarRequest {
   std::uint32_t uid = 0;

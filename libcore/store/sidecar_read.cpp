@@ -25,6 +25,7 @@ void read_fired(const json::Reader& in, SidecarFired& out) {
   in.read("baseline", baseline);
   out.baseline = baseline.value_or(std::nan(""));
   in.read("since_ns", out.since_ns);
+  in.read("stolen", out.stolen);
 }
 
 void read_request(const json::Reader& in, SidecarRequest& out) {

@@ -25,7 +25,8 @@ CpuShares shares_of(int cpu, const Columns& ticks) {
   out.steal = of(CpuColumn::steal);
   out.iowait = of(CpuColumn::iowait);
   // Stolen time counts as busy: when the hypervisor gives a CPU less time, tasks wait and idle time shrinks. Counted as
-  // idle, a saturated virtual machine would look half empty. cpu.steal shows the stolen share.
+  // idle, a saturated virtual machine would look half empty. cpu.steal shows the stolen share, and cpu.used
+  // the rest.
   out.busy = std::clamp(100.0 - of(CpuColumn::idle) - out.iowait, 0.0, 100.0);
   return out;
 }
@@ -79,6 +80,7 @@ void CpuUsage::measure(const ProcStat& stat, MetricPass& pass) {
   if (pass.cpus.empty()) return;
   const CpuShares machine = shares_of(0, all);
   pass.of(Metric::cpu_busy) = machine.busy;
+  pass.of(Metric::cpu_used) = std::max(machine.busy - machine.steal, 0.0);
   pass.of(Metric::cpu_system) = machine.system;
   pass.of(Metric::cpu_irq) = machine.irq;
   pass.of(Metric::cpu_steal) = machine.steal;

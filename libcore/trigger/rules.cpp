@@ -8,6 +8,7 @@
 #include "libcore/base/nearest_word.hpp"
 #include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/store/headline.hpp"
 #include "libcore/trigger/pass_interval.hpp"
 
 namespace flight {
@@ -31,11 +32,22 @@ std::string number_text(const MetricInfo& info, double value) {
   return info.share ? fmt::format("{:.0f} %", value) : fmt::format("{:.4g}", value);
 }
 
+// The stolen time in the value of a metric that counts it as busy.
+std::optional<double> stolen_in(Metric metric, const MetricPass& pass) {
+  if (metric == Metric::cpu_busy) return pass.of(Metric::cpu_steal);
+  if ((metric != Metric::cpu_hottest && metric != Metric::cpu_lopsided) || pass.cpus.empty()) return std::nullopt;
+  const auto less_busy = [](const CpuShares& a, const CpuShares& b) { return a.busy < b.busy; };
+  return std::max_element(pass.cpus.begin(), pass.cpus.end(), less_busy)->steal;
+}
+
 // "cpu.hottest 100 % above 90 % for 2.0 s (baseline 12 %)"
-std::string reason_of(const TriggerConfig& config, const MetricInfo& info, const Crossing& crossing) {
+std::string reason_of(const TriggerConfig& config, const MetricInfo& info, const Crossing& crossing,
+                      const std::optional<double>& stolen) {
   const bool jump = !config.above && !config.below;
-  std::string out = fmt::format("{} {} {} {}", info.name, number_text(info, crossing.value),
-                                config.below ? "below" : "above", number_text(info, crossing.threshold));
+  const std::string part = stolen_text(stolen);
+  std::string out =
+      fmt::format("{} {}{} {} {}", info.name, number_text(info, crossing.value), part.empty() ? part : part + ",",
+                  config.below ? "below" : "above", number_text(info, crossing.threshold));
   if (crossing.held_ns > 0) out += fmt::format(" for {}", format_duration(std::chrono::nanoseconds(crossing.held_ns)));
   if (crossing.baseline)
     out += fmt::format(" ({}baseline {})", jump ? "a jump; " : "", number_text(info, *crossing.baseline));
@@ -89,8 +101,9 @@ std::vector<Decision> TriggerRules::on_pass(const MetricPass& pass, const ClockP
                        .value = crossing->value,
                        .threshold = crossing->threshold,
                        .baseline = crossing->baseline.value_or(std::nan("")),
-                       .since_ns = crossing->since_ns};
-    std::string reason = reason_of(rule.config, info_of(rule.condition->metric()), *crossing);
+                       .since_ns = crossing->since_ns,
+                       .stolen = stolen_in(rule.condition->metric(), pass)};
+    std::string reason = reason_of(rule.config, info_of(rule.condition->metric()), *crossing, fired.stolen);
     decisions.push_back(decide(rule, std::move(reason), std::move(fired), now));
   }
   return decisions;

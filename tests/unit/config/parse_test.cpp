@@ -112,7 +112,7 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
   EXPECT_EQ(config->channels[0].events[0],
             (EventConfig{.event = "cycles", .frequency = 99, .stack = true, .max_stack = 127}));
   // The trigger is on from the first start.
-  ASSERT_EQ(config->triggers.size(), 4U);
+  ASSERT_EQ(config->triggers.size(), 5U);
   for (const TriggerConfig& trigger : config->triggers) {
     EXPECT_TRUE(trigger.enabled) << trigger.name;
     EXPECT_GT(trigger.cooldown.count(), 0) << trigger.name;
@@ -121,9 +121,11 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
   EXPECT_TRUE(config->triggers[0].above && config->triggers[0].delta) << "level and jump";
   EXPECT_EQ(config->triggers[1].name, "lopsided");
   EXPECT_EQ(config->triggers[1].max_per_day, 4U);
-  EXPECT_EQ(config->triggers[2].name, "oom");
-  EXPECT_EQ(config->triggers[2].event->event, "oom:mark_victim");
-  EXPECT_EQ(config->triggers[3].name, "psi-memory");
+  EXPECT_EQ(config->triggers[2].name, "steal");
+  EXPECT_EQ(config->triggers[2].max_per_day, 4U);
+  EXPECT_EQ(config->triggers[3].name, "oom");
+  EXPECT_EQ(config->triggers[3].event->event, "oom:mark_victim");
+  EXPECT_EQ(config->triggers[4].name, "psi-memory");
   EXPECT_EQ(config->channels[0].min_history, seconds(10));
   const auto profile = read_file(std::string(TEST_SOURCE_ROOT) + "/config/profiles/default.json");
   ASSERT_TRUE(profile) << profile.error().what;

@@ -17,7 +17,7 @@ inline Sidecar sample_sidecar() {
   s.version = "0.1.0";
   s.config_digest = "0123456789abcdef";
   s.trigger = "lopsided";
-  s.fired = SidecarFired{"cpu.lopsided", 93.5, 80, 12.25, 5};
+  s.fired = SidecarFired{"cpu.lopsided", 93.5, 80, 12.25, 5, 2.5};
   s.reason = "why";
   s.requests = {{1000, 12, "flightctl", "2026-11-20T03:12:04.000Z", "slow"}};
   s.capture = "pause";

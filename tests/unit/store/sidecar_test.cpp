@@ -18,7 +18,7 @@ TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
   EXPECT_EQ(
       to_json_line(sample_sidecar()),
       R"({"id":"42","path":"/s/flight-web3-20261120T031204.123Z-manual-42.perf.data","host":"web3","boot_id":"b","kernel":"6.1.0","kallsyms":"kallsyms-b-0123456789abcdef.zst","version":"0.1.0","config_digest":"0123456789abcdef",)"
-      R"("trigger":"lopsided","fired":{"metric":"cpu.lopsided","value":93.5,"threshold":80.0,"baseline":12.25,"since_ns":5},)"
+      R"("trigger":"lopsided","fired":{"metric":"cpu.lopsided","value":93.5,"threshold":80.0,"baseline":12.25,"since_ns":5,"stolen":2.5},)"
       R"("reason":"why","requests":[{"uid":1000,"pid":12,"comm":"flightctl","time":"2026-11-20T03:12:04.000Z","reason":"slow"}],)"
       R"("capture":"pause","compression":"zstd","size_bytes":100,"raw_bytes":1000,"samples":7,)"
       R"("window":{"begin_ns":1000000000,"end_ns":3500000000,"seconds":2.5,"begin":"2026-11-20T03:12:01.000Z","end":"2026-11-20T03:12:03.500Z"},)"

@@ -18,6 +18,28 @@ const std::string kLevel = R"("t": {"metric": "cpu.hottest", "above": "90%", "fo
 const std::string kJump = R"("t": {"metric": "cpu.busy", "above": "90%", "delta": "30%", "for": "2s", "rearm": "70%"})";
 const std::string kWideGuard = R"(, "storm_guard": {"burst": 1000, "per_hour": 1000})";
 
+TEST(Condition, SaysHowMuchOfItWasStolen) {
+  const auto of = [](const std::string& metric) {
+    return Tape("\"t\": {\"metric\": \"" + metric + "\", \"above\": \"50%\"}");
+  };
+  Tape busy = of("cpu.busy");
+  const Tape::Values stolen{{Metric::cpu_busy, 96}, {Metric::cpu_steal, 95}};
+  auto fired = busy.play(100 * kMs, stolen);
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].reason, "cpu.busy 96 %, of it 95 % stolen, above 50 % for 100 ms");
+  EXPECT_EQ(fired[0].fired->stolen, 95);
+
+  Tape little = of("cpu.busy");
+  fired = little.play(100 * kMs, {{Metric::cpu_busy, 96}, {Metric::cpu_steal, 0.5}});
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].reason, "cpu.busy 96 % above 50 % for 100 ms");
+
+  Tape system = of("cpu.system");
+  fired = system.play(100 * kMs, {{Metric::cpu_system, 96}, {Metric::cpu_steal, 3}});
+  ASSERT_EQ(fired.size(), 1U);
+  EXPECT_EQ(fired[0].fired->stolen, std::nullopt) << "the kernel's time has no stolen part";
+}
+
 TEST(Condition, FiresOnceWhenItHeldForItsTime) {
   Tape tape(kLevel);
   tape.play(10 * kS, Metric::cpu_hottest, 12);

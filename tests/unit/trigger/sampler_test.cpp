@@ -57,6 +57,7 @@ TEST_F(FakeProc, SharesAreOfWhatTheColumnsSumUpTo) {
   EXPECT_NEAR(pass.cpus[0].iowait, 10, 1e-9);
   EXPECT_NEAR(pass.cpus[1].busy, 0, 1e-9);
   EXPECT_NEAR(*pass.of(Metric::cpu_busy), 100.0 * 7 / 21, 1e-9);
+  EXPECT_NEAR(*pass.of(Metric::cpu_used), 100.0 * 6 / 21, 1e-9) << "without the stolen tick";
   EXPECT_NEAR(*pass.of(Metric::cpu_hottest), 70, 1e-9);
   EXPECT_NEAR(*pass.of(Metric::cpu_lopsided), 70, 1e-9);
   EXPECT_NEAR(*pass.of(Metric::cpu_system), 100.0 / 21, 1e-9);
