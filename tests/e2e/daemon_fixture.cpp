@@ -36,8 +36,6 @@ bool sanitized() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-bool optimized() { return required_env("FLIGHT_TEST_OPTIMIZATION") != "0"; }
-
 TempFolder::TempFolder() {
   enter_own_mounts();
   char name[] = "/tmp/flight-e2e.XXXXXX";

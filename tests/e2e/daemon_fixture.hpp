@@ -27,8 +27,6 @@ using Json = nlohmann::json;
 [[nodiscard]] std::string required_env(const char* name);
 // The programs under test are sanitized builds: slower and larger, but otherwise the same.
 [[nodiscard]] bool sanitized();
-// The programs under test are built with optimization, like the packages. (The tests themselves are not.)
-[[nodiscard]] bool optimized();
 
 class TempFolder {
  public:
