@@ -99,6 +99,11 @@ std::string ssh_failure(const Host& host, int status, std::string_view output) {
                        because);
   if (const std::size_t own = words.rfind(kOwn); own != std::string::npos)
     return fmt::format("{}: {}", host.destination, words.substr(own + kOwn.size()));
+  // Cobra's messages: another program of this name.
+  if (words.find("for \"flightctl\"") != std::string::npos || words.find("unknown flag: --socket") != std::string::npos)
+    return fmt::format(
+        "the flightctl in the $PATH of ssh on {} is the one of Red Hat's Flight Control, and not flightd's{}",
+        host.destination, because);
   if (status > 128)
     return fmt::format("the connection to {} ended by signal {}{}", host.destination, status - 128, because);
   return fmt::format("flightctl ended with {} on {}{}", status, host.destination, because);

@@ -171,6 +171,12 @@ Findings assess_kernel(const KernelFacts& kernel) {
   out.push_back({"psi", kernel.psi ? ok : warn, kernel.psi ? "/proc/pressure is there" : "no /proc/pressure",
                  "triggers on psi.* measure the time that tasks wait for CPU, memory and I/O",
                  kernel.psi ? "" : "boot with psi=1"});
+  for (const std::string& name : kernel.oom_killers)
+    out.push_back(
+        {"oom-killer", note, name + " runs",
+         "it kills processes before memory is exhausted; the trigger oom sees only the kernel's kills",
+         fmt::format("a trigger on signal:signal_generate, filter COMM == \"{}\": see flightd.json(5), EXAMPLES",
+                     name)});
   if (kernel.own_pid_namespace) out.push_back(pid_namespace(*kernel.own_pid_namespace));
   out.push_back(cgroups(kernel));
   if (kernel.clocksource) out.push_back(clocksource(*kernel.clocksource));

@@ -42,6 +42,7 @@ std::string page_of(const Findings& findings) {
 Findings findings_here(const Common& common) {
   Facts facts;
   facts.kernel = gather_kernel();
+  facts.kernel.oom_killers = running_oom_killers();
   facts.install = gather_install();
   facts.daemon = gather_daemon(common);
   facts.store = gather_store(common, facts.daemon);

@@ -36,6 +36,7 @@ struct KernelFacts {
   bool cpu_pmu = false, tracefs = false, psi = false;
   std::optional<bool> own_pid_namespace;
   CgroupMounts cgroups = CgroupMounts::none;
+  std::vector<std::string> oom_killers;  // programs that run and kill processes before the kernel does
 };
 
 inline constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();

@@ -14,6 +14,8 @@ inline constexpr std::size_t kMaxProcBytes = 1U << 20U;  // of one file in /proc
 // Opens events with the privileges of this process, and once without CAP_SYS_ADMIN.
 [[nodiscard]] EventProbe probe_events();
 [[nodiscard]] ProcessFacts gather_process(pid_t pid);
+// The known OOM killers of user space that run here.
+[[nodiscard]] std::vector<std::string> running_oom_killers();
 // The process that listens on the socket, and its broker.
 [[nodiscard]] DaemonFacts gather_daemon(const Common& common);
 [[nodiscard]] InstallFacts gather_install();

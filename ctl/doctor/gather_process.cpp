@@ -95,6 +95,17 @@ Answer<std::string> status_in_time(const Common& common) {
 
 }  // namespace
 
+std::vector<std::string> running_oom_killers() {
+  std::vector<std::string> out;
+  for (const pid_t pid : numbers_in("/proc")) {
+    const auto name = read_line(fmt::format("/proc/{}/comm", pid));
+    if (!name || std::find(out.begin(), out.end(), *name) != out.end()) continue;
+    for (const std::string_view killer : {"earlyoom", "systemd-oomd", "nohang", "oomd"})
+      if (*name == killer) out.push_back(*name);
+  }
+  return out;
+}
+
 std::optional<std::uint64_t> soft_limit(const std::string& limits, const std::string& name) {
   for (std::size_t at = 0; at < limits.size();) {
     const std::size_t end = std::min(limits.find('\n', at), limits.size());

@@ -109,6 +109,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"perf-event-max-stack", note, "max_stack", [](Facts& f) { f.kernel.max_stack = 16; }},
       {"tracefs", warn, "mount", [](Facts& f) { f.kernel.tracefs = false; }},
       {"psi", warn, "psi=1", [](Facts& f) { f.kernel.psi = false; }},
+      {"oom-killer", note, "signal:signal_generate", [](Facts& f) { f.kernel.oom_killers = {"earlyoom"}; }},
       {"cgroup", note, "unified", [](Facts& f) { f.kernel.cgroups = CgroupMounts::v1; }},
       {"cgroup", note, "unified", [](Facts& f) { f.kernel.cgroups = CgroupMounts::hybrid; }},
       {"clocksource", warn, "tsc", [](Facts& f) { f.kernel.clocksource = "hpet"; }},

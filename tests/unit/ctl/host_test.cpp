@@ -102,6 +102,9 @@ TEST(Host, AFailureNamesItsSource) {
   EXPECT_THAT(ssh_failure(host, 2, "flightctl: The following argument was not expected: bridge; see flightctl --help"),
               HasSubstr("older"));
   EXPECT_THAT(ssh_failure(host, 143, ""), HasSubstr("signal 15"));
+  for (const char* words : {"Error: unknown command \"bridge\" for \"flightctl\"\nRun 'flightctl --help' for usage.\n",
+                            "Error: unknown flag: --socket\n"})
+    EXPECT_THAT(ssh_failure(host, 1, words), HasSubstr("Flight Control")) << words;
   EXPECT_THAT(ssh_failure(host, 3, ""), HasSubstr("ended with 3 on web3"));
   // A hostile machine's output can neither control nor fill the terminal.
   const std::string long_words = ssh_failure(host, 255, std::string(100'000, 'x') + "\x1b[2J");
