@@ -30,17 +30,21 @@ int Daemon::run() {
   for (const std::string& warning : setup_.warnings) log::warn("{}", warning);
   for (const auto* notes : {&setup_.attached->manifest.notes, &setup_.notes})
     for (const std::string& note : *notes) log::info("{}", note);
-  if (!setup_.attached->staging.locked())
+  if (setup_.refusal.empty() && !setup_.attached->staging.locked())
     log::warn("staging is not locked in memory: {}; raise LimitMEMLOCK", setup_.attached->staging.lock_error());
   const auto& manifest = setup_.attached->manifest;
   const std::string recording =
       fmt::format("recording {}, {} of {} in all; control socket {}/{}",
                   counted(setup_.attached->sideband.size(), "CPU"), counted(manifest.rings.size(), "ring"),
                   format_bytes(setup_.attached->ring_bytes()), setup_.runtime_dir, kInterface);
-  log::info("{}", recording);
+  if (setup_.refusal.empty())
+    log::info("{}", recording);
+  else
+    log::error("nothing is recorded: {}; trying again", setup_.refusal);
   setup_.attached.reset();  // the next set may come at any time
   status_.ready();
   watchdog_.begin();
+  if (!setup_.refusal.empty()) wait_for_recording(setup_.refusal, 0);
   store_->refresh_use();
   asio::steady_timer settled(loop_, kSettled);
   settled.async_wait([](boost::system::error_code error) {

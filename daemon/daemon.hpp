@@ -7,6 +7,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,6 +52,7 @@ class Daemon {
     std::vector<std::string> warnings, notes;
     std::string config_file;    // --config; empty: the default directories
     std::string broker_socket;  // of a broker whose successor listens there; empty: the broker is flightd's child
+    std::string refusal;        // why the broker cannot record: `broker` is not connected, `attached` has no rings
   };
   // Starts all threads of the daemon.
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> open(Setup setup);
@@ -82,6 +84,9 @@ class Daemon {
   // Saves the content of the rings, then looks for the next broker, or ends.
   void lose_broker(const std::string& why, EventTime lost_ns);
   void find_next_broker();
+  // After a refusal: tries again after 1, 2 and 5 s, and then every 10 s.
+  void wait_for_recording(const std::string& why, std::size_t tries);
+  void try_again(const std::string& why, std::size_t tries);
   void end_without_broker(const std::string& why);
 
   Setup setup_;
@@ -105,6 +110,7 @@ class Daemon {
   std::unique_ptr<ControlServer> server_;
   Watchdog watchdog_{loop_, [this] { return triggers_->passes(); }};
   std::unique_ptr<TaskThread> stopper_;
+  boost::asio::steady_timer retry_{loop_};
   int exit_status_ = 0;
   bool last_asked_ = false;  // the on_stop snapshot
   bool stopping_ = false;

@@ -54,7 +54,7 @@ Result<void> Daemon::start_recorder() {
   if (!setup_.broker_socket.empty())
     checkpoint.emplace(setup_.runtime_dir, setup_.attached->manifest.boot_id, CheckpointLimits::of(beside_bytes));
   auto recorder = RecorderThread::start(std::move(setup_.broker), setup_.attached, setup_.broker_socket, callbacks,
-                                        std::move(checkpoint), beside_bytes);
+                                        std::move(checkpoint), beside_bytes, setup_.refusal);
   if (!recorder) return propagate(recorder.error());
   recorder_ = std::move(*recorder);
   want_histories(setup_.config);
@@ -131,8 +131,9 @@ Result<void> Daemon::start_snapshots() {
 Result<void> Daemon::start_control() {
   auto reading = TaskThread::start("reload");
   if (!reading) return propagate(reading.error());
-  reloader_ = std::make_unique<Reloader>(loop_, *recorder_, events_, setup_.config_file, setup_.config,
-                                         std::move(*reading), [this](const Config& config) { on_config(config); });
+  reloader_ = std::make_unique<Reloader>(
+      loop_, *recorder_, events_, setup_.config_file, setup_.config, std::move(*reading),
+      [this](const Config& config) { on_config(config); }, [this] { retry_.cancel(); });
   status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_,
                                                     setup_.warnings, setup_.notes);
   router_ = std::make_unique<ControlRouter>(*status_service_, *snapshots_, *store_, *trigger_api_, *recording_,

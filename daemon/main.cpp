@@ -23,6 +23,7 @@
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
+#include "libcore/sysinfo/host.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -97,9 +98,10 @@ Result<BrokerClient> find_broker(const Options& options, const Identity& identit
   return BrokerClient(std::move(connection));
 }
 
-// The broker may still serve the previous flightd, which is about to exit: retry for a while.
+// The broker may still serve the previous flightd, which is about to exit: retry for a while. `refused`: it has
+// answered that it cannot record.
 Result<Attachment> attach(const Options& options, const Identity& identity, std::optional<BrokerProcess>& process,
-                          std::optional<BrokerClient>& broker) {
+                          std::optional<BrokerClient>& broker, bool& refused) {
   const auto until = std::chrono::steady_clock::now() + kBusyWait;
   for (;;) {
     auto client = find_broker(options, identity, process);
@@ -107,6 +109,8 @@ Result<Attachment> attach(const Options& options, const Identity& identity, std:
     auto attachment = client->attach();
     if (attachment) broker.emplace(std::move(*client));
     const bool busy = !attachment && attachment.error().code == std::errc::device_or_resource_busy;
+    refused = !attachment && !busy && attachment.error().code != std::errc::connection_reset &&
+              attachment.error().code != std::errc::broken_pipe && attachment.error().code != std::errc::timed_out;
     if (!busy || std::chrono::steady_clock::now() >= until) return attachment;
     std::this_thread::sleep_for(kAskAgain);
   }
@@ -124,15 +128,22 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
 
   std::optional<BrokerProcess> broker_process;  // ends after the connection is closed
   std::optional<BrokerClient> broker;
-  auto attachment = attach(options, *identity, broker_process, broker);
+  bool refused = false;
+  auto attachment = attach(options, *identity, broker_process, broker, refused);
+  // A service stays, and tells so: a restart would change nothing.
+  std::string refusal;
+  if (refused && !options.broker_socket.empty()) {
+    refusal = attachment.error().what;
+    broker.emplace(UniqueFd());
+  }
   if (!attachment && attachment.error().code == std::errc::connection_reset)
     return failed({attachment.error().code,
                    options.broker_socket.empty()
                        ? "flightd-broker exited at its start; see its message above"
                        : "flightd-broker closed the connection; see its log (does flightd run as another user?)"});
-  if (!attachment) return failed(attachment.error());
+  if (!attachment && refusal.empty()) return failed(attachment.error());
   // mlock(2) needs CAP_IPC_LOCK or a large RLIMIT_MEMLOCK, so the rings and the staging memory come before the drop.
-  auto attached = Attached::open(std::move(*attachment));
+  auto attached = attachment ? Attached::open(std::move(*attachment)) : Attached::none(HostInfo::read().boot_id);
   if (!attached) return failed(attached.error());
   auto signals = block_signals();
   if (!signals) return failed(signals.error());
@@ -153,7 +164,8 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
                       .warnings = {},
                       .notes = {},
                       .config_file = options.config_file,
-                      .broker_socket = options.broker_socket};
+                      .broker_socket = options.broker_socket,
+                      .refusal = std::move(refusal)};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);
   auto without_source = TriggerThread::check(setup.config.triggers);
   if (!without_source) return refuse_config(without_source.error().what);

@@ -120,8 +120,14 @@ void Reloader::take(ConfigResult<Config> config) {
 }
 
 void Reloader::ask_broker() {
-  if (recorder_.broker_gone())
-    return answered(fail(std::errc::connection_reset, "flightd-broker does not run and cannot read its configuration"));
+  if (recorder_.broker_gone()) {
+    const std::string refusal = recorder_.refusal();
+    on_no_broker_();
+    return answered(refusal.empty()
+                        ? Result<bool>(fail(std::errc::connection_reset,
+                                            "flightd-broker does not run and cannot read its configuration"))
+                        : fail(std::errc::connection_reset, "{}; trying again now", refusal));
+  }
   recorder_.reload(
       [this](Result<bool> changed) { asio::post(loop_, [this, changed = std::move(changed)] { answered(changed); }); });
 }
@@ -131,7 +137,9 @@ void Reloader::answered(const Result<bool>& changed) {
   if (!changed && recorder_.broker_gone())
     return finish(tl::unexpected(
         write_failed(changed.error().errno_value(), "",
-                     fmt::format("flightd-broker is gone ({}); nothing was changed", changed.error().what))));
+                     fmt::format("{} ({}); nothing was changed",
+                                 recorder_.refusal().empty() ? "flightd-broker is gone" : "nothing is recorded",
+                                 changed.error().what))));
   if (!changed) return finish(tl::unexpected(refused_by_broker(changed.error().what)));
   broker_done_ = true;
   changed_ = changed_ || *changed;

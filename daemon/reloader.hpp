@@ -24,16 +24,18 @@ class Reloader {
   using Done = std::function<void(const CallResult<ReloadReport>&)>;
 
   // `config_file`: of --config; empty: the default directories. `config`: the configuration in force. `on_config` is
-  // called with each new configuration before any caller is answered; it cannot refuse it. This object must outlive
-  // `recorder`'s threads: they call it.
+  // called with each new configuration before any caller is answered; it cannot refuse it. `on_no_broker`: a reload
+  // found no broker that records. This object must outlive `recorder`'s threads: they call it.
   Reloader(boost::asio::io_context& loop, RecorderThread& recorder, EventHub& events, std::string config_file,
-           Config config, std::unique_ptr<TaskThread> reading, std::function<void(const Config&)> on_config)
+           Config config, std::unique_ptr<TaskThread> reading, std::function<void(const Config&)> on_config,
+           std::function<void()> on_no_broker)
       : loop_(loop),
         recorder_(recorder),
         events_(events),
         config_file_(std::move(config_file)),
         config_(std::move(config)),
         on_config_(std::move(on_config)),
+        on_no_broker_(std::move(on_no_broker)),
         reading_(std::move(reading)) {}
   Reloader(const Reloader&) = delete;
   Reloader& operator=(const Reloader&) = delete;
@@ -72,6 +74,7 @@ class Reloader {
   Config config_, next_;
   std::vector<std::string> warnings_;
   std::function<void(const Config&)> on_config_;
+  std::function<void()> on_no_broker_;
   std::vector<Done> waiting_, asked_;  // for the next reload, and for the running one
   bool busy_ = false, broker_done_ = false, changed_ = false;
   int reads_ = 0;

@@ -29,7 +29,6 @@ namespace flight::broker {
 namespace {
 
 constexpr int kFailed = 1;
-constexpr std::chrono::seconds kMendWait(1);
 // If READY=1 is lost, systemd regards the start as failed.
 constexpr std::chrono::seconds kReadyWithin(60);
 constexpr std::chrono::milliseconds kStoppingWithin(100);
@@ -144,11 +143,10 @@ int serve_socket(const BrokerOptions& options) {
   if (!options.group)
     log::warn("without --group (the group of flightd's snapshots), files can be made only where this user may write");
   Service service = Service::start(options, std::move(sources), std::move(store), std::move(*threads));
-  if (const int failed = start_status(service); failed != 0) {
-    // systemd restarts the broker at once; this wait makes it cheap until the configuration is corrected.
-    if (failed == kBadConfig && std::getenv("NOTIFY_SOCKET") != nullptr) std::this_thread::sleep_for(kMendWait);
-    return failed;
-  }
+  // A broker that cannot record stays, and tries again: a restart would change nothing. Each attach is answered with
+  // the reason.
+  if (service.start_error() != nullptr) service.keep_trying();
+  service.notify_state();
   if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
     log::warn("{}", notified.error().what);
   while (wait_for_client(listener->fd(), stop->get(), service)) {

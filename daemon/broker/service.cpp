@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -59,6 +60,25 @@ Service Service::start(BrokerOptions options, EventSources sources, FdStore stor
     log::error("{}", service.error_.what);
   }
   return service;
+}
+
+void Service::keep_trying() {
+  keeps_trying_ = true;
+  tried_ = Clock::now();
+}
+
+// `now`: somebody waits for it. Not more than once a second: each attempt opens events on every CPU.
+void Service::try_to_record(bool now) {
+  if (recording_ || !keeps_trying_) return;
+  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
+                              std::chrono::seconds(10)};
+  if (Clock::now() - tried_ < kWaits.at(now ? 0 : std::min(tries_, kWaits.size() - 1))) return;
+  ++tries_;
+  auto loaded = load();
+  tried_ = Clock::now();
+  if (!loaded && loaded.error().what != error_.what) log::error("{}", loaded.error().what);
+  if (!loaded) error_ = loaded.error();
+  notify_state();
 }
 
 Result<bool> Service::load() {
@@ -195,7 +215,10 @@ Result<void> Service::follow_cpus(int client) {
 }
 
 void Service::notify_state() const {
-  if (recording_) notify_status(recording_->manifest(), client_);
+  if (recording_)
+    notify_status(recording_->manifest(), client_);
+  else
+    notify_no_recording(error_.what);
 }
 
 Result<void> Service::notify_changed(int client) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers the requests of one client at a time. It holds the recording for the life of the process. When a client
 // disconnects, paused rings are resumed and disabled events are enabled. After a failed start each reply contains the
-// reason, until a reload succeeds.
+// reason, until a reload or, with keep_trying(), a later attempt succeeds.
 #pragma once
 
 #include <chrono>
@@ -56,6 +56,8 @@ class Service {
   [[nodiscard]] int watch_fd() const { return watch_.fd(); }
   // nullptr: it is recording.
   [[nodiscard]] const Error* start_error() const { return recording_ ? nullptr : &error_; }
+  // From now on, look() and *attach* try to record again after 1, 2 and 5 s, and then every 10 s.
+  void keep_trying();
   // Whether the last failure was in the configuration, before any event was opened.
   [[nodiscard]] bool bad_config() const { return bad_config_; }
 
@@ -83,6 +85,7 @@ class Service {
   [[nodiscard]] Result<void> enable(int client, bool on);
 
   [[nodiscard]] Result<void> look(int client);
+  void try_to_record(bool now);
   [[nodiscard]] Result<void> follow_cpus(int client);
   // Sends the scans and build-ids that were requested and are ready.
   [[nodiscard]] Result<void> follow_scan(int client);
@@ -143,6 +146,9 @@ class Service {
   bool bad_config_ = false;
   std::string keep_warning_;  // why the next broker could not adopt the recording
   Error error_;               // why there is no recording
+  bool keeps_trying_ = false;
+  std::size_t tries_ = 0;
+  Clock::time_point tried_;
 };
 
 }  // namespace flight::broker

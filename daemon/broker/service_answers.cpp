@@ -28,6 +28,7 @@ Result<void> Service::answer(int client, std::uint8_t request) {
   const bool needs_recording = known == Request::attach || known == Request::processes || known == Request::build_ids ||
                                known == Request::kernel || known == Request::counts || known == Request::disable ||
                                known == Request::enable;
+  if (known == Request::attach) try_to_record(true);
   if (needs_recording && !recording_) return refuse(client, request, error_);
   switch (known) {
     case Request::attach:

@@ -9,6 +9,7 @@
 
 #include "daemon/log/log.hpp"
 #include "libcore/base/clock.hpp"
+#include "libcore/base/columns.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/base/unix_socket.hpp"
@@ -59,6 +60,12 @@ void notify_status(const Manifest& manifest, int client) {
   const std::string text = fmt::format("STATUS=recording {}, {}, {}{}; {}", counted(sums.online, "CPU"),
                                        counted(sums.channels, "channel"), counted(manifest.rings.size(), "ring"),
                                        manifest.warnings.empty() ? "" : ", with warnings", of_client(client));
+  static_cast<void>(notify_service_manager(text, kNotifyWithin));
+}
+
+void notify_no_recording(const std::string& why) {
+  constexpr std::size_t kMostColumns = 300;
+  const std::string text = "STATUS=recording: no (" + printable_cut(why, kMostColumns) + "); trying again";
   static_cast<void>(notify_service_manager(text, kNotifyWithin));
 }
 

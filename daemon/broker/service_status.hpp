@@ -2,6 +2,8 @@
 // Reports the state of the recording in the log and in `systemctl status`. flightd reads the manifest instead.
 #pragma once
 
+#include <string>
+
 #include "libcore/broker/protocol.hpp"
 
 namespace flight::broker {
@@ -10,6 +12,7 @@ namespace flight::broker {
 void log_recording(const Manifest& manifest);
 // Sets systemd's STATUS=; no-op when not started by systemd. `client`: the socket of the current flightd; -1: none.
 void notify_status(const Manifest& manifest, int client);
+void notify_no_recording(const std::string& why);
 // Notifies systemd's watchdog, four times per WatchdogSec=; no-op without one. Main thread only; call it at least once
 // a second.
 void notify_alive();

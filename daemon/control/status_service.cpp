@@ -106,6 +106,7 @@ StatusFacts StatusService::line_facts() const {
                   .held_max = since(recorder_.oldest_held_ns()),
                   .paused = recorder_.gaps().paused_since_ns() != UINT64_MAX,
                   .broker_gone = recorder_.broker_gone(),
+                  .refusal = recorder_.refusal(),
                   .trouble = snapshots_.disk_trouble(),
                   .last = std::nullopt,
                   .store_bytes = store_.use().usage.bytes,

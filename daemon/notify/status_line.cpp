@@ -28,7 +28,10 @@ std::string held(const StatusFacts& facts) {
 
 std::string status_line(const StatusFacts& facts) {
   std::string out;
-  if (facts.broker_gone) out += "flightd-broker is gone, looking for its successor; ";
+  if (!facts.refusal.empty())
+    out += "recording: no (" + cut_end(printable(facts.refusal), kMaxTroubleColumns) + "); ";
+  else if (facts.broker_gone)
+    out += "flightd-broker is gone, looking for its successor; ";
   if (facts.paused) out += "PAUSED, nothing is recorded; ";
   if (!facts.trouble.empty()) out += cut_end(printable(facts.trouble), kMaxTroubleColumns) + "; ";
   out += fmt::format("{}{}, {}, {}", facts.broker_gone || facts.paused ? "" : "recording ", counted(facts.cpus, "CPU"),

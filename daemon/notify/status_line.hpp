@@ -15,6 +15,7 @@ struct StatusFacts {
   std::size_t cpus = 0, channels = 0;
   std::chrono::nanoseconds held_min{}, held_max{};  // how far back the shortest and the longest ring reach
   bool paused = false, broker_gone = false;
+  std::string refusal;  // why the broker cannot record; empty: it can, or it is gone
   std::string trouble;  // "degraded (disk): …"; empty: none
   struct Last {
     std::chrono::nanoseconds ago{};

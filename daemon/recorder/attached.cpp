@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "libcore/base/version.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/snapshot/selection.hpp"
 
@@ -63,6 +64,13 @@ Result<std::shared_ptr<Attached>> Attached::open(Attachment attachment, const At
   out->events = event_table(attachment.manifest);
   out->manifest = std::move(attachment.manifest);
   return out;
+}
+
+Result<std::shared_ptr<Attached>> Attached::none(std::string boot_id) {
+  Attachment nothing;
+  nothing.manifest.boot_id = std::move(boot_id);
+  nothing.manifest.version = kVersion;
+  return open(std::move(nothing));
 }
 
 std::uint64_t Attached::ring_bytes() const {

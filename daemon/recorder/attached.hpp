@@ -30,6 +30,9 @@ struct Attached {
   // memory.
   [[nodiscard]] static Result<std::shared_ptr<Attached>> open(Attachment attachment, const Attached* before = nullptr);
 
+  // Without rings: before the first attach.
+  [[nodiscard]] static Result<std::shared_ptr<Attached>> none(std::string boot_id);
+
   [[nodiscard]] std::uint64_t ring_bytes() const;  // channels, sideband and triggers
   [[nodiscard]] std::size_t online_cpus() const;
 

@@ -8,14 +8,18 @@
 namespace flight::daemon {
 namespace {
 
-// A broker that systemd restarts is back in less than a second.
-constexpr EventTime kReconnectForNs = 30'000'000'000;
 constexpr std::chrono::milliseconds kReconnectEvery(50);
 // Wait this long for a broker that adopted the same recording. After that the recording is regarded as lost, and
 // flightd saves the content of the rings.
 constexpr EventTime kSameForNs = 5'000'000'000;
 // systemd's socket accepts a connection before the broker runs.
 constexpr std::chrono::seconds kNextAnswersWithin(5);
+
+// The broker's own answer, not the end of its connection.
+bool is_answer(const Error& error) {
+  return error.code != std::errc::connection_reset && error.code != std::errc::broken_pipe &&
+         error.code != std::errc::timed_out;
+}
 
 }  // namespace
 
@@ -38,6 +42,7 @@ Result<BrokerThread::Next> BrokerThread::look_for_next(EventTime until_ns) {
       attachment = propagate(broker.error());
     }
     if (cut_) return fail(std::errc::operation_canceled, "flightd is ending");
+    note_refusal(broker && !attachment && is_answer(attachment.error()) ? attachment.error().what : std::string());
     if (attachment) return Next{std::move(*broker), std::move(*attachment)};
     if (monotonic_now() >= until_ns) return propagate(attachment.error());
     std::this_thread::sleep_for(kReconnectEvery);
@@ -73,9 +78,9 @@ Result<void> BrokerThread::find_same() {
   return {};
 }
 
-void BrokerThread::reconnect(std::function<void(Result<bool>)> done) {
-  tasks_.post([this, done = std::move(done)] {
-    auto next = look_for_next(monotonic_now() + kReconnectForNs);
+void BrokerThread::reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done) {
+  tasks_.post([this, look_for, done = std::move(done)] {
+    auto next = look_for_next(monotonic_now() + static_cast<EventTime>(std::chrono::nanoseconds(look_for).count()));
     if (!next) return done(propagate(next.error()));
     const bool same = next->attachment.manifest.recording == attached()->manifest.recording;
     if (auto taken = take_next(std::move(*next)); !taken) return done(propagate(taken.error()));

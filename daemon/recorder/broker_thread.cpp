@@ -14,11 +14,16 @@
 namespace flight::daemon {
 
 Result<std::unique_ptr<BrokerThread>> BrokerThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
-                                                          std::string path, Callbacks callbacks) {
+                                                          std::string path, Callbacks callbacks, std::string refusal) {
   auto wake = TaskQueue::make_wake("broker");
   if (!wake) return propagate(wake.error());
   std::unique_ptr<BrokerThread> out(new BrokerThread(std::move(broker), std::move(attached), std::move(path),
                                                      std::move(callbacks), std::move(*wake)));
+  if (!refusal.empty()) {
+    out->refusal_ = std::move(refusal);
+    out->lost_ns_ = monotonic_now();
+    out->gone_ = true;
+  }
   auto thread = start_thread("broker", [self = out.get()] { self->run(); });
   if (!thread) return propagate(thread.error());
   out->thread_ = std::move(*thread);
@@ -113,6 +118,16 @@ Result<Mapping> BrokerThread::ask_processes() {
   return records;
 }
 
+std::string BrokerThread::refusal() const {
+  const std::lock_guard lock(mutex_);
+  return gone_ ? refusal_ : std::string();
+}
+
+void BrokerThread::note_refusal(std::string refusal) {
+  const std::lock_guard lock(mutex_);
+  refusal_ = std::move(refusal);
+}
+
 std::string BrokerThread::scan_warning() const {
   const std::lock_guard lock(mutex_);
   return scan_warning_;
@@ -126,6 +141,7 @@ std::future<Result<void>> BrokerThread::refresh_kernel() {
 }
 
 Result<void> BrokerThread::ask_kernel() {
+  if (gone_) return fail(std::errc::connection_reset, "flightd-broker is gone");
   auto reply = timed([this] { return broker_.kernel(); });
   Result<std::shared_ptr<const KernelSymbols>> next;
   if (reply)

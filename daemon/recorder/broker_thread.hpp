@@ -34,10 +34,11 @@ class BrokerThread {
     std::function<void(Error)> warn;  // the old set of rings stays in use
   };
   // All callbacks run on the broker thread. `path`: the broker's socket, where its successor will listen; empty: there
-  // is no successor.
+  // is no successor. `refusal`: why no broker is attached yet (`broker` is not connected, `attached` has no rings);
+  // empty: one is.
   [[nodiscard]] static Result<std::unique_ptr<BrokerThread>> start(BrokerClient broker,
                                                                    std::shared_ptr<Attached> attached, std::string path,
-                                                                   Callbacks callbacks);
+                                                                   Callbacks callbacks, std::string refusal = {});
   BrokerThread(const BrokerThread&) = delete;
   BrokerThread& operator=(const BrokerThread&) = delete;
   ~BrokerThread();
@@ -74,14 +75,17 @@ class BrokerThread {
   void reload(std::function<void(Result<bool>)> done);
 
   [[nodiscard]] bool gone() const { return gone_; }
+  // Any thread. The answer of a broker that runs and cannot record, while gone(); empty: no broker has answered.
+  [[nodiscard]] std::string refusal() const;
   // When the last broker was lost; 0: never.
   [[nodiscard]] EventTime lost_ns() const { return lost_ns_; }
   // When the unanswered request was sent; 0: there is none.
   [[nodiscard]] EventTime asked_ns() const { return asked_ns_; }
 
-  // After `lost`: looks for the next broker, for at most kReconnectFor. `done`: attached, or an error; true: it has
-  // the same recording after all.
-  void reconnect(std::function<void(Result<bool>)> done);
+  // After `lost`: looks for the next broker, for at most this long; 0: once. `done`: attached, or an error; true: it
+  // has the same recording after all.
+  static constexpr std::chrono::seconds kReconnectFor{30};  // a broker that systemd restarts is back in a second
+  void reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done);
   // Aborts all waits; no callback follows. Call it before the end.
   void cut();
 
@@ -107,6 +111,7 @@ class BrokerThread {
     Attachment attachment;
   };
   [[nodiscard]] Result<Next> look_for_next(EventTime until_ns);
+  void note_refusal(std::string refusal);
   [[nodiscard]] Result<void> take_next(Next next);
   [[nodiscard]] Result<void> find_same();
 
@@ -126,7 +131,7 @@ class BrokerThread {
   std::shared_ptr<Attached> attached_;
   std::string scan_warning_;
   std::shared_ptr<const KernelSymbols> kernel_ = std::make_shared<const KernelSymbols>();
-  std::string kernel_warning_;
+  std::string kernel_warning_, refusal_;
   int next_fd_ = -1;  // of a broker that may be the next
   bool stopping_ = false;
   std::thread thread_;

@@ -142,7 +142,9 @@ void RecorderThread::replay() {
   } else {
     if (left->found) tracker_.replay(std::as_bytes(std::span<const char>(left->records)), left->losses);
     // Gaps: the records that the checkpoint lacks, and the time before another broker's rings existed.
-    if (left->found) tracker_.add_gap_until(left->complete ? first_enabled_ns() : monotonic_now());
+    // (No ring: nothing is recorded yet.)
+    const EventTime now_ns = monotonic_now();
+    if (left->found) tracker_.add_gap_until(left->complete ? std::min(first_enabled_ns(), now_ns) : now_ns);
     warn_of(assess_checkpoint(*left));
   }
   may_know_ = true;

@@ -141,7 +141,9 @@ void RecorderThread::warn(Status& status) const {
         version, kVersion));
   const EventTime asked_ns = broker_thread_->asked_ns();
   const EventTime now_ns = monotonic_now();
-  if (broker_gone())
+  if (const std::string refusal = broker_thread_->refusal(); !refusal.empty())
+    status.errors.push_back("nothing is recorded: " + refusal);
+  else if (broker_gone())
     status.errors.emplace_back("flightd-broker is gone: nothing is recorded");
   else if (asked_ns != 0 && now_ns - std::min(asked_ns, now_ns) >= kStatusWaitNs)
     status.warnings.push_back(fmt::format(

@@ -27,12 +27,12 @@ Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broke
                                                               std::string broker_path,
                                                               BrokerThread::Callbacks callbacks,
                                                               std::optional<CheckpointFile> checkpoint,
-                                                              std::uint64_t beside_rings_bytes) {
+                                                              std::uint64_t beside_rings_bytes, std::string refusal) {
   auto wake = TaskQueue::make_wake("recorder");
   if (!wake) return propagate(wake.error());
   auto warn = callbacks.warn;
-  auto broker_thread =
-      BrokerThread::start(std::move(broker), std::move(attached), std::move(broker_path), std::move(callbacks));
+  auto broker_thread = BrokerThread::start(std::move(broker), std::move(attached), std::move(broker_path),
+                                           std::move(callbacks), std::move(refusal));
   if (!broker_thread) return propagate(broker_thread.error());
   std::unique_ptr<RecorderThread> out(new RecorderThread(std::move(*broker_thread), std::move(*wake),
                                                          std::move(checkpoint), beside_rings_bytes, std::move(warn)));
@@ -166,8 +166,8 @@ void RecorderThread::note_heads(EventTime now_ns) {
   all_held_from_ns_ = all_from;
 }
 
-void RecorderThread::reconnect(std::function<void(Result<bool>)> done) {
-  broker_thread_->reconnect([this, done = std::move(done)](const Result<bool>& same) {
+void RecorderThread::reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done) {
+  broker_thread_->reconnect(look_for, [this, done = std::move(done)](const Result<bool>& same) {
     if (same && !*same) {
       gaps_.without_broker(broker_thread_->lost_ns(), monotonic_now());
       tasks_.post([this, lost_ns = broker_thread_->lost_ns()] { look_again(lost_ns); });

@@ -35,7 +35,8 @@ class RecorderThread {
   // with this process. `beside_rings_bytes`: the part of memory.max that is not for rings.
   [[nodiscard]] static Result<std::unique_ptr<RecorderThread>> start(
       BrokerClient broker, std::shared_ptr<Attached> attached, std::string broker_path,
-      BrokerThread::Callbacks callbacks, std::optional<CheckpointFile> checkpoint, std::uint64_t beside_rings_bytes);
+      BrokerThread::Callbacks callbacks, std::optional<CheckpointFile> checkpoint, std::uint64_t beside_rings_bytes,
+      std::string refusal = {});
   RecorderThread(const RecorderThread&) = delete;
   RecorderThread& operator=(const RecorderThread&) = delete;
   ~RecorderThread();
@@ -68,8 +69,9 @@ class RecorderThread {
   // Any thread. The newest set of rings; the next may come at any time.
   [[nodiscard]] std::shared_ptr<Attached> attached() const { return broker_thread_->attached(); }
   [[nodiscard]] bool broker_gone() const { return broker_thread_->gone(); }
-  // As BrokerThread::reconnect.
-  void reconnect(std::function<void(Result<bool>)> done);
+  // As in BrokerThread.
+  [[nodiscard]] std::string refusal() const { return broker_thread_->refusal(); }
+  void reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done);
   // As BrokerThread::reload.
   void reload(std::function<void(Result<bool>)> done) { broker_thread_->reload(std::move(done)); }
   // Any thread. The configured minimum history of each channel; the status warns below it.

@@ -20,6 +20,7 @@ std::string_view what_next(int error_number) {
 CallError snapshot_call_error(const Error& error, bool broker_gone) {
   if (error.code == std::errc::operation_canceled) return stopping();
   const int number = error.errno_value();
+  if (error.code == std::errc::no_message_available) return write_failed(number, "", error.what);
   if (broker_gone)
     return write_failed(
         number, "",

@@ -111,7 +111,8 @@ void SnapshotWorker::run() {
     callbacks_.begun(running_->trigger);
     const Result<Sidecar> result = take(*running_);
     writing_since_ns_ = 0;
-    if (!result && recorder_.broker_gone() && hand_to_last()) continue;
+    const bool nothing_recorded = !result && result.error().code == std::errc::no_message_available;
+    if (!result && !nothing_recorded && recorder_.broker_gone() && hand_to_last()) continue;
     last_taken_ = running_->trigger == kBrokerLost || (last_taken_ && recorder_.broker_gone());
     callbacks_.ended(result);
     if (result) learn(*result);
@@ -174,6 +175,8 @@ EventTime SnapshotWorker::freeze(const Job& job) {
 }
 
 Result<Sidecar> SnapshotWorker::take(Job& job) {
+  if (const std::string refusal = recorder_.refusal(); !refusal.empty() && recorder_.attached()->rings.empty())
+    return fail(std::errc::no_message_available, "nothing is recorded: {}", refusal);
   const EventTime frozen_ns = freeze(job);
   const EventTime recorded_until_ns = recorder_.recorded_until_ns();
   after_step(Step::frozen);

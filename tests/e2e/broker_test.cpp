@@ -179,6 +179,48 @@ TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
   EXPECT_TRUE(daemon.stop());
 }
 
+// A broker whose configuration has an event that this kernel does not have.
+class UnableBroker : public OwnBroker {
+ protected:
+  UnableBroker() { config_["channels"]["stacks"]["events"][0]["event"] = "sched:sched_swich"; }
+};
+
+TEST_F(UnableBroker, FlightdStaysAndSaysWhyUntilItRecords) {
+  TestDaemon daemon(folder_);
+  daemon.launch(config_.dump(), options_);
+  Json status;
+  ASSERT_TRUE(wait_until(
+      [&] {
+        status = Json::parse(run(daemon.ctl_command({"--json", "status"}), 10s).out, nullptr, false);
+        return status.is_object();
+      },
+      20s))
+      << daemon.log();
+  EXPECT_EQ(status["recording"], false);
+  EXPECT_THAT(status["messages"].dump(), HasSubstr("nothing is recorded: "));
+  EXPECT_THAT(status["messages"].dump(), HasSubstr("sched_swich"));
+  const Outcome refused = daemon.ctl({"snapshot"});
+  EXPECT_NE(refused.exit_status, 0);
+  EXPECT_THAT(refused.err, HasSubstr("nothing is recorded: "));
+  const Outcome reload = daemon.ctl({"reload"});
+  EXPECT_NE(reload.exit_status, 0);
+  EXPECT_THAT(reload.err, HasSubstr("sched_swich"));
+
+  write_text(folder_ / "broker.json", stacks_config(499, "256K").dump(2));
+  static_cast<void>(daemon.ctl({"reload"}));  // both try again
+  ASSERT_TRUE(wait_until([&] { return daemon.status().value("recording", false); }, 30s)) << daemon.log();
+  ::sleep(1);
+  const Json taken = daemon.snapshot();
+  EXPECT_GT(taken["samples"], 0) << taken;
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, taken));
+  const std::string log = daemon.log();
+  const std::size_t first = log.find("nothing is recorded");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_THAT(log, HasSubstr("recording has begun"));
+  EXPECT_TRUE(daemon.process().running());
+  EXPECT_TRUE(daemon.stop());
+}
+
 TEST_F(NextBroker, FlightdSavesTheRingsAndContinuesWithTheNextBroker) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));

@@ -60,9 +60,9 @@ class DaemonBench {
     api = std::make_unique<SnapshotApi>(loop.io, recorder(), *snapshots.worker, *store, events);
     recording = std::make_unique<RecordingSwitch>(loop.io, recorder(), *triggers, events);
     trigger_api = std::make_unique<TriggerApi>(loop.io, *triggers, *api, recorder(), *recording, events);
-    reloader = std::make_unique<Reloader>(loop.io, recorder(), events, config_file(), *config,
-                                          TaskThread::start("reload").value(),
-                                          [this](const Config& next) { applied.push_back(next); });
+    reloader = std::make_unique<Reloader>(
+        loop.io, recorder(), events, config_file(), *config, TaskThread::start("reload").value(),
+        [this](const Config& next) { applied.push_back(next); }, [this] { ++no_broker; });
     status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, std::move(warnings),
                                              std::vector<std::string>());
     events.listen({.client = client_, .send = [this](const std::string& text) { seen.push_back(*parse_event(text)); }},
@@ -114,6 +114,7 @@ class DaemonBench {
   SnapshotBench snapshots;
   std::vector<JournalEntry> journal;
   std::vector<RecorderEvent> seen;
+  int no_broker = 0;            // reloads that found no broker that records
   std::vector<Config> applied;  // applied by reloads
   EventHub events{[this](JournalEntry entry) { journal.push_back(std::move(entry)); }, [] {}};
   std::unique_ptr<StoreService> store;

@@ -222,10 +222,33 @@ TEST_F(BrokerLife, NotifiesReadyClientAndStopping) {
   EXPECT_EQ(wait_for_end(), 0);
 }
 
-TEST_F(BrokerLife, ABadConfigurationHasAStatusOfItsOwn) {
-  start_listening(R"({"chanels": {}})");
-  EXPECT_EQ(wait_for_end(), 78);
-  EXPECT_THAT(errors(), AllOf(HasSubstr("flightd.json:1"), HasSubstr("chanels")));
+// A restart would change nothing: it stays, answers with the reason, and tries again.
+TEST_F(BrokerLife, OneThatCannotRecordStaysUntilItCan) {
+  test::ServiceManager notify(folder_ / "notify");
+  start_listening(R"({"chanels": {}})", {"--client-uid", "root"});
+  EXPECT_TRUE(notify.wait_for("READY=1")) << errors();
+  EXPECT_TRUE(notify.wait_for("STATUS=recording: no (")) << errors();
+  auto client = BrokerClient::connect(socket_path());
+  ASSERT_TRUE(client) << client.error().what;
+  for (int i = 0; i < 3; ++i) {
+    const auto attachment = client->attach();
+    ASSERT_FALSE(attachment);
+    EXPECT_THAT(attachment.error().what, AllOf(HasSubstr("flightd.json:1"), HasSubstr("chanels")));
+  }
+  const std::string log = errors();
+  const std::size_t first = log.find("chanels");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(log.find("flightd.json:1", first), std::string::npos) << "said once: " << log;
+  write_config(calls_config());
+  bool attached = false;
+  for (int i = 0; i < 150 && !attached; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    attached = client->attach().has_value();
+  }
+  EXPECT_TRUE(attached) << errors();
+  EXPECT_TRUE(notify.wait_for("STATUS=recording ")) << errors();
+  ::kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
 }
 
 TEST_F(BrokerLife, ASecondBrokerOnTheSocketIsRefused) {

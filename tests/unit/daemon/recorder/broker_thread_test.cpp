@@ -118,7 +118,7 @@ TEST_F(BrokerThreadTest, ASuccessorWithAnotherRecordingIsALoss) {
   std::filesystem::remove(path());
   next_.emplace(path(), FakeBroker::Setup{.recording = 2, .counts_time = 2});
   std::promise<Result<bool>> found;
-  thread_->reconnect([&](Result<bool> same) { found.set_value(std::move(same)); });
+  thread_->reconnect(BrokerThread::kReconnectFor, [&](Result<bool> same) { found.set_value(std::move(same)); });
   auto same = found.get_future();
   ASSERT_EQ(same.wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(same.get().value(), false);

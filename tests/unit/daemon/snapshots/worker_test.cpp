@@ -187,7 +187,7 @@ TEST_F(SnapshotWorkerTest, TheNextBrokerMakesTheLastSnapshotRootsOwn) {
   second.recording = 2;
   bench_.recorder.replace_broker(std::move(second));
   std::promise<void> attached;
-  recorder().reconnect([&](const Result<bool>& same) {
+  recorder().reconnect(BrokerThread::kReconnectFor, [&](const Result<bool>& same) {
     EXPECT_TRUE(same) << same.error().what;
     attached.set_value();
   });
