@@ -85,8 +85,10 @@ int run_config(const Common& common, const std::string& key) {
   auto report = parse_config_report(*text);
   if (!report) return complain(common, kBadReply, report.error().what, kRefused);
   if (!key.empty()) return print_values(common, report->values, key);
-  return print(stdout,
-               values_text(*report) + "\n" + memory_text(report->memory) + key_values({{"digest", report->digest}}));
+  std::string warnings;
+  for (const std::string& warning : report->warnings) warnings += fmt::format("warning: {}\n", printable(warning));
+  return print(stdout, warnings + values_text(*report) + "\n" + memory_text(report->memory) +
+                           key_values({{"digest", report->digest}}));
 }
 
 }  // namespace flight::ctl

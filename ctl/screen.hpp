@@ -15,6 +15,9 @@ inline constexpr std::size_t kScreenColumns = 80;
 // Whether the first of $LC_ALL, $LC_CTYPE and $LANG that is set selects UTF-8 (locale(7)).
 [[nodiscard]] bool locale_is_utf8();
 
+// Whether `fd` is a terminal that knows escape sequences: $TERM is set, and not "dumb".
+[[nodiscard]] bool takes_escapes(int fd);
+
 class Screen {
  public:
   explicit Screen(bool utf8 = locale_is_utf8()) : utf8_(utf8) {}

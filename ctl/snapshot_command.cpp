@@ -6,6 +6,7 @@
 #include "ctl/fetch.hpp"
 #include "ctl/option_names.hpp"
 #include "ctl/output.hpp"
+#include "ctl/screen.hpp"
 #include "ctl/sidecar_text.hpp"
 #include "libcore/base/units.hpp"
 
@@ -55,10 +56,10 @@ Result<SnapshotParameters> parameters_of(const SnapshotOptions& options) {
   return parameters;
 }
 
-// One line on stderr that is overwritten and removed at the end; nothing if stderr is not a terminal.
+// One line on stderr that is overwritten and removed at the end; nothing if stderr is not a terminal that can do that.
 class ProgressLine {
  public:
-  explicit ProgressLine(bool wanted) : shown_(wanted && ::isatty(STDERR_FILENO) == 1) {}
+  explicit ProgressLine(bool wanted) : shown_(wanted && takes_escapes(STDERR_FILENO)) {}
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
   ~ProgressLine() { show("\r\x1b[K"); }

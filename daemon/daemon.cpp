@@ -28,6 +28,7 @@ int Daemon::run() {
   wait_for_signal();
   for (const std::string& warning : setup_.attached->manifest.warnings) log::warn("{}", warning);
   for (const std::string& warning : setup_.warnings) log::warn("{}", warning);
+  for (const std::string& warning : reloader_->warnings()) log::warn("{}", warning);
   for (const auto* notes : {&setup_.attached->manifest.notes, &setup_.notes})
     for (const std::string& note : *notes) log::info("{}", note);
   if (setup_.refusal.empty() && !setup_.attached->staging.locked())

@@ -189,6 +189,7 @@ int check(const Config& config) {
     for (const std::string& warning : *warnings) log::warn("{}", warning);
     looked_up = "all its events are available";
   }
+  for (const std::string& warning : unread_warnings(config)) log::warn("{}", warning);
   fmt::print("the configuration is valid: {}, digest {}; {}\n", counted(config.channels.size(), "channel"),
              config.digest, looked_up);
   return 0;

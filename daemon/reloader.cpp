@@ -158,7 +158,8 @@ CallError Reloader::refused_by_broker(const std::string& what) const {
 }
 
 void Reloader::put_in_force(bool changed) {
-  warnings_ = needs_restart(config_, next_);
+  warnings_ = unread_warnings(next_);
+  for (std::string& setting : needs_restart(config_, next_)) warnings_.push_back(std::move(setting));
   const std::string& theirs = recorder_.attached()->manifest.config_digest;
   if (next_.digest != theirs)
     warnings_.push_back(
@@ -183,7 +184,7 @@ void Reloader::finish(const CallResult<ReloadReport>& outcome) {
 }
 
 ConfigReport Reloader::report() const {
-  ConfigReport out{.values = {}, .memory = {}, .digest = config_.digest};
+  ConfigReport out{.values = {}, .memory = {}, .digest = config_.digest, .warnings = warnings_};
   for (const ConfigValue& value : config_.values)
     out.values.push_back({value.path, value.value, value.file, value.line});
   const auto attached = recorder_.attached();

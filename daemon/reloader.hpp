@@ -36,7 +36,9 @@ class Reloader {
         config_(std::move(config)),
         on_config_(std::move(on_config)),
         on_no_broker_(std::move(on_no_broker)),
-        reading_(std::move(reading)) {}
+        reading_(std::move(reading)) {
+    warnings_ = unread_warnings(config_);
+  }
   Reloader(const Reloader&) = delete;
   Reloader& operator=(const Reloader&) = delete;
   ~Reloader() { reading_->join(); }
@@ -50,7 +52,8 @@ class Reloader {
   void reload(const std::string& who, Done done);
 
   [[nodiscard]] const Config& config() const { return config_; }  // the configuration in force
-  // Settings that take effect only after a restart, and where the broker's configuration differs.
+  // Files that are not read, settings that take effect only after a restart, and where the broker's configuration
+  // differs.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   [[nodiscard]] ConfigReport report() const;
 

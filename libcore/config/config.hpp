@@ -115,7 +115,11 @@ struct Config {
   // A digest of the texts of the configuration, 16 hex digits; the sidecar contains it.
   std::string digest;
   std::vector<ConfigValue> values;  // all of the above, in the document's order
+  // Files and directories in /etc/flightd and its conf.d that look as if they were meant, and are not read.
+  std::vector<std::string> unread;
 };
+// A warning for each.
+[[nodiscard]] std::vector<std::string> unread_warnings(const Config& config);
 
 // "FILE:LINE: " of the first of config.values at `path` or below it; empty if it is in no file.
 [[nodiscard]] std::string written_at(const Config& config, std::string_view path);

@@ -46,6 +46,39 @@ ConfigResult<std::vector<std::string>> json_files(const std::string& folder) {
   return names;
 }
 
+// A hidden file, a backup, a swap file or a package manager's leftover: nobody expects that it is read.
+bool is_leftover(std::string_view name) {
+  if (name.starts_with('.') || name.starts_with('#') || name.starts_with("README")) return true;
+  for (const std::string_view end :
+       {"~", "#", ".swp", ".swo", ".tmp", ".bak", ".orig", ".rej", ".old", ".save", ".rpmsave", ".rpmnew", ".rpmorig"})
+    if (name.ends_with(end)) return true;
+  return name.find(".dpkg-") != std::string_view::npos || name.find(".ucf-") != std::string_view::npos;
+}
+
+// The other entries of /etc/flightd and its conf.d. A directory that cannot be read is reported elsewhere.
+std::vector<std::string> unread_in(const std::string& etc) {
+  std::vector<std::string> out;
+  const auto look = [&out](const std::string& folder, const auto& is_read) {
+    auto dir = Directory::open(folder);
+    if (!dir) return;
+    static_cast<void>(dir->each([&](const Directory::Entry& entry) {
+      const std::string path = fmt::format("{}/{}", folder, entry.name);
+      if (!is_read(std::string_view(entry.name), path) && !is_leftover(entry.name)) out.push_back(path);
+      return out.size() < kMaxDropIns;
+    }));
+  };
+  const auto is_folder = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_directory(path, error);
+  };
+  look(etc, [](std::string_view name, const std::string&) { return name == "flightd.json" || name == "conf.d"; });
+  look(etc + "/conf.d", [&](std::string_view name, const std::string& path) {
+    return name.size() > kSuffix.size() && name.ends_with(kSuffix) && !is_folder(path);
+  });
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 // The text; nullopt: the file does not exist.
 ConfigResult<std::optional<std::string>> text_if_there(const std::string& file) {
   auto text = read_regular_file(file, kMaxConfigBytes);
@@ -175,13 +208,28 @@ ConfigResult<Config> merge_layers(const std::vector<Layer>& layers, const std::v
 
 }  // namespace
 
+std::vector<std::string> unread_warnings(const Config& config) {
+  constexpr std::size_t kMost = 16;
+  std::vector<std::string> out;
+  for (const std::string& path : config.unread) {
+    if (out.size() == kMost) {
+      out.push_back(fmt::format("{} more files and directories beside it are not read", config.unread.size() - kMost));
+      break;
+    }
+    out.push_back(fmt::format("{} is not read: only flightd.json and conf.d/*.json are", path));
+  }
+  return out;
+}
+
 ConfigResult<Config> load_config(const ConfigFolders& folders) {
   auto main = main_layer(folders);
   if (!main) return tl::unexpected(main.error());
   auto layers = drop_ins(folders);
   if (!layers) return tl::unexpected(layers.error());
   layers->insert(layers->begin(), std::move(*main));
-  return merge_layers(*layers, {folders.lib + "/profiles"});
+  auto config = merge_layers(*layers, {folders.lib + "/profiles"});
+  if (config) config->unread = unread_in(folders.etc);
+  return config;
 }
 
 ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders) {

@@ -38,7 +38,8 @@ std::string to_json(const ConfigReport& report) {
                                              {"sum_bytes", memory.sum_bytes},
                                              {"max_bytes", memory.max_bytes},
                                              {"ram_bytes", memory.ram_bytes}}},
-                           {"digest", report.digest}});
+                           {"digest", report.digest},
+                           {"warnings", report.warnings}});
 }
 
 Result<ConfigReport> parse_config_report(std::string_view text) {
@@ -59,6 +60,8 @@ Result<ConfigReport> parse_config_report(std::string_view text) {
                    .max_bytes = memory.at("max_bytes").count_or_zero(),
                    .ram_bytes = memory.at("ram_bytes").count_or_zero()};
   report.digest = object->at("digest").text_or_empty();
+  for (const json::Value& warning : object->at("warnings").items())
+    if (warning.text() != nullptr) report.warnings.push_back(*warning.text());
   return report;
 }
 

@@ -27,6 +27,7 @@ struct ConfigReport {
   std::vector<ReportedValue> values;
   ConfigMemory memory;
   std::string digest;
+  std::vector<std::string> warnings;
 };
 [[nodiscard]] std::string to_json(const std::vector<ReportedValue>& values);  // an array
 [[nodiscard]] std::string to_json(const ConfigReport& report);

@@ -368,5 +368,24 @@ TEST_F(Folders, AFileOfItsOwnCanNameAProfile) {
   EXPECT_THAT(wrong.error().message, HasSubstr("nearest profile is 'deep'"));
 }
 
+TEST_F(Folders, WhatLooksMeantAndIsNotReadIsNamed) {
+  write("etc/conf.d/50-site.json", R"({"store": {"max_files": 7}})");
+  for (const char* name : {"50-site.conf", "50-site.jsonc", "50-site.JSON", "folder/50-site.json", "folder.json/x"})
+    write(std::string("etc/conf.d/") + name, R"({"store": {"max_files": 8}})");
+  write("etc/60-site.json", "{}");
+  for (const char* name :
+       {".hidden.json", "x.json~", "#x.json#", "x.json.dpkg-old", ".x.json.swp", "x.json.rpmnew", "x.bak", "README"})
+    write(std::string("etc/conf.d/") + name, "{");
+  fs::create_symlink("/dev/null", root_ + "/etc/conf.d/40-off.json");
+  fs::remove_all(root_ + "/etc/conf.d/folder.json");
+  const Config config = good();
+  EXPECT_EQ(config.store.max_files, 7U);
+  std::vector<std::string> names;
+  for (const std::string& path : config.unread) names.push_back(path.substr(folders_.etc.size() + 1));
+  EXPECT_THAT(names, testing::ElementsAre("60-site.json", "conf.d/50-site.JSON", "conf.d/50-site.conf",
+                                          "conf.d/50-site.jsonc", "conf.d/folder"));
+  EXPECT_THAT(unread_warnings(config).front(), HasSubstr("etc/60-site.json is not read"));
+}
+
 }  // namespace
 }  // namespace flight

@@ -141,7 +141,8 @@ TEST(Idl, DescribesReloadAndConfig) {
   const Idl idl = IdlParser::parse(recorder_idl());
   ConfigReport report{.values = {{"store.max_files", "7", "/etc/x", 3}, {"user", "flightd", "built-in", 0}},
                       .memory = {1, 2, 3, 4, 10, 20, 1000},
-                      .digest = "d"};
+                      .digest = "d",
+                      .warnings = {"careful"}};
   const auto config = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(mismatch(idl, idl.methods.at("GetConfig").second, config, "reply"), "");
   const auto again = parse_config_report(to_json(report));

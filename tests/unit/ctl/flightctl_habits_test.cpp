@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common habits of typing: misspelled commands, patterns, several ids, other names of commands.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "ctl/screen.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
 namespace flight {
@@ -107,6 +114,23 @@ TEST_F(FlightctlTest, InfoHasTheTimeOfTheList) {
   run();
   ASSERT_EQ(ctl({"snapshot"}).code, 0);
   EXPECT_THAT(ctl({"info"}).out, testing::StartsWith("snapshot 1: manual on web3, 2026-11-20 03:12:04\n"));
+}
+
+TEST(Screen, EscapesOnlyOnATerminalThatKnowsThem) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_GE(terminal, 0);
+  for (const char* term : {"xterm", "dumb", ""}) {
+    ::setenv("TERM", term, 1);
+    EXPECT_EQ(ctl::takes_escapes(terminal), std::string_view(term) == "xterm") << term;
+  }
+  ::unsetenv("TERM");
+  EXPECT_FALSE(ctl::takes_escapes(terminal));
+  ::close(terminal);
+  std::array<int, 2> ends{-1, -1};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  ::setenv("TERM", "xterm", 1);
+  EXPECT_FALSE(ctl::takes_escapes(ends[1]));
+  for (const int fd : ends) ::close(fd);
 }
 
 TEST_F(FlightctlTest, TriggersListIsTriggers) {
