@@ -112,7 +112,7 @@ Findings assess_store(const StoreFacts& store) {
     disk.advice = "free some space, or mount a larger disk there";
   } else if (store.keep_free_bytes && store.free_bytes < *store.keep_free_bytes) {
     disk.state = warn;
-    disk.why = fmt::format("store.keep_free is {}: below it the oldest snapshots are deleted, down to the newest",
+    disk.why = fmt::format("store.keep_free is {}: below it the oldest snapshots are deleted, if that reaches it",
                            format_bytes(*store.keep_free_bytes));
     disk.advice = "free some space, or lower store.keep_free";
   }

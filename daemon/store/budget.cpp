@@ -36,18 +36,11 @@ std::uint64_t likely_bytes(const Inventory& inventory, std::uint64_t most_bytes)
   return std::min(largest + largest / 4, most_bytes + kSidecarBytes);
 }
 
-std::string over_limit(VacuumReason limit, const Inventory& inventory, const StoreLimits& limits,
-                       const FileSystemSpace& space) {
+std::string over_limit(VacuumReason limit, const Inventory& inventory, const StoreLimits& limits) {
   switch (limit) {
     case VacuumReason::max_files:
       return fmt::format("it has {} of the {} that store.max_files allows",
                          counted(inventory.snapshots.size(), "snapshot"), limits.max_files);
-    case VacuumReason::keep_free:
-      if (space.free_inodes && *space.free_inodes < kNeededInodes)
-        return fmt::format("its file system has {} free, and a snapshot needs {}", counted(*space.free_inodes, "inode"),
-                           kNeededInodes);
-      return fmt::format("its file system has {} free, but store.keep_free requires {}", format_bytes(space.free_bytes),
-                         format_bytes(limits.keep_free_bytes));
     default:
       return fmt::format("it uses {}, but store.max_use allows {}", format_bytes(inventory.disk_bytes()),
                          format_bytes(limits.max_use_bytes));
@@ -87,18 +80,26 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   const auto inventory = take_inventory(folder_);
   if (!inventory) return failed(inventory.error());
   const StoreLimits limits = limits_of(config_, space->total_bytes);
-  const VacuumPlan plan = this->plan(*inventory, limits,
-                                     {.free_bytes = space->free_bytes,
-                                      .free_inodes = space->free_inodes,
-                                      .time = wall_now(),
-                                      .incoming = order.incoming,
-                                      .drop_missing = order.drop_missing,
-                                      .writing = writing_()});  // evaluated after the directory was read
+  StoreLimits allowed = limits;
+  if (!order.dry_run && !may_keep_free(space->free_bytes)) allowed.keep_free_bytes = 0;
+  VacuumPlan plan = this->plan(*inventory, allowed,
+                               {.free_bytes = space->free_bytes,
+                                .free_inodes = space->free_inodes,
+                                .time = wall_now(),
+                                .incoming = order.incoming,
+                                .drop_missing = order.drop_missing,
+                                .writing = writing_()});  // evaluated after the directory was read
   VacuumOutcome out;
   if (order.dry_run) {
     out.removed = predict_vacuum(folder_, *inventory, plan);
   } else {
     VacuumDone done = flight::vacuum(folder_, *inventory, plan);
+    if (plan.keep_free_counted_bytes > 0) {
+      if (!freeing_) freeing_ = Freeing{std::chrono::steady_clock::now(), space->free_bytes, 0};
+      freeing_->counted_bytes += plan.keep_free_counted_bytes;
+    }
+    if (futile_below_bytes_ && limits.keep_free_bytes > space->free_bytes && !plan.still_over)
+      plan.still_over = VacuumReason::keep_free;
     out.removed = std::move(done.removed);
     out.error = std::move(done.error);
     if (!order.incoming) {
@@ -108,6 +109,20 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   }
   for (const VacuumedSnapshot& one : out.removed) out.freed_bytes += one.bytes;
   return out;
+}
+
+// What was deleted for keep_free is judged a minute later: if less than half of it became free, the next deletion waits
+// until free space has grown by itself.
+bool StoreBudget::may_keep_free(std::uint64_t free_bytes) {
+  constexpr std::chrono::seconds kJudgedAfter(60);
+  if (freeing_ && std::chrono::steady_clock::now() - freeing_->at >= kJudgedAfter) {
+    const std::uint64_t grown = free_bytes - std::min(free_bytes, freeing_->free_before_bytes);
+    if (grown < freeing_->counted_bytes / 2) futile_below_bytes_ = free_bytes + freeing_->counted_bytes / 2;
+    freeing_.reset();
+  }
+  if (futile_below_bytes_ && free_bytes < *futile_below_bytes_) return false;
+  futile_below_bytes_.reset();
+  return true;
 }
 
 // If the clock is not plausible, snapshots are not deleted because of their age. The other limits still apply.
@@ -159,12 +174,21 @@ std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const V
     largest = std::max(largest, snapshot.disk_bytes);
     if (snapshot.pinned) ++pinned;
   }
-  if (plan.still_over)
+  if (plan.still_over == VacuumReason::keep_free) {
+    const FileSystemSpace space = space_of(folder_).value_or(FileSystemSpace{});
+    const std::uint64_t used = space.total_bytes - std::min(space.total_bytes, space.free_bytes);
+    const std::uint64_t own = inventory.disk_bytes();
+    out.push_back(
+        fmt::format("keep_free {} cannot be reached: {} free, others use {}, the store {}. No snapshot is deleted for "
+                    "it: free some "
+                    "space, or lower store.keep_free.",
+                    format_bytes(limits.keep_free_bytes), format_bytes(space.free_bytes),
+                    format_bytes(used - std::min(used, own)), format_bytes(own)));
+  } else if (plan.still_over && *plan.still_over != VacuumReason::room)
     out.push_back(
         fmt::format("the store {} is over its budget, and no snapshot may be deleted ({} of {} pinned, the newest "
                     "one is always kept): {}. Unpin or remove snapshots, or raise the budget.",
-                    folder_, pinned, inventory.snapshots.size(),
-                    over_limit(*plan.still_over, inventory, limits, space_of(folder_).value_or(FileSystemSpace{}))));
+                    folder_, pinned, inventory.snapshots.size(), over_limit(*plan.still_over, inventory, limits)));
   if (limits.max_use_bytes / kFewSnapshots < largest)
     out.push_back(fmt::format("store.max_use is small: {} is less than {} snapshots of the size of the largest one, {}",
                               format_bytes(limits.max_use_bytes), kFewSnapshots, format_bytes(largest)));

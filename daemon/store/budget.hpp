@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -66,6 +67,15 @@ class StoreBudget {
   StoreConfig config_;
   std::function<bool()> writing_;
   std::function<StoreClock()> clock_;
+  // A vacuum for keep_free that may have been futile: somebody else uses what it frees, or the file system (snapshots
+  // of its own, for example) does not release it.
+  struct Freeing {
+    std::chrono::steady_clock::time_point at;
+    std::uint64_t free_before_bytes = 0, counted_bytes = 0;
+  };
+  [[nodiscard]] bool may_keep_free(std::uint64_t free_bytes);
+  std::optional<Freeing> freeing_;                   // not judged yet
+  std::optional<std::uint64_t> futile_below_bytes_;  // keep_free deletes nothing until so much is free
   std::string kept_;  // why snapshots older than max_age by the clock are kept; empty: there are none
   std::vector<std::string> warnings_;
 };

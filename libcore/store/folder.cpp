@@ -78,7 +78,8 @@ std::optional<Folder::Size> Folder::size_of(const std::string& name) const {
   if (::fstatat(fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   return Size{.bytes = static_cast<std::uint64_t>(status.st_size),
               .disk_bytes = static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes,
-              .regular = S_ISREG(status.st_mode)};
+              .regular = S_ISREG(status.st_mode),
+              .links = status.st_nlink};
 }
 
 Result<bool> Folder::unlink(const std::string& name) const {

@@ -32,6 +32,7 @@ class Folder {
   struct Size {
     std::uint64_t bytes = 0, disk_bytes = 0;
     bool regular = false;
+    std::uint64_t links = 1;
   };
   [[nodiscard]] std::optional<Size> size_of(const std::string& name) const;
   // True: it existed. A missing file is no error.

@@ -20,6 +20,7 @@ struct Candidate {
   std::uint64_t rank = kBetween;
   bool stays = false;   // it is not deleted, whatever the limits are
   bool newest = false;  // the newest one with data
+  bool gone = false;    // it is a victim already
 };
 
 std::vector<Candidate> by_seq(const std::vector<StoredSnapshot>& snapshots) {
@@ -69,34 +70,56 @@ void set_stays(std::vector<Candidate>& candidates, bool writing) {
 // The current use of the store, and the limit that it exceeds.
 class Budget {
  public:
-  Budget(const std::vector<Candidate>& candidates, const StoreLimits& limits, const StoreNow& now) : limits_(limits) {
+  Budget(const std::vector<Candidate>& candidates, const StoreLimits& limits, const StoreNow& now)
+      : limits_(limits), incoming_(now.incoming.has_value()) {
     files_ = candidates.size() + (now.incoming ? 1 : 0);
-    const std::uint64_t incoming_bytes = now.incoming ? now.incoming->disk_bytes : 0;
-    use_bytes_ = incoming_bytes;
+    incoming_bytes_ = now.incoming ? now.incoming->disk_bytes : 0;
+    use_bytes_ = incoming_bytes_;
     for (const Candidate& one : candidates) use_bytes_ += one.snapshot->disk_bytes;
     free_bytes_ = now.free_bytes;
     free_inodes_ = now.free_inodes;
-    needed_bytes_ = limits.keep_free_bytes + incoming_bytes;
   }
   void take(const StoredSnapshot& snapshot) {
     --files_;
     use_bytes_ -= snapshot.disk_bytes;
-    free_bytes_ += snapshot.disk_bytes;
+    free_bytes_ += snapshot.freed_bytes;
     if (free_inodes_) *free_inodes_ += snapshot.inodes;
   }
-  [[nodiscard]] std::optional<VacuumReason> over() const {
+  // The limits that only the store itself can exceed.
+  [[nodiscard]] std::optional<VacuumReason> over_own() const {
     if (limits_.max_files != 0 && files_ > limits_.max_files) return VacuumReason::max_files;
     if (limits_.max_use_bytes != 0 && use_bytes_ > limits_.max_use_bytes) return VacuumReason::max_use;
-    const bool no_inodes = free_inodes_ && *free_inodes_ < kNeededInodes;
-    if (limits_.keep_free_bytes != 0 && (free_bytes_ < needed_bytes_ || no_inodes)) return VacuumReason::keep_free;
     return std::nullopt;
+  }
+  [[nodiscard]] bool lacks_room() const {
+    return incoming_ && (free_bytes_ < incoming_bytes_ || (free_inodes_ && *free_inodes_ < kNeededInodes));
+  }
+  [[nodiscard]] bool lacks_free() const {
+    return limits_.keep_free_bytes != 0 && free_bytes_ < limits_.keep_free_bytes + incoming_bytes_;
   }
 
  private:
   const StoreLimits& limits_;
-  std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, needed_bytes_ = 0;
+  bool incoming_ = false;
+  std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, incoming_bytes_ = 0;
   std::optional<std::uint64_t> free_inodes_;
 };
+
+// The first of `candidates` that `may_go` allows, until nothing is `lacking` any more; none if all of them together
+// would not be enough: then they stay, because their end would change nothing.
+template <typename MayGo, typename Lacking>
+std::optional<std::vector<Candidate*>> enough_of(std::vector<Candidate>& candidates, Budget budget, const MayGo& may_go,
+                                                 const Lacking& lacking) {
+  std::vector<Candidate*> out;
+  for (Candidate& one : candidates) {
+    if (!lacking(budget)) break;
+    if (one.gone || one.stays || one.newest || !may_go(one)) continue;
+    budget.take(*one.snapshot);
+    out.push_back(&one);
+  }
+  if (lacking(budget)) return std::nullopt;
+  return out;
+}
 
 }  // namespace
 
@@ -110,14 +133,16 @@ std::string_view to_string(VacuumReason reason) {
       return "max_files";
     case VacuumReason::max_use:
       return "max_use";
+    case VacuumReason::room:
+      return "room";
     case VacuumReason::keep_free:
       return "keep_free";
   }
   return "max_use";
 }
 
-// The newest snapshot and pinned ones are never deleted, so the store may exceed max_use and keep_free; `still_over`
-// reports it.
+// The newest snapshot and pinned ones are never deleted, so the store may exceed its own limits; `still_over` reports
+// it.
 VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const StoreLimits& limits, const StoreNow& now) {
   std::vector<Candidate> candidates = by_seq(snapshots);
   set_times(candidates, now.time);
@@ -142,16 +167,33 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
   auto whole = std::count_if(candidates.begin(), candidates.end(), may_go);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.rank > b.rank; });
-  for (const Candidate& one : candidates) {
-    const auto over = budget.over();
+  const auto drop = [&](Candidate& one, VacuumReason reason) {
+    whole -= may_go(one) ? 1 : 0;
+    one.gone = true;
+    take(one, reason);
+    if (reason == VacuumReason::keep_free) plan.keep_free_counted_bytes += one.snapshot->freed_bytes;
+  };
+  for (Candidate& one : candidates) {
+    const auto over = budget.over_own();
     if (!over) break;
     if (one.stays || (one.newest && !now.incoming)) continue;
     // The incoming snapshot may fail, so the last unpinned one with data is not deleted for it.
     if (may_go(one) && now.incoming && whole == 1) continue;
-    whole -= may_go(one) ? 1 : 0;
-    take(one, *over);
+    drop(one, *over);
   }
-  plan.still_over = budget.over();
+  plan.still_over = budget.over_own();
+
+  const auto reach = [&](VacuumReason reason, const auto& may_go_for, const auto& lacking) {
+    const auto some = enough_of(candidates, budget, may_go_for, lacking);
+    if (!some && !plan.still_over) plan.still_over = reason;
+    if (some)
+      for (Candidate* one : *some) drop(*one, reason);
+  };
+  reach(
+      VacuumReason::room, [](const Candidate&) { return true; }, [](const Budget& at) { return at.lacks_room(); });
+  reach(
+      VacuumReason::keep_free, [](const Candidate& one) { return one.rank == kBetween; },
+      [](const Budget& at) { return at.lacks_free(); });
   return plan;
 }
 

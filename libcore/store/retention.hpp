@@ -6,6 +6,12 @@
 //   older than max_age │ between, the oldest first │ second of a trigger │ first and last │ pinned, the newest
 //                                                    (keep_first, keep_last: from inside out)
 //
+// Three goals, in this order:
+//
+//   own limits  max_age, max_files, max_use: the store is the only cause, so deleting always reaches them
+//   room        for the snapshot that is about to be written: the oldest go, but only if that makes enough room
+//   keep_free   others fill the disk, too: only snapshots outside of the kept ones go, and only if that reaches it
+//
 // The order is that of SEQ, never of the clock, which may step. A snapshot with a time in the future counts as old as
 // its predecessor, so it is neither deleted at once nor kept without limit.
 #pragma once
@@ -25,16 +31,16 @@ namespace flight {
 struct StoredSnapshot {
   std::uint64_t seq = 0;
   std::string trigger;
-  WallTime time{};               // from its name
-  std::uint64_t disk_bytes = 0;  // st_blocks of all its files
-  std::uint64_t inodes = 1;      // how many files it has
-  bool data = true;              // false: the data file is missing, only a sidecar exists
+  WallTime time{};                // from its name
+  std::uint64_t disk_bytes = 0;   // st_blocks of all its files
+  std::uint64_t freed_bytes = 0;  // of those that have no other link: deleting the others frees nothing
+  std::uint64_t inodes = 1;       // how many files it has
+  bool data = true;               // false: the data file is missing, only a sidecar exists
   bool pinned = false;
 };
 
 // 0: no such limit, except for the two counts. max_use includes only the snapshots' own files. The kernel's symbols
 // belong to many snapshots: a budget smaller than them would delete all snapshots without freeing them.
-// many snapshots, so a smaller budget than theirs would delete all snapshots and not free them.
 struct StoreLimits {
   std::uint64_t max_use_bytes = 0, keep_free_bytes = 0, max_files = 0;
   std::chrono::nanoseconds max_age{};
@@ -49,9 +55,8 @@ struct IncomingSnapshot {
 
 struct StoreNow {
   std::uint64_t free_bytes = 0;  // of the file system, for users other than root
-  // The free inodes, if the file system has a fixed number. Without free inodes a snapshot cannot be written, whatever
-  // space is free. As part of keep_free, kNeededInodes are kept free, not a percentage: a snapshot has two or three,
-  // so small files of other programs could make flightd delete the whole store.
+  // The free inodes, if the file system has a fixed number. With fewer than kNeededInodes there is no room for a
+  // snapshot, whatever space is free.
   std::optional<std::uint64_t> free_inodes;
   WallTime time{};
   std::optional<IncomingSnapshot> incoming;
@@ -63,7 +68,7 @@ struct StoreNow {
 
 inline constexpr std::uint64_t kNeededInodes = 8;  // two files of a snapshot, its pin, files being replaced
 
-enum class VacuumReason { missing, max_age, max_files, max_use, keep_free };
+enum class VacuumReason { missing, max_age, max_files, max_use, room, keep_free };
 [[nodiscard]] std::string_view to_string(VacuumReason reason);  // as in the configuration
 
 struct VacuumVictim {
@@ -72,8 +77,10 @@ struct VacuumVictim {
 };
 struct VacuumPlan {
   std::vector<VacuumVictim> victims;  // in the order of deletion
-  // The limit that is still exceeded, because nothing more may be deleted; nullopt: none.
+  // The limit that is still exceeded, because nothing more may be deleted, or because deleting would not reach it;
+  // nullopt: none.
   std::optional<VacuumReason> still_over;
+  std::uint64_t keep_free_counted_bytes = 0;  // what the victims for keep_free should free
 };
 
 // `snapshots` in any order.

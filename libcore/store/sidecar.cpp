@@ -25,12 +25,8 @@ Object json_of(const SidecarWindow& window) {
 }
 
 Object json_of(const SidecarFired& fired) {
-  return {{"metric", fired.metric},
-          {"value", finite(fired.value)},
-          {"threshold", finite(fired.threshold)},
-          {"baseline", fired.baseline},
-          {"since_ns", fired.since_ns},
-          {"stolen", json_of(fired.stolen)}};
+  return {{"metric", fired.metric},     {"value", finite(fired.value)}, {"threshold", finite(fired.threshold)},
+          {"baseline", fired.baseline}, {"since_ns", fired.since_ns},   {"stolen", json_of(fired.stolen)}};
 }
 
 Object json_of(const SidecarRequest& request) {

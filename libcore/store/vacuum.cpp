@@ -36,7 +36,7 @@ VacuumedSnapshot row_of(const std::string& folder, const Inventory& inventory, c
   return {.id = fmt::format("{}", name.seq),
           .path = folder + name.data_file(),
           .reason = victim.reason,
-          .bytes = inventory.snapshots[victim.index].disk_bytes};
+          .bytes = inventory.snapshots[victim.index].freed_bytes};
 }
 
 void read_reason(const json::Reader& in, VacuumReason& out) {
@@ -44,7 +44,7 @@ void read_reason(const json::Reader& in, VacuumReason& out) {
   in.need("reason", word);
   in.word("reason",
           {VacuumReason::missing, VacuumReason::max_age, VacuumReason::max_files, VacuumReason::max_use,
-           VacuumReason::keep_free},
+           VacuumReason::room, VacuumReason::keep_free},
           out);
 }
 
@@ -81,6 +81,7 @@ Result<Inventory> take_inventory(const std::string& path) {
     for (const std::string& file : {one.first.data_file(), one.first.sidecar_file(), one.first.pin_file()})
       if (const auto size = folder->size_of(file); size && size->regular) {
         snapshot.disk_bytes += size->disk_bytes;
+        if (size->links <= 1) snapshot.freed_bytes += size->disk_bytes;
         ++snapshot.inodes;
       }
     out.names.push_back(std::move(one.first));

@@ -171,7 +171,7 @@ TEST(Idl, DescribesReadAndMonitor) {
     EXPECT_EQ(again->file, file);
     EXPECT_EQ(again->id, "7");
   }
-  for (const char* reason : {"missing", "max_age", "max_files", "max_use", "keep_free"}) {
+  for (const char* reason : {"missing", "max_age", "max_files", "max_use", "room", "keep_free"}) {
     const std::string row = fmt::format(R"([{{"id":"7","path":"/x","reason":"{}","bytes":4096}}])", reason);
     const auto vacuumed = nlohmann::json::parse(vacuum_reply(row, 4096));
     EXPECT_EQ(mismatch(idl, idl.methods.at("Vacuum").second, vacuumed, "reply"), "") << reason;

@@ -22,7 +22,7 @@ constexpr std::uint64_t kPlenty = 1ULL << 40U;
 
 // Number `seq`, taken an hour after the one before it; the last one now.
 StoredSnapshot one(std::uint64_t seq, const std::string& trigger = "spike") {
-  return {.seq = seq, .trigger = trigger, .time = kNow - hours(1000 - seq), .disk_bytes = kEach};
+  return {.seq = seq, .trigger = trigger, .time = kNow - hours(1000 - seq), .disk_bytes = kEach, .freed_bytes = kEach};
 }
 std::vector<StoredSnapshot> row(std::uint64_t first, std::uint64_t last, const std::string& trigger = "spike") {
   std::vector<StoredSnapshot> out;
@@ -137,18 +137,59 @@ TEST(Retention, ManyTriggersDoNotBreakTheBudget) {
   EXPECT_EQ(std::count(left.begin(), left.end(), true), 64);
 }
 
-TEST(Retention, WithoutInodesSnapshotsGoAlsoWhereBytesArePlenty) {
+TEST(Retention, RoomIsMadeOnlyIfThatIsEnough) {
+  const auto snapshots = row(1, 9);
+  StoreNow situation = now();
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = 250};
+  situation.free_bytes = 60;
+  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.keep_first = 2, .keep_last = 2}, situation)),
+              ElementsAre("3 room", "4 room"));
+  situation.free_bytes = 0;
+  situation.incoming->disk_bytes = 750;  // also the first and last ones, but not the newest
+  EXPECT_EQ(gone(snapshots, {.keep_first = 2, .keep_last = 2}, situation).size(), 8U);
+  situation.incoming->disk_bytes = 850;
+  const VacuumPlan plan = plan_vacuum(snapshots, {}, situation);
+  EXPECT_THAT(plan.victims, IsEmpty()) << "it would still not fit";
+  EXPECT_EQ(plan.still_over, VacuumReason::room);
+  situation.incoming.reset();
+  EXPECT_THAT(gone(snapshots, {}, situation), IsEmpty()) << "nothing is about to be written";
+}
+
+TEST(Retention, WithoutInodesThereIsNoRoomHoweverManyBytesAreFree) {
   auto snapshots = row(1, 9);
   for (StoredSnapshot& snapshot : snapshots) snapshot.inodes = 2;
   StoreNow situation = now();
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = kEach};
   situation.free_inodes = 3;  // three snapshots make nine free inodes
-  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 1}, situation), ElementsAre(1, 2, 3));
-  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.keep_free_bytes = 1}, situation))[0], "1 keep_free");
-  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 0}, situation), IsEmpty()) << "nothing is to be kept free";
+  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {}, situation)), ElementsAre("1 room", "2 room", "3 room"));
   situation.free_inodes = kNeededInodes;
-  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 1}, situation), IsEmpty());
+  EXPECT_THAT(gone(snapshots, {}, situation), IsEmpty());
   situation.free_inodes = std::nullopt;
-  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 1}, situation), IsEmpty());
+  EXPECT_THAT(gone(snapshots, {}, situation), IsEmpty());
+}
+
+// Others filled the disk: what flightd could delete would not help, so it stays.
+TEST(Retention, KeepFreeDeletesOnlyWhatReachesIt) {
+  const auto snapshots = row(1, 1, "oom") + row(2, 10);
+  const auto plan = [&](std::uint64_t keep_free_bytes) {
+    return plan_vacuum(snapshots, {.keep_free_bytes = keep_free_bytes, .keep_first = 2, .keep_last = 2},
+                       {.free_bytes = 1000, .time = kNow});
+  };
+  EXPECT_THAT(gone(snapshots, plan(1500)), ElementsAre(4, 5, 6, 7, 8)) << "all that is not kept";
+  EXPECT_EQ(plan(1500).keep_free_counted_bytes, 500U);
+  EXPECT_EQ(plan(1500).still_over, std::nullopt);
+  EXPECT_THAT(gone(snapshots, plan(1501)), IsEmpty());
+  EXPECT_EQ(plan(1501).still_over, VacuumReason::keep_free);
+}
+
+TEST(Retention, AHardLinkFreesNothing) {
+  auto snapshots = row(1, 9);
+  for (const std::size_t linked : {0, 1, 2, 3}) snapshots[linked].freed_bytes = 0;
+  const auto keep_free = [&](std::uint64_t bytes) {
+    return gone(snapshots, {.keep_free_bytes = bytes}, {.free_bytes = 1000, .time = kNow});
+  };
+  EXPECT_EQ(keep_free(1100).back(), 5U);
+  EXPECT_THAT(keep_free(1500), IsEmpty()) << "500 bytes belong to five files, of which one is the newest";
 }
 
 TEST(Retention, PinnedAndNewestAreNeverDeleted) {

@@ -96,7 +96,7 @@ TEST_F(Budget, AFullInodeTableDeletesTheOldest) {
   ASSERT_TRUE(room) << room.error().what;
   ASSERT_FALSE(room->removed.empty());
   EXPECT_EQ(room->removed[0].id, "1");
-  EXPECT_EQ(room->removed[0].reason, VacuumReason::keep_free);
+  EXPECT_EQ(room->removed[0].reason, VacuumReason::room);
   EXPECT_GE(space_of(folder_)->free_inodes.value_or(0), kNeededInodes);
   EXPECT_LT(room->removed.size(), 9U) << "no more than is needed";
 }
