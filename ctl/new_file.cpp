@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight::ctl {
@@ -52,6 +53,20 @@ std::string resolved(const std::string& target) {
   return ::realpath(target.c_str(), path.data()) == nullptr ? target : std::string(path.data());
 }
 
+// NFS and CIFS lock only writable descriptors. Without locks, nobody can be known to write it.
+Result<void> lock_of(const UniqueFd& old, const std::string& partial) {
+  auto locked = lock_now(old.get());
+  if (!locked && locked.error().errno_value() == EBADF) {
+    const UniqueFd writable(::open(partial.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!writable) return sys_error(errno, "{} is in the way; remove it", partial);
+    locked = lock_now(writable.get());
+  }
+  if (locked) return {};
+  if (locked.error().errno_value() == EWOULDBLOCK)
+    return fail(std::errc::device_or_resource_busy, "another flightctl is writing {}", partial);
+  return wrap(locked.error(), "{}", partial);
+}
+
 // Removes the partial file of a flightctl that was killed, but not one that is being written.
 Result<void> clear_the_way(const std::string& partial) {
   const UniqueFd old(::open(partial.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -60,8 +75,7 @@ Result<void> clear_the_way(const std::string& partial) {
   struct stat found {};
   if (::fstat(old.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != ::geteuid())
     return fail(std::errc::file_exists, "{} is in the way and belongs to another user; remove it", partial);
-  if (::flock(old.get(), LOCK_EX | LOCK_NB) != 0)
-    return fail(std::errc::device_or_resource_busy, "another flightctl is writing {}", partial);
+  if (auto locked = lock_of(old, partial); !locked) return propagate(locked.error());
   if (::unlink(partial.c_str()) != 0 && errno != ENOENT) return sys_error(errno, "removing the old {}", partial);
   return {};
 }
@@ -88,9 +102,14 @@ Result<NewFile> NewFile::create(const std::string& target) {
     if (!fd && errno != EEXIST) return sys_error(errno, "making {}", partial);
     struct stat found {};
     // Between the two calls another process may have locked and removed the file.
-    if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(fd.get(), &found) == 0 && found.st_nlink == 1) {
+    const auto locked = fd ? lock_now(fd.get()) : Result<bool>(false);
+    if (fd && locked && ::fstat(fd.get(), &found) == 0 && found.st_nlink == 1) {
       remove_on_signal(partial);
       return NewFile(path, partial, std::move(fd));
+    }
+    if (fd && !locked && locked.error().errno_value() != EWOULDBLOCK) {
+      ::unlink(partial.c_str());
+      return wrap(locked.error(), "{}", partial);
     }
     if (fd) continue;
     if (auto cleared = clear_the_way(partial); !cleared) return propagate(cleared.error());
@@ -99,7 +118,7 @@ Result<NewFile> NewFile::create(const std::string& target) {
 }
 
 Result<void> NewFile::keep() {
-  if (::fsync(fd_.get()) != 0) return sys_error(errno, "fsync of {}", partial_);
+  if (auto synced = sync_now(fd_.get()); !synced) return wrap(synced.error(), "{}", partial_);
   if (::rename(partial_.c_str(), path_.c_str()) != 0) return sys_error(errno, "rename {} to {}", partial_, path_);
   partial_.clear();
   end_at_once_again();

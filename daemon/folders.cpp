@@ -2,8 +2,8 @@
 #include "daemon/folders.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +11,7 @@
 
 #include "daemon/lock_holder.hpp"
 #include "libcore/base/directory.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/text.hpp"
 
 namespace flight::daemon {
@@ -26,6 +27,11 @@ struct Folder {
   std::string path;
   struct stat info {};
 };
+
+// The file system is read-only, or the file cannot be changed (chattr +i), also not by root. What is there is used.
+bool is_fixed(int error_number) {
+  return error_number == EROFS || (error_number == EPERM && ::geteuid() == 0) || error_number == EOPNOTSUPP;
+}
 
 // Makes the directory itself, never its parents: a mistyped path is an error, not a new tree.
 Result<Folder> open_folder(int parent, const std::string& name, const std::string& path, mode_t mode) {
@@ -60,7 +66,7 @@ Result<bool> is_empty(const Folder& folder) {
 // inaccessible to all other programs.
 Result<void> check_ours(const Folder& folder, const Identity& identity) {
   if (::geteuid() != 0) {
-    if (::faccessat(folder.fd.get(), ".", W_OK | X_OK, AT_EACCESS) == 0) return {};
+    if (::faccessat(folder.fd.get(), ".", W_OK | X_OK, AT_EACCESS) == 0 || errno == EROFS) return {};
     return sys_error(errno, "folder {} is not writable for {}", folder.path, identity.user);
   }
   const bool shared = (folder.info.st_mode & S_IWOTH) != 0;
@@ -109,45 +115,81 @@ Result<void> make_private(int file, const Folder& folder, const Identity& identi
     return fail(std::errc::operation_not_permitted,
                 "{}/{} belongs to user {}, so flightd cannot restrict it to user {}; remove it", folder.path, kLockName,
                 info.st_uid, identity.user);
-  if (::fchmod(file, kLockMode) != 0) return sys_error(errno, "set the mode of {}/{}", folder.path, kLockName);
-  return {};
+  if ((info.st_mode & 07777U) == kLockMode || ::fchmod(file, kLockMode) == 0 || is_fixed(errno)) return {};
+  return sys_error(errno, "set the mode of {}/{}", folder.path, kLockName);
 }
 
 // Only after locking: the lock of a running flightd stays unchanged. With `nobody` root keeps it, because other
 // services run as nobody, too.
 Result<void> give_lock(int file, const Folder& folder, const Identity& identity) {
+  struct stat info {};
+  const uid_t uid = identity.trusted_uid.value_or(0);
   const gid_t gid = identity.trusted_uid ? identity.gid : 0;
-  if (::geteuid() == 0 && ::fchown(file, identity.trusted_uid.value_or(0), gid) != 0)
-    return sys_error(errno, "change the owner of {}/{} to {}", folder.path, kLockName, identity.user);
-  return {};
+  if (::geteuid() != 0 || (::fstat(file, &info) == 0 && info.st_uid == uid && info.st_gid == gid)) return {};
+  const auto given = own_now(file, uid, gid);
+  if (given || is_fixed(given.error().errno_value())) return {};
+  return wrap(given.error(), "{}/{} to {}", folder.path, kLockName, identity.user);
 }
 
-Result<UniqueFd> lock(const Folder& folder, std::string_view option, const Identity& identity) {
-  // O_RDONLY: a file that is open for writing would prevent a read-only remount. O_NONBLOCK: a FIFO must not block
-  // root's start.
-  UniqueFd file(
-      ::openat(folder.fd.get(), kLockName, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kLockMode));
-  if (!file) return sys_error(errno, "open {}/{}", folder.path, kLockName);
-  if (auto ours = make_private(file.get(), folder, identity); !ours) return propagate(ours.error());
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
-    if (auto given = give_lock(file.get(), folder, identity); !given) return propagate(given.error());
+// O_RDONLY for STATE: a file that is open for writing would prevent a read-only remount. RUNTIME's has the pid, and is
+// in memory. O_NONBLOCK: a FIFO must not block root's start.
+Result<UniqueFd> open_lock(const Folder& folder, int access) {
+  const int flags = access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd file(::openat(folder.fd.get(), kLockName, flags | O_CREAT, kLockMode));
+  if (!file && is_fixed(errno)) file = UniqueFd(::openat(folder.fd.get(), kLockName, (flags & ~O_ACCMODE) | O_RDONLY));
+  if (file || errno == ENOENT) return file;
+  return sys_error(errno, "open {}/{}", folder.path, kLockName);
+}
+
+Result<UniqueFd> lock(const Folder& folder, int access, std::string_view option, const Identity& identity,
+                      std::vector<std::string>& warnings) {
+  auto file = open_lock(folder, access);
+  if (!file) return file;
+  const auto unlocked = [&](std::string_view why) {
+    warnings.push_back(fmt::format("{}/{} cannot be locked ({}): a second flightd there would not be noticed",
+                                   folder.path, kLockName, why));
+  };
+  if (!*file) {
+    unlocked("it does not exist, and the file system is read-only");
     return file;
   }
-  if (errno != EWOULDBLOCK) return sys_error(errno, "lock {}/{}", folder.path, kLockName);
-  return fail(std::errc::operation_would_block, "{}", locked_by_another(file.get(), folder, option));
+  if (auto ours = make_private(file->get(), folder, identity); !ours) return propagate(ours.error());
+  auto locked = lock_now(file->get());
+  if (!locked && locked.error().errno_value() == EBADF) {  // NFS, CIFS
+    file = open_lock(folder, O_RDWR);
+    if (!file) return file;
+    locked = *file ? lock_now(file->get()) : Result<bool>(false);
+  }
+  if (!locked && locked.error().errno_value() == EWOULDBLOCK)
+    return fail(std::errc::operation_would_block, "{}", locked_by_another(file->get(), folder, option));
+  if (!locked) return wrap(locked.error(), "{}/{}", folder.path, kLockName);
+  if (!*locked) unlocked("its file system has no locks");
+  if (auto given = give_lock(file->get(), folder, identity); !given) return propagate(given.error());
+  return file;
 }
 
-Result<void> give(const Folder& folder, mode_t mode, const Identity& identity) {
+Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, std::vector<std::string>& warnings) {
   const int fd = folder.fd.get();
-  if (::geteuid() == 0 && ::fchown(fd, identity.uid, identity.gid) != 0)
-    return sys_error(errno, "change the owner of folder {} to {}", folder.path, identity.user);
-  const bool own = ::geteuid() == 0 || folder.info.st_uid == ::geteuid();
-  if (own && ::fchmod(fd, mode) != 0)  // mkdir(2) applies the umask; the broker needs g+w
-    return sys_error(errno, "set the mode of folder {}", folder.path);
+  const bool root = ::geteuid() == 0;
+  if (root && (folder.info.st_uid != identity.uid || folder.info.st_gid != identity.gid)) {
+    const auto given = own_now(fd, identity.uid, identity.gid);
+    if (!given && !is_fixed(given.error().errno_value()))
+      return wrap(given.error(), "folder {} to {}", folder.path, identity.user);
+    if (!given || !*given)
+      warnings.push_back(fmt::format("folder {} could not be given to {}", folder.path, identity.user));
+  }
+  const bool own = root || folder.info.st_uid == ::geteuid();
+  if (!own || (folder.info.st_mode & 07777U) == mode) return {};
+  // mkdir(2) applies the umask; the broker needs g+w.
+  if (::fchmod(fd, mode) != 0 && !is_fixed(errno)) return sys_error(errno, "set the mode of folder {}", folder.path);
   return {};
 }
 
 }  // namespace
+
+FolderLocks::~FolderLocks() {
+  if (runtime) static_cast<void>(::ftruncate(runtime.get(), 0));
+}
 
 // The directories are opened once and locked. Only then they are given to flightd's user, by descriptor. STATE belongs
 // to that user, so root cannot trust names in it at the next start.
@@ -161,18 +203,27 @@ Result<FolderLocks> take_folders(const std::string& state_dir, const std::string
   if (auto ours = check_ours(*runtime, identity); !ours) return propagate(ours.error());
 
   FolderLocks out;
-  auto runtime_lock = lock(*runtime, "--runtime-dir", identity);
+  auto runtime_lock = lock(*runtime, O_RDWR, "--runtime-dir", identity, out.warnings);
   if (!runtime_lock) return propagate(runtime_lock.error());
   out.runtime = std::move(*runtime_lock);
-  auto state_lock = lock(*state, "--state-dir", identity);
+  auto state_lock = lock(*state, O_RDONLY, "--state-dir", identity, out.warnings);
   if (!state_lock) return propagate(state_lock.error());
   out.state = std::move(*state_lock);
 
   auto snapshots = open_folder(state->fd.get(), "snapshots", state_dir + "/snapshots", kSnapshotsMode);
-  if (!snapshots) return propagate(snapshots.error());
-  if (auto given = give(*state, kFolderMode, identity); !given) return propagate(given.error());
-  if (auto given = give(*snapshots, kSnapshotsMode, identity); !given) return propagate(given.error());
-  if (auto given = give(*runtime, kFolderMode, identity); !given) return propagate(given.error());
+  if (!snapshots && !is_fixed(snapshots.error().errno_value())) return propagate(snapshots.error());
+  if (auto given = give(*state, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
+  if (snapshots)
+    if (auto given = give(*snapshots, kSnapshotsMode, identity, out.warnings); !given) return propagate(given.error());
+  if (auto given = give(*runtime, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
+  if (struct statvfs disk{}; ::fstatvfs(state->fd.get(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
+    out.warnings.push_back(
+        fmt::format("{} is on a read-only file system: no snapshot can be written until it is "
+                    "writable; recording continues",
+                    state_dir));
+  const std::string pid = fmt::format("{}\n", ::getpid());
+  if (out.runtime && ::ftruncate(out.runtime.get(), 0) == 0)
+    static_cast<void>(::pwrite(out.runtime.get(), pid.data(), pid.size(), 0));
   return out;
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/folders.hpp"
 #include "daemon/log/log.hpp"
 #include "daemon/options.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/parse.hpp"
@@ -123,7 +124,7 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
   auto identity = find_identity(config.user);
   if (!identity) return failed(identity.error());
   raise_limits();
-  const auto locks = take_folders(options.state_dir, options.runtime_dir, *identity);
+  auto locks = take_folders(options.state_dir, options.runtime_dir, *identity);
   if (!locks) return failed(locks.error());
 
   std::optional<BrokerProcess> broker_process;  // ends after the connection is closed
@@ -161,7 +162,7 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
                       .control_socket = std::move(*control_socket),
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
-                      .warnings = {},
+                      .warnings = std::move(locks->warnings),
                       .notes = {},
                       .config_file = options.config_file,
                       .broker_socket = options.broker_socket,
@@ -227,6 +228,7 @@ int main(int argc, char** argv) {
   // memory that a snapshot took for a moment.
   constexpr int kOwnMappingBytes = 1 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kOwnMappingBytes);
+  flight::fill_standard_descriptors();
   flight::daemon::set_up_logging();
   int status = flight::daemon::kFailed;
   try {

@@ -22,6 +22,7 @@
 #include "daemon/broker/service.hpp"
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/perf/tracepoint.hpp"
 
@@ -165,6 +166,7 @@ int serve_socket(const BrokerOptions& options) {
 }  // namespace flight::broker
 
 int main(int argc, char** argv) {
+  flight::fill_standard_descriptors();
   const flight::broker::ParsedOptions parsed = flight::broker::parse_options(argc, argv);
   if (!parsed.options) return parsed.exit_status;
   flight::log::start("flightd-broker", "flightd-broker: %v");

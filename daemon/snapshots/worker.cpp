@@ -12,6 +12,7 @@
 #include "libcore/base/thread.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/snapshot/commit.hpp"
+#include "libcore/sysinfo/host.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -230,10 +231,12 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   if (!output) return propagate(output.error());
 
   kernel_ = take_kernel(recorder_, std::move(kernel), order.warnings);
+  HostFacts host = host_;
+  host.host.hostname = current_hostname();
   const RecordingFacts recording{.manifest = manifest,
                                  .channel_rings = newest_rings ? *newest_rings : attached_->channel_rings,
                                  .events = newest_rings ? newest->events : attached_->events,
-                                 .host = host_,
+                                 .host = host,
                                  .kernel = kernel_->names,
                                  .kallsyms = kernel_->file(manifest.boot_id)};
   const CaptureFacts capture{.staging = attached_->staging,

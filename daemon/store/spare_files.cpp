@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libcore/base/directory.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight::daemon {
@@ -60,8 +61,7 @@ Result<void> copy_all(int from, int to) {
     if (auto written = write_all(to, std::span(buffer).first(static_cast<std::size_t>(count))); !written)
       return written;
   }
-  if (::fsync(to) != 0) return sys_error(errno, "fsync");
-  return {};
+  return sync_now(to);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/compress/zstd.hpp"
@@ -35,7 +36,8 @@ PartialFiles::~PartialFiles() {
 Result<void> sync_file(int fd) {
   // EINVAL: the file system cannot sync. EROFS is an error: ext4 returns it after it has given up, and the snapshot is
   // lost.
-  if (::fdatasync(fd) != 0 && errno != EINVAL) return sys_error(errno, "sync to the disk");
+  if (::fdatasync(fd) != 0 && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+    return sys_error(errno, "sync to the disk");
   return {};
 }
 
@@ -61,7 +63,7 @@ Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std:
 Result<void> sync_folder(const std::string& path) {
   auto folder = open_file(path, O_RDONLY | O_DIRECTORY);
   if (!folder) return propagate(folder.error());
-  if (::fsync(folder->get()) != 0 && errno != EINVAL) return sys_error(errno, "sync folder {}", path);
+  if (auto synced = sync_now(folder->get()); !synced) return wrap(synced.error(), "folder {}", path);
   after_step(Step::folder_synced);
   return {};
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -94,8 +95,8 @@ Result<void> Folder::replace(const std::string& name, const std::string& tempora
   UniqueFd file(::openat(fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
   if (!file) return sys_error(errno, "create {}/{}", path_, temporary);
   auto done = write_all(file.get(), text);
+  if (done) done = sync_now(file.get());
   if (!done) done = wrap(done.error(), "{}/{}", path_, temporary);
-  if (done && ::fsync(file.get()) != 0) done = sys_error(errno, "fsync {}/{}", path_, temporary);
   after_step(Step::seq_written);
   if (done && ::renameat(fd(), temporary.c_str(), fd(), name.c_str()) != 0)
     done = sys_error(errno, "rename {0}/{1} to {0}/{2}", path_, temporary, name);
@@ -107,7 +108,7 @@ Result<void> Folder::replace(const std::string& name, const std::string& tempora
 }
 
 Result<void> Folder::sync() const {
-  if (::fsync(fd()) != 0) return sys_error(errno, "fsync the folder {}", path_);
+  if (auto synced = sync_now(fd()); !synced) return wrap(synced.error(), "folder {}", path_);
   return {};
 }
 

@@ -47,6 +47,12 @@ std::string cpu_description_of(std::string_view cpuinfo) {
 
 }  // namespace
 
+std::string current_hostname() {
+  utsname names{};
+  ::uname(&names);
+  return names.nodename;
+}
+
 HostInfo HostInfo::read(const std::string& root) {
   HostInfo info;
   utsname names{};

@@ -19,4 +19,7 @@ struct HostInfo {
   [[nodiscard]] static HostInfo read(const std::string& root = "");
 };
 
+// uname -n now: it can change after the start, for example when a cloud image gets its name.
+[[nodiscard]] std::string current_hostname();
+
 }  // namespace flight

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+
+#include "libcore/base/files.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -98,6 +101,31 @@ TEST_F(Folders, OnlyTheOwnerMayOpenTheLock) {
   ASSERT_TRUE(take());
   EXPECT_EQ(mode_of(file_), 0600U);
   EXPECT_EQ(mode_of(state_ + "/flightd.lock"), 0600U);
+}
+
+TEST_F(Folders, TheLockHasThePidAndIsEmptyAfterACleanEnd) {
+  make(0600);  // of a flightd that was killed
+  {
+    const auto taken = take();
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_EQ(read_file(file_).value(), fmt::format("{}\n", ::getpid()));
+    EXPECT_THAT(taken->warnings, testing::IsEmpty());
+  }
+  EXPECT_EQ(read_file(file_).value(), "");
+  EXPECT_EQ(read_file(state_ + "/flightd.lock").value(), "");
+}
+
+TEST_F(Folders, AReadOnlyDiskIsNoReasonNotToStart) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", state_.c_str(), "tmpfs", 0, "size=1M"), 0);
+  EXPECT_TRUE(take());
+  ASSERT_EQ(::mount("none", state_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0);
+  const auto taken = take();
+  EXPECT_TRUE(taken) << taken.error().what;
+  if (taken) {
+    EXPECT_THAT(taken->warnings, testing::Contains(HasSubstr("read-only file system")));
+  }
+  ::umount2(state_.c_str(), MNT_DETACH);
 }
 
 TEST_F(Folders, AnOlderLockIsMadePrivate) {

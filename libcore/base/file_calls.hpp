@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locking, syncing and giving files away, on every file system: what one cannot do at all is no error, everything else
+// is. (NFS and CIFS lock only writable descriptors: EBADF.)
+#pragma once
+
+#include <sys/types.h>
+
+#include "libcore/base/result.hpp"
+
+namespace flight {
+
+// flock(2), exclusive, without waiting. False: this file system has no locks (ENOLCK, ENOSYS, EOPNOTSUPP).
+// EWOULDBLOCK: another process has it. EBADF: try again with a writable descriptor.
+[[nodiscard]] Result<bool> lock_now(int fd);
+// fsync(2) of a file or directory, for file systems that cannot sync it (EINVAL, ENOSYS, EOPNOTSUPP) too.
+[[nodiscard]] Result<void> sync_now(int fd);
+// fchown(2). False: this file system has no owners, or this process may not set them (EPERM, EINVAL, EOPNOTSUPP).
+[[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);
+
+// Opens /dev/null for each of descriptors 0 to 2 that is closed. Otherwise the next file or socket would get its
+// number, and the log would be written into it. First thing in main().
+void fill_standard_descriptors();
+
+}  // namespace flight
