@@ -77,8 +77,14 @@ Result<Host> parse_host(std::string_view text) {
 
 std::vector<std::string> ssh_words(const Host& host, const std::string& socket, std::string_view command) {
   const char* other = std::getenv("FLIGHTCTL_SSH");
-  // Without X11 (-x) and terminal (-T): the bytes must pass unchanged.
+  // Without X11 (-x) and terminal (-T): the bytes must pass unchanged. The user's ssh_config may have lines for an
+  // interactive session, which would run another command, none, or read no input; older versions of ssh do not know all
+  // of them.
   std::vector<std::string> words{other != nullptr && *other != '\0' ? other : "ssh", "-xT"};
+  for (const char* option :
+       {"IgnoreUnknown=StdinNull,ForkAfterAuthentication,SessionType", "RemoteCommand=none", "PermitLocalCommand=no",
+        "StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default"})
+    words.insert(words.end(), {"-o", option});
   if (!host.port.empty()) words.insert(words.end(), {"-p", host.port});
   words.insert(words.end(), {"--", host.destination});
   words.push_back(

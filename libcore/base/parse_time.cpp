@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse_time() of clock.hpp: the forms of journalctl --since (systemd.time(7)).
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "libcore/base/clock.hpp"
@@ -109,6 +112,47 @@ bool skip_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
+bool same_minute(const std::tm& a, const std::tm& b) {
+  return a.tm_year == b.tm_year && a.tm_mon == b.tm_mon && a.tm_mday == b.tm_mday && a.tm_hour == b.tm_hour &&
+         a.tm_min == b.tm_min;
+}
+
+// When the local clock shows `parts` (tm_isdst is ignored; a day outside of its month counts on). A time that was
+// twice, because the clock was set back, is the later one up to `latest`; one that never was is the moment of the step.
+std::time_t local_seconds(std::tm parts, std::time_t latest = std::numeric_limits<std::time_t>::max()) {
+  std::tm day{};
+  day.tm_year = parts.tm_year;
+  day.tm_mon = parts.tm_mon;
+  day.tm_mday = parts.tm_mday;
+  static_cast<void>(::timegm(&day));  // the 0th of March is the last of February
+  const int second = std::exchange(parts.tm_sec, 0);
+  parts.tm_year = day.tm_year;
+  parts.tm_mon = day.tm_mon;
+  parts.tm_mday = day.tm_mday;
+  std::array<std::time_t, 2> tried{};
+  std::optional<std::time_t> best;
+  for (int summer = 0; summer < 2; ++summer) {
+    std::tm asked = parts, shown{};
+    asked.tm_isdst = summer;
+    const std::time_t at = tried.at(static_cast<std::size_t>(summer)) = ::mktime(&asked);
+    ::localtime_r(&at, &shown);
+    if (!same_minute(shown, parts)) continue;
+    const bool better = !best || (at + second <= latest ? at > *best || *best + second > latest : at < *best);
+    if (better) best = at;
+  }
+  if (best) return *best + second;
+  auto [from, to] = std::minmax(tried[0], tried[1]);
+  std::tm before{}, middle{};
+  ::localtime_r(&from, &before);
+  std::time_t low = from, high = to;  // the clock is changed in (low, high]
+  while (low + 1 < high) {
+    const std::time_t at = low + (high - low) / 2;
+    ::localtime_r(&at, &middle);
+    (middle.tm_gmtoff == before.tm_gmtoff ? low : high) = at;
+  }
+  return high;
+}
+
 // "yesterday 03:00": the local day `days` from today, at midnight if there is no time of day.
 Result<WallTime> on_day(std::string_view text, std::time_t now_seconds, int days, std::string_view time_of_day) {
   TimeOfDay clock;
@@ -121,14 +165,12 @@ Result<WallTime> on_day(std::string_view text, std::time_t now_seconds, int days
   parts.tm_hour = clock.hour;
   parts.tm_min = clock.minute;
   parts.tm_sec = clock.second;
-  parts.tm_isdst = -1;
-  return moment(text, ::mktime(&parts), clock.fraction);
+  return moment(text, local_seconds(parts), clock.fraction);
 }
 
 }  // namespace
 
 Result<WallTime> parse_time(std::string_view text, WallTime now) {
-  constexpr std::time_t kDaySeconds = 24 * 3600;
   const std::time_t now_seconds = now.count() / kSecondNs;
   if (text == "now") return now;
   for (const auto& [word, days] : {std::pair("today", 0), {"yesterday", -1}, {"tomorrow", 1}})
@@ -166,7 +208,6 @@ Result<WallTime> parse_time(std::string_view text, WallTime now) {
   parts.tm_hour = clock.hour;
   parts.tm_min = clock.minute;
   parts.tm_sec = clock.second;
-  parts.tm_isdst = -1;
   if (utc && (!has_date || !zone.empty())) return bad_time(text);
   if (utc) zone = "Z";
   // The conversions turn 30 February into 2 March.
@@ -178,9 +219,17 @@ Result<WallTime> parse_time(std::string_view text, WallTime now) {
     if (parts.tm_mday != day) return bad_time(text);
     return moment(text, seconds, clock.fraction);
   }
-  std::time_t seconds = ::mktime(&parts);
-  if (parts.tm_mday != day) return bad_time(text);
-  if (!has_date && seconds > now_seconds) seconds -= kDaySeconds;  // at 00:10, 23:50 means yesterday
+  if (has_date) {
+    std::tm exists = parts;
+    static_cast<void>(::timegm(&exists));
+    if (exists.tm_mday != day) return bad_time(text);
+    return moment(text, local_seconds(parts), clock.fraction);
+  }
+  std::time_t seconds = local_seconds(parts, now_seconds);
+  if (seconds > now_seconds) {  // at 00:10, 23:50 means yesterday
+    --parts.tm_mday;
+    seconds = local_seconds(parts);
+  }
   return moment(text, seconds, clock.fraction);
 }
 

@@ -117,6 +117,26 @@ TEST_F(LocalTime, ParsesWhatJournalctlTakes) {
   EXPECT_EQ(at("yesterday", kMoment - std::chrono::hours(24 * 25)), "2026-10-24T22:00:00.000Z");
 }
 
+// Summer time begins on 29 March 2026 at 02:00 and ends on 25 October at 03:00.
+TEST_F(LocalTime, DaysOfAClockChangeFollowTheCalendar) {
+  const auto at = [](const char* text, const char* now) {
+    const auto then = parse_time(now, kMoment);
+    auto time = parse_time(text, *then);
+    EXPECT_TRUE(time) << text << ": " << (time ? "" : time.error().what);
+    return time ? to_rfc3339(*time) : "";
+  };
+  EXPECT_EQ(at("23:50", "2026-10-25T11:00:00Z"), "2026-10-24T21:50:00.000Z") << "yesterday was summer";
+  EXPECT_EQ(at("23:50", "2026-03-29T10:00:00Z"), "2026-03-28T22:50:00.000Z") << "yesterday was winter";
+  EXPECT_EQ(at("23:50", "2026-10-24T22:10:00Z"), "2026-10-24T21:50:00.000Z") << "20 minutes ago";
+  EXPECT_EQ(at("2026-10-25 02:30", "now"), "2026-10-25T01:30:00.000Z") << "it was twice: the later one";
+  EXPECT_EQ(at("02:30", "2026-10-25T01:40:00Z"), "2026-10-25T01:30:00.000Z");
+  EXPECT_EQ(at("02:30", "2026-10-25T00:40:00Z"), "2026-10-25T00:30:00.000Z") << "the later one is still to come";
+  EXPECT_EQ(at("2026-03-29 02:30", "now"), "2026-03-29T01:00:00.000Z") << "it never was: the moment of the step";
+  EXPECT_EQ(at("2026-03-29 03:00", "now"), "2026-03-29T01:00:00.000Z");
+  EXPECT_EQ(at("yesterday 02:30", "2026-03-30T10:00:00Z"), "2026-03-29T01:00:00.000Z");
+  EXPECT_EQ(at("yesterday", "2026-03-30T10:00:00Z"), "2026-03-28T23:00:00.000Z");
+}
+
 TEST_F(LocalTime, RefusesWhatIsNoTime) {
   // Found by a fuzzer: this number of seconds overflows as nanoseconds.
   for (const char* bad :

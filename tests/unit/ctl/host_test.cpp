@@ -81,10 +81,19 @@ TEST(Host, NothingElseReachesSsh) {
 
 TEST(Host, SshIsStartedWithoutAShellHereAndWithOneWordThere) {
   ::unsetenv("FLIGHTCTL_SSH");
-  EXPECT_THAT(ssh_words({"root@web3", ""}, "", "bridge"),
-              ElementsAre("ssh", "-xT", "--", "root@web3", "flightctl bridge"));
-  EXPECT_THAT(ssh_words({"web3", "2222"}, "/run/a b'c;$(x)", "bridge"),
+  const auto words = [](const Host& host, const std::string& socket) {
+    std::vector<std::string> out = ssh_words(host, socket, "bridge");
+    for (std::size_t i = 0; i + 1 < out.size();)  // the options against lines of ssh_config
+      if (out[i] == "-o")
+        out.erase(out.begin() + static_cast<std::ptrdiff_t>(i), out.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+      else
+        ++i;
+    return out;
+  };
+  EXPECT_THAT(words({"root@web3", ""}, ""), ElementsAre("ssh", "-xT", "--", "root@web3", "flightctl bridge"));
+  EXPECT_THAT(words({"web3", "2222"}, "/run/a b'c;$(x)"),
               ElementsAre("ssh", "-xT", "-p", "2222", "--", "web3", "flightctl --socket '/run/a b'\\''c;$(x)' bridge"));
+  EXPECT_THAT(ssh_words({"web3", ""}, "", "bridge"), testing::Contains("RemoteCommand=none"));
   ::setenv("FLIGHTCTL_SSH", "/opt/my ssh", 1);
   EXPECT_EQ(ssh_words({"web3", ""}, "", "bridge")[0], "/opt/my ssh");
   ::unsetenv("FLIGHTCTL_SSH");
