@@ -44,6 +44,8 @@ Object json_of(const ManifestEvent& event) {
           {"channel", event.channel},
           {"closed", event.closed},
           {"filter", event.filter},
+          {"frequency", event.frequency},
+          {"max_stack", event.max_stack},
           {"ids", json::array_of(event.ids, [](const ManifestId& id) { return json_of(id); })},
           {"name", event.name}};
 }

@@ -40,7 +40,8 @@ namespace flight {
 inline constexpr std::uint16_t kBrokerProtocol = 6;
 // Advice shown on a protocol mismatch.
 inline constexpr std::string_view kProtocolAdvice =
-    "install flightd and flightd-broker from one version, then `systemctl kill flightd-broker; systemctl restart flightd`";
+    "install flightd and flightd-broker from one version, then `systemctl kill flightd-broker; systemctl restart "
+    "flightd`";
 inline constexpr std::size_t kMaxFdsPerMessage = 250;
 inline constexpr std::size_t kMaxMessageTextBytes = 4096;
 inline constexpr std::size_t kMaxManifestBytes = 256U << 20U;
@@ -101,6 +102,10 @@ struct ManifestEvent {
   // records of both. The sideband has only its rings' owners.
   std::vector<ManifestId> ids;
   bool closed = false;  // no longer recorded (removed by a reload), but its records may still be in a ring
+  // As configured: the machine's limits at the start (perf_event_max_sample_rate, perf_event_max_stack) can be lower.
+  // 0: none.
+  std::uint64_t frequency = 0;
+  std::uint16_t max_stack = 0;
 };
 enum class RingKind : std::uint8_t { channel, sideband, trigger };
 [[nodiscard]] std::string_view to_string(RingKind kind);

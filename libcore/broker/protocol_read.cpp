@@ -65,6 +65,8 @@ void read_event(const json::Reader& in, const std::vector<ManifestRing>& rings, 
   in.read("channel", event.channel);
   in.read("name", event.name);
   in.read("filter", event.filter);
+  in.read("frequency", event.frequency);
+  in.read("max_stack", event.max_stack);
   in.read("closed", event.closed);
   read_attr(in, event.attr);
   constexpr std::uint64_t kNeeded = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME;

@@ -100,6 +100,7 @@ perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options
     attr.sample_max_stack = std::min(options.max_stack, features.max_stack);
   }
   set_rate(attr, options, spec.is_tracepoint());
+  if (attr.freq != 0) attr.sample_freq = std::min<std::uint64_t>(attr.sample_freq, features.max_sample_rate);
   // With PERF_SAMPLE_PERIOD the kernel records each hit of a software event or a tracepoint, whatever the fixed period
   // is (perf_swevent_event() in kernel/events/core.c). Without it, readers take the attr's.
   if (attr.freq != 0 || attr.sample_period == 1) attr.sample_type |= PERF_SAMPLE_PERIOD;

@@ -81,6 +81,9 @@ KernelFeatures KernelFeatures::probe(int cpu) {
   const long stack = kernel_sysctl("perf_event_max_stack").value_or(features.max_stack);
   features.max_stack = static_cast<std::uint16_t>(stack < 0 ? 0 : (stack > kMostStack ? kMostStack : stack));
 
+  if (const auto rate = kernel_sysctl("perf_event_max_sample_rate"); rate && *rate > 0)
+    features.max_sample_rate = static_cast<std::uint64_t>(*rate);
+
   // Tests one new feature at a time on top of an event that every kernel since 5.10 opens.
   const perf_event_attr plain = owner_attr(KernelFeatures{});
   perf_event_attr attr = plain;

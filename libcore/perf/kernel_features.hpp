@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ struct KernelFeatures {
   bool hardware_pmu = false;      // cycles opens
   int paranoid = 2;               // /proc/sys/kernel/perf_event_paranoid; 4 if it cannot be read
   std::uint16_t max_stack = 127;  // /proc/sys/kernel/perf_event_max_stack
+  // /proc/sys/kernel/perf_event_max_sample_rate, which the kernel lowers when sampling takes too much time.
+  std::uint64_t max_sample_rate = std::numeric_limits<std::uint64_t>::max();
 
   // Opens and closes a few events on CPU `cpu`, which must be online, as the calling process.
   [[nodiscard]] static KernelFeatures probe(int cpu);

@@ -78,6 +78,24 @@ bool is_held(const OpenRing& ring) {
   return __atomic_load_n(&control->data_tail, __ATOMIC_RELAXED) != 0;
 }
 
+// Compares what was configured. The limits of the machine may have changed since then, and the history must not end
+// with that.
+bool same_event(const ManifestEvent& kept, const EventPlan& plan) {
+  perf_event_attr attr = kept.attr;
+  if (kept.frequency == plan.frequency && kept.max_stack == plan.max_stack) {
+    if (attr.freq != 0 && plan.attr.freq != 0 && kept.frequency != 0) attr.sample_freq = plan.attr.sample_freq;
+    if (kept.max_stack != 0) attr.sample_max_stack = plan.attr.sample_max_stack;
+  }
+  return kept.name == plan.name && kept.filter == plan.filter && same_attr(attr, plan.attr);
+}
+
+// `plan` with the attributes of the events that are open.
+ChannelPlan as_opened(const Manifest& kept, ChannelPlan plan) {
+  const auto events = events_of(kept, plan.config.name);
+  for (std::size_t i = 0; i < plan.events.size(); ++i) plan.events[i].attr = events[i]->attr;
+  return plan;
+}
+
 bool same_channel(const Manifest& kept, const ChannelPlan& plan) {
   const auto events = events_of(kept, plan.config.name);
   return std::all_of(kept.rings.begin(), kept.rings.end(),
@@ -86,9 +104,7 @@ bool same_channel(const Manifest& kept, const ChannelPlan& plan) {
                               ring.ring_bytes == plan.ring_bytes;
                      }) &&
          std::equal(events.begin(), events.end(), plan.events.begin(), plan.events.end(),
-                    [](const ManifestEvent* a, const EventPlan& b) {
-                      return a->name == b.name && a->filter == b.filter && same_attr(a->attr, b.attr);
-                    });
+                    [](const ManifestEvent* a, const EventPlan& b) { return same_event(*a, b); });
 }
 
 bool same_trigger(const Manifest& kept, const TriggerPlan& plan) {
@@ -109,7 +125,7 @@ void keep_sizes(const Manifest& kept, RecordingPlan& plan) {
 
 Result<void> Recording::State::take_rings(const Manifest& kept, const RecordingPlan& next, KeptEvents& events) {
   for (const ChannelPlan& channel : next.channels)
-    if (same_channel(kept, channel)) channels.push_back({.plan = channel, .rings = {}});
+    if (same_channel(kept, channel)) channels.push_back({.plan = as_opened(kept, channel), .rings = {}});
   for (const TriggerPlan& trigger : next.triggers)
     if (same_trigger(kept, trigger)) triggers.push_back({.plan = trigger, .rings = {}});
   for (std::uint32_t i = 0; i < kept.rings.size(); ++i) {

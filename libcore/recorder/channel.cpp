@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "libcore/perf/attr.hpp"
+#include "libcore/perf/kernel_features.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/recorder/ring_memory.hpp"
 
@@ -17,6 +19,14 @@ namespace {
 
 Result<OpenEvent> open_one(const perf_event_attr& attr, int cpu, std::string_view name) {
   auto fd = open_event(attr, cpu, name);
+  // The kernel may have lowered its limit since the plan was made, and a CPU that returns must be recorded.
+  if (!fd && fd.error().errno_value() == EINVAL && attr.freq != 0) {
+    perf_event_attr slower = attr;
+    const auto rate = kernel_sysctl("perf_event_max_sample_rate");
+    slower.sample_freq = std::min<std::uint64_t>(
+        attr.sample_freq, rate && *rate > 0 ? static_cast<std::uint64_t>(*rate) : attr.sample_freq);
+    if (slower.sample_freq != attr.sample_freq) fd = open_event(slower, cpu, name);
+  }
   if (!fd) return propagate(fd.error());
   auto id = event_id(fd->get());
   if (!id) return propagate(id.error());

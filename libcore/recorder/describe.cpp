@@ -70,12 +70,20 @@ void Recording::State::describe(std::uint64_t generation) {
   for (const OpenChannel& channel : channels) {
     out.notes.insert(out.notes.end(), channel.plan.notes.begin(), channel.plan.notes.end());
     const std::size_t first = out.events.size();
-    for (const EventPlan& event : channel.plan.events)
+    for (const EventPlan& event : channel.plan.events) {
       out.events.push_back({.channel = channel.plan.config.name,
                             .name = event.name,
                             .attr = event.attr,
                             .filter = event.filter,
-                            .ids = {}});
+                            .ids = {},
+                            .frequency = event.frequency,
+                            .max_stack = event.max_stack});
+      if (event.attr.freq != 0 && event.attr.sample_freq < event.frequency)
+        out.warnings.push_back(fmt::format(
+            "channel '{}': {} is sampled {} times a second instead of {}: sysctl kernel.perf_event_max_sample_rate was "
+            "lower when it was opened; the kernel lowers it when sampling takes too much time",
+            channel.plan.config.name, event.name, event.attr.sample_freq, event.frequency));
+    }
     for (const OpenRing& ring : channel.rings) {
       const auto index = static_cast<std::uint32_t>(out.rings.size());
       for (std::size_t i = 0; i < ring.old_ids.size(); ++i)

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
@@ -54,8 +55,21 @@ std::string plain_modifiers(const EventSpec& spec) {
   return spec.exclude_kernel ? ":u" : ":k";
 }
 
+// The machine has no such counter, or it cannot be had: a hypervisor's, or one that another user holds.
 bool falls_back(const EventSpec& spec, int error_number) {
-  return spec.type == PERF_TYPE_HARDWARE && (error_number == ENOENT || error_number == EOPNOTSUPP);
+  if (spec.type != PERF_TYPE_HARDWARE) return false;
+  for (const int one : {ENOENT, EOPNOTSUPP, EBUSY, EINVAL, ENODEV, ENOSPC})
+    if (error_number == one) return true;
+  return false;
+}
+
+// What the configuration asks for, whatever the machine allows.
+void set_wanted(EventPlan& plan, const EventSpec& spec, const SamplingOptions& options) {
+  KernelFeatures all;
+  all.max_stack = std::numeric_limits<std::uint16_t>::max();
+  const perf_event_attr wanted = event_attr(spec, options, all);
+  plan.frequency = wanted.freq != 0 ? wanted.sample_freq : 0;
+  plan.max_stack = wanted.sample_max_stack;
 }
 
 EventPlan plan_cpu_clock(const EventConfig& config, const EventSpec& spec, const KernelFeatures& features) {
@@ -69,8 +83,10 @@ EventPlan plan_cpu_clock(const EventConfig& config, const EventSpec& spec, const
   // cpu-clock's period would be in nanoseconds.
   if (options.period != 0)
     options = {.frequency = kFallbackFrequency, .stack = options.stack, .max_stack = options.max_stack};
-  return {
+  EventPlan out{
       .name = clock.name, .attr = event_attr(clock, options, features), .filter = {}, .tracepoint = {}, .format = {}};
+  set_wanted(out, clock, options);
+  return out;
 }
 
 bool has_equal(const std::vector<EventPlan>& events, const EventPlan& event) {
@@ -92,6 +108,7 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
                   .filter = config.filter,
                   .tracepoint = {},
                   .format = {}};
+  set_wanted(event, *spec, sampling_options(config));
   if (spec->is_tracepoint()) {
     auto format = tracepoint_format(sources.tracefs, spec->system, spec->event);
     if (!format) return propagate(format.error());
@@ -102,8 +119,12 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
     if (!tried && falls_back(*spec, tried.error().errno_value())) {
       event = plan_cpu_clock(config, *spec, features);
       const bool there = has_equal(channel.events, event);
-      channel.notes.push_back(fmt::format("channel '{}': there is no hardware counter for {} on this machine, {}",
-                                          channel.config.name, config.event,
+      const int why = tried.error().errno_value();
+      const std::string lack =
+          why == ENOENT || why == EOPNOTSUPP
+              ? fmt::format("there is no hardware counter for {} on this machine", config.event)
+              : fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why));
+      channel.notes.push_back(fmt::format("channel '{}': {}, {}", channel.config.name, lack,
                                           there ? "and the channel already has " + event.name + ": it is omitted"
                                                 : event.name + " is recorded instead"));
       if (there) return {};

@@ -32,6 +32,9 @@ struct EventPlan {
   std::string tracepoint;  // "SYSTEM:EVENT", and its format's text; otherwise empty
   std::string format;
   std::string place;  // "FILE:LINE: " of its definition; empty: not from a file
+  // As configured; attr has what the machine allows.
+  std::uint64_t frequency = 0;
+  std::uint16_t max_stack = 0;
 };
 
 struct ChannelPlan {

@@ -71,6 +71,23 @@ TEST_F(RealRecording, DescribesWhatItOpened) {
   EXPECT_EQ(counts.events.size(), 3 * cpus_.size());
 }
 
+// The kernel lowers the limit by itself, and refuses an event above it.
+TEST_F(RealRecording, RecordsAtTheRateThatTheMachineAllows) {
+  features_.max_sample_rate = 50;
+  config_.channels[1].events[0].frequency = 99;
+  const auto recording = open();
+  ASSERT_TRUE(recording) << recording.error().what;
+  const ManifestEvent& event = recording->manifest().events[2];
+  EXPECT_EQ(event.attr.sample_freq, 50U);
+  EXPECT_EQ(event.frequency, 99U);
+  EXPECT_THAT(
+      recording->manifest().warnings,
+      testing::Contains(HasSubstr("sampled 50 times a second instead of 99: sysctl kernel.perf_event_max_sample")));
+  const auto parsed = parse_manifest(encode(recording->manifest()));
+  ASSERT_TRUE(parsed) << parsed.error().what;
+  EXPECT_EQ(parsed->events[2].frequency, 99U);
+}
+
 TEST_F(RealRecording, TheSidebandsOwnIdIsTheManifests) {
   const auto recording = open();
   ASSERT_TRUE(recording) << recording.error().what;
