@@ -13,6 +13,12 @@ bool older(const ProcessMap& a, const ProcessMap& b) { return a.since_ns < b.sin
 
 }  // namespace
 
+bool is_named(std::string_view known, std::string_view scanned) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  return scanned == known || (scanned.size() == known.size() + kDeleted.size() && scanned.starts_with(known) &&
+                              scanned.ends_with(kDeleted));
+}
+
 MappedFile::MappedFile(const Mmap2Record& record)
     : name(record.name),
       build_id(record.build_id),
@@ -81,7 +87,7 @@ bool MapList::covers(std::uint64_t address, std::uint64_t bytes, std::string_vie
   auto at = std::upper_bound(maps_.begin(), maps_.end(), address,
                              [](std::uint64_t wanted, const ProcessMap& map) { return wanted < map.end(); });
   std::uint64_t covered = address;
-  for (; at != maps_.end() && at->address <= covered && at->file->name == name; ++at) {
+  for (; at != maps_.end() && at->address <= covered && is_named(at->file->name, name); ++at) {
     covered = at->end();
     if (covered - address >= bytes) return true;
   }

@@ -67,6 +67,10 @@ class FilePool {
   std::size_t bytes_ = 0;
 };
 
+// Whether a mapping that /proc shows as `scanned` can be the known one: a file that was removed since then is shown as
+// "PATH (deleted)". What the kernel recorded stays its name.
+[[nodiscard]] bool is_named(std::string_view known, std::string_view scanned);
+
 struct ProcessMap {
   std::uint64_t address = 0, bytes = 0, page_offset = 0;
   EventTime since_ns = 0;
@@ -86,7 +90,7 @@ class MapList {
 
   // As mmap(2): overlapped mappings are cut, split or removed. An empty or wrapping range is ignored.
   void insert(const ProcessMap& map);
-  // Whether all of the range is mapped from a file of this name.
+  // Whether all of the range is mapped from a file of this name (is_named).
   [[nodiscard]] bool covers(std::uint64_t address, std::uint64_t bytes, std::string_view name) const;
   // Keeps the `most` newest.
   void trim(std::size_t most);
