@@ -41,19 +41,28 @@ Lives::Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32
   }
   for (const std::uint32_t pid : sampled_) lives_.try_emplace(pid, 1);
   other_comms_ = {};
+  thread_comms_ = {};
 }
 
 void Lives::note(std::span<const std::byte> record, bool in_window) {
   switch (load<std::uint32_t>(record.data())) {
     case PERF_RECORD_COMM:
-      if (const auto comm = parse_comm(record); comm && comm->pid == comm->tid) note_comm(comm->pid, comm->name);
+      if (const auto comm = parse_comm(record); comm && comm->pid == comm->tid)
+        note_comm(comm->pid, comm->name);
+      else if (comm)
+        thread_comms_[comm->tid] = texts_.id_of(comm->name);
       return;
     case PERF_RECORD_FORK:
       if (const auto task = parse_task(record); task && task->pid == task->tid)
-        note_fork(task->pid, task->ppid, task->time_ns, in_window);
+        note_fork(*task, in_window);
+      else if (task && in_window)
+        thread_comms_[task->tid] = comm_of(task->ppid, task->ptid);
       return;
     case PERF_RECORD_EXIT:
-      if (const auto task = parse_task(record); task && task->pid == task->tid) other_comms_.erase(task->pid);
+      if (const auto task = parse_task(record); task && task->pid == task->tid)
+        other_comms_.erase(task->pid);
+      else if (task)
+        thread_comms_.erase(task->tid);
       return;
     case PERF_RECORD_MMAP2:
       return note_map(record);
@@ -69,6 +78,11 @@ std::uint32_t Lives::comm_of(std::uint32_t pid) const {
   if (const auto lives = lives_.find(pid); lives != lives_.end()) return lives->second.back().comm;
   const auto other = other_comms_.find(pid);
   return other != other_comms_.end() ? other->second : 0;
+}
+
+std::uint32_t Lives::comm_of(std::uint32_t pid, std::uint32_t tid) const {
+  const auto thread = tid != pid ? thread_comms_.find(tid) : thread_comms_.end();
+  return thread != thread_comms_.end() ? thread->second : comm_of(pid);
 }
 
 std::uint32_t Lives::shortened(const Life& life) {
@@ -89,20 +103,24 @@ void Lives::note_comm(std::uint32_t pid, std::string_view name) {
   lives.back().program = shortened(lives.back());
 }
 
-void Lives::note_fork(std::uint32_t pid, std::uint32_t parent, EventTime time_ns, bool in_window) {
-  const std::uint32_t comm = comm_of(parent);
+// A process has the name of the thread that forked it, until it sets its own.
+void Lives::note_fork(const TaskRecord& fork, bool in_window) {
+  const std::uint32_t pid = fork.pid, parent = fork.ppid;
+  const std::uint32_t comm = comm_of(parent, fork.ptid);
   if (!sampled_.contains(pid)) {
     if (in_window) other_comms_[pid] = comm;
     return;
   }
   std::vector<Life>& lives = lives_[pid];
   if (in_window && lives.empty() && forgotten_) lives.emplace_back();  // another process, which is no longer known
-  if (in_window || lives.empty()) lives.push_back({.begin_ns = in_window ? time_ns : 0});
+  if (in_window || lives.empty()) lives.push_back({.begin_ns = in_window ? fork.time_ns : 0});
   Life& life = lives.back();
   life.kernel = parent == kKernelThreadsParent;
   if (in_window) life.comm = comm;
   if (const auto of_parent = lives_.find(parent); in_window && of_parent != lives_.end() && parent != pid)
     life.program = of_parent->second.back().program;
+  else if (in_window && fork.ptid != parent)
+    life.program = comm_of(parent);  // a thread's name is no program
   else
     life.program = shortened(life);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/perf/record.hpp"
 #include "libcore/sideband/process_tracker.hpp"
 #include "libcore/sysinfo/unit_name.hpp"
 
@@ -64,16 +65,18 @@ class Lives {
  private:
   void note(std::span<const std::byte> record, bool in_window);
   void note_comm(std::uint32_t pid, std::string_view name);
-  void note_fork(std::uint32_t pid, std::uint32_t parent, EventTime time_ns, bool in_window);
+  void note_fork(const TaskRecord& fork, bool in_window);
   void note_map(std::span<const std::byte> record);
   [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid) const;
+  [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid, std::uint32_t tid) const;
   [[nodiscard]] std::uint32_t shortened(const Life& life);
 
   std::unordered_set<std::uint32_t> sampled_;
   bool forgotten_ = false;  // a pid may have belonged to another process, whose records are missing
-  std::unordered_map<std::uint32_t, std::vector<Life>> lives_;    // by pid, oldest first; never empty
-  std::unordered_map<std::uint32_t, std::uint32_t> other_comms_;  // of living processes without samples
-  std::unordered_map<std::uint64_t, std::string> cgroups_;        // by id
+  std::unordered_map<std::uint32_t, std::vector<Life>> lives_;     // by pid, oldest first; never empty
+  std::unordered_map<std::uint32_t, std::uint32_t> other_comms_;   // of living processes without samples
+  std::unordered_map<std::uint32_t, std::uint32_t> thread_comms_;  // by tid, without main threads
+  std::unordered_map<std::uint64_t, std::string> cgroups_;         // by id
   std::unordered_map<std::uint64_t, std::uint32_t> unit_of_cgroup_;
   std::unordered_map<std::string, std::uint32_t> unit_of_path_;  // by CgroupName::path: labels need not be unique
   std::vector<CgroupName> units_ = std::vector<CgroupName>(1);   // the first one means "none"

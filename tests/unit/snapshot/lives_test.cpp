@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "libcore/perf/record_build.hpp"
 #include "libcore/snapshot/forks.hpp"
 
 namespace flight {
@@ -33,6 +34,31 @@ TEST(Lives, AUnitIsItsCgroupAndNotItsLabel) {
       "/system.slice/eve.service/a.service/payroll.service", "/other.slice/payroll.service"};
   for (const std::string& path : others) EXPECT_TRUE(all.insert(lives.unit_of_path(path)).second) << path;
   EXPECT_EQ(lives.unit_of_path("/"), 0U);
+}
+
+// As /proc and perf have it: fork(2) copies the name of the calling thread.
+TEST(Lives, AProcessHasTheNameOfTheThreadThatForkedIt) {
+  TrackerExport sideband;
+  const auto at = [](std::uint32_t pid, std::uint32_t tid, EventTime time_ns) { return Trailer{pid, tid, time_ns}; };
+  append_fork(sideband.prologue, {.pid = 10, .ppid = 1, .tid = 10, .ptid = 1}, at(10, 10, 0));
+  append_comm(sideband.prologue, {10, 10, "mainprog"}, at(10, 10, 0));
+  append_fork(sideband.log, {.pid = 10, .ppid = 10, .tid = 11, .ptid = 10, .time_ns = 100}, at(10, 10, 100));
+  append_fork(sideband.log, {.pid = 20, .ppid = 10, .tid = 20, .ptid = 11, .time_ns = 110}, at(10, 11, 110));
+  append_comm(sideband.log, {10, 11, "worker-7"}, at(10, 11, 120));
+  append_fork(sideband.log, {.pid = 21, .ppid = 10, .tid = 21, .ptid = 11, .time_ns = 130}, at(10, 11, 130));
+  append_fork(sideband.log, {.pid = 22, .ppid = 10, .tid = 22, .ptid = 10, .time_ns = 140}, at(10, 10, 140));
+  for (const bool parent_is_sampled : {true, false}) {
+    std::unordered_set<std::uint32_t> sampled{20, 21, 22};
+    if (parent_is_sampled) sampled.insert(10);
+    const Lives lives(sideband, sampled);
+    const auto text = [&](std::uint32_t pid) {
+      const Lives::Life* life = lives.find(pid, lives.number_at(pid, 1000));
+      return life == nullptr ? "" : lives.comm_text(pid, *life) + " of " + lives.program_text(life->program);
+    };
+    EXPECT_EQ(text(20), "mainprog of mainprog") << "a new thread has the name of its creator";
+    EXPECT_EQ(text(21), "worker-7 of mainprog") << "a thread's name is no program";
+    EXPECT_EQ(text(22), "mainprog of mainprog");
+  }
 }
 
 TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
