@@ -9,7 +9,12 @@ namespace {
 // The approximate cost of a node of a hash table and of an allocation.
 std::size_t cost(const MappedFile& file) { return sizeof(MappedFile) + file.name.capacity() + kHashNodeBytes; }
 
-bool older(const ProcessMap& a, const ProcessMap& b) { return a.since_ns < b.since_ns; }
+constexpr std::size_t kFirstFiles = 32;  // the program, the loader and the libraries that it starts with
+
+bool is_file(const ProcessMap& map) {
+  const std::string& name = map.file->name;
+  return !name.empty() && name != "//anon" && !name.starts_with("[anon") && name != "[heap]" && name != "[stack]";
+}
 
 }  // namespace
 
@@ -94,19 +99,31 @@ bool MapList::covers(std::uint64_t address, std::uint64_t bytes, std::string_vie
   return false;
 }
 
+// Anonymous mappings go first, the oldest before the others: a JIT makes new ones for ever, and does not say when one
+// is gone. Then files, from the middle: the oldest are the program and its libraries, and the newest are in use.
 void MapList::trim(std::size_t most) {
   if (maps_.size() <= most) return;
-  std::vector<EventTime> times;
-  times.reserve(maps_.size());
-  for (const ProcessMap& map : maps_) times.push_back(map.since_ns);
-  const auto cut = times.begin() + static_cast<std::ptrdiff_t>(times.size() - most);
-  std::nth_element(times.begin(), cut, times.end());
-  const ProcessMap oldest_kept{.since_ns = *cut};
-  std::size_t excess = maps_.size() - most;
-  std::erase_if(maps_, [&](const ProcessMap& map) { return excess > 0 && older(map, oldest_kept) && excess-- > 0; });
-  if (excess > 0)  // several have the same time
-    maps_.resize(most);
-  shrink();
+  std::vector<const ProcessMap*> order;  // as they are kept
+  order.reserve(maps_.size());
+  for (const ProcessMap& map : maps_) order.push_back(&map);
+  std::sort(order.begin(), order.end(), [](const ProcessMap* a, const ProcessMap* b) {
+    const bool file = is_file(*a), other = is_file(*b);
+    if (file != other) return file;
+    return a->since_ns != b->since_ns ? a->since_ns > b->since_ns : a->address < b->address;
+  });
+  const auto files = static_cast<std::size_t>(
+      std::find_if(order.begin(), order.end(), [](const ProcessMap* map) { return !is_file(*map); }) - order.begin());
+  const std::size_t first = std::min({kFirstFiles, files, most / 2});
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(files - first),
+              order.begin() + static_cast<std::ptrdiff_t>(files));
+  order.resize(most);
+  std::sort(order.begin(), order.end(),
+            [](const ProcessMap* a, const ProcessMap* b) { return a->address < b->address; });
+  std::vector<ProcessMap> kept;
+  kept.reserve(most);
+  for (const ProcessMap* map : order) kept.push_back(*map);
+  maps_ = std::move(kept);
+  recharge();
 }
 
 MapList& writable(SharedMaps& maps, Meter& meter) {

@@ -19,7 +19,7 @@
 
 namespace flight {
 
-// Unmapping is not recorded, so a JIT's list would grow without limit: beyond this, the oldest mappings are removed.
+// Unmapping is not recorded, so a JIT's list would grow without limit: beyond this, trim() removes some.
 inline constexpr std::size_t kMaxMapsPerProcess = 4096;
 
 inline constexpr std::size_t kHashNodeBytes = 64;  // approximate overhead of an entry in a hash table
@@ -92,7 +92,7 @@ class MapList {
   void insert(const ProcessMap& map);
   // Whether all of the range is mapped from a file of this name (is_named).
   [[nodiscard]] bool covers(std::uint64_t address, std::uint64_t bytes, std::string_view name) const;
-  // Keeps the `most` newest.
+  // Keeps `most`: files before anonymous mappings, and of these the newest.
   void trim(std::size_t most);
   void shrink() {
     maps_.shrink_to_fit();

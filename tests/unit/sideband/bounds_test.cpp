@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "libcore/sideband/forgotten.hpp"
 #include "libcore/sideband/mappings.hpp"
 #include "libcore/sideband/process_table.hpp"
@@ -247,6 +249,51 @@ TEST(Bounds, AJitDoesNotGrowForEver) {
   EXPECT_LE(maps.size(), kMaxMapsPerProcess);
   EXPECT_GE(maps.size(), kMaxMapsPerProcess / 2);
   EXPECT_EQ(maps.back().address, (3 * kMaxMapsPerProcess - 1) * 0x2000) << "the newest must stay";
+}
+
+TEST(Bounds, FilesOutliveAnonymousMappings) {
+  constexpr std::uint64_t kHigh = 1ULL << 40U;
+  ProcessTable table;
+  Tape tape;
+  tape.fork(1, 1, 100);
+  tape.map(2, 100, kHigh, 0x1000, "/bin/program");
+  tape.map(3, 100, kHigh + 0x10000, 0x1000, "/lib/libc.so");
+  for (std::uint64_t i = 0; i < 3 * kMaxMapsPerProcess; ++i) tape.map(4 + i, 100, i * 0x2000, 0x1000, "//anon");
+  std::span<const std::byte> rest = tape.bytes();
+  for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+    table.apply(record, parse_trailer(record)->time_ns);
+    rest = rest.subspan(record.size());
+  }
+  const auto& maps = table.of(100)[0].image.maps->all();
+  EXPECT_LE(maps.size(), kMaxMapsPerProcess);
+  ASSERT_GE(maps.size(), 3U);
+  EXPECT_EQ(maps[maps.size() - 1].file->name, "/lib/libc.so");
+  EXPECT_EQ(maps[maps.size() - 2].file->name, "/bin/program");
+  EXPECT_EQ(maps[maps.size() - 3].address, (3 * kMaxMapsPerProcess - 1) * 0x2000) << "the newest anonymous one";
+}
+
+// More files than fit: the program and its first libraries stay, and the newest.
+TEST(Bounds, OfManyFilesTheFirstAndTheNewestStay) {
+  Meter meter;
+  FilePool pool;
+  {
+    MapList list(meter);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      Mmap2Record record{};
+      const std::string name = "/lib/" + std::to_string(i);
+      record.name = name;
+      list.insert({.address = (1000 - i) * 0x2000, .bytes = 0x1000, .since_ns = i, .file = pool.intern(record)});
+    }
+    list.trim(64);
+    std::vector<std::string> names;
+    for (const ProcessMap& map : list.all()) names.push_back(map.file->name);
+    EXPECT_EQ(names.size(), 64U);
+    for (const char* name : {"/lib/0", "/lib/31", "/lib/168", "/lib/199"}) EXPECT_THAT(names, testing::Contains(name));
+    for (const char* name : {"/lib/32", "/lib/167"}) EXPECT_THAT(names, testing::Not(testing::Contains(name)));
+    EXPECT_TRUE(std::is_sorted(list.all().begin(), list.all().end(),
+                               [](const ProcessMap& a, const ProcessMap& b) { return a.address < b.address; }));
+  }
+  EXPECT_EQ(meter.bytes, 0U);
 }
 
 TEST(Bounds, TheBooksAreEmptyWhenAllIsForgotten) {
