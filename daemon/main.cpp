@@ -180,7 +180,21 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
 }
 
 // Checks what the broker would check, as far as the privileges of this process allow.
-int check(const Config& config) {
+// What root can read, the service's user perhaps cannot: then the service would not start, and no reload would work.
+Result<void> check_as_user(const Options& options, const Config& config) {
+  const auto identity = find_identity(config.user);
+  if (!identity || identity->uid == 0) return {};
+  const auto text = look_as(*identity, [&options] {
+    const auto again = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
+    return again ? std::string() : again.error().text();
+  });
+  if (!text) return propagate(text.error());
+  if (text->empty()) return {};
+  return fail(std::errc::permission_denied, "the user {} cannot read it, as the service and each reload must: {}",
+              identity->user, *text);
+}
+
+int check(const Options& options, const Config& config) {
   std::string looked_up = "events were not checked, because this requires root";
   if (::geteuid() == 0) {
     EventSources sources;
@@ -188,6 +202,7 @@ int check(const Config& config) {
     const auto warnings = Recording::check(config, sources);
     if (!warnings) return failed(warnings.error(), kBadConfig);
     for (const std::string& warning : *warnings) log::warn("{}", warning);
+    if (auto readable = check_as_user(options, config); !readable) return failed(readable.error(), kBadConfig);
     looked_up = "all its events are available";
   }
   for (const std::string& warning : unread_warnings(config)) log::warn("{}", warning);
@@ -214,7 +229,7 @@ int run_main(int argc, char** argv) {
     if (!options.check_config) return refuse_config(why);
     return failed({workers.error().code, why}, kBadConfig);
   }
-  if (options.check_config) return check(*config);
+  if (options.check_config) return check(options, *config);
   return run(options, std::move(*config), std::move(*workers), {argv, argv + argc});
 }
 

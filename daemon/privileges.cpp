@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +20,9 @@
 #include <string_view>
 #include <type_traits>
 
+#include "libcore/base/files.hpp"
 #include "libcore/base/thread.hpp"
+#include "libcore/base/unique_fd.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -177,6 +180,32 @@ Result<void> drop_privileges(const Identity& identity) {
   if (::setresuid(0, 0, 0) == 0)
     return fail(std::errc::operation_not_permitted, "root privileges could be regained after the drop");
   return {};
+}
+
+Result<std::string> look_as(const Identity& identity, const std::function<std::string()>& look) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sys_error(errno, "make a pipe");
+  UniqueFd from(ends[0]), to(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return sys_error(errno, "start a process");
+  if (child == 0) {
+    constexpr int kNoAnswer = 1;
+    if (!drop_privileges(identity)) ::_exit(kNoAnswer);
+    ::_exit(write_all(to.get(), look()) ? 0 : kNoAnswer);
+  }
+  to = UniqueFd();
+  std::string text;
+  std::array<char, 4096> part{};
+  for (ssize_t count = 0; (count = ::read(from.get(), part.data(), part.size())) != 0;) {
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    text.append(part.data(), static_cast<std::size_t>(count));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) return fail(std::errc::operation_not_permitted, "cannot become user {} to look", identity.user);
+  return text;
 }
 
 }  // namespace flight::daemon

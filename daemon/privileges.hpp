@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -42,5 +43,9 @@ void raise_limits();
 
 // Irrevocable: sets uid and gid, no supplementary groups, no capability, no_new_privs. If not root, only no_new_privs.
 [[nodiscard]] Result<void> drop_privileges(const Identity& identity);
+
+// Calls `look` in a child process with the rights of `identity`, and returns its text. Root only, and before threads
+// are started.
+[[nodiscard]] Result<std::string> look_as(const Identity& identity, const std::function<std::string()>& look);
 
 }  // namespace flight::daemon

@@ -97,6 +97,11 @@ TEST_F(InputStart, CheckConfigPassesAGoodOne) {
   write_text(file_, stacks_config(99, "64K").dump(2));
   Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
   EXPECT_EQ(check.exit_status, 0) << check.text();
+  // Root can read it, the configured user cannot: the service would not start.
+  ASSERT_EQ(chmod(file_.c_str(), 0600), 0);
+  check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
+  EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
+  EXPECT_THAT(check.err, AllOf(HasSubstr("the user nobody cannot read it"), HasSubstr(file_)));
   EXPECT_EQ(run({required_env("FLIGHTD"), "--no-such-option"}).exit_status, 2);
   EXPECT_THAT(run({required_env("FLIGHTD"), "--version"}).out, HasSubstr("0."));
 }
