@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/privileges.hpp"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <link.h>
 #include <pwd.h>

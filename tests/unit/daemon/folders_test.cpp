@@ -117,7 +117,7 @@ TEST_F(Folders, TheLockHasThePidAndIsEmptyAfterACleanEnd) {
 
 TEST_F(Folders, AReadOnlyDiskIsNoReasonNotToStart) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
-  ASSERT_EQ(::mount("none", state_.c_str(), "tmpfs", 0, "size=1M"), 0);
+  ASSERT_EQ(::mount("none", state_.c_str(), "tmpfs", 0, "size=1M,mode=755"), 0);
   EXPECT_TRUE(take());
   ASSERT_EQ(::mount("none", state_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0);
   const auto taken = take();

@@ -57,25 +57,6 @@ TEST(Scan, AKnownProcessGetsOnlyMissingFacts) {
   EXPECT_THAT(tracker.export_window(21 * kSecond, 30 * kSecond, {}).log, IsEmpty());
 }
 
-// /proc shows a removed file as "PATH (deleted)": that is no other file, and the kernel's name stays.
-TEST(Scan, ADeletedFileKeepsItsName) {
-  for (const bool after_a_loss : {false, true}) {
-    ProcessTracker tracker;
-    Tape first = scan_of_a_server();
-    first.scanned(300, 1, 4 * kSecond, "gone");
-    first.map(0, 300, 0x400000, 0x1000, "/bin/gone");
-    tracker.add_scan(first.bytes(), 10 * kSecond);
-    if (after_a_loss) tracker.add(lost().bytes());
-    Tape scan;
-    scan.scanned(300, 1, 4 * kSecond, "gone");
-    scan.map(0, 300, 0x400000, 0x1000, "/bin/gone (deleted)");
-    tracker.add_scan(scan.bytes(), 50 * kSecond);
-    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {300});
-    EXPECT_EQ(read(window).map_at(300, 0x400800), "/bin/gone") << after_a_loss;
-    EXPECT_EQ(read(window, 39 * kSecond).comm_of(300, 300), "gone") << "no exec: " << after_a_loss;
-  }
-}
-
 TEST(Scan, AForkThatIsDrainedAfterTheScanIsTheSameProcess) {
   ProcessTracker tracker;
   Tape scan;
@@ -221,6 +202,25 @@ TEST(Scan, AnExecIntoTheSameNameIsSeenByItsMaps) {
     EXPECT_EQ(read(window, 39 * kSecond).comm_of(300, 300), execed ? "[lost]" : "sh");
     EXPECT_EQ(read(window).comm_of(300, 300), "sh");
     EXPECT_EQ(read(window).map_at(300, 0x7f0800), execed ? "" : "[vdso]");
+  }
+}
+
+// /proc shows a removed file as "PATH (deleted)": that is no other file, and the kernel's name stays.
+TEST(Scan, ADeletedFileKeepsItsName) {
+  for (const bool after_a_loss : {false, true}) {
+    ProcessTracker tracker;
+    Tape first = scan_of_a_server();
+    first.scanned(300, 1, 4 * kSecond, "gone");
+    first.map(0, 300, 0x400000, 0x1000, "/bin/gone");
+    tracker.add_scan(first.bytes(), 10 * kSecond);
+    if (after_a_loss) tracker.add(lost().bytes());
+    Tape scan;
+    scan.scanned(300, 1, 4 * kSecond, "gone");
+    scan.map(0, 300, 0x400000, 0x1000, "/bin/gone (deleted)");
+    tracker.add_scan(scan.bytes(), 50 * kSecond);
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {300});
+    EXPECT_EQ(read(window).map_at(300, 0x400800), "/bin/gone") << after_a_loss;
+    EXPECT_EQ(read(window, 39 * kSecond).comm_of(300, 300), "gone") << "no exec: " << after_a_loss;
   }
 }
 

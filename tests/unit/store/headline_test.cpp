@@ -54,7 +54,8 @@ TEST(Headline, WithoutCpusItIsOfTheSamples) {
 
 TEST(Headline, OfAnOldSidecarIsOfTheWholeWindow) {
   EXPECT_EQ(headline(sample_sidecar()),
-            "lopsided: cpu.lopsided 94 %, of it 2.5 % stolen (above 80 % for 3.5 s, before: 12 %); hog[99] in /user.slice: 86 % of the "
+            "lopsided: cpu.lopsided 94 %, of it 2.5 % stolen (above 80 % for 3.5 s, before: 12 %); hog[99] in "
+            "/user.slice: 86 % of the "
             "samples, on CPUs 0,1");
 }
 

@@ -50,7 +50,8 @@ class RecorderThreadTest : public testing::Test {
   Result<bool> reconnect() {
     auto promise = std::make_shared<std::promise<Result<bool>>>();
     auto answer = promise->get_future();
-    recorder().reconnect(BrokerThread::kReconnectFor, [promise](Result<bool> same) { promise->set_value(std::move(same)); });
+    recorder().reconnect(BrokerThread::kReconnectFor,
+                         [promise](Result<bool> same) { promise->set_value(std::move(same)); });
     return answer_of(answer);
   }
 
