@@ -79,12 +79,17 @@ ProcessMappings MapsReader::read(const std::string& task) {
   return out;
 }
 
+// A quarter is kept for files: with thousands of anonymous mappings below them, a program's libraries would have no
+// names.
 bool MapsReader::add(ProcessMapping mapping, ProcessMappings& out) {
-  out.bytes += sizeof mapping + mapping.name.size();
-  if (out.all.size() >= kMaxMappingsPerProcess || out.bytes > kMaxMappingBytesPerProcess) {
+  const bool anonymous = mapping.inode == 0 && mapping.name == "//anon";
+  const auto allowed = [anonymous](std::size_t most) { return anonymous ? most / 4 * 3 : most; };
+  const std::size_t bytes = sizeof mapping + mapping.name.size();
+  if (out.all.size() >= allowed(kMaxMappingsPerProcess) || out.bytes + bytes > allowed(kMaxMappingBytesPerProcess)) {
     out.cut = true;
-    return false;
+    return anonymous;
   }
+  out.bytes += bytes;
   out.all.push_back(std::move(mapping));
   return true;
 }

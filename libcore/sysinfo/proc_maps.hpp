@@ -33,7 +33,7 @@ class MapsReader {
   [[nodiscard]] bool queries() const { return may_query_; }
 
  private:
-  // False: a limit is reached.
+  // False: the limit for files is reached.
   static bool add(ProcessMapping mapping, ProcessMappings& out);
   bool read_by_query(int maps_fd, ProcessMappings& out);
   static bool skip_nameless(int maps_fd, std::uint64_t& next);

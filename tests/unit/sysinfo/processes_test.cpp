@@ -343,6 +343,20 @@ TEST_F(FakeProc, OneProcessTakesNoMoreThanItsShare) {
   EXPECT_EQ(found.at(8).mappings.size(), 1U);
 }
 
+// A JIT below the program's libraries: files have a share of their own.
+TEST_F(FakeProc, ManyAnonymousMappingsLeaveSpaceForFiles) {
+  std::string maps;
+  for (std::size_t i = 0; i < 6000; ++i)
+    maps += fmt::format("{:08x}-{:08x} r-xp 00000000 00:00 0 \n", 0x10000000 + i * 0x2000, 0x10001000 + i * 0x2000);
+  maps += "7f0000000000-7f0000020000 r-xp 00001000 fe:01 5   /usr/lib/libc.so.6\n";
+  tree_.write("/proc/7/stat", stat_line(7, "jit", 1, 1, 0));
+  tree_.write("/proc/7/maps", maps);
+  const auto found = scan(MapsSource::kText, tree_.root());
+  const auto& all = found.at(7).mappings;
+  EXPECT_EQ(all.size(), 3073U);
+  EXPECT_EQ(all.back().name, "/usr/lib/libc.so.6");
+}
+
 // PROCMAP_QUERY does not return a path of more than PATH_MAX, and has its own errno for it.
 TEST(Processes, AMappingWithATooLongPathHidesNoOther) {
   const TempTree tree;
