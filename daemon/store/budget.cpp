@@ -81,7 +81,8 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   if (!inventory) return failed(inventory.error());
   const StoreLimits limits = limits_of(config_, space->total_bytes);
   StoreLimits allowed = limits;
-  if (!order.dry_run && !may_keep_free(space->free_bytes)) allowed.keep_free_bytes = 0;
+  const auto now = std::chrono::steady_clock::now();
+  if (!order.dry_run && !keep_free_.may_delete(now, space->free_bytes)) allowed.keep_free_bytes = 0;
   VacuumPlan plan = this->plan(*inventory, allowed,
                                {.free_bytes = space->free_bytes,
                                 .free_inodes = space->free_inodes,
@@ -94,11 +95,8 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
     out.removed = predict_vacuum(folder_, *inventory, plan);
   } else {
     VacuumDone done = flight::vacuum(folder_, *inventory, plan);
-    if (plan.keep_free_counted_bytes > 0) {
-      if (!freeing_) freeing_ = Freeing{std::chrono::steady_clock::now(), space->free_bytes, 0};
-      freeing_->counted_bytes += plan.keep_free_counted_bytes;
-    }
-    if (futile_below_bytes_ && limits.keep_free_bytes > space->free_bytes && !plan.still_over)
+    if (plan.keep_free_counted_bytes > 0) keep_free_.deleted(now, space->free_bytes, plan.keep_free_counted_bytes);
+    if (keep_free_.waits() && limits.keep_free_bytes > space->free_bytes && !plan.still_over)
       plan.still_over = VacuumReason::keep_free;
     out.removed = std::move(done.removed);
     out.error = std::move(done.error);
@@ -111,11 +109,14 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   return out;
 }
 
-// What was deleted for keep_free is judged a minute later: if less than half of it became free, the next deletion waits
-// until free space has grown by itself.
-bool StoreBudget::may_keep_free(std::uint64_t free_bytes) {
+void KeepFreeWatch::deleted(Time now, std::uint64_t free_before_bytes, std::uint64_t counted_bytes) {
+  if (!freeing_) freeing_ = Freeing{now, free_before_bytes, 0};
+  freeing_->counted_bytes += counted_bytes;
+}
+
+bool KeepFreeWatch::may_delete(Time now, std::uint64_t free_bytes) {
   constexpr std::chrono::seconds kJudgedAfter(60);
-  if (freeing_ && std::chrono::steady_clock::now() - freeing_->at >= kJudgedAfter) {
+  if (freeing_ && now - freeing_->at >= kJudgedAfter) {
     const std::uint64_t grown = free_bytes - std::min(free_bytes, freeing_->free_before_bytes);
     if (grown < freeing_->counted_bytes / 2) futile_below_bytes_ = free_bytes + freeing_->counted_bytes / 2;
     freeing_.reset();

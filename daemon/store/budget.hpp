@@ -35,6 +35,26 @@ struct VacuumOutcome {
   std::optional<Error> error;
 };
 
+// Whether deleting for keep_free has an effect: somebody else may use what it frees, or the file system (snapshots of
+// its own, for example) may not release it. What was deleted is judged a minute later: if less than half of it became
+// free, nothing more is deleted until free space has grown by itself.
+class KeepFreeWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // `counted_bytes` were deleted when `free_before_bytes` were free.
+  void deleted(Time now, std::uint64_t free_before_bytes, std::uint64_t counted_bytes);
+  [[nodiscard]] bool may_delete(Time now, std::uint64_t free_bytes);
+  [[nodiscard]] bool waits() const { return futile_below_bytes_.has_value(); }
+
+ private:
+  struct Freeing {
+    Time at;
+    std::uint64_t free_before_bytes = 0, counted_bytes = 0;
+  };
+  std::optional<Freeing> freeing_;                   // not judged yet
+  std::optional<std::uint64_t> futile_below_bytes_;  // nothing is deleted until so much is free
+};
+
 class StoreBudget {
  public:
   // `writing`: whether a snapshot is being written now; any thread. `clock`: checked before anything is deleted
@@ -67,15 +87,7 @@ class StoreBudget {
   StoreConfig config_;
   std::function<bool()> writing_;
   std::function<StoreClock()> clock_;
-  // A vacuum for keep_free that may have been futile: somebody else uses what it frees, or the file system (snapshots
-  // of its own, for example) does not release it.
-  struct Freeing {
-    std::chrono::steady_clock::time_point at;
-    std::uint64_t free_before_bytes = 0, counted_bytes = 0;
-  };
-  [[nodiscard]] bool may_keep_free(std::uint64_t free_bytes);
-  std::optional<Freeing> freeing_;                   // not judged yet
-  std::optional<std::uint64_t> futile_below_bytes_;  // keep_free deletes nothing until so much is free
+  KeepFreeWatch keep_free_;
   std::string kept_;  // why snapshots older than max_age by the clock are kept; empty: there are none
   std::vector<std::string> warnings_;
 };

@@ -46,6 +46,33 @@ class Budget : public testing::Test {
   bool mounted_ = false;
 };
 
+TEST(KeepFreeWatchTest, WaitsIfLessThanHalfOfWhatWasDeletedBecameFree) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  EXPECT_TRUE(watch.may_delete(start, 1000));
+  watch.deleted(start, 1000, 60);
+  EXPECT_TRUE(watch.may_delete(start + seconds(30), 1000)) << "not judged yet: a file system may release it later";
+  watch.deleted(start + seconds(30), 1000, 40);
+  EXPECT_TRUE(watch.may_delete(start + seconds(59), 1000));
+  EXPECT_FALSE(watch.may_delete(start + seconds(60), 1049)) << "49 of 100";
+  EXPECT_TRUE(watch.waits());
+  EXPECT_FALSE(watch.may_delete(start + hours(24), 1098)) << "however long it takes";
+  EXPECT_TRUE(watch.may_delete(start + hours(24), 1099)) << "it has grown by itself";
+  EXPECT_FALSE(watch.waits());
+}
+
+TEST(KeepFreeWatchTest, GoesOnIfHalfOfItBecameFree) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  watch.deleted(start, 1000, 100);
+  EXPECT_TRUE(watch.may_delete(start + seconds(60), 1050));
+  EXPECT_FALSE(watch.waits());
+  watch.deleted(start + seconds(70), 1050, 100);
+  EXPECT_FALSE(watch.may_delete(start + seconds(130), 900)) << "others took even more";
+}
+
 TEST_F(Budget, AnImplausibleClockDeletesNothingByAge) {
   // By the clock they are 40 days old or more, because it jumped.
   for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * kDay);
