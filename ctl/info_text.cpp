@@ -89,7 +89,7 @@ Lines fact_lines(const Sidecar& sidecar) {
   const bool has_folder = slash != std::string::npos;
   Lines out{{"window", window_text(sidecar.window)},
             {"all rings cover", window_text(sidecar.common_window)},
-            {"samples", std::to_string(sidecar.samples)},
+            {"samples", std::to_string(sidecar.samples) + (sidecar.recording == "silent" ? " (silent)" : "")},
             {"losses", losses_text(sidecar)},
             {"processes", tracker_text(sidecar)}};
   for (auto& line : asker_lines(sidecar)) out.push_back(std::move(line));

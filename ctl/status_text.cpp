@@ -43,7 +43,25 @@ std::string channels_text(const Status& status, const Screen& screen) {
   return screen.table(std::move(rows), {2, 3, 4, 5}, {1, 0}) + screen.wrapped(note, 0);
 }
 
+std::string recording_text(const Status& status) {
+  const std::string cpus = counted(static_cast<std::uint64_t>(std::max(status.cpus, 0)), "CPU");
+  switch (status.recording) {
+    case RecordingState::on:
+      return "recording " + cpus;
+    case RecordingState::unproven:
+      return "recording " + cpus + " (no sample yet)";
+    case RecordingState::silent:
+      return "NO SAMPLES COME from " + cpus;
+    case RecordingState::paused:
+      return "NOT RECORDING (paused), " + cpus;
+    case RecordingState::off:
+      break;
+  }
+  return status.cpus > 0 ? "NOT RECORDING, " + cpus : "NOT RECORDING";
+}
+
 std::string process_text(const StatusProcess& process) {
+  if (process.pid <= 0) return "unknown";
   std::string text = fmt::format("pid {}, {:.2f} s of CPU", process.pid, std::clamp(process.cpu_seconds, 0.0, 1e12));
   if (process.uptime_seconds >= 1)
     text += fmt::format(" ({:.2f} % of one)", std::clamp(process.cpu_seconds / process.uptime_seconds * 100, 0.0, 1e9));
@@ -66,9 +84,8 @@ std::string last_text(const Status& status, WallTime now) {
 }  // namespace
 
 std::string status_text(const Status& status, WallTime now, const Screen& screen) {
-  std::string out = screen.wrapped(fmt::format("flightd {}: {} {} CPU{}, up {}", screen.cut(status.version, 24),
-                                               status.recording ? "recording" : "NOT RECORDING on", status.cpus,
-                                               status.cpus == 1 ? "" : "s", seconds_text(status.uptime_seconds)),
+  std::string out = screen.wrapped(fmt::format("flightd {}: {}, up {}", screen.cut(status.version, 24),
+                                               recording_text(status), seconds_text(status.uptime_seconds)),
                                    0);
   if (!status.channels.empty()) out += "\n" + channels_text(status, screen);
   out +=

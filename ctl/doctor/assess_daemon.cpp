@@ -146,9 +146,20 @@ Finding recording_finding(const Status& status) {
     return fmt::format("{}, flightd {}, {}", word, status.version,
                        counted(static_cast<std::uint64_t>(std::max(status.cpus, 0)), "CPU"));
   };
-  if (status.recording) return {"recording", ok, found("on"), "the rings hold the recent past", ""};
   constexpr const char* kNothing = "events of this time are in no snapshot";
-  if (status.paused) return {"recording", warn, found("paused"), kNothing, "flightctl resume"};
+  switch (status.recording) {
+    case RecordingState::on:
+      return {"recording", ok, found("on"), "the rings hold the recent past", ""};
+    case RecordingState::unproven:
+      return {"recording", ok, found("unproven"), "no sample yet: the machine has been idle since the start", ""};
+    case RecordingState::silent:
+      return {"recording", fail, found("silent"), "CPUs are busy and no event delivers samples: snapshots have none",
+              "configure the event cpu-clock"};
+    case RecordingState::paused:
+      return {"recording", warn, found("paused"), kNothing, "flightctl resume"};
+    case RecordingState::off:
+      break;
+  }
   return {"recording", fail, found("off"), kNothing,
           "systemctl restart flightd, or start it again; journalctl -u flightd -u flightd-broker shows why"};
 }

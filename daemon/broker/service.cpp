@@ -12,12 +12,14 @@
 
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
+#include "libcore/base/files.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
+#include "libcore/sysinfo/proc_stat.hpp"
 
 namespace flight::broker {
 namespace {
@@ -34,6 +36,13 @@ Result<Config> read_config(const BrokerOptions& options) {
   auto config = options.config.empty() ? load_config(ConfigFolders{}) : load_config(options.config);
   if (!config) return fail(std::errc::invalid_argument, "{}", config.error().text());
   return std::move(*config);
+}
+
+CpuBusy busy_of(const CpuTicks& cpu) {
+  constexpr std::uint64_t kTickNs = 1'000'000'000 / kTicksPerSecond;
+  const std::uint64_t user = cpu.of(CpuColumn::user) + cpu.of(CpuColumn::nice);
+  const std::uint64_t guest = std::min(user, cpu.guest + cpu.guest_nice);
+  return {.cpu = cpu.cpu, .user_ns = (user - guest) * kTickNs, .system_ns = cpu.of(CpuColumn::system) * kTickNs};
 }
 
 }  // namespace
@@ -209,6 +218,26 @@ Result<void> Service::follow_cpus(int client) {
   if (!look || !recording_) return {};
   if (store_.incomplete()) keep();
   if (!recording_->follow_cpus(look->online, look->probe, look->good_ns)) return {};
+  log_recording(recording_->manifest());
+  keep();
+  return notify_changed(client);
+}
+
+// While nothing has been proven the rings are looked at more often, for the status; what it costs is a look at the
+// newest record of each ring.
+Result<void> Service::follow_delivery(int client) {
+  constexpr std::chrono::seconds kEvery(10), kUnproven(2);
+  if (!recording_) return {};
+  const auto now = Clock::now();
+  if (now - delivery_looked_ < (recording_->delivery() == Delivery::unproven ? kUnproven : kEvery)) return {};
+  delivery_looked_ = now;
+  const auto text = read_file("/proc/stat");
+  if (!text) return {};
+  ProcStat stat;
+  parse_proc_stat(*text, stat);
+  std::vector<CpuBusy> busy;
+  for (const CpuTicks& cpu : stat.cpus) busy.push_back(busy_of(cpu));
+  if (!recording_->watch_delivery(busy, sources_, monotonic_now())) return {};
   log_recording(recording_->manifest());
   keep();
   return notify_changed(client);

@@ -87,6 +87,7 @@ class Service {
   [[nodiscard]] Result<void> look(int client);
   void try_to_record(bool now);
   [[nodiscard]] Result<void> follow_cpus(int client);
+  [[nodiscard]] Result<void> follow_delivery(int client);
   // Sends the scans and build-ids that were requested and are ready.
   [[nodiscard]] Result<void> follow_scan(int client);
   [[nodiscard]] Result<void> follow_files(int client);
@@ -136,7 +137,7 @@ class Service {
   Clock::time_point build_ids_until_;
   int kernel_asked_ = 0;
   int counts_asked_ = 0;
-  Clock::time_point counts_made_, kernel_wanted_;
+  Clock::time_point counts_made_, kernel_wanted_, delivery_looked_;
   bool kernel_is_wanted_ = false;
   Document manifest_{"flightd-manifest"}, kernel_names_{"flightd-kernel"}, counts_{"flightd-counts"};
   std::string client_kallsyms_;     // the digest of the kallsyms that this client has; empty: none

@@ -24,6 +24,7 @@ Result<void> Service::look(int client) {
   readers_->clear_wake();
   try_to_record(false);
   if (auto followed = follow_cpus(client); !followed) return followed;
+  if (auto followed = follow_delivery(client); !followed) return followed;
   if (auto followed = follow_counts(client); !followed) return followed;
   if (auto followed = follow_scan(client); !followed) return followed;
   if (auto followed = follow_kernel(client); !followed) return followed;

@@ -46,11 +46,25 @@ void RecorderThread::answer_statuses(const Counts* counts, EventTime asked_until
   std::erase_if(statuses_, due);
 }
 
+RecordingState RecorderThread::recording_state(Delivery delivery) const {
+  if (broker_gone()) return RecordingState::off;
+  if (gaps_.paused()) return RecordingState::paused;
+  switch (delivery) {
+    case Delivery::on:
+      return RecordingState::on;
+    case Delivery::silent:
+      return RecordingState::silent;
+    case Delivery::unproven:
+      return RecordingState::unproven;
+  }
+  return RecordingState::unproven;
+}
+
 void RecorderThread::fill(Status& status, const Counts* counts) {
   const EventTime now_ns = monotonic_now();
   note_heads(now_ns);
   status.paused = gaps_.paused();
-  status.recording = !broker_gone() && !status.paused;
+  status.recording = recording_state(counts != nullptr ? counts->delivery : last_counts_.delivery);
   for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
     const ManifestRing& info = attached_->rings[i]->info();
     const double seconds = static_cast<double>(now_ns - histories_[i].oldest_ns()) / 1e9;
@@ -145,6 +159,8 @@ void RecorderThread::warn(Status& status) const {
     status.errors.push_back("nothing is recorded: " + refusal);
   else if (broker_gone())
     status.errors.emplace_back("flightd-broker is gone: nothing is recorded");
+  else if (status.recording == RecordingState::silent)
+    status.errors.emplace_back("no sampling event delivers samples although CPUs are busy: snapshots have none");
   else if (asked_ns != 0 && now_ns - std::min(asked_ns, now_ns) >= kStatusWaitNs)
     status.warnings.push_back(fmt::format(
         "flightd-broker has not answered for {:.1f} s: its events continue to record unless it was stopped; a snapshot "

@@ -69,6 +69,8 @@ class RecorderThread {
   // Any thread. The newest set of rings; the next may come at any time.
   [[nodiscard]] std::shared_ptr<Attached> attached() const { return broker_thread_->attached(); }
   [[nodiscard]] bool broker_gone() const { return broker_thread_->gone(); }
+  // Any thread. `delivery`: as the broker said last.
+  [[nodiscard]] RecordingState recording_state(Delivery delivery) const;
   // As in BrokerThread.
   [[nodiscard]] std::string refusal() const { return broker_thread_->refusal(); }
   void reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done);

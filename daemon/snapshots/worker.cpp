@@ -204,6 +204,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   SnapshotOrder order{.trigger = job.trigger,
                       .test = job.test,
                       .reason = job.reason,
+                      .recording = std::string(to_string(recorder_.recording_state(counts_.delivery))),
                       .fired = job.fired,
                       .metrics = callbacks_.metrics(),
                       .requests = {},
@@ -215,6 +216,12 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   for (std::string& gap : recorder_.gaps().warnings(job.window.begin_ns, std::min(job.window.end_ns, frozen_ns),
                                                     recorder_.oldest_held_ns()))
     order.warnings.push_back(std::move(gap));
+  for (const ManifestEvent& event : manifest.events)
+    if (!event.closed && !event.why.empty() && !event.expected)
+      order.warnings.push_back(
+          fmt::format("channel '{}': {}, {} is recorded instead", event.channel, event.why, event.name));
+  if (order.recording == to_string(RecordingState::silent))
+    order.errors.emplace_back("no sampling event delivered samples although CPUs were busy");
   order.requests = askers_of(job.askers, recorder_);
   if (recorder_.broker_gone())
     order.errors.push_back(fmt::format("flightd-broker is gone: nothing after {} is in this snapshot",

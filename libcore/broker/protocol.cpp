@@ -43,11 +43,14 @@ Object json_of(const ManifestEvent& event) {
   return {{"attr", to_hex(attr.data(), attr.size())},
           {"channel", event.channel},
           {"closed", event.closed},
+          {"configured", event.configured},
+          {"expected", event.expected},
           {"filter", event.filter},
           {"frequency", event.frequency},
           {"max_stack", event.max_stack},
           {"ids", json::array_of(event.ids, [](const ManifestId& id) { return json_of(id); })},
-          {"name", event.name}};
+          {"name", event.name},
+          {"why", event.why}};
 }
 
 template <typename T>
@@ -67,6 +70,18 @@ std::string_view to_string(RingKind kind) {
       return "trigger";
   }
   return "channel";
+}
+
+std::string_view to_string(Delivery delivery) {
+  switch (delivery) {
+    case Delivery::unproven:
+      return "unproven";
+    case Delivery::on:
+      return "on";
+    case Delivery::silent:
+      return "silent";
+  }
+  return "unproven";
 }
 
 std::string encode(const Manifest& manifest) {
@@ -95,6 +110,7 @@ std::string encode(const Counts& counts) {
                            {"broker_pid", counts.broker_pid},
                            {"broker_rss_bytes", counts.broker_rss_bytes},
                            {"broker_uptime_seconds", counts.broker_uptime_seconds},
+                           {"delivery", to_string(counts.delivery)},
                            {"events", list_of(counts.events)},
                            {"time_ns", counts.time_ns}});
 }

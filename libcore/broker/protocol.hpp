@@ -101,11 +101,14 @@ struct ManifestEvent {
   // One or more for each CPU: an event dies with its CPU, and a new one continues in the same ring, which then holds
   // records of both. The sideband has only its rings' owners.
   std::vector<ManifestId> ids;
-  bool closed = false;  // no longer recorded (removed by a reload), but its records may still be in a ring
+  bool closed = false;  // no longer recorded (another event took its place), but its records may still be in a ring
   // As configured: the machine's limits at the start (perf_event_max_sample_rate, perf_event_max_stack) can be lower.
   // 0: none.
   std::uint64_t frequency = 0;
   std::uint16_t max_stack = 0;
+  std::string configured;  // the event that the configuration names
+  std::string why;         // why this one is recorded in its place; empty: it is the configured one
+  bool expected = false;   // the machine has no such counter, which nobody can correct
 };
 enum class RingKind : std::uint8_t { channel, sideband, trigger };
 [[nodiscard]] std::string_view to_string(RingKind kind);
@@ -163,8 +166,13 @@ struct Manifest {
 struct EventCount {
   std::uint64_t id = 0, value = 0, lost = 0;
 };
+// Whether the sampling events deliver samples: an event that opens and counts may still never write one. unproven:
+// neither a sample was seen, nor were the CPUs busy for long enough to expect one.
+enum class Delivery : std::uint8_t { unproven, on, silent };
+[[nodiscard]] std::string_view to_string(Delivery delivery);
 struct Counts {
   EventTime time_ns = 0;
+  Delivery delivery = Delivery::unproven;
   std::vector<EventCount> events;
   int broker_pid = 0;
   double broker_cpu_seconds = 0, broker_uptime_seconds = 0;

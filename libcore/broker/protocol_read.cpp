@@ -68,6 +68,9 @@ void read_event(const json::Reader& in, const std::vector<ManifestRing>& rings, 
   in.read("frequency", event.frequency);
   in.read("max_stack", event.max_stack);
   in.read("closed", event.closed);
+  in.read("configured", event.configured);
+  in.read("why", event.why);
+  in.read("expected", event.expected);
   read_attr(in, event.attr);
   constexpr std::uint64_t kNeeded = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME;
   if ((event.attr.sample_type & kNeeded) != kNeeded || event.attr.sample_id_all == 0)
@@ -148,6 +151,7 @@ Result<Counts> parse_counts(std::string_view text) {
   Counts counts;
   const auto read = json::read_object(*value, json::Missing::is_an_error, [&](const json::Reader& in) {
     in.read("time_ns", counts.time_ns);
+    in.word("delivery", {Delivery::unproven, Delivery::on, Delivery::silent}, counts.delivery);
     in.count("broker_pid", counts.broker_pid, INT32_MAX);
     in.read("broker_cpu_seconds", counts.broker_cpu_seconds);
     in.read("broker_uptime_seconds", counts.broker_uptime_seconds);

@@ -124,6 +124,9 @@ struct StatusLast {
   std::string time, trigger;
   std::uint64_t queued_us = 0, freeze_us = 0, walk_us = 0, merge_us = 0, write_us = 0, total_us = 0;
 };
+// off: the broker is gone or cannot record; paused: a user paused it. The others are the broker's Delivery.
+enum class RecordingState : std::uint8_t { on, silent, unproven, paused, off };
+[[nodiscard]] std::string_view to_string(RecordingState state);
 // GetStatus, and `flightctl --json status`: {version, uptime_seconds, cpus, recording, paused, rings, channels,
 // snapshots, store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, …,
 // warnings}.
@@ -131,8 +134,8 @@ struct Status {
   std::string version;
   double uptime_seconds = 0;
   int cpus = 0;
-  bool recording = false;
-  bool paused = false;  // a user paused it; otherwise recording is off because the broker is gone
+  RecordingState recording = RecordingState::off;
+  bool paused = false;  // the state, or what it would be if the broker were not gone
   std::vector<StatusRing> rings;
   std::vector<StatusChannel> channels;
   std::uint64_t snapshots = 0;

@@ -110,13 +110,39 @@ void read_messages(const Value& value, Status& status) {
     if (warning.text() != nullptr) status.warnings.push_back(*warning.text());
 }
 
+RecordingState recording_at(const Value& value, bool paused) {
+  const std::string word = text_at(value, "recording");
+  for (const RecordingState state : {RecordingState::on, RecordingState::silent, RecordingState::unproven,
+                                     RecordingState::paused, RecordingState::off})
+    if (word == to_string(state)) return state;
+  // flightd 0.1 says true or false.
+  if (flag_at(value, "recording")) return RecordingState::on;
+  return paused ? RecordingState::paused : RecordingState::off;
+}
+
 }  // namespace
+
+std::string_view to_string(RecordingState state) {
+  switch (state) {
+    case RecordingState::on:
+      return "on";
+    case RecordingState::silent:
+      return "silent";
+    case RecordingState::unproven:
+      return "unproven";
+    case RecordingState::paused:
+      return "paused";
+    case RecordingState::off:
+      return "off";
+  }
+  return "off";
+}
 
 std::string to_json(const Status& status) {
   Object object{{"version", status.version},
                 {"uptime_seconds", finite(status.uptime_seconds)},
                 {"cpus", status.cpus},
-                {"recording", status.recording},
+                {"recording", to_string(status.recording)},
                 {"paused", status.paused},
                 {"rings", json::array_of(status.rings, of_ring)},
                 {"channels", json::array_of(status.channels, of_channel)},
@@ -139,8 +165,8 @@ Result<Status> parse_status(std::string_view text) {
   status.version = text_at(value, "version");
   status.uptime_seconds = number_at(value, "uptime_seconds");
   status.cpus = int_at(value, "cpus");
-  status.recording = flag_at(value, "recording");
   status.paused = flag_at(value, "paused");
+  status.recording = recording_at(value, status.paused);
   for (const Value& ring : value.at("rings").items())
     status.rings.push_back({text_at(ring, "channel"), int_at(ring, "cpu"), ring.at("ring_bytes").count_or_zero(),
                             number_at(ring, "history_seconds")});

@@ -82,6 +82,10 @@ bool is_held(const OpenRing& ring) {
 // with that.
 bool same_event(const ManifestEvent& kept, const EventPlan& plan) {
   perf_event_attr attr = kept.attr;
+  // cpu-clock in place of a configured event, then or now: whether it is needed depends on the machine.
+  if (kept.why.empty() != plan.replaced.why.empty() && kept.configured == plan.configured)
+    return kept.filter == plan.filter && kept.max_stack == plan.max_stack &&
+           (kept.frequency == plan.frequency || kept.frequency == 0 || plan.frequency == 0);
   if (kept.frequency == plan.frequency && kept.max_stack == plan.max_stack) {
     if (attr.freq != 0 && plan.attr.freq != 0 && kept.frequency != 0) attr.sample_freq = plan.attr.sample_freq;
     if (kept.max_stack != 0) attr.sample_max_stack = plan.attr.sample_max_stack;
@@ -89,11 +93,30 @@ bool same_event(const ManifestEvent& kept, const EventPlan& plan) {
   return kept.name == plan.name && kept.filter == plan.filter && same_attr(attr, plan.attr);
 }
 
-// `plan` with the attributes of the events that are open.
-ChannelPlan as_opened(const Manifest& kept, ChannelPlan plan) {
-  const auto events = events_of(kept, plan.config.name);
-  for (std::size_t i = 0; i < plan.events.size(); ++i) plan.events[i].attr = events[i]->attr;
+EventPlan as_opened(const ManifestEvent& kept, EventPlan plan) {
+  plan.name = kept.name;
+  plan.attr = kept.attr;
+  plan.frequency = kept.frequency;
+  plan.max_stack = kept.max_stack;
+  plan.configured = kept.configured;
+  plan.replaced = {.why = kept.why, .expected = kept.expected};
   return plan;
+}
+
+// `plan` with the events that are open.
+OpenChannel as_opened(const Manifest& kept, ChannelPlan plan) {
+  const auto events = events_of(kept, plan.config.name);
+  for (std::size_t i = 0; i < plan.events.size(); ++i)
+    plan.events[i] = as_opened(*events[i], std::move(plan.events[i]));
+  OpenChannel channel{.plan = std::move(plan), .rings = {}};
+  for (const ManifestEvent& event : kept.events) {
+    if (event.channel != channel.plan.config.name || !event.closed) continue;
+    FormerEvent& former = channel.former.emplace_back();
+    former.plan = as_opened(event, {});
+    former.plan.filter = event.filter;
+    for (const ManifestId& id : event.ids) former.ids.push_back({id.id, id.cpu});
+  }
+  return channel;
 }
 
 bool same_channel(const Manifest& kept, const ChannelPlan& plan) {
@@ -125,7 +148,7 @@ void keep_sizes(const Manifest& kept, RecordingPlan& plan) {
 
 Result<void> Recording::State::take_rings(const Manifest& kept, const RecordingPlan& next, KeptEvents& events) {
   for (const ChannelPlan& channel : next.channels)
-    if (same_channel(kept, channel)) channels.push_back({.plan = as_opened(kept, channel), .rings = {}});
+    if (same_channel(kept, channel)) channels.push_back(as_opened(kept, channel));
   for (const TriggerPlan& trigger : next.triggers)
     if (same_trigger(kept, trigger)) triggers.push_back({.plan = trigger, .rings = {}});
   for (std::uint32_t i = 0; i < kept.rings.size(); ++i) {
@@ -195,7 +218,7 @@ Result<Recording> Recording::adopt(const Manifest& kept, KeptEvents events, cons
   Recording recording(std::move(state));
   static_cast<void>(
       recording.follow_cpus(*online, off ? Probe::none : Probe::routine, monotonic_now() - kLookedWithinNs));
-  if (auto followed = recording.state_->follow_plan(std::move(*plan), config.digest); !followed)
+  if (auto followed = recording.state_->follow_plan(std::move(*plan), config.digest, false); !followed)
     return propagate(followed.error());
   // The previous broker's client may have disabled them.
   if (auto on = recording.enable_all(true); !on) return propagate(on.error());

@@ -96,9 +96,10 @@ Result<EventCount> OpenEvent::count() const {
   return count;
 }
 
-std::uint64_t OpenEvent::running_ns() const {
+std::optional<OpenEvent::Times> OpenEvent::times() const {
   std::array<std::uint64_t, 5> words{};  // value, time_enabled, time_running, …
-  return ::read(fd.get(), words.data(), sizeof words) < 0 ? 0 : words[2];
+  if (::read(fd.get(), words.data(), sizeof words) < 0) return std::nullopt;
+  return Times{.enabled_ns = words[1], .running_ns = words[2]};
 }
 
 Result<void> OpenRing::enable() {
@@ -212,6 +213,14 @@ Result<void> reopen_trigger(OpenRing& ring, const TriggerPlan& plan) {
   events.push_back(std::move(*event));
   ring.revive(std::move(events));
   return {};
+}
+
+Result<OpenEvent> open_successor(const EventPlan& plan, const OpenRing& ring, bool on) {
+  auto event = open_into(plan, ring.info.cpu, ring.owner.get());
+  if (event && on)
+    if (auto enabled = switch_event(event->fd.get(), PERF_EVENT_IOC_ENABLE, ring.info); !enabled)
+      return propagate(enabled.error());
+  return event;
 }
 
 Result<OpenChannel> OpenChannel::open(const ChannelPlan& plan, const KernelFeatures& features,

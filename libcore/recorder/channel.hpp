@@ -3,6 +3,7 @@
 // ends the events.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,13 @@ struct OpenEvent {
 
   // read(2): value and lost records since it was opened.
   [[nodiscard]] Result<EventCount> count() const;
-  // The time for which it has been running: constant while it is disabled, or after it died with its CPU.
-  [[nodiscard]] std::uint64_t running_ns() const;
+  // Since it was opened; running: it had a counter. Both are constant while it is disabled, or after it died with its
+  // CPU.
+  struct Times {
+    EventTime enabled_ns = 0, running_ns = 0;
+  };
+  [[nodiscard]] std::optional<Times> times() const;
+  [[nodiscard]] EventTime running_ns() const { return times().value_or(Times{}).running_ns; }
 };
 
 // The number of remembered ids of dead events, for each event of a ring; records of older ones are dropped as unknown.
@@ -62,10 +68,23 @@ struct OpenRing {
 [[nodiscard]] Result<void> reopen_sideband(OpenRing& ring, const KernelFeatures& features);
 [[nodiscard]] Result<void> reopen_channel(OpenRing& ring, const ChannelPlan& plan);
 [[nodiscard]] Result<void> reopen_trigger(OpenRing& ring, const TriggerPlan& plan);
+// Opens one more event that writes into `ring`. `on`: it is enabled.
+[[nodiscard]] Result<OpenEvent> open_successor(const EventPlan& plan, const OpenRing& ring, bool on);
+
+// An event in whose place another one records; the rings may still hold its records.
+struct FormerEvent {
+  struct Id {
+    std::uint64_t id = 0;
+    int cpu = 0;
+  };
+  EventPlan plan;
+  std::vector<Id> ids;
+};
 
 struct OpenChannel {
-  ChannelPlan plan;
-  std::vector<OpenRing> rings;  // one for each CPU that was ever online
+  ChannelPlan plan;                   // its events as they were opened
+  std::vector<OpenRing> rings;        // one for each CPU that was ever online
+  std::vector<FormerEvent> former{};  // oldest first, at most kMaxOldIds
 
   // Opens, filters, maps and redirects; omits CPUs that went offline meanwhile.
   [[nodiscard]] static Result<OpenChannel> open(const ChannelPlan& plan, const KernelFeatures& features,

@@ -18,6 +18,19 @@ ManifestRing to_manifest(const OpenRing& ring) {
   return out;
 }
 
+ManifestEvent to_manifest(const std::string& channel, const EventPlan& event) {
+  return {.channel = channel,
+          .name = event.name,
+          .attr = event.attr,
+          .filter = event.filter,
+          .ids = {},
+          .frequency = event.frequency,
+          .max_stack = event.max_stack,
+          .configured = event.configured,
+          .why = event.replaced.why,
+          .expected = event.replaced.expected};
+}
+
 // CPUs that have been offline since the start.
 void note_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std::string>& notes) {
   const auto text = read_line("/sys/devices/system/cpu/present");
@@ -61,6 +74,7 @@ void Recording::State::describe(std::uint64_t generation) {
   note_missing_cpus(sideband, out.notes);
   note_gone_cpus(gaps, out.notes);
   out.warnings.insert(out.warnings.end(), cpu_errors.begin(), cpu_errors.end());
+  out.warnings.insert(out.warnings.end(), delivery_warnings.begin(), delivery_warnings.end());
 
   out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
   for (const OpenRing& ring : sideband) {
@@ -71,13 +85,8 @@ void Recording::State::describe(std::uint64_t generation) {
     out.notes.insert(out.notes.end(), channel.plan.notes.begin(), channel.plan.notes.end());
     const std::size_t first = out.events.size();
     for (const EventPlan& event : channel.plan.events) {
-      out.events.push_back({.channel = channel.plan.config.name,
-                            .name = event.name,
-                            .attr = event.attr,
-                            .filter = event.filter,
-                            .ids = {},
-                            .frequency = event.frequency,
-                            .max_stack = event.max_stack});
+      out.events.push_back(to_manifest(channel.plan.config.name, event));
+      tell_replaced(channel.plan, event, out.warnings, out.notes);
       if (event.attr.freq != 0 && event.attr.sample_freq < event.frequency)
         out.warnings.push_back(fmt::format(
             "channel '{}': {} is sampled {} times a second instead of {}: sysctl kernel.perf_event_max_sample_rate was "
@@ -91,6 +100,15 @@ void Recording::State::describe(std::uint64_t generation) {
       for (std::size_t i = 0; i < ring.events.size(); ++i)
         out.events[first + i].ids.push_back({ring.events[i].id, ring.info.cpu, index});
       out.rings.push_back(to_manifest(ring));
+    }
+    for (const FormerEvent& former : channel.former) {
+      out.events.push_back(to_manifest(channel.plan.config.name, former.plan));
+      out.events.back().closed = true;
+      for (const FormerEvent::Id& id : former.ids)
+        for (std::uint32_t ring = 0; ring < out.rings.size(); ++ring)
+          if (out.rings[ring].kind == RingKind::channel && out.rings[ring].channel == channel.plan.config.name &&
+              out.rings[ring].cpu == id.cpu)
+            out.events.back().ids.push_back({id.id, id.cpu, ring});
     }
   }
   for (const OpenTrigger& trigger : triggers) {

@@ -72,7 +72,8 @@ void set_wanted(EventPlan& plan, const EventSpec& spec, const SamplingOptions& o
   plan.max_stack = wanted.sample_max_stack;
 }
 
-EventPlan plan_cpu_clock(const EventConfig& config, const EventSpec& spec, const KernelFeatures& features) {
+EventPlan cpu_clock_for(const EventConfig& config, const EventSpec& spec, const KernelFeatures& features,
+                        Replaced why) {
   EventSpec clock;
   clock.name = "cpu-clock" + plain_modifiers(spec);
   clock.type = PERF_TYPE_SOFTWARE;
@@ -83,8 +84,13 @@ EventPlan plan_cpu_clock(const EventConfig& config, const EventSpec& spec, const
   // cpu-clock's period would be in nanoseconds.
   if (options.period != 0)
     options = {.frequency = kFallbackFrequency, .stack = options.stack, .max_stack = options.max_stack};
-  EventPlan out{
-      .name = clock.name, .attr = event_attr(clock, options, features), .filter = {}, .tracepoint = {}, .format = {}};
+  EventPlan out{.name = clock.name,
+                .attr = event_attr(clock, options, features),
+                .filter = {},
+                .tracepoint = {},
+                .format = {},
+                .configured = config.event,
+                .replaced = std::move(why)};
   set_wanted(out, clock, options);
   return out;
 }
@@ -107,7 +113,8 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
                   .attr = event_attr(*spec, sampling_options(config), features),
                   .filter = config.filter,
                   .tracepoint = {},
-                  .format = {}};
+                  .format = {},
+                  .configured = config.event};
   set_wanted(event, *spec, sampling_options(config));
   if (spec->is_tracepoint()) {
     auto format = tracepoint_format(sources.tracefs, spec->system, spec->event);
@@ -117,17 +124,17 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
   } else if (spec->type == PERF_TYPE_HARDWARE) {
     const auto tried = open_event(event.attr, cpu, event.name);
     if (!tried && falls_back(*spec, tried.error().errno_value())) {
-      event = plan_cpu_clock(config, *spec, features);
-      const bool there = has_equal(channel.events, event);
       const int why = tried.error().errno_value();
+      const bool none = why == ENOENT || why == EOPNOTSUPP;
       const std::string lack =
-          why == ENOENT || why == EOPNOTSUPP
-              ? fmt::format("there is no hardware counter for {} on this machine", config.event)
-              : fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why));
-      channel.notes.push_back(fmt::format("channel '{}': {}, {}", channel.config.name, lack,
-                                          there ? "and the channel already has " + event.name + ": it is omitted"
-                                                : event.name + " is recorded instead"));
-      if (there) return {};
+          none ? fmt::format("there is no hardware counter for {} on this machine", config.event)
+               : fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why));
+      event = cpu_clock_for(config, *spec, features, {.why = lack, .expected = none});
+      if (has_equal(channel.events, event)) {
+        channel.notes.push_back(fmt::format("channel '{}': {}, and the channel already has {}: it is omitted",
+                                            channel.config.name, lack, event.name));
+        return {};
+      }
     }
   }
   channel.events.push_back(std::move(event));
@@ -228,6 +235,31 @@ std::vector<std::string> format_fields(std::string_view format) {
   }
   fields.insert(fields.end(), common.begin(), common.end());
   return fields;
+}
+
+Result<EventPlan> plan_cpu_clock(const EventConfig& config, const EventSources& sources, const KernelFeatures& features,
+                                 Replaced why) {
+  auto spec = parse_event(config.event, sources);
+  if (!spec) return propagate(spec.error());
+  return cpu_clock_for(config, *spec, features, std::move(why));
+}
+
+bool counts_while_busy(const perf_event_attr& attr) {
+  // The upper half names the PMU of a machine with several kinds of CPU (PERF_TYPE_HARDWARE in perf_event.h).
+  constexpr std::uint64_t kEventMask = 0xffffffff;
+  const std::uint64_t event = attr.config & kEventMask;
+  if (attr.type == PERF_TYPE_HARDWARE)
+    return event == PERF_COUNT_HW_CPU_CYCLES || event == PERF_COUNT_HW_INSTRUCTIONS ||
+           event == PERF_COUNT_HW_REF_CPU_CYCLES;
+  return attr.type == PERF_TYPE_SOFTWARE && event == PERF_COUNT_SW_CPU_CLOCK;
+}
+
+void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
+                   std::vector<std::string>& notes) {
+  if (event.replaced.why.empty()) return;
+  (event.replaced.expected ? notes : warnings)
+      .push_back(
+          fmt::format("channel '{}': {}, {} is recorded instead", channel.config.name, event.replaced.why, event.name));
 }
 
 Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources, const KernelFeatures& features,

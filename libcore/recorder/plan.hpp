@@ -25,6 +25,12 @@ inline constexpr std::uint64_t kMostSidebandRingBytes = 4U << 20U;
 // The largest size that takes at most an eighth of `max_bytes` on all CPUs.
 [[nodiscard]] std::uint64_t sideband_ring_bytes(std::uint64_t max_bytes, std::size_t cpu_count);
 
+// Why an event is not the configured one.
+struct Replaced {
+  std::string why;        // a part of a sentence; empty: it is the configured one
+  bool expected = false;  // the machine has no such counter, which nobody can correct
+};
+
 struct EventPlan {
   std::string name;  // with modifiers, as in reports
   perf_event_attr attr{};
@@ -35,6 +41,8 @@ struct EventPlan {
   // As configured; attr has what the machine allows.
   std::uint64_t frequency = 0;
   std::uint16_t max_stack = 0;
+  std::string configured;  // the event's name in the configuration
+  Replaced replaced;
 };
 
 struct ChannelPlan {
@@ -72,6 +80,16 @@ struct RecordingPlan {
 
   [[nodiscard]] std::size_t watched_triggers() const;
 };
+
+// cpu-clock with the modifiers and the rate of `config`, in place of it. EINVAL: `config` cannot be parsed.
+[[nodiscard]] Result<EventPlan> plan_cpu_clock(const EventConfig& config, const EventSources& sources,
+                                               const KernelFeatures& features, Replaced why);
+// Whether an event counts whenever a process runs on its CPU, so that a busy CPU without samples of it is an error.
+// (page-faults or cache-misses need not.)
+[[nodiscard]] bool counts_while_busy(const perf_event_attr& attr);
+// Adds the sentence about a replaced event to `warnings` or, if nobody can correct it, to `notes`.
+void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
+                   std::vector<std::string>& notes);
 
 // `cpu`: an online CPU, on which events are opened as a test, so that one without a PMU is replaced by cpu-clock.
 [[nodiscard]] Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources,

@@ -93,11 +93,14 @@ Result<std::vector<std::string>> Recording::check(const Config& config, const Ev
     channel.ring_bytes = kLeastRingBytes;
     if (auto opened = OpenChannel::open(channel, features, {cpu}); !opened) return propagate(opened.error());
     warnings.insert(warnings.end(), channel.notes.begin(), channel.notes.end());
+    for (const EventPlan& event : channel.events) tell_replaced(channel, event, warnings, warnings);
   }
   for (const TriggerPlan& trigger : plan->triggers)
     if (auto opened = OpenTrigger::open(trigger, features, {cpu}); !opened) return propagate(opened.error());
   return warnings;
 }
+
+Delivery Recording::delivery() const { return state_->delivery; }
 
 const Manifest& Recording::manifest() const { return state_->manifest; }
 
@@ -136,6 +139,7 @@ void Recording::unwarn(const std::string& warning) {
 Counts Recording::counts() const {
   Counts counts;
   counts.time_ns = monotonic_now();
+  counts.delivery = state_->delivery;
   state_->for_each_ring([&](const OpenRing& ring) {
     for (const OpenEvent& event : ring.events)
       if (auto count = event.count()) counts.events.push_back(*count);
@@ -155,6 +159,7 @@ Result<void> Recording::enable_all(bool on) const {
     if (!done && first) first = std::move(done);
   });
   state_->on = on;
+  for (auto& [id, watched] : state_->deliveries) watched.delivery.interrupt();
   // A ring that a reload opened while recording was off is enabled only now.
   std::size_t index = 0;
   state_->for_each_ring([&](const OpenRing& ring) {

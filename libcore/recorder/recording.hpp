@@ -23,6 +23,7 @@
 #include "libcore/config/config.hpp"
 #include "libcore/perf/event_spec.hpp"
 #include "libcore/perf/kernel_features.hpp"
+#include "libcore/recorder/delivery.hpp"
 
 namespace flight {
 
@@ -67,6 +68,12 @@ class Recording {
   // Failures are warnings of the manifest, and the next call tries again.
   [[nodiscard]] bool follow_cpus(const std::vector<int>& online, Probe probe, EventTime good_ns);
 
+  // Judges whether the sampling events deliver; call it every 10 s. If a hardware event delivers
+  // nothing on any busy CPU, cpu-clock takes its place in the same rings, until a reload; if only on some, that is a
+  // warning. True if events or warnings changed; then the generation increases.
+  [[nodiscard]] bool watch_delivery(const std::vector<CpuBusy>& busy, const EventSources& sources, EventTime now_ns);
+
+  [[nodiscard]] Delivery delivery() const;  // of the last watch_delivery()
   [[nodiscard]] const Manifest& manifest() const;
   // In the order of manifest().rings.
   [[nodiscard]] std::vector<int> owner_fds() const;

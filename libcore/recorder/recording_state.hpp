@@ -2,10 +2,12 @@
 // The state of a Recording. Private to this module.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "libcore/recorder/channel.hpp"
+#include "libcore/recorder/delivery.hpp"
 #include "libcore/recorder/plan.hpp"
 #include "libcore/recorder/recording.hpp"
 
@@ -23,7 +25,14 @@ struct Recording::State {
   std::vector<ManifestGap> gaps;
   std::vector<std::string> cpu_errors;  // of the last follow_cpus
   std::vector<std::string> notes;       // warn()
-  Manifest manifest;                    // describes all of the above
+  struct Watched {
+    EventDelivery delivery;
+    std::uint64_t head = 0;  // of its ring, at the last look
+  };
+  std::map<std::uint64_t, Watched> deliveries;  // of sampling events, by id
+  Delivery delivery = Delivery::unproven;
+  std::vector<std::string> delivery_warnings;  // of the last watch_delivery
+  Manifest manifest;                           // describes all of the above
 
   [[nodiscard]] Result<void> open_sideband(const std::vector<int>& cpus, std::uint64_t ring_bytes);
   // The CPUs that are recorded now.
@@ -43,8 +52,15 @@ struct Recording::State {
   [[nodiscard]] Result<bool> open_missing(const std::vector<int>& online);
   // adopt(): the rings that are in both `kept` and `next`, mapped.
   [[nodiscard]] Result<void> take_rings(const Manifest& kept, const RecordingPlan& next, KeptEvents& events);
-  // Closes and opens rings that differ; makes the manifest. True if the rings changed; an error changes nothing.
-  [[nodiscard]] Result<bool> follow_plan(RecordingPlan next, const std::string& digest);
+  // Closes and opens rings that differ; makes the manifest. True if the rings changed; an error changes nothing. With
+  // `configured`, a configured event that was replaced takes its place again, if it can be opened.
+  [[nodiscard]] Result<bool> follow_plan(RecordingPlan next, const std::string& digest, bool configured);
+  void look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr, const CpuBusy& busy,
+               EventTime now_ns);
+  [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus,
+                                    const EventSources& sources);
+  // Opens `next` on each CPU, in the same rings, and closes the channel's event `index`. An error changes nothing.
+  [[nodiscard]] Result<void> replace_event(OpenChannel& channel, std::size_t index, EventPlan next);
   void describe(std::uint64_t generation);
 };
 

@@ -41,14 +41,26 @@ Result<Next<Open>> open_next(const std::vector<Open>& old, const std::vector<Pla
   return next;
 }
 
+// What stays open keeps its events; the rest of the plan is new (the ring size before it was halved).
+void renew(ChannelPlan& opened, const ChannelPlan& plan) {
+  std::vector<EventPlan> events = std::move(opened.events);
+  std::vector<std::string> notes = std::move(opened.notes);
+  for (std::size_t i = 0; i < events.size() && i < plan.events.size(); ++i) events[i].place = plan.events[i].place;
+  opened = plan;
+  opened.events = std::move(events);
+  if (opened.events.size() != plan.events.size()) opened.notes = std::move(notes);  // one is omitted
+}
+void renew(TriggerPlan& opened, const TriggerPlan& plan) { opened = plan; }
+
 // Whether the rings changed, or their order.
 template <typename Open, typename Plan>
 bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>& plans) {
   bool changed = next.opened.size() != old.size();
   for (std::size_t i = 0; i < next.opened.size(); ++i) {
     changed = changed || next.kept[i] != i;
-    if (next.kept[i] != Next<Open>::kNew) next.opened[i] = std::move(old[next.kept[i]]);
-    next.opened[i].plan = plans[i];  // for its notes and its ring size before halving
+    if (next.kept[i] == Next<Open>::kNew) continue;
+    next.opened[i] = std::move(old[next.kept[i]]);
+    renew(next.opened[i].plan, plans[i]);
   }
   old = std::move(next.opened);
   return changed;
@@ -56,7 +68,7 @@ bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>&
 
 }  // namespace
 
-Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string& digest) {
+Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string& digest, bool configured) {
   const std::vector<int> recorded = cpus();
   if (auto few = check_ring_count(next, recorded.size()); !few) return propagate(few.error());
   const std::size_t fd_count = fds_needed(next, recorded.size());
@@ -67,7 +79,15 @@ Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string
 
   const bool other_channels = take_over(channels, std::move(*next_channels), next.channels);
   const bool other_triggers = take_over(triggers, std::move(*next_triggers), next.triggers);
-  const bool changed = other_channels || other_triggers;
+  bool changed = other_channels || other_triggers;
+  for (std::size_t i = 0; configured && i < channels.size(); ++i) {
+    OpenChannel& channel = channels[i];
+    const std::vector<EventPlan>& planned = next.channels[i].events;
+    for (std::size_t event = 0; event < planned.size() && planned.size() == channel.plan.events.size(); ++event)
+      if (!channel.plan.events[event].replaced.why.empty() && planned[event].replaced.why.empty() &&
+          replace_event(channel, event, planned[event]))
+        changed = true;
+  }
   plan = std::move(next);
   config_digest = digest;
   describe(manifest.generation + (changed ? 1 : 0));
@@ -79,7 +99,7 @@ Result<bool> Recording::reload(const Config& config, const EventSources& sources
   if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
   auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus.front());
   if (!plan) return propagate(plan.error());
-  return state_->follow_plan(std::move(*plan), config.digest);
+  return state_->follow_plan(std::move(*plan), config.digest, true);
 }
 
 }  // namespace flight

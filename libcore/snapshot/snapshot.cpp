@@ -161,6 +161,7 @@ void describe_host(Sidecar& out, const SnapshotOrder& order, const RecordingFact
   out.trigger = order.trigger;
   out.test = order.test;
   out.reason = order.reason;
+  out.recording = order.recording;
   out.fired = order.fired;
   out.metrics = order.metrics;
   out.requests = order.requests;

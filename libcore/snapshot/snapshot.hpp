@@ -48,6 +48,7 @@ struct SnapshotOrder {
   std::string trigger = "manual";
   bool test = false;  // as in the sidecar
   std::string reason;
+  std::string recording;                  // as in the sidecar
   std::optional<SidecarFired> fired;      // of an automatic trigger
   std::optional<SidecarMetrics> metrics;  // at the freeze
   std::vector<SidecarRequest> requests;

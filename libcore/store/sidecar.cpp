@@ -149,6 +149,7 @@ Object json_of(const Sidecar& s) {
   json.add("fired", s.fired ? Value(json_of(*s.fired)) : Value());
   json.add("reason", s.reason);
   json.add("requests", list_of(s.requests));
+  if (!s.recording.empty()) json.add("recording", s.recording);
   json.add("capture", s.capture);
   json.add("compression", s.compression);
   json.add("size_bytes", s.size_bytes);

@@ -130,6 +130,7 @@ struct Sidecar {
   std::optional<SidecarFired> fired;
   std::string reason;
   std::vector<SidecarRequest> requests;
+  std::string recording;  // the status's `recording` at the freeze; empty: unknown, and not written
   std::string capture, compression;
   std::uint64_t size_bytes = 0, raw_bytes = 0, samples = 0;
   SidecarWindow window, common_window;

@@ -147,6 +147,7 @@ void read_texts(const json::Reader& in, Sidecar& out) {
   in.need("trigger", out.trigger);
   in.read("test", out.test);
   in.read("reason", out.reason);
+  in.read("recording", out.recording);
   in.read("capture", out.capture);
   in.read("compression", out.compression);
   read_messages(in, out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libcore/trigger/proc_stat.hpp"
+#include "libcore/sysinfo/proc_stat.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -42,6 +42,8 @@ std::optional<CpuTicks> parse_cpu(std::string_view line) {
     if (!value) return std::nullopt;
     ticks = *value;
   }
+  out.guest = take_number(line).value_or(0);
+  out.guest_nice = take_number(line).value_or(0);
   return out;
 }
 

@@ -22,6 +22,7 @@ inline constexpr std::size_t kCpuColumns = 8;
 struct CpuTicks {
   int cpu = 0;
   std::array<std::uint64_t, kCpuColumns> ticks{};
+  std::uint64_t guest = 0, guest_nice = 0;  // parts of user and nice
   [[nodiscard]] std::uint64_t of(CpuColumn column) const { return ticks.at(static_cast<std::size_t>(column)); }
 };
 

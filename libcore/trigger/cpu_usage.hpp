@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "libcore/sysinfo/proc_stat.hpp"
 #include "libcore/trigger/metric_pass.hpp"
-#include "libcore/trigger/proc_stat.hpp"
 
 namespace flight {
 

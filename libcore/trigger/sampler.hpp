@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/sysinfo/proc_stat.hpp"
 #include "libcore/trigger/cpu_usage.hpp"
 #include "libcore/trigger/metric_pass.hpp"
-#include "libcore/trigger/proc_stat.hpp"
 
 namespace flight {
 

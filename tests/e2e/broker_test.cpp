@@ -92,7 +92,7 @@ TEST(BrokerHangs, StatusIsAnsweredAndSaysSo) {
   EXPECT_EQ(first.exit_status, 0) << first.text();
   EXPECT_THAT(first.out, HasSubstr("flightd-broker has not answered for"));
   Json status = daemon.status();
-  EXPECT_TRUE(status["recording"]);
+  EXPECT_TRUE(records(status));
   EXPECT_EQ(status["self"]["broker"]["pid"], daemon.broker_pid());
   ASSERT_EQ(kill(daemon.broker_pid(), SIGCONT), 0);
   EXPECT_TRUE(
@@ -196,7 +196,7 @@ TEST_F(UnableBroker, FlightdStaysAndSaysWhyUntilItRecords) {
       },
       20s))
       << daemon.log();
-  EXPECT_EQ(status["recording"], false);
+  EXPECT_EQ(status["recording"], "off");
   EXPECT_THAT(status["messages"].dump(), HasSubstr("nothing is recorded: "));
   EXPECT_THAT(status["messages"].dump(), HasSubstr("sched_swich"));
   const Outcome refused = daemon.ctl({"snapshot"});
@@ -208,7 +208,7 @@ TEST_F(UnableBroker, FlightdStaysAndSaysWhyUntilItRecords) {
 
   write_text(folder_ / "broker.json", stacks_config(499, "256K").dump(2));
   static_cast<void>(daemon.ctl({"reload"}));  // both try again
-  ASSERT_TRUE(wait_until([&] { return daemon.status().value("recording", false); }, 30s)) << daemon.log();
+  ASSERT_TRUE(wait_until([&] { return records(daemon.status()); }, 30s)) << daemon.log();
   ::sleep(1);
   const Json taken = daemon.snapshot();
   EXPECT_GT(taken["samples"], 0) << taken;
@@ -228,9 +228,9 @@ TEST_F(NextBroker, FlightdSavesTheRingsAndContinuesWithTheNextBroker) {
   // The tracker stores these processes under the event ids of the old broker, which is gone when they are written.
   for (int i = 0; i < 5; ++i) EXPECT_EQ(run({"sleep", "0.1"}).exit_status, 0);
   broker_->kill();
-  EXPECT_TRUE(wait_until([&] { return !daemon.status().value("recording", true); }, 20s));
+  EXPECT_TRUE(wait_until([&] { return !records(daemon.status()); }, 20s));
   ASSERT_NO_FATAL_FAILURE(start_broker());
-  EXPECT_TRUE(wait_until([&] { return daemon.status().value("recording", false); }, 30s)) << daemon.log();
+  EXPECT_TRUE(wait_until([&] { return records(daemon.status()); }, 30s)) << daemon.log();
   EXPECT_EQ(sidecars_of(daemon.snapshots_dir(), "broker-lost").size(), 1U);
   EXPECT_TRUE(daemon.goes_on());
   EXPECT_THAT(daemon.log(), HasSubstr("attached to the next flightd-broker"));

@@ -179,7 +179,7 @@ TEST_F(Crowd, NestedAndMistypedParametersOfEveryMethod) {
           << method << " " << parameters.substr(0, 60);
     }
   }
-  EXPECT_TRUE(daemon_.status().value("recording", false));
+  EXPECT_TRUE(records(daemon_.status()));
 }
 
 }  // namespace

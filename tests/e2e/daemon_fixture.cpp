@@ -95,7 +95,7 @@ testing::AssertionResult TestDaemon::wait_ready() {
         if (!process_->running()) return true;
         last = run(ctl_command({"--json", "status"}), 10s);
         Json status = Json::parse(last.out, nullptr, false);
-        return last.exit_status == 0 && status.is_object() && status.value("recording", false);
+        return last.exit_status == 0 && status.is_object() && records(status);
       },
       kStartLimit);
   if (!ready || !process_->running()) {
@@ -160,7 +160,7 @@ Json TestDaemon::snapshot(const Arguments& arguments) const {
 testing::AssertionResult TestDaemon::goes_on() const {
   Outcome status = ctl({"--json", "status"});
   Json answer = Json::parse(status.out, nullptr, false);
-  if (status.exit_status != 0 || !answer.is_object() || !answer.value("recording", false)) {
+  if (status.exit_status != 0 || !answer.is_object() || !records(answer)) {
     return testing::AssertionFailure() << "no status: " << status.text();
   }
   Outcome snapshot = ctl({"--json", "snapshot", "--reason", "still there?"});

@@ -52,6 +52,12 @@ struct StartOptions {
   std::string runtime_dir;  // default FOLDER/run
 };
 
+// Whether flightd records, by its status; a machine that has been idle may not have delivered a sample yet.
+[[nodiscard]] inline bool records(const Json& status) {
+  const auto state = status.find("recording");
+  return state != status.end() && (*state == "on" || *state == "unproven");
+}
+
 class TestDaemon {
  public:
   explicit TestDaemon(const TempFolder& folder) : folder_(&folder) {}

@@ -90,7 +90,7 @@ class Disk : public testing::Test {
     const Outcome outcome = daemon_.ctl({"--json", "status"}, status_limit());
     EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
     const Json status = Json::parse(outcome.out, nullptr, false);
-    EXPECT_TRUE(status.is_object() && status.value("recording", false)) << outcome.text();
+    EXPECT_TRUE(status.is_object() && records(status)) << outcome.text();
     return status.is_object() ? status : Json::object();
   }
   [[nodiscard]] bool degraded() const {
@@ -221,7 +221,7 @@ TEST_F(Disk, ListingThatFailsInTheMiddleEndsNothing) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
   EXPECT_NE(daemon_.ctl({"list"}).exit_status, 0) << "so the disk did answer?";
   EXPECT_NE(daemon_.ctl({"vacuum"}).exit_status, 0);
-  EXPECT_TRUE(status_in_time().value("recording", false));
+  EXPECT_TRUE(records(status_in_time()));
   set_fault("none 0 0 0");
   expect_good_again();
   EXPECT_TRUE(daemon_.stop());

@@ -134,7 +134,7 @@ TEST_F(Reload, APauseOutlivesIt) {
   config_["channels"]["other"] = quiet_channel();
   write_config(config_);
   EXPECT_EQ(daemon_.ctl_json({"reload"})["changed"], true);
-  EXPECT_EQ(daemon_.status()["recording"], false);
+  EXPECT_EQ(daemon_.status()["recording"], "paused");
   be_quiet(50);
   ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
   be_quiet(20);
@@ -341,12 +341,12 @@ TEST_F(ReloadWithoutBroker, IsRefusedAndTheNextOneCanBeAsked) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   broker_->kill();
-  EXPECT_TRUE(wait_until([&] { return !daemon.status()["recording"].get<bool>(); }, 60s));
+  EXPECT_TRUE(wait_until([&] { return !records(daemon.status()); }, 60s));
   const Outcome refused = daemon.ctl({"--json", "reload"});
   EXPECT_EQ(refused.exit_status, 1);
   EXPECT_THAT(refused.err, HasSubstr("flightd-broker is gone"));
   ASSERT_NO_FATAL_FAILURE(start_broker());
-  EXPECT_TRUE(wait_until([&] { return daemon.status()["recording"].get<bool>(); }, 60s));
+  EXPECT_TRUE(wait_until([&] { return records(daemon.status()); }, 60s));
   // flightd and its broker each read a file of their own. If only one of the files changes, the reply has a warning.
   config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
   write_text(folder_ / "broker.json", config_.dump(2));

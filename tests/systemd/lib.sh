@@ -68,7 +68,7 @@ ctl() { flightctl --json "$@"; }
 show() { systemctl show --value -p "$2" "$1"; }
 pid_of() { show "$1" MainPID; }
 # answers: flightd runs and replies to a call.
-answers() { ctl status | jq -e .recording; }
+answers() { ctl status | jq -e '.recording | IN("on", "unproven")'; }
 # The shortest history of all rings, in whole seconds.
 held() { ctl status | jq '[.rings[].history_seconds] | min | floor'; }
 # holds SECONDS: the rings hold at least that much.

@@ -128,7 +128,7 @@ TEST(StatusTest, GoesThereAndBack) {
   status.version = "0.1.0";
   status.uptime_seconds = 12.5;
   status.cpus = 2;
-  status.recording = true;
+  status.recording = RecordingState::on;
   status.rings = {{"stacks", 0, 2U << 20U, 31.25}, {"stacks", 1, 2U << 20U, 30}};
   status.channels = {{"stacks", {{"cpu-clock", 198.5, 20000}, {"page-faults", 1, 2}}, 30, 31.25}};
   status.snapshots = 3;
@@ -146,7 +146,7 @@ TEST(StatusTest, GoesThereAndBack) {
   EXPECT_EQ(to_json(*back), text);
   EXPECT_EQ(
       text,
-      R"({"version":"0.1.0","uptime_seconds":12.5,"cpus":2,"recording":true,"paused":false,"rings":[)"
+      R"({"version":"0.1.0","uptime_seconds":12.5,"cpus":2,"recording":"on","paused":false,"rings":[)"
       R"({"channel":"stacks","cpu":0,"ring_bytes":2097152,"history_seconds":31.25},)"
       R"({"channel":"stacks","cpu":1,"ring_bytes":2097152,"history_seconds":30.0}],)"
       R"("channels":[{"name":"stacks","events":[{"event":"cpu-clock","per_second":198.5,"bytes_per_second":20000.0},)"
@@ -164,8 +164,15 @@ TEST(StatusTest, StrangeOnesAreReadAsFarAsTheyGo) {
     "last_snapshot":7,"warnings":[1,"w",{}]})");
   ASSERT_TRUE(strange);
   EXPECT_EQ(strange->channels.size(), 2U);
+  EXPECT_EQ(strange->recording, RecordingState::off);
   EXPECT_EQ(strange->warnings, std::vector<std::string>{"w"});
   EXPECT_EQ(parse_status(R"({"cpus":99999999999})")->cpus, 2147483647);
+  for (const auto& [json, state] : {std::pair(R"({"recording":"silent"})", RecordingState::silent),
+                                    {R"({"recording":"unproven"})", RecordingState::unproven},
+                                    {R"({"recording":true,"paused":false})", RecordingState::on},
+                                    {R"({"recording":false,"paused":true})", RecordingState::paused},
+                                    {R"({"recording":false,"paused":false})", RecordingState::off}})
+    EXPECT_EQ(parse_status(json)->recording, state) << json;
   Status odd;
   odd.uptime_seconds = std::nan("");
   EXPECT_THAT(to_json(odd), HasSubstr("\"uptime_seconds\":0.0"));

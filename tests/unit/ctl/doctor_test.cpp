@@ -56,7 +56,7 @@ Facts healthy() {
        {CAP_PERFMON, CAP_IPC_LOCK, CAP_SYSLOG, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHOWN, CAP_CHECKPOINT_RESTORE})
     daemon.broker->effective |= std::uint64_t{1} << capability;
   daemon.broker->permitted = daemon.broker->effective;
-  daemon.status = Status{.version = "0.1.0", .cpus = 4, .recording = true};
+  daemon.status = Status{.version = "0.1.0", .cpus = 4, .recording = RecordingState::on};
   facts.store = {"/var/lib/flightd/snapshots", 50ULL << 30U, 100ULL << 30U, 1U << 30U, 10ULL << 30U, 15ULL << 30U};
   return facts;
 }
@@ -143,8 +143,9 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"broker-capabilities", fail, "AmbientCapabilities", [](Facts& f) { f.daemon.broker->effective = 0; }},
       {"broker-capabilities", note, "sudo", [](Facts& f) { f.daemon.broker.reset(); }},
       {"recording", warn, "resume",
-       [](Facts& f) { f.daemon.status->recording = false, f.daemon.status->paused = true; }},
-      {"recording", fail, "restart flightd", [](Facts& f) { f.daemon.status->recording = false; }},
+       [](Facts& f) { f.daemon.status->recording = RecordingState::paused, f.daemon.status->paused = true; }},
+      {"recording", fail, "restart flightd", [](Facts& f) { f.daemon.status->recording = RecordingState::off; }},
+      {"recording", fail, "cpu-clock", [](Facts& f) { f.daemon.status->recording = RecordingState::silent; }},
       {"recording", note, "sudo",
        [](Facts& f) { f.daemon.status.reset(), f.daemon.status_refused = "uid 1 may not call GetStatus"; }},
       {"recording", fail, "journalctl",

@@ -327,7 +327,7 @@ TEST_F(FlightctlTest, StatusIsAScreenOrAnObject) {
   status.version = "0.1.0";
   status.uptime_seconds = 600;
   status.cpus = 2;
-  status.recording = true;
+  status.recording = RecordingState::on;
   status.channels = {{"stacks", {{"cpu-clock", 198.5, 20480}, {"page-faults", 3, 512}}, 30, 41}};
   status.flightd = {10, 0.6, 12U << 20U, 600};
   status.last_snapshot = "3";

@@ -324,7 +324,8 @@ TEST(Sparkline, ABurstIsVisibleAndUnknownValuesAreBlank) {
 
 TEST(StatusText, ShowsTheLastSnapshotWithItsAgeAndTimings) {
   Status status;
-  status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2, status.recording = true;
+  status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2;
+  status.recording = RecordingState::on;
   status.channels = {{"stacks", {{"cpu-clock", 99, 30000}}, 12, 40}};
   const WallTime now = parse_time("2026-11-20T03:24:04Z", {}).value();
   EXPECT_THAT(ctl::status_text(status, now), HasSubstr("last snapshot: none yet\n"));

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libcore/trigger/proc_stat.hpp"
+#include "libcore/sysinfo/proc_stat.hpp"
 
 namespace flight::test {
 

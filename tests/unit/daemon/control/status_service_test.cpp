@@ -39,7 +39,7 @@ class StatusServiceTest : public testing::Test {
 TEST_F(StatusServiceTest, ItHasThePartsOfAll) {
   const Status before = get();
   EXPECT_EQ(before.version, kVersion);
-  EXPECT_TRUE(before.recording);
+  EXPECT_EQ(before.recording, RecordingState::unproven);
   const auto cpus = online_cpus().value().size();
   EXPECT_EQ(static_cast<std::size_t>(before.cpus), cpus);
   EXPECT_EQ(before.rings.size(), cpus);

@@ -73,7 +73,7 @@ TEST_F(RecorderThreadTest, NothingIsAnsweredBeforeTheFirstScan) {
 TEST_F(RecorderThreadTest, ARefusedFirstScanDoesNotStopIt) {
   start({.refused = {{Request::processes, {std::make_error_code(std::errc::io_error), "no"}}}});
   EXPECT_EQ(name_now(), "");
-  EXPECT_TRUE(bench_.status().recording);
+  EXPECT_EQ(bench_.status().recording, RecordingState::unproven) << "as the broker says";
 }
 
 TEST_F(RecorderThreadTest, ALostRecordIsFollowedByAScan) {
@@ -197,7 +197,7 @@ TEST_F(RecorderThreadTest, APauseIsAGapAndEndsWithAScan) {
   const auto before = scans();
   ASSERT_TRUE(set_recording(false));
   EXPECT_TRUE(bench_.status().paused);
-  EXPECT_FALSE(bench_.status().recording);
+  EXPECT_EQ(bench_.status().recording, RecordingState::paused);
   EXPECT_LE(recorder().recorded_until_ns(), monotonic_now());
   EXPECT_THAT(gaps(), ElementsAre(HasSubstr("recording is paused")));
   EXPECT_EQ(scans(), before);
@@ -228,7 +228,7 @@ TEST_F(RecorderThreadTest, AStatusDoesNotNeedTheBroker) {
   EXPECT_EQ(bench_.status().broker.pid, FakeBroker::kPid) << "as it was known last";
   const Status second = bench_.status();
   EXPECT_THAT(second.warnings, Contains(HasSubstr("flightd-broker has not answered")));
-  EXPECT_TRUE(second.recording);
+  EXPECT_EQ(second.recording, RecordingState::unproven);
   bench_.broker->obey(Request::counts);
   bench_.broker->say(Request::counts);
   EXPECT_TRUE(recorder().counts());  // after all earlier requests
@@ -241,7 +241,7 @@ TEST_F(RecorderThreadTest, AStatusTellsThatTheBrokerIsGone) {
   bench_.broker->die();
   ASSERT_TRUE(soon([this] { return bench_.lost == 1; }));
   const Status status = bench_.status();
-  EXPECT_FALSE(status.recording);
+  EXPECT_EQ(status.recording, RecordingState::off);
   EXPECT_FALSE(status.paused);
   EXPECT_THAT(status.errors, Contains(HasSubstr("flightd-broker is gone")));
 }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/recorder/delivery.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libcore/perf/record.hpp"
+#include "libcore/recorder/recording_state.hpp"
+#include "libcore/recorder/ring_memory.hpp"
+#include "libcore/sysinfo/cpus.hpp"
+
+namespace flight {
+namespace {
+
+constexpr EventTime kNotBeforeNs = 2'000'000'000;  // after it was enabled
+constexpr std::size_t kMostRecords = 100'000;
+
+// Counters of /proc/stat can go backwards when a CPU returns.
+std::uint64_t grown(std::uint64_t before, std::uint64_t now) { return now > before ? now - before : 0; }
+
+std::string listed(std::vector<int> cpus) {
+  std::sort(cpus.begin(), cpus.end());
+  return (cpus.size() == 1 ? "CPU " : "CPUs ") + format_cpu_list(cpus);
+}
+
+}  // namespace
+
+void EventDelivery::look(const perf_event_attr& attr, const Look& now) {
+  if (now.sampled) {
+    expected_ = 0;
+    delivered_ = true;
+  } else if (last_) {
+    const std::uint64_t enabled_ns = grown(last_->enabled_ns, now.enabled_ns);
+    const std::uint64_t running_ns = grown(last_->running_ns, now.running_ns);
+    std::uint64_t busy_ns = 0;
+    if (attr.exclude_user == 0) busy_ns += grown(last_->busy.user_ns, now.busy.user_ns);
+    if (attr.exclude_kernel == 0) busy_ns += grown(last_->busy.system_ns, now.busy.system_ns);
+    if (enabled_ns > 0)
+      expected_ += static_cast<double>(attr.sample_freq) * (static_cast<double>(busy_ns) / 1e9) *
+                   std::min(1.0, static_cast<double>(running_ns) / static_cast<double>(enabled_ns));
+  }
+  last_ = now;
+}
+
+Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head, std::uint64_t id) {
+  const std::uint64_t mask = data.size() - 1;
+  const std::uint64_t size = std::min<std::uint64_t>(old_head - head, data.size());
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < kMostRecords; ++i) {
+    // Records are multiples of 8 bytes, so neither a header nor an id wraps around the end.
+    if (at + kRecordHeaderBytes + sizeof id > size) return Found::none;
+    const auto header = load<perf_event_header>(&data[(head + at) & mask]);
+    if (header.size < kRecordHeaderBytes || header.size % 8 != 0) return Found::none;  // overwritten, or never written
+    if (header.type == PERF_RECORD_SAMPLE && load<std::uint64_t>(&data[(head + at + kRecordHeaderBytes) & mask]) == id)
+      return Found::sample;
+    at += header.size;
+  }
+  return Found::unknown;
+}
+
+void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr,
+                               const CpuBusy& busy, EventTime now_ns) {
+  Watched& watched = deliveries[event.id];
+  const auto times = event.times();
+  if (!times || ring.info.enabled_ns == 0 || now_ns - std::min(now_ns, ring.info.enabled_ns) < kNotBeforeNs) return;
+  const std::uint64_t head = ring_head(ring.mapping);
+  const auto data = ring.mapping.bytes().subspan(page_bytes());
+  const Found found = find_sample(data, head, watched.head, event.id);
+  watched.head = head;
+  if (found == Found::unknown) return watched.delivery.interrupt();
+  watched.delivery.look(attr, {.enabled_ns = times->enabled_ns,
+                               .running_ns = times->running_ns,
+                               .busy = busy,
+                               .sampled = found == Found::sample});
+}
+
+// True if cpu-clock now records in its place.
+bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus,
+                                      const EventSources& sources) {
+  EventPlan& event = channel.plan.events[index];
+  const auto configured = std::find_if(channel.plan.config.events.begin(), channel.plan.config.events.end(),
+                                       [&](const EventConfig& one) { return one.event == event.configured; });
+  if (event.attr.type != PERF_TYPE_HARDWARE || configured == channel.plan.config.events.end()) return false;
+  auto clock = plan_cpu_clock(
+      *configured, sources, features,
+      {.why = fmt::format("{} can be opened but delivered no sample while {} {} busy (a virtual machine without a "
+                          "working PMU?)",
+                          event.name, listed(cpus), cpus.size() == 1 ? "was" : "were"),
+       .expected = false});
+  if (!clock || std::any_of(channel.plan.events.begin(), channel.plan.events.end(),
+                            [&](const EventPlan& other) { return other.name == clock->name; }))
+    return false;
+  return bool(replace_event(channel, index, std::move(*clock)));
+}
+
+Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t index, EventPlan next) {
+  std::vector<std::pair<OpenRing*, OpenEvent>> successors;
+  next.place = channel.plan.events[index].place;
+  for (OpenRing& ring : channel.rings) {
+    if (!ring.info.online) continue;
+    auto opened = open_successor(next, ring, on);
+    if (!opened && opened.error().errno_value() == ENODEV) continue;  // the next look at the CPUs reports it
+    if (!opened) return propagate(opened.error());
+    successors.emplace_back(&ring, std::move(*opened));
+  }
+  FormerEvent former{.plan = channel.plan.events[index], .ids = {}};
+  bool written = false;
+  for (OpenRing& ring : channel.rings) {
+    if (index >= ring.old_ids.size()) continue;
+    for (const std::uint64_t id : ring.old_ids[index]) former.ids.push_back({id, ring.info.cpu});
+    written = written || !ring.old_ids[index].empty();
+    ring.old_ids[index].clear();
+  }
+  for (auto& [ring, successor] : successors) {
+    OpenEvent& old = ring->events[index];
+    former.ids.push_back({old.id, ring->info.cpu});
+    const auto watched = deliveries.find(old.id);
+    written = written || watched == deliveries.end() || watched->second.delivery.ever_delivered();
+    deliveries.erase(old.id);
+    old = std::move(successor);
+  }
+  channel.plan.events[index] = std::move(next);
+  // Readers need not know an event that has written nothing.
+  if (written) channel.former.push_back(std::move(former));
+  if (channel.former.size() > kMaxOldIds) channel.former.erase(channel.former.begin());
+  return {};
+}
+
+bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, const EventSources& sources, EventTime now_ns) {
+  State& state = *state_;
+  std::map<int, CpuBusy> busy_of;
+  for (const CpuBusy& one : busy) busy_of[one.cpu] = one;
+  std::vector<std::string> warnings;
+  std::set<std::uint64_t> live;
+  bool replaced = false, delivers = false, silent = false, unproven = false;
+  for (OpenChannel& channel : state.channels)
+    for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
+      const EventPlan& event = channel.plan.events[i];
+      if (event.attr.freq == 0 || !counts_while_busy(event.attr)) continue;
+      std::vector<int> without, with;
+      for (const OpenRing& ring : channel.rings) {
+        const auto cpu = busy_of.find(ring.info.cpu);
+        if (!ring.info.online || i >= ring.events.size()) continue;
+        live.insert(ring.events[i].id);
+        if (!state.on || cpu == busy_of.end())
+          state.deliveries[ring.events[i].id].delivery.interrupt();
+        else
+          state.look_at(ring, ring.events[i], event.attr, cpu->second, now_ns);
+        const EventDelivery& delivery = state.deliveries[ring.events[i].id].delivery;
+        if (delivery.silent()) without.push_back(ring.info.cpu);
+        if (delivery.delivers()) with.push_back(ring.info.cpu);
+      }
+      delivers = delivers || !with.empty();
+      unproven = unproven || (with.empty() && without.empty());
+      if (without.empty()) continue;
+      if (with.empty() && state.replace_silent(channel, i, without, sources)) {
+        replaced = unproven = true;
+        continue;
+      }
+      silent = silent || with.empty();
+      warnings.push_back(fmt::format(
+          "channel '{}': {} delivers no samples on {}, although {} busy: what ran there is missing",
+          channel.plan.config.name, event.name, listed(without), without.size() == 1 ? "it was" : "they were"));
+    }
+  std::erase_if(state.deliveries, [&](const auto& one) { return !live.contains(one.first); });
+  state.delivery = delivers ? Delivery::on : silent ? Delivery::silent : unproven ? Delivery::unproven : Delivery::on;
+  const bool changed = replaced || warnings != state.delivery_warnings;
+  state.delivery_warnings = std::move(warnings);
+  if (changed) state.describe(state.manifest.generation + 1);
+  return changed;
+}
+
+}  // namespace flight

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events that open and deliver nothing. This program has its own syscall(2), which opens the kernel's event
+// emulation-faults (it never occurs) or cpu-clock where a hardware event is asked for: so there is a PMU here, and each
+// CPU's works or does not.
+#include "libcore/recorder/delivery.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/recording.hpp"
+#include "libcore/recorder/ring_memory.hpp"
+#include "libcore/sysinfo/cpus.hpp"
+
+namespace {
+
+enum class Pmu { real, refused, working, silent };
+std::atomic<Pmu> pmu_kind = Pmu::real;
+std::atomic<int> working_cpu = -1;  // of a silent PMU
+
+}  // namespace
+
+extern "C" long syscall(long number, ...) noexcept {
+  static const auto real = reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"));
+  std::va_list list;
+  va_start(list, number);
+  std::array<long, 6> a{};
+  for (long& argument : a) argument = va_arg(list, long);
+  va_end(list);
+  if (number == SYS_perf_event_open && pmu_kind != Pmu::real) {
+    auto attr = *reinterpret_cast<const perf_event_attr*>(a[0]);
+    if (attr.type == PERF_TYPE_HARDWARE) {
+      if (pmu_kind == Pmu::refused) {
+        errno = EBUSY;
+        return -1;
+      }
+      const bool works = pmu_kind == Pmu::working || static_cast<int>(a[2]) == working_cpu;
+      attr.type = PERF_TYPE_SOFTWARE;
+      attr.config = works ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_EMULATION_FAULTS;
+      return real(number, &attr, a[1], a[2], a[3], a[4], a[5]);
+    }
+  }
+  return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+namespace flight {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+perf_event_attr sampled(std::uint64_t frequency) {
+  perf_event_attr attr{};
+  attr.freq = 1;
+  attr.sample_freq = frequency;
+  return attr;
+}
+
+// After so many seconds, all of them busy in user mode.
+EventDelivery::Look after(std::uint64_t seconds, bool sample = false) {
+  return {.enabled_ns = seconds * kSecond,
+          .running_ns = seconds * kSecond,
+          .busy = {.cpu = 0, .user_ns = seconds * kSecond, .system_ns = 0},
+          .sampled = sample};
+}
+
+TEST(EventDeliveryTest, IsSilentWhenAHundredSamplesAreMissing) {
+  EventDelivery delivery;
+  const auto attr = sampled(10);
+  delivery.look(attr, after(100));
+  EXPECT_FALSE(delivery.silent()) << "the first look has nothing to compare with";
+  delivery.look(attr, after(109));
+  EXPECT_FALSE(delivery.silent()) << "90";
+  delivery.look(attr, after(110));
+  EXPECT_TRUE(delivery.silent()) << "100";
+  EXPECT_FALSE(delivery.ever_delivered());
+  delivery.look(attr, after(111, true));
+  EXPECT_FALSE(delivery.silent());
+  EXPECT_TRUE(delivery.delivers());
+  delivery.look(attr, after(121));
+  EXPECT_TRUE(delivery.silent()) << "it can begin later";
+  EXPECT_FALSE(delivery.delivers());
+  EXPECT_TRUE(delivery.ever_delivered());
+}
+
+TEST(EventDeliveryTest, ExpectsNothingOfWhatTheEventLeavesOut) {
+  auto user_only = sampled(100);
+  user_only.exclude_kernel = 1;
+  EventDelivery delivery;
+  auto look = after(1);
+  delivery.look(user_only, look);
+  look.busy.system_ns += 100 * kSecond;
+  look.enabled_ns += 100 * kSecond, look.running_ns += 100 * kSecond;
+  delivery.look(user_only, look);
+  EXPECT_FALSE(delivery.silent());
+  look.busy.user_ns += kSecond;
+  delivery.look(user_only, look);
+  EXPECT_FALSE(delivery.silent()) << "no time went by in which it was enabled";
+  look.busy.user_ns += kSecond;
+  look.enabled_ns += kSecond, look.running_ns += kSecond;
+  delivery.look(user_only, look);
+  EXPECT_TRUE(delivery.silent());
+}
+
+TEST(EventDeliveryTest, CountsOnlyTheTimeInWhichItHadACounter) {
+  EventDelivery delivery;
+  auto look = after(1);
+  delivery.look(sampled(100), look);
+  look = after(5);
+  look.running_ns = kSecond + kSecond / 2;  // an eighth: it shares the counters
+  delivery.look(sampled(100), look);
+  EXPECT_FALSE(delivery.silent()) << "50";
+  look = after(9);
+  look.running_ns = 2 * kSecond;
+  delivery.look(sampled(100), look);
+  EXPECT_TRUE(delivery.silent());
+}
+
+TEST(EventDeliveryTest, AnInterruptionCountsNothing) {
+  EventDelivery delivery;
+  delivery.look(sampled(100), after(1));
+  delivery.interrupt();
+  delivery.look(sampled(100), after(1000));
+  EXPECT_FALSE(delivery.silent());
+  // A CPU that returns: its counters begin again.
+  delivery.look(sampled(100), after(2));
+  EXPECT_FALSE(delivery.silent());
+}
+
+class SampleRing {
+ public:
+  // The newest record comes last.
+  void add(std::uint32_t type, std::uint64_t id, std::uint16_t size = 24) {
+    head -= size;
+    const perf_event_header header{.type = type, .misc = 0, .size = size};
+    put(head, &header, sizeof header);
+    put(head + sizeof header, &id, sizeof id);
+  }
+  void put(std::uint64_t at, const void* from, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) data[(at + i) & (data.size() - 1)] = static_cast<const std::byte*>(from)[i];
+  }
+  [[nodiscard]] Found find(std::uint64_t id, std::uint64_t old_head = 0) const {
+    return find_sample(data, head, old_head, id);
+  }
+  std::array<std::byte, 256> data{};
+  std::uint64_t head = 0;
+};
+
+TEST(FindSampleTest, FindsASampleOfTheEventSinceTheLastLook) {
+  SampleRing ring;
+  EXPECT_EQ(ring.find(7), Found::none) << "nothing was written";
+  ring.add(PERF_RECORD_SAMPLE, 7);
+  const std::uint64_t looked = ring.head;
+  EXPECT_EQ(ring.find(7), Found::sample);
+  EXPECT_EQ(ring.find(8), Found::none);
+  EXPECT_EQ(ring.find(7, looked), Found::none) << "seen before";
+  ring.add(PERF_RECORD_SAMPLE, 8);
+  ring.add(PERF_RECORD_LOST, 7);
+  ring.add(PERF_RECORD_THROTTLE, 7);
+  EXPECT_EQ(ring.find(7, looked), Found::none) << "only a sample proves that there are any";
+  EXPECT_EQ(ring.find(8, looked), Found::sample);
+  EXPECT_EQ(ring.find(7), Found::sample);
+}
+
+TEST(FindSampleTest, EndsWhereTheRingWasOverwritten) {
+  SampleRing ring;
+  for (int i = 0; i < 100; ++i) ring.add(PERF_RECORD_SAMPLE, 5, 40);
+  EXPECT_EQ(ring.find(5), Found::sample);
+  EXPECT_EQ(ring.find(6), Found::none) << "the record that is cut off at the end is no header";
+  for (const std::uint16_t size : std::array<std::uint16_t, 4>{0, 1, 7, 12}) {
+    SampleRing bad;
+    bad.add(PERF_RECORD_SAMPLE, 5);
+    bad.add(PERF_RECORD_LOST, 0, 16);
+    const perf_event_header header{.type = PERF_RECORD_LOST, .misc = 0, .size = size};
+    bad.put(bad.head, &header, sizeof header);
+    EXPECT_EQ(bad.find(5), Found::none) << size;
+  }
+}
+
+class SilentPmu : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto tracefs = find_or_mount_tracefs();
+    ASSERT_TRUE(tracefs) << tracefs.error().what;
+    sources_.tracefs = *tracefs;
+    cpus_ = online_cpus().value();
+    features_ = KernelFeatures::probe(cpus_.front());
+    config_.memory_max = {.bytes = 1U << 30U};
+    config_.channels = {
+        {.name = "stacks", .ring_bytes = 128U << 10U, .events = {{.event = "cycles", .frequency = 99}}}};
+  }
+  void TearDown() override { pmu_kind = Pmu::real, working_cpu = -1; }
+
+  void open(Pmu kind) {
+    pmu_kind = kind;
+    auto opened = Recording::open(config_, sources_, features_);
+    ASSERT_TRUE(opened) << opened.error().what;
+    recording_.emplace(std::move(*opened));
+  }
+  // Ten seconds later by /proc/stat; the event's own times are real.
+  bool look_at_busy(const std::set<int>& busy) {
+    const EventTime begin_ns = monotonic_now();
+    while (monotonic_now() - begin_ns < 20'000'000) continue;  // the event's times go on, and cpu-clock samples this
+    std::vector<CpuBusy> all;
+    for (const int cpu : cpus_) {
+      if (busy.contains(cpu)) ticks_[cpu] += 10 * kSecond;
+      all.push_back({.cpu = cpu, .user_ns = ticks_[cpu], .system_ns = 0});
+    }
+    return recording_->watch_delivery(all, sources_, monotonic_now() + 3 * kSecond);
+  }
+  [[nodiscard]] std::set<int> every_cpu() const { return {cpus_.begin(), cpus_.end()}; }
+  [[nodiscard]] const ManifestEvent& event(std::size_t index = 1) const {
+    return recording_->manifest().events.at(index);
+  }
+  // Runs on a CPU until a sample of it is there.
+  void sample_on(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+    const EventTime begin_ns = monotonic_now();
+    while (monotonic_now() - begin_ns < 200'000'000) continue;
+    CPU_ZERO(&set);
+    for (const int one : cpus_) CPU_SET(one, &set);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+  }
+
+  Config config_;
+  EventSources sources_;
+  KernelFeatures features_;
+  std::vector<int> cpus_;
+  std::map<int, std::uint64_t> ticks_;
+  std::optional<Recording> recording_;
+};
+
+TEST_F(SilentPmu, CpuClockTakesItsPlaceInTheSameRings) {
+  open(Pmu::silent);
+  EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+  const Manifest before = recording_->manifest();
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_FALSE(look_at_busy({}));
+  EXPECT_FALSE(look_at_busy({})) << "idle CPUs have no samples";
+  EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+  EXPECT_TRUE(look_at_busy({cpus_.front()})) << "the others are idle, which proves nothing";
+  EXPECT_EQ(event().name, "cpu-clock");
+  EXPECT_EQ(event().configured, "cycles");
+  EXPECT_EQ(event().attr.sample_freq, 99U);
+  EXPECT_GT(recording_->manifest().generation, before.generation);
+  EXPECT_THAT(recording_->manifest().warnings, ElementsAre(HasSubstr("delivered no sample while CPU 0 was busy")));
+  EXPECT_EQ(recording_->manifest().events.size(), 2U) << "what wrote nothing need not be known";
+  for (std::size_t i = 0; i < before.rings.size(); ++i)
+    EXPECT_EQ(recording_->manifest().rings[i].owner_id, before.rings[i].owner_id);
+  EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+  for (const int cpu : cpus_) sample_on(cpu);
+  EXPECT_FALSE(look_at_busy(every_cpu()));
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+  const auto parsed = parse_manifest(encode(recording_->manifest()));
+  ASSERT_TRUE(parsed) << parsed.error().what;
+  EXPECT_EQ(parsed->events[1].why, event().why);
+}
+
+TEST_F(SilentPmu, AReloadTriesTheConfiguredEventAgain) {
+  open(Pmu::silent);
+  look_at_busy(every_cpu());
+  ASSERT_TRUE(look_at_busy(every_cpu()));
+  for (const int cpu : cpus_) sample_on(cpu);
+  look_at_busy({});
+  const std::vector<ManifestId> clocks = event().ids;
+  const Manifest before = recording_->manifest();
+  pmu_kind = Pmu::working;
+  const auto reloaded = recording_->reload(config_, sources_);
+  ASSERT_TRUE(reloaded) << reloaded.error().what;
+  EXPECT_TRUE(*reloaded);
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_EQ(event().why, "");
+  EXPECT_THAT(recording_->manifest().warnings, IsEmpty());
+  for (std::size_t i = 0; i < before.rings.size(); ++i)
+    EXPECT_EQ(recording_->manifest().rings[i].owner_id, before.rings[i].owner_id) << "the history goes on";
+  // What cpu-clock wrote is still in the rings.
+  ASSERT_EQ(recording_->manifest().events.size(), 3U);
+  EXPECT_EQ(event(2).name, "cpu-clock");
+  EXPECT_TRUE(event(2).closed);
+  ASSERT_EQ(event(2).ids.size(), clocks.size());
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    EXPECT_EQ(event(2).ids[i].id, clocks[i].id);
+    EXPECT_EQ(event(2).ids[i].ring, clocks[i].ring);
+  }
+  for (const int cpu : cpus_) sample_on(cpu);
+  look_at_busy({});
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+  EXPECT_FALSE(recording_->reload(config_, sources_).value()) << "nothing is replaced";
+}
+
+TEST_F(SilentPmu, OnSomeCpusIsAWarning) {
+  if (cpus_.size() < 2) GTEST_SKIP() << "one CPU";
+  working_cpu = cpus_[1];
+  open(Pmu::silent);
+  sample_on(cpus_[1]);
+  look_at_busy({});
+  EXPECT_TRUE(look_at_busy({cpus_[0]}));
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+  EXPECT_THAT(recording_->manifest().warnings, ElementsAre(HasSubstr("delivers no samples on CPU 0, although")));
+  EXPECT_FALSE(look_at_busy({cpus_[0]})) << "said once";
+}
+
+TEST_F(SilentPmu, ItIsSilentWhereCpuClockIsRecordedAnyway) {
+  config_.channels[0].events = {{.event = "cycles", .frequency = 99}, {.event = "cpu-clock", .frequency = 99}};
+  open(Pmu::silent);
+  look_at_busy({});
+  for (const int cpu : cpus_) sample_on(cpu);
+  EXPECT_TRUE(look_at_busy(every_cpu()));
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_THAT(recording_->manifest().warnings, ElementsAre(HasSubstr("cycles delivers no samples on CPU")));
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+}
+
+TEST_F(SilentPmu, PausedTimeIsNotJudged) {
+  open(Pmu::silent);
+  look_at_busy({});
+  ASSERT_TRUE(recording_->enable_all(false));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(look_at_busy(every_cpu()));
+  ASSERT_TRUE(recording_->enable_all(true));
+  EXPECT_FALSE(look_at_busy(every_cpu())) << "the pause is in this difference";
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_TRUE(look_at_busy(every_cpu()));
+}
+
+TEST_F(SilentPmu, AnEventThatNeedNotOccurIsNotJudged) {
+  config_.channels[0].events = {{.event = "page-faults", .frequency = 99}, {.event = "cache-misses", .frequency = 99}};
+  open(Pmu::silent);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(look_at_busy(every_cpu()));
+  EXPECT_EQ(recording_->delivery(), Delivery::on) << "nothing is doubtful";
+}
+
+// A counter that another user holds is free later: that must not end the history.
+TEST_F(SilentPmu, ARefusedCounterIsTriedAgainAtAReload) {
+  open(Pmu::refused);
+  EXPECT_EQ(event().name, "cpu-clock");
+  EXPECT_THAT(recording_->manifest().warnings, ElementsAre(HasSubstr("cannot be used (Device or resource busy)")));
+  for (const int cpu : cpus_) sample_on(cpu);
+  const std::uint64_t owner = recording_->manifest().rings.back().owner_id;
+  ASSERT_FALSE(recording_->reload(config_, sources_).value()) << "still refused";
+  EXPECT_EQ(event().attr.type, PERF_TYPE_SOFTWARE);
+  pmu_kind = Pmu::working;
+  EXPECT_TRUE(recording_->reload(config_, sources_).value());
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_EQ(recording_->manifest().rings.back().owner_id, owner);
+  // The other way round: what is open goes on, whatever a new one would get.
+  pmu_kind = Pmu::refused;
+  EXPECT_FALSE(recording_->reload(config_, sources_).value());
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_EQ(event().attr.type, PERF_TYPE_HARDWARE);
+}
+
+class AdoptedPmu : public SilentPmu {
+ protected:
+  // As systemd keeps the events, and flightd the rings.
+  Result<Recording> adopt() {
+    KeptEvents kept;
+    for (const auto& [id, fd] : recording_->events()) kept[id] = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    const std::vector<int> owners = recording_->owner_fds();
+    manifest_ = recording_->manifest();
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      const int prot = manifest_.rings[i].kind == RingKind::channel ? PROT_READ : PROT_READ | PROT_WRITE;
+      mappings_.push_back(std::move(map_ring(owners[i], manifest_.rings[i], prot).value()));
+      if (prot == PROT_READ) continue;
+      auto* control = reinterpret_cast<perf_event_mmap_page*>(mappings_.back().data());  // all is drained
+      __atomic_store_n(&control->data_tail, ring_head(mappings_.back()), __ATOMIC_RELEASE);
+    }
+    recording_.reset();
+    return Recording::adopt(manifest_, std::move(kept), config_, sources_, features_);
+  }
+  Manifest manifest_;
+  std::vector<Mapping> mappings_;
+};
+
+TEST_F(AdoptedPmu, KeepsWhatIsRecordedInstead) {
+  open(Pmu::silent);
+  look_at_busy(every_cpu());
+  ASSERT_TRUE(look_at_busy(every_cpu()));
+  for (const int cpu : cpus_) sample_on(cpu);
+  const std::vector<ManifestId> clocks = event().ids;
+  auto adopted = adopt();
+  ASSERT_TRUE(adopted) << adopted.error().what;
+  recording_.emplace(std::move(*adopted));
+  EXPECT_EQ(event().name, "cpu-clock");
+  ASSERT_EQ(event().ids.size(), clocks.size());
+  EXPECT_EQ(event().ids[0].id, clocks[0].id);
+  EXPECT_THAT(recording_->manifest().warnings, Contains(HasSubstr("delivered no sample")));
+  // And the next reload goes back, with what cpu-clock wrote.
+  pmu_kind = Pmu::working;
+  ASSERT_TRUE(recording_->reload(config_, sources_).value());
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_TRUE(event(2).closed);
+  auto again = adopt();
+  ASSERT_TRUE(again) << again.error().what;
+  recording_.emplace(std::move(*again));
+  EXPECT_EQ(event().name, "cycles");
+  ASSERT_EQ(recording_->manifest().events.size(), 3U);
+  EXPECT_TRUE(event(2).closed);
+  EXPECT_EQ(event(2).ids[0].id, clocks[0].id);
+}
+
+// The kernel lowers its limit by itself while the broker is away, or it is raised again.
+TEST_F(AdoptedPmu, ALimitThatChangedDoesNotEndTheHistory) {
+  features_.max_sample_rate = 50;
+  open(Pmu::working);
+  EXPECT_EQ(event().attr.sample_freq, 50U);
+  for (const int cpu : cpus_) sample_on(cpu);
+  const std::uint64_t owner = recording_->manifest().rings.back().owner_id;
+  features_.max_sample_rate = 1000;
+  auto adopted = adopt();
+  ASSERT_TRUE(adopted) << adopted.error().what;
+  EXPECT_EQ(adopted->manifest().rings.back().owner_id, owner);
+  EXPECT_EQ(adopted->manifest().events[1].attr.sample_freq, 50U) << "as it was opened";
+  config_.channels[0].events[0].frequency = 199;
+  recording_.emplace(std::move(*adopted));
+  auto other = adopt();
+  ASSERT_TRUE(other) << other.error().what;
+  EXPECT_NE(other->manifest().rings.back().owner_id, owner) << "configured differently";
+}
+
+TEST_F(AdoptedPmu, ACounterThatIsFreeByThenDoesNotEndTheHistory) {
+  open(Pmu::refused);
+  for (const int cpu : cpus_) sample_on(cpu);
+  pmu_kind = Pmu::working;
+  const std::uint64_t owner = recording_->manifest().rings.back().owner_id;
+  auto adopted = adopt();
+  ASSERT_TRUE(adopted) << adopted.error().what;
+  EXPECT_EQ(adopted->manifest().rings.back().owner_id, owner);
+  EXPECT_EQ(adopted->manifest().events[1].name, "cpu-clock");
+}
+
+}  // namespace
+}  // namespace flight
