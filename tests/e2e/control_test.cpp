@@ -38,10 +38,10 @@ TEST_F(Control, SidecarHasExactlyItsKeys) {
   usleep(500'000);
   Json sidecar = daemon_.snapshot({"--reason", "which keys?"});
   Keys expected = {
-      "id",        "path",       "host",     "boot_id",       "kernel",       "version",     "config_digest",
-      "trigger",   "fired",      "reason",   "requests",      "capture",      "compression", "size_bytes",
-      "raw_bytes", "samples",    "window",   "common_window", "blackout",     "holes",       "rings",
-      "tracker",   "timings_us", "compared", "top_units",     "top_programs", "top",         "forks"};
+      "id",        "path",          "host",     "boot_id", "kernel",      "version",    "config_digest", "trigger",
+      "fired",     "reason",        "requests", "capture", "compression", "size_bytes", "raw_bytes",     "samples",
+      "window",    "common_window", "blackout", "holes",   "rings",       "tracker",    "timings_us",    "compared",
+      "top_units", "top_programs",  "top",      "forks",   "recording"};
   Keys found = keys(sidecar);
   found.erase("messages");  // only if there is one
   found.erase("warnings");  // only if the snapshot is incomplete
