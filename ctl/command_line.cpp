@@ -196,8 +196,13 @@ void add_commands(CLI::App& app, CommandLine& line) {
   CLI::App* get = app.add_subcommand("get", "Copy a snapshot's file to the current directory");
   add_id(get, line.get_id);
   add_output(get, line.get_output, "write to FILE; - is stdout; default: the snapshot's name in the current directory");
-  get->add_flag("--with-symbols", line.with_symbols,
-                "write a tar for another machine: file, sidecar and kernel symbols; default name: the snapshot's .tar");
+  CLI::Option* symbols = get->add_flag(
+      "--with-symbols", line.with_symbols,
+      "write a tar for another machine: file, sidecar and kernel symbols; default name: the snapshot's .tar");
+  get->add_flag("--plain", line.plain,
+                "write the file without compression, for other readers than perf; default name: the snapshot's "
+                ".plain.perf.data")
+      ->excludes(symbols);
   example(get, "flightctl -H web3 get latest --with-symbols -o web3.tar");
   add_report(app, line.report);
   add_ids(app.add_subcommand("remove", "Delete snapshots, also pinned ones")->alias("rm"), line.ids);

@@ -51,6 +51,10 @@ int run_help(const CommandLine& line) {
   return print(stdout, of->help(prefix));
 }
 
+GetForm get_form(const CommandLine& line) {
+  return line.with_symbols ? GetForm::bundle : line.plain ? GetForm::plain : GetForm::file;
+}
+
 int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("help")) return run_help(line);
   if (app.got_subcommand("doctor")) return run_doctor(line.common);
@@ -58,7 +62,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("status")) return run_status(line.common);
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
   if (app.got_subcommand("info")) return run_info(line.common, line.info_ids);
-  if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output, line.with_symbols);
+  if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output, get_form(line));
   if (app.got_subcommand("report")) return run_report(line.common, line.report);
   if (app.got_subcommand("vacuum")) return run_vacuum(line.common, line.dry_run);
   if (app.got_subcommand("remove")) return run_remove(line.common, line.ids);

@@ -101,7 +101,7 @@ _flightctl_options() {
     "") _flightctl_offer --version ;;
     snapshot) _flightctl_offer --reason --last --since --until --post --capture --output --force -o -f ;;
     list) _flightctl_offer --since --until --trigger --unit --reverse -u -n -1 -r ;;
-    get) _flightctl_offer --output --force --with-symbols -o -f ;;
+    get) _flightctl_offer --output --force --with-symbols --plain -o -f ;;
     report) _flightctl_offer --perf ;;
     fire) _flightctl_offer --reason ;;
     vacuum) _flightctl_offer --dry-run ;;

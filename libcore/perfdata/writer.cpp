@@ -105,10 +105,13 @@ Result<void> FileWriter::append(std::span<const std::byte> records) {
 }
 
 Result<void> FileWriter::finish(const Features& features) {
+  if (auto checked = check_formats(events_, features); !checked) return checked;
+  return finish_encoded(encode_features(features, events_));
+}
+
+Result<void> FileWriter::finish_encoded(std::span<const EncodedFeature> sections) {
   // Readers interpret a file without data as a crashed recording.
   if (data_bytes_ == 0) return fail(std::errc::invalid_argument, "a perf.data file without any record is not readable");
-  if (auto checked = check_formats(events_, features); !checked) return checked;
-
   FileHeader header{.magic = kFileMagic,
                     .size = sizeof(FileHeader),
                     .attr_size = kEntryBytes,
@@ -117,7 +120,6 @@ Result<void> FileWriter::finish(const Features& features) {
                     .event_types = {},
                     .features = {}};
   const std::uint64_t table_offset = data_offset_ + data_bytes_;
-  const std::vector<EncodedFeature> sections = encode_features(features, events_);
   std::vector<std::byte> table, contents;
   for (const EncodedFeature& section : sections) {
     header.features.at(section.bit / 64) |= std::uint64_t{1} << (section.bit % 64);

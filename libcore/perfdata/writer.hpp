@@ -38,6 +38,8 @@ class FileWriter {
   // Writes feature table and contents, then the header. EVENT_DESC comes from the events. Afterwards only fsync
   // remains.
   [[nodiscard]] Result<void> finish(const Features& features);
+  // The same with sections that are encoded already, by ascending bit, EVENT_DESC among them.
+  [[nodiscard]] Result<void> finish_encoded(std::span<const EncodedFeature> sections);
 
   [[nodiscard]] std::uint64_t data_bytes() const { return data_bytes_; }
   // The size of the whole file; final after finish().

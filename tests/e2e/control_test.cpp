@@ -225,6 +225,33 @@ TEST_F(Control, OutputGoesToTheGivenFile) {
   EXPECT_EQ(to_stdout.out, read_text(daemon_.ctl_json({"info", "latest"})["path"]));
 }
 
+// Each perf reads the plain file as it reads the other one.
+TEST_F(Control, APlainCopyHasTheSameContent) {
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  const Json sidecar = daemon_.snapshot({"--post", "1s"});
+  const std::string plain = folder_ / "scratch/plain.perf.data";
+  const Outcome got = daemon_.ctl({"get", sidecar["id"], "--plain", "-o", plain});
+  ASSERT_EQ(got.exit_status, 0) << got.text();
+  EXPECT_GT(fs::file_size(plain), sidecar["raw_bytes"].get<std::uint64_t>());
+  for (const Verifier& verifier : Verifier::all()) {
+    const auto script = [&](const std::string& file) {
+      return verifier.perf(folder_, {"script", "-i", file, "-F", "comm,tid,cpu,time,event,ip"});
+    };
+    const Outcome expected = script(sidecar["path"]), found = script(plain);
+    EXPECT_EQ(found.out, expected.out) << verifier.name();
+    EXPECT_EQ(found.err, expected.err) << verifier.name();
+    EXPECT_GE(count_lines(found.out), sidecar["samples"].get<std::size_t>()) << verifier.name();
+    const Outcome header = verifier.perf(folder_, {"report", "-i", plain, "--header-only"});
+    EXPECT_EQ(header.out.find("compressed"), std::string::npos) << header.text();
+  }
+  const Outcome piped = daemon_.ctl({"get", sidecar["id"], "--plain", "-o", "-"});
+  EXPECT_EQ(piped.exit_status, 0) << piped.err;
+  EXPECT_EQ(piped.out, read_text(plain));
+  const Outcome again = daemon_.ctl({"get", sidecar["id"], "--plain", "-o", plain});
+  EXPECT_NE(again.exit_status, 0) << "it exists";
+}
+
 TEST_F(Control, WindowsAreAsRequested) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
   ASSERT_TRUE(burner.wait_for_line("started"));

@@ -74,6 +74,7 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"get", "1", "2"},
       {"get", "-o", ""},
       {"get", "--with-symbols", "x"},
+      {"get", "--with-symbols", "--plain"},
       {"report", "--stdio"},
       {"report", "seven", "--stdio"},
       {"report", "--perf", "", "1"},

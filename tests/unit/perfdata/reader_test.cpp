@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "libcore/compress/zstd.hpp"
+#include "libcore/perfdata/plain.hpp"
 #include "libcore/perfdata/user_records.hpp"
 #include "tests/unit/perfdata/records.hpp"
 
@@ -98,6 +99,46 @@ TEST(Reader, RoundTrip) {
   ASSERT_TRUE(read) << read.error().what;
   EXPECT_EQ(records, made.records);
   EXPECT_EQ(records.size(), 9U);
+}
+
+TEST(Plain, HasTheSameRecordsWithoutCompression) {
+  const test::TemporaryFolder folder;
+  const Made made = make_file();
+  const auto packed = FileReader::parse(made.file);
+  ASSERT_TRUE(packed);
+  const UniqueFd fd = test::create_file(folder.path("plain"));
+  const auto written = write_plain(*packed, expand, fd.get());
+  ASSERT_TRUE(written) << written.error().what;
+  const auto reader = FileReader::open(folder.path("plain"));
+  ASSERT_TRUE(reader) << reader.error().what;
+  std::vector<Bytes> records;
+  const auto read = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        records.emplace_back(record.begin(), record.end());
+        return {};
+      },
+      [](auto, auto) -> Result<Bytes> { return fail(std::errc::bad_message, "it is compressed"); });
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(records, made.records);
+  auto features = packed->features();
+  EXPECT_EQ(features.erase(kFeatureCompressed), 1U);
+  EXPECT_EQ(reader->features(), features);
+  ASSERT_EQ(reader->events().size(), packed->events().size());
+  for (std::size_t i = 0; i < reader->events().size(); ++i) {
+    EXPECT_EQ(reader->events()[i].name, packed->events()[i].name);
+    EXPECT_EQ(reader->events()[i].ids, packed->events()[i].ids);
+  }
+}
+
+TEST(Plain, ABrokenFileIsNotRewritten) {
+  const test::TemporaryFolder folder;
+  Made made = make_file();
+  const auto reader = FileReader::parse(made.file);
+  ASSERT_TRUE(reader);
+  const UniqueFd fd = test::create_file(folder.path("plain"));
+  const auto refused = [](auto, auto) -> Result<Bytes> { return fail(std::errc::bad_message, "a frame is broken"); };
+  EXPECT_EQ(write_plain(*reader, refused, fd.get()).error().what.find("a frame is broken") != std::string::npos, true);
+  EXPECT_FALSE(FileReader::open(folder.path("plain"))) << "without a header";
 }
 
 TEST(Reader, TheVisitorsErrorEndsIt) {
