@@ -31,6 +31,7 @@
 #include "daemon/snapshots/worker.hpp"
 #include "daemon/store/store_service.hpp"
 #include "daemon/task_thread.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
@@ -46,8 +47,9 @@ class Daemon {
     BrokerClient broker;
     std::shared_ptr<Attached> attached;
     std::unique_ptr<FreezeThread> freezer;
-    UniqueFd control_socket;  // already listening; invalid: flightd creates its own
-    UniqueFd signals;         // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before threads were started
+    UniqueFd control_socket;                  // already listening; invalid: flightd creates its own
+    std::unique_ptr<SpareDescriptors> spare;  // given back for each snapshot
+    UniqueFd signals;  // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before threads were started
     std::vector<std::string> command_line;
     std::vector<std::string> warnings, notes;
     std::string config_file;    // --config; empty: the default directories
@@ -87,6 +89,7 @@ class Daemon {
   // After a refusal: tries again after 1, 2 and 5 s, and then every 10 s.
   void wait_for_recording(const std::string& why, std::size_t tries);
   void try_again(const std::string& why, std::size_t tries);
+  void take_spare_again();
   void end_without_broker(const std::string& why);
 
   Setup setup_;
@@ -100,6 +103,7 @@ class Daemon {
   std::unique_ptr<RecorderThread> recorder_;
   std::unique_ptr<StoreService> store_;
   std::unique_ptr<TriggerThread> triggers_;
+  boost::asio::steady_timer spare_again_{loop_};
   std::unique_ptr<SnapshotWorker> worker_;
   std::unique_ptr<SnapshotApi> snapshots_;
   std::unique_ptr<RecordingSwitch> recording_;

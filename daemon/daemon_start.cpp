@@ -100,17 +100,30 @@ Result<void> Daemon::start_triggers() {
   return {};
 }
 
+// Later: the store is cleaned up, and symbols are written, after the snapshot.
+void Daemon::take_spare_again() {
+  constexpr std::chrono::seconds kLater(5);
+  spare_again_.expires_after(kLater);
+  spare_again_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) setup_.spare->take();
+  });
+}
+
 Result<void> Daemon::start_snapshots() {
   if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);
   SnapshotWorker::Callbacks callbacks{
       .begun =
           [this](const std::string& trigger) {
+            setup_.spare->give();
             asio::post(loop_, [this, trigger] { events_.snapshot_begun(trigger); });
           },
       .ended =
           [this](const Result<Sidecar>& result) {
             store_->writing_ended();
-            asio::post(loop_, [this, result] { snapshots_->ended(result); });
+            asio::post(loop_, [this, result] {
+              snapshots_->ended(result);
+              take_spare_again();
+            });
           },
       .metrics = [this] { return triggers_->metrics(); },
       .make_room = [this](const std::string& trigger,

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "daemon/options.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/service_manager.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/tracepoint.hpp"
@@ -118,7 +120,7 @@ Result<Attachment> attach(const Options& options, const Identity& identity, std:
 }
 
 int run(const Options& options, Config config, std::vector<PlannedWorker> workers,
-        std::vector<std::string> command_line) {
+        std::vector<std::string> command_line, std::unique_ptr<SpareDescriptors> spare) {
   auto control_socket = inherited_control_socket();
   if (!control_socket) return failed(control_socket.error());
   auto identity = find_identity(config.user);
@@ -160,6 +162,7 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
                       .attached = std::move(*attached),
                       .freezer = std::move(*freezer),
                       .control_socket = std::move(*control_socket),
+                      .spare = std::move(spare),
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
                       .warnings = std::move(locks->warnings),
@@ -211,7 +214,7 @@ int check(const Options& options, const Config& config) {
   return 0;
 }
 
-int run_main(int argc, char** argv) {
+int run_main(int argc, char** argv, std::unique_ptr<SpareDescriptors> spare) {
   const ParsedOptions parsed = parse_options(argc, argv);
   if (!parsed.options) return parsed.exit_status;
   const Options& options = *parsed.options;
@@ -230,7 +233,7 @@ int run_main(int argc, char** argv) {
     return failed({workers.error().code, why}, kBadConfig);
   }
   if (options.check_config) return check(options, *config);
-  return run(options, std::move(*config), std::move(*workers), {argv, argv + argc});
+  return run(options, std::move(*config), std::move(*workers), {argv, argv + argc}, std::move(spare));
 }
 
 }  // namespace
@@ -244,10 +247,12 @@ int main(int argc, char** argv) {
   constexpr int kOwnMappingBytes = 1 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kOwnMappingBytes);
   flight::fill_standard_descriptors();
+  auto spare = std::make_unique<flight::SpareDescriptors>();
+  spare->take();
   flight::daemon::set_up_logging();
   int status = flight::daemon::kFailed;
   try {
-    status = flight::daemon::run_main(argc, argv);
+    status = flight::daemon::run_main(argc, argv, std::move(spare));
   } catch (const std::bad_alloc&) {
     flight::log::error("out of memory or address space (ulimit -v, MemoryMax=): raise the limit");
   }

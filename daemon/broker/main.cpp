@@ -95,6 +95,8 @@ int serve_own_client(const BrokerOptions& options) {
     log::error("{}", client.error().what);
     return kUsage;
   }
+  auto spare = std::make_unique<SpareDescriptors>();
+  spare->take();
   const auto stop = take_signals(true);
   EventSources sources;
   auto threads = stop ? prepare(options, sources) : Result<ServiceThreads>(propagate(stop.error()));
@@ -105,7 +107,7 @@ int serve_own_client(const BrokerOptions& options) {
   // In addition to the check for the end of the connection: the broker dies with flightd, whatever it is doing.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::unsetenv("NOTIFY_SOCKET");  // flightd's, should it have one
-  Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads));
+  Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads), std::move(spare));
   (void)service.serve(client->get(), stop->get(), nullptr);
   return start_status(service);
 }
@@ -133,6 +135,8 @@ Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
 
 int serve_socket(const BrokerOptions& options) {
   FdStore store = FdStore::take();
+  auto spare = std::make_unique<SpareDescriptors>();
+  spare->take();
   const auto stop = take_signals(false);
   const auto listener = stop ? listen(options, store) : Result<Listener>(propagate(stop.error()));
   EventSources sources;
@@ -143,7 +147,8 @@ int serve_socket(const BrokerOptions& options) {
   }
   if (!options.group)
     log::warn("without --group (the group of flightd's snapshots), files can be made only where this user may write");
-  Service service = Service::start(options, std::move(sources), std::move(store), std::move(*threads));
+  Service service =
+      Service::start(options, std::move(sources), std::move(store), std::move(*threads), std::move(spare));
   // A broker that cannot record stays, and tries again: a restart would change nothing. Each attach is answered with
   // the reason.
   if (service.start_error() != nullptr) service.keep_trying();

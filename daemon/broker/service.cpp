@@ -62,8 +62,9 @@ Result<ServiceThreads> ServiceThreads::start() {
                         .kernel = std::move(*kernel)};
 }
 
-Service Service::start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads) {
-  Service service(std::move(options), std::move(sources), std::move(store), std::move(threads));
+Service Service::start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
+                       std::unique_ptr<SpareDescriptors> spare) {
+  Service service(std::move(options), std::move(sources), std::move(store), std::move(threads), std::move(spare));
   if (auto loaded = service.load(); !loaded) {
     service.error_ = loaded.error();
     log::error("{}", service.error_.what);

@@ -20,6 +20,7 @@
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
 #include "daemon/broker/scan.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/perf/event_spec.hpp"
 #include "libcore/perf/record_build.hpp"
@@ -40,8 +41,8 @@ struct ServiceThreads {
 class Service {
  public:
   // Loads the configuration and adopts what `store` has of it, or opens everything; the result is in start_error().
-  [[nodiscard]] static Service start(BrokerOptions options, EventSources sources, FdStore store,
-                                     ServiceThreads threads);
+  [[nodiscard]] static Service start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
+                                     std::unique_ptr<SpareDescriptors> spare);
 
   // Serves until the client disconnects or misbehaves, or `stop_fd` (a signalfd) becomes readable. Resumes every ring
   // at the end. A second client at `listener` (nullptr: none) gets EBUSY.
@@ -62,10 +63,12 @@ class Service {
   [[nodiscard]] bool bad_config() const { return bad_config_; }
 
  private:
-  Service(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads)
+  Service(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
+          std::unique_ptr<SpareDescriptors> spare)
       : options_(std::move(options)),
         sources_(std::move(sources)),
         store_(std::move(store)),
+        spare_(std::move(spare)),
         watch_(CpuWatch::open()),
         readers_(std::make_unique<BlockingThreads>(std::move(threads.readers))),
         makers_(std::make_unique<BlockingThreads>(std::move(threads.makers))),
@@ -115,10 +118,13 @@ class Service {
   // The replies to *counts* and *kernel* contain a time, so each differs. flightd requests them for each snapshot.
   static constexpr std::chrono::milliseconds kNewDocumentEvery{20};
   static constexpr std::chrono::milliseconds kBuildIdsWait{150};
+  static constexpr std::chrono::seconds kSpareAfter{3};
 
   BrokerOptions options_;
   EventSources sources_;
   FdStore store_;
+  std::unique_ptr<SpareDescriptors> spare_;  // given back while requests come, which need descriptors
+  Clock::time_point requested_;
   CpuWatch watch_;
   std::optional<Recording> recording_;
   std::unique_ptr<BlockingThreads> readers_, makers_;

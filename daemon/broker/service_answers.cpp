@@ -23,6 +23,8 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 Result<void> Service::answer(int client, std::uint8_t request) {
   const auto known = static_cast<Request>(request);
+  spare_->give();
+  requested_ = Clock::now();
   if (known == Request::reload) return reload(client);
   if (known == Request::file || known == Request::spare) return file(client, known);
   const bool needs_recording = known == Request::attach || known == Request::processes || known == Request::build_ids ||

@@ -22,6 +22,7 @@ std::chrono::milliseconds Service::look_every() const {
 
 Result<void> Service::look(int client) {
   readers_->clear_wake();
+  if (Clock::now() - requested_ >= kSpareAfter) spare_->take();
   try_to_record(false);
   if (auto followed = follow_cpus(client); !followed) return followed;
   if (auto followed = follow_delivery(client); !followed) return followed;

@@ -9,9 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <filesystem>
 
 #include "libcore/base/unique_fd.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/memory_group.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -79,6 +83,13 @@ class Limits : public testing::Test {
     const char* set = ::getenv("ASAN_OPTIONS");
     return {"env", fmt::format("ASAN_OPTIONS={}:detect_leaks=0", set != nullptr ? set : "")};
   }
+  [[nodiscard]] std::vector<std::string> store_files() const {
+    std::vector<std::string> names;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "state/snapshots", none))
+      if (entry.path().string().ends_with(".perf.data")) names.push_back(entry.path());
+    return names;
+  }
   TempFolder folder_;
   StartOptions options_;
   Json config_ = stacks_config(99, "64K");
@@ -95,6 +106,58 @@ TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
   EXPECT_EQ(daemon.ctl({"get", "latest", "-o", folder_ / "scratch/copy"}).exit_status, 0);
   EXPECT_EQ(daemon.ctl({"vacuum"}).exit_status, 0);
   EXPECT_EQ(daemon.ctl({"reload"}).exit_status, 0);
+  EXPECT_TRUE(daemon.stop());
+}
+
+// The lowest number that this process could open now.
+int lowest_free_descriptor(pid_t pid) {
+  int number = 0;
+  while (::access(fmt::format("/proc/{}/fd/{}", pid, number).c_str(), F_OK) == 0) ++number;
+  return number;
+}
+
+// In flightd as in its broker. flightd cannot accept a connection then: a signal asks for the snapshot.
+TEST_F(Limits, WithNoDescriptorLeftASnapshotIsTaken) {
+  config_["user"] = "root";  // the limits of another user's process need CAP_SYS_RESOURCE
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  std::size_t snapshots = 0;
+  for (const pid_t pid : {daemon.pid(), daemon.broker_pid()}) {
+    const bool broker = pid != daemon.pid();
+    SCOPED_TRACE(broker ? "flightd-broker" : "flightd");
+    // They are given back for a few seconds by each request.
+    ASSERT_TRUE(wait_until([&] { return lowest_free_descriptor(pid) > 16; }, 30s));
+    const int none = lowest_free_descriptor(pid);
+    const auto limit = [&](int number) {
+      return run({"prlimit", "--pid", std::to_string(pid), fmt::format("--nofile={}:", number)}).exit_status;
+    };
+    ASSERT_EQ(limit(none), 0);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(::kill(daemon.pid(), SIGUSR2), 0);
+      ++snapshots;
+      ASSERT_TRUE(wait_until([&] { return store_files().size() >= snapshots; }, 30s)) << daemon.log();
+    }
+    EXPECT_THAT(daemon.log(), testing::Not(HasSubstr("Too many open files")));
+    ASSERT_EQ(limit(1024), 0);
+    const Json sidecar = daemon.ctl_json({"info", "latest"});
+    EXPECT_EQ(sidecar["trigger"], "signal");
+    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
+    EXPECT_EQ(sidecar["tracker"]["stale"], false);
+  }
+  EXPECT_TRUE(daemon.stop());
+}
+
+// Everything large is allocated, and locked, at the start.
+TEST_F(Limits, WithHardlyAnyMemoryLeftSnapshotsAreTaken) {
+  if (sanitized()) return;  // a sanitizer keeps freed memory
+  const auto group = MemoryGroup::create(std::uint64_t{4} << 30U);
+  ASSERT_TRUE(group) << "no memory cgroup";
+  options_.prefix = group->enter();
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  ASSERT_TRUE(group->limit(group->used_bytes() + (8U << 20U)));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, daemon.ctl_json({"info", "latest"})));
   EXPECT_TRUE(daemon.stop());
 }
 

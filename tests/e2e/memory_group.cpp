@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace flight {
@@ -29,6 +30,16 @@ std::optional<MemoryGroup> MemoryGroup::create(std::uint64_t bytes) {
     if (set(path + "/" + limit, std::to_string(bytes))) return group;
   }
   return std::nullopt;
+}
+
+std::uint64_t MemoryGroup::used_bytes() const {
+  const std::string text = read_text(path_ + "/memory.current") + read_text(path_ + "/memory.usage_in_bytes");
+  return std::strtoull(text.c_str(), nullptr, 10);
+}
+
+bool MemoryGroup::limit(std::uint64_t bytes) const {
+  return set(path_ + "/memory.max", std::to_string(bytes)) ||
+         set(path_ + "/memory.limit_in_bytes", std::to_string(bytes));
 }
 
 MemoryGroup::~MemoryGroup() {

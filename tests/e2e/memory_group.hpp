@@ -19,6 +19,9 @@ class MemoryGroup {
   MemoryGroup& operator=(MemoryGroup&&) = delete;
   ~MemoryGroup();  // waits for its processes to end
 
+  // What its processes use now.
+  [[nodiscard]] std::uint64_t used_bytes() const;
+  [[nodiscard]] bool limit(std::uint64_t bytes) const;
   // The command prefix that runs a command inside the group.
   [[nodiscard]] Arguments enter() const;
 
