@@ -26,6 +26,16 @@ uid_t owner_of(std::uint32_t pid) {
   return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 ? status.st_uid : 0;
 }
 
+std::uint64_t symbol_records_in(std::span<const std::byte> records) {
+  std::uint64_t count = 0;
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    records = records.subspan(record.size());
+    const auto type = load<perf_event_header>(record.data()).type;
+    if (type == PERF_RECORD_KSYMBOL || type == PERF_RECORD_LOST) ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 // Files of one process on one disk, read one after the other. Shared with the reading thread, which may outlive the
@@ -70,10 +80,17 @@ void FileWatch::look() {
   if (!copied_.empty()) {
     news_ = now;
     note(copied_);
+    symbol_records_ += symbol_records_in(copied_);
   }
   collect();
   send();
   active_ = now - news_ < kActiveFor || !settled();
+}
+
+std::uint64_t FileWatch::symbol_news() const {
+  std::uint64_t news = symbol_records_ + missed_before_;
+  for (const auto& [id, cursor] : cursors_) news += cursor.missed_bytes();
+  return news;
 }
 
 void FileWatch::note(std::span<const std::byte> records) {

@@ -41,6 +41,8 @@ class FileWatch {
 
   // Processes new records and the results of the threads. Never waits.
   void look();
+  // Grows when the rings had a KSYMBOL record, a loss, or bytes that were overwritten before they were read.
+  [[nodiscard]] std::uint64_t symbol_news() const;
   // Adds the MMAP2 records of a scan.
   void note(std::span<const std::byte> records);
 
@@ -95,6 +97,7 @@ class FileWatch {
   std::vector<std::shared_ptr<Read>> reads_;
   std::map<DeviceNumber, Clock::time_point> answered_;  // when the last read of the disk finished
   std::map<DeviceNumber, std::string> served_;          // disks whose files must not be opened; at most kMaxServedDisks
+  std::uint64_t symbol_records_ = 0;                    // KSYMBOL and LOST
   std::uint64_t missed_before_ = 0;                     // of rings that no longer exist
   std::uint64_t left_out_ = 0;                          // files dropped: the queue was full, or too many were deferred
   bool active_ = false;

@@ -12,6 +12,7 @@
 #include "daemon/broker/module_history.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/broker/protocol.hpp"
+#include "libcore/sysinfo/generated_code.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/modules.hpp"
 
@@ -89,7 +90,7 @@ void KernelWatch::read(Shared& shared, const Order& order) {
     out.names.kallsyms = Kallsyms::none;
     // kallsyms and the maps must describe the same set of modules.
     for (int i = 0; i < kTries; ++i) {
-      const auto text = read_file(shared.root + "/proc/kallsyms", kMaxKallsymsBytes);
+      auto text = read_file(shared.root + "/proc/kallsyms", kMaxKallsymsBytes);
       const auto image = text ? kernel_image(*text, shared.root) : Result<KernelImage>(propagate(text.error()));
       shared.image_fault = image ? std::string() : image.error().what;
       if (!image) break;
@@ -100,6 +101,8 @@ void KernelWatch::read(Shared& shared, const Order& order) {
       fault = "modules are loaded and unloaded continuously: addresses of modules have no names";
       if (*digest != before) continue;
       fault.clear();
+      // The digest does not cover it: otherwise each BPF program that is loaded would store another megabyte.
+      drop_generated_code(*text);
       auto memfd = sealed_memfd("flightd-kallsyms", std::as_bytes(std::span(text->data(), text->size())));
       if (!memfd) {
         fault = memfd.error().what;

@@ -12,6 +12,7 @@
 
 #include "daemon/broker/maps_readers.hpp"
 #include "daemon/broker/scan_misses.hpp"
+#include "daemon/broker/scan_records.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight::broker {
@@ -21,56 +22,10 @@ using Clock = std::chrono::steady_clock;
 
 // A user other than root gets this fraction of the space, before the rest is used.
 constexpr std::size_t kShares = 4;
+// Symbols get at most this fraction of the space, on top of it.
+constexpr std::size_t kSymbolShares = 4;
 // The interval at which a thread checks again whether other mappings have been read.
 constexpr std::chrono::milliseconds kAskAgain{20};
-
-void append_mapping(RecordBuffer& out, const ProcessMapping& mapping, const Trailer& trailer) {
-  append_mmap2(out,
-               {.pid = trailer.pid,
-                .tid = trailer.tid,
-                .address = mapping.address,
-                .bytes = mapping.bytes,
-                .page_offset = mapping.page_offset,
-                .major = mapping.major,
-                .minor = mapping.minor,
-                .inode = mapping.inode,
-                .protection = mapping.protection,
-                .flags = mapping.flags,
-                .name = mapping.name},
-               trailer);
-}
-
-// `mark`: what is missing (protocol.hpp).
-void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark) {
-  trailer.pid = trailer.tid = process.pid;
-  trailer.reserved = mark;
-  // The leader inherits nothing here: all its mappings follow.
-  append_fork(out,
-              {.pid = process.pid,
-               .ppid = process.parent,
-               .tid = process.pid,
-               .ptid = process.parent,
-               .time_ns = process.started_ns,
-               .exec = true},
-              trailer);
-  trailer.reserved = 0;
-  if (mark != kScanUnread) append_comm(out, {.pid = process.pid, .tid = process.pid, .name = process.comm}, trailer);
-}
-
-void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trailer) {
-  trailer.pid = process.pid;
-  for (const ProcessInfo::Thread& thread : process.threads) {
-    trailer.tid = thread.tid;
-    append_fork(out,
-                {.pid = process.pid,
-                 .ppid = process.pid,
-                 .tid = thread.tid,
-                 .ptid = process.pid,
-                 .time_ns = process.started_ns},
-                trailer);
-    append_comm(out, {.pid = process.pid, .tid = thread.tid, .name = thread.comm}, trailer);
-  }
-}
 
 }  // namespace
 
@@ -106,6 +61,8 @@ struct ProcessScan::Job {
   std::mutex mutex;
   std::condition_variable changed;
   bool listed = false, named = false, taken = false;
+  SymbolRecords known_symbols;  // of an earlier scan
+  bool has_symbols = false;     // they are known, were read, or could not be
   Result<void> list_error;
   std::vector<Entry> entries;
   struct User {
@@ -127,6 +84,7 @@ struct ProcessScan::Job {
   void list();
   void name_all();
   void list_the_cgroups();
+  void read_symbols();
   void work();
   std::optional<Order> pick();
   std::optional<Order> pick_of(bool within_share, bool& waits);
@@ -157,7 +115,7 @@ void ProcessScan::Job::list() {
     } else {
       entries.resize(pids->size());
       for (std::size_t i = 0; i < entries.size(); ++i) entries[i].stat.pid = (*pids)[i];
-      unread = entries.size() + 1;  // one more for the cgroups
+      unread = entries.size() + 1 + (has_symbols ? 0 : 1);  // the cgroups, and the symbols
     }
     listed = true;
   }
@@ -208,6 +166,22 @@ void ProcessScan::Job::list_the_cgroups() {
   if (taken) return;
   write(found);
   settle();
+}
+
+void ProcessScan::Job::read_symbols() {
+  Trailer at = trailer;
+  at.time_ns = monotonic_now();
+  const auto code = reads.symbols();
+  // If the kernel shows no addresses, the kernel's maps have a warning (kernel_watch.hpp).
+  const SymbolRecords symbols =
+      code && code->has_addresses ? symbol_records(*code, at, limits.bytes / kSymbolShares) : SymbolRecords();
+  const std::lock_guard lock(mutex);
+  if (taken) return;
+  if (symbols) write(*symbols);
+  answer.symbols = symbols;
+  has_symbols = true;
+  changed.notify_all();
+  if (listed && list_error) settle();
 }
 
 // Users take turns, so that a user with many processes does not use up the time of all.
@@ -319,11 +293,11 @@ void ProcessScan::Job::work() {
 // while one thread works, the other processes are read.
 bool ProcessScan::Job::done(Clock::time_point now) const {
   if (now - begun >= limits.whole) return true;
-  return named && (!list_error || unread == 0 || now - newest >= limits.process);
+  return named && (!list_error || unread == 0 || (has_symbols && now - newest >= limits.process));
 }
 
 Result<ProcessScan> ProcessScan::begin(const BlockingThreads& threads, const Manifest& manifest, ScanLimits limits,
-                                       ScanReads reads, std::function<void()> wake) {
+                                       ScanReads reads, std::function<void()> wake, SymbolRecords symbols) {
   auto job = std::make_shared<Job>();
   auto memfd = open_memfd("flightd-processes");
   if (!memfd) return propagate(memfd.error());
@@ -337,6 +311,9 @@ Result<ProcessScan> ProcessScan::begin(const BlockingThreads& threads, const Man
   job->reads = std::move(reads);
   job->wake = wake ? std::move(wake) : threads.waker();
   job->thread_count = threads.count();
+  const bool reads_symbols = symbols == nullptr;
+  job->known_symbols = std::move(symbols);
+  job->has_symbols = !reads_symbols;
   // The first task lists and names the processes; the others wait for that.
   const bool posted = threads.post([job] {
     job->list();
@@ -345,6 +322,11 @@ Result<ProcessScan> ProcessScan::begin(const BlockingThreads& threads, const Man
   if (!posted)
     return fail(std::errc::device_or_resource_busy,
                 "all {} threads that read other processes hang: what runs now is not known", threads.count());
+  if (reads_symbols && !threads.post([job] { job->read_symbols(); })) {
+    const std::lock_guard lock(job->mutex);
+    job->has_symbols = true;  // none: no thread is free
+    if (job->listed && job->list_error) job->settle();
+  }
   for (std::size_t i = 1; i < threads.count(); ++i) static_cast<void>(threads.post([job] { job->work(); }));
   return ProcessScan(std::move(job));
 }
@@ -373,6 +355,11 @@ Result<ScanAnswer> ProcessScan::take() {
     job.write_process(entry, entry.threads, unread ? kScanUnread : kScanPartly);
     job.miss(entry, ScanMiss::late);
     job.misses.unread += unread ? 1 : 0;
+  }
+  // Not at the beginning: flightd takes the first record's time for the scan's.
+  if (job.known_symbols) {
+    job.write(*job.known_symbols);
+    out.symbols = job.known_symbols;
   }
   Trailer end = job.trailer;
   end.reserved = kScanAllListed;

@@ -6,6 +6,7 @@
 //   only
 //   2. /proc/PID/stat of each: name, start  /
 //   3. threads and mappings of each, users take turns: a mapping can hang (maps_readers.hpp)
+//   at the same time, on another thread: the generated code of the kernel, from /proc/kallsyms
 //
 // All records go directly into a memfd, which flightd maps: a scan needs no other memory.
 //
@@ -20,12 +21,14 @@
 #include <string>
 
 #include "daemon/broker/blocking_threads.hpp"
+#include "daemon/broker/scan_records.hpp"
 #include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/record_build.hpp"
+#include "libcore/sysinfo/generated_code.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
 namespace flight::broker {
@@ -43,11 +46,12 @@ struct ScanLimits {
 }
 
 struct ScanAnswer {
-  // CGROUP records. For each process, in no order: FORK (at the time it started), COMM, FORK and COMM for each further
-  // thread, MMAP2 for each executable mapping; or a part of that, as protocol.hpp says (kScan…). At the end
-  // kScanAllListed.
+  // CGROUP and KSYMBOL records. For each process, in no order: FORK (at the time it started), COMM, FORK and COMM for
+  // each further thread, MMAP2 for each executable mapping; or a part of that, as protocol.hpp says (kScan…). At the
+  // end kScanAllListed.
   Mapping records;
   UniqueFd memfd;              // with the records in it, sealed
+  SymbolRecords symbols;       // those among the records
   std::size_t incomplete = 0;  // processes whose mappings are missing or cut
   std::size_t unread = 0;      // of them, those of which only the pid is known
   std::string warning;         // what is missing; empty if nothing is
@@ -59,14 +63,16 @@ struct ScanReads {
     return read_stat(pid, out);
   };
   std::function<void(ProcessInfo&)> mappings = read_mappings;
+  std::function<Result<GeneratedCode>()> symbols = [] { return read_generated_code(); };
 };
 
 class ProcessScan {
  public:
-  // `threads`: used only for scans. `wake`: any thread; called when everything is read. EBUSY if all of them hang.
+  // `threads`: used only for scans. `wake`: any thread; called when everything is read. `symbols`: of an earlier scan
+  // if they are still right; nullptr: read them. EBUSY if all of the threads hang.
   [[nodiscard]] static Result<ProcessScan> begin(const BlockingThreads& threads, const Manifest& manifest,
                                                  ScanLimits limits = {}, ScanReads reads = {},
-                                                 std::function<void()> wake = {});
+                                                 std::function<void()> wake = {}, SymbolRecords symbols = {});
 
   // True if everything is read or a deadline has passed. Cheap. The caller must check for deadlines every kLookEvery.
   [[nodiscard]] bool finished() const;

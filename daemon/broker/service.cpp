@@ -100,6 +100,7 @@ Result<bool> Service::load() {
   if (recording_) {
     auto changed = recording_->reload(*config, sources_);
     if (!changed) return changed;
+    if (*changed) ++symbol_breaks_;
     if (*changed) log_recording(recording_->manifest());
     keep();
     return changed;
@@ -210,6 +211,7 @@ Ended Service::serve(int client, int stop_fd, const Listener* listener) {
   if (recording_) recording_->resume_all();
   if (recording_ && std::exchange(disabled_, false))
     if (auto on = recording_->enable_all(true); !on) log::error("recording could not be resumed: {}", on.error().what);
+  ++symbol_breaks_;  // it may have been disabled
   notify_state();
   return ended;
 }
@@ -219,6 +221,7 @@ Result<void> Service::follow_cpus(int client) {
   if (!look || !recording_) return {};
   if (store_.incomplete()) keep();
   if (!recording_->follow_cpus(look->online, look->probe, look->good_ns)) return {};
+  ++symbol_breaks_;
   log_recording(recording_->manifest());
   keep();
   return notify_changed(client);

@@ -96,6 +96,12 @@ class Service {
   [[nodiscard]] Result<void> follow_files(int client);
   [[nodiscard]] Result<void> follow_kernel(int client);
   [[nodiscard]] Result<void> follow_counts(int client);
+  // Whether symbols_ lists what is loaded now: since it was read, no record of a symbol came or can have been lost.
+  struct SymbolSigns {
+    std::uint64_t breaks = 0, news = 0, lost = 0;
+    friend bool operator==(const SymbolSigns&, const SymbolSigns&) = default;
+  };
+  [[nodiscard]] std::optional<SymbolSigns> symbol_signs();
   [[nodiscard]] Result<void> send_kernel(int client, const Result<KernelWatch::Answer>& answer);
   [[nodiscard]] Result<void> send_scan(int client, const Result<ScanAnswer>& scan, int times) const;
   // The same document to each of `times` requests.
@@ -131,13 +137,16 @@ class Service {
   BlockingThreads scanners_;
   std::unique_ptr<FileWatch> files_;
   KernelWatch kernel_watch_;
-  bool sideband_is_new_ = true;           // nothing was recorded before files_ looked into it
-  std::optional<ScanAnswer> first_scan_;  // the processes before anything was recorded; the first reply
-  std::optional<ProcessScan> scan_;       // in progress
-  int scan_for_ = 0;                      // the number of requests that it answers
-  int scan_asked_ = 0;                    // later requests, which need the next scan
-  std::size_t scan_bytes_ = 0;            // the limit by the configuration's memory.max
-  bool scan_wanted_ = false;              // for the service itself: which files are mapped
+  bool sideband_is_new_ = true;              // nothing was recorded before files_ looked into it
+  std::optional<ScanAnswer> first_scan_;     // the processes before anything was recorded; the first reply
+  std::optional<ProcessScan> scan_;          // in progress
+  int scan_for_ = 0;                         // the number of requests that it answers
+  int scan_asked_ = 0;                       // later requests, which need the next scan
+  std::size_t scan_bytes_ = 0;               // the limit by the configuration's memory.max
+  SymbolRecords symbols_;                    // of the last scan
+  std::optional<SymbolSigns> symbol_signs_;  // before it
+  std::uint64_t symbol_breaks_ = 0;  // the rings changed, nothing was recorded for a while, or a module came or went
+  bool scan_wanted_ = false;         // for the service itself: which files are mapped
   Clock::time_point scan_begun_;
   int build_ids_asked_ = 0;
   Clock::time_point build_ids_until_;

@@ -144,6 +144,7 @@ Result<void> Service::reload(int client) {
 Result<void> Service::enable(int client, bool on) {
   const Request request = on ? Request::enable : Request::disable;
   disabled_ = !on;
+  ++symbol_breaks_;
   if (auto done = recording_->enable_all(on); !done)
     return refuse(client, static_cast<std::uint8_t>(request), done.error());
   return send_message(client, header(request), {}, {});

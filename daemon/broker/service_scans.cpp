@@ -48,6 +48,7 @@ Result<void> Service::follow_scan(int client) {
     const auto scan = scan_->take();
     scan_.reset();
     if (scan) files_->note(scan->records.bytes());
+    symbols_ = scan ? scan->symbols : nullptr;
     if (auto sent = send_scan(client, scan, std::exchange(scan_for_, 0)); !sent) return sent;
   }
   const auto now = Clock::now();
@@ -55,10 +56,25 @@ Result<void> Service::follow_scan(int client) {
   scan_begun_ = now;
   scan_wanted_ = false;
   scan_for_ = std::exchange(scan_asked_, 0);
-  auto begun = ProcessScan::begin(scanners_, recording_->manifest(), {.bytes = scan_bytes_}, {}, readers_->waker());
+  const auto signs = symbol_signs();
+  if (!signs || std::exchange(symbol_signs_, signs) != signs) symbols_.reset();
+  auto begun =
+      ProcessScan::begin(scanners_, recording_->manifest(), {.bytes = scan_bytes_}, {}, readers_->waker(), symbols_);
   if (!begun) return send_scan(client, propagate(begun.error()), std::exchange(scan_for_, 0));
   scan_ = std::move(*begun);
   return {};
+}
+
+// nullopt: the kernel does not count what it loses.
+std::optional<Service::SymbolSigns> Service::symbol_signs() {
+  if (!recording_->manifest().lost_exact) return std::nullopt;
+  files_->look();
+  SymbolSigns out{.breaks = symbol_breaks_, .news = files_->symbol_news()};
+  const auto& sideband = recording_->manifest().events.front().ids;
+  for (const EventCount& count : recording_->counts().events)
+    if (std::any_of(sideband.begin(), sideband.end(), [&](const ManifestId& id) { return id.id == count.id; }))
+      out.lost += count.lost;
+  return out;
 }
 
 Result<void> Service::send_scan(int client, const Result<ScanAnswer>& scan, int times) const {
@@ -88,7 +104,10 @@ Result<void> Service::kernel(int client) {
 }
 
 Result<void> Service::follow_kernel(int client) {
-  if (watch_.take_module_news()) kernel_watch_.suspect();
+  if (watch_.take_module_news()) {
+    kernel_watch_.suspect();
+    ++symbol_breaks_;
+  }
   if (kernel_asked_ > 0 && !kernel_is_wanted_ && Clock::now() - kernel_wanted_ >= kNewDocumentEvery) {
     kernel_is_wanted_ = true;
     kernel_wanted_ = Clock::now();

@@ -5,15 +5,15 @@
 //   every message   | ReplyHeader 32 | text (an error, or a file's name) |  + fds by SCM_RIGHTS
 //   attach          message 0: fd {manifest}, a sealed memfd; then messages of <= 250 ring owners' fds, each with the
 //                   index of its first ring; `parts` says how many messages there are in all
-//   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP, with trailers}. The first
-//                   answer of a broker is of the moment before it enabled its events, as the trailers' times say. It
-//                   comes when the scan is done, out of order, or (after some seconds at most) in part: then the
+//   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP KSYMBOL, with trailers}. The
+//                   first answer of a broker is of the moment before it enabled its events, as the trailers' times say.
+//                   It comes when the scan is done, out of order, or (after some seconds at most) in part: then the
 //                   records' trailers mark what is missing (kScan…), and the text describes it
 //   build_ids       one message, fd {sealed memfd: build_ids.hpp}, the same one as long as nothing changed. It may wait
 //                   a moment for files that are being read, out of order
 //   kernel          one message, fds {sealed memfd: kernel_names.hpp, read after the request} and, only if
-//                   modules came or went since this client got it last, {sealed memfd: /proc/kallsyms}. It comes out
-//                   of order: when all is read, ETIMEDOUT after 5 s
+//                   modules came or went since this client got it last, {sealed memfd: /proc/kallsyms without
+//                   generated code}. It comes out of order: when all is read, ETIMEDOUT after 5 s
 //   counts          one message, fd {sealed memfd: Counts}
 //   file            one message, fd {an empty .partial in the store}, text = its file name. It comes out of order:
 //                   when the disk has created it, without a limit
@@ -60,6 +60,13 @@ inline constexpr std::size_t kMaxGaps = 256;  // the newest are kept
 // missing. The last record is a LOST whose first number is the number of processes listed: every process that is not
 // among them has ended.
 inline constexpr std::uint32_t kScanUnread = 0x44524e55, kScanPartly = 0x54524150, kScanAllListed = 0x54534c41;
+// In the LOST record after the KSYMBOL records of generated code (libcore/sysinfo/generated_code.hpp), whose time is
+// that of the read: its first number is the number of these records, the second one has kScanSymbols… bits. Without it
+// (an older broker, or hidden addresses) nothing is known about generated code. If no KSYMBOL record came or was lost
+// since the last read, that one is sent again.
+inline constexpr std::uint32_t kScanSymbolsListed = 0x4d59534b;
+inline constexpr std::uint64_t kScanSymbolsCut = 1;    // more exist than fit
+inline constexpr std::uint64_t kScanSymbolsNoBpf = 2;  // GeneratedCode::no_bpf
 
 enum class Request : std::uint8_t {
   attach = 'a',

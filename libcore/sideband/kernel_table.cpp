@@ -44,13 +44,13 @@ void KernelTable::add_ksymbol(const KsymbolRecord& symbol) {
   }
   if ((symbol.flags & kUnregistered) != 0 || ksymbols_.size() >= kMaxKsymbols) return;
   bytes_ += kTreeNodeBytes + symbol.name.size();
-  ksymbols_.emplace(symbol.address, Ksymbol{symbol.bytes, symbol.kind, std::string(symbol.name)});
+  ksymbols_.emplace(symbol.address, Ksymbol{symbol.bytes, symbol.kind, symbol.flags, std::string(symbol.name)});
 }
 
 void KernelTable::append_to(RecordBuffer& out) const {
   for (const auto& [id, path] : cgroups_) append_cgroup(out, {id, path}, {});
   for (const auto& [address, symbol] : ksymbols_)
-    append_ksymbol(out, {address, symbol.bytes, symbol.kind, 0, symbol.name}, {});
+    append_ksymbol(out, {address, symbol.bytes, symbol.kind, symbol.flags, symbol.name}, {});
 }
 
 }  // namespace flight

@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "libcore/perf/record_build.hpp"
 
@@ -20,6 +21,11 @@ class KernelTable {
  public:
   // Applies CGROUP and KSYMBOL records, ignores others.
   void apply(std::span<const std::byte> record);
+  // Calls `visit(address, kind, name)` with each symbol, ascending by address.
+  template <typename Visit>
+  void for_each_symbol(Visit visit) const {
+    for (const auto& [address, symbol] : ksymbols_) visit(address, symbol.kind, std::string_view(symbol.name));
+  }
   // Writes records that are valid from the beginning.
   void append_to(RecordBuffer& out) const;
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -27,7 +33,7 @@ class KernelTable {
  private:
   struct Ksymbol {
     std::uint32_t bytes = 0;
-    std::uint16_t kind = 0;
+    std::uint16_t kind = 0, flags = 0;
     std::string name;
   };
   void add_cgroup(const CgroupRecord& cgroup);

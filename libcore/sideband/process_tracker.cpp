@@ -24,13 +24,16 @@ Unread in_doubt(const Unread& unread) {
   return out;
 }
 
-RecordLog with_doubts(const RecordLog& log, const ProcessTable& table, const DoubtScope& scope) {
+// `symbols`: the gap after which no list of symbols was read.
+RecordLog with_doubts(const RecordLog& log, const ProcessTable& table, const DoubtScope& scope,
+                      const KernelTable& kernel, const std::optional<SymbolGap>& symbols) {
   RecordLog out;
   const auto append = [&out](std::span<const std::byte> record, EventTime time_ns) {
     out.append(record, static_cast<std::uint16_t>(load<perf_event_header>(record.data()).type), time_ns);
   };
   for (const RecordLog::Entry& entry : log.entries()) append(log.record(entry), entry.time_ns);
-  const Doubts doubts = clear_up(scope, nullptr, ~EventTime{0}, true, log, table);
+  Doubts doubts = clear_up(scope, nullptr, ~EventTime{0}, true, log, table);
+  if (symbols) end_symbols(*symbols, log, kernel, doubts.additions);
   std::span<const std::byte> rest = doubts.additions;
   for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
     rest = rest.subspan(record.size());
@@ -74,7 +77,9 @@ void ProcessTracker::blame(std::string who) { state_->gaps.blame(std::move(who))
 
 void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scanned_ns) {
   State& state = *state_;
-  ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.log, state.table, state.kernel);
+  ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.symbol_gap, state.known_from_ns, state.log,
+                                state.table, state.kernel);
+  if (merged.old_bpf) state.old_bpf = merged.old_bpf;
   if (merged.settled) state.gaps.settle(scanned_ns, merged.unsure, std::move(merged.unread));
   state.unsure += merged.unsure;
   if (merged.settled && !state.gaps.unread().in_doubt()) state.evicted.found_living(scanned_ns);
@@ -175,7 +180,7 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   TrackerExport window;
   if (doubtful) {
     // Nobody has looked since. The log stays as it is: a scan may still confirm them.
-    const RecordLog told = with_doubts(state.log, state.table, scope);
+    const RecordLog told = with_doubts(state.log, state.table, scope, state.kernel, state.unlisted());
     window = export_of(told, state.table, state.kernel, order);
     window.forks = state.forks_between(told, begin_ns, end_ns);
   } else {

@@ -65,8 +65,13 @@ struct TrackerStats {
   std::size_t log_bytes = 0, state_bytes = 0;
 };
 
+// In the flags of a KSYMBOL record: its symbol was read from a list without sizes, so it may end before its `bytes`.
+// perf_event.h uses only bit 0.
+inline constexpr std::uint16_t kGuessedSymbolEnd = 0x8000;
+
 // The input of a file: the state at the window's start, then the log inside the window.
 struct TrackerExport {
+  // The flags of KSYMBOL records can have kGuessedSymbolEnd.
   RecordBuffer prologue;  // CGROUP, KSYMBOL, and per process FORK, COMM, MMAP2…, threads; trailers all zero
   RecordBuffer log;  // whole records, ascending in time, with the kernel's trailers; also early-folded processes that
                      // began inside the window, at their time
@@ -131,11 +136,12 @@ class ProcessTracker {
   void add_gap_until(EventTime end_ns);
   // Sets which process wrote most of the records that did not fit, for the newest gap.
   void blame(std::string who);
-  // Merges the broker's *processes*, requested at `scanned_ns`. An unknown process becomes state that always existed
-  // (from its FORK's own time on); of a known process only missing facts are added. After a gap, processes that the
-  // scan does not confirm by pid, start time, name and maps are called kLostName from the gap on, until their names are
-  // known. This ends staleness for gaps that are over by then. A process that exists but that the broker could not read
-  // waits for the next scan; after several such scans it is called kLostName.
+  // Merges the broker's *processes*, requested at `scanned_ns`; generated code of the kernel as scanned_symbols.hpp
+  // says. An unknown process becomes state that always existed (from its FORK's own time on); of a known process only
+  // missing facts are added. After a gap, processes that the scan does not confirm by pid, start time, name and maps
+  // are called kLostName from the gap on, until their names are known. This ends staleness for gaps that are over by
+  // then. A process that exists but that the broker could not read waits for the next scan; after several such scans it
+  // is called kLostName.
   void add_scan(std::span<const std::byte> records, EventTime scanned_ns);
 
   // Folds records that are older than every ring's oldest sample; removes processes whose exit is older.

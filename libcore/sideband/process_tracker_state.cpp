@@ -190,6 +190,8 @@ void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, Even
     window.warnings.push_back(
         fmt::format("names: the executable mappings of {} were left out: all mappings would take more than {} MiB",
                     counted(window.left_out, "process"), limits.export_bytes >> 20U));
+  if (const std::string_view text = text_of(old_bpf.value_or(OldBpf::listed)); !text.empty())
+    (old_bpf == OldBpf::not_listed ? window.notes : window.warnings).emplace_back(text);
 }
 
 void ProcessTracker::State::shrink() {

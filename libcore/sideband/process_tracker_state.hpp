@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include "libcore/sideband/process_table.hpp"
 #include "libcore/sideband/process_tracker.hpp"
 #include "libcore/sideband/record_log.hpp"
+#include "libcore/sideband/scanned_symbols.hpp"
 
 namespace flight {
 
@@ -38,6 +40,8 @@ struct ProcessTracker::State {
   bool replaying = false;
   EventTime drained_to_ns = 0;  // the same, without the records that are being added
   Gaps gaps;
+  std::optional<SymbolGap> symbol_gap;  // until a scan with symbols
+  std::optional<OldBpf> old_bpf;        // by the last scan with symbols; nullopt: none came
   std::unordered_map<std::uint32_t, EventTime> last_of_cpu;
   std::unordered_map<std::uint32_t, std::pair<EventTime, EventTime>>
       full;  // gaps of CPUs whose LOST record has not come yet
@@ -45,6 +49,12 @@ struct ProcessTracker::State {
   [[nodiscard]] bool has(std::span<const std::byte> record) const;
   void append(std::span<const std::byte> records);
   void append_lost(std::span<const std::byte> record);
+  // The gap whose scan is not here yet; nullopt: there is none, or the broker is older and lists no symbols.
+  [[nodiscard]] std::optional<SymbolGap> unlisted() const {
+    const auto& gap = gaps.pending();
+    if (!old_bpf || !gap || gap->begin_ns >= gap->end_ns) return std::nullopt;
+    return SymbolGap{.begin_ns = gap->begin_ns, .end_ns = gap->end_ns};
+  }
   [[nodiscard]] EventTime last_of(std::uint32_t cpu) const;
   void count(const RecordLog::Entry& entry, std::uint64_t change);
   // `doubts`: the processes in doubt; null if there are none.

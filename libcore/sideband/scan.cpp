@@ -103,16 +103,12 @@ void ScanMerger::add_missing(const ScannedProcess& process, const Incarnation& k
   }
 }
 
-}  // namespace
-
-ScanMerge merge_scan(std::span<const std::byte> bytes, EventTime scanned_ns, const Gaps& gaps, const RecordLog& log,
-                     ProcessTable& table, KernelTable& kernel) {
-  const Scan scan = read_scan(bytes, kernel);
-  if (scan.processes.empty()) return {};
+ScanMerge merge_processes(const Scan& scan, EventTime scanned_ns, const Gaps& gaps, const RecordLog& log,
+                          ProcessTable& table) {
   const DoubtScope scope(gaps.pending(), gaps.unread(), scanned_ns);
   const bool give_up = gaps.gives_up() && !scope.concerns_all();
   ScanMerger merger(scanned_ns, table);
-  ScanMerge out{.additions = {}, .unsure = 0, .unread = {}, .settled = true};
+  ScanMerge out{.additions = {}, .unsure = 0, .unread = {}, .settled = true, .old_bpf = {}};
   if (!scope.concerns_nobody()) {
     Doubts doubts = clear_up(scope, &scan, scanned_ns, give_up, log, table);
     for (const ScannedProcess& process : doubts.unknown) {
@@ -136,6 +132,31 @@ ScanMerge merge_scan(std::span<const std::byte> bytes, EventTime scanned_ns, con
   }
   const RecordBuffer missing = merger.take();
   out.additions.insert(out.additions.end(), missing.begin(), missing.end());
+  return out;
+}
+
+}  // namespace
+
+ScanMerge merge_scan(std::span<const std::byte> bytes, EventTime scanned_ns, const Gaps& gaps,
+                     std::optional<SymbolGap>& symbol_gap, EventTime known_from_ns, const RecordLog& log,
+                     ProcessTable& table, KernelTable& kernel) {
+  const Scan scan = read_scan(bytes, kernel);
+  if (scan.processes.empty()) return {};
+  ScanMerge out = merge_processes(scan, scanned_ns, gaps, log, table);
+  if (const auto& gap = gaps.pending(); gap && gap->begin_ns < gap->end_ns) {
+    if (!symbol_gap) symbol_gap = SymbolGap{.begin_ns = gap->begin_ns, .end_ns = gap->end_ns};
+    symbol_gap->begin_ns = std::min(symbol_gap->begin_ns, gap->begin_ns);
+    symbol_gap->end_ns = std::max(symbol_gap->end_ns, gap->end_ns);
+  }
+  if (!scan.symbols) return out;
+  std::optional<SymbolGap> before = symbol_gap;
+  if (before && before->begin_ns > scan.symbols->read_ns) before.reset();
+  if (before) before->end_ns = std::min(before->end_ns, scan.symbols->read_ns);
+  out.old_bpf = merge_symbols(*scan.symbols, before, known_from_ns, log, kernel, out.additions);
+  if (symbol_gap && symbol_gap->end_ns <= scan.symbols->read_ns)
+    symbol_gap.reset();
+  else if (symbol_gap)
+    symbol_gap->begin_ns = std::max(symbol_gap->begin_ns, scan.symbols->read_ns);
   return out;
 }
 

@@ -7,12 +7,14 @@
 //   not or not wholly read     left as it is; the next scan is due soon
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "libcore/sideband/gaps.hpp"
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/process_table.hpp"
 #include "libcore/sideband/record_log.hpp"
+#include "libcore/sideband/scanned_symbols.hpp"
 
 namespace flight {
 
@@ -20,14 +22,17 @@ namespace flight {
 inline constexpr EventTime kScanSlackNs = 2'000'000'000;
 
 struct ScanMerge {
-  RecordBuffer additions;    // for the log
-  std::uint64_t unsure = 0;  // processes that the scan could not confirm
-  Unread unread;             // the next scan has to read them
-  bool settled = false;      // false: the scan has no processes
+  RecordBuffer additions;         // for the log
+  std::uint64_t unsure = 0;       // processes that the scan could not confirm
+  Unread unread;                  // the next scan has to read them
+  bool settled = false;           // false: the scan has no processes
+  std::optional<OldBpf> old_bpf;  // nullopt: the scan has no symbols
 };
 
-// `gaps`: the records that are missing since the last scan, and the processes that it left in doubt.
+// `gaps`: the records that are missing since the last scan, and the processes that it left in doubt. `symbol_gap`: the
+// same for symbols; a scan with symbols ends it. `known_from_ns`: as for merge_symbols().
 [[nodiscard]] ScanMerge merge_scan(std::span<const std::byte> scan, EventTime scanned_ns, const Gaps& gaps,
-                                   const RecordLog& log, ProcessTable& table, KernelTable& kernel);
+                                   std::optional<SymbolGap>& symbol_gap, EventTime known_from_ns, const RecordLog& log,
+                                   ProcessTable& table, KernelTable& kernel);
 
 }  // namespace flight

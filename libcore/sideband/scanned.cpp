@@ -21,7 +21,9 @@ class ScanReader {
       take(record);
     }
     const bool all = bytes.empty() && listed_ && *listed_ == processes_.size();
-    return {.processes = std::move(processes_), .all_listed = all};
+    Scan out{.processes = std::move(processes_), .all_listed = all, .symbols = {}};
+    if (symbols_listed_ && *symbols_listed_ == symbols_.all.size()) out.symbols = std::move(symbols_);
+    return out;
   }
 
  private:
@@ -41,8 +43,12 @@ class ScanReader {
         if (const auto fork = parse_task(record)) take_fork(*fork, parse_trailer(record)->reserved, record);
         return;
       case PERF_RECORD_LOST:
-        if (const auto trailer = parse_trailer(record); trailer && trailer->reserved == kScanAllListed)
-          if (const auto fields = lost_fields(record)) listed_ = fields->id;
+        if (const auto trailer = parse_trailer(record))
+          if (const auto fields = lost_fields(record)) take_end(*trailer, fields->id, fields->lost);
+        return;
+      case PERF_RECORD_KSYMBOL:
+        if (const auto symbol = parse_ksymbol(record); symbol && symbols_.all.size() < kMaxKsymbols)
+          symbols_.all.push_back(*symbol);
         return;
       case PERF_RECORD_COMM:
         if (const auto comm = parse_comm(record)) take_comm(*comm, record);
@@ -54,6 +60,16 @@ class ScanReader {
       default:
         kernel_.apply(record);
     }
+  }
+
+  // The end of a part.
+  void take_end(const Trailer& trailer, std::uint64_t listed, std::uint64_t bits) {
+    if (trailer.reserved == kScanAllListed) listed_ = listed;
+    if (trailer.reserved != kScanSymbolsListed) return;
+    symbols_listed_ = listed;
+    symbols_.read_ns = trailer.time_ns;
+    symbols_.cut = (bits & kScanSymbolsCut) != 0;
+    symbols_.no_bpf = (bits & kScanSymbolsNoBpf) != 0;
   }
 
   void take_fork(const TaskRecord& fork, std::uint32_t mark, std::span<const std::byte> record) {
@@ -80,6 +96,8 @@ class ScanReader {
   std::vector<ScannedProcess> processes_;
   const std::byte* first_ = nullptr;     // the last one's first record
   std::optional<std::uint64_t> listed_;  // the number of processes that the scan listed
+  ScannedSymbols symbols_;
+  std::optional<std::uint64_t> symbols_listed_;
 };
 
 }  // namespace

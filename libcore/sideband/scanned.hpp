@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -75,12 +76,20 @@ struct ScannedProcess {
   ScannedMaps maps;
 };
 
-struct Scan {
-  std::vector<ScannedProcess> processes;
-  bool all_listed = false;  // a process that is not among them has ended
+// The generated code of the kernel, if the broker could read it. Its views are into the scan's bytes.
+struct ScannedSymbols {
+  std::vector<KsymbolRecord> all;  // ascending by address
+  EventTime read_ns = 0;
+  bool cut = false, no_bpf = false;  // as kScanSymbolsCut and kScanSymbolsNoBpf
 };
 
-// The scan's facts about the kernel go to `kernel`. The result's views are into `bytes`.
+struct Scan {
+  std::vector<ScannedProcess> processes;
+  bool all_listed = false;                // a process that is not among them has ended
+  std::optional<ScannedSymbols> symbols;  // nullopt: nothing is known about them
+};
+
+// The scan's cgroups go to `kernel`. The result's views are into `bytes`.
 [[nodiscard]] Scan read_scan(std::span<const std::byte> bytes, KernelTable& kernel);
 
 }  // namespace flight

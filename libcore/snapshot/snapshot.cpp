@@ -19,6 +19,7 @@
 #include "libcore/snapshot/kernel_strays.hpp"
 #include "libcore/snapshot/kernel_window.hpp"
 #include "libcore/snapshot/merge.hpp"
+#include "libcore/snapshot/symbol_ends.hpp"
 #include "libcore/snapshot/top.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
@@ -239,6 +240,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     if (recording.host.own_pid_namespace) append_outside(part.sideband.prologue);
     part.kernel = kernel_window(recording.kernel, selection.begin_ns, selection.end_ns);
     drop_strays(part.kernel, selection);
+    fit_symbols(part.sideband.prologue, part.sideband.log, part.kernel);
     after_step(Step::exported);
     relabel(part.sideband.log, recording.manifest, recording.events);
     if (auto log = exits_behind_samples(part.sideband.log, part.sideband.gaps, selection, recording.events, workers))

@@ -8,8 +8,12 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <set>
+#include <span>
+#include <sstream>
 
+#include "libcore/compress/zstd.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/verifier.hpp"
 
@@ -168,6 +172,133 @@ TEST_F(Names, AfterLostRecordsUncertainNamesAreLost) {
   EXPECT_THAT(texts(daemon_.status()["warnings"]), HasSubstr("sideband record"));
   const Outcome text = daemon_.ctl({"info", sidecar["id"]});
   EXPECT_LT(text.out.find("sideband records"), text.out.find("window")) << "it stands on top:\n" << text.out;
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// The CPU time that a process has used.
+double cpu_seconds(pid_t pid) {
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+// Programs of BPF: loaded before the recording, while it is paused, and while it runs.
+class BpfNames : public Names {
+ protected:
+  static bool lists_bpf() {
+    const std::string folder = "/proc/sys/net/core/";
+    return read_text(folder + "bpf_jit_enable") != "0\n" && read_text(folder + "bpf_jit_harden") == "0\n" &&
+           read_text(folder + "bpf_jit_kallsyms") == "1\n";
+  }
+  // Runs the BPF program `name`; nullptr: this machine has no compiled BPF.
+  std::unique_ptr<Child> load(const std::string& name) {
+    auto spinner = std::make_unique<Child>(start_load({folder_.load("bpf_spinner"), cpu_, "120", name}, kBusy));
+    if (!spinner->wait_for_line("loaded")) return nullptr;
+    return spinner;
+  }
+  // Until it has run for another `seconds`.
+  static void let_run(const Child& spinner, double seconds) {
+    const double until = cpu_seconds(spinner.pid()) + seconds;
+    EXPECT_TRUE(wait_until([&] { return cpu_seconds(spinner.pid()) >= until; }, 60s));
+  }
+  // Nearly all samples of its process have the BPF program's name, and none another program's.
+  void expect_named(const Json& sidecar, const Child& spinner, const std::string& name) {
+    std::size_t named = 0, unknown = 0;
+    for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+      if (sample.pid != spinner.pid()) continue;
+      if (sample.dso.starts_with("bpf_prog_")) {
+        EXPECT_TRUE(sample.symbol.ends_with("_" + name)) << sample.line;
+        ++named;
+      } else if (sample.dso == "[unknown]") {
+        ++unknown;
+      }
+    }
+    fmt::print("{}: {} samples have its name, {} have none\n", name, named, unknown);
+    EXPECT_GT(named, 100U) << name;
+    EXPECT_LT(unknown, 20U) << name << ": at most those of the moment of the switch";
+    for (const Verifier& verifier : Verifier::all()) {
+      const Outcome script = verifier.perf(
+          folder_, {"script", "-i", sidecar["path"], "-G", "-F", "pid,ip,sym", "--pid", std::to_string(spinner.pid())});
+      std::size_t lines = 0;
+      for (std::size_t at = script.out.find("_" + name); at != std::string::npos;
+           at = script.out.find("_" + name, at + 1))
+        ++lines;
+      EXPECT_GE(lines, named) << verifier.name() << ": " << script.err;
+    }
+  }
+  // The kernel symbols in the store.
+  std::vector<std::string> symbol_files() const {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(daemon_.snapshots_dir()))
+      if (entry.path().filename().string().starts_with("kallsyms-")) out.push_back(entry.path());
+    return out;
+  }
+};
+
+TEST_F(BpfNames, ThoseFromBeforeTheRecordingAndFromAPauseHaveNames) {
+  if (!lists_bpf()) GTEST_SKIP() << "the kernel does not compile BPF, or hides its programs";
+  const auto before = load("spin_before");
+  if (!before) GTEST_SKIP() << "no BPF program can be loaded here";
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
+  let_run(*before, 0.5);
+  const Json first = daemon_.snapshot();
+  expect_named(first, *before, "spin_before");
+
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  const auto paused = load("spin_paused");
+  ASSERT_TRUE(paused);
+  ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  const auto live = load("spin_live");
+  ASSERT_TRUE(live);
+  let_run(*paused, 0.5);
+  let_run(*live, 0.5);
+  const Json second = daemon_.snapshot();
+  expect_named(second, *before, "spin_before");
+  expect_named(second, *paused, "spin_paused");
+  expect_named(second, *live, "spin_live");
+  EXPECT_TRUE(all_count_all(folder_, second));
+
+  // Programs that come and go store no other kernel symbols.
+  EXPECT_EQ(first["kallsyms"], second["kallsyms"]);
+  ASSERT_TRUE(wait_until([&] { return !symbol_files().empty(); }, 20s));
+  const auto files = symbol_files();
+  ASSERT_EQ(files.size(), 1U);
+  const auto frame = read_text(files.front());
+  const auto text = expand(std::as_bytes(std::span<const char>(frame)), 64U << 20U);
+  ASSERT_TRUE(text) << text.error().what;
+  const std::string_view symbols(reinterpret_cast<const char*>(text->data()), text->size());
+  EXPECT_NE(symbols.find(" _text\n"), std::string_view::npos);
+  EXPECT_EQ(symbols.find("\t[bpf]"), std::string_view::npos);
+  EXPECT_EQ(symbols.find("\t[__builtin__"), std::string_view::npos);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// flightd is stopped, and the sideband rings are full when the program is loaded.
+TEST_F(BpfNames, OneWhoseRecordWasLostHasItsNameAfterwards) {
+  if (!lists_bpf()) GTEST_SKIP() << "the kernel does not compile BPF, or hides its programs";
+  const auto before = load("spin_before");
+  if (!before) GTEST_SKIP() << "no BPF program can be loaded here";
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
+  daemon_.process().signal(SIGSTOP);
+  std::vector<Child> togglers;
+  for (const int cpu : usable_cpus())
+    togglers.push_back(start_load({folder_.load("toggler"), std::to_string(cpu), "1.5", "1"}, kBusy));
+  for (Child& toggler : togglers) (void)toggler.wait(30s);
+  const auto lost = load("spin_lost");
+  daemon_.process().signal(SIGCONT);
+  ASSERT_TRUE(lost);
+  const Json first = daemon_.snapshot();
+  EXPECT_FALSE(first["tracker"]["stale"]) << "a snapshot waits for the scan";
+  let_run(*lost, 0.5);
+  let_run(*before, 0.5);
+  const Json sidecar = daemon_.snapshot({"--last", "1s"});
+  EXPECT_GT(sidecar["tracker"]["lost"], 0);
+  expect_named(sidecar, *lost, "spin_lost");
+  expect_named(sidecar, *before, "spin_before");
   EXPECT_TRUE(daemon_.stop());
 }
 

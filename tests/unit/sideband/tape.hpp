@@ -69,6 +69,13 @@ class Tape {
     append_fork(bytes_, {pid, 0, pid, 0, 0, true}, {.reserved = kScanUnread});
     ++scanned_;
   }
+  void listed_symbol(std::uint64_t address, std::string_view name) {
+    append_ksymbol(bytes_, {address, 1U << 20U, 1, 0, name}, {});
+    ++symbols_;
+  }
+  void symbols_listed(EventTime read, std::uint64_t bits = 0) {
+    append_lost(bytes_, {symbols_, bits}, {.time_ns = read, .reserved = kScanSymbolsListed});
+  }
   void all_listed() { append_lost(bytes_, {scanned_, 0}, {.reserved = kScanAllListed}); }
 
   [[nodiscard]] const RecordBuffer& bytes() const { return bytes_; }
@@ -77,7 +84,7 @@ class Tape {
  private:
   static Trailer at(std::uint32_t pid, std::uint32_t tid, EventTime time) { return {pid, tid, time, 0, 0, 7}; }
   RecordBuffer bytes_;
-  std::uint64_t scanned_ = 0;
+  std::uint64_t scanned_ = 0, symbols_ = 0;
 };
 
 }  // namespace flight

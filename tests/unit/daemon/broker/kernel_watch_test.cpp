@@ -140,6 +140,16 @@ TEST_F(ModuleWatch, KallsymsComesOnlyWhereTheModulesAreOthers) {
   EXPECT_NE(third->names.maps[2].end_ns, 0U);
 }
 
+// The digest does not cover it, so two texts with the same digest would differ.
+TEST_F(ModuleWatch, GeneratedCodeIsNotSent) {
+  tree_.write("/proc/kallsyms",
+              "ffffffff81000000 T _text\nffffffff81001000 T _etext\nffffffffc0001010 t f\t[ext4]\n"
+              "ffffffffc0002000 t bpf_prog_1\t[bpf]\nffffffffc0003000 t kprobe_insn_page\t[__builtin__kprobes]\n");
+  const auto answer = ask();
+  ASSERT_TRUE(answer) << answer.error().what;
+  EXPECT_EQ(text_of(*answer), "ffffffff81000000 T _text\nffffffff81001000 T _etext\nffffffffc0001010 t f\t[ext4]\n");
+}
+
 TEST_F(ModuleWatch, AModuleBetweenTwoRequestsIsKnownByItsUevent) {
   const auto first = ask();
   ASSERT_TRUE(first);

@@ -2,9 +2,11 @@
 // The recording and the replies of the real flightd-broker, from flightd's end of the broker protocol.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/bpf.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include <csignal>
 #include <cstring>
@@ -189,6 +191,74 @@ TEST_F(Broker, ReportsTheRunningProcesses) {
   EXPECT_TRUE(named);
   EXPECT_TRUE(mapped) << program;
   EXPECT_TRUE(pids.contains(1)) << "other users' processes, too";
+}
+
+// "return 0" as a BPF program; -1: this machine loads none.
+UniqueFd load_bpf_program(const char* name) {
+  const std::array<bpf_insn, 2> program{{{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+  bpf_attr attr{};
+  attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
+  attr.insn_cnt = program.size();
+  attr.insns = reinterpret_cast<std::uintptr_t>(program.data());
+  attr.license = reinterpret_cast<std::uintptr_t>("GPL");
+  std::strncpy(attr.prog_name, name, sizeof attr.prog_name - 1);
+  return UniqueFd(static_cast<int>(::syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof attr)));
+}
+
+// The kernel's list is read again only if a symbol may have come or gone.
+TEST_F(Broker, ListsGeneratedCodeAndReadsItOnlyIfItMayHaveChanged) {
+  const UniqueFd before = load_bpf_program("flight_before");
+  start(calls_config());
+  ASSERT_TRUE(client_->attach()) << errors();
+  struct Listed {
+    EventTime read_ns = 0;
+    std::set<std::string> names;
+    std::uint64_t bits = 0;
+  };
+  const auto ask = [&] {
+    Listed out;
+    const auto scan = client_->processes();
+    EXPECT_TRUE(scan) << scan.error().what;
+    std::span<const std::byte> rest = scan ? scan->bytes() : std::span<const std::byte>();
+    for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+      rest = rest.subspan(record.size());
+      if (const auto symbol = parse_ksymbol(record)) out.names.emplace(symbol->name);
+      const auto trailer = parse_trailer(record);
+      if (trailer->reserved != kScanSymbolsListed) continue;
+      out.read_ns = trailer->time_ns;
+      out.bits = lost_fields(record)->lost;
+    }
+    return out;
+  };
+  const auto has = [](const Listed& listed, std::string_view name) {
+    return std::any_of(listed.names.begin(), listed.names.end(), [&](const auto& one) { return one.ends_with(name); });
+  };
+  const Listed first = ask();
+  ASSERT_NE(first.read_ns, 0U) << "root sees the addresses";
+  // The kernel may not compile them, or hide them.
+  const auto jit = read_line("/proc/sys/net/core/bpf_jit_enable");
+  const bool listed = before && jit && *jit != "0" && (first.bits & kScanSymbolsNoBpf) == 0;
+  EXPECT_EQ(has(first, "_flight_before"), listed);
+  Listed second = ask();
+  EXPECT_GT(second.read_ns, first.read_ns) << "between the first scan and the recording something may have come";
+  // Other tests of this machine may load programs: try until none came.
+  Listed third;
+  for (int i = 0; i < 20 && third.read_ns != second.read_ns; ++i) {
+    if (i > 0) second = third;
+    third = ask();
+  }
+  EXPECT_EQ(third.read_ns, second.read_ns) << "nothing came, so the list is the same";
+  EXPECT_EQ(third.names, second.names);
+  ASSERT_TRUE(client_->disable());
+  ASSERT_TRUE(client_->enable());
+  const Listed paused = ask();
+  EXPECT_GT(paused.read_ns, third.read_ns) << "a load in the pause has no record";
+  const UniqueFd live = load_bpf_program("flight_live");
+  const Listed last = ask();
+  if (listed) {
+    EXPECT_GT(last.read_ns, paused.read_ns) << "a record came";
+  }
+  EXPECT_EQ(has(last, "_flight_live"), listed);
 }
 
 // The broker reads the build-ids itself, both of programs that ran before it and of files that are mapped later.

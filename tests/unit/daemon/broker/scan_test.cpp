@@ -14,6 +14,7 @@
 #include <csignal>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -273,6 +274,97 @@ TEST_F(Scan, OneThatCannotBeReadIsNotGone) {
   EXPECT_TRUE(found.processes.contains(own_));
   EXPECT_FALSE(found.named.contains(own_));
   EXPECT_EQ(answer->unread, 1U);
+}
+
+// The symbols of generated code in an answer, and the bits of their end; nullopt: there is no end.
+struct FoundSymbols {
+  std::vector<std::string> names;
+  EventTime read_ns = 0;
+  std::optional<std::uint64_t> bits;
+};
+FoundSymbols symbols_in(const ScanAnswer& answer) {
+  FoundSymbols found;
+  std::span<const std::byte> rest = answer.records.bytes();
+  for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+    rest = rest.subspan(record.size());
+    if (const auto symbol = parse_ksymbol(record)) found.names.emplace_back(symbol->name);
+    const auto trailer = parse_trailer(record);
+    if (trailer->reserved != kScanSymbolsListed) continue;
+    EXPECT_EQ(lost_fields(record)->id, found.names.size());
+    found.bits = lost_fields(record)->lost;
+    found.read_ns = trailer->time_ns;
+  }
+  return found;
+}
+
+GeneratedCode code_of(std::size_t count) {
+  GeneratedCode out{.has_addresses = true};
+  for (std::uint64_t i = 0; i < count; ++i)
+    out.symbols.push_back({.address = 4096 * (i + 1), .bytes = 64, .bpf = true, .name = fmt::format("bpf_prog_{}", i)});
+  return out;
+}
+
+TEST_F(Scan, HasTheGeneratedCode) {
+  const EventTime before_ns = monotonic_now();
+  const auto answer = scan({.symbols = [] { return Result<GeneratedCode>(code_of(2)); }});
+  ASSERT_TRUE(answer) << answer.error().what;
+  const FoundSymbols found = symbols_in(*answer);
+  EXPECT_THAT(found.names, testing::ElementsAre("bpf_prog_0", "bpf_prog_1"));
+  EXPECT_EQ(found.bits, 0U);
+  EXPECT_GE(found.read_ns, before_ns);
+  EXPECT_TRUE(found_in(*answer).all_listed);
+}
+
+TEST_F(Scan, WaitsForTheGeneratedCodeLongerThanForAProcess) {
+  const auto answer = scan({.symbols =
+                                [] {
+                                  std::this_thread::sleep_for(400ms);
+                                  return Result<GeneratedCode>(code_of(1));
+                                }},
+                           {.process = 50ms, .whole = 5s});
+  ASSERT_TRUE(answer) << answer.error().what;
+  EXPECT_EQ(symbols_in(*answer).names.size(), 1U);
+}
+
+TEST_F(Scan, GeneratedCodeThatIsKnownIsNotReadAgain) {
+  const auto first = scan({.symbols = [] { return Result<GeneratedCode>(code_of(3)); }});
+  ASSERT_TRUE(first && first->symbols);
+  std::atomic<int> reads = 0;
+  auto again = ProcessScan::begin(threads_, Manifest{}, kLimits,
+                                  {.symbols =
+                                       [&reads] {
+                                         ++reads;
+                                         return Result<GeneratedCode>(code_of(0));
+                                       }},
+                                  {}, first->symbols);
+  ASSERT_TRUE(again);
+  again->wait();
+  const auto second = again->take();
+  ASSERT_TRUE(second) << second.error().what;
+  EXPECT_TRUE(threads_.wait_idle(5s));
+  EXPECT_EQ(reads, 0);
+  EXPECT_EQ(symbols_in(*second).names, symbols_in(*first).names);
+  EXPECT_EQ(symbols_in(*second).read_ns, symbols_in(*first).read_ns);
+  EXPECT_TRUE(found_in(*second).all_listed);
+  EXPECT_EQ(symbols_in(*second).bits, 0U);
+}
+
+TEST_F(Scan, GeneratedCodeIsBoundedAndSaysSo) {
+  const auto answer = scan({.symbols = [] { return Result<GeneratedCode>(code_of(20000)); }},
+                           {.process = 5s, .whole = 20s, .bytes = 1U << 20U});
+  ASSERT_TRUE(answer) << answer.error().what;
+  const FoundSymbols found = symbols_in(*answer);
+  EXPECT_GT(found.names.size(), 1000U);
+  EXPECT_LT(found.names.size(), 5000U) << "a quarter of the space";
+  EXPECT_EQ(found.bits, kScanSymbolsCut);
+}
+
+TEST_F(Scan, WithoutAddressesNothingIsSaidOfGeneratedCode) {
+  const auto answer = scan({.symbols = [] { return Result<GeneratedCode>(GeneratedCode{}); }});
+  ASSERT_TRUE(answer) << answer.error().what;
+  EXPECT_FALSE(symbols_in(*answer).bits);
+  EXPECT_EQ(answer->symbols, nullptr);
+  EXPECT_TRUE(found_in(*answer).all_listed);
 }
 
 TEST(MapsReading, AUserHasTwoAndRootLeavesAsMany) {

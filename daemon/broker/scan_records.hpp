@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sideband records of what a scan has found, as the kernel would have written them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "libcore/perf/record_build.hpp"
+#include "libcore/sysinfo/generated_code.hpp"
+#include "libcore/sysinfo/processes.hpp"
+
+namespace flight::broker {
+
+// KSYMBOL records of generated code and their kScanSymbolsListed; nullptr: they were not read.
+using SymbolRecords = std::shared_ptr<const RecordBuffer>;
+
+void append_mapping(RecordBuffer& out, const ProcessMapping& mapping, const Trailer& trailer);
+// `mark`: what is missing (protocol.hpp).
+void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark);
+void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trailer);
+// Symbols beyond `most_bytes` are left out, and the end says so.
+[[nodiscard]] SymbolRecords symbol_records(const GeneratedCode& code, const Trailer& trailer, std::size_t most_bytes);
+
+}  // namespace flight::broker
