@@ -28,9 +28,8 @@ std::string span_text(std::uint64_t ns) {
 
 // An event's time in the format of the window.
 std::string clock_time(const Sidecar& sidecar, EventTime time_ns) {
-  const auto end = parse_time(sidecar.window.end, WallTime{});
-  if (!end) return "?";
-  const ClockPair clock{.wall = *end, .monotonic_ns = sidecar.window.end_ns};
+  const ClockHistory clock = clock_of(sidecar);
+  if (clock.triples().empty()) return "?";
   const std::string whole = local_time(clock.wall_at(time_ns));
   return whole.size() > 11 ? whole.substr(11) : whole;
 }

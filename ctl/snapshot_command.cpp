@@ -26,6 +26,7 @@ class Typed {
     if (text.empty()) return std::nullopt;
     const auto time = parse_time(text, now_);
     if (!time) return wrap(time.error(), "{}", option);
+    if (parse_ago(text)) return text;  // only flightd knows how long ago that is if the clock was set meanwhile
     return to_rfc3339(*time);
   }
 

@@ -16,7 +16,7 @@ void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
   if (stopping_) return;
   // systemd's fd store may hold the events; only the next broker knows that.
   const std::string when =
-      fmt::format("nothing is recorded after {}{}", to_rfc3339(ClockPair::now().wall_at(lost_ns)),
+      fmt::format("nothing is recorded after {}{}", recorder_->clock().text_at(lost_ns),
                   setup_.broker_socket.empty() ? "" : ", unless the next broker reports that recording continued");
   events_.broker_lost(fmt::format("flightd-broker is gone ({}): {}; saving the content of the rings", why, when));
   auto request = SnapshotRequest::of_flightd(kBrokerLost, "flightd-broker is gone: " + when);
@@ -92,7 +92,7 @@ void Daemon::end_without_broker(const std::string& why) {
 
 void Daemon::report_replaced(EventTime lost_ns) {
   log::info("flightd-broker ended at {}; the next one adopted its recording without a gap",
-            to_rfc3339(ClockPair::now().wall_at(lost_ns)));
+            recorder_->clock().text_at(lost_ns));
   events_.status_changed();
 }
 

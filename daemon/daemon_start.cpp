@@ -80,7 +80,8 @@ Result<void> Daemon::start_triggers() {
                              .guard = setup_.config.storm_guard,
                              .saved = store_->trigger_state().read(),
                              .boot_id = setup_.attached->manifest.boot_id,
-                             .attached = [this] { return recorder_->attached(); }};
+                             .attached = [this] { return recorder_->attached(); },
+                             .look_at_clock = [this] { recorder_->clock().look(); }};
   // Tasks that it posts run in run(), when all objects exist.
   const TriggerThread::Callbacks callbacks{
       .fire =

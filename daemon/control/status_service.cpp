@@ -112,7 +112,7 @@ StatusFacts StatusService::line_facts() const {
                   .store_bytes = store_.use().usage.bytes,
                   .store_max_bytes = store_.use().max_bytes};
   if (const auto& last = snapshots_.last())
-    out.last = {.ago = std::max<std::chrono::nanoseconds>(wall_now() - last->at, std::chrono::nanoseconds(0)),
+    out.last = {.ago = std::chrono::nanoseconds(static_cast<std::int64_t>(boottime_now() - last->boottime_ns)),
                 .trigger = last->trigger};
   return out;
 }

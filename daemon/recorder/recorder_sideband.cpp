@@ -140,6 +140,7 @@ void RecorderThread::replay() {
     tracker_.know_from(monotonic_now());
     warn_(left.error());
   } else {
+    clock_.restore(left->clock);
     if (left->found) tracker_.replay(std::as_bytes(std::span<const char>(left->records)), left->losses);
     // Gaps: the records that the checkpoint lacks, and the time before another broker's rings existed.
     // (No ring: nothing is recorded yet.)

@@ -50,6 +50,11 @@ RecorderThread::RecorderThread(std::unique_ptr<BrokerThread> broker_thread, Uniq
       tracker_(TrackerLimits::of(beside_rings_bytes, kDyingNs)),
       checkpoint_(std::move(checkpoint)),
       warn_(std::move(warn)) {
+  if (checkpoint_)
+    checkpoint_->keep_clock([this] {
+      const ClockHistory clock = clock_.history();
+      return std::vector<ClockTriple>(clock.triples().begin(), clock.triples().end());
+    });
   follow_attached();
   note_heads(monotonic_now());
 }
@@ -104,6 +109,7 @@ void RecorderThread::run() {
     follow_attached();
     tasks_.run();
     drain();
+    note_clock();
     const EventTime now_ns = monotonic_now();
     answer_late_statuses(now_ns);
     if (now_ns >= next_note_ns) {
@@ -149,6 +155,12 @@ void RecorderThread::wait_for_work(EventTime until_ns) {
   const timespec timeout{.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000),
                          .tv_nsec = static_cast<long>(left_ns % 1'000'000'000)};
   ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
+}
+
+void RecorderThread::note_clock() {
+  clock_.look();
+  const std::vector<ClockTriple> added = clock_.take_new();
+  if (checkpoint_) warn_of(checkpoint_->append_clock(added));
 }
 
 void RecorderThread::note_heads(EventTime now_ns) {

@@ -17,6 +17,7 @@
 
 #include "daemon/recorder/attached.hpp"
 #include "daemon/recorder/broker_thread.hpp"
+#include "daemon/recorder/clock_watch.hpp"
 #include "daemon/recorder/history.hpp"
 #include "daemon/recorder/recording_gaps.hpp"
 #include "daemon/task_queue.hpp"
@@ -87,6 +88,8 @@ class RecorderThread {
   // process tracker missed.
   void set_recording(bool recording, std::string who, std::function<void(Result<void>)> done);
   [[nodiscard]] RecordingGaps& gaps() { return gaps_; }
+  // Any thread.
+  [[nodiscard]] ClockWatch& clock() { return clock_; }
   // Any thread. Since when recording is paused; UINT64_MAX: it is not.
   [[nodiscard]] EventTime recorded_until_ns() const {
     return std::min(gaps_.paused_since_ns(), broker_thread_->gone() ? broker_thread_->lost_ns() : UINT64_MAX);
@@ -119,6 +122,7 @@ class RecorderThread {
   void answer_waiters();
   [[nodiscard]] bool take_first_scan(const Result<Mapping>& records);
   void take_scan(const Result<Mapping>& records, EventTime asked_ns);
+  void note_clock();
   void note_heads(EventTime now_ns);
   void answer_late_statuses(EventTime now_ns);
   void answer_statuses(const Counts* counts, EventTime asked_until_ns);
@@ -144,7 +148,8 @@ class RecorderThread {
   EventTime drained_ns_ = 0;       // when the last pass over the rings began
   std::size_t drained_bytes_ = 0;  // in that pass
   EventTime blamed_ns_ = 0;
-  RecordingGaps gaps_;
+  ClockWatch clock_;
+  RecordingGaps gaps_{clock_};
   std::vector<History> histories_;  // of attached_->rings
   std::map<std::string, EventTime> wanted_ns_;
   EventTime last_scan_ns_ = 0;

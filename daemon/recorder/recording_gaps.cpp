@@ -7,12 +7,6 @@
 #include "libcore/base/units.hpp"
 
 namespace flight::daemon {
-namespace {
-
-std::string wall_text(EventTime time_ns) { return to_rfc3339(ClockPair::now().wall_at(time_ns)); }
-
-}  // namespace
-
 void RecordingGaps::pause(EventTime now_ns, std::string who) {
   const std::lock_guard lock(mutex_);
   if (paused_ns_) return;
@@ -54,7 +48,8 @@ std::string RecordingGaps::status_warning() const {
   return fmt::format(
       "recording is paused since {} ({}) by {}: nothing new is recorded; `flightctl resume` or a restart of flightd "
       "resumes it",
-      wall_text(*paused_ns_), format_duration(std::chrono::nanoseconds(now_ns - std::min(now_ns, *paused_ns_))), who_);
+      clock_.text_at(*paused_ns_), format_duration(std::chrono::nanoseconds(now_ns - std::min(now_ns, *paused_ns_))),
+      who_);
 }
 
 std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns) {
@@ -64,10 +59,10 @@ std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime e
   for (const Gap& gap : gaps_)
     if (gap.end_ns >= begin_ns && gap.begin_ns <= end_ns)
       out.push_back(fmt::format("{} from {} to {}: nothing of that time is in this snapshot", gap.why,
-                                wall_text(gap.begin_ns), wall_text(gap.end_ns)));
+                                clock_.text_at(gap.begin_ns), clock_.text_at(gap.end_ns)));
   if (paused_ns_ && *paused_ns_ <= end_ns)
     out.push_back(
-        fmt::format("recording is paused since {}: nothing later is in this snapshot", wall_text(*paused_ns_)));
+        fmt::format("recording is paused since {}: nothing later is in this snapshot", clock_.text_at(*paused_ns_)));
   return out;
 }
 

@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "libcore/base/clock.hpp"
+#include "daemon/recorder/clock_watch.hpp"
 
 namespace flight::daemon {
 
 class RecordingGaps {
  public:
+  explicit RecordingGaps(const ClockWatch& clock) : clock_(clock) {}
+
   // `now_ns`: before the first event is disabled, or after the last is enabled.
   void pause(EventTime now_ns, std::string who);
   void resume(EventTime now_ns);
@@ -38,6 +40,7 @@ class RecordingGaps {
     const char* why = "";
   };
   void add(Gap gap);
+  const ClockWatch& clock_;
   mutable std::mutex mutex_;
   std::deque<Gap> gaps_;
   std::optional<EventTime> paused_ns_;

@@ -50,6 +50,7 @@ Result<std::unique_ptr<TriggerThread>> TriggerThread::start(Setup setup, Callbac
 
 TriggerThread::TriggerThread(Setup setup, Callbacks callbacks, UniqueFd wake)
     : attached_of_(std::move(setup.attached)),
+      look_at_clock_(std::move(setup.look_at_clock)),
       boot_id_(std::move(setup.boot_id)),
       callbacks_(std::move(callbacks)),
       tasks_(std::move(wake)),
@@ -76,6 +77,7 @@ void TriggerThread::run() {
   while (!stopping_) {
     const EventTime now_ns = monotonic_now();
     if (now_ns >= next_ns) {
+      look_at_clock_();
       follow_rings();
       drain_events(now_ns);
       look(now_ns);

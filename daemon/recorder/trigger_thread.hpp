@@ -29,6 +29,7 @@ class TriggerThread {
     std::string saved;    // the last argument of `keep` in an earlier flightd; empty: there was none
     std::string boot_id;  // of this boot
     std::function<std::shared_ptr<Attached>()> attached;  // the newest set of rings
+    std::function<void()> look_at_clock = [] {};          // ClockWatch::look
   };
   // All callbacks run on the trigger thread.
   struct Callbacks {
@@ -80,6 +81,7 @@ class TriggerThread {
   void keep(EventTime now_ns);
 
   std::function<std::shared_ptr<Attached>()> attached_of_;
+  std::function<void()> look_at_clock_;
   std::string boot_id_;
   Callbacks callbacks_;
   TaskQueue tasks_;

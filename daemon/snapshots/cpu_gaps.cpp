@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshots/cpu_gaps.hpp"
 
-#include "libcore/base/clock.hpp"
-
 namespace flight::daemon {
 
-std::vector<std::string> cpu_gap_warnings(const Manifest& manifest, EventTime begin_ns, EventTime end_ns) {
+std::vector<std::string> cpu_gap_warnings(const Manifest& manifest, EventTime begin_ns, EventTime end_ns,
+                                          const ClockHistory& clock) {
   std::vector<std::string> out;
-  const ClockPair clock = ClockPair::now();
   for (const ManifestGap& gap : manifest.gaps) {
     if (gap.begin_ns > end_ns || (gap.end_ns != 0 && gap.end_ns < begin_ns)) continue;
     const std::string begin = to_rfc3339(clock.wall_at(gap.begin_ns));

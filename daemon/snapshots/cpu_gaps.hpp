@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "libcore/base/clock_history.hpp"
 #include "libcore/broker/protocol.hpp"
 
 namespace flight::daemon {
 
 // For the sidecar: one sentence for each gap of the manifest that overlaps the window.
-[[nodiscard]] std::vector<std::string> cpu_gap_warnings(const Manifest& manifest, EventTime begin_ns, EventTime end_ns);
+[[nodiscard]] std::vector<std::string> cpu_gap_warnings(const Manifest& manifest, EventTime begin_ns, EventTime end_ns,
+                                                        const ClockHistory& clock);
 
 }  // namespace flight::daemon

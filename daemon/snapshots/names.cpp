@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "libcore/base/clock.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/snapshot/known_files.hpp"
 
@@ -33,7 +32,7 @@ std::shared_ptr<const KernelSymbols> take_kernel(RecorderThread& recorder, std::
       looked_ns == 0 ? fmt::format("addresses of the kernel have no names: {}", asked.error().what)
                      : fmt::format("if kernel modules were loaded or unloaded after {}, their addresses may have no "
                                    "names or wrong ones: {}",
-                                   to_rfc3339(ClockPair::now().wall_at(looked_ns)), asked.error().what));
+                                   recorder.clock().text_at(looked_ns), asked.error().what));
   return kernel;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshots/snapshot_api.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -19,16 +20,16 @@ SnapshotApi::SnapshotApi(asio::io_context& loop, RecorderThread& recorder, Snaps
 
 void SnapshotApi::take(const Caller& caller, const SnapshotParameters& parameters, ControlBackend::Progress progress,
                        ControlBackend::Done done) {
-  const EventTime now_ns = monotonic_now();
+  const ClockTriple now = recorder_.clock().look();
+  const EventTime now_ns = now.monotonic_ns;
   auto window = parse_window(
-      parameters,
-      {.now_ns = now_ns, .now = wall_now(), .clock = ClockPair::now(), .oldest_held_ns = recorder_.oldest_held_ns()});
+      parameters, {.now = now, .clock = recorder_.clock().history(), .oldest_held_ns = recorder_.oldest_held_ns()});
   if (!window) return done(tl::unexpected(window.error()));
   SnapshotRequest request;
   request.who = {.uid = caller.uid,
                  .pid = caller.pid,
                  .comm = caller.comm,
-                 .time = to_rfc3339(wall_now()),
+                 .time = to_rfc3339(now.wall),
                  .reason = parameters.reason};
   request.window = *window;
   request.requested_ns = now_ns;
@@ -65,12 +66,14 @@ CallError SnapshotApi::call_error(const Error& error) const {
 // After a restart the status must show the last snapshot of the previous flightd.
 void SnapshotApi::learn_last() {
   store_.find_newest([this](const Sidecar& sidecar) {
-    const auto at = parse_time(sidecar.window.end, wall_now());
+    const WallTime now = wall_now();
+    const auto at = parse_time(sidecar.window.end, now);
     if (!at || last_) return;
+    const auto ago = static_cast<std::uint64_t>(std::max<std::int64_t>((now - *at).count(), 0));
     last_ = {.id = sidecar.id,
              .time = sidecar.window.end,
              .trigger = sidecar.trigger,
-             .at = *at,
+             .boottime_ns = boottime_now() - ago,
              .timings_us = sidecar.timings_us};
     events_.status_changed();
   });
@@ -82,7 +85,7 @@ void SnapshotApi::ended(const Result<Sidecar>& result) {
     last_ = {.id = result->id,
              .time = to_rfc3339(wall_now()),
              .trigger = result->trigger,
-             .at = wall_now(),
+             .boottime_ns = boottime_now(),
              .timings_us = result->timings_us};
     disk_trouble_.clear();
     store_.keep_budget();

@@ -42,8 +42,8 @@ class SnapshotApi {
   [[nodiscard]] EventTime writing_since_ns() const { return worker_.writing_since_ns(); }
   struct Last {
     std::string id, time,
-        trigger;    // `time`: RFC 3339, when it was durable; of an earlier flightd's snapshot, when it was frozen
-    WallTime at{};  // the same
+        trigger;  // `time`: RFC 3339, when it was durable; of an earlier flightd's snapshot, when it was frozen
+    std::uint64_t boottime_ns = 0;  // the same; it wraps around if that was before the boot
     SidecarTimings timings_us;
   };
   // The last snapshot of this flightd, or the newest of an earlier one.

@@ -2,17 +2,16 @@
 // Converts the window that a client requests with TakeSnapshot to the clock of the events.
 #pragma once
 
-#include "libcore/base/clock.hpp"
+#include "libcore/base/clock_history.hpp"
 #include "libcore/control/messages.hpp"
 #include "libcore/snapshot/snapshot.hpp"
 
 namespace flight::daemon {
 
-// The data to check a window against: the same moment on both clocks, and the content of the rings.
+// The data to check a window against: the present, what the wall clock showed before, and the content of the rings.
 struct WindowNow {
-  EventTime now_ns = 0;
-  WallTime now{};  // the base for "10 min ago"
-  ClockPair clock;
+  ClockTriple now;
+  ClockHistory clock;
   EventTime oldest_held_ns = 0;  // no ring holds an older record
 };
 

@@ -172,6 +172,7 @@ void SnapshotWorker::follow_attached() {
 EventTime SnapshotWorker::freeze(const Job& job) {
   follow_attached();
   recorder_.hold_fold(true);
+  recorder_.clock().look();  // what it shows at the freeze
   return freezer_.freeze(attached_->staging, job.capture);
 }
 
@@ -181,6 +182,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   const EventTime frozen_ns = freeze(job);
   const EventTime recorded_until_ns = recorder_.recorded_until_ns();
   after_step(Step::frozen);
+  const ClockHistory clock = recorder_.clock().history();
   const auto release = [this](void*) { recorder_.hold_fold(false); };
   const std::unique_ptr<void, decltype(release)> hold(this, release);
 
@@ -212,7 +214,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                       .requested_ns = job.requested_ns,
                       .compression = job.config.compression,
                       .compression_level = job.config.compression_level,
-                      .warnings = cpu_gap_warnings(manifest, job.window.begin_ns, frozen_ns)};
+                      .warnings = cpu_gap_warnings(manifest, job.window.begin_ns, frozen_ns, clock)};
   for (std::string& gap : recorder_.gaps().warnings(job.window.begin_ns, std::min(job.window.end_ns, frozen_ns),
                                                     recorder_.oldest_held_ns()))
     order.warnings.push_back(std::move(gap));
@@ -225,7 +227,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   order.requests = askers_of(job.askers, recorder_);
   if (recorder_.broker_gone())
     order.errors.push_back(fmt::format("flightd-broker is gone: nothing after {} is in this snapshot",
-                                       to_rfc3339(ClockPair::now().wall_at(recorded_until_ns))));
+                                       to_rfc3339(clock.wall_at(recorded_until_ns))));
   if (job.cut_short_ns > 0)
     order.warnings.push_back(
         fmt::format("flightd was stopped: this snapshot ends {} before the end of the requested `post`",
@@ -252,7 +254,8 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                              .mode = job.capture,
                              .blackouts = blackouts_,
                              .lost = lost,
-                             .lost_exact = exact};
+                             .lost_exact = exact,
+                             .clock = clock};
   const TrackerQuery tracker = [this, once = order.max_bytes == 0](EventTime begin_ns, EventTime end_ns,
                                                                    const std::unordered_set<std::uint32_t>& pids) {
     auto window = recorder_.export_window(begin_ns, end_ns, pids);

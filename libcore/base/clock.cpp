@@ -6,6 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <sstream>
+
+#include "libcore/base/files.hpp"
 
 namespace flight {
 namespace {
@@ -38,9 +42,35 @@ bool digits_only(std::string_view text) {
   return !text.empty();
 }
 
+// A time namespace is entered by exec or fork, never later. Where a child would get another one
+// (unshare(2)), the file is about the child.
+std::int64_t own_monotonic_offset_ns() {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/ns/time", error);
+  if (error || own != std::filesystem::read_symlink("/proc/self/ns/time_for_children", error) || error) return 0;
+  const auto text = read_file("/proc/self/timens_offsets");
+  return text ? monotonic_offset_ns(*text) : 0;
+}
+
 }  // namespace
 
-EventTime monotonic_now() { return read_clock(CLOCK_MONOTONIC); }
+EventTime monotonic_now() {
+  static const auto kOffset = static_cast<std::uint64_t>(own_monotonic_offset_ns());
+  return read_clock(CLOCK_MONOTONIC) - kOffset;
+}
+
+std::uint64_t boottime_now() { return read_clock(CLOCK_BOOTTIME); }
+
+// "monotonic           86400         0", one line for each clock: seconds and nanoseconds.
+std::int64_t monotonic_offset_ns(std::string_view timens_offsets) {
+  std::istringstream lines{std::string(timens_offsets)};
+  std::string clock;
+  std::int64_t seconds = 0, nanoseconds = 0;
+  while (lines >> clock >> seconds >> nanoseconds)
+    if (clock == "monotonic" && std::abs(seconds) <= INT64_MAX / kSecondNs - 1)
+      return seconds * kSecondNs + nanoseconds;
+  return 0;
+}
 
 WallTime wall_now() { return nanoseconds(static_cast<std::int64_t>(read_clock(CLOCK_REALTIME))); }
 

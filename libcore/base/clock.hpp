@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two clocks of the program. Every event, window and duration is CLOCK_MONOTONIC (perf's use_clockid);
-// wall time is only for people: file names, the sidecar's RFC 3339 texts, `--since 03:10`.
+// wall time is only for people: file names, the sidecar's RFC 3339 texts, `--since 03:10`. What the wall clock showed
+// earlier: clock_history.hpp.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,8 +19,13 @@ using EventTime = std::uint64_t;
 // Nanoseconds since 1970-01-01 UTC (CLOCK_REALTIME).
 using WallTime = std::chrono::nanoseconds;
 
+// As in records, also in a time namespace (time_namespaces(7)), whose CLOCK_MONOTONIC is another one.
 [[nodiscard]] EventTime monotonic_now();
 [[nodiscard]] WallTime wall_now();
+// Nanoseconds of CLOCK_BOOTTIME.
+[[nodiscard]] std::uint64_t boottime_now();
+// The offset of this time namespace's CLOCK_MONOTONIC, from the text of /proc/self/timens_offsets; 0 if it has none.
+[[nodiscard]] std::int64_t monotonic_offset_ns(std::string_view timens_offsets);
 
 // One moment on both clocks, to convert an event's time to wall time (perf's CLOCK_DATA).
 struct ClockPair {
@@ -48,5 +55,7 @@ struct ClockPair {
 //   "-10s", "1 hour 30 min ago"        before `now`
 //   "now", "@UNIXSECONDS"
 [[nodiscard]] Result<WallTime> parse_time(std::string_view text, WallTime now);
+// How long before now, if `text` says that instead of a time: "-10s", "1 hour 30 min ago", "now".
+[[nodiscard]] std::optional<std::chrono::nanoseconds> parse_ago(std::string_view text);
 
 }  // namespace flight

@@ -95,13 +95,6 @@ Result<WallTime> moment(std::string_view text, std::time_t seconds, nanoseconds 
   return from_seconds(seconds) + fraction;
 }
 
-Result<WallTime> before(std::string_view text, WallTime now, std::string_view duration) {
-  const auto back = parse_span(duration);
-  if (!back) return bad_time(text);
-  if (*back > now) return moment(text, -1);
-  return now - *back;
-}
-
 // Removes `word` and the blanks after it from the beginning.
 bool skip_word(std::string_view& text, std::string_view word) {
   if (!text.starts_with(word)) return false;
@@ -170,19 +163,28 @@ Result<WallTime> on_day(std::string_view text, std::time_t now_seconds, int days
 
 }  // namespace
 
+std::optional<nanoseconds> parse_ago(std::string_view text) {
+  constexpr std::string_view kAgo = " ago";
+  if (text == "now") return nanoseconds(0);
+  if (text.size() > kAgo.size() && text.ends_with(kAgo))
+    text.remove_suffix(kAgo.size());
+  else if (!text.empty() && text[0] == '-')
+    text.remove_prefix(1);
+  else
+    return std::nullopt;
+  const auto span = parse_span(text);
+  return span ? std::optional(*span) : std::nullopt;
+}
+
 Result<WallTime> parse_time(std::string_view text, WallTime now) {
   const std::time_t now_seconds = now.count() / kSecondNs;
-  if (text == "now") return now;
+  if (const auto ago = parse_ago(text)) return *ago > now ? moment(text, -1) : now - *ago;
   for (const auto& [word, days] : {std::pair("today", 0), {"yesterday", -1}, {"tomorrow", 1}})
     if (std::string_view rest = text; skip_word(rest, word)) return on_day(text, now_seconds, days, rest);
   if (!text.empty() && text[0] == '@') {
     if (!digits_only(text.substr(1)) || text.size() > 12) return bad_time(text);
     return moment(text, std::atoll(std::string(text.substr(1)).c_str()));
   }
-  constexpr std::string_view kAgo = " ago";
-  if (text.size() > kAgo.size() && text.ends_with(kAgo))
-    return before(text, now, text.substr(0, text.size() - kAgo.size()));
-  if (!text.empty() && text[0] == '-') return before(text, now, text.substr(1));
 
   std::tm parts{};
   ::localtime_r(&now_seconds, &parts);

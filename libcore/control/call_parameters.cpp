@@ -13,6 +13,7 @@ using Refusal = tl::unexpected<CallError>;
 
 constexpr std::size_t kMaxIdDigits = 20;
 constexpr std::size_t kMinRfc3339Bytes = 20;  // 2026-11-20T03:12:04Z
+constexpr std::size_t kMaxAgoBytes = 64;
 
 Refusal refuse(std::string_view parameter, std::string_view message) {
   return Refusal(invalid_parameter(parameter, message));
@@ -24,8 +25,11 @@ CallResult<std::optional<std::string>> read_time(const Parameters& parameters, c
   const std::string& time = **text;
   const bool has_zone = time.size() >= kMinRfc3339Bytes && time.size() <= 40 && time[10] == 'T' &&
                         (time.back() == 'Z' || time.find_first_of("+-", 19) != std::string::npos);
-  if (!has_zone || !parse_time(time, wall_now()))
-    return refuse(key, fmt::format("'{}' must be an RFC 3339 time, such as 2026-11-20T03:12:04Z", key));
+  const bool understood = has_zone || (time.size() <= kMaxAgoBytes && parse_ago(time));
+  if (!understood || !parse_time(time, wall_now()))
+    return refuse(key, fmt::format("'{}' must be an RFC 3339 time, such as 2026-11-20T03:12:04Z, or how long ago, such "
+                                   "as -30s",
+                                   key));
   return text;
 }
 

@@ -18,7 +18,8 @@
 namespace flight {
 namespace {
 
-constexpr std::string_view kMagic = "FLTRACK3";
+constexpr std::string_view kMagic = "FLTRACK4";
+constexpr std::string_view kWithoutClock = "FLTRACK3";  // otherwise the same
 constexpr mode_t kMode = 0600;
 constexpr int kOpenFlags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;  // never blocks or follows a link
 
@@ -32,6 +33,52 @@ struct Header {
   std::array<char, 40> boot_id;  // padded with zeros
 };
 static_assert(sizeof(TrackerLosses) == 48 && sizeof(Header) == 120);
+
+// A triple of the clock as a record: neither the kernel nor perf has records of this type.
+constexpr std::uint32_t kClockRecord = 0x464c434b;
+struct ClockRecord {
+  perf_event_header header;
+  std::uint64_t monotonic_ns, boottime_ns;
+  std::int64_t wall_ns;
+  std::uint64_t took_ns;
+};
+static_assert(sizeof(ClockRecord) == 40);
+
+RecordBuffer clock_records(std::span<const ClockTriple> triples) {
+  RecordBuffer out;
+  out.reserve(triples.size() * sizeof(ClockRecord));
+  for (const ClockTriple& one : triples) {
+    const ClockRecord record{.header = {.type = kClockRecord, .misc = 0, .size = sizeof record},
+                             .monotonic_ns = one.monotonic_ns,
+                             .boottime_ns = one.boottime_ns,
+                             .wall_ns = one.wall.count(),
+                             .took_ns = one.took_ns};
+    const auto bytes = std::as_bytes(std::span(&record, 1));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return out;
+}
+
+// Moves the clock's records out of the others.
+std::vector<ClockTriple> take_clock(std::string& records) {
+  std::vector<ClockTriple> out;
+  std::size_t kept = 0, done = 0;
+  const auto rest = [&] { return std::as_bytes(std::span<const char>(records)).subspan(done); };
+  for (auto record = next_record(rest()); !record.empty(); record = next_record(rest())) {
+    const std::size_t size = record.size();
+    done += size;
+    if (load<perf_event_header>(record.data()).type == kClockRecord) {
+      if (size != sizeof(ClockRecord)) continue;
+      const auto clock = load<ClockRecord>(record.data());
+      out.push_back({clock.monotonic_ns, clock.boottime_ns, WallTime(clock.wall_ns), clock.took_ns});
+      continue;
+    }
+    if (kept != done - size) std::memmove(records.data() + kept, record.data(), size);
+    kept += size;
+  }
+  records.erase(kept, done - kept);
+  return out;
+}
 
 std::array<char, 40> padded(std::string_view boot_id) {
   std::array<char, 40> out{};
@@ -71,7 +118,8 @@ Result<CheckpointContents> CheckpointFile::read() {
   if (!text) return refuse(wrap(text.error(), "{}", path).value());
   Header header{};
   if (text->size() >= sizeof header) std::memcpy(&header, text->data(), sizeof header);
-  if (!std::equal(kMagic.begin(), kMagic.end(), header.magic.begin()) || header.header_bytes != sizeof header)
+  const std::string_view magic(header.magic.data(), header.magic.size());
+  if ((magic != kMagic && magic != kWithoutClock) || header.header_bytes != sizeof header)
     return refuse(fail(std::errc::bad_message, "{} is not a checkpoint of this version of flightd", path).value());
   if (header.boot_id != padded(boot_id_) || header.sample_type != kSidebandSampleType) return CheckpointContents{};
   if (header.readings >= kMaxReadings)
@@ -83,8 +131,11 @@ Result<CheckpointContents> CheckpointFile::read() {
   if (::pwrite(file.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
     return refuse(sys_error(errno, "write to {}", path).value());
   text->erase(0, sizeof header);
-  return CheckpointContents{
-      .records = std::move(*text), .losses = header.losses, .found = true, .complete = header.incomplete == 0};
+  CheckpointContents out{
+      .records = {}, .losses = header.losses, .found = true, .complete = header.incomplete == 0, .clock = {}};
+  out.clock = take_clock(*text);
+  out.records = std::move(*text);
+  return out;
 }
 
 // Marks the file under the final name, which stays until the next begin(). Needs no disk space. If the file system is
@@ -136,6 +187,7 @@ Result<void> CheckpointFile::write_new(const ProcessTracker& tracker) {
   kMagic.copy(header.magic.data(), header.magic.size());
   grown_bytes_ = 0;
   Result<void> written = write(std::as_bytes(std::span(&header, 1)));
+  if (written && clock_) written = write(clock_records(clock_()));
   CheckpointOmissions checkpoint = tracker.checkpoint(limits_.state_bytes, [&](std::span<const std::byte> records) {
     if (written) written = write(records);
   });
@@ -168,6 +220,14 @@ Result<void> CheckpointFile::append(const ProcessTracker& tracker, std::span<con
     grown_bytes_ += records.size();  // the next checkpoint, which is due, contains them
     return {};
   }
+  if (auto written = write(records); !written) return failed(written.error());
+  return {};
+}
+
+Result<void> CheckpointFile::append_clock(std::span<const ClockTriple> triples) {
+  if (!file_ || triples.empty()) return {};
+  const RecordBuffer records = clock_records(triples);
+  if (checkpoint_bytes_ + grown_bytes_ + records.size() > kMaxFileBytes) return {};  // the next checkpoint is due
   if (auto written = write(records); !written) return failed(written.error());
   return {};
 }

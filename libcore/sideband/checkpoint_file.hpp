@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process tracker's checkpoint: the data about exited processes for the next flightd of this boot, in a file of
 // the runtime directory, which is in memory. Its one rule: a record is in the file before its ring may overwrite it.
+// What the wall clock showed (clock_history.hpp) is in it, too, as records of a type of its own.
 //
-//   tracker.checkpoint   header │ checkpoint: the process tracker as it was │ what was drained since: raw perf records
+//   tracker.checkpoint   header │ clock │ the process tracker as it was │ what was drained since: raw perf records,
+//   clock
 //
 // When the records have grown to the size of the checkpoint (least_growth_bytes to most_growth_bytes), a new file
 // replaces it under the same name: one file is always complete up to its last write. Two halves that are used in turn
@@ -12,12 +14,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/base/clock_history.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/sideband/process_tracker.hpp"
@@ -40,10 +46,11 @@ struct CheckpointLimits {
 
 // The data of an earlier flightd.
 struct CheckpointContents {
-  std::string records;   // empty: there are none of this boot
-  TrackerLosses losses;  // what the earlier tracker had dropped
-  bool found = false;    // there is a checkpoint of this boot
-  bool complete = true;  // false: writing it failed
+  std::string records;             // empty: there are none of this boot
+  TrackerLosses losses;            // what the earlier tracker had dropped
+  bool found = false;              // there is a checkpoint of this boot
+  bool complete = true;            // false: writing it failed
+  std::vector<ClockTriple> clock;  // for ClockHistory::restore(); empty in a checkpoint of an older flightd
 };
 
 class CheckpointFile {
@@ -57,6 +64,9 @@ class CheckpointFile {
   // Does nothing before the first call.
   CheckpointFile(std::string folder, std::string boot_id, CheckpointLimits limits = {});
 
+  // The source of the clock's triples for each begin(), called on its thread. Without it they are not kept.
+  void keep_clock(std::function<std::vector<ClockTriple>()> triples) { clock_ = std::move(triples); }
+
   // Returns the records for ProcessTracker::replay(), and counts the read. Empty if there is no file, or one of
   // another boot or layout. An error if the file cannot be trusted (not a regular file, another owner, writable for
   // others, too large, not a checkpoint, read kMaxReadings times); the text gives the reason and says that names are
@@ -69,6 +79,8 @@ class CheckpointFile {
   // Appends drained `records`, which are added to the process tracker right after this. After an error nothing is
   // written until the next begin().
   [[nodiscard]] Result<void> append(const ProcessTracker& tracker, std::span<const std::byte> records);
+  // Appends triples that are new since begin().
+  [[nodiscard]] Result<void> append_clock(std::span<const ClockTriple> triples);
   // Calls begin() if it is due: the file has grown or was removed, or limits.retry_ns have passed since an error.
   [[nodiscard]] Result<void> keep_up(const ProcessTracker& tracker, EventTime now_ns);
 
@@ -86,6 +98,7 @@ class CheckpointFile {
 
   std::string folder_, boot_id_;
   CheckpointLimits limits_;
+  std::function<std::vector<ClockTriple>()> clock_;
   UniqueFd file_;  // invalid: not begun, or an error
   std::size_t checkpoint_bytes_ = 0, grown_bytes_ = 0;
   EventTime tried_ns_ = 0;

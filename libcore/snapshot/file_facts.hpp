@@ -34,7 +34,8 @@ struct HostFacts {
 // The manifest's events in order: the sideband's dummy is first, so that its layout applies to ids of zero.
 [[nodiscard]] std::vector<FileEvent> file_events(const Manifest& manifest);
 
-// All features except SAMPLE_TIME and COMPRESSED, which the pipeline knows only at its end.
+// All features except SAMPLE_TIME and COMPRESSED, which the pipeline knows only at its end. `clock`: the pair in force
+// at the end of the window, for all records of the file.
 [[nodiscard]] Features file_features(const HostFacts& facts, const Manifest& manifest,
                                      const std::vector<KernelMap>& kernel_maps,
                                      const std::vector<TrackerExport::UserBuildId>& user_build_ids,

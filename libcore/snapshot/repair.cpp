@@ -21,7 +21,7 @@ std::uint64_t value_at(const FileReader& reader, unsigned feature, std::size_t o
 }
 
 // CLOCK_DATA: u32 version, u32 clock, u64 wall time, u64 this clock, both in ns.
-ClockPair clock_of(const FileReader& reader) {
+ClockPair pair_of(const FileReader& reader) {
   constexpr std::size_t kWall = 8;
   constexpr std::size_t kMonotonic = 16;
   return {.wall = WallTime(static_cast<std::int64_t>(value_at(reader, kFeatureClockData, kWall))),
@@ -53,13 +53,14 @@ Result<Sidecar> sidecar_from_file(const std::string& folder, const SnapshotName&
   out.capture = "pause";
   out.compression = reader->features().contains(kFeatureCompressed) ? "zstd" : "none";
   out.size_bytes = reader->file_bytes();
-  out.window = SidecarWindow::of(value_at(*reader, kFeatureSampleTime, 0),
-                                 value_at(*reader, kFeatureSampleTime, sizeof(std::uint64_t)), clock_of(*reader));
+  out.window =
+      SidecarWindow::of(value_at(*reader, kFeatureSampleTime, 0),
+                        value_at(*reader, kFeatureSampleTime, sizeof(std::uint64_t)), ClockHistory(pair_of(*reader)));
   out.common_window = out.window;
   out.blackout.lost_exact = false;
   out.warnings.emplace_back(
       "its sidecar was missing, and this one was made from the data file: its request and reason, its rings, blackout "
-      "and holes are unknown, and its window is that of its samples");
+      "and holes are unknown, its window is that of its samples, and times before a change of the clock are off by it");
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
 #include "libcore/perfdata/user_records.hpp"
+#include "libcore/snapshot/clock_steps.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/data_stream.hpp"
 #include "libcore/snapshot/empty_chains.hpp"
@@ -117,7 +118,8 @@ bool result_resumed_badly(const CaptureFacts& capture, std::size_t ring) {
   return capture.staging.result(ring).pause_end_ns != 0;
 }
 
-void describe_capture(Sidecar& out, const CaptureFacts& capture, const Selection& selection, const ClockPair& clock) {
+void describe_capture(Sidecar& out, const CaptureFacts& capture, const Selection& selection) {
+  const ClockHistory& clock = capture.clock;
   out.capture = std::string(to_string(capture.mode));
   out.samples = selection.samples;
   out.window = SidecarWindow::of(selection.begin_ns, selection.end_ns, clock);
@@ -181,8 +183,8 @@ struct Part {
 };
 
 Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
-                        const CaptureFacts& capture, const SnapshotOutput& output, const ClockPair& clock,
-                        WorkerPool& workers, const OnProgress& progress) {
+                        const CaptureFacts& capture, const SnapshotOutput& output, WorkerPool& workers,
+                        const OnProgress& progress) {
   EmptyChains chains(recording.manifest, recording.events);
   std::vector<FileEvent> events = file_events(recording.manifest);
   chains.mark(events);
@@ -201,8 +203,8 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
   }
   after_step(Step::streamed);
   part.write_begin_ns = monotonic_now();
-  Features features =
-      file_features(recording.host, recording.manifest, part.kernel.maps, part.sideband.build_ids, clock);
+  Features features = file_features(recording.host, recording.manifest, part.kernel.maps, part.sideband.build_ids,
+                                    capture.clock.pair_at(part.selection.end_ns));
   features.sample_time = part.selection.samples > 0
                              ? std::pair(part.selection.first_sample_ns, part.selection.last_sample_ns)
                              : std::pair(capture.frozen_ns, capture.frozen_ns);
@@ -223,8 +225,8 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
 
 // Writes the requested window, or as much of its newest part as fits.
 Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
-                        const SnapshotOutput& output, const ClockPair& clock, const TrackerQuery& tracker,
-                        WorkerPool& workers, const OnProgress& progress) {
+                        const SnapshotOutput& output, const TrackerQuery& tracker, WorkerPool& workers,
+                        const OnProgress& progress) {
   WindowRequest window = order.window;
   EventTime wanted_begin_ns = 0;
   for (int attempt = 1;; ++attempt) {
@@ -246,7 +248,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     if (auto log = exits_behind_samples(part.sideband.log, part.sideband.gaps, selection, recording.events, workers))
       part.sideband.log = std::move(*log);
     part.merge_begin_ns = monotonic_now();
-    auto written = write_data(part, order, recording, capture, output, clock, workers, progress);
+    auto written = write_data(part, order, recording, capture, output, workers, progress);
     if (attempt == 1) wanted_begin_ns = selection.begin_ns;
     part.left_out_ns = selection.begin_ns - std::min(wanted_begin_ns, selection.begin_ns);
     if (written) return part;
@@ -271,10 +273,9 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                                SnapshotOutput output, const TrackerQuery& tracker, WorkerPool& workers,
                                const OnProgress& progress) {
   const EventTime walk_begin_ns = monotonic_now();
-  const ClockPair clock = ClockPair::now();
   PartialFiles partial(output.folder, {output.sidecar_name, output.data_name});
 
-  auto part = write_part(order, recording, capture, output, clock, tracker, workers, progress);
+  auto part = write_part(order, recording, capture, output, tracker, workers, progress);
   if (!part) return propagate(part.error());
   const Selection& selection = part->selection;
   const TrackerExport& sideband = part->sideband;
@@ -284,7 +285,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   after_step(Step::data_synced);
 
   const SnapshotName name{.host = clean_host(recording.host.host.hostname),
-                          .time = clock.wall_at(capture.frozen_ns),
+                          .time = capture.clock.wall_at(capture.frozen_ns),
                           .trigger = order.trigger,
                           .seq = output.seq};
   Sidecar sidecar;
@@ -312,7 +313,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   sidecar.size_bytes = part->file_bytes;
   sidecar.raw_bytes = part->raw_bytes;
   sidecar.rings = ring_rows(recording, capture, selection);
-  describe_capture(sidecar, capture, selection, clock);
+  describe_capture(sidecar, capture, selection);
+  describe_clock(sidecar, capture.clock);
   sidecar.tracker = {.processes = sideband.stats.processes,
                      .exited = sideband.stats.exited,
                      .stale = sideband.stats.stale,

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "libcore/base/clock.hpp"
+#include "libcore/base/clock_history.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/config/config.hpp"
@@ -42,6 +42,7 @@ struct CaptureFacts {
   const BlackoutLog& blackouts;     // of earlier captures and this one
   std::vector<std::uint64_t> lost;  // of this capture's blackout, by staged ring
   bool lost_exact = true;
+  ClockHistory clock = ClockHistory(ClockPair::now());  // until the freeze
 };
 
 struct SnapshotOrder {

@@ -24,6 +24,10 @@ Object json_of(const SidecarWindow& window) {
           {"end", window.end}};
 }
 
+Object json_of(const SidecarClockStep& step) {
+  return {{"ns", step.ns}, {"before", step.before}, {"after", step.after}};
+}
+
 Object json_of(const SidecarFired& fired) {
   return {{"metric", fired.metric},     {"value", finite(fired.value)}, {"threshold", finite(fired.threshold)},
           {"baseline", fired.baseline}, {"since_ns", fired.since_ns},   {"stolen", json_of(fired.stolen)}};
@@ -157,6 +161,7 @@ Object json_of(const Sidecar& s) {
   json.add("samples", s.samples);
   json.add("window", json_of(s.window));
   json.add("common_window", json_of(s.common_window));
+  if (!s.clock_steps.empty()) json.add("clock_steps", list_of(s.clock_steps));
   json.add(
       "blackout",
       Object{{"max_us", finite(s.blackout.max_us)}, {"lost", s.blackout.lost}, {"lost_exact", s.blackout.lost_exact}});
@@ -208,7 +213,7 @@ std::string dump(const Sidecar& sidecar, int indent) {
 
 }  // namespace
 
-SidecarWindow SidecarWindow::of(EventTime begin_ns, EventTime end_ns, const ClockPair& clock) {
+SidecarWindow SidecarWindow::of(EventTime begin_ns, EventTime end_ns, const ClockHistory& clock) {
   const EventTime span = end_ns > begin_ns ? end_ns - begin_ns : 0;
   // Rounds to the nearest millisecond, so that a requested 03:10:00 is shown as such.
   constexpr std::chrono::microseconds kHalf(500);
@@ -217,6 +222,28 @@ SidecarWindow SidecarWindow::of(EventTime begin_ns, EventTime end_ns, const Cloc
           .seconds = static_cast<double>(span) / 1e9,
           .begin = to_rfc3339(clock.wall_at(begin_ns) + kHalf),
           .end = to_rfc3339(clock.wall_at(end_ns) + kHalf)};
+}
+
+ClockHistory clock_of(const Sidecar& sidecar) {
+  std::vector<ClockTriple> triples;
+  const auto add = [&](EventTime time_ns, const std::string& text) {
+    if (const auto wall = parse_time(text, WallTime{}))
+      triples.push_back({.monotonic_ns = time_ns, .boottime_ns = time_ns, .wall = *wall});
+  };
+  if (sidecar.clock_steps.empty()) {
+    add(sidecar.window.end_ns, sidecar.window.end);
+  } else {
+    const SidecarClockStep& first = sidecar.clock_steps.front();
+    add(first.ns, first.before);
+    if (!triples.empty() && first.ns > 0) {
+      triples[0].monotonic_ns -= 1;
+      triples[0].wall -= std::chrono::nanoseconds(1);
+    }
+    for (const SidecarClockStep& step : sidecar.clock_steps) add(step.ns, step.after);
+  }
+  ClockHistory out;
+  out.restore(triples);
+  return out;
 }
 
 std::string kallsyms_of(const std::optional<std::string>& kallsyms, const std::string& boot_id) {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "libcore/base/clock.hpp"
+#include "libcore/base/clock_history.hpp"
 #include "libcore/base/result.hpp"
 
 namespace flight {
@@ -34,7 +34,12 @@ struct SidecarWindow {
   double seconds = 0;
   std::string begin, end;
 
-  [[nodiscard]] static SidecarWindow of(EventTime begin_ns, EventTime end_ns, const ClockPair& clock);
+  [[nodiscard]] static SidecarWindow of(EventTime begin_ns, EventTime end_ns, const ClockHistory& clock);
+};
+// The wall clock was set, or went on in a suspend, at `ns`: before it showed `before`, then `after` (RFC 3339).
+struct SidecarClockStep {
+  EventTime ns = 0;
+  std::string before, after;
 };
 struct SidecarHole {
   std::string channel;
@@ -134,6 +139,7 @@ struct Sidecar {
   std::string capture, compression;
   std::uint64_t size_bytes = 0, raw_bytes = 0, samples = 0;
   SidecarWindow window, common_window;
+  std::vector<SidecarClockStep> clock_steps;  // in the window, oldest first; written only if there are any
   struct {
     double max_us = 0;
     std::uint64_t lost = 0;
@@ -169,6 +175,9 @@ struct Sidecar {
 // Input from outside: unknown keys are ignored, missing ones keep their defaults; `id`, `path`, `trigger` are
 // required.
 [[nodiscard]] Result<Sidecar> parse_sidecar(std::string_view text);
+
+// The wall clock of the sidecar's times, for those in ns.
+[[nodiscard]] ClockHistory clock_of(const Sidecar& sidecar);
 
 // The begin of the metrics in a sidecar written by to_json(): everything that a list needs comes before it.
 inline constexpr std::string_view kMetricsLine = ",\n  \"metrics\": {";

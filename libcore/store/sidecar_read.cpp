@@ -17,6 +17,12 @@ void read_window(const json::Reader& in, SidecarWindow& out) {
   in.read("end", out.end);
 }
 
+void read_clock_step(const json::Reader& in, SidecarClockStep& out) {
+  in.read("ns", out.ns);
+  in.read("before", out.before);
+  in.read("after", out.after);
+}
+
 void read_fired(const json::Reader& in, SidecarFired& out) {
   in.read("metric", out.metric);
   in.read("value", out.value);
@@ -206,6 +212,7 @@ Result<Sidecar> parse_sidecar(std::string_view text) {
     in.read("raw_bytes", out.raw_bytes);
     in.read("samples", out.samples);
     read_blocks(in, out);
+    in.list("clock_steps", out.clock_steps, read_clock_step);
     in.list("requests", out.requests, read_request);
     in.list("holes", out.holes, read_hole);
     in.list("rings", out.rings, read_ring);

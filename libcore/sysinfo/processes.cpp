@@ -146,12 +146,6 @@ std::string cgroup_of_process(const std::string& process) {
   return cgroup_of(read_file(process + "/cgroup", 1U << 20U).value_or(""));  // many hierarchies, deep paths
 }
 
-EventTime since_boot_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<EventTime>(now.tv_sec) * 1'000'000'000ULL + static_cast<EventTime>(now.tv_nsec);
-}
-
 std::uint64_t ticks_per_second() {
   static const long kTicks = ::sysconf(_SC_CLK_TCK);
   return kTicks > 0 ? static_cast<std::uint64_t>(kTicks) : 100;
@@ -161,8 +155,8 @@ std::uint64_t ticks_per_second() {
 class StartClock {
  public:
   StartClock() {
-    const EventTime monotonic = since_boot_ns(CLOCK_MONOTONIC);
-    const EventTime boot = since_boot_ns(CLOCK_BOOTTIME);
+    const EventTime monotonic = monotonic_now();
+    const EventTime boot = boottime_now();
     suspended_ns_ = boot > monotonic ? boot - monotonic : 0;
   }
   [[nodiscard]] EventTime monotonic_of(std::uint64_t ticks) const {
@@ -278,7 +272,7 @@ ProcessUsage process_usage(int pid) {
   if (!stat) return usage;
   usage.cpu_seconds =
       static_cast<double>(stat->user_ticks + stat->system_ticks) / static_cast<double>(ticks_per_second());
-  const EventTime now_ns = since_boot_ns(CLOCK_MONOTONIC), started_ns = StartClock().monotonic_of(stat->start_ticks);
+  const EventTime now_ns = monotonic_now(), started_ns = StartClock().monotonic_of(stat->start_ticks);
   if (now_ns > started_ns) usage.uptime_seconds = static_cast<double>(now_ns - started_ns) / 1e9;
   const SmallFile memory(process + "/statm");  // "SIZE RESIDENT …", in pages
   const std::size_t blank = memory.text().find(' ');

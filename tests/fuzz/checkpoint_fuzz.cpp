@@ -34,8 +34,14 @@ const std::string& folder() {
 flight::ProcessTracker next_tracker() {
   flight::ProcessTracker tracker(kLimits);
   flight::CheckpointFile checkpoint(folder(), kBoot);
-  if (const auto left = checkpoint.read())
-    tracker.replay(std::as_bytes(std::span<const char>(left->records)), left->losses);
+  const auto left = checkpoint.read();
+  if (!left) return tracker;
+  tracker.replay(std::as_bytes(std::span<const char>(left->records)), left->losses);
+  flight::ClockHistory clock;
+  clock.look(flight::ClockTriple::now());
+  clock.restore(left->clock);
+  for (const flight::ClockStep& step : clock.steps(0, UINT64_MAX))
+    static_cast<void>(clock.event_at(step.after - step.before - step.slept, step.ns));
   return tracker;
 }
 

@@ -52,6 +52,24 @@ TEST(Clock, EventTimesTurnIntoWallTimesAndBack) {
   EXPECT_EQ(pair.event_at(kMoment - seconds(60)), 0U) << "before the clock began";
 }
 
+TEST(Clock, TheOffsetOfATimeNamespace) {
+  EXPECT_EQ(monotonic_offset_ns("monotonic           0         0\nboottime            0         0\n"), 0);
+  EXPECT_EQ(monotonic_offset_ns("monotonic       86400         5\nboottime           -1         0\n"),
+            86'400'000'000'005);
+  EXPECT_EQ(monotonic_offset_ns("boottime           -1         0\nmonotonic       -10 500000000\n"), -9'500'000'000);
+  EXPECT_EQ(monotonic_offset_ns(""), 0);
+  EXPECT_EQ(monotonic_offset_ns("monotonic"), 0);
+  EXPECT_EQ(monotonic_offset_ns("monotonic 9223372036854775807 0"), 0);
+}
+
+TEST(Clock, AgoIsAnIntervalAndNotATime) {
+  EXPECT_EQ(parse_ago("now"), nanoseconds(0));
+  EXPECT_EQ(parse_ago("-1h30min"), seconds(5400));
+  EXPECT_EQ(parse_ago("2 hours ago"), seconds(7200));
+  for (const char* time : {"03:10", "yesterday", "2026-11-20", "@17", "-", "ago", " ago", "-03:10", "soon ago", ""})
+    EXPECT_FALSE(parse_ago(time)) << time;
+}
+
 // A sidecar can have any number; UndefinedBehaviorSanitizer reports an overflow.
 TEST(Clock, AnyEventTimeIsConverted) {
   constexpr auto kMost = std::numeric_limits<EventTime>::max();

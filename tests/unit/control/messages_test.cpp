@@ -64,6 +64,8 @@ TEST(SnapshotParametersTest, BlamesTheOneThatIsWrong) {
       {R"({"since":"2026-11-20 03:12:04Z"})", "since"},
       {R"({"since":"2026-11-20T03:12:04Zjunk"})", "since"},
       {R"({"since":5})", "since"},
+      {R"({"since":"-30"})", "since"},
+      {R"({"since":"tomorrow"})", "since"},
       {R"({"until":"2026-11-20T03:12:04Z"})", "until"},
       {R"({"since":"2026-11-20T03:12:04Z","until":"2026-11-20T03:12:04Z"})", "until"},
       {R"({"post_usec":60000001})", "post_usec"},

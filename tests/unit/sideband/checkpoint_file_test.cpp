@@ -125,6 +125,70 @@ TEST_F(CheckpointFileTest, WhateverLifeItIsTheStateAtAnyMomentIsThatOfAllRecords
   }
 }
 
+std::vector<ClockTriple> triples(std::size_t count, EventTime from_ns) {
+  std::vector<ClockTriple> out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back({from_ns + i * kSecond, from_ns + i * kSecond + 7, std::chrono::hours(400'000 + i), i});
+  return out;
+}
+
+bool same(const std::vector<ClockTriple>& a, const std::vector<ClockTriple>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ClockTriple& x, const ClockTriple& y) {
+    return x.monotonic_ns == y.monotonic_ns && x.boottime_ns == y.boottime_ns && x.wall == y.wall &&
+           x.took_ns == y.took_ns;
+  });
+}
+
+// Those of the beginning, and those that came between the records.
+TEST_F(CheckpointFileTest, TheClocksPastIsKeptBesideTheRecords) {
+  std::vector<ClockTriple> all = triples(ClockHistory::kMaxTriples, kSecond);
+  CheckpointFile kept = checkpoint({.least_growth_bytes = 400'000, .most_growth_bytes = 400'000});
+  kept.keep_clock([&] { return all; });
+  ProcessTracker tracker;
+  ASSERT_TRUE(kept.append_clock(all)) << "does nothing before the first begin()";
+  ASSERT_TRUE(kept.begin(tracker, 0));
+  drain(kept, tracker, shell().bytes());
+  const auto later = triples(3, 5000 * kSecond);
+  ASSERT_TRUE(kept.append_clock(later));
+  Tape more;
+  more.fork(20, 100, 200);
+  more.comm(21, 200, 200, "child");
+  drain(kept, tracker, more.bytes());
+  all.insert(all.end(), later.begin(), later.end());
+
+  const auto left = checkpoint().read();
+  ASSERT_TRUE(left) << left.error().what;
+  EXPECT_TRUE(same(left->clock, all)) << left->clock.size();
+  ProcessTracker expected;
+  expected.add(shell().bytes());
+  expected.add(more.bytes());
+  EXPECT_EQ(read(next().export_window(0, kSecond, everybody())).text(),
+            read(expected.export_window(0, kSecond, everybody())).text());
+
+  // A new file has them as well; a torn end costs the last one.
+  ASSERT_TRUE(kept.begin(tracker, 0));
+  EXPECT_TRUE(same(checkpoint().read()->clock, all));
+  ASSERT_TRUE(kept.append_clock(triples(3, 6000 * kSecond)));
+  std::filesystem::resize_file(path(), file_bytes() - 1);
+  EXPECT_EQ(checkpoint().read()->clock.size(), all.size() + 2);
+}
+
+// Version 3 is the same without the clock.
+TEST_F(CheckpointFileTest, AnOlderOneWithoutTheClockIsRead) {
+  CheckpointFile kept = checkpoint();
+  ProcessTracker tracker;
+  ASSERT_TRUE(kept.begin(tracker, 0));
+  drain(kept, tracker, shell().bytes());
+  std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary).write("FLTRACK3", 8);
+  const auto left = checkpoint().read();
+  ASSERT_TRUE(left) << left.error().what;
+  EXPECT_TRUE(left->found);
+  EXPECT_TRUE(left->clock.empty());
+  EXPECT_EQ(comm_of(next(), 100), "bash");
+  std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary).write("FLTRACK2", 8);
+  EXPECT_FALSE(checkpoint().read());
+}
+
 TEST_F(CheckpointFileTest, RepeatedRecordsAreDropped) {
   CheckpointFile kept = checkpoint();
   ProcessTracker tracker;

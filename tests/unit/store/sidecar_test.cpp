@@ -324,7 +324,7 @@ TEST(Sidecar, MangledTexts) {
 }
 
 TEST(SidecarWindow, HasBothClocks) {
-  const ClockPair clock{.wall = std::chrono::milliseconds(1795144324123), .monotonic_ns = 10'000'000'000};
+  const ClockHistory clock(ClockPair{.wall = std::chrono::milliseconds(1795144324123), .monotonic_ns = 10'000'000'000});
   const SidecarWindow window = SidecarWindow::of(7'500'000'000, 10'000'000'000, clock);
   EXPECT_EQ(window.begin_ns, 7'500'000'000U);
   EXPECT_EQ(window.end_ns, 10'000'000'000U);
@@ -332,6 +332,24 @@ TEST(SidecarWindow, HasBothClocks) {
   EXPECT_EQ(window.begin, "2026-11-20T03:12:01.623Z");
   EXPECT_EQ(window.end, "2026-11-20T03:12:04.123Z");
   EXPECT_EQ(SidecarWindow::of(10, 5, clock).seconds, 0);
+}
+
+TEST(SidecarClock, StepsAreWrittenReadAndConvertTimes) {
+  Sidecar sidecar = sample_sidecar();  // until 3.5 s, 03:12:03.5
+  EXPECT_EQ(to_rfc3339(clock_of(sidecar).wall_at(1'000'000'000)), "2026-11-20T03:12:01.000Z");
+  sidecar.clock_steps = {{2'000'000'000, "2026-11-20T04:12:02.000Z", "2026-11-20T05:12:02.000Z"},
+                         {3'000'000'000, "2026-11-20T05:12:03.000Z", "2026-11-20T03:12:03.000Z"}};
+  const std::string text = to_json_line(sidecar);
+  EXPECT_THAT(text, HasSubstr(R"(,"clock_steps":[{"ns":2000000000,"before":"2026-11-20T04:12:02.000Z",)"
+                              R"("after":"2026-11-20T05:12:02.000Z"},{"ns":3000000000,)"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+  const ClockHistory clock = clock_of(*read);
+  EXPECT_EQ(to_rfc3339(clock.wall_at(1'000'000'000)), "2026-11-20T04:12:01.000Z");
+  EXPECT_EQ(to_rfc3339(clock.wall_at(2'500'000'000)), "2026-11-20T05:12:02.500Z");
+  EXPECT_EQ(to_rfc3339(clock.wall_at(3'500'000'000)), "2026-11-20T03:12:03.500Z");
+  EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","clock_steps":[{"ns":"x"}]})"));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST(CpuGaps, OnlyThoseThatMeetTheWindowAreNamed) {
   Manifest manifest;
   manifest.gaps = {{.cpu = 1, .begin_ns = 10 * kSecond, .end_ns = 20 * kSecond}, {.cpu = 2, .begin_ns = 30 * kSecond}};
   const auto warnings = [&](EventTime begin, EventTime end) {
-    return cpu_gap_warnings(manifest, begin * kSecond, end * kSecond);
+    return cpu_gap_warnings(manifest, begin * kSecond, end * kSecond, ClockHistory());
   };
   EXPECT_THAT(warnings(0, 5), IsEmpty());
   EXPECT_THAT(warnings(21, 29), IsEmpty());

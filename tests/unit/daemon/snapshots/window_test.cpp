@@ -16,7 +16,8 @@ constexpr EventTime kOldest = kNow - 100 * kSecond - kMs / 2;
 
 WindowNow now() {
   const WallTime wall = parse_time("2026-11-20T03:00:00Z", {}).value() + std::chrono::milliseconds(500);
-  return {.now_ns = kNow, .now = wall, .clock = {.wall = wall, .monotonic_ns = kNow}, .oldest_held_ns = kOldest};
+  const ClockTriple present{.monotonic_ns = kNow, .boottime_ns = kNow, .wall = wall};
+  return {.now = present, .clock = ClockHistory(present.pair()), .oldest_held_ns = kOldest};
 }
 
 std::string refusal(const SnapshotParameters& parameters) {
@@ -81,6 +82,52 @@ TEST(Window, UntilLiesAfterTheBeginAndAfterTheOldest) {
   EXPECT_THAT(refusal({.since = "-10s", .until = "-10s"}), HasSubstr("\"until\""));
   EXPECT_TRUE(parse_window({.since = "-10s", .until = "-9s"}, now()));
   EXPECT_TRUE(parse_window({.until = "2026-11-20T02:58:21Z"}, now()));
+}
+
+// The clock was set back by an hour 40 s ago, and the machine was suspended for two hours 20 s ago.
+WindowNow after_two_changes() {
+  WindowNow out = now();
+  out.clock = ClockHistory();
+  out.now.boottime_ns += static_cast<EventTime>(std::chrono::nanoseconds(std::chrono::hours(2)).count());
+  const auto back = [&](EventTime seconds, std::chrono::nanoseconds boottime, std::chrono::nanoseconds wall) {
+    out.clock.look({.monotonic_ns = kNow - seconds * kSecond,
+                    .boottime_ns = out.now.boottime_ns - seconds * kSecond - static_cast<EventTime>(boottime.count()),
+                    .wall = out.now.wall - std::chrono::seconds(seconds) - wall});
+  };
+  using std::chrono::hours;
+  back(100, hours(2), hours(1));  // 01:58:20.5
+  back(41, hours(2), hours(1));
+  back(40, hours(2), hours(2));  // 00:59:20.5
+  back(21, hours(2), hours(2));
+  back(20, {}, {});
+  return out;
+}
+
+TEST(Window, AfterTheClockWasSetATimeIsTheOneThatTheClockShowed) {
+  const WindowNow present = after_two_changes();
+  const auto window = [&](std::string since, std::string until) {
+    const auto out = parse_window({.since = std::move(since), .until = std::move(until)}, present);
+    EXPECT_TRUE(out) << out.error().parameters;
+    return out.value_or(WindowRequest{});
+  };
+  const WindowRequest before = window("2026-11-20T01:58:50.500Z", "2026-11-20T01:59:00.500Z");
+  EXPECT_EQ(before.begin_ns, kNow - 70 * kSecond);
+  EXPECT_EQ(before.end_ns, kNow - 60 * kSecond);
+  const WindowRequest between = window("2026-11-20T00:59:30.500Z", "2026-11-20T02:00:00Z");
+  EXPECT_EQ(between.begin_ns, kNow - 30 * kSecond);
+  EXPECT_EQ(between.end_ns, kNow - 20 * kSecond) << "the clock did not show this: it is the moment of the change";
+  EXPECT_THAT(parse_window({.since = "2026-11-20T01:00:00Z"}, present).error().parameters,
+              HasSubstr("reach back to 2026-11-20T01:58:20.500Z"))
+      << "the oldest time as the clock showed it then";
+}
+
+TEST(Window, AgoIsThatLongAgoWhateverTheClockShowed) {
+  const auto begin = [](std::string since) {
+    return parse_window({.since = std::move(since)}, after_two_changes()).value().begin_ns;
+  };
+  EXPECT_EQ(begin("10 s ago"), kNow - 10 * kSecond);
+  EXPECT_EQ(begin("-1h"), kNow - 20 * kSecond) << "in the suspend";
+  EXPECT_EQ(begin("2 hours 1 min ago"), kNow - 60 * kSecond) << "not 1 h later, as the clock would say";
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightd's knowledge of the wall clock's past. The recorder and trigger threads look ten times a second, less often
+// while little happens; requests look as well. Any thread; no function waits longer than for a copy of the triples.
+#pragma once
+
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libcore/base/clock_history.hpp"
+
+namespace flight::daemon {
+
+class ClockWatch {
+ public:
+  ClockWatch() { look(); }
+
+  // Reads the clocks; returns what it read.
+  ClockTriple look();
+  // Adds what an earlier flightd of this boot knew.
+  void restore(std::span<const ClockTriple> earlier);
+
+  [[nodiscard]] ClockHistory history() const;
+  // For people: what the wall clock showed at that time, as RFC 3339.
+  [[nodiscard]] std::string text_at(EventTime time_ns) const;
+
+  // The triples since the last call, for the checkpoint.
+  [[nodiscard]] std::vector<ClockTriple> take_new();
+
+ private:
+  mutable std::mutex mutex_;  // guards all following members
+  ClockHistory history_;
+  std::vector<ClockTriple> new_;  // at most ClockHistory::kMaxTriples, the newest
+};
+
+}  // namespace flight::daemon
