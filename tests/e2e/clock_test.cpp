@@ -41,7 +41,9 @@ class FlightdClock {
   ~FlightdClock() { ::munmap(shift_, sizeof(ShiftedClock)); }
 
   [[nodiscard]] Arguments prefix() const {
-    return {"env", "LD_PRELOAD=" + required_env("FLIGHT_SHIFTED_CLOCK_MODULE"), "FLIGHT_SHIFTED_CLOCK=" + path_};
+    Arguments command = preloading(required_env("FLIGHT_SHIFTED_CLOCK_MODULE"));
+    command.push_back("FLIGHT_SHIFTED_CLOCK=" + path_);
+    return command;
   }
   void set(nanoseconds by) { shift_->wall_ns = shift_->wall_ns + by.count(); }
   // And then it is set.

@@ -36,6 +36,12 @@ bool sanitized() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
+Arguments preloading(const std::string& library) {
+  const char* asan = std::getenv("ASAN_OPTIONS");
+  const std::string options = asan != nullptr ? std::string(asan) + ":" : "";
+  return {"env", "LD_PRELOAD=" + library, "ASAN_OPTIONS=" + options + "verify_asan_link_order=0"};
+}
+
 TempFolder::TempFolder() {
   enter_own_mounts();
   char name[] = "/tmp/flight-e2e.XXXXXX";

@@ -28,6 +28,9 @@ using Json = nlohmann::json;
 // The programs under test are sanitized builds: slower and larger, but otherwise the same.
 [[nodiscard]] bool sanitized();
 
+// The prefix of a command that loads this library before all others; AddressSanitizer wants to be the first itself.
+[[nodiscard]] Arguments preloading(const std::string& library);
+
 class TempFolder {
  public:
   TempFolder();

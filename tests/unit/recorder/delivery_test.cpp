@@ -12,6 +12,8 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -376,6 +378,10 @@ class AdoptedPmu : public SilentPmu {
  protected:
   // As systemd keeps the events, and flightd the rings.
   Result<Recording> adopt() {
+    // Something in a sideband's ring: a ring in which nothing was drained is taken for new.
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    ::waitpid(child, nullptr, 0);
     KeptEvents kept;
     for (const auto& [id, fd] : recording_->events()) kept[id] = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     const std::vector<int> owners = recording_->owner_fds();
