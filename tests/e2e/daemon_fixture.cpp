@@ -37,6 +37,7 @@ bool sanitized() {
 }
 
 Arguments preloading(const std::string& library) {
+  EXPECT_TRUE(std::filesystem::exists(library)) << library << ": ld.so would only warn";
   const char* asan = std::getenv("ASAN_OPTIONS");
   const std::string options = asan != nullptr ? std::string(asan) + ":" : "";
   return {"env", "LD_PRELOAD=" + library, "ASAN_OPTIONS=" + options + "verify_asan_link_order=0"};
