@@ -183,7 +183,8 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
 }
 
 // Checks what the broker would check, as far as the privileges of this process allow.
-// What root can read, the service's user perhaps cannot: then the service would not start, and no reload would work.
+// Reads the configuration again as the service's user: if that user cannot read it, the service would not start, and no
+// reload would work.
 Result<void> check_as_user(const Options& options, const Config& config) {
   const auto identity = find_identity(config.user);
   if (!identity || identity->uid == 0) return {};

@@ -220,8 +220,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
     order.warnings.push_back(std::move(gap));
   for (const ManifestEvent& event : manifest.events)
     if (!event.closed && !event.why.empty() && !event.expected)
-      order.warnings.push_back(
-          fmt::format("channel '{}': {}, {} is recorded instead", event.channel, event.why, event.name));
+      order.warnings.push_back(replaced_text(event.channel, event.why, event.name));
   if (order.recording == to_string(RecordingState::silent))
     order.errors.emplace_back("no sampling event delivered samples although CPUs were busy");
   order.requests = askers_of(job.askers, recorder_);

@@ -11,7 +11,7 @@ using std::chrono::nanoseconds;
 
 constexpr int kMostReadings = 8;
 constexpr std::uint64_t kCloseNs = 10'000;  // between the readings of one triple
-// Of a triple from a checkpoint: with these no difference of times overflows.
+// Larger values in a checkpoint are refused, so that differences of times cannot overflow.
 constexpr std::uint64_t kMostTookNs = 60'000'000'000;
 constexpr std::uint64_t kMostUptimeNs = 1ULL << 60U;  // 36 years
 constexpr WallTime kMostWall{6'000'000'000'000'000'000};

@@ -60,6 +60,10 @@ Array list_of(const std::vector<T>& items) {
 
 }  // namespace
 
+std::string replaced_text(std::string_view channel, std::string_view why, std::string_view event) {
+  return fmt::format("channel '{}': {}, {} is recorded instead", channel, why, event);
+}
+
 std::string_view to_string(RingKind kind) {
   switch (kind) {
     case RingKind::channel:

@@ -94,6 +94,7 @@ bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, c
   if (!clock || std::any_of(channel.plan.events.begin(), channel.plan.events.end(),
                             [&](const EventPlan& other) { return other.name == clock->name; }))
     return false;
+  // If a CPU has just gone offline, the next look tries again.
   return bool(replace_event(channel, index, std::move(*clock)));
 }
 
@@ -103,7 +104,6 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
   for (OpenRing& ring : channel.rings) {
     if (!ring.info.online) continue;
     auto opened = open_successor(next, ring, on);
-    if (!opened && opened.error().errno_value() == ENODEV) continue;  // the next look at the CPUs reports it
     if (!opened) return propagate(opened.error());
     successors.emplace_back(&ring, std::move(*opened));
   }

@@ -9,6 +9,7 @@
 
 #include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/broker/protocol.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
@@ -258,8 +259,7 @@ void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vect
                    std::vector<std::string>& notes) {
   if (event.replaced.why.empty()) return;
   (event.replaced.expected ? notes : warnings)
-      .push_back(
-          fmt::format("channel '{}': {}, {} is recorded instead", channel.config.name, event.replaced.why, event.name));
+      .push_back(replaced_text(channel.config.name, event.replaced.why, event.name));
 }
 
 Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources, const KernelFeatures& features,

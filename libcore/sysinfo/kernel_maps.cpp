@@ -1,26 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sysinfo/kernel_maps.hpp"
 
-#include <charconv>
-
 #include "libcore/base/files.hpp"
+#include "libcore/sysinfo/proc_text.hpp"
 
 namespace flight {
 namespace {
-
-std::string_view take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-std::uint64_t number_of(std::string_view text, int base) {
-  if (text.starts_with("0x")) text.remove_prefix(2);
-  std::uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return value;
-}
 
 struct KernelSymbols {
   std::uint64_t text = 0, stext = 0, etext = 0, edata = 0;
@@ -37,7 +22,7 @@ KernelSymbols find_symbols(std::string_view kallsyms) {
     found.any = true;
     if (line[space + 3] != '_') continue;  // all four begin with it; most lines end here
     const std::string_view name = line.substr(space + 3);
-    const auto value = [&] { return number_of(line.substr(0, space), 16); };
+    const auto value = [&] { return leading_number(line.substr(0, space), 16); };
     if (name == "_text") found.text = value();
     if (name == "_stext") found.stext = value();
     if (name == "_etext") found.etext = value();

@@ -4,12 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "libcore/base/digest.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
+#include "libcore/sysinfo/proc_text.hpp"
 
 namespace flight {
 namespace {
@@ -18,25 +18,11 @@ constexpr std::size_t kMaxModules = 16384;
 constexpr std::size_t kMaxModuleFiles = 131072;
 constexpr std::size_t kMaxModulesBytes = 16U << 20U;
 
-std::string_view take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
 std::string_view take_word(std::string_view& line) {
   const std::size_t end = line.find(' ');
   const std::string_view word = line.substr(0, end);
   line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
   return word;
-}
-
-std::uint64_t number_of(std::string_view text, int base) {
-  if (text.starts_with("0x")) text.remove_prefix(2);
-  std::uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return value;
 }
 
 std::uint64_t inode_of(const std::string& path) {
@@ -96,10 +82,10 @@ Result<std::vector<LoadedModule>> loaded_modules(const std::string& root) {
     std::string_view line = take_line(rest);
     LoadedModule module;
     module.name = take_word(line);
-    module.bytes = number_of(take_word(line), 10);
+    module.bytes = leading_number(take_word(line), 10);
     for (int i = 0; i < 2; ++i) take_word(line);  // references, users
     module.live = take_word(line) == "Live";
-    module.address = number_of(take_word(line), 16);
+    module.address = leading_number(take_word(line), 16);
     if (module.name.empty() || module.name.find('/') != std::string::npos || module.address == 0 || module.bytes == 0)
       continue;
     const std::string folder = root + "/sys/module/" + module.name;

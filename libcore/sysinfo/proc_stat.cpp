@@ -4,15 +4,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "libcore/sysinfo/proc_text.hpp"
+
 namespace flight {
 namespace {
-
-std::string_view take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
 
 // Parses the next number of `line`, after blanks.
 std::optional<std::uint64_t> take_number(std::string_view& line) {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -12,45 +11,31 @@
 #include <thread>
 
 #include "libcore/perf/attr.hpp"
-#include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/channel.hpp"
 #include "libcore/recorder/rings.hpp"
-#include "libcore/sysinfo/cpus.hpp"
+#include "tests/unit/recorder/on_this_machine.hpp"
 
 namespace flight {
 namespace {
 
 using testing::HasSubstr;
 
-class RealRecording : public testing::Test {
+class RealRecording : public test::OnThisMachine {
  protected:
-  void SetUp() override {
-    const auto tracefs = find_or_mount_tracefs();
-    ASSERT_TRUE(tracefs) << tracefs.error().what;
-    sources_.tracefs = *tracefs;
-    cpus_ = online_cpus().value();
-    features_ = KernelFeatures::probe(cpus_.front());
-    config_.memory_max = {.bytes = 1U << 30U};
+  RealRecording() {
     config_.digest = "digest";
     config_.channels = {
         {.name = "sched", .ring_bytes = 64U << 10U, .events = {{.event = "sched:sched_switch"}}},
         {.name = "stacks", .ring_bytes = 128U << 10U, .events = {{.event = "cpu-clock", .stack = true}}}};
   }
-  [[nodiscard]] Result<Recording> open() const { return Recording::open(config_, sources_, features_); }
-
   static std::size_t descriptors() {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
   }
   static UniqueFd copy(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
-
-  Config config_;
-  EventSources sources_;
-  KernelFeatures features_;
-  std::vector<int> cpus_;
 };
 
 TEST_F(RealRecording, DescribesWhatItOpened) {
-  const auto recording = open();
+  const auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   const Manifest& manifest = recording->manifest();
   EXPECT_EQ(manifest.generation, 1U);
@@ -75,7 +60,7 @@ TEST_F(RealRecording, DescribesWhatItOpened) {
 TEST_F(RealRecording, RecordsAtTheRateThatTheMachineAllows) {
   features_.max_sample_rate = 50;
   config_.channels[1].events[0].frequency = 99;
-  const auto recording = open();
+  const auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   const ManifestEvent& event = recording->manifest().events[2];
   EXPECT_EQ(event.attr.sample_freq, 50U);
@@ -89,7 +74,7 @@ TEST_F(RealRecording, RecordsAtTheRateThatTheMachineAllows) {
 }
 
 TEST_F(RealRecording, TheSidebandsOwnIdIsTheManifests) {
-  const auto recording = open();
+  const auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   std::uint64_t id = 0;
   const auto fds = recording->owner_fds();
@@ -103,7 +88,7 @@ TEST_F(RealRecording, TheSidebandsOwnIdIsTheManifests) {
 TEST_F(RealRecording, SaysWhichFieldsAFilterMayUse) {
   config_.channels[0].events[0].filter = "prio < 100";
   const std::size_t before = descriptors();
-  const auto recording = open();
+  const auto recording = open_recording();
   ASSERT_FALSE(recording);
   EXPECT_EQ(recording.error().errno_value(), EINVAL);
   EXPECT_THAT(recording.error().what, HasSubstr("channel 'sched': event sched:sched_switch"));
@@ -119,7 +104,7 @@ TEST_F(RealRecording, SaysThatDescriptorsRanOut) {
   // Enough descriptors to read a file or two, but not enough for the events.
   small.rlim_cur = static_cast<rlim_t>(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get()) + 4;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
-  const auto recording = open();
+  const auto recording = open_recording();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
   ASSERT_FALSE(recording);
   EXPECT_EQ(recording.error().errno_value(), EMFILE);
@@ -128,7 +113,7 @@ TEST_F(RealRecording, SaysThatDescriptorsRanOut) {
 }
 
 TEST_F(RealRecording, ReloadKeepsEqualChannelsAndClosesTheOthers) {
-  auto recording = open();
+  auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   const std::uint64_t stacks_id = recording->manifest().events[2].ids[0].id;
   const EventTime enabled_ns = recording->manifest().rings.back().enabled_ns;
@@ -158,7 +143,7 @@ TEST_F(RealRecording, ReloadKeepsEqualChannelsAndClosesTheOthers) {
 // Events that a reload opens while recording is off start with the others, and their history begins then.
 TEST_F(RealRecording, AReloadWhileDisabledEnablesNothing) {
   config_.channels.pop_back();
-  auto recording = open();
+  auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   ASSERT_TRUE(recording->enable_all(false));
   config_.channels.push_back({.name = "more", .ring_bytes = 64U << 10U, .events = {{.event = "sched:sched_switch"}}});
@@ -182,7 +167,7 @@ TEST_F(RealRecording, AReloadWhileDisabledEnablesNothing) {
 }
 
 TEST_F(RealRecording, ResumesEveryRing) {
-  const auto recording = open();
+  const auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   std::vector<Ring> rings;
   const auto fds = recording->owner_fds();
@@ -211,7 +196,7 @@ TEST_F(RealRecording, ResumesEveryRing) {
 TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
   if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
   config_.channels.resize(1);
-  auto recording = open();
+  auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   const int cpu = cpus_.back();
   const std::vector<int> others(cpus_.begin(), cpus_.end() - 1);
@@ -220,14 +205,9 @@ TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
   ASSERT_EQ(ring.info().cpu, cpu);
   const auto moves = [&] {
     const std::uint64_t before = ring.head();
-    cpu_set_t old;
-    ::sched_getaffinity(0, sizeof old, &old);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(cpu), &one);
-    ::sched_setaffinity(0, sizeof one, &one);
+    run_on(cpu);
     for (int i = 0; i < 10; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ::sched_setaffinity(0, sizeof old, &old);
+    run_anywhere();
     return ring.head() != before;
   };
   EXPECT_TRUE(moves());
@@ -263,7 +243,7 @@ TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
 }
 
 TEST_F(RealRecording, ADisabledRecordingIsOpenedAnewAfterASuspendAndStaysDisabled) {
-  auto recording = open();
+  auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   ASSERT_TRUE(recording->enable_all(false));
   EXPECT_FALSE(recording->follow_cpus(cpus_, Probe::routine, monotonic_now())) << "what is disabled stands still";
@@ -283,7 +263,7 @@ TEST_F(RealRecording, ADisabledRecordingIsOpenedAnewAfterASuspendAndStaysDisable
 
 TEST_F(RealRecording, OldIdsAreBounded) {
   config_.channels.resize(1);
-  auto recording = open();
+  auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   for (std::size_t i = 0; i < kMaxGaps; ++i) {
     EXPECT_TRUE(recording->follow_cpus({}, Probe::none, 1));
@@ -297,7 +277,7 @@ TEST_F(RealRecording, ACpuThatIsNewGetsRings) {
   if (cpus_.size() < 2) GTEST_SKIP() << "needs two CPUs";
   // The test's process may run on one CPU only, but records all. So only sysfs says what is online at the start, and a
   // new CPU is one of which the channel has no ring yet.
-  auto recording = open();
+  auto recording = open_recording();
   ASSERT_TRUE(recording) << recording.error().what;
   ASSERT_TRUE(recording->follow_cpus({cpus_.front()}, Probe::none, 1));
   config_.channels.push_back({.name = "more", .ring_bytes = 64U << 10U, .events = {{.event = "sched:sched_switch"}}});
@@ -312,7 +292,7 @@ TEST_F(RealRecording, ACpuThatIsNewGetsRings) {
 
 TEST_F(RealRecording, ManyInARowLeaveNothingBehind) {
   const std::size_t before = descriptors();
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(open());
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(open_recording());
   EXPECT_EQ(descriptors(), before);
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -16,33 +15,24 @@
 
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/attr.hpp"
-#include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/plan.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/recorder/trigger_rings.hpp"
-#include "libcore/sysinfo/cpus.hpp"
+#include "tests/unit/recorder/on_this_machine.hpp"
 
 namespace flight {
 namespace {
 
 using testing::HasSubstr;
 
-class RealTriggers : public testing::Test {
+class RealTriggers : public test::OnThisMachine {
  protected:
-  void SetUp() override {
-    const auto tracefs = find_or_mount_tracefs();
-    ASSERT_TRUE(tracefs) << tracefs.error().what;
-    sources_.tracefs = *tracefs;
-    cpus_ = online_cpus().value();
-    features_ = KernelFeatures::probe(cpus_.front());
+  RealTriggers() {
     std::signal(SIGWINCH, SIG_IGN);
     std::signal(SIGURG, SIG_IGN);
-    ::sched_getaffinity(0, sizeof mask_, &mask_);
-    config_.memory_max = {.bytes = 1U << 30U};
     config_.channels = {{.name = "winch", .ring_bytes = 64U << 10U, .events = {{.event = "cpu-clock"}}}};
     config_.triggers = {on_signal("winch", SIGWINCH), on_signal("urgent", SIGURG)};
   }
-  void TearDown() override { ::sched_setaffinity(0, sizeof mask_, &mask_); }
 
   // `group` is 1 if the target is the whole process, as for kill(2).
   static TriggerConfig on_signal(const std::string& name, int signal) {
@@ -51,7 +41,7 @@ class RealTriggers : public testing::Test {
                                  .filter = fmt::format("sig == {} && pid == {}", signal, ::getpid())}};
   }
   void open() {
-    auto recording = Recording::open(config_, sources_, features_);
+    auto recording = open_recording();
     ASSERT_TRUE(recording) << recording.error().what;
     recording_.emplace(std::move(*recording));
     follow();
@@ -76,18 +66,10 @@ class RealTriggers : public testing::Test {
     triggers_.follow(rings, manifest.triggers);
   }
   static void send(int cpu, int signal, int times = 1) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(cpu), &one);
-    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    run_on(cpu);
     for (int i = 0; i < times; ++i) ::kill(::getpid(), signal);
   }
 
-  Config config_;
-  EventSources sources_;
-  KernelFeatures features_;
-  std::vector<int> cpus_;
-  cpu_set_t mask_{};
   std::optional<Recording> recording_;
   std::vector<SharedForwardRing> held_;
   TriggerRings triggers_;
@@ -129,9 +111,10 @@ TEST_F(RealTriggers, AreNoPartOfTheChannels) {
 // A holder of the tracepoint's own descriptor could remove its filter.
 TEST_F(RealTriggers, OnlyDummiesAreHandedOut) {
   open();
+  const std::uint64_t period = 1;
   for (const int fd : triggers_.fds()) {
     EXPECT_NE(::ioctl(fd, PERF_EVENT_IOC_SET_FILTER, "sig > 0"), 0);
-    EXPECT_NE(::ioctl(fd, PERF_EVENT_IOC_PERIOD, &mask_), 0);
+    EXPECT_NE(::ioctl(fd, PERF_EVENT_IOC_PERIOD, &period), 0);
   }
 }
 
@@ -248,7 +231,7 @@ TEST_F(RealTriggers, RecordsOfARemovedRingAreStillReported) {
 TEST_F(RealTriggers, OneThatIsNotThereIsAnErrorUnlessItWasShipped) {
   config_.triggers[0].event->event = "oom:mark_viktim";
   config_.triggers[0].place = "/etc/flightd/flightd.json:12";
-  auto refused = Recording::open(config_, sources_, features_);
+  auto refused = open_recording();
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().what, testing::StartsWith("/etc/flightd/flightd.json:12: trigger 'winch': there is no"));
   EXPECT_THAT(refused.error().what, HasSubstr("oom:mark_victim")) << "the nearest one";
@@ -264,7 +247,7 @@ TEST_F(RealTriggers, OneThatIsNotThereIsAnErrorUnlessItWasShipped) {
 
   config_.triggers[0] = on_signal("winch", SIGWINCH);
   config_.triggers[0].event->filter = "nonsense == 1";
-  refused = Recording::open(config_, sources_, features_);
+  refused = open_recording();
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().what, HasSubstr("does not understand the filter"));
 }
