@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -161,6 +162,18 @@ Outcome Child::finish(Milliseconds limit) {
 
 Outcome run(const Arguments& arguments, Milliseconds limit, const ChildOptions& options) {
   return Child::start(arguments, options).finish(limit);
+}
+
+bool Child::runs_for(Milliseconds time, Milliseconds limit) const {
+  clockid_t clock{};
+  if (clock_getcpuclockid(pid_, &clock) != 0) return false;
+  const auto used = [&] {
+    timespec now{};
+    (void)clock_gettime(clock, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  };
+  const auto enough = used() + time;
+  return wait_until([&] { return used() >= enough; }, limit);
 }
 
 bool wait_until(const std::function<bool()>& condition, Milliseconds limit) {

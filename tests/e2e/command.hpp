@@ -55,6 +55,8 @@ class Child {
   [[nodiscard]] std::string err() const;
   // Waits until stdout contains a line that begins with `prefix`; returns the rest of that line.
   [[nodiscard]] std::optional<std::string> wait_for_line(std::string_view prefix, Milliseconds limit = 20s) const;
+  // Waits until its threads have used `time` more of the CPUs, however long that takes beside other programs.
+  [[nodiscard]] bool runs_for(Milliseconds time, Milliseconds limit = 60s) const;
   // Closes its stdin.
   void go() { stdin_.reset(); }
   void signal(int number) const;

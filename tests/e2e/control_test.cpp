@@ -34,8 +34,7 @@ class Control : public DaemonTest {
 
 TEST_F(Control, SidecarHasExactlyItsKeys) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
-  ASSERT_TRUE(burner.wait_for_line("started"));
-  usleep(500'000);
+  ASSERT_TRUE(burner.runs_for(300ms));
   Json sidecar = daemon_.snapshot({"--reason", "which keys?"});
   Keys expected = {
       "id",        "path",          "host",     "boot_id", "kernel",      "version",    "config_digest", "trigger",

@@ -87,7 +87,7 @@ TEST_F(Files, AReplacedProgramHasNoOthersBuildId) {
   fs::copy_file(folder_.load("closer"), program + ".new");
   fs::rename(program + ".new", program);
   ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
-  usleep(300'000);
+  ASSERT_TRUE(before.runs_for(200ms));
   const std::string list = build_ids(daemon_.snapshot());
   EXPECT_THAT(list, HasSubstr(build_id_of(burner_)));
   EXPECT_THAT(list, Not(HasSubstr(build_id_of(folder_.load("closer")))));
@@ -206,7 +206,7 @@ TEST_F(HungDisk, AtStart) {
   const auto begun = now_ns();
   ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
   EXPECT_LT(now_ns() - begun, static_cast<std::uint64_t>(start_limit().count()) * 1'000'000U);
-  usleep(500'000);
+  ASSERT_TRUE(program_->runs_for(300ms));
   expect_recorded();
   expect_ends_at_once();
 }

@@ -147,9 +147,20 @@ TEST_F(Limits, WithNoDescriptorLeftASnapshotIsTaken) {
   EXPECT_TRUE(daemon.stop());
 }
 
+TEST_F(Limits, TooFewTasksAtStartAreAnErrorThatNamesTheLimit) {
+  options_.prefix = without_leak_check();
+  options_.prefix.insert(options_.prefix.end(), {"prlimit", "--nproc=1:1"});
+  TestDaemon daemon(folder_);
+  daemon.launch(config_.dump(), options_);
+  const Outcome outcome = daemon.process().finish(30s);
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("start the thread"), HasSubstr("TasksMax")));
+}
+
+// The sanitizers use terabytes of address space, keep freed memory, and have their own threads.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Everything large is allocated, and locked, at the start.
 TEST_F(Limits, WithHardlyAnyMemoryLeftSnapshotsAreTaken) {
-  if (sanitized()) return;  // a sanitizer keeps freed memory
   const auto group = MemoryGroup::create(std::uint64_t{4} << 30U);
   ASSERT_TRUE(group) << "no memory cgroup";
   options_.prefix = group->enter();
@@ -161,18 +172,6 @@ TEST_F(Limits, WithHardlyAnyMemoryLeftSnapshotsAreTaken) {
   EXPECT_TRUE(daemon.stop());
 }
 
-TEST_F(Limits, TooFewTasksAtStartAreAnErrorThatNamesTheLimit) {
-  options_.prefix = without_leak_check();
-  options_.prefix.insert(options_.prefix.end(), {"prlimit", "--nproc=1:1"});
-  TestDaemon daemon(folder_);
-  daemon.launch(config_.dump(), options_);
-  const Outcome outcome = daemon.process().finish(30s);
-  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("start the thread"), HasSubstr("TasksMax")));
-}
-
-// The sanitizers use terabytes of address space, and have their own threads.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Whichever thread cannot be made, also in the broker: flightd either exits with an error that names the limit, or can
 // take a snapshot.
 TEST_F(Limits, TooFewTasksForTheBrokerAreAnErrorAsWell) {

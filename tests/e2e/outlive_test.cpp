@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -30,13 +28,6 @@ class Outlive : public OwnBroker {
   Child burn(std::string_view seconds) {
     return start_load({folder_.load("burner"), std::to_string(load_cpu()), std::string(seconds)}, -15);
   }
-  // kill -9, then a new flightd.
-  void replace(TestDaemon& daemon) {
-    daemon.process().kill();
-    ASSERT_TRUE(daemon.start(config_, options_));
-  }
-  [[nodiscard]] std::string checkpoint() const { return folder_ / "run/tracker.checkpoint"; }
-
   TestDaemon daemon_{folder_};
 };
 
@@ -195,50 +186,6 @@ TEST_F(Outlive, TheRequesterIsKnownWithProcHidden) {
   EXPECT_EQ(signalled["trigger"], "signal");
   EXPECT_EQ(signalled["requests"][0]["comm"], "kill");
   EXPECT_EQ(signalled["requests"][0]["pid"], sender.pid());
-  EXPECT_TRUE(daemon_.stop());
-}
-
-// An invalid file at the checkpoint's path does no harm, and is reported.
-TEST_F(Outlive, AnInvalidCheckpointIsReportedAndReplaced) {
-  std::ofstream(checkpoint()) << std::string(100'000, 'x');
-  ASSERT_EQ(chown(checkpoint().c_str(), kClientId, kClientId), 0);
-  ASSERT_EQ(chmod(checkpoint().c_str(), 0600), 0);
-  ASSERT_TRUE(daemon_.start(config_, options_));
-  EXPECT_THAT(daemon_.log(), HasSubstr("is not a checkpoint"));
-  EXPECT_EQ(daemon_.status()["warnings"].dump().find("checkpoint"), std::string::npos) << "it has a good one now";
-  replace(daemon_);
-  EXPECT_EQ(daemon_.log().find("is not a checkpoint"), std::string::npos);
-  EXPECT_TRUE(daemon_.goes_on());
-  EXPECT_TRUE(daemon_.stop());
-}
-
-TEST_F(Outlive, AFailedCheckpointIsReportedAndRetried) {
-  ASSERT_TRUE(std::filesystem::create_directory(checkpoint() + ".new"));  // in the way of the new file
-  ASSERT_TRUE(daemon_.start(config_, options_));
-  EXPECT_THAT(daemon_.log(), HasSubstr("have no names"));
-  EXPECT_THAT(daemon_.status()["warnings"].dump(), HasSubstr("have no names"));
-  std::filesystem::remove(checkpoint() + ".new");
-  EXPECT_TRUE(
-      wait_until([&] { return daemon_.status()["warnings"].dump().find("no names") == std::string::npos; }, 30s));
-  EXPECT_TRUE(daemon_.goes_on());
-  // If the checkpoint could not be written, the next flightd logs it.
-  ASSERT_TRUE(std::filesystem::create_directory(checkpoint() + ".new"));
-  replace(daemon_);
-  std::filesystem::remove(checkpoint() + ".new");
-  EXPECT_EQ(daemon_.log().find("could not save all its data"), std::string::npos);
-  replace(daemon_);
-  EXPECT_THAT(daemon_.log(), HasSubstr("could not save all its data"));
-  EXPECT_TRUE(daemon_.stop());
-}
-
-TEST_F(Outlive, AMissingCheckpointIsReported) {
-  ASSERT_TRUE(daemon_.start(config_, options_));
-  EXPECT_EQ(daemon_.log().find("events have been recorded for"), std::string::npos) << "it is the first";
-  ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"] > 10.5; }, 30s)) << "longer than a start";
-  daemon_.process().kill();
-  ASSERT_TRUE(std::filesystem::remove(checkpoint()));
-  ASSERT_TRUE(daemon_.start(config_, options_));
-  EXPECT_THAT(daemon_.log(), HasSubstr("no data of an earlier flightd"));
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -39,6 +39,11 @@ void OwnBroker::start_broker(const test::ServiceManager* manager) {
   EXPECT_EQ(info.st_mode & 0777, 0600U);
 }
 
+void OwnBroker::replace(TestDaemon& daemon) const {
+  daemon.process().kill();
+  ASSERT_TRUE(daemon.start(config_, options_));
+}
+
 void OwnBroker::TearDown() {
   if (HasFailure()) fmt::print(stderr, "---- the broker's log\n{}----\n", broker_ ? broker_->err() : "");
 }

@@ -21,6 +21,10 @@ class OwnBroker : public testing::Test {
   void TearDown() override;
   // Also again, after the previous one was killed; with the descriptors that `manager` stored.
   void start_broker(const test::ServiceManager* manager = nullptr);
+  // kill -9, then a new flightd.
+  void replace(TestDaemon& daemon) const;
+  // The process tracker's.
+  [[nodiscard]] std::string checkpoint() const { return folder_ / "run/tracker.checkpoint"; }
   // Creates a directory of the client; returns its path.
   std::string make_own(std::string_view name);
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -29,8 +30,7 @@ class Recorder : public DaemonTest {
 
 TEST_F(Recorder, PauseRecordsNothingAndReportsIt) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"});
-  ASSERT_TRUE(burner.wait_for_line("started"));
-  usleep(500'000);
+  ASSERT_TRUE(burner.runs_for(300ms));
   ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
   const std::uint64_t paused_ns = now_ns();
   Json status = daemon_.status();
@@ -50,7 +50,7 @@ TEST_F(Recorder, PauseRecordsNothingAndReportsIt) {
   ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
   EXPECT_TRUE(records(daemon_.status()));
   EXPECT_THAT(daemon_.status()["warnings"].dump(), testing::Not(HasSubstr("paused")));
-  usleep(700'000);
+  ASSERT_TRUE(burner.runs_for(500ms));
   const Json after = daemon_.snapshot();
   EXPECT_THAT(after["warnings"].dump(), AllOf(HasSubstr("was paused from 20"), HasSubstr(" to 20")));
   std::size_t later = 0;
@@ -70,7 +70,7 @@ TEST_F(Recorder, ProcessesOfThePauseAreKnownAfterIt) {
   ASSERT_TRUE(burner.wait_for_line("started"));
   ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
   const std::uint64_t resumed_ns = now_ns();
-  usleep(700'000);
+  ASSERT_TRUE(burner.runs_for(500ms));
   const Json sidecar = daemon_.snapshot();
   std::size_t found = 0;
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
@@ -195,9 +195,11 @@ TEST_F(RecorderRestart, ANewFlightdRecordsAgain) {
   ASSERT_TRUE(daemon.start(config_, options_));
   EXPECT_TRUE(records(daemon.status()));
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
-  ASSERT_TRUE(burner.wait_for_line("started"));
-  usleep(500'000);
-  EXPECT_GT(daemon.snapshot({"--last", "400ms"})["samples"], 5);
+  ASSERT_TRUE(burner.runs_for(500ms));
+  const std::vector<NamedSample> samples = named_samples(folder_, daemon.snapshot()["path"]);
+  EXPECT_GT(
+      std::count_if(samples.begin(), samples.end(), [&](const NamedSample& one) { return one.pid == burner.pid(); }),
+      5);
   EXPECT_TRUE(daemon.stop());
 }
 
