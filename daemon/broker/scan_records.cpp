@@ -19,7 +19,8 @@ void append_mapping(RecordBuffer& out, const ProcessMapping& mapping, const Trai
                 .inode = mapping.inode,
                 .protection = mapping.protection,
                 .flags = mapping.flags,
-                .name = mapping.name},
+                .name = mapping.name,
+                .is_program = mapping.is_program},
                trailer);
 }
 

@@ -138,7 +138,9 @@ void append_comm(RecordBuffer& out, const CommRecord& record, const Trailer& tra
   RecordWriter writer(out, PERF_RECORD_COMM, misc);
   writer.put(CommBody{record.pid, record.tid});
   writer.put_name(record.name, kMaxCommBytes);
-  writer.finish(trailer);
+  Trailer marked = trailer;
+  if (record.generated) marked.reserved = kGeneratedComm;
+  writer.finish(marked);
 }
 
 void append_fork(RecordBuffer& out, const TaskRecord& record, const Trailer& trailer) {
@@ -169,7 +171,9 @@ void append_mmap2(RecordBuffer& out, const Mmap2Record& record, const Trailer& t
   }
   writer.put(Mmap2Tail{record.protection, record.flags});
   writer.put_name(record.name, kMaxNameBytes);
-  writer.finish(trailer);
+  Trailer marked = trailer;
+  if (record.is_program) marked.reserved = kProgramMap;
+  writer.finish(marked);
 }
 
 void append_kernel_mmap(RecordBuffer& out, std::uint64_t address, std::uint64_t bytes, std::uint64_t page_offset,
@@ -199,6 +203,7 @@ std::optional<CommRecord> parse_comm(std::span<const std::byte> record) {
   if (!reader.is(PERF_RECORD_COMM)) return std::nullopt;
   const auto body = reader.take<CommBody>();
   CommRecord comm{body.pid, body.tid, reader.take_name(), (reader.misc() & PERF_RECORD_MISC_COMM_EXEC) != 0};
+  comm.generated = reader.good() && reader.trailer().reserved == kGeneratedComm;
   return reader.good() ? std::optional(comm) : std::nullopt;
 }
 
@@ -233,6 +238,7 @@ std::optional<Mmap2Record> parse_mmap2(std::span<const std::byte> record) {
   map.flags = tail.flags;
   map.cpumode = reader.misc() & kCpumodeMask;
   map.name = reader.take_name();
+  map.is_program = reader.good() && reader.trailer().reserved == kProgramMap;
   return reader.good() ? std::optional(map) : std::nullopt;
 }
 

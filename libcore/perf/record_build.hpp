@@ -20,6 +20,9 @@ using RecordBuffer = std::vector<std::byte>;
 
 inline constexpr std::uint32_t kKernelPid = 0xffffffffU;  // pid of kernel maps: (u32)-1
 inline constexpr std::size_t kMaxNameBytes = 4096;
+// The `reserved` field of the trailer of a generated COMM, and of a MMAP2 of the program; the kernel writes 0, and perf
+// does not read it.
+inline constexpr std::uint32_t kGeneratedComm = 0x4d4d4f43, kProgramMap = 0x474f5250;
 
 // The trailer: all zero for facts that perf regards as known from the beginning.
 struct Trailer {
@@ -40,8 +43,9 @@ struct BuildId {
 
 struct CommRecord {
   std::uint32_t pid = 0, tid = 0;
-  std::string_view name;  // <= 15 bytes
-  bool exec = false;      // PERF_RECORD_MISC_COMM_EXEC
+  std::string_view name;   // <= 15 bytes
+  bool exec = false;       // PERF_RECORD_MISC_COMM_EXEC
+  bool generated = false;  // not the kernel's: the first mapping after an exec need not be the program
 };
 struct TaskRecord {  // FORK and EXIT
   std::uint32_t pid = 0, ppid = 0, tid = 0, ptid = 0;
@@ -61,6 +65,9 @@ struct Mmap2Record {
   std::uint32_t protection = 0, flags = 0;  // PROT_*, MAP_*
   std::uint16_t cpumode = 2;                // PERF_RECORD_MISC_USER, or _KERNEL for kernel and modules
   std::string_view name;
+  // Only in generated records: the file is the executable of the process (/proc/PID/exe). After an exec the kernel's
+  // first record of a file is that of the executable (fs/binfmt_elf.c, load_elf_binary()).
+  bool is_program = false;
 };
 struct KsymbolRecord {
   std::uint64_t address = 0;

@@ -59,7 +59,7 @@ bool Checkpointer::is_clone(const Incarnation& process) const {
   const auto parents = table_.of(process.parent);
   return !parents.empty() && parents.back().alive() && &parents.back() != &process &&
          parents.back().start_ns < process.start_ns && parents.back().image.from_ns <= process.start_ns &&
-         parents.back().image.maps == process.image.maps;
+         parents.back().image.maps == process.image.maps && parents.back().image.program == process.image.program;
 }
 
 bool Checkpointer::put(const Found& found, std::size_t most_bytes) {

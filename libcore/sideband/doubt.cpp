@@ -41,7 +41,7 @@ class Doubter {
     return {pid, tid, time_ns};
   }
   void put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, std::string_view name, bool exec) {
-    append_comm(out_.additions, {pid, tid, name, exec}, at(pid, tid, time_ns));
+    append_comm(out_.additions, {pid, tid, name, exec, exec}, at(pid, tid, time_ns));
   }
   void put_end(EventTime time_ns, std::uint32_t pid, const Incarnation& known);
   void put_lost(EventTime time_ns, std::uint32_t pid, std::uint32_t parent);

@@ -50,6 +50,13 @@ std::uint64_t replay(ProcessTable& at_begin, const RecordLog& log, const Process
   return without_maps;
 }
 
+// In a log that a checkpoint began: the executable of a process without its mapping (ProcessWriter).
+bool is_empty_map(const RecordLog& log, const RecordLog::Entry& entry) {
+  constexpr std::size_t kBytesOffset = 24;  // header 8, u32 pid, u32 tid, u64 address, u64 bytes
+  return entry.type == PERF_RECORD_MMAP2 && entry.size >= kBytesOffset + sizeof(std::uint64_t) &&
+         load<std::uint64_t>(log.record(entry).data() + kBytesOffset) == 0;
+}
+
 // Both are ascending; generated records come before the kernel's of the same time.
 RecordBuffer merge(const RecordLog& log, Entries inside, ProcessWriter& writer) {
   const auto& late = writer.late();
@@ -64,7 +71,7 @@ RecordBuffer merge(const RecordLog& log, Entries inside, ProcessWriter& writer) 
   };
   for (const RecordLog::Entry& entry : inside) {
     for (; next != late.end() && next->time_ns <= entry.time_ns; ++next) append(writer.record(*next));
-    append(log.record(entry));
+    if (!is_empty_map(log, entry)) append(log.record(entry));
   }
   for (; next != late.end(); ++next) append(writer.record(*next));
   return out;
@@ -131,10 +138,16 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
         writer.write(pid, lives[i]);
   }
   out.left_out = writer.left_out() + without_maps;
+  out.programs = writer.take_programs();
   out.log = merge(log, inside, writer);
-  for (const RecordLog::Entry& entry : inside)
-    if (entry.type == PERF_RECORD_MMAP2)
-      if (const auto map = parse_mmap2(log.record(entry))) build_ids.add(map->build_id, map->name);
+  for (const RecordLog::Entry& entry : inside) {
+    if (entry.type != PERF_RECORD_MMAP2) continue;
+    const auto map = parse_mmap2(log.record(entry));
+    if (map && map->bytes == 0)
+      out.programs.push_back({.pid = map->pid, .from_ns = entry.time_ns, .path = std::string(map->name)});
+    else if (map)
+      build_ids.add(map->build_id, map->name);
+  }
   out.build_ids = build_ids.take();
   return out;
 }

@@ -11,12 +11,12 @@ std::size_t cost(const MappedFile& file) { return sizeof(MappedFile) + file.name
 
 constexpr std::size_t kFirstFiles = 32;  // the program, the loader and the libraries that it starts with
 
+}  // namespace
+
 bool is_file(const ProcessMap& map) {
   const std::string& name = map.file->name;
   return !name.empty() && name != "//anon" && !name.starts_with("[anon") && name != "[heap]" && name != "[stack]";
 }
-
-}  // namespace
 
 bool is_named(std::string_view known, std::string_view scanned) {
   constexpr std::string_view kDeleted = " (deleted)";

@@ -80,6 +80,9 @@ struct ProcessMap {
   [[nodiscard]] std::uint64_t end() const { return address + bytes; }
 };
 
+// Whether a file is mapped, and not anonymous memory.
+[[nodiscard]] bool is_file(const ProcessMap& map);
+
 class MapList {
  public:
   explicit MapList(Meter& meter) : meter_(&meter) { recharge(); }

@@ -105,6 +105,7 @@ void ProcessTable::apply_fork(const TaskRecord& fork, EventTime time_ns) {
       parent != nullptr && fork.ppid != fork.pid) {
     child.image.comm = parent->comm_of(fork.ptid);
     child.image.maps = parent->image.maps;
+    child.image.program = parent->image.program;
   }
   add(fork.pid, std::move(child));
 }
@@ -210,9 +211,10 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
     next.start_ns = next.image.from_ns = time_ns;
     next.image.comm = to_comm(comm.name);
     next.origin = Origin::kInferred;
+    next.expects_program = !comm.generated;
     return add(comm.pid, std::move(next));
   }
-  if (comm.exec) return exec(comm.pid, *process, to_comm(comm.name), time_ns);
+  if (comm.exec) return exec(*process, comm, time_ns);
   if (comm.tid == comm.pid) {
     process->image.comm = to_comm(comm.name);
     return;
@@ -229,9 +231,9 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
 }
 
 // An exec replaces the memory and leaves one thread, which has the process' number (execve(2)).
-void ProcessTable::exec(std::uint32_t pid, Incarnation& process, Comm comm, EventTime time_ns) {
+void ProcessTable::exec(Incarnation& process, const CommRecord& comm, EventTime time_ns) {
   if (time_ns < process.image.from_ns) return;  // late: a later one was applied already
-  const Accounted accounted(*this, processes_[pid]);
+  const Accounted accounted(*this, processes_[comm.pid]);
   const std::size_t ended = std::size_t{process.live_threads} + 1;  // and the image
   if (process.live_threads > 0)
     for (Thread& thread : process.threads)
@@ -244,16 +246,21 @@ void ProcessTable::exec(std::uint32_t pid, Incarnation& process, Comm comm, Even
     process.passed = 0;
   } else {
     process.past.push_back(std::move(process.image));
-    note_end(pid, time_ns, ended);
+    note_end(comm.pid, time_ns, ended);
   }
-  process.image = Image{time_ns, comm, nullptr};
+  process.image = Image{.from_ns = time_ns, .comm = to_comm(comm.name), .maps = nullptr, .program = nullptr};
+  process.expects_program = !comm.generated;
 }
 
 void ProcessTable::apply_mmap(const Mmap2Record& map, EventTime time_ns) {
   if (map.cpumode != PERF_RECORD_MISC_USER) return;
   Incarnation* process = find_or_infer(map.pid, time_ns);
   if (process == nullptr || !process->alive_at(time_ns)) return;
-  writable(process->image.maps, meter_).insert(make_map(map, time_ns));
+  const ProcessMap made = make_map(map, time_ns);
+  const bool first = process->expects_program && map.name.starts_with('/') && is_file(made);
+  if (first) process->expects_program = false;
+  if (first || map.is_program) process->image.program = made.file;
+  if (map.bytes != 0) writable(process->image.maps, meter_).insert(made);
 }
 
 ProcessMap ProcessTable::make_map(const Mmap2Record& record, EventTime since_ns) {

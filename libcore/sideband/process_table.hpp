@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -43,6 +44,7 @@ struct Image {
   EventTime from_ns = 0;
   Comm comm{};
   SharedMaps maps;
+  std::shared_ptr<const MappedFile> program;  // the executable; null: unknown. It stays when the maps are dropped.
 };
 
 struct Thread {
@@ -63,6 +65,7 @@ struct Incarnation {
   std::uint32_t parent = 0;
   std::uint32_t live_threads = 0;
   Origin origin = Origin::kFork;
+  bool expects_program = false;  // it has executed something, and the kernel's record of the file follows
   Image image;
   std::vector<Image> past;      // ascending
   std::vector<Thread> threads;  // without the leader; ascending by (tid, start)
@@ -161,7 +164,7 @@ class ProcessTable {
   void apply_comm(const CommRecord& comm, EventTime time_ns);
   void apply_mmap(const Mmap2Record& map, EventTime time_ns);
   Incarnation* find_or_infer(std::uint32_t pid, EventTime time_ns);
-  void exec(std::uint32_t pid, Incarnation& process, Comm comm, EventTime time_ns);
+  void exec(Incarnation& process, const CommRecord& comm, EventTime time_ns);
   void end(std::uint32_t pid, Incarnation& process, EventTime time_ns);
   void note_end(std::uint32_t pid, EventTime time_ns, std::size_t parts);
   bool drop_maps(const Due& due);

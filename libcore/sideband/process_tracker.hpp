@@ -80,7 +80,13 @@ struct TrackerExport {
     std::string name;
   };
   std::vector<UserBuildId> build_ids;  // distinct, of all mappings in prologue and log
-  std::vector<ForkCount> forks;  // of processes, in the window; a slice that overlaps its edges is included completely
+  struct Program {
+    std::uint32_t pid = 0;
+    EventTime from_ns = 0;  // when it was executed, or the process began
+    std::string path;
+  };
+  std::vector<Program> programs;  // executables that no mapping in prologue and log shows
+  std::vector<ForkCount> forks;   // of processes, in the window; a slice that overlaps its edges is included completely
   // Processes that exited before names_from_ns may have no name, and `forks` is incomplete before forks_from_ns. 0:
   // nothing is missing. Records that were lost in `gaps` are missing as well.
   EventTime names_from_ns = 0, forks_from_ns = 0;

@@ -6,6 +6,21 @@
 #include <algorithm>
 
 namespace flight {
+namespace {
+
+Mmap2Record record_of(std::uint32_t pid, const MappedFile& file) {
+  return {.pid = pid,
+          .tid = pid,
+          .build_id = file.build_id,
+          .major = file.major,
+          .minor = file.minor,
+          .inode = file.inode,
+          .inode_generation = file.inode_generation,
+          .name = file.name};
+}
+
+}  // namespace
+
 void BuildIds::add(const BuildId& id, std::string_view name) {
   if (id.size == 0) return;
   key_.assign(id.bytes.begin(), id.bytes.begin() + id.size);
@@ -31,12 +46,23 @@ void ProcessWriter::put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t
 void ProcessWriter::put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec) {
   if (name_of(comm).empty()) return;  // unknown: the reader shows the number
   put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
-    append_comm(out, {pid, tid, name_of(comm), exec}, trailer);
+    append_comm(out, {pid, tid, name_of(comm), exec, exec}, trailer);
   });
 }
 
 void ProcessWriter::write_image(std::uint32_t pid, const Image& image, bool first) {
   put_comm(image.from_ns, pid, pid, image.comm, !first);
+  const MappedFile* program = image.program.get();
+  write_maps(pid, image, program);
+  if (program == nullptr || image.from_ns > end_) return;
+  if (build_ids_ != nullptr) return programs_.push_back({.pid = pid, .from_ns = image.from_ns, .path = program->name});
+  Mmap2Record record = record_of(pid, *program);
+  record.is_program = true;
+  put(image.from_ns, pid, pid, [&](RecordBuffer& out, const Trailer& trailer) { append_mmap2(out, record, trailer); });
+}
+
+// `program`: of these, the executable; null after a mapping of it was written.
+void ProcessWriter::write_maps(std::uint32_t pid, const Image& image, const MappedFile*& program) {
   if (!image.maps) return;
   if (prologue_.size() + late_bytes_.size() > most_bytes_) {
     ++left_out_;
@@ -46,20 +72,16 @@ void ProcessWriter::write_image(std::uint32_t pid, const Image& image, bool firs
     const EventTime since = std::max(map.since_ns, image.from_ns);
     if (since > end_) continue;
     const MappedFile& file = *map.file;
-    const Mmap2Record record{pid,
-                             pid,
-                             map.address,
-                             map.bytes,
-                             map.page_offset,
-                             file.build_id,
-                             file.major,
-                             file.minor,
-                             file.inode,
-                             file.inode_generation,
-                             map.protection,
-                             map.flags,
-                             PERF_RECORD_MISC_USER,
-                             file.name};
+    Mmap2Record record = record_of(pid, file);
+    record.address = map.address;
+    record.bytes = map.bytes;
+    record.page_offset = map.page_offset;
+    record.protection = map.protection;
+    record.flags = map.flags;
+    if (program != nullptr && file.name == program->name) {
+      record.is_program = true;
+      program = nullptr;
+    }
     put(since, pid, pid, [&](RecordBuffer& out, const Trailer& trailer) { append_mmap2(out, record, trailer); });
     if (build_ids_ != nullptr) build_ids_->add(file.build_id, file.name);
   }

@@ -48,6 +48,9 @@ class ProcessWriter {
   void write_clone(std::uint32_t pid, const Incarnation& process);
   // Number of images without their maps.
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
+  // Executables that no written mapping shows. (Only in a file's window: the checkpoint has an empty mapping for each,
+  // which perf would not accept.)
+  [[nodiscard]] std::vector<TrackerExport::Program> take_programs() { return std::move(programs_); }
   // Ascending by time; equal times in the order of writing.
   [[nodiscard]] const std::vector<Late>& late();
   [[nodiscard]] std::span<const std::byte> record(const Late& late) const {
@@ -70,11 +73,13 @@ class ProcessWriter {
   void put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid);
   void put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec);
   void write_image(std::uint32_t pid, const Image& image, bool first);
+  void write_maps(std::uint32_t pid, const Image& image, const MappedFile*& program);
   void write_threads_and_end(std::uint32_t pid, const Incarnation& process);
 
   EventTime begin_, end_;
   std::size_t most_bytes_;
   std::uint64_t left_out_ = 0;
+  std::vector<TrackerExport::Program> programs_;
   RecordBuffer& prologue_;
   BuildIds* build_ids_;
   RecordBuffer late_bytes_;

@@ -24,6 +24,7 @@ class ScanMerger {
  private:
   [[nodiscard]] Trailer trailer(std::uint32_t pid, std::uint32_t tid) const { return {pid, tid, scanned_ns_}; }
   void add_missing(const ScannedProcess& process, const Incarnation& known);
+  [[nodiscard]] std::shared_ptr<const MappedFile> program_of(const ScannedProcess& process);
 
   EventTime scanned_ns_;
   ProcessTable& table_;
@@ -57,7 +58,18 @@ void ScanMerger::merge(const ScannedProcess& process) {
     return;
   }
   if (known.origin == Origin::kInferred) return complete(process);
-  if (known.start_ns <= scanned_ns_) add_missing(process, known);
+  if (known.start_ns > scanned_ns_) return;
+  add_missing(process, known);
+  // It was forked by a process whose executable was not known, and has executed nothing since then.
+  const auto folded = table_.of(process.pid);
+  if (known.image.program || folded.empty() || folded.back().image.from_ns != known.image.from_ns) return;
+  table_.change(process.pid, known.start_ns, [&](Incarnation& whole) { whole.image.program = program_of(process); });
+}
+
+std::shared_ptr<const MappedFile> ScanMerger::program_of(const ScannedProcess& process) {
+  for (const Mmap2Record& map : process.maps)
+    if (map.is_program) return table_.make_map(map, 0).file;
+  return nullptr;
 }
 
 void ScanMerger::add_to_state(const ScannedProcess& process, EventTime start_ns) {
@@ -67,6 +79,7 @@ void ScanMerger::add_to_state(const ScannedProcess& process, EventTime start_ns)
   found.origin = Origin::kScan;
   found.image.comm = to_comm(process.comm);
   found.image.maps = table_.make_maps(std::vector(process.maps.begin(), process.maps.end()), start_ns);
+  found.image.program = program_of(process);
   for (const ScannedThread& thread : process.threads)
     found.threads.push_back({thread.tid, to_comm(thread.comm), start_ns, 0});
   std::sort(found.threads.begin(), found.threads.end(), [](const Thread& a, const Thread& b) { return a.tid < b.tid; });
@@ -86,6 +99,7 @@ void ScanMerger::complete(const ScannedProcess& process) {
   table_.change(process.pid, partly.start_ns, [&](Incarnation& whole) {
     whole.parent = process.parent;
     if (!name_of(partly.image.comm).empty()) whole.image.comm = partly.image.comm;
+    if (partly.image.program) whole.image.program = partly.image.program;
     if (!partly.image.maps) return;
     for (const ProcessMap& map : partly.image.maps->all()) writable(whole.image.maps, table_.meter()).insert(map);
   });

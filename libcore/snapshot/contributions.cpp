@@ -40,14 +40,14 @@ Contributions::Contributions(const Selection& selection, const Manifest& manifes
   for (std::uint32_t i = 0; i < selection.rings.size(); ++i) {
     const RingSelection& ring = selection.rings[i];
     worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu));
-    bool any_again = false;
+    bool any_several = false;
     for (const auto& [pid, tally] : ring.tallies) {
-      if (lives.taken_again(pid))
-        any_again = true;
+      if (lives.has_several(pid))
+        any_several = true;
       else
         all_.push_back({.pid = pid, .ring = i, .tally = &tally});
     }
-    if (any_again) add_lives(ring, i, events, samples_cpu, lives);
+    if (any_several) add_lives(ring, i, events, samples_cpu, lives);
   }
   for (const Contribution& one : all_) {
     by_sampled_ = by_sampled_ || one.tally->window.sampled > 0;
@@ -70,7 +70,7 @@ Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu)
           .now = of(compared_.now_begin_ns, compared_.now_end_ns)};
 }
 
-// Assigns the samples of reused pids, one by one.
+// Assigns the samples of pids with several lives, one by one.
 void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
                               const std::vector<bool>& samples_cpu, const Lives& lives) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, RingSelection::Tally*> tallies;
@@ -81,7 +81,7 @@ void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, c
     const auto record = record_bytes(ring.image, ref, scratch);
     const auto key = record_key(record, events);
     const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
-    if (!fields || !lives.taken_again(fields->pid)) continue;
+    if (!fields || !lives.has_several(fields->pid)) continue;
     const std::uint32_t life = lives.number_at(fields->pid, ref.time_ns);
     RingSelection::Tally*& tally = tallies[{fields->pid, life}];
     if (tally == nullptr) {
@@ -104,13 +104,15 @@ void Contributions::name(Lives& lives) {
   std::sort(all_.begin(), all_.end(), [](const Contribution& a, const Contribution& b) {
     return std::tie(a.pid, a.life, a.ring) < std::tie(b.pid, b.life, b.ring);
   });
+  for (Contribution& one : all_)
+    if (const Lives::Life* life = lives.find(one.pid, one.life))
+      one.process = life->process, one.program = life->program;
   for (std::size_t i = 0, end = 0; i < all_.size(); i = end) {
-    while (end < all_.size() && all_[end].pid == all_[i].pid && all_[end].life == all_[i].life) ++end;
+    while (end < all_.size() && all_[end].pid == all_[i].pid && all_[end].process == all_[i].process) ++end;
     const auto process = std::span(all_).subspan(i, end - i);
     lives.set_cgroup(all_[i].pid, all_[i].life, cgroup_of(process));
-    const Lives::Life* life = lives.find(all_[i].pid, all_[i].life);
-    if (life == nullptr) continue;
-    for (Contribution& one : process) one.program = life->program, one.unit = life->unit;
+    if (const Lives::Life* life = lives.find(all_[i].pid, all_[i].life))
+      for (Contribution& one : process) one.unit = life->unit;
   }
 }
 

@@ -18,7 +18,7 @@
 namespace flight {
 
 struct Contribution {
-  std::uint32_t pid = 0, life = 0;  // the process, as in Lives
+  std::uint32_t pid = 0, life = 0, process = 0;  // as in Lives
   std::uint32_t program = 0, unit = 0;
   std::uint32_t ring = 0;
   const RingSelection::Tally* tally = nullptr;
@@ -70,7 +70,7 @@ class Contributions {
   std::uint64_t frequency_ = 0;
   std::vector<Worth> worth_;  // by ring
   std::vector<Contribution> all_;
-  std::deque<RingSelection::Tally> own_;  // of reused pids
+  std::deque<RingSelection::Tally> own_;  // of pids with several lives
   bool by_sampled_ = false;
   RingSelection::Count window_, before_, now_;
 };

@@ -70,14 +70,14 @@ struct Sums {
 };
 
 // The process that made these forks: the only one that had the pid at that time, or the one with this name.
-const Lives::Life* forker_of(const ForkCount& forks, std::uint32_t program, const Lives& lives) {
+const Lives::Life* forker_of(const ForkCount& forks, std::uint32_t comm, const Lives& lives) {
   const std::uint32_t first = lives.number_at(forks.pid, forks.begin_ns);
   const std::uint32_t last = lives.number_at(forks.pid, std::max(forks.begin_ns, forks.end_ns));
   const Lives::Life* out = nullptr;
   for (std::uint32_t number = first; number <= last; ++number) {
     const Lives::Life* life = lives.find(forks.pid, number);
     if (life == nullptr || life->begin_ns > std::max(forks.begin_ns, forks.end_ns)) continue;
-    if (first != last && life->comm != program) continue;
+    if (first != last && life->comm != comm) continue;
     if (out != nullptr) return nullptr;
     out = life;
   }
@@ -94,10 +94,11 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, Lives& l
     const Sum sum = stretches.of(forks);
     if (sum.window == 0) continue;
     all.add(sum);
-    std::uint32_t program = lives.program_of(name_of(forks.comm));
+    const std::uint32_t comm = lives.comm_id(name_of(forks.comm));
+    std::uint32_t program = lives.program_of_forker(forks.pid, comm);
     std::uint32_t unit = kNotKnown;
-    if (const Lives::Life* life = forker_of(forks, program, lives)) {
-      if (life->comm == program) program = life->program;
+    if (const Lives::Life* life = forker_of(forks, comm, lives)) {
+      if (life->comm == comm && life->program != 0) program = life->program;
       unit = life->unit;
     } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid);
                cgroup != sideband.forker_cgroups.end() && !lives.is_sampled(forks.pid)) {

@@ -10,8 +10,6 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kWholeComm = 15;  // a comm of this length may be truncated (TASK_COMM_LEN in linux/sched.h)
-constexpr std::size_t kMaxProgram = 64;
 constexpr std::uint32_t kKernelThreadsParent = 2;  // kthreadd
 constexpr std::string_view kUnknownProgram = "[unknown]";
 
@@ -19,6 +17,12 @@ std::string_view file_name(std::string_view path) {
   constexpr std::string_view kDeleted = " (deleted)";
   if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
   return path.substr(path.rfind('/') + 1);
+}
+
+// "[kworker]" of "kworker/0:1-events".
+std::string kernel_thread(std::string_view comm) {
+  const std::size_t slash = comm.find('/');
+  return fmt::format("[{}]", slash == 0 ? comm : comm.substr(0, slash));
 }
 
 }  // namespace
@@ -39,8 +43,10 @@ Lives::Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32
       rest = rest.subspan(record.size());
     }
   }
+  for (const TrackerExport::Program& program : sideband.programs) note_program(program);
   for (const std::uint32_t pid : sampled_) lives_.try_emplace(pid, 1);
-  other_comms_ = {};
+  name_the_rest();
+  others_ = {};
   thread_comms_ = {};
 }
 
@@ -48,7 +54,7 @@ void Lives::note(std::span<const std::byte> record, bool in_window) {
   switch (load<std::uint32_t>(record.data())) {
     case PERF_RECORD_COMM:
       if (const auto comm = parse_comm(record); comm && comm->pid == comm->tid)
-        note_comm(comm->pid, comm->name);
+        note_comm(*comm, in_window ? parse_trailer(record)->time_ns : 0);
       else if (comm)
         thread_comms_[comm->tid] = texts_.id_of(comm->name);
       return;
@@ -60,7 +66,7 @@ void Lives::note(std::span<const std::byte> record, bool in_window) {
       return;
     case PERF_RECORD_EXIT:
       if (const auto task = parse_task(record); task && task->pid == task->tid)
-        other_comms_.erase(task->pid);
+        others_.erase(task->pid);
       else if (task)
         thread_comms_.erase(task->tid);
       return;
@@ -74,72 +80,98 @@ void Lives::note(std::span<const std::byte> record, bool in_window) {
   }
 }
 
-std::uint32_t Lives::comm_of(std::uint32_t pid) const {
-  if (const auto lives = lives_.find(pid); lives != lives_.end()) return lives->second.back().comm;
-  const auto other = other_comms_.find(pid);
-  return other != other_comms_.end() ? other->second : 0;
+Lives::Other Lives::now_of(std::uint32_t pid) const {
+  if (const auto lives = lives_.find(pid); lives != lives_.end())
+    return {.comm = lives->second.back().comm, .program = lives->second.back().program};
+  const auto other = others_.find(pid);
+  return other != others_.end() ? other->second : Other{};
 }
 
 std::uint32_t Lives::comm_of(std::uint32_t pid, std::uint32_t tid) const {
   const auto thread = tid != pid ? thread_comms_.find(tid) : thread_comms_.end();
-  return thread != thread_comms_.end() ? thread->second : comm_of(pid);
+  return thread != thread_comms_.end() ? thread->second : now_of(pid).comm;
 }
 
-std::uint32_t Lives::shortened(const Life& life) {
-  const std::string& comm = texts_[life.comm];
-  const std::size_t slash = life.kernel ? comm.find('/') : std::string::npos;
-  return slash == std::string::npos || slash == 0 ? life.comm : texts_.id_of(std::string(comm.substr(0, slash)));
-}
-
-void Lives::note_comm(std::uint32_t pid, std::string_view name) {
-  const std::uint32_t comm = texts_.id_of(name);
-  if (!sampled_.contains(pid)) {
-    other_comms_[pid] = comm;
+// `time_ns`: 0 before the window.
+void Lives::note_comm(const CommRecord& comm, EventTime time_ns) {
+  const std::uint32_t id = texts_.id_of(comm.name);
+  const bool expects = comm.exec && !comm.generated;
+  if (!sampled_.contains(comm.pid)) {
+    Other& other = others_[comm.pid];
+    other.comm = id;
+    if (comm.exec) other = {.comm = id, .program = 0, .expects_program = expects};
     return;
   }
-  std::vector<Life>& lives = lives_[pid];
+  std::vector<Life>& lives = lives_[comm.pid];
   if (lives.empty()) lives.emplace_back();
-  lives.back().comm = comm;
-  lives.back().program = shortened(lives.back());
+  if (comm.exec && time_ns != 0)
+    lives.push_back({.begin_ns = time_ns, .process = lives.back().process, .kernel = lives.back().kernel});
+  Life& life = lives.back();
+  life.comm = id;
+  if (comm.exec) life.program = 0, life.expects_program = expects;
 }
 
-// A process has the name of the thread that forked it, until it sets its own.
+// A process has the name of the thread that forked it, until it sets its own, and its program, until an exec.
 void Lives::note_fork(const TaskRecord& fork, bool in_window) {
-  const std::uint32_t pid = fork.pid, parent = fork.ppid;
-  const std::uint32_t comm = comm_of(parent, fork.ptid);
+  const std::uint32_t pid = fork.pid;
+  const Other parent = now_of(fork.ppid);
+  const std::uint32_t comm = comm_of(fork.ppid, fork.ptid);
+  // In a generated FORK of a process that was there before: its mappings follow.
+  const std::uint32_t program = fork.exec ? 0 : parent.program;
+  if (in_window && !sampled_.contains(fork.ppid) && parent.program != 0) forkers_[fork.ppid] = parent;
   if (!sampled_.contains(pid)) {
-    if (in_window) other_comms_[pid] = comm;
+    if (in_window) others_[pid] = {.comm = comm, .program = program};
     return;
   }
   std::vector<Life>& lives = lives_[pid];
   if (in_window && lives.empty() && forgotten_) lives.emplace_back();  // another process, which is no longer known
-  if (in_window || lives.empty()) lives.push_back({.begin_ns = in_window ? fork.time_ns : 0});
+  if (in_window || lives.empty())
+    lives.push_back({.begin_ns = in_window ? fork.time_ns : 0, .process = static_cast<std::uint32_t>(lives.size())});
   Life& life = lives.back();
-  life.kernel = parent == kKernelThreadsParent;
+  life.kernel = fork.ppid == kKernelThreadsParent;
   if (in_window) life.comm = comm;
-  if (const auto of_parent = lives_.find(parent); in_window && of_parent != lives_.end() && parent != pid)
-    life.program = of_parent->second.back().program;
-  else if (in_window && fork.ptid != parent)
-    life.program = comm_of(parent);  // a thread's name is no program
-  else
-    life.program = shortened(life);
+  life.program = in_window ? program : 0;
 }
 
-// The kernel truncates a name; the executable's name is complete.
 void Lives::note_map(std::span<const std::byte> record) {
-  const auto found = lives_.find(load<std::uint32_t>(record.data() + sizeof(perf_event_header)));
-  if (found == lives_.end()) return;
-  Life& life = found->second.back();
-  const std::string& comm = texts_[life.comm];
-  if (life.program != life.comm || comm.size() != kWholeComm) return;
+  const auto pid = load<std::uint32_t>(record.data() + sizeof(perf_event_header));
+  const auto found = lives_.find(pid);
+  const auto other = found == lives_.end() ? others_.find(pid) : others_.end();
+  if (found == lives_.end() && other == others_.end()) return;
+  bool& expects = found != lives_.end() ? found->second.back().expects_program : other->second.expects_program;
+  const auto trailer = parse_trailer(record);
+  if (!expects && (!trailer || trailer->reserved != kProgramMap)) return;
   const auto map = parse_mmap2(record);
-  if (!map) return;
-  const std::string_view name = file_name(map->name);
-  if (name.size() > comm.size() && name.size() <= kMaxProgram && name.starts_with(comm))
-    life.program = texts_.id_of(name);
+  if (!map || !map->name.starts_with('/') || map->name.starts_with("//anon")) return;
+  expects = false;
+  (found != lives_.end() ? found->second.back().program : other->second.program) = texts_.id_of(map->name);
 }
 
-bool Lives::taken_again(std::uint32_t pid) const {
+void Lives::note_program(const TrackerExport::Program& program) {
+  const auto found = lives_.find(program.pid);
+  if (found == lives_.end()) return;
+  Life& life = found->second[number_at(program.pid, program.from_ns)];
+  if (life.program == 0) life.program = texts_.id_of(program.path);
+}
+
+// What has no executable: kernel threads, and what is outside of this PID namespace. (Inside of one, a process can have
+// the number of kthreadd.)
+void Lives::name_the_rest() {
+  for (auto& [pid, lives] : lives_)
+    for (Life& life : lives) {
+      if (pid == 0 || pid == kKernelPid)
+        life.program = life.comm;
+      else if ((life.kernel || pid == kKernelThreadsParent) && life.program == 0 && life.comm != 0)
+        life.program = texts_.id_of(kernel_thread(texts_[life.comm]));
+    }
+}
+
+std::uint32_t Lives::program_of_forker(std::uint32_t pid, std::uint32_t comm) const {
+  const auto found = forkers_.find(pid);
+  return found != forkers_.end() && found->second.comm == comm ? found->second.program : comm;
+}
+
+bool Lives::has_several(std::uint32_t pid) const {
   const auto found = lives_.find(pid);
   return found != lives_.end() && found->second.size() > 1;
 }
@@ -158,6 +190,12 @@ const Lives::Life* Lives::find(std::uint32_t pid, std::uint32_t number) const {
   return found != lives_.end() && number < found->second.size() ? &found->second[number] : nullptr;
 }
 
+const Lives::Life* Lives::newest_of(std::uint32_t pid, std::uint32_t number) const {
+  const Life* out = find(pid, number);
+  for (const Life* next = out; next != nullptr && next->process == out->process; next = find(pid, ++number)) out = next;
+  return out;
+}
+
 const std::string& Lives::path_of(std::uint64_t cgroup) const {
   static const std::string kNone;
   const auto found = cgroups_.find(cgroup);
@@ -169,7 +207,9 @@ void Lives::set_cgroup(std::uint32_t pid, std::uint32_t number, std::uint64_t cg
   if (found == lives_.end() || number >= found->second.size()) return;
   const auto [known, added] = unit_of_cgroup_.try_emplace(cgroup, 0);
   if (added) known->second = unit_of_path(path_of(cgroup));
-  found->second[number].unit = known->second;
+  const std::uint32_t process = found->second[number].process;
+  for (Life& life : found->second)
+    if (life.process == process) life.unit = known->second;
 }
 
 std::uint32_t Lives::unit_of_path(const std::string& cgroup) {
@@ -186,7 +226,14 @@ std::string Lives::comm_text(std::uint32_t pid, const Life& life) const {
 }
 
 std::string Lives::program_text(std::uint32_t program) const {
-  return program != 0 ? texts_[program] : std::string(kUnknownProgram);
+  if (program == 0) return std::string(kUnknownProgram);
+  const std::string& text = texts_[program];
+  const std::string_view name = text.starts_with('/') ? file_name(text) : text;
+  return std::string(name.starts_with('[') ? text : name);  // only a kernel thread looks like one
+}
+
+std::string Lives::program_path(std::uint32_t program) const {
+  return texts_[program].starts_with('/') ? texts_[program] : std::string();
 }
 
 }  // namespace flight

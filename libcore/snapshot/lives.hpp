@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes to which the samples of a window belong. If a pid was reused in the window, the samples before its
-// FORK belong to one process and those after it to another. Each process has a program and, by the cgroup of its
-// samples, a unit. Only pids with samples are kept, which bounds the memory.
+// FORK belong to one process and those after it to another; if a process executed another program, those before belong
+// to the one program and those after it to the other. A program is the path of an executable: the name of a process is
+// its own choice. Each process has a unit, by the cgroup of its samples. Only pids with samples are kept, which bounds
+// the memory.
 #pragma once
 
 #include <cstdint>
@@ -31,24 +33,29 @@ class Texts {
 
 class Lives {
  public:
+  // A process from its begin, or from an execve(2), to the next one.
   struct Life {
     EventTime begin_ns = 0;
-    std::uint32_t comm = 0;  // its newest name; 0: unknown
-    // The same, but not truncated to TASK_COMM_LEN if the whole name is known, and one name for all kworkers.
+    std::uint32_t process = 0;  // the number of the first life of the same process
+    std::uint32_t comm = 0;     // its newest name; 0: unknown
+    // The executable's path; "[kworker]" for all kworkers; 0: unknown.
     std::uint32_t program = 0;
-    std::uint32_t unit = 0;  // 0: none
-    bool kernel = false;     // a kernel thread
+    std::uint32_t unit = 0;        // 0: none
+    bool kernel = false;           // a kernel thread
+    bool expects_program = false;  // the kernel's record of its executable follows
   };
 
   // Keeps no references to its arguments.
   Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32_t>& sampled);
 
-  [[nodiscard]] bool taken_again(std::uint32_t pid) const;
-  // The number of the process that had `pid` at that time; numbers ascend by time.
+  [[nodiscard]] bool has_several(std::uint32_t pid) const;
+  // The number of the life of `pid` at that time; numbers ascend by time.
   [[nodiscard]] std::uint32_t number_at(std::uint32_t pid, EventTime time_ns) const;
   // nullptr if `pid` has no samples.
   [[nodiscard]] const Life* find(std::uint32_t pid, std::uint32_t number) const;
-  // The cgroup of its newest sample that has one; `cgroup` is the kernel's id, 0: none.
+  // The last life of the process that has the life `number`.
+  [[nodiscard]] const Life* newest_of(std::uint32_t pid, std::uint32_t number) const;
+  // The cgroup of its process's newest sample that has one; `cgroup` is the kernel's id, 0: none.
   void set_cgroup(std::uint32_t pid, std::uint32_t number, std::uint64_t cgroup);
   [[nodiscard]] std::uint32_t unit_of_path(const std::string& cgroup);
   [[nodiscard]] bool is_sampled(std::uint32_t pid) const { return sampled_.contains(pid); }
@@ -58,23 +65,36 @@ class Lives {
   [[nodiscard]] const std::string& path_of(std::uint64_t cgroup) const;
 
   [[nodiscard]] std::string comm_text(std::uint32_t pid, const Life& life) const;
+  // The last part of its path: "python3.11", or the whole path if the last part begins as a kernel thread's name. And
+  // the whole path; empty: it has none.
   [[nodiscard]] std::string program_text(std::uint32_t program) const;
-  [[nodiscard]] std::uint32_t program_of(std::string_view comm) { return texts_.id_of(comm); }
+  [[nodiscard]] std::string program_path(std::uint32_t program) const;
+  [[nodiscard]] std::uint32_t comm_id(std::string_view comm) { return texts_.id_of(comm); }
+  // The program of a process without samples that forks; `comm` itself if the executable is not known.
+  [[nodiscard]] std::uint32_t program_of_forker(std::uint32_t pid, std::uint32_t comm) const;
   [[nodiscard]] const CgroupName& unit(std::uint32_t id) const { return units_[id]; }
 
  private:
+  // A process without samples.
+  struct Other {
+    std::uint32_t comm = 0, program = 0;
+    bool expects_program = false;
+  };
+
   void note(std::span<const std::byte> record, bool in_window);
-  void note_comm(std::uint32_t pid, std::string_view name);
+  void note_comm(const CommRecord& comm, EventTime time_ns);
   void note_fork(const TaskRecord& fork, bool in_window);
   void note_map(std::span<const std::byte> record);
-  [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid) const;
+  void note_program(const TrackerExport::Program& program);
+  void name_the_rest();
+  [[nodiscard]] Other now_of(std::uint32_t pid) const;
   [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid, std::uint32_t tid) const;
-  [[nodiscard]] std::uint32_t shortened(const Life& life);
 
   std::unordered_set<std::uint32_t> sampled_;
   bool forgotten_ = false;  // a pid may have belonged to another process, whose records are missing
   std::unordered_map<std::uint32_t, std::vector<Life>> lives_;     // by pid, oldest first; never empty
-  std::unordered_map<std::uint32_t, std::uint32_t> other_comms_;   // of living processes without samples
+  std::unordered_map<std::uint32_t, Other> others_;                // by pid; those that are alive
+  std::unordered_map<std::uint32_t, Other> forkers_;               // by pid; of `others_`, ended ones included
   std::unordered_map<std::uint32_t, std::uint32_t> thread_comms_;  // by tid, without main threads
   std::unordered_map<std::uint64_t, std::string> cgroups_;         // by id
   std::unordered_map<std::uint64_t, std::uint32_t> unit_of_cgroup_;

@@ -88,7 +88,7 @@ BeforeKnown before_known(const Contributions& all, Part part, const Selection& s
     if (one.pid == 0 || one.pid == kKernelPid) continue;  // they never have names
     const std::uint64_t samples = all.of(one.tally->before);
     const Lives::Life* life = lives.find(one.pid, one.life);
-    if (life == nullptr || !lives.has_name(*life)) nameless += samples;
+    if (life == nullptr || !lives.has_name(*life) || life->program == 0) nameless += samples;
     if (one.tally->cgroup != 0 && lives.path_of(one.tally->cgroup).empty()) placeless += samples;
   }
   const double share = static_cast<double>(nameless) / whole;
@@ -137,7 +137,7 @@ void fill_processes(SidecarGroup& out, const Contributions& all, Part part) {
   std::uint64_t most = 0;
   for (std::size_t i = 0, end = 0; i < part.size(); i = end) {
     std::uint64_t samples = 0;
-    for (; end < part.size() && part[end].pid == part[i].pid && part[end].life == part[i].life; ++end)
+    for (; end < part.size() && part[end].pid == part[i].pid && part[end].process == part[i].process; ++end)
       samples += all.of(part[end].tally->window);
     if (samples > 0) ++out.processes;
     if (samples > most) most = samples, out.pid = part[i].pid;
@@ -158,7 +158,9 @@ SidecarGroup unit_row(const Contributions& all, const Lives& lives, Part part) {
   fill_processes(out, all, part);
   fill_unit(out, unit);
   out.name = unit.label;
-  out.program = lives.program_text(most_of(all, part, [](const Contribution& one) { return one.program; }).key);
+  const std::uint32_t program = most_of(all, part, [](const Contribution& one) { return one.program; }).key;
+  out.program = lives.program_text(program);
+  out.path = lives.program_path(program);
   out.units = 1;
   return out;
 }
@@ -170,6 +172,7 @@ SidecarGroup program_row(const Contributions& all, const Lives& lives, Part part
   fill_processes(out, all, part);
   fill_unit(out, lives.unit(unit.key));
   out.name = out.program = lives.program_text(part.front().program);
+  out.path = lives.program_path(part.front().program);
   const bool outside = std::any_of(part.begin(), part.end(), [](const Contribution& one) { return one.unit == 0; });
   out.units = unit.keys - (outside ? 1 : 0);
   return out;
@@ -179,7 +182,7 @@ SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) 
   SidecarTop out;
   out.pid = part.front().pid;
   fill(out, all, part);
-  if (const Lives::Life* life = lives.find(out.pid, part.front().life)) out.comm = lives.comm_text(out.pid, *life);
+  if (const Lives::Life* life = lives.newest_of(out.pid, part.front().life)) out.comm = lives.comm_text(out.pid, *life);
   out.cgroup = lives.path_of(Contributions::cgroup_of(part));
   out.unit = unit_of(out.cgroup);
   return out;
@@ -195,7 +198,7 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   Lives lives(sideband, sampled);
   Contributions all(selection, manifest, channel_rings, events, lives);
   Ranking out;
-  const auto process = [](const Contribution& one) { return std::pair(one.pid, one.life); };
+  const auto process = [](const Contribution& one) { return std::pair(one.pid, one.process); };
   const auto unit = [](const Contribution& one) { return one.unit; };
   const auto program = [](const Contribution& one) { return one.program; };
   for (const Row& row : rows_by(all, all.all(), process, most))  // already sorted by process

@@ -36,9 +36,9 @@ struct Who {
 };
 
 // Pid 0 is not one process: the idle tasks, or everything outside of flightd's PID namespace.
-std::string process_name(std::string_view comm, std::uint32_t pid) {
-  if (pid == 0) return printable_cut(comm, kCommColumns);
-  return fmt::format("{}[{}]", printable_cut(comm, kCommColumns), pid);
+std::string process_name(std::string_view comm, std::uint32_t pid, std::size_t most = kCommColumns) {
+  if (pid == 0) return printable_cut(comm, most);
+  return fmt::format("{}[{}]", printable_cut(comm, most), pid);
 }
 
 // Whose unit it is stands at the end of a label, behind a name that the owner of a delegated cgroup chooses.
@@ -67,16 +67,25 @@ Who who_of(const SidecarTop& row) {
   return out;
 }
 
-// The comm of a process of the group; its program if it has no row of its own.
-std::string comm_of(const Sidecar& sidecar, const SidecarGroup& group) {
+// "gunicorn (python3.11)[55]": the name of the group's busiest process is that process's own choice, so its executable
+// is added if it has another name. Only the executable, if no row or several have this pid.
+std::string process_of(const Sidecar& sidecar, const SidecarGroup& group) {
+  constexpr std::size_t kWholeComm = 15;  // a comm of this length may be truncated (TASK_COMM_LEN in linux/sched.h)
+  std::string_view comm;
+  std::size_t rows = 0;
   for (const SidecarTop& row : sidecar.top)
-    if (row.pid == group.pid) return row.comm;
-  return group.program;
+    if (row.pid == group.pid) comm = row.comm, ++rows;
+  if (rows != 1) return process_name(group.program, group.pid);
+  const bool same =
+      group.path.empty() || comm == group.program || (comm.size() == kWholeComm && group.program.starts_with(comm));
+  if (same) return process_name(comm, group.pid);
+  return process_name(fmt::format("{} ({})", printable_cut(comm, kCommColumns), group.program), group.pid,
+                      2 * kCommColumns);
 }
 
 Who who_of(const Sidecar& sidecar, const SidecarGroup& group, bool is_unit) {
   Who out = parts_of(group);
-  const std::string process = process_name(comm_of(sidecar, group), group.pid);
+  const std::string process = process_of(sidecar, group);
   if (group.processes == 1) {
     out.name = process;
     if (is_unit) out.place = " in " + unit_text(group.name);

@@ -82,9 +82,16 @@ Object json_of(const SidecarTop& top) {
 }
 
 Object json_of(const SidecarGroup& group) {
-  Object json{{"name", group.name},           {"unit", group.unit},       {"container", group.container},
-              {"cgroup", group.cgroup},       {"program", group.program}, {"units", group.units},
-              {"processes", group.processes}, {"pid", group.pid},         {"pid_share", finite(group.pid_share)}};
+  Object json{{"name", group.name},
+              {"unit", group.unit},
+              {"container", group.container},
+              {"cgroup", group.cgroup},
+              {"program", group.program},
+              {"path", group.path},
+              {"units", group.units},
+              {"processes", group.processes},
+              {"pid", group.pid},
+              {"pid_share", finite(group.pid_share)}};
   add_shares(json, group);
   return json;
 }

@@ -73,11 +73,12 @@ struct SidecarTop {
 // A row of top_units or top_programs: processes that are counted together.
 struct SidecarGroup {
   // Unit: "gunicorn.service", "docker 3f2a91c7d8e0", or the path of a cgroup; empty: no unit, or an unknown one.
-  // Program: its name.
+  // Program: the name of its executable; "[kworker]": all kworkers; "[unknown]": the executable is not known.
   std::string name;
   // Program: the unit with the most of its samples.
   std::string unit, container, cgroup;
   std::string program;      // unit: the one with the most samples
+  std::string path;         // of the executable of `program`; empty: a kernel thread, or unknown
   std::uint64_t units = 0;  // program: in how many units it runs; 0: only outside of units
   std::uint64_t processes = 0;
   std::uint32_t pid = 0;  // of the process with the most samples

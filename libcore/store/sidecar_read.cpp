@@ -90,6 +90,7 @@ void read_group(const json::Reader& in, SidecarGroup& out) {
   in.read("container", out.container);
   in.read("cgroup", out.cgroup);
   in.read("program", out.program);
+  in.read("path", out.path);
   in.read("units", out.units);
   in.read("processes", out.processes);
   in.read("pid", out.pid);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -74,9 +75,21 @@ ProcessMappings MapsReader::read(const std::string& task) {
     out.cut = errno != ENOENT && errno != ESRCH && errno != EACCES && errno != EPERM;
     return out;
   }
-  if (may_query_ && read_by_query(maps.get(), out)) return out;
-  read_by_text(maps.get(), out);
+  if (!may_query_ || !read_by_query(maps.get(), out)) read_by_text(maps.get(), out);
+  mark_program(task, out);
   return out;
+}
+
+// The kernel shows the same path for a mapping and for the link, both with " (deleted)" where the file is gone. Reading
+// the link waits for no file system.
+void MapsReader::mark_program(const std::string& task, ProcessMappings& out) {
+  std::array<char, kMaxPathBytes> path;  // NOLINT: 4 KiB that the kernel fills
+  const ssize_t bytes = ::readlink((task + "/exe").c_str(), path.data(), path.size());
+  if (bytes <= 0 || path[0] != '/') return;
+  const std::string_view program(path.data(), static_cast<std::size_t>(bytes));
+  const auto first = std::find_if(out.all.begin(), out.all.end(),
+                                  [&](const ProcessMapping& mapping) { return mapping.name == program; });
+  if (first != out.all.end()) first->is_program = true;
 }
 
 // A quarter is kept for files: with thousands of anonymous mappings below them, a program's libraries would have no

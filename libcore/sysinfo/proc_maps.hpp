@@ -38,6 +38,7 @@ class MapsReader {
   bool read_by_query(int maps_fd, ProcessMappings& out);
   static bool skip_nameless(int maps_fd, std::uint64_t& next);
   static void read_by_text(int maps_fd, ProcessMappings& out);
+  static void mark_program(const std::string& task, ProcessMappings& out);
 
   bool may_query_;
 };

@@ -21,6 +21,7 @@ struct ProcessMapping {
   std::uint64_t inode = 0;
   std::uint32_t protection = 0, flags = 0;  // PROT_*, MAP_PRIVATE or MAP_SHARED
   std::string name;                         // path, "[vdso]", or "//anon"
+  bool is_program = false;                  // the first one of the process's executable
 };
 
 struct ProcessMappings {

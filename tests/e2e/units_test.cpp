@@ -105,6 +105,49 @@ TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
                               HasSubstr("\ntop programs:\n"), HasSubstr("\ntop processes:\n")));
 }
 
+// The samples before an exec are those of the program that ran then, and a name that a process gives itself is not its
+// program.
+TEST_F(Units, AProgramIsAnExecutableWhateverTheProcessIsCalled) {
+  const std::string cpu = std::to_string(load_cpu());
+  const Child renamed =
+      start_load({"bash", "-c", "printf sshd >/proc/$$/comm; echo started; while :; do :; done"}, -10);
+  const Child execer = start_load({folder_.load("execer"), cpu, "1", folder_.load("burner"), cpu, "60"}, -10);
+  ASSERT_TRUE(renamed.wait_for_line("started"));
+  ASSERT_TRUE(wait_until([&] { return read_text(fmt::format("/proc/{}/comm", execer.pid())) == "burner\n"; }, 60s));
+  ASSERT_TRUE(execer.runs_for(500ms));
+  ASSERT_TRUE(renamed.runs_for(500ms));
+  const Json sidecar = daemon_.snapshot();
+  const Json& rows = sidecar["top_programs"];
+  for (const char* name : {"execer", "burner"}) {
+    const Json row = row_of(rows, name);
+    ASSERT_TRUE(row.is_object()) << name << rows;
+    EXPECT_EQ(row["path"], std::filesystem::canonical(folder_.load(name)).string());
+    EXPECT_GT(row["samples"], 30) << row;
+  }
+  EXPECT_FALSE(row_of(rows, "sshd").is_object()) << rows;
+  const Json shell = row_of(rows, "bash");
+  ASSERT_TRUE(shell.is_object()) << rows;
+  EXPECT_EQ(shell["pid"], renamed.pid());
+  const Json& top = sidecar["top"];
+  EXPECT_TRUE(std::any_of(top.begin(), top.end(), [&](const Json& row) {
+    return row["comm"] == "sshd" && row["pid"] == renamed.pid();
+  })) << top;
+  EXPECT_EQ(std::count_if(top.begin(), top.end(), [&](const Json& row) { return row["pid"] == execer.pid(); }), 1)
+      << "one process" << top;
+}
+
+// A scan of /proc says what ran before flightd.
+TEST_F(Units, TheProgramsOfEarlierProcessesAreKnown) {
+  ASSERT_TRUE(daemon_.stop());
+  const Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"}, -10);
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "1M")));
+  ASSERT_TRUE(burner.runs_for(500ms));
+  const Json row = row_of(daemon_.snapshot()["top_programs"], "burner");
+  ASSERT_TRUE(row.is_object());
+  EXPECT_EQ(row["pid"], burner.pid());
+}
+
 TEST_F(Units, AForkStormHasAForkerAndARate) {
   const UnitGroup group("healthcheck.service");
   if (!group.made()) GTEST_SKIP() << "this machine lets us make no cgroups";

@@ -65,6 +65,10 @@ class Tape {
     append_comm(bytes_, {pid, pid, name, false}, {});
     ++scanned_;
   }
+  void scanned_program(std::uint32_t pid, std::uint64_t address, std::string_view path) {
+    append_mmap2(bytes_,
+                 {.pid = pid, .tid = pid, .address = address, .bytes = 0x1000, .name = path, .is_program = true}, {});
+  }
   void unread(std::uint32_t pid) {
     append_fork(bytes_, {pid, 0, pid, 0, 0, true}, {.reserved = kScanUnread});
     ++scanned_;

@@ -42,6 +42,8 @@ TEST(Lives, AProcessHasTheNameOfTheThreadThatForkedIt) {
   const auto at = [](std::uint32_t pid, std::uint32_t tid, EventTime time_ns) { return Trailer{pid, tid, time_ns}; };
   append_fork(sideband.prologue, {.pid = 10, .ppid = 1, .tid = 10, .ptid = 1}, at(10, 10, 0));
   append_comm(sideband.prologue, {10, 10, "mainprog"}, at(10, 10, 0));
+  append_mmap2(sideband.prologue, {.pid = 10, .tid = 10, .bytes = 4096, .name = "/bin/mainprog", .is_program = true},
+               {});
   append_fork(sideband.log, {.pid = 10, .ppid = 10, .tid = 11, .ptid = 10, .time_ns = 100}, at(10, 10, 100));
   append_fork(sideband.log, {.pid = 20, .ppid = 10, .tid = 20, .ptid = 11, .time_ns = 110}, at(10, 11, 110));
   append_comm(sideband.log, {10, 11, "worker-7"}, at(10, 11, 120));
@@ -56,7 +58,7 @@ TEST(Lives, AProcessHasTheNameOfTheThreadThatForkedIt) {
       return life == nullptr ? "" : lives.comm_text(pid, *life) + " of " + lives.program_text(life->program);
     };
     EXPECT_EQ(text(20), "mainprog of mainprog") << "a new thread has the name of its creator";
-    EXPECT_EQ(text(21), "worker-7 of mainprog") << "a thread's name is no program";
+    EXPECT_EQ(text(21), "worker-7 of mainprog") << "a name is no program";
     EXPECT_EQ(text(22), "mainprog of mainprog");
   }
 }

@@ -22,6 +22,20 @@ class Top : public testing::Test {
     append_comm(time_ns == 0 ? sideband_.prologue : sideband_.log, {.pid = pid, .tid = pid, .name = name},
                 {.pid = pid, .tid = pid, .time_ns = time_ns, .id = kSideband});
   }
+  void program(std::uint32_t pid, std::string_view path, EventTime time_ns = 0) {
+    append_mmap2(time_ns == 0 ? sideband_.prologue : sideband_.log,
+                 {.pid = pid, .tid = pid, .address = 0x1000, .bytes = 0x1000, .name = path, .is_program = time_ns == 0},
+                 {.pid = pid, .tid = pid, .time_ns = time_ns, .id = kSideband});
+  }
+  // A process that was there before, of /usr/bin/NAME.
+  void process(std::uint32_t pid, std::string_view name) {
+    comm(pid, name, 0);
+    program(pid, fmt::format("/usr/bin/{}", name));
+  }
+  void exec(std::uint32_t pid, std::string_view name, EventTime time_ns) {
+    append_comm(sideband_.log, {.pid = pid, .tid = pid, .name = name, .exec = true},
+                {.pid = pid, .tid = pid, .time_ns = time_ns, .id = kSideband});
+  }
   void fork(std::uint32_t pid, std::uint32_t parent, EventTime time_ns) {
     append_fork(sideband_.log, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent, .time_ns = time_ns},
                 {.pid = parent, .tid = parent, .time_ns = time_ns, .id = kSideband});
@@ -172,17 +186,17 @@ TEST_F(Top, WorkersAreAddedUpByUnitAndByProgram) {
   cgroup_path(6, "/system.slice/gunicorn.service/control");
   cgroup_path(7, "/system.slice/payroll.service");
   for (std::uint32_t pid = 101; pid <= 124; ++pid) {
-    comm(pid, "gunicorn", 0);
+    process(pid, "gunicorn");
     samples(pid, 100, 2, pid % 2);
     cgroup(pid, pid == 101 ? 6 : 5, pid % 2);
   }
-  comm(200, "payroll", 0);
+  process(200, "payroll");
   samples(200, 100, 20);
   cgroup(200, 7);
-  comm(201, "helper", 0);
+  process(201, "helper");
   samples(201, 200, 2);
   cgroup(201, 7);
-  comm(300, "stray", 0);
+  process(300, "stray");
   samples(300, 300, 1);
   const Ranking ranking = ranked();
   EXPECT_EQ(ranking.processes[0].comm, "payroll");
@@ -204,7 +218,7 @@ TEST_F(Top, WorkersAreAddedUpByUnitAndByProgram) {
 TEST_F(Top, OneProgramInManyUnitsIsOneRow) {
   for (std::uint32_t pid = 1; pid <= 8; ++pid) {
     cgroup_path(pid, fmt::format("/docker/{:064x}", pid));
-    comm(pid, "python3", 0);
+    process(pid, "python3");
     samples(pid, 100, 3);
     cgroup(pid, pid);
   }
@@ -217,34 +231,82 @@ TEST_F(Top, OneProgramInManyUnitsIsOneRow) {
   EXPECT_EQ(ranking.programs[0].share, 1);
 }
 
-TEST_F(Top, ANameThatTheKernelCutsIsTheExecutables) {
-  comm(7, "very-long-progr", 0);
-  Mmap2Record map{.pid = 7, .tid = 7, .address = 0x1000, .bytes = 0x1000, .page_offset = 0};
-  map.name = "/opt/bin/very-long-program (deleted)";
-  append_mmap2(sideband_.prologue, map, {.id = kSideband});
-  comm(8, "sh", 0);
-  map.pid = map.tid = 8;
-  map.name = "/usr/bin/shfmt";
-  append_mmap2(sideband_.prologue, map, {.id = kSideband});
+TEST_F(Top, AProgramIsAnExecutableAndNoName) {
+  comm(7, "sshd", 0);  // as it calls itself
+  program(7, "/opt/bin/very-long-program (deleted)");
+  process(8, "sshd");
+  comm(9, "sshd", 0);  // its executable is not known
   samples(7, 100, 3);
   samples(8, 100, 2);
+  samples(9, 100, 1);
   const Ranking ranking = ranked();
-  EXPECT_EQ(ranking.processes[0].comm, "very-long-progr");
+  EXPECT_EQ(ranking.processes[0].comm, "sshd");
+  ASSERT_EQ(ranking.programs.size(), 3U);
   EXPECT_EQ(ranking.programs[0].name, "very-long-program");
-  EXPECT_EQ(ranking.programs[1].name, "sh");
+  EXPECT_EQ(ranking.programs[0].path, "/opt/bin/very-long-program (deleted)");
+  EXPECT_EQ(ranking.programs[1].path, "/usr/bin/sshd");
+  EXPECT_EQ(ranking.programs[2].name, "[unknown]");
+  EXPECT_EQ(ranking.programs[2].path, "");
+}
+
+// `sh` executes `burn`: the samples before are the shell's.
+TEST_F(Top, AnExecIsAnotherProgramOfTheSameProcess) {
+  cgroup_path(5, "/system.slice/cron.service");
+  process(7, "sh");
+  samples(7, 100, 10);
+  exec(7, "burn", 200);
+  samples(7, 201, 1);  // the kernel has not mapped it yet
+  program(7, "/usr/bin/burn", 210);
+  program(7, "/usr/lib/ld.so", 211);
+  samples(7, 220, 20);
+  comm(7, "renamed", 230);
+  fork(8, 7, 300);
+  samples(8, 310, 5, 1);
+  cgroup(7, 5);
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.processes.size(), 2U);
+  EXPECT_EQ(ranking.processes[0].comm, "renamed");
+  EXPECT_EQ(ranking.processes[0].samples, 31U);
+  ASSERT_EQ(ranking.programs.size(), 2U);
+  EXPECT_EQ(ranking.programs[0].path, "/usr/bin/burn");
+  EXPECT_EQ(ranking.programs[0].samples, 26U);
+  EXPECT_EQ(ranking.programs[0].processes, 2U);
+  EXPECT_EQ(ranking.programs[1].path, "/usr/bin/sh");
+  EXPECT_EQ(ranking.programs[1].samples, 10U);
+  EXPECT_EQ(ranking.units[0].processes, 1U) << "it is one process";
+}
+
+// Its mappings were forgotten, its executable was not.
+TEST_F(Top, AProgramWithoutMappingsIsKnown) {
+  comm(7, "first", 0);
+  fork(7, 1, 200);
+  comm(7, "second", 200);
+  sideband_.programs = {{.pid = 7, .from_ns = 0, .path = "/bin/first"},
+                        {.pid = 7, .from_ns = 200, .path = "/bin/second"}};
+  samples(7, 100, 2);
+  samples(7, 250, 1);
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.programs.size(), 2U);
+  EXPECT_EQ(ranking.programs[0].path, "/bin/first");
+  EXPECT_EQ(ranking.programs[1].path, "/bin/second");
 }
 
 TEST_F(Top, KernelThreadsOfOneKindAreOneProgram) {
-  for (std::uint32_t pid : {11, 12, 13}) {
-    append_fork(sideband_.prologue, {.pid = pid, .ppid = 2U + pid / 13, .tid = pid, .ptid = 2}, {});
+  for (std::uint32_t pid : {11, 12, 13, 14}) {
+    append_fork(sideband_.prologue, {.pid = pid, .ppid = pid < 13 ? 2U : 3U, .tid = pid, .ptid = 2}, {});
     comm(pid, fmt::format("kworker/{}:1-eve", pid), 0);
     samples(pid, 100, 1);
   }
+  program(13, "/home/eve/kworker");
+  program(14, "/home/eve/[kworker]");
   const Ranking ranking = ranked();
-  ASSERT_EQ(ranking.programs.size(), 2U);
-  EXPECT_EQ(ranking.programs[0].name, "kworker");
+  ASSERT_EQ(ranking.programs.size(), 3U);
+  EXPECT_EQ(ranking.programs[0].name, "[kworker]");
+  EXPECT_EQ(ranking.programs[0].path, "");
   EXPECT_EQ(ranking.programs[0].processes, 2U);
-  EXPECT_EQ(ranking.programs[1].name, "kworker/13:1-eve");  // a user's program with this name
+  EXPECT_EQ(ranking.programs[1].name, "kworker");
+  EXPECT_EQ(ranking.programs[2].name, "/home/eve/[kworker]") << "it does not look like the kernel's";
+  EXPECT_EQ(ranking.programs[2].path, "/home/eve/[kworker]");
 }
 
 TEST_F(Top, ProcessesWithoutANameAreOneProgram) {
@@ -261,7 +323,7 @@ TEST_F(Top, ManyShortLivedProcessesAreOneProgramAndFewRows) {
   for (std::uint32_t pid = 1000; pid < 101'000; ++pid) {
     tallies_[0][pid].add({}, 1, true);
     tallies_[0][pid].cgroup = 5;
-    comm(pid, "true", 0);
+    process(pid, "true");
   }
   samples(7, 100, 50);
   const Ranking ranking = ranked();
@@ -309,7 +371,7 @@ TEST_F(Top, Pid0HasNoUnit) {
 TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
   compare(10, 20, 25);
   cgroup_path(5, "/system.slice/health.service");
-  comm(7, "sh", 0);
+  process(7, "sh");
   burn(7, 10, 25);
   cgroup(7, 5);
   comm(8, "make", 0);
@@ -391,13 +453,15 @@ TEST_F(Top, ARateIsKnownOnlyWhereForksWereCounted) {
 TEST_F(Top, SharesBeforeAreUnknownIfNamesOfThatTimeAreForgotten) {
   compare(10, 20, 25);
   cgroup_path(5, "/system.slice/storm.service");
-  comm(7, "steady", 0);
+  process(7, "steady");
   burn(7, 10, 25, 1);
   for (std::uint32_t i = 0; i < 150; ++i) {
     const EventTime at_ns = 10 * kSecond + i * kSecond / 10;
     samples(1000 + i, at_ns, 1);
     cgroup(1000 + i, 5);
-    if (at_ns >= 18 * kSecond) comm(1000 + i, "true", at_ns);
+    if (at_ns < 18 * kSecond) continue;
+    exec(1000 + i, "true", at_ns);
+    program(1000 + i, "/usr/bin/true", at_ns);
   }
   sideband_.names_from_ns = 18 * kSecond;
   const auto row = [](const std::vector<SidecarGroup>& rows, std::string_view name) {

@@ -144,6 +144,21 @@ Sidecar ranked() {
   return s;
 }
 
+TEST(Headline, AProcessThatCallsItselfOtherwiseIsNamedWithItsExecutable) {
+  Sidecar s = ranked();
+  s.top = {{.comm = "sshd", .pid = 1234}};
+  s.top_units.erase(s.top_units.begin());
+  s.top_units[0].path = "/usr/bin/burn";
+  EXPECT_THAT(who_text(s), testing::StartsWith("sshd (burn)[1234] in burn.service: 94 %"));
+  s.top[0].comm = "burn";
+  EXPECT_THAT(who_text(s), testing::StartsWith("burn[1234] in burn.service: 94 %"));
+  s.top[0].comm = "a-name-of-fifte";
+  s.top_units[0].program = "a-name-of-fifteen";
+  EXPECT_THAT(who_text(s), testing::StartsWith("a-name-of-fifte[1234] in burn.service: 94 %")) << "truncated";
+  s.top.push_back({.comm = "sshd", .pid = 1234});
+  EXPECT_THAT(who_text(s), testing::StartsWith("a-name-of-fifteen[1234]")) << "which of the two?";
+}
+
 TEST(Headline, UnitsComeBeforeProcesses) {
   EXPECT_EQ(who_text(ranked()),
             "gunicorn.service: 120 % of a CPU, on CPUs 0,1, 24 processes, most of them gunicorn (before: 2.0 %), then "

@@ -52,6 +52,7 @@ inline Sidecar ranked_sidecar() {
                   .container = "0123456789abc",
                   .cgroup = "/system.slice/docker-x.scope",
                   .program = "worker",
+                  .path = "/opt/worker",
                   .units = 1,
                   .processes = 24,
                   .pid = 98,

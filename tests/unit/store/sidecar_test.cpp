@@ -39,7 +39,7 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
       text,
       HasSubstr(
           R"("top_units":[{"name":"docker 0123456789ab","unit":"docker-x.scope","container":"0123456789abc",)"
-          R"("cgroup":"/system.slice/docker-x.scope","program":"worker","units":1,"processes":24,"pid":98,"pid_share":0.25,)"
+          R"("cgroup":"/system.slice/docker-x.scope","program":"worker","path":"/opt/worker","units":1,"processes":24,"pid":98,"pid_share":0.25,)"
           R"("samples":5,"share":0.75,"share_before":0.5,"share_now":1.0,"cpu_before":0.25,"cpu_now":1.5,"cpus":[0,1]}],)"));
   EXPECT_THAT(text, HasSubstr(R"("forks":{"complete":false,"count":7500,"per_second":3000.0,"per_second_before":2.0,)"
                               R"("per_second_now":4500.5,"by_unit":[{"name":"h.service","pid":0,"unit":"h.service",)"
