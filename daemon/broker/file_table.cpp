@@ -1,94 +1,212 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/file_table.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace flight::broker {
+namespace {
 
-bool FileTable::is_listed(const Entry& entry) {
-  const bool known = entry.state == State::known || (entry.state == State::reading && entry.read_before);
-  return known || !entry.facts.host_path.empty();
+// A step of the wall clock, or a suspend: the file's times cannot be converted to those of records.
+constexpr std::chrono::milliseconds kSameClock{50};
+
+bool same_clock(const ClockPair& a, const ClockPair& b) {
+  const WallTime difference = a.wall_at(b.monotonic_ns) - b.wall;
+  return difference < kSameClock && difference > -kSameClock;
 }
 
-bool FileTable::wants(const FileIdentity& file, std::string_view name, Time now) {
-  const auto [at, is_new] = files_.try_emplace(file);
+// Unlink, rename and chmod change ctime as well.
+bool same_content(const FileStamp& a, const FileStamp& b) { return a.bytes == b.bytes && a.modified == b.modified; }
+
+bool can_be(std::uint64_t one, std::uint64_t other) { return one == 0 || other == 0 || one == other; }
+
+}  // namespace
+
+void FileTable::evict() {
+  const auto last = files_.find(by_use_.back());
+  if (last->second.is_listed()) ++version_;
+  if (last->second.waits) std::erase(later_, last->first);
+  files_.erase(last);
+  by_use_.pop_back();
+  saw_all_ = false;
+}
+
+void FileTable::remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen) {
+  if (!std::exchange(entry.waits, true)) later_.push_back(numbers);
+  entry.later.pid = seen.pid;
+  entry.later.address = seen.address;
+  entry.later.file = seen.file;
+  entry.later.name = seen.name;
+  entry.later.seen_ns = seen.time_ns;
+}
+
+bool FileTable::wants(const Sighting& seen, Time now) {
+  const FileIdentity numbers = numbers_of(seen.file);
+  const auto [at, is_new] = files_.try_emplace(numbers);
   Entry& entry = at->second;
   if (is_new) {
-    by_use_.push_front(file);
+    by_use_.push_front(numbers);
     entry.place = by_use_.begin();
     entry.looked = now;
-    if (files_.size() > most_) {
-      if (is_listed(files_.at(by_use_.back()))) ++version_;
-      files_.erase(by_use_.back());
-      by_use_.pop_back();
-    }
+    entry.first_ns = seen.time_ns;
+    entry.is_read = true;
+    if (files_.size() > most_) evict();
     return true;
   }
   by_use_.splice(by_use_.begin(), by_use_, entry.place);
-  if (entry.state == State::reading || entry.state == State::ambiguous) return false;
-  const auto again = entry.state == State::failed ? std::chrono::milliseconds(kRetryAfter) : kLookAgainAfter;
+  if (entry.is_two) return false;
+  // Records of two rings are not in order.
+  if (entry.readings.empty()) entry.first_ns = std::min(entry.first_ns, seen.time_ns);
+  const Reading* last = entry.readings.empty() ? nullptr : &entry.readings.back();
+  const bool is_known =
+      last != nullptr && seen.time_ns <= last->to_ns && can_be(last->generation, seen.file.generation);
   // The same file has another name: perhaps in a process with another root.
-  const bool other_name = entry.state == State::known && entry.name != name && now - entry.looked >= kRetryAfter;
-  if (now - entry.looked < again && !other_name) return false;
+  if (is_known && (entry.is_read || last->name == seen.name || now - entry.looked < kRetryAfter)) return false;
+  const auto again = last == nullptr || last->name != seen.name ? kRetryAfter : kLookAgainAfter;
+  if (entry.is_read || now - entry.looked < again) {
+    remember(entry, numbers, seen);
+    return false;
+  }
   entry.looked = now;
-  entry.read_before = entry.state == State::known;
-  entry.state = State::reading;
+  entry.is_read = true;
   return true;
 }
 
-bool FileTable::wants_again(const FileIdentity& file, Time now) {
-  const auto at = files_.find(file);
-  if (at == files_.end() || at->second.state != State::failed) return false;
-  at->second.looked = now;
-  at->second.state = State::reading;
+bool FileTable::wants_again(const MappedAt& at, Time now) {
+  const auto found = files_.find(numbers_of(at.file));
+  if (found == files_.end()) return false;
+  Entry& entry = found->second;
+  if (entry.is_read || entry.is_two || (!entry.readings.empty() && at.seen_ns <= entry.readings.back().to_ns))
+    return false;
+  entry.looked = now;
+  entry.is_read = true;
   return true;
 }
 
-void FileTable::put(const FileIdentity& file, const std::string& name, MappedFileFacts facts) {
-  const auto at = files_.find(file);
-  if (at == files_.end()) return;  // it was removed meanwhile
-  Entry& entry = at->second;
+std::vector<MappedAt> FileTable::due(Time now, bool asked) {
+  std::vector<MappedAt> out;
+  std::erase_if(later_, [&](const FileIdentity& numbers) {
+    Entry& entry = files_.at(numbers);
+    if (!entry.waits) return true;
+    const auto again = entry.readings.empty() ? kRetryAfter : std::chrono::milliseconds(kLookAgainAfter);
+    if (entry.is_read || now - entry.looked < (asked ? kAskedAfter : again)) return false;
+    entry.waits = false;
+    entry.looked = now;
+    entry.is_read = true;
+    out.push_back(std::exchange(entry.later, {}));
+    return true;
+  });
+  return out;
+}
+
+std::optional<FileStamp> FileTable::stamp_of(const MappedAt& at) const {
+  const auto found = files_.find(numbers_of(at.file));
+  if (found == files_.end() || found->second.readings.empty()) return std::nullopt;
+  const Reading& last = found->second.readings.back();
+  if (!last.stamp_proves || last.name != at.name || !can_be(last.generation, at.file.generation)) return std::nullopt;
+  return last.stamp;
+}
+
+// From when on a content that was not known before was there.
+EventTime FileTable::begin_of(const Entry& entry, const MappedFileFacts& facts) const {
+  const EventTime changed_ns = facts.looked.event_at(facts.stamp.changed);
+  const EventTime modified_ns = facts.looked.event_at(facts.stamp.modified);
+  const bool in_future = facts.stamp.changed > facts.looked.wall;
+  if (!entry.readings.empty()) {
+    const Reading& before = entry.readings.back();
+    if (in_future || !same_clock(before.looked, facts.looked)) return facts.looked.monotonic_ns;
+    return std::max(changed_ns + kFileTimeTickNs, before.to_ns);
+  }
+  // All mappings that are older than the first sighting are those of processes that ran then.
+  const EventTime written_ns = facts.unlinked ? std::min(changed_ns, modified_ns) : changed_ns;
+  if (!in_future && written_ns > entry.first_ns) return written_ns;
+  return saw_all_ ? 0 : std::min({changed_ns, modified_ns, facts.looked.monotonic_ns});
+}
+
+void FileTable::put_content(Entry& entry, const std::string& name, MappedFileFacts facts) {
+  const EventTime looked_ns = facts.looked.monotonic_ns;
+  Reading* last = entry.readings.empty() ? nullptr : &entry.readings.back();
+  if (last == nullptr || facts.build_id != last->build_id || !same_content(last->stamp, facts.stamp) ||
+      !can_be(last->generation, facts.generation)) {
+    const bool same_place =
+        last == nullptr || (last->stamp.device == facts.stamp.device && last->stamp.inode == facts.stamp.inode);
+    if (!same_place && facts.build_id != last->build_id) {
+      entry.is_two = true;
+      entry.readings.clear();
+      return;
+    }
+    const EventTime from_ns = begin_of(entry, facts);
+    if (entry.readings.size() >= kMaxReadings) entry.readings.erase(entry.readings.begin());
+    entry.readings.push_back({.build_id = std::move(facts.build_id), .from_ns = from_ns, .to_ns = looked_ns});
+    last = &entry.readings.back();
+  }
+  last->stamp = facts.stamp;
+  last->stamp_proves = facts.stamp_proves;
+  last->looked = facts.looked;
+  last->generation = facts.generation;
+  last->to_ns = std::max(last->to_ns, looked_ns);
+  // The name from the host's root stays when the file is seen from there.
+  if (last->host_path.empty() || !facts.host_path.empty()) {
+    last->name = name;
+    last->host_path = std::move(facts.host_path);
+  }
+}
+
+void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
+  const auto found = files_.find(numbers_of(at.file));
+  if (found == files_.end()) return;  // it was removed meanwhile
+  Entry& entry = found->second;
+  entry.is_read = false;
+  if (entry.is_two) return;
   if (!facts.was_read) {
-    put_failed(file);
-    if (entry.read_before || entry.facts.host_path == facts.host_path) return;
-    entry.facts = std::move(facts);
-    entry.name = name;
+    if (!entry.readings.empty() || entry.host_path == facts.host_path) return;
+    entry.host_path = std::move(facts.host_path);
+    entry.name = at.name;
     ++version_;
     return;
   }
-  if (entry.read_before && entry.facts.build_id != facts.build_id) {
-    entry.state = State::ambiguous;
-    entry.facts = {};
-    ++version_;
-    return;
+  if (!facts.unchanged) {
+    put_content(entry, at.name, std::move(facts));
+  } else if (!entry.readings.empty() && entry.readings.back().stamp == facts.stamp) {
+    Reading& last = entry.readings.back();
+    last.looked = facts.looked;
+    last.to_ns = std::max(last.to_ns, facts.looked.monotonic_ns);
   }
-  const bool same = entry.read_before && (entry.facts.host_path == facts.host_path || facts.host_path.empty());
-  entry.state = State::known;
-  if (same) return;
-  entry.facts = std::move(facts);
-  entry.name = name;
-  entry.read_before = true;
   ++version_;
+  if (entry.is_two || (!entry.readings.empty() && entry.later.seen_ns <= entry.readings.back().to_ns))
+    entry.waits = false;
 }
 
-// A known build-id stays: the file only could not be read again.
+// What is known of an earlier time stays.
 void FileTable::put_failed(const FileIdentity& file) {
-  const auto at = files_.find(file);
-  if (at == files_.end()) return;
-  at->second.state = at->second.read_before ? State::known : State::failed;
+  const auto at = files_.find(numbers_of(file));
+  if (at != files_.end()) at->second.is_read = false;
 }
 
 KnownFiles FileTable::known() const {
   KnownFiles out;
-  for (const FileIdentity& file : by_use_) {
-    const Entry& entry = files_.at(file);
-    if (!is_listed(entry)) continue;
-    KnownFile known{.file = file, .build_id = entry.facts.build_id, .recorded_name = {}, .host_path = {}};
-    if (!entry.facts.host_path.empty()) {
-      known.recorded_name = entry.name;
-      known.host_path = entry.facts.host_path;
+  const auto add = [&](const FileIdentity& numbers, const Reading& reading) {
+    KnownFile known{.file = numbers, .build_id = reading.build_id, .from_ns = reading.from_ns, .to_ns = reading.to_ns};
+    known.file.generation = reading.generation;
+    if (!reading.host_path.empty()) {
+      known.recorded_name = reading.name;
+      known.host_path = reading.host_path;
     }
     out.files.push_back(std::move(known));
+  };
+  for (const FileIdentity& file : by_use_) {
+    const Entry& entry = files_.at(file);
+    if (!entry.readings.empty())
+      add(file, entry.readings.back());
+    else if (entry.is_listed())
+      out.files.push_back(
+          {.file = file, .recorded_name = entry.name, .host_path = entry.host_path, .is_two = entry.is_two});
+  }
+  // The earlier ones, as far as they fit.
+  for (const FileIdentity& file : by_use_) {
+    const Entry& entry = files_.at(file);
+    for (std::size_t i = 1; i < entry.readings.size() && out.files.size() < kMaxKnownReadings; ++i)
+      add(file, entry.readings[entry.readings.size() - 1 - i]);
   }
   return out;
 }

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The build-id of each file: the reply to `build_ids`. Bounded; the least recently mapped entries are removed first.
-// If the build-id of a file changed under the same identity (it was overwritten in place, or its inode was reused on a
-// file system without generations), the file has none from then on: a wrong build-id is worse than none. One thread.
+//
+// A file is known by the numbers of the records. Its content can change under them: it is overwritten in place, or its
+// inode is used again. So each reading holds from the last change of the file (ctime) until the file was last found
+// unchanged, and a mapping gets the build-id of the reading that held when it was mapped:
+//
+//        first mapped                  overwritten
+//   ───────┼──────────┼─────┼─────┼────────╳───────┼─────┼───▶ time
+//          │     read: A  same  same               │ read: B, from ctime
+//    ◀──── A ─────────────────────▶ unknown ╳───── B ────▶
+//
+// A file that can no longer be read keeps its readings. One thread.
 #pragma once
 
 #include <chrono>
@@ -11,27 +20,47 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
+#include "libcore/base/clock.hpp"
 #include "libcore/broker/build_ids.hpp"
 #include "libcore/sysinfo/mapped_file.hpp"
 
 namespace flight::broker {
 
+// A mapping, as recorded or scanned at `time_ns`.
+struct Sighting {
+  std::uint32_t pid = 0;
+  std::uint64_t address = 0;
+  FileIdentity file;
+  std::string_view name;
+  EventTime time_ns = 0;
+};
+
 class FileTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // A known file is not read again before this time; after a failed read the limit is kRetryAfter.
-  static constexpr std::chrono::seconds kLookAgainAfter{10};
-  static constexpr std::chrono::milliseconds kRetryAfter{500};
+  // A known file is not looked at again before this time; after a failed read the limit is kRetryAfter. When a client
+  // waits for the answer it is kAskedAfter.
+  static constexpr std::chrono::seconds kLookAgainAfter{1};
+  static constexpr std::chrono::milliseconds kRetryAfter{500}, kAskedAfter{100};
+  static constexpr std::size_t kMaxReadings = 8;  // of a file; the oldest ones are dropped
 
   explicit FileTable(std::size_t most = kMaxKnownFiles) : most_(most) {}
 
-  // Reports that `name` was mapped. If it returns true, the caller must read the file and then call put() or
-  // put_failed().
-  [[nodiscard]] bool wants(const FileIdentity& file, std::string_view name, Time now);
+  // Files were mapped before the first sighting that nobody has reported: a reading is not valid for these.
+  void begin_late() { saw_all_ = false; }
+  // If it returns true, the caller must read the file and then call put() or put_failed().
+  [[nodiscard]] bool wants(const Sighting& seen, Time now);
   // The same for a file whose read failed: false where it is known or being read meanwhile, or was forgotten.
-  [[nodiscard]] bool wants_again(const FileIdentity& file, Time now);
-  void put(const FileIdentity& file, const std::string& name, MappedFileFacts facts);
+  [[nodiscard]] bool wants_again(const MappedAt& at, Time now);
+  // The sightings for which wants() returned false because it was too early, and for which it is time now: the caller
+  // must read these files, too. `asked`: a client waits.
+  [[nodiscard]] std::vector<MappedAt> due(Time now, bool asked);
+  [[nodiscard]] bool has_due() const { return !later_.empty(); }
+  // For MappedAt::known.
+  [[nodiscard]] std::optional<FileStamp> stamp_of(const MappedAt& at) const;
+  void put(const MappedAt& at, MappedFileFacts facts);
   void put_failed(const FileIdentity& file);
 
   // Increases whenever known() changes.
@@ -40,21 +69,39 @@ class FileTable {
   [[nodiscard]] std::size_t size() const { return files_.size(); }
 
  private:
-  enum class State { reading, known, ambiguous, failed };
-  struct Entry {
-    State state = State::reading;
-    bool read_before = false;  // `facts` is from an earlier read
-    Time looked;
-    std::string name;  // the name by which it was read
-    MappedFileFacts facts;
-    std::list<FileIdentity>::iterator place;
+  struct Reading {
+    std::vector<std::uint8_t> build_id;
+    FileStamp stamp;
+    ClockPair looked;  // when the file was last found to be so
+    std::uint64_t generation = 0;
+    EventTime from_ns = 0, to_ns = 0;
+    bool stamp_proves = false;
+    std::string name, host_path;  // the name by which it was read
   };
-  // Whether known() contains the entry. It contains an unreadable file if the file's name would be misleading.
-  [[nodiscard]] static bool is_listed(const Entry& entry);
+  struct Entry {
+    bool is_read = false;  // a thread reads it
+    bool is_two = false;   // two files have these numbers
+    bool waits = false;    // `later` is set, and the entry is in later_
+    Time looked;
+    EventTime first_ns = 0;         // of the first sighting
+    std::vector<Reading> readings;  // ascending
+    // Of a file that was never read, if its name would be misleading.
+    std::string name, host_path;
+    MappedAt later;
+    std::list<FileIdentity>::iterator place;
+
+    [[nodiscard]] bool is_listed() const { return !readings.empty() || is_two || !host_path.empty(); }
+  };
+  void remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen);
+  [[nodiscard]] EventTime begin_of(const Entry& entry, const MappedFileFacts& facts) const;
+  void put_content(Entry& entry, const std::string& name, MappedFileFacts facts);
+  void evict();
 
   std::size_t most_;
   std::uint64_t version_ = 1;
-  std::list<FileIdentity> by_use_;  // newest first
+  bool saw_all_ = true;
+  std::list<FileIdentity> by_use_;   // newest first; without generations
+  std::vector<FileIdentity> later_;  // entries that wait
   std::unordered_map<FileIdentity, Entry, FileIdentityHash> files_;
 };
 

@@ -57,6 +57,7 @@ struct FileWatch::Read {
 FileWatch::FileWatch(const BlockingThreads& threads, ReadFile read) : threads_(&threads), read_file_(read) {}
 
 void FileWatch::follow(const std::vector<Ring>& rings, bool rewind) {
+  if (!rewind) table_.begin_late();
   std::map<std::uint64_t, SidebandCursor> next;
   for (const Ring& ring : rings) {
     const auto known = cursors_.find(ring.owner_id);
@@ -72,7 +73,7 @@ void FileWatch::follow(const std::vector<Ring>& rings, bool rewind) {
   cursors_ = std::move(next);
 }
 
-void FileWatch::look() {
+void FileWatch::look(bool asked) {
   const auto now = Clock::now();
   copied_.clear();
   for (auto& [id, cursor] : cursors_)
@@ -83,6 +84,7 @@ void FileWatch::look() {
     symbol_records_ += symbol_records_in(copied_);
   }
   collect();
+  for (MappedAt& at : table_.due(now, asked)) queue(std::move(at));
   send();
   active_ = now - news_ < kActiveFor || !settled();
 }
@@ -108,14 +110,28 @@ void FileWatch::note_record(std::span<const std::byte> record, Clock::time_point
     return;
   const FileIdentity file{
       .major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->inode_generation};
-  if (!table_.wants(file, map->name, now)) return;
-  if (queue_.size() >= kMaxQueued || queued_bytes_ + map->name.size() > kMaxQueuedBytes) {
+  const auto trailer = parse_trailer(record);
+  const Sighting seen{.pid = map->pid,
+                      .address = map->address,
+                      .file = file,
+                      .name = map->name,
+                      .time_ns = trailer ? trailer->time_ns : 0};
+  if (!table_.wants(seen, now)) return;
+  queue({.pid = seen.pid,
+         .address = seen.address,
+         .file = file,
+         .name = std::string(seen.name),
+         .seen_ns = seen.time_ns});
+}
+
+void FileWatch::queue(MappedAt at) {
+  if (queue_.size() >= kMaxQueued || queued_bytes_ + at.name.size() > kMaxQueuedBytes) {
     ++left_out_;
-    table_.put_failed(file);
+    table_.put_failed(at.file);
     return;
   }
-  queued_bytes_ += map->name.size();
-  queue_.push_back({.pid = map->pid, .address = map->address, .file = file, .name = std::string(map->name)});
+  queued_bytes_ += at.name.size();
+  queue_.push_back(std::move(at));
 }
 
 // A slow disk looks like one that hangs, so the files that are given up now are read when the disk answers.
@@ -130,9 +146,7 @@ void FileWatch::defer(MappedAt at) {
 void FileWatch::retry_deferred() {
   const auto now = Clock::now();
   for (MappedAt& at : std::exchange(deferred_, {})) {
-    if (!table_.wants_again(at.file, now)) continue;
-    queued_bytes_ += at.name.size();
-    queue_.push_back(std::move(at));
+    if (table_.wants_again(at, now)) queue(std::move(at));
   }
 }
 
@@ -150,7 +164,7 @@ void FileWatch::collect() {
           served_.erase(read->disk);  // the number may be another disk's by now
         else if (served_.size() < kMaxServedDisks || served_.contains(read->disk))
           served_[read->disk] = facts->served_by;
-        table_.put(at.file, at.name, std::move(*facts));
+        table_.put(at, std::move(*facts));
       } else {
         table_.put_failed(at.file);
       }
@@ -217,6 +231,7 @@ std::shared_ptr<FileWatch::Read> FileWatch::take_from(std::size_t first) {
     }
     queued_bytes_ -= at->name.size();
     read->files.push_back(std::move(*at));
+    read->files.back().known = table_.stamp_of(read->files.back());
     queue_.erase(at);
   }
   read->facts.resize(read->files.size());
@@ -251,7 +266,7 @@ void FileWatch::send() {
 }
 
 bool FileWatch::settled() const {
-  return queue_.empty() &&
+  return queue_.empty() && !table_.has_due() &&
          std::all_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) { return hangs(*read); });
 }
 

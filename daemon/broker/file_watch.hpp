@@ -39,14 +39,14 @@ class FileWatch {
   // Sets the sideband rings; for known rings reading continues at the same place. `rewind`: start at their beginning.
   void follow(const std::vector<Ring>& rings, bool rewind);
 
-  // Processes new records and the results of the threads. Never waits.
-  void look();
+  // Processes new records and the results of the threads. Never waits. `asked`: a client waits for answer().
+  void look(bool asked = false);
   // Grows when the rings had a KSYMBOL record, a loss, or bytes that were overwritten before they were read.
   [[nodiscard]] std::uint64_t symbol_news() const;
   // Adds the MMAP2 records of a scan.
   void note(std::span<const std::byte> records);
 
-  // True if no read runs except those that hang.
+  // True if every file was read, or looked at again, since it was last mapped, except for reads that hang.
   [[nodiscard]] bool settled() const;
   // The table as a sealed memfd: the same one while nothing changed, and at most one new one per kSameFor.
   static constexpr std::chrono::milliseconds kSameFor{100};
@@ -66,6 +66,7 @@ class FileWatch {
   struct Read;
 
   void note_record(std::span<const std::byte> record, Clock::time_point now);
+  void queue(MappedAt at);
   void collect();
   void defer(MappedAt at);
   void retry_deferred();

@@ -49,7 +49,12 @@ void name_files(RecorderThread& recorder, TrackerExport& window) {
   if (named.served > 0)
     window.notes.push_back(fmt::format("build-id unread: on {} ({} of {} mapped files)",
                                        fmt::join(named.served_types, ", "), named.served, named.with + named.without));
-  const std::uint64_t gone = named.without - named.unanswered - named.served;
+  if (named.changed > 0)
+    window.notes.push_back(
+        without(named.changed, "they were written after they had been mapped, before they could be read"));
+  if (named.two > 0)
+    window.notes.push_back(without(named.two, "another file has the same device and inode numbers (btrfs subvolumes)"));
+  const std::uint64_t gone = named.without - named.unanswered - named.served - named.changed - named.two;
   if (gone == 0) return;
   std::string why = "they were deleted or unmapped before they could be read";
   if (known->missed_bytes > 0) why += ", or too many files were mapped at once";

@@ -21,6 +21,11 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
+// Without the generation, which not every record has.
+inline FileIdentity numbers_of(const FileIdentity& file) {
+  return {.major = file.major, .minor = file.minor, .inode = file.inode, .generation = 0};
+}
+
 struct FileIdentityHash {
   std::size_t operator()(const FileIdentity& file) const {
     const std::uint64_t device = (std::uint64_t{file.major} << 32U) | file.minor;

@@ -24,11 +24,12 @@ struct BuildIdEntry {
   std::uint32_t major = 0, minor = 0;
   std::uint64_t inode = 0, generation = 0;
   std::uint16_t recorded_bytes = 0, host_bytes = 0;  // of the two names that follow
-  std::uint16_t build_id_bytes = 0, reserved = 0;
+  std::uint16_t build_id_bytes = 0, is_two = 0;
   std::array<std::uint8_t, kMaxStoredBuildIdBytes> build_id{};
-  std::uint32_t reserved2 = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t from_ns = 0, to_ns = 0;
 };
-static_assert(sizeof(BuildIdEntry) == 56);
+static_assert(sizeof(BuildIdEntry) == 72);
 
 constexpr std::size_t kMaxPathBytes = 4096;
 
@@ -63,6 +64,9 @@ std::vector<std::byte> encode(const KnownFiles& known) {
     const std::string_view host = renamed ? file.host_path : std::string_view();
     entry.recorded_bytes = static_cast<std::uint16_t>(recorded.size());
     entry.host_bytes = static_cast<std::uint16_t>(host.size());
+    entry.from_ns = file.from_ns;
+    entry.to_ns = file.to_ns;
+    entry.is_two = file.is_two ? 1 : 0;
     out.add(entry);
     out.add_text(std::string(recorded).append(host));
   }
@@ -73,7 +77,7 @@ Result<KnownFiles> parse_build_ids(std::span<const std::byte> bytes) {
   const auto broken = [] { return fail(std::errc::bad_message, "the broker's build-ids are cut off or malformed"); };
   PackedReader in(bytes);
   BuildIdsHeader header;
-  if (!in.take(header) || header.entries > kMaxKnownFiles || header.unanswered > kMaxUnansweredDevices ||
+  if (!in.take(header) || header.entries > kMaxKnownReadings || header.unanswered > kMaxUnansweredDevices ||
       header.served > kMaxServedDisks)
     return broken();
   KnownFiles out{.files = {},
@@ -103,7 +107,10 @@ Result<KnownFiles> parse_build_ids(std::span<const std::byte> bytes) {
         {.file = {.major = entry.major, .minor = entry.minor, .inode = entry.inode, .generation = entry.generation},
          .build_id = {entry.build_id.begin(), entry.build_id.begin() + entry.build_id_bytes},
          .recorded_name = std::string(names->substr(0, entry.recorded_bytes)),
-         .host_path = std::string(names->substr(entry.recorded_bytes))});
+         .host_path = std::string(names->substr(entry.recorded_bytes)),
+         .from_ns = entry.from_ns,
+         .to_ns = entry.to_ns,
+         .is_two = entry.is_two != 0});
   }
   if (in.left() != 0) return broken();
   return out;

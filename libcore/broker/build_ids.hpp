@@ -3,9 +3,10 @@
 //
 //   | BuildIdsHeader 32 | device 8 | … | served | … | entry | entry | …
 //   served: | device 8 | bytes of the type 8 | type | to 8 bytes |
-//   entry: | BuildIdEntry 56 | recorded name | host path | to 8 bytes |
+//   entry: | BuildIdEntry 72 | recorded name | host path | to 8 bytes |
 //
-// A file without a build-id has an entry of size 0. A file that could not be read has none.
+// A file without a build-id has an entry of size 0. A file that could not be read has none. A file whose content
+// changed has an entry for each content that was read.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "libcore/base/clock.hpp"
 #include "libcore/base/file_identity.hpp"
 #include "libcore/base/result.hpp"
 
 namespace flight {
 
-inline constexpr std::size_t kMaxKnownFiles = 16384;  // the least recently mapped are dropped first
+inline constexpr std::size_t kMaxKnownFiles = 16384;                  // the least recently mapped are dropped first
+inline constexpr std::size_t kMaxKnownReadings = 2 * kMaxKnownFiles;  // of all these files
 inline constexpr std::size_t kMaxUnansweredDevices = 64, kMaxServedDisks = 64;
 inline constexpr std::size_t kMaxFileSystemBytes = 64;  // of a file system's name
 inline constexpr std::size_t kMaxBuildIdsBytes = 64U << 20U;
@@ -27,10 +30,13 @@ inline constexpr std::size_t kMaxStoredBuildIdBytes = 20;
 
 struct KnownFile {
   FileIdentity file;
-  std::vector<std::uint8_t> build_id;  // empty: the file has none
+  std::vector<std::uint8_t> build_id = {};  // empty: the file has none
   // For a process with another root: the path that the kernel recorded, and the file's path from the host's root. Both
   // are empty if the name needs no change.
-  std::string recorded_name, host_path;
+  std::string recorded_name = {}, host_path = {};
+  // Holds for a file that was mapped between these two.
+  EventTime from_ns = 0, to_ns = UINT64_MAX;
+  bool is_two = false;  // two files have these numbers in the records: neither has a build-id
 };
 
 // A disk whose files are not opened, because its file system waits for a server.

@@ -37,7 +37,7 @@ namespace flight {
 
 // Also raised when the attr of an owner or of the sideband changes: the next broker adopts the events of the previous
 // one.
-inline constexpr std::uint16_t kBrokerProtocol = 6;
+inline constexpr std::uint16_t kBrokerProtocol = 7;
 // Advice shown on a protocol mismatch.
 inline constexpr std::string_view kProtocolAdvice =
     "install flightd and flightd-broker from one version, then `systemctl kill flightd-broker; systemctl restart "

@@ -127,7 +127,7 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
   TrackerExport out;
   BuildIds build_ids;
   kernel_at_begin.append_to(out.prologue);
-  ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids, order.most_bytes);
+  ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids, order.most_bytes, &out.mapped_ns);
   std::vector<std::uint32_t> in_order(wanted.begin(), wanted.end());
   std::sort(in_order.begin(), in_order.end());
   const auto taken = tids_of(at_begin, in_order, begin_ns);

@@ -73,6 +73,7 @@ inline constexpr std::uint16_t kGuessedSymbolEnd = 0x8000;
 struct TrackerExport {
   // The flags of KSYMBOL records can have kGuessedSymbolEnd.
   RecordBuffer prologue;  // CGROUP, KSYMBOL, and per process FORK, COMM, MMAP2…, threads; trailers all zero
+  std::vector<EventTime> mapped_ns;  // when each of the prologue's MMAP2 was mapped; of a scanned one the earliest
   RecordBuffer log;  // whole records, ascending in time, with the kernel's trailers; also early-folded processes that
                      // began inside the window, at their time
   struct UserBuildId {

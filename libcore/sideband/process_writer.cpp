@@ -83,6 +83,7 @@ void ProcessWriter::write_maps(std::uint32_t pid, const Image& image, const Mapp
       program = nullptr;
     }
     put(since, pid, pid, [&](RecordBuffer& out, const Trailer& trailer) { append_mmap2(out, record, trailer); });
+    if (mapped_ns_ != nullptr && since <= begin_) mapped_ns_->push_back(map.since_ns);
     if (build_ids_ != nullptr) build_ids_->add(file.build_id, file.name);
   }
 }

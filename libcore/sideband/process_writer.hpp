@@ -31,11 +31,17 @@ class BuildIds {
 
 class ProcessWriter {
  public:
-  // `prologue` must outlive this object. `build_ids`: null if they are not needed. `most_bytes`: forks of a process
-  // with thousands of mappings could otherwise multiply them without limit; beyond it, processes have only names.
+  // `prologue` must outlive this object. `build_ids`, `mapped_ns` (as in TrackerExport): null if they are not needed.
+  // `most_bytes`: forks of a process with thousands of mappings could otherwise multiply them without limit; beyond it,
+  // processes have only names.
   ProcessWriter(EventTime begin_ns, EventTime end_ns, RecordBuffer& prologue, BuildIds* build_ids,
-                std::size_t most_bytes = SIZE_MAX)
-      : begin_(begin_ns), end_(end_ns), most_bytes_(most_bytes), prologue_(prologue), build_ids_(build_ids) {}
+                std::size_t most_bytes = SIZE_MAX, std::vector<EventTime>* mapped_ns = nullptr)
+      : begin_(begin_ns),
+        end_(end_ns),
+        most_bytes_(most_bytes),
+        prologue_(prologue),
+        build_ids_(build_ids),
+        mapped_ns_(mapped_ns) {}
 
   struct Late {
     EventTime time_ns = 0;
@@ -82,6 +88,7 @@ class ProcessWriter {
   std::vector<TrackerExport::Program> programs_;
   RecordBuffer& prologue_;
   BuildIds* build_ids_;
+  std::vector<EventTime>* mapped_ns_;
   RecordBuffer late_bytes_;
   std::vector<Late> late_;
 };

@@ -20,30 +20,40 @@ class Namer {
  public:
   Namer(const KnownFiles& known, TrackerExport& window) : window_(window) {
     files_.reserve(known.files.size());
-    for (const KnownFile& file : known.files) files_.emplace(file.file, &file);
+    for (const KnownFile& file : known.files) files_[numbers_of(file.file)].push_back(&file);
     unanswered_.insert(known.unanswered.begin(), known.unanswered.end());
     for (const ServedDisk& disk : known.served) served_.emplace(disk.disk, disk.type);
     for (const TrackerExport::UserBuildId& there : window.build_ids) listed_.insert(key(there.id, there.name));
   }
 
-  // Returns the same records, in the same order.
-  [[nodiscard]] RecordBuffer rewrite(const RecordBuffer& records) {
+  // Returns the same records, in the same order. `mapped_ns`: as in TrackerExport; empty: the records have their times.
+  [[nodiscard]] RecordBuffer rewrite(const RecordBuffer& records, std::span<const EventTime> mapped_ns) {
     RecordBuffer out;
     out.reserve(records.size());
     std::span<const std::byte> rest = records;
     for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
       rest = rest.subspan(record.size());
-      if (load<perf_event_header>(record.data()).type != PERF_RECORD_MMAP2 || !put(record, out))
-        out.insert(out.end(), record.begin(), record.end());
+      bool is_put = false;
+      if (load<perf_event_header>(record.data()).type == PERF_RECORD_MMAP2) {
+        is_put = put(record, mapped_ns.empty() ? nullptr : mapped_ns.data(), out);
+        if (!mapped_ns.empty()) mapped_ns = mapped_ns.subspan(1);
+      }
+      if (!is_put) out.insert(out.end(), record.begin(), record.end());
     }
     out.insert(out.end(), rest.begin(), rest.end());
     return out;
   }
   [[nodiscard]] NamedFiles counts() const {
-    NamedFiles out{.with = with_.size(), .without = without_.size(), .served_types = {}};
-    for (const FileIdentity& file : without_) {
+    NamedFiles out{.without = without_.size(), .served_types = {}};
+    for (const FileIdentity& file : with_)
+      if (!without_.contains(file)) ++out.with;
+    for (const auto& [file, why] : without_) {
       const DeviceNumber disk{.major = file.major, .minor = file.minor};
-      if (const auto served = served_.find(disk); served != served_.end()) {
+      if (why == Why::changed) {
+        ++out.changed;
+      } else if (why == Why::two) {
+        ++out.two;
+      } else if (const auto served = served_.find(disk); served != served_.end()) {
         ++out.served;
         out.served_types.insert(served->second);
       } else if (unanswered_.contains(disk)) {
@@ -54,27 +64,58 @@ class Namer {
   }
 
  private:
+  enum class Why { unread, changed, two };
+  struct Found {
+    const KnownFile* file = nullptr;
+    Why why = Why::unread;
+    std::uint64_t generation = 0;  // 0: unknown
+  };
+
   static std::pair<std::string, std::string> key(const BuildId& id, std::string_view name) {
     return {std::string(id.bytes.begin(), id.bytes.begin() + id.size), std::string(name)};
   }
 
-  // False: the record is not changed.
-  bool put(std::span<const std::byte> record, RecordBuffer& out) {
+  // What was read of the file when it was mapped.
+  [[nodiscard]] Found find(const FileIdentity& identity, EventTime mapped_ns) const {
+    Found out{.generation = identity.generation};
+    const auto found = files_.find(numbers_of(identity));
+    if (found == files_.end()) return out;
+    for (const KnownFile* file : found->second) {
+      if (file->is_two) return {.why = Why::two, .generation = identity.generation};
+      const std::uint64_t generation = file->file.generation;
+      if (generation != 0 && identity.generation != 0 && generation != identity.generation) continue;
+      if (mapped_ns < file->from_ns) out.why = Why::changed;
+      if (mapped_ns < file->from_ns || mapped_ns > file->to_ns) continue;
+      out.file = file;
+      if (out.generation == 0) out.generation = generation;
+      return out;
+    }
+    return out;
+  }
+
+  // False: the record is not changed. `mapped_ns`: null: its time.
+  bool put(std::span<const std::byte> record, const EventTime* mapped_ns, RecordBuffer& out) {
     auto map = parse_mmap2(record);
     const auto trailer = parse_trailer(record);
     if (!map || !trailer || map->cpumode != PERF_RECORD_MISC_USER || map->build_id.size != 0 || map->inode == 0 ||
         !map->name.starts_with('/') || map->name.starts_with("//"))
       return false;
-    const FileIdentity identity{
+    FileIdentity identity{
         .major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->inode_generation};
-    const auto found = files_.find(identity);
-    const bool not_read = found == files_.end() || found->second->host_path.ends_with(kNotTheHosts);
-    (not_read ? without_ : with_).insert(identity);
-    if (found == files_.end()) return false;
-    const KnownFile& file = *found->second;
+    const Found found = find(identity, mapped_ns != nullptr ? *mapped_ns : trailer->time_ns);
+    // A scan does not report generations: for perf these would be two files.
+    const bool is_same = identity.generation == found.generation;
+    map->inode_generation = identity.generation = found.generation;
+    const bool not_read = found.file == nullptr || found.file->host_path.ends_with(kNotTheHosts);
+    if (not_read)
+      without_.emplace(identity, found.why);
+    else
+      with_.insert(identity);
+    if (found.file == nullptr) return false;
+    const KnownFile& file = *found.file;
     const bool renamed = !file.host_path.empty() && file.recorded_name == map->name;
     if (renamed) map->name = file.host_path;
-    if (file.build_id.empty() && !renamed) return false;
+    if (file.build_id.empty() && !renamed && is_same) return false;
     if (!file.build_id.empty()) {
       map->build_id.size = static_cast<std::uint8_t>(std::min(file.build_id.size(), map->build_id.bytes.size()));
       std::copy_n(file.build_id.begin(), map->build_id.size, map->build_id.bytes.begin());
@@ -86,8 +127,9 @@ class Namer {
   }
 
   TrackerExport& window_;
-  std::unordered_map<FileIdentity, const KnownFile*, FileIdentityHash> files_;
-  std::unordered_set<FileIdentity, FileIdentityHash> with_, without_;
+  std::unordered_map<FileIdentity, std::vector<const KnownFile*>, FileIdentityHash> files_;  // by numbers
+  std::unordered_set<FileIdentity, FileIdentityHash> with_;
+  std::unordered_map<FileIdentity, Why, FileIdentityHash> without_;
   std::set<DeviceNumber> unanswered_;
   std::map<DeviceNumber, std::string> served_;
   std::set<std::pair<std::string, std::string>> listed_;
@@ -97,8 +139,8 @@ class Namer {
 
 NamedFiles add_build_ids(const KnownFiles& known, TrackerExport& window) {
   Namer namer(known, window);
-  window.prologue = namer.rewrite(window.prologue);
-  window.log = namer.rewrite(window.log);
+  window.prologue = namer.rewrite(window.prologue, window.mapped_ns);
+  window.log = namer.rewrite(window.log, {});
   return namer.counts();
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -84,12 +85,16 @@ UniqueFd reopen_regular(int place) {
   return UniqueFd(::open(fmt::format("/proc/self/fd/{}", place).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
 }
 
+// 0: the file system does not report it.
+std::uint64_t generation_of(int fd) {
+  unsigned int generation = 0;  // the ioctl's argument is declared long, but the kernel writes 32 bits
+  return ::ioctl(fd, FS_IOC_GETVERSION, &generation) == 0 ? generation : 0;
+}
+
 // If the file system has generations: whether the inode was not reused.
 bool same_generation(int fd, const FileIdentity& file) {
-  if (file.generation == 0) return true;
-  unsigned int generation = 0;  // the ioctl's argument is declared long, but the kernel writes 32 bits
-  if (::ioctl(fd, FS_IOC_GETVERSION, &generation) != 0) return true;
-  return generation == static_cast<std::uint32_t>(file.generation);
+  const std::uint64_t generation = file.generation == 0 ? 0 : generation_of(fd);
+  return generation == 0 || generation == (file.generation & 0xffffffffU);
 }
 
 std::string link_text(const std::string& path) {
@@ -170,11 +175,52 @@ bool is_not_the_hosts(const MappedAt& at) {
   return file && !same_generation(file.get(), at.file);
 }
 
-MappedFileFacts facts_of(const MappedAt& at, int file, int place) {
-  MappedFileFacts out{.build_id = build_id_of_elf(file), .host_path = path_on_host(at, place)};
-  if (out.build_id.empty() && out.host_path.empty() && is_not_the_hosts(at))
-    out.host_path = at.name + std::string(kNotTheHosts);
-  return out;
+WallTime wall_of(const statx_timestamp& time) {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Sets `stamp`, `looked` and the like. `fd` may be O_PATH.
+bool look_at(int fd, MappedFileFacts& out) {
+  struct statx status {};
+  out.looked = ClockPair::now();
+  constexpr unsigned kWanted = STATX_INO | STATX_SIZE | STATX_MTIME | STATX_CTIME | STATX_NLINK;
+  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kWanted, &status) != 0) return false;
+  out.stamp = {.device = makedev(status.stx_dev_major, status.stx_dev_minor),
+               .inode = status.stx_ino,
+               .bytes = status.stx_size,
+               .modified = wall_of(status.stx_mtime),
+               .changed = wall_of(status.stx_ctime)};
+  out.stamp_proves = out.stamp.changed + std::chrono::nanoseconds(kFileTimeTickNs) < out.looked.wall;
+  out.unlinked = status.stx_nlink == 0;
+  return true;
+}
+
+Result<MappedFileFacts> read_content(const MappedAt& at, int file, int place) {
+  constexpr int kTries = 2;
+  for (int i = 0; i < kTries; ++i) {
+    MappedFileFacts out, after;
+    if (!look_at(file, out)) return sys_error(errno, "stat {} of process {}", at.name, at.pid);
+    out.generation = generation_of(file);
+    out.build_id = build_id_of_elf(file);
+    if (!look_at(file, after) || out.stamp != after.stamp) continue;
+    out.host_path = path_on_host(at, place);
+    if (out.build_id.empty() && out.host_path.empty() && is_not_the_hosts(at))
+      out.host_path = at.name + std::string(kNotTheHosts);
+    return out;
+  }
+  return fail(std::errc::resource_unavailable_try_again, "{} of process {} is being written", at.name, at.pid);
+}
+
+// `place`: O_PATH, of the file with the numbers of the record.
+Result<MappedFileFacts> facts_of(const MappedAt& at, int place) {
+  MappedFileFacts now;
+  if (at.known && look_at(place, now) && now.stamp == *at.known) {
+    now.unchanged = true;
+    return now;
+  }
+  const UniqueFd file = reopen_regular(place);
+  if (!file || !same_generation(file.get(), at.file)) return another_file(at);
+  return read_content(at, file.get(), place);
 }
 
 }  // namespace
@@ -186,12 +232,10 @@ Result<MappedFileFacts> read_by_map_files(const MappedAt& at) {
   const UniqueFd place(::open(fmt::format("/proc/{}/map_files/{:x}-{:x}", at.pid, range->start, range->end).c_str(),
                               O_PATH | O_CLOEXEC));
   if (!place) return sys_error(errno, "open {} of process {} through map_files", at.name, at.pid);
-  const UniqueFd file = reopen_regular(place.get());
   // Between the two queries only the process itself, on purpose, can have mapped and unmapped a file there. It could
   // also simply contain another program's build-id.
-  const auto after = range_now(maps.get(), at);
-  if (!file || !after || !same_generation(file.get(), at.file)) return another_file(at);
-  return facts_of(at, file.get(), place.get());
+  if (!range_now(maps.get(), at)) return another_file(at);
+  return facts_of(at, place.get());
 }
 
 Result<MappedFileFacts> read_by_path(const MappedAt& at) {
@@ -201,9 +245,8 @@ Result<MappedFileFacts> read_by_path(const MappedAt& at) {
     if (const auto mount = mount_of(mounts, at.name); mount && is_served(mount->type)) continue;
     const UniqueFd place = find_below(root, at.name);
     if (!place || !is_the_file(place.get(), root, at.file)) continue;
-    const UniqueFd file = reopen_regular(place.get());
-    if (!file || !same_generation(file.get(), at.file)) continue;
-    return facts_of(at, file.get(), place.get());
+    auto facts = facts_of(at, place.get());
+    if (facts || facts.error().code == std::errc::resource_unavailable_try_again) return facts;
   }
   return another_file(at);
 }

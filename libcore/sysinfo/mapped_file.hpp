@@ -14,20 +14,34 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "libcore/base/clock.hpp"
 #include "libcore/base/file_identity.hpp"
 #include "libcore/base/result.hpp"
 
 namespace flight {
 
+// What stat(2) reports of the opened file. While it stays the same, the content does: so a file is not read again. Two
+// files with the same numbers in the records can differ in the device (the subvolumes of btrfs).
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0, bytes = 0;
+  WallTime modified{}, changed{};  // mtime and ctime
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+// The kernel takes mtime and ctime from a clock that ticks every 1 to 10 ms: a file can be written again within one.
+inline constexpr EventTime kFileTimeTickNs = 20'000'000;
+
 struct MappedAt {
   std::uint32_t pid = 0;
   std::uint64_t address = 0;
   FileIdentity file;
-  std::string name;  // as recorded
+  std::string name;                     // as recorded
+  EventTime seen_ns = 0;                // a record or a scan says so at this time
+  std::optional<FileStamp> known = {};  // if the file has this one, its content is not read again
 };
 
 // Appended to a name for which the host has another file, or none: a reader of the snapshot must not use that one.
@@ -40,8 +54,16 @@ struct MappedFileFacts {
   std::string host_path;
   bool was_read = true;        // false: the file cannot be reached or must not be opened, and only host_path is known
   std::string served_by = {};  // the file system that waits for a server, if the file was not opened because of it
+  // Of the opened file, at `looked`. `unchanged`: it has MappedAt::known, and the facts above are not set.
+  bool unchanged = false;
+  FileStamp stamp = {};
+  ClockPair looked = {};
+  bool stamp_proves = false;     // false: it was written just before, so a later write can have the same times
+  bool unlinked = false;         // it has no name any more
+  std::uint64_t generation = 0;  // FS_IOC_GETVERSION; 0: the file system does not report it
 };
 // ESTALE: the file cannot be reached any more, or another file is in its place; and the name may still lead to it.
+// EAGAIN: it is being written.
 [[nodiscard]] Result<MappedFileFacts> read_mapped_file(const MappedAt& at);
 
 // The ways, each alone; for tests. An empty build-id is an answer.

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "libcore/sysinfo/mapped_file.hpp"
 #include "libcore/sysinfo/processes.hpp"
@@ -24,7 +25,9 @@
 namespace flight {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 namespace fs = std::filesystem;
 
@@ -91,6 +94,56 @@ TEST_F(Files, AReplacedProgramHasNoOthersBuildId) {
   const std::string list = build_ids(daemon_.snapshot());
   EXPECT_THAT(list, HasSubstr(build_id_of(burner_)));
   EXPECT_THAT(list, Not(HasSubstr(build_id_of(folder_.load("closer")))));
+}
+
+// Another build of a program: it has another build-id.
+std::string rebuilt(std::string program, const std::string& build_id) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < build_id.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(build_id.substr(i, 2), nullptr, 16));
+  const std::size_t note = program.find(bytes);
+  EXPECT_NE(note, std::string::npos);
+  if (note != std::string::npos) program[note] = static_cast<char>(program[note] ^ 0x55);
+  return program;
+}
+
+// A program is overwritten in place and started again at once: each of the two has its own build-id, or none.
+TEST_F(Files, AProgramOverwrittenInPlaceHasNoOthersBuildId) {
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  const std::string program = folder_ / "scratch/again";
+  fs::copy_file(burner_, program);
+  Child before = burn(program, 0.5);
+  EXPECT_EQ(before.finish(20s).exit_status, 0);
+  const std::string old_id = build_id_of(program);
+  write_text(program, rebuilt(read_text(program), old_id));  // the same inode
+  const std::string new_id = build_id_of(program);
+  ASSERT_NE(old_id, new_id);
+  // A file's time has ticks: what is started in the same one could be either.
+  EXPECT_TRUE(wait_until([&] { return fs::file_time_type::clock::now() - fs::last_write_time(program) > 50ms; }, 5s));
+  const Child after = burn(program);
+  // What perf reads about the file of a process.
+  const auto mapped_by = [&](pid_t pid, const Json& sidecar) {
+    const Outcome script =
+        Verifier::installed().perf(folder_, {"script", "--show-mmap-events", "-i", sidecar.value("path", "?")});
+    std::string out;
+    std::istringstream lines(script.out);
+    for (std::string line; std::getline(lines, line);)
+      if (line.find(fmt::format("PERF_RECORD_MMAP2 {}/", pid)) != std::string::npos && line.ends_with(program))
+        out += line + "\n";
+    return out;
+  };
+  usleep(100'000);  // it has samples
+  Json sidecar = daemon_.snapshot();
+  EXPECT_THAT(mapped_by(before.pid(), sidecar), HasSubstr(old_id));
+  EXPECT_THAT(mapped_by(after.pid(), sidecar), AllOf(Not(IsEmpty()), Not(HasSubstr(old_id))));
+  EXPECT_TRUE(wait_until(
+      [&] {
+        sidecar = daemon_.snapshot();
+        return mapped_by(after.pid(), sidecar).find(new_id) != std::string::npos;
+      },
+      20s))
+      << mapped_by(after.pid(), sidecar);
+  EXPECT_THAT(mapped_by(before.pid(), sidecar), Not(HasSubstr(new_id)));
 }
 
 // Unmounts right after the last program has ended, again and again. A descriptor that flightd holds would make umount

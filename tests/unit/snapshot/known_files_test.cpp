@@ -92,6 +92,47 @@ TEST(KnownFiles, GoIntoTheRecordsAndTheList) {
   EXPECT_EQ(unread->build_id.size, 0);
 }
 
+// The file was overwritten in place, or its inode was used again: each mapping has what was there when it was mapped.
+TEST(KnownFiles, AMappingHasTheBuildIdOfItsTime) {
+  TrackerExport window;
+  append_comm(window.prologue, {.pid = 7, .tid = 7, .name = "x"}, {});
+  append_mmap2(window.prologue, mapping(1, "/bin/one"), {});
+  append_mmap2(window.prologue, mapping(1, "/bin/one"), {});
+  window.mapped_ns = {100, 250};
+  for (const EventTime time_ns : {300, 400, 500})
+    append_mmap2(window.log, mapping(1, "/bin/one"), {.time_ns = time_ns});
+  append_mmap2(window.log, mapping(2, "/bin/two"), {.time_ns = 300});
+  append_mmap2(window.log, mapping(3, "/bin/three"), {.time_ns = 300});
+  const auto id = [](std::uint8_t byte) { return std::vector<std::uint8_t>(20, byte); };
+  const KnownFiles known{.files = {{.file = file(1, 5), .build_id = id(0x22), .from_ns = 300, .to_ns = 450},
+                                   {.file = file(1, 5), .build_id = id(0x11), .from_ns = 0, .to_ns = 200},
+                                   {.file = file(2, 5), .build_id = id(0x33), .from_ns = 301, .to_ns = 450},
+                                   {.file = file(3, 0), .is_two = true}},
+                         .unanswered = {},
+                         .served = {}};
+  const NamedFiles named = add_build_ids(known, window);
+  std::vector<int> ids;
+  for (const auto* records : {&window.prologue, &window.log})
+    for (const auto& record : records_in(*records))
+      if (const auto map = parse_mmap2(record)) ids.push_back(map->build_id.size == 0 ? 0 : map->build_id.bytes[0]);
+  EXPECT_EQ(ids, (std::vector<int>{0x11, 0, 0x22, 0x22, 0, 0, 0}));
+  EXPECT_EQ(named.with, 0U) << "one mapping of it has no build-id";
+  EXPECT_EQ(named.without, 3U);
+  EXPECT_EQ(named.changed, 2U);
+  EXPECT_EQ(named.two, 1U);
+}
+
+// A scan reports no generation. perf takes the generation for a part of a file's identity.
+TEST(KnownFiles, AScanAndARecordAreOfOneFile) {
+  TrackerExport window;
+  append_mmap2(window.prologue, mapping(1, "/bin/one", 0), {});
+  append_mmap2(window.log, mapping(1, "/bin/one", 5), {});
+  const NamedFiles named = add_build_ids({.files = {{.file = file(1, 5)}}, .unanswered = {}, .served = {}}, window);
+  EXPECT_EQ(named.with, 1U);
+  EXPECT_EQ(named.without, 0U);
+  EXPECT_EQ(parse_mmap2(window.prologue)->inode_generation, 5U);
+}
+
 TEST(KnownFiles, FilesOfAServerAreCountedByTheirFileSystem) {
   TrackerExport window;
   append_mmap2(window.prologue, mapping(1, "/net/one"), {});

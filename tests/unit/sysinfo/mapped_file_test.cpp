@@ -86,6 +86,31 @@ TEST_F(MappedFileTest, EveryWayFindsIt) {
   }
 }
 
+// Its content is read again only if its size or times are others.
+TEST_F(MappedFileTest, AKnownOneIsNotReadAgain) {
+  const MappedPage page(program_);
+  const auto first = read_mapped_file(page.at);
+  ASSERT_TRUE(first) << first.error().what;
+  MappedAt again = page.at;
+  again.known = first->stamp;
+  for (const auto& read : {read_mapped_file, read_by_map_files, read_by_path}) {
+    const auto facts = read(again);
+    ASSERT_TRUE(facts) << facts.error().what;
+    EXPECT_TRUE(facts->unchanged);
+    EXPECT_THAT(facts->build_id, IsEmpty());
+    EXPECT_GE(facts->looked.monotonic_ns, first->looked.monotonic_ns);
+  }
+  const auto other = read_file("/bin/true", 512U << 20U);
+  const auto file = open_file(program_, O_WRONLY | O_TRUNC);
+  ASSERT_TRUE(other && file && write_all(file->get(), *other)) << "in place";
+  const auto facts = read_mapped_file(again);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_FALSE(facts->unchanged);
+  EXPECT_NE(facts->build_id, first->build_id);
+  EXPECT_FALSE(facts->stamp_proves) << "it was written just now";
+  EXPECT_EQ(facts->stamp.inode, first->stamp.inode);
+}
+
 TEST_F(MappedFileTest, ADeletedOneIsFoundByMapFiles) {
   const MappedPage page(program_);
   fs::remove(program_);

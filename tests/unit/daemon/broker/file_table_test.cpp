@@ -16,52 +16,203 @@ MappedFileFacts facts(std::uint8_t byte, std::string host_path = {}) {
   return {.build_id = std::vector<std::uint8_t>(20, byte), .host_path = std::move(host_path)};
 }
 
+// Times of records: a second is 1e9. The wall clock shows the same.
+constexpr EventTime at(double seconds) { return static_cast<EventTime>(seconds * 1e9); }
+constexpr WallTime wall(double seconds) { return WallTime(static_cast<std::int64_t>(seconds * 1e9)); }
+
+Sighting seen(const FileIdentity& file, std::string_view name = "/bin/x", EventTime time_ns = 0) {
+  return {.pid = 7, .address = 4096, .file = file, .name = name, .time_ns = time_ns};
+}
+MappedAt place(const FileIdentity& file, std::string name = "/bin/x") {
+  return {.file = file, .name = std::move(name)};
+}
+
+// A file that was written at one time and looked at at another.
+MappedFileFacts written(std::uint8_t byte, double changed, double looked) {
+  MappedFileFacts out = facts(byte);
+  out.stamp = {.device = 1, .inode = 1, .bytes = 1000, .modified = wall(changed), .changed = wall(changed)};
+  out.looked = {.wall = wall(looked), .monotonic_ns = at(looked)};
+  out.stamp_proves = looked > changed + 0.02;
+  return out;
+}
+MappedFileFacts unchanged(const MappedFileFacts& before, double looked) {
+  MappedFileFacts out = before;
+  out.unchanged = true;
+  out.build_id = {};
+  out.looked = {.wall = wall(looked), .monotonic_ns = at(looked)};
+  return out;
+}
+
 class Table : public testing::Test {
  protected:
   void learn(FileTable& table, std::uint64_t inode, std::uint8_t byte) {
-    ASSERT_TRUE(table.wants(file(inode), "/bin/x", now_));
-    table.put(file(inode), "/bin/x", facts(byte));
+    ASSERT_TRUE(table.wants(seen(file(inode)), now_));
+    table.put(place(file(inode)), facts(byte));
+  }
+  // The build-id's bytes for a file that was mapped then; 0: unknown.
+  static int id_at(const FileTable& table, double seconds) {
+    int found = 0;
+    for (const KnownFile& one : table.known().files)
+      if (!one.is_two && one.from_ns <= at(seconds) && at(seconds) <= one.to_ns) {
+        EXPECT_EQ(found, 0) << "two hold";
+        found = one.build_id.empty() ? 0 : one.build_id[0];
+      }
+    return found;
   }
   FileTable::Time now_{1000s};
 };
 
-TEST_F(Table, AFileIsReadOnceAndLookedAtAgainLater) {
+TEST_F(Table, AKnownFileIsLookedAtOnceForManyMappings) {
   FileTable table;
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_));
-  EXPECT_FALSE(table.wants(file(1), "/bin/x", now_)) << "it is being read";
-  table.put(file(1), "/bin/x", facts(7));
-  EXPECT_FALSE(table.wants(file(1), "/bin/x", now_ + 9s));
-  EXPECT_TRUE(table.wants(file(1, 3), "/bin/x", now_)) << "another generation is another file";
-  const std::uint64_t version = table.version();
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_ + 10s));
-  EXPECT_EQ(table.known().files.size(), 1U) << "known meanwhile";
-  table.put(file(1), "/bin/x", facts(7));
-  EXPECT_EQ(table.version(), version) << "nothing is new";
+  EXPECT_TRUE(table.wants(seen(file(1), "/bin/x", at(10)), now_));
+  EXPECT_FALSE(table.wants(seen(file(1), "/bin/x", at(10.1)), now_)) << "it is being read";
+  const MappedFileFacts first = written(7, 1, 10.2);
+  table.put(place(file(1)), first);
+  EXPECT_EQ(id_at(table, 10.1), 7);
+  EXPECT_FALSE(table.wants(seen(file(1), "/bin/x", at(10.2)), now_ + 100s)) << "the read was later than this mapping";
+  EXPECT_TRUE(table.due(now_ + 100s, true).empty());
+  EXPECT_EQ(id_at(table, 10.5), 0) << "not looked at since";
+  EXPECT_FALSE(table.wants(seen(file(1), "/bin/x", at(10.5)), now_ + 300ms));
+  EXPECT_FALSE(table.wants(seen(file(1), "/bin/x", at(10.6)), now_ + 400ms));
+  EXPECT_TRUE(table.due(now_ + 900ms, false).empty());
+  ASSERT_EQ(table.due(now_ + 1s, false).size(), 1U) << "later, once for all of them";
+  ASSERT_TRUE(table.stamp_of(place(file(1))));
+  table.put(place(file(1)), unchanged(first, 11));
+  EXPECT_EQ(id_at(table, 10.6), 7);
+  EXPECT_FALSE(table.has_due());
+  EXPECT_FALSE(table.wants(seen(file(1), "/bin/x", at(12)), now_ + 1050ms));
+  EXPECT_EQ(table.due(now_ + 1100ms, true).size(), 1U) << "at once if a client waits";
 }
 
 TEST_F(Table, AnUnreadableFileIsRetriedAndNotReported) {
   FileTable table;
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_));
+  EXPECT_TRUE(table.wants(seen(file(1)), now_));
   table.put_failed(file(1));
   EXPECT_TRUE(table.known().files.empty());
-  EXPECT_FALSE(table.wants(file(1), "/bin/x", now_ + 100ms));
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_ + 500ms));
+  EXPECT_FALSE(table.wants(seen(file(1)), now_ + 100ms));
+  EXPECT_TRUE(table.wants(seen(file(1)), now_ + 500ms));
 }
 
-// The file was written in place, or its inode was used again: either build-id may be wrong for a sample.
-TEST_F(Table, AnIdentityWithTwoBuildIdsHasNone) {
+// A program was read, overwritten in place, and started again at once.
+TEST_F(Table, EachMappingHasWhatWasThereThen) {
   FileTable table;
-  learn(table, 1, 7);
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_ + 20s));
-  table.put(file(1), "/bin/x", facts(8));
-  EXPECT_TRUE(table.known().files.empty());
-  EXPECT_FALSE(table.wants(file(1), "/bin/x", now_ + 100s)) << "for ever";
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(10)), now_));
+  table.put(place(file(1)), written(7, 1, 10.1));
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(13)), now_ + 3s));
+  table.put(place(file(1)), written(8, 12, 13.1));
+  EXPECT_EQ(id_at(table, 5), 7) << "it ran before the file was first seen";
+  EXPECT_EQ(id_at(table, 10), 7);
+  EXPECT_EQ(id_at(table, 11), 0) << "either";
+  EXPECT_EQ(id_at(table, 12), 0) << "within the tick of the file's time";
+  EXPECT_EQ(id_at(table, 12.1), 8);
+  EXPECT_EQ(id_at(table, 13), 8);
+  EXPECT_EQ(id_at(table, 13.2), 0);
+  // The same build again, by another write: what was there in between is unknown.
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(20)), now_ + 10s));
+  table.put(place(file(1)), written(8, 18, 20));
+  EXPECT_EQ(id_at(table, 15), 0);
+  EXPECT_EQ(id_at(table, 19), 8);
+}
+
+// It was written after it had been mapped, before it was read for the first time.
+TEST_F(Table, WhatWasThereBeforeTheFirstReadIsUnknown) {
+  FileTable table;
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(10)), now_));
+  table.put(place(file(1)), written(8, 10.05, 10.1));
+  EXPECT_EQ(id_at(table, 10), 0);
+  EXPECT_EQ(id_at(table, 10.06), 8);
+  // One that was only deleted.
+  ASSERT_TRUE(table.wants(seen(file(2), "/bin/y", at(10)), now_));
+  MappedFileFacts deleted = written(9, 1, 10.1);
+  deleted.stamp.changed = wall(10.05);
+  deleted.unlinked = true;
+  FileTable other;
+  ASSERT_TRUE(other.wants(seen(file(2), "/bin/y", at(10)), now_));
+  other.put(place(file(2), "/bin/y"), deleted);
+  EXPECT_EQ(id_at(other, 10), 9);
+}
+
+// Unlink, rename and chmod change only ctime, and then it is read again.
+TEST_F(Table, AReadOfTheSameContentGoesOn) {
+  FileTable table;
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(10)), now_));
+  table.put(place(file(1)), written(7, 1, 10.1));
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(13)), now_ + 3s));
+  MappedFileFacts renamed = written(7, 1, 13.1);
+  renamed.stamp.changed = wall(12);
+  table.put(place(file(1)), renamed);
+  EXPECT_EQ(table.known().files.size(), 1U);
+  EXPECT_EQ(id_at(table, 11.9), 7);
+  // It can no longer be read: what was known stays.
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(20)), now_ + 10s));
+  table.put_failed(file(1));
+  EXPECT_EQ(id_at(table, 13), 7);
+  EXPECT_EQ(id_at(table, 20), 0);
+}
+
+// The file's times cannot be compared with those of records: so the new content holds from when it was read.
+TEST_F(Table, AStepOfTheClockMakesNoBuildIdWrong) {
+  for (const double step : {3600.0, -3600.0}) {
+    FileTable table;
+    ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(10'000)), now_));
+    table.put(place(file(1)), written(7, 1, 10'000.1));
+    ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(10'003)), now_ + 3s));
+    MappedFileFacts later = written(8, 10'002, 10'003.1);
+    later.looked.wall += wall(step);
+    table.put(place(file(1)), later);
+    EXPECT_EQ(id_at(table, 10'001), 0) << step;
+    EXPECT_EQ(id_at(table, 10'003), 0) << step;
+    EXPECT_EQ(id_at(table, 10'003.1), 8) << step;
+  }
+}
+
+// The predecessor of this broker saw mappings that this one has not: only what was written before them is theirs.
+TEST_F(Table, ABrokerThatBeganLateVouchesForLess) {
+  FileTable table;
+  table.begin_late();
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(10)), now_));
+  table.put(place(file(1)), written(7, 4, 10.1));
+  EXPECT_EQ(id_at(table, 3), 0);
+  EXPECT_EQ(id_at(table, 5), 7);
+}
+
+// The subvolumes of btrfs have the same numbers in the records, and not for fstat(2).
+TEST_F(Table, TwoFilesWithTheSameNumbersHaveNoBuildId) {
+  FileTable table;
+  ASSERT_TRUE(table.wants(seen(file(1), "/a/x", at(10)), now_));
+  table.put(place(file(1), "/a/x"), written(7, 1, 10.1));
+  ASSERT_TRUE(table.wants(seen(file(1), "/b/x", at(11)), now_ + 1s));
+  MappedFileFacts other = written(8, 2, 11.1);
+  other.stamp.device = 2;
+  table.put(place(file(1), "/b/x"), other);
+  const KnownFiles known = table.known();
+  ASSERT_EQ(known.files.size(), 1U);
+  EXPECT_TRUE(known.files[0].is_two);
+  EXPECT_FALSE(table.wants(seen(file(1), "/a/x", at(100)), now_ + 100s)) << "for ever";
+}
+
+// A scan does not report the generation, a record does.
+TEST_F(Table, AScanAndARecordAreOfOneFile) {
+  FileTable table;
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(10)), now_));
+  MappedFileFacts first = written(7, 1, 10.1);
+  first.generation = 5;
+  table.put(place(file(1)), first);
+  EXPECT_FALSE(table.wants(seen(file(1, 5), "/bin/x", at(10)), now_ + 5s));
+  EXPECT_EQ(table.size(), 1U);
+  EXPECT_EQ(table.known().files[0].file, file(1, 5));
+  EXPECT_TRUE(table.wants(seen(file(1, 6), "/bin/x", at(10)), now_ + 5s)) << "the inode was used again";
+  EXPECT_FALSE(table.stamp_of(place(file(1, 6))));
+  MappedFileFacts second = written(8, 9, 10.2);
+  second.generation = 6;
+  table.put(place(file(1, 6)), second);
+  EXPECT_EQ(table.known().files.size(), 2U);
 }
 
 TEST_F(Table, TheLeastRecentlyMappedGoesFirst) {
   FileTable table(3);
   for (std::uint64_t inode = 1; inode <= 3; ++inode) learn(table, inode, 7);
-  EXPECT_FALSE(table.wants(file(1), "/bin/x", now_ + 1s));
+  EXPECT_FALSE(table.wants(seen(file(1)), now_ + 1s));
   const std::uint64_t version = table.version();
   learn(table, 4, 7);
   EXPECT_GT(table.version(), version);
@@ -76,17 +227,17 @@ TEST_F(Table, TheLeastRecentlyMappedGoesFirst) {
 // A process with another root maps a file whose own name is already known.
 TEST_F(Table, AnotherNameIsLookedAtAndRenamed) {
   FileTable table;
-  ASSERT_TRUE(table.wants(file(1), "/srv/root/bin/x", now_));
-  table.put(file(1), "/srv/root/bin/x", facts(7));
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_ + 1s));
-  table.put(file(1), "/bin/x", facts(7, "/srv/root/bin/x"));
+  ASSERT_TRUE(table.wants(seen(file(1), "/srv/root/bin/x"), now_));
+  table.put(place(file(1), "/srv/root/bin/x"), facts(7));
+  EXPECT_TRUE(table.wants(seen(file(1), "/bin/x"), now_ + 1s));
+  table.put(place(file(1), "/bin/x"), facts(7, "/srv/root/bin/x"));
   auto known = table.known();
   ASSERT_EQ(known.files.size(), 1U);
   EXPECT_EQ(known.files[0].recorded_name, "/bin/x");
   EXPECT_EQ(known.files[0].host_path, "/srv/root/bin/x");
   // The first mapping again changes nothing.
-  EXPECT_TRUE(table.wants(file(1), "/srv/root/bin/x", now_ + 2s));
-  table.put(file(1), "/srv/root/bin/x", facts(7));
+  EXPECT_TRUE(table.wants(seen(file(1), "/srv/root/bin/x"), now_ + 2s));
+  table.put(place(file(1), "/srv/root/bin/x"), facts(7));
   EXPECT_EQ(table.known().files[0].host_path, "/srv/root/bin/x");
 }
 
@@ -94,9 +245,9 @@ TEST_F(Table, AnotherNameIsLookedAtAndRenamed) {
 TEST_F(Table, AMisleadingNameIsReportedWithoutTheFile) {
   const MappedFileFacts misled{.build_id = {}, .host_path = "/bin/x (not the host's)", .was_read = false};
   FileTable table;
-  ASSERT_TRUE(table.wants(file(1), "/bin/x", now_));
+  ASSERT_TRUE(table.wants(seen(file(1), "/bin/x"), now_));
   const std::uint64_t version = table.version();
-  table.put(file(1), "/bin/x", misled);
+  table.put(place(file(1), "/bin/x"), misled);
   EXPECT_GT(table.version(), version);
   auto known = table.known();
   ASSERT_EQ(known.files.size(), 1U);
@@ -104,27 +255,32 @@ TEST_F(Table, AMisleadingNameIsReportedWithoutTheFile) {
   EXPECT_EQ(known.files[0].host_path, "/bin/x (not the host's)");
   EXPECT_TRUE(known.files[0].build_id.empty());
   // It is tried again and reported meanwhile. If nothing changed, this is no change.
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_ + 500ms));
+  EXPECT_TRUE(table.wants(seen(file(1), "/bin/x"), now_ + 500ms));
   EXPECT_EQ(table.known().files.size(), 1U);
   const std::uint64_t told = table.version();
-  table.put(file(1), "/bin/x", misled);
+  table.put(place(file(1), "/bin/x"), misled);
   EXPECT_EQ(table.version(), told);
   // Another process of the container still runs.
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_ + 1s));
-  table.put(file(1), "/bin/x", facts(7));
+  EXPECT_TRUE(table.wants(seen(file(1), "/bin/x"), now_ + 1s));
+  table.put(place(file(1), "/bin/x"), facts(7));
   known = table.known();
   ASSERT_EQ(known.files.size(), 1U);
   EXPECT_EQ(known.files[0].build_id.size(), 20U);
   EXPECT_TRUE(known.files[0].host_path.empty());
   // Known build-ids stay known.
-  EXPECT_TRUE(table.wants(file(1), "/bin/x", now_ + 20s));
-  table.put(file(1), "/bin/x", misled);
+  EXPECT_TRUE(table.wants(seen(file(1), "/bin/x", at(30)), now_ + 20s));
+  table.put(place(file(1), "/bin/x"), misled);
   EXPECT_EQ(table.known().files[0].build_id.size(), 20U);
 }
 
 TEST(KnownFilesText, ComesBackAsItWas) {
-  KnownFiles known{.files = {{.file = file(1, 2), .build_id = {1, 2, 3}, .recorded_name = "/a", .host_path = "/b/a"},
-                             {.file = file(9), .build_id = {}, .recorded_name = {}, .host_path = {}}},
+  KnownFiles known{.files = {{.file = file(1, 2),
+                              .build_id = {1, 2, 3},
+                              .recorded_name = "/a",
+                              .host_path = "/b/a",
+                              .from_ns = 5,
+                              .to_ns = 9},
+                             {.file = file(9), .is_two = true}},
                    .missed_bytes = 77,
                    .hung_processes = 3,
                    .unanswered = {{.major = 8, .minor = 1}, {.major = 0, .minor = 66}},
@@ -141,7 +297,11 @@ TEST(KnownFilesText, ComesBackAsItWas) {
   EXPECT_EQ(parsed->files[0].build_id, known.files[0].build_id);
   EXPECT_EQ(parsed->files[0].recorded_name, "/a");
   EXPECT_EQ(parsed->files[0].host_path, "/b/a");
+  EXPECT_EQ(parsed->files[0].from_ns, 5U);
+  EXPECT_EQ(parsed->files[0].to_ns, 9U);
+  EXPECT_FALSE(parsed->files[0].is_two);
   EXPECT_TRUE(parsed->files[1].build_id.empty());
+  EXPECT_TRUE(parsed->files[1].is_two);
   for (std::size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(parse_build_ids(std::span(bytes).first(length))) << length;
 }
