@@ -143,7 +143,7 @@ bool same_name(std::string_view a, std::string_view b) {
 bool overlaps_another(const Mmap2Record& map, const Incarnation& known) {
   if (!known.image.maps) return false;
   return std::any_of(known.image.maps->all().begin(), known.image.maps->all().end(), [&](const ProcessMap& old) {
-    return old.address < map.address + map.bytes && map.address < old.end() && !is_named(old.file->name, map.name);
+    return old.address < map.address + map.bytes && map.address < old.end() && !old.is_part_of(map);
   });
 }
 
@@ -152,9 +152,8 @@ bool execed(const ScannedProcess& process, const Incarnation& known) {
   if (!known.image.maps || process.maps.empty()) return false;
   const auto& maps = known.image.maps->all();
   const auto still = [&](const Mmap2Record& map) {
-    return std::any_of(maps.begin(), maps.end(), [&](const ProcessMap& old) {
-      return old.address == map.address && is_named(old.file->name, map.name);
-    });
+    return std::any_of(maps.begin(), maps.end(),
+                       [&](const ProcessMap& old) { return old.address == map.address && old.is_part_of(map); });
   };
   for (const Mmap2Record& map : process.maps)
     if (map.name == "[vdso]" && !still(map) &&
@@ -171,7 +170,7 @@ bool Doubter::differs(const ScannedProcess& process, const Incarnation& known) c
 
 void Doubter::confirm(const ScannedProcess& process, const Incarnation& known) {
   for (const Mmap2Record& map : process.maps)
-    if (!known.image.maps || !known.image.maps->covers(map.address, map.bytes, map.name))
+    if (!known.image.maps || !known.image.maps->covers(map))
       append_mmap2(out_.additions, map, at(process.pid, process.pid, end_of(process.pid)));
   confirm_threads(process, known);
 }

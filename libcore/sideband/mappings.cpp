@@ -9,6 +9,14 @@ namespace {
 // The approximate cost of a node of a hash table and of an allocation.
 std::size_t cost(const MappedFile& file) { return sizeof(MappedFile) + file.name.capacity() + kHashNodeBytes; }
 
+// Whether memory without a file that /proc shows as `scanned` can be the known one; or a file of which a record has the
+// build-id in place of its numbers. One that was removed since then is shown as "PATH (deleted)".
+bool is_named(std::string_view known, std::string_view scanned) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  return scanned == known || (scanned.size() == known.size() + kDeleted.size() && scanned.starts_with(known) &&
+                              scanned.ends_with(kDeleted));
+}
+
 constexpr std::size_t kFirstFiles = 32;  // the program, the loader and the libraries that it starts with
 
 }  // namespace
@@ -18,10 +26,13 @@ bool is_file(const ProcessMap& map) {
   return !name.empty() && name != "//anon" && !name.starts_with("[anon") && name != "[heap]" && name != "[stack]";
 }
 
-bool is_named(std::string_view known, std::string_view scanned) {
-  constexpr std::string_view kDeleted = " (deleted)";
-  return scanned == known || (scanned.size() == known.size() + kDeleted.size() && scanned.starts_with(known) &&
-                              scanned.ends_with(kDeleted));
+bool ProcessMap::is_part_of(const Mmap2Record& scanned) const {
+  const bool has_numbers = file->build_id.size == 0 && scanned.build_id.size == 0;
+  if (!has_numbers || (file->inode == 0 && scanned.inode == 0)) return is_named(file->name, scanned.name);
+  const bool same_generation = file->inode_generation == 0 || scanned.inode_generation == 0 ||
+                               file->inode_generation == scanned.inode_generation;
+  return file->inode == scanned.inode && file->major == scanned.major && file->minor == scanned.minor &&
+         same_generation && page_offset - address == scanned.page_offset - scanned.address;
 }
 
 MappedFile::MappedFile(const Mmap2Record& record)
@@ -88,13 +99,13 @@ void MapList::insert(const ProcessMap& map) {
   recharge();
 }
 
-bool MapList::covers(std::uint64_t address, std::uint64_t bytes, std::string_view name) const {
-  auto at = std::upper_bound(maps_.begin(), maps_.end(), address,
+bool MapList::covers(const Mmap2Record& scanned) const {
+  auto at = std::upper_bound(maps_.begin(), maps_.end(), scanned.address,
                              [](std::uint64_t wanted, const ProcessMap& map) { return wanted < map.end(); });
-  std::uint64_t covered = address;
-  for (; at != maps_.end() && at->address <= covered && is_named(at->file->name, name); ++at) {
+  std::uint64_t covered = scanned.address;
+  for (; at != maps_.end() && at->address <= covered && at->is_part_of(scanned); ++at) {
     covered = at->end();
-    if (covered - address >= bytes) return true;
+    if (covered - scanned.address >= scanned.bytes) return true;
   }
   return false;
 }

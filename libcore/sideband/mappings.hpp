@@ -67,10 +67,6 @@ class FilePool {
   std::size_t bytes_ = 0;
 };
 
-// Whether a mapping that /proc shows as `scanned` can be the known one: a file that was removed since then is shown as
-// "PATH (deleted)". What the kernel recorded stays its name.
-[[nodiscard]] bool is_named(std::string_view known, std::string_view scanned);
-
 struct ProcessMap {
   std::uint64_t address = 0, bytes = 0, page_offset = 0;
   EventTime since_ns = 0;
@@ -78,6 +74,10 @@ struct ProcessMap {
   std::shared_ptr<const MappedFile> file;
 
   [[nodiscard]] std::uint64_t end() const { return address + bytes; }
+  // Whether, as far as they overlap, /proc still shows this mapping: the same place in the same file. Names do not
+  // count: /proc shows the reader's view of a path, also of a file that was renamed or removed. What the kernel
+  // recorded stays its name. Memory without a file has only a name.
+  [[nodiscard]] bool is_part_of(const Mmap2Record& scanned) const;
 };
 
 // Whether a file is mapped, and not anonymous memory.
@@ -93,8 +93,8 @@ class MapList {
 
   // As mmap(2): overlapped mappings are cut, split or removed. An empty or wrapping range is ignored.
   void insert(const ProcessMap& map);
-  // Whether all of the range is mapped from a file of this name (is_named).
-  [[nodiscard]] bool covers(std::uint64_t address, std::uint64_t bytes, std::string_view name) const;
+  // Whether all of its range is known (is_part_of).
+  [[nodiscard]] bool covers(const Mmap2Record& scanned) const;
   // Keeps `most`: files before anonymous mappings, and of these the newest.
   void trim(std::size_t most);
   void shrink() {

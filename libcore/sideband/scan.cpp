@@ -107,7 +107,7 @@ void ScanMerger::complete(const ScannedProcess& process) {
 
 void ScanMerger::add_missing(const ScannedProcess& process, const Incarnation& known) {
   for (const Mmap2Record& map : process.maps)
-    if (!known.image.maps || !known.image.maps->covers(map.address, map.bytes, map.name))
+    if (!known.image.maps || !known.image.maps->covers(map))
       append_mmap2(additions_, map, trailer(process.pid, process.pid));
   for (const ScannedThread& thread : process.threads) {
     if (known.find_thread(thread.tid) != nullptr) continue;

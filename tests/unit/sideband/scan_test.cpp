@@ -224,6 +224,62 @@ TEST(Scan, ADeletedFileKeepsItsName) {
   }
 }
 
+// In a chroot, or after a rename, /proc shows another name than the kernel recorded. The file is the same.
+TEST(Scan, AFileIsTheSameWhateverItsName) {
+  for (const bool after_a_loss : {false, true}) {
+    ProcessTracker tracker;
+    Tape tape;
+    tape.fork(10 * kSecond, 1, 300);
+    tape.exec(10 * kSecond + 1, 300, "inside");
+    tape.map_file(10 * kSecond + 2, 300, 0x400000, 0x2000, "/bin/inside", 5, 0x1000, 77);
+    tape.map(10 * kSecond + 3, 300, 0x7f0000, 0x1000, "[vdso]");
+    tracker.add(tape.bytes());
+    if (after_a_loss) tracker.add(lost().bytes());
+    Tape scan;
+    scan.scanned(300, 1, 10 * kSecond, "inside");
+    // In two parts, because of an mprotect(2).
+    scan.map_file(0, 300, 0x400000, 0x1000, "/chroot/bin/inside", 5, 0x1000);
+    scan.map_file(0, 300, 0x401000, 0x1000, "/chroot/bin/inside", 5, 0x2000);
+    scan.map(0, 300, 0x7f0000, 0x1000, "[vdso]");
+    for (const EventTime second : {50, 60}) {
+      tracker.add_scan(scan.bytes(), second * kSecond);
+      const auto window = tracker.export_window(45 * kSecond, 70 * kSecond, {300});
+      EXPECT_EQ(read(window).map_at(300, 0x400800), "/bin/inside") << after_a_loss;
+      EXPECT_EQ(read(window, 39 * kSecond).comm_of(300, 300), "inside") << "no exec: " << after_a_loss;
+      ReaderModel log;
+      log.apply_all(window.log);
+      EXPECT_FALSE(log.processes.contains(300)) << "nothing is added by a scan: " << after_a_loss;
+    }
+  }
+}
+
+// The same path at the same address, and another file, or another part of it: what was mapped is not what is mapped.
+TEST(Scan, AnotherFileOfTheSameNameIsAnother) {
+  for (const bool other_inode : {false, true}) {
+    ProcessTracker tracker;
+    Tape first = scan_of_a_server();
+    first.scanned(300, 1, 4 * kSecond, "sh");
+    first.map_file(0, 300, 0x400000, 0x1000, "/bin/sh", 5);
+    tracker.add_scan(first.bytes(), 10 * kSecond);
+    tracker.add(lost().bytes());
+    Tape scan;
+    scan.scanned(300, 1, 4 * kSecond, "sh");
+    scan.map_file(0, 300, 0x400000, 0x1000, "/bin/sh", other_inode ? 6 : 5, other_inode ? 0x1000 : 0x5000);
+    tracker.add_scan(scan.bytes(), 50 * kSecond);
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {300});
+    EXPECT_EQ(read(window, 39 * kSecond).comm_of(300, 300), "[lost]") << other_inode;
+    EXPECT_EQ(read(window).comm_of(300, 300), "sh");
+    std::uint64_t inode = 0, offset = 0;
+    std::span<const std::byte> rest = window.log;
+    for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+      rest = rest.subspan(record.size());
+      if (const auto map = parse_mmap2(record)) inode = map->inode, offset = map->page_offset;
+    }
+    EXPECT_EQ(inode, other_inode ? 6U : 5U);
+    EXPECT_EQ(offset, other_inode ? 0x1000U : 0x5000U);
+  }
+}
+
 TEST(Scan, AKernelWorkerIsTheSameWhateverItWorksAt) {
   ProcessTracker tracker;
   Tape first;

@@ -46,6 +46,24 @@ class Tape {
     record.name = name;
     append_mmap2(bytes_, record, at(pid, pid, time));
   }
+  // A file with numbers, as the kernel and /proc report it.
+  void map_file(EventTime time, std::uint32_t pid, std::uint64_t address, std::uint64_t bytes, std::string_view name,
+                std::uint64_t inode, std::uint64_t page_offset = 0x1000, std::uint64_t generation = 0) {
+    const Mmap2Record record{.pid = pid,
+                             .tid = pid,
+                             .address = address,
+                             .bytes = bytes,
+                             .page_offset = page_offset,
+                             .build_id = {},
+                             .major = 8,
+                             .minor = 1,
+                             .inode = inode,
+                             .inode_generation = generation,
+                             .protection = 5,
+                             .flags = 2,
+                             .name = name};
+    append_mmap2(bytes_, record, at(pid, pid, time));
+  }
   void cgroup(EventTime time, std::uint64_t id, std::string_view path) {
     append_cgroup(bytes_, {id, path}, at(1, 1, time));
   }
