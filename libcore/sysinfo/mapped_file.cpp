@@ -132,10 +132,14 @@ bool is_memory(const FileIdentity& file) {
 // the process's root nor from the host's may be such a one that was detached.
 std::string server_of(const MappedAt& at) {
   if (is_memory(at.file)) return {};
-  auto type = type_in(mounts_of(root_of(at.pid)), at.file);
+  const std::string mounts = mounts_of(root_of(at.pid));
+  auto type = type_in(mounts, at.file);
   if (!type) type = type_in(mounts_of(host_root()), at.file);
   if (!type) return "a mount that is gone";
-  return is_served(*type) ? *type : std::string();
+  if (is_served(*type)) return *type;
+  // An overlay asks its layers: the file can be in one, and another one does not answer.
+  const auto mount = mount_of(mounts, at.name);
+  return mount && mount->type == "overlay" ? waits_for(mounts_of(host_root()), *mount) : std::string();
 }
 
 // The rule of docs/symbols.md: the name from the host's root. The kernel's record has the process' own view.
@@ -240,9 +244,6 @@ Result<MappedFileFacts> read_by_map_files(const MappedAt& at) {
 
 Result<MappedFileFacts> read_by_path(const MappedAt& at) {
   for (const Root& root : {root_of(at.pid), host_root()}) {
-    // Another mount may cover the path by now.
-    const std::string mounts = mounts_of(root);
-    if (const auto mount = mount_of(mounts, at.name); mount && is_served(mount->type)) continue;
     const UniqueFd place = find_below(root, at.name);
     if (!place || !is_the_file(place.get(), root, at.file)) continue;
     auto facts = facts_of(at, place.get());

@@ -10,7 +10,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "libcore/base/files.hpp"
 
@@ -48,6 +52,152 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
+constexpr int kMaxOverlays = 3;  // one on the other
+constexpr int kMaxLinks = 40;    // as the kernel's
+constexpr std::size_t kMaxSteps = 4096, kMaxDepth = 128;
+
+std::string waits_within(std::string_view host_mounts, const Mount& mount, int depth);
+
+// `options`: "rw,lowerdir=/a:/b,upperdir=/c,workdir=/d".
+std::string layer_that_waits(std::string_view host_mounts, std::string_view options, int depth) {
+  constexpr std::array<std::string_view, 4> kLayers = {"lowerdir", "lowerdir+", "datadir+", "upperdir"};
+  while (!options.empty()) {
+    const std::string_view option = options.substr(0, options.find(','));
+    options.remove_prefix(std::min(options.size(), option.size() + 1));
+    const std::size_t equals = option.find('=');
+    if (equals == std::string_view::npos ||
+        std::find(kLayers.begin(), kLayers.end(), option.substr(0, equals)) == kLayers.end())
+      continue;
+    std::string_view paths = option.substr(equals + 1);
+    while (!paths.empty()) {
+      const std::string_view path = paths.substr(0, paths.find(':'));
+      paths.remove_prefix(std::min(paths.size(), path.size() + 1));
+      if (path.empty()) continue;
+      const auto mount = path.starts_with('/') ? mount_of(host_mounts, unescaped(path)) : std::nullopt;
+      if (!mount) return "overlay on an unknown layer";
+      if (const std::string type = waits_within(host_mounts, *mount, depth); !type.empty()) return "overlay on " + type;
+    }
+  }
+  return {};
+}
+
+std::string waits_within(std::string_view host_mounts, const Mount& mount, int depth) {
+  if (is_served(mount.type)) return std::string(mount.type);
+  if (mount.type != "overlay") return {};
+  return depth == 0 ? "overlay on overlay" : layer_that_waits(host_mounts, mount.options, depth - 1);
+}
+
+std::string link_of(const std::string& path) {
+  std::string text(4096, '\0');
+  const ssize_t bytes = ::readlink(path.c_str(), text.data(), text.size());
+  text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  return text;
+}
+
+// Resolves a path in text, one step after the other, so that each step's mount is known before it is taken: a lookup in
+// a folder of a hung server never ends, and O_PATH or RESOLVE_NO_XDEV do not help where a link leads there.
+class Walk {
+ public:
+  explicit Walk(const Root& root) : root_(root), mounts_(mounts_of(root)), host_mounts_(mounts_of(host_root())) {}
+
+  UniqueFd to(const std::string& path) {
+    if (!begin() || !push(path)) return {};
+    while (!left_.empty()) {
+      const std::string step = std::move(left_.back());
+      left_.pop_back();
+      if (step == "..") {
+        leave();
+      } else if (!enter(step)) {
+        return {};
+      }
+    }
+    return std::move(places_.back());
+  }
+
+ private:
+  static bool refuse(int error) {
+    errno = error;
+    return false;
+  }
+
+  // The mount of a root that is no mount point is not among those that its processes see: a chroot.
+  bool root_waits() const {
+    if (const auto mount = mount_of(mounts_, "/")) return !waits_for(host_mounts_, *mount).empty();
+    const std::string host = "/proc/" + host_root().process + "/ns/mnt", here = "/proc/" + root_.process + "/ns/mnt";
+    const std::string link = link_of(root_.path), space = link_of(here);
+    if (space.empty() || space != link_of(host)) return true;
+    const auto mount = mount_of(host_mounts_, link);
+    return !mount || !waits_for(host_mounts_, *mount).empty();
+  }
+
+  bool begin() {
+    if (root_waits()) return refuse(EREMOTE);
+    places_.emplace_back(::open(root_.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return places_.back() ? true : refuse(errno);
+  }
+
+  // `left_` is the rest of the path, backwards.
+  bool push(std::string_view path) {
+    std::vector<std::string> steps;
+    while (!path.empty()) {
+      const std::string_view step = path.substr(0, path.find('/'));
+      path.remove_prefix(std::min(path.size(), step.size() + 1));
+      if (!step.empty() && step != ".") steps.emplace_back(step);
+    }
+    if (left_.size() + steps.size() > kMaxSteps) return refuse(ENAMETOOLONG);
+    left_.insert(left_.end(), std::make_move_iterator(steps.rbegin()), std::make_move_iterator(steps.rend()));
+    return true;
+  }
+
+  void leave() {
+    if (places_.size() == 1) return;
+    places_.pop_back();
+    at_.resize(at_.rfind('/'));
+  }
+
+  bool enter(const std::string& step) {
+    if (places_.size() > kMaxDepth) return refuse(ENAMETOOLONG);
+    std::string next = at_ + "/" + step;
+    const auto mount = mount_of(mounts_, next);
+    if (mount && !waits_for(host_mounts_, *mount).empty()) return refuse(EREMOTE);
+    const bool is_point = mount && mount->point == next;
+    open_how how{};
+    how.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_MAGICLINKS | (is_point ? 0U : RESOLVE_NO_XDEV);
+    UniqueFd place(static_cast<int>(::syscall(SYS_openat2, places_.back().get(), step.c_str(), &how, sizeof how)));
+    if (!place) return refuse(errno == EXDEV ? EREMOTE : errno);
+    struct statx status {};
+    constexpr int kQuietly = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+    if (::statx(place.get(), "", kQuietly, STATX_TYPE | kStatxMountId, &status) != 0) return refuse(errno);
+    if (is_point && (status.stx_mask & kStatxMountId) != 0 && std::to_string(status.stx_mnt_id) != mount->id)
+      return refuse(EREMOTE);  // another one came meanwhile
+    if (S_ISLNK(status.stx_mode)) return follow(place.get(), mount && mount->type == "proc");
+    places_.push_back(std::move(place));
+    at_ = std::move(next);
+    return true;
+  }
+
+  bool follow(int link, bool is_magic) {
+    if (is_magic || ++links_ > kMaxLinks) return refuse(ELOOP);
+    std::string text(4096, '\0');
+    const ssize_t bytes = ::readlinkat(link, "", text.data(), text.size());
+    if (bytes <= 0) return refuse(bytes == 0 ? ENOENT : errno);
+    text.resize(static_cast<std::size_t>(bytes));
+    if (text.front() == '/') {
+      places_.resize(1);
+      at_.clear();
+    }
+    return push(text);
+  }
+
+  Root root_;
+  std::string mounts_, host_mounts_;
+  std::vector<UniqueFd> places_;  // of the root, and of each step
+  std::vector<std::string> left_;
+  std::string at_;  // without links; empty: the root
+  int links_ = 0;
+};
+
 }  // namespace
 
 Root host_root() {
@@ -60,13 +210,10 @@ std::string mounts_of(const Root& root) {
   return read_file(fmt::format("/proc/{}/mountinfo", root.process), kMaxMountsText).value_or("");
 }
 
-UniqueFd find_below(const Root& root, const std::string& path) {
-  const UniqueFd folder(::open(root.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return {};
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  return UniqueFd(static_cast<int>(::syscall(SYS_openat2, folder.get(), path.c_str(), &how, sizeof how)));
+UniqueFd find_below(const Root& root, const std::string& path) { return Walk(root).to(path); }
+
+std::string waits_for(std::string_view host_mounts, const Mount& mount) {
+  return waits_within(host_mounts, mount, kMaxOverlays);
 }
 
 bool is_the_file(int place, const Root& root, const FileIdentity& file) {
@@ -98,15 +245,18 @@ std::optional<Mount> mount_of(std::string_view mounts, std::string_view path) {
     if (!covers || point.size() < longest || dash == std::string_view::npos) continue;
     longest = point.size();
     rest.remove_prefix(dash + 3);
-    out = Mount{.device = fields[2], .type = rest.substr(0, rest.find(' '))};
+    out = Mount{
+        .id = fields[0], .device = fields[2], .type = rest.substr(0, rest.find(' ')), .options = {}, .point = point};
+    const std::size_t last = rest.rfind(' ');
+    if (last != std::string_view::npos) out->options = rest.substr(last + 1);
   }
   return out;
 }
 
 bool is_served(std::string_view type) {
-  constexpr std::array<std::string_view, 14> kServed = {"nfs",    "nfs4",     "cifs", "smb3",    "smbfs",
-                                                        "9p",     "ceph",     "afs",  "coda",    "ncpfs",
-                                                        "lustre", "orangefs", "gpfs", "virtiofs"};
+  constexpr std::array<std::string_view, 15> kServed = {"nfs",    "nfs4",     "cifs", "smb3",     "smbfs",
+                                                        "9p",     "ceph",     "afs",  "coda",     "ncpfs",
+                                                        "lustre", "orangefs", "gpfs", "virtiofs", "autofs"};
   return type.starts_with("fuse") || std::find(kServed.begin(), kServed.end(), type) != kServed.end();
 }
 

@@ -3,7 +3,7 @@
 // records and stat(2) do not always agree on a file's device: overlayfs over several file systems and btrfs report
 // others in stat(2). mountinfo has the records' ones.
 //
-// find_below() and is_the_file() use the file system and can block; the rest reads only /proc.
+// find_below() and is_the_file() use the file system and can block as long as a disk does; the rest reads only /proc.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,9 @@ struct Root {
 [[nodiscard]] Root host_root();
 [[nodiscard]] Root root_of(std::uint32_t pid);
 
-// Opens `path` below `root` as O_PATH; no link may lead out of `root`. Invalid if not found: errno.
+// Opens `path` below `root` as O_PATH; no link leads out of `root`. It goes step by step, and takes none onto a file
+// system that waits (waits_for): not through a link, nor onto a mount that came meanwhile. Invalid if not found: errno;
+// EREMOTE: it would have to wait.
 [[nodiscard]] UniqueFd find_below(const Root& root, const std::string& path);
 // `place`: the result of find_below() below the same root.
 [[nodiscard]] bool is_the_file(int place, const Root& root, const FileIdentity& file);
@@ -32,11 +34,16 @@ struct Root {
 // proc_pid_mountinfo(5): "36 35 98:0 /root /mountpoint options… - TYPE source options". Empty if it cannot be read.
 [[nodiscard]] std::string mounts_of(const Root& root);
 struct Mount {
-  std::string_view device, type;  // "98:0", "ext4"; views of the mounts' text
+  std::string_view id, device, type, options;  // "36", "98:0", "ext4", of the file system; views of the mounts' text
+  std::string point;
 };
 // The mount that contains `path`.
 [[nodiscard]] std::optional<Mount> mount_of(std::string_view mounts, std::string_view path);
 // A file system with a server: if the server is gone, a thread that waits for it cannot be ended, not even by SIGKILL.
+// autofs waits for automount(8).
 [[nodiscard]] bool is_served(std::string_view type);
+// The type of the file system that an access to the mount can wait for; empty: none. An overlay is as its layers, by
+// their paths among the host's mounts; a layer without an absolute path counts as one that waits.
+[[nodiscard]] std::string waits_for(std::string_view host_mounts, const Mount& mount);
 
 }  // namespace flight

@@ -2,17 +2,21 @@
 // Other people's programs and disks: flightd reads the build-id of every program that runs. No disk, mount or chroot
 // can block flightd, and flightd keeps no mount busy. The disk that hangs is a real FUSE mount with a program that runs
 // from it.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <sstream>
 
@@ -239,6 +243,41 @@ class HungDisk : public Files {
     EXPECT_THAT(build_ids(sidecar), Not(HasSubstr(disk_ + "/program")));
     EXPECT_THAT(sidecar.dump(), HasSubstr("build-id unread: on fuse"));
   }
+  // Of the file "program", as a scan reports it.
+  static MappedAt program_of(pid_t pid) {
+    ProcessInfo info;
+    EXPECT_TRUE(read_process(static_cast<std::uint32_t>(pid), info));
+    read_mappings(info);
+    for (const ProcessMapping& one : info.mappings)
+      if (one.name.ends_with("/program"))
+        return {.pid = info.pid,
+                .address = one.address,
+                .file = {.major = one.major, .minor = one.minor, .inode = one.inode},
+                .name = one.name};
+    ADD_FAILURE() << "it is not mapped";
+    return {};
+  }
+  // In a child: a thread that waits for the disk cannot be ended.
+  void expect_comes_back(const std::function<bool()>& body) {
+    const pid_t child = fork();
+    if (child == 0) _exit(body() ? 0 : 1);
+    int status = -1;
+    EXPECT_TRUE(wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, start_limit())) << "it hangs";
+    EXPECT_EQ(status, 0) << "another result";
+    if (status != -1) return;
+    set_fault("none 0 0 0");
+    waitpid(child, &status, 0);
+  }
+  // The same as process 1, so that the host's mounts are the test's, and the disk is among them.
+  void expect_comes_back_on_host(const std::function<bool()>& body) {
+    expect_comes_back([&] {
+      if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return false;
+      const pid_t first = fork();
+      if (first == 0) _exit(mount("proc", "/proc", "proc", 0, nullptr) == 0 && body() ? 0 : 1);
+      int status = -1;
+      return waitpid(first, &status, 0) == first && status == 0;
+    });
+  }
   // SIGTERM while a thread of the broker hangs: the broker ends, and so does flightd.
   void expect_ends_at_once() {
     const pid_t broker = daemon_.broker_pid();
@@ -286,29 +325,68 @@ TEST_F(HungDisk, WhileTheHolderOfTheLockIsLookedUp) {
 TEST_F(HungDisk, NothingIsOpened) {
   stopped_ = true;  // this test starts no flightd
   program_.emplace(burn(disk_ + "/program"));
-  ProcessInfo info;
-  ASSERT_TRUE(read_process(static_cast<std::uint32_t>(program_->pid()), info));
-  read_mappings(info);
-  const auto map = std::find_if(info.mappings.begin(), info.mappings.end(),
-                                [](const ProcessMapping& one) { return one.name.ends_with("/program"); });
-  ASSERT_NE(map, info.mappings.end());
-  const MappedAt at{.pid = info.pid,
-                    .address = map->address,
-                    .file = {.major = map->major, .minor = map->minor, .inode = map->inode},
-                    .name = map->name};
+  const MappedAt at = program_of(program_->pid());
   hang();
-  const pid_t child = fork();
-  if (child == 0) {
+  expect_comes_back([&] {
     const auto facts = read_mapped_file(at);
-    _exit(facts && !facts->was_read && facts->served_by.starts_with("fuse") ? 0 : 1);
+    return facts && !facts->was_read && facts->served_by.starts_with("fuse");
+  });
+}
+
+// The program has ended, so its file is looked for by its path, and a link leads onto the disk.
+TEST_F(HungDisk, ALinkOntoItIsNotFollowed) {
+  stopped_ = true;  // this test starts no flightd
+  const std::string link = folder_ / "link";
+  fs::create_symlink(disk_, link);
+  struct stat status {};
+  ASSERT_EQ(stat(burner_.c_str(), &status), 0);
+  hang();
+  usleep(1'500'000);  // until the kernel's copy of the attributes is too old
+  const MappedAt at{.pid = 0x7fffffff,
+                    .file = {.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino},
+                    .name = link + "/program"};
+  expect_comes_back_on_host([&] {
+    const auto facts = read_mapped_file(at);
+    return !facts || !facts->was_read;
+  });
+}
+
+// Maps the program of a chroot, and stays.
+pid_t map_inside(const std::string& root, const std::string& program) {
+  int ready[2] = {};
+  if (pipe2(ready, O_CLOEXEC) != 0) return -1;
+  const pid_t inside = fork();
+  if (inside == 0) {
+    if (chroot(root.c_str()) != 0 || chdir("/") != 0) _exit(1);
+    const int file = open(program.c_str(), O_RDONLY | O_CLOEXEC);
+    if (mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED || write(ready[1], "x", 1) != 1)
+      _exit(1);
+    pause();
+    _exit(0);
   }
-  int status = -1;
-  EXPECT_TRUE(wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, start_limit())) << "it hangs";
-  EXPECT_EQ(status, 0) << "it was read, or the reason is missing";
-  if (status == -1) {
-    set_fault("none 0 0 0");
-    waitpid(child, &status, 0);
-  }
+  close(ready[1]);
+  char is_ready = 0;
+  const bool is_there = read(ready[0], &is_ready, 1) == 1;
+  close(ready[0]);
+  return is_there ? inside : -1;
+}
+
+// A program in a chroot has the path that leads onto the disk outside.
+TEST_F(HungDisk, TheSamePathInAChrootIsReadThere) {
+  stopped_ = true;  // this test starts no flightd
+  const std::string root = folder_ / "root";
+  fs::create_directories(root + disk_);
+  fs::copy_file(burner_, root + disk_ + "/program");
+  hang();
+  usleep(1'500'000);  // until the kernel's copy of the attributes is too old
+  expect_comes_back_on_host([&] {
+    const pid_t inside = map_inside(root, disk_ + "/program");
+    if (inside < 0) return false;
+    MappedAt at = program_of(inside);
+    at.name = disk_ + "/program";  // as the kernel records it
+    const auto facts = read_mapped_file(at);
+    return facts && !facts->build_id.empty();
+  });
 }
 
 TEST_F(HungDisk, Later) {

@@ -276,6 +276,51 @@ TEST(Mounts, TheLongestAndNewestMountPointWins) {
   EXPECT_FALSE(mount_of("27 1 254:0 / /", "/x")) << "cut";
 }
 
+TEST(Mounts, AnOverlayWaitsAsItsLayersDo) {
+  constexpr std::string_view kHost =
+      "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
+      "30 27 0:25 / /net rw - nfs4 n rw\n"
+      "31 27 0:26 / /auto rw - autofs a rw\n"
+      "32 27 0:27 / /one rw - overlay o rw,lowerdir=/var/a:/var/b,upperdir=/var/c,workdir=/var/d\n"
+      "33 27 0:28 / /two rw - overlay o rw,lowerdir=/var/a:/net/b,upperdir=/var/c,workdir=/var/d\n"
+      "34 27 0:29 / /three rw - overlay o rw,lowerdir=l/A:l/B,upperdir=c\n"
+      "35 27 0:30 / /four rw - overlay o rw,lowerdir=/two/x:/var/a\n";
+  const auto waits = [&](std::string_view path) { return waits_for(kHost, *mount_of(kHost, path)); };
+  EXPECT_EQ(waits("/bin/true"), "");
+  EXPECT_EQ(waits("/net/x"), "nfs4");
+  EXPECT_EQ(waits("/auto/x"), "autofs");
+  EXPECT_EQ(waits("/one/x"), "");
+  EXPECT_EQ(waits("/two/x"), "overlay on nfs4");
+  EXPECT_EQ(waits("/three/x"), "overlay on an unknown layer");
+  EXPECT_EQ(waits("/four/x"), "overlay on overlay on nfs4");
+}
+
+TEST(Roots, APathIsFoundAsTheKernelFindsIt) {
+  TempTree tree;
+  const std::string base = tree.root();
+  fs::create_directories(base + "/a/b");
+  fs::copy_file("/bin/true", base + "/a/b/file");
+  fs::create_symlink("b", base + "/a/relative");
+  fs::create_symlink(base + "/a", base + "/absolute");
+  fs::create_symlink("loop", base + "/loop");
+  const Root root{"/", "self"};
+  for (const char* path : {"/a/b/file", "/a/./b//file", "/a/b/../relative/file", "/absolute/relative/file"}) {
+    struct stat found {
+    }, wanted{};
+    const UniqueFd place = find_below(root, base + path);
+    ASSERT_TRUE(place) << path;
+    ASSERT_EQ(::fstat(place.get(), &found), 0);
+    ASSERT_EQ(::stat((base + path).c_str(), &wanted), 0);
+    EXPECT_EQ(found.st_ino, wanted.st_ino) << path;
+  }
+  EXPECT_FALSE(find_below(root, base + "/loop/x"));
+  EXPECT_EQ(errno, ELOOP);
+  EXPECT_FALSE(find_below(root, base + "/a/none"));
+  EXPECT_EQ(errno, ENOENT);
+  EXPECT_FALSE(find_below(root, base + "/a/b/file/x"));
+  EXPECT_EQ(errno, ENOTDIR);
+}
+
 // A mount that the host sees; it is removed with the object.
 class Mounted {
  public:
