@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "ctl/output.hpp"
+#include "ctl/patience.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/control/client.hpp"
 
@@ -40,7 +41,7 @@ void copy_in(int socket) {
 }
 
 // Waits for bytes to read; false: stdout was closed. Without this check a Monitor without events would never end.
-bool wait_for_bytes(int socket) {
+bool wait_for_answer(int socket) {
   std::array<pollfd, 2> watched{pollfd{socket, POLLIN, 0}, pollfd{STDOUT_FILENO, 0, 0}};
   for (;;) {
     if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return false;
@@ -52,13 +53,14 @@ bool wait_for_bytes(int socket) {
 }  // namespace
 
 int run_bridge(const Common& common) {
-  auto socket = connect_control(common.socket);
+  Patience patience = patience_here(common.socket);
+  auto socket = connect_control(common.socket, patience);
   if (!socket) return complain(common, kNotConnected, socket.error().what, kRefused);
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   // The thread may block in read(2) without limit; it ends with the process.
   std::thread(copy_in, socket->get()).detach();
   Buffer buffer;
-  while (wait_for_bytes(socket->get())) {
+  while (wait_for_answer(socket->get())) {
     const std::size_t count = read_some(socket->get(), buffer);
     if (count == 0) ::_exit(kDone);
     if (!write_all(STDOUT_FILENO, std::span(buffer).first(count))) break;

@@ -7,6 +7,8 @@
 #include <array>
 #include <cerrno>
 
+#include "ctl/patience.hpp"
+
 namespace flight::ctl {
 namespace {
 
@@ -40,14 +42,16 @@ Result<Started> start_ssh(const Common& common, std::string_view command) {
 
 Result<Connection> Connection::open(const Common& common) {
   if (common.host.empty()) {
-    auto client = ControlClient::connect(common.socket);
+    Patience patience = patience_here(common.socket);
+    auto client = ControlClient::connect(common.socket, patience);
     if (!client) return propagate(client.error());
-    return Connection(std::move(*client));
+    return Connection(std::move(*client), std::move(patience));
   }
   auto started = start_ssh(common, "bridge");
   if (!started) return propagate(started.error());
-  return Connection(ControlClient::on(std::move(started->socket)),
-                    std::make_unique<Ssh>(Ssh{std::move(started->host), std::move(started->child)}));
+  auto ssh = std::make_unique<Ssh>(Ssh{std::move(started->host), std::move(started->child)});
+  Patience patience = patience_there(ssh->host, "bridge", [child = &ssh->child] { return child->err(); });
+  return Connection(ControlClient::on(std::move(started->socket)), std::move(patience), std::move(ssh));
 }
 
 Connection::~Connection() {
@@ -57,6 +61,10 @@ Connection::~Connection() {
 
 Error Connection::explained(Error error) {
   if (!ssh_) return error;
+  if (error.code == std::errc::timed_out) {  // patience's own words
+    ssh_->child.kill();
+    return error;
+  }
   if (error.code == std::errc::bad_message) {
     error.what = fmt::format("{}: {}; {}", ssh_->host.destination, error.what, kNoisyShell);
     return error;
@@ -68,6 +76,11 @@ Error Connection::explained(Error error) {
 }
 
 Result<Reply> Connection::call(const Call& call, const std::function<void(const Reply&)>& progress) {
+  if (auto patience = std::exchange(patience_, std::nullopt)) {
+    auto alive = client_->greet(*patience);
+    if (!alive) return propagate(explained(std::move(alive.error())));
+    if (!alive->error.empty()) return alive;  // it accepts no call on this connection
+  }
   auto reply = client_->call(call, progress);
   if (!reply) return propagate(explained(std::move(reply.error())));
   return reply;
@@ -86,6 +99,13 @@ Result<std::string> output_there(const Common& common, std::string_view command)
   auto started = start_ssh(common, command);
   if (!started) return propagate(started.error());
   ::shutdown(started->socket.get(), SHUT_WR);
+  Patience patience =
+      patience_there(started->host, std::string(command), [&child = started->child] { return child.err(); });
+  if (auto alive = wait_for_bytes(started->socket.get(), patience); !alive) {
+    started->child.kill();
+    static_cast<void>(started->child.wait(kToEnd));
+    return propagate(alive.error());
+  }
   std::string output;
   std::array<char, 64U << 10U> chunk;
   for (;;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection to flightd: to the control socket of this machine, or with --host through ssh to `flightctl bridge` on
-// another machine. One connection is one ssh.
+// another machine. One connection is one ssh. The first call waits for a sign of life first (patience.hpp).
 #pragma once
 
 #include <functional>
@@ -26,6 +26,7 @@ class Connection {
   Connection(Connection&&) noexcept = default;
   Connection& operator=(Connection&& other) noexcept {
     std::swap(client_, other.client_);
+    std::swap(patience_, other.patience_);
     std::swap(ssh_, other.ssh_);
     return *this;
   }
@@ -40,15 +41,16 @@ class Connection {
     Host host;
     Child child;
   };
-  explicit Connection(ControlClient client, std::unique_ptr<Ssh> ssh = nullptr)
-      : client_(std::move(client)), ssh_(std::move(ssh)) {}
+  Connection(ControlClient client, Patience patience, std::unique_ptr<Ssh> ssh = nullptr)
+      : client_(std::move(client)), patience_(std::move(patience)), ssh_(std::move(ssh)) {}
   [[nodiscard]] Error explained(Error error);
   std::optional<ControlClient> client_;
-  std::unique_ptr<Ssh> ssh_;  // null: this machine
+  std::optional<Patience> patience_;  // until the first answer
+  std::unique_ptr<Ssh> ssh_;          // null: this machine
 };
 
 // The output of `flightctl COMMAND` on --host, up to 1 MiB. The exit status must be 0, or 1 without a message on
-// stderr.
+// stderr. The command must write its first byte at once.
 [[nodiscard]] Result<std::string> output_there(const Common& common, std::string_view command);
 
 }  // namespace flight::ctl

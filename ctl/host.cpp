@@ -34,7 +34,8 @@ std::string shell_quoted(std::string_view text) {
   return out + "'";
 }
 
-// The last line of the output.
+}  // namespace
+
 std::string last_words(std::string_view output) {
   std::string out;
   for (const char c : output)
@@ -47,8 +48,6 @@ std::string last_words(std::string_view output) {
   if (out.size() > kMaxOutputShown) out = "…" + out.substr(out.size() - kMaxOutputShown);
   return printable(out);
 }
-
-}  // namespace
 
 Result<Host> parse_host(std::string_view text) {
   const auto refused = [text] {

@@ -23,6 +23,9 @@ struct Host {
 // the other flightctl uses its default.
 [[nodiscard]] std::vector<std::string> ssh_words(const Host& host, const std::string& socket, std::string_view command);
 
+// The last part of `output` as one printable line.
+[[nodiscard]] std::string last_words(std::string_view output);
+
 // Explains in one sentence why ssh exited with `status` (1 to 255) and wrote `output` to stderr. 255: no connection;
 // 127: no flightctl.
 [[nodiscard]] std::string ssh_failure(const Host& host, int status, std::string_view output);

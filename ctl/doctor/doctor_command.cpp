@@ -16,6 +16,7 @@ namespace flight::ctl {
 namespace {
 
 constexpr std::size_t kIndent = 6;  // after the longest state
+constexpr std::string_view kListBegin = "[";
 
 std::string line_of(const Finding& finding) {
   std::string line = fmt::format("{}: {} ({})", finding.check, finding.found, finding.why);
@@ -61,9 +62,14 @@ Result<Findings> findings_there(const Common& common) {
 }  // namespace
 
 int run_doctor(const Common& common) {
+  // The bracket comes before the checks, which can take long on a sick machine: another flightctl waits for a first
+  // byte.
+  const bool begun = common.json && common.host.empty();
+  if (begun && print(stdout, kListBegin) != kDone) return kRefused;
   auto findings = common.host.empty() ? Result<Findings>(findings_here(common)) : findings_there(common);
   if (!findings) return complain(common, kNotConnected, findings.error().what, kRefused);
-  const int printed = print(stdout, common.json ? indented(to_json(*findings)) : page_of(*findings));
+  const std::string text = common.json ? indented(to_json(*findings)) : page_of(*findings);
+  const int printed = print(stdout, std::string_view(text).substr(begun ? kListBegin.size() : 0));
   const bool failed = std::any_of(findings->begin(), findings->end(),
                                   [](const Finding& finding) { return finding.state == FindingState::fail; });
   return printed != kDone ? printed : (failed ? kRefused : kDone);

@@ -82,15 +82,23 @@ pid_t broker_of(pid_t flightd) {
 
 bool is_there(pid_t pid) { return pid > 0 && !proc(pid, "status").empty(); }
 
+Result<void> unanswered() {
+  return fail(std::errc::timed_out, "flightd did not answer within {} s", kAnswersWithin.count());
+}
+
 // systemd accepts the connection also while flightd hangs or dies at each start, so the wait has a limit. The waiting
 // thread ends with the process.
-Answer<std::string> status_in_time(const Common& common) {
+Answer<std::string> status_in_time(ControlClient client) {
   const auto answer = std::make_shared<std::promise<Answer<std::string>>>();
   auto answered = answer->get_future();
-  std::thread([answer, common] { answer->set_value(ask(common, "GetStatus", "{}", "status")); }).detach();
+  std::thread([answer, client = std::make_shared<ControlClient>(std::move(client))] {
+    auto reply = client->call({fmt::format("{}.GetStatus", kInterface), "{}", false, false, false});
+    if (!reply) return answer->set_value(tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what}));
+    if (!reply->error.empty()) return answer->set_value(tl::unexpected(Refusal{reply->error, error_message(*reply)}));
+    answer->set_value(member(reply->parameters, "status"));
+  }).detach();
   if (answered.wait_for(kAnswersWithin) == std::future_status::ready) return answered.get();
-  return tl::unexpected(
-      Refusal{std::string(kNotConnected), fmt::format("flightd did not answer within {} s", kAnswersWithin.count())});
+  return tl::unexpected(Refusal{std::string(kNotConnected), unanswered().error().what});
 }
 
 }  // namespace
@@ -168,7 +176,8 @@ ProcessFacts gather_process(pid_t pid) {
 DaemonFacts gather_daemon(const Common& common) {
   DaemonFacts out;
   out.socket = common.socket;
-  const auto socket = connect_control(common.socket);
+  Patience patience{std::chrono::steady_clock::now() + kAnswersWithin, [] { return unanswered(); }};
+  auto socket = connect_control(common.socket, patience);
   if (!socket) {
     out.socket_error = socket.error().what;
     out.no_socket = socket.error().errno_value() == ENOENT;
@@ -176,7 +185,7 @@ DaemonFacts gather_daemon(const Common& common) {
   }
   pid_t flightd = listener_of(socket->get());
   pid_t broker = -1;
-  const auto text = status_in_time(common);
+  const auto text = status_in_time(ControlClient::on(std::move(*socket)));
   if (!text) {
     const bool refused = text.error().name == "org.varlink.service.PermissionDenied";
     (refused ? out.status_refused : out.status_error) = text.error().message;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/control/client.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -40,6 +42,14 @@ Failure no_daemon(int error_number, const std::string& socket_path) {
       code, fmt::format("cannot connect to flightd at {}: {}{}", socket_path, code.message(), advice(error_number))});
 }
 
+// Asks `patience` when its time has come; then there is no limit any more.
+Result<void> check(Patience& patience) {
+  if (std::chrono::steady_clock::now() < patience.until) return {};
+  if (auto over = patience.over(); !over) return over;
+  patience.until = std::chrono::steady_clock::time_point::max();
+  return {};
+}
+
 // send(2) without SIGPIPE. A failed write is not the end: the daemon may have sent the reason before it closed.
 bool send_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -76,42 +86,74 @@ Result<std::string> next_message(int fd, std::string& received) {
   }
 }
 
-}  // namespace
-
-Result<UniqueFd> connect_control(const std::string& socket_path) {
-  const auto address = UnixAddress::of(socket_path, "the control socket");
-  if (!address) return propagate(address.error());
-  auto fd = open_unix_socket(SOCK_STREAM);
-  if (!fd) return fd;
-  // A flightd that was started by hand and killed leaves its socket file: without a listener, retry for a while.
-  const auto until = std::chrono::steady_clock::now() + kRestartWait;
+Result<Reply> last_reply(int fd, std::string& received, std::string_view method,
+                         const std::function<void(const Reply&)>& progress) {
   for (;;) {
-    const auto connected = connect_to(fd->get(), *address);
-    if (connected) return fd;
-    const int error_number = connected.error().errno_value();
-    if (error_number != ECONNREFUSED || std::chrono::steady_clock::now() >= until)
-      return no_daemon(error_number, socket_path);
-    std::this_thread::sleep_for(kAskAgain);
+    auto message = next_message(fd, received);
+    if (!message) return propagate(message.error());
+    auto reply = parse_reply(*message);
+    if (!reply) return wrap(reply.error(), "flightd's reply to {}", method);
+    if (!reply->continues) return reply;
+    if (progress) progress(*reply);
   }
 }
 
-Result<ControlClient> ControlClient::connect(const std::string& socket_path) {
-  auto fd = connect_control(socket_path);
+}  // namespace
+
+Result<UniqueFd> connect_control(const std::string& socket_path, Patience& patience) {
+  const auto address = UnixAddress::of(socket_path, "the control socket");
+  if (!address) return propagate(address.error());
+  auto fd = open_unix_socket(SOCK_STREAM | SOCK_NONBLOCK);
+  if (!fd) return fd;
+  // A flightd that was started by hand and killed leaves its socket file: without a listener, retry for a while.
+  // EAGAIN: the listener accepts nothing, and its queue is full.
+  const auto until = std::chrono::steady_clock::now() + kRestartWait;
+  for (;;) {
+    const auto connected = connect_to(fd->get(), *address);
+    if (connected) break;
+    const int error_number = connected.error().errno_value();
+    if (error_number == EAGAIN) {
+      if (auto more = check(patience); !more) return propagate(more.error());
+    } else if (error_number != ECONNREFUSED || std::chrono::steady_clock::now() >= until) {
+      return no_daemon(error_number, socket_path);
+    }
+    std::this_thread::sleep_for(kAskAgain);
+  }
+  if (::fcntl(fd->get(), F_SETFL, 0) != 0) return sys_error(errno, "make the control socket blocking");
+  return fd;
+}
+
+Result<void> wait_for_bytes(int fd, Patience& patience) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  pollfd watched{.fd = fd, .events = POLLIN, .revents = 0};
+  for (;;) {
+    const bool endless = patience.until == steady_clock::time_point::max();
+    const auto rest = std::chrono::ceil<milliseconds>(patience.until - steady_clock::now());
+    const int found = ::poll(&watched, 1, endless ? -1 : static_cast<int>(std::max(rest, milliseconds(0)).count()));
+    if (found > 0) return {};
+    if (found < 0 && errno != EINTR) return sys_error(errno, "wait for an answer");
+    if (auto more = check(patience); !more) return more;
+  }
+}
+
+Result<ControlClient> ControlClient::connect(const std::string& socket_path, Patience& patience) {
+  auto fd = connect_control(socket_path, patience);
   if (!fd) return propagate(fd.error());
   return ControlClient(std::move(*fd));
+}
+
+Result<Reply> ControlClient::greet(Patience& patience) {
+  const Call hello{"org.varlink.service.GetInfo", "{}", false, false, false};
+  static_cast<void>(send_all(fd_.get(), encode(hello)));
+  if (auto alive = wait_for_bytes(fd_.get(), patience); !alive) return propagate(alive.error());
+  return last_reply(fd_.get(), received_, hello.method, {});
 }
 
 Result<Reply> ControlClient::call(const Call& call, const std::function<void(const Reply&)>& progress) {
   const bool sent = send_all(fd_.get(), encode(call));
   if (call.oneway && sent) return Reply{"{}", "", false};
-  for (;;) {
-    auto message = next_message(fd_.get(), received_);
-    if (!message) return propagate(message.error());
-    auto reply = parse_reply(*message);
-    if (!reply) return wrap(reply.error(), "flightd's reply to {}", call.method);
-    if (!reply->continues) return reply;
-    if (progress) progress(*reply);
-  }
+  return last_reply(fd_.get(), received_, call.method, progress);
 }
 
 Result<std::size_t> ControlClient::read_raw(std::span<char> buffer) {

@@ -8,12 +8,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <thread>
+#include <vector>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/unix_socket.hpp"
 
 namespace flight {
 namespace {
@@ -54,14 +60,25 @@ class ClientTest : public testing::Test {
     while (c != '\0' && ::read(fd, &c, 1) == 1) {
     }
   }
+  static Result<ControlClient> connect(const std::string& socket) {
+    Patience patience{std::chrono::steady_clock::time_point::max(), {}};
+    return ControlClient::connect(socket, patience);
+  }
+  // Ends at once, as the time of a patience that is over.
+  Patience over_after(std::function<Result<void>()> over) {
+    return {std::chrono::steady_clock::now(), [this, over = std::move(over)] {
+              ++asked;
+              return over();
+            }};
+  }
   Result<Reply> call() {
-    auto client = ControlClient::connect(path);
+    auto client = connect(path);
     if (!client) return propagate(client.error());
     return client->call({"a.b.C", "{}", true, false, false}, [&](const Reply&) { ++progress; });
   }
 
   std::string folder_, path;
-  int progress = 0;
+  int progress = 0, asked = 0;
 
  private:
   UniqueFd listening_;
@@ -69,14 +86,14 @@ class ClientTest : public testing::Test {
 };
 
 TEST_F(ClientTest, NoListener) {
-  auto none = ControlClient::connect(path);
+  auto none = connect(path);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().errno_value(), ENOENT);
   EXPECT_THAT(none.error().what, testing::AllOf(HasSubstr(path), HasSubstr("systemctl start flightd")));
-  auto too_long = ControlClient::connect(std::string(200, 'x'));
+  auto too_long = connect(std::string(200, 'x'));
   ASSERT_FALSE(too_long);
   EXPECT_EQ(too_long.error().errno_value(), ENAMETOOLONG);
-  EXPECT_FALSE(ControlClient::connect(""));
+  EXPECT_FALSE(connect(""));
 }
 
 TEST_F(ClientTest, OneThatDiedLeftItsSocket) {
@@ -85,7 +102,7 @@ TEST_F(ClientTest, OneThatDiedLeftItsSocket) {
   ASSERT_FALSE(unanswered);
   EXPECT_EQ(unanswered.error().errno_value(), ECONNRESET);
   stop_listening();
-  const auto refused = ControlClient::connect(path);
+  const auto refused = connect(path);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().errno_value(), ECONNREFUSED);
   EXPECT_THAT(refused.error().what, HasSubstr("systemctl start flightd"));
@@ -161,13 +178,78 @@ TEST_F(ClientTest, ARefusalAtConnectIsReported) {
     say(fd, std::string(R"({"error":"a.b.Full","parameters":{"message":"too many"}})") + '\0');
     ::shutdown(fd, SHUT_RDWR);
   });
-  auto client = ControlClient::connect(path);
+  auto client = connect(path);
   ASSERT_TRUE(client);
   ::usleep(50'000);
   const auto reply = client->call({"a.b.C", "{}", false, false, false});
   ASSERT_TRUE(reply) << reply.error().what;
   EXPECT_EQ(reply->error, "a.b.Full");
   EXPECT_EQ(error_message(*reply), "too many");
+}
+
+// It gives up before the call is sent: a flightd that goes on later does nothing that was reported as failed.
+TEST_F(ClientTest, WithoutASignOfLifeNothingIsAskedFor) {
+  std::string heard;
+  serve([&heard](int fd) {
+    char c = 'x';
+    while (::read(fd, &c, 1) == 1) heard += c;
+  });
+  {
+    auto client = connect(path);
+    ASSERT_TRUE(client) << client.error().what;
+    Patience patience = over_after([] { return fail(std::errc::timed_out, "too long"); });
+    const auto alive = client->greet(patience);
+    ASSERT_FALSE(alive);
+    EXPECT_EQ(alive.error().errno_value(), ETIMEDOUT);
+    EXPECT_EQ(alive.error().what, "too long");
+  }
+  join();
+  EXPECT_THAT(heard, HasSubstr("org.varlink.service.GetInfo"));
+  EXPECT_EQ(std::count(heard.begin(), heard.end(), '\0'), 1);
+  EXPECT_EQ(asked, 1);
+}
+
+// At a terminal the wait goes on, and is asked about once.
+TEST_F(ClientTest, PatienceMayGoOn) {
+  std::promise<void> said;
+  serve([ready = said.get_future().share()](int fd) {
+    hear_call(fd);
+    ready.wait();
+    say(fd, std::string(R"({"parameters":{"vendor":"x"}})") + '\0');
+    hear_call(fd);
+    say(fd, std::string(R"({"parameters":{"x":3}})") + '\0');
+  });
+  auto client = connect(path);
+  ASSERT_TRUE(client) << client.error().what;
+  Patience patience = over_after([&said]() -> Result<void> {
+    said.set_value();
+    return {};
+  });
+  const auto alive = client->greet(patience);
+  ASSERT_TRUE(alive) << alive.error().what;
+  const auto reply = client->call({"a.b.C", "{}", false, false, false});
+  ASSERT_TRUE(reply) << reply.error().what;
+  EXPECT_EQ(reply->parameters, R"({"x":3})");
+  EXPECT_EQ(asked, 1);
+}
+
+// connect(2) itself blocks if the listener accepts nothing and its queue is full.
+TEST_F(ClientTest, AFullQueueIsNoEndlessWait) {
+  const auto listening = listen_on(path, {.type = SOCK_STREAM, .backlog = 0, .mode = 0600, .listener = "test"});
+  ASSERT_TRUE(listening) << listening.error().what;
+  std::vector<UniqueFd> waiting;
+  const auto address = UnixAddress::of(path, "the socket");
+  for (bool full = false; !full;) {
+    auto next = open_unix_socket(SOCK_STREAM | SOCK_NONBLOCK);
+    ASSERT_TRUE(next);
+    full = !connect_to(next->get(), *address);
+    waiting.push_back(std::move(*next));
+    ASSERT_LT(waiting.size(), 100U);
+  }
+  Patience patience = over_after([] { return fail(std::errc::timed_out, "too long"); });
+  const auto client = ControlClient::connect(path, patience);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().what, "too long");
 }
 
 }  // namespace

@@ -156,6 +156,33 @@ TEST_F(HostTest, DoctorsFindingsAreCheckedLocally) {
   EXPECT_THAT(outcome.out, HasSubstr(" fail\n")) << outcome.err;
 }
 
+// Another flightctl waits for the first byte, and the checks can take long on a sick machine. Each write is one
+// message.
+TEST_F(HostTest, DoctorsListBeginsAtOnce) {
+  run();
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  UniqueFd there_end(ends[0]), here(ends[1]);
+  const std::string socket = bench.socket();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(there_end.get(), STDOUT_FILENO);
+    ::execl(FLIGHTCTL, "flightctl", "--socket", socket.c_str(), "--json", "doctor", nullptr);
+    ::_exit(127);
+  }
+  there_end.reset();
+  std::vector<std::string> writes;
+  std::vector<char> chunk(1U << 20U);
+  for (ssize_t count = 0; (count = ::recv(here.get(), chunk.data(), chunk.size(), 0)) > 0;)
+    writes.emplace_back(chunk.data(), static_cast<std::size_t>(count));
+  ::waitpid(pid, nullptr, 0);
+  ASSERT_GT(writes.size(), 1U);
+  EXPECT_EQ(writes.front(), "[");
+  std::string all;
+  for (const std::string& one : writes) all += one;
+  EXPECT_TRUE(nlohmann::json::parse(all, nullptr, false).is_array()) << all;
+}
+
 TEST_F(HostTest, AnUnfinishedFileIsNone) {
   bench.backend.bytes_too_many = 1;
   run();

@@ -96,7 +96,7 @@ TEST_F(FlightctlTest, AFullStdoutIsAnError) {
   EXPECT_THAT(outcome.err, HasSubstr("No space left"));
 }
 
-// A daemon that sends the given replies, one for each call.
+// A daemon that sends the given replies, one on each connection, after a good one to GetInfo.
 class StrangeDaemon {
  public:
   StrangeDaemon(const std::string& path, std::vector<std::string> answers)
@@ -109,10 +109,14 @@ class StrangeDaemon {
     thread_ = std::thread([this, answers = std::move(answers)] {
       for (const std::string& answer : answers) {
         const UniqueFd client(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        char c = 'x';
-        while (c != '\0' && ::read(client.get(), &c, 1) == 1) {
-        }
-        ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+        const auto reply = [&client](const std::string& text) {
+          char c = 'x';
+          while (c != '\0' && ::read(client.get(), &c, 1) == 1) {
+          }
+          ::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL);
+        };
+        reply(R"({"parameters":{"product":"flightd"}})" + std::string(1, '\0'));
+        reply(answer);
       }
     });
   }

@@ -78,7 +78,8 @@ TEST_F(ControlServerTest, ARefusedReloadNamesTheLine) {
 TEST_F(ControlServerTest, MoreBringsProgress) {
   bench.backend.snapshot_takes = 50ms;
   run();
-  auto client = ControlClient::connect(bench.socket());
+  Patience patience{std::chrono::steady_clock::time_point::max(), {}};
+  auto client = ControlClient::connect(bench.socket(), patience);
   ASSERT_TRUE(client);
   std::vector<unsigned> percents;
   auto reply = client->call({"io.flightd.Recorder.TakeSnapshot", "{}", true, false, false}, [&](const Reply& progress) {
