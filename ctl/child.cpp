@@ -13,6 +13,7 @@
 #include <csignal>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/inherited_state.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -38,6 +39,7 @@ int become(const std::vector<char*>& words, int in, int out, int err, pid_t pare
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) return ESRCH;
   if (::dup2(in, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0) return errno;
+  restore_for_exec();
   ::execvp(words[0], words.data());
   return errno;
 }

@@ -13,6 +13,7 @@
 #include "ctl/command_line.hpp"
 #include "ctl/commands.hpp"
 #include "ctl/output.hpp"
+#include "libcore/base/inherited_state.hpp"
 #include "libcore/base/nearest_word.hpp"
 
 namespace flight::ctl {
@@ -120,6 +121,7 @@ int main(int argc, char** argv) {
       ::close(fd);
       break;
     }
+  flight::settle_inherited_state(flight::ProgramKind::command);
   try {
     return flight::ctl::main_of(argc, argv);
   } catch (const std::exception& error) {  // CLI11's and the standard library's exceptions

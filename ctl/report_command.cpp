@@ -15,6 +15,7 @@
 #include "ctl/kallsyms.hpp"
 #include "ctl/output.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/inherited_state.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight::ctl {
@@ -71,6 +72,7 @@ int become(const Common& common, const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  restore_for_exec();
   ::execvp(arguments[0], arguments.data());
   const int why = errno;
   if (why == ENOENT)

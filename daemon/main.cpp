@@ -20,6 +20,7 @@
 #include "daemon/log/log.hpp"
 #include "daemon/options.hpp"
 #include "libcore/base/file_calls.hpp"
+#include "libcore/base/inherited_state.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
@@ -64,7 +65,6 @@ void hold_signals() {
   ::sigemptyset(&set);
   for (const int number : {SIGUSR2, SIGHUP}) ::sigaddset(&set, number);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
 }
 
 // Blocked before there are threads, so that every thread inherits the mask and only the event loop sees the signals.
@@ -248,6 +248,7 @@ int main(int argc, char** argv) {
   constexpr int kOwnMappingBytes = 1 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kOwnMappingBytes);
   flight::fill_standard_descriptors();
+  flight::settle_inherited_state(flight::ProgramKind::service);
   auto spare = std::make_unique<flight::SpareDescriptors>();
   spare->take();
   flight::daemon::set_up_logging();

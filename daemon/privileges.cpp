@@ -203,8 +203,10 @@ Result<std::string> look_as(const Identity& identity, const std::function<std::s
     text.append(part.data(), static_cast<std::size_t>(count));
   }
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  pid_t ended = 0;
+  do ended = ::waitpid(child, &status, 0);
+  while (ended < 0 && errno == EINTR);
+  if (ended != child) return sys_error(errno, "wait for the process that looks as user {}", identity.user);
   if (status != 0) return fail(std::errc::operation_not_permitted, "cannot become user {} to look", identity.user);
   return text;
 }

@@ -23,6 +23,7 @@
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
 #include "libcore/base/file_calls.hpp"
+#include "libcore/base/inherited_state.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/perf/tracepoint.hpp"
 
@@ -37,11 +38,11 @@ constexpr int kUsage = 2;
 constexpr int kBadConfig = 78;  // EX_CONFIG of sysexits.h
 
 // SIGTERM is read from the descriptor, between two requests. Ctrl-C and `timeout` signal flightd's whole process group:
-// a broker started by flightd ignores that and ends when the connection is closed. SIGHUP is ignored: only flightd asks
-// for a reload, so that both have the same configuration.
+// a broker started by flightd ignores that and ends when the connection is closed. SIGHUP and SIGUSR2 are for
+// flightd, and `pkill flightd` sends them to both: only flightd asks for a reload, so that both have the same
+// configuration.
 Result<UniqueFd> take_signals(bool own_broker) {
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);
+  for (const int number : {SIGHUP, SIGUSR2}) ::signal(number, SIG_IGN);
   sigset_t stops;
   ::sigemptyset(&stops);
   if (own_broker) {
@@ -172,6 +173,7 @@ int serve_socket(const BrokerOptions& options) {
 
 int main(int argc, char** argv) {
   flight::fill_standard_descriptors();
+  flight::settle_inherited_state(flight::ProgramKind::service);
   const flight::broker::ParsedOptions parsed = flight::broker::parse_options(argc, argv);
   if (!parsed.options) return parsed.exit_status;
   flight::log::start("flightd-broker", "flightd-broker: %v");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -219,6 +220,40 @@ TEST_F(Limits, TooLittleAddressSpaceAtStartIsAnError) {
 #endif
 
 // The broker writes its log lines to the same stderr.
+// A parent may ignore signals, limit files and have any umask.
+TEST_F(Limits, WhatIsInheritedDoesNotMatter) {
+  config_["user"] = "root";  // the limits of another user's process need CAP_SYS_RESOURCE
+  options_.prefix = {"sh", "-c", "trap '' CHLD PIPE; umask 0777; ulimit -S -f 1; exec \"$@\"", "sh"};
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  const Json sidecar = daemon.snapshot();
+  ASSERT_TRUE(sidecar.contains("path"));
+  struct stat file {};
+  ASSERT_EQ(::stat(sidecar["path"].get<std::string>().c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0700U, 0600U);
+  // The limit is an error of one snapshot, and of one copy.
+  constexpr rlim_t kSmall = 4096;
+  rlimit before{};
+  ASSERT_EQ(::prlimit(daemon.pid(), RLIMIT_FSIZE, nullptr, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = kSmall;
+  ASSERT_EQ(::prlimit(daemon.pid(), RLIMIT_FSIZE, &small, nullptr), 0);
+  const Outcome refused = daemon.ctl({"snapshot"});
+  EXPECT_EQ(refused.exit_status, 1) << refused.text();
+  EXPECT_THAT(refused.err, testing::HasSubstr("File too large"));
+  ASSERT_EQ(::prlimit(daemon.pid(), RLIMIT_FSIZE, &before, nullptr), 0);
+  const std::string copy = folder_ / "copy";
+  const Outcome cut = run(daemon.ctl_command({"get", "latest", "-o", copy}), 60s, {.prepare = [] {
+                            const rlimit few{kSmall, kSmall};
+                            ::setrlimit(RLIMIT_FSIZE, &few);
+                          }});
+  EXPECT_EQ(cut.exit_status, 1) << cut.text();
+  EXPECT_THAT(cut.err, testing::HasSubstr("File too large"));
+  EXPECT_NE(::access(copy.c_str(), F_OK), 0);
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(daemon.stop());
+}
+
 TEST_F(Limits, AnUnreadStderrBlocksNothing) {
   const std::string path = folder_ / "stderr";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

@@ -7,8 +7,34 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <sstream>
+#include <string>
+
+namespace flight::daemon {
+namespace {
+
+// If nobody can tell how the child ended, what it found out is not known either.
+TEST(LookAs, AChildOfUnknownEndIsNoGoodOne) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming another user takes root";
+  Identity nobody;
+  nobody.uid = nobody.gid = 65534;
+  nobody.user = "nobody";
+  const auto seen = look_as(nobody, [] { return std::to_string(::geteuid()); });
+  ASSERT_TRUE(seen) << seen.error().what;
+  EXPECT_EQ(*seen, "65534");
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const auto unknown = look_as(nobody, []() -> std::string { ::_exit(1); });
+  static_cast<void>(std::signal(SIGCHLD, before));
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().errno_value(), ECHILD) << unknown.error().what;
+  EXPECT_FALSE(look_as(nobody, []() -> std::string { ::_exit(1); }));
+}
+
+}  // namespace
+}  // namespace flight::daemon
 
 // AddressSanitizer ignores mlock(2).
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

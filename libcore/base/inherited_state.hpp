@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program inherits from the one that started it and must not take for granted: a parent may ignore or block
+// signals, limit the size of files, or have any umask, and execve(2) keeps all of that. Call it first thing in main().
+#pragma once
+
+namespace flight {
+
+enum class ProgramKind {
+  service,  // runs until it is stopped; the files it makes have the modes that it names
+  command   // runs for a person or a script, whose umask, limits and SIGPIPE are kept
+};
+
+// SIGCHLD: default, as waitpid(2) fails if it is ignored. SIGXFSZ: ignored, so that write(2) fails with EFBIG at
+// RLIMIT_FSIZE. A service: SIGPIPE ignored, a umask that leaves the owner's bits (those of others may be taken, as by
+// UMask=), and RLIMIT_FSIZE up to the hard limit. A command: no signal blocked.
+void settle_inherited_state(ProgramKind kind);
+
+// Undoes it for a program that this one executes: SIGXFSZ as usual. Async-signal-safe.
+void restore_for_exec();
+
+}  // namespace flight

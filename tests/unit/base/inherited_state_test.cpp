@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each case in a process of its own, started as by a careless parent.
+#include "libcore/base/inherited_state.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <functional>
+
+namespace flight {
+namespace {
+
+constexpr rlim_t kSmall = 4096, kLarge = 8192;
+
+int in_careless_child(const std::function<int()>& look) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    static_cast<void>(std::signal(SIGCHLD, SIG_IGN));
+    static_cast<void>(std::signal(SIGXFSZ, SIG_DFL));
+    static_cast<void>(std::signal(SIGPIPE, SIG_DFL));
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, nullptr);
+    ::umask(0777);
+    const rlimit size{kSmall, kLarge};
+    ::setrlimit(RLIMIT_FSIZE, &size);
+    ::_exit(look());
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+// 0: the status of a child is known, and a file has its limit without the end of the process.
+int look_at_both() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(7);
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) return 1;
+  const int file = ::memfd_create("file", MFD_CLOEXEC);
+  if (::pwrite(file, "x", 1, kLarge + 1) != -1 || errno != EFBIG) return 2;
+  return 0;
+}
+
+TEST(InheritedState, OfAService) {
+  EXPECT_EQ(in_careless_child([] {
+              settle_inherited_state(ProgramKind::service);
+              if (const int wrong = look_at_both(); wrong != 0) return wrong;
+              rlimit size{};
+              ::getrlimit(RLIMIT_FSIZE, &size);
+              if (size.rlim_cur != kLarge) return 3;
+              if (::umask(0) != 077) return 4;
+              int ends[2];
+              if (::pipe(ends) != 0 || ::close(ends[0]) != 0) return 5;
+              sigset_t none;
+              ::sigemptyset(&none);
+              ::sigprocmask(SIG_SETMASK, &none, nullptr);
+              return ::write(ends[1], "x", 1) == -1 && errno == EPIPE ? 0 : 6;
+            }),
+            0);
+}
+
+TEST(InheritedState, OfACommand) {
+  EXPECT_EQ(in_careless_child([] {
+              settle_inherited_state(ProgramKind::command);
+              if (const int wrong = look_at_both(); wrong != 0) return wrong;
+              sigset_t now;
+              ::sigprocmask(SIG_BLOCK, nullptr, &now);
+              if (::sigisemptyset(&now) != 1) return 3;
+              if (::umask(0) != 0777) return 4;
+              restore_for_exec();
+              return std::signal(SIGXFSZ, SIG_IGN) == SIG_DFL ? 0 : 5;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace flight
