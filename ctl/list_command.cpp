@@ -66,6 +66,16 @@ void choose(std::vector<CatalogueRow>& rows, const Filter& filter, const ListOpt
   if (options.reverse) std::reverse(rows.begin(), rows.end());
 }
 
+// Of an empty list. The store's disk may be missing: the status has the reason.
+std::string why_empty(const Common& common) {
+  const auto text = ask(common, "GetStatus", "{}", "status");
+  const auto status = text ? parse_status(*text) : Result<Status>(fail(std::errc::io_error, "no status"));
+  if (status)
+    for (const std::string& error : status->errors)
+      if (error.starts_with("degraded (disk)")) return fmt::format("No snapshot can be read: {}\n", printable(error));
+  return "There are no snapshots yet; `flightctl snapshot` takes one.\n";
+}
+
 }  // namespace
 
 int run_list(const Common& common, const ListOptions& options) {
@@ -81,7 +91,7 @@ int run_list(const Common& common, const ListOptions& options) {
   const bool empty = rows->empty();
   choose(*rows, *filter, options);
   if (common.json) return print(stdout, indented(to_json(*rows)));
-  if (empty) return print(stderr, "There are no snapshots yet; `flightctl snapshot` takes one.\n");
+  if (empty) return print(stderr, why_empty(common));
   if (rows->empty()) return print(stderr, "No snapshot matches; `flightctl list` shows all snapshots.\n");
   return print(stdout, rows_text(*rows));
 }

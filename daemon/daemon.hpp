@@ -43,6 +43,7 @@ class Daemon {
     Config config;
     std::vector<PlannedWorker> workers;
     std::string state_dir, runtime_dir;
+    std::function<Result<StateFolder>()> take_state;
     Identity identity;
     BrokerClient broker;
     std::shared_ptr<Attached> attached;
@@ -90,6 +91,7 @@ class Daemon {
   void wait_for_recording(const std::string& why, std::size_t tries);
   void try_again(const std::string& why, std::size_t tries);
   void take_spare_again();
+  void use_store(std::string saved_triggers);  // it could not be used at start
   void end_without_broker(const std::string& why);
 
   Setup setup_;
@@ -115,6 +117,7 @@ class Daemon {
   Watchdog watchdog_{loop_, [this] { return triggers_->passes(); }};
   std::unique_ptr<TaskThread> stopper_;
   boost::asio::steady_timer retry_{loop_};
+  std::string saved_triggers_;  // triggers.state, until the triggers start
   int exit_status_ = 0;
   bool last_asked_ = false;  // the on_stop snapshot
   bool stopping_ = false;

@@ -13,6 +13,12 @@ namespace flight::daemon {
 
 namespace asio = boost::asio;
 
+namespace {
+
+constexpr std::chrono::seconds kStoreWait(3);  // then recording begins without the store
+
+}  // namespace
+
 Daemon::Daemon(Setup setup)
     : setup_(std::move(setup)), folder_(setup_.state_dir + "/snapshots"), host_(HostFacts::read(setup_.command_line)) {}
 
@@ -62,23 +68,35 @@ Result<void> Daemon::start_recorder() {
 }
 
 Result<void> Daemon::start_store() {
-  if (const std::size_t removed = Catalogue(folder_).remove_partials(); removed > 0)
-    log::warn("removed {} of an earlier flightd from {}", counted(removed, "unfinished file"), folder_);
   auto thread = TaskThread::start("store");
   if (!thread) return propagate(thread.error());
-  store_ = std::make_unique<StoreService>(loop_, std::move(*thread),
-                                          StoreService::Setup{.folder = folder_,
-                                                              .state_dir = setup_.state_dir,
-                                                              .boot_id = setup_.attached->manifest.boot_id,
-                                                              .config = setup_.config.store},
-                                          [this] { events_.status_changed(); });
+  store_ = std::make_unique<StoreService>(
+      loop_, std::move(*thread),
+      StoreService::Setup{.folder = folder_,
+                          .state_dir = setup_.state_dir,
+                          .boot_id = setup_.attached->manifest.boot_id,
+                          .config = setup_.config.store,
+                          .take_state = std::move(setup_.take_state),
+                          .opened_late = [this](std::string saved) { use_store(std::move(saved)); }},
+      [this] { events_.status_changed(); });
+  auto saved = store_->open(kStoreWait);
+  if (!saved) return propagate(saved.error());
+  saved_triggers_ = std::move(*saved);
+  if (!store_->usable()) events_.store_missing(store_->trouble_text() + "; trying again");
   return {};
+}
+
+void Daemon::use_store(std::string saved_triggers) {
+  triggers_->restore(std::move(saved_triggers),
+                     [](const std::string& why) { log::warn("{}: the trigger counters of before are lost", why); });
+  snapshots_->learn_last();
+  events_.store_opened(folder_);
 }
 
 Result<void> Daemon::start_triggers() {
   TriggerThread::Setup setup{.triggers = setup_.config.triggers,
                              .guard = setup_.config.storm_guard,
-                             .saved = store_->trigger_state().read(),
+                             .saved = std::move(saved_triggers_),
                              .boot_id = setup_.attached->manifest.boot_id,
                              .attached = [this] { return recorder_->attached(); },
                              .look_at_clock = [this] { recorder_->clock().look(); }};
@@ -130,7 +148,8 @@ Result<void> Daemon::start_snapshots() {
       .make_room = [this](const std::string& trigger,
                           std::uint64_t most_bytes) { return store_->make_room(trigger, most_bytes); },
       .symbols_kept = [this] { store_->keep_budget(); },
-      .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); }};
+      .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); },
+      .store_usable = [this] { return store_->usable(); }};
   auto worker = SnapshotWorker::start(*recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder_,
                                       std::move(setup_.workers), std::move(callbacks));
   if (!worker) return propagate(worker.error());

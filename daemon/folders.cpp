@@ -43,8 +43,14 @@ Result<Folder> open_folder(int parent, const std::string& name, const std::strin
   }
   Folder out{.fd = UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
              .path = path};
-  if (!out.fd && (errno == ENOTDIR || errno == ELOOP))
-    return fail(std::errc::not_a_directory, "{} is not a folder (links are not followed)", path);
+  if (!out.fd && (errno == ENOTDIR || errno == ELOOP)) {
+    // Only root's own link may be a mistake. Another one may be a trap.
+    struct stat info {};
+    const bool link = ::fstatat(parent, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+    const bool trap = link && (parent != AT_FDCWD || (info.st_uid != 0 && info.st_uid != ::geteuid()));
+    return fail(trap ? std::errc::file_exists : std::errc::not_a_directory,
+                "{} is not a folder (links are not followed)", path);
+  }
   if (!out.fd) return sys_error(errno, "open folder {}", path);
   if (::fstat(out.fd.get(), &out.info) != 0) return sys_error(errno, "stat folder {}", path);
   return out;
@@ -109,12 +115,11 @@ Result<void> make_private(int file, const Folder& folder, const Identity& identi
   const bool root = ::geteuid() == 0;
   // Not root: the owner is the directory's, which can change with the configuration.
   if (root && info.st_uid != 0 && info.st_uid != identity.uid && info.st_uid != folder.info.st_uid)
-    return fail(std::errc::operation_not_permitted, "{}/{} belongs to user {}, not to {}; remove it", folder.path,
-                kLockName, info.st_uid, identity.user);
-  if (!root && info.st_uid != ::geteuid())
-    return fail(std::errc::operation_not_permitted,
-                "{}/{} belongs to user {}, so flightd cannot restrict it to user {}; remove it", folder.path, kLockName,
+    return fail(std::errc::file_exists, "{}/{} belongs to user {}, not to {}; remove it", folder.path, kLockName,
                 info.st_uid, identity.user);
+  if (!root && info.st_uid != ::geteuid())
+    return fail(std::errc::file_exists, "{}/{} belongs to user {}, so flightd cannot restrict it to user {}; remove it",
+                folder.path, kLockName, info.st_uid, identity.user);
   if ((info.st_mode & 07777U) == kLockMode || ::fchmod(file, kLockMode) == 0 || is_fixed(errno)) return {};
   return sys_error(errno, "set the mode of {}/{}", folder.path, kLockName);
 }
@@ -187,44 +192,50 @@ Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, s
 
 }  // namespace
 
-FolderLocks::~FolderLocks() {
-  if (runtime) static_cast<void>(::ftruncate(runtime.get(), 0));
+RuntimeFolder::~RuntimeFolder() {
+  if (lock) static_cast<void>(::ftruncate(lock.get(), 0));
 }
 
-// The directories are opened once and locked. Only then they are given to flightd's user, by descriptor. STATE belongs
-// to that user, so root cannot trust names in it at the next start.
-Result<FolderLocks> take_folders(const std::string& state_dir, const std::string& runtime_dir,
-                                 const Identity& identity) {
-  auto state = open_folder(AT_FDCWD, state_dir, state_dir, kFolderMode);
-  if (!state) return propagate(state.error());
-  if (auto ours = check_ours(*state, identity); !ours) return propagate(ours.error());
-  auto runtime = open_folder(AT_FDCWD, runtime_dir, runtime_dir, kFolderMode);
-  if (!runtime) return propagate(runtime.error());
-  if (auto ours = check_ours(*runtime, identity); !ours) return propagate(ours.error());
+// The directories are opened once and locked. Only then they are given to flightd's user, by descriptor. They belong to
+// that user, so root cannot trust names in them at the next start.
+Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identity& identity) {
+  auto folder = open_folder(AT_FDCWD, path, path, kFolderMode);
+  if (!folder) return propagate(folder.error());
+  if (auto ours = check_ours(*folder, identity); !ours) return propagate(ours.error());
+  RuntimeFolder out;
+  auto locked = lock(*folder, O_RDWR, "--runtime-dir", identity, out.warnings);
+  if (!locked) return propagate(locked.error());
+  out.lock = std::move(*locked);
+  if (auto given = give(*folder, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
+  const std::string pid = fmt::format("{}\n", ::getpid());
+  if (out.lock && ::ftruncate(out.lock.get(), 0) == 0)
+    static_cast<void>(::pwrite(out.lock.get(), pid.data(), pid.size(), 0));
+  return out;
+}
 
-  FolderLocks out;
-  auto runtime_lock = lock(*runtime, O_RDWR, "--runtime-dir", identity, out.warnings);
-  if (!runtime_lock) return propagate(runtime_lock.error());
-  out.runtime = std::move(*runtime_lock);
-  auto state_lock = lock(*state, O_RDONLY, "--state-dir", identity, out.warnings);
-  if (!state_lock) return propagate(state_lock.error());
-  out.state = std::move(*state_lock);
-
-  auto snapshots = open_folder(state->fd.get(), "snapshots", state_dir + "/snapshots", kSnapshotsMode);
-  if (!snapshots && !is_fixed(snapshots.error().errno_value())) return propagate(snapshots.error());
-  if (auto given = give(*state, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
-  if (snapshots)
-    if (auto given = give(*snapshots, kSnapshotsMode, identity, out.warnings); !given) return propagate(given.error());
-  if (auto given = give(*runtime, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
-  if (struct statvfs disk{}; ::fstatvfs(state->fd.get(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
+Result<StateFolder> take_state_folder(const std::string& path, const Identity& identity) {
+  auto folder = open_folder(AT_FDCWD, path, path, kFolderMode);
+  if (!folder) return propagate(folder.error());
+  if (auto ours = check_ours(*folder, identity); !ours) return propagate(ours.error());
+  StateFolder out;
+  auto locked = lock(*folder, O_RDONLY, "--state-dir", identity, out.warnings);
+  if (!locked) return propagate(locked.error());
+  out.lock = std::move(*locked);
+  auto snapshots = open_folder(folder->fd.get(), "snapshots", path + "/snapshots", kSnapshotsMode);
+  if (!snapshots) return propagate(snapshots.error());
+  if (auto given = give(*folder, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
+  if (auto given = give(*snapshots, kSnapshotsMode, identity, out.warnings); !given) return propagate(given.error());
+  if (struct statvfs disk{}; ::fstatvfs(folder->fd.get(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
     out.warnings.push_back(
         fmt::format("{} is on a read-only file system: no snapshot can be written until it is "
                     "writable; recording continues",
-                    state_dir));
-  const std::string pid = fmt::format("{}\n", ::getpid());
-  if (out.runtime && ::ftruncate(out.runtime.get(), 0) == 0)
-    static_cast<void>(::pwrite(out.runtime.get(), pid.data(), pid.size(), 0));
+                    path));
   return out;
+}
+
+bool forbids_start(const Error& error) {
+  const int number = error.errno_value();
+  return number == EEXIST || number == EWOULDBLOCK || number == EMLINK || number == ELOOP;
 }
 
 }  // namespace flight::daemon

@@ -12,24 +12,34 @@
 
 namespace flight::daemon {
 
-// While this object lives, no other flightd uses the two directories. The lock of RUNTIME contains the pid, and is
-// empty after a clean end.
-class FolderLocks {
+// While this object lives, no other flightd uses RUNTIME. The lock contains the pid, and is empty after a clean end.
+class RuntimeFolder {
  public:
-  FolderLocks() = default;
-  FolderLocks(FolderLocks&&) = default;
-  FolderLocks& operator=(FolderLocks&&) = default;
-  ~FolderLocks();
+  RuntimeFolder() = default;
+  RuntimeFolder(RuntimeFolder&&) = default;
+  RuntimeFolder& operator=(RuntimeFolder&&) = default;
+  ~RuntimeFolder();
 
-  UniqueFd state, runtime;
-  std::vector<std::string> warnings;  // what a file system refused: flightd records all the same
+  UniqueFd lock;
+  std::vector<std::string> warnings;  // what the file system refused: flightd records all the same
 };
 
-// Creates what is missing (not the parent directories) and gives STATE (0755), STATE/snapshots (0770) and RUNTIME
-// (0755) to `identity`. Nothing is changed before both locks are held. A read-only file system, and one without locks
-// or owners, is a warning. EWOULDBLOCK: a second flightd; the error has the pid of the first. EEXIST: the directory
-// belongs to another program. ENOENT, EACCES and ENOSPC name the directory and what to do.
-[[nodiscard]] Result<FolderLocks> take_folders(const std::string& state_dir, const std::string& runtime_dir,
-                                               const Identity& identity);
+// The same for STATE, with its snapshots.
+struct StateFolder {
+  UniqueFd lock;
+  std::vector<std::string> warnings;
+};
+
+// Each creates what is missing (not the parent directories) and gives it to `identity`: STATE and RUNTIME with mode
+// 0755, STATE/snapshots with 0770. Nothing is changed before the lock is held. A read-only file system, and one without
+// locks or owners, is a warning. EWOULDBLOCK: a second flightd; the error has the pid of the first. EEXIST: the
+// directory, or something in it, belongs to another program or user. ENOENT, EACCES and ENOSPC name the directory and
+// what to do.
+[[nodiscard]] Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identity& identity);
+[[nodiscard]] Result<StateFolder> take_state_folder(const std::string& path, const Identity& identity);
+
+// Why STATE was not taken: true if flightd must not start, because the directory is another's or leads elsewhere.
+// False: the disk is missing, read-only or broken; that can change, so flightd records and tries again.
+[[nodiscard]] bool forbids_start(const Error& error);
 
 }  // namespace flight::daemon

@@ -119,6 +119,25 @@ Result<Attachment> attach(const Options& options, const Identity& identity, std:
   }
 }
 
+// STATE is given to flightd's user, which needs root; so root takes it now. Otherwise, and if its disk is missing now,
+// the store's thread takes it as that user.
+Result<std::function<Result<StateFolder>()>> take_state_as_root(const std::string& path, const Identity& identity) {
+  auto taken = std::make_shared<std::optional<StateFolder>>();
+  if (::geteuid() == 0) {
+    auto now = take_state_folder(path, identity);
+    if (now)
+      *taken = std::move(*now);
+    else if (forbids_start(now.error()))
+      return propagate(now.error());
+  }
+  return [taken, path, identity]() -> Result<StateFolder> {
+    if (!*taken) return take_state_folder(path, identity);
+    StateFolder out = std::move(**taken);
+    taken->reset();
+    return out;
+  };
+}
+
 int run(const Options& options, Config config, std::vector<PlannedWorker> workers,
         std::vector<std::string> command_line, std::unique_ptr<SpareDescriptors> spare) {
   auto control_socket = inherited_control_socket();
@@ -126,8 +145,10 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
   auto identity = find_identity(config.user);
   if (!identity) return failed(identity.error());
   raise_limits();
-  auto locks = take_folders(options.state_dir, options.runtime_dir, *identity);
-  if (!locks) return failed(locks.error());
+  auto runtime = take_runtime_folder(options.runtime_dir, *identity);
+  if (!runtime) return failed(runtime.error());
+  auto take_state = take_state_as_root(options.state_dir, *identity);
+  if (!take_state) return failed(take_state.error());
 
   std::optional<BrokerProcess> broker_process;  // ends after the connection is closed
   std::optional<BrokerClient> broker;
@@ -157,6 +178,7 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
                       .workers = std::move(workers),
                       .state_dir = options.state_dir,
                       .runtime_dir = options.runtime_dir,
+                      .take_state = std::move(*take_state),
                       .identity = *identity,
                       .broker = std::move(*broker),
                       .attached = std::move(*attached),
@@ -165,7 +187,7 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
                       .spare = std::move(spare),
                       .signals = std::move(*signals),
                       .command_line = std::move(command_line),
-                      .warnings = std::move(locks->warnings),
+                      .warnings = std::move(runtime->warnings),
                       .notes = {},
                       .config_file = options.config_file,
                       .broker_socket = options.broker_socket,

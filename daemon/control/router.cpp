@@ -53,7 +53,8 @@ void ControlRouter::reload(const Caller& caller, Done done) {
 void ControlRouter::get_config(Done done) { done(to_json(reloader_.report())); }
 
 void ControlRouter::monitor(Listener listener) {
-  events_.listen(std::move(listener), snapshots_.disk_trouble(), recording_.on());
+  const std::string& written = snapshots_.disk_trouble();
+  events_.listen(std::move(listener), written.empty() ? store_.trouble_text() : written, recording_.on());
 }
 
 }  // namespace flight::daemon

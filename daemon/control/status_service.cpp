@@ -64,6 +64,7 @@ std::string StatusService::complete(Status status) const {
                              .total_us = t.total};
   }
   add_disk(status, now_ns);
+  append(status.warnings, store_.state_warnings());
   append(status.warnings, store_.use().warnings);
   if (std::string trouble = store_.trigger_state().trouble(); !trouble.empty())
     status.warnings.push_back(std::move(trouble));
@@ -77,12 +78,14 @@ void StatusService::add_disk(Status& status, EventTime now_ns) const {
   const auto since = [now_ns](EventTime from_ns) {
     return format_duration(std::chrono::nanoseconds(now_ns - from_ns));
   };
+  const std::string untaken = store_.trouble_text();
+  if (!untaken.empty()) status.errors.push_back(untaken);
   if (!snapshots_.disk_trouble().empty()) status.errors.push_back(snapshots_.disk_trouble());
   if (const std::uint64_t lost = log::dropped(); lost > 0)
     status.warnings.push_back(
         fmt::format("{} of flightd's log {} dropped because stderr was not read for a while: check journald",
                     counted(lost, "line"), was_or_were(lost)));
-  if (const EventTime asked_ns = store_.use_asked_ns(); asked_ns != 0)
+  if (const EventTime asked_ns = store_.use_asked_ns(); asked_ns != 0 && untaken.empty())
     status.errors.push_back(
         fmt::format("degraded (disk): {} has not answered for {}; the number of snapshots shown is the last known one",
                     store_.folder(), since(asked_ns)));
@@ -107,7 +110,7 @@ StatusFacts StatusService::line_facts() const {
                   .paused = recorder_.gaps().paused_since_ns() != UINT64_MAX,
                   .broker_gone = recorder_.broker_gone(),
                   .refusal = recorder_.refusal(),
-                  .trouble = snapshots_.disk_trouble(),
+                  .trouble = snapshots_.disk_trouble().empty() ? store_.trouble_text() : snapshots_.disk_trouble(),
                   .last = std::nullopt,
                   .store_bytes = store_.use().usage.bytes,
                   .store_max_bytes = store_.use().max_bytes};

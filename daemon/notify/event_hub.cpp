@@ -40,6 +40,15 @@ void EventHub::snapshot_failed(const SnapshotFailure& failure) {
   if (!trouble.empty()) clients_.publish({.event = std::string(kDegraded), .message = trouble});
 }
 
+void EventHub::store_missing(const std::string& message) { journal_(degraded_entry("disk", message)); }
+
+void EventHub::store_opened(const std::string& folder) {
+  const std::string message = fmt::format("{} can be used now", folder);
+  journal_(recovered_entry("disk", message));
+  status_changed_();
+  clients_.publish({.event = std::string(kRecovered), .message = message});
+}
+
 void EventHub::trigger_fired(const std::string& trigger, const std::string& reason) {
   clients_.publish({.event = std::string(kTriggerFired), .trigger = trigger, .reason = reason});
 }

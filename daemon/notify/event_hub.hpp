@@ -39,6 +39,9 @@ class EventHub {
     std::string new_disk_trouble;  // empty: the disk has no new problem
   };
   void snapshot_failed(const SnapshotFailure& failure);
+  // At start: STATE cannot be used, and what follows from that. Later: it can.
+  void store_missing(const std::string& message);
+  void store_opened(const std::string& folder);
 
   void trigger_fired(const std::string& trigger, const std::string& reason);
   // Once per window: as long as the limit holds, at least a minute and at most an hour.

@@ -227,6 +227,15 @@ void TriggerThread::set_recording(bool recording) {
   tasks_.post([this, recording] { rules_.set_recording(recording); });
 }
 
+void TriggerThread::restore(std::string saved, std::function<void(std::string)> failed) {
+  tasks_.post([this, saved = std::move(saved), failed = std::move(failed)] {
+    const auto state = saved.empty() ? std::nullopt : std::make_optional(parse_trigger_state(saved));
+    if (state && *state) rules_.restore(**state, boot_id_, ClockPair::now());
+    if (state && !*state) failed(state->error().what);
+    keep(monotonic_now());
+  });
+}
+
 void TriggerThread::replace(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard) {
   tasks_.post([this, triggers = std::move(triggers), guard] {
     triggers_ = triggers;

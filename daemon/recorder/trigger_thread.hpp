@@ -57,6 +57,9 @@ class TriggerThread {
   void note_snapshot(std::string trigger, std::string id);
   void note_lost(std::string trigger, std::string why);
   void set_recording(bool recording);
+  // The state of an earlier flightd, which could not be read at start: what counted since then is added.
+  // `failed`: why it is unusable; on the trigger thread.
+  void restore(std::string saved, std::function<void(std::string)> failed);
   void replace(std::vector<TriggerConfig> triggers, const StormGuardConfig& guard);
 
   // Any thread but the trigger thread; waits for the result.

@@ -31,6 +31,8 @@ class SnapshotApi {
   // SIGUSR2, as in perf; `uid` and `pid` are the sender's.
   void take_by_signal(std::uint32_t uid, std::int32_t pid);
   void submit(SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
+  // Reads the newest snapshot of an earlier flightd, if this flightd has taken none yet.
+  void learn_last();
   // A snapshot ended; called once for each, before its requests are answered.
   void ended(const Result<Sidecar>& result);
 
@@ -50,8 +52,6 @@ class SnapshotApi {
   [[nodiscard]] const std::optional<Last>& last() const { return last_; }
 
  private:
-  void learn_last();
-
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;
   SnapshotWorker& worker_;

@@ -96,7 +96,7 @@ void SnapshotWorker::run() {
       }
       if (std::exchange(refill_, false) || !wake_.wait_for(lock, kSpareAfter, wanted)) {
         lock.unlock();
-        const bool filled = files_.fill_spare();
+        const bool filled = callbacks_.store_usable() && files_.fill_spare();
         lock.lock();
         const auto woken = [&] { return wanted() || refill_; };
         if (filled)

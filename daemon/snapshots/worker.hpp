@@ -66,6 +66,8 @@ class SnapshotWorker {
     std::function<void()> symbols_kept;
     // On the worker's or the writer's thread.
     std::function<void(Error)> warn;
+    // Whether spare files may be made in the store.
+    std::function<bool()> store_usable = [] { return true; };
   };
   // Starts all threads of the worker.
   [[nodiscard]] static Result<std::unique_ptr<SnapshotWorker>> start(RecorderThread& recorder, FreezeThread& freezer,

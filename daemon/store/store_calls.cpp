@@ -14,7 +14,10 @@ namespace {
 
 namespace asio = boost::asio;
 
-CallError not_found(const std::string& id, const Error& error) {
+}  // namespace
+
+CallError StoreService::not_found(const std::string& id, const Error& error) const {
+  if (auto trouble = not_usable()) return std::move(*trouble);
   if (error.code == std::errc::no_such_file_or_directory) return no_such_snapshot(id);
   if (error.code == std::errc::invalid_argument) return invalid_parameter("id", error.what);
   // One of the two files is missing.
@@ -23,7 +26,11 @@ CallError not_found(const std::string& id, const Error& error) {
   return write_failed(error.errno_value(), "", error.what);
 }
 
-}  // namespace
+std::optional<CallError> StoreService::not_usable() const {
+  const auto why = trouble();
+  if (!why) return std::nullopt;
+  return write_failed(why->errno_value(), "", why->what);
+}
 
 std::optional<CallError> StoreService::too_many_wait() const {
   if (calls_ < kMaxCalls) return std::nullopt;
@@ -47,6 +54,7 @@ void StoreService::list(Done done) {
   ask<std::string>(
       [this]() -> CallResult<std::string> {
         auto rows = catalogue_.list_json();
+        if (!rows && !usable_) return "[]";  // the status has the reason
         if (!rows) return tl::unexpected(write_failed(rows.error().errno_value(), "", rows.error().what));
         return std::move(*rows);
       },
@@ -58,7 +66,7 @@ void StoreService::describe(std::string id, Done done) {
       [this, id = std::move(id)]() -> CallResult<std::string> {
         auto text = catalogue_.describe(id);
         if (!text && text.error().code == std::errc::no_message_available) {
-          give_sidecars(catalogue_, id);
+          if (usable_) give_sidecars(catalogue_, id);
           text = catalogue_.describe(id);
         }
         if (!text) return tl::unexpected(not_found(id, text.error()));
@@ -75,6 +83,7 @@ void StoreService::describe(std::string id, Done done) {
 void StoreService::remove(std::string id, Done done) {
   ask<std::string>(
       [this, id = std::move(id)]() -> CallResult<std::string> {
+        if (auto trouble = not_usable()) return tl::unexpected(std::move(*trouble));
         // A pinned snapshot is deleted as well: the user named it.
         auto removed = catalogue_.remove(id);
         if (!removed) return tl::unexpected(not_found(id, removed.error()));
@@ -90,6 +99,7 @@ void StoreService::remove(std::string id, Done done) {
 void StoreService::pin(std::string id, bool pinned, Done done) {
   ask<std::string>(
       [this, id = std::move(id), pinned]() -> CallResult<std::string> {
+        if (auto trouble = not_usable()) return tl::unexpected(std::move(*trouble));
         if (auto kept = catalogue_.pin(id, pinned); !kept)
           return tl::unexpected(
               not_found(id, wrap(kept.error(), "{} snapshot {}", pinned ? "pin" : "unpin", id).value()));
@@ -114,6 +124,7 @@ void StoreService::read(std::string id, SnapshotFile file, Opened opened) {
 void StoreService::vacuum(bool dry_run, Done done) {
   ask<std::string>(
       [this, dry_run]() -> CallResult<std::string> {
+        if (auto trouble = not_usable()) return tl::unexpected(std::move(*trouble));
         VacuumOutcome outcome = budget_.vacuum({.dry_run = dry_run, .drop_missing = true});
         if (!dry_run) {
           outcome.freed_bytes += drop_unneeded_kallsyms(catalogue_);

@@ -19,7 +19,8 @@ namespace asio = boost::asio;
 
 constexpr std::chrono::hours kVacuumEvery(1);
 constexpr std::chrono::seconds kRoomWait(5);  // a snapshot must not be lost because the store's thread is busy
-constexpr std::size_t kMaxListed = 10;        // limit of ids in a line of the log
+constexpr std::chrono::seconds kTakeAgain(10);
+constexpr std::size_t kMaxListed = 10;  // limit of ids in a line of the log
 
 }  // namespace
 
@@ -28,17 +29,98 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
     : loop_(loop),
       use_changed_(std::move(use_changed)),
       hourly_(loop),
+      again_(loop),
+      take_(std::move(setup.take_state)),
+      opened_late_(std::move(setup.opened_late)),
+      usable_(!take_),
       max_snapshot_bytes_(setup.config.max_snapshot_bytes),
       boot_id_(std::move(setup.boot_id)),
       catalogue_(setup.folder),
       budget_(
           std::move(setup.folder), setup.config, [this] { return writing_.load(); }, [this] { return store_clock(); }),
-      trigger_state_(std::move(setup.state_dir), *thread),
+      trigger_state_(std::move(setup.state_dir), *thread, usable_),
       thread_(std::move(thread)) {
+  if (!usable_)
+    trouble_ = sys_error(ETIMEDOUT, "{} has not answered since flightd started", trigger_state_.folder()).value();
   keep_budget_hourly();
 }
 
 StoreService::~StoreService() { thread_->join(); }
+
+Result<std::string> StoreService::open(std::chrono::milliseconds most) {
+  thread_->post([this] { static_cast<void>(take_state()); });
+  std::unique_lock lock(mutex_);
+  answered_.wait_for(lock, most, [this] { return first_answer_.has_value(); });
+  starting_ = false;
+  if (first_answer_ && *first_answer_) trigger_state_.allow();
+  if (first_answer_ && (*first_answer_ || forbids_start(first_answer_->error()))) return std::move(*first_answer_);
+  try_again();
+  return std::string();
+}
+
+Result<void> StoreService::take_state() {
+  if (usable_) return {};
+  auto taken = take_();
+  std::string saved;
+  if (taken) {
+    lock_ = std::move(taken->lock);
+    for (const std::string& warning : taken->warnings) log::warn("{}", warning);
+    if (const std::size_t removed = catalogue_.remove_partials(); removed > 0)
+      log::warn("removed {} of an earlier flightd from {}", counted(removed, "unfinished file"), folder());
+    saved = trigger_state_.read();
+  }
+  const std::lock_guard lock(mutex_);
+  usable_ = taken.has_value();
+  if (taken) state_warnings_ = std::move(taken->warnings);
+  const bool news = taken || !trouble_ || trouble_->what != taken.error().what;
+  trouble_ = taken ? std::nullopt : std::optional<Error>(taken.error());
+  if (starting_) {
+    first_answer_ = taken ? Result<std::string>(std::move(saved)) : Result<std::string>(propagate(taken.error()));
+    answered_.notify_all();
+  } else if (taken) {
+    asio::post(loop_, [this, saved = std::move(saved)]() mutable {
+      again_.cancel();
+      trigger_state_.allow();
+      opened_late_(std::move(saved));
+      refresh_use();
+    });
+  } else if (news) {
+    log::warn("{}; trying again", trouble_->what);
+    asio::post(loop_, [this] { use_changed_(); });
+  }
+  if (!taken) return propagate(taken.error());
+  thread_->post([this] { tidy(); });
+  return {};
+}
+
+// At most one attempt waits for the disk.
+void StoreService::try_again() {
+  again_.expires_after(kTakeAgain);
+  again_.async_wait([this](const boost::system::error_code& error) {
+    if (error || usable_) return;
+    if (trying_.exchange(true)) return try_again();
+    thread_->post([this] {
+      static_cast<void>(take_state());
+      trying_ = false;
+    });
+    try_again();
+  });
+}
+
+std::optional<Error> StoreService::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
+std::string StoreService::trouble_text() const {
+  const auto why = trouble();
+  return why ? fmt::format("degraded (disk): no snapshot can be written: {}; recording continues", why->what) : "";
+}
+
+std::vector<std::string> StoreService::state_warnings() const {
+  const std::lock_guard lock(mutex_);
+  return state_warnings_;
+}
 
 void StoreService::refresh_use() {
   if (use_asked_ns_ != 0) return;
@@ -71,16 +153,23 @@ void StoreService::configure(const StoreConfig& config) {
 }
 
 void StoreService::keep_budget() {
-  thread_->post([this] {
-    VacuumOutcome outcome = budget_.vacuum({});
-    if (!outcome.removed.empty()) drop_unneeded_kallsyms(catalogue_);
-    if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
-  });
+  thread_->post([this] { vacuum_now(); });
+}
+
+void StoreService::vacuum_now() {
+  if (!usable_) return;  // tidy() does it later
+  VacuumOutcome outcome = budget_.vacuum({});
+  if (!outcome.removed.empty()) drop_unneeded_kallsyms(catalogue_);
+  if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
+}
+
+void StoreService::tidy() {
+  vacuum_now();
+  if (usable_) give_sidecars(catalogue_, std::nullopt);
 }
 
 void StoreService::keep_budget_hourly() {
-  keep_budget();
-  thread_->post([this] { give_sidecars(catalogue_, std::nullopt); });
+  thread_->post([this] { tidy(); });
   hourly_.expires_after(kVacuumEvery);
   hourly_.async_wait([this](const boost::system::error_code& error) {
     if (!error) keep_budget_hourly();
@@ -92,12 +181,16 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   auto made = std::make_shared<std::promise<Result<void>>>();
   auto room = made->get_future();
   thread_->post([this, trigger, most_bytes, made] {
+    if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
     auto outcome = budget_.make_room(trigger, most_bytes);
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
     if (outcome && (!outcome->removed.empty() || outcome->error)) log_vacuumed(std::move(*outcome));
   });
-  if (room.wait_for(kRoomWait) == std::future_status::ready)
-    if (auto answer = room.get(); !answer && is_full(answer.error().errno_value())) return propagate(answer.error());
+  if (room.wait_for(kRoomWait) == std::future_status::ready) {
+    if (auto answer = room.get(); !answer && (!usable_ || is_full(answer.error().errno_value())))
+      return propagate(answer.error());
+  }
+  if (auto why = trouble()) return propagate(std::move(*why));
   return max_snapshot_bytes_.load();
 }
 

@@ -12,15 +12,18 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/control/backend.hpp"
+#include "daemon/folders.hpp"
 #include "daemon/store/budget.hpp"
 #include "daemon/store/trigger_state.hpp"
 #include "daemon/task_thread.hpp"
@@ -38,10 +41,15 @@ class StoreService {
   static constexpr std::size_t kMaxCalls = 256;
 
   struct Setup {
-    std::string folder;     // STATE/snapshots; must exist
-    std::string state_dir;  // STATE; must exist
+    std::string folder;     // STATE/snapshots
+    std::string state_dir;  // STATE
     std::string boot_id;    // of this boot
     StoreConfig config;
+    // Takes STATE; store's thread. Called again until it succeeds, and nothing is written before. Empty: STATE was
+    // taken.
+    std::function<Result<StateFolder>()> take_state = {};
+    // Called on the event loop if STATE was not taken in open(), but later; with its triggers.state.
+    std::function<void(std::string saved)> opened_late = {};
   };
   // Vacuums and repairs now and then once an hour. `use_changed` is called on the event loop after each refresh of
   // use().
@@ -50,6 +58,19 @@ class StoreService {
   StoreService(const StoreService&) = delete;
   StoreService& operator=(const StoreService&) = delete;
   ~StoreService();  // waits for the posted tasks; their results need a running loop
+
+  // Once, at start: takes STATE, and returns the triggers' state in it. Waits for the disk for `most`; then, and if the
+  // disk is missing or broken, the text is empty, trouble() has the reason, and the store's thread tries again. An
+  // error: flightd must not start.
+  [[nodiscard]] Result<std::string> open(std::chrono::milliseconds most);
+  // Any thread. Whether STATE was taken; after that it stays true.
+  [[nodiscard]] bool usable() const { return usable_; }
+  // Any thread. Why STATE was not taken yet; nullopt: it was.
+  [[nodiscard]] std::optional<Error> trouble() const;
+  // The same for people: "degraded (disk): …", or empty.
+  [[nodiscard]] std::string trouble_text() const;
+  // What the file system of STATE refused when it was taken.
+  [[nodiscard]] std::vector<std::string> state_warnings() const;
 
   void list(Done done);
   void describe(std::string id, Done done);
@@ -80,7 +101,8 @@ class StoreService {
   void keep_budget();
   // Snapshot worker's thread, before a snapshot of `trigger` with at most `most_bytes` is written: deletes what is
   // necessary, and returns the largest allowed file size (0: no separate limit). ENOSPC, EDQUOT: there is no space.
-  // Waits for the store's thread, at most 5 s; the writer reports a disk that does not answer.
+  // Waits for the store's thread, at most 5 s; the writer reports a disk that does not answer. Tries to take STATE if
+  // that was not possible before; if it fails again, that is the error.
   [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // Any thread: the snapshot was written, or failed.
   void writing_ended() { writing_ = false; }
@@ -90,10 +112,18 @@ class StoreService {
 
  private:
   [[nodiscard]] std::optional<CallError> too_many_wait() const;
+  [[nodiscard]] CallError not_found(const std::string& id, const Error& error) const;
+  [[nodiscard]] std::optional<CallError> not_usable() const;
   // Runs `work` on the store's thread and passes its result to `done` on the event loop.
   template <typename Answer>
   void ask(std::function<CallResult<Answer>()> work, std::function<void(CallResult<Answer>)> done);
   void keep_budget_hourly();
+  // Store's thread: takes STATE if it was not taken. An error is what trouble() returns from now on.
+  [[nodiscard]] Result<void> take_state();
+  void try_again();  // every 10 s, until STATE was taken
+  // Store's thread: the vacuum, and with it repairs.
+  void vacuum_now();
+  void tidy();
   void log_vacuumed(VacuumOutcome outcome);  // any thread
   // Evidence for and against the clock; store's thread.
   [[nodiscard]] StoreClock store_clock();
@@ -106,6 +136,17 @@ class StoreService {
   std::uint64_t waiting_number_ = 0;
   std::size_t calls_ = 0;
   boost::asio::steady_timer hourly_;
+  boost::asio::steady_timer again_;
+  std::function<Result<StateFolder>()> take_;
+  std::function<void(std::string)> opened_late_;
+  UniqueFd lock_;  // of STATE; store thread only
+  mutable std::mutex mutex_;
+  std::condition_variable answered_;
+  bool starting_ = true;                             // open() has not returned
+  std::optional<Result<std::string>> first_answer_;  // for open()
+  std::optional<Error> trouble_;
+  std::vector<std::string> state_warnings_;
+  std::atomic<bool> usable_, trying_ = false;
   std::atomic<bool> writing_ = false;  // a snapshot is being written into the store
   std::atomic<std::uint64_t> max_snapshot_bytes_;
   const std::string boot_id_;

@@ -35,6 +35,7 @@ void TriggerState::write() {
     const std::lock_guard lock(mutex_);
     newest = std::move(*std::exchange(waiting_, std::nullopt));
   }
+  if (!allowed_) return;
   auto folder = Folder::open(state_dir_);
   Result<void> kept = folder ? folder->replace(kStateFile, fmt::format("{}.partial", kStateFile), newest)
                              : Result<void>(propagate(folder.error()));

@@ -298,18 +298,21 @@ TriggerState TriggerRules::state(std::string boot_id, const ClockPair& now) cons
 
 void TriggerRules::restore(const TriggerState& state, std::string_view boot_id, const ClockPair& now) {
   const SignedTime shift = state.shift(boot_id, now);
+  const double left = guard_.tokens(signed_time(now));
   guard_.restore(state.guard_tokens, state.monotonic_ns + shift);
+  if (left < guard_.tokens(signed_time(now))) guard_.restore(left, signed_time(now));
   for (const SavedTrigger& saved : state.triggers) {
     Rule* rule = find(saved.name);
     if (rule == nullptr) continue;
     std::vector<SignedTime> firings = saved.firings;
     for (SignedTime& firing : firings) firing += shift;
+    for (const SignedTime firing : rule->policy.firings()) firings.push_back(firing);
     rule->policy.restore(firings, signed_time(now));
-    rule->switched = saved.enabled == rule->config.enabled ? std::nullopt : saved.enabled;
-    rule->fired = saved.fired;
-    rule->suppressed = saved.suppressed;
-    rule->fired_at = saved.fired_at;
-    rule->snapshot = saved.snapshot;
+    if (!rule->switched) rule->switched = saved.enabled == rule->config.enabled ? std::nullopt : saved.enabled;
+    rule->fired += saved.fired;
+    rule->suppressed += saved.suppressed;
+    if (!rule->fired_at) rule->fired_at = saved.fired_at;
+    if (rule->snapshot.empty()) rule->snapshot = saved.snapshot;
   }
 }
 

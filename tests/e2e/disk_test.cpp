@@ -319,6 +319,33 @@ TEST_F(Disk, NotifiesTheServiceManagerOfTheDisk) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// Before the store's file system is mounted, its folder is on another one: a read-only one here.
+TEST_F(Disk, OneThatIsMountedAfterTheStartIsUsed) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  ASSERT_TRUE(daemon_.stop());
+  unmount(disk_);
+  fuse_.reset();
+  ASSERT_TRUE(mount_tmpfs(disk_, "size=1m"));
+  ASSERT_TRUE(remount_tmpfs(disk_, true, ""));
+  Manager manager(folder_ / "notify");
+  options_.prefix = manager.environment();
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+  EXPECT_TRUE(manager.hears("STATUS=degraded (disk)")) << manager.last();
+  EXPECT_TRUE(degraded());
+  EXPECT_EQ(daemon_.ctl({"list"}).out, "");
+  expect_write_failed(EROFS, "not mounted yet");
+  unmount(disk_);
+  ASSERT_TRUE(mount_slow_disk());
+  EXPECT_TRUE(wait_until([&] { return daemon_.ctl({"list"}).out.find("manual") != std::string::npos; }, 30s));
+  EXPECT_TRUE(wait_until([&] { return daemon_.log().find("can be used now") != std::string::npos; }, 30s));
+  expect_good_again();
+  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
+  expect_no_half_file(backing_ + "/state/snapshots");
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // A flightd that waits for a disk is degraded. The watchdog must not restart it or its broker.
 TEST_F(Disk, HangingOneIsNoneOfTheWatchdogs) {
   const Milliseconds allowed = sanitized() ? 12s : 4s;

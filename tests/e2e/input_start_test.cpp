@@ -157,24 +157,43 @@ TEST_F(InputStart, TracefsThatIsNotMounted) {
   EXPECT_THAT(text, AllOf(HasSubstr("tracefs"), HasSubstr("mount"), HasSubstr("/sys/kernel/tracing")));
 }
 
+// The cause can go away: flightd records meanwhile.
 TEST_F(InputStart, StateFolderThatCannotBeMade) {
-  StartOptions options;
-  options.state_dir = folder_ / "none/state";
-  EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), HasSubstr(options.state_dir));
+  const auto starts_without = [this](const std::string& state_dir) {
+    SCOPED_TRACE(state_dir);
+    TestDaemon daemon(folder_);
+    ASSERT_TRUE(daemon.start(stacks_config(99, "64K"), {.state_dir = state_dir}));
+    EXPECT_THAT(daemon.status()["warnings"].dump(), AllOf(HasSubstr("degraded (disk)"), HasSubstr(state_dir)));
+    const Outcome failed = daemon.ctl({"snapshot"});
+    EXPECT_EQ(failed.exit_status, 1) << failed.text();
+    EXPECT_THAT(failed.err, AllOf(HasSubstr(state_dir), HasSubstr("recording continues")));
+    const Outcome listed = daemon.ctl({"list"});
+    EXPECT_EQ(listed.exit_status, 0) << listed.text();
+    EXPECT_EQ(listed.out, "");
+    EXPECT_THAT(listed.err, AllOf(HasSubstr("degraded (disk)"), HasSubstr(state_dir)));
+    EXPECT_TRUE(records(daemon.status()));
+    EXPECT_TRUE(daemon.stop());
+  };
+  starts_without(folder_ / "none/state");
   write_text(folder_ / "a-file", "");
-  options.state_dir = folder_ / "a-file";
-  EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), HasSubstr(options.state_dir));
-}
-
-TEST_F(InputStart, StateFolderThatIsReadOnlyOrFull) {
-  std::string disk = folder_ / "disk";
+  starts_without(folder_ / "a-file");
+  const std::string disk = folder_ / "disk";
   ASSERT_EQ(mkdir(disk.c_str(), 0755), 0);
   ASSERT_TRUE(mount_tmpfs(disk, "size=1m"));
-  StartOptions options;
-  options.state_dir = disk + "/state";
   ASSERT_TRUE(remount_tmpfs(disk, true, ""));
-  EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), HasSubstr(options.state_dir));
+  starts_without(disk + "/state");
   unmount(disk);
+}
+
+TEST_F(InputStart, StateFolderThatIsAnothersLink) {
+  const std::string elsewhere = folder_ / "elsewhere";
+  ASSERT_EQ(mkdir(elsewhere.c_str(), 0700), 0);
+  StartOptions options;
+  options.state_dir = folder_ / "link";
+  ASSERT_EQ(symlink(elsewhere.c_str(), options.state_dir.c_str()), 0);
+  ASSERT_EQ(lchown(options.state_dir.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(refused(stacks_config(99, "64K").dump(), options), HasSubstr(options.state_dir));
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
 }
 
 TEST_F(InputStart, SecondFlightdOnTheSameRuntimeFolder) {

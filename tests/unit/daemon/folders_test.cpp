@@ -74,7 +74,17 @@ class Folders : public testing::Test {
     for (const std::string& folder : {state_, run_}) std::filesystem::create_directory(folder);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
-  [[nodiscard]] Result<FolderLocks> take() const { return take_folders(state_, run_, identity_); }
+  struct Taken {
+    RuntimeFolder runtime;
+    StateFolder state;
+  };
+  [[nodiscard]] Result<Taken> take() const {
+    auto runtime = take_runtime_folder(run_, identity_);
+    if (!runtime) return propagate(runtime.error());
+    auto state = take_state_folder(state_, identity_);
+    if (!state) return propagate(state.error());
+    return Taken{std::move(*runtime), std::move(*state)};
+  }
   [[nodiscard]] std::string refused() const {
     const auto taken = take();
     EXPECT_FALSE(taken);
@@ -109,7 +119,8 @@ TEST_F(Folders, TheLockHasThePidAndIsEmptyAfterACleanEnd) {
     const auto taken = take();
     ASSERT_TRUE(taken) << taken.error().what;
     EXPECT_EQ(read_file(file_).value(), fmt::format("{}\n", ::getpid()));
-    EXPECT_THAT(taken->warnings, testing::IsEmpty());
+    EXPECT_THAT(taken->runtime.warnings, testing::IsEmpty());
+    EXPECT_THAT(taken->state.warnings, testing::IsEmpty());
   }
   EXPECT_EQ(read_file(file_).value(), "");
   EXPECT_EQ(read_file(state_ + "/flightd.lock").value(), "");
@@ -123,9 +134,38 @@ TEST_F(Folders, AReadOnlyDiskIsNoReasonNotToStart) {
   const auto taken = take();
   EXPECT_TRUE(taken) << taken.error().what;
   if (taken) {
-    EXPECT_THAT(taken->warnings, testing::Contains(HasSubstr("read-only file system")));
+    EXPECT_THAT(taken->state.warnings, testing::Contains(HasSubstr("read-only file system")));
   }
   ::umount2(state_.c_str(), MNT_DETACH);
+}
+
+// A disk that is missing or broken can come back; another's folder stays another's.
+TEST_F(Folders, OnlyADangerForbidsTheStart) {
+  const auto forbidden = [this] {
+    const auto taken = take_state_folder(state_, identity_);
+    EXPECT_FALSE(taken);
+    return !taken && forbids_start(taken.error());
+  };
+  const std::string there = state_;
+  state_ = root_ + "/none/state";
+  EXPECT_FALSE(forbidden());
+  state_ = root_ + "/file";
+  std::ofstream{state_} << "";
+  EXPECT_FALSE(forbidden());
+  state_ = root_ + "/link";
+  ASSERT_EQ(::symlink(there.c_str(), state_.c_str()), 0);
+  EXPECT_FALSE(forbidden());  // made by root, but not followed
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::lchown(state_.c_str(), 12345, 12345), 0);
+    EXPECT_TRUE(forbidden());
+  }
+  state_ = there;
+  ASSERT_EQ(::symlink(root_.c_str(), (state_ + "/snapshots").c_str()), 0);
+  EXPECT_TRUE(forbidden());
+  std::filesystem::remove(state_ + "/snapshots");
+  const auto first = take_state_folder(state_, identity_);
+  ASSERT_TRUE(first) << first.error().what;
+  EXPECT_TRUE(forbidden());  // a second flightd
 }
 
 TEST_F(Folders, AnOlderLockIsMadePrivate) {

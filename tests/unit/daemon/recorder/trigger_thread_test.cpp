@@ -161,6 +161,27 @@ TEST_F(TriggerThreadTest, AnUnusableStateIsAnErrorAndNotTheEnd) {
   EXPECT_TRUE(fire("deploy").value().fires());
 }
 
+// The store was mounted late: what happened until then is added to what an earlier flightd counted.
+TEST_F(TriggerThreadTest, AStateThatComesLateIsAdded) {
+  start({external("deploy"), external("rare", 1h), external("off")});
+  ASSERT_TRUE(fire("deploy"));
+  ASSERT_TRUE(fire("rare"));
+  ASSERT_TRUE(enable("off", false));
+  const std::string earlier = state_kept();
+  start({external("deploy"), external("rare", 1h), external("off")});
+  ASSERT_TRUE(fire("deploy"));
+  thread_->restore(earlier, [](const std::string& why) { ADD_FAILURE() << why; });
+  EXPECT_EQ(row("deploy").row.fired, 2U);
+  EXPECT_EQ(row("rare").row.fired, 1U);
+  EXPECT_FALSE(fire("rare")->fires()) << "its cooldown holds";
+  EXPECT_FALSE(row("off").row.enabled);
+  auto failed = std::make_shared<std::promise<std::string>>();
+  auto why = failed->get_future();
+  thread_->restore("nonsense", [failed](std::string text) { failed->set_value(std::move(text)); });
+  EXPECT_NE(why.get(), "");
+  EXPECT_EQ(row("deploy").row.fired, 2U);
+}
+
 TEST_F(TriggerThreadTest, AReloadKeepsTheCounters) {
   start({external("deploy", 1h), external("gone")});
   ASSERT_TRUE(fire("deploy").value().fires());

@@ -40,13 +40,19 @@ class StoreServiceTest : public testing::Test {
     fs::remove_all(state_);
   }
 
-  void start() {
+  // `take`: as Setup::take_state.
+  void start(std::function<Result<StateFolder>()> take = {}) {
     auto thread = TaskThread::start("store");
     ASSERT_TRUE(thread);
     disk_ = thread->get();
     service_ = std::make_unique<StoreService>(
         loop_, std::move(*thread),
-        StoreService::Setup{.folder = folder_, .state_dir = state_, .boot_id = "boot", .config = config_},
+        StoreService::Setup{.folder = folder_,
+                            .state_dir = state_,
+                            .boot_id = "boot",
+                            .config = config_,
+                            .take_state = std::move(take),
+                            .opened_late = [this](std::string saved) { opened_late_.push_back(std::move(saved)); }},
         [this] { ++use_changes_; });
     settle();
   }
@@ -119,6 +125,7 @@ class StoreServiceTest : public testing::Test {
   TaskThread* disk_ = nullptr;
   std::optional<std::promise<void>> resume_;
   int use_changes_ = 0;
+  std::vector<std::string> opened_late_;
   bool mounted_ = false;
 };
 
@@ -337,6 +344,88 @@ TEST_F(StoreServiceTest, TheEndWaitsForTheDisk) {
   resume_disk();
   service_.reset();
   EXPECT_TRUE(has(name.pin_file()));
+}
+
+// The disk is missing at start: no answer of it is an error that ends flightd, nothing is written, and the snapshot
+// that is taken after it came finds it.
+TEST_F(StoreServiceTest, AStoreThatIsMissingAtStartIsUsedWhenItComes) {
+  make(1);
+  write("flight-box-leftover.partial", "");
+  std::ofstream(state_ + "/triggers.state") << "counters";
+  std::atomic<bool> there = false;
+  start([&there]() -> Result<StateFolder> {
+    if (!there) return sys_error(EIO, "open folder STATE");
+    return StateFolder{.lock = {}, .warnings = {"it has no locks"}};
+  });
+  const auto opened = service_->open(std::chrono::seconds(kPatience));
+  ASSERT_TRUE(opened) << opened.error().what;
+  EXPECT_EQ(*opened, "");
+  EXPECT_FALSE(service_->usable());
+  EXPECT_THAT(service_->trouble_text(), testing::StartsWith("degraded (disk)"));
+  EXPECT_THAT(service_->trouble_text(), HasSubstr("open folder STATE"));
+  const auto room = service_->make_room("spike", 1 << 20);
+  ASSERT_FALSE(room);
+  EXPECT_EQ(room.error().errno_value(), EIO);
+  Answer removed, pinned, vacuumed;
+  service_->remove("1", into(removed));
+  service_->pin("1", true, into(pinned));
+  service_->vacuum(false, into(vacuumed));
+  service_->trigger_state().save("newer counters");
+  settle();
+  for (const Answer& answer : {removed, pinned, vacuumed})
+    EXPECT_THAT(error_of(answer), testing::AllOf(HasSubstr("WriteFailed"), HasSubstr("open folder STATE")));
+  EXPECT_TRUE(has("flight-box-leftover.partial"));
+  EXPECT_EQ(saved(), "counters") << "they were never read";
+
+  there = true;
+  EXPECT_TRUE(service_->make_room("spike", 1 << 20));
+  settle();
+  EXPECT_TRUE(service_->usable());
+  EXPECT_EQ(service_->trouble_text(), "");
+  EXPECT_THAT(service_->state_warnings(), testing::ElementsAre("it has no locks"));
+  EXPECT_THAT(opened_late_, testing::ElementsAre("counters"));
+  EXPECT_FALSE(has("flight-box-leftover.partial"));
+  service_->trigger_state().save("newer counters");
+  settle();
+  EXPECT_EQ(saved(), "newer counters");
+}
+
+TEST_F(StoreServiceTest, AStoreThatIsMissingIsAnEmptyOne) {
+  start([]() -> Result<StateFolder> { return sys_error(ENOENT, "no disk"); });
+  ASSERT_TRUE(service_->open(std::chrono::seconds(kPatience)));
+  fs::remove_all(folder_);
+  Answer listed;
+  service_->list(into(listed));
+  settle();
+  ASSERT_TRUE(listed && *listed) << error_of(listed);
+  EXPECT_EQ(**listed, "[]");
+  Answer described;
+  service_->describe("1", into(described));
+  settle();
+  EXPECT_THAT(error_of(described), HasSubstr("no disk"));
+}
+
+TEST_F(StoreServiceTest, AnotherOnesStoreForbidsTheStart) {
+  start([]() -> Result<StateFolder> { return fail(std::errc::file_exists, "it belongs to user 7"); });
+  const auto opened = service_->open(std::chrono::seconds(kPatience));
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().what, "it belongs to user 7");
+}
+
+// A disk that does not answer at start delays it no longer than it may.
+TEST_F(StoreServiceTest, AHangingDiskDoesNotDelayTheStart) {
+  std::ofstream(state_ + "/triggers.state") << "counters";
+  start([]() -> Result<StateFolder> { return StateFolder{}; });
+  hang_disk();
+  const auto opened = service_->open(10ms);
+  ASSERT_TRUE(opened);
+  EXPECT_FALSE(service_->usable());
+  EXPECT_THAT(service_->trouble_text(), HasSubstr("has not answered"));
+  resume_disk();
+  settle();
+  EXPECT_TRUE(service_->usable());
+  EXPECT_EQ(service_->trouble_text(), "");
+  EXPECT_THAT(opened_late_, testing::ElementsAre("counters"));
 }
 
 }  // namespace
