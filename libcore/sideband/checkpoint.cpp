@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sideband/checkpoint.hpp"
 
+#include <linux/perf_event.h>
+
 #include <algorithm>
 #include <vector>
 
+#include "libcore/perf/record.hpp"
+#include "libcore/sideband/notes.hpp"
 #include "libcore/sideband/process_writer.hpp"
 
 namespace flight {
@@ -43,12 +47,19 @@ class Checkpointer {
 };
 
 // A scan reports what still exists, so the largest ids are enough: if there are too many, the first ones are omitted.
+// Symbols that were forgotten are not counted: the next flightd's first scan lists them.
 void Checkpointer::put_kernel(const KernelTable& kernel, std::size_t most_bytes) {
   RecordBuffer all;
   kernel.append_to(all);
   std::span<const std::byte> rest = all;
-  while (rest.size() > most_bytes) rest = rest.subspan(next_record(rest).size());
+  std::uint64_t forgotten = kernel.forgotten_cgroups();
+  while (rest.size() > most_bytes) {
+    const auto first = next_record(rest);
+    if (load<perf_event_header>(first.data()).type == PERF_RECORD_CGROUP) ++forgotten;
+    rest = rest.subspan(first.size());
+  }
   slice_.insert(slice_.end(), rest.begin(), rest.end());
+  if (forgotten > 0) append_note(slice_, {.kind = NoteKind::cgroups, .count = forgotten}, {});
   flush_if(slice_.size() >= kSliceBytes);
 }
 

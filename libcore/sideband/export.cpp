@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/sideband/notes.hpp"
 #include "libcore/sideband/process_writer.hpp"
 
 namespace flight {
@@ -25,7 +26,7 @@ bool forks_process(const RecordLog& log, const RecordLog::Entry& entry) {
 
 bool concerns_processes(const RecordLog::Entry& entry) {
   return entry.type == PERF_RECORD_FORK || entry.type == PERF_RECORD_EXIT || entry.type == PERF_RECORD_COMM ||
-         entry.type == PERF_RECORD_MMAP2;
+         entry.type == PERF_RECORD_MMAP2 || entry.type == kNoteRecord;
 }
 
 // Replays `before` for `wanted` and for the parents whose mappings they copied. Returns how many exited processes lost
@@ -71,7 +72,7 @@ RecordBuffer merge(const RecordLog& log, Entries inside, ProcessWriter& writer) 
   };
   for (const RecordLog::Entry& entry : inside) {
     for (; next != late.end() && next->time_ns <= entry.time_ns; ++next) append(writer.record(*next));
-    if (!is_empty_map(log, entry)) append(log.record(entry));
+    if (entry.type != kNoteRecord && !is_empty_map(log, entry)) append(log.record(entry));
   }
   for (; next != late.end(); ++next) append(writer.record(*next));
   return out;
@@ -114,8 +115,13 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
   const Entries inside(first, last);
 
   std::unordered_set<std::uint32_t> wanted = order.pids;
-  for (const RecordLog::Entry& entry : inside)
-    if (forks_process(log, entry)) wanted.insert(parent_of(log.record(entry)));
+  std::unordered_set<std::uint32_t> shown = order.pids;  // whose mappings are those of samples
+  for (auto entry = inside.rbegin(); entry != inside.rend(); ++entry) {
+    if (!forks_process(log, *entry)) continue;
+    const auto record = log.record(*entry);
+    wanted.insert(parent_of(record));
+    if (shown.contains(pid_of(record))) shown.insert(parent_of(record));
+  }
 
   ProcessTable at_begin;
   at_begin.forget(begin_ns - std::min(begin_ns, order.dying_ns));
@@ -136,9 +142,15 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
     for (std::size_t i = 0; i < lives.size(); ++i)
       if (is_there(lives, i, order) && (lives[i].alive() || lives[i].exit_ns >= begin_ns || !taken.contains(pid)))
         writer.write(pid, lives[i]);
+    if (const std::uint64_t count = writer.take_forgotten(); count > 0 && shown.contains(pid)) {
+      ++out.forgotten.of_processes;
+      out.forgotten.maps += count;
+    }
   }
   out.left_out = writer.left_out() + without_maps;
   out.programs = writer.take_programs();
+  out.forgotten.symbols = kernel_at_begin.forgotten_symbols();
+  out.forgotten.cgroups = kernel_at_begin.forgotten_cgroups();
   out.log = merge(log, inside, writer);
   for (const RecordLog::Entry& entry : inside) {
     if (entry.type != PERF_RECORD_MMAP2) continue;

@@ -9,6 +9,7 @@ namespace flight {
 namespace {
 
 constexpr std::size_t kTreeNodeBytes = 96;
+constexpr std::size_t kAgeBytes = 48;  // a symbol's node in by_age_
 constexpr std::uint16_t kUnregistered = PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER;
 
 }  // namespace
@@ -35,16 +36,29 @@ void KernelTable::add_cgroup(const CgroupRecord& cgroup) {
   std::advance(middle, 1024);
   bytes_ -= kTreeNodeBytes + middle->second.size();
   cgroups_.erase(middle);
+  ++forgotten_cgroups_;
 }
 
+void KernelTable::remove(std::map<std::uint64_t, Ksymbol>::iterator symbol) {
+  bytes_ -= kTreeNodeBytes + kAgeBytes + symbol->second.name.size();
+  by_age_.erase(symbol->second.number);
+  ksymbols_.erase(symbol);
+}
+
+// If there are too many, the oldest is removed: what was loaded last is most likely what runs and what is new to the
+// reader.
 void KernelTable::add_ksymbol(const KsymbolRecord& symbol) {
-  if (const auto old = ksymbols_.find(symbol.address); old != ksymbols_.end()) {
-    bytes_ -= kTreeNodeBytes + old->second.name.size();
-    ksymbols_.erase(old);
-  }
-  if ((symbol.flags & kUnregistered) != 0 || ksymbols_.size() >= kMaxKsymbols) return;
-  bytes_ += kTreeNodeBytes + symbol.name.size();
-  ksymbols_.emplace(symbol.address, Ksymbol{symbol.bytes, symbol.kind, symbol.flags, std::string(symbol.name)});
+  if (const auto old = ksymbols_.find(symbol.address); old != ksymbols_.end()) remove(old);
+  forgotten_symbols_.erase(symbol.address);
+  if ((symbol.flags & kUnregistered) != 0) return;
+  bytes_ += kTreeNodeBytes + kAgeBytes + symbol.name.size();
+  by_age_.emplace(next_number_, symbol.address);
+  ksymbols_.emplace(symbol.address,
+                    Ksymbol{symbol.bytes, symbol.kind, symbol.flags, next_number_++, std::string(symbol.name)});
+  if (ksymbols_.size() <= kMaxKsymbols) return;
+  const std::uint64_t oldest = by_age_.begin()->second;
+  if (forgotten_symbols_.size() < kMaxKsymbols) forgotten_symbols_.insert(oldest);
+  remove(ksymbols_.find(oldest));
 }
 
 void KernelTable::append_to(RecordBuffer& out) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The facts of the sideband that are not about processes: paths of cgroups, and kernel symbols that come and go (BPF
-// programs, trampolines). Private to sideband. The removal of a cgroup is not recorded, so their number is limited.
+// programs, trampolines). Private to sideband. The removal of a cgroup is not recorded, and symbols can be many, so
+// their numbers are limited. What does not fit is counted.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +10,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "libcore/perf/record_build.hpp"
+#include "libcore/sideband/mappings.hpp"
+#include "libcore/sideband/process_tracker.hpp"
 
 namespace flight {
 
-inline constexpr std::size_t kMaxCgroups = 32768;
 inline constexpr std::size_t kMaxKsymbols = 32768;
 
 class KernelTable {
@@ -28,19 +31,29 @@ class KernelTable {
   }
   // Writes records that are valid from the beginning.
   void append_to(RecordBuffer& out) const;
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_ + forgotten_symbols_.size() * kHashNodeBytes; }
+  // Symbols that are loaded, but were removed for newer ones.
+  [[nodiscard]] std::size_t forgotten_symbols() const { return forgotten_symbols_.size(); }
+  // Paths that were removed for newer ones, so far.
+  [[nodiscard]] std::uint64_t forgotten_cgroups() const { return forgotten_cgroups_; }
+  void add_forgotten_cgroups(std::uint64_t count) { forgotten_cgroups_ += count; }
 
  private:
   struct Ksymbol {
     std::uint32_t bytes = 0;
     std::uint16_t kind = 0, flags = 0;
+    std::uint64_t number = 0;  // ascending with time
     std::string name;
   };
   void add_cgroup(const CgroupRecord& cgroup);
   void add_ksymbol(const KsymbolRecord& symbol);
+  void remove(std::map<std::uint64_t, Ksymbol>::iterator symbol);
 
-  std::map<std::uint64_t, std::string> cgroups_;  // by id; ids grow, so the smallest is the oldest
-  std::map<std::uint64_t, Ksymbol> ksymbols_;     // by address
+  std::map<std::uint64_t, std::string> cgroups_;         // by id; ids grow, so the smallest is the oldest
+  std::map<std::uint64_t, Ksymbol> ksymbols_;            // by address
+  std::map<std::uint64_t, std::uint64_t> by_age_;        // their addresses, by number
+  std::unordered_set<std::uint64_t> forgotten_symbols_;  // addresses
+  std::uint64_t forgotten_cgroups_ = 0, next_number_ = 0;
   std::size_t bytes_ = 0;
 };
 

@@ -127,6 +127,7 @@ void MapList::trim(std::size_t most) {
   const std::size_t first = std::min({kFirstFiles, files, most / 2});
   std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(files - first),
               order.begin() + static_cast<std::ptrdiff_t>(files));
+  forgotten_ += order.size() - most;
   order.resize(most);
   std::sort(order.begin(), order.end(),
             [](const ProcessMap* a, const ProcessMap* b) { return a->address < b->address; });

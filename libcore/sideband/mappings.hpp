@@ -86,7 +86,9 @@ struct ProcessMap {
 class MapList {
  public:
   explicit MapList(Meter& meter) : meter_(&meter) { recharge(); }
-  MapList(const MapList& other, Meter& meter) : meter_(&meter), maps_(other.maps_) { recharge(); }
+  MapList(const MapList& other, Meter& meter) : meter_(&meter), maps_(other.maps_), forgotten_(other.forgotten_) {
+    recharge();
+  }
   MapList(const MapList&) = delete;
   MapList& operator=(const MapList&) = delete;
   ~MapList() { meter_->bytes -= charged_; }
@@ -95,13 +97,16 @@ class MapList {
   void insert(const ProcessMap& map);
   // Whether all of its range is known (is_part_of).
   [[nodiscard]] bool covers(const Mmap2Record& scanned) const;
-  // Keeps `most`: files before anonymous mappings, and of these the newest.
+  // Keeps `most`: files before anonymous mappings, and of these the newest. Counts the others as forgotten.
   void trim(std::size_t most);
   void shrink() {
     maps_.shrink_to_fit();
     recharge();
   }
   [[nodiscard]] const std::vector<ProcessMap>& all() const { return maps_; }  // ascending in address
+  // How many were removed although they may still be mapped, in this list and in those that it was copied from.
+  [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
+  void add_forgotten(std::uint64_t count) { forgotten_ += count; }
 
  private:
   void recharge();
@@ -109,6 +114,7 @@ class MapList {
   Meter* meter_;
   std::size_t charged_ = 0;
   std::vector<ProcessMap> maps_;
+  std::uint64_t forgotten_ = 0;
 };
 
 using SharedMaps = std::shared_ptr<MapList>;  // null: no mappings

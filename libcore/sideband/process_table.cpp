@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/sideband/notes.hpp"
 
 namespace flight {
 namespace {
@@ -71,6 +72,9 @@ void ProcessTable::apply(std::span<const std::byte> record, EventTime time_ns) {
       return;
     case PERF_RECORD_MMAP2:
       if (const auto map = parse_mmap2(record)) apply_mmap(*map, time_ns);
+      return;
+    case kNoteRecord:
+      if (const auto note = parse_note(record)) apply_note(*note, time_ns);
       return;
     default:
       return;
@@ -261,6 +265,12 @@ void ProcessTable::apply_mmap(const Mmap2Record& map, EventTime time_ns) {
   if (first) process->expects_program = false;
   if (first || map.is_program) process->image.program = made.file;
   if (map.bytes != 0) writable(process->image.maps, meter_).insert(made);
+}
+
+void ProcessTable::apply_note(const Note& note, EventTime time_ns) {
+  if (note.kind != NoteKind::maps) return;
+  if (Incarnation* process = find(note.pid, time_ns); process != nullptr && process->alive_at(time_ns))
+    writable(process->image.maps, meter_).add_forgotten(note.count);
 }
 
 ProcessMap ProcessTable::make_map(const Mmap2Record& record, EventTime since_ns) {

@@ -77,13 +77,15 @@ struct Incarnation {
   [[nodiscard]] Comm comm_of(std::uint32_t tid) const;
 };
 
+struct Note;
+
 class ProcessTable {
  public:
   ProcessTable() = default;
   ProcessTable(const ProcessTable&) = delete;
   ProcessTable& operator=(const ProcessTable&) = delete;
 
-  // Applies FORK, EXIT, COMM and MMAP2, ignores others.
+  // Applies FORK, EXIT, COMM, MMAP2 and notes (notes.hpp), ignores others.
   void apply(std::span<const std::byte> record, EventTime time_ns);
   // Removes entries that ended before `horizon_ns`, now and from now on. Never decreases.
   void forget(EventTime horizon_ns);
@@ -110,10 +112,13 @@ class ProcessTable {
     EventTime until_ns = 0;  // the latest exit among them; UINT64_MAX: one is alive
     std::uint64_t maps = 0;  // processes that keep their name but lose their maps
     EventTime maps_until_ns = 0;
+    // Of living processes: images before an exec, and threads; as `until_ns`.
+    std::uint64_t images = 0, threads = 0;
+    EventTime images_until_ns = 0, threads_until_ns = 0;
   };
   // Reduces the table to `most_bytes`. First the processes that exited longest ago lose mappings that they share with
-  // no other process (much larger than names), then these processes are removed, then the less important mappings of
-  // living ones.
+  // no other process (much larger than names), then these processes are removed, then the past and the less important
+  // mappings and threads of living ones. Mappings of living ones are counted in their MapList.
   Evicted shrink(std::size_t most_bytes);
   // Only the first step: all names are kept.
   Evicted strip(std::size_t most_bytes);
@@ -163,14 +168,18 @@ class ProcessTable {
   void apply_exit(const TaskRecord& exit, EventTime time_ns);
   void apply_comm(const CommRecord& comm, EventTime time_ns);
   void apply_mmap(const Mmap2Record& map, EventTime time_ns);
+  void apply_note(const Note& note, EventTime time_ns);
   Incarnation* find_or_infer(std::uint32_t pid, EventTime time_ns);
   void exec(Incarnation& process, const CommRecord& comm, EventTime time_ns);
   void end(std::uint32_t pid, Incarnation& process, EventTime time_ns);
   void note_end(std::uint32_t pid, EventTime time_ns, std::size_t parts);
   bool drop_maps(const Due& due);
-  std::uint64_t prune(const Due& due, EventTime horizon_ns);
-  void pass(Incarnation& process, std::size_t parts, EventTime horizon_ns);
-  std::uint64_t shrink_living(std::size_t most_bytes);
+  std::uint64_t prune(const Due& due, EventTime horizon_ns, Evicted* early = nullptr);
+  void pass(Incarnation& process, std::size_t parts, EventTime horizon_ns, Evicted* early = nullptr);
+  void shrink_living(std::size_t most_bytes, Evicted& evicted);
+  void drop_the_past(Incarnation& process, Evicted& evicted) const;
+  void count_image(EventTime end_ns, Evicted& evicted) const;
+  void count_thread(EventTime exit_ns, Evicted& evicted) const;
   [[nodiscard]] static Tally tally(const Entry& entry);
 
   // before the members that use it

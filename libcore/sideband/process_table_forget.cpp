@@ -11,13 +11,6 @@ namespace {
 constexpr std::size_t kLeanMaps = 64;
 constexpr std::size_t kLeanThreads = 64;
 
-void drop_the_past(Incarnation& process) {
-  process.past = {};
-  std::erase_if(process.threads, [](const Thread& thread) { return thread.exit_ns != 0; });
-  process.threads.shrink_to_fit();
-  process.passed = 0;
-}
-
 }  // namespace
 
 void ProcessTable::note_end(std::uint32_t pid, EventTime time_ns, std::size_t parts) {
@@ -36,7 +29,8 @@ void ProcessTable::forget(EventTime horizon_ns) {
 }
 
 // Removes what ended before `horizon_ns`; returns how many whole processes were removed.
-std::uint64_t ProcessTable::prune(const Due& due, EventTime horizon_ns) {
+// `early`: counts the parts of living ones that no horizon has passed yet; null: there are none.
+std::uint64_t ProcessTable::prune(const Due& due, EventTime horizon_ns, Evicted* early) {
   const auto place = processes_.find(due.pid);
   if (place == processes_.end()) return 0;
   Entry& entry = place->second;
@@ -45,7 +39,7 @@ std::uint64_t ProcessTable::prune(const Due& due, EventTime horizon_ns) {
     const Accounted accounted(*this, entry);
     gone = std::erase_if(entry,
                          [&](const Incarnation& process) { return !process.alive() && process.exit_ns < horizon_ns; });
-    if (Incarnation* process = find(due.pid, due.time_ns)) pass(*process, due.parts, horizon_ns);
+    if (Incarnation* process = find(due.pid, due.time_ns)) pass(*process, due.parts, horizon_ns, early);
     if (entry.capacity() > entry.size() + 2) entry.shrink_to_fit();
   }
   if (entry.empty()) processes_.erase(place);
@@ -54,7 +48,7 @@ std::uint64_t ProcessTable::prune(const Due& due, EventTime horizon_ns) {
 
 // `parts` more threads and images have ended before the horizon. A process can have a hundred thousand of them, so they
 // are removed when they are a quarter of all: the cost of each is then constant.
-void ProcessTable::pass(Incarnation& process, std::size_t parts, EventTime horizon_ns) {
+void ProcessTable::pass(Incarnation& process, std::size_t parts, EventTime horizon_ns, Evicted* early) {
   process.passed = static_cast<std::uint32_t>(std::min<std::size_t>(process.passed + parts, UINT32_MAX));
   const std::size_t all = process.past.size() + process.threads.size();
   if (process.passed == 0 || process.passed < all / 4) return;
@@ -65,11 +59,15 @@ void ProcessTable::pass(Incarnation& process, std::size_t parts, EventTime horiz
   while (kept != process.past.end()) {
     const Image& next = kept + 1 != process.past.end() ? *(kept + 1) : process.image;
     if (next.from_ns >= horizon_ns) break;
+    if (early != nullptr) count_image(next.from_ns, *early);
     ++kept;
   }
   process.past.erase(process.past.begin(), kept);
-  std::erase_if(process.threads,
-                [&](const Thread& thread) { return thread.exit_ns != 0 && thread.exit_ns < horizon_ns; });
+  std::erase_if(process.threads, [&](const Thread& thread) {
+    if (thread.exit_ns == 0 || thread.exit_ns >= horizon_ns) return false;
+    if (early != nullptr) count_thread(thread.exit_ns, *early);
+    return true;
+  });
   if (process.past.capacity() > 2 * process.past.size()) process.past.shrink_to_fit();
   if (process.threads.capacity() > 2 * process.threads.size()) process.threads.shrink_to_fit();
 }
@@ -111,30 +109,53 @@ ProcessTable::Evicted ProcessTable::shrink(std::size_t most_bytes) {
   while (bytes() > most_bytes && !due_.empty()) {
     const Due oldest = due_.front();
     due_.pop_front();
-    const std::uint64_t gone = prune(oldest, oldest.time_ns + 1);
+    const std::uint64_t gone = prune(oldest, oldest.time_ns + 1, &evicted);
     if (gone > 0) evicted.until_ns = std::max(evicted.until_ns, oldest.time_ns);
     evicted.processes += gone;
   }
-  if (const std::uint64_t living = shrink_living(most_bytes); living > 0) {
-    evicted.until_ns = UINT64_MAX;
-    evicted.processes += living;
-  }
+  if (bytes() > most_bytes) shrink_living(most_bytes, evicted);
   return evicted;
 }
 
-std::uint64_t ProcessTable::shrink_living(std::size_t most_bytes) {
-  if (bytes() <= most_bytes) return 0;
+// What ended before the horizon is needed by no window, so it is not counted.
+void ProcessTable::count_image(EventTime end_ns, Evicted& evicted) const {
+  if (end_ns < horizon_ns_) return;
+  ++evicted.images;
+  evicted.images_until_ns = std::max(evicted.images_until_ns, end_ns);
+}
+
+void ProcessTable::count_thread(EventTime exit_ns, Evicted& evicted) const {
+  if (exit_ns < horizon_ns_) return;
+  ++evicted.threads;
+  evicted.threads_until_ns = std::max(evicted.threads_until_ns, exit_ns);
+}
+
+void ProcessTable::drop_the_past(Incarnation& process, Evicted& evicted) const {
+  for (std::size_t i = 0; i < process.past.size(); ++i)
+    count_image(i + 1 < process.past.size() ? process.past[i + 1].from_ns : process.image.from_ns, evicted);
+  process.past = {};
+  std::erase_if(process.threads, [&](const Thread& thread) {
+    if (thread.exit_ns == 0) return false;
+    count_thread(thread.exit_ns, evicted);
+    return true;
+  });
+  if (process.threads.size() > kLeanThreads) {
+    evicted.threads += process.threads.size() - kLeanThreads;
+    evicted.threads_until_ns = UINT64_MAX;
+    process.live_threads = kLeanThreads;
+    process.threads.resize(kLeanThreads);
+  }
+  process.threads.shrink_to_fit();
+  process.passed = 0;
+}
+
+void ProcessTable::shrink_living(std::size_t most_bytes, Evicted& evicted) {
   // Lists stay shared: each is cut once, and all its users share the short one.
   std::unordered_map<SharedMaps, SharedMaps> short_lists;
   for (auto& [pid, entry] : processes_) {
     const Accounted accounted(*this, entry);
     for (Incarnation& process : entry) {
-      drop_the_past(process);
-      if (process.threads.size() > kLeanThreads) {
-        process.live_threads = kLeanThreads;
-        process.threads.resize(kLeanThreads);
-        process.threads.shrink_to_fit();
-      }
+      drop_the_past(process, evicted);
       SharedMaps& maps = process.image.maps;
       if (!maps || maps->all().size() <= kLeanMaps) continue;
       SharedMaps& lean = short_lists[maps];
@@ -146,17 +167,16 @@ std::uint64_t ProcessTable::shrink_living(std::size_t most_bytes) {
     }
   }
   short_lists.clear();
-  std::uint64_t evicted = 0;
   while (bytes() > most_bytes && !processes_.empty()) {  // the machine has more processes than fit the limit
     Entry& entry = processes_.begin()->second;
     {
       const Accounted accounted(*this, entry);
-      evicted += entry.size();
+      evicted.processes += entry.size();
+      evicted.until_ns = UINT64_MAX;
       entry.clear();
     }
     processes_.erase(processes_.begin());
   }
-  return evicted;
 }
 
 }  // namespace flight

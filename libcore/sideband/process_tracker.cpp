@@ -9,6 +9,7 @@
 #include "libcore/sideband/checkpoint.hpp"
 #include "libcore/sideband/doubt.hpp"
 #include "libcore/sideband/export.hpp"
+#include "libcore/sideband/notes.hpp"
 #include "libcore/sideband/process_tracker_state.hpp"
 #include "libcore/sideband/process_writer.hpp"
 #include "libcore/sideband/scan.hpp"
@@ -82,7 +83,10 @@ void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scan
   if (merged.old_bpf) state.old_bpf = merged.old_bpf;
   if (merged.settled) state.gaps.settle(scanned_ns, merged.unsure, std::move(merged.unread));
   state.unsure += merged.unsure;
-  if (merged.settled && !state.gaps.unread().in_doubt()) state.evicted.found_living(scanned_ns);
+  if (merged.settled && !state.gaps.unread().in_doubt()) {
+    state.evicted.found_living(scanned_ns);
+    state.threads.found_living(scanned_ns);
+  }
   state.append(merged.additions);
   state.fold_early();
   state.shrink();
@@ -94,6 +98,8 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   state_->gaps.forget(forgotten_ns);
   state_->evicted.forget(forgotten_ns);
   state_->evicted_maps.forget(forgotten_ns);
+  state_->images.forget(forgotten_ns);
+  state_->threads.forget(forgotten_ns);
   const auto entries = state_->log.entries();
   const auto end = std::lower_bound(entries.begin(), entries.end(), horizon_ns,
                                     [](const auto& entry, EventTime time) { return entry.time_ns < time; });
@@ -112,15 +118,22 @@ CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
   for (const auto& [pid, left] : state_->gaps.unread().left)
     if (left.in_doubt)
       append_lost(gaps, {left.begin_ns, 0}, {.pid = pid, .tid = pid, .time_ns = left.end_ns, .reserved = kUnreadInGap});
+  // The next flightd scans, which finds the living ones again.
+  const auto until = [this](const Forgotten& some) {
+    return some.until_ns() == Forgotten::kLiving ? state_->newest_ns : some.until_ns();
+  };
+  const auto put_note = [&](NoteKind kind, const Forgotten& some) {
+    if (const std::uint64_t count = some.since(0); count > 0)
+      append_note(gaps, {.kind = kind, .count = count}, {.time_ns = until(some)});
+  };
+  put_note(NoteKind::images, state_->images);
+  put_note(NoteKind::threads, state_->threads);
   write(gaps);
   CheckpointOmissions out = write_checkpoint(state_->log, state_->table, state_->kernel, most_state_bytes, write);
   const State& state = *state_;
   TrackerLosses& losses = out.losses;
   losses.evicted += state.evicted.since(0);
-  // The next flightd scans, which finds the living ones again.
-  const EventTime until_ns = state.evicted.until_ns();
-  losses.evicted_until_ns =
-      std::max(losses.evicted_until_ns, until_ns == Forgotten::kLiving ? state.newest_ns : until_ns);
+  losses.evicted_until_ns = std::max(losses.evicted_until_ns, until(state.evicted));
   losses.evicted_maps = state.evicted_maps.since(0);
   losses.evicted_maps_until_ns = state.evicted_maps.until_ns();
   losses.known_from_ns = state.known_from_ns;
@@ -189,6 +202,8 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   }
   window.stats = stats();
   window.stats.evicted = state.evicted.since(begin_ns);
+  window.forgotten.images = state.images.since(begin_ns);
+  window.forgotten.threads = state.threads.since(begin_ns);
   window.names_from_ns = state.names_from_ns(begin_ns);
   if (state.forks_from_ns > begin_ns) window.forks_from_ns = state.forks_from_ns;
   state.warn(window, begin_ns, end_ns, doubtful ? &scope : nullptr);
@@ -209,6 +224,10 @@ TrackerStats ProcessTracker::stats() const {
   stats.exited = state.table.dead() + state.logged_exits;
   stats.evicted = state.evicted.since(0);
   stats.evicted_until_ns = state.evicted.until_ns();
+  stats.forgotten = {.images = state.images.since(0),
+                     .threads = state.threads.since(0),
+                     .symbols = state.kernel.forgotten_symbols(),
+                     .cgroups = state.kernel.forgotten_cgroups()};
   stats.stale = state.gaps.stale();
   stats.lost = state.lost;
   stats.unsure = state.unsure;

@@ -54,6 +54,17 @@ struct TrackerLimits {
   }
 };
 
+inline constexpr std::size_t kMaxCgroups = 32768;  // whose paths are kept
+
+// What the tracker has dropped because of its limits, besides processes that had exited.
+struct ForgottenFacts {
+  std::uint64_t maps = 0, of_processes = 0;  // of processes with samples (in an export)
+  std::uint64_t images = 0;                  // before an exec of a process that lives
+  std::uint64_t threads = 0;                 // of processes that live
+  std::uint64_t symbols = 0;                 // of the kernel's generated code, and loaded
+  std::uint64_t cgroups = 0;                 // since the first flightd of this boot; most of them were removed before
+};
+
 struct TrackerStats {
   std::uint64_t processes = 0;     // alive
   std::uint64_t exited = 0;        // exited, and kept
@@ -62,6 +73,7 @@ struct TrackerStats {
   bool stale = false;              // records are missing; a scan is due
   std::uint64_t lost = 0;          // records that the kernel could not write, since this tracker exists
   std::uint64_t unsure = 0;        // processes that were named kLostName for a while because of that
+  ForgottenFacts forgotten;        // without maps
   std::size_t log_bytes = 0, state_bytes = 0;
 };
 
@@ -94,6 +106,7 @@ struct TrackerExport {
   // The cgroup paths of processes that fork but have no samples, by pid, read from /proc.
   std::unordered_map<std::uint32_t, std::string> forker_cgroups;
   std::vector<SidebandGap> gaps;      // in the window or shortly before it, ascending
+  ForgottenFacts forgotten;           // of this window
   std::uint64_t left_out = 0;         // processes whose mappings were omitted, because they would exceed the limit
   std::vector<std::string> warnings;  // which names are uncertain, and why
   std::vector<std::string> notes;     // normal on a busy machine: files that were deleted before they could be read

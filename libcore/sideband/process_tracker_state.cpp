@@ -9,6 +9,7 @@
 #include "libcore/perf/record.hpp"
 #include "libcore/sideband/doubt_scope.hpp"
 #include "libcore/sideband/kept_records.hpp"
+#include "libcore/sideband/notes.hpp"
 
 namespace flight {
 namespace {
@@ -40,7 +41,7 @@ void ProcessTracker::State::append(std::span<const std::byte> records) {
     records = records.subspan(record.size());
     const auto type = load<perf_event_header>(record.data()).type;
     if (type == PERF_RECORD_LOST) append_lost(record);
-    if (!is_whole(type, record) || has_no_number(type, record)) continue;
+    if (type == kNoteRecord ? take_note(record) : !is_whole(type, record) || has_no_number(type, record)) continue;
     const Trailer trailer = *parse_trailer(record);
     count(log.append(record, static_cast<std::uint16_t>(type), trailer.time_ns), 1);
     if (trailer.id == 0) continue;  // written by flightd
@@ -53,6 +54,26 @@ void ProcessTracker::State::append(std::span<const std::byte> records) {
 EventTime ProcessTracker::State::last_of(std::uint32_t cpu) const {
   const auto last = last_of_cpu.find(cpu);
   return last != last_of_cpu.end() ? last->second : drained_to_ns;
+}
+
+bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
+  const auto note = parse_note(record);
+  if (!note) return true;
+  const EventTime time_ns = parse_trailer(record)->time_ns;
+  switch (note->kind) {
+    case NoteKind::maps:
+      return false;
+    case NoteKind::images:
+      images.add(time_ns, note->count);
+      return true;
+    case NoteKind::threads:
+      threads.add(time_ns, note->count);
+      return true;
+    case NoteKind::cgroups:
+      kernel.add_forgotten_cgroups(note->count);
+      return true;
+  }
+  return true;  // of a later flightd
 }
 
 // The kernel reports a loss with the first record that fits again, in the same ring.
@@ -150,6 +171,31 @@ EventTime ProcessTracker::State::names_from_ns(EventTime begin_ns) const {
   return from_ns;
 }
 
+// Cgroups: the reader of the samples reports those that are missing (libcore/snapshot/unknown_cgroups.hpp).
+void ProcessTracker::State::warn_of_forgotten(TrackerExport& window) const {
+  const ForgottenFacts& facts = window.forgotten;
+  if (facts.maps > 0)
+    window.warnings.push_back(
+        fmt::format("names: {} of {} {} forgotten (at most {} are kept for a process, fewer if memory is short): "
+                    "their code has no symbols",
+                    counted(facts.maps, "executable mapping"), counted(facts.of_processes, "process"),
+                    was_or_were(facts.maps), kMaxMapsPerProcess));
+  if (facts.images > 0)
+    window.warnings.push_back(
+        fmt::format("names: what living processes were before {} was forgotten (limit reached): in this window they "
+                    "have no names until then: {}",
+                    counted(facts.images, "exec"), advice()));
+  if (facts.threads > 0)
+    window.warnings.push_back(
+        fmt::format("names: {} of living processes {} forgotten (limit reached); in this window they have no names: {}",
+                    counted(facts.threads, "thread"), was_or_were(facts.threads), advice()));
+  if (facts.symbols > 0)
+    window.warnings.push_back(
+        fmt::format("names: {} of the kernel's generated code {} forgotten (limit reached: {}, the oldest first): this "
+                    "code has no names",
+                    counted(facts.symbols, "symbol"), was_or_were(facts.symbols), kMaxKsymbols));
+}
+
 // Adds the warnings that limit the trust in this window's names.
 void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns,
                                  const DoubtScope* doubts) const {
@@ -186,6 +232,7 @@ void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, Even
         fmt::format("names: the mappings of {} that had exited were forgotten (limit reached): in this window these "
                     "processes have names, but no symbols",
                     counted(count, "process")));
+  warn_of_forgotten(window);
   if (window.left_out > 0)
     window.warnings.push_back(
         fmt::format("names: the executable mappings of {} were left out: all mappings would take more than {} MiB",
@@ -199,6 +246,8 @@ void ProcessTracker::State::shrink() {
   const auto gone = table.shrink(rest);
   evicted.add(gone.until_ns, gone.processes);
   evicted_maps.add(gone.maps_until_ns, gone.maps);
+  images.add(gone.images_until_ns, gone.images);
+  threads.add(gone.threads_until_ns, gone.threads);
 }
 
 }  // namespace flight

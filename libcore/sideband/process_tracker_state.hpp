@@ -33,6 +33,7 @@ struct ProcessTracker::State {
   std::uint64_t logged_forks = 0, logged_exits = 0;  // of processes, in the log
   std::uint64_t lost = 0, unsure = 0;
   Forgotten evicted, evicted_maps;
+  Forgotten images, threads;                       // of living processes
   EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses
   EventTime newest_fork_ns = 0;                    // among those in `forks`
   EventTime drained_ns = 0;                        // as in add(); 0: unknown
@@ -49,6 +50,8 @@ struct ProcessTracker::State {
   [[nodiscard]] bool has(std::span<const std::byte> record) const;
   void append(std::span<const std::byte> records);
   void append_lost(std::span<const std::byte> record);
+  // False: it belongs into the log.
+  bool take_note(std::span<const std::byte> record);
   // The gap whose scan is not here yet; nullopt: there is none, or the broker is older and lists no symbols.
   [[nodiscard]] std::optional<SymbolGap> unlisted() const {
     const auto& gap = gaps.pending();
@@ -57,6 +60,7 @@ struct ProcessTracker::State {
   }
   [[nodiscard]] EventTime last_of(std::uint32_t cpu) const;
   void count(const RecordLog::Entry& entry, std::uint64_t change);
+  void warn_of_forgotten(TrackerExport& window) const;
   // `doubts`: the processes in doubt; null if there are none.
   void warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns, const DoubtScope* doubts) const;
   void count_fork(const RecordLog::Entry& entry);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "libcore/sideband/notes.hpp"
+
 namespace flight {
 namespace {
 
@@ -86,6 +88,20 @@ void ProcessWriter::write_maps(std::uint32_t pid, const Image& image, const Mapp
     if (mapped_ns_ != nullptr && since <= begin_) mapped_ns_->push_back(map.since_ns);
     if (build_ids_ != nullptr) build_ids_->add(file.build_id, file.name);
   }
+  note_forgotten(pid, image);
+}
+
+// After its mappings.
+void ProcessWriter::note_forgotten(std::uint32_t pid, const Image& image) {
+  const std::uint64_t count = image.maps->forgotten();
+  if (count == 0 || image.from_ns > end_) return;
+  forgotten_ += count;
+  if (build_ids_ != nullptr) return;
+  EventTime last_ns = image.from_ns;
+  for (const ProcessMap& map : image.maps->all()) last_ns = std::max(last_ns, map.since_ns);
+  put(last_ns, pid, pid, [&](RecordBuffer& out, const Trailer& trailer) {
+    append_note(out, {.kind = NoteKind::maps, .pid = pid, .count = count}, trailer);
+  });
 }
 
 void ProcessWriter::write(std::uint32_t pid, const Incarnation& process) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "libcore/sideband/process_table.hpp"
@@ -33,7 +34,7 @@ class ProcessWriter {
  public:
   // `prologue` must outlive this object. `build_ids`, `mapped_ns` (as in TrackerExport): null if they are not needed.
   // `most_bytes`: forks of a process with thousands of mappings could otherwise multiply them without limit; beyond it,
-  // processes have only names.
+  // processes have only names. Without `build_ids` it writes notes, too, for the process tracker's own reader.
   ProcessWriter(EventTime begin_ns, EventTime end_ns, RecordBuffer& prologue, BuildIds* build_ids,
                 std::size_t most_bytes = SIZE_MAX, std::vector<EventTime>* mapped_ns = nullptr)
       : begin_(begin_ns),
@@ -57,6 +58,8 @@ class ProcessWriter {
   // Executables that no written mapping shows. (Only in a file's window: the checkpoint has an empty mapping for each,
   // which perf would not accept.)
   [[nodiscard]] std::vector<TrackerExport::Program> take_programs() { return std::move(programs_); }
+  // Mappings that the images written last lack (MapList::forgotten); takes the number.
+  [[nodiscard]] std::uint64_t take_forgotten() { return std::exchange(forgotten_, 0); }
   // Ascending by time; equal times in the order of writing.
   [[nodiscard]] const std::vector<Late>& late();
   [[nodiscard]] std::span<const std::byte> record(const Late& late) const {
@@ -80,11 +83,12 @@ class ProcessWriter {
   void put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec);
   void write_image(std::uint32_t pid, const Image& image, bool first);
   void write_maps(std::uint32_t pid, const Image& image, const MappedFile*& program);
+  void note_forgotten(std::uint32_t pid, const Image& image);
   void write_threads_and_end(std::uint32_t pid, const Incarnation& process);
 
   EventTime begin_, end_;
   std::size_t most_bytes_;
-  std::uint64_t left_out_ = 0;
+  std::uint64_t left_out_ = 0, forgotten_ = 0;
   std::vector<TrackerExport::Program> programs_;
   RecordBuffer& prologue_;
   BuildIds* build_ids_;

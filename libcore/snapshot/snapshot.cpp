@@ -22,6 +22,7 @@
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/symbol_ends.hpp"
 #include "libcore/snapshot/top.hpp"
+#include "libcore/snapshot/unknown_cgroups.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight {
@@ -293,6 +294,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   // First, so that readers see which names are uncertain.
   sidecar.warnings.insert(sidecar.warnings.begin(), sideband.warnings.begin(), sideband.warnings.end());
   sidecar.warnings.insert(sidecar.warnings.end(), part->kernel.warnings.begin(), part->kernel.warnings.end());
+  if (std::string cgroups = warn_of_cgroups(selection, sideband); !cgroups.empty())
+    sidecar.warnings.push_back(std::move(cgroups));
   sidecar.notes = sideband.notes;
   sidecar.notes.insert(sidecar.notes.end(), part->kernel.notes.begin(), part->kernel.notes.end());
   if (recording.host.own_pid_namespace)

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of the process tracker's own: what it has dropped. They are in its log and its checkpoint, in the form of
+// the kernel's records, and never in a snapshot. An older flightd ignores them, because it does not know their type.
+// Private to sideband.
+//
+//   | header 8 | u32 pid | u32 kind | u64 count | trailer 32 |
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "libcore/perf/record_build.hpp"
+
+namespace flight {
+
+// Neither the kernel nor perf has records of this type. 16 bits, as in the log's index.
+inline constexpr std::uint16_t kNoteRecord = 0x464c;
+
+enum class NoteKind : std::uint32_t {
+  maps = 1,     // mappings of `pid` that were forgotten by then
+  images = 2,   // past images of living processes, the last of which ended then
+  threads = 3,  // threads of living processes, the last of which exited then
+  cgroups = 4,  // paths of cgroups
+};
+
+struct Note {
+  NoteKind kind{};
+  std::uint32_t pid = 0;  // 0: it is not about one process
+  std::uint64_t count = 0;
+};
+
+void append_note(RecordBuffer& out, const Note& note, const Trailer& trailer);
+// nullopt: another type. The kind may be one of a later flightd.
+[[nodiscard]] std::optional<Note> parse_note(std::span<const std::byte> record);
+
+}  // namespace flight
