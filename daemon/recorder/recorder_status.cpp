@@ -132,6 +132,13 @@ void RecorderThread::warn_of_names(Status& status) const {
                                         : fmt::format(" (the last {} ago)", format_duration(std::chrono::nanoseconds(
                                                                                 now_ns - stats.evicted_until_ns))),
         counted(stats.exited, "process"), tracker_.memory_advice()));
+  if (stats.strangers > 0)
+    status.warnings.push_back(fmt::format("{} had the id of no event of flightd and {} dropped",
+                                          counted(stats.strangers, "sideband record"), was_or_were(stats.strangers)));
+  if (cut_ > 0)
+    status.notes.push_back(
+        fmt::format("{} had a wrong size, as the kernel writes it beside another perf session, and {} repaired",
+                    counted(cut_, "sideband record"), was_or_were(cut_)));
   const EventTime lately_ns = now_ns - std::min(now_ns, kLossReportedNs);
   for (std::string& flood : flood_warnings(lately_ns)) status.warnings.push_back(std::move(flood));
 }

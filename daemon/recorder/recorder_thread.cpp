@@ -137,6 +137,7 @@ void RecorderThread::follow_attached() {
     else
       histories.emplace_back(ring->info().ring_bytes, ring->info().enabled_ns);
   }
+  strangers_.know(next->manifest);
   if (attached_) drain();  // the last time for rings that are not in the new set
   const EventTime since_ns = attached_ ? unwatched_since(attached_->manifest, next->manifest) : UINT64_MAX;
   histories_ = std::move(histories);

@@ -27,6 +27,7 @@
 #include "libcore/sideband/checkpoint_file.hpp"
 #include "libcore/sideband/intake.hpp"
 #include "libcore/sideband/process_tracker.hpp"
+#include "libcore/sideband/strangers.hpp"
 
 namespace flight::daemon {
 
@@ -143,7 +144,9 @@ class RecorderThread {
   std::optional<CheckpointFile> checkpoint_;  // the part of the process tracker that outlives this process
   bool may_know_ = false;                     // the next drained records may already be in the checkpoint
   std::function<void(Error)> warn_;
+  Strangers strangers_;
   Intake intake_;
+  std::uint64_t cut_ = 0;  // records that the kernel had written with a wrong size
   RecordBuffer drained_;
   EventTime drained_ns_ = 0;       // when the last pass over the rings began
   std::size_t drained_bytes_ = 0;  // in that pass

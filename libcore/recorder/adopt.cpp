@@ -170,9 +170,10 @@ Result<void> Recording::State::take_rings(const Manifest& kept, const RecordingP
       attrs.push_back(trigger.plan.event.attr);
     }
     if (place == nullptr) continue;  // no longer in the configuration
-    auto ring = take_ring(
-        kept, i, attrs,
-        info.kind == RingKind::channel ? events_of(kept, info.channel) : std::vector<const ManifestEvent*>{}, events);
+    std::vector<const ManifestEvent*> described;
+    if (info.kind == RingKind::sideband) described.push_back(&kept.events.front());
+    if (info.kind == RingKind::channel) described = events_of(kept, info.channel);
+    auto ring = take_ring(kept, i, attrs, described, events);
     if (!ring) return propagate(ring.error());
     place->push_back(std::move(*ring));
   }

@@ -78,7 +78,14 @@ void Recording::State::describe(std::uint64_t generation) {
 
   out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
   for (const OpenRing& ring : sideband) {
-    out.events[0].ids.push_back({ring.info.owner_id, ring.info.cpu, static_cast<std::uint32_t>(out.rings.size())});
+    const auto index = static_cast<std::uint32_t>(out.rings.size());
+    const auto add = [&](std::uint64_t id) {
+      if (id != ring.info.owner_id) out.events[0].ids.push_back({id, ring.info.cpu, index});
+    };
+    out.events[0].ids.push_back({ring.info.owner_id, ring.info.cpu, index});
+    // A CPU that returned has another event, and the ring may still have records of those before.
+    for (const auto& ids : ring.old_ids) std::for_each(ids.begin(), ids.end(), add);
+    for (const OpenEvent& event : ring.events) add(event.id);
     out.rings.push_back(to_manifest(ring));
   }
   for (const OpenChannel& channel : channels) {

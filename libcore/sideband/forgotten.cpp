@@ -38,4 +38,11 @@ std::uint64_t Forgotten::since(EventTime begin_ns) const {
   return sum;
 }
 
+std::uint64_t Forgotten::between(EventTime begin_ns, EventTime end_ns) const {
+  std::uint64_t sum = 0;
+  for (const Slice& slice : slices_)
+    if (slice.until_ns >= begin_ns && slice.begin_ns <= end_ns) sum += slice.count;
+  return sum;
+}
+
 }  // namespace flight

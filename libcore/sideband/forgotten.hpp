@@ -28,6 +28,8 @@ class Forgotten {
   void forget(EventTime before_ns);
   // How many exited then or later, or are alive; some from the second before may be included.
   [[nodiscard]] std::uint64_t since(EventTime begin_ns) const;
+  // The same, without those of later seconds.
+  [[nodiscard]] std::uint64_t between(EventTime begin_ns, EventTime end_ns) const;
   // When the last of them exited; 0: there are none.
   [[nodiscard]] EventTime until_ns() const { return slices_.empty() ? 0 : slices_.back().until_ns; }
 

@@ -18,10 +18,11 @@ namespace flight {
 inline constexpr std::uint16_t kNoteRecord = 0x464c;
 
 enum class NoteKind : std::uint32_t {
-  maps = 1,     // mappings of `pid` that were forgotten by then
-  images = 2,   // past images of living processes, the last of which ended then
-  threads = 3,  // threads of living processes, the last of which exited then
-  cgroups = 4,  // paths of cgroups
+  maps = 1,       // mappings of `pid` that were forgotten by then
+  images = 2,     // past images of living processes, the last of which ended then
+  threads = 3,    // threads of living processes, the last of which exited then
+  cgroups = 4,    // paths of cgroups
+  strangers = 5,  // records of the rings that were not believed (strangers.hpp), the last of which was drained then
 };
 
 struct Note {

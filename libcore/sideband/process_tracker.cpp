@@ -100,6 +100,7 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   state_->evicted_maps.forget(forgotten_ns);
   state_->images.forget(forgotten_ns);
   state_->threads.forget(forgotten_ns);
+  state_->strangers.forget(forgotten_ns);
   const auto entries = state_->log.entries();
   const auto end = std::lower_bound(entries.begin(), entries.end(), horizon_ns,
                                     [](const auto& entry, EventTime time) { return entry.time_ns < time; });
@@ -128,6 +129,7 @@ CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
   };
   put_note(NoteKind::images, state_->images);
   put_note(NoteKind::threads, state_->threads);
+  put_note(NoteKind::strangers, state_->strangers);
   write(gaps);
   CheckpointOmissions out = write_checkpoint(state_->log, state_->table, state_->kernel, most_state_bytes, write);
   const State& state = *state_;
@@ -228,6 +230,7 @@ TrackerStats ProcessTracker::stats() const {
                      .threads = state.threads.since(0),
                      .symbols = state.kernel.forgotten_symbols(),
                      .cgroups = state.kernel.forgotten_cgroups()};
+  stats.strangers = state.strangers.since(0);
   stats.stale = state.gaps.stale();
   stats.lost = state.lost;
   stats.unsure = state.unsure;

@@ -74,6 +74,7 @@ struct TrackerStats {
   std::uint64_t lost = 0;          // records that the kernel could not write, since this tracker exists
   std::uint64_t unsure = 0;        // processes that were named kLostName for a while because of that
   ForgottenFacts forgotten;        // without maps
+  std::uint64_t strangers = 0;     // records that were not believed (strangers.hpp)
   std::size_t log_bytes = 0, state_bytes = 0;
 };
 

@@ -19,6 +19,8 @@ namespace {
 constexpr EventTime kHoldBackNs = 500'000'000;
 // A record gets its time a moment before it is in the ring.
 constexpr EventTime kLateNs = 5'000'000;
+// The rings are drained at least this often.
+constexpr EventTime kDrainedWithinNs = 2'000'000'000;
 
 }  // namespace
 
@@ -68,6 +70,10 @@ bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
       return true;
     case NoteKind::threads:
       threads.add(time_ns, note->count);
+      return true;
+    case NoteKind::strangers:
+      strangers.add(time_ns, note->count);
+      if (!replaying) gaps.add({.begin_ns = time_ns, .end_ns = time_ns});  // a scan finds what they would have said
       return true;
     case NoteKind::cgroups:
       kernel.add_forgotten_cgroups(note->count);
@@ -233,6 +239,11 @@ void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, Even
                     "processes have names, but no symbols",
                     counted(count, "process")));
   warn_of_forgotten(window);
+  if (const std::uint64_t count = strangers.between(begin_ns, end_ns + kDrainedWithinNs); count > 0)
+    window.warnings.push_back(
+        fmt::format("names: {} had the id of no event of flightd and {} dropped: what {} would have named may have no "
+                    "name until the next look at the processes",
+                    counted(count, "sideband record"), was_or_were(count), count == 1 ? "it" : "they"));
   if (window.left_out > 0)
     window.warnings.push_back(
         fmt::format("names: the executable mappings of {} were left out: all mappings would take more than {} MiB",

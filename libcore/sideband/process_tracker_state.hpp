@@ -34,6 +34,7 @@ struct ProcessTracker::State {
   std::uint64_t lost = 0, unsure = 0;
   Forgotten evicted, evicted_maps;
   Forgotten images, threads;                       // of living processes
+  Forgotten strangers;                             // records, and when they were drained
   EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses
   EventTime newest_fork_ns = 0;                    // among those in `forks`
   EventTime drained_ns = 0;                        // as in add(); 0: unknown

@@ -42,8 +42,8 @@ Result<void> for_each_record(std::span<const std::byte> records, Visit&& visit) 
   return {};
 }
 
-// The process tracker's memory includes records of earlier brokers, whose ids are in no header: they get the current
-// sideband's id.
+// The process tracker's memory includes records of earlier brokers, whose ids are in no header, and its own, which have
+// none: they get the current sideband's id. It has no others (libcore/sideband/strangers.hpp).
 void relabel(RecordBuffer& log, const Manifest& manifest, const EventTable& events) {
   const ManifestEvent& dummy = manifest.events.front();
   if (dummy.ids.empty()) return;

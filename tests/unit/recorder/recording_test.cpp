@@ -237,8 +237,13 @@ TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
   // The sideband's old event owns its ring and stays open.
   EXPECT_EQ(descriptors(), full + 1);
   EXPECT_EQ(recording->manifest().events[1].ids[cpus_.size() - 1].id, first_id);
-  ASSERT_EQ(recording->manifest().events[0].ids.size(), sideband_ids.size());
-  EXPECT_EQ(recording->manifest().events[0].ids.back().id, sideband_ids.back().id);
+  const auto& ids = recording->manifest().events[0].ids;
+  ASSERT_EQ(ids.size(), sideband_ids.size() + 3) << "records of all are in the ring";
+  EXPECT_EQ(ids[sideband_ids.size() - 1].id, sideband_ids.back().id);
+  for (const ManifestRing& one : recording->manifest().rings)
+    if (one.kind == RingKind::sideband && one.cpu == cpu) {
+      EXPECT_EQ(ids.back().id, one.live_ids.front());
+    }
   EXPECT_TRUE(parse_manifest(encode(recording->manifest())));
 }
 
