@@ -16,8 +16,10 @@ namespace {
 // The limit for one pass, however large the rings are.
 constexpr std::size_t kBatchBytes = 4U << 20U;
 constexpr std::size_t kKeptBytes = 1U << 20U;  // the part of the batch buffer that is kept between batches
-// The interval of scans after lost records: the first one; it doubles with each loss that follows soon; the maximum.
+// The interval of scans: the first one; it doubles with each that follows soon; the maximum after lost records, and for
+// the sake of what the last scan could not read.
 constexpr EventTime kScanSoonNs = 1'000'000'000;
+constexpr EventTime kScanAfterLossNs = 5'000'000'000;
 constexpr EventTime kScanLateNs = 30'000'000'000;
 constexpr EventTime kQuietNs = 60'000'000'000;  // without a loss; then the interval is reset
 constexpr std::chrono::seconds kSnapshotWaits(1);
@@ -66,6 +68,7 @@ void RecorderThread::take_batch(std::size_t first, std::size_t end, EventTime co
     if (!ring.was_full()) continue;
     const auto cpu = static_cast<std::uint32_t>(ring.info().cpu);
     tracker_.add_full(cpu, intake_.last_of(cpu), monotonic_now());
+    intake_.lost(intake_.last_of(cpu), monotonic_now());
     full = true;
   }
   if (full || tracker_.lost() != lost) blame();
@@ -97,18 +100,6 @@ std::string RecorderThread::named(std::uint32_t pid, EventTime time_ns) const {
   const ProcessAt asked{pid, time_ns};
   const std::string comm = tracker_.comms_of(std::span(&asked, 1)).front();
   return fmt::format("{} (pid {})", comm.empty() ? "a process" : comm, pid);
-}
-
-// Warnings about processes with more mappings than are kept.
-std::vector<std::string> RecorderThread::flood_warnings(EventTime since_ns) const {
-  std::vector<std::string> out;
-  for (const Intake::Flood& flood : intake_.floods())
-    if (flood.last_ns >= since_ns)
-      out.push_back(fmt::format(
-          "{} mapped executable memory more than {} times a second: {} of its mappings {} not kept, so "
-          "its own symbols can be missing or wrong",
-          named(flood.pid, flood.last_ns), Intake::kMapsPerSecond, flood.left_out, was_or_were(flood.left_out)));
-  return out;
 }
 
 EventTime RecorderThread::first_enabled_ns() const {
@@ -163,12 +154,14 @@ void RecorderThread::begin_checkpoint() {
 void RecorderThread::look_again(EventTime since_ns) {
   drain();
   tracker_.add_gap(since_ns, monotonic_now());
+  intake_.lost(since_ns, monotonic_now());
   scan();
 }
 
 void RecorderThread::scan() {
   last_scan_ns_ = monotonic_now();
   scanning_ = true;
+  intake_.looking();
   broker_thread_->processes([this, asked_ns = last_scan_ns_](Result<Mapping> records) {
     // A task has to be copyable.
     auto scan = std::make_shared<const Result<Mapping>>(std::move(records));
@@ -181,13 +174,14 @@ void RecorderThread::scan() {
 
 // Limits the scans: a program that keeps overflowing the rings must not make the broker read all of /proc all the time.
 void RecorderThread::scan_if_due(EventTime now_ns) {
-  if (scanning_ || !tracker_.wants_scan()) return;
+  if (scanning_ || (!tracker_.wants_scan() && !intake_.wants_scan())) return;
   const EventTime since_ns = now_ns - std::min(now_ns, last_scan_ns_);
   if (since_ns >= kQuietNs) scan_wait_ns_ = rest_wait_ns_ = kScanSoonNs;
   // Unread data of a process that hangs must not delay the scan after the next loss.
-  EventTime& wait_ns = tracker_.stale() ? scan_wait_ns_ : rest_wait_ns_;
+  const bool loss = tracker_.has_open_gap() || intake_.wants_scan();
+  EventTime& wait_ns = loss ? scan_wait_ns_ : rest_wait_ns_;
   if (since_ns < (scan_waiters_.empty() ? wait_ns : kScanSoonNs)) return;
-  wait_ns = std::min(2 * wait_ns, kScanLateNs);
+  wait_ns = std::min(2 * wait_ns, loss ? kScanAfterLossNs : kScanLateNs);
   scan();
 }
 
@@ -197,7 +191,7 @@ void RecorderThread::await_scan() {
   auto answer = scanned->get_future();
   tasks_.post([this, scanned] {
     drain();
-    if (!tracker_.stale() || broker_gone()) return scanned->set_value();
+    if ((!tracker_.stale() && !intake_.wants_scan()) || broker_gone()) return scanned->set_value();
     if (scan_waiters_.size() >= kMostWaiters)
       scan_waiters_.erase(scan_waiters_.begin());  // the oldest request waits no longer
     scan_waiters_.push_back(scanned);
@@ -211,6 +205,7 @@ void RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_n
   if (!records) return answer_waiters();  // the process tracker stays stale
   drain();
   tracker_.add_scan(records->bytes(), asked_ns);
+  intake_.looked(asked_ns);
   begin_checkpoint();  // with those who were not known
   if (!tracker_.stale()) answer_waiters();
 }

@@ -140,7 +140,7 @@ void RecorderThread::warn_of_names(Status& status) const {
         fmt::format("{} had a wrong size, as the kernel writes it beside another perf session, and {} repaired",
                     counted(cut_, "sideband record"), was_or_were(cut_)));
   const EventTime lately_ns = now_ns - std::min(now_ns, kLossReportedNs);
-  for (std::string& flood : flood_warnings(lately_ns)) status.warnings.push_back(std::move(flood));
+  for (std::string& flood : tracker_.flood_warnings(lately_ns, now_ns)) status.warnings.push_back(std::move(flood));
 }
 
 void RecorderThread::warn(Status& status) const {

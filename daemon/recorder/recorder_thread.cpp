@@ -71,9 +71,7 @@ TrackerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns
   await_scan();
   TrackerExport window = tasks_.ask([this, begin_ns, end_ns, &pids] {
     drain();
-    TrackerExport out = tracker_.export_window(begin_ns, end_ns, pids);
-    for (std::string& flood : flood_warnings(begin_ns)) out.warnings.push_back(std::move(flood));
-    return out;
+    return tracker_.export_window(begin_ns, end_ns, pids);
   });
   read_forker_cgroups(window, pids);
   return window;

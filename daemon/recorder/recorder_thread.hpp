@@ -110,7 +110,6 @@ class RecorderThread {
   void blame();
   [[nodiscard]] std::string named(std::uint32_t pid, EventTime time_ns) const;
   [[nodiscard]] std::string named_in_gap(std::uint32_t pid, EventTime time_ns) const;
-  [[nodiscard]] std::vector<std::string> flood_warnings(EventTime since_ns) const;
   void follow_attached();
   void replay();
   [[nodiscard]] Result<void> assess_checkpoint(const CheckpointContents& left);

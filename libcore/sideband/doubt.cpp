@@ -49,6 +49,7 @@ class Doubter {
   void put_threads(EventTime time_ns, const ScannedProcess& process);
   void begin_anew(const ScannedProcess& process, EventTime from_ns);
   void confirm(const ScannedProcess& process, const Incarnation& known);
+  void find_dropped(const ScannedProcess& process, const Incarnation& known);
   void confirm_threads(const ScannedProcess& process, const Incarnation& known);
   [[nodiscard]] bool differs(const ScannedProcess& process, const Incarnation& known) const;
   void doubt(std::uint32_t pid, const Incarnation& known);
@@ -140,10 +141,20 @@ bool same_name(std::string_view a, std::string_view b) {
          a.substr(0, a.find_first_of("-+")) == b.substr(0, b.find_first_of("-+"));
 }
 
+bool is_lost(const ProcessMap& map) { return map.file->name == kLostName; }
+
 bool overlaps_another(const Mmap2Record& map, const Incarnation& known) {
   if (!known.image.maps) return false;
   return std::any_of(known.image.maps->all().begin(), known.image.maps->all().end(), [&](const ProcessMap& old) {
-    return old.address < map.address + map.bytes && map.address < old.end() && !old.is_part_of(map);
+    return old.address < map.address + map.bytes && map.address < old.end() && !is_lost(old) && !old.is_part_of(map);
+  });
+}
+
+// Whether a mapping in this range was dropped, so that only the scan knows what is there.
+bool overlaps_lost(const Mmap2Record& map, const Incarnation& known) {
+  if (!known.image.maps) return false;
+  return std::any_of(known.image.maps->all().begin(), known.image.maps->all().end(), [&](const ProcessMap& old) {
+    return old.address < map.address + map.bytes && map.address < old.end() && is_lost(old);
   });
 }
 
@@ -159,7 +170,8 @@ bool execed(const ScannedProcess& process, const Incarnation& known) {
     if (map.name == "[vdso]" && !still(map) &&
         std::any_of(maps.begin(), maps.end(), [](const ProcessMap& old) { return old.file->name == "[vdso]"; }))
       return true;
-  return std::none_of(process.maps.begin(), process.maps.end(), still);
+  return std::none_of(maps.begin(), maps.end(), is_lost) &&
+         std::none_of(process.maps.begin(), process.maps.end(), still);
 }
 
 bool Doubter::differs(const ScannedProcess& process, const Incarnation& known) const {
@@ -170,7 +182,7 @@ bool Doubter::differs(const ScannedProcess& process, const Incarnation& known) c
 
 void Doubter::confirm(const ScannedProcess& process, const Incarnation& known) {
   for (const Mmap2Record& map : process.maps)
-    if (!known.image.maps || !known.image.maps->covers(map))
+    if ((!known.image.maps || !known.image.maps->covers(map)) && !overlaps_lost(map, known))
       append_mmap2(out_.additions, map, at(process.pid, process.pid, end_of(process.pid)));
   confirm_threads(process, known);
 }
@@ -197,6 +209,12 @@ void Doubter::confirm_threads(const ScannedProcess& process, const Incarnation& 
       append_exit(out_.additions, {process.pid, process.pid, thread.tid, process.pid, from},
                   at(process.pid, thread.tid, from));
     }
+}
+
+// Mappings that were dropped for being too many are known only from the time of the scan on.
+void Doubter::find_dropped(const ScannedProcess& process, const Incarnation& known) {
+  for (const Mmap2Record& map : process.maps)
+    if (overlaps_lost(map, known)) append_mmap2(out_.additions, map, at(process.pid, process.pid, asked_));
 }
 
 void Doubter::leave_open(std::uint32_t pid, bool in_doubt) {
@@ -230,6 +248,7 @@ void Doubter::assess(const ScannedProcess& process) {
   }
   const Incarnation& known = lives.back();
   const bool another = process.started_ns > known.start_ns + kStartToleranceNs;
+  if (known.alive() && !another) find_dropped(process, known);
   if (known.alive() && !another && known.start_ns > end) return;  // the log has all of it
   if (known.alive() && !another && known.origin == Origin::kInferred && known.start_ns <= begin)
     return out_.incomplete.push_back(process);

@@ -17,8 +17,8 @@
 
 namespace flight {
 
-// The name of a process while it is unknown. perf shows it unchanged; ps shows kernel threads in brackets, but no
-// kernel thread has this name.
+// The name of a process while it is unknown, and of a mapping. perf shows it unchanged; ps shows kernel threads in
+// brackets, but no kernel thread has this name.
 inline constexpr std::string_view kLostName = "[lost]";
 
 // In a LOST record's trailer, where the kernel writes 0: its first number is when the gap begins. Of a kernel's record

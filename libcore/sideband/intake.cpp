@@ -8,15 +8,17 @@
 #include <cstring>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "libcore/perf/record.hpp"
 #include "libcore/sideband/gaps.hpp"
+#include "libcore/sideband/notes.hpp"
 
 namespace flight {
 namespace {
 
 constexpr EventTime kSecondNs = 1'000'000'000;
-constexpr std::size_t kMostFloods = 8;
+constexpr std::uint64_t kEndOfAll = 1ULL << 63U;  // of user space, on every machine
 // A process that wrote at least this part of what its group wrote (its ancestor with all its children) is named
 // itself.
 constexpr std::uint64_t kOfGroup = 4;
@@ -39,15 +41,20 @@ void Intake::sift(RecordBuffer& records, EventTime now_ns) {
   for (auto record = next_record(records); !record.empty(); record = next_record(std::span(records).subspan(done))) {
     const std::size_t size = record.size();
     note_time(std::span(records).subspan(done, size));
-    if (keep(record, now_ns)) {
+    if (keep(record)) {
       if (kept != done) std::memmove(records.data() + kept, records.data() + done, size);
       kept += size;
     }
     done += size;
   }
-  if (kept == done) return;
-  records.erase(records.begin() + static_cast<std::ptrdiff_t>(kept),
-                records.begin() + static_cast<std::ptrdiff_t>(done));
+  if (kept != done)
+    records.erase(records.begin() + static_cast<std::ptrdiff_t>(kept),
+                  records.begin() + static_cast<std::ptrdiff_t>(done));
+  if (const EventTime from_ns = std::exchange(lost_from_ns_, ~EventTime{0}); from_ns != ~EventTime{0})
+    put_back_since(from_ns);
+  report_floods();
+  records.insert(records.end(), additions_.begin(), additions_.end());
+  additions_.clear();
 }
 
 void Intake::note_time(std::span<std::byte> record) {
@@ -55,6 +62,7 @@ void Intake::note_time(std::span<std::byte> record) {
   if (!trailer || trailer->cpu >= kMostCpus) return;
   if (trailer->cpu >= last_of_cpu_.size()) last_of_cpu_.resize(trailer->cpu + 1);
   EventTime& last_ns = last_of_cpu_[trailer->cpu];
+  if (trailer->reserved == 0 && lost_fields(record)) lost(last_ns, trailer->time_ns);
   if (last_ns != 0 && trailer->reserved == 0 && lost_fields(record)) {
     std::memcpy(record.data() + sizeof(perf_event_header), &last_ns, sizeof last_ns);
     std::memcpy(record.data() + record.size() - sizeof(Trailer) + offsetof(Trailer, reserved), &kLostSince,
@@ -76,71 +84,208 @@ void Intake::next_second(EventTime now_ns) {
     process.before = long_ago ? 0 : process.now;
     process.now = 0;
     process.maps_now = 0;
-    one = process.before == 0 ? processes_.erase(one) : std::next(one);
+    if (process.before != 0) {
+      ++one;
+      continue;
+    }
+    free(process);
+    one = processes_.erase(one);
   }
 }
 
-bool Intake::keep(std::span<const std::byte> record, EventTime now_ns) {
+void Intake::free(const Process& process) {
+  for (const Mapping& mapping : process.mappings) spare_bytes_ -= mapping.spare_bytes();
+}
+
+bool Intake::keep(std::span<const std::byte> record) {
   const auto header = load<perf_event_header>(record.data());
   if (record.size() < kBodyOffset + 16 + sizeof(Trailer)) return true;
   if (header.type != PERF_RECORD_FORK && header.type != PERF_RECORD_EXIT && header.type != PERF_RECORD_COMM &&
       header.type != PERF_RECORD_MMAP2)
     return true;
   const auto pid = load<std::uint32_t>(record.data() + kBodyOffset);
-  if (processes_.size() >= kMostProcesses && !processes_.contains(pid)) processes_.clear();
+  if (processes_.size() >= kMostProcesses && !processes_.contains(pid)) forget_all();
   Process& process = processes_[pid];
   ++process.now;
   ++all_now_;
   if (header.type == PERF_RECORD_MMAP2 && (header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER &&
       record.size() >= kLeastMmap2 + sizeof(Trailer))
-    return keep_map(record, pid, process, now_ns);
+    return keep_map(record, pid, process);
   const auto task = parse_task(record);
   const bool another = header.type == PERF_RECORD_COMM ? (header.misc & PERF_RECORD_MISC_COMM_EXEC) != 0
                                                        : task && task->pid == task->tid;
   if (!another) return true;
-  process.mappings.clear();
-  process.maps = 0;
+  begin_anew(process, parse_trailer(record)->time_ns);
   if (header.type == PERF_RECORD_FORK) process.parent = task->ppid;
   return true;
 }
 
-bool Intake::keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process, EventTime now_ns) {
+// There are too many. Repetitions whose exec may still come are put back.
+void Intake::forget_all() {
+  report_floods();
+  for (auto& [pid, process] : processes_)
+    for (Mapping& mapping : process.mappings)
+      if (mapping.spare) put_back(mapping);
+  processes_.clear();
+  spare_bytes_ = 0;
+}
+
+void Intake::lost(EventTime begin_ns, EventTime end_ns) {
+  complete_from_ns_ = std::max(complete_from_ns_, end_ns);
+  lost_from_ns_ = std::min(lost_from_ns_, std::max<EventTime>(begin_ns, 1));
+}
+
+// Rings are read one after the other, so records that followed an exec may have been seen before it: what it has not
+// ended stays known, and a repetition that belongs to the new image was none.
+void Intake::begin_anew(Process& process, EventTime time_ns) {
+  if (time_ns < process.began_ns) return;
+  process.began_ns = time_ns;
+  if (process.flood) {
+    process.flood->late_ns = ~EventTime{0};
+    std::erase_if(process.flood->doubted, [time_ns](const Range& range) { return range.since_ns <= time_ns; });
+  }
+  for (Mapping& mapping : process.mappings)
+    if (mapping.since_ns < time_ns && mapping.again_ns() >= time_ns) put_back(mapping);
+  std::erase_if(process.mappings, [&](const Mapping& mapping) {
+    if (mapping.since_ns >= time_ns) return false;
+    spare_bytes_ -= mapping.spare_bytes();
+    return true;
+  });
+  if (process.mappings.empty())
+    std::vector<Mapping>().swap(process.mappings);  // most processes end: they must not keep its memory
+}
+
+void Intake::put_back(Mapping& mapping) {
+  additions_.insert(additions_.end(), mapping.spare->record.begin(), mapping.spare->record.end());
+  mapping.since_ns = mapping.spare->time_ns;
+  spare_bytes_ -= mapping.spare_bytes();
+  mapping.spare.reset();
+}
+
+void Intake::put_back_since(EventTime begin_ns) {
+  for (auto& [pid, process] : processes_)
+    for (Mapping& mapping : process.mappings)
+      if (mapping.since_ns < complete_from_ns_ && mapping.again_ns() >= begin_ns) put_back(mapping);
+}
+
+// Whether an equal record says nothing new. It is kept apart until the next one: a record that was written between the
+// two may be read later.
+bool Intake::repeats(Mapping& mapping, std::span<const std::byte> record, EventTime time_ns) {
+  if (time_ns < mapping.since_ns || mapping.since_ns < complete_from_ns_) return false;
+  if (time_ns >= mapping.again_ns()) {
+    if (spare_bytes_ - mapping.spare_bytes() + record.size() > kMostSpareBytes) return false;
+    spare_bytes_ += record.size() - mapping.spare_bytes();
+    if (!mapping.spare) mapping.spare = std::make_unique<Spare>();
+    mapping.spare->record.assign(record.begin(), record.end());
+    mapping.spare->time_ns = time_ns;
+  }
+  ++repeated_;
+  return true;
+}
+
+bool Intake::keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process) {
+  const Trailer trailer = *parse_trailer(record);
+  const EventTime time_ns = trailer.time_ns;
+  if (time_ns < process.began_ns) return keep_late(pid, process, trailer);
   const auto address = load<std::uint64_t>(record.data() + kAddressOffset);
   const std::uint64_t end = address + load<std::uint64_t>(record.data() + kBytesOffset);
   const std::uint64_t hash = hash_of(record);
   auto& known = process.mappings;
   for (auto mapping = known.rbegin(); mapping != known.rend(); ++mapping) {
     if (mapping->address != address || mapping->end != end || mapping->hash != hash) continue;
-    if (mapping->seen >= kRepeats) {
-      ++repeated_;
+    const bool repetition = repeats(*mapping, record, time_ns);
+    std::rotate(mapping.base() - 1, mapping.base(), known.end());
+    if (repetition) return false;
+    break;
+  }
+  const bool too_many = exceeds(pid, process, time_ns);
+  bool current = true;  // nothing that is known here is newer
+  const auto overlaps = [&](const Mapping& old) { return old.address < end && address < old.end; };
+  for (Mapping& old : known)
+    if (overlaps(old) && old.since_ns <= time_ns && old.again_ns() > time_ns) put_back(old);
+  std::erase_if(known, [&](const Mapping& old) {
+    if (!overlaps(old)) return false;
+    if (old.since_ns > time_ns) {
+      current = false;
       return false;
     }
-    ++mapping->seen;
-    std::rotate(mapping.base() - 1, mapping.base(), known.end());
-    ++process.maps;
-    ++process.maps_now;
+    spare_bytes_ -= old.spare_bytes();
     return true;
-  }
-  ++process.maps;
-  ++process.maps_now;
-  std::erase_if(known, [&](const Mapping& old) { return old.address < end && address < old.end; });
-  if (process.maps > kFreeMaps && process.maps_now > kMapsPerSecond) {
-    note_flood(pid, now_ns);
+  });
+  if (too_many) {
+    const Range range{.address = address, .end = end, .since_ns = time_ns};
+    if (current)
+      doubt(pid, process, range, trailer);
+    else
+      put_lost(pid, range, trailer);  // until the newer one
     return false;
   }
-  if (known.size() >= kMostMappings) known.erase(known.begin());
-  known.push_back({address, end, hash, 1});
+  if (process.flood)
+    std::erase_if(process.flood->doubted, [&](const Range& range) {
+      return range.address < end && address < range.end && range.since_ns <= time_ns;
+    });
+  if (!current) return true;
+  if (known.size() >= kMostMappings) {
+    spare_bytes_ -= known.front().spare_bytes();
+    known.erase(known.begin());
+  }
+  known.push_back({.address = address, .end = end, .hash = hash, .since_ns = time_ns, .spare = nullptr});
   return true;
 }
 
-void Intake::note_flood(std::uint32_t pid, EventTime now_ns) {
-  auto flood = std::find_if(floods_.begin(), floods_.end(), [pid](const Flood& one) { return one.pid == pid; });
-  if (flood == floods_.end()) {
-    if (floods_.size() >= kMostFloods) floods_.erase(floods_.begin());
-    flood = floods_.insert(floods_.end(), Flood{.pid = pid});
+// A mapping is dropped: what its range has is unknown from then on.
+void Intake::doubt(std::uint32_t pid, Process& process, Range range, const Trailer& trailer) {
+  std::vector<Range>& doubted = process.flood->doubted;
+  for (const Range& one : doubted)
+    if (one.address <= range.address && range.end <= one.end && one.since_ns <= range.since_ns) return;
+  if (doubted.size() >= kMostRanges) {
+    range = {.address = 0, .end = kEndOfAll, .since_ns = range.since_ns};
+    doubted.clear();
   }
-  ++flood->left_out;
-  flood->last_ns = now_ns;
+  doubted.push_back(range);
+  doubted_ns_ = std::max(doubted_ns_, range.since_ns);
+  put_lost(pid, range, trailer);
+}
+
+void Intake::put_lost(std::uint32_t pid, const Range& range, const Trailer& trailer) {
+  Mmap2Record unknown{.pid = pid, .tid = pid, .address = range.address, .bytes = range.end - range.address};
+  unknown.name = kLostName;
+  append_mmap2(additions_, unknown, {trailer.pid, trailer.tid, range.since_ns, trailer.cpu});
+}
+
+// Counts a mapping that is no repetition. True: it is one too many.
+bool Intake::exceeds(std::uint32_t pid, Process& process, EventTime time_ns) {
+  if (++process.maps_now <= kMapsPerSecond) return false;
+  if (!process.flood) process.flood = std::make_unique<Flood>();
+  if (process.flood->left_out++ == 0) flooding_.push_back(pid);
+  process.flood->left_out_ns = std::max(process.flood->left_out_ns, time_ns);
+  return true;
+}
+
+// A mapping of the image before the last exec, which was read first.
+bool Intake::keep_late(std::uint32_t pid, Process& process, const Trailer& trailer) {
+  if (!exceeds(pid, process, trailer.time_ns)) return true;
+  if (trailer.time_ns >= process.flood->late_ns) return false;
+  process.flood->late_ns = trailer.time_ns;
+  put_lost(pid, {.address = 0, .end = kEndOfAll, .since_ns = trailer.time_ns}, trailer);
+  return false;
+}
+
+void Intake::report_floods() {
+  for (const std::uint32_t pid : flooding_) {
+    const auto found = processes_.find(pid);
+    if (found == processes_.end() || !found->second.flood) continue;
+    Flood& flood = *found->second.flood;
+    append_note(additions_, {.kind = NoteKind::flood, .pid = pid, .count = flood.left_out},
+                {.pid = pid, .tid = pid, .time_ns = flood.left_out_ns});
+    flood.left_out = 0;
+  }
+  flooding_.clear();
+}
+
+void Intake::looking() {
+  for (auto& [pid, process] : processes_)
+    if (process.flood) process.flood->doubted.clear();
 }
 
 Intake::Loudest Intake::loudest() const {

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Filters drained sideband records before they are kept. One thread that toggles mprotect(PROT_EXEC) writes 165,000
-// MMAP2 records a second, and nearly all of them repeat known facts. Repetitions are dropped, and after its first
-// kFreeMaps mappings a process gets at most kMapsPerSecond new ones into the log. Records are counted per process, so
-// that a loss can be attributed.
+// MMAP2 records a second, and nearly all of them repeat known facts. Repetitions are dropped, and a process gets at
+// most kMapsPerSecond new mappings a second into the log. Of the others only the range is known: it is called kLostName
+// from then on, and a look at the process must find what is there.
+//
+//   mapping      kept │ equal: dropped │ another: kept │ … the 1001st: dropped      scan asked │ dropped again
+//   log, tracker  A   │       A        │       B       │ [lost] in its range               C  │ [lost] again
+//
+// Records are counted per process, so that a loss can be attributed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -17,60 +23,95 @@ namespace flight {
 
 class Intake {
  public:
-  // A mapping that was seen this often since the process's last exec is a repetition. More than once, because rings
-  // are read one after the other: an exec may be read after the records that followed it.
-  static constexpr std::uint32_t kRepeats = 16;
-  static constexpr std::uint32_t kFreeMaps = 16384;
   static constexpr std::uint32_t kMapsPerSecond = 1000;
   static constexpr std::size_t kMostMappings = 32;  // remembered for one process
+  static constexpr std::size_t kMostRanges = 16;    // of a process; beyond, all its mappings are in doubt
   static constexpr std::uint32_t kMostCpus = 8192;
-  static constexpr std::size_t kMostProcesses = 16384;  // counted at the same time
+  static constexpr std::size_t kMostProcesses = 16384;       // counted at the same time
+  static constexpr std::size_t kMostSpareBytes = 1U << 20U;  // of dropped repetitions; beyond, they are kept
 
   struct Loudest {
     std::uint32_t pid = 0;  // with the processes that it forked lately; 0: none
     std::uint64_t records = 0, all = 0;
   };
-  struct Flood {
-    std::uint32_t pid = 0;
-    std::uint64_t left_out = 0;  // mappings beyond the limit
-    EventTime last_ns = 0;
-  };
 
-  // Removes repetitions and mappings beyond the limit; `records`: whole ones. A LOST record gets the begin of its gap,
-  // because the record before it may be removed.
+  // Removes repetitions and mappings beyond the limit, and adds what follows from that; `records`: whole ones. A LOST
+  // record gets the begin of its gap, because the record before it may be removed.
   void sift(RecordBuffer& records, EventTime now_ns);
   // The time of the last record of this CPU; 0: there was none.
   [[nodiscard]] EventTime last_of(std::uint32_t cpu) const;
   // In the second that ends now and the one before it.
   [[nodiscard]] Loudest loudest() const;
   [[nodiscard]] std::uint64_t repeated() const { return repeated_; }
-  // A few, the newest last.
-  [[nodiscard]] const std::vector<Flood>& floods() const { return floods_; }
+
+  // Records of these times are missing: what is known may have been changed by one of them.
+  void lost(EventTime begin_ns, EventTime end_ns);
+  // A scan was requested: what is dropped from now on may be newer than what it finds.
+  void looking();
+  // A scan that was requested at that time has been merged.
+  void looked(EventTime asked_ns) { looked_ns_ = asked_ns; }
+  // Mappings are in doubt until the next scan.
+  [[nodiscard]] bool wants_scan() const { return doubted_ns_ > looked_ns_; }
 
  private:
+  struct Range {
+    std::uint64_t address = 0, end = 0;
+    EventTime since_ns = 0;
+  };
+  // The last repetition of a mapping, which was dropped.
+  struct Spare {
+    EventTime time_ns = 0;
+    RecordBuffer record;
+  };
   struct Mapping {
     std::uint64_t address = 0, end = 0, hash = 0;
-    std::uint32_t seen = 0;
+    EventTime since_ns = 0;        // no other record has changed it
+    std::unique_ptr<Spare> spare;  // null: none
+
+    [[nodiscard]] EventTime again_ns() const { return spare ? spare->time_ns : 0; }
+    [[nodiscard]] std::size_t spare_bytes() const { return spare ? spare->record.size() : 0; }
+  };
+  struct Flood {
+    std::vector<Range> doubted;         // since the last scan was requested
+    EventTime late_ns = ~EventTime{0};  // all mappings of the image before are in doubt since then
+    std::uint64_t left_out = 0;         // mappings beyond the limit, since the last note
+    EventTime left_out_ns = 0;
   };
   struct Process {
     std::uint32_t parent = 0;  // 0: not forked lately
-    std::uint32_t maps = 0;    // number since its last exec
     std::uint32_t maps_now = 0;
     std::uint64_t now = 0, before = 0;  // records
+    EventTime began_ns = 0;             // its last exec, FORK or EXIT
     std::vector<Mapping> mappings;      // the most recent last
+    std::unique_ptr<Flood> flood;       // null: it never exceeded the limit
   };
   void note_time(std::span<std::byte> record);
   void next_second(EventTime now_ns);
-  [[nodiscard]] bool keep(std::span<const std::byte> record, EventTime now_ns);
-  [[nodiscard]] bool keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process, EventTime now_ns);
-  void note_flood(std::uint32_t pid, EventTime now_ns);
+  [[nodiscard]] bool keep(std::span<const std::byte> record);
+  [[nodiscard]] bool keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process);
+  void begin_anew(Process& process, EventTime time_ns);
+  void doubt(std::uint32_t pid, Process& process, Range range, const Trailer& trailer);
+  [[nodiscard]] bool repeats(Mapping& mapping, std::span<const std::byte> record, EventTime time_ns);
+  void put_back(Mapping& mapping);
+  void put_back_since(EventTime begin_ns);
+  void free(const Process& process);
+  void forget_all();
+  [[nodiscard]] bool keep_late(std::uint32_t pid, Process& process, const Trailer& trailer);
+  [[nodiscard]] bool exceeds(std::uint32_t pid, Process& process, EventTime time_ns);
+  void put_lost(std::uint32_t pid, const Range& range, const Trailer& trailer);
+  void report_floods();
 
   std::unordered_map<std::uint32_t, Process> processes_;
+  std::vector<std::uint32_t> flooding_;  // processes with mappings beyond the limit, since the last report
+  RecordBuffer additions_;
+  std::size_t spare_bytes_ = 0;
   std::vector<EventTime> last_of_cpu_;
   EventTime second_ns_ = 0;
+  EventTime doubted_ns_ = 0, looked_ns_ = 0;
+  EventTime complete_from_ns_ = 0;          // no record is known to be missing since then
+  EventTime lost_from_ns_ = ~EventTime{0};  // records are missing, as found since the last sift()
   std::uint64_t all_now_ = 0, all_before_ = 0;
   std::uint64_t repeated_ = 0;
-  std::vector<Flood> floods_;
 };
 
 }  // namespace flight

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "libcore/sideband/gaps.hpp"
+
 namespace flight {
 namespace {
 
@@ -23,7 +25,8 @@ constexpr std::size_t kFirstFiles = 32;  // the program, the loader and the libr
 
 bool is_file(const ProcessMap& map) {
   const std::string& name = map.file->name;
-  return !name.empty() && name != "//anon" && !name.starts_with("[anon") && name != "[heap]" && name != "[stack]";
+  return !name.empty() && name != kLostName && name != "//anon" && !name.starts_with("[anon") && name != "[heap]" &&
+         name != "[stack]";
 }
 
 bool ProcessMap::is_part_of(const Mmap2Record& scanned) const {

@@ -13,9 +13,10 @@ struct NoteRecord {
   std::uint32_t pid;
   NoteKind kind;
   std::uint64_t count;
+  EventTime begin_ns;
   Trailer trailer;
 };
-static_assert(sizeof(NoteRecord) == 56);
+static_assert(sizeof(NoteRecord) == 64);
 
 }  // namespace
 
@@ -24,6 +25,7 @@ void append_note(RecordBuffer& out, const Note& note, const Trailer& trailer) {
                           .pid = note.pid,
                           .kind = note.kind,
                           .count = note.count,
+                          .begin_ns = note.begin_ns,
                           .trailer = trailer};
   const auto bytes = std::as_bytes(std::span(&record, 1));
   out.insert(out.end(), bytes.begin(), bytes.end());
@@ -33,7 +35,7 @@ std::optional<Note> parse_note(std::span<const std::byte> record) {
   if (record.size() != sizeof(NoteRecord) || load<perf_event_header>(record.data()).type != kNoteRecord)
     return std::nullopt;
   const auto note = load<NoteRecord>(record.data());
-  return Note{.kind = note.kind, .pid = note.pid, .count = note.count};
+  return Note{.kind = note.kind, .pid = note.pid, .count = note.count, .begin_ns = note.begin_ns};
 }
 
 }  // namespace flight

@@ -3,7 +3,7 @@
 // the kernel's records, and never in a snapshot. An older flightd ignores them, because it does not know their type.
 // Private to sideband.
 //
-//   | header 8 | u32 pid | u32 kind | u64 count | trailer 32 |
+//   | header 8 | u32 pid | u32 kind | u64 count | u64 begin | trailer 32 |
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,14 @@ enum class NoteKind : std::uint32_t {
   threads = 3,    // threads of living processes, the last of which exited then
   cgroups = 4,    // paths of cgroups
   strangers = 5,  // records of the rings that were not believed (strangers.hpp), the last of which was drained then
+  flood = 6,      // mappings of `pid` that were not kept, until then (intake.hpp)
 };
 
 struct Note {
   NoteKind kind{};
   std::uint32_t pid = 0;  // 0: it is not about one process
   std::uint64_t count = 0;
+  EventTime begin_ns = 0;  // 0: there is only the trailer's time
 };
 
 void append_note(RecordBuffer& out, const Note& note, const Trailer& trailer);

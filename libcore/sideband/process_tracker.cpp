@@ -101,6 +101,7 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   state_->images.forget(forgotten_ns);
   state_->threads.forget(forgotten_ns);
   state_->strangers.forget(forgotten_ns);
+  state_->floods.forget(forgotten_ns);
   const auto entries = state_->log.entries();
   const auto end = std::lower_bound(entries.begin(), entries.end(), horizon_ns,
                                     [](const auto& entry, EventTime time) { return entry.time_ns < time; });
@@ -130,6 +131,9 @@ CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
   put_note(NoteKind::images, state_->images);
   put_note(NoteKind::threads, state_->threads);
   put_note(NoteKind::strangers, state_->strangers);
+  for (const Floods::Flood& flood : state_->floods.all())
+    append_note(gaps, {.kind = NoteKind::flood, .pid = flood.pid, .count = flood.left_out, .begin_ns = flood.begin_ns},
+                {.time_ns = flood.end_ns});
   write(gaps);
   CheckpointOmissions out = write_checkpoint(state_->log, state_->table, state_->kernel, most_state_bytes, write);
   const State& state = *state_;
@@ -209,11 +213,20 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   window.names_from_ns = state.names_from_ns(begin_ns);
   if (state.forks_from_ns > begin_ns) window.forks_from_ns = state.forks_from_ns;
   state.warn(window, begin_ns, end_ns, doubtful ? &scope : nullptr);
+  for (std::string& flood : flood_warnings(begin_ns, end_ns)) window.warnings.push_back(std::move(flood));
   return window;
+}
+
+std::vector<std::string> ProcessTracker::flood_warnings(EventTime begin_ns, EventTime end_ns) const {
+  return state_->floods.texts(begin_ns, end_ns, [this](std::uint32_t pid, EventTime time_ns) {
+    const ProcessAt asked{pid, time_ns};
+    return comms_of(std::span(&asked, 1)).front();
+  });
 }
 
 std::string_view ProcessTracker::memory_advice() const { return state_->advice(); }
 bool ProcessTracker::stale() const { return state_->gaps.stale(); }
+bool ProcessTracker::has_open_gap() const { return state_->gaps.pending().has_value(); }
 bool ProcessTracker::wants_scan() const { return state_->gaps.wants_scan(); }
 std::uint64_t ProcessTracker::lost() const { return state_->lost; }
 std::span<const SidebandGap> ProcessTracker::gaps() const { return state_->gaps.all(); }

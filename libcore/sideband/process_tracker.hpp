@@ -193,9 +193,13 @@ class ProcessTracker {
                                             const std::unordered_set<std::uint32_t>& pids) const;
 
   [[nodiscard]] TrackerStats stats() const;
+  // For a person: processes with more mappings than were kept, at that time.
+  [[nodiscard]] std::vector<std::string> flood_warnings(EventTime begin_ns, EventTime end_ns) const;
   // Advice about `evicted`.
   [[nodiscard]] std::string_view memory_advice() const;
   [[nodiscard]] bool stale() const;
+  // Records are missing, and no scan was merged since.
+  [[nodiscard]] bool has_open_gap() const;
   // Stale, or the last scan left out threads or mappings of some.
   [[nodiscard]] bool wants_scan() const;
   [[nodiscard]] std::uint64_t lost() const;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/sideband/floods.hpp"
 #include "libcore/sideband/forgotten.hpp"
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/process_table.hpp"
@@ -33,8 +34,9 @@ struct ProcessTracker::State {
   std::uint64_t logged_forks = 0, logged_exits = 0;  // of processes, in the log
   std::uint64_t lost = 0, unsure = 0;
   Forgotten evicted, evicted_maps;
-  Forgotten images, threads;                       // of living processes
-  Forgotten strangers;                             // records, and when they were drained
+  Forgotten images, threads;  // of living processes
+  Forgotten strangers;        // records, and when they were drained
+  Floods floods;
   EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses
   EventTime newest_fork_ns = 0;                    // among those in `forks`
   EventTime drained_ns = 0;                        // as in add(); 0: unknown

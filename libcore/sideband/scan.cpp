@@ -101,7 +101,9 @@ void ScanMerger::complete(const ScannedProcess& process) {
     if (!name_of(partly.image.comm).empty()) whole.image.comm = partly.image.comm;
     if (partly.image.program) whole.image.program = partly.image.program;
     if (!partly.image.maps) return;
-    for (const ProcessMap& map : partly.image.maps->all()) writable(whole.image.maps, table_.meter()).insert(map);
+    for (const ProcessMap& map : partly.image.maps->all())
+      if (map.file->name != kLostName || map.since_ns > scanned_ns_)
+        writable(whole.image.maps, table_.meter()).insert(map);
   });
 }
 

@@ -214,6 +214,9 @@ TEST_P(Flood, OfMappingsLosesNoNamesAndCostsLittleEach) {
       EXPECT_EQ(warning.get<std::string>().find("were lost"), std::string::npos) << warning;
     EXPECT_LT(cost * seconds * 1e6 / static_cast<double>(toggled), kMostFloodCostUs);
   }
+  const bool many = GetParam() != std::string("1");  // otherwise they are repetitions
+  EXPECT_EQ(sidecar.value("warnings", Json::array()).dump().find("toggler (pid ") != std::string::npos, many)
+      << sidecar.value("warnings", Json::array());
   std::map<pid_t, std::string> names;
   for (const std::string& line : lines_of(forker.out()))
     if (line.starts_with("tiny-")) names[std::stoi(line.substr(10))] = line.substr(0, 9);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/sideband/floods.hpp"
+
+#include <algorithm>
+
+#include "libcore/base/units.hpp"
+#include "libcore/sideband/gaps.hpp"
+#include "libcore/sideband/intake.hpp"
+
+namespace flight {
+
+void Floods::add(const Flood& flood) {
+  const auto known = std::find_if(all_.rbegin(), all_.rend(), [&](const Flood& one) {
+    return one.pid == flood.pid && flood.begin_ns <= one.end_ns + kOneNs;
+  });
+  if (known != all_.rend()) {
+    known->left_out += flood.left_out;
+    known->end_ns = std::max(known->end_ns, flood.end_ns);
+    return;
+  }
+  all_.push_back(flood);
+  if (all_.size() <= kMost) return;
+  // Without a name: pid 0.
+  Flood& first = all_[0];
+  Flood& second = all_[1];
+  second = {.pid = 0,
+            .left_out = first.left_out + second.left_out,
+            .begin_ns = first.begin_ns,
+            .end_ns = std::max(first.end_ns, second.end_ns)};
+  all_.erase(all_.begin());
+}
+
+void Floods::forget(EventTime before_ns) {
+  std::erase_if(all_, [before_ns](const Flood& flood) { return flood.end_ns < before_ns; });
+}
+
+std::vector<std::string> Floods::texts(
+    EventTime begin_ns, EventTime end_ns,
+    const std::function<std::string(std::uint32_t pid, EventTime time_ns)>& name) const {
+  std::vector<Flood> some;
+  for (const Flood& flood : all_)
+    if (flood.begin_ns <= end_ns && flood.end_ns >= begin_ns) some.push_back(flood);
+  std::stable_sort(some.begin(), some.end(), [](const Flood& a, const Flood& b) {
+    return (a.pid != 0) != (b.pid != 0) ? a.pid != 0 : a.left_out > b.left_out;
+  });
+  std::vector<std::string> out;
+  std::uint64_t others = 0;
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    const Flood& flood = some[i];
+    if (i >= kListed || flood.pid == 0) {
+      others += flood.left_out;
+      continue;
+    }
+    const std::string comm = name(flood.pid, flood.end_ns);
+    out.push_back(fmt::format(
+        "names: {} (pid {}) mapped executable memory more than {} times a second: {} of its mappings {} not kept, so "
+        "its names are incomplete: code there is in {} until the next look at the process",
+        comm.empty() ? "a process" : comm, flood.pid, Intake::kMapsPerSecond, flood.left_out,
+        was_or_were(flood.left_out), kLostName));
+  }
+  if (others > 0)
+    out.push_back(fmt::format("names: {} of other processes like that {} not kept", counted(others, "mapping"),
+                              was_or_were(others)));
+  return out;
+}
+
+}  // namespace flight
