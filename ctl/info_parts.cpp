@@ -119,7 +119,7 @@ std::string units_table(const Sidecar& sidecar, const Screen& screen) {
   for (const SidecarGroup* row : by_now(sidecar.top_units, kGroupsShown))
     rows.push_back({"  " + (row->name.empty() ? "no unit" : row->name), std::to_string(row->processes),
                     part_text(part_now(*row)), part_text(part_before(*row)), share_text(row->share),
-                    cpus_text(row->cpus), row->program == kOutsideName ? "outside" : row->program});
+                    cpus_text(row->cpus), row->program.starts_with(kOutsideName) ? "outside" : row->program});
   return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
 }
 

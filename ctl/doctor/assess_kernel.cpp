@@ -125,10 +125,11 @@ Findings limits(const KernelFacts& kernel) {
 
 Finding pid_namespace(bool own) {
   if (!own) return {"pid-namespace", ok, "the host's", "samples have the numbers of their processes", ""};
-  return {
-      "pid-namespace", warn, "a separate PID namespace: this is a container",
-      fmt::format("processes outside of it have no pid here: snapshots show all of them as one, \"{}\"", kOutsideName),
-      "run flightd on the host, or in the host's PID namespace (docker run --pid=host; Kubernetes: hostPID: true)"};
+  return {"pid-namespace", warn, "a separate PID namespace: this is a container",
+          fmt::format("processes outside of it have no pid here: snapshots show all of them as one, \"{}\", and "
+                      "their samples in user mode, which are never idle, as \"{}\"",
+                      kOutsideOrIdle, kOutsideName),
+          "run flightd on the host, or in the host's PID namespace (docker run --pid=host; Kubernetes: hostPID: true)"};
 }
 
 Finding cgroups(const KernelFacts& kernel) {

@@ -82,7 +82,7 @@ void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, c
     const auto key = record_key(record, events);
     const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
     if (!fields || !lives.has_several(fields->pid)) continue;
-    const std::uint32_t life = lives.number_at(fields->pid, ref.time_ns);
+    const std::uint32_t life = lives.number_of(record, fields->pid, ref.time_ns);
     RingSelection::Tally*& tally = tallies[{fields->pid, life}];
     if (tally == nullptr) {
       tally = &own_.emplace_back();

@@ -97,8 +97,8 @@ Features file_features(const HostFacts& facts, const Manifest& manifest, const s
 }
 
 void append_outside(RecordBuffer& out) {
-  for (const std::uint32_t pid : {0U, UINT32_MAX})
-    append_comm(out, {.pid = pid, .tid = pid, .name = kOutsideName}, Trailer{});
+  append_comm(out, {.pid = 0, .tid = 0, .name = kOutsideOrIdle}, Trailer{});
+  append_comm(out, {.pid = UINT32_MAX, .tid = UINT32_MAX, .name = kOutsideName}, Trailer{});
 }
 
 void append_kernel_maps(RecordBuffer& out, const std::vector<KernelMap>& maps) {

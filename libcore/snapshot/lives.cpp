@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight {
 namespace {
@@ -45,6 +46,7 @@ Lives::Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32
   }
   for (const TrackerExport::Program& program : sideband.programs) note_program(program);
   for (const std::uint32_t pid : sampled_) lives_.try_emplace(pid, 1);
+  split_outside();
   name_the_rest();
   others_ = {};
   thread_comms_ = {};
@@ -183,6 +185,22 @@ std::uint32_t Lives::number_at(std::uint32_t pid, EventTime time_ns) const {
   const auto after = std::upper_bound(all.begin(), all.end(), time_ns,
                                       [](EventTime time, const Life& life) { return time < life.begin_ns; });
   return after == all.begin() ? 0 : static_cast<std::uint32_t>(after - all.begin()) - 1;
+}
+
+// Two lives that differ by the mode of their samples, not by time.
+void Lives::split_outside() {
+  const auto outside = lives_.find(0);
+  if (outside == lives_.end() || texts_[outside->second.back().comm] != kOutsideOrIdle) return;
+  const std::uint32_t name = texts_.id_of(kOutsideName);
+  const auto number = static_cast<std::uint32_t>(outside->second.size());
+  outside->second.push_back({.begin_ns = ~EventTime{0}, .process = number, .comm = name, .program = name});
+}
+
+std::uint32_t Lives::number_of(std::span<const std::byte> sample, std::uint32_t pid, EventTime time_ns) const {
+  const auto misc = load<perf_event_header>(sample.data()).misc;
+  if (pid == 0 && (misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
+    return static_cast<std::uint32_t>(lives_.at(pid).size()) - 1;
+  return number_at(pid, time_ns);
 }
 
 const Lives::Life* Lives::find(std::uint32_t pid, std::uint32_t number) const {

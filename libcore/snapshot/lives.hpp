@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,6 +52,8 @@ class Lives {
   [[nodiscard]] bool has_several(std::uint32_t pid) const;
   // The number of the life of `pid` at that time; numbers ascend by time.
   [[nodiscard]] std::uint32_t number_at(std::uint32_t pid, EventTime time_ns) const;
+  // The same, for a sample: in a container, pid 0 in user mode is not idle.
+  [[nodiscard]] std::uint32_t number_of(std::span<const std::byte> sample, std::uint32_t pid, EventTime time_ns) const;
   // nullptr if `pid` has no samples.
   [[nodiscard]] const Life* find(std::uint32_t pid, std::uint32_t number) const;
   // The last life of the process that has the life `number`.
@@ -89,6 +92,7 @@ class Lives {
   void name_the_rest();
   [[nodiscard]] Other now_of(std::uint32_t pid) const;
   [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid, std::uint32_t tid) const;
+  void split_outside();
 
   std::unordered_set<std::uint32_t> sampled_;
   bool forgotten_ = false;  // a pid may have belonged to another process, whose records are missing

@@ -301,8 +301,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   if (recording.host.own_pid_namespace)
     sidecar.notes.push_back(fmt::format(
         "flightd runs in a container (a PID namespace of its own): all processes outside have the pid 0 and "
-        "the name \"{}\"; see `flightctl doctor`",
-        kOutsideName));
+        "the name \"{}\", or \"{}\" where a sample shows that they are not idle; see `flightctl doctor`",
+        kOutsideOrIdle, kOutsideName));
   if (part->plain_chunks > 0)
     sidecar.warnings.push_back(
         fmt::format("zstd failed on {}, stored without compression", counted(part->plain_chunks, "chunk")));

@@ -37,7 +37,7 @@ struct Who {
 
 // Pid 0 is not one process: the idle tasks, or everything outside of flightd's PID namespace.
 std::string process_name(std::string_view comm, std::uint32_t pid, std::size_t most = kCommColumns) {
-  if (pid == 0) return printable_cut(comm, most);
+  if (pid == 0) return printable_cut(comm, kUnitColumns);
   return fmt::format("{}[{}]", printable_cut(comm, most), pid);
 }
 

@@ -8,8 +8,9 @@
 
 namespace flight {
 
-// The name of these processes in snapshots.
+// The names of these processes in snapshots. The idle tasks have pid 0, too, but no sample in user mode is theirs.
 inline constexpr const char* kOutsideName = "outside this container";
+inline constexpr const char* kOutsideOrIdle = "outside this container, or idle";
 
 // nullopt: /proc does not show it. `root` is "" or a test's directory with a fake /proc in it.
 [[nodiscard]] std::optional<bool> in_own_pid_namespace(const std::string& root = "");

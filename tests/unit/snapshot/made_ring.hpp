@@ -26,7 +26,8 @@ class MadeRing {
     add(record);
   }
   // A sample of an event with kSidebandSampleType: IDENTIFIER, TID, TIME, CPU.
-  void add_sample(EventTime time_ns, std::uint32_t tid, std::uint64_t id) {
+  void add_sample(EventTime time_ns, std::uint32_t tid, std::uint64_t id,
+                  std::uint16_t cpumode = PERF_RECORD_MISC_KERNEL) {
     struct {
       perf_event_header header = {.type = PERF_RECORD_SAMPLE, .misc = 1, .size = 40};
       std::uint64_t id = 0;
@@ -34,6 +35,7 @@ class MadeRing {
       std::uint64_t time_ns = 0;
       std::uint32_t cpu = 0, reserved = 0;
     } sample;
+    sample.header.misc = cpumode;
     sample.id = id;
     sample.pid = sample.tid = tid;
     sample.time_ns = time_ns;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "libcore/snapshot/file_facts.hpp"
 #include "tests/unit/snapshot/made_ring.hpp"
 
 namespace flight {
@@ -40,9 +41,10 @@ class Top : public testing::Test {
     append_fork(sideband_.log, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent, .time_ns = time_ns},
                 {.pid = parent, .tid = parent, .time_ns = time_ns, .id = kSideband});
   }
-  void samples(std::uint32_t pid, EventTime from_ns, int count, std::size_t cpu = 0) {
+  void samples(std::uint32_t pid, EventTime from_ns, int count, std::size_t cpu = 0,
+               std::uint16_t cpumode = PERF_RECORD_MISC_KERNEL) {
     for (int i = 0; i < count; ++i) {
-      rings_[cpu].add_sample(from_ns + static_cast<EventTime>(i), pid, kSampled);
+      rings_[cpu].add_sample(from_ns + static_cast<EventTime>(i), pid, kSampled, cpumode);
       tallies_[cpu][pid].add(compared_, from_ns + static_cast<EventTime>(i), true);
     }
   }
@@ -516,6 +518,37 @@ TEST_F(Top, TheUnitOfAForkerWithoutSamplesIsByItsCgroup) {
   EXPECT_EQ(forks.by_pid[0].unit, "health.service");
   EXPECT_EQ(forks.by_pid[1].unit, kUnknownForker);
   EXPECT_EQ(forks.by_unit[0].name, "health.service");
+}
+
+// In a PID namespace, pid 0 is everything outside of it and the idle tasks. Only the latter are never in user mode.
+TEST_F(Top, WhatIsOutsideOfAContainerInUserModeIsNotIdle) {
+  append_outside(sideband_.prologue);
+  comm(100, "inside", 0);
+  samples(0, 100, 30, 0, PERF_RECORD_MISC_USER);
+  samples(0, 200, 50, 0, PERF_RECORD_MISC_KERNEL);
+  samples(0, 300, 10, 1, PERF_RECORD_MISC_USER);
+  samples(100, 400, 5, 1, PERF_RECORD_MISC_USER);
+  const Ranking ranking = ranked();
+  const auto rows_of = [](const auto& all, auto name) {
+    std::vector<std::string> out;
+    for (const auto& row : all) out.push_back(fmt::format("{} {}", name(row), row.samples));
+    return out;
+  };
+  const std::vector<std::string> expected{"outside this container, or idle 50", "outside this container 40",
+                                          "inside 5"};
+  EXPECT_EQ(rows_of(ranking.processes, [](const SidecarTop& row) { return row.comm; }), expected);
+  EXPECT_EQ(rows_of(ranking.programs, [](const SidecarGroup& row) { return row.name; }), expected);
+  EXPECT_EQ(ranking.processes[1].pid, 0U);
+}
+
+// On the host, pid 0 is idle.
+TEST_F(Top, WithoutAContainerPidZeroIsOneRow) {
+  samples(0, 100, 30, 0, PERF_RECORD_MISC_USER);
+  samples(0, 200, 50);
+  const auto all = rows();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].comm, "swapper");
+  EXPECT_EQ(all[0].samples, 80U);
 }
 
 }  // namespace

@@ -185,6 +185,8 @@ TEST(Headline, Pid0IsNotAProcess) {
   EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
   s.top_programs[0].processes = 1;
   EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
+  s.top_programs[0].name = s.top[0].comm = "outside this container, or idle";
+  EXPECT_EQ(who_text(s), "outside this container, or idle: 107 % of a CPU");
 }
 
 TEST(Headline, ALongNameDoesNotHideWhoseUnitItIs) {
