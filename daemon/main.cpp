@@ -19,6 +19,7 @@
 #include "daemon/folders.hpp"
 #include "daemon/log/log.hpp"
 #include "daemon/options.hpp"
+#include "daemon/root_state.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/service_manager.hpp"
@@ -117,25 +118,6 @@ Result<Attachment> attach(const Options& options, const Identity& identity, std:
     if (!busy || std::chrono::steady_clock::now() >= until) return attachment;
     std::this_thread::sleep_for(kAskAgain);
   }
-}
-
-// STATE is given to flightd's user, which needs root; so root takes it now. Otherwise, and if its disk is missing now,
-// the store's thread takes it as that user.
-Result<std::function<Result<StateFolder>()>> take_state_as_root(const std::string& path, const Identity& identity) {
-  auto taken = std::make_shared<std::optional<StateFolder>>();
-  if (::geteuid() == 0) {
-    auto now = take_state_folder(path, identity);
-    if (now)
-      *taken = std::move(*now);
-    else if (forbids_start(now.error()))
-      return propagate(now.error());
-  }
-  return [taken, path, identity]() -> Result<StateFolder> {
-    if (!*taken) return take_state_folder(path, identity);
-    StateFolder out = std::move(**taken);
-    taken->reset();
-    return out;
-  };
 }
 
 int run(const Options& options, Config config, std::vector<PlannedWorker> workers,

@@ -346,6 +346,35 @@ TEST_F(Disk, OneThatIsMountedAfterTheStartIsUsed) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// READY=1 comes without an answer of the disk, also for root, which gives the folder to flightd's user.
+TEST_F(Disk, HangingOneAtTheStartHoldsUpNeitherRecorderNorSocket) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  ASSERT_TRUE(daemon_.stop());
+  set_fault("* -1 0 0");
+  Manager manager(folder_ / "notify");
+  options_.prefix = manager.environment();
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+  EXPECT_TRUE(manager.hears("READY=1\nSTATUS=degraded (disk)")) << manager.last();
+  EXPECT_THAT(status_in_time()["warnings"].dump(), HasSubstr("has not answered since flightd started"));
+  expect_write_failed(ETIMEDOUT, "no answer");
+  set_fault("none 0 0 0");
+  EXPECT_TRUE(wait_until([&] { return daemon_.log().find("can be used now") != std::string::npos; }, 30s));
+  EXPECT_THAT(daemon_.ctl({"list"}).out, HasSubstr("manual"));
+  expect_good_again();
+  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
+  // The lock that root took: a second flightd is refused.
+  StartOptions second = options_;
+  second.runtime_dir = folder_ / "other-run";
+  TestDaemon other(folder_);
+  other.launch(stacks_config(997, "256K").dump(), second);
+  const Outcome refused = other.process().finish(30s);
+  EXPECT_EQ(refused.exit_status, 1) << refused.text();
+  EXPECT_THAT(refused.err, HasSubstr(options_.state_dir));
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // A flightd that waits for a disk is degraded. The watchdog must not restart it or its broker.
 TEST_F(Disk, HangingOneIsNoneOfTheWatchdogs) {
   const Milliseconds allowed = sanitized() ? 12s : 4s;

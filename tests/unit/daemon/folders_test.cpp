@@ -19,6 +19,7 @@
 #include <fstream>
 #include <functional>
 
+#include "daemon/root_state.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight::daemon {
@@ -166,6 +167,35 @@ TEST_F(Folders, OnlyADangerForbidsTheStart) {
   const auto first = take_state_folder(state_, identity_);
   ASSERT_TRUE(first) << first.error().what;
   EXPECT_TRUE(forbidden());  // a second flightd
+}
+
+// Root's child hands over the lock, or the error.
+TEST_F(Folders, RootsChildTakesTheFolderForFlightd) {
+  {
+    auto take = take_state_as_root(state_, identity_);
+    ASSERT_TRUE(take) << take.error().what;
+    const auto taken = (*take)();
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_TRUE(std::filesystem::is_directory(state_ + "/snapshots"));
+    const auto second = take_state_as_root(state_, identity_);
+    EXPECT_FALSE(second && (*second)()) << "it is locked";
+  }
+  std::filesystem::remove(state_ + "/snapshots");
+  ASSERT_EQ(::symlink(root_.c_str(), (state_ + "/snapshots").c_str()), 0);
+  auto trap = take_state_as_root(state_, identity_);
+  const Error error = trap ? (*trap)().error() : trap.error();
+  EXPECT_TRUE(forbids_start(error));
+  EXPECT_THAT(error.what, HasSubstr(state_ + "/snapshots"));
+  std::filesystem::remove(state_ + "/snapshots");
+  const std::string there = state_;
+  state_ = root_ + "/later";
+  std::ofstream{state_} << "";
+  auto late = take_state_as_root(state_, identity_);
+  ASSERT_TRUE(late) << late.error().what;
+  EXPECT_FALSE((*late)());
+  std::filesystem::remove(state_);
+  const auto taken = (*late)();
+  EXPECT_TRUE(taken) << taken.error().what;
 }
 
 TEST_F(Folders, AnOlderLockIsMadePrivate) {

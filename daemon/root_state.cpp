@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/root_state.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds kRootWait(3000);  // then recording begins without the store
+constexpr std::size_t kMostBytes = 64U << 10U;
+
+// One message: the errno (0: taken), then the error's text or the warnings, each with a '\0' at its end; the lock as a
+// descriptor.
+void send_taken(int socket, const Result<StateFolder>& taken) {
+  const int number = taken ? 0 : std::max(taken.error().errno_value(), 1);
+  std::string text(reinterpret_cast<const char*>(&number), sizeof number);
+  if (!taken) text += taken.error().what + '\0';
+  if (taken)
+    for (const std::string& warning : taken->warnings) text += warning + '\0';
+  text.resize(std::min(text.size(), kMostBytes));
+  iovec part{.iov_base = text.data(), .iov_len = text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (taken && taken->lock) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int lock = taken->lock.get();
+    std::memcpy(CMSG_DATA(header), &lock, sizeof lock);
+  }
+  static_cast<void>(::sendmsg(socket, &message, MSG_NOSIGNAL));
+}
+
+// Nullopt: the child ended without an answer.
+std::optional<Result<StateFolder>> receive_taken(int socket) {
+  std::string text(kMostBytes, '\0');
+  iovec part{.iov_base = text.data(), .iov_len = text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  StateFolder out;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); count > 0 && header != nullptr;
+       header = CMSG_NXTHDR(&message, header))
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+      int lock = -1;
+      std::memcpy(&lock, CMSG_DATA(header), sizeof lock);
+      out.lock = UniqueFd(lock);
+    }
+  int number = 0;
+  if (count < static_cast<ssize_t>(sizeof number)) return std::nullopt;
+  std::memcpy(&number, text.data(), sizeof number);
+  text.resize(static_cast<std::size_t>(count));
+  for (std::size_t from = sizeof number, end = 0; (end = text.find('\0', from)) != std::string::npos; from = end + 1)
+    out.warnings.push_back(text.substr(from, end - from));
+  if (number == 0) return out;
+  return Result<StateFolder>(
+      propagate({std::error_code(number, std::generic_category()), out.warnings.empty() ? "" : out.warnings.front()}));
+}
+
+class Taker {
+ public:
+  Taker(std::string path, Identity identity) : path_(std::move(path)), identity_(std::move(identity)) {}
+
+  [[nodiscard]] Result<void> start() {
+    std::array<int, 2> ends{-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      return sys_error(errno, "socketpair");
+    UniqueFd ours(ends[0]);
+    const UniqueFd child_end(ends[1]);
+    pid_ = ::fork();
+    if (pid_ < 0) return sys_error(errno, "start a process");
+    if (pid_ == 0) {
+      // It may outlive flightd, so it must not keep what flightd holds, such as the lock of RUNTIME.
+      if (::dup2(child_end.get(), STDIN_FILENO) != STDIN_FILENO || ::close_range(STDERR_FILENO + 1, ~0U, 0) != 0)
+        ::_exit(1);
+      send_taken(STDIN_FILENO, take_state_folder(path_, identity_));
+      ::_exit(0);
+    }
+    socket_ = std::move(ours);
+    return {};
+  }
+  // Nullopt: it has not answered yet.
+  [[nodiscard]] std::optional<Result<StateFolder>> answer(std::chrono::milliseconds wait) {
+    if (!socket_) return take_state_folder(path_, identity_);
+    pollfd polled{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&polled, 1, static_cast<int>(wait.count())) <= 0) return std::nullopt;
+    auto out = receive_taken(socket_.get());
+    socket_ = UniqueFd();
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    if (out) return out;
+    return fail(std::errc::io_error, "the process that prepares {} has ended", path_);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  const Identity identity_;
+  UniqueFd socket_;  // the child's; invalid: there is none
+  pid_t pid_ = -1;
+};
+
+}  // namespace
+
+Result<std::function<Result<StateFolder>()>> take_state_as_root(const std::string& path, const Identity& identity) {
+  auto taker = std::make_shared<Taker>(path, identity);
+  auto first = std::make_shared<std::optional<Result<StateFolder>>>();
+  if (::geteuid() == 0) {
+    if (auto started = taker->start(); !started) return propagate(started.error());
+    *first = taker->answer(kRootWait);
+    if (*first && !**first && forbids_start((*first)->error())) return propagate((*first)->error());
+  }
+  return [taker, first]() -> Result<StateFolder> {
+    auto answer = *first ? std::exchange(*first, std::nullopt) : taker->answer(std::chrono::milliseconds(0));
+    if (answer) return std::move(*answer);
+    return sys_error(ETIMEDOUT, "{} has not answered since flightd started", taker->path());
+  };
+}
+
+}  // namespace flight::daemon
