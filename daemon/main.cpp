@@ -20,6 +20,7 @@
 #include "daemon/log/log.hpp"
 #include "daemon/options.hpp"
 #include "daemon/root_state.hpp"
+#include "daemon/unit_view.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/service_manager.hpp"
@@ -38,6 +39,9 @@ constexpr int kBadConfig = EX_CONFIG;  // a restart fails again until the config
 constexpr std::chrono::seconds kMendWait(5);
 constexpr std::chrono::seconds kBusyWait(5);
 constexpr std::chrono::milliseconds kAskAgain(500);
+
+// sd_booted(3).
+bool systemd_runs() { return ::access("/run/systemd/system", F_OK) == 0; }
 
 void set_up_logging() {
   // The journal adds its own time stamps.
@@ -186,7 +190,6 @@ int run(const Options& options, Config config, std::vector<PlannedWorker> worker
   return (*daemon)->run();
 }
 
-// Checks what the broker would check, as far as the privileges of this process allow.
 // Reads the configuration again as the service's user: if that user cannot read it, the service would not start, and no
 // reload would work.
 Result<void> check_as_user(const Options& options, const Config& config) {
@@ -202,7 +205,18 @@ Result<void> check_as_user(const Options& options, const Config& config) {
               identity->user, *text);
 }
 
+// Without --config, the files are those of the service. Another file may be for a flightd that is started by hand,
+// which sees it.
+Result<void> check_for_unit(const Options& options, const Config& config) {
+  auto seen = check_unit_view(options.config_file, config, options.state_dir);
+  if (seen || options.for_service || (options.config_file.empty() && systemd_runs())) return seen;
+  if (systemd_runs()) log::warn("{}", seen.error().what);
+  return {};
+}
+
+// Checks what the broker would check, as far as the privileges of this process allow.
 int check(const Options& options, const Config& config) {
+  if (auto seen = check_for_unit(options, config); !seen) return failed(seen.error(), kBadConfig);
   std::string looked_up = "events were not checked, because this requires root";
   if (::geteuid() == 0) {
     EventSources sources;

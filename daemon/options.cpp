@@ -38,6 +38,8 @@ ParsedOptions parse_options(int argc, char** argv) {
       ->type_name("FILE")
       ->check(refuse_empty);
   app.add_flag("--check-config", out.check_config, "check the configuration, print errors, and exit");
+  app.add_flag("--for-service", out.for_service,
+               "with --check-config: also refuse files that the service of the package cannot see");
   app.add_option("--state-dir", out.state_dir, "directory of the snapshots [$STATE_DIRECTORY, /var/lib/flightd]")
       ->type_name("DIR")
       ->check(refuse_empty);
@@ -58,6 +60,10 @@ ParsedOptions parse_options(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return {.options = std::nullopt, .exit_status = app.exit(error)};
     fmt::print(stderr, "flightd: {}\n", with_help(usage_text(error.what()), "flightd"));
+    return {.options = std::nullopt, .exit_status = 2};
+  }
+  if (out.for_service && !out.check_config) {
+    fmt::print(stderr, "flightd: {}\n", with_help("--for-service needs --check-config", "flightd"));
     return {.options = std::nullopt, .exit_status = 2};
   }
   out.state_dir = folder(out.state_dir, "STATE_DIRECTORY", "/var/lib/flightd");

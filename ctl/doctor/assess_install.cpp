@@ -93,6 +93,11 @@ Findings assess_install(const InstallFacts& install) {
   out.push_back(group("flightd-trigger", kFirers, install.trigger_group, install.root));
   out.push_back(unit("flightd", install.flightd, install.systemd, true));
   out.push_back(unit("flightd-broker", install.broker, install.systemd, false));
+  if (const ConfigFacts& config = install.config; !config.command.empty())
+    out.push_back({"configuration", config.good ? ok : fail, config.good ? "valid for the service" : config.error,
+                   "the service reads it as its own user, and sees neither homes nor /tmp: a start or reload fails if "
+                   "it cannot",
+                   config.good ? "" : "correct it; to check it again: " + config.command});
   out.push_back({"journal", install.journald ? ok : note, install.journald ? "systemd-journald listens" : "no journald",
                  "each snapshot and each problem is a journal entry with fields",
                  install.journald ? "" : "flightd writes the same to stderr; keep it"});

@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcore/control/messages.hpp"
@@ -75,6 +76,17 @@ struct GroupFacts {
   bool member = false;  // this process is a member
   bool listed = false;  // its user is a member from the next login on
 };
+// `flightd --check-config`, as flightd.service is started.
+struct ConfigFacts {
+  std::string command;  // what was run; empty: nothing, since there is no unit or this is not root
+  bool good = false;
+  std::string error;  // what flightd said, or that it did not end
+};
+// The last error in flightd's log lines, without time and level; another text as one line.
+[[nodiscard]] std::string error_in(std::string_view log);
+// The command that checks what a unit starts, from `systemctl show --value -p ExecStart`; empty: that is no flightd.
+[[nodiscard]] std::vector<std::string> check_command(const std::string& exec_start);
+
 struct UnitFacts {
   std::string file;                            // empty: not installed
   std::optional<std::string> enabled, active;  // as systemctl prints it
@@ -85,6 +97,7 @@ struct InstallFacts {
   GroupFacts group, trigger_group;
   bool systemd = false, journald = false;
   UnitFacts flightd, broker;
+  ConfigFacts config;
   bool sys_admin_drop_in = false;           // it exists and is not masked
   std::optional<std::string> perf_version;  // "perf version 6.1.187"; nullopt: there is no perf
 };

@@ -8,10 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <sstream>
+
+#include <fmt/ranges.h>
 
 #include "ctl/child.hpp"
 #include "ctl/daemon_call.hpp"
 #include "ctl/doctor/gather.hpp"
+#include "ctl/host.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/control/config_report.hpp"
@@ -67,6 +71,30 @@ UnitFacts gather_unit(const std::string& name, bool systemd) {
   return out;
 }
 
+// Only root can become the configured user to look.
+ConfigFacts gather_config(const UnitFacts& flightd, bool root) {
+  ConfigFacts out;
+  if (flightd.file.empty() || !flightd.active || !root) return out;
+  const auto words =
+      check_command(first_line({"systemctl", "show", "--value", "-p", "ExecStart", "flightd.service"}).value_or(""));
+  if (words.empty()) return out;
+  out.command = fmt::format("{}", fmt::join(words, " "));
+  auto child = Child::start(words);
+  const auto status = child ? child->wait(kToAnswer) : std::nullopt;
+  out.good = status == 0;
+  if (out.good) return out;
+  if (!child) {
+    out.error = child.error().what;
+  } else if (!status) {
+    child->kill();
+    static_cast<void>(child->wait(kToAnswer));
+    out.error = fmt::format("no answer within {} s", kToAnswer.count());
+  } else {
+    out.error = error_in(child->err());
+  }
+  return out;
+}
+
 GroupFacts gather_group(const char* name) {
   GroupFacts out;
   const group* found = ::getgrnam(name);
@@ -119,6 +147,32 @@ std::string store_folder(const DaemonFacts& daemon) {
 
 }  // namespace
 
+std::string error_in(std::string_view log) {
+  constexpr std::string_view kLevel = "flightd error: ";
+  const std::size_t begin = log.rfind(kLevel);
+  if (begin == std::string_view::npos) return last_words(log);
+  log.remove_prefix(begin + kLevel.size());
+  return std::string(log.substr(0, log.find('\n')));
+}
+
+// "{ path=/usr/sbin/flightd ; argv[]=/usr/sbin/flightd --broker … --config /etc/my.json ; ignore_errors=no ; … }"
+std::vector<std::string> check_command(const std::string& exec_start) {
+  constexpr std::string_view kBegin = " argv[]=";
+  const std::size_t begin = exec_start.find(kBegin);
+  if (begin == std::string::npos) return {};
+  std::vector<std::string> given;
+  std::istringstream text(exec_start.substr(begin + kBegin.size()));
+  for (std::string word; text >> word && word != ";";) given.push_back(word);
+  if (given.empty() || !(given[0] == "flightd" || given[0].ends_with("/flightd"))) return {};
+  std::vector<std::string> words{given[0], "--check-config", "--for-service"};
+  for (std::size_t at = 1; at < given.size(); ++at)
+    for (const std::string_view option : {"--config", "--state-dir"}) {
+      if (given[at].starts_with(fmt::format("{}=", option))) words.push_back(given[at]);
+      if (given[at] == option && at + 1 < given.size()) words.insert(words.end(), {given[at], given[at + 1]});
+    }
+  return words;
+}
+
 InstallFacts gather_install() {
   InstallFacts out;
   out.root = ::geteuid() == 0;
@@ -130,6 +184,7 @@ InstallFacts gather_install() {
   out.journald = exists("/run/systemd/journal/socket");
   out.flightd = gather_unit("flightd.service", out.systemd);
   out.broker = gather_unit("flightd-broker.service", out.systemd);
+  out.config = gather_config(out.flightd, out.root);
   out.sys_admin_drop_in = !unit_path("flightd-broker.service.d/10-cap-sys-admin.conf").empty();
   out.perf_version = first_line({perf_program(), "--version"});
   return out;

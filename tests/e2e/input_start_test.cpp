@@ -102,6 +102,12 @@ TEST_F(InputStart, CheckConfigPassesAGoodOne) {
   check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
   EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
   EXPECT_THAT(check.err, AllOf(HasSubstr("the user nobody cannot read it"), HasSubstr(file_)));
+  // A flightd that is started by hand sees /tmp; the service does not.
+  ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
+  check = run({required_env("FLIGHTD"), "--check-config", "--for-service", "--config", file_});
+  EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
+  EXPECT_THAT(check.err, AllOf(HasSubstr("the service cannot see"), HasSubstr(file_), HasSubstr("PrivateTmp=yes")));
+  EXPECT_EQ(run({required_env("FLIGHTD"), "--for-service"}).exit_status, 2);
   EXPECT_EQ(run({required_env("FLIGHTD"), "--no-such-option"}).exit_status, 2);
   EXPECT_THAT(run({required_env("FLIGHTD"), "--version"}).out, HasSubstr("0."));
 }

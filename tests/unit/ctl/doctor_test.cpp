@@ -38,6 +38,7 @@ Facts healthy() {
   install.group = install.trigger_group = {.there = true};
   install.flightd = {"/usr/lib/systemd/system/flightd.service", "enabled", "active"};
   install.broker = {"/usr/lib/systemd/system/flightd-broker.service", "static", "active"};
+  install.config = {.command = "/usr/sbin/flightd --check-config --for-service", .good = true};
   install.perf_version = "perf version 6.1.187";
   DaemonFacts& daemon = facts.daemon;
   daemon.socket = "/run/flightd/io.flightd.Recorder";
@@ -68,6 +69,34 @@ Finding of(const Facts& facts, const std::string& check) {
   return found == all.end() ? Finding{} : *found;
 }
 FindingState state_of(const Facts& facts, const std::string& check) { return of(facts, check).state; }
+
+TEST(Doctor, TheConfigurationIsCheckedAsTheServiceReadsIt) {
+  Facts facts = healthy();
+  facts.install.config.good = false;
+  facts.install.config.error = error_in(
+      "2026-11-25T23:25:16.464 flightd warning: no cycles\n"
+      "2026-11-25T23:25:16.469 flightd error: the user flightd cannot read it: /etc/flightd/flightd.json\n");
+  const Finding finding = of(facts, "configuration");
+  EXPECT_EQ(finding.state, FindingState::fail);
+  EXPECT_EQ(finding.found, "the user flightd cannot read it: /etc/flightd/flightd.json");
+  EXPECT_EQ(error_in("flightd: --for-service is unknown\n"), "flightd: --for-service is unknown");
+  EXPECT_THAT(finding.advice, HasSubstr("flightd --check-config --for-service"));
+  facts.install.config = {};  // another user than root, or no unit
+  const Findings all = assess(facts);
+  EXPECT_TRUE(std::none_of(all.begin(), all.end(), [](const Finding& f) { return f.check == "configuration"; }));
+
+  const auto shown = [](const std::string& argv) {
+    return check_command("{ path=/usr/sbin/flightd ; argv[]=" + argv + " ; ignore_errors=no ; start_time=[n/a] }");
+  };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(shown("/usr/sbin/flightd --broker /run/flightd-broker/socket"),
+            (Words{"/usr/sbin/flightd", "--check-config", "--for-service"}));
+  EXPECT_EQ(
+      shown("/opt/flightd --config=/etc/my.json --broker /run/b --state-dir /srv/f"),
+      (Words{"/opt/flightd", "--check-config", "--for-service", "--config=/etc/my.json", "--state-dir", "/srv/f"}));
+  EXPECT_EQ(shown("/usr/bin/env flightd --config x"), Words{});
+  EXPECT_EQ(check_command(""), Words{});
+}
 
 TEST(Doctor, AHealthyMachineIsAllOk) {
   for (const Finding& finding : assess(healthy())) {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/unit_view.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+namespace flight::daemon {
+namespace {
+
+struct HiddenFolder {
+  std::string_view path, setting;
+};
+constexpr std::array<HiddenFolder, 5> kHiddenFolders{{{"/home", "ProtectHome=yes"},
+                                                      {"/root", "ProtectHome=yes"},
+                                                      {"/run/user", "ProtectHome=yes"},
+                                                      {"/tmp", "PrivateTmp=yes"},
+                                                      {"/var/tmp", "PrivateTmp=yes"}}};
+
+std::string hidden_folder(std::string_view path) {
+  for (const HiddenFolder& folder : kHiddenFolders)
+    if (path == folder.path || (path.starts_with(folder.path) && path[folder.path.size()] == '/'))
+      return std::string(folder.setting);
+  return "";
+}
+
+// With the file that it leads to, if that is another one.
+std::string named(const std::string& file) {
+  std::error_code error;
+  const std::string real = std::filesystem::weakly_canonical(file, error).string();
+  return error || real == file ? file : fmt::format("{} ({})", file, real);
+}
+
+}  // namespace
+
+std::string hidden_by_unit(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error).lexically_normal();
+  if (error) return "";
+  if (std::string setting = hidden_folder(absolute.string()); !setting.empty()) return setting;
+  const auto real = std::filesystem::weakly_canonical(absolute, error);
+  return error ? "" : hidden_folder(real.string());
+}
+
+Result<void> check_unit_view(const std::string& config_file, const Config& config, const std::string& state_dir) {
+  std::vector<std::string> files;
+  if (!config_file.empty()) files.push_back(config_file);
+  for (const ConfigValue& value : config.values)
+    if (value.file.starts_with('/') && std::find(files.begin(), files.end(), value.file) == files.end())
+      files.push_back(value.file);
+  files.push_back(state_dir);
+  for (const std::string& file : files)
+    if (const std::string setting = hidden_by_unit(file); !setting.empty())
+      return fail(std::errc::permission_denied,
+                  "the service cannot see {}: its unit has {}; move it to /etc/flightd (a configuration) or below "
+                  "/var/lib (snapshots)",
+                  named(file), setting);
+  return {};
+}
+
+}  // namespace flight::daemon
