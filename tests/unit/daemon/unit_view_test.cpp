@@ -36,6 +36,24 @@ TEST(UnitView, TheUnitsHideThem) {
   }
 }
 
+// Not only the name that the configuration has: a link from /etc/flightd leads there, too.
+TEST(UnitView, ALinkIsFollowed) {
+  const std::string link = "/dev/shm/unit-view-link-" + std::to_string(::getpid());
+  const std::string file = "/tmp/unit-view-file-" + std::to_string(::getpid());
+  std::filesystem::remove(link);
+  std::ofstream(file) << "{}";
+  std::filesystem::create_symlink(file, link);
+  Config config;
+  config.values = {{.path = "a", .value = "1", .file = "built-in", .line = 0},
+                   {.path = "b", .value = "1", .file = link, .line = 1}};
+  const auto seen = check_unit_view("", config, "/var/lib/x");
+  std::filesystem::remove(link);
+  std::filesystem::remove(file);
+  ASSERT_FALSE(seen);
+  EXPECT_EQ(seen.error().errno_value(), EACCES);
+  EXPECT_THAT(seen.error().what, AllOf(HasSubstr(link + " (" + file + ")"), HasSubstr("PrivateTmp=yes")));
+}
+
 TEST(UnitView, TheStoreIsLookedAtToo) {
   EXPECT_TRUE(check_unit_view("/etc/x.json", Config{}, "/var/lib/flightd"));
   EXPECT_THAT(check_unit_view("", Config{}, "/home/snapshots").error().what, HasSubstr("/home/snapshots"));
