@@ -83,13 +83,14 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   StoreLimits allowed = limits;
   const auto now = std::chrono::steady_clock::now();
   if (!order.dry_run && !keep_free_.may_delete(now, space->free_bytes)) allowed.keep_free_bytes = 0;
-  VacuumPlan plan = this->plan(*inventory, allowed,
-                               {.free_bytes = space->free_bytes,
-                                .free_inodes = space->free_inodes,
-                                .time = wall_now(),
-                                .incoming = order.incoming,
-                                .drop_missing = order.drop_missing,
-                                .writing = writing_()});  // evaluated after the directory was read
+  auto [plan, age] = this->plan(*inventory, allowed,
+                                {.free_bytes = space->free_bytes,
+                                 .free_inodes = space->free_inodes,
+                                 .time = wall_now(),
+                                 .incoming = order.incoming,
+                                 .drop_missing = order.by_hand,
+                                 .writing = writing_()},  // evaluated after the directory was read
+                                order);
   VacuumOutcome out;
   if (order.dry_run) {
     out.removed = predict_vacuum(folder_, *inventory, plan);
@@ -104,6 +105,11 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
       const auto left = take_inventory(folder_);
       warnings_ = left ? assess(*left, plan, limits) : std::vector<std::string>{};
     }
+    kept_ = order.by_hand ? "" : age;
+  }
+  if (order.by_hand) {
+    if (!age.empty()) out.warnings.push_back(std::move(age));
+    out.warnings.insert(out.warnings.end(), warnings_.begin(), warnings_.end());
   }
   for (const VacuumedSnapshot& one : out.removed) out.freed_bytes += one.bytes;
   return out;
@@ -126,21 +132,40 @@ bool KeepFreeWatch::may_delete(Time now, std::uint64_t free_bytes) {
   return true;
 }
 
-// If the clock is not plausible, snapshots are not deleted because of their age. The other limits still apply.
-VacuumPlan StoreBudget::plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now) {
-  VacuumPlan out = plan_vacuum(inventory.snapshots, limits, now);
-  kept_.clear();
-  const auto too_old = std::count_if(out.victims.begin(), out.victims.end(),
-                                     [](const VacuumVictim& one) { return one.reason == VacuumReason::max_age; });
-  if (too_old == 0) return out;
-  const std::string why = why_doubtful(clock_());  // only now, because it reads sidecars
-  if (why.empty()) return out;
-  kept_ = fmt::format(
-      "{} snapshot{} in {} {} older than store.max_age by the clock, but {} kept: {}. Synchronise the clock, or remove "
-      "old snapshots by hand.",
-      too_old, too_old == 1 ? "" : "s", folder_, too_old == 1 ? "is" : "are", too_old == 1 ? "is" : "are", why);
+// If the clock is doubtful, snapshots are not deleted because of their age, unless a user asks. The other limits still
+// apply.
+StoreBudget::Plan StoreBudget::plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now,
+                                    const Order& order) {
+  VacuumPlan all = plan_vacuum(inventory.snapshots, limits, now);
+  const auto too_old =
+      static_cast<std::uint64_t>(std::count_if(all.victims.begin(), all.victims.end(), [](const VacuumVictim& one) {
+        return one.reason == VacuumReason::max_age;
+      }));
+  if (too_old == 0) return {.deletions = std::move(all), .age = {}};
+  const StoreClock clock = clock_();  // only now, because it reads sidecars
+  const auto doubt = doubt_of(clock);
+  if (!doubt) return {.deletions = std::move(all), .age = {}};
+  const std::string until = doubt->left ? fmt::format("for another {}, until {}", format_duration(*doubt->left),
+                                                      to_rfc3339(clock.now + *doubt->left))
+                                        : "until the clock is synchronised";
+  const std::string which =
+      fmt::format("{} in {} older than store.max_age by the clock", counted(too_old, "snapshot"), folder_);
+  if (order.by_hand)
+    return {.deletions = std::move(all),
+            .age = fmt::format("{} {} deleted because you ask. flightd itself would keep {} {}: {}.", which,
+                               order.dry_run ? "would be" : was_or_were(too_old), too_old == 1 ? "it" : "them", until,
+                               doubt->why)};
   limits.max_age = {};
-  return plan_vacuum(inventory.snapshots, limits, now);
+  return {.deletions = plan_vacuum(inventory.snapshots, limits, now),
+          .age = fmt::format("{} {} kept {}: {}. `flightctl vacuum` deletes {} now.", which,
+                             too_old == 1 ? "is" : "are", until, doubt->why, too_old == 1 ? "it" : "them")};
+}
+
+std::vector<std::string> StoreBudget::warnings() const {
+  std::vector<std::string> out;
+  if (!kept_.empty()) out.push_back(kept_);
+  out.insert(out.end(), warnings_.begin(), warnings_.end());
+  return out;
 }
 
 Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::uint64_t most_bytes) {
@@ -168,7 +193,6 @@ Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::ui
 std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const VacuumPlan& plan,
                                              const StoreLimits& limits) const {
   std::vector<std::string> out;
-  if (!kept_.empty()) out.push_back(kept_);
   std::uint64_t largest = 0;
   std::size_t pinned = 0;
   for (const StoredSnapshot& snapshot : inventory.snapshots) {

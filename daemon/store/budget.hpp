@@ -33,6 +33,7 @@ struct VacuumOutcome {
   std::vector<VacuumedSnapshot> removed;  // or would be, in a dry run
   std::uint64_t freed_bytes = 0;          // of these snapshots
   std::optional<Error> error;
+  std::vector<std::string> warnings;  // for the user who asked: as StoreBudget::warnings, and about the clock
 };
 
 // Whether deleting for keep_free has an effect: somebody else may use what it frees, or the file system (snapshots of
@@ -68,7 +69,8 @@ class StoreBudget {
 
   struct Order {
     bool dry_run = false;
-    bool drop_missing = false;
+    bool by_hand =
+        false;  // for a user: sidecars without data go as well, and old snapshots even if the clock is doubtful
     std::optional<IncomingSnapshot> incoming;
   };
   [[nodiscard]] VacuumOutcome vacuum(const Order& order);
@@ -77,10 +79,14 @@ class StoreBudget {
   [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // How the store violates its configuration: over a limit with nothing left to delete, or too small for a few
   // snapshots. From the last vacuum that was not a dry run.
-  [[nodiscard]] std::vector<std::string> warnings() const { return warnings_; }
+  [[nodiscard]] std::vector<std::string> warnings() const;
 
  private:
-  [[nodiscard]] VacuumPlan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now);
+  struct Plan {
+    VacuumPlan deletions;
+    std::string age;  // how a doubtful clock changed it, or would have
+  };
+  [[nodiscard]] Plan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now, const Order& order);
   [[nodiscard]] std::vector<std::string> assess(const Inventory& inventory, const VacuumPlan& plan,
                                                 const StoreLimits& limits) const;
   std::string folder_;
@@ -88,8 +94,8 @@ class StoreBudget {
   std::function<bool()> writing_;
   std::function<StoreClock()> clock_;
   KeepFreeWatch keep_free_;
-  std::string kept_;  // why snapshots older than max_age by the clock are kept; empty: there are none
-  std::vector<std::string> warnings_;
+  std::string kept_;                   // why snapshots older than max_age by the clock are kept; empty: there are none
+  std::vector<std::string> warnings_;  // the others
 };
 
 }  // namespace flight::daemon

@@ -125,7 +125,7 @@ void StoreService::vacuum(bool dry_run, Done done) {
   ask<std::string>(
       [this, dry_run]() -> CallResult<std::string> {
         if (auto trouble = not_usable()) return tl::unexpected(std::move(*trouble));
-        VacuumOutcome outcome = budget_.vacuum({.dry_run = dry_run, .drop_missing = true});
+        VacuumOutcome outcome = budget_.vacuum({.dry_run = dry_run, .by_hand = true});
         if (!dry_run) {
           outcome.freed_bytes += drop_unneeded_kallsyms(catalogue_);
           give_sidecars(catalogue_, std::nullopt);
@@ -135,7 +135,7 @@ void StoreService::vacuum(bool dry_run, Done done) {
                                                counted(outcome.removed.size(), "snapshot"));
           return tl::unexpected(write_failed(outcome.error->errno_value(), "", what));
         }
-        std::string text = vacuum_reply(to_json(outcome.removed), outcome.freed_bytes, budget_.warnings());
+        std::string text = vacuum_reply(to_json(outcome.removed), outcome.freed_bytes, outcome.warnings);
         if (!dry_run) log_vacuumed(std::move(outcome));
         return text;
       },

@@ -34,10 +34,11 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
       opened_late_(std::move(setup.opened_late)),
       usable_(!take_),
       max_snapshot_bytes_(setup.config.max_snapshot_bytes),
-      boot_id_(std::move(setup.boot_id)),
       catalogue_(setup.folder),
+      age_clock_(setup.state_dir, std::move(setup.boot_id)),
       budget_(
-          std::move(setup.folder), setup.config, [this] { return writing_.load(); }, [this] { return store_clock(); }),
+          std::move(setup.folder), setup.config, [this] { return writing_.load(); },
+          [this] { return age_clock_.look(catalogue_); }),
       trigger_state_(std::move(setup.state_dir), *thread, usable_),
       thread_(std::move(thread)) {
   if (!usable_)
@@ -158,6 +159,7 @@ void StoreService::keep_budget() {
 
 void StoreService::vacuum_now() {
   if (!usable_) return;  // tidy() does it later
+  age_clock_.look();
   VacuumOutcome outcome = budget_.vacuum({});
   if (!outcome.removed.empty()) drop_unneeded_kallsyms(catalogue_);
   if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
@@ -182,6 +184,7 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   auto room = made->get_future();
   thread_->post([this, trigger, most_bytes, made] {
     if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
+    age_clock_.look();
     auto outcome = budget_.make_room(trigger, most_bytes);
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
     if (outcome && (!outcome->removed.empty() || outcome->error)) log_vacuumed(std::move(*outcome));
@@ -206,20 +209,6 @@ void StoreService::log_vacuumed(VacuumOutcome outcome) {
     log::info("vacuumed {} snapshot{}, {} freed: {}{}", outcome.removed.size(), outcome.removed.size() == 1 ? "" : "s",
               format_bytes(outcome.freed_bytes), which, outcome.removed.size() > kMaxListed ? ", …" : "");
   });
-}
-
-StoreClock StoreService::store_clock() {
-  StoreClock clock = StoreClock::read(boot_at_start_);
-  const auto rows = catalogue_.list();
-  for (const CatalogueRow& row : rows ? *rows : std::vector<CatalogueRow>{}) {
-    const auto time = parse_time(row.time, clock.now);
-    if (!time || row.boot_id.empty()) continue;
-    if (row.boot_id == boot_id_)
-      clock.first_of_boot = std::min(clock.first_of_boot.value_or(*time), *time);
-    else
-      clock.last_of_others = std::max(clock.last_of_others.value_or(*time), *time);
-  }
-  return clock;
 }
 
 }  // namespace flight::daemon

@@ -24,6 +24,7 @@
 
 #include "daemon/control/backend.hpp"
 #include "daemon/folders.hpp"
+#include "daemon/store/age_clock.hpp"
 #include "daemon/store/budget.hpp"
 #include "daemon/store/trigger_state.hpp"
 #include "daemon/task_thread.hpp"
@@ -125,8 +126,6 @@ class StoreService {
   void vacuum_now();
   void tidy();
   void log_vacuumed(VacuumOutcome outcome);  // any thread
-  // Evidence for and against the clock; store's thread.
-  [[nodiscard]] StoreClock store_clock();
 
   boost::asio::io_context& loop_;
   std::function<void()> use_changed_;
@@ -149,9 +148,8 @@ class StoreService {
   std::atomic<bool> usable_, trying_ = false;
   std::atomic<bool> writing_ = false;  // a snapshot is being written into the store
   std::atomic<std::uint64_t> max_snapshot_bytes_;
-  const std::string boot_id_;
-  const WallTime boot_at_start_ = StoreClock::read({}).boot();
   Catalogue catalogue_;  // store thread only
+  AgeClock age_clock_;   // store thread only
   StoreBudget budget_;   // store thread only
   TriggerState trigger_state_;
   std::unique_ptr<TaskThread> thread_;  // last member: it must end before the objects that its tasks use

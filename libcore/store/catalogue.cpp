@@ -13,7 +13,6 @@
 namespace flight {
 namespace {
 
-constexpr const char* kSeqFile = ".seq";
 constexpr const char* kSeqTemporary = ".flight-seq.partial";  // remove_partials() removes a leftover
 constexpr std::size_t kMaxSeqFileBytes = 64;
 

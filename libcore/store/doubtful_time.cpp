@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <sys/timex.h>
 
-#include <ctime>
-
 #include "libcore/base/units.hpp"
 
 namespace flight {
@@ -30,35 +28,39 @@ bool timesyncd_vouches(const char* file, WallTime now) {
   if (::stat(file, &status) != 0) return false;
   const WallTime touched =
       std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
-  return now - touched <= kMostStep && touched - now <= kMostStep;
+  return now - touched <= kMostAhead && touched - now <= kMostAhead;
 }
 
-StoreClock StoreClock::read(WallTime boot_at_start) {
-  timespec boot{};
-  ::clock_gettime(CLOCK_BOOTTIME, &boot);
+StoreClock StoreClock::read() {
+  const std::chrono::nanoseconds since_boot(static_cast<std::int64_t>(boottime_now()));
   const WallTime now = wall_now();
-  return {.now = now,
-          .since_boot = std::chrono::seconds(boot.tv_sec) + std::chrono::nanoseconds(boot.tv_nsec),
-          .boot_at_start = boot_at_start,
-          .synchronised = is_synchronised(now)};
+  return {.now = now, .since_boot = since_boot, .synchronised = is_synchronised(now)};
 }
 
-std::string why_doubtful(const StoreClock& clock) {
-  if (clock.synchronised) return "";
+std::optional<ClockDoubt> doubt_of(const StoreClock& clock) {
+  const std::chrono::nanoseconds since_boot = clock.since_boot;
   const WallTime boot = clock.boot();
-  if (const auto step = boot - clock.boot_at_start; step > kMostStep)
-    return fmt::format("the clock went ahead by {} since flightd started, and is not known to be synchronised",
-                       format_duration(step));
-  if (clock.first_of_boot && boot - *clock.first_of_boot > kMostStep)
-    return fmt::format(
-        "the clock went ahead by {} or more since a snapshot of this boot was taken, and is not known to be "
-        "synchronised",
-        format_duration(boot - *clock.first_of_boot));
-  if (clock.last_of_others && boot - *clock.last_of_others > kMostOff)
-    return fmt::format(
-        "by the clock {} lie between the last snapshot and the boot, and it is not known to be synchronised",
-        format_duration(boot - *clock.last_of_others));
-  return "";
+  if (since_boot < kFirstOfBoot)
+    return ClockDoubt{
+        .why = fmt::format("the machine started {} ago, and its clock may not be set yet", format_duration(since_boot)),
+        .left = kFirstOfBoot - since_boot};
+  if (const auto& ahead = clock.record.ahead; ahead && since_boot - ahead->at < kAfterAhead)
+    return ClockDoubt{.why = fmt::format("the clock ran ahead by {}, {} ago", format_duration(ahead->by),
+                                         format_duration(since_boot - ahead->at)),
+                      .left = kAfterAhead - (since_boot - ahead->at)};
+  // It ran ahead before anything was recorded, at the latest at the first look.
+  if (clock.first_of_boot && boot - *clock.first_of_boot > kMostAhead &&
+      since_boot - clock.record.known_from < kAfterAhead)
+    return ClockDoubt{.why = fmt::format("the clock ran ahead by {} or more since a snapshot of this boot was taken",
+                                         format_duration(boot - *clock.first_of_boot)),
+                      .left = kAfterAhead - (since_boot - clock.record.known_from)};
+  if (!clock.synchronised && clock.last_of_others && boot - *clock.last_of_others > kMostOff)
+    return ClockDoubt{
+        .why = fmt::format("by the clock {} lie between the last snapshot and the boot, and it is not known to be "
+                           "synchronised",
+                           format_duration(boot - *clock.last_of_others)),
+        .left = std::nullopt};
+  return std::nullopt;
 }
 
 }  // namespace flight

@@ -13,23 +13,25 @@
 #include <string>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/store/clock_record.hpp"
 
 namespace flight {
 
 struct StoreClock {
   WallTime now{};
   std::chrono::nanoseconds since_boot{};   // CLOCK_BOOTTIME
-  WallTime boot_at_start{};                // the wall clock minus CLOCK_BOOTTIME when this process started
-  bool synchronised = false;               // by NTP or a similar service: then the time is correct
+  ClockRecord record;                      // what was seen of the clock in this boot
+  bool synchronised = false;               // by NTP or a similar service
   std::optional<WallTime> first_of_boot;   // the earliest snapshot of this boot
   std::optional<WallTime> last_of_others;  // the latest snapshot of another boot
 
-  // Reads the clocks, without the snapshots. `boot_at_start`: from the first call.
-  [[nodiscard]] static StoreClock read(WallTime boot_at_start);
+  // Reads the clocks; without the record and the snapshots.
+  [[nodiscard]] static StoreClock read();
   [[nodiscard]] WallTime boot() const { return now - since_boot; }
 };
 
-inline constexpr std::chrono::nanoseconds kMostStep = std::chrono::hours(1);
+inline constexpr std::chrono::nanoseconds kFirstOfBoot = std::chrono::hours(1);
+inline constexpr std::chrono::nanoseconds kAfterAhead = std::chrono::hours(24);  // of CLOCK_BOOTTIME
 inline constexpr std::chrono::nanoseconds kMostOff = std::chrono::hours(24 * 7);
 
 // Whether systemd-timesyncd has set the clock within the last hour: it touches `file` at each synchronisation, at least
@@ -37,8 +39,14 @@ inline constexpr std::chrono::nanoseconds kMostOff = std::chrono::hours(24 * 7);
 // file's time is too old or in the future.
 [[nodiscard]] bool timesyncd_vouches(const char* file, WallTime now);
 
-// Why `clock.now` may be too far ahead, as a clause of a sentence; empty: it is plausible. If the clock is behind,
-// nothing is deleted because of its age.
-[[nodiscard]] std::string why_doubtful(const StoreClock& clock);
+struct ClockDoubt {
+  std::string why;                               // a clause of a sentence
+  std::optional<std::chrono::nanoseconds> left;  // so much longer; nullopt: until the clock is synchronised
+};
+// Why snapshots are not deleted automatically because of their age: in the first hour of a boot (the clock may not be
+// set yet), and for 24 h after the clock ran ahead of CLOCK_BOOTTIME by more than an hour, whether it is synchronised
+// or not. A clock that was wrong since the boot is found by the snapshots of earlier boots, if nothing vouches for it.
+// nullopt: the clock is plausible. If it is behind, nothing is deleted because of its age.
+[[nodiscard]] std::optional<ClockDoubt> doubt_of(const StoreClock& clock);
 
 }  // namespace flight

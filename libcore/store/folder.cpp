@@ -13,6 +13,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/store/names.hpp"
 
 namespace flight {
 namespace {
@@ -97,7 +98,7 @@ Result<void> Folder::replace(const std::string& name, const std::string& tempora
   auto done = write_all(file.get(), text);
   if (done) done = sync_now(file.get());
   if (!done) done = wrap(done.error(), "{}/{}", path_, temporary);
-  after_step(Step::seq_written);
+  if (name == kSeqFile) after_step(Step::seq_written);
   if (done && ::renameat(fd(), temporary.c_str(), fd(), name.c_str()) != 0)
     done = sys_error(errno, "rename {0}/{1} to {0}/{2}", path_, temporary, name);
   if (!done) {

@@ -21,6 +21,7 @@ inline constexpr std::string_view kDataSuffix = ".perf.data";
 inline constexpr std::string_view kSidecarSuffix = ".json";
 inline constexpr std::string_view kPinSuffix = ".pinned";  // an empty file: the snapshot is not vacuumed
 inline constexpr std::string_view kPartialSuffix = ".partial";
+inline constexpr const char* kSeqFile = ".seq";  // the last SEQ that was given
 
 struct SnapshotName {
   std::string host;

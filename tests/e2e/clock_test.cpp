@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/store/names.hpp"
 #include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/verifier.hpp"
 #include "tests/e2e/witness/shifted_clock.hpp"
@@ -182,6 +183,65 @@ TEST_F(Clock, AStepInsideOfPostIsInTheSnapshot) {
                     HasSubstr("suspended for 8.0 h, and its wall clock was set"), HasSubstr("up to 8.0 h too late")));
   EXPECT_TRUE(near(parsed(sidecar["window"]["begin"]), real(ns_of(sidecar["window"]["begin_ns"]))));
   EXPECT_TRUE(near(parsed(sidecar["window"]["end"]), real(end_ns) + hours(8)));
+}
+
+class StoreClockTest : public Clock {
+ protected:
+  void SetUp() override {
+    clock_.suspend(hours(2), {});  // not in the first hour of a boot, whatever this machine's uptime is
+    config_ = stacks_config(97, "64K");
+    config_["store"]["max_age"] = "10d";
+    ASSERT_TRUE(daemon_.start(config_, {.prefix = clock_.prefix()}));
+    // By the machine's clock, which does not change.
+    for (std::uint64_t seq = 1; seq <= 3; ++seq) {
+      const SnapshotName name{.host = "box", .time = wall_now() - hours(24), .trigger = "spike", .seq = seq};
+      const Json sidecar{{"id", std::to_string(seq)}, {"path", name.data_file()}, {"trigger", "spike"}};
+      write_text(daemon_.snapshots_dir() + "/" + name.sidecar_file(), sidecar.dump());
+      write_text(daemon_.snapshots_dir() + "/" + name.data_file(), "data");
+    }
+  }
+  [[nodiscard]] std::size_t count() const { return daemon_.ctl_json({"list"}).size(); }
+  // flightd vacuums before and after it.
+  void take() const { EXPECT_FALSE(daemon_.snapshot().empty()); }
+  [[nodiscard]] bool warns_of(const std::string& text) const {
+    return daemon_.status()["warnings"].dump().find(text) != std::string::npos;
+  }
+  Json config_;
+};
+
+// The clock jumps ahead by 40 days, flightd is started again, a day passes.
+TEST_F(StoreClockTest, AfterAJumpAheadNothingIsDeletedByAgeForADay) {
+  take();
+  ASSERT_EQ(count(), 4U);
+  clock_.set(hours(24 * 40));
+  take();
+  EXPECT_TRUE(wait_until([&] { return warns_of("4 snapshots") && warns_of("the clock ran ahead by 40"); }, 60s))
+      << daemon_.status()["warnings"].dump(2);
+  EXPECT_EQ(count(), 5U);
+  ASSERT_TRUE(daemon_.stop());
+  ASSERT_TRUE(daemon_.start(config_, {.prefix = clock_.prefix()}));
+  take();
+  EXPECT_TRUE(wait_until([&] { return warns_of("4 snapshots") && warns_of("the clock ran ahead by 40"); }, 60s))
+      << daemon_.status()["warnings"].dump(2);
+  EXPECT_EQ(count(), 6U);
+  clock_.suspend(hours(25), {});
+  take();
+  EXPECT_TRUE(wait_until([&] { return count() == 3; }, 60s)) << daemon_.log();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(StoreClockTest, AUserDeletesByAgeAfterAJumpAhead) {
+  ASSERT_EQ(count(), 3U);
+  clock_.set(hours(24 * 40));
+  take();
+  ASSERT_TRUE(wait_until([&] { return warns_of("3 snapshots"); }, 60s)) << daemon_.status()["warnings"].dump(2);
+  const std::string foretold = daemon_.ctl({"vacuum", "--dry-run"}).out;
+  EXPECT_THAT(foretold, AllOf(HasSubstr("Would delete"), HasSubstr("the clock ran ahead by 40"), HasSubstr("until ")));
+  ASSERT_EQ(count(), 4U);
+  EXPECT_THAT(daemon_.ctl({"vacuum"}).out,
+              AllOf(HasSubstr("Deleted"), HasSubstr("store.max_age"), HasSubstr("the clock ran ahead by 40")));
+  EXPECT_EQ(count(), 1U);
+  EXPECT_TRUE(daemon_.stop());
 }
 
 class ClockOutlives : public OwnBroker {

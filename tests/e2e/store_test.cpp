@@ -149,7 +149,8 @@ TEST_F(StoreTest, VacuumByHandAndItsDryRun) {
   EXPECT_THAT(daemon_.ctl({"vacuum", "--dry-run"}).out, AllOf(HasSubstr("Would delete"), HasSubstr("store.max_age")));
   EXPECT_EQ(ids(), before) << "a dry run deletes nothing";
   const Json done = daemon_.ctl_json({"vacuum"});
-  EXPECT_EQ(done, foretold);
+  EXPECT_EQ(done["removed"], foretold["removed"]);
+  EXPECT_EQ(done["freed_bytes"], foretold["freed_bytes"]);
   EXPECT_EQ(done["removed"][0]["reason"], "max_age");
   EXPECT_EQ(done["removed"][3]["reason"], "missing");
   EXPECT_GT(done["freed_bytes"], 3000);

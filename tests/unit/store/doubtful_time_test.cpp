@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,8 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::minutes;
+using std::chrono::nanoseconds;
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr WallTime kDay = hours(24);
@@ -22,58 +25,94 @@ constexpr WallTime kBoot = 20'000 * kDay;
 
 // Ten days after the boot, all of which flightd has seen.
 StoreClock right() {
-  return {.now = kBoot + 10 * kDay,
-          .since_boot = 10 * kDay,
-          .boot_at_start = kBoot,
-          .first_of_boot = kBoot + kDay,
-          .last_of_others = kBoot - kDay};
+  StoreClock clock{.now = kBoot + 10 * kDay,
+                   .since_boot = 10 * kDay,
+                   .synchronised = true,
+                   .first_of_boot = kBoot + kDay,
+                   .last_of_others = kBoot - kDay};
+  clock.record.known_from = minutes(1);
+  return clock;
+}
+
+std::string why(const StoreClock& clock) {
+  const auto doubt = doubt_of(clock);
+  return doubt ? doubt->why : "";
+}
+nanoseconds left(const StoreClock& clock) {
+  const auto doubt = doubt_of(clock);
+  return doubt ? doubt->left.value_or(nanoseconds::max()) : nanoseconds();
 }
 
 TEST(DoubtfulTime, AClockThatAgreesWithEverythingIsBelieved) {
-  EXPECT_EQ(why_doubtful(right()), "");
-  StoreClock first_boot = right();
-  first_boot.first_of_boot = first_boot.last_of_others = std::nullopt;
-  EXPECT_EQ(why_doubtful(first_boot), "");
-  StoreClock slow = right();  // it drifts, or was set by an hour at most
-  slow.now += minutes(59);
-  EXPECT_EQ(why_doubtful(slow), "");
+  StoreClock clock = right();
+  EXPECT_EQ(why(clock), "");
+  clock.synchronised = false;
+  EXPECT_EQ(why(clock), "");
+  clock.now += minutes(59);  // it drifts, or was set by an hour at most
+  EXPECT_EQ(why(clock), "");
+  clock = right();
+  clock.first_of_boot = clock.last_of_others = std::nullopt;
+  EXPECT_EQ(why(clock), "");
 }
 
-TEST(DoubtfulTime, AJumpWhileFlightdRuns) {
+TEST(DoubtfulTime, NoClockIsBelievedInTheFirstHour) {
+  StoreClock clock = right();
+  clock.first_of_boot = std::nullopt;
+  clock.now = kBoot + minutes(59);
+  clock.since_boot = minutes(59);
+  EXPECT_THAT(why(clock), HasSubstr("started 59 min ago")) << "synchronised or not";
+  EXPECT_EQ(left(clock), minutes(1));
+  clock.now += minutes(1);
+  clock.since_boot += minutes(1);
+  EXPECT_EQ(why(clock), "");
+}
+
+TEST(DoubtfulTime, ForADayAfterAJumpAhead) {
   StoreClock clock = right();
   clock.now += 40 * kDay;
   clock.first_of_boot = clock.last_of_others = std::nullopt;
-  EXPECT_THAT(why_doubtful(clock), HasSubstr("since flightd started"));
-  clock.synchronised = true;  // it was wrong before, and now it is right
-  EXPECT_EQ(why_doubtful(clock), "");
+  clock.record.ahead = ClockRecord::Ahead{.at = clock.since_boot - hours(1), .by = 40 * kDay};
+  EXPECT_THAT(why(clock), AllOf(HasSubstr("ran ahead by 40"), HasSubstr("60 min ago"))) << "synchronised or not";
+  EXPECT_EQ(left(clock), hours(23));
+  clock.now -= 40 * kDay;  // it was corrected: 24 h are 24 h
+  EXPECT_EQ(left(clock), hours(23));
+  clock.now += hours(23);
+  clock.since_boot += hours(23);
+  EXPECT_EQ(why(clock), "");
 }
 
-// flightd started after the jump. The snapshots of this boot are dated before the boot.
-TEST(DoubtfulTime, AJumpInThisBootBeforeFlightdStarted) {
+// Nothing was recorded of it. The snapshots of this boot are dated before the boot.
+TEST(DoubtfulTime, AJumpBeforeTheFirstLook) {
   StoreClock clock = right();
   clock.now += 40 * kDay;
-  clock.boot_at_start = clock.boot();
   clock.last_of_others = std::nullopt;
-  EXPECT_THAT(why_doubtful(clock), HasSubstr("snapshot of this boot"));
-  clock.synchronised = true;
-  EXPECT_EQ(why_doubtful(clock), "");
+  clock.record.known_from = clock.since_boot - hours(4);
+  EXPECT_THAT(why(clock), HasSubstr("snapshot of this boot"));
+  EXPECT_EQ(left(clock), hours(20));
+  clock.record.known_from = clock.since_boot - hours(24);
+  EXPECT_EQ(why(clock), "");
 }
 
 // The clock was wrong at boot, or the machine was off for that long: this is unknown until the clock is synchronised.
 TEST(DoubtfulTime, ABootLongAfterTheLastSnapshot) {
   StoreClock clock = right();
+  clock.synchronised = false;
   clock.last_of_others = kBoot - 40 * kDay;
-  EXPECT_THAT(why_doubtful(clock), HasSubstr("the boot"));
+  EXPECT_THAT(why(clock), HasSubstr("the boot"));
+  EXPECT_EQ(left(clock), nanoseconds::max());
   clock.first_of_boot = std::nullopt;
-  EXPECT_THAT(why_doubtful(clock), HasSubstr("the boot"));
+  EXPECT_THAT(why(clock), HasSubstr("the boot"));
+  clock.synchronised = true;
+  EXPECT_EQ(why(clock), "");
+  clock.synchronised = false;
   clock.last_of_others = kBoot - 6 * kDay;
-  EXPECT_EQ(why_doubtful(clock), "");
+  EXPECT_EQ(why(clock), "");
 }
 
 TEST(DoubtfulTime, AClockThatIsBehindDeletesNothing) {
   StoreClock clock = right();
   clock.now -= 40 * kDay;
-  EXPECT_EQ(why_doubtful(clock), "");
+  EXPECT_EQ(why(clock), "");
 }
 
 // systemd-timesyncd's file stays if the clock jumps, and if the network is down for days.
@@ -92,9 +131,10 @@ TEST(DoubtfulTime, TimesyncdVouchesForAnHour) {
 }
 
 TEST(DoubtfulTime, TheRealClocksAgreeWithThemselves) {
-  const WallTime boot = StoreClock::read({}).boot();
-  EXPECT_GT(boot.count(), 0);
-  EXPECT_EQ(why_doubtful(StoreClock::read(boot)), "");
+  StoreClock clock = StoreClock::read();
+  EXPECT_GT(clock.boot().count(), 0);
+  clock.since_boot = std::max<nanoseconds>(clock.since_boot, kFirstOfBoot);
+  EXPECT_EQ(why(clock), "");
 }
 
 }  // namespace

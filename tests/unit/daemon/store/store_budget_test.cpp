@@ -16,6 +16,7 @@ namespace {
 
 using std::chrono::hours;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -42,7 +43,7 @@ class Budget : public testing::Test {
   }
 
   std::string folder_;
-  StoreClock clock_ = StoreClock::read(StoreClock::read({}).boot());
+  StoreClock clock_{.now = wall_now(), .since_boot = 10 * kDay, .synchronised = true};
   bool mounted_ = false;
 };
 
@@ -73,19 +74,21 @@ TEST(KeepFreeWatchTest, GoesOnIfHalfOfItBecameFree) {
   EXPECT_FALSE(watch.may_delete(start + seconds(130), 900)) << "others took even more";
 }
 
-TEST_F(Budget, AnImplausibleClockDeletesNothingByAge) {
+TEST_F(Budget, ADoubtfulClockDeletesNothingByAge) {
   // By the clock they are 40 days old or more, because it jumped.
   for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * kDay);
   StoreConfig config;
   config.max_age = hours(24 * 30);
   config.keep_first = config.keep_last = 0;
   StoreBudget budget = this->budget(config);
-  clock_.synchronised = false;
-  clock_.boot_at_start = clock_.boot() - 40 * kDay;
+  clock_.record.ahead = ClockRecord::Ahead{.at = clock_.since_boot - hours(2), .by = 40 * kDay};
   EXPECT_THAT(budget.vacuum({.dry_run = true}).removed, IsEmpty());
   EXPECT_THAT(budget.vacuum({}).removed, IsEmpty());
-  ASSERT_EQ(budget.warnings().size(), 1U);
-  EXPECT_THAT(budget.warnings()[0], AllOf(HasSubstr("3 snapshots"), HasSubstr("max_age"), HasSubstr("clock")));
+  EXPECT_THAT(
+      budget.warnings(),
+      ElementsAre(AllOf(HasSubstr("3 snapshots"), HasSubstr("max_age"), HasSubstr("are kept for another 22.0 h"),
+                        HasSubstr("until " + to_rfc3339(clock_.now + hours(22))),
+                        HasSubstr("the clock ran ahead by 40.0 d, 2.0 h ago"), HasSubstr("flightctl vacuum"))));
   // Other limits still apply.
   config.max_files = 3;
   budget.use(config);
@@ -93,10 +96,51 @@ TEST_F(Budget, AnImplausibleClockDeletesNothingByAge) {
   ASSERT_EQ(outcome.removed.size(), 1U);
   EXPECT_EQ(outcome.removed[0].id, "1");
   EXPECT_EQ(outcome.removed[0].reason, VacuumReason::max_files);
-  // When it is synchronised, the clock is right, and the newest stays.
-  clock_.synchronised = true;
+  EXPECT_THAT(budget.warnings(), ElementsAre(HasSubstr("2 snapshots")));
+  // A day after the jump it goes on, and the newest stays.
+  clock_.since_boot += hours(22);
   EXPECT_EQ(budget.vacuum({}).removed.size(), 2U);
   EXPECT_THAT(budget.warnings(), IsEmpty());
+}
+
+TEST_F(Budget, InTheFirstHourOfABootTheOtherLimitsApply) {
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * kDay);
+  clock_.since_boot = std::chrono::minutes(15);
+  StoreConfig config;
+  config.max_age = hours(24 * 30);
+  config.max_files = 3;
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget = this->budget(config);
+  const auto outcome = budget.vacuum({});
+  ASSERT_EQ(outcome.removed.size(), 1U) << "max_files";
+  EXPECT_EQ(outcome.removed[0].reason, VacuumReason::max_files);
+  EXPECT_THAT(budget.warnings(), ElementsAre(AllOf(HasSubstr("2 snapshots"), HasSubstr("for another 45 min"),
+                                                   HasSubstr("the machine started 15 min ago"))));
+  const auto room = budget.make_room("spike", 1);
+  ASSERT_TRUE(room) << room.error().what;
+  ASSERT_EQ(room->removed.size(), 1U) << "the fourth of three";
+  EXPECT_EQ(room->removed[0].reason, VacuumReason::max_files);
+}
+
+TEST_F(Budget, AUserDeletesByAgeWhateverTheClockIs) {
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * kDay);
+  StoreConfig config;
+  config.max_age = hours(24 * 30);
+  StoreBudget budget = this->budget(config);
+  clock_.record.ahead = ClockRecord::Ahead{.at = clock_.since_boot - hours(2), .by = 40 * kDay};
+  EXPECT_THAT(budget.vacuum({}).removed, IsEmpty());
+  const auto foretold = budget.vacuum({.dry_run = true, .by_hand = true});
+  EXPECT_EQ(foretold.removed.size(), 3U);
+  EXPECT_THAT(foretold.warnings, ElementsAre(AllOf(HasSubstr("would be deleted because you ask"),
+                                                   HasSubstr("for another 22.0 h"), HasSubstr("the clock ran ahead"))));
+  EXPECT_THAT(budget.warnings(), ElementsAre(HasSubstr("are kept"))) << "nothing changed";
+  const auto done = budget.vacuum({.by_hand = true});
+  EXPECT_EQ(done.removed.size(), 3U);
+  EXPECT_EQ(done.removed[0].reason, VacuumReason::max_age);
+  EXPECT_THAT(done.warnings,
+              ElementsAre(AllOf(HasSubstr("were deleted because you ask"), HasSubstr("for another 22.0 h"),
+                                HasSubstr("the clock ran ahead by 40.0 d"))));
+  EXPECT_THAT(budget.warnings(), IsEmpty()) << "nothing is kept any more";
 }
 
 // In an earlier version a budget below the size of the kernel's symbols deleted all snapshots but the newest.

@@ -6,18 +6,22 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <sstream>
 
+#include "libcore/base/files.hpp"
 #include "tests/unit/store/sample_sidecar.hpp"
 
 namespace flight::daemon {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -334,6 +338,48 @@ TEST_F(StoreServiceTest, AnUnsavedTriggerStateIsReported) {
   settle();
   EXPECT_EQ(service_->trigger_state().trouble(), "");
   EXPECT_EQ(saved(), "state 2");
+}
+
+// An earlier flightd of this boot saw the right time; the clock jumped before this one started.
+TEST_F(StoreServiceTest, TheNextFlightdKnowsThatTheClockRanAhead) {
+  constexpr WallTime kOneDay = 24h;
+  for (std::uint64_t seq = 1; seq <= 3; ++seq) {
+    const SnapshotName name{.host = "box", .time = wall_now() - 35 * kOneDay, .trigger = "spike", .seq = seq};
+    write(name.data_file(), "data");
+    write(name.sidecar_file(), "{}");
+  }
+  const auto count = [this] {
+    return std::count_if(fs::directory_iterator(folder_), {},
+                         [](const auto& file) { return file.path().extension() == ".data"; });
+  };
+  const nanoseconds since_boot(static_cast<std::int64_t>(boottime_now()));
+  const auto save = [&](nanoseconds ahead) {
+    ClockRecord seen;
+    seen.look("boot", wall_now() - ahead, since_boot);
+    std::ofstream(state_ + "/clock.state") << to_json(seen);
+  };
+  config_.max_age = 30 * kOneDay;
+  save(40 * kOneDay);
+  start();
+  EXPECT_EQ(count(), 3);
+  const auto saved = parse_clock_record(read_file(state_ + "/clock.state").value_or(""));
+  ASSERT_TRUE(saved) << saved.error().what;
+  ASSERT_TRUE(saved->ahead) << "the next one is to know it, too";
+  EXPECT_GT(saved->ahead->by, 39 * kOneDay);
+  EXPECT_GE(saved->ahead->at, since_boot);
+  service_.reset();
+  start();
+  EXPECT_EQ(count(), 3);
+  service_->refresh_use();
+  settle();
+  ASSERT_EQ(service_->use().warnings.size(), 1U);
+  EXPECT_THAT(service_->use().warnings[0], HasSubstr("2 snapshots"));
+  Answer answer;
+  service_->vacuum(false, into(answer));
+  settle();
+  ASSERT_TRUE(answer && *answer) << error_of(answer);
+  EXPECT_THAT(**answer, AllOf(HasSubstr("max_age"), HasSubstr("because you ask")));
+  EXPECT_EQ(count(), 1);
 }
 
 TEST_F(StoreServiceTest, TheEndWaitsForTheDisk) {
