@@ -120,8 +120,10 @@ Result<void> make_private(int file, const Folder& folder, const Identity& identi
   if (!root && info.st_uid != ::geteuid())
     return fail(std::errc::file_exists, "{}/{} belongs to user {}, so flightd cannot restrict it to user {}; remove it",
                 folder.path, kLockName, info.st_uid, identity.user);
-  if ((info.st_mode & 07777U) == kLockMode || ::fchmod(file, kLockMode) == 0 || is_fixed(errno)) return {};
-  return sys_error(errno, "set the mode of {}/{}", folder.path, kLockName);
+  if ((info.st_mode & 07777U) == kLockMode) return {};
+  const auto set = mode_now(file, kLockMode);
+  if (set || is_fixed(set.error().errno_value())) return {};
+  return wrap(set.error(), "{}/{}", folder.path, kLockName);
 }
 
 // Only after locking: the lock of a running flightd stays unchanged. With `nobody` root keeps it, because other
@@ -186,8 +188,9 @@ Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, s
   const bool own = root || folder.info.st_uid == ::geteuid();
   if (!own || (folder.info.st_mode & 07777U) == mode) return {};
   // mkdir(2) applies the umask; the broker needs g+w.
-  if (::fchmod(fd, mode) != 0 && !is_fixed(errno)) return sys_error(errno, "set the mode of folder {}", folder.path);
-  return {};
+  const auto set = mode_now(fd, mode);
+  if (set || is_fixed(set.error().errno_value())) return {};
+  return wrap(set.error(), "folder {}", folder.path);
 }
 
 }  // namespace

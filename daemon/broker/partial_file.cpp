@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "libcore/base/directory.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight::broker {
@@ -52,6 +53,18 @@ Result<std::string> random_name() {
   return fmt::format("{}{:016x}{}", kPrefix, number, kSuffix);
 }
 
+// A file system that does not let root own it is no reason to lose a snapshot: its sidecar then says that perf needs
+// `-f` (libcore/snapshot/commit.hpp). At least its group shall be flightd's, which reads it.
+Result<void> give_to_root(int file, mode_t mode, std::optional<gid_t> group) {
+  constexpr auto kUnchanged = static_cast<gid_t>(-1);
+  // Set the mode first: a broker with its own uid cannot change it after the file belongs to root.
+  if (auto set = mode_now(file, mode); !set) return propagate(set.error());
+  auto given = own_now(file, 0, group.value_or(kUnchanged));
+  if (given && !*given && group) given = own_now(file, static_cast<uid_t>(-1), *group);
+  if (!given) return propagate(given.error());
+  return {};
+}
+
 }  // namespace
 
 Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group, FileKind kind) {
@@ -76,12 +89,9 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
       refused.value().what += fmt::format(": the folder must belong to the group {} and be writable for it", *group);
     return refused;
   }
-  // Set the mode first: a broker with its own uid cannot change it after the file belongs to root.
-  constexpr auto kUnchanged = static_cast<gid_t>(-1);
-  if (::fchmod(fd.get(), mode) != 0 || ::fchown(fd.get(), 0, group.value_or(kUnchanged)) != 0) {
-    const int error_number = errno;
+  if (auto given = give_to_root(fd.get(), mode, group); !given) {
     ::unlinkat(folder->get(), name->c_str(), 0);
-    return sys_error(error_number, "change the owner of {}/snapshots/{} to root", state_dir, *name);
+    return wrap(given.error(), "give {}/snapshots/{} to root", state_dir, *name);
   }
   return NewFile{.fd = std::move(fd), .name = std::move(*name)};
 }

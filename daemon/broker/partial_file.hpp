@@ -22,8 +22,9 @@ struct NewFile {
 // flightd can open a spare file again. It must not stay open for writing while it waits, or its file system could not
 // be remounted read-only.
 enum class FileKind { final, spare };
-// Created in `state_dir`/snapshots, root:`group`, mode 0640 (a spare file 0660), open for reading and writing. Refused
-// if there are kMaxPartialFiles already: a client may take files and never rename them.
+// Created in `state_dir`/snapshots, root:`group`, mode 0640 (a spare file 0660), open for reading and writing; with
+// another owner or mode if its file system does not allow these. Refused if there are kMaxPartialFiles already: a
+// client may take files and never rename them.
 [[nodiscard]] Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group,
                                                   FileKind kind);
 

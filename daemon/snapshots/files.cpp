@@ -43,12 +43,21 @@ Result<SnapshotOutput> SnapshotFiles::make() {
   after_step(Step::numbered);
   made.keep();
   also_made.keep();
+  warn_of_owner(data->fd.get());
   return SnapshotOutput{.data = std::move(data->fd),
                         .sidecar = std::move(sidecar->fd),
                         .data_name = std::move(data->name),
                         .sidecar_name = std::move(sidecar->name),
                         .folder = folder(),
                         .seq = *seq};
+}
+
+void SnapshotFiles::warn_of_owner(int data) {
+  const std::string owner = owner_warning(data);
+  if (!owner.empty() && owner != owner_warned_)
+    warn_({.code = std::make_error_code(std::errc::operation_not_permitted),
+           .what = fmt::format("a snapshot in {}: {}", folder(), owner)});
+  owner_warned_ = owner;
 }
 
 Result<SnapshotOutput> SnapshotFiles::take_spare() {

@@ -33,12 +33,14 @@ class SnapshotFiles {
  private:
   [[nodiscard]] Result<PartialFile> ask(std::chrono::seconds wait, bool spare);
   [[nodiscard]] Result<std::uint64_t> next_seq();
+  void warn_of_owner(int data);
 
   RecorderThread& recorder_;
   Catalogue catalogue_;  // only for the next number
   std::function<void(Error)> warn_;
   SpareFiles spare_;
   bool new_broker_ = false;
+  std::string owner_warned_;
   std::string warned_;  // the last warning about unfinished work, to log it once
 };
 

@@ -3,11 +3,19 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 namespace flight {
+namespace {
+
+bool has_no_owners(int error_number) {
+  return error_number == EPERM || error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP;
+}
+
+}  // namespace
 
 Result<bool> lock_now(int fd) {
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
@@ -26,8 +34,15 @@ Result<void> sync_now(int fd) {
 Result<bool> own_now(int fd, uid_t uid, gid_t gid) {
   if (::fchown(fd, uid, gid) == 0) return true;
   const int why = errno;
-  if (why == EPERM || why == EINVAL || why == EOPNOTSUPP) return false;
+  if (has_no_owners(why)) return false;
   return sys_error(why, "change the owner");
+}
+
+Result<bool> mode_now(int fd, mode_t mode) {
+  if (::fchmod(fd, mode) == 0) return true;
+  const int why = errno;
+  if (has_no_owners(why)) return false;
+  return sys_error(why, "change the mode");
 }
 
 void fill_standard_descriptors() {

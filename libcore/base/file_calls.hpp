@@ -14,8 +14,10 @@ namespace flight {
 [[nodiscard]] Result<bool> lock_now(int fd);
 // fsync(2) of a file or directory, for file systems that cannot sync it (EINVAL, ENOSYS, EOPNOTSUPP) too.
 [[nodiscard]] Result<void> sync_now(int fd);
-// fchown(2). False: this file system has no owners, or this process may not set them (EPERM, EINVAL, EOPNOTSUPP).
+// fchown(2) and fchmod(2). False: this file system has no owners and modes, or this process may not set them (EPERM,
+// EINVAL, ENOSYS, EOPNOTSUPP): vfat, CIFS, NFS with root_squash.
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);
+[[nodiscard]] Result<bool> mode_now(int fd, mode_t mode);
 
 // Opens /dev/null for each of descriptors 0 to 2 that is closed. Otherwise the next file or socket would get its
 // number, and the log would be written into it. First thing in main().

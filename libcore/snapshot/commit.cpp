@@ -2,6 +2,7 @@
 #include "libcore/snapshot/commit.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,6 +40,15 @@ Result<void> sync_file(int fd) {
   if (::fdatasync(fd) != 0 && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
     return sys_error(errno, "sync to the disk");
   return {};
+}
+
+std::string owner_warning(int data) {
+  struct stat info {};
+  if (::fstat(data, &info) != 0 || info.st_uid == 0) return "";
+  return fmt::format(
+      "its file belongs to user {}, because the file system does not let root own it: perf of other users needs `-f` "
+      "to open it, or a copy by `flightctl get`",
+      info.st_uid);
 }
 
 Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar) {

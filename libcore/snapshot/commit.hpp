@@ -33,6 +33,9 @@ class PartialFiles {
 // fdatasync(2); filesystems without it (EINVAL) are not an error.
 [[nodiscard]] Result<void> sync_file(int fd);
 
+// Why perf refuses this file without `-f`: it opens only files of root or the caller. Empty: root owns it.
+[[nodiscard]] std::string owner_warning(int data);
+
 // Call it when `output.data` is complete and synced. Writes the sidecar and renames both.
 [[nodiscard]] Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar);
 // Makes the new names durable. If it fails, both files are complete and have their names: the snapshot is kept.

@@ -303,6 +303,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
         "flightd runs in a container (a PID namespace of its own): all processes outside have the pid 0 and "
         "the name \"{}\", or \"{}\" where a sample shows that they are not idle; see `flightctl doctor`",
         kOutsideOrIdle, kOutsideName));
+  if (std::string owner = owner_warning(output.data.get()); !owner.empty())
+    sidecar.warnings.push_back(std::move(owner));
   if (part->plain_chunks > 0)
     sidecar.warnings.push_back(
         fmt::format("zstd failed on {}, stored without compression", counted(part->plain_chunks, "chunk")));

@@ -195,6 +195,34 @@ TEST_F(Disk, FailingOneLeavesNoHalfFile) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// NFS with root_squash, CIFS, vfat. In an earlier version no snapshot could be written there.
+TEST_F(Disk, WhatRootCannotOwnIsASnapshotAndSaysSo) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  EXPECT_THAT(daemon_.snapshot()["warnings"].dump(), Not(HasSubstr("`-f`")));
+  for (const int error_number : {EPERM, EINVAL, ENOSYS, EOPNOTSUPP}) {
+    SCOPED_TRACE(error_number);
+    set_fault("chown 0 " + std::to_string(error_number) + " 0");
+    const Json sidecar = daemon_.snapshot();
+    EXPECT_THAT(sidecar["warnings"].dump(), AllOf(HasSubstr("belongs to user 65534"), HasSubstr("`-f`")));
+    const std::string path = sidecar["path"];
+    EXPECT_THAT(run({"perf", "script", "-i", path}, 60s).err, HasSubstr("not owned"));
+    EXPECT_THAT(run({"perf", "script", "-f", "-i", path}, 60s).out, HasSubstr("burner"));
+    EXPECT_FALSE(degraded());
+  }
+  EXPECT_EQ(count_of(daemon_.log(), "does not let root own it"), 1U) << daemon_.log();
+  set_fault("chmod 0 1 0");
+  EXPECT_THAT(daemon_.snapshot()["warnings"].dump(), Not(HasSubstr("`-f`")));
+  for (const std::string operation : {"chown", "chmod"}) {
+    set_fault(operation + " 0 5 0");
+    expect_write_failed(EIO, operation);
+  }
+  set_fault("none 0 0 0");
+  expect_no_half_file(backing_ + "/state/snapshots");
+  expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(Disk, GoneAndBackAgain) {
   ASSERT_TRUE(mount_slow_disk());
   start();

@@ -50,10 +50,13 @@ std::string real(const char* path) { return backing + path; }
 int done(int result) { return result == -1 ? -errno : 0; }
 int number(const fuse_file_info* info) { return static_cast<int>(info->fh); }
 
-// Files belong to the process that created them, not to this one.
+// Files belong to the process that created them, not to this one. Where chown fails, they are nobody's: so are root's
+// on NFS with root_squash.
 void give_to_caller(const std::string& path) {
+  constexpr uid_t kNobody = 65534;
   const fuse_context* caller = ::fuse_get_context();
-  (void)!::lchown(path.c_str(), caller->uid, caller->gid);
+  const bool squashed = fault_for("chown").error_number != 0;
+  (void)!::lchown(path.c_str(), squashed ? kNobody : caller->uid, squashed ? kNobody : caller->gid);
 }
 
 // Without this an open file that is removed is only renamed, by libfuse.
@@ -80,8 +83,12 @@ int rename_file(const char* from, const char* to, unsigned flags) {
   if (const int error = suffer("rename")) return error;
   return done(::renameat2(AT_FDCWD, real(from).c_str(), AT_FDCWD, real(to).c_str(), flags));
 }
-int change_mode(const char* path, mode_t mode, fuse_file_info*) { return done(::chmod(real(path).c_str(), mode)); }
+int change_mode(const char* path, mode_t mode, fuse_file_info*) {
+  if (const int error = suffer("chmod")) return error;
+  return done(::chmod(real(path).c_str(), mode));
+}
 int change_owner(const char* path, uid_t uid, gid_t gid, fuse_file_info*) {
+  if (const int error = suffer("chown")) return error;
   return done(::lchown(real(path).c_str(), uid, gid));
 }
 int truncate_file(const char* path, off_t size, fuse_file_info*) { return done(::truncate(real(path).c_str(), size)); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What file systems answer: this program has its own flock(2), fsync(2) and fchown(2), which fail as NFS, FUSE or an
-// old overlay do, or call the kernel.
+// What file systems answer: this program has its own flock(2), fsync(2), fchown(2) and fchmod(2), which fail as NFS,
+// FUSE or an old overlay do, or call the kernel.
 #include "libcore/base/file_calls.hpp"
 
 #include <fcntl.h>
@@ -35,6 +35,7 @@ int answer(long number, Arguments... arguments) {
 extern "C" int flock(int fd, int operation) noexcept { return answer(SYS_flock, fd, operation); }
 extern "C" int fsync(int fd) { return answer(SYS_fsync, fd); }
 extern "C" int fchown(int fd, uid_t uid, gid_t gid) noexcept { return answer(SYS_fchown, fd, uid, gid); }
+extern "C" int fchmod(int fd, mode_t mode) noexcept { return answer(SYS_fchmod, fd, mode); }
 
 namespace flight {
 namespace {
@@ -77,15 +78,18 @@ TEST_F(FileCalls, WhatCannotBeSyncedIsNoError) {
 
 TEST_F(FileCalls, AnOwnerThatCannotBeSetIsSaid) {
   EXPECT_TRUE(own_now(file_.get(), ::getuid(), ::getgid()).value());
-  for (const int none : {EPERM, EINVAL, EOPNOTSUPP}) {
+  EXPECT_TRUE(mode_now(file_.get(), 0600).value());
+  for (const int none : {EPERM, EINVAL, ENOSYS, EOPNOTSUPP}) {
     next_errno = none;
-    const auto owned = own_now(file_.get(), 1, 1);
-    ASSERT_TRUE(owned) << none;
-    EXPECT_FALSE(*owned) << none;
+    for (const auto& set : {own_now(file_.get(), 1, 1), mode_now(file_.get(), 0600)}) {
+      ASSERT_TRUE(set) << none;
+      EXPECT_FALSE(*set) << none;
+    }
   }
   for (const int failure : {EIO, EROFS, ENOSPC, EDQUOT}) {
     next_errno = failure;
     EXPECT_EQ(own_now(file_.get(), 1, 1).error().errno_value(), failure);
+    EXPECT_EQ(mode_now(file_.get(), 0600).error().errno_value(), failure);
   }
 }
 
