@@ -41,6 +41,7 @@ class SnapshotFiles {
   SpareFiles spare_;
   bool new_broker_ = false;
   std::string owner_warned_;
+  bool unsynced_said_ = false;
   std::string warned_;  // the last warning about unfinished work, to log it once
 };
 

@@ -44,8 +44,9 @@ void AgeClock::load() {
 
 void AgeClock::save() {
   const auto folder = Folder::open(state_dir_);
+  // Not synced is no trouble: after a power failure there is another boot.
   const auto saved = folder ? folder->replace(kFile, fmt::format("{}.partial", kFile), to_json(record_))
-                            : Result<void>(propagate(folder.error()));
+                            : Result<Unsynced>(propagate(folder.error()));
   if (!saved && !failed_)
     log::warn("{}; a restart of flightd forgets steps of the clock, and may delete snapshots by a wrong age",
               saved.error().what);

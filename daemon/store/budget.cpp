@@ -101,6 +101,7 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
       plan.still_over = VacuumReason::keep_free;
     out.removed = std::move(done.removed);
     out.error = std::move(done.error);
+    out.unsynced = std::move(done.unsynced);
     if (!order.incoming) {
       const auto left = take_inventory(folder_);
       warnings_ = left ? assess(*left, plan, limits) : std::vector<std::string>{};

@@ -33,6 +33,7 @@ struct VacuumOutcome {
   std::vector<VacuumedSnapshot> removed;  // or would be, in a dry run
   std::uint64_t freed_bytes = 0;          // of these snapshots
   std::optional<Error> error;
+  Unsynced unsynced;                  // of these deletions
   std::vector<std::string> warnings;  // for the user who asked: as StoreBudget::warnings, and about the clock
 };
 

@@ -103,9 +103,13 @@ void StoreService::pin(std::string id, bool pinned, Done done) {
         if (auto kept = catalogue_.pin(id, pinned); !kept)
           return tl::unexpected(
               not_found(id, wrap(kept.error(), "{} snapshot {}", pinned ? "pin" : "unpin", id).value()));
+        note(catalogue_.unsynced());
         return "{}";
       },
-      std::move(done));
+      [this, done = std::move(done)](CallResult<std::string> answer) {
+        refresh_use();
+        done(std::move(answer));
+      });
 }
 
 void StoreService::read(std::string id, SnapshotFile file, Opened opened) {
@@ -130,6 +134,8 @@ void StoreService::vacuum(bool dry_run, Done done) {
           outcome.freed_bytes += drop_unneeded_kallsyms(catalogue_);
           give_sidecars(catalogue_, std::nullopt);
         }
+        if (!dry_run) note(outcome);
+        if (unsynced_) outcome.warnings.push_back(unsynced_text());
         if (outcome.error) {
           const std::string what = fmt::format("{}; {} removed before that", outcome.error->what,
                                                counted(outcome.removed.size(), "snapshot"));

@@ -127,7 +127,8 @@ void StoreService::refresh_use() {
   if (use_asked_ns_ != 0) return;
   use_asked_ns_ = monotonic_now();
   thread_->post([this] {
-    const Use use{.usage = catalogue_.usage(), .max_bytes = budget_.max_use_bytes(), .warnings = budget_.warnings()};
+    Use use{.usage = catalogue_.usage(), .max_bytes = budget_.max_use_bytes(), .warnings = budget_.warnings()};
+    if (unsynced_) use.warnings.push_back(unsynced_text());
     asio::post(loop_, [this, use] {
       use_ = use;
       use_asked_ns_ = 0;
@@ -161,6 +162,8 @@ void StoreService::vacuum_now() {
   if (!usable_) return;  // tidy() does it later
   age_clock_.look();
   VacuumOutcome outcome = budget_.vacuum({});
+  note(outcome);
+  if (unsynced_) sync_again();
   if (!outcome.removed.empty()) drop_unneeded_kallsyms(catalogue_);
   if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
 }
@@ -187,6 +190,7 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
     age_clock_.look();
     auto outcome = budget_.make_room(trigger, most_bytes);
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
+    if (outcome) note(*outcome);
     if (outcome && (!outcome->removed.empty() || outcome->error)) log_vacuumed(std::move(*outcome));
   });
   if (room.wait_for(kRoomWait) == std::future_status::ready) {
@@ -195,6 +199,23 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   }
   if (auto why = trouble()) return propagate(std::move(*why));
   return max_snapshot_bytes_.load();
+}
+
+void StoreService::note(const Unsynced& unsynced) {
+  const bool said = std::exchange(unsynced_, unsynced).has_value();
+  if (unsynced_ && !said) log::warn("{}", unsynced_text());
+}
+
+void StoreService::note(const VacuumOutcome& outcome) {
+  if (!outcome.removed.empty()) note(outcome.unsynced);
+}
+
+void StoreService::sync_again() {
+  if (const auto store = Folder::open(folder())) note(store->sync());
+}
+
+std::string StoreService::unsynced_text() const {
+  return fmt::format("degraded (disk): a power failure may undo the last changes in the store: {}", unsynced_->what);
 }
 
 void StoreService::log_vacuumed(VacuumOutcome outcome) {

@@ -126,6 +126,11 @@ class StoreService {
   void vacuum_now();
   void tidy();
   void log_vacuumed(VacuumOutcome outcome);  // any thread
+  // Store thread. Whether the last change is durable: logged once if it is not, and in use().
+  void note(const Unsynced& unsynced);
+  void note(const VacuumOutcome& outcome);
+  void sync_again();
+  [[nodiscard]] std::string unsynced_text() const;
 
   boost::asio::io_context& loop_;
   std::function<void()> use_changed_;
@@ -151,6 +156,7 @@ class StoreService {
   Catalogue catalogue_;  // store thread only
   AgeClock age_clock_;   // store thread only
   StoreBudget budget_;   // store thread only
+  Unsynced unsynced_;    // store thread only
   TriggerState trigger_state_;
   std::unique_ptr<TaskThread> thread_;  // last member: it must end before the objects that its tasks use
 };

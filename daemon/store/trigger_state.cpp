@@ -37,10 +37,10 @@ void TriggerState::write() {
   }
   if (!allowed_) return;
   auto folder = Folder::open(state_dir_);
-  Result<void> kept = folder ? folder->replace(kStateFile, fmt::format("{}.partial", kStateFile), newest)
-                             : Result<void>(propagate(folder.error()));
+  Result<Unsynced> kept = folder ? folder->replace(kStateFile, fmt::format("{}.partial", kStateFile), newest)
+                                 : Result<Unsynced>(propagate(folder.error()));
   const std::string why =
-      kept ? ""
+      kept ? (*kept ? fmt::format("the triggers' state may be lost in a power failure: {}", (*kept)->what) : "")
            : fmt::format(
                  "the triggers' state cannot be saved: {}; a restart of flightd loses the latest counters, and which "
                  "triggers were enabled or disabled since",

@@ -11,6 +11,14 @@
 namespace flight {
 namespace {
 
+// EROFS is an error: ext4 returns it after it has given up, and the data is lost.
+Result<void> synced(int result) {
+  if (result == 0) return {};
+  const int why = errno;
+  if (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP) return {};
+  return sys_error(why, "sync to the disk");
+}
+
 bool has_no_owners(int error_number) {
   return error_number == EPERM || error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP;
 }
@@ -24,12 +32,9 @@ Result<bool> lock_now(int fd) {
   return sys_error(why, "lock");
 }
 
-Result<void> sync_now(int fd) {
-  if (::fsync(fd) == 0) return {};
-  const int why = errno;
-  if (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP) return {};
-  return sys_error(why, "sync");
-}
+Result<void> sync_now(int fd) { return synced(::fsync(fd)); }
+
+Result<void> sync_data_now(int fd) { return synced(::fdatasync(fd)); }
 
 Result<bool> own_now(int fd, uid_t uid, gid_t gid) {
   if (::fchown(fd, uid, gid) == 0) return true;

@@ -14,6 +14,8 @@ namespace flight {
 [[nodiscard]] Result<bool> lock_now(int fd);
 // fsync(2) of a file or directory, for file systems that cannot sync it (EINVAL, ENOSYS, EOPNOTSUPP) too.
 [[nodiscard]] Result<void> sync_now(int fd);
+// fdatasync(2) of a file, as sync_now.
+[[nodiscard]] Result<void> sync_data_now(int fd);
 // fchown(2) and fchmod(2). False: this file system has no owners and modes, or this process may not set them (EPERM,
 // EINVAL, ENOSYS, EOPNOTSUPP): vfat, CIFS, NFS with root_squash.
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);

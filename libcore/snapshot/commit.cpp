@@ -34,14 +34,6 @@ PartialFiles::~PartialFiles() {
   for (const std::string& name : names_) ::unlink((folder_ + "/" + name).c_str());
 }
 
-Result<void> sync_file(int fd) {
-  // EINVAL: the file system cannot sync. EROFS is an error: ext4 returns it after it has given up, and the snapshot is
-  // lost.
-  if (::fdatasync(fd) != 0 && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
-    return sys_error(errno, "sync to the disk");
-  return {};
-}
-
 std::string owner_warning(int data) {
   struct stat info {};
   if (::fstat(data, &info) != 0 || info.st_uid == 0) return "";
@@ -55,7 +47,7 @@ Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std:
   if (auto written = write_all(output.sidecar.get(), sidecar); !written)
     return wrap(written.error(), "write {}/{}", output.folder, output.sidecar_name);
   after_step(Step::sidecar_written);
-  if (auto synced = sync_file(output.sidecar.get()); !synced)
+  if (auto synced = sync_data_now(output.sidecar.get()); !synced)
     return wrap(synced.error(), "{}/{}", output.folder, output.sidecar_name);
   after_step(Step::sidecar_synced);
   auto folder = open_file(output.folder, O_RDONLY | O_DIRECTORY);
@@ -89,7 +81,7 @@ Result<bool> keep_kallsyms(const std::string& folder, const std::string& file_na
   ::unlink(partial.c_str());
   auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
   if (!file) return propagate(file.error());
-  auto done = write_all(file->get(), frame).and_then([&] { return sync_file(file->get()); });
+  auto done = write_all(file->get(), frame).and_then([&] { return sync_data_now(file->get()); });
   after_step(Step::kallsyms_written);
   if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {} to {}", partial, path);
   if (!done) {

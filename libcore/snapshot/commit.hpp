@@ -30,9 +30,6 @@ class PartialFiles {
   std::vector<std::string> names_;
 };
 
-// fdatasync(2); filesystems without it (EINVAL) are not an error.
-[[nodiscard]] Result<void> sync_file(int fd);
-
 // Why perf refuses this file without `-f`: it opens only files of root or the caller. Empty: root owns it.
 [[nodiscard]] std::string owner_warning(int data);
 

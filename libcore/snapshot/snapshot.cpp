@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
@@ -281,7 +282,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   const Selection& selection = part->selection;
   const TrackerExport& sideband = part->sideband;
   after_step(Step::finished);
-  if (auto synced = sync_file(output.data.get()); !synced)
+  if (auto synced = sync_data_now(output.data.get()); !synced)
     return wrap(synced.error(), "{}/{}", output.folder, output.data_name);
   after_step(Step::data_synced);
 

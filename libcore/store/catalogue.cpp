@@ -248,7 +248,7 @@ Result<std::uint64_t> Catalogue::next_seq() {
   if (last == std::numeric_limits<std::uint64_t>::max())
     return fail(std::errc::value_too_large, "{}/{} has the largest possible number; move this file elsewhere", folder_,
                 last_file);
-  if (auto kept_now = folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1)); !kept_now)
+  if (auto kept_now = note(folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1))); !kept_now)
     return wrap(kept_now.error(), "the number of the next snapshot");
   last_seq_ = last + 1;
   return last_seq_;

@@ -11,14 +11,13 @@
 
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/store/folder.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
 
 inline constexpr std::size_t kMaxRowsBytes = 64U << 20U;  // limit for a list of snapshots as JSON
-
-class Folder;
 
 // `missing`: only `flightctl vacuum` deletes it, because the data may have been moved. `orphan`: gets a new sidecar,
 // made from the file.
@@ -78,6 +77,9 @@ class Catalogue {
   // One more than any SEQ in the directory and than the number in `folder/.seq`, which it raises, so that the id of a
   // removed snapshot is never used again. Durable before it returns.
   [[nodiscard]] Result<std::uint64_t> next_seq();
+  // Why a power failure may undo the last change by give_sidecar(), pin() or next_seq(). They succeed nevertheless: it
+  // took effect.
+  [[nodiscard]] const Unsynced& unsynced() const { return unsynced_; }
   // Removes *.partial files of earlier processes, and pins without a snapshot; returns their number. Only at start:
   // the snapshot that is being written has such files.
   std::size_t remove_partials();
@@ -112,7 +114,9 @@ class Catalogue {
   [[nodiscard]] Result<DataFile> open_in(const Folder& folder, std::string name) const;
   // The current content of the directory, oldest first; valid until the next call.
   [[nodiscard]] Result<std::vector<const Cached*>> look();
+  [[nodiscard]] Result<void> note(Result<Unsynced> done);
   std::string folder_;
+  Unsynced unsynced_;
   std::uint64_t last_seq_ = 0;  // issued by this object: not issued again, even if the directory is lost
   std::unordered_map<std::string, Cached> cached_;  // by the files' common stem
 };

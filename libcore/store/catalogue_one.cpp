@@ -83,7 +83,7 @@ Result<void> Catalogue::give_sidecar(const SnapshotName& name, std::string_view 
   if (!folder) return propagate(folder.error());
   if (folder->size_of(name.sidecar_file()))
     return fail(std::errc::file_exists, "{}/{} exists already", folder_, name.sidecar_file());
-  return folder->replace(name.sidecar_file(), kSidecarTemporary, text);
+  return note(folder->replace(name.sidecar_file(), kSidecarTemporary, text));
 }
 
 Result<void> Catalogue::pin(std::string_view id, bool pinned) {
@@ -91,9 +91,15 @@ Result<void> Catalogue::pin(std::string_view id, bool pinned) {
   if (!found) return propagate(found.error());
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
-  if (pinned) return folder->replace(found->name.pin_file(), kPinTemporary, "");
+  if (pinned) return note(folder->replace(found->name.pin_file(), kPinTemporary, ""));
   if (auto removed = folder->unlink(found->name.pin_file()); !removed) return propagate(removed.error());
-  return folder->sync();
+  return note(folder->sync());
+}
+
+Result<void> Catalogue::note(Result<Unsynced> done) {
+  if (!done) return propagate(done.error());
+  unsynced_ = std::move(*done);
+  return {};
 }
 
 }  // namespace flight

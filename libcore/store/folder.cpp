@@ -90,7 +90,7 @@ Result<bool> Folder::unlink(const std::string& name) const {
   return sys_error(errno, "remove {}/{}", path_, name);
 }
 
-Result<void> Folder::replace(const std::string& name, const std::string& temporary, std::string_view text) const {
+Result<Unsynced> Folder::replace(const std::string& name, const std::string& temporary, std::string_view text) const {
   // Removes a leftover with this name; O_EXCL then ensures that no other file is overwritten.
   if (auto removed = unlink(temporary); !removed) return propagate(removed.error());
   UniqueFd file(::openat(fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
@@ -103,14 +103,15 @@ Result<void> Folder::replace(const std::string& name, const std::string& tempora
     done = sys_error(errno, "rename {0}/{1} to {0}/{2}", path_, temporary, name);
   if (!done) {
     ::unlinkat(fd(), temporary.c_str(), 0);
-    return done;
+    return propagate(done.error());
   }
   return sync();
 }
 
-Result<void> Folder::sync() const {
-  if (auto synced = sync_now(fd()); !synced) return wrap(synced.error(), "folder {}", path_);
-  return {};
+Unsynced Folder::sync() const {
+  const auto synced = sync_now(fd());
+  if (synced) return std::nullopt;
+  return wrap(synced.error(), "folder {}", path_).value();
 }
 
 }  // namespace flight

@@ -15,6 +15,10 @@
 
 namespace flight {
 
+// A change took effect, but its directory could not be synced: why a power failure now may undo it. nullopt: it is
+// durable.
+using Unsynced = std::optional<Error>;
+
 class Folder {
  public:
   [[nodiscard]] static Result<Folder> open(const std::string& path);
@@ -37,11 +41,12 @@ class Folder {
   [[nodiscard]] std::optional<Size> size_of(const std::string& name) const;
   // True: it existed. A missing file is no error.
   [[nodiscard]] Result<bool> unlink(const std::string& name) const;
-  // Replaces a file's text durably: writes `temporary`, syncs and renames it, then syncs the directory.
-  [[nodiscard]] Result<void> replace(const std::string& name, const std::string& temporary,
-                                     std::string_view text) const;
+  // Replaces a file's text durably: writes `temporary`, syncs and renames it, then syncs the directory. An error: the
+  // old text is still there.
+  [[nodiscard]] Result<Unsynced> replace(const std::string& name, const std::string& temporary,
+                                         std::string_view text) const;
   // fsync(2) of the directory, so that unlinked files stay unlinked.
-  [[nodiscard]] Result<void> sync() const;
+  [[nodiscard]] Unsynced sync() const;
 
  private:
   Folder(std::string path, Directory directory) : path_(std::move(path)), directory_(std::move(directory)) {}

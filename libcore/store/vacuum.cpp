@@ -133,7 +133,7 @@ VacuumDone vacuum(const std::string& path, const Inventory& inventory, const Vac
     if (!removed && !done.error) done.error = removed.error();
     if (removed && *removed) done.removed.push_back(row_of(shown, inventory, victim));
   }
-  if (auto synced = folder->sync(); !synced && !done.error) done.error = synced.error();
+  done.unsynced = folder->sync();
   return done;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libcore/base/result.hpp"
+#include "libcore/store/folder.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/retention.hpp"
 
@@ -40,6 +41,7 @@ struct VacuumedSnapshot {
 struct VacuumDone {
   std::vector<VacuumedSnapshot> removed;
   std::optional<Error> error;  // the first
+  Unsynced unsynced;           // they were deleted, but the directory could not be synced
 };
 [[nodiscard]] VacuumDone vacuum(const std::string& folder, const Inventory& inventory, const VacuumPlan& plan);
 

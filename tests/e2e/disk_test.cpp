@@ -223,6 +223,27 @@ TEST_F(Disk, WhatRootCannotOwnIsASnapshotAndSaysSo) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+TEST_F(Disk, WhatTookEffectIsNoFailureIfTheFolderCannotBeSynced) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  set_fault("fsyncdir 0 5 0");
+  const std::string id = daemon_.snapshot()["id"];
+  const auto is_pinned = [&] { return daemon_.ctl_json({"list"}).back()["pinned"].get<bool>(); };
+  for (const bool pinned : {true, false, true}) {
+    const Outcome outcome = daemon_.ctl({pinned ? "pin" : "unpin", id});
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
+    EXPECT_EQ(is_pinned(), pinned);
+  }
+  EXPECT_TRUE(wait_until([&] { return degraded(); }, 20s));
+  EXPECT_THAT(status_in_time()["warnings"].dump(), HasSubstr("a power failure may undo"));
+  EXPECT_EQ(count_of(daemon_.log(), "a power failure may undo the last changes in the store"), 1U) << daemon_.log();
+  set_fault("none 0 0 0");
+  EXPECT_EQ(daemon_.ctl({"unpin", id}).exit_status, 0);
+  EXPECT_TRUE(wait_until([&] { return !degraded(); }, 20s));
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(Disk, GoneAndBackAgain) {
   ASSERT_TRUE(mount_slow_disk());
   start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What file systems answer: this program has its own flock(2), fsync(2), fchown(2) and fchmod(2), which fail as NFS,
-// FUSE or an old overlay do, or call the kernel.
+// What file systems answer: this program has its own flock(2), fsync(2), fdatasync(2), fchown(2) and fchmod(2), which
+// fail as NFS, FUSE or an old overlay do, or call the kernel.
 #include "libcore/base/file_calls.hpp"
 
 #include <fcntl.h>
@@ -34,6 +34,7 @@ int answer(long number, Arguments... arguments) {
 
 extern "C" int flock(int fd, int operation) noexcept { return answer(SYS_flock, fd, operation); }
 extern "C" int fsync(int fd) { return answer(SYS_fsync, fd); }
+extern "C" int fdatasync(int fd) { return answer(SYS_fdatasync, fd); }
 extern "C" int fchown(int fd, uid_t uid, gid_t gid) noexcept { return answer(SYS_fchown, fd, uid, gid); }
 extern "C" int fchmod(int fd, mode_t mode) noexcept { return answer(SYS_fchmod, fd, mode); }
 
@@ -66,13 +67,16 @@ TEST_F(FileCalls, ALockIsThereTakenByAnotherOrImpossible) {
 
 TEST_F(FileCalls, WhatCannotBeSyncedIsNoError) {
   EXPECT_TRUE(sync_now(file_.get()));
+  EXPECT_TRUE(sync_data_now(file_.get()));
   for (const int none : {EINVAL, ENOSYS, EOPNOTSUPP}) {
     next_errno = none;
     EXPECT_TRUE(sync_now(file_.get())) << none;
+    EXPECT_TRUE(sync_data_now(file_.get())) << none;
   }
   for (const int failure : {EIO, EROFS, ENOSPC, EDQUOT, EBADF}) {
     next_errno = failure;
     EXPECT_EQ(sync_now(file_.get()).error().errno_value(), failure);
+    EXPECT_EQ(sync_data_now(file_.get()).error().errno_value(), failure);
   }
 }
 

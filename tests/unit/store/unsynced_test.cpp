@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A directory that cannot be synced: what took effect is no failure, and is not called durable. This program has its
+// own fsync(2), which fails for directories (or for files) while a test wants it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "libcore/base/files.hpp"
+#include "libcore/store/catalogue.hpp"
+#include "libcore/store/vacuum.hpp"
+#include "tests/unit/store/sample_sidecar.hpp"
+
+namespace {
+
+enum class Failing { nothing, folders, files } failing = Failing::nothing;
+
+}  // namespace
+
+extern "C" int fsync(int fd) {
+  struct stat info {};
+  const bool folder = ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
+  if (failing == (folder ? Failing::folders : Failing::files)) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
+
+namespace flight {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class UnsyncedStore : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/flight-unsynced-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    for (std::uint64_t seq = 1; seq <= 3; ++seq) {
+      std::ofstream(at(name_of(seq).data_file())) << "PERFILE2";
+      std::ofstream(at(name_of(seq).sidecar_file())) << to_json(sample_sidecar());
+    }
+  }
+  void TearDown() override {
+    failing = Failing::nothing;
+    fs::remove_all(folder_);
+  }
+  static SnapshotName name_of(std::uint64_t seq) {
+    return {.host = "web3", .time = std::chrono::milliseconds(1795144324123), .trigger = "manual", .seq = seq};
+  }
+  [[nodiscard]] std::string at(const std::string& file) const { return folder_ + "/" + file; }
+  [[nodiscard]] static bool is_eio(const Unsynced& unsynced) { return unsynced && unsynced->errno_value() == EIO; }
+
+  std::string folder_;
+};
+
+TEST_F(UnsyncedStore, APinTookEffect) {
+  Catalogue catalogue(folder_);
+  failing = Failing::folders;
+  EXPECT_TRUE(catalogue.pin("2", true));
+  EXPECT_TRUE(fs::exists(at(name_of(2).pin_file())));
+  ASSERT_TRUE(is_eio(catalogue.unsynced()));
+  EXPECT_THAT(catalogue.unsynced()->what, HasSubstr(folder_));
+  EXPECT_TRUE(catalogue.pin("2", false));
+  EXPECT_FALSE(fs::exists(at(name_of(2).pin_file())));
+  EXPECT_TRUE(is_eio(catalogue.unsynced()));
+  failing = Failing::nothing;
+  EXPECT_TRUE(catalogue.pin("1", true));
+  EXPECT_FALSE(catalogue.unsynced());
+}
+
+TEST_F(UnsyncedStore, ANumberIsGiven) {
+  Catalogue catalogue(folder_);
+  failing = Failing::folders;
+  EXPECT_EQ(catalogue.next_seq().value_or(0), 4U);
+  EXPECT_TRUE(is_eio(catalogue.unsynced()));
+  EXPECT_EQ(read_file(at(".seq")).value_or(""), "4\n");
+  failing = Failing::nothing;
+  EXPECT_EQ(catalogue.next_seq().value_or(0), 5U);
+  EXPECT_FALSE(catalogue.unsynced());
+}
+
+TEST_F(UnsyncedStore, ASidecarIsThere) {
+  Catalogue catalogue(folder_);
+  fs::remove(at(name_of(2).sidecar_file()));
+  failing = Failing::folders;
+  EXPECT_TRUE(catalogue.give_sidecar(name_of(2), to_json(sample_sidecar())));
+  EXPECT_TRUE(fs::exists(at(name_of(2).sidecar_file())));
+  EXPECT_TRUE(is_eio(catalogue.unsynced()));
+}
+
+TEST_F(UnsyncedStore, WhatWasVacuumedIsNoError) {
+  failing = Failing::folders;
+  const auto inventory = take_inventory(folder_);
+  ASSERT_TRUE(inventory);
+  const auto done = vacuum(folder_, *inventory, {.victims = {{.index = 0, .reason = VacuumReason::max_files}}});
+  EXPECT_EQ(done.removed.size(), 1U);
+  EXPECT_FALSE(done.error) << done.error->what;
+  EXPECT_TRUE(is_eio(done.unsynced));
+}
+
+// Nothing took effect: the new text may not be on the disk, so it does not replace the old one.
+TEST_F(UnsyncedStore, AFileThatCannotBeSyncedChangesNothing) {
+  Catalogue catalogue(folder_);
+  failing = Failing::files;
+  const auto pinned = catalogue.pin("2", true);
+  ASSERT_FALSE(pinned);
+  EXPECT_EQ(pinned.error().errno_value(), EIO);
+  EXPECT_FALSE(fs::exists(at(name_of(2).pin_file())));
+  EXPECT_FALSE(catalogue.next_seq());
+  EXPECT_FALSE(fs::exists(at(".seq")));
+}
+
+}  // namespace
+}  // namespace flight
