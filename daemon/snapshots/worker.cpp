@@ -8,6 +8,7 @@
 #include "daemon/snapshots/cpu_gaps.hpp"
 #include "daemon/snapshots/lost_counts.hpp"
 #include "daemon/snapshots/names.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/base/thread.hpp"
 #include "libcore/base/units.hpp"
@@ -235,7 +236,16 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   const auto max_bytes = callbacks_.make_room(job.trigger, attached_->ring_bytes());
   if (!max_bytes) return propagate(max_bytes.error());
   order.max_bytes = *max_bytes;
+  bool asked = false;
+  const auto make_more_room = [&](std::uint64_t written_bytes) {
+    if (std::exchange(asked, true) || room_in_vain_) return false;
+    room_in_vain_ = callbacks_.make_more_room(job.trigger, written_bytes);  // until this one is written
+    return room_in_vain_;
+  };
+  order.make_room = make_more_room;
   auto output = job.trigger == kBrokerLost ? files_.take_spare() : files_.make();
+  if (!output && job.trigger != kBrokerLost && is_full(output.error().errno_value()) && make_more_room(0))
+    output = files_.make();
   if (!output) return propagate(output.error());
 
   kernel_ = take_kernel(recorder_, std::move(kernel), order.warnings);
@@ -269,6 +279,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   Result<Sidecar> result = fail(std::errc::io_error, "the snapshot was not written");
   workers_->merge(
       [&] { result = write_snapshot(order, recording, capture, std::move(*output), tracker, *workers_, progress); });
+  if (result) room_in_vain_ = false;
   return result;
 }
 

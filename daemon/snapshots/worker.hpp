@@ -62,6 +62,9 @@ class SnapshotWorker {
     // Called before a snapshot is written, with its trigger and the bytes of all rings. Returns the largest allowed
     // file size; 0: no separate limit. ENOSPC: there is no space.
     std::function<Result<std::uint64_t>(const std::string& trigger, std::uint64_t most_bytes)> make_room;
+    // Called once for a snapshot that failed because the disk or a quota is full, with the bytes that were written; on
+    // the worker's or the merge's thread. True: it is worth another try.
+    std::function<bool(const std::string& trigger, std::uint64_t written_bytes)> make_more_room;
     // Called on the writer's thread: the kernel's symbols are in the store as well.
     std::function<void()> symbols_kept;
     // On the worker's or the writer's thread.
@@ -142,6 +145,7 @@ class SnapshotWorker {
   std::shared_ptr<const KernelSymbols> kernel_;  // of the current snapshot, or the last one
   Counts counts_;                                // after the last capture
   bool last_taken_ = false;                      // the broker is gone, and the rings were saved
+  bool room_in_vain_ = false;  // snapshots were deleted for one that did not fit nevertheless; until one is written
 
   std::atomic<EventTime> writing_since_ns_ = 0;
 

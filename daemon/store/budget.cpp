@@ -19,6 +19,7 @@ constexpr std::size_t kRecent = 8;          // number of snapshots from which th
 constexpr std::uint64_t kUsualRatio = 4;    // a ring's bytes divided by its compressed records; a cautious value
 constexpr std::uint64_t kFewSnapshots = 4;  // warn if the budget holds fewer snapshots of the largest size
 constexpr std::uint64_t kSidecarBytes = 1U << 20U;
+constexpr std::uint64_t kMostBytes = 1ULL << 50U;  // larger than any snapshot
 constexpr std::uint64_t kLeastBytes = 64U << 10U;  // do not begin a snapshot with less free space
 constexpr std::uint64_t kLeastInodes = 2;          // its data file and its sidecar
 
@@ -83,9 +84,10 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   StoreLimits allowed = limits;
   const auto now = std::chrono::steady_clock::now();
   if (!order.dry_run && !keep_free_.may_delete(now, space->free_bytes)) allowed.keep_free_bytes = 0;
+  if (order.full) allowed.keep_free_bytes = 0;
   auto [plan, age] = this->plan(*inventory, allowed,
-                                {.free_bytes = space->free_bytes,
-                                 .free_inodes = space->free_inodes,
+                                {.free_bytes = order.full ? 0 : space->free_bytes,
+                                 .free_inodes = order.full ? std::nullopt : space->free_inodes,
                                  .time = wall_now(),
                                  .incoming = order.incoming,
                                  .drop_missing = order.by_hand,
@@ -189,6 +191,14 @@ Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::ui
                      "may be deleted for it",
                      folder_, format_bytes(likely), format_bytes(space->free_bytes));
   return out;
+}
+
+VacuumOutcome StoreBudget::make_more_room(const std::string& trigger, std::uint64_t written_bytes) {
+  const auto before = take_inventory(folder_);
+  if (!before) return {.error = before.error()};
+  const std::uint64_t likely = likely_bytes(*before, kMostBytes);
+  return vacuum(
+      {.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = std::max(likely, written_bytes)}, .full = true});
 }
 
 std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const VacuumPlan& plan,

@@ -3,7 +3,6 @@
 // deletes. Store thread only, because a disk may block; the status reads plain values.
 #pragma once
 
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -11,14 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "libcore/base/file_calls.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/store/doubtful_time.hpp"
 #include "libcore/store/vacuum.hpp"
 
 namespace flight::daemon {
-
-// Whether an errno means that the store's file system is full or its quota is used up.
-[[nodiscard]] inline bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
 
 struct FileSystemSpace {
   std::uint64_t total_bytes = 0, free_bytes = 0;  // free for users other than root
@@ -73,11 +70,15 @@ class StoreBudget {
     bool by_hand =
         false;  // for a user: sidecars without data go as well, and old snapshots even if the clock is doubtful
     std::optional<IncomingSnapshot> incoming;
+    bool full = false;  // nothing is free, whatever statvfs(3) reports: it does not know quotas
   };
   [[nodiscard]] VacuumOutcome vacuum(const Order& order);
   // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space,
   // so flightd does not begin it.
   [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes);
+  // A snapshot of `trigger` failed after `written_bytes` because the disk or a quota is full (is_full): the oldest ones
+  // go, but only if that makes room for it.
+  [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t written_bytes);
   // How the store violates its configuration: over a limit with nothing left to delete, or too small for a few
   // snapshots. From the last vacuum that was not a dry run.
   [[nodiscard]] std::vector<std::string> warnings() const;

@@ -201,6 +201,19 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   return max_snapshot_bytes_.load();
 }
 
+bool StoreService::make_more_room(const std::string& trigger, std::uint64_t written_bytes) {
+  auto made = std::make_shared<std::promise<bool>>();
+  auto room = made->get_future();
+  thread_->post([this, trigger, written_bytes, made] {
+    age_clock_.look();
+    VacuumOutcome outcome = budget_.make_more_room(trigger, written_bytes);
+    note(outcome);
+    made->set_value(!outcome.removed.empty());
+    if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
+  });
+  return room.wait_for(kRoomWait) == std::future_status::ready && room.get();
+}
+
 void StoreService::note(const Unsynced& unsynced) {
   const bool said = std::exchange(unsynced_, unsynced).has_value();
   if (unsynced_ && !said) log::warn("{}", unsynced_text());

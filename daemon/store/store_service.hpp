@@ -105,6 +105,9 @@ class StoreService {
   // Waits for the store's thread, at most 5 s; the writer reports a disk that does not answer. Tries to take STATE if
   // that was not possible before; if it fails again, that is the error.
   [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
+  // The same after a write that failed because the disk or a quota is full, although statvfs(3) reported space. True:
+  // snapshots were deleted for it, so it is worth another try.
+  [[nodiscard]] bool make_more_room(const std::string& trigger, std::uint64_t written_bytes);
   // Any thread: the snapshot was written, or failed.
   void writing_ended() { writing_ = false; }
 

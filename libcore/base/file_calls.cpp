@@ -50,6 +50,8 @@ Result<bool> mode_now(int fd, mode_t mode) {
   return sys_error(why, "change the mode");
 }
 
+bool is_full(int error_number) { return error_number == ENOSPC || error_number == EDQUOT; }
+
 void fill_standard_descriptors() {
   for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::open("/dev/null", O_RDWR))
     if (fd > STDERR_FILENO) {

@@ -21,6 +21,9 @@ namespace flight {
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);
 [[nodiscard]] Result<bool> mode_now(int fd, mode_t mode);
 
+// Whether an errno means that the file system is full or its quota is used up.
+[[nodiscard]] bool is_full(int error_number);
+
 // Opens /dev/null for each of descriptors 0 to 2 that is closed. Otherwise the next file or socket would get its
 // number, and the log would be written into it. First thing in main().
 void fill_standard_descriptors();

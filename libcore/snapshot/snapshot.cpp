@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/snapshot.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -225,6 +226,19 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
   return {};
 }
 
+// Once more if the disk or a quota is full and older snapshots made room.
+Result<void> write_data_with_room(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
+                                  const CaptureFacts& capture, const SnapshotOutput& output, WorkerPool& workers,
+                                  const OnProgress& progress) {
+  auto written = write_data(part, order, recording, capture, output, workers, progress);
+  if (written || !order.make_room || !is_full(written.error().errno_value())) return written;
+  struct stat info {};
+  const int file = output.data.get();
+  if (::fstat(file, &info) != 0 || ::ftruncate(file, 0) != 0) return written;
+  if (!order.make_room(static_cast<std::uint64_t>(info.st_size))) return written;
+  return write_data(part, order, recording, capture, output, workers, progress);
+}
+
 // Writes the requested window, or as much of its newest part as fits.
 Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
                         const SnapshotOutput& output, const TrackerQuery& tracker, WorkerPool& workers,
@@ -250,7 +264,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     if (auto log = exits_behind_samples(part.sideband.log, part.sideband.gaps, selection, recording.events, workers))
       part.sideband.log = std::move(*log);
     part.merge_begin_ns = monotonic_now();
-    auto written = write_data(part, order, recording, capture, output, workers, progress);
+    auto written = write_data_with_room(part, order, recording, capture, output, workers, progress);
     if (attempt == 1) wanted_begin_ns = selection.begin_ns;
     part.left_out_ns = selection.begin_ns - std::min(wanted_begin_ns, selection.begin_ns);
     if (written) return part;

@@ -223,6 +223,41 @@ TEST_F(Disk, WhatRootCannotOwnIsASnapshotAndSaysSo) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// statvfs(3) does not know quotas: the write fails.
+TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  const Arguments window{"--last", "200ms"};
+  const std::string store = backing_ + "/state/snapshots";
+  const auto count = [&] { return daemon_.ctl_json({"list"}).size(); };
+  for (int i = 0; i < 6; ++i) ASSERT_FALSE(daemon_.snapshot(window).empty());
+  const auto symbols = [&] {
+    return std::any_of(fs::directory_iterator(store), {},
+                       [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
+  };
+  ASSERT_TRUE(wait_until(symbols, 20s));
+  std::uintmax_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(store)) bytes += file.file_size();
+  set_fault("quota 0 122 " + std::to_string(bytes + 4096));
+  const Json sidecar = daemon_.snapshot(window);
+  EXPECT_EQ(sidecar["id"], "7") << daemon_.log();
+  const Json left = daemon_.ctl_json({"list"});
+  EXPECT_NE(left.front()["id"], "1");
+  EXPECT_GE(left.size(), 3U) << "no more than is needed: " << left.dump();
+  EXPECT_THAT(daemon_.log(), HasSubstr("1 (room)"));
+  EXPECT_FALSE(degraded());
+  // A disk that stays full costs at most one such try.
+  set_fault("write 0 122 6000");
+  expect_write_failed(EDQUOT, "it stays full");
+  const std::size_t after_first = count();
+  expect_write_failed(EDQUOT, "it stays full");
+  EXPECT_EQ(count(), after_first);
+  set_fault("none 0 0 0");
+  expect_no_half_file(store);
+  expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(Disk, WhatTookEffectIsNoFailureIfTheFolderCannotBeSynced) {
   ASSERT_TRUE(mount_slow_disk());
   start();

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -111,7 +112,17 @@ int read_file(const char*, char* out, std::size_t bytes, off_t offset, fuse_file
   const ssize_t count = ::pread(number(info), out, bytes, offset);
   return count < 0 ? -errno : static_cast<int>(count);
 }
+// "quota 0 122 BYTES": a write that makes the files of the store larger than BYTES fails.
+int suffer_quota(off_t bytes) {
+  const Fault fault = fault_for("quota");
+  if (fault.error_number == 0) return 0;
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator(backing + "/state/snapshots", error))
+    bytes += static_cast<off_t>(file.file_size(error));
+  return bytes > fault.behind ? -fault.error_number : 0;
+}
 int write_file(const char*, const char* in, std::size_t bytes, off_t offset, fuse_file_info* info) {
+  if (const int error = suffer_quota(static_cast<off_t>(bytes))) return error;
   if (const int error = suffer("write", offset + static_cast<off_t>(bytes))) return error;
   const ssize_t count = ::pwrite(number(info), in, bytes, offset);
   return count < 0 ? -errno : static_cast<int>(count);

@@ -66,6 +66,7 @@ class SnapshotBench {
                                             },
                                         .metrics = [this] { return metrics ? metrics() : std::nullopt; },
                                         .make_room = [this](const std::string&, std::uint64_t) { return room(); },
+                                        .make_more_room = [](const std::string&, std::uint64_t) { return false; },
                                         .symbols_kept = [] {},
                                         .warn = [this](const Error& error) { warn(error.what); }};
     auto started = SnapshotWorker::start(*recorder.recorder, *freezer, {}, host, recorder.snapshots(),

@@ -153,6 +153,25 @@ TEST_F(Budget, SymbolsPushNoSnapshotOut) {
   EXPECT_THAT(this->budget(config).vacuum({}).removed, IsEmpty());
 }
 
+// A quota: statvfs(3) reports space, and a write fails.
+TEST_F(Budget, WhatFailedForWantOfSpaceGetsItsRoomOrNothingGoes) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  for (std::uint64_t seq = 1; seq <= 10; ++seq) make(seq, wall_now() - hours(11 - seq));
+  StoreConfig config;
+  config.keep_free = SizeOrShare{.bytes = 0};
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget = this->budget(config);
+  constexpr std::uint64_t kEach = 8192;  // a page for each of its two files
+  EXPECT_THAT(budget.make_more_room("spike", 9 * kEach + 1).removed, IsEmpty()) << "the newest stays: it is not enough";
+  const auto room = budget.make_more_room("spike", 2 * kEach + 1);
+  ASSERT_EQ(room.removed.size(), 3U) << "no more than is needed";
+  EXPECT_EQ(room.removed[0].id, "1");
+  EXPECT_EQ(room.removed[2].reason, VacuumReason::room);
+  EXPECT_EQ(budget.make_more_room("spike", 0).removed.size(), 2U) << "for one of the usual size, and a quarter more";
+}
+
 TEST_F(Budget, AFullInodeTableDeletesTheOldest) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
   ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=40"), 0);
