@@ -38,7 +38,7 @@ std::string owner_warning(int data) {
   struct stat info {};
   if (::fstat(data, &info) != 0 || info.st_uid == 0) return "";
   return fmt::format(
-      "its file belongs to user {}, because the file system does not let root own it: perf of other users needs `-f` "
+      "its file belongs to user {}, because it could not be given to root: perf of other users needs `-f` "
       "to open it, or a copy by `flightctl get`",
       info.st_uid);
 }

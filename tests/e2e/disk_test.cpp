@@ -210,7 +210,7 @@ TEST_F(Disk, WhatRootCannotOwnIsASnapshotAndSaysSo) {
     EXPECT_THAT(run({"perf", "script", "-f", "-i", path}, 60s).out, HasSubstr("burner"));
     EXPECT_FALSE(degraded());
   }
-  EXPECT_EQ(count_of(daemon_.log(), "does not let root own it"), 1U) << daemon_.log();
+  EXPECT_EQ(count_of(daemon_.log(), "could not be given to root"), 1U) << daemon_.log();
   set_fault("chmod 0 1 0");
   EXPECT_THAT(daemon_.snapshot()["warnings"].dump(), Not(HasSubstr("`-f`")));
   for (const std::string operation : {"chown", "chmod"}) {
