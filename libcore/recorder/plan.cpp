@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
@@ -13,6 +14,7 @@
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
+#include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
 
 namespace flight {
@@ -102,9 +104,40 @@ bool has_equal(const std::vector<EventPlan>& events, const EventPlan& event) {
   });
 }
 
-// Hardware events are tried once: without a PMU, cpu-clock replaces them.
+// A list of CPUs; empty: there are none.
+std::string nohz_full_cpus(const std::string& sysfs) {
+  const auto text = read_line(sysfs + "/devices/system/cpu/nohz_full");
+  const auto cpus = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
+  return cpus && !cpus->empty() ? format_cpu_list(*cpus) : "";  // "(null)" without nohz_full=
+}
+
+// An event with a frequency on any CPU keeps the tick on every nohz_full CPU (TICK_DEP_BIT_PERF_EVENTS). The timers of
+// cpu-clock and task-clock have a constant rate (perf_swevent_init_hrtimer() in kernel/events/core.c).
+bool keeps_tick(const perf_event_attr& attr) {
+  const bool timer = attr.type == PERF_TYPE_SOFTWARE &&
+                     (attr.config == PERF_COUNT_SW_CPU_CLOCK || attr.config == PERF_COUNT_SW_TASK_CLOCK);
+  return attr.freq != 0 && !timer;
+}
+
+// Why cpu-clock must take the place of this hardware event; nullopt: it can be recorded. It is opened once, as a test.
+std::optional<Replaced> why_replaced(const EventConfig& config, const EventSpec& spec, const EventPlan& event, int cpu,
+                                     const std::string& nohz_full) {
+  if (!nohz_full.empty() && keeps_tick(event.attr))
+    return Replaced{.why = fmt::format("{} would keep the timer tick on CPUs {} (nohz_full)", config.event, nohz_full),
+                    .expected = true};
+  const auto tried = open_event(event.attr, cpu, event.name);
+  if (tried || !falls_back(spec, tried.error().errno_value())) return std::nullopt;
+  const int why = tried.error().errno_value();
+  if (why == ENOENT || why == EOPNOTSUPP)
+    return Replaced{.why = fmt::format("there is no hardware counter for {} on this machine", config.event),
+                    .expected = true};
+  return Replaced{
+      .why = fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why))};
+}
+
+// Hardware events that cannot be recorded are replaced by cpu-clock.
 Result<void> add_event(const EventConfig& config, const EventSources& sources, const KernelFeatures& features, int cpu,
-                       ChannelPlan& channel) {
+                       const std::string& nohz_full, ChannelPlan& channel) {
   auto spec = parse_event(config.event, sources);
   if (!spec) return propagate(spec.error());
   if (!config.filter.empty() && !spec->is_tracepoint())
@@ -123,21 +156,19 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
     event.tracepoint = spec->system + ":" + spec->event;
     event.format = std::move(*format);
   } else if (spec->type == PERF_TYPE_HARDWARE) {
-    const auto tried = open_event(event.attr, cpu, event.name);
-    if (!tried && falls_back(*spec, tried.error().errno_value())) {
-      const int why = tried.error().errno_value();
-      const bool none = why == ENOENT || why == EOPNOTSUPP;
-      const std::string lack =
-          none ? fmt::format("there is no hardware counter for {} on this machine", config.event)
-               : fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why));
-      event = cpu_clock_for(config, *spec, features, {.why = lack, .expected = none});
+    if (auto replaced = why_replaced(config, *spec, event, cpu, nohz_full)) {
+      event = cpu_clock_for(config, *spec, features, std::move(*replaced));
       if (has_equal(channel.events, event)) {
         channel.notes.push_back(fmt::format("channel '{}': {}, and the channel already has {}: it is omitted",
-                                            channel.config.name, lack, event.name));
+                                            channel.config.name, event.replaced.why, event.name));
         return {};
       }
     }
   }
+  if (!nohz_full.empty() && keeps_tick(event.attr))
+    channel.notes.push_back(
+        fmt::format("channel '{}': {} has a frequency, which keeps the timer tick on CPUs {} (nohz_full): use a period",
+                    channel.config.name, event.name, nohz_full));
   channel.events.push_back(std::move(event));
   return {};
 }
@@ -269,11 +300,12 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
   if (auto added = add_triggers(config, sources, features, plan); !added) return propagate(added.error());
   plan.sideband_ring_bytes = sideband_ring_bytes(max_bytes, cpu_count);
   const auto sizes = fit_rings(config.channels, cpu_count, max_bytes, plan.watched_triggers());
+  const std::string nohz_full = nohz_full_cpus(sources.sysfs);
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
     ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .notes = {}};
     for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
       const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
-      if (auto added = add_event(channel.config.events[event], sources, features, cpu, channel); !added)
+      if (auto added = add_event(channel.config.events[event], sources, features, cpu, nohz_full, channel); !added)
         return wrap(added.error(), "{}channel '{}'", place, channel.config.name);
       channel.events.back().place = place;
     }

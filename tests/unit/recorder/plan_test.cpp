@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
@@ -15,6 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 constexpr std::uint64_t kMiB = 1U << 20U;
@@ -123,6 +128,36 @@ TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
   ASSERT_TRUE(with_period);
   EXPECT_EQ(with_period->channels[0].events[0].attr.freq, 1U);
   EXPECT_EQ(with_period->channels[0].events[0].attr.sample_freq, 99U);
+}
+
+// A frequency event keeps the tick on all of these CPUs.
+TEST_F(Plan, NohzFullCpusKeepTheirPeace) {
+  const std::string sysfs = fmt::format("/tmp/flight-plan-{}", ::getpid());
+  const std::string file = sysfs + "/devices/system/cpu/nohz_full";
+  std::filesystem::create_directories(sysfs + "/devices/system/cpu");
+  sources_.sysfs = sysfs;
+  const std::vector<EventConfig> events{{.event = "cycles", .frequency = 99},
+                                        {.event = "page-faults", .frequency = 50},
+                                        {.event = "context-switches", .period = 100},
+                                        {.event = "task-clock", .frequency = 50}};
+  for (const char* none : {"", "\n", " (null)\n"}) {
+    std::ofstream(file) << none;
+    const auto made = plan(events);
+    ASSERT_TRUE(made) << made.error().what;
+    EXPECT_THAT(made->channels[0].events[0].replaced.why, Not(HasSubstr("nohz_full")));
+    EXPECT_THAT(made->channels[0].notes, IsEmpty());
+  }
+  std::ofstream(file) << "2-3,5\n";
+  const auto made = plan(events);
+  std::filesystem::remove_all(sysfs);
+  ASSERT_TRUE(made) << made.error().what;
+  const ChannelPlan& x = made->channels[0];
+  ASSERT_THAT(x.events, SizeIs(4));
+  EXPECT_EQ(x.events[0].name, "cpu-clock");
+  EXPECT_EQ(x.events[0].configured, "cycles");
+  EXPECT_EQ(x.events[0].replaced.why, "cycles would keep the timer tick on CPUs 2-3,5 (nohz_full)");
+  EXPECT_TRUE(x.events[0].replaced.expected);
+  EXPECT_THAT(x.notes, ElementsAre(HasSubstr("page-faults has a frequency")));
 }
 
 TEST_F(Plan, RefusesWhatCannotBeRecorded) {
