@@ -7,6 +7,16 @@ store=/var/lib/flightd/snapshots
 passed=0
 failed=0
 
+# `jq -e` 1.6 (Debian 12) exits 0 for an empty input, which is all that a command that failed has printed.
+cat >/usr/local/bin/jq <<'END'
+#!/bin/sh
+case " $* " in *" -n "*) exec /usr/bin/jq "$@" ;; esac
+input=$(cat && echo .)
+[ "$input" != . ] || { echo "jq: no input" >&2; exit 5; }
+printf %s "${input%.}" | exec /usr/bin/jq "$@"
+END
+chmod 755 /usr/local/bin/jq
+
 # check NAME COMMAND...: a case. A function ends at its first failing command. Its variables are local.
 check() {
   local name=$1 out rc
