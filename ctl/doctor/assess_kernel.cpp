@@ -119,10 +119,11 @@ Findings limits(const KernelFacts& kernel) {
                  "the kernel refuses higher rates, and lowers this limit if sampling takes too long",
                  slow ? "sysctl kernel.perf_event_max_sample_rate=100000" : ""});
   const bool flat = kernel.max_stack && *kernel.max_stack < kDefaultMaxStack;
-  out.push_back({"perf-event-max-stack", flat ? note : ok, text_of(kernel.max_stack) + " frames",
-                 "the maximum depth of a stack; the kernel refuses a change (EBUSY) while events with stacks are open, "
-                 "so also while flightd records",
-                 flat ? "systemctl stop flightd, sysctl kernel.perf_event_max_stack=127, systemctl start flightd" : ""});
+  out.push_back(
+      {"perf-event-max-stack", flat ? note : ok, text_of(kernel.max_stack) + " frames",
+       "the maximum depth of a stack; the kernel refuses a change (EBUSY) while events with stacks are open, "
+       "so also while flightd records",
+       flat ? "systemctl stop flightd, sysctl kernel.perf_event_max_stack=127, systemctl start flightd" : ""});
   return out;
 }
 

@@ -140,14 +140,22 @@ bool KeepFreeWatch::may_delete(Time now, std::uint64_t free_bytes) {
 StoreBudget::Plan StoreBudget::plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now,
                                     const Order& order) {
   VacuumPlan all = plan_vacuum(inventory.snapshots, limits, now);
-  const auto too_old =
-      static_cast<std::uint64_t>(std::count_if(all.victims.begin(), all.victims.end(), [](const VacuumVictim& one) {
-        return one.reason == VacuumReason::max_age;
-      }));
-  if (too_old == 0) return {.deletions = std::move(all), .age = {}};
+  const auto by_age = [](const VacuumVictim& one) { return one.reason == VacuumReason::max_age; };
+  if (std::none_of(all.victims.begin(), all.victims.end(), by_age)) return {.deletions = std::move(all), .age = {}};
   const StoreClock clock = clock_();  // only now, because it reads sidecars
   const auto doubt = doubt_of(clock);
   if (!doubt) return {.deletions = std::move(all), .age = {}};
+  limits.max_age = {};
+  VacuumPlan others = plan_vacuum(inventory.snapshots, limits, now);
+  const auto goes_anyway = [&](const VacuumVictim& one) {
+    return std::any_of(others.victims.begin(), others.victims.end(),
+                       [&](const VacuumVictim& other) { return other.index == one.index; });
+  };
+  const auto too_old =
+      static_cast<std::uint64_t>(std::count_if(all.victims.begin(), all.victims.end(), [&](const VacuumVictim& one) {
+        return by_age(one) && !goes_anyway(one);
+      }));
+  if (too_old == 0) return {.deletions = std::move(others), .age = {}};
   const std::string until = doubt->left ? fmt::format("for another {}, until {}", format_duration(*doubt->left),
                                                       to_rfc3339(clock.now + *doubt->left))
                                         : "until the clock is synchronised";
@@ -158,8 +166,7 @@ StoreBudget::Plan StoreBudget::plan(const Inventory& inventory, StoreLimits limi
             .age = fmt::format("{} {} deleted because you ask. flightd itself would keep {} {}: {}.", which,
                                order.dry_run ? "would be" : was_or_were(too_old), too_old == 1 ? "it" : "them", until,
                                doubt->why)};
-  limits.max_age = {};
-  return {.deletions = plan_vacuum(inventory.snapshots, limits, now),
+  return {.deletions = std::move(others),
           .age = fmt::format("{} {} kept {}: {}. `flightctl vacuum` deletes {} now.", which,
                              too_old == 1 ? "is" : "are", until, doubt->why, too_old == 1 ? "it" : "them")};
 }

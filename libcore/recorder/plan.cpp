@@ -131,8 +131,8 @@ std::optional<Replaced> why_replaced(const EventConfig& config, const EventSpec&
   if (why == ENOENT || why == EOPNOTSUPP)
     return Replaced{.why = fmt::format("there is no hardware counter for {} on this machine", config.event),
                     .expected = true};
-  return Replaced{
-      .why = fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why))};
+  return Replaced{.why =
+                      fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why))};
 }
 
 // Hardware events that cannot be recorded are replaced by cpu-clock.

@@ -242,9 +242,9 @@ TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
   const Json sidecar = daemon_.snapshot(window);
   EXPECT_EQ(sidecar["id"], "7") << daemon_.log();
   const Json left = daemon_.ctl_json({"list"});
-  EXPECT_NE(left.front()["id"], "1");
+  EXPECT_LT(left.size(), 7U);
   EXPECT_GE(left.size(), 3U) << "no more than is needed: " << left.dump();
-  EXPECT_THAT(daemon_.log(), HasSubstr("1 (room)"));
+  EXPECT_THAT(daemon_.log(), HasSubstr("3 (room)")) << "the first ones of a trigger go last";
   EXPECT_FALSE(degraded());
   // A disk that stays full costs at most one such try.
   set_fault("write 0 122 6000");
