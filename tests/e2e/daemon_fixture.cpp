@@ -213,8 +213,9 @@ Child start_load(const Arguments& arguments, int nice, bool keep_stdin) {
   ChildOptions options;
   options.keep_stdin = keep_stdin;
   options.nice = nice;
-  // If the scheduler groups by session (autogroup), nice applies only inside the group, and the group has a nice value of
-  // its own. In the session of this test it would stay, and the loads of tests that run at the same time would starve.
+  // If the scheduler groups by session (autogroup), nice applies only inside the group, and the group has a nice value
+  // of its own. In the session of this test it would stay, and the loads of tests that run at the same time would
+  // starve.
   options.prepare = [nice] {
     if (nice == 0) return;
     static_cast<void>(::setsid());
