@@ -115,7 +115,7 @@ bool Intake::keep(std::span<const std::byte> record) {
   const bool another = header.type == PERF_RECORD_COMM ? (header.misc & PERF_RECORD_MISC_COMM_EXEC) != 0
                                                        : task && task->pid == task->tid;
   if (!another) return true;
-  begin_anew(process, parse_trailer(record)->time_ns);
+  begin_anew(pid, process, parse_trailer(record)->time_ns);
   if (header.type == PERF_RECORD_FORK) process.parent = task->ppid;
   return true;
 }
@@ -125,7 +125,7 @@ void Intake::forget_all() {
   report_floods();
   for (auto& [pid, process] : processes_)
     for (Mapping& mapping : process.mappings)
-      if (mapping.spare) put_back(mapping);
+      if (mapping.spare) put_back(pid, process, mapping);
   processes_.clear();
   spare_bytes_ = 0;
 }
@@ -137,15 +137,15 @@ void Intake::lost(EventTime begin_ns, EventTime end_ns) {
 
 // Rings are read one after the other, so records that followed an exec may have been seen before it: what it has not
 // ended stays known, and a repetition that belongs to the new image was none.
-void Intake::begin_anew(Process& process, EventTime time_ns) {
+void Intake::begin_anew(std::uint32_t pid, Process& process, EventTime time_ns) {
   if (time_ns < process.began_ns) return;
   process.began_ns = time_ns;
   if (process.flood) {
     process.flood->late_ns = ~EventTime{0};
-    std::erase_if(process.flood->doubted, [time_ns](const Range& range) { return range.since_ns <= time_ns; });
+    for (const DoubtedRange& range : process.flood->doubted.end(0, kEndOfAll, time_ns)) put_lost(pid, range);
   }
   for (Mapping& mapping : process.mappings)
-    if (mapping.since_ns < time_ns && mapping.again_ns() >= time_ns) put_back(mapping);
+    if (mapping.since_ns < time_ns && mapping.again_ns() >= time_ns) put_back(pid, process, mapping);
   std::erase_if(process.mappings, [&](const Mapping& mapping) {
     if (mapping.since_ns >= time_ns) return false;
     spare_bytes_ -= mapping.spare_bytes();
@@ -155,17 +155,30 @@ void Intake::begin_anew(Process& process, EventTime time_ns) {
     std::vector<Mapping>().swap(process.mappings);  // most processes end: they must not keep its memory
 }
 
-void Intake::put_back(Mapping& mapping) {
+void Intake::put_back(std::uint32_t pid, Process& process, Mapping& mapping) {
   additions_.insert(additions_.end(), mapping.spare->record.begin(), mapping.spare->record.end());
   mapping.since_ns = mapping.spare->time_ns;
   spare_bytes_ -= mapping.spare_bytes();
   mapping.spare.reset();
+  if (!end_doubts(pid, process, mapping.address, mapping.end, mapping.since_ns))
+    mapping.end = mapping.address;  // it is not known any more
+}
+
+// A mapping of that time is in the log. False: one that was dropped may have replaced it.
+bool Intake::end_doubts(std::uint32_t pid, Process& process, std::uint64_t address, std::uint64_t end,
+                        EventTime time_ns) {
+  process.kept_ns = std::max(process.kept_ns, time_ns);
+  if (!process.flood) return true;
+  DoubtedRanges& doubted = process.flood->doubted;
+  const bool valid = !doubted.doubts(address, end, time_ns);
+  for (const DoubtedRange& range : doubted.end(address, end, time_ns)) put_lost(pid, range);
+  return valid;
 }
 
 void Intake::put_back_since(EventTime begin_ns) {
   for (auto& [pid, process] : processes_)
     for (Mapping& mapping : process.mappings)
-      if (mapping.since_ns < complete_from_ns_ && mapping.again_ns() >= begin_ns) put_back(mapping);
+      if (mapping.since_ns < complete_from_ns_ && mapping.again_ns() >= begin_ns) put_back(pid, process, mapping);
 }
 
 // Whether an equal record says nothing new. It is kept apart until the next one: a record that was written between the
@@ -184,9 +197,8 @@ bool Intake::repeats(Mapping& mapping, std::span<const std::byte> record, EventT
 }
 
 bool Intake::keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process) {
-  const Trailer trailer = *parse_trailer(record);
-  const EventTime time_ns = trailer.time_ns;
-  if (time_ns < process.began_ns) return keep_late(pid, process, trailer);
+  const EventTime time_ns = parse_trailer(record)->time_ns;
+  if (time_ns < process.began_ns) return keep_late(pid, process, time_ns);
   const auto address = load<std::uint64_t>(record.data() + kAddressOffset);
   const std::uint64_t end = address + load<std::uint64_t>(record.data() + kBytesOffset);
   const std::uint64_t hash = hash_of(record);
@@ -199,10 +211,13 @@ bool Intake::keep_map(std::span<const std::byte> record, std::uint32_t pid, Proc
     break;
   }
   const bool too_many = exceeds(pid, process, time_ns);
-  bool current = true;  // nothing that is known here is newer
+  bool current = time_ns >= process.forgotten_ns;  // nothing that was kept here is newer
   const auto overlaps = [&](const Mapping& old) { return old.address < end && address < old.end; };
+  // Of one that is only partly replaced, too: a mapping between the two may be read later.
   for (Mapping& old : known)
-    if (overlaps(old) && old.since_ns <= time_ns && old.again_ns() > time_ns) put_back(old);
+    if (overlaps(old) && old.spare && old.since_ns <= time_ns &&
+        (old.again_ns() > time_ns || old.address < address || end < old.end))
+      put_back(pid, process, old);
   std::erase_if(known, [&](const Mapping& old) {
     if (!overlaps(old)) return false;
     if (old.since_ns > time_ns) {
@@ -213,44 +228,47 @@ bool Intake::keep_map(std::span<const std::byte> record, std::uint32_t pid, Proc
     return true;
   });
   if (too_many) {
-    const Range range{.address = address, .end = end, .since_ns = time_ns};
-    if (current)
-      doubt(pid, process, range, trailer);
-    else
-      put_lost(pid, range, trailer);  // until the newer one
+    process.flood->doubted.add(address, end, time_ns, !current);
+    doubted_ns_ = std::max(doubted_ns_, time_ns);
     return false;
   }
-  if (process.flood)
-    std::erase_if(process.flood->doubted, [&](const Range& range) {
-      return range.address < end && address < range.end && range.since_ns <= time_ns;
-    });
+  current = end_doubts(pid, process, address, end, time_ns) && current;
   if (!current) return true;
   if (known.size() >= kMostMappings) {
-    spare_bytes_ -= known.front().spare_bytes();
+    if (known.front().spare) put_back(pid, process, known.front());
+    process.forgotten_ns = std::max(process.forgotten_ns, known.front().since_ns);
     known.erase(known.begin());
   }
   known.push_back({.address = address, .end = end, .hash = hash, .since_ns = time_ns, .spare = nullptr});
   return true;
 }
 
-// A mapping is dropped: what its range has is unknown from then on.
-void Intake::doubt(std::uint32_t pid, Process& process, Range range, const Trailer& trailer) {
-  std::vector<Range>& doubted = process.flood->doubted;
-  for (const Range& one : doubted)
-    if (one.address <= range.address && range.end <= one.end && one.since_ns <= range.since_ns) return;
-  if (doubted.size() >= kMostRanges) {
-    range = {.address = 0, .end = kEndOfAll, .since_ns = range.since_ns};
-    doubted.clear();
+// Mappings in these ranges were dropped: what they have is unknown from then on. One that was kept meanwhile may have
+// been read first, and replaced by one that was dropped: at the latest after the last of those, nothing is known.
+void Intake::tell_doubts(std::uint32_t pid, Process& process) {
+  for (const DoubtedRange& range : process.flood->doubted.tell()) {
+    put_lost(pid, range);
+    EventTime since_ns = range.first_ns;
+    if (range.first_ns < process.kept_ns && process.kept_ns < range.last_ns) {
+      since_ns = process.kept_ns + 1;
+      put_lost(pid, {.address = range.address, .end = range.end, .first_ns = since_ns});
+    }
+    std::erase_if(process.mappings, [&](Mapping& old) {
+      if (old.address >= range.end || range.address >= old.end || old.since_ns > since_ns) return false;
+      if (old.again_ns() > since_ns) {
+        put_back(pid, process, old);
+        return false;
+      }
+      spare_bytes_ -= old.spare_bytes();
+      return true;
+    });
   }
-  doubted.push_back(range);
-  doubted_ns_ = std::max(doubted_ns_, range.since_ns);
-  put_lost(pid, range, trailer);
 }
 
-void Intake::put_lost(std::uint32_t pid, const Range& range, const Trailer& trailer) {
+void Intake::put_lost(std::uint32_t pid, const DoubtedRange& range) {
   Mmap2Record unknown{.pid = pid, .tid = pid, .address = range.address, .bytes = range.end - range.address};
   unknown.name = kLostName;
-  append_mmap2(additions_, unknown, {trailer.pid, trailer.tid, range.since_ns, trailer.cpu});
+  append_mmap2(additions_, unknown, {.pid = pid, .tid = pid, .time_ns = range.first_ns});
 }
 
 // Counts a mapping that is no repetition. True: it is one too many.
@@ -263,11 +281,11 @@ bool Intake::exceeds(std::uint32_t pid, Process& process, EventTime time_ns) {
 }
 
 // A mapping of the image before the last exec, which was read first.
-bool Intake::keep_late(std::uint32_t pid, Process& process, const Trailer& trailer) {
-  if (!exceeds(pid, process, trailer.time_ns)) return true;
-  if (trailer.time_ns >= process.flood->late_ns) return false;
-  process.flood->late_ns = trailer.time_ns;
-  put_lost(pid, {.address = 0, .end = kEndOfAll, .since_ns = trailer.time_ns}, trailer);
+bool Intake::keep_late(std::uint32_t pid, Process& process, EventTime time_ns) {
+  if (!exceeds(pid, process, time_ns)) return true;
+  if (time_ns >= process.flood->late_ns) return false;
+  process.flood->late_ns = time_ns;
+  put_lost(pid, {.address = 0, .end = kEndOfAll, .first_ns = time_ns});
   return false;
 }
 
@@ -276,6 +294,7 @@ void Intake::report_floods() {
     const auto found = processes_.find(pid);
     if (found == processes_.end() || !found->second.flood) continue;
     Flood& flood = *found->second.flood;
+    tell_doubts(pid, found->second);
     append_note(additions_, {.kind = NoteKind::flood, .pid = pid, .count = flood.left_out},
                 {.pid = pid, .tid = pid, .time_ns = flood.left_out_ns});
     flood.left_out = 0;
@@ -285,7 +304,7 @@ void Intake::report_floods() {
 
 void Intake::looking() {
   for (auto& [pid, process] : processes_)
-    if (process.flood) process.flood->doubted.clear();
+    if (process.flood) process.flood->doubted.forget_told();
 }
 
 Intake::Loudest Intake::loudest() const {

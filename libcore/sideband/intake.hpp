@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Filters drained sideband records before they are kept. One thread that toggles mprotect(PROT_EXEC) writes 165,000
 // MMAP2 records a second, and nearly all of them repeat known facts. Repetitions are dropped, and a process gets at
-// most kMapsPerSecond new mappings a second into the log. Of the others only the range is known: it is called kLostName
-// from then on, and a look at the process must find what is there.
+// most kMapsPerSecond new mappings a second into the log. Of the others only the ranges are kept: they are called
+// kLostName from then on, and a look at the process must find what is there.
 //
 //   mapping      kept │ equal: dropped │ another: kept │ … the 1001st: dropped      scan asked │ dropped again
 //   log, tracker  A   │       A        │       B       │ [lost] in its range               C  │ [lost] again
@@ -18,6 +18,7 @@
 
 #include "libcore/base/clock.hpp"
 #include "libcore/perf/record_build.hpp"
+#include "libcore/sideband/doubted_ranges.hpp"
 
 namespace flight {
 
@@ -25,7 +26,6 @@ class Intake {
  public:
   static constexpr std::uint32_t kMapsPerSecond = 1000;
   static constexpr std::size_t kMostMappings = 32;  // remembered for one process
-  static constexpr std::size_t kMostRanges = 16;    // of a process; beyond, all its mappings are in doubt
   static constexpr std::uint32_t kMostCpus = 8192;
   static constexpr std::size_t kMostProcesses = 16384;       // counted at the same time
   static constexpr std::size_t kMostSpareBytes = 1U << 20U;  // of dropped repetitions; beyond, they are kept
@@ -54,10 +54,6 @@ class Intake {
   [[nodiscard]] bool wants_scan() const { return doubted_ns_ > looked_ns_; }
 
  private:
-  struct Range {
-    std::uint64_t address = 0, end = 0;
-    EventTime since_ns = 0;
-  };
   // The last repetition of a mapping, which was dropped.
   struct Spare {
     EventTime time_ns = 0;
@@ -72,7 +68,7 @@ class Intake {
     [[nodiscard]] std::size_t spare_bytes() const { return spare ? spare->record.size() : 0; }
   };
   struct Flood {
-    std::vector<Range> doubted;         // since the last scan was requested
+    DoubtedRanges doubted;
     EventTime late_ns = ~EventTime{0};  // all mappings of the image before are in doubt since then
     std::uint64_t left_out = 0;         // mappings beyond the limit, since the last note
     EventTime left_out_ns = 0;
@@ -82,6 +78,8 @@ class Intake {
     std::uint32_t maps_now = 0;
     std::uint64_t now = 0, before = 0;  // records
     EventTime began_ns = 0;             // its last exec, FORK or EXIT
+    EventTime kept_ns = 0;              // the newest mapping in the log
+    EventTime forgotten_ns = 0;         // and the newest that is no longer in `mappings`
     std::vector<Mapping> mappings;      // the most recent last
     std::unique_ptr<Flood> flood;       // null: it never exceeded the limit
   };
@@ -89,16 +87,17 @@ class Intake {
   void next_second(EventTime now_ns);
   [[nodiscard]] bool keep(std::span<const std::byte> record);
   [[nodiscard]] bool keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process);
-  void begin_anew(Process& process, EventTime time_ns);
-  void doubt(std::uint32_t pid, Process& process, Range range, const Trailer& trailer);
+  void begin_anew(std::uint32_t pid, Process& process, EventTime time_ns);
+  void tell_doubts(std::uint32_t pid, Process& process);
   [[nodiscard]] bool repeats(Mapping& mapping, std::span<const std::byte> record, EventTime time_ns);
-  void put_back(Mapping& mapping);
+  void put_back(std::uint32_t pid, Process& process, Mapping& mapping);
+  bool end_doubts(std::uint32_t pid, Process& process, std::uint64_t address, std::uint64_t end, EventTime time_ns);
   void put_back_since(EventTime begin_ns);
   void free(const Process& process);
   void forget_all();
-  [[nodiscard]] bool keep_late(std::uint32_t pid, Process& process, const Trailer& trailer);
+  [[nodiscard]] bool keep_late(std::uint32_t pid, Process& process, EventTime time_ns);
   [[nodiscard]] bool exceeds(std::uint32_t pid, Process& process, EventTime time_ns);
-  void put_lost(std::uint32_t pid, const Range& range, const Trailer& trailer);
+  void put_lost(std::uint32_t pid, const DoubtedRange& range);
   void report_floods();
 
   std::unordered_map<std::uint32_t, Process> processes_;
