@@ -66,7 +66,7 @@ void choose(std::vector<CatalogueRow>& rows, const Filter& filter, const ListOpt
   if (options.reverse) std::reverse(rows.begin(), rows.end());
 }
 
-// Of an empty list. The store's disk may be missing: the status has the reason.
+// Says why the list is empty. The store's disk may be missing: the status has the reason.
 std::string why_empty(const Common& common) {
   const auto text = ask(common, "GetStatus", "{}", "status");
   const auto status = text ? parse_status(*text) : Result<Status>(fail(std::errc::io_error, "no status"));

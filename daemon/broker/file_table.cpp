@@ -177,7 +177,7 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
     entry.waits = false;
 }
 
-// What is known of an earlier time stays.
+// Keeps what earlier readings found.
 void FileTable::put_failed(const FileIdentity& file) {
   const auto at = files_.find(numbers_of(file));
   if (at != files_.end()) at->second.is_read = false;

@@ -131,7 +131,7 @@ TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
 }
 
 // A frequency event keeps the tick on all of these CPUs.
-TEST_F(Plan, NohzFullCpusKeepTheirPeace) {
+TEST_F(Plan, CpusWithoutTickAreSampledByCpuClock) {
   const std::string sysfs = fmt::format("/tmp/flight-plan-{}", ::getpid());
   const std::string file = sysfs + "/devices/system/cpu/nohz_full";
   std::filesystem::create_directories(sysfs + "/devices/system/cpu");
