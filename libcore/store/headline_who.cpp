@@ -41,12 +41,12 @@ std::string process_name(std::string_view comm, std::uint32_t pid, std::size_t m
   return fmt::format("{}[{}]", printable_cut(comm, most), pid);
 }
 
-// Whose unit it is stands at the end of a label, behind a name that the owner of a delegated cgroup chooses.
+// Whose unit it is stands at the beginning of a label, before a name that the owner of a delegated cgroup chooses.
 std::string unit_text(std::string_view label) {
-  std::size_t at = label.rfind(" of user ");
-  if (at == std::string_view::npos) at = label.rfind(" in ");
-  const std::string end = at == std::string_view::npos ? "" : printable_cut(label.substr(at), kUnitColumns / 2 + 8);
-  return printable_cut(label.substr(0, at), kUnitColumns - columns(end)) + end;
+  const std::size_t slash = label.find('/');
+  const std::size_t at = slash == std::string_view::npos ? 0 : slash + 1;
+  const std::string begin = printable_cut(label.substr(0, at), kUnitColumns / 2 + 8);
+  return begin + printable_cut(label.substr(at), kUnitColumns - columns(begin));
 }
 
 template <typename Row>

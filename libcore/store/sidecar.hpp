@@ -72,7 +72,7 @@ struct SidecarTop {
 };
 // A row of top_units or top_programs: processes that are counted together.
 struct SidecarGroup {
-  // Unit: "gunicorn.service", "docker 3f2a91c7d8e0", or the path of a cgroup; empty: no unit, or an unknown one.
+  // Unit: "gunicorn.service", "docker-3f2a91c7d8e0", or the path of a cgroup; empty: no unit, or an unknown one.
   // Program: the name of its executable; "[kworker]": all kworkers; "[unknown]": the executable is not known.
   std::string name;
   // Program: the unit with the most of its samples.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace flight {
@@ -34,19 +33,9 @@ std::string_view user_of(std::string_view name) {
 
 constexpr std::size_t kIdDigits = 64, kShownDigits = 12;  // as in `docker ps`
 
-// The prefix of the id in a scope's name, and the runtime's display name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kRuntimes{
-    {{"cri-containerd", "containerd"}, {"crio", "cri-o"}, {"libpod", "podman"}, {"docker", "docker"}}};
-
 bool is_id(std::string_view text) {
   return text.size() == kIdDigits &&
          std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-std::string_view runtime_of(std::string_view prefix) {
-  for (const auto& [known, name] : kRuntimes)
-    if (prefix == known) return name;
-  return prefix.starts_with("kubepods") || prefix.starts_with("pod") || prefix.empty() ? "container" : prefix;
 }
 
 // A path component that is a container: "docker-ID.scope", "ID" below "docker", "lxc.payload.NAME".
@@ -54,17 +43,36 @@ bool is_container(std::string_view name, std::string_view parent, CgroupName& ou
   constexpr std::string_view kScope = ".scope", kLxc = "lxc.payload.";
   if (name.starts_with(kLxc) && name.size() > kLxc.size()) {
     out.container = name.substr(kLxc.size());
-    out.label = "lxc " + out.container;
+    out.label = "lxc-" + out.container;
     return true;
   }
   if (name.ends_with(kScope)) name.remove_suffix(kScope.size());
   const std::size_t dash = name.rfind('-');
   const std::string_view id = dash == std::string_view::npos ? name : name.substr(dash + 1);
   if (!is_id(id)) return false;
+  std::string_view runtime = dash == std::string_view::npos ? parent : name.substr(0, dash);
+  if (runtime.starts_with("pod")) runtime = "kubepods";  // a pod's cgroup, without systemd
+  if (runtime.empty()) runtime = "container";
   out.container = id;
-  out.label = std::string(runtime_of(dash == std::string_view::npos ? parent : name.substr(0, dash))) + " " +
-              std::string(id.substr(0, kShownDigits));
+  out.label = fmt::format("{}-{}", runtime, id.substr(0, kShownDigits));
   return true;
+}
+
+std::string_view between(std::string_view text, std::string_view begin, std::string_view end) {
+  if (!text.starts_with(begin) || !text.ends_with(end) || text.size() <= begin.size() + end.size()) return {};
+  return text.substr(begin.size(), text.size() - begin.size() - end.size());
+}
+
+// What a unit is called as a part of others' labels: "user@1000.service" -> "user@1000", a machine of systemd-machined
+// -> its name, which a scope has with "\x2d" for "-".
+std::string boundary_of(std::string_view unit) {
+  if (!user_of(unit).empty()) return fmt::format("user@{}", user_of(unit));
+  std::string_view machine = between(unit, "machine-", ".scope");
+  if (machine.empty()) machine = between(unit, "systemd-nspawn@", ".service");
+  std::string out(machine.empty() ? unit : machine);
+  constexpr std::string_view kDash = "\\x2d";
+  for (std::size_t at = out.find(kDash); at != std::string::npos; at = out.find(kDash)) out.replace(at, kDash.size(), "-");
+  return out;
 }
 
 }  // namespace
@@ -72,10 +80,8 @@ bool is_container(std::string_view name, std::string_view parent, CgroupName& ou
 CgroupName name_of_cgroup(std::string_view cgroup) {
   CgroupName out;
   out.unit = unit_of(cgroup);
-  std::string outer, inner;  // labels of the outermost and innermost unit or container
-  std::string_view user;     // if all is below the manager of a user
-  std::size_t end = 0, outer_end = 0, slice_end = cgroup.size();
-  bool first = true;
+  std::string boundaries, inner;
+  std::size_t end = 0, slice_end = cgroup.size();
   std::string_view parent;
   for (std::size_t at = 0; at < cgroup.size();) {
     const std::size_t slash = std::min(cgroup.find('/', at), cgroup.size());
@@ -91,8 +97,7 @@ CgroupName name_of_cgroup(std::string_view cgroup) {
     }
     if (!name.empty()) parent = name;
     if (part.label.empty()) continue;
-    if (std::exchange(first, false)) user = user_of(name);
-    if (outer.empty() && (user.empty() || end > 0)) outer = part.label, outer_end = slash;
+    if (!inner.empty()) boundaries += boundary_of(inner) + "/";
     inner = std::move(part.label);
     end = slash;
   }
@@ -102,10 +107,7 @@ CgroupName name_of_cgroup(std::string_view cgroup) {
     return out;
   }
   out.path = cgroup.substr(0, end);
-  out.label = std::move(inner);
-  if (outer.empty()) return out;  // the manager of a user
-  if (outer_end != end) out.label += " in " + outer;
-  if (!user.empty()) out.label += fmt::format(" of user {}", user);
+  out.label = boundaries + inner;
   return out;
 }
 

@@ -17,9 +17,10 @@ namespace flight {
 struct CgroupName {
   std::string unit;       // as unit_of()
   std::string container;  // the innermost one's whole id, or an LXC container's name; empty: none
-  // For display: "burn.service", "docker 3f2a91c7d8e0"; otherwise the path. Empty for the root cgroup and an unknown
-  // cgroup. The owner of a delegated cgroup chooses the names below it, so the label ends with the outermost unit or
-  // container: "nginx.service in docker 3f2a91c7d8e0"; below user@1000.service: "burn.service of user 1000".
+  // For display: "burn.service", "docker-3f2a91c7d8e0"; otherwise the path, which begins with "/". Empty for the root
+  // cgroup and an unknown cgroup. The owner of a delegated cgroup chooses the names below it, so the units and
+  // containers above come first: "user@1000/burn.service", "docker-3f2a91c7d8e0/nginx.service", in a machine of
+  // systemd-machined "web/nginx.service", below another unit "x.service/burn.service".
   std::string label;
   // The cgroup up to the innermost unit or container: "/system.slice/x.service/worker" -> "/system.slice/x.service".
   // Two cgroups belong to the same unit if and only if these are equal; equal labels do not show that.

@@ -56,7 +56,7 @@ TEST_F(FlightctlTest, ListTakesPatternsOfTriggersAndUnits) {
   std::vector<CatalogueRow> rows;
   for (const auto& [id, trigger, unit] : {std::tuple("1", "cpu-spike", "nginx.service"),
                                           {"2", "cpu-lopsided", "gunicorn.service"},
-                                          {"3", "oom", "docker 0123456789ab"}}) {
+                                          {"3", "oom", "docker-0123456789ab"}}) {
     CatalogueRow& row = rows.emplace_back();
     row.id = id, row.path = "/x", row.time = "2026-11-20T03:12:04.123Z", row.trigger = trigger;
     row.units = {"other.service", unit};
@@ -75,7 +75,7 @@ TEST_F(FlightctlTest, ListTakesPatternsOfTriggersAndUnits) {
   EXPECT_EQ(ids({"-u", "nginx"}), "1");
   EXPECT_EQ(ids({"--unit", "nginx.service"}), "1");
   EXPECT_EQ(ids({"-u", "*n*.service"}), "12");
-  EXPECT_EQ(ids({"-u", "docker 0123*"}), "3");
+  EXPECT_EQ(ids({"-u", "docker-0123*"}), "3");
   EXPECT_EQ(ids({"-u", "other", "--trigger", "*o*"}), "23");
   const auto all = nlohmann::json::parse(ctl({"--json", "list"}).out);
   EXPECT_EQ(all[0]["units"], nlohmann::json({"other.service", "nginx.service"}));

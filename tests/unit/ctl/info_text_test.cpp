@@ -130,7 +130,7 @@ top programs:
   PROGRAM   PROCESSES    NOW  BEFORE  SAMPLES  CPUS  UNIT
   gunicorn         24  120 %       -      0 %        gunicorn.service
   sh                4   50 %       -      0 %        3 units
-  python3           1      -       -      0 %        docker aaaaaaaaaaaa
+  python3           1      -       -      0 %        docker-aaaaaaaaaaaa
 
 top processes:
   PROCESS   PID    NOW  BEFORE  SAMPLES  CPUS  UNIT OR CGROUP
@@ -158,8 +158,8 @@ TEST_F(InfoText, AUsersUnitIsNotShownAsTheSystems) {
   s.top_programs = {{.name = "eve", .unit = "pay.service", .cgroup = cgroup, .units = 1, .processes = 2}};
   s.top[0].unit = "pay.service", s.top[0].cgroup = cgroup;
   const std::string text = ctl::info_text(s, kUtf8);
-  EXPECT_THAT(text, testing::ContainsRegex("eve  .*  pay.service of user 1000\n"));
-  EXPECT_THAT(text, testing::ContainsRegex(s.top[0].comm + "  .*  pay.service of user 1000\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("eve  .*  user@1000/pay.service\n"));
+  EXPECT_THAT(text, testing::ContainsRegex(s.top[0].comm + "  .*  user@1000/pay.service\n"));
 }
 
 TEST_F(InfoText, LongUnitNamesStayDistinct) {

@@ -23,7 +23,7 @@ TEST(Lives, AUnitIsItsCgroupAndNotItsLabel) {
   EXPECT_EQ(lives.unit(payroll).label, "payroll.service");
   EXPECT_EQ(lives.unit(payroll).path, kSystems);
   const std::uint32_t of_eve = lives.unit_of_path(kEves);
-  EXPECT_EQ(lives.unit(of_eve).label, "payroll.service of user 1000");
+  EXPECT_EQ(lives.unit(of_eve).label, "user@1000/payroll.service");
   EXPECT_EQ(lives.unit(of_eve).path, kEves);
   EXPECT_EQ(lives.unit_of_path(std::string(kEves) + "/worker"), of_eve);
   std::set<std::uint32_t> all{payroll, of_eve};
@@ -73,12 +73,12 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   Lives lives(sideband, {});
   const SidecarForks forks = rank_forks(selection, sideband, lives);
   ASSERT_EQ(forks.by_unit.size(), 2U);
-  EXPECT_EQ(forks.by_unit[0].name, "payroll.service of user 1000");
+  EXPECT_EQ(forks.by_unit[0].name, "user@1000/payroll.service");
   EXPECT_EQ(forks.by_unit[0].count, 500U);
   EXPECT_EQ(forks.by_unit[1].name, "payroll.service");
   EXPECT_EQ(forks.by_unit[1].count, 10U);
   ASSERT_EQ(forks.by_program.size(), 1U);
-  EXPECT_EQ(forks.by_program[0].unit, "payroll.service of user 1000");
+  EXPECT_EQ(forks.by_program[0].unit, "user@1000/payroll.service");
 }
 
 }  // namespace

@@ -226,7 +226,7 @@ TEST_F(Top, OneProgramInManyUnitsIsOneRow) {
   }
   const Ranking ranking = ranked();
   EXPECT_EQ(ranking.units.size(), 8U);
-  EXPECT_EQ(ranking.units[0].name, "docker 000000000000") << "and yet they are eight";
+  EXPECT_EQ(ranking.units[0].name, "docker-000000000000") << "and yet they are eight";
   ASSERT_EQ(ranking.programs.size(), 1U);
   EXPECT_EQ(ranking.programs[0].units, 8U);
   EXPECT_EQ(ranking.programs[0].processes, 8U);
@@ -346,7 +346,7 @@ TEST_F(Top, AUsersUnitIsNotCountedAsTheSystemsWithTheSameName) {
   }
   const Ranking ranking = ranked();
   ASSERT_EQ(ranking.units.size(), 2U);
-  EXPECT_EQ(ranking.units[0].name, "payroll.service of user 1000");
+  EXPECT_EQ(ranking.units[0].name, "user@1000/payroll.service");
   EXPECT_EQ(ranking.units[0].processes, 4U);
   EXPECT_EQ(ranking.units[1].name, "payroll.service");
   EXPECT_EQ(ranking.units[1].processes, 1U);

@@ -191,10 +191,10 @@ TEST(Headline, Pid0IsNotAProcess) {
 
 TEST(Headline, ALongNameDoesNotHideWhoseUnitItIs) {
   Sidecar s = ranked();
-  s.top_units[0].name = "payroll" + std::string(80, '-') + ".service of user 1000";
-  EXPECT_THAT(who_text(s), testing::MatchesRegex("payroll-+…-*.service of user 1000: 120 %.*"));
-  s.top_units[0].name = "payroll" + std::string(80, '-') + ".service in docker 3f2a91c7d8e0";
-  EXPECT_THAT(who_text(s), testing::MatchesRegex("payroll-*….*ice in docker 3f2a91c7d8e0: 120 %.*"));
+  s.top_units[0].name = "user@1000/payroll" + std::string(80, '-') + ".service";
+  EXPECT_THAT(who_text(s), testing::MatchesRegex("user@1000/payroll-+…-+.service: 120 %.*"));
+  s.top_units[0].name = "docker-3f2a91c7d8e0/payroll" + std::string(80, '-') + ".service";
+  EXPECT_THAT(who_text(s), testing::MatchesRegex("docker-3f2a91c7d8e0/.*….*ice: 120 %.*"));
 }
 
 TEST(Headline, AProgramInManyUnitsStandsWhereNoUnitShowsIt) {

@@ -47,7 +47,7 @@ inline Sidecar sample_sidecar() {
 // The same with the fields that flightd 0.2 adds: units, programs and forks.
 inline Sidecar ranked_sidecar() {
   Sidecar s = sample_sidecar();
-  s.top_units = {{.name = "docker 0123456789ab",
+  s.top_units = {{.name = "docker-0123456789ab",
                   .unit = "docker-x.scope",
                   .container = "0123456789abc",
                   .cgroup = "/system.slice/docker-x.scope",

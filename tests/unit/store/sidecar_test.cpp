@@ -38,7 +38,7 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
   EXPECT_THAT(
       text,
       HasSubstr(
-          R"("top_units":[{"name":"docker 0123456789ab","unit":"docker-x.scope","container":"0123456789abc",)"
+          R"("top_units":[{"name":"docker-0123456789ab","unit":"docker-x.scope","container":"0123456789abc",)"
           R"("cgroup":"/system.slice/docker-x.scope","program":"worker","path":"/opt/worker","units":1,"processes":24,"pid":98,"pid_share":0.25,)"
           R"("samples":5,"share":0.75,"share_before":0.5,"share_now":1.0,"cpu_before":0.25,"cpu_now":1.5,"cpus":[0,1]}],)"));
   EXPECT_THAT(text, HasSubstr(R"("forks":{"complete":false,"count":7500,"per_second":3000.0,"per_second_before":2.0,)"
@@ -97,7 +97,7 @@ TEST(Sidecar, SummaryHasTheUnitsOfARow) {
   sidecar.top_units.push_back({.name = "", .unit = "x.service"});
   for (const char* name : {"a.service", "b.service", "a.service", "c.service", "d.service"})
     sidecar.top_units.push_back({.name = name, .unit = "inside"});
-  const std::vector<std::string> first{"docker 0123456789ab", "a.service", "b.service", "c.service"};
+  const std::vector<std::string> first{"docker-0123456789ab", "a.service", "b.service", "c.service"};
   for (const std::string& text : {to_json(sidecar), to_json_line(sidecar)}) {
     const auto summary = summarize_sidecar(text);
     ASSERT_TRUE(summary) << summary.error().what;

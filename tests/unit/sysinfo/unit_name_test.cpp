@@ -28,13 +28,14 @@ TEST(UnitName, ElseThereIsNone) {
 TEST(CgroupName, AContainerIsNamedAsItsRuntimeDoes) {
   const std::string id = "3f2a91c7d8e0" + std::string(52, 'b');
   const auto label = [](const std::string& path) { return name_of_cgroup(path).label; };
-  EXPECT_EQ(label("/system.slice/docker-" + id + ".scope"), "docker 3f2a91c7d8e0");
-  EXPECT_EQ(label("/docker/" + id), "docker 3f2a91c7d8e0");
-  EXPECT_EQ(label("/machine.slice/libpod-" + id + ".scope/container"), "podman 3f2a91c7d8e0");
-  EXPECT_EQ(label("/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope"), "containerd 3f2a91c7d8e0");
-  EXPECT_EQ(label("/kubepods/burstable/pod77/" + id), "container 3f2a91c7d8e0");
-  EXPECT_EQ(label("/docker/" + id + "/system.slice/nginx.service"), "nginx.service in docker 3f2a91c7d8e0");
-  EXPECT_EQ(label("/lxc.payload.web1/system.slice/nginx.service"), "nginx.service in lxc web1");
+  EXPECT_EQ(label("/system.slice/docker-" + id + ".scope"), "docker-3f2a91c7d8e0");
+  EXPECT_EQ(label("/docker/" + id), "docker-3f2a91c7d8e0");
+  EXPECT_EQ(label("/machine.slice/libpod-" + id + ".scope/container"), "libpod-3f2a91c7d8e0");
+  EXPECT_EQ(label("/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope"), "cri-containerd-3f2a91c7d8e0");
+  EXPECT_EQ(label("/kubepods/burstable/pod77/" + id), "kubepods-3f2a91c7d8e0");
+  EXPECT_EQ(label("/" + id), "container-3f2a91c7d8e0");
+  EXPECT_EQ(label("/docker/" + id + "/system.slice/nginx.service"), "docker-3f2a91c7d8e0/nginx.service");
+  EXPECT_EQ(label("/lxc.payload.web1/system.slice/nginx.service"), "lxc-web1/nginx.service");
   EXPECT_EQ(name_of_cgroup("/docker/" + id).container, id);
   EXPECT_EQ(name_of_cgroup("/system.slice/docker-" + id + ".scope").unit, "docker-" + id + ".scope");
 }
@@ -45,21 +46,25 @@ TEST(CgroupName, TheLabelShowsWhoseUnitItIs) {
   const std::string user = "/user.slice/user-1000.slice/user@1000.service";
   const auto label = [](const std::string& path) { return name_of_cgroup(path).label; };
   EXPECT_EQ(label("/system.slice/payroll.service"), "payroll.service");
-  EXPECT_EQ(label(user + "/app.slice/payroll.service"), "payroll.service of user 1000");
-  EXPECT_EQ(label(user + "/app.slice/payroll.service/payload"), "payroll.service of user 1000");
-  EXPECT_EQ(label(user + "/app.slice/eve.service/payroll.service"), "payroll.service in eve.service of user 1000");
-  EXPECT_EQ(label(user + "/user.slice/libpod-" + id + ".scope/container"), "podman 3f2a91c7d8e0 of user 1000");
-  EXPECT_EQ(label(user + "/user@0.service"), "user@0.service of user 1000");
+  EXPECT_EQ(label(user + "/app.slice/payroll.service"), "user@1000/payroll.service");
+  EXPECT_EQ(label(user + "/app.slice/payroll.service/payload"), "user@1000/payroll.service");
+  EXPECT_EQ(label(user + "/app.slice/eve.service/payroll.service"), "user@1000/eve.service/payroll.service");
+  EXPECT_EQ(label(user + "/user.slice/libpod-" + id + ".scope/container"), "user@1000/libpod-3f2a91c7d8e0");
+  EXPECT_EQ(label(user + "/user@0.service"), "user@1000/user@0.service");
   EXPECT_EQ(label(user), "user@1000.service");
   EXPECT_EQ(label(user + "/app.slice"), "user@1000.service");
   EXPECT_EQ(label("/user.slice/user-1000.slice/session-3.scope"), "session-3.scope");
-  EXPECT_EQ(label("/system.slice/eve.service/payroll.service"), "payroll.service in eve.service");
-  EXPECT_EQ(label("/system.slice/eve.service/user@0.service/a.service"), "a.service in eve.service");
-  EXPECT_EQ(label("/system.slice/eve.service/docker-" + id + ".scope"), "docker 3f2a91c7d8e0 in eve.service");
-  EXPECT_EQ(label("/docker/" + other + "/docker/" + id), "docker 3f2a91c7d8e0 in docker 77cccccccccc");
+  EXPECT_EQ(label("/system.slice/eve.service/payroll.service"), "eve.service/payroll.service");
+  EXPECT_EQ(label("/system.slice/eve.service/user@0.service/a.service"), "eve.service/user@0/a.service");
+  EXPECT_EQ(label("/system.slice/eve.service/docker-" + id + ".scope"), "eve.service/docker-3f2a91c7d8e0");
+  EXPECT_EQ(label("/docker/" + other + "/docker/" + id), "docker-77cccccccccc/docker-3f2a91c7d8e0");
   EXPECT_EQ(label("/machine.slice/systemd-nspawn@web.service/payload/system.slice/nginx.service"),
-            "nginx.service in systemd-nspawn@web.service");
-  EXPECT_EQ(label("/system.slice/user@eve.service/a.service"), "a.service in user@eve.service");
+            "web/nginx.service");
+  EXPECT_EQ(label("/machine.slice/machine-my\\x2dweb.scope/payload/system.slice/nginx.service"), "my-web/nginx.service");
+  EXPECT_EQ(label("/machine.slice/machine-web.scope/payload"), "machine-web.scope");
+  EXPECT_EQ(label("/machine.slice/machine-.scope/payload/a.service"), "machine-.scope/a.service");
+  EXPECT_EQ(label(user + "/init.scope"), "user@1000/init.scope");
+  EXPECT_EQ(label("/system.slice/user@eve.service/a.service"), "user@eve.service/a.service");
 }
 
 TEST(CgroupName, ThePathEndsWithTheUnit) {
