@@ -123,8 +123,8 @@ Share Contributions::sum(std::span<const Contribution> some) const {
     add(out.window, one.tally->window);
     add(out.before, one.tally->before);
     add(out.now, one.tally->now);
-    out.cpu_before += static_cast<double>(one.tally->before.sampled) * worth.before;
-    out.cpu_now += static_cast<double>(one.tally->now.sampled) * worth.now;
+    out.cpus_before += static_cast<double>(one.tally->before.sampled) * worth.before;
+    out.cpus_now += static_cast<double>(one.tally->now.sampled) * worth.now;
     if (one.tally->window.samples > 0) add(out.cpus[worth.cpu], one.tally->window);
   }
   return out;

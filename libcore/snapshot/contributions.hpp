@@ -27,7 +27,7 @@ struct Contribution {
 // The sum of several of them.
 struct Share {
   RingSelection::Count window, before, now;
-  double cpu_before = 0, cpu_now = 0;
+  double cpus_before = 0, cpus_now = 0;
   std::map<int, RingSelection::Count> cpus;
 };
 

@@ -118,9 +118,10 @@ void cut(std::vector<SidecarForker>& rows) {
 
 }  // namespace
 
-SidecarForks rank_forks(const Selection& selection, const TrackerExport& sideband, Lives& lives) {
+RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, Lives& lives) {
   const Stretches stretches(selection, sideband);
-  SidecarForks out;
+  RankedForks ranked;
+  SidecarForks& out = ranked.sidecar;
   out.complete = Stretches::is_whole(stretches.window, sideband);
   Sum all;
   const Sums sums = sums_of(stretches, sideband, lives, all);
@@ -134,8 +135,17 @@ SidecarForks rank_forks(const Selection& selection, const TrackerExport& sideban
     auto& most = busiest[key.first];
     most = std::max(most, {sum.window, key.second});
   }
-  for (const auto& [unit, sum] : units)
-    stretches.fill(out.by_unit.emplace_back(SidecarForker{.name = unit_name(unit, lives)}), sum);
+  std::map<std::uint32_t, std::pair<double, std::uint32_t>> loudest;  // the program that forked most in a unit
+  for (const auto& [key, sum] : sums.programs) {
+    auto& most = loudest[key.second];
+    most = std::max(most, {sum.window, key.first});
+  }
+  for (const auto& [unit, sum] : units) {
+    SidecarForker& row = out.by_unit.emplace_back(SidecarForker{.name = unit_name(unit, lives)});
+    stretches.fill(row, sum);
+    ranked.units[unit] = {.per_second = row.per_second_now.value_or(row.per_second),
+                          .program = lives.program_text(loudest[unit].second)};
+  }
   for (const auto& [program, sum] : programs)
     stretches.fill(out.by_program.emplace_back(SidecarForker{.name = lives.program_text(program),
                                                              .unit = unit_name(busiest[program].second, lives)}),
@@ -148,7 +158,7 @@ SidecarForks rank_forks(const Selection& selection, const TrackerExport& sideban
   }
   for (auto* rows : {&out.by_unit, &out.by_program, &out.by_pid}) cut(*rows);
   for (SidecarForker& row : out.by_unit) row.unit = row.name;
-  return out;
+  return ranked;
 }
 
 }  // namespace flight

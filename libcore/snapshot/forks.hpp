@@ -3,12 +3,25 @@
 // samples; the process to stop is their parent.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
 #include "libcore/snapshot/lives.hpp"
 #include "libcore/snapshot/selection.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
 
-[[nodiscard]] SidecarForks rank_forks(const Selection& selection, const TrackerExport& sideband, Lives& lives);
+struct RankedForks {
+  struct OfUnit {
+    double per_second = 0;
+    std::string program;  // the one that forked most
+  };
+  SidecarForks sidecar;
+  std::unordered_map<std::uint32_t, OfUnit> units;  // by the number in Lives; now, else in the window
+};
+
+[[nodiscard]] RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, Lives& lives);
 
 }  // namespace flight

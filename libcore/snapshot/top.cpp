@@ -96,7 +96,7 @@ BeforeKnown before_known(const Contributions& all, Part part, const Selection& s
 }
 
 void forget_before(std::vector<SidecarGroup>& rows) {
-  for (SidecarGroup& row : rows) row.share_before = row.cpu_before = std::nullopt;
+  for (SidecarGroup& row : rows) row.share_before = row.cpus_before = std::nullopt;
 }
 
 // Sets the common part of all kinds of rows.
@@ -111,8 +111,8 @@ void fill(To& out, const Contributions& all, Part part) {
   out.share = share(sum.window, all.all_window()).value_or(0);
   out.share_before = share(sum.before, all.all_before());
   out.share_now = share(sum.now, all.all_now());
-  if (all.cpus_before()) out.cpu_before = sum.cpu_before;
-  if (all.cpus_now()) out.cpu_now = sum.cpu_now;
+  if (all.cpus_before()) out.cpus_before = sum.cpus_before;
+  if (all.cpus_now()) out.cpus_now = sum.cpus_now;
   // The CPUs on which it ran, without CPUs where it ran only for a moment.
   constexpr std::uint64_t kStray = 50;  // fewer than one in this many of its samples
   for (const auto& [cpu, count] : sum.cpus)
@@ -151,7 +151,7 @@ void fill_unit(SidecarGroup& out, const CgroupName& unit) {
   out.cgroup = unit.path;
 }
 
-SidecarGroup unit_row(const Contributions& all, const Lives& lives, Part part) {
+SidecarGroup unit_row(const Contributions& all, const Lives& lives, const RankedForks& forks, Part part) {
   SidecarGroup out;
   const CgroupName& unit = lives.unit(part.front().unit);
   fill(out, all, part);
@@ -162,6 +162,10 @@ SidecarGroup unit_row(const Contributions& all, const Lives& lives, Part part) {
   out.program = lives.program_text(program);
   out.path = lives.program_path(program);
   out.units = 1;
+  if (const auto forked = forks.units.find(part.front().unit); forked != forks.units.end()) {
+    out.forks_per_second = forked->second.per_second;
+    out.forked_by = forked->second.program;
+  }
   return out;
 }
 
@@ -197,6 +201,7 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
     for (const auto& [pid, tally] : ring.tallies) sampled.insert(pid);
   Lives lives(sideband, sampled);
   Contributions all(selection, manifest, channel_rings, events, lives);
+  RankedForks forks = rank_forks(selection, sideband, lives);
   Ranking out;
   const auto process = [](const Contribution& one) { return std::pair(one.pid, one.process); };
   const auto unit = [](const Contribution& one) { return one.unit; };
@@ -206,7 +211,8 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   sort_by(all.all(), unit);
   // If no sample has a cgroup, there are no units, and one row for "none" would be useless.
   if (std::any_of(all.all().begin(), all.all().end(), [](const Contribution& one) { return one.unit != 0; }))
-    for (const Row& row : rows_by(all, all.all(), unit, most)) out.units.push_back(unit_row(all, lives, row.part));
+    for (const Row& row : rows_by(all, all.all(), unit, most))
+      out.units.push_back(unit_row(all, lives, forks, row.part));
   sort_by(all.all(), program);
   for (const Row& row : rows_by(all, all.all(), program, most))
     out.programs.push_back(program_row(all, lives, row.part));
@@ -218,7 +224,7 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
         "names: {} of the samples before have no name any more: the shares of programs at that time are unknown",
         share_text(known.nameless)));
   }
-  out.forks = rank_forks(selection, sideband, lives);
+  out.forks = std::move(forks.sidecar);
   return out;
 }
 

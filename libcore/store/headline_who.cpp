@@ -142,19 +142,19 @@ std::string first_text(const Sidecar& sidecar, const Who& who) {
 
 template <typename Row>
 std::optional<double> part(const Row& row, const std::optional<double>& cpu, const std::optional<double>& share) {
-  const auto one = row.cpu_now || row.cpu_before ? cpu : share;
+  const auto one = row.cpus_now || row.cpus_before ? cpu : share;
   return one && std::isfinite(*one) ? one : std::nullopt;
 }
 
 }  // namespace
 
-std::optional<double> part_before(const SidecarTop& row) { return part(row, row.cpu_before, row.share_before); }
-std::optional<double> part_before(const SidecarGroup& row) { return part(row, row.cpu_before, row.share_before); }
-std::optional<double> part_now(const SidecarTop& row) { return part(row, row.cpu_now, row.share_now); }
-std::optional<double> part_now(const SidecarGroup& row) { return part(row, row.cpu_now, row.share_now); }
+std::optional<double> part_before(const SidecarTop& row) { return part(row, row.cpus_before, row.share_before); }
+std::optional<double> part_before(const SidecarGroup& row) { return part(row, row.cpus_before, row.share_before); }
+std::optional<double> part_now(const SidecarTop& row) { return part(row, row.cpus_now, row.share_now); }
+std::optional<double> part_now(const SidecarGroup& row) { return part(row, row.cpus_now, row.share_now); }
 
 bool parts_are_cpus(const Sidecar& sidecar) {
-  return std::any_of(sidecar.top.begin(), sidecar.top.end(), [](const SidecarTop& row) { return row.cpu_now; });
+  return std::any_of(sidecar.top.begin(), sidecar.top.end(), [](const SidecarTop& row) { return row.cpus_now; });
 }
 
 std::string rate_text(double per_second) {

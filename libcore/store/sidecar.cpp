@@ -70,8 +70,8 @@ void add_shares(Object& json, const Row& row) {
   json.add("share", finite(row.share));
   json.add("share_before", json_of(row.share_before));
   json.add("share_now", json_of(row.share_now));
-  json.add("cpu_before", json_of(row.cpu_before));
-  json.add("cpu_now", json_of(row.cpu_now));
+  json.add("cpus_before", json_of(row.cpus_before));
+  json.add("cpus_now", json_of(row.cpus_now));
   json.add("cpus", row.cpus);
 }
 
@@ -91,7 +91,9 @@ Object json_of(const SidecarGroup& group) {
               {"units", group.units},
               {"processes", group.processes},
               {"pid", group.pid},
-              {"pid_share", finite(group.pid_share)}};
+              {"pid_share", finite(group.pid_share)},
+              {"forks_per_second", finite(group.forks_per_second)},
+              {"forked_by", group.forked_by}};
   add_shares(json, group);
   return json;
 }

@@ -67,7 +67,7 @@ struct SidecarTop {
   // The same for SidecarCompared's two stretches; nullopt if they have no samples.
   std::optional<double> share_before, share_now;
   // In CPUs: 0.94 is 94 % of one CPU. nullopt if the samples do not show it (see top_processes()).
-  std::optional<double> cpu_before, cpu_now;
+  std::optional<double> cpus_before, cpus_now;
   std::vector<int> cpus;  // with at least 2 % of its samples
 };
 // A row of top_units or top_programs: processes that are counted together.
@@ -86,8 +86,11 @@ struct SidecarGroup {
   // As in SidecarTop.
   std::uint64_t samples = 0;
   double share = 0;
-  std::optional<double> share_before, share_now, cpu_before, cpu_now;
+  std::optional<double> share_before, share_now, cpus_before, cpus_now;
   std::vector<int> cpus;
+  // Unit: forks of its processes now, else in the window, and the program that made most of them. Empty: none is known.
+  double forks_per_second = 0;
+  std::string forked_by;
 };
 // The parents of forked processes. `name`: a unit's or a program's, or a process's comm.
 struct SidecarForker {

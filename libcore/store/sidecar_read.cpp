@@ -71,8 +71,8 @@ void read_shares(const json::Reader& in, Row& out) {
   in.read("share", out.share);
   in.read("share_before", out.share_before);
   in.read("share_now", out.share_now);
-  in.read("cpu_before", out.cpu_before);
-  in.read("cpu_now", out.cpu_now);
+  in.read("cpus_before", out.cpus_before);
+  in.read("cpus_now", out.cpus_now);
   in.values("cpus", out.cpus);
 }
 
@@ -95,6 +95,8 @@ void read_group(const json::Reader& in, SidecarGroup& out) {
   in.read("processes", out.processes);
   in.read("pid", out.pid);
   in.read("pid_share", out.pid_share);
+  in.read("forks_per_second", out.forks_per_second);
+  in.read("forked_by", out.forked_by);
   read_shares(in, out);
 }
 

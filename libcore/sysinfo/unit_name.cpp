@@ -71,7 +71,8 @@ std::string boundary_of(std::string_view unit) {
   if (machine.empty()) machine = between(unit, "systemd-nspawn@", ".service");
   std::string out(machine.empty() ? unit : machine);
   constexpr std::string_view kDash = "\\x2d";
-  for (std::size_t at = out.find(kDash); at != std::string::npos; at = out.find(kDash)) out.replace(at, kDash.size(), "-");
+  for (std::size_t at = out.find(kDash); at != std::string::npos; at = out.find(kDash))
+    out.replace(at, kDash.size(), "-");
   return out;
 }
 

@@ -59,7 +59,7 @@ TEST_F(Control, SidecarHasExactlyItsKeys) {
   EXPECT_EQ(keys(sidecar["timings_us"]), (Keys{"queued", "freeze", "walk", "merge", "write", "total"}));
   ASSERT_FALSE(sidecar["top"].empty());
   EXPECT_EQ(keys(sidecar["top"][0]), (Keys{"comm", "pid", "cgroup", "unit", "samples", "share", "share_before",
-                                           "share_now", "cpu_before", "cpu_now", "cpus"}));
+                                           "share_now", "cpus_before", "cpus_now", "cpus"}));
   ASSERT_EQ(sidecar["requests"].size(), 1U);
   EXPECT_EQ(keys(sidecar["requests"][0]), (Keys{"uid", "pid", "comm", "time", "reason"}));
   EXPECT_EQ(sidecar["requests"][0]["comm"], "flightctl");

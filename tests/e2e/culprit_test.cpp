@@ -34,16 +34,16 @@ TEST_F(Culprit, IsNamedWithBeforeAndNow) {
       [&] {
         sidecar = daemon_.snapshot();
         row = row_of(sidecar, burner.pid());
-        return row.is_object() && row["cpu_now"].is_number() && row["cpu_now"] >= 0.3;
+        return row.is_object() && row["cpus_now"].is_number() && row["cpus_now"] >= 0.3;
       },
       60s))
       << row;
   const Json& compared = sidecar["compared"];
   EXPECT_LT(compared["before_begin_ns"], compared["now_begin_ns"]);
-  EXPECT_LT(row["cpu_before"].get<double>(), row["cpu_now"].get<double>() / 2) << row;
+  EXPECT_LT(row["cpus_before"].get<double>(), row["cpus_now"].get<double>() / 2) << row;
   EXPECT_LT(row["share_before"].get<double>(), row["share_now"].get<double>()) << row;
   // It can use one CPU at most, plus the rounding of the clock's ticks.
-  EXPECT_LT(row["cpu_now"].get<double>(), 1.2) << row;
+  EXPECT_LT(row["cpus_now"].get<double>(), 1.2) << row;
   const std::string name = fmt::format("burner[{}]", burner.pid());
   const Outcome info = daemon_.ctl({"info", sidecar["id"]});
   EXPECT_THAT(info.out, AllOf(HasSubstr(":\n  now: the "), HasSubstr("in percent of"), HasSubstr("\ntop processes:\n"),

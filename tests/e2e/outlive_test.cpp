@@ -118,7 +118,7 @@ TEST_F(OutliveStorm, ForksThatWereNotCountedAreNotNone) {
   EXPECT_GT(after["count"], 0) << after;
   // The checkpoint has no space for so many names, so the earlier CPU time of `true` is unknown.
   const Json& programs = sidecar["top_programs"];
-  for (const Json& row : programs) EXPECT_TRUE(row["cpu_before"].is_null() && row["share_before"].is_null()) << row;
+  for (const Json& row : programs) EXPECT_TRUE(row["cpus_before"].is_null() && row["share_before"].is_null()) << row;
   EXPECT_TRUE(std::any_of(programs.begin(), programs.end(), [](const Json& row) { return row["name"] == "[unknown]"; }))
       << programs;
   EXPECT_THAT(sidecar["warnings"].dump(), HasSubstr("of the samples before have no name any more"));

@@ -93,7 +93,7 @@ TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
   EXPECT_THAT(unit["cgroup"].get<std::string>(), testing::EndsWith("/workers.service"));
   const Json payroll = row_of(sidecar["top_units"], "payroll.service");
   ASSERT_TRUE(payroll.is_object()) << sidecar["top_units"];
-  EXPECT_GT(unit["cpu_now"].get<double>(), payroll["cpu_now"].get<double>());
+  EXPECT_GT(unit["cpus_now"].get<double>(), payroll["cpus_now"].get<double>());
   EXPECT_EQ(program["units"], 2) << "the program runs in both";
   EXPECT_EQ(program["unit"], "workers.service");
   // None of its processes is near the top: only the rows above show the unit.
@@ -171,6 +171,10 @@ TEST_F(Units, AForkStormHasAForkerAndARate) {
   EXPECT_GE(forks["count"], unit["count"]);
   EXPECT_NEAR(unit["per_second"].get<double>(),
               unit["count"].get<double>() / sidecar["window"]["seconds"].get<double>(), 1);
+  const Json ranked = row_of(sidecar["top_units"], "healthcheck.service");
+  ASSERT_TRUE(ranked.is_object()) << sidecar["top_units"];
+  EXPECT_GT(ranked["forks_per_second"], 0);
+  EXPECT_EQ(ranked["forked_by"], "bash");
   // Each of its subshells lives for a moment, and would have its own row without the rows above.
   const Json& pids = forks["by_pid"];
   const auto forker =

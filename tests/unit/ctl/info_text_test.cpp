@@ -32,15 +32,15 @@ Sidecar lopsided() {
   s.window = {20'000'000'000, 60'000'000'000, 40, "2026-11-20T03:11:24.000Z", "2026-11-20T03:12:04.000Z"};
   s.timings_us.queued = 17'000'000;
   s.compared = SidecarCompared{20'000'000'000, 40'000'000'000, 60'000'000'000};
-  s.top = {{.comm = "cc1", .pid = 55, .samples = 900, .share = 0.5, .cpu_before = 0.4, .cpu_now = 0.02, .cpus = {0}},
+  s.top = {{.comm = "cc1", .pid = 55, .samples = 900, .share = 0.5, .cpus_before = 0.4, .cpus_now = 0.02, .cpus = {0}},
            {.comm = "burn",
             .pid = 1234,
             .cgroup = "/system.slice/burn.service",
             .unit = "burn.service",
             .samples = 600,
             .share = 0.45,
-            .cpu_before = 0.0,
-            .cpu_now = 0.97,
+            .cpus_before = 0.0,
+            .cpus_now = 0.97,
             .cpus = {1}}};
   SidecarMetrics& metrics = s.metrics.emplace();
   metrics.recent = {.begin_ns = 0, .step_ns = 100'000'000, .values = {{"cpu.lopsided", {}}, {"cpu.busy", {}}}};
@@ -100,18 +100,18 @@ TEST_F(InfoText, UnitsAndProgramsStandAboveProcesses) {
                   .program = "gunicorn",
                   .processes = 24,
                   .share = 0.5,
-                  .cpu_before = 0.1,
-                  .cpu_now = 1.2,
+                  .cpus_before = 0.1,
+                  .cpus_now = 1.2,
                   .cpus = {0, 1}},
-                 {.name = "", .program = "kworker", .processes = 3, .share = 0.1, .cpu_now = 0.02}};
-  s.top_programs = {{.name = "gunicorn", .unit = "gunicorn.service", .units = 1, .processes = 24, .cpu_now = 1.2},
+                 {.name = "", .program = "kworker", .processes = 3, .share = 0.1, .cpus_now = 0.02}};
+  s.top_programs = {{.name = "gunicorn", .unit = "gunicorn.service", .units = 1, .processes = 24, .cpus_now = 1.2},
                     {.name = "python3",
                      .unit = "docker-" + std::string(64, 'a') + ".scope",
                      .container = std::string(64, 'a'),
                      .cgroup = "/system.slice/docker-" + std::string(64, 'a') + ".scope",
                      .units = 1,
                      .processes = 1},
-                    {.name = "sh", .units = 3, .processes = 4, .cpu_now = 0.5}};
+                    {.name = "sh", .units = 3, .processes = 4, .cpus_now = 0.5}};
   SidecarForks& forks = s.forks.emplace();
   forks.all = {.count = 60000, .per_second = 1500, .per_second_before = 2, .per_second_now = 3000};
   forks.by_unit = {{.name = "", .count = 3}, {.name = "health.service", .count = 59997, .per_second_now = 2999}};
@@ -147,8 +147,8 @@ window:
 
 TEST_F(InfoText, WhatIsOutsideOfTheContainerFitsIntoTheTable) {
   Sidecar s = lopsided();
-  s.top_units = {{.name = "", .program = "outside this container", .processes = 1, .cpu_now = 1.2},
-                 {.name = "a-service-with-a-long-name.service", .program = "a", .processes = 1, .cpu_now = 1.2}};
+  s.top_units = {{.name = "", .program = "outside this container", .processes = 1, .cpus_now = 1.2},
+                 {.name = "a-service-with-a-long-name.service", .program = "a", .processes = 1, .cpus_now = 1.2}};
   EXPECT_THAT(ctl::info_text(s, kUtf8), testing::ContainsRegex("  no unit  .*  outside\n"));
 }
 
@@ -166,7 +166,7 @@ TEST_F(InfoText, LongUnitNamesStayDistinct) {
   Sidecar s = lopsided();
   for (const char* unit : {"flightd.service", "flightd-broker.service", "a-service-with-quite-a-long-name.service"})
     s.top_units.push_back(
-        {.name = unit, .program = "a-program-of-it", .processes = 1, .cpu_now = 1, .cpus = {0, 1, 2, 3}});
+        {.name = unit, .program = "a-program-of-it", .processes = 1, .cpus_now = 1, .cpus = {0, 1, 2, 3}});
   const std::string text = ctl::info_text(s, kUtf8);
   expect_on_the_screen(text);
   EXPECT_THAT(text, AllOf(HasSubstr("\n  flightd.service "), HasSubstr("\n  flightd-broker.service "),
@@ -176,8 +176,8 @@ TEST_F(InfoText, LongUnitNamesStayDistinct) {
 TEST_F(InfoText, TheRowWithoutANameIsAlwaysShown) {
   Sidecar s = lopsided();
   for (int i = 0; i < 12; ++i)
-    s.top_programs.push_back({.name = fmt::format("busy{}", i), .processes = 1, .share = 0.01, .cpu_now = 0.5});
-  s.top_programs.push_back({.name = "[unknown]", .processes = 8000, .share = 0.5, .cpu_now = 0.01});
+    s.top_programs.push_back({.name = fmt::format("busy{}", i), .processes = 1, .share = 0.01, .cpus_now = 0.5});
+  s.top_programs.push_back({.name = "[unknown]", .processes = 8000, .share = 0.5, .cpus_now = 0.01});
   const std::string text = ctl::info_text(s, kUtf8);
   expect_on_the_screen(text);
   EXPECT_THAT(text, HasSubstr("  [unknown]       8000  1.0 %       -     50 %"));
@@ -264,7 +264,7 @@ TEST_F(InfoText, LongNamesDoNotWidenIt) {
     for (SidecarTop& row : s.top) {
       row.comm = hostile(), row.cgroup = hostile(), row.unit = hostile(),
       row.pid = static_cast<std::uint32_t>(random());
-      row.cpu_now = real(), row.cpu_before = real(), row.share = real();
+      row.cpus_now = real(), row.cpus_before = real(), row.share = real();
       row.cpus.assign(random() % 9, static_cast<int>(random()));
     }
     for (SidecarRing& ring : s.rings) {

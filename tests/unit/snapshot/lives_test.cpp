@@ -71,7 +71,13 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   sideband.forks = {{10, 10, 7, to_comm("sh"), 10}, {10, 10, 8, to_comm("sh"), 500}};
   sideband.forker_cgroups = {{7, kSystems}, {8, kEves}};
   Lives lives(sideband, {});
-  const SidecarForks forks = rank_forks(selection, sideband, lives);
+  const RankedForks ranked = rank_forks(selection, sideband, lives);
+  const auto& units = ranked.units;
+  ASSERT_EQ(units.size(), 2U);
+  EXPECT_NEAR(units.at(lives.unit_of_path(kEves)).per_second, 250, 0.1) << "500 in a window of two seconds";
+  EXPECT_EQ(units.at(lives.unit_of_path(kEves)).program, "sh");
+  EXPECT_NEAR(units.at(lives.unit_of_path(kSystems)).per_second, 5, 0.1);
+  const SidecarForks& forks = ranked.sidecar;
   ASSERT_EQ(forks.by_unit.size(), 2U);
   EXPECT_EQ(forks.by_unit[0].name, "user@1000/payroll.service");
   EXPECT_EQ(forks.by_unit[0].count, 500U);

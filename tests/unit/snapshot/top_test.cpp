@@ -95,7 +95,7 @@ class Top : public testing::Test {
     const auto text = [](std::optional<double> part) { return part ? fmt::format("{:.0f}", *part * 100) : "-"; };
     std::vector<std::string> out;
     for (const SidecarTop& row : rows(most))
-      out.push_back(fmt::format("{}: {}>{} {}>{}", row.pid, text(row.cpu_before), text(row.cpu_now),
+      out.push_back(fmt::format("{}: {}>{} {}>{}", row.pid, text(row.cpus_before), text(row.cpus_now),
                                 text(row.share_before), text(row.share_now)));
     return out;
   }
@@ -383,7 +383,11 @@ TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
   for (EventTime at = 21; at < 25; ++at) forks(at * kSecond, (at + 1) * kSecond, 7, "sh", 3000);
   forks(20 * kSecond, 20 * kSecond, 8, "make", 5);  // exactly now
   forks(15 * kSecond, 15 * kSecond, 0, "", 2);      // without a parent
-  const SidecarForks told = ranked().forks;
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.units[0].name, "health.service");
+  EXPECT_NEAR(ranking.units[0].forks_per_second, 2420, 0.1) << "now, not in the window";
+  EXPECT_EQ(ranking.units[0].forked_by, "sh");
+  const SidecarForks& told = ranking.forks;
   EXPECT_TRUE(told.complete);
   EXPECT_EQ(told.all.count, 12'207U);
   EXPECT_NEAR(*told.all.per_second_before, 10.2, 0.01);
@@ -472,21 +476,21 @@ TEST_F(Top, SharesBeforeAreUnknownIfNamesOfThatTimeAreForgotten) {
   for (const char* name : {"true", "steady", "[unknown]"}) {
     const SidecarGroup program = row(ranking.programs, name);
     EXPECT_GT(program.samples, 0U) << name;
-    EXPECT_FALSE(program.share_before || program.cpu_before) << name;
-    EXPECT_EQ(program.cpu_now.has_value(), true) << name;
+    EXPECT_FALSE(program.share_before || program.cpus_before) << name;
+    EXPECT_EQ(program.cpus_now.has_value(), true) << name;
   }
   ASSERT_EQ(ranking.warnings.size(), 1U);
   EXPECT_THAT(ranking.warnings[0], testing::StartsWith("names: 40 % of the samples before have no name"));
-  EXPECT_NEAR(row(ranking.units, "storm.service").cpu_before.value_or(0), 1, 0.01) << "samples have their cgroup";
-  EXPECT_EQ(ranking.processes[0].cpu_before, 1.0) << "it is this one, whatever the others are";
+  EXPECT_NEAR(row(ranking.units, "storm.service").cpus_before.value_or(0), 1, 0.01) << "samples have their cgroup";
+  EXPECT_EQ(ranking.processes[0].cpus_before, 1.0) << "it is this one, whatever the others are";
 
   sideband_.names_from_ns = 0;  // nothing is forgotten: they never had a name
-  EXPECT_TRUE(row(ranked().programs, "true").cpu_before);
+  EXPECT_TRUE(row(ranked().programs, "true").cpus_before);
   sideband_.gaps = {{.begin_ns = 12 * kSecond, .end_ns = 18 * kSecond, .lost = 100}};
   ranking = ranked();
-  EXPECT_FALSE(row(ranking.programs, "true").cpu_before) << "nor where their records were lost";
+  EXPECT_FALSE(row(ranking.programs, "true").cpus_before) << "nor where their records were lost";
   sideband_.prologue.clear();  // nor a path
-  EXPECT_FALSE(row(ranked().units, "").cpu_before);
+  EXPECT_FALSE(row(ranked().units, "").cpus_before);
 }
 
 // The pid of a forgotten process is used again.

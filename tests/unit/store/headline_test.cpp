@@ -22,7 +22,7 @@ Sidecar spike() {
   s.fired = SidecarFired{"cpu.busy", 97.2, 90, 12.3, 8'000'000'000};
   s.window.end_ns = 11'100'000'000;
   s.timings_us.queued = 1'000'000;
-  s.top = {{.comm = "cc1", .pid = 55, .samples = 90, .share = 0.5, .cpu_before = 0.4, .cpu_now = 0.02, .cpus = {0}},
+  s.top = {{.comm = "cc1", .pid = 55, .samples = 90, .share = 0.5, .cpus_before = 0.4, .cpus_now = 0.02, .cpus = {0}},
            {.comm = "burn",
             .pid = 1234,
             .cgroup = "/system.slice/burn.service",
@@ -31,11 +31,11 @@ Sidecar spike() {
             .share = 0.4,
             .share_before = 0,
             .share_now = 0.97,
-            .cpu_before = 0,
-            .cpu_now = 0.944,
+            .cpus_before = 0,
+            .cpus_now = 0.944,
             .cpus = {1}},
-           {.comm = "kworker/0:1", .pid = 77, .samples = 3, .share = 0.1, .cpu_now = 0.032, .cpus = {0}},
-           {.comm = "tiny", .pid = 78, .samples = 1, .share = 0.1, .cpu_now = 0.001}};
+           {.comm = "kworker/0:1", .pid = 77, .samples = 3, .share = 0.1, .cpus_now = 0.032, .cpus = {0}},
+           {.comm = "tiny", .pid = 78, .samples = 1, .share = 0.1, .cpus_now = 0.001}};
   return s;
 }
 
@@ -48,7 +48,7 @@ TEST(Headline, HasReasonProcessAndBefore) {
 
 TEST(Headline, WithoutCpusItIsOfTheSamples) {
   Sidecar s = spike();
-  for (SidecarTop& row : s.top) row.cpu_before = row.cpu_now = std::nullopt;
+  for (SidecarTop& row : s.top) row.cpus_before = row.cpus_now = std::nullopt;
   EXPECT_THAT(headline(s), HasSubstr("burn[1234] in burn.service: 97 % of the samples, on CPU 1 (before: 0 %)"));
 }
 
@@ -110,8 +110,8 @@ Sidecar ranked() {
        .pid_share = 0.05,
        .samples = 100,
        .share = 0.3,
-       .cpu_before = 0.02,
-       .cpu_now = 1.2,
+       .cpus_before = 0.02,
+       .cpus_now = 1.2,
        .cpus = {0, 1}},
       {.name = "burn.service",
        .unit = "burn.service",
@@ -121,10 +121,10 @@ Sidecar ranked() {
        .pid_share = 1,
        .samples = 60,
        .share = 0.2,
-       .cpu_before = 0,
-       .cpu_now = 0.94,
+       .cpus_before = 0,
+       .cpus_now = 0.94,
        .cpus = {1}},
-      {.name = "", .program = "kworker", .processes = 3, .pid = 77, .samples = 10, .share = 0.1, .cpu_now = 0.5}};
+      {.name = "", .program = "kworker", .processes = 3, .pid = 77, .samples = 10, .share = 0.1, .cpus_now = 0.5}};
   s.top_programs = {
       {.name = "gunicorn",
        .unit = "gunicorn.service",
@@ -132,15 +132,15 @@ Sidecar ranked() {
        .units = 1,
        .processes = 24,
        .pid = 55,
-       .cpu_now = 1.2},
+       .cpus_now = 1.2},
       {.name = "kworker",
        .program = "kworker",
        .units = 1,
        .processes = 3,
        .pid = 77,
        .pid_share = 0.4,
-       .cpu_now = 0.3},
-      {.name = "stray", .program = "stray", .units = 0, .processes = 1, .pid = 9, .pid_share = 1, .cpu_now = 0.2}};
+       .cpus_now = 0.3},
+      {.name = "stray", .program = "stray", .units = 0, .processes = 1, .pid = 9, .pid_share = 1, .cpus_now = 0.2}};
   return s;
 }
 
@@ -178,8 +178,8 @@ TEST(Headline, AProcessThatIsMostOfItsUnitIsNamed) {
 TEST(Headline, Pid0IsNotAProcess) {
   Sidecar s = ranked();
   s.top_units.clear();
-  s.top_programs = {{.name = "outside this container", .processes = 2, .pid = 0, .pid_share = 0.97, .cpu_now = 1.07}};
-  s.top[0] = {.comm = "outside this container", .pid = 0, .cpu_now = 1.06};
+  s.top_programs = {{.name = "outside this container", .processes = 2, .pid = 0, .pid_share = 0.97, .cpus_now = 1.07}};
+  s.top[0] = {.comm = "outside this container", .pid = 0, .cpus_now = 1.06};
   EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
   s.top_programs[0].pid_share = 0.3;
   EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
@@ -200,7 +200,7 @@ TEST(Headline, ALongNameDoesNotHideWhoseUnitItIs) {
 TEST(Headline, AProgramInManyUnitsStandsWhereNoUnitShowsIt) {
   Sidecar s = ranked();
   s.top_programs[0].units = 24;
-  s.top_programs[0].cpu_now = 1.9;
+  s.top_programs[0].cpus_now = 1.9;
   EXPECT_THAT(who_text(s),
               testing::StartsWith("gunicorn: 190 % of a CPU, 24 processes in 24 units, then gunicorn.service"));
 }
@@ -238,7 +238,7 @@ TEST(Headline, LongNamesDoNotCutTheForks) {
   for (SidecarGroup& row : s.top_units) row.name = row.program = std::string(100, 'u');
   s.forks = SidecarForks{.all = {.count = 9, .per_second = 500, .per_second_now = 500}};
   s.trigger = std::string(100, 't');
-  s.top_units[0].cpu_before = 0.5;
+  s.top_units[0].cpus_before = 0.5;
   EXPECT_THAT(headline(s), testing::EndsWith("; 500 forks/s"));
   EXPECT_LE(columns(headline(s)), kMaxHeadlineColumns);
 }
@@ -273,10 +273,10 @@ TEST(Headline, IsBoundedAndLeavesNothingThatMisleads) {
     strange.fired = SidecarFired{"cpu.busy", odd, odd, odd, UINT64_MAX};
     strange.window.end_ns = UINT64_MAX;
     strange.timings_us.queued = UINT64_MAX;
-    for (SidecarTop& row : strange.top) row.cpu_now = row.share = odd;
+    for (SidecarTop& row : strange.top) row.cpus_now = row.share = odd;
     EXPECT_LE(columns(headline(strange)), kMaxHeadlineColumns);
     strange.top_units = strange.top_programs = ranked().top_units;
-    for (SidecarGroup& row : strange.top_units) row.cpu_now = row.share = row.pid_share = odd;
+    for (SidecarGroup& row : strange.top_units) row.cpus_now = row.share = row.pid_share = odd;
     strange.forks = SidecarForks{.all = {.per_second = odd, .per_second_before = odd, .per_second_now = odd}};
     EXPECT_LE(columns(headline(strange)), kMaxHeadlineColumns);
   }

@@ -61,9 +61,11 @@ inline Sidecar ranked_sidecar() {
                   .share = 0.75,
                   .share_before = 0.5,
                   .share_now = 1,
-                  .cpu_before = 0.25,
-                  .cpu_now = 1.5,
-                  .cpus = {0, 1}}};
+                  .cpus_before = 0.25,
+                  .cpus_now = 1.5,
+                  .cpus = {0, 1},
+                  .forks_per_second = 12.5,
+                  .forked_by = "sh"}};
   s.top_programs = {{.name = "hog", .program = "hog", .units = 2, .processes = 1, .pid = 99, .samples = 6}};
   s.forks = SidecarForks{.complete = false,
                          .all = {.count = 7500, .per_second = 3000, .per_second_before = 2, .per_second_now = 4500.5},

@@ -29,7 +29,7 @@ TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
       R"("tracker":{"processes":5,"exited":2,"stale":true,"evicted":1,"lost":9,"unsure":4},)"
       R"("timings_us":{"queued":1,"freeze":2,"walk":3,"merge":4,"write":5,"total":15},)"
       R"("top_units":[],"top_programs":[],)"
-      R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","unit":"","samples":6,"share":0.857,"share_before":null,"share_now":null,"cpu_before":null,"cpu_now":null,"cpus":[0,1]}],)"
+      R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","unit":"","samples":6,"share":0.857,"share_before":null,"share_now":null,"cpus_before":null,"cpus_now":null,"cpus":[0,1]}],)"
       R"("warnings":["one"],"messages":[{"severity":"warning","text":"one"}]})");
 }
 
@@ -40,7 +40,8 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
       HasSubstr(
           R"("top_units":[{"name":"docker-0123456789ab","unit":"docker-x.scope","container":"0123456789abc",)"
           R"("cgroup":"/system.slice/docker-x.scope","program":"worker","path":"/opt/worker","units":1,"processes":24,"pid":98,"pid_share":0.25,)"
-          R"("samples":5,"share":0.75,"share_before":0.5,"share_now":1.0,"cpu_before":0.25,"cpu_now":1.5,"cpus":[0,1]}],)"));
+          R"("forks_per_second":12.5,"forked_by":"sh",)"
+          R"("samples":5,"share":0.75,"share_before":0.5,"share_now":1.0,"cpus_before":0.25,"cpus_now":1.5,"cpus":[0,1]}],)"));
   EXPECT_THAT(text, HasSubstr(R"("forks":{"complete":false,"count":7500,"per_second":3000.0,"per_second_before":2.0,)"
                               R"("per_second_now":4500.5,"by_unit":[{"name":"h.service","pid":0,"unit":"h.service",)"
                               R"("count":7400,"per_second":2960.0,"per_second_before":null,"per_second_now":null}],)"
@@ -164,16 +165,16 @@ TEST(Sidecar, WhatIsComparedIsReadAndWritten) {
   sidecar.fired->baseline = std::numeric_limits<double>::quiet_NaN();
   sidecar.top[0].unit = "hog.service";
   sidecar.top[0].share_before = 0.0;
-  sidecar.top[0].cpu_now = 1.5;
+  sidecar.top[0].cpus_now = 1.5;
   const std::string text = to_json_line(sidecar);
   EXPECT_THAT(text, HasSubstr(R"("compared":{"before_begin_ns":1,"now_begin_ns":2,"now_end_ns":3},"top_units":)"));
   EXPECT_THAT(text, HasSubstr(R"("unit":"hog.service")"));
-  EXPECT_THAT(text, HasSubstr(R"("share_before":0.0,"share_now":null,"cpu_before":null,"cpu_now":1.5)"));
+  EXPECT_THAT(text, HasSubstr(R"("share_before":0.0,"share_now":null,"cpus_before":null,"cpus_now":1.5)"));
   EXPECT_THAT(text, HasSubstr(R"("baseline":null)"));
   const auto read = parse_sidecar(text);
   ASSERT_TRUE(read) << read.error().what;
   EXPECT_EQ(to_json_line(*read), text);
-  EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","top":[{"cpu_now":"x"}]})"));
+  EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","top":[{"cpus_now":"x"}]})"));
   EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","compared":7})"));
 }
 

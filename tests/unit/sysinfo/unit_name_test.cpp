@@ -31,7 +31,8 @@ TEST(CgroupName, AContainerIsNamedAsItsRuntimeDoes) {
   EXPECT_EQ(label("/system.slice/docker-" + id + ".scope"), "docker-3f2a91c7d8e0");
   EXPECT_EQ(label("/docker/" + id), "docker-3f2a91c7d8e0");
   EXPECT_EQ(label("/machine.slice/libpod-" + id + ".scope/container"), "libpod-3f2a91c7d8e0");
-  EXPECT_EQ(label("/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope"), "cri-containerd-3f2a91c7d8e0");
+  EXPECT_EQ(label("/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope"),
+            "cri-containerd-3f2a91c7d8e0");
   EXPECT_EQ(label("/kubepods/burstable/pod77/" + id), "kubepods-3f2a91c7d8e0");
   EXPECT_EQ(label("/" + id), "container-3f2a91c7d8e0");
   EXPECT_EQ(label("/docker/" + id + "/system.slice/nginx.service"), "docker-3f2a91c7d8e0/nginx.service");
@@ -58,9 +59,9 @@ TEST(CgroupName, TheLabelShowsWhoseUnitItIs) {
   EXPECT_EQ(label("/system.slice/eve.service/user@0.service/a.service"), "eve.service/user@0/a.service");
   EXPECT_EQ(label("/system.slice/eve.service/docker-" + id + ".scope"), "eve.service/docker-3f2a91c7d8e0");
   EXPECT_EQ(label("/docker/" + other + "/docker/" + id), "docker-77cccccccccc/docker-3f2a91c7d8e0");
-  EXPECT_EQ(label("/machine.slice/systemd-nspawn@web.service/payload/system.slice/nginx.service"),
-            "web/nginx.service");
-  EXPECT_EQ(label("/machine.slice/machine-my\\x2dweb.scope/payload/system.slice/nginx.service"), "my-web/nginx.service");
+  EXPECT_EQ(label("/machine.slice/systemd-nspawn@web.service/payload/system.slice/nginx.service"), "web/nginx.service");
+  EXPECT_EQ(label("/machine.slice/machine-my\\x2dweb.scope/payload/system.slice/nginx.service"),
+            "my-web/nginx.service");
   EXPECT_EQ(label("/machine.slice/machine-web.scope/payload"), "machine-web.scope");
   EXPECT_EQ(label("/machine.slice/machine-.scope/payload/a.service"), "machine-.scope/a.service");
   EXPECT_EQ(label(user + "/init.scope"), "user@1000/init.scope");
