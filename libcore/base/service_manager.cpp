@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "libcore/base/unix_socket.hpp"
 
@@ -19,9 +20,15 @@ Result<void> notify_service_manager(const std::string& text, std::chrono::millis
   const std::string path = found;
   auto address = UnixAddress::of(path, "$NOTIFY_SOCKET");
   if (!address) return propagate(address.error());
-  const auto socket = open_unix_socket(SOCK_DGRAM);
-  if (!socket) return propagate(socket.error());
-  send_within(socket->get(), within);
+  // Kept: without a descriptor for it, WATCHDOG=1 would not arrive, and systemd would kill a process that works. Each
+  // thread has one because the time limit belongs to the socket.
+  static thread_local UniqueFd socket;
+  if (!socket) {
+    auto opened = open_unix_socket(SOCK_DGRAM);
+    if (!opened) return propagate(opened.error());
+    socket = std::move(*opened);
+  }
+  send_within(socket.get(), within);
 
   std::string words = text;
   iovec part{words.data(), words.size()};
@@ -40,7 +47,7 @@ Result<void> notify_service_manager(const std::string& text, std::chrono::millis
     item->cmsg_len = CMSG_LEN(sizeof fd);
     std::memcpy(CMSG_DATA(item), &fd, sizeof fd);
   }
-  while (::sendmsg(socket->get(), &message, MSG_NOSIGNAL) < 0) {
+  while (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return sys_error(EAGAIN, "systemd does not read its notification socket {}", path);
     return sys_error(errno, "send to systemd's notification socket {}", path);

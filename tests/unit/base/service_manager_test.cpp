@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -55,6 +56,20 @@ TEST_F(NotifyTest, AFullQueueIsAnErrorAndNotWaitedFor) {
   manager_->hear();
   ASSERT_TRUE(notify("STATUS=second"));
   EXPECT_TRUE(manager_->wait_for("STATUS=second"));
+}
+
+// WATCHDOG=1 must arrive as long as the process works.
+TEST_F(NotifyTest, NeedsNoDescriptorLater) {
+  ASSERT_TRUE(notify_service_manager("READY=1", kNotifySoon));
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  rlimit few = old;
+  few.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto sent = notify_service_manager("WATCHDOG=1", kNotifySoon);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+  ASSERT_TRUE(sent) << sent.error().what;
+  EXPECT_TRUE(manager_->wait_for("WATCHDOG=1"));
 }
 
 TEST_F(NotifyTest, OneThatHasEndedIsAnError) {
