@@ -49,7 +49,7 @@ class Daemon {
     std::shared_ptr<Attached> attached;
     std::unique_ptr<FreezeThread> freezer;
     UniqueFd control_socket;                  // already listening; invalid: flightd creates its own
-    std::unique_ptr<SpareDescriptors> spare;  // given back for each snapshot
+    std::unique_ptr<SpareDescriptors> spare;  // their numbers are given back for each snapshot
     UniqueFd signals;  // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before threads were started
     std::vector<std::string> command_line;
     std::vector<std::string> warnings, notes;

@@ -119,12 +119,12 @@ Result<void> Daemon::start_triggers() {
   return {};
 }
 
-// Later: the store is cleaned up, and symbols are written, after the snapshot.
+// Later: the store is cleaned up, and symbols are written, after the snapshot. Until there are enough.
 void Daemon::take_spare_again() {
   constexpr std::chrono::seconds kLater(5);
   spare_again_.expires_after(kLater);
   spare_again_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) setup_.spare->take();
+    if (!error && !setup_.spare->take()) take_spare_again();
   });
 }
 

@@ -49,7 +49,7 @@ void set_up_logging() {
 }
 
 int failed(const Error& error, int status = kFailed) {
-  log::error("{}", error.what);
+  log::error("{}{}", error.what, descriptor_advice(error));
   return status;
 }
 
@@ -233,9 +233,10 @@ int check(const Options& options, const Config& config) {
   return 0;
 }
 
-int run_main(int argc, char** argv, std::unique_ptr<SpareDescriptors> spare) {
+int run_main(int argc, char** argv, std::unique_ptr<SpareDescriptors> spare, const Result<void>& kept) {
   const ParsedOptions parsed = parse_options(argc, argv);
   if (!parsed.options) return parsed.exit_status;
+  if (!kept) return failed(kept.error());
   const Options& options = *parsed.options;
   hold_signals();
   auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
@@ -268,11 +269,11 @@ int main(int argc, char** argv) {
   flight::fill_standard_descriptors();
   flight::settle_inherited_state(flight::ProgramKind::service);
   auto spare = std::make_unique<flight::SpareDescriptors>();
-  spare->take();
+  const auto kept = spare->take_at_start();
   flight::daemon::set_up_logging();
   int status = flight::daemon::kFailed;
   try {
-    status = flight::daemon::run_main(argc, argv, std::move(spare));
+    status = flight::daemon::run_main(argc, argv, std::move(spare), kept);
   } catch (const std::bad_alloc&) {
     flight::log::error("out of memory or address space (ulimit -v, MemoryMax=): raise the limit");
   }

@@ -135,11 +135,6 @@ Result<Identity> find_identity(const std::string& user) {
 }
 
 void raise_limits() {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
-  }
   raise_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
   raise_limit(RLIMIT_RTPRIO, 1);
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, kNiceLevel));

@@ -29,7 +29,7 @@ struct Identity {
 // `user` of the configuration, or nobody if that user does not exist; the caller's own identity if it is not root.
 [[nodiscard]] Result<Identity> find_identity(const std::string& user);
 
-// Raises RLIMIT_NOFILE, _MEMLOCK and _RTPRIO as far as allowed, and sets nice -10 and a short time slice. The code that
+// Raises RLIMIT_MEMLOCK and _RTPRIO as far as allowed, and sets nice -10 and a short time slice. The code that
 // needs a limit reports a refusal.
 void raise_limits();
 

@@ -8,9 +8,11 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "daemon/broker/partial_file.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/messages.hpp"
 
 namespace flight::broker {
@@ -28,6 +30,9 @@ struct Order {
 
 // Logs nothing: only the main thread logs.
 void make_and_send(const Order& order) {
+  // A file for a last snapshot can be requested again.
+  std::optional<SpareDescriptors::Use> use;
+  if (order.kind == FileKind::final) use.emplace();
   const auto made = create_partial_file(order.state_dir, order.group, order.kind);
   if (!made) {
     ReplyHeader refusal = order.header;

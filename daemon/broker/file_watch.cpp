@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/perf/record_build.hpp"
 
@@ -299,6 +300,7 @@ Result<int> FileWatch::answer() {
   known.hung_processes = waiting.processes;
   for (const auto& [disk, type] : served_) known.served.push_back({.disk = disk, .type = type});
   const auto bytes = encode(known);
+  const SpareDescriptors::Use use;
   auto memfd = sealed_memfd("flightd-build-ids", bytes);
   if (!memfd) return propagate(memfd.error());
   document_ = std::move(*memfd);

@@ -11,6 +11,7 @@
 
 #include "daemon/broker/module_history.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/sysinfo/generated_code.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
@@ -80,6 +81,8 @@ void KernelWatch::read(Shared& shared, const Order& order) {
     shared.wake();
   };
 
+  std::optional<SpareDescriptors::Use> use;
+  if (order.has) use.emplace();
   auto digest = look();
   if (!order.has) return finish(std::nullopt);
   if (!digest) return finish(Result<Answer>(propagate(digest.error())));

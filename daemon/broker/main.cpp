@@ -76,7 +76,6 @@ Result<UniqueFd> take_client(int number) {
 
 // Drops the privileges that are not needed. The threads are made without them.
 Result<ServiceThreads> prepare(const BrokerOptions& options, EventSources& sources) {
-  raise_descriptor_limit();
   // Mounting needs CAP_SYS_ADMIN. Without tracefs there are no tracepoints, and the status reports it.
   if (auto tracefs = find_or_mount_tracefs()) sources.tracefs = *tracefs;
   if (auto joined = join_group(options.group); !joined) return propagate(joined.error());
@@ -97,12 +96,12 @@ int serve_own_client(const BrokerOptions& options) {
     return kUsage;
   }
   auto spare = std::make_unique<SpareDescriptors>();
-  spare->take();
-  const auto stop = take_signals(true);
+  const auto kept = spare->take_at_start();
+  const auto stop = kept ? take_signals(true) : Result<UniqueFd>(propagate(kept.error()));
   EventSources sources;
   auto threads = stop ? prepare(options, sources) : Result<ServiceThreads>(propagate(stop.error()));
   if (!threads) {
-    log::error("{}", threads.error().what);
+    log::error("{}{}", threads.error().what, descriptor_advice(threads.error()));
     return kFailed;
   }
   // In addition to the check for the end of the connection: the broker dies with flightd, whatever it is doing.
@@ -137,13 +136,13 @@ Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
 int serve_socket(const BrokerOptions& options) {
   FdStore store = FdStore::take();
   auto spare = std::make_unique<SpareDescriptors>();
-  spare->take();
-  const auto stop = take_signals(false);
+  const auto kept = spare->take_at_start();
+  const auto stop = kept ? take_signals(false) : Result<UniqueFd>(propagate(kept.error()));
   const auto listener = stop ? listen(options, store) : Result<Listener>(propagate(stop.error()));
   EventSources sources;
   auto threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));
   if (!threads) {
-    log::error("{}", threads.error().what);
+    log::error("{}{}", threads.error().what, descriptor_advice(threads.error()));
     return kFailed;
   }
   if (!options.group)

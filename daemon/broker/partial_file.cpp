@@ -12,6 +12,7 @@
 #include "libcore/base/directory.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight::broker {
 namespace {
@@ -22,21 +23,17 @@ constexpr mode_t kMode = 0640, kSpareMode = 0660;
 constexpr std::size_t kMaxFolderEntries = 1'000'000;
 
 // The directory belongs to flightd, its parent does not: the last path component must not be a link.
-Result<UniqueFd> open_folder(const std::string& state_dir) {
+Result<Directory> open_folder(const std::string& state_dir) {
   const std::string path = state_dir + "/snapshots";
   auto state = open_file(state_dir, O_RDONLY | O_DIRECTORY);
   if (!state) return wrap(state.error(), "the state folder");
-  UniqueFd folder(::openat(state->get(), "snapshots", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder) return sys_error(errno, "open the snapshots' folder {}", path);
-  return folder;
+  return Directory::open_at(state->get(), "snapshots", path);
 }
 
-Result<std::size_t> count_partial_files(int folder) {
-  auto dir = Directory::open_at(folder, ".", "snapshots");
-  if (!dir) return propagate(dir.error());
+Result<std::size_t> count_partial_files(Directory& folder) {
   std::size_t entries = 0;
   std::size_t found = 0;
-  auto read = dir->each([&](const Directory::Entry& entry) {
+  auto read = folder.each([&](const Directory::Entry& entry) {
     if (entry.name.starts_with(kPrefix) && entry.name.ends_with(kSuffix)) ++found;
     return ++entries <= kMaxFolderEntries;
   });
@@ -70,7 +67,7 @@ Result<void> give_to_root(int file, mode_t mode, std::optional<gid_t> group) {
 Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group, FileKind kind) {
   auto folder = open_folder(state_dir);
   if (!folder) return propagate(folder.error());
-  const auto found = count_partial_files(folder->get());
+  const auto found = count_partial_files(*folder);
   if (!found) return propagate(found.error());
   if (*found >= kMaxPartialFiles)
     return fail(
@@ -81,7 +78,7 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
   if (!name) return propagate(name.error());
   const mode_t mode = kind == FileKind::spare ? kSpareMode : kMode;
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  UniqueFd fd(::openat(folder->get(), name->c_str(), kFlags, mode));
+  UniqueFd fd = with_spare([&] { return ::openat(folder->fd(), name->c_str(), kFlags, mode); });
   if (!fd) {
     const int error_number = errno;
     auto refused = sys_error(error_number, "create {}/snapshots/{}", state_dir, *name);
@@ -90,7 +87,7 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
     return refused;
   }
   if (auto given = give_to_root(fd.get(), mode, group); !given) {
-    ::unlinkat(folder->get(), name->c_str(), 0);
+    ::unlinkat(folder->fd(), name->c_str(), 0);
     return wrap(given.error(), "give {}/snapshots/{} to root", state_dir, *name);
   }
   return NewFile{.fd = std::move(fd), .name = std::move(*name)};

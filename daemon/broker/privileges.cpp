@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -60,13 +59,6 @@ bool may_open_events() {
 }
 
 }  // namespace
-
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 Result<void> join_group(std::optional<gid_t> group) {
   if (!group) return {};

@@ -11,8 +11,6 @@
 
 namespace flight::broker {
 
-// Raises the soft RLIMIT_NOFILE to the hard one: each event on each CPU needs a descriptor.
-void raise_descriptor_limit();
 // Sets flightd's group as the only supplementary one, so that files can be created in its directory without
 // CAP_DAC_OVERRIDE.
 [[nodiscard]] Result<void> join_group(std::optional<gid_t> group);

@@ -129,7 +129,7 @@ class Service {
   BrokerOptions options_;
   EventSources sources_;
   FdStore store_;
-  std::unique_ptr<SpareDescriptors> spare_;  // given back while requests come, which need descriptors
+  std::unique_ptr<SpareDescriptors> spare_;  // their numbers are given back while requests come
   Clock::time_point requested_;
   CpuWatch watch_;
   std::optional<Recording> recording_;

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/snapshot/commit.hpp"
 
@@ -33,6 +34,7 @@ Result<std::uint64_t> SnapshotFiles::next_seq() {
 }
 
 Result<SnapshotOutput> SnapshotFiles::make() {
+  const SpareDescriptors::Use use;
   auto data = ask(BrokerThread::kFileWait, false);
   if (!data) return wrap(data.error(), "create a file in {}", folder());
   PartialFiles made(folder(), {data->name});
@@ -64,6 +66,7 @@ void SnapshotFiles::warn_of_owner(int data) {
 }
 
 Result<SnapshotOutput> SnapshotFiles::take_spare() {
+  const SpareDescriptors::Use use;
   auto spare = spare_.take();
   if (!spare) return spare;
   PartialFiles made(folder(), {spare->data_name, spare->sidecar_name});

@@ -13,6 +13,7 @@
 #include "libcore/base/directory.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -21,7 +22,8 @@ constexpr const char* kDataName = ".flightd-spare-data";
 constexpr const char* kSidecarName = ".flightd-spare-sidecar";
 
 Result<UniqueFd> open_again(const UniqueFd& file, int flags) {
-  UniqueFd out(::open(fmt::format("/proc/self/fd/{}", file.get()).c_str(), flags | O_CLOEXEC));
+  const std::string path = fmt::format("/proc/self/fd/{}", file.get());
+  UniqueFd out = with_spare([&] { return ::open(path.c_str(), flags | O_CLOEXEC); });
   if (!out) return sys_error(errno, "open a spare file for a last snapshot again");
   return out;
 }

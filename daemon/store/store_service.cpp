@@ -10,6 +10,7 @@
 #include "daemon/log/log.hpp"
 #include "daemon/store/kallsyms_upkeep.hpp"
 #include "daemon/store/sidecar_repair.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
 
 namespace flight::daemon {
@@ -186,6 +187,7 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   auto made = std::make_shared<std::promise<Result<void>>>();
   auto room = made->get_future();
   thread_->post([this, trigger, most_bytes, made] {
+    const SpareDescriptors::Use use;
     if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
     age_clock_.look();
     auto outcome = budget_.make_room(trigger, most_bytes);
@@ -205,6 +207,7 @@ bool StoreService::make_more_room(const std::string& trigger, std::uint64_t writ
   auto made = std::make_shared<std::promise<bool>>();
   auto room = made->get_future();
   thread_->post([this, trigger, written_bytes, made] {
+    const SpareDescriptors::Use use;
     age_clock_.look();
     VacuumOutcome outcome = budget_.make_more_room(trigger, written_bytes);
     note(outcome);

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "libcore/base/unique_fd.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
 
@@ -15,13 +15,14 @@ void Directory::Close::operator()(void* stream) const { ::closedir(static_cast<D
 int Directory::fd() const { return ::dirfd(static_cast<DIR*>(stream_.get())); }
 
 Result<Directory> Directory::open(const std::string& path) {
-  DIR* stream = ::opendir(path.c_str());  // with O_CLOEXEC
-  if (stream == nullptr) return sys_error(errno, "open the folder {}", path);
-  return Directory(stream, path);
+  return of(with_spare([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC); }), path);
 }
 
 Result<Directory> Directory::open_at(int folder, const char* name, const std::string& path) {
-  UniqueFd fd(::openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return of(with_spare([&] { return ::openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }), path);
+}
+
+Result<Directory> Directory::of(UniqueFd fd, const std::string& path) {
   if (!fd) return sys_error(errno, "open the folder {}", path);
   DIR* stream = ::fdopendir(fd.get());
   if (stream == nullptr) return sys_error(errno, "open the folder {}", path);

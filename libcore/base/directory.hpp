@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
 
 namespace flight {
 
@@ -25,6 +26,8 @@ class Directory {
   [[nodiscard]] static Result<Directory> open(const std::string& path);
   // Opens `name` in the directory `folder`; a link is not followed. `path`: for messages.
   [[nodiscard]] static Result<Directory> open_at(int folder, const char* name, const std::string& path);
+  // An opened directory; empty: errno says why it could not be opened.
+  [[nodiscard]] static Result<Directory> of(UniqueFd fd, const std::string& path);
 
   // Calls `visit` for each entry except "." and "..", in no order, until it returns false. An error does not undo
   // earlier visits.

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "libcore/base/spare_descriptors.hpp"
+
 namespace flight {
 namespace {
 
@@ -39,7 +41,7 @@ Result<void> check_seals(int fd) {
 }  // namespace
 
 Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode) {
-  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, mode));
+  UniqueFd fd = with_spare([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
   if (!fd) return sys_error(errno, "open {}", path);
   return fd;
 }
@@ -83,7 +85,7 @@ Result<void> write_all(int fd, std::string_view text) {
 }
 
 Result<UniqueFd> open_memfd(const char* name) {
-  UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd = with_spare([&] { return ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING); });
   if (!fd) return sys_error(errno, "memfd_create {}", name);
   return fd;
 }

@@ -21,10 +21,12 @@ void settle_inherited_state(ProgramKind kind) {
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   constexpr mode_t kOthersBits = 077;
   ::umask(::umask(kOthersBits) & kOthersBits);
-  rlimit size{};
-  if (::getrlimit(RLIMIT_FSIZE, &size) != 0) return;
-  size.rlim_cur = size.rlim_max;
-  ::setrlimit(RLIMIT_FSIZE, &size);
+  for (const auto resource : {RLIMIT_FSIZE, RLIMIT_NOFILE}) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0) continue;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(resource, &limit);
+  }
 }
 
 void restore_for_exec() { static_cast<void>(std::signal(SIGXFSZ, SIG_DFL)); }

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors that are kept for the moment in which there are no more (RLIMIT_NOFILE, fs.file-max): work that must not
-// fail then gives them back first. Any thread.
+// Descriptors that are kept for the moment in which there are no more (RLIMIT_NOFILE, fs.file-max). Any thread.
+//
+//   files     each one a file of its own. with_spare() closes one when a call fails for lack of a descriptor, and
+//             repeats the call at once. fs.file-max is the whole machine's: what is closed earlier, others take.
+//   numbers   of one file, for descriptors that come in a message: those that do not fit are lost, and there is nothing
+//             to repeat. give() closes them before a snapshot, make_free() before a message.
 #pragma once
 
-#include <mutex>
+#include <cerrno>
+#include <string>
 #include <vector>
 
+#include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight {
@@ -15,14 +21,56 @@ class SpareDescriptors {
   // More than a snapshot opens at a time, in flightd and in flightd-broker each.
   static constexpr std::size_t kMany = 16;
 
-  // Opens /dev/null until there are kMany, or no more can be had. First thing in main(): the lowest numbers are free
-  // for certain below every limit.
-  void take();
+  // A process has one, which with_spare() uses.
+  SpareDescriptors();
+  SpareDescriptors(const SpareDescriptors&) = delete;
+  SpareDescriptors& operator=(const SpareDescriptors&) = delete;
+  ~SpareDescriptors();
+
+  // Opens /dev/null until there are kMany files and as many numbers; false: no more can be had. First thing in main():
+  // the lowest numbers are free for certain below every limit.
+  bool take();
+  // An error if RLIMIT_NOFILE is too small for them. With fs.file-max reached there may be more later.
+  [[nodiscard]] Result<void> take_at_start();
   void give();
 
+  // While one exists, this thread does work that must not fail: with_spare() may close files.
+  class Use {
+   public:
+    Use() { ++depth_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    ~Use() { --depth_; }
+    [[nodiscard]] static bool allowed() { return depth_ > 0; }
+
+   private:
+    static thread_local int depth_;
+  };
+
+  // Closes a file of this process's; false: there is none.
+  [[nodiscard]] static bool close_one();
+  // Closes numbers of this process's until a message with kInMessage descriptors fits.
+  static constexpr std::size_t kInMessage = 2;
+  static void make_free();
+
  private:
-  std::mutex mutex_;
-  std::vector<UniqueFd> kept_;
+  std::vector<UniqueFd> files_, numbers_;
 };
+
+// What to do about EMFILE; empty: the error is another one, or says it.
+[[nodiscard]] std::string descriptor_advice(const Error& error);
+
+// `make` returns a descriptor, or -1 and errno, as this does.
+template <typename Make>
+[[nodiscard]] UniqueFd with_spare(Make make) {
+  for (;;) {
+    UniqueFd made(make());
+    const int why = errno;
+    const bool lacks = !made && (why == EMFILE || why == ENFILE);
+    if (lacks && SpareDescriptors::Use::allowed() && SpareDescriptors::close_one()) continue;
+    errno = why;
+    return made;
+  }
+}
 
 }  // namespace flight

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "libcore/base/spare_descriptors.hpp"
+
 namespace flight {
 namespace {
 
@@ -73,6 +75,7 @@ Result<BrokerMessage> receive(int socket, int flags) {
   raw.msg_control = control.data();
   raw.msg_controllen = control.size();
   ssize_t count = 0;
+  SpareDescriptors::make_free();  // what does not fit is lost, and the connection with it
   do {
     count = ::recvmsg(socket, &raw, MSG_CMSG_CLOEXEC | flags);
   } while (count < 0 && errno == EINTR);

@@ -10,6 +10,7 @@
 
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/compress/zstd.hpp"
 
@@ -50,6 +51,7 @@ Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std:
   if (auto synced = sync_data_now(output.sidecar.get()); !synced)
     return wrap(synced.error(), "{}/{}", output.folder, output.sidecar_name);
   after_step(Step::sidecar_synced);
+  const SpareDescriptors::Use use;
   auto folder = open_file(output.folder, O_RDONLY | O_DIRECTORY);
   if (!folder) return propagate(folder.error());
   if (auto renamed = rename_in(folder->get(), output.sidecar_name, name.sidecar_file()); !renamed) return renamed;
@@ -63,6 +65,7 @@ Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std:
 }
 
 Result<void> sync_folder(const std::string& path) {
+  const SpareDescriptors::Use use;
   auto folder = open_file(path, O_RDONLY | O_DIRECTORY);
   if (!folder) return propagate(folder.error());
   if (auto synced = sync_now(folder->get()); !synced) return wrap(synced.error(), "folder {}", path);
@@ -79,6 +82,7 @@ Result<bool> keep_kallsyms(const std::string& folder, const std::string& file_na
   if (::access(path.c_str(), F_OK) == 0) return false;
   const std::string partial = folder + "/.flightd-kallsyms" + std::string(kPartialSuffix);
   ::unlink(partial.c_str());
+  const SpareDescriptors::Use use;
   auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
   if (!file) return propagate(file.error());
   auto done = write_all(file->get(), frame).and_then([&] { return sync_data_now(file->get()); });

@@ -11,6 +11,7 @@
 
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/store/names.hpp"
@@ -47,7 +48,8 @@ Result<void> Folder::each(const std::function<void(std::string_view, std::uint64
 
 Result<UniqueFd> Folder::open_file(const std::string& name) const {
   // O_NONBLOCK: a FIFO in the place of a file would wait for a writer.
-  UniqueFd file(::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  UniqueFd file =
+      with_spare([&] { return ::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
   if (!file) return sys_error(errno, "open {}/{}", path_, name);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", path_, name);
@@ -93,7 +95,8 @@ Result<bool> Folder::unlink(const std::string& name) const {
 Result<Unsynced> Folder::replace(const std::string& name, const std::string& temporary, std::string_view text) const {
   // Removes a leftover with this name; O_EXCL then ensures that no other file is overwritten.
   if (auto removed = unlink(temporary); !removed) return propagate(removed.error());
-  UniqueFd file(::openat(fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kFileMode));
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  UniqueFd file = with_spare([&] { return ::openat(fd(), temporary.c_str(), kFlags, kFileMode); });
   if (!file) return sys_error(errno, "create {}/{}", path_, temporary);
   auto done = write_all(file.get(), text);
   if (done) done = sync_now(file.get());

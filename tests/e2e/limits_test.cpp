@@ -9,13 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <functional>
+#include <optional>
 
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/memory_group.hpp"
+#include "tests/e2e/raw_socket.hpp"
 #include "tests/e2e/verifier.hpp"
 
 namespace flight {
@@ -24,21 +29,25 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A cgroup that contains one process and permits no further task, as after a fork bomb or when pids.max is reached.
+constexpr int kSpare = static_cast<int>(SpareDescriptors::kMany);
+
+// A cgroup that contains these processes and permits no further task, as after a fork bomb or when pids.max is reached.
 class FullGroup {
  public:
-  explicit FullGroup(pid_t pid) {
+  explicit FullGroup(const std::vector<pid_t>& pids) {
     const bool v1 = ::access("/sys/fs/cgroup/pids", F_OK) == 0;
     if (!v1) set("/sys/fs/cgroup/cgroup.subtree_control", "+pids");
-    path_ = fmt::format("{}/flight-e2e-{}", v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup", pid);
+    path_ = fmt::format("{}/flight-e2e-{}", v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup", pids.front());
     parent_ = path_.substr(0, path_.rfind('/'));
-    pid_ = std::to_string(pid);
-    made_ = ::mkdir(path_.c_str(), 0755) == 0 && set(path_ + "/cgroup.procs", pid_) && set(path_ + "/pids.max", "1");
+    for (const pid_t pid : pids) pids_.push_back(std::to_string(pid));
+    made_ = ::mkdir(path_.c_str(), 0755) == 0 && set(path_ + "/pids.max", "1") &&
+            std::all_of(pids_.begin(), pids_.end(),
+                        [this](const std::string& pid) { return set(path_ + "/cgroup.procs", pid); });
   }
   FullGroup(const FullGroup&) = delete;
   FullGroup& operator=(const FullGroup&) = delete;
   ~FullGroup() {
-    set(parent_ + "/cgroup.procs", pid_);  // in case it still runs
+    for (const std::string& pid : pids_) set(parent_ + "/cgroup.procs", pid);  // in case it still runs
     for (int i = 0; ::rmdir(path_.c_str()) != 0 && errno == EBUSY && i < 100; ++i) ::usleep(20'000);
   }
   [[nodiscard]] bool made() const { return made_; }
@@ -48,7 +57,8 @@ class FullGroup {
     const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
     return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
-  std::string path_, parent_, pid_;
+  std::string path_, parent_;
+  std::vector<std::string> pids_;
   bool made_ = false;
 };
 
@@ -91,6 +101,37 @@ class Limits : public testing::Test {
       if (entry.path().string().ends_with(".perf.data")) names.push_back(entry.path());
     return names;
   }
+  // A trigger that ask_by_trigger() fires.
+  void add_trigger() {
+    config_["triggers"] = {{"winch",
+                            {{"event",
+                              {{"event", "signal:signal_generate"},
+                               {"filter", fmt::format("sig == {} && pid == {}", SIGWINCH, ::getpid())}}}}}};
+  }
+  // A request for a snapshot, and the trigger in its name. Nobody can connect where flightd cannot have a descriptor.
+  struct Way {
+    std::string trigger;
+    std::function<void()> ask;
+  };
+  [[nodiscard]] static std::vector<Way> ways(const TestDaemon& daemon, RawSocket& connected_before) {
+    return {{"signal", [&daemon] { EXPECT_EQ(::kill(daemon.pid(), SIGUSR2), 0); }},
+            {"winch", [] { EXPECT_EQ(::kill(::getpid(), SIGWINCH), 0); }},
+            {"manual", [&connected_before] {
+               EXPECT_TRUE(connected_before.call(R"({"method":"io.flightd.Recorder.TakeSnapshot"})"));
+               EXPECT_THAT(connected_before.receive(60s).value_or("no answer"), HasSubstr(R"("snapshot":{)"));
+             }}};
+  }
+  // Asks, and waits for the snapshot.
+  void expect_snapshot(const TestDaemon& daemon, const Way& way) const {
+    SCOPED_TRACE(way.trigger);
+    const std::size_t before = store_files().size();
+    way.ask();
+    ASSERT_TRUE(wait_until([&] { return store_files().size() > before; }, 30s)) << daemon.log();
+    const std::vector<std::string> files = store_files();
+    EXPECT_TRUE(std::any_of(files.begin(), files.end(), [&](const std::string& file) {
+      return file.find("-" + way.trigger + "-") != std::string::npos;
+    }));
+  }
   TempFolder folder_;
   StartOptions options_;
   Json config_ = stacks_config(99, "64K");
@@ -98,10 +139,13 @@ class Limits : public testing::Test {
 
 TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
   options_.prefix = without_leak_check();
+  add_trigger();
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
-  const FullGroup full(daemon.pid());
+  RawSocket socket = RawSocket::connect(daemon.socket());
+  const FullGroup full({daemon.pid(), daemon.broker_pid()});
   ASSERT_TRUE(full.made()) << "no cgroup with pids.max";
+  for (const Way& way : ways(daemon, socket)) expect_snapshot(daemon, way);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(daemon.goes_on());
   EXPECT_EQ(daemon.ctl({"list"}).exit_status, 0);
   EXPECT_EQ(daemon.ctl({"get", "latest", "-o", folder_ / "scratch/copy"}).exit_status, 0);
@@ -117,34 +161,77 @@ int lowest_free_descriptor(pid_t pid) {
   return number;
 }
 
-// In flightd as in its broker. flightd cannot accept a connection then: a signal asks for the snapshot.
+// It has all that it keeps for such a moment.
+bool is_prepared(pid_t pid) { return lowest_free_descriptor(pid) > STDERR_FILENO + 2 * kSpare; }
+
+// In flightd as in its broker.
 TEST_F(Limits, WithNoDescriptorLeftASnapshotIsTaken) {
   config_["user"] = "root";  // the limits of another user's process need CAP_SYS_RESOURCE
+  add_trigger();
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
-  std::size_t snapshots = 0;
+  RawSocket socket = RawSocket::connect(daemon.socket());
   for (const pid_t pid : {daemon.pid(), daemon.broker_pid()}) {
     const bool broker = pid != daemon.pid();
     SCOPED_TRACE(broker ? "flightd-broker" : "flightd");
-    // They are given back for a few seconds by each request.
-    ASSERT_TRUE(wait_until([&] { return lowest_free_descriptor(pid) > 16; }, 30s));
+    // Some are given back for a few seconds by each request.
+    ASSERT_TRUE(wait_until([&] { return is_prepared(pid); }, 30s));
     const int none = lowest_free_descriptor(pid);
     const auto limit = [&](int number) {
       return run({"prlimit", "--pid", std::to_string(pid), fmt::format("--nofile={}:", number)}).exit_status;
     };
     ASSERT_EQ(limit(none), 0);
-    for (int i = 0; i < 3; ++i) {
-      ASSERT_EQ(::kill(daemon.pid(), SIGUSR2), 0);
-      ++snapshots;
-      ASSERT_TRUE(wait_until([&] { return store_files().size() >= snapshots; }, 30s)) << daemon.log();
-    }
+    for (const Way& way : ways(daemon, socket)) expect_snapshot(daemon, way);
+    // Answers of the broker that belong to no snapshot.
+    ASSERT_TRUE(wait_until([&] { return is_prepared(pid); }, 30s));
+    ASSERT_EQ(limit(lowest_free_descriptor(pid)), 0);
+    const auto uptime = [&] {
+      EXPECT_TRUE(socket.call(R"({"method":"io.flightd.Recorder.GetStatus"})"));
+      const Json reply = Json::parse(socket.receive(60s).value_or("no answer"), nullptr, false);
+      return reply.value("/parameters/status/self/broker/uptime_seconds"_json_pointer, 0.0);
+    };
+    const double begin = uptime();
+    EXPECT_TRUE(wait_until([&] { return uptime() > begin + 3; }, 30s)) << "the broker is asked again";
+    expect_snapshot(daemon, ways(daemon, socket).front());
     EXPECT_THAT(daemon.log(), testing::Not(HasSubstr("Too many open files")));
     ASSERT_EQ(limit(1024), 0);
     const Json sidecar = daemon.ctl_json({"info", "latest"});
-    EXPECT_EQ(sidecar["trigger"], "signal");
     EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
     EXPECT_EQ(sidecar["tracker"]["stale"], false);
   }
+  EXPECT_TRUE(daemon.stop());
+}
+
+// fs.file-max is reached, and others take at once what is closed. It is the whole machine's, so it is not lowered here:
+// see tests/e2e/loads/full_table.cpp.
+TEST_F(Limits, WithNoFileLeftOnTheMachineASnapshotIsTakenAndItEndsInOrder) {
+  const std::string control = folder_ / "full";
+  write_text(control, "0");
+  options_.prefix = without_leak_check();
+  options_.prefix.insert(options_.prefix.end(), {folder_.load("full_table"), control});
+  add_trigger();
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  RawSocket socket = RawSocket::connect(daemon.socket());
+  const auto prepared = [&] { return is_prepared(daemon.pid()) && is_prepared(daemon.broker_pid()); };
+  // How often flightd's main thread was refused a file.
+  const auto refused = [&] {
+    const std::string text = read_text(control);
+    const std::size_t at = text.rfind(' ');
+    return at == std::string::npos ? 0 : std::stoul(text.substr(at));
+  };
+  for (const Way& way : ways(daemon, socket)) {
+    ASSERT_TRUE(wait_until(prepared, 30s)) << "they are taken again as soon as they can be had";
+    write_text(control, "1");
+    expect_snapshot(daemon, way);
+    ASSERT_TRUE(wait_until([&] { return refused() > 0; }, 30s));
+    write_text(control, "0");
+    const Json sidecar = daemon.ctl_json({"info", "latest"});
+    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
+    EXPECT_EQ(sidecar["blackout"]["lost_exact"], true);
+    EXPECT_EQ(sidecar.value("warnings", Json::array()), Json::array());
+  }
+  write_text(control, "1");
   EXPECT_TRUE(daemon.stop());
 }
 
@@ -252,6 +339,27 @@ TEST_F(Limits, WhatIsInheritedDoesNotMatter) {
   EXPECT_NE(::access(copy.c_str(), F_OK), 0);
   EXPECT_TRUE(daemon.goes_on());
   EXPECT_TRUE(daemon.stop());
+}
+
+// Whichever descriptor cannot be had, also in the broker.
+TEST_F(Limits, TooFewDescriptorsAtStartAreAnErrorThatNamesTheLimit) {
+  int refused = 0;
+  for (const int files : {8, 16, 24, 32, 40, 256}) {
+    SCOPED_TRACE(fmt::format("{} descriptors", files));
+    options_.prefix = {"prlimit", fmt::format("--nofile={0}:{0}", files)};
+    TestDaemon daemon(folder_);
+    daemon.launch(config_.dump(), options_);
+    if (daemon.wait_ready()) {
+      EXPECT_TRUE(daemon.goes_on());
+      EXPECT_TRUE(daemon.stop());
+      continue;
+    }
+    const Outcome outcome = daemon.process().finish(30s);
+    EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+    EXPECT_THAT(outcome.err, HasSubstr("RLIMIT_NOFILE"));
+    ++refused;
+  }
+  EXPECT_GT(refused, 3);
 }
 
 TEST_F(Limits, AnUnreadStderrBlocksNothing) {

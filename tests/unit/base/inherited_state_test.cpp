@@ -17,6 +17,7 @@ namespace flight {
 namespace {
 
 constexpr rlim_t kSmall = 4096, kLarge = 8192;
+constexpr rlim_t kFew = 64, kMore = 128;  // descriptors
 
 int in_careless_child(const std::function<int()>& look) {
   const pid_t child = ::fork();
@@ -30,6 +31,8 @@ int in_careless_child(const std::function<int()>& look) {
     ::umask(0777);
     const rlimit size{kSmall, kLarge};
     ::setrlimit(RLIMIT_FSIZE, &size);
+    const rlimit files{kFew, kMore};
+    ::setrlimit(RLIMIT_NOFILE, &files);
     ::_exit(look());
   }
   int status = -1;
@@ -55,6 +58,9 @@ TEST(InheritedState, OfAService) {
               rlimit size{};
               ::getrlimit(RLIMIT_FSIZE, &size);
               if (size.rlim_cur != kLarge) return 3;
+              rlimit files{};
+              ::getrlimit(RLIMIT_NOFILE, &files);
+              if (files.rlim_cur != kMore) return 7;
               if (::umask(0) != 077) return 4;
               int ends[2];
               if (::pipe(ends) != 0 || ::close(ends[0]) != 0) return 5;
