@@ -28,13 +28,15 @@ std::string share(std::uint64_t part, std::uint64_t whole) {
 std::string memory_text(const ConfigMemory& memory) {
   const std::string max =
       fmt::format("{} ({} of RAM)", format_bytes(memory.max_bytes), share(memory.max_bytes, memory.ram_bytes));
+  const std::string cgroup =
+      memory.cgroup_max_bytes ? fmt::format("; the cgroup's limit is {}", format_bytes(*memory.cgroup_max_bytes)) : "";
   return key_values({{"rings", format_bytes(memory.ring_bytes)},
                      {"staging", format_bytes(memory.staging_bytes)},
                      {"sideband", format_bytes(memory.sideband_bytes)},
                      {"triggers", format_bytes(memory.trigger_bytes)},
                      {"programs", "at most " + format_bytes(memory.program_bytes)},
-                     {"memory", fmt::format("{}, {} of RAM; memory.max is {}", format_bytes(memory.sum_bytes),
-                                            share(memory.sum_bytes, memory.ram_bytes), max)}});
+                     {"memory", fmt::format("{}, {} of RAM; memory.max is {}{}", format_bytes(memory.sum_bytes),
+                                            share(memory.sum_bytes, memory.ram_bytes), max, cgroup)}});
 }
 
 bool is_below(const std::string& path, const std::string& key) {

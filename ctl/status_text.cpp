@@ -68,6 +68,14 @@ std::string process_text(const StatusProcess& process) {
   return text + fmt::format(", {} resident", format_bytes(process.rss_bytes));
 }
 
+std::string memory_text(const Status& status) {
+  std::string text =
+      fmt::format("rings {}, staging {}", format_bytes(status.ring_bytes), format_bytes(status.staging_bytes));
+  if (status.tracker_max_bytes == 0) return text;  // of flightd 0.1
+  return text + fmt::format(", processes {} of {}", format_bytes(status.tracker_bytes),
+                            format_bytes(status.tracker_max_bytes));
+}
+
 std::string last_text(const Status& status, WallTime now) {
   if (!status.last_snapshot) return "none yet";
   std::string out = *status.last_snapshot;
@@ -93,8 +101,7 @@ std::string status_text(const Status& status, WallTime now, const Screen& screen
       screen.facts({{"store", fmt::format("{} snapshot{}, {} of {}", status.snapshots, status.snapshots == 1 ? "" : "s",
                                           format_bytes(status.store_bytes), format_bytes(status.store_max_bytes))},
                     {"last snapshot", last_text(status, now)},
-                    {"memory", fmt::format("rings {}, staging {}", format_bytes(status.ring_bytes),
-                                           format_bytes(status.staging_bytes))},
+                    {"memory", memory_text(status)},
                     {"flightd", process_text(status.flightd)},
                     {"broker", process_text(status.broker)}});
   for (const auto& [title, texts] :

@@ -69,6 +69,7 @@ class Daemon {
  private:
   explicit Daemon(Setup setup);
   [[nodiscard]] Result<void> start();
+  [[nodiscard]] BesideRings share_memory();
   [[nodiscard]] Result<void> start_recorder();
   [[nodiscard]] Result<void> start_store();
   [[nodiscard]] Result<void> start_triggers();

@@ -5,9 +5,11 @@
 
 #include "daemon/daemon.hpp"
 #include "daemon/log/log.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/sysinfo/host.hpp"
+#include "libcore/sysinfo/memory_limit.hpp"
 
 namespace flight::daemon {
 
@@ -44,6 +46,27 @@ Result<void> Daemon::start() {
   return {};
 }
 
+// The rings are the broker's, and no cgroup is charged for them; what flightd knows about processes is charged to its
+// own.
+BesideRings Daemon::share_memory() {
+  const std::uint64_t max_bytes = setup_.config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
+  const auto limit = memory_limit();
+  const BesideRings beside = beside_rings(max_bytes, limit ? limit->bytes : BesideRings::kNoCgroupLimit);
+  if (beside.bound != MemoryBound::cgroup) return beside;
+  const std::uint64_t least = tracker_bytes(kLeastBesideRingsBytes);
+  const std::string text =
+      fmt::format("{} of the cgroup {} is {}: flightd keeps at most {} about processes, not {}", limit->file,
+                  printable(limit->cgroup), format_bytes(limit->bytes), format_bytes(tracker_bytes(beside.bytes)),
+                  format_bytes(tracker_bytes(beside_rings_bytes(max_bytes))));
+  if (limit->bytes / 4 >= least)
+    setup_.notes.push_back(text);
+  else
+    setup_.warnings.push_back(text +
+                              "; that is more than a quarter of the limit: raise it (MemoryMax= of the unit), "
+                              "or the kernel may kill flightd");
+  return beside;
+}
+
 Result<void> Daemon::start_recorder() {
   const BrokerThread::Callbacks callbacks{
       .lost =
@@ -53,14 +76,13 @@ Result<void> Daemon::start_recorder() {
       .replaced = [this](EventTime lost_ns) { asio::post(loop_, [this, lost_ns] { report_replaced(lost_ns); }); },
       .changed = [this](const Attached& attached) { notify_changed(attached); },
       .warn = [](const Error& error) { log::warn("{}", error.what); }};
-  const std::uint64_t max_bytes = setup_.config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
-  const std::uint64_t beside_bytes = beside_rings_bytes(max_bytes);
+  const BesideRings beside = share_memory();
   // If the broker is flightd's child, its rings end with it, so a checkpoint is useless.
   std::optional<CheckpointFile> checkpoint;
   if (!setup_.broker_socket.empty())
-    checkpoint.emplace(setup_.runtime_dir, setup_.attached->manifest.boot_id, CheckpointLimits::of(beside_bytes));
+    checkpoint.emplace(setup_.runtime_dir, setup_.attached->manifest.boot_id, CheckpointLimits::of(beside.bytes));
   auto recorder = RecorderThread::start(std::move(setup_.broker), setup_.attached, setup_.broker_socket, callbacks,
-                                        std::move(checkpoint), beside_bytes, setup_.refusal);
+                                        std::move(checkpoint), beside, setup_.refusal);
   if (!recorder) return propagate(recorder.error());
   recorder_ = std::move(*recorder);
   want_histories(setup_.config);

@@ -198,8 +198,10 @@ ConfigReport Reloader::report() const {
   out.memory.ram_bytes =
       static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   out.memory.max_bytes = config_.memory_max.of(out.memory.ram_bytes);
-  const std::uint64_t beside_bytes = beside_rings_bytes(out.memory.max_bytes);
-  out.memory.program_bytes = beside_bytes + checkpoint_file_bytes(beside_bytes);
+  const BesideRings& beside = recorder_.beside();
+  out.memory.program_bytes = beside.bytes + checkpoint_file_bytes(beside.bytes);
+  out.memory.tracker_bytes = tracker_bytes(beside.bytes);
+  if (beside.cgroup_bytes != BesideRings::kNoCgroupLimit) out.memory.cgroup_max_bytes = beside.cgroup_bytes;
   out.memory.sum_bytes = out.memory.ring_bytes + out.memory.sideband_bytes + out.memory.trigger_bytes +
                          out.memory.staging_bytes + out.memory.program_bytes;
   return out;

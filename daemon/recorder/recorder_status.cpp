@@ -74,6 +74,9 @@ void RecorderThread::fill(Status& status, const Counts* counts) {
   status.cpus = static_cast<int>(attached_->online_cpus());
   status.ring_bytes = attached_->ring_bytes();
   status.staging_bytes = attached_->staging.bytes();
+  const TrackerStats tracker = tracker_.stats();
+  status.tracker_bytes = tracker.log_bytes + tracker.state_bytes + (checkpoint_ ? checkpoint_->bytes() : 0);
+  status.tracker_max_bytes = tracker_bytes(beside_.bytes);
   fill_channels(status, now_ns, counts, last_counts_);
   const Counts& known = counts != nullptr ? *counts : last_counts_;
   status.broker = {.pid = known.broker_pid,

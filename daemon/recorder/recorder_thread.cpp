@@ -27,15 +27,15 @@ Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broke
                                                               std::string broker_path,
                                                               BrokerThread::Callbacks callbacks,
                                                               std::optional<CheckpointFile> checkpoint,
-                                                              std::uint64_t beside_rings_bytes, std::string refusal) {
+                                                              const BesideRings& beside, std::string refusal) {
   auto wake = TaskQueue::make_wake("recorder");
   if (!wake) return propagate(wake.error());
   auto warn = callbacks.warn;
   auto broker_thread = BrokerThread::start(std::move(broker), std::move(attached), std::move(broker_path),
                                            std::move(callbacks), std::move(refusal));
   if (!broker_thread) return propagate(broker_thread.error());
-  std::unique_ptr<RecorderThread> out(new RecorderThread(std::move(*broker_thread), std::move(*wake),
-                                                         std::move(checkpoint), beside_rings_bytes, std::move(warn)));
+  std::unique_ptr<RecorderThread> out(
+      new RecorderThread(std::move(*broker_thread), std::move(*wake), std::move(checkpoint), beside, std::move(warn)));
   auto thread = start_thread("recorder", [self = out.get()] { self->run(); });
   if (!thread) return propagate(thread.error());
   out->thread_ = std::move(*thread);
@@ -43,11 +43,12 @@ Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broke
 }
 
 RecorderThread::RecorderThread(std::unique_ptr<BrokerThread> broker_thread, UniqueFd wake,
-                               std::optional<CheckpointFile> checkpoint, std::uint64_t beside_rings_bytes,
+                               std::optional<CheckpointFile> checkpoint, const BesideRings& beside,
                                std::function<void(Error)> warn)
     : broker_thread_(std::move(broker_thread)),
       tasks_(std::move(wake)),
-      tracker_(TrackerLimits::of(beside_rings_bytes, kDyingNs)),
+      beside_(beside),
+      tracker_(TrackerLimits::of(beside_, kDyingNs)),
       checkpoint_(std::move(checkpoint)),
       warn_(std::move(warn)) {
   if (checkpoint_)

@@ -34,10 +34,10 @@ namespace flight::daemon {
 class RecorderThread {
  public:
   // As BrokerThread::start; callbacks.warn is also called on the recorder thread. `checkpoint`: none if the rings end
-  // with this process. `beside_rings_bytes`: the part of memory.max that is not for rings.
+  // with this process. `beside`: the memory that is not for rings.
   [[nodiscard]] static Result<std::unique_ptr<RecorderThread>> start(
       BrokerClient broker, std::shared_ptr<Attached> attached, std::string broker_path,
-      BrokerThread::Callbacks callbacks, std::optional<CheckpointFile> checkpoint, std::uint64_t beside_rings_bytes,
+      BrokerThread::Callbacks callbacks, std::optional<CheckpointFile> checkpoint, const BesideRings& beside,
       std::string refusal = {});
   RecorderThread(const RecorderThread&) = delete;
   RecorderThread& operator=(const RecorderThread&) = delete;
@@ -68,6 +68,8 @@ class RecorderThread {
   [[nodiscard]] EventTime all_held_from_ns() const { return all_held_from_ns_; }
   // How far back the busiest ring reaches, updated each second; UINT64_MAX: no ring has overwritten anything yet.
   [[nodiscard]] EventTime shortest_history_ns() const { return shortest_history_ns_; }
+  // Any thread. What the process tracker's limits are made of.
+  [[nodiscard]] const BesideRings& beside() const { return beside_; }
   // Any thread. The newest set of rings; the next may come at any time.
   [[nodiscard]] std::shared_ptr<Attached> attached() const { return broker_thread_->attached(); }
   [[nodiscard]] bool broker_gone() const { return broker_thread_->gone(); }
@@ -102,7 +104,7 @@ class RecorderThread {
 
  private:
   RecorderThread(std::unique_ptr<BrokerThread> broker_thread, UniqueFd wake, std::optional<CheckpointFile> checkpoint,
-                 std::uint64_t beside_rings_bytes, std::function<void(Error)> warn);
+                 const BesideRings& beside, std::function<void(Error)> warn);
   void run();
   void wait_for_work(EventTime until_ns);
   void drain();
@@ -139,6 +141,7 @@ class RecorderThread {
   TaskQueue tasks_;
   std::shared_ptr<Attached> attached_;
   static constexpr EventTime kDyingNs = 5'000'000'000;  // a process with 80 GiB to free needs this long to exit
+  const BesideRings beside_;
   ProcessTracker tracker_;
   std::optional<CheckpointFile> checkpoint_;  // the part of the process tracker that outlives this process
   bool may_know_ = false;                     // the next drained records may already be in the checkpoint

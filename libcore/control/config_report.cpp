@@ -29,15 +29,14 @@ std::string to_json(const std::vector<ReportedValue>& values) { return json::dum
 
 std::string to_json(const ConfigReport& report) {
   const ConfigMemory& memory = report.memory;
+  Object parts{{"ring_bytes", memory.ring_bytes},         {"staging_bytes", memory.staging_bytes},
+               {"sideband_bytes", memory.sideband_bytes}, {"trigger_bytes", memory.trigger_bytes},
+               {"program_bytes", memory.program_bytes},   {"sum_bytes", memory.sum_bytes},
+               {"max_bytes", memory.max_bytes},           {"ram_bytes", memory.ram_bytes},
+               {"tracker_bytes", memory.tracker_bytes}};
+  if (memory.cgroup_max_bytes) parts.add("cgroup_max_bytes", *memory.cgroup_max_bytes);
   return json::dump(Object{{"config", list_of(report.values)},
-                           {"memory", Object{{"ring_bytes", memory.ring_bytes},
-                                             {"staging_bytes", memory.staging_bytes},
-                                             {"sideband_bytes", memory.sideband_bytes},
-                                             {"trigger_bytes", memory.trigger_bytes},
-                                             {"program_bytes", memory.program_bytes},
-                                             {"sum_bytes", memory.sum_bytes},
-                                             {"max_bytes", memory.max_bytes},
-                                             {"ram_bytes", memory.ram_bytes}}},
+                           {"memory", std::move(parts)},
                            {"digest", report.digest},
                            {"warnings", report.warnings}});
 }
@@ -58,7 +57,9 @@ Result<ConfigReport> parse_config_report(std::string_view text) {
                    .program_bytes = memory.at("program_bytes").count_or_zero(),
                    .sum_bytes = memory.at("sum_bytes").count_or_zero(),
                    .max_bytes = memory.at("max_bytes").count_or_zero(),
-                   .ram_bytes = memory.at("ram_bytes").count_or_zero()};
+                   .ram_bytes = memory.at("ram_bytes").count_or_zero(),
+                   .tracker_bytes = memory.at("tracker_bytes").count_or_zero(),
+                   .cgroup_max_bytes = memory.at("cgroup_max_bytes").whole<std::uint64_t>()};
   report.digest = object->at("digest").text_or_empty();
   for (const json::Value& warning : object->at("warnings").items())
     if (warning.text() != nullptr) report.warnings.push_back(*warning.text());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ struct ConfigMemory {
   std::uint64_t ring_bytes = 0, staging_bytes = 0, sideband_bytes = 0, trigger_bytes = 0, program_bytes = 0;
   std::uint64_t sum_bytes = 0;
   std::uint64_t max_bytes = 0, ram_bytes = 0;
+  std::uint64_t tracker_bytes = 0;                // the part of `program` for the process tracker and its checkpoint
+  std::optional<std::uint64_t> cgroup_max_bytes;  // the memory limit of flightd's cgroup
 };
 struct ReportedValue {
   std::string path, value, file;

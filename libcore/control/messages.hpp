@@ -128,7 +128,7 @@ struct StatusLast {
 enum class RecordingState : std::uint8_t { on, silent, unproven, paused, off };
 [[nodiscard]] std::string_view to_string(RecordingState state);
 // GetStatus, and `flightctl --json status`: {version, uptime_seconds, cpus, recording, paused, rings, channels,
-// snapshots, store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes}, last_snapshot, …,
+// snapshots, store: {bytes, max_bytes}, self: {flightd, broker, staging_bytes, ring_bytes, …}, last_snapshot, …,
 // warnings}.
 struct Status {
   std::string version;
@@ -142,8 +142,9 @@ struct Status {
   std::uint64_t store_bytes = 0, store_max_bytes = 0;
   StatusProcess flightd, broker;
   std::uint64_t staging_bytes = 0, ring_bytes = 0;
-  std::optional<std::string> last_snapshot;  // the last one's id; null: this flightd has taken none
-  std::optional<StatusLast> last;            // written as last_snapshot_time, _trigger and _timings_us, if there is one
+  std::uint64_t tracker_bytes = 0, tracker_max_bytes = 0;  // the process tracker and its checkpoint; their limit
+  std::optional<std::string> last_snapshot;                // the last one's id; null: this flightd has taken none
+  std::optional<StatusLast> last;  // written as last_snapshot_time, _trigger and _timings_us, if there is one
   // Written as `messages`, each with its severity, most severe first; `warnings` contains the first two.
   std::vector<std::string> errors;    // a promise is broken: nothing is recorded, or snapshots cannot be written
   std::vector<std::string> warnings;  // degraded, and an administrator can correct it

@@ -151,7 +151,9 @@ std::string to_json(const Status& status) {
                 {"self", Object{{"flightd", of_process(status.flightd)},
                                 {"broker", of_process(status.broker)},
                                 {"staging_bytes", status.staging_bytes},
-                                {"ring_bytes", status.ring_bytes}}},
+                                {"ring_bytes", status.ring_bytes},
+                                {"tracker_bytes", status.tracker_bytes},
+                                {"tracker_max_bytes", status.tracker_max_bytes}}},
                 {"last_snapshot", status.last_snapshot}};
   if (status.last) add_last(object, *status.last);
   add_messages(object, status);
@@ -179,6 +181,8 @@ Result<Status> parse_status(std::string_view text) {
   status.broker = process_of(self.at("broker"));
   status.staging_bytes = self.at("staging_bytes").count_or_zero();
   status.ring_bytes = self.at("ring_bytes").count_or_zero();
+  status.tracker_bytes = self.at("tracker_bytes").count_or_zero();
+  status.tracker_max_bytes = self.at("tracker_max_bytes").count_or_zero();
   if (value.at("last_snapshot").text() != nullptr) status.last_snapshot = text_at(value, "last_snapshot");
   if (value.at("last_snapshot_timings_us").is_object()) status.last = last_of(value);
   read_messages(value, status);

@@ -84,6 +84,8 @@ class CheckpointFile {
   // Calls begin() if it is due: the file has grown or was removed, or limits.retry_ns have passed since an error.
   [[nodiscard]] Result<void> keep_up(const ProcessTracker& tracker, EventTime now_ns);
 
+  // The size of the file.
+  [[nodiscard]] std::size_t bytes() const { return file_ ? checkpoint_bytes_ + grown_bytes_ : 0; }
   // Why no complete checkpoint exists; empty: it exists.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 

@@ -41,16 +41,16 @@ struct TrackerLimits {
   // do_exit()" write EXIT before the process's memory is freed (about 0.06 s per GiB). Exited processes are kept for
   // this long beyond the horizon, because a window may begin with samples of a process whose EXIT is before it.
   EventTime dying_ns = 0;
-  bool largest = false;  // a larger memory.max would not change the limits
+  MemoryBound bound = MemoryBound::config;  // which setting would have to be larger
 
-  // The state gets a fifth of the memory that is not for rings, and so on; the rest is for the programs and the
-  // broker's replies. The checkpoint, a file in memory, has a share of its own (checkpoint_file_bytes()).
-  [[nodiscard]] static TrackerLimits of(std::uint64_t beside_rings_bytes, EventTime dying_ns) {
-    return {.log_bytes = static_cast<std::size_t>(beside_rings_bytes / 12),
-            .state_bytes = static_cast<std::size_t>(beside_rings_bytes / 5),
-            .export_bytes = static_cast<std::size_t>(beside_rings_bytes / 12),
+  // Shares of the memory that is not for rings; the rest is for the programs and the broker's replies. The checkpoint,
+  // a file in memory, has a share of its own (checkpoint_file_bytes()).
+  [[nodiscard]] static TrackerLimits of(const BesideRings& beside, EventTime dying_ns) {
+    return {.log_bytes = static_cast<std::size_t>(tracker_log_bytes(beside.bytes)),
+            .state_bytes = static_cast<std::size_t>(tracker_state_bytes(beside.bytes)),
+            .export_bytes = static_cast<std::size_t>(beside.bytes / 12),
             .dying_ns = dying_ns,
-            .largest = beside_rings_bytes >= kMostBesideRingsBytes};
+            .bound = beside.bound};
   }
 };
 

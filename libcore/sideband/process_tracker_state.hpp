@@ -68,7 +68,15 @@ struct ProcessTracker::State {
   void warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns, const DoubtScope* doubts) const;
   void count_fork(const RecordLog::Entry& entry);
   [[nodiscard]] std::string_view advice() const {
-    return limits.largest ? "flightd keeps no more than this" : "a larger memory.max keeps more";
+    switch (limits.bound) {
+      case MemoryBound::config:
+        return "a larger memory.max keeps more";
+      case MemoryBound::cgroup:
+        return "a larger memory limit of flightd's cgroup keeps more (MemoryMax= of its unit)";
+      case MemoryBound::largest:
+        break;
+    }
+    return "flightd keeps no more than this";
   }
   [[nodiscard]] EventTime names_from_ns(EventTime begin_ns) const;
   [[nodiscard]] std::vector<ForkCount> forks_between(const RecordLog& records, EventTime begin_ns,

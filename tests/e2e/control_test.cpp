@@ -181,7 +181,8 @@ TEST_F(Control, StatusShowsTheRecording) {
   ASSERT_EQ(status["channels"].size(), 1U);
   EXPECT_EQ(keys(status["channels"][0]), (Keys{"name", "events", "history_seconds"}));
   EXPECT_EQ(keys(status["channels"][0]["events"][0]), (Keys{"event", "per_second", "bytes_per_second"}));
-  EXPECT_EQ(keys(status["self"]), (Keys{"flightd", "broker", "staging_bytes", "ring_bytes"}));
+  EXPECT_EQ(keys(status["self"]),
+            (Keys{"flightd", "broker", "staging_bytes", "ring_bytes", "tracker_bytes", "tracker_max_bytes"}));
   EXPECT_EQ(status["self"]["flightd"]["pid"], daemon_.pid());
   EXPECT_EQ(children_of(daemon_.pid()), std::vector<pid_t>{daemon_.broker_pid()});
   EXPECT_EQ(status["last_snapshot"], nullptr);

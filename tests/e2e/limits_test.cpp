@@ -260,6 +260,28 @@ TEST_F(Limits, WithHardlyAnyMemoryLeftSnapshotsAreTaken) {
   EXPECT_TRUE(daemon.stop());
 }
 
+// memory.max of the configuration is a share of the machine's RAM. The cgroup can be much smaller.
+TEST_F(Limits, WhatIsKnownAboutProcessesFitsTheCgroup) {
+  constexpr std::uint64_t kMiB = 1U << 20U;
+  const auto group = MemoryGroup::create(100 * kMiB);
+  ASSERT_TRUE(group) << "no memory cgroup";
+  options_.prefix = group->enter();
+  config_["memory"] = {{"max", "1G"}};
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  const Json memory = daemon.ctl_json({"config"})["memory"];
+  EXPECT_EQ(memory["cgroup_max_bytes"], 100 * kMiB);
+  EXPECT_LE(memory["tracker_bytes"], 25 * kMiB);
+  EXPECT_GT(memory["tracker_bytes"], 24 * kMiB);
+  const Json status = daemon.status();
+  EXPECT_EQ(status["self"]["tracker_max_bytes"], memory["tracker_bytes"]);
+  EXPECT_GT(status["self"]["tracker_bytes"], 0U);
+  EXPECT_LT(status["self"]["tracker_bytes"], status["self"]["tracker_max_bytes"]);
+  EXPECT_THAT(status["messages"].dump(), AllOf(HasSubstr("of the cgroup"), HasSubstr("is 100.0M")));
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(daemon.stop());
+}
+
 // Whichever thread cannot be made, also in the broker: flightd either exits with an error that names the limit, or can
 // take a snapshot.
 TEST_F(Limits, TooFewTasksForTheBrokerAreAnErrorAsWell) {

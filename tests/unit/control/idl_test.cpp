@@ -139,12 +139,19 @@ TEST(Idl, DescribesTriggers) {
 
 TEST(Idl, DescribesReloadAndConfig) {
   const Idl idl = IdlParser::parse(recorder_idl());
-  ConfigReport report{.values = {{"store.max_files", "7", "/etc/x", 3}, {"user", "flightd", "built-in", 0}},
-                      .memory = {1, 2, 3, 4, 10, 20, 1000},
-                      .digest = "d",
-                      .warnings = {"careful"}};
+  ConfigReport report{
+      .values = {{"store.max_files", "7", "/etc/x", 3}, {"user", "flightd", "built-in", 0}},
+      .memory = {.ring_bytes = 1, .program_bytes = 4, .sum_bytes = 10, .max_bytes = 20, .ram_bytes = 1000},
+      .digest = "d",
+      .warnings = {"careful"}};
   const auto config = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(mismatch(idl, idl.methods.at("GetConfig").second, config, "reply"), "");
+  EXPECT_FALSE(config["memory"].contains("cgroup_max_bytes"));
+  report.memory.tracker_bytes = 30;
+  report.memory.cgroup_max_bytes = 40;
+  const auto limited = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(mismatch(idl, idl.methods.at("GetConfig").second, limited, "reply"), "");
+  EXPECT_EQ(limited["memory"]["cgroup_max_bytes"], 40);
   const auto again = parse_config_report(to_json(report));
   ASSERT_TRUE(again);
   EXPECT_EQ(to_json(*again), to_json(report));

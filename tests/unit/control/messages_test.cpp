@@ -140,6 +140,8 @@ TEST(StatusTest, GoesThereAndBack) {
   status.broker = {11, 0.5, 2U << 20U, 64};
   status.staging_bytes = 4U << 20U;
   status.ring_bytes = 5U << 20U;
+  status.tracker_bytes = 3U << 20U;
+  status.tracker_max_bytes = 8U << 20U;
   status.last_snapshot = "3";
   status.warnings = {"cycles is not there: cpu-clock instead"};
   const std::string text = to_json(status);
@@ -155,7 +157,8 @@ TEST(StatusTest, GoesThereAndBack) {
       R"({"event":"page-faults","per_second":1.0,"bytes_per_second":2.0}],"history_seconds":{"min":30.0,"max":31.25}}],)"
       R"("snapshots":3,"store":{"bytes":1000,"max_bytes":5000},)"
       R"("self":{"flightd":{"pid":10,"cpu_seconds":0.25,"rss_bytes":1048576},)"
-      R"("broker":{"pid":11,"cpu_seconds":0.5,"rss_bytes":2097152,"uptime_seconds":64.0},"staging_bytes":4194304,"ring_bytes":5242880},)"
+      R"("broker":{"pid":11,"cpu_seconds":0.5,"rss_bytes":2097152,"uptime_seconds":64.0},"staging_bytes":4194304,"ring_bytes":5242880,)"
+      R"("tracker_bytes":3145728,"tracker_max_bytes":8388608},)"
       R"("last_snapshot":"3","warnings":["cycles is not there: cpu-clock instead"],"messages":[{"severity":"warning","text":"cycles is not there: cpu-clock instead"}]})");
 }
 

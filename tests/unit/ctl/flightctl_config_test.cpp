@@ -34,7 +34,8 @@ TEST_F(FlightctlTest, ConfigIsATableWithItsMemory) {
                                            .program_bytes = 6U << 20U,
                                            .sum_bytes = 10U << 20U,
                                            .max_bytes = 20U << 20U,
-                                           .ram_bytes = 1000U << 20U};
+                                           .ram_bytes = 1000U << 20U,
+                                           .cgroup_max_bytes = 64U << 20U};
   run();
   const Outcome text = ctl({"config"});
   EXPECT_EQ(text.code, 0);
@@ -43,7 +44,8 @@ TEST_F(FlightctlTest, ConfigIsATableWithItsMemory) {
   EXPECT_THAT(text.out, HasSubstr("built-in\n"));
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos);
   EXPECT_THAT(text.out, HasSubstr("programs: at most 6.0M\n"));
-  EXPECT_THAT(text.out, HasSubstr("10.0M, 1.00 % of RAM; memory.max is 20.0M (2.00 % of RAM)"));
+  EXPECT_THAT(text.out,
+              HasSubstr("10.0M, 1.00 % of RAM; memory.max is 20.0M (2.00 % of RAM); the cgroup's limit is 64.0M"));
   EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "config"}).out)["memory"]["sum_bytes"], 10U << 20U);
 }
 

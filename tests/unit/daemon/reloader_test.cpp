@@ -195,6 +195,8 @@ TEST_F(ReloaderTest, TheReportSumsUpTheMemory) {
   EXPECT_GT(memory.sideband_bytes, 0U);
   EXPECT_EQ(memory.trigger_bytes, 0U);
   EXPECT_GE(memory.program_bytes, 12U << 20U);
+  EXPECT_EQ(memory.tracker_bytes, tracker_bytes(bench_.snapshots.recorder.recorder->beside().bytes));
+  EXPECT_EQ(memory.cgroup_max_bytes, std::nullopt);
   EXPECT_EQ(memory.sum_bytes, memory.ring_bytes + memory.staging_bytes + memory.sideband_bytes + memory.program_bytes);
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "libcore/sideband/checkpoint_file.hpp"
 #include "libcore/sideband/forgotten.hpp"
 #include "libcore/sideband/mappings.hpp"
 #include "libcore/sideband/process_table.hpp"
@@ -148,10 +149,38 @@ TEST(Bounds, ForgettingAffectsOnlyTheTimeBefore) {
 }
 
 TEST(Bounds, MoreMemoryIsAdvisedOnlyWhereItHelps) {
-  const ProcessTracker small(TrackerLimits::of(beside_rings_bytes(200U << 20U), 0));
-  EXPECT_EQ(small.memory_advice(), "a larger memory.max keeps more");
-  const ProcessTracker large(TrackerLimits::of(beside_rings_bytes(400U << 20U), 0));
-  EXPECT_EQ(large.memory_advice(), "flightd keeps no more than this");
+  const auto advice = [](std::uint64_t max_bytes, std::uint64_t cgroup_bytes = BesideRings::kNoCgroupLimit) {
+    return std::string(ProcessTracker(TrackerLimits::of(beside_rings(max_bytes, cgroup_bytes), 0)).memory_advice());
+  };
+  EXPECT_EQ(advice(200U << 20U), "a larger memory.max keeps more");
+  EXPECT_EQ(advice(400U << 20U), "flightd keeps no more than this");
+  EXPECT_EQ(advice(200U << 20U, 400U << 20U), "a larger memory.max keeps more");
+  EXPECT_THAT(advice(400U << 20U, 100U << 20U), testing::HasSubstr("of flightd's cgroup keeps more (MemoryMax="));
+}
+
+// What is known about processes, with the checkpoint, fits into a quarter of the memory that flightd may use.
+TEST(Bounds, ArePartOfWhatTheCgroupMayUse) {
+  constexpr std::uint64_t kMiB = 1U << 20U, kPlenty = 8U << 10U;
+  const auto together = [](std::uint64_t max_mib, std::uint64_t cgroup_mib) {
+    const BesideRings beside = beside_rings(max_mib * kMiB, cgroup_mib * kMiB);
+    const TrackerLimits limits = TrackerLimits::of(beside, 0);
+    const CheckpointLimits file = CheckpointLimits::of(beside.bytes);
+    // The checkpoint, what it grows by, and its successor.
+    const std::size_t files = 2 * (file.state_bytes + limits.log_bytes) + file.most_growth_bytes;
+    EXPECT_LE(limits.log_bytes + limits.state_bytes + files, tracker_bytes(beside.bytes) + 16);
+    return tracker_bytes(beside.bytes);
+  };
+  EXPECT_LE(together(kPlenty, kPlenty), 32 * kMiB);
+  EXPECT_GT(together(kPlenty, kPlenty), 31 * kMiB);
+  for (std::uint64_t cgroup_mib = 32; cgroup_mib <= 160; cgroup_mib += 4) {
+    EXPECT_LE(together(kPlenty, cgroup_mib), cgroup_mib * kMiB / 4) << cgroup_mib;
+    EXPECT_GT(together(kPlenty, cgroup_mib), std::min<std::uint64_t>(cgroup_mib * 6 / 25, 31) * kMiB) << cgroup_mib;
+  }
+  EXPECT_EQ(together(kPlenty, 1), together(1, 1)) << "the smallest share";
+  EXPECT_GT(together(kPlenty, 1), 7 * kMiB);
+  EXPECT_EQ(together(100, kPlenty), together(100, 100)) << "memory.max asks for less";
+  EXPECT_EQ(beside_rings(kPlenty * kMiB, 64 * kMiB).bound, MemoryBound::cgroup);
+  EXPECT_EQ(beside_rings(100 * kMiB, 64 * kMiB).bound, MemoryBound::config);
 }
 
 TEST(Forgotten, IsBoundedAndCountsAll) {

@@ -127,7 +127,7 @@ class RecorderBench {
                                               .warn = [this](const Error& error) { warn(error.what); }};
     auto started =
         daemon::RecorderThread::start(BrokerClient(UniqueFd(ends[1])), std::move(*attached), followed ? path() : "",
-                                      std::move(callbacks), std::move(checkpoint), 256U << 20U);
+                                      std::move(callbacks), std::move(checkpoint), BesideRings{.bytes = 256U << 20U});
     ASSERT_TRUE(started) << started.error().what;
     recorder = std::move(*started);
   }
