@@ -37,6 +37,11 @@ std::uint64_t MemoryGroup::used_bytes() const {
   return std::strtoull(text.c_str(), nullptr, 10);
 }
 
+std::uint64_t MemoryGroup::most_used_bytes() const {
+  const std::string text = read_text(path_ + "/memory.peak") + read_text(path_ + "/memory.max_usage_in_bytes");
+  return std::strtoull(text.c_str(), nullptr, 10);
+}
+
 bool MemoryGroup::limit(std::uint64_t bytes) const {
   return set(path_ + "/memory.max", std::to_string(bytes)) ||
          set(path_ + "/memory.limit_in_bytes", std::to_string(bytes));

@@ -21,6 +21,7 @@ class MemoryGroup {
 
   // What its processes use now.
   [[nodiscard]] std::uint64_t used_bytes() const;
+  [[nodiscard]] std::uint64_t most_used_bytes() const;  // 0: Linux before 5.19 with version 2 does not know
   [[nodiscard]] bool limit(std::uint64_t bytes) const;
   // The command prefix that runs a command inside the group.
   [[nodiscard]] Arguments enter() const;

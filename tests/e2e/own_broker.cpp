@@ -30,9 +30,11 @@ void OwnBroker::start_broker(const test::ServiceManager* manager) {
   broker_.reset();
   ChildOptions options;
   if (manager != nullptr) options.prepare = [manager] { manager->hand_over(); };
-  broker_.emplace(Child::start({program_, "--config", folder_ / "broker.json", "--state-dir", folder_ / "state",
-                                "--group", id, "--socket", socket_, "--client-uid", id},
-                               options));
+  Arguments command = broker_prefix_;
+  for (const std::string& word : Arguments{program_, "--config", folder_ / "broker.json", "--state-dir",
+                                           folder_ / "state", "--group", id, "--socket", socket_, "--client-uid", id})
+    command.push_back(word);
+  broker_.emplace(Child::start(command, options));
   struct stat info {};
   ASSERT_TRUE(wait_until([&] { return stat(socket_.c_str(), &info) == 0 || !broker_->running(); }, 20s));
   ASSERT_TRUE(broker_->running()) << broker_->err();

@@ -32,6 +32,7 @@ class OwnBroker : public testing::Test {
   Json config_ = stacks_config(499, "256K");
   std::string socket_ = folder_ / "broker/socket";
   StartOptions options_;  // for TestDaemon::start
+  Arguments broker_prefix_;
   std::string program_ = required_env("FLIGHTD_BROKER");
   std::optional<Child> broker_;
 };
