@@ -241,7 +241,7 @@ Result<void> Service::follow_delivery(int client) {
   parse_proc_stat(*text, stat);
   std::vector<CpuBusy> busy;
   for (const CpuTicks& cpu : stat.cpus) busy.push_back(busy_of(cpu));
-  if (!recording_->watch_delivery(busy, sources_, monotonic_now())) return {};
+  if (!recording_->watch_delivery(busy, monotonic_now())) return {};
   log_recording(recording_->manifest());
   keep();
   return notify_changed(client);

@@ -197,7 +197,7 @@ Result<Recording> Recording::adopt(const Manifest& kept, KeptEvents events, cons
   const auto recorded = std::count_if(kept.rings.begin(), kept.rings.end(), [](const ManifestRing& ring) {
     return ring.kind == RingKind::sideband && ring.online;
   });
-  auto plan = plan_recording(config, sources, features, static_cast<std::size_t>(recorded), online->front());
+  auto plan = plan_recording(config, sources, features, static_cast<std::size_t>(recorded), *online);
   if (!plan) return propagate(plan.error());
   if (config.digest == kept.config_digest) keep_sizes(kept, *plan);
   if (auto taken = state->take_rings(kept, *plan, events); !taken) return propagate(taken.error());

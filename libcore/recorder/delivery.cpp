@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/perf/attr.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/recorder/recording_state.hpp"
 #include "libcore/recorder/ring_memory.hpp"
@@ -78,24 +79,40 @@ void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, con
                                .sampled = found == Found::sample});
 }
 
-// True if cpu-clock now records in its place.
-bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus,
-                                      const EventSources& sources) {
-  EventPlan& event = channel.plan.events[index];
+bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus) {
+  const EventPlan& event = channel.plan.events[index];
+  if (event.attr.type != PERF_TYPE_HARDWARE) return false;
+  return replace_by_clock(
+      channel, index,
+      fmt::format("{} can be opened but delivered no sample while {} {} busy (a virtual machine without a "
+                  "working PMU?)",
+                  event.name, listed(cpus), cpus.size() == 1 ? "was" : "were"));
+}
+
+bool Recording::State::replace_by_clock(OpenChannel& channel, std::size_t index, std::string why) {
+  const EventPlan& event = channel.plan.events[index];
   const auto configured = std::find_if(channel.plan.config.events.begin(), channel.plan.config.events.end(),
                                        [&](const EventConfig& one) { return one.event == event.configured; });
-  if (event.attr.type != PERF_TYPE_HARDWARE || configured == channel.plan.config.events.end()) return false;
-  auto clock = plan_cpu_clock(
-      *configured, sources, features,
-      {.why = fmt::format("{} can be opened but delivered no sample while {} {} busy (a virtual machine without a "
-                          "working PMU?)",
-                          event.name, listed(cpus), cpus.size() == 1 ? "was" : "were"),
-       .expected = false});
-  if (!clock || std::any_of(channel.plan.events.begin(), channel.plan.events.end(),
-                            [&](const EventPlan& other) { return other.name == clock->name; }))
+  if (configured == channel.plan.config.events.end()) return false;
+  auto clock = plan_cpu_clock(*configured, event.attr, features, {.why = std::move(why), .expected = false});
+  if (std::any_of(channel.plan.events.begin(), channel.plan.events.end(),
+                  [&](const EventPlan& other) { return other.name == clock.name; }))
     return false;
   // If a CPU has just gone offline, the next look tries again.
-  return bool(replace_event(channel, index, std::move(*clock)));
+  return bool(replace_event(channel, index, std::move(clock)));
+}
+
+bool Recording::State::replace_refused(OpenChannel& channel, int cpu) {
+  bool replaced = false;
+  for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
+    const EventPlan& event = channel.plan.events[i];
+    const auto tried = open_event(event.attr, cpu, event.name);
+    if (tried) continue;
+    const int why = tried.error().errno_value();
+    if (why == ENODEV || !may_replace(event.attr, why)) continue;  // ENODEV: the CPU is offline
+    replaced = replace_by_clock(channel, i, refused_text(event.configured, {cpu}, why)) || replaced;
+  }
+  return replaced;
 }
 
 Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t index, EventPlan next) {
@@ -130,7 +147,7 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
   return {};
 }
 
-bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, const EventSources& sources, EventTime now_ns) {
+bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_ns) {
   State& state = *state_;
   std::map<int, CpuBusy> busy_of;
   for (const CpuBusy& one : busy) busy_of[one.cpu] = one;
@@ -157,7 +174,7 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, const EventSour
       delivers = delivers || !with.empty();
       unproven = unproven || (with.empty() && without.empty());
       if (without.empty()) continue;
-      if (with.empty() && state.replace_silent(channel, i, without, sources)) {
+      if (with.empty() && state.replace_silent(channel, i, without)) {
         replaced = unproven = true;
         continue;
       }

@@ -17,6 +17,10 @@ constexpr std::chrono::milliseconds kProbeTime(2);
 
 bool contains(const std::vector<int>& list, int cpu) { return std::find(list.begin(), list.end(), cpu) != list.end(); }
 
+bool has_ring(const std::vector<OpenRing>& rings, int cpu) {
+  return std::any_of(rings.begin(), rings.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; });
+}
+
 }  // namespace
 
 // All events of a CPU die together, so checking its sideband is enough.
@@ -41,7 +45,7 @@ void Recording::State::retire(const std::vector<int>& cpus, EventTime good_ns) {
   });
 }
 
-// True if a ring is recorded again.
+// True if a ring is recorded again, or other events are.
 bool Recording::State::revive(const std::vector<int>& online) {
   bool revived = false;
   const auto take = [&](OpenRing& ring, Result<void> reopened) {
@@ -65,39 +69,50 @@ bool Recording::State::revive(const std::vector<int>& online) {
     if (due(ring)) take(ring, reopen_sideband(ring, features));
   for (OpenChannel& channel : channels)
     for (OpenRing& ring : channel.rings)
-      if (due(ring)) take(ring, reopen_channel(ring, channel.plan));
+      if (due(ring)) {
+        auto reopened = reopen_channel(ring, channel.plan);
+        if (!reopened && replace_refused(channel, ring.info.cpu)) {
+          revived = true;
+          reopened = reopen_channel(ring, channel.plan);
+        }
+        take(ring, std::move(reopened));
+      }
   for (OpenTrigger& trigger : triggers)
     for (OpenRing& ring : trigger.rings)
       if (due(ring)) take(ring, reopen_trigger(ring, trigger.plan));
   return revived;
 }
 
-// Opens rings for CPUs that are online for the first time; true if there were any.
-Result<bool> Recording::State::open_missing(const std::vector<int>& online) {
+// Opens rings for CPUs that are online for the first time; true if there were any, or other events are recorded. What
+// cannot be opened does not stop the rest.
+bool Recording::State::open_missing(const std::vector<int>& online) {
   bool opened = false;
-  const auto add = [&](std::vector<OpenRing>& rings, int cpu, const auto& open) -> Result<void> {
-    if (std::any_of(rings.begin(), rings.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; })) return {};
+  const auto add = [&](std::vector<OpenRing>& rings, int cpu, const auto& open) {
+    if (has_ring(rings, cpu)) return;
     Result<OpenRing> ring = open();
-    if (!ring && ring.error().errno_value() == ENODEV) return {};
-    if (!ring) return propagate(ring.error());
-    if (on)
-      if (auto enabled = ring->enable(); !enabled) return enabled;
-    rings.push_back(std::move(*ring));
-    opened = true;
-    return {};
+    if (ring && on)
+      if (auto enabled = ring->enable(); !enabled) ring = Result<OpenRing>(propagate(enabled.error()));
+    if (ring) {
+      rings.push_back(std::move(*ring));
+      opened = true;
+    } else if (ring.error().errno_value() != ENODEV) {
+      cpu_errors.push_back(
+          fmt::format("CPU {} is not recorded, flightd-broker tries again every second: {}", cpu, ring.error().what));
+    }
   };
   for (const int cpu : online) {
-    if (auto added = add(sideband, cpu, [&] { return open_sideband_ring(features, cpu, plan.sideband_ring_bytes); });
-        !added)
-      return propagate(added.error());
+    add(sideband, cpu, [&] { return open_sideband_ring(features, cpu, plan.sideband_ring_bytes); });
+    if (!has_ring(sideband, cpu)) continue;
     for (OpenChannel& channel : channels)
-      if (auto added = add(channel.rings, cpu, [&] { return open_channel_ring(channel.plan, features, cpu); }); !added)
-        return propagate(added.error());
-    for (OpenTrigger& trigger : triggers) {
-      if (!trigger.plan.off.empty()) continue;
-      if (auto added = add(trigger.rings, cpu, [&] { return open_trigger_ring(trigger.plan, features, cpu); }); !added)
-        return propagate(added.error());
-    }
+      add(channel.rings, cpu, [&] {
+        auto ring = open_channel_ring(channel.plan, features, cpu);
+        if (ring || !replace_refused(channel, cpu)) return ring;
+        opened = true;
+        return open_channel_ring(channel.plan, features, cpu);
+      });
+    for (OpenTrigger& trigger : triggers)
+      if (trigger.plan.off.empty())
+        add(trigger.rings, cpu, [&] { return open_trigger_ring(trigger.plan, features, cpu); });
   }
   return opened;
 }
@@ -116,11 +131,8 @@ bool Recording::follow_cpus(const std::vector<int>& online, Probe probe, EventTi
   const std::vector<std::string> old_errors = std::exchange(state.cpu_errors, {});
   state.retire(gone, good_ns);
   const bool revived = state.revive(online);
-  const auto opened = state.open_missing(online);
-  if (!opened)
-    state.cpu_errors.push_back(
-        fmt::format("a new CPU is not recorded, flightd-broker tries again every second: {}", opened.error().what));
-  const bool changed = !gone.empty() || revived || (opened && *opened) || state.cpu_errors != old_errors;
+  const bool opened = state.open_missing(online);
+  const bool changed = !gone.empty() || revived || opened || state.cpu_errors != old_errors;
   if (changed) state.describe(state.manifest.generation + 1);
   return changed;
 }

@@ -58,12 +58,8 @@ std::string plain_modifiers(const EventSpec& spec) {
   return spec.exclude_kernel ? ":u" : ":k";
 }
 
-// The machine has no such counter, or it cannot be had: a hypervisor's, or one that another user holds.
-bool falls_back(const EventSpec& spec, int error_number) {
-  if (spec.type != PERF_TYPE_HARDWARE) return false;
-  for (const int one : {ENOENT, EOPNOTSUPP, EBUSY, EINVAL, ENODEV, ENOSPC})
-    if (error_number == one) return true;
-  return false;
+bool is_hardware(std::uint32_t type) {
+  return type != PERF_TYPE_SOFTWARE && type != PERF_TYPE_TRACEPOINT && type != PERF_TYPE_BREAKPOINT;
 }
 
 // What the configuration asks for, whatever the machine allows.
@@ -119,25 +115,35 @@ bool keeps_tick(const perf_event_attr& attr) {
   return attr.freq != 0 && !timer;
 }
 
-// Why cpu-clock must take the place of this hardware event; nullopt: it can be recorded. It is opened once, as a test.
-std::optional<Replaced> why_replaced(const EventConfig& config, const EventSpec& spec, const EventPlan& event, int cpu,
+// Why cpu-clock must take the place of this hardware event on all CPUs; nullopt: it can be recorded. It is opened on
+// each of `cpus`, as a test: another user may hold the counter of one CPU only.
+std::optional<Replaced> why_replaced(const EventConfig& config, const EventPlan& event, const std::vector<int>& cpus,
                                      const std::string& nohz_full) {
   if (!nohz_full.empty() && keeps_tick(event.attr))
     return Replaced{.why = fmt::format("{} would keep the timer tick on CPUs {} (nohz_full)", config.event, nohz_full),
                     .expected = true};
-  const auto tried = open_event(event.attr, cpu, event.name);
-  if (tried || !falls_back(spec, tried.error().errno_value())) return std::nullopt;
-  const int why = tried.error().errno_value();
-  if (why == ENOENT || why == EOPNOTSUPP)
-    return Replaced{.why = fmt::format("there is no hardware counter for {} on this machine", config.event),
-                    .expected = true};
-  return Replaced{.why =
-                      fmt::format("the hardware counter for {} cannot be used ({})", config.event, std::strerror(why))};
+  std::vector<int> refusing;
+  int why = 0;
+  bool opened = false;
+  for (const int cpu : cpus) {
+    const auto tried = open_event(event.attr, cpu, event.name);
+    opened = opened || tried;
+    if (tried) continue;
+    if (!may_replace(event.attr, tried.error().errno_value())) return std::nullopt;
+    if (opened && tried.error().errno_value() == ENODEV) continue;  // it went offline meanwhile
+    why = tried.error().errno_value();
+    refusing.push_back(cpu);
+    if (!opened && (why == ENOENT || why == EOPNOTSUPP))
+      return Replaced{.why = fmt::format("there is no hardware counter for {} on this machine", config.event),
+                      .expected = true};
+  }
+  if (refusing.empty()) return std::nullopt;
+  return Replaced{.why = refused_text(config.event, opened ? refusing : std::vector<int>{}, why)};
 }
 
 // Hardware events that cannot be recorded are replaced by cpu-clock.
-Result<void> add_event(const EventConfig& config, const EventSources& sources, const KernelFeatures& features, int cpu,
-                       const std::string& nohz_full, ChannelPlan& channel) {
+Result<void> add_event(const EventConfig& config, const EventSources& sources, const KernelFeatures& features,
+                       const std::vector<int>& cpus, const std::string& nohz_full, ChannelPlan& channel) {
   auto spec = parse_event(config.event, sources);
   if (!spec) return propagate(spec.error());
   if (!config.filter.empty() && !spec->is_tracepoint())
@@ -155,8 +161,8 @@ Result<void> add_event(const EventConfig& config, const EventSources& sources, c
     if (!format) return propagate(format.error());
     event.tracepoint = spec->system + ":" + spec->event;
     event.format = std::move(*format);
-  } else if (spec->type == PERF_TYPE_HARDWARE) {
-    if (auto replaced = why_replaced(config, *spec, event, cpu, nohz_full)) {
+  } else if (is_hardware(spec->type)) {
+    if (auto replaced = why_replaced(config, event, cpus, spec->type == PERF_TYPE_HARDWARE ? nohz_full : "")) {
       event = cpu_clock_for(config, *spec, features, std::move(*replaced));
       if (has_equal(channel.events, event)) {
         channel.notes.push_back(fmt::format("channel '{}': {}, and the channel already has {}: it is omitted",
@@ -269,11 +275,25 @@ std::vector<std::string> format_fields(std::string_view format) {
   return fields;
 }
 
-Result<EventPlan> plan_cpu_clock(const EventConfig& config, const EventSources& sources, const KernelFeatures& features,
-                                 Replaced why) {
-  auto spec = parse_event(config.event, sources);
-  if (!spec) return propagate(spec.error());
-  return cpu_clock_for(config, *spec, features, std::move(why));
+bool may_replace(const perf_event_attr& attr, int error_number) {
+  if (attr.type == PERF_TYPE_HARDWARE)
+    for (const int one : {ENOENT, EOPNOTSUPP, EINVAL, ENODEV, ENOSPC})
+      if (error_number == one) return true;
+  return is_hardware(attr.type) && error_number == EBUSY;
+}
+
+std::string refused_text(const std::string& event, const std::vector<int>& cpus, int error_number) {
+  const std::string where =
+      cpus.empty() ? "" : fmt::format(" on CPU{} {}", cpus.size() == 1 ? "" : "s", format_cpu_list(cpus));
+  return fmt::format("the hardware counter for {} cannot be used{} ({})", event, where, std::strerror(error_number));
+}
+
+EventPlan plan_cpu_clock(const EventConfig& config, const perf_event_attr& attr, const KernelFeatures& features,
+                         Replaced why) {
+  EventSpec spec;
+  spec.exclude_user = attr.exclude_user != 0;
+  spec.exclude_kernel = attr.exclude_kernel != 0;
+  return cpu_clock_for(config, spec, features, std::move(why));
 }
 
 bool counts_while_busy(const perf_event_attr& attr) {
@@ -294,7 +314,7 @@ void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vect
 }
 
 Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources, const KernelFeatures& features,
-                                     std::size_t cpu_count, int cpu) {
+                                     std::size_t cpu_count, const std::vector<int>& cpus) {
   RecordingPlan plan;
   const std::uint64_t max_bytes = config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
   if (auto added = add_triggers(config, sources, features, plan); !added) return propagate(added.error());
@@ -305,7 +325,7 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
     ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .notes = {}};
     for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
       const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
-      if (auto added = add_event(channel.config.events[event], sources, features, cpu, nohz_full, channel); !added)
+      if (auto added = add_event(channel.config.events[event], sources, features, cpus, nohz_full, channel); !added)
         return wrap(added.error(), "{}channel '{}'", place, channel.config.name);
       channel.events.back().place = place;
     }

@@ -81,9 +81,14 @@ struct RecordingPlan {
   [[nodiscard]] std::size_t watched_triggers() const;
 };
 
-// cpu-clock with the modifiers and the rate of `config`, in place of it. EINVAL: `config` cannot be parsed.
-[[nodiscard]] Result<EventPlan> plan_cpu_clock(const EventConfig& config, const EventSources& sources,
-                                               const KernelFeatures& features, Replaced why);
+// cpu-clock with the modifiers of `attr` and the rate of `config`, in place of it.
+[[nodiscard]] EventPlan plan_cpu_clock(const EventConfig& config, const perf_event_attr& attr,
+                                       const KernelFeatures& features, Replaced why);
+// Whether cpu-clock may take the place of a hardware event that perf_event_open(2) refused with this error: the machine
+// has no such counter, or it cannot be had (a hypervisor's, or another user holds it).
+[[nodiscard]] bool may_replace(const perf_event_attr& attr, int error_number);
+// Replaced::why. `cpus`: those that refuse; empty: all.
+[[nodiscard]] std::string refused_text(const std::string& event, const std::vector<int>& cpus, int error_number);
 // Whether an event counts whenever a process runs on its CPU, so that a busy CPU without samples of it is an error.
 // (page-faults or cache-misses need not.)
 [[nodiscard]] bool counts_while_busy(const perf_event_attr& attr);
@@ -91,9 +96,10 @@ struct RecordingPlan {
 void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
                    std::vector<std::string>& notes);
 
-// `cpu`: an online CPU, on which events are opened as a test, so that one without a PMU is replaced by cpu-clock.
+// `cpus`: online CPUs, on which hardware events are opened as a test: if one refuses, cpu-clock replaces the event.
 [[nodiscard]] Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources,
-                                                   const KernelFeatures& features, std::size_t cpu_count, int cpu);
+                                                   const KernelFeatures& features, std::size_t cpu_count,
+                                                   const std::vector<int>& cpus);
 
 // The ring sizes of `channels`, each for every CPU. They are halved, largest first, until they and as much staging fit
 // `max_bytes`, together with the sideband's and the triggers' rings and the memory of both programs

@@ -47,7 +47,7 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
   auto cpus = online_cpus();
   if (!cpus) return propagate(cpus.error());
   if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
-  auto plan = plan_recording(config, sources, features, cpus->size(), cpus->front());
+  auto plan = plan_recording(config, sources, features, cpus->size(), *cpus);
   if (!plan) return propagate(plan.error());
   if (auto few = check_ring_count(*plan, cpus->size()); !few) return propagate(few.error());
 
@@ -85,7 +85,7 @@ Result<std::vector<std::string>> Recording::check(const Config& config, const Ev
   if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
   const int cpu = cpus->front();
   const KernelFeatures features = KernelFeatures::probe(cpu);
-  auto plan = plan_recording(config, sources, features, cpus->size(), cpu);
+  auto plan = plan_recording(config, sources, features, cpus->size(), *cpus);
   if (!plan) return propagate(plan.error());
   std::vector<std::string> warnings = std::move(plan->warnings);
   warnings.insert(warnings.end(), plan->notes.begin(), plan->notes.end());

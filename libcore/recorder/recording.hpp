@@ -71,7 +71,7 @@ class Recording {
   // Judges whether the sampling events deliver; call it every 10 s. If a hardware event delivers
   // nothing on any busy CPU, cpu-clock takes its place in the same rings, until a reload; if only on some, that is a
   // warning. True if events or warnings changed; then the generation increases.
-  [[nodiscard]] bool watch_delivery(const std::vector<CpuBusy>& busy, const EventSources& sources, EventTime now_ns);
+  [[nodiscard]] bool watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_ns);
 
   [[nodiscard]] Delivery delivery() const;  // of the last watch_delivery()
   [[nodiscard]] const Manifest& manifest() const;

@@ -49,7 +49,7 @@ struct Recording::State {
   [[nodiscard]] std::vector<int> dead_cpus();
   void retire(const std::vector<int>& cpus, EventTime good_ns);
   [[nodiscard]] bool revive(const std::vector<int>& online);
-  [[nodiscard]] Result<bool> open_missing(const std::vector<int>& online);
+  [[nodiscard]] bool open_missing(const std::vector<int>& online);
   // adopt(): the rings that are in both `kept` and `next`, mapped.
   [[nodiscard]] Result<void> take_rings(const Manifest& kept, const RecordingPlan& next, KeptEvents& events);
   // Closes and opens rings that differ; makes the manifest. True if the rings changed; an error changes nothing. With
@@ -57,8 +57,11 @@ struct Recording::State {
   [[nodiscard]] Result<bool> follow_plan(RecordingPlan next, const std::string& digest, bool configured);
   void look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr, const CpuBusy& busy,
                EventTime now_ns);
-  [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus,
-                                    const EventSources& sources);
+  // The following are true if cpu-clock now records in the place of an event, on all CPUs.
+  [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus);
+  [[nodiscard]] bool replace_by_clock(OpenChannel& channel, std::size_t index, std::string why);
+  // Of the events that cannot be opened on this CPU, because its counters are not to be had.
+  [[nodiscard]] bool replace_refused(OpenChannel& channel, int cpu);
   // Opens `next` on each CPU, in the same rings, and closes the channel's event `index`. An error changes nothing.
   [[nodiscard]] Result<void> replace_event(OpenChannel& channel, std::size_t index, EventPlan next);
   void describe(std::uint64_t generation);

@@ -97,7 +97,7 @@ Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string
 Result<bool> Recording::reload(const Config& config, const EventSources& sources) {
   const std::vector<int> cpus = state_->cpus();
   if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
-  auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus.front());
+  auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus);
   if (!plan) return propagate(plan.error());
   return state_->follow_plan(std::move(*plan), config.digest, true);
 }

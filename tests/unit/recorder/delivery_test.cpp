@@ -31,7 +31,8 @@ namespace {
 
 enum class Pmu { real, refused, working, silent };
 std::atomic<Pmu> pmu_kind = Pmu::real;
-std::atomic<int> working_cpu = -1;  // of a silent PMU
+std::atomic<int> working_cpu = -1;   // of a silent PMU
+std::atomic<int> refusing_cpu = -1;  // of a working one: another user holds its counter
 
 }  // namespace
 
@@ -44,8 +45,8 @@ extern "C" long syscall(long number, ...) noexcept {
   va_end(list);
   if (number == SYS_perf_event_open && pmu_kind != Pmu::real) {
     auto attr = *reinterpret_cast<const perf_event_attr*>(a[0]);
-    if (attr.type == PERF_TYPE_HARDWARE) {
-      if (pmu_kind == Pmu::refused) {
+    if (attr.type == PERF_TYPE_HARDWARE || attr.type == PERF_TYPE_RAW) {
+      if (pmu_kind == Pmu::refused || static_cast<int>(a[2]) == refusing_cpu) {
         errno = EBUSY;
         return -1;
       }
@@ -204,7 +205,7 @@ class SilentPmu : public test::OnThisMachine {
         {.name = "stacks", .ring_bytes = 128U << 10U, .events = {{.event = "cycles", .frequency = 99}}}};
   }
   void TearDown() override {
-    pmu_kind = Pmu::real, working_cpu = -1;
+    pmu_kind = Pmu::real, working_cpu = -1, refusing_cpu = -1;
     OnThisMachine::TearDown();
   }
 
@@ -221,7 +222,7 @@ class SilentPmu : public test::OnThisMachine {
       if (busy.contains(cpu)) ticks_[cpu] += 10 * kSecond;
       all.push_back({.cpu = cpu, .user_ns = ticks_[cpu], .system_ns = 0});
     }
-    return recording_->watch_delivery(all, sources_, monotonic_now() + 3 * kSecond);
+    return recording_->watch_delivery(all, monotonic_now() + 3 * kSecond);
   }
   [[nodiscard]] std::set<int> every_cpu() const { return {cpus_.begin(), cpus_.end()}; }
   [[nodiscard]] const ManifestEvent& event(std::size_t index = 1) const {
@@ -279,6 +280,57 @@ TEST_F(SilentPmu, CpuClockTakesItsPlaceInTheSameRings) {
   const auto parsed = parse_manifest(encode(recording_->manifest()));
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(parsed->events[1].why, event().why);
+}
+
+class RefusingPmu : public SilentPmu {};
+
+TEST_F(RefusingPmu, OnOneCpuMakesItCpuClockOnAll) {
+  if (cpus_.size() < 2) return;
+  refusing_cpu = cpus_.back();
+  open(Pmu::working);
+  EXPECT_EQ(event().name, "cpu-clock");
+  EXPECT_EQ(event().configured, "cycles");
+  EXPECT_EQ(event().ids.size(), cpus_.size());
+  const auto refused = HasSubstr(fmt::format("cannot be used on CPU {} (Device or resource busy)", cpus_.back()));
+  EXPECT_THAT(recording_->manifest().warnings, ElementsAre(refused));
+  const std::uint64_t owner = recording_->manifest().rings.back().owner_id;
+  EXPECT_FALSE(recording_->reload(config_, sources_).value()) << "it is still held";
+  EXPECT_THAT(recording_->manifest().warnings, ElementsAre(refused));
+  refusing_cpu = -1;
+  EXPECT_TRUE(recording_->reload(config_, sources_).value());
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_EQ(recording_->manifest().rings.back().owner_id, owner) << "the history goes on";
+}
+
+TEST_F(RefusingPmu, ACpuThatReturnsIsRecorded) {
+  if (cpus_.size() < 2) return;
+  open(Pmu::working);
+  for (const int cpu : cpus_) sample_on(cpu);
+  const Manifest before = recording_->manifest();
+  EXPECT_EQ(event().name, "cycles");
+  ASSERT_TRUE(recording_->follow_cpus({cpus_.front()}, Probe::none, 1));
+  refusing_cpu = cpus_.back();
+  ASSERT_TRUE(recording_->follow_cpus(cpus_, Probe::none, 1));
+  EXPECT_EQ(event().name, "cpu-clock");
+  EXPECT_THAT(recording_->manifest().warnings,
+              ElementsAre(HasSubstr(fmt::format("cannot be used on CPU {}", cpus_.back()))));
+  for (const ManifestRing& ring : recording_->manifest().rings) EXPECT_TRUE(ring.online) << ring.cpu;
+  for (std::size_t i = 0; i < before.rings.size(); ++i)
+    EXPECT_EQ(recording_->manifest().rings[i].owner_id, before.rings[i].owner_id);
+  ASSERT_EQ(recording_->manifest().events.size(), 3U) << "the rings still have samples of cycles";
+  EXPECT_EQ(event(2).name, "cycles");
+  EXPECT_EQ(event(2).ids.size(), cpus_.size());
+  for (const int cpu : cpus_) sample_on(cpu);
+  EXPECT_FALSE(recording_->follow_cpus(cpus_, Probe::none, 1));
+}
+
+// Whatever its name: that another user holds a counter is no error of the configuration, as one that does not exist is.
+TEST_F(RefusingPmu, OfACounterByNumberAsWell) {
+  config_.channels[0].events = {{.event = "r01c2", .frequency = 49}};
+  open(Pmu::refused);
+  EXPECT_EQ(event().name, "cpu-clock");
+  EXPECT_EQ(event().attr.sample_freq, 49U);
+  EXPECT_THAT(recording_->manifest().warnings, ElementsAre(HasSubstr("counter for r01c2 cannot be used (Device")));
 }
 
 TEST_F(SilentPmu, AReloadTriesTheConfiguredEventAgain) {

@@ -76,7 +76,7 @@ class Plan : public testing::Test {
     Config config;
     config.memory_max = memory;
     config.channels = {channel("x", kMiB, std::move(events))};
-    return plan_recording(config, sources_, features_, 2, cpu_);
+    return plan_recording(config, sources_, features_, 2, {cpu_});
   }
   EventSources sources_;
   KernelFeatures features_;
