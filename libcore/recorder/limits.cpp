@@ -9,6 +9,12 @@
 #include "libcore/broker/protocol.hpp"
 
 namespace flight {
+namespace {
+
+constexpr const char* kMoreDescriptors =
+    "raise LimitNOFILE= in flightd-broker's unit (ulimit -n by hand), or record fewer events";
+
+}  // namespace
 
 std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count) {
   constexpr std::size_t kOthers = 32;
@@ -16,6 +22,22 @@ std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count) {
   std::size_t for_each_cpu = 1 + kOfTrigger * plan.watched_triggers();
   for (const ChannelPlan& channel : plan.channels) for_each_cpu += 1 + channel.events.size();
   return for_each_cpu * cpu_count + kOthers;
+}
+
+void fit_descriptors(RecordingPlan& plan, std::size_t cpu_count) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const std::size_t needed = fds_needed(plan, cpu_count);
+  const std::string why = fmt::format("this configuration needs about {} descriptors, RLIMIT_NOFILE is {}: {}", needed,
+                                      limit.rlim_cur, kMoreDescriptors);
+  std::string names;
+  for (auto trigger = plan.triggers.rbegin(); trigger != plan.triggers.rend(); ++trigger) {
+    if (fds_needed(plan, cpu_count) <= limit.rlim_cur) break;
+    if (!trigger->off.empty()) continue;
+    trigger->off = why;
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", trigger->name);
+  }
+  if (!names.empty()) plan.warnings.push_back(fmt::format("kernel-event triggers are off ({}): {}", names, why));
 }
 
 Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count) {
@@ -29,10 +51,8 @@ Failure explain_limit(Error error, std::size_t fd_count) {
   if (error.errno_value() == EMFILE || error.errno_value() == ENFILE) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
-    error.what += fmt::format(
-        "; this configuration needs about {} descriptors, RLIMIT_NOFILE is {}: raise LimitNOFILE= "
-        "in flightd-broker's unit (ulimit -n by hand), or record fewer events",
-        fd_count, limit.rlim_cur);
+    error.what += fmt::format("; this configuration needs about {} descriptors, RLIMIT_NOFILE is {}: {}", fd_count,
+                              limit.rlim_cur, kMoreDescriptors);
   }
   return Failure(std::move(error));
 }

@@ -10,6 +10,9 @@
 namespace flight {
 
 [[nodiscard]] std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count);
+// Switches kernel-event triggers off, the last first, while RLIMIT_NOFILE is too small for all events. What is still
+// missing then is an error at opening.
+void fit_descriptors(RecordingPlan& plan, std::size_t cpu_count);
 // E2BIG: the plan has more rings than the broker protocol carries.
 [[nodiscard]] Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count);
 // EMFILE, wherever the limit was reached: adds what to do.

@@ -13,6 +13,7 @@
 #include "libcore/broker/protocol.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/locked_memory.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
@@ -332,6 +333,7 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
     plan.channels.push_back(std::move(channel));
   }
   warn_of_budget(config, max_bytes, cpu_count, plan);
+  if (const auto limit = locked_memory_limit(features, cpu_count)) fit_locked_memory(plan, cpu_count, *limit);
   if (auto added = add_tracepoint_texts(sources, plan); !added) return propagate(added.error());
   return plan;
 }

@@ -49,6 +49,7 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
   if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
   auto plan = plan_recording(config, sources, features, cpus->size(), *cpus);
   if (!plan) return propagate(plan.error());
+  fit_descriptors(*plan, cpus->size());
   if (auto few = check_ring_count(*plan, cpus->size()); !few) return propagate(few.error());
 
   auto state = std::make_unique<State>();

@@ -70,6 +70,7 @@ bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>&
 
 Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string& digest, bool configured) {
   const std::vector<int> recorded = cpus();
+  fit_descriptors(next, recorded.size());
   if (auto few = check_ring_count(next, recorded.size()); !few) return propagate(few.error());
   const std::size_t fd_count = fds_needed(next, recorded.size());
   auto next_channels = open_next(channels, next.channels, features, recorded, on);
