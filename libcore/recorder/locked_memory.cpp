@@ -37,7 +37,7 @@ void fit_locked_memory(RecordingPlan& plan, std::size_t cpu_count, std::uint64_t
   const std::uint64_t sideband_bytes = plan.sideband_ring_bytes;
   std::vector<std::uint64_t> sizes;
   for (const ChannelPlan& channel : plan.channels) sizes.push_back(channel.ring_bytes);
-  while (locked_bytes(plan, cpu_count) > limit_bytes) {
+  while (locked_bytes(plan, cpu_count) > limit_bytes / 2) {
     std::uint64_t* largest = plan.sideband_ring_bytes > kLeastSidebandRingBytes ? &plan.sideband_ring_bytes : nullptr;
     for (ChannelPlan& channel : plan.channels)
       if (channel.ring_bytes > kLeastRingBytes && (largest == nullptr || channel.ring_bytes > *largest))
@@ -55,11 +55,13 @@ void fit_locked_memory(RecordingPlan& plan, std::size_t cpu_count, std::uint64_t
   for (std::size_t i = 0; i < sizes.size(); ++i)
     add(fmt::format("channel '{}'", plan.channels[i].config.name), sizes[i], plan.channels[i].ring_bytes);
   if (!halved.empty())
-    plan.warnings.push_back(fmt::format(
-        "the kernel locks at most {} for rings of this user, which lacks CAP_IPC_LOCK: rings are smaller ({} "
-        "on each CPU): give flightd-broker CAP_IPC_LOCK, or raise LimitMEMLOCK= (ulimit -l) or sysctl "
-        "kernel.perf_event_mlock_kb",
-        format_bytes(limit_bytes), halved));
+    plan.warnings.push_back(
+        fmt::format("the kernel locks at most {} for rings of this user, which lacks CAP_IPC_LOCK, and half of that is "
+                    "for other perf "
+                    "programs: rings are smaller ({} on each CPU): give flightd-broker CAP_IPC_LOCK, or raise "
+                    "LimitMEMLOCK= (ulimit -l) or sysctl "
+                    "kernel.perf_event_mlock_kb",
+                    format_bytes(limit_bytes), halved));
 }
 
 }  // namespace flight

@@ -14,7 +14,8 @@ namespace flight {
 
 // nullopt: there is no limit.
 [[nodiscard]] std::optional<std::uint64_t> locked_memory_limit(const KernelFeatures& features, std::size_t cpu_count);
-// Halves rings, the largest first, the sideband's as well, until they fit; never below their smallest sizes. Warns.
+// Halves rings, the largest first, the sideband's as well, until they fit into a half of what the kernel locks for this
+// user: the other half is for the user's other perf programs. Never below their smallest sizes. Warns.
 void fit_locked_memory(RecordingPlan& plan, std::size_t cpu_count, std::uint64_t limit_bytes);
 
 }  // namespace flight
