@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "daemon/log/log.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/store/folder.hpp"
 
 namespace flight::daemon {
@@ -33,6 +34,7 @@ StoreClock AgeClock::look(Catalogue& catalogue) {
 
 void AgeClock::load() {
   loaded_ = true;
+  const SpareDescriptors::Use use;
   const auto folder = Folder::open(state_dir_);
   const auto text = folder ? folder->read(kFile, kMaxClockRecordBytes) : Result<std::string>(propagate(folder.error()));
   auto record = text ? parse_clock_record(*text) : Result<ClockRecord>(propagate(text.error()));
@@ -43,6 +45,7 @@ void AgeClock::load() {
 }
 
 void AgeClock::save() {
+  const SpareDescriptors::Use use;
   const auto folder = Folder::open(state_dir_);
   // Not synced is no trouble: after a power failure there is another boot.
   const auto saved = folder ? folder->replace(kFile, fmt::format("{}.partial", kFile), to_json(record_))

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/log/log.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/store/folder.hpp"
 #include "libcore/trigger/state.hpp"
 
@@ -36,6 +37,7 @@ void TriggerState::write() {
     newest = std::move(*std::exchange(waiting_, std::nullopt));
   }
   if (!allowed_) return;
+  const SpareDescriptors::Use use;
   auto folder = Folder::open(state_dir_);
   Result<Unsynced> kept = folder ? folder->replace(kStateFile, fmt::format("{}.partial", kStateFile), newest)
                                  : Result<Unsynced>(propagate(folder.error()));

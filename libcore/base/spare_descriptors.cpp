@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <array>
 #include <mutex>
 
 namespace flight {
@@ -64,15 +62,15 @@ bool SpareDescriptors::close_one() {
   return true;
 }
 
-void SpareDescriptors::make_free() {
-  for (;;) {
-    std::array<UniqueFd, kInMessage> tried;
-    for (UniqueFd& fd : tried) fd.reset(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
-    if (std::all_of(tried.begin(), tried.end(), [](const UniqueFd& fd) { return static_cast<bool>(fd); })) return;
+bool SpareDescriptors::free_number() {
+  {
     const std::lock_guard lock(spares_mutex);
-    if (kept_spares == nullptr || kept_spares->numbers_.empty()) return;
-    kept_spares->numbers_.pop_back();
+    if (kept_spares != nullptr && !kept_spares->numbers_.empty()) {
+      kept_spares->numbers_.pop_back();
+      return true;
+    }
   }
+  return close_one();
 }
 
 std::string descriptor_advice(const Error& error) {

@@ -3,8 +3,8 @@
 //
 //   files     each one a file of its own. with_spare() closes one when a call fails for lack of a descriptor, and
 //             repeats the call at once. fs.file-max is the whole machine's: what is closed earlier, others take.
-//   numbers   of one file, for descriptors that come in a message: those that do not fit are lost, and there is nothing
-//             to repeat. give() closes them before a snapshot, make_free() before a message.
+//   numbers   of one file, for descriptors that come in a message. give() closes them before a snapshot, free_number()
+//             one at a time until a message fits.
 #pragma once
 
 #include <cerrno>
@@ -49,9 +49,8 @@ class SpareDescriptors {
 
   // Closes a file of this process's; false: there is none.
   [[nodiscard]] static bool close_one();
-  // Closes numbers of this process's until a message with kInMessage descriptors fits.
-  static constexpr std::size_t kInMessage = 2;
-  static void make_free();
+  // Closes a number of this process's, or without one a file; false: there is none.
+  [[nodiscard]] static bool free_number();
 
  private:
   std::vector<UniqueFd> files_, numbers_;

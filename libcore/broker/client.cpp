@@ -68,7 +68,8 @@ Result<BrokerClient> BrokerClient::connect(const std::string& path) {
   return sys_error(error_number, "connect to the broker's socket {}", path);
 }
 
-Failure BrokerClient::give_up(Error error) const {
+Failure BrokerClient::give_up(Error error) {
+  if (!given_up_) given_up_ = error;
   ::shutdown(socket_.get(), SHUT_RDWR);
   return Failure(std::move(error));
 }
@@ -237,6 +238,7 @@ Result<void> BrokerClient::enable() {
 }
 
 Result<bool> BrokerClient::take_changed() {
+  if (given_up_) return Failure(*given_up_);
   for (;;) {
     auto message = try_receive_message(socket_.get());
     if (!message) return give_up(message.error());

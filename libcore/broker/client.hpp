@@ -59,7 +59,8 @@ class BrokerClient {
   [[nodiscard]] Result<void> disable();
   [[nodiscard]] Result<void> enable();
 
-  // True once for each 'changed' since the last call; never blocks. ECONNRESET: the broker is gone.
+  // True once for each 'changed' since the last call; never blocks. An error, ECONNRESET or why this
+  // client ended the connection: the broker is gone.
   [[nodiscard]] Result<bool> take_changed();
   [[nodiscard]] int fd() const { return socket_.get(); }
 
@@ -71,12 +72,14 @@ class BrokerClient {
   [[nodiscard]] Result<Attachment> receive_attachment();
   // True: it is an out-of-order message, and is kept.
   bool set_aside(BrokerMessage& message);
-  Failure give_up(Error error) const;
+  // Ends the connection. take_changed() repeats the reason.
+  Failure give_up(Error error);
   UniqueFd socket_;
   bool changed_ = false;
   std::string processes_warning_;
   std::optional<Request> file_asked_;
   std::optional<Result<PartialFile>> file_;
+  std::optional<Error> given_up_;
 };
 
 }  // namespace flight

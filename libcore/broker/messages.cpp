@@ -63,6 +63,17 @@ Result<void> check(const BrokerMessage& message, const msghdr& raw) {
   return {};
 }
 
+// A look at the next message, which stays in the queue. `flags`: 0 or MSG_DONTWAIT. -1: errno says why.
+ssize_t look_at(int socket, int flags, msghdr& raw) {
+  const std::size_t control_bytes = raw.msg_controllen;
+  ssize_t count = 0;
+  do {
+    raw.msg_controllen = control_bytes;
+    count = ::recvmsg(socket, &raw, MSG_PEEK | MSG_CMSG_CLOEXEC | flags);
+  } while (count < 0 && errno == EINTR);
+  return count;
+}
+
 // `flags`: 0 or MSG_DONTWAIT.
 Result<BrokerMessage> receive(int socket, int flags) {
   BrokerMessage message;
@@ -70,17 +81,20 @@ Result<BrokerMessage> receive(int socket, int flags) {
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
   std::array<iovec, 2> parts{iovec{&message.header, sizeof message.header}, iovec{text.data(), text.size()}};
   msghdr raw{};
-  raw.msg_iov = parts.data();
-  raw.msg_iovlen = parts.size();
-  raw.msg_control = control.data();
-  raw.msg_controllen = control.size();
   ssize_t count = 0;
-  SpareDescriptors::make_free();  // what does not fit is lost, and the connection with it
+  // Other threads open files at the same moment, so it cannot be known before whether the descriptors fit.
   do {
-    count = ::recvmsg(socket, &raw, MSG_CMSG_CLOEXEC | flags);
-  } while (count < 0 && errno == EINTR);
-  if (count < 0) return sys_error(errno, "receive over the broker protocol");
-  take_fds(raw, message.fds);
+    message.fds.clear();
+    raw = msghdr{};
+    raw.msg_iov = parts.data();
+    raw.msg_iovlen = parts.size();
+    raw.msg_control = control.data();
+    raw.msg_controllen = control.size();
+    count = look_at(socket, flags, raw);
+    if (count < 0) return sys_error(errno, "receive over the broker protocol");
+    take_fds(raw, message.fds);
+  } while ((static_cast<unsigned>(raw.msg_flags) & MSG_CTRUNC) != 0 && SpareDescriptors::free_number());
+  static_cast<void>(::recv(socket, nullptr, 0, MSG_DONTWAIT));  // it leaves the queue, with the sender's descriptors
   if (count == 0) return fail(std::errc::connection_reset, "the broker closed the connection");
   if (static_cast<std::size_t>(count) < sizeof message.header)
     return fail(std::errc::bad_message, "received a message of {} bytes over the broker protocol, which is too short",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One message of the broker protocol: a header, a text, file descriptors (unix(7), SCM_RIGHTS). If the receiver has
-// too few free descriptors, the kernel drops some and only sets MSG_CTRUNC: that, and a count that does not match, is
-// an error.
+// too few free descriptors, the kernel drops some and only sets MSG_CTRUNC: it is received again with spare ones
+// (base/spare_descriptors.hpp). Without them that is an error, as is a count that does not match. One thread receives.
 #pragma once
 
 #include <optional>

@@ -71,20 +71,18 @@ TEST(SpareDescriptors, NumbersAreForMessages) {
   EXPECT_EQ(UniqueFd(open_null()).get(), -1);
 }
 
-TEST(SpareDescriptors, AsManyNumbersAreFreedAsAMessageNeeds) {
+TEST(SpareDescriptors, NumbersAreFreedOneByOneAndThenFiles) {
   SpareDescriptors spare;
   ASSERT_TRUE(spare.take());
   const NoneLeft limit;
-  for (int i = 0; i < 3; ++i) SpareDescriptors::make_free();
-  EXPECT_EQ(how_many_can_be_opened(), SpareDescriptors::kInMessage);
-  std::vector<UniqueFd> messages;
-  for (std::size_t i = 0; i < SpareDescriptors::kMany; ++i) {
-    SpareDescriptors::make_free();
-    messages.emplace_back(open_null());
-    EXPECT_TRUE(messages.back()) << i;
+  std::vector<UniqueFd> opened;
+  for (std::size_t i = 0; i < 2 * SpareDescriptors::kMany; ++i) {
+    EXPECT_TRUE(SpareDescriptors::free_number());
+    opened.emplace_back(open_null());
+    EXPECT_TRUE(opened.back()) << i;
+    EXPECT_EQ(how_many_can_be_opened(), 0U);
   }
-  SpareDescriptors::make_free();
-  EXPECT_EQ(how_many_can_be_opened(), 0U);
+  EXPECT_FALSE(SpareDescriptors::free_number());
 }
 
 TEST(SpareDescriptors, OtherErrorsCloseNone) {

@@ -150,6 +150,7 @@ TEST_F(WrongBroker, AnAnswerToAnotherQuestionEndsTheConnection) {
   say(Request::processes, {text.get()});
   EXPECT_EQ(client_->counts().error().errno_value(), EBADMSG);
   EXPECT_EQ(client_->counts().error().errno_value(), ECONNRESET);
+  EXPECT_EQ(client_->take_changed().error().errno_value(), EBADMSG) << "the reason, not what followed from it";
 }
 
 TEST_F(WrongBroker, AnswersWithOtherDescriptorsAreRefused) {

@@ -4,14 +4,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
 namespace {
@@ -98,6 +103,52 @@ TEST(BrokerMessage, LostDescriptorsAreAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(message.error().what, HasSubstr("LimitNOFILE="));
   EXPECT_THAT(message.error().what, HasSubstr("of 20 descriptors"));
   EXPECT_EQ(open_descriptors(), before) << "what did arrive must be closed";
+}
+
+// Waits until the thread whose /proc/PID/task/TID/stat this is sleeps.
+void wait_until_asleep(int stat) {
+  std::array<char, 256> text{};
+  do {
+    ::sched_yield();
+    text.back() = '\0';
+    ASSERT_GT(::pread(stat, text.data(), text.size() - 1, 0), 0);
+  } while (std::string_view(text.data()).find(") S ") == std::string_view::npos);
+}
+
+// While it waits for a message, other threads open files.
+TEST(BrokerMessage, ThatComesWhenNoDescriptorIsLeftIsReceivedWithASpareOne) {
+  const Pair pair;
+  SpareDescriptors spare;
+  ASSERT_TRUE(spare.take());
+  const auto sent = many_fds(3);
+  std::atomic<pid_t> tid = 0;
+  std::atomic<bool> go = false;
+  std::optional<Result<BrokerMessage>> message;
+  std::thread receiver([&] {
+    tid = ::gettid();
+    while (!go) ::sched_yield();
+    message = receive_message(pair.b.get());
+  });
+  while (tid == 0) ::sched_yield();
+  const UniqueFd stat(::open(fmt::format("/proc/self/task/{}/stat", tid.load()).c_str(), O_RDONLY | O_CLOEXEC));
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  rlimit none = old;
+  none.rlim_cur = static_cast<rlim_t>(stat.get()) + 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  go = true;
+  wait_until_asleep(stat.get());
+  std::vector<UniqueFd> others;
+  do others.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  while (others.back());
+  const auto delivered = send_message(pair.a.get(), {}, "a text", numbers(sent));
+  receiver.join();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+  ASSERT_TRUE(delivered) << delivered.error().what;
+  ASSERT_TRUE(*message) << message->error().what;
+  EXPECT_EQ((*message)->fds.size(), 3U);
+  EXPECT_EQ((*message)->text, "a text");
+  EXPECT_FALSE(try_receive_message(pair.b.get()).value().has_value()) << "it is received once";
 }
 
 TEST(BrokerMessage, ACountThatDoesNotMatchIsAnError) {
