@@ -55,7 +55,7 @@ class Daemon {
     std::vector<std::string> warnings, notes;
     std::string config_file;    // --config; empty: the default directories
     std::string broker_socket;  // of a broker whose successor listens there; empty: the broker is flightd's child
-    std::string refusal;        // why the broker cannot record: `broker` is not connected, `attached` has no rings
+    std::string refusal;        // why nothing is recorded yet: `broker` is not connected, `attached` has no rings
   };
   // Starts all threads of the daemon.
   [[nodiscard]] static Result<std::unique_ptr<Daemon>> open(Setup setup);
@@ -88,9 +88,10 @@ class Daemon {
   // Saves the content of the rings, then looks for the next broker, or ends.
   void lose_broker(const std::string& why, EventTime lost_ns);
   void find_next_broker();
-  // After a refusal: tries again after 1, 2 and 5 s, and then every 10 s.
+  // No broker records: tries again after 1, 2 and 5 s, and then every 10 s.
   void wait_for_recording(const std::string& why, std::size_t tries);
   void try_again(const std::string& why, std::size_t tries);
+  [[nodiscard]] std::string why_gone(const Error& error) const;
   void take_spare_again();
   void use_store(std::string saved_triggers);  // it could not be used at start
   void end_without_broker(const std::string& why);

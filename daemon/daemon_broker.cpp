@@ -29,28 +29,25 @@ void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
 
 void Daemon::find_next_broker() {
   recorder_->reconnect(BrokerThread::kReconnectFor, [this](const Result<bool>& found) {
-    // On the broker thread, which may wait for a disk. The broker refuses the same configurations as flightd.
-    std::string bad_config;
-    if (!found)
-      if (const auto config = Reloader::load(setup_.config_file); !config) bad_config = config.error().text();
-    asio::post(loop_, [this, found, bad_config] {
+    asio::post(loop_, [this, found] {
       if (stopping_) return;
-      if (!bad_config.empty()) {
-        // While flightd runs, the rings exist, and the next broker adopts the stored events.
-        log::error("flightd-broker cannot start, because the configuration is wrong: {}; waiting until it is corrected",
-                   bad_config);
-        return find_next_broker();
+      if (!found) {
+        // flightd stays: the rings exist as long as it runs, and the next broker may adopt the stored events.
+        const std::string why = why_gone(found.error());
+        log::error("nothing is recorded: {}; trying again", why);
+        return wait_for_recording(why, 0);
       }
-      if (!found && !recorder_->refusal().empty()) {
-        log::error("nothing is recorded: {}; trying again", found.error().what);
-        return wait_for_recording(found.error().what, 0);
-      }
-      if (!found) return end_without_broker(found.error().what);
       worker_->broker_is_back();
       events_.broker_recovered(*found ? "the next flightd-broker adopted the recording without a gap"
                                       : "attached to the next flightd-broker: recording continues");
     });
   });
+}
+
+// As the status shows it.
+std::string Daemon::why_gone(const Error& error) const {
+  std::string why = recorder_->refusal();
+  return why.empty() ? error.what : why;
 }
 
 void Daemon::wait_for_recording(const std::string& why, std::size_t tries) {
@@ -65,8 +62,6 @@ void Daemon::wait_for_recording(const std::string& why, std::size_t tries) {
 }
 
 void Daemon::try_again(const std::string& why, std::size_t tries) {
-  // Without any answer for so long, flightd ends: systemd starts the broker when it starts flightd.
-  constexpr std::size_t kMostUnanswered = 8;
   recorder_->reconnect(std::chrono::seconds(0), [this, why, tries](const Result<bool>& found) {
     asio::post(loop_, [this, why, tries, found] {
       if (stopping_) return;
@@ -74,11 +69,9 @@ void Daemon::try_again(const std::string& why, std::size_t tries) {
         worker_->broker_is_back();
         return events_.broker_recovered("recording has begun: flightd-broker answers now");
       }
-      const bool answered = !recorder_->refusal().empty();
-      if (!answered && tries >= kMostUnanswered) return end_without_broker(found.error().what);
-      if (found.error().what != why) log::error("nothing is recorded: {}; trying again", found.error().what);
-      // Each answer begins a new count of those that are missing.
-      wait_for_recording(found.error().what, answered ? std::min<std::size_t>(tries + 1, 3) : tries + 1);
+      const std::string now = why_gone(found.error());
+      if (now != why) log::error("nothing is recorded: {}; trying again", now);
+      wait_for_recording(now, tries + 1);
     });
   });
 }

@@ -28,6 +28,10 @@ std::string folder(const std::string& given, const char* variable, const char* o
   return out;
 }
 
+ParsedOptions wrong(const std::string& why) {
+  return {.options = std::nullopt, .exit_status = 2, .usage = with_help(why, "flightd")};
+}
+
 }  // namespace
 
 ParsedOptions parse_options(int argc, char** argv) {
@@ -55,20 +59,15 @@ ParsedOptions parse_options(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     std::vector<std::string> known;
     for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
-    fmt::print(stderr, "flightd: {}\n", with_help(unknown_words(app.remaining(), known, {}), "flightd"));
-    return {.options = std::nullopt, .exit_status = 2};
+    return wrong(unknown_words(app.remaining(), known, {}));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return {.options = std::nullopt, .exit_status = app.exit(error)};
-    fmt::print(stderr, "flightd: {}\n", with_help(usage_text(error.what()), "flightd"));
-    return {.options = std::nullopt, .exit_status = 2};
+    if (error.get_exit_code() == 0) return {.options = std::nullopt, .exit_status = app.exit(error), .usage = {}};
+    return wrong(usage_text(error.what()));
   }
-  if (out.for_service && !out.check_config) {
-    fmt::print(stderr, "flightd: {}\n", with_help("--for-service needs --check-config", "flightd"));
-    return {.options = std::nullopt, .exit_status = 2};
-  }
+  if (out.for_service && !out.check_config) return wrong("--for-service needs --check-config");
   out.state_dir = folder(out.state_dir, "STATE_DIRECTORY", "/var/lib/flightd");
   out.runtime_dir = folder(out.runtime_dir, "RUNTIME_DIRECTORY", "/run/flightd");
-  return {.options = std::move(out), .exit_status = 0};
+  return {.options = std::move(out), .exit_status = 0, .usage = {}};
 }
 
 }  // namespace flight::daemon

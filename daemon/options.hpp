@@ -16,10 +16,11 @@ struct Options {
   std::string broker_socket;  // empty: fork a broker
 };
 
-// The options, or the exit status: 0 after --help and --version, 2 for a usage error (printed to stderr).
+// The options, or the exit status: 0 after --help and --version, 2 for a usage error.
 struct ParsedOptions {
   std::optional<Options> options;
   int exit_status = 0;
+  std::string usage;  // the error
 };
 [[nodiscard]] ParsedOptions parse_options(int argc, char** argv);
 

@@ -67,21 +67,26 @@ Result<UniqueFd> Listener::accept() const {
   return client;
 }
 
-// Reads what the second client has already sent: closing a socket with unread data would discard the reply.
+// Reads what the client has already sent: closing a socket with unread data would discard the reply.
+Result<void> Listener::refuse(int error_number, const std::string& why) const {
+  const auto client = accept();
+  if (!client) return propagate(client.error());
+  ReplyHeader header;
+  header.failed = 1;
+  header.error_number = error_number;
+  static_cast<void>(send_message(client->get(), header, why, {}));
+  ::shutdown(client->get(), SHUT_RD);
+  while (receive_request(client->get())) {
+  }
+  return {};
+}
+
 void Listener::turn_away(int client) const {
-  const auto other = accept();
-  if (!other) return log::warn("{}", other.error().what);
   const auto served = peer_credentials(client);
   const std::string why =
       fmt::format("flightd-broker already serves another flightd, process {}: stop it first", served ? served->pid : 0);
   log::warn("refused a second flightd: {}", why);
-  ReplyHeader header;
-  header.failed = 1;
-  header.error_number = EBUSY;
-  static_cast<void>(send_message(other->get(), header, why, {}));
-  ::shutdown(other->get(), SHUT_RD);
-  while (receive_request(other->get())) {
-  }
+  if (auto refused = refuse(EBUSY, why); !refused) log::warn("{}", refused.error().what);
 }
 
 }  // namespace flight::broker

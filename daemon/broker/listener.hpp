@@ -23,6 +23,8 @@ class Listener {
 
   // EACCES: the peer has another uid and was refused.
   [[nodiscard]] Result<UniqueFd> accept() const;
+  // Accepts a client, and answers its request with this error.
+  [[nodiscard]] Result<void> refuse(int error_number, const std::string& why) const;
   // Replies EBUSY with the pid of `client` to a second client.
   void turn_away(int client) const;
   [[nodiscard]] int fd() const { return socket_.get(); }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -133,17 +134,67 @@ Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
               "systemd passed no listening SOCK_SEQPACKET socket: set ListenSequentialPacket= in the socket unit");
 }
 
+// A service whose start fails stays, and tries again after 1, 2, 5 and then every 10 s: otherwise systemd would restart
+// it for ever. Meanwhile `listener`, if there is one, answers with the reason. False: SIGTERM was received.
+bool wait_to_start(const std::string& why, std::size_t tries, const UniqueFd& stop, const Result<Listener>& listener) {
+  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
+                              std::chrono::seconds(10)};
+  constexpr std::chrono::milliseconds kAliveEvery(1000);
+  const auto until = std::chrono::steady_clock::now() + kWaits.at(std::min(tries, kWaits.size() - 1));
+  int fd = listener ? listener->fd() : -1;
+  notify_no_recording(why);
+  if (tries == 0)
+    if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
+      log::warn("{}", notified.error().what);
+  while (std::chrono::steady_clock::now() < until) {
+    std::array<pollfd, 2> watched{pollfd{stop.get(), POLLIN, 0}, pollfd{fd, POLLIN, 0}};
+    if (::poll(watched.data(), watched.size(), static_cast<int>(kAliveEvery.count())) < 0 && errno != EINTR)
+      return false;
+    notify_alive();
+    if (watched[0].revents != 0) return false;
+    if (watched[1].revents == 0) continue;
+    if (auto refused = listener->refuse(EAGAIN, why); !refused) fd = -1;  // such as no descriptors: later
+  }
+  return true;
+}
+
+// A service with wrong options stays, too: a user that does not exist may be known later. Nobody is answered, because
+// the user that may connect is not known. It ends when the options are right, and systemd starts it again.
+int stay_unstarted(int argc, char** argv, std::string usage) {
+  const auto stop = take_signals(false);
+  if (!stop) return kUsage;
+  for (std::size_t tries = 0; !usage.empty(); ++tries) {
+    if (!wait_to_start("wrong usage: " + usage, tries, *stop, fail(std::errc::not_connected, "no socket"))) return 0;
+    std::string now = parse_options(argc, argv).usage;
+    if (!now.empty() && now != usage) log::error("{}", now);
+    usage = std::move(now);
+  }
+  return 0;
+}
+
 int serve_socket(const BrokerOptions& options) {
+  const bool managed = std::getenv("NOTIFY_SOCKET") != nullptr;
   FdStore store = FdStore::take();
   auto spare = std::make_unique<SpareDescriptors>();
-  const auto kept = spare->take_at_start();
-  const auto stop = kept ? take_signals(false) : Result<UniqueFd>(propagate(kept.error()));
-  const auto listener = stop ? listen(options, store) : Result<Listener>(propagate(stop.error()));
+  auto kept = spare->take_at_start();
+  const auto stop = take_signals(false);
+  if (!stop) {
+    log::error("{}", stop.error().what);
+    return kFailed;
+  }
+  auto listener = kept ? listen(options, store) : Result<Listener>(propagate(kept.error()));
   EventSources sources;
   auto threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));
-  if (!threads) {
-    log::error("{}{}", threads.error().what, descriptor_advice(threads.error()));
-    return kFailed;
+  std::string why;
+  for (std::size_t tries = 0; !threads; ++tries) {
+    std::string now = threads.error().what + descriptor_advice(threads.error());
+    if (now != why) log::error("{}{}", now, managed ? "; trying again" : "");
+    if (!managed) return kFailed;
+    why = std::move(now);
+    if (!wait_to_start(why, tries, *stop, listener)) return 0;
+    if (!kept) kept = spare->take_at_start();
+    if (kept && !listener) listener = listen(options, store);
+    threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));
   }
   if (!options.group)
     log::warn("without --group (the group of flightd's snapshots), files can be made only where this user may write");
@@ -174,8 +225,12 @@ int main(int argc, char** argv) {
   flight::fill_standard_descriptors();
   flight::settle_inherited_state(flight::ProgramKind::service);
   const flight::broker::ParsedOptions parsed = flight::broker::parse_options(argc, argv);
-  if (!parsed.options) return parsed.exit_status;
   flight::log::start("flightd-broker", "flightd-broker: %v");
+  if (!parsed.usage.empty()) {
+    flight::log::error("{}", parsed.usage);
+    if (std::getenv("NOTIFY_SOCKET") != nullptr) return flight::broker::stay_unstarted(argc, argv, parsed.usage);
+  }
+  if (!parsed.options) return parsed.exit_status;
   int status = flight::broker::kFailed;
   try {
     status = parsed.options->fd >= 0 ? flight::broker::serve_own_client(*parsed.options)

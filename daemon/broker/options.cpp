@@ -45,6 +45,10 @@ gid_t find_group(const std::string& word) {
   throw CLI::ValidationError("--group", "unknown group " + word);
 }
 
+ParsedOptions wrong(const std::string& why) {
+  return {.options = std::nullopt, .exit_status = kUsageError, .usage = with_help(why, "flightd-broker")};
+}
+
 }  // namespace
 
 ParsedOptions parse_options(int argc, char** argv) {
@@ -96,22 +100,17 @@ ParsedOptions parse_options(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     std::vector<std::string> known;
     for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
-    fmt::print(stderr, "flightd-broker: {}\n", with_help(unknown_words(app.remaining(), known, {}), "flightd-broker"));
-    return {.options = std::nullopt, .exit_status = kUsageError};
+    return wrong(unknown_words(app.remaining(), known, {}));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return {.options = std::nullopt, .exit_status = app.exit(error)};
-    fmt::print(stderr, "flightd-broker: {}\n", with_help(usage_text(error.what()), "flightd-broker"));
-    return {.options = std::nullopt, .exit_status = kUsageError};
+    if (error.get_exit_code() == 0) return {.options = std::nullopt, .exit_status = app.exit(error), .usage = {}};
+    return wrong(usage_text(error.what()));
   }
   std::error_code error;
   if (options.runtime_dir.empty() && !options.socket.empty())
     options.runtime_dir = std::filesystem::absolute(options.socket, error).parent_path();
-  if (error) {
-    fmt::print(stderr, "flightd-broker: --socket {}: the current folder is not known: {}\n", options.socket,
-               error.message());
-    return {.options = std::nullopt, .exit_status = kUsageError};
-  }
-  return {.options = std::move(options), .exit_status = 0};
+  if (error)
+    return wrong(fmt::format("--socket {}: the current folder is not known: {}", options.socket, error.message()));
+  return {.options = std::move(options), .exit_status = 0, .usage = {}};
 }
 
 }  // namespace flight::broker

@@ -23,6 +23,7 @@ struct BrokerOptions {
 struct ParsedOptions {
   std::optional<BrokerOptions> options;
   int exit_status = 0;
+  std::string usage;  // the error
 };
 [[nodiscard]] ParsedOptions parse_options(int argc, char** argv);
 

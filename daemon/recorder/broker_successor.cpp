@@ -24,7 +24,7 @@ bool is_answer(const Error& error) {
 }  // namespace
 
 // The first broker that replies to an attach; its rings are not mapped.
-Result<BrokerThread::Next> BrokerThread::look_for_next(EventTime until_ns) {
+Result<BrokerThread::Next> BrokerThread::look_for_next(EventTime until_ns, bool& answered) {
   for (;;) {
     auto broker = BrokerClient::connect(path_);
     Result<Attachment> attachment;
@@ -42,7 +42,8 @@ Result<BrokerThread::Next> BrokerThread::look_for_next(EventTime until_ns) {
       attachment = propagate(broker.error());
     }
     if (cut_) return fail(std::errc::operation_canceled, "flightd is ending");
-    note_refusal(broker && !attachment && is_answer(attachment.error()) ? attachment.error().what : std::string());
+    answered = broker && !attachment && is_answer(attachment.error());
+    if (answered) note_refusal(attachment.error().what);
     if (attachment) return Next{std::move(*broker), std::move(*attachment)};
     if (monotonic_now() >= until_ns) return propagate(attachment.error());
     std::this_thread::sleep_for(kReconnectEvery);
@@ -56,6 +57,7 @@ Result<void> BrokerThread::take_next(Next next) {
   {
     const std::lock_guard lock(mutex_);
     broker_ = std::move(next.broker);
+    refusal_.clear();
   }
   if (file_wanted_) static_cast<void>(broker_.ask_for_file(spare_wanted_));
   static_cast<void>(refresh_kernel());
@@ -67,7 +69,8 @@ Result<void> BrokerThread::take_next(Next next) {
 Result<void> BrokerThread::find_same() {
   if (path_.empty()) return fail(std::errc::no_such_process, "it was a child of this flightd");
   asked_ns_ = lost_ns_.load();
-  auto next = look_for_next(lost_ns_ + kSameForNs);
+  bool answered = false;
+  auto next = look_for_next(lost_ns_ + kSameForNs, answered);
   asked_ns_ = 0;
   if (!next) return propagate(next.error());
   if (next->attachment.manifest.recording != attached()->manifest.recording)
@@ -80,10 +83,16 @@ Result<void> BrokerThread::find_same() {
 
 void BrokerThread::reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done) {
   tasks_.post([this, look_for, done = std::move(done)] {
-    auto next = look_for_next(monotonic_now() + static_cast<EventTime>(std::chrono::nanoseconds(look_for).count()));
+    bool answered = false;
+    auto next =
+        look_for_next(monotonic_now() + static_cast<EventTime>(std::chrono::nanoseconds(look_for).count()), answered);
+    if (!next && !answered) note_refusal("flightd-broker cannot be reached: " + next.error().what);
     if (!next) return done(propagate(next.error()));
     const bool same = next->attachment.manifest.recording == attached()->manifest.recording;
-    if (auto taken = take_next(std::move(*next)); !taken) return done(propagate(taken.error()));
+    if (auto taken = take_next(std::move(*next)); !taken) {
+      note_refusal(taken.error().what);
+      return done(propagate(taken.error()));
+    }
     gone_ = false;
     done(same);
   });

@@ -75,7 +75,8 @@ class BrokerThread {
   void reload(std::function<void(Result<bool>)> done);
 
   [[nodiscard]] bool gone() const { return gone_; }
-  // Any thread. The answer of a broker that runs and cannot record, while gone(); empty: no broker has answered.
+  // Any thread. While gone(), why: the answer of a broker that runs and cannot record, or, after a reconnect() has
+  // failed, why none answers; empty: it was lost a moment ago.
   [[nodiscard]] std::string refusal() const;
   // When the last broker was lost; 0: never.
   [[nodiscard]] EventTime lost_ns() const { return lost_ns_; }
@@ -110,7 +111,8 @@ class BrokerThread {
     BrokerClient broker;
     Attachment attachment;
   };
-  [[nodiscard]] Result<Next> look_for_next(EventTime until_ns);
+  // `answered`: the last one that was tried has refused.
+  [[nodiscard]] Result<Next> look_for_next(EventTime until_ns, bool& answered);
   void note_refusal(std::string refusal);
   [[nodiscard]] Result<void> take_next(Next next);
   [[nodiscard]] Result<void> find_same();

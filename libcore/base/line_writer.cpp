@@ -75,6 +75,7 @@ LineWriter::LineWriter(int fd) : state_(std::make_shared<State>(fd)) {}
 
 Result<void> LineWriter::start() {
   const std::lock_guard lock(state_->mutex);
+  if (state_->has_thread) return {};
   state_->own = UniqueFd(::fcntl(state_->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   auto thread = start_thread("log", [state = state_] { state->run(); });
   if (!thread) return propagate(thread.error());

@@ -31,7 +31,7 @@ class LineWriter {
   // Waits for the queued lines, kPatience at most.
   ~LineWriter();
 
-  // Call it once, after privileges are dropped: otherwise the thread would keep them.
+  // Call it after privileges are dropped: otherwise the thread would keep them. A second call does nothing.
   [[nodiscard]] Result<void> start();
   // Any thread, at any time. `line` includes its newline.
   void write(std::string line);

@@ -452,6 +452,7 @@ TEST_F(Disk, HangingOneAtTheStartHoldsUpNeitherRecorderNorSocket) {
   // The lock that root took: a second flightd is refused.
   StartOptions second = options_;
   second.runtime_dir = folder_ / "other-run";
+  second.prefix.clear();  // by hand: a service would wait
   TestDaemon other(folder_);
   other.launch(stacks_config(997, "256K").dump(), second);
   const Outcome refused = other.process().finish(30s);

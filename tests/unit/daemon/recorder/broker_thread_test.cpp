@@ -2,6 +2,7 @@
 // The broker thread with brokers that hang, die and are replaced by others.
 #include "daemon/recorder/broker_thread.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -125,6 +126,23 @@ TEST_F(BrokerThreadTest, ASuccessorWithAnotherRecordingIsALoss) {
   EXPECT_FALSE(thread_->gone());
   EXPECT_EQ(thread_->attached()->manifest.recording, 2U);
   EXPECT_EQ(thread_->counts()->time_ns, 2U);
+}
+
+TEST_F(BrokerThreadTest, ABrokerThatCannotBeReachedIsAReasonUntilOneIsFound) {
+  start({}, true);
+  broker_->die();
+  ASSERT_TRUE(soon([&] { return lost_ == 1; }));
+  EXPECT_EQ(thread_->refusal(), "") << "it was lost a moment ago";
+  const auto found = [&](std::chrono::seconds look_for) {
+    std::promise<bool> attached;
+    thread_->reconnect(look_for, [&](const Result<bool>& same) { attached.set_value(same.has_value()); });
+    return attached.get_future().get();
+  };
+  EXPECT_FALSE(found(0s));
+  EXPECT_THAT(thread_->refusal(), testing::HasSubstr("flightd-broker cannot be reached: "));
+  next_.emplace(path(), FakeBroker::Setup{.recording = 2});
+  EXPECT_TRUE(found(BrokerThread::kReconnectFor));
+  EXPECT_EQ(thread_->refusal(), "");
 }
 
 TEST_F(BrokerThreadTest, APauseHoldsForTheSuccessor) {

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/start.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "daemon/log/log.hpp"
+#include "daemon/root_state.hpp"
+#include "daemon/start_signals.hpp"
+#include "libcore/config/parse.hpp"
+#include "libcore/sysinfo/host.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr std::chrono::seconds kBusyWait(5);
+constexpr std::chrono::milliseconds kAskAgain(500);
+// systemd's socket accepts a connection also if the broker cannot be started. Then flightd is ready without it.
+constexpr std::chrono::seconds kServiceWait(10);
+
+using Unstarted = tl::unexpected<StartFailure>;
+
+Unstarted failed_start(Error error) { return Unstarted(StartFailure{.error = std::move(error)}); }
+
+Unstarted wrong_config(std::string_view why) {
+  return Unstarted(StartFailure{
+      .error = fail(std::errc::invalid_argument, "the configuration is wrong: {}", why).value(), .status = kBadConfig});
+}
+
+// The broker serves flightd's user only, and SO_PEERCRED is the effective uid at connect(2). So root sets its effective
+// uid to that user while it connects.
+Result<BrokerClient> connect_as(const Identity& identity, const std::string& path) {
+  const bool borrow = ::geteuid() == 0 && identity.uid != 0;
+  if (borrow && (::setegid(identity.gid) != 0 || ::seteuid(identity.uid) != 0))
+    return sys_error(errno, "become user {} to connect to the broker", identity.user);
+  auto client = BrokerClient::connect(path);
+  if (borrow && (::seteuid(0) != 0 || ::setegid(::getgid()) != 0)) return sys_error(errno, "become root again");
+  return client;
+}
+
+Result<BrokerClient> find_broker(const Options& options, const Identity& identity,
+                                 std::optional<BrokerProcess>& process) {
+  if (!options.broker_socket.empty()) return connect_as(identity, options.broker_socket);
+  UniqueFd connection;
+  auto started = BrokerProcess::start(
+      {.config_file = options.config_file, .state_dir = options.state_dir, .group = identity.gid}, connection);
+  if (!started) return propagate(started.error());
+  process.emplace(std::move(*started));
+  return BrokerClient(std::move(connection));
+}
+
+// The broker may still serve the previous flightd, which is about to exit: retry for a while. `refused`: it has
+// answered that it cannot record.
+Result<Attachment> attach(const Start& start, const Identity& identity, std::optional<BrokerProcess>& process,
+                          std::optional<BrokerClient>& broker, bool& refused) {
+  const auto until = std::chrono::steady_clock::now() + kBusyWait;
+  for (;;) {
+    auto client = find_broker(start.options, identity, process);
+    if (!client) return propagate(client.error());
+    if (start.service) client->answer_within(kServiceWait);
+    auto attachment = client->attach();
+    client->answer_within(kAnswerTimeout);
+    if (attachment) broker.emplace(std::move(*client));
+    const bool busy = !attachment && attachment.error().code == std::errc::device_or_resource_busy;
+    refused = !attachment && !busy && attachment.error().code != std::errc::connection_reset &&
+              attachment.error().code != std::errc::broken_pipe && attachment.error().code != std::errc::timed_out;
+    if (!busy || std::chrono::steady_clock::now() >= until) return attachment;
+    std::this_thread::sleep_for(kAskAgain);
+  }
+}
+
+// Why flightd has no rings, in words for an administrator.
+std::string reason_of(const Error& error, const Options& options, bool refused) {
+  if (refused) return error.what;
+  if (options.broker_socket.empty())
+    return error.code == std::errc::connection_reset ? "flightd-broker exited at its start; see its message above"
+                                                     : error.what;
+  if (error.code == std::errc::connection_reset)
+    return "flightd-broker closed the connection; see its log (does flightd run as another user?)";
+  return "flightd-broker cannot be reached: " + error.what;
+}
+
+Result<UniqueFd> duplicate(const Result<UniqueFd>& socket) {
+  if (!socket) return propagate(socket.error());
+  if (!*socket) return UniqueFd();
+  UniqueFd out(::fcntl(socket->get(), F_DUPFD_CLOEXEC, 0));
+  if (!out) return sys_error(errno, "duplicate the control socket");
+  return out;
+}
+
+}  // namespace
+
+tl::expected<Configured, StartFailure> configure(const Options& options) {
+  auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
+  if (!config) return wrong_config(config.error().text());
+  auto workers = plan_workers(config->snapshot.workers);
+  if (!workers)
+    return wrong_config(fmt::format("{}: snapshot.workers \"{}\": {}",
+                                    options.config_file.empty() ? "the configuration" : options.config_file,
+                                    config->snapshot.workers, workers.error().what));
+  return Configured{.config = std::move(*config), .workers = std::move(*workers)};
+}
+
+tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_ptr<SpareDescriptors> spare) {
+  const Options& options = start.options;
+  hold_signals();
+  auto configured = configure(options);
+  if (!configured) return Unstarted(std::move(configured.error()));
+  auto control_socket = duplicate(start.control_socket);
+  if (!control_socket) return failed_start(control_socket.error());
+  auto identity = find_identity(configured->config.user);
+  if (!identity) return failed_start(identity.error());
+  raise_limits();
+  auto runtime = take_runtime_folder(options.runtime_dir, *identity);
+  if (!runtime) return failed_start(runtime.error());
+  auto take_state = take_state_as_root(options.state_dir, *identity);
+  if (!take_state) return failed_start(take_state.error());
+
+  Started out{
+      .runtime = std::move(*runtime), .broker_process = {}, .daemon = {}, .config_digest = configured->config.digest};
+  std::optional<BrokerClient> broker;
+  bool refused = false;
+  auto attachment = attach(start, *identity, out.broker_process, broker, refused);
+  // With --broker, one that answers that it cannot record may be able to later; and a service waits for one that does
+  // not answer: a restart would change nothing.
+  std::string refusal;
+  if (!attachment) {
+    refusal = reason_of(attachment.error(), options, refused);
+    if (options.broker_socket.empty() || (!refused && !start.service))
+      return failed_start({attachment.error().code, refusal});
+    broker.emplace(UniqueFd());
+  }
+  // mlock(2) needs CAP_IPC_LOCK or a large RLIMIT_MEMLOCK, so the rings and the staging memory come before the drop.
+  auto attached = attachment ? Attached::open(std::move(*attachment)) : Attached::none(HostInfo::read().boot_id);
+  if (!attached) return failed_start(attached.error());
+  // Not before the broker has replied: until then SIGINT may simply end the process.
+  auto signals = block_signals();
+  if (!signals) return failed_start(signals.error());
+
+  auto freezer = FreezeThread::start(identity->uid == 0);
+  if (!freezer) return failed_start(freezer.error());
+  Daemon::Setup setup{.config = std::move(configured->config),
+                      .workers = std::move(configured->workers),
+                      .state_dir = options.state_dir,
+                      .runtime_dir = options.runtime_dir,
+                      .take_state = std::move(*take_state),
+                      .identity = *identity,
+                      .broker = std::move(*broker),
+                      .attached = std::move(*attached),
+                      .freezer = std::move(*freezer),
+                      .control_socket = std::move(*control_socket),
+                      .spare = std::move(spare),
+                      .signals = std::move(*signals),
+                      .command_line = start.command_line,
+                      .warnings = out.runtime.warnings,
+                      .notes = {},
+                      .config_file = options.config_file,
+                      .broker_socket = options.broker_socket,
+                      .refusal = std::move(refusal)};
+  if (!identity->note.empty()) setup.warnings.push_back(identity->note);
+  auto without_source = TriggerThread::check(setup.config.triggers);
+  if (!without_source) return wrong_config(without_source.error().what);
+  setup.notes = std::move(*without_source);
+  if (auto locked = lock_memory(); !locked) setup.warnings.push_back(locked.error().what);
+  if (auto dropped = drop_privileges(*identity); !dropped) return failed_start(dropped.error());
+  if (auto logging = log::use_thread(); !logging) return failed_start(logging.error());
+  auto daemon = Daemon::open(std::move(setup));
+  if (!daemon) return failed_start(daemon.error());
+  out.daemon = std::move(*daemon);
+  return out;
+}
+
+}  // namespace flight::daemon

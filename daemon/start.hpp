@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attempt to start flightd. The order follows the privileges: configuration, directories, broker, rings and staging
+// come first, then the drop of privileges, then threads. An attempt that fails leaves nothing behind, so that a service
+// can make the next one (start_wait.hpp). Main thread only.
+#pragma once
+
+#include <sysexits.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/broker_process.hpp"
+#include "daemon/daemon.hpp"
+#include "daemon/folders.hpp"
+#include "daemon/options.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/base/spare_descriptors.hpp"
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight::daemon {
+
+inline constexpr int kFailed = 1;
+inline constexpr int kBadConfig = EX_CONFIG;  // fails again until the configuration is corrected
+
+struct StartFailure {
+  Error error;
+  int status = kFailed;  // of a flightd that was started by hand
+};
+
+// The configuration, as far as it can be checked without privileges.
+struct Configured {
+  Config config;
+  std::vector<PlannedWorker> workers;
+};
+[[nodiscard]] tl::expected<Configured, StartFailure> configure(const Options& options);
+
+struct Start {
+  const Options& options;
+  std::vector<std::string> command_line;
+  bool service = false;  // a broker that cannot be reached is no failure: flightd looks for it
+  // Of the service manager; duplicated for each attempt. Invalid: flightd makes its own.
+  const Result<UniqueFd>& control_socket;
+};
+// In the order of creation: the daemon ends first.
+struct Started {
+  RuntimeFolder runtime;
+  std::optional<BrokerProcess> broker_process;
+  std::unique_ptr<Daemon> daemon;
+  std::string config_digest;
+};
+[[nodiscard]] tl::expected<Started, StartFailure> try_start(const Start& start,
+                                                            std::unique_ptr<SpareDescriptors> spare);
+
+}  // namespace flight::daemon

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The signals of flightd before its event loop handles them. Before there are threads: all of them inherit the mask.
+#pragma once
+
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight::daemon {
+
+// SIGUSR2 and SIGHUP are blocked: they would end the process. SIGTERM and SIGINT end it.
+void hold_signals();
+
+// Blocks SIGTERM and SIGINT as well, and returns a signalfd(2) of all four.
+[[nodiscard]] Result<UniqueFd> block_signals();
+
+}  // namespace flight::daemon

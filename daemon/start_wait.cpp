@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/start_wait.hpp"
+
+#include <fcntl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "daemon/control/peer.hpp"
+#include "daemon/log/log.hpp"
+#include "daemon/privileges.hpp"
+#include "daemon/reloader.hpp"
+#include "daemon/start_signals.hpp"
+#include "libcore/base/columns.hpp"
+#include "libcore/base/service_manager.hpp"
+#include "libcore/control/config_report.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr std::array kStartWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
+                                 std::chrono::seconds(10)};
+constexpr std::chrono::seconds kLastAnswersWait(2);
+constexpr std::size_t kMostReasonColumns = 300;  // of the status line
+
+}  // namespace
+
+StartWait::StartWait(std::string config_file, int control_socket)
+    : config_file_(std::move(config_file)),
+      control_socket_(control_socket),
+      backend_([this](const Caller& caller, ControlBackend::Done done) { reload(caller, std::move(done)); }) {}
+
+StartWait::~StartWait() = default;
+
+bool StartWait::wait(const std::string& why) {
+  const bool first = why_.empty();
+  if (why != why_) report(why);
+  for (const auto& done : std::exchange(reloads_, {}))
+    done(tl::unexpected(write_failed(EAGAIN, "", "flightd has not started: " + why)));
+  if (first) watchdog_.begin();
+  take_signals();
+  listen();
+  timer_.expires_after(kStartWaits.at(std::min(tries_++, kStartWaits.size() - 1)));
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (!error) loop_.stop();
+  });
+  loop_.restart();
+  loop_.run();
+  timer_.cancel();
+  hold_signals();  // during the attempt, SIGTERM ends the process
+  return !ended_;
+}
+
+void StartWait::report(const std::string& why) {
+  log::error("flightd cannot start: {}; trying again", why);
+  const std::string ready = why_.empty() ? "READY=1\n" : "";
+  why_ = why;
+  backend_.set_reason(why);
+  if (auto sent = notify_service_manager(
+          ready + "STATUS=recording: no (" + printable_cut(why, kMostReasonColumns) + "); trying again", kNotifySurely);
+      !sent)
+    log::warn("{}", sent.error().what);
+}
+
+// Without threads or descriptors there is no server yet; the next wait tries again.
+void StartWait::listen() {
+  if (server_ || control_socket_ < 0) return;
+  ControlAccess access;  // root's only
+  // As root, the user is one of the configuration.
+  if (::geteuid() != 0)
+    if (const auto identity = find_identity(""); identity)
+      access = {
+          .own_uid = identity->trusted_uid, .group = identity->trusted_gid, .trigger_group = identity->trigger_gid};
+  UniqueFd socket(::fcntl(control_socket_, F_DUPFD_CLOEXEC, 0));
+  if (!socket) return;
+  if (auto server = ControlServer::adopt(loop_, std::move(socket), backend_, access)) server_ = std::move(*server);
+}
+
+void StartWait::take_signals() {
+  auto signals = block_signals();
+  if (!signals) return;
+  boost::system::error_code ignored;
+  signals_.close(ignored);
+  signals_.assign(signals->release(), ignored);
+  wait_for_signal();
+}
+
+void StartWait::wait_for_signal() {
+  signals_.async_wait(boost::asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code error) {
+    if (error) return;
+    signalfd_siginfo info{};
+    const bool read = ::read(signals_.native_handle(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
+    if (read && info.ssi_signo == SIGUSR2) log::warn("SIGUSR2: no snapshot, because flightd has not started: {}", why_);
+    if (!read || info.ssi_signo == SIGUSR2) return wait_for_signal();
+    ended_ = info.ssi_signo != SIGHUP;
+    if (ended_) {
+      log::info("{}: flightd ends", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+      static_cast<void>(notify_service_manager("STOPPING=1", kNotifySoon));
+    }
+    loop_.stop();
+  });
+}
+
+// The files are read here, as by the next attempt, for an answer with the file and the line.
+void StartWait::reload(const Caller& caller, ControlBackend::Done done) {
+  log::info("reload, requested by {}: trying to start", name_of(caller));
+  if (const auto config = Reloader::load(config_file_); !config) {
+    const ConfigError& error = config.error();
+    return done(tl::unexpected(bad_config(error.file, error.line, error.path, error.text())));
+  }
+  reloads_.push_back(std::move(done));
+  loop_.stop();
+}
+
+void StartWait::end(const std::string& digest) {
+  log::info("flightd has started");
+  for (const auto& done : std::exchange(reloads_, {}))
+    done(to_json(ReloadReport{.digest = digest, .changed = true, .warnings = {}}));
+  if (!server_) return;
+  loop_.restart();
+  timer_.expires_after(kLastAnswersWait);
+  timer_.async_wait([this](boost::system::error_code) { loop_.stop(); });
+  server_->stop([this] { loop_.stop(); });
+  loop_.run();
+}
+
+}  // namespace flight::daemon

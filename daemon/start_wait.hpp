@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a service does between two attempts to start. If it ended, the service manager would restart it for ever. So it
+// stays: READY=1, the reason in its status line and once in the log, calls are answered with it, and the next attempt
+// comes after 1, 2, 5, and then every 10 s, and at each reload. Main thread only; SIGTERM and SIGINT end the wait.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/control/server.hpp"
+#include "daemon/control/unstarted.hpp"
+#include "daemon/notify/watchdog.hpp"
+
+namespace flight::daemon {
+
+class StartWait {
+ public:
+  // `config_file`: of --config. `control_socket`: that listens, and remains the caller's; -1: there is none, so calls
+  // are not answered.
+  StartWait(std::string config_file, int control_socket);
+  StartWait(const StartWait&) = delete;
+  StartWait& operator=(const StartWait&) = delete;
+  ~StartWait();
+
+  // Waits for the next attempt. False: flightd was asked to end.
+  [[nodiscard]] bool wait(const std::string& why);
+  // An attempt has succeeded: answers the reloads that led to it, and ends all connections.
+  void end(const std::string& digest);
+
+ private:
+  void report(const std::string& why);
+  void listen();
+  void take_signals();
+  void wait_for_signal();
+  void reload(const Caller& caller, ControlBackend::Done done);
+
+  const std::string config_file_;
+  const int control_socket_;
+  boost::asio::io_context loop_{1};
+  boost::asio::steady_timer timer_{loop_};
+  boost::asio::posix::stream_descriptor signals_{loop_};
+  UnstartedBackend backend_;
+  std::unique_ptr<ControlServer> server_;
+  std::uint64_t turns_ = 0;  // of the watchdog, which watches nothing else here
+  Watchdog watchdog_{loop_, [this] { return ++turns_; }};
+  std::vector<ControlBackend::Done> reloads_;  // answered after the next attempt
+  std::string why_;
+  std::size_t tries_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace flight::daemon

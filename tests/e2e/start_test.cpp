@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// A service that cannot start: it stays, reports the reason, and starts when the cause is gone. Each case has the
+// service manager's notification socket, and its listening control socket.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "libcore/base/unix_socket.hpp"
+#include "tests/e2e/own_broker.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+
+std::size_t count_of(const std::string& text, const std::string& words) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+  return count;
+}
+
+class ServiceStart : public OwnBroker {
+ protected:
+  void SetUp() override {
+    OwnBroker::SetUp();
+    manager_.emplace(folder_ / "notify");
+    ::unsetenv("NOTIFY_SOCKET");  // the fixture's broker is started by hand
+    ASSERT_EQ(chmod((folder_ / "notify").c_str(), 0666), 0);
+    auto listening = listen_on(control(), {.type = SOCK_STREAM, .backlog = 8, .mode = 0666, .listener = "flightd"});
+    ASSERT_TRUE(listening) << listening.error().what;
+    listening_ = std::move(*listening);
+  }
+  void TearDown() override {
+    if (HasFailure()) fmt::print(stderr, "---- flightd's log\n{}----\n", log());
+    OwnBroker::TearDown();
+  }
+  [[nodiscard]] std::string notify_socket() const { return "NOTIFY_SOCKET=" + (folder_ / "notify"); }
+  [[nodiscard]] std::string control() const { return folder_ / "run/io.flightd.Recorder"; }
+  void write_config(const std::string& text) const {
+    write_text(folder_ / "flightd.json", text);
+    ASSERT_EQ(chmod((folder_ / "flightd.json").c_str(), 0644), 0);
+  }
+  void start_service(const Arguments& more = {}) {
+    Arguments command = options_.prefix;
+    for (const std::string& word :
+         {required_env("FLIGHTD"), std::string("--config"), folder_ / "flightd.json", std::string("--state-dir"),
+          folder_ / "state", std::string("--runtime-dir"), folder_ / "run", std::string("--broker"), socket_})
+      command.push_back(word);
+    command.insert(command.end(), more.begin(), more.end());
+    ChildOptions options;
+    options.env = {notify_socket(), "WATCHDOG_USEC=4000000"};
+    options.prepare = [this] { manager_->hand_over({listening_.get()}); };
+    service_.emplace(Child::start(command, options));
+  }
+  [[nodiscard]] Outcome ctl(Arguments arguments) const {
+    arguments.insert(arguments.begin(), {required_env("FLIGHTCTL"), "--socket", control()});
+    return run(arguments, 30s);
+  }
+  [[nodiscard]] Json status() const { return Json::parse(ctl({"--json", "status"}).out, nullptr, false); }
+  [[nodiscard]] bool starts_to_record() const {
+    return wait_until([this] { return records(status()); }, 40s);
+  }
+  [[nodiscard]] std::string log() const { return service_ ? service_->err() : std::string(); }
+  // READY=1, the reason in the status line and in the status, an error for everything else; it goes on.
+  void expect_unstarted(const std::string& why) {
+    EXPECT_TRUE(manager_->wait_for("READY=1\nSTATUS=recording: no (")) << log();
+    EXPECT_TRUE(manager_->wait_for(why)) << log();
+    const Json now = status();
+    EXPECT_EQ(now["recording"], "off") << now;
+    EXPECT_THAT(now["messages"].dump(), HasSubstr(why));
+    EXPECT_EQ(now["self"]["flightd"]["pid"], service_->pid());
+    for (const Arguments& call : {Arguments{"snapshot"}, {"list"}, {"triggers"}, {"pause"}, {"config"}}) {
+      const Outcome refused = ctl(call);
+      EXPECT_EQ(refused.exit_status, 1) << refused.text();
+      EXPECT_THAT(refused.err, HasSubstr(why));
+    }
+    EXPECT_TRUE(service_->running());
+  }
+  void end() {
+    manager_->hear();  // or its queue may be full
+    service_->signal(SIGTERM);
+    EXPECT_EQ(service_->wait(30s), 0) << log();
+    EXPECT_TRUE(manager_->wait_for("STOPPING=1"));
+  }
+
+  std::optional<test::ServiceManager> manager_;
+  UniqueFd listening_;
+  std::optional<Child> service_;
+};
+
+TEST_F(ServiceStart, BadConfigurationIsWaitedForAndTakenAtAReload) {
+  write_config("{\n \"stor\": {} }");
+  start_service();
+  expect_unstarted("the configuration is wrong: ");
+  const Outcome refused = ctl({"reload"});
+  EXPECT_EQ(refused.exit_status, 1);
+  EXPECT_THAT(refused.err, HasSubstr(folder_ / "flightd.json:2: stor: "));
+  // The watchdog does not end it.
+  EXPECT_TRUE(manager_->wait_for("WATCHDOG=1"));
+  // It tries again by itself, and reports another reason.
+  write_config("{\n \"store\": 7 }");
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording: no (the configuration is wrong: ")) << log();
+  EXPECT_TRUE(
+      wait_until([this] { return status()["messages"].dump().find("json:2: store: ") != std::string::npos; }, 30s));
+  EXPECT_EQ(count_of(log(), "stor: there is no such key"), 1U);
+  EXPECT_EQ(count_of(log(), "flightd cannot start"), 2U);
+
+  write_config(config_.dump());
+  const Outcome reloaded = ctl({"reload"});
+  EXPECT_EQ(reloaded.exit_status, 0) << reloaded.text();
+  EXPECT_TRUE(starts_to_record());
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording "));
+  EXPECT_EQ(status()["self"]["flightd"]["pid"], service_->pid());
+  EXPECT_EQ(count_of(log(), "flightd cannot start"), 2U);
+  EXPECT_EQ(ctl({"reload"}).exit_status, 0);
+  end();
+}
+
+TEST_F(ServiceStart, StartsByItselfWhenTheLockIsFree) {
+  write_config(config_.dump());
+  const std::string path = folder_ / "run/flightd.lock";
+  std::optional<UniqueFd> lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(fchown(lock->get(), kClientId, kClientId), 0);
+  ASSERT_EQ(flock(lock->get(), LOCK_EX), 0);
+  start_service();
+  expect_unstarted("run/flightd.lock");
+  const Outcome refused = ctl({"reload"});
+  EXPECT_EQ(refused.exit_status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("run/flightd.lock"));
+  EXPECT_EQ(count_of(log(), "flightd cannot start"), 1U);
+  lock.reset();
+  EXPECT_TRUE(starts_to_record());
+  end();
+}
+
+TEST_F(ServiceStart, WrongUsageEndsAtSigterm) {
+  write_config(config_.dump());
+  start_service({"--no-such-option"});
+  expect_unstarted("--no-such-option");
+  end();
+}
+
+// The store can be used without a broker.
+TEST_F(ServiceStart, StaysWithoutABrokerAndFindsALaterOne) {
+  broker_->kill();
+  std::filesystem::remove(socket_);
+  write_config(config_.dump());
+  start_service();
+  EXPECT_TRUE(manager_->wait_for("READY=1\nSTATUS=recording: no (flightd-broker cannot be reached: ")) << log();
+  const Json now = status();
+  EXPECT_EQ(now["recording"], "off") << now;
+  EXPECT_THAT(now["messages"].dump(), HasSubstr("flightd-broker cannot be reached: "));
+  EXPECT_EQ(ctl({"list"}).exit_status, 0);
+  EXPECT_THAT(ctl({"snapshot"}).err, HasSubstr("flightd-broker cannot be reached: "));
+  EXPECT_EQ(ctl({"reload"}).exit_status, 1);  // tries at once
+  ASSERT_NO_FATAL_FAILURE(start_broker());
+  EXPECT_TRUE(starts_to_record());
+  EXPECT_EQ(count_of(log(), "error: nothing is recorded: "), 1U);
+  EXPECT_EQ(ctl({"snapshot"}).exit_status, 0);
+  end();
+}
+
+// Longer than it looks for a broker that systemd restarts.
+TEST_F(ServiceStart, StaysWhenItsBrokerDoesNotComeBack) {
+  write_config(config_.dump());
+  start_service();
+  ASSERT_TRUE(starts_to_record());
+  broker_->kill();
+  std::filesystem::remove(socket_);
+  EXPECT_TRUE(wait_until(
+      [this] {
+        return !service_->running() ||
+               status()["messages"].dump().find("flightd-broker cannot be reached: ") != std::string::npos;
+      },
+      90s))
+      << log();
+  ASSERT_TRUE(service_->running());
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording: no (flightd-broker cannot be reached: "));
+  ASSERT_NO_FATAL_FAILURE(start_broker());
+  EXPECT_TRUE(starts_to_record());
+  EXPECT_EQ(ctl({"snapshot"}).exit_status, 0);
+  end();
+}
+
+// The broker: another process listens at its socket.
+TEST_F(ServiceStart, BrokerStaysUntilItsSocketIsFree) {
+  const std::string path = folder_ / "broker/other";
+  auto taken = listen_on(path, {.type = SOCK_SEQPACKET, .backlog = 1, .mode = 0600, .listener = "other"});
+  ASSERT_TRUE(taken) << taken.error().what;
+  const std::string id = std::to_string(kClientId);
+  Child broker = Child::start({program_, "--config", folder_ / "broker.json", "--state-dir", folder_ / "state",
+                               "--group", id, "--socket", path, "--client-uid", id},
+                              {.env = {notify_socket()}});
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording: no (")) << broker.err();
+  EXPECT_TRUE(manager_->wait_for("READY=1")) << broker.err();
+  EXPECT_TRUE(broker.running());
+  taken = fail(std::errc::not_connected, "closed");
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording ")) << broker.err();
+  EXPECT_EQ(count_of(broker.err(), path), 1U) << broker.err();
+  broker.signal(SIGTERM);
+  EXPECT_EQ(broker.wait(30s), 0) << broker.err();
+}
+
+TEST_F(ServiceStart, BrokerStaysWithWrongUsage) {
+  Child broker = Child::start({program_, "--socket", folder_ / "broker/other", "--group", "no-such-group"},
+                              {.env = {notify_socket()}});
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording: no (wrong usage: ")) << broker.err();
+  EXPECT_TRUE(manager_->wait_for("READY=1")) << broker.err();
+  EXPECT_TRUE(broker.running());
+  broker.signal(SIGTERM);
+  EXPECT_EQ(broker.wait(30s), 0) << broker.err();
+  EXPECT_EQ(count_of(broker.err(), "no-such-group"), 1U) << broker.err();
+}
+
+}  // namespace
+}  // namespace flight
