@@ -44,6 +44,8 @@ std::vector<std::string> needs_restart(const Config& old, const Config& config) 
   };
   differs("user", old.user, config.user);
   differs("snapshot.workers", old.snapshot.workers, config.snapshot.workers);
+  if (old.sideband_ring_bytes != config.sideband_ring_bytes)
+    out.emplace_back("memory.sideband changed: it takes effect for a new recording, after flightd was stopped");
   return out;
 }
 

@@ -20,22 +20,6 @@ bool is_modifiers(std::string_view text) {
   return !text.empty() && text.find_first_not_of("ukpPhHGSDIeW") == std::string_view::npos;
 }
 
-void read_ring(const Reader& reader, std::uint64_t& out) {
-  std::uint64_t bytes = out;
-  reader.bytes(bytes, kMinRingBytes, kMaxRingBytes);
-  if ((bytes & (bytes - 1)) == 0) {
-    out = bytes;
-    return;
-  }
-  std::uint64_t below = kMinRingBytes;
-  while (below * 2 <= bytes) below *= 2;
-  const auto text = [](std::uint64_t n) {
-    return n >= 1U << 20U ? fmt::format("{}M", n >> 20U) : fmt::format("{}K", n >> 10U);
-  };
-  reader.refuse(fmt::format("\"{}\" is not a power of two; use \"{}\" or \"{}\"", excerpt(reader.value().text),
-                            text(below), text(below * 2)));
-}
-
 void read_stack(const Reader& reader, bool& out) {
   std::string word;
   reader.choice(word, {"fp", "none"});
@@ -92,7 +76,7 @@ void read_event(const Reader& reader, EventConfig& out) {
 void read_channel(const Reader& reader, ChannelConfig& out) {
   out.name = reader.value().key;
   reader.object({
-      {"ring", [&](const Reader& r) { read_ring(r, out.ring_bytes); }},
+      {"ring", [&](const Reader& r) { r.ring_bytes(out.ring_bytes, kMinRingBytes, kMaxRingBytes); }},
       {"events",
        [&](const Reader& events) {
          events.list(kMaxEvents, [&](const Reader& r) { read_event(r, out.events.emplace_back()); });

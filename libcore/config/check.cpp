@@ -101,7 +101,12 @@ ConfigResult<Config> check_config(const Value& root, bool fragment) {
           {"user", [&](const Reader& r) { read_user(r, out.user); }},
           {"memory",
            [&](const Reader& memory) {
-             memory.object({{"max", [&](const Reader& r) { r.size_or_share(out.memory_max, false); }}});
+             memory.object({{"max", [&](const Reader& r) { r.size_or_share(out.memory_max, false); }},
+                            {"sideband", [&](const Reader& r) {
+                               std::uint64_t bytes = kLeastSidebandRingBytes;
+                               r.ring_bytes(bytes, kLeastSidebandRingBytes, kMaxRingBytes);
+                               out.sideband_ring_bytes = bytes;
+                             }}});
            }},
           {"channels", [&](const Reader& r) { read_channels(r, out.channels); }},
           {"snapshot", [&](const Reader& r) { read_snapshot(r, out.snapshot); }},

@@ -103,11 +103,14 @@ struct ConfigValue {
   int line = 0;
 };
 
+inline constexpr std::uint64_t kLeastSidebandRingBytes = 512U << 10U;
+
 struct Config {
   std::string profile = "default";
   std::string user = "flightd";
   SizeOrShare memory_max{.bytes = 0, .percent = 2};
-  std::vector<ChannelConfig> channels;  // in the file's order
+  std::optional<std::uint64_t> sideband_ring_bytes;  // on each CPU; nullopt: as large as memory_max allows
+  std::vector<ChannelConfig> channels;               // in the file's order
   SnapshotConfig snapshot;
   StoreConfig store;
   std::vector<TriggerConfig> triggers;

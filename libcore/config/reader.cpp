@@ -147,6 +147,22 @@ void Reader::bytes(std::uint64_t& out, std::uint64_t least, std::uint64_t most) 
     out = *size;
 }
 
+void Reader::ring_bytes(std::uint64_t& out, std::uint64_t least, std::uint64_t most) const {
+  std::uint64_t size = out;
+  bytes(size, least, most);
+  if ((size & (size - 1)) == 0) {
+    out = size;
+    return;
+  }
+  std::uint64_t below = least;
+  while (below * 2 <= size) below *= 2;
+  const auto text = [](std::uint64_t n) {
+    return n >= 1U << 20U ? fmt::format("{}M", n >> 20U) : fmt::format("{}K", n >> 10U);
+  };
+  refuse(fmt::format("\"{}\" is not a power of two; use \"{}\" or \"{}\"", excerpt(value().text), text(below),
+                     text(below * 2)));
+}
+
 void Reader::duration(std::chrono::nanoseconds& out, std::chrono::nanoseconds least,
                       std::chrono::nanoseconds most) const {
   const std::string right = fmt::format("a time such as \"500ms\", \"2s\", \"5min\", \"1h\" or \"30d\", from {} to {}",

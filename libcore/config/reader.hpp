@@ -63,6 +63,8 @@ class Reader {
   void capture_mode(CaptureMode& out) const;
   void whole(std::uint64_t& out, std::uint64_t least, std::uint64_t most) const;
   void bytes(std::uint64_t& out, std::uint64_t least, std::uint64_t most) const;
+  // A power of two.
+  void ring_bytes(std::uint64_t& out, std::uint64_t least, std::uint64_t most) const;
   void duration(std::chrono::nanoseconds& out, std::chrono::nanoseconds least, std::chrono::nanoseconds most) const;
   void size_or_share(SizeOrShare& out, bool zero_allowed) const;
   void percent(double& out) const;

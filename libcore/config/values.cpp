@@ -49,10 +49,11 @@ const Value* find(const Value& root, std::string_view section, std::string_view 
 struct Default {
   std::string_view section, key, value;
 };
-constexpr std::array<Default, 18> kDefaults{{
+constexpr std::array<Default, 19> kDefaults{{
     {"profile", "", "default"},
     {"user", "", "flightd"},
     {"memory", "max", "2%"},
+    {"memory", "sideband", "512K to 4M, by memory.max"},
     {"snapshot", "capture", "pause"},
     {"snapshot", "workers", "cpu"},
     {"snapshot", "compression", "zstd"},

@@ -26,8 +26,8 @@ constexpr std::uint64_t kFallbackFrequency = 99;
 // The whole budget: each channel's ring and its image in staging, the sideband's ring and each trigger's ring on every
 // CPU, and the memory that is not for rings.
 std::uint64_t needed_bytes(const std::vector<std::uint64_t>& ring_bytes, std::size_t cpu_count, std::uint64_t max_bytes,
-                           std::size_t triggers) {
-  std::uint64_t for_each_cpu = sideband_ring_bytes(max_bytes, cpu_count) + triggers * trigger_ring_bytes();
+                           std::uint64_t sideband_bytes, std::size_t triggers) {
+  std::uint64_t for_each_cpu = sideband_bytes + triggers * trigger_ring_bytes();
   for (const std::uint64_t bytes : ring_bytes) for_each_cpu += 2 * bytes;
   const std::uint64_t beside = beside_rings_bytes(max_bytes);
   return for_each_cpu * cpu_count + beside + checkpoint_file_bytes(beside);
@@ -42,7 +42,8 @@ void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t c
           "memory.max is {}: the rings of channel '{}' have {} instead of {} on each CPU", format_bytes(max_bytes),
           channel.config.name, format_bytes(channel.ring_bytes), format_bytes(channel.config.ring_bytes)));
   }
-  if (const std::uint64_t needed = needed_bytes(sizes, cpu_count, max_bytes, plan.watched_triggers());
+  if (const std::uint64_t needed =
+          needed_bytes(sizes, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
       needed > max_bytes && !config.channels.empty())
     plan.warnings.push_back(fmt::format(
         "memory.max is {}, but the smallest rings of {}, their staging and the programs need {}: raise memory.max",
@@ -245,11 +246,11 @@ std::uint64_t sideband_ring_bytes(std::uint64_t max_bytes, std::size_t cpu_count
 }
 
 std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
-                                     std::uint64_t max_bytes, std::size_t triggers) {
+                                     std::uint64_t max_bytes, std::uint64_t sideband_bytes, std::size_t triggers) {
   std::vector<std::uint64_t> sizes;
   sizes.reserve(channels.size());
   for (const ChannelConfig& channel : channels) sizes.push_back(channel.ring_bytes);
-  while (needed_bytes(sizes, cpu_count, max_bytes, triggers) > max_bytes) {
+  while (needed_bytes(sizes, cpu_count, max_bytes, sideband_bytes, triggers) > max_bytes) {
     const auto largest = std::max_element(sizes.begin(), sizes.end());
     if (largest == sizes.end() || *largest <= kLeastRingBytes) break;
     *largest /= 2;
@@ -319,8 +320,9 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
   RecordingPlan plan;
   const std::uint64_t max_bytes = config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
   if (auto added = add_triggers(config, sources, features, plan); !added) return propagate(added.error());
-  plan.sideband_ring_bytes = sideband_ring_bytes(max_bytes, cpu_count);
-  const auto sizes = fit_rings(config.channels, cpu_count, max_bytes, plan.watched_triggers());
+  plan.sideband_ring_bytes = config.sideband_ring_bytes.value_or(sideband_ring_bytes(max_bytes, cpu_count));
+  const auto sizes =
+      fit_rings(config.channels, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
   const std::string nohz_full = nohz_full_cpus(sources.sysfs);
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
     ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .notes = {}};

@@ -17,10 +17,9 @@
 namespace flight {
 
 inline constexpr std::uint64_t kLeastRingBytes = 64U << 10U;  // the minimum size after halving
-// Size of the sideband's ring on each CPU. One thread that toggles mprotect(PROT_EXEC) writes 17 MB a second, so that
-// the largest ring is full in a quarter of a second, the smallest in 30 ms: flightd's thread may wait that long for a
-// CPU.
-inline constexpr std::uint64_t kLeastSidebandRingBytes = 512U << 10U;
+// Size of the sideband's ring on each CPU, without memory.sideband. One thread that toggles mprotect(PROT_EXEC) writes
+// 17 MB a second, so that the largest ring is full in a quarter of a second, the smallest in 30 ms: flightd's thread
+// may wait that long for a CPU.
 inline constexpr std::uint64_t kMostSidebandRingBytes = 4U << 20U;
 // The largest size that takes at most an eighth of `max_bytes` on all CPUs.
 [[nodiscard]] std::uint64_t sideband_ring_bytes(std::uint64_t max_bytes, std::size_t cpu_count);
@@ -105,7 +104,8 @@ void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vect
 // `max_bytes`, together with the sideband's and the triggers' rings and the memory of both programs
 // (memory_share.hpp); never below kLeastRingBytes.
 [[nodiscard]] std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
-                                                   std::uint64_t max_bytes, std::size_t triggers = 0);
+                                                   std::uint64_t max_bytes, std::uint64_t sideband_bytes,
+                                                   std::size_t triggers = 0);
 
 // The names of the fields in a tracepoint's format text that a filter may use, common fields last.
 [[nodiscard]] std::vector<std::string> format_fields(std::string_view format);

@@ -64,6 +64,7 @@ const std::vector<Key>& keys() {
       {"", "triggers", "", {"{}"}, {}},
       {"", "storm_guard", "", {"{}"}, {}},
       {"memory", "max", "", {R"("2%")"}, kNoSize},
+      {"memory", "sideband", "", {R"("2M")"}, {R"("3M")", R"("256K")", R"("2G")", R"("2%")", R"("2MB")"}},
       {"channels.a",
        "ring",
        R"("events": ["cycles"],)",

@@ -31,6 +31,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->profile, "default");
   EXPECT_EQ(config->user, "flightd");
   EXPECT_EQ(config->memory_max.percent, 2);
+  EXPECT_EQ(config->sideband_ring_bytes, 2U << 20U);
 
   ASSERT_EQ(config->channels.size(), 3U);
   const ChannelConfig& stacks = config->channels[0];

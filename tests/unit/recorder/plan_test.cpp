@@ -34,8 +34,8 @@ TEST(FitRings, LeavesWhatFits) {
   // 12 MiB and 4.5 in a file are for memory outside the rings. The sideband has an eighth of everything at most.
   const std::uint64_t kNeeded = 4 * (2 * 6 * kMiB + 2 * kMiB) + kLeastBeside;
   EXPECT_EQ(sideband_ring_bytes(kNeeded, 4), 2 * kMiB);
-  EXPECT_THAT(fit_rings(channels, 4, kNeeded), ElementsAre(2 * kMiB, 4 * kMiB));
-  EXPECT_THAT(fit_rings(channels, 4, kNeeded - 1), ElementsAre(2 * kMiB, 2 * kMiB));
+  EXPECT_THAT(fit_rings(channels, 4, kNeeded, 2 * kMiB), ElementsAre(2 * kMiB, 4 * kMiB));
+  EXPECT_THAT(fit_rings(channels, 4, kNeeded - 1, 2 * kMiB), ElementsAre(2 * kMiB, 2 * kMiB));
 }
 
 TEST(FitRings, TheSidebandIsAsLargeAsTheMemoryAllows) {
@@ -49,9 +49,9 @@ TEST(FitRings, TheSidebandIsAsLargeAsTheMemoryAllows) {
 
 TEST(FitRings, HalvesTheLargestFirstAndNoneBelowTheLeast) {
   const std::vector channels{channel("a", 64U << 10U), channel("b", 8 * kMiB), channel("c", 1 * kMiB)};
-  EXPECT_THAT(fit_rings(channels, 1, 47 * kMiB / 2), ElementsAre(64U << 10U, 1 * kMiB, 1 * kMiB));
-  EXPECT_THAT(fit_rings(channels, 1, 0), ElementsAre(kLeastRingBytes, kLeastRingBytes, kLeastRingBytes));
-  EXPECT_THAT(fit_rings({}, 1, 0), IsEmpty());
+  EXPECT_THAT(fit_rings(channels, 1, 47 * kMiB / 2, 2 * kMiB), ElementsAre(64U << 10U, 1 * kMiB, 1 * kMiB));
+  EXPECT_THAT(fit_rings(channels, 1, 0, 2 * kMiB), ElementsAre(kLeastRingBytes, kLeastRingBytes, kLeastRingBytes));
+  EXPECT_THAT(fit_rings({}, 1, 0, 2 * kMiB), IsEmpty());
 }
 
 TEST(FormatFields, AreNamedWithTheCommonOnesLast) {
@@ -95,6 +95,21 @@ TEST_F(Plan, KeepsNamesFiltersAndFormats) {
   EXPECT_THAT(made->tracepoint_formats.at("sched:sched_switch"), HasSubstr("prev_prio"));
   EXPECT_THAT(made->header_page, HasSubstr("timestamp"));
   EXPECT_THAT(made->warnings, IsEmpty());
+}
+
+TEST_F(Plan, TheSidebandIsAsConfigured) {
+  Config config;
+  config.memory_max = {.bytes = 44U << 20U};
+  config.channels = {channel("x", 4 * kMiB, {{.event = "cpu-clock"}})};
+  config.sideband_ring_bytes = 8 * kMiB;
+  const auto made = plan_recording(config, sources_, features_, 2, {cpu_});
+  ASSERT_TRUE(made) << made.error().what;
+  EXPECT_EQ(made->sideband_ring_bytes, 8 * kMiB);
+  config.sideband_ring_bytes.reset();
+  const auto automatic = plan_recording(config, sources_, features_, 2, {cpu_});
+  ASSERT_TRUE(automatic) << automatic.error().what;
+  EXPECT_EQ(automatic->sideband_ring_bytes, 2 * kMiB);
+  EXPECT_GT(automatic->channels[0].ring_bytes, made->channels[0].ring_bytes) << "it is a part of memory.max";
 }
 
 // Without a PMU cpu-clock replaces cycles; with a PMU cycles stay. Each result is correct on its machine.

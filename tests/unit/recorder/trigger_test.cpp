@@ -257,9 +257,9 @@ TEST_F(RealTriggers, TheirMemoryCounts) {
   const std::vector<ChannelConfig> channels{{.name = "a", .ring_bytes = 2 * kMebi}};
   const std::uint64_t without =
       4 * (2 * 2 * kMebi + kMebi) + kLeastBesideRingsBytes + checkpoint_file_bytes(kLeastBesideRingsBytes);
-  EXPECT_EQ(fit_rings(channels, 4, without)[0], 2 * kMebi);
-  EXPECT_EQ(fit_rings(channels, 4, without, 1)[0], 1 * kMebi);
-  EXPECT_EQ(fit_rings(channels, 4, without + 4 * trigger_ring_bytes(), 1)[0], 2 * kMebi);
+  EXPECT_EQ(fit_rings(channels, 4, without, kMebi)[0], 2 * kMebi);
+  EXPECT_EQ(fit_rings(channels, 4, without, kMebi, 1)[0], 1 * kMebi);
+  EXPECT_EQ(fit_rings(channels, 4, without + 4 * trigger_ring_bytes(), kMebi, 1)[0], 2 * kMebi);
 }
 
 // Content of the control page or of a record that a compromised flightd or broken memory could leave.
