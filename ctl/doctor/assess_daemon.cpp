@@ -161,7 +161,9 @@ Finding recording_finding(const Status& status) {
       break;
   }
   return {"recording", fail, found("off"), kNothing,
-          "systemctl restart flightd, or start it again; journalctl -u flightd -u flightd-broker shows why"};
+          "remove the cause, which flightctl status and journalctl -u flightd -u flightd-broker show; as a service, "
+          "flightd "
+          "tries again every 10 s"};
 }
 
 Findings status_findings(const Status& status) {

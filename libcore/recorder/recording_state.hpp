@@ -60,7 +60,7 @@ struct Recording::State {
   // The following are true if cpu-clock now records in the place of an event, on all CPUs.
   [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus);
   [[nodiscard]] bool replace_by_clock(OpenChannel& channel, std::size_t index, std::string why);
-  // Of the events that cannot be opened on this CPU, because its counters are not to be had.
+  // For the events that cannot be opened on this CPU, because its counters are in use.
   [[nodiscard]] bool replace_refused(OpenChannel& channel, int cpu);
   // Opens `next` on each CPU, in the same rings, and closes the channel's event `index`. An error changes nothing.
   [[nodiscard]] Result<void> replace_event(OpenChannel& channel, std::size_t index, EventPlan next);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ranges of a process in which mappings were dropped: what is there is unknown from then on. Private to sideband.
 //
-// Few ranges stand for many mappings. Until they are told, those with the smallest distance become one, so that a
-// program which maps much in one place does not put the names of other places in doubt:
+// At most kMost ranges cover all dropped mappings. The two with the smallest distance are joined, so that a program
+// that maps much in one place does not put the names of other places in doubt:
 //
 //   dropped      ▪▪▪ ▪ ▪▪▪▪▪ ▪▪              ▪▪ ▪▪▪▪            libc, the program: between others, not in doubt
 //   told         ███████████████              ███████

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was seen of the wall clock in this boot: how far it is ahead of CLOCK_BOOTTIME, and when that last grew by more
+// The wall clock of this boot: how far it is ahead of CLOCK_BOOTTIME, and when that last grew by more
 // than an hour. Kept in a file of the state directory (daemon/store/age_clock.hpp): a flightd that is started after
 // such a jump cannot see it any more. A plain value.
 #pragma once
@@ -23,7 +23,7 @@ struct ClockRecord {
   };
   std::string boot_id;                    // empty: nothing was seen yet
   std::chrono::nanoseconds known_from{};  // CLOCK_BOOTTIME of the first look
-  std::chrono::nanoseconds boot{};        // the wall clock minus CLOCK_BOOTTIME, the least of the last day
+  std::chrono::nanoseconds boot{};        // the smallest (wall clock - CLOCK_BOOTTIME) of the last day
   std::chrono::nanoseconds boot_at{};     // CLOCK_BOOTTIME when it was that
   std::optional<Ahead> ahead;             // the last time that it grew by more than kMostAhead
 

@@ -173,7 +173,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"broker-capabilities", note, "sudo", [](Facts& f) { f.daemon.broker.reset(); }},
       {"recording", warn, "resume",
        [](Facts& f) { f.daemon.status->recording = RecordingState::paused, f.daemon.status->paused = true; }},
-      {"recording", fail, "restart flightd", [](Facts& f) { f.daemon.status->recording = RecordingState::off; }},
+      {"recording", fail, "remove the cause", [](Facts& f) { f.daemon.status->recording = RecordingState::off; }},
       {"recording", fail, "cpu-clock", [](Facts& f) { f.daemon.status->recording = RecordingState::silent; }},
       {"recording", note, "sudo",
        [](Facts& f) { f.daemon.status.reset(), f.daemon.status_refused = "uid 1 may not call GetStatus"; }},
