@@ -95,6 +95,9 @@ std::string compared_text(const Sidecar& sidecar) {
                                         : "; in percent of the samples then; samples: of the window's");
 }
 
+// Empty: there is no such number (SidecarTop).
+std::string number_text(std::uint64_t number) { return number == 0 ? "" : std::to_string(number); }
+
 // As in the table of units: the unit's own name would not show whose unit it is.
 std::string place_text(const std::string& unit, const std::string& cgroup) {
   const CgroupName name = name_of_cgroup(cgroup);
@@ -130,7 +133,7 @@ std::string programs_table(const Sidecar& sidecar, const Screen& screen) {
   for (const SidecarGroup& row : sidecar.top_programs)
     if (row.name == kUnknownForker && std::find(order.begin(), order.end(), &row) == order.end()) order.back() = &row;
   for (const SidecarGroup* row : order) {
-    rows.push_back({"  " + row->name, std::to_string(row->processes), part_text(part_now(*row)),
+    rows.push_back({"  " + row->name, number_text(row->processes), part_text(part_now(*row)),
                     part_text(part_before(*row)), share_text(row->share), cpus_text(row->cpus),
                     row->units > 1 ? fmt::format("{} units", row->units) : place_text(row->unit, row->cgroup)});
   }
@@ -141,7 +144,7 @@ std::string processes_table(const Sidecar& sidecar, const Screen& screen) {
   std::vector<std::vector<std::string>> rows{
       {"  PROCESS", "PID", "NOW", "BEFORE", "SAMPLES", "CPUS", "UNIT OR CGROUP"}};
   for (const SidecarTop* row : by_now(sidecar.top, kTopShown))
-    rows.push_back({"  " + row->comm, std::to_string(row->pid), part_text(part_now(*row)), part_text(part_before(*row)),
+    rows.push_back({"  " + row->comm, number_text(row->pid), part_text(part_now(*row)), part_text(part_before(*row)),
                     share_text(row->share), cpus_text(row->cpus), place_text(row->unit, row->cgroup)});
   return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
 }
@@ -188,8 +191,8 @@ std::string forks_part(const Sidecar& sidecar, const Screen& screen) {
   const auto rate = [](const std::optional<double>& value) { return value ? rate_text(*value) : std::string("-"); };
   std::vector<std::vector<std::string>> rows{{"  WHO FORKS", "PID", "NOW", "BEFORE", "WINDOW", "COUNT", "UNIT"}};
   const auto add = [&](const std::string& name, const SidecarForker& row, const std::string& unit) {
-    rows.push_back({"  " + name, row.pid == 0 ? "" : std::to_string(row.pid), rate(row.per_second_now),
-                    rate(row.per_second_before), rate_text(row.per_second), std::to_string(row.count), unit});
+    rows.push_back({"  " + name, number_text(row.pid), rate(row.per_second_now), rate(row.per_second_before),
+                    rate_text(row.per_second), std::to_string(row.count), unit});
   };
   for (const SidecarForker& row : forks.by_unit) add(row.name.empty() ? "no unit" : row.name, row, "");
   for (const SidecarForker& row : forks.by_program) add(row.name, row, row.unit);

@@ -101,6 +101,10 @@ void append_outside(RecordBuffer& out) {
   append_comm(out, {.pid = UINT32_MAX, .tid = UINT32_MAX, .name = kOutsideName}, Trailer{});
 }
 
+void append_exiting(RecordBuffer& out) {
+  append_comm(out, {.pid = UINT32_MAX, .tid = UINT32_MAX, .name = kExitingName}, Trailer{});
+}
+
 void append_kernel_maps(RecordBuffer& out, const std::vector<KernelMap>& maps) {
   for (const KernelMap& map : maps)
     append_kernel_mmap(out, map.address, map.bytes, map.page_offset, map.name, Trailer{});

@@ -46,5 +46,7 @@ void append_kernel_maps(RecordBuffer& out, const std::vector<KernelMap>& maps);
 // Appends names for tasks outside this PID namespace, pid 0 and -1; before any other record. Tracepoints on an idle
 // CPU have pid 0 as well.
 void append_outside(RecordBuffer& out);
+// Appends the name of tasks with the tid -1; before any other record. perf has one task of that number.
+void append_exiting(RecordBuffer& out);
 
 }  // namespace flight

@@ -45,8 +45,8 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
     ++ring.samples;
     const auto key = record_key(record, events);
     if (!key) continue;
-    // A task that is sampled while its ids are released has pid or tid -1 (perf prints `:-1`); the kernel does not
-    // report which task it was.
+    // A task that is sampled while its ids are released has pid or tid -1 (kExitingName); the kernel does not report
+    // which task it was.
     const auto fields = sample_fields(record, events.layout(key->event));
     if (!fields) continue;
     if (current == nullptr || fields->pid != current_pid) {

@@ -255,7 +255,10 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     Selection& selection = part.selection;
     after_step(Step::walked);
     part.sideband = tracker(selection.begin_ns, selection.end_ns, selection.pids);
-    if (recording.host.own_pid_namespace) append_outside(part.sideband.prologue);
+    if (recording.host.own_pid_namespace)
+      append_outside(part.sideband.prologue);
+    else if (selection.tids.contains(UINT32_MAX))
+      append_exiting(part.sideband.prologue);
     part.kernel = kernel_window(recording.kernel, selection.begin_ns, selection.end_ns);
     drop_strays(part.kernel, selection);
     fit_symbols(part.sideband.prologue, part.sideband.log, part.kernel);

@@ -133,14 +133,17 @@ Most most_of(const Contributions& all, Part part, const Key& key) {
   return {.key = first->first, .keys = samples.size()};
 }
 
+// -1 is not a process: how many tasks had it is not known.
+std::uint32_t shown_pid(std::uint32_t pid) { return pid != kKernelPid ? pid : 0; }
+
 void fill_processes(SidecarGroup& out, const Contributions& all, Part part) {
   std::uint64_t most = 0;
   for (std::size_t i = 0, end = 0; i < part.size(); i = end) {
     std::uint64_t samples = 0;
     for (; end < part.size() && part[end].pid == part[i].pid && part[end].process == part[i].process; ++end)
       samples += all.of(part[end].tally->window);
-    if (samples > 0) ++out.processes;
-    if (samples > most) most = samples, out.pid = part[i].pid;
+    if (samples > 0 && part[i].pid != kKernelPid) ++out.processes;
+    if (samples > most) most = samples, out.pid = shown_pid(part[i].pid);
   }
   out.pid_share = static_cast<double>(most) / static_cast<double>(out.samples);
 }
@@ -184,9 +187,10 @@ SidecarGroup program_row(const Contributions& all, const Lives& lives, Part part
 
 SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) {
   SidecarTop out;
-  out.pid = part.front().pid;
+  const std::uint32_t pid = part.front().pid;
+  out.pid = shown_pid(pid);
   fill(out, all, part);
-  if (const Lives::Life* life = lives.newest_of(out.pid, part.front().life)) out.comm = lives.comm_text(out.pid, *life);
+  if (const Lives::Life* life = lives.newest_of(pid, part.front().life)) out.comm = lives.comm_text(pid, *life);
   out.cgroup = lives.path_of(Contributions::cgroup_of(part));
   out.unit = unit_of(out.cgroup);
   return out;

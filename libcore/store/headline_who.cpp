@@ -35,7 +35,7 @@ struct Who {
   [[nodiscard]] bool is_fewer() const { return now && before.value_or(0) >= kWasBusy && *now < *before / kMuchLess; }
 };
 
-// Pid 0 is not one process: the idle tasks, or everything outside of flightd's PID namespace.
+// Pid 0 is not one process (SidecarTop).
 std::string process_name(std::string_view comm, std::uint32_t pid, std::size_t most = kCommColumns) {
   if (pid == 0) return printable_cut(comm, kUnitColumns);
   return fmt::format("{}[{}]", printable_cut(comm, most), pid);

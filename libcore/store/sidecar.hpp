@@ -59,7 +59,7 @@ struct SidecarRing {
 };
 struct SidecarTop {
   std::string comm;
-  std::uint32_t pid = 0;
+  std::uint32_t pid = 0;  // 0: not one process: the idle tasks, "[exiting]", or all outside of flightd's PID namespace
   std::string cgroup;
   std::string unit;  // the systemd unit of the cgroup; empty: none
   std::uint64_t samples = 0;
@@ -77,12 +77,12 @@ struct SidecarGroup {
   std::string name;
   // Program: the unit with the most of its samples.
   std::string unit, container, cgroup;
-  std::string program;      // unit: the one with the most samples
-  std::string path;         // of the executable of `program`; empty: a kernel thread, or unknown
-  std::uint64_t units = 0;  // program: in how many units it runs; 0: only outside of units
-  std::uint64_t processes = 0;
-  std::uint32_t pid = 0;  // of the process with the most samples
-  double pid_share = 0;   // that process's part of the group's samples, 0 to 1
+  std::string program;          // unit: the one with the most samples
+  std::string path;             // of the executable of `program`; empty: a kernel thread, or unknown
+  std::uint64_t units = 0;      // program: in how many units it runs; 0: only outside of units
+  std::uint64_t processes = 0;  // 0: an unknown number ("[exiting]")
+  std::uint32_t pid = 0;        // of the process with the most samples, as in SidecarTop
+  double pid_share = 0;         // that process's part of the group's samples, 0 to 1
   // As in SidecarTop.
   std::uint64_t samples = 0;
   double share = 0;

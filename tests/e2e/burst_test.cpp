@@ -128,7 +128,7 @@ TEST_F(Starovoitov, AllCpusSpikeOrOneRunsAndAllOthersAreIdle) {
   for (const int cpu : all)
     if (cpu != load_cpu()) burners.push_back(start_load({folder_.load("burner"), std::to_string(cpu), "100"}));
   const Json spike = await_snapshot_of("cpu-spike");
-  EXPECT_EQ(spike["fired"]["metric"], "cpu.busy");
+  EXPECT_EQ(spike["fired"]["metric"], "cpu.used");
   EXPECT_EQ(spike["top"][0]["comm"], "burner");
   // The window begins before the condition did, so it contains the time before the spike.
   EXPECT_LT(spike["window"]["begin_ns"], spike["fired"]["since_ns"]);

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "libcore/sysinfo/pid_namespace.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/verifier.hpp"
@@ -203,6 +204,28 @@ TEST_F(Dead, TwoThousandShortLivedAreKnown) {
   fmt::print("{} samples of {} short-lived processes, 2000 lived\n", samples, seen.size());
   EXPECT_GT(seen.size(), 1000U);
   EXPECT_GE(sidecar["tracker"]["exited"].get<std::size_t>(), 2000U);
+  EXPECT_TRUE(all_count_all(folder_, sidecar));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// A task that is sampled while the kernel releases its numbers has the tid -1. perf shows `:-1`, and a file has one
+// name for all of them.
+TEST_F(Dead, TasksThatAreExitingHaveANameOfTheirOwn) {
+  ASSERT_TRUE(daemon_.start(stacks_config(4999, "2M")));
+  Child ender = start_load({folder_.load("ender"), cpu_, "2"}, kBusy);
+  (void)run_to_its_end(ender);
+  const Json sidecar = daemon_.snapshot();
+  std::size_t exiting = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    if (sample.tid != -1) {
+      EXPECT_NE(sample.comm, kExitingName) << sample.line;
+      continue;
+    }
+    ++exiting;
+    EXPECT_EQ(sample.comm, kExitingName) << sample.line;
+  }
+  EXPECT_GT(exiting, 10U);
+  for (const Json& row : sidecar["top"]) EXPECT_TRUE(row["comm"] != kExitingName || row["pid"] == 0) << row;
   EXPECT_TRUE(all_count_all(folder_, sidecar));
   EXPECT_TRUE(daemon_.stop());
 }

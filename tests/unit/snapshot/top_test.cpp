@@ -542,6 +542,21 @@ TEST_F(Top, WhatIsOutsideOfAContainerInUserModeIsNotIdle) {
   EXPECT_EQ(ranking.processes[1].pid, 0U);
 }
 
+// -1 is the number of all tasks that are exiting, and of no process.
+TEST_F(Top, ExitingTasksAreOneRowWithoutANumber) {
+  append_exiting(sideband_.prologue);
+  process(100, "server");
+  samples(UINT32_MAX, 100, 30);
+  samples(100, 400, 5);
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.processes.size(), 2U);
+  EXPECT_EQ(ranking.processes[0].comm, "[exiting]");
+  EXPECT_EQ(ranking.processes[0].pid, 0U);
+  EXPECT_EQ(ranking.processes[0].samples, 30U);
+  EXPECT_EQ(told(ranking.programs)[0], "[exiting]: 0 0.86 mostly [exiting][0] 1.00 in ");
+  EXPECT_EQ(told(ranking.programs)[1], "server: 1 0.14 mostly server[100] 1.00 in ");
+}
+
 // On the host, pid 0 is idle.
 TEST_F(Top, WithoutAContainerPidZeroIsOneRow) {
   samples(0, 100, 30, 0, PERF_RECORD_MISC_USER);
