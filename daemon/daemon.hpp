@@ -92,7 +92,7 @@ class Daemon {
   void wait_for_recording(const std::string& why, std::size_t tries);
   void try_again(const std::string& why, std::size_t tries);
   [[nodiscard]] std::string why_gone(const Error& error) const;
-  void take_spare_again();
+  void keep_spare();
   void use_store(std::string saved_triggers);  // it could not be used at start
   void end_without_broker(const std::string& why);
 

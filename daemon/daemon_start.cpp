@@ -141,12 +141,15 @@ Result<void> Daemon::start_triggers() {
   return {};
 }
 
-// Later: the store is cleaned up, and symbols are written, after the snapshot. Until there are enough.
-void Daemon::take_spare_again() {
-  constexpr std::chrono::seconds kLater(5);
-  spare_again_.expires_after(kLater);
+// Not within 5 s after a snapshot: the store is cleaned up, and symbols are written. What is saved without a snapshot,
+// such as the triggers' state, may have used some.
+void Daemon::keep_spare() {
+  constexpr std::chrono::seconds kEvery(5);
+  spare_again_.expires_after(kEvery);
   spare_again_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && !setup_.spare->take()) take_spare_again();
+    if (error) return;
+    static_cast<void>(setup_.spare->take());
+    keep_spare();
   });
 }
 
@@ -156,14 +159,17 @@ Result<void> Daemon::start_snapshots() {
       .begun =
           [this](const std::string& trigger) {
             setup_.spare->give();
-            asio::post(loop_, [this, trigger] { events_.snapshot_begun(trigger); });
+            asio::post(loop_, [this, trigger] {
+              spare_again_.cancel();
+              events_.snapshot_begun(trigger);
+            });
           },
       .ended =
           [this](const Result<Sidecar>& result) {
             store_->writing_ended();
             asio::post(loop_, [this, result] {
               snapshots_->ended(result);
-              take_spare_again();
+              keep_spare();
             });
           },
       .metrics = [this] { return triggers_->metrics(); },
@@ -181,6 +187,7 @@ Result<void> Daemon::start_snapshots() {
   for (const std::string& warning : worker_->worker_warnings()) setup_.warnings.push_back(warning);
   snapshots_ = std::make_unique<SnapshotApi>(loop_, *recorder_, *worker_, *store_, events_);
   recording_ = std::make_unique<RecordingSwitch>(loop_, *recorder_, *triggers_, events_);
+  keep_spare();
   trigger_api_ = std::make_unique<TriggerApi>(loop_, *triggers_, *snapshots_, *recorder_, *recording_, events_);
   return {};
 }

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "daemon/log/log.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/unix_socket.hpp"
 #include "libcore/broker/messages.hpp"
 
@@ -56,21 +58,33 @@ Result<Listener> Listener::adopt(UniqueFd socket, uid_t client_uid) {
   return Listener(std::move(socket), client_uid);
 }
 
-Result<UniqueFd> Listener::accept() const {
-  UniqueFd client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!client) return sys_error(errno, "accept a client");
+std::optional<UniqueFd> Listener::accept() {
+  const SpareDescriptors::Use use;
+  UniqueFd client = with_spare([this] { return ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC); });
+  if (!client) {
+    const Error why = sys_error(errno, "accept flightd's connection").value();
+    if (why.errno_value() == EAGAIN || why.errno_value() == EINTR || why.errno_value() == ECONNABORTED)
+      return std::nullopt;
+    failed_ = Clock::now();
+    if (why.what != std::exchange(trouble_, why.what))
+      log::warn("{}{}; trying again", why.what, descriptor_advice(why));
+    return std::nullopt;
+  }
+  failed_.reset();
+  if (!std::exchange(trouble_, {}).empty()) log::info("connections are accepted again");
   const auto peer = peer_credentials(client.get());
-  if (!peer) return propagate(peer.error());
-  if (peer->uid != client_uid_)
-    return fail(std::errc::permission_denied, "refused process {} of uid {}: only uid {} may attach", peer->pid,
-                peer->uid, client_uid_);
-  return client;
+  if (peer && peer->uid == client_uid_) return client;
+  if (peer)
+    log::warn("refused process {} of uid {}: only uid {} may attach", peer->pid, peer->uid, client_uid_);
+  else
+    log::warn("{}", peer.error().what);
+  return std::nullopt;
 }
 
 // Reads what the client has already sent: closing a socket with unread data would discard the reply.
-Result<void> Listener::refuse(int error_number, const std::string& why) const {
+void Listener::refuse(int error_number, const std::string& why) {
   const auto client = accept();
-  if (!client) return propagate(client.error());
+  if (!client) return;
   ReplyHeader header;
   header.failed = 1;
   header.error_number = error_number;
@@ -78,15 +92,19 @@ Result<void> Listener::refuse(int error_number, const std::string& why) const {
   ::shutdown(client->get(), SHUT_RD);
   while (receive_request(client->get())) {
   }
-  return {};
 }
 
-void Listener::turn_away(int client) const {
+void Listener::turn_away(int client) {
   const auto served = peer_credentials(client);
   const std::string why =
       fmt::format("flightd-broker already serves another flightd, process {}: stop it first", served ? served->pid : 0);
   log::warn("refused a second flightd: {}", why);
-  if (auto refused = refuse(EBUSY, why); !refused) log::warn("{}", refused.error().what);
+  refuse(EBUSY, why);
+}
+
+int Listener::accept_fd() const {
+  constexpr std::chrono::milliseconds kPause(100);
+  return failed_ && Clock::now() - *failed_ < kPause ? -1 : socket_.get();
 }
 
 }  // namespace flight::broker

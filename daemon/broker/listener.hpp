@@ -3,6 +3,8 @@
 // is checked as well. It serves one client at a time; a second one gets EBUSY and the pid of the first, and retries.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "daemon/broker/options.hpp"
@@ -21,18 +23,23 @@ class Listener {
   Listener(Listener&&) noexcept = default;
   Listener& operator=(Listener&&) noexcept = default;
 
-  // EACCES: the peer has another uid and was refused.
-  [[nodiscard]] Result<UniqueFd> accept() const;
+  // With a spare descriptor if there is no other. nullopt: why is in the log. A peer with another uid was refused; or
+  // no client can be accepted now: it stays in the queue, and accept_fd() leaves it there for a moment.
+  [[nodiscard]] std::optional<UniqueFd> accept();
   // Accepts a client, and answers its request with this error.
-  [[nodiscard]] Result<void> refuse(int error_number, const std::string& why) const;
+  void refuse(int error_number, const std::string& why);
   // Replies EBUSY with the pid of `client` to a second client.
-  void turn_away(int client) const;
-  [[nodiscard]] int fd() const { return socket_.get(); }
+  void turn_away(int client);
+  // For poll(2), each time anew. -1: try again later, or it would be readable all the time.
+  [[nodiscard]] int accept_fd() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   Listener(UniqueFd socket, uid_t client_uid) : socket_(std::move(socket)), client_uid_(client_uid) {}
   UniqueFd socket_;
   uid_t client_uid_;
+  std::optional<Clock::time_point> failed_;  // the last attempt, for lack of descriptors or memory
+  std::string trouble_;                      // why, as it was logged
 };
 
 }  // namespace flight::broker

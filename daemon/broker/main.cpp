@@ -2,7 +2,6 @@
 // flightd-broker: opens flightd's perf events and holds them. flightd starts it with a socketpair (--fd), or it is a
 // service that outlives flightd (--socket). The process that has the privileges takes no parameters.
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -25,6 +24,7 @@
 #include "daemon/log/log.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/inherited_state.hpp"
+#include "libcore/base/poll.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/perf/tracepoint.hpp"
 
@@ -114,12 +114,11 @@ int serve_own_client(const BrokerOptions& options) {
 }
 
 // False: SIGTERM was received.
-bool wait_for_client(int listener, int stop_fd, Service& service) {
+bool wait_for_client(const Listener& listener, int stop_fd, Service& service) {
   for (;;) {
-    std::array<pollfd, 4> watched{pollfd{listener, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
+    std::array<pollfd, 4> watched{pollfd{listener.accept_fd(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
                                   pollfd{service.watch_fd(), POLLIN, 0}, pollfd{service.wake_fd(), POLLIN, 0}};
-    if (::poll(watched.data(), watched.size(), static_cast<int>(service.look_every().count())) < 0 && errno != EINTR)
-      return false;
+    wait_for_any(watched, service.look_every());
     notify_alive();
     service.look();
     if (watched[1].revents != 0) return false;
@@ -136,24 +135,22 @@ Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
 
 // A service whose start fails stays, and tries again after 1, 2, 5 and then every 10 s: otherwise systemd would restart
 // it for ever. Meanwhile `listener`, if there is one, answers with the reason. False: SIGTERM was received.
-bool wait_to_start(const std::string& why, std::size_t tries, const UniqueFd& stop, const Result<Listener>& listener) {
+bool wait_to_start(const std::string& why, std::size_t tries, const UniqueFd& stop, Listener* listener) {
   constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
                               std::chrono::seconds(10)};
   constexpr std::chrono::milliseconds kAliveEvery(1000);
   const auto until = std::chrono::steady_clock::now() + kWaits.at(std::min(tries, kWaits.size() - 1));
-  int fd = listener ? listener->fd() : -1;
   notify_no_recording(why);
   if (tries == 0)
     if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
       log::warn("{}", notified.error().what);
   while (std::chrono::steady_clock::now() < until) {
-    std::array<pollfd, 2> watched{pollfd{stop.get(), POLLIN, 0}, pollfd{fd, POLLIN, 0}};
-    if (::poll(watched.data(), watched.size(), static_cast<int>(kAliveEvery.count())) < 0 && errno != EINTR)
-      return false;
+    std::array<pollfd, 2> watched{pollfd{stop.get(), POLLIN, 0},
+                                  pollfd{listener != nullptr ? listener->accept_fd() : -1, POLLIN, 0}};
+    wait_for_any(watched, kAliveEvery);
     notify_alive();
     if (watched[0].revents != 0) return false;
-    if (watched[1].revents == 0) continue;
-    if (auto refused = listener->refuse(EAGAIN, why); !refused) fd = -1;  // such as no descriptors: later
+    if (watched[1].revents != 0) listener->refuse(EAGAIN, why);
   }
   return true;
 }
@@ -164,7 +161,7 @@ int stay_unstarted(int argc, char** argv, std::string usage) {
   const auto stop = take_signals(false);
   if (!stop) return kUsage;
   for (std::size_t tries = 0; !usage.empty(); ++tries) {
-    if (!wait_to_start("wrong usage: " + usage, tries, *stop, fail(std::errc::not_connected, "no socket"))) return 0;
+    if (!wait_to_start("wrong usage: " + usage, tries, *stop, nullptr)) return 0;
     std::string now = parse_options(argc, argv).usage;
     if (!now.empty() && now != usage) log::error("{}", now);
     usage = std::move(now);
@@ -191,7 +188,7 @@ int serve_socket(const BrokerOptions& options) {
     if (now != why) log::error("{}{}", now, managed ? "; trying again" : "");
     if (!managed) return kFailed;
     why = std::move(now);
-    if (!wait_to_start(why, tries, *stop, listener)) return 0;
+    if (!wait_to_start(why, tries, *stop, listener ? &*listener : nullptr)) return 0;
     if (!kept) kept = spare->take_at_start();
     if (kept && !listener) listener = listen(options, store);
     threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));
@@ -206,12 +203,9 @@ int serve_socket(const BrokerOptions& options) {
   service.notify_state();
   if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
     log::warn("{}", notified.error().what);
-  while (wait_for_client(listener->fd(), stop->get(), service)) {
+  while (wait_for_client(*listener, stop->get(), service)) {
     const auto client = listener->accept();
-    if (!client) {
-      log::warn("{}", client.error().what);
-      continue;
-    }
+    if (!client) continue;
     if (service.serve(client->get(), stop->get(), &*listener) == Ended::was_stopped) break;
   }
   static_cast<void>(notify_service_manager("STOPPING=1", kStoppingWithin));

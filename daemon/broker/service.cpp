@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/service.hpp"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/poll.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/config/parse.hpp"
@@ -161,7 +161,7 @@ void Service::keep() {
   notify_state();
 }
 
-Ended Service::serve(int client, int stop_fd, const Listener* listener) {
+Ended Service::serve(int client, int stop_fd, Listener* listener) {
   ::setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
   ::setsockopt(client, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
   Ended ended = Ended::client_left;
@@ -169,13 +169,9 @@ Ended Service::serve(int client, int stop_fd, const Listener* listener) {
   notify_state();
   for (;;) {
     std::array<pollfd, 5> watched{pollfd{client, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}, pollfd{watch_.fd(), POLLIN, 0},
-                                  pollfd{listener != nullptr ? listener->fd() : -1, POLLIN, 0},
+                                  pollfd{listener != nullptr ? listener->accept_fd() : -1, POLLIN, 0},
                                   pollfd{wake_fd(), POLLIN, 0}};
-    if (::poll(watched.data(), watched.size(), static_cast<int>(look_every().count())) < 0) {
-      if (errno == EINTR) continue;
-      log::error("poll: errno {}: disconnecting the client", errno);
-      break;
-    }
+    wait_for_any(watched, look_every());
     notify_alive();
     if (watched[1].revents != 0) {
       ended = Ended::was_stopped;

@@ -46,7 +46,7 @@ class Service {
 
   // Serves until the client disconnects or misbehaves, or `stop_fd` (a signalfd) becomes readable. Resumes every ring
   // at the end. A second client at `listener` (nullptr: none) gets EBUSY.
-  [[nodiscard]] Ended serve(int client, int stop_fd, const Listener* listener);
+  [[nodiscard]] Ended serve(int client, int stop_fd, Listener* listener);
   // What serve() does between requests, for use without a client. Call it when watch_fd() or wake_fd() is readable, and
   // at least every look_every().
   void look() { static_cast<void>(look(-1)); }

@@ -30,8 +30,7 @@ void EventHub::snapshot_finished(const Sidecar& sidecar, bool disk_recovered) {
 }
 
 void EventHub::snapshot_failed(const SnapshotFailure& failure) {
-  log::error("a snapshot was lost: {}; {}", failure.what,
-             failure.broker_gone ? "nothing is recorded any more" : "recording continues");
+  log::error("a snapshot was lost: {}{}", failure.what, failure.broker_gone ? "" : "; recording continues");
   const std::string& trouble = failure.new_disk_trouble;
   if (!trouble.empty())
     journal_(degraded_entry("disk", trouble + "; the disk counts as degraded until a snapshot can be written again"));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recorder/broker_thread.hpp"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "libcore/base/poll.hpp"
 #include "libcore/base/thread.hpp"
 
 namespace flight::daemon {
@@ -212,7 +212,7 @@ void BrokerThread::reload(std::function<void(Result<bool>)> done) {
 void BrokerThread::run() {
   while (!stopping_) {
     std::array<pollfd, 2> fds{pollfd{tasks_.fd(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
-    if (::poll(fds.data(), fds.size(), -1) < 0) continue;
+    wait_for_any(fds, std::chrono::nanoseconds(-1));
     tasks_.run();
     check_broker();
     deliver_file();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recorder/recorder_thread.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "daemon/recorder/unwatched.hpp"
+#include "libcore/base/poll.hpp"
 #include "libcore/base/thread.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/sideband/forker_cgroups.hpp"
@@ -151,10 +151,7 @@ void RecorderThread::wait_for_work(EventTime until_ns) {
   fds.push_back({.fd = tasks_.fd(), .events = POLLIN, .revents = 0});
   for (const auto& ring : attached_->sideband) fds.push_back({.fd = ring->fd(), .events = POLLIN, .revents = 0});
   const EventTime now_ns = monotonic_now();
-  const EventTime left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-  const timespec timeout{.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000),
-                         .tv_nsec = static_cast<long>(left_ns % 1'000'000'000)};
-  ::ppoll(fds.data(), fds.size(), &timeout, nullptr);
+  wait_for_any(fds, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)));
 }
 
 void RecorderThread::note_clock() {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recorder/trigger_thread.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <ctime>
 #include <utility>
 
+#include "libcore/base/poll.hpp"
 #include "libcore/base/thread.hpp"
 
 namespace flight::daemon {
@@ -108,9 +108,7 @@ void TriggerThread::wait_for_work(EventTime until_ns) {
   else
     for (const int fd : rings) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
   const EventTime wait_ns = until_ns - std::min(until_ns, now_ns);
-  const timespec wait{.tv_sec = static_cast<time_t>(wait_ns / 1'000'000'000),
-                      .tv_nsec = static_cast<long>(wait_ns % 1'000'000'000)};
-  ::ppoll(polled.data(), polled.size(), &wait, nullptr);
+  wait_for_any(polled, std::chrono::nanoseconds(wait_ns));
   if (polled[0].revents != 0) tasks_.run();
   if (resting || std::any_of(polled.begin() + 1, polled.end(), [](const pollfd& one) { return one.revents != 0; }))
     drain_events(monotonic_now());

@@ -63,13 +63,13 @@ Result<void> check(const BrokerMessage& message, const msghdr& raw) {
   return {};
 }
 
-// A look at the next message, which stays in the queue. `flags`: 0 or MSG_DONTWAIT. -1: errno says why.
-ssize_t look_at(int socket, int flags, msghdr& raw) {
-  const std::size_t control_bytes = raw.msg_controllen;
+// A look at the next message, which stays in the queue. `flags`: 0 or MSG_DONTWAIT. -1: errno says why. `space` is what
+// recvmsg(2) may fill; it is in `seen`, too.
+ssize_t look_at(int socket, int flags, const msghdr& space, msghdr& seen) {
   ssize_t count = 0;
   do {
-    raw.msg_controllen = control_bytes;
-    count = ::recvmsg(socket, &raw, MSG_PEEK | MSG_CMSG_CLOEXEC | flags);
+    seen = space;
+    count = ::recvmsg(socket, &seen, MSG_PEEK | MSG_CMSG_CLOEXEC | flags);
   } while (count < 0 && errno == EINTR);
   return count;
 }
@@ -80,17 +80,17 @@ Result<BrokerMessage> receive(int socket, int flags) {
   std::string text(kMaxMessageTextBytes, '\0');
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
   std::array<iovec, 2> parts{iovec{&message.header, sizeof message.header}, iovec{text.data(), text.size()}};
+  msghdr space{};
+  space.msg_iov = parts.data();
+  space.msg_iovlen = parts.size();
+  space.msg_control = control.data();
+  space.msg_controllen = control.size();
   msghdr raw{};
   ssize_t count = 0;
   // Other threads open files at the same moment, so it cannot be known before whether the descriptors fit.
   do {
     message.fds.clear();
-    raw = msghdr{};
-    raw.msg_iov = parts.data();
-    raw.msg_iovlen = parts.size();
-    raw.msg_control = control.data();
-    raw.msg_controllen = control.size();
-    count = look_at(socket, flags, raw);
+    count = look_at(socket, flags, space, raw);
     if (count < 0) return sys_error(errno, "receive over the broker protocol");
     take_fds(raw, message.fds);
   } while ((static_cast<unsigned>(raw.msg_flags) & MSG_CTRUNC) != 0 && SpareDescriptors::free_number());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Twenty minutes of random actions: kills, stops, reloads, snapshots, pauses, a store that becomes read-only, no
-// descriptors, a process with thousands of mappings. Whatever is reported as a snapshot stays, and can be read; nothing
-// ends that was not killed; nothing leaks. FLIGHT_ACTIONS_SECONDS and FLIGHT_ACTIONS_SEED repeat a run.
+// descriptors, no task, a process with thousands of mappings. Whatever is reported as a snapshot stays, and can be
+// read; nothing ends that was not killed; nothing leaks. FLIGHT_ACTIONS_SECONDS and FLIGHT_ACTIONS_SEED repeat a run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/full_group.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/verifier.hpp"
@@ -70,11 +71,13 @@ class Actions : public OwnBroker {
   // The actions.
   void take_snapshot() {
     const Outcome outcome = daemon_.ctl({"--json", "snapshot", "--reason", "at random"});
+    note(outcome);
+    EXPECT_TRUE(outcome.exit_status == 0 || !outcome.err.empty()) << outcome.text();
+  }
+  // What `flightctl snapshot` said to be there has to stay.
+  void note(const Outcome& outcome) {
     EXPECT_FALSE(outcome.timed_out) << outcome.text();
-    if (outcome.exit_status == 0)
-      told_.insert(Json::parse(outcome.out)["id"].get<std::string>());
-    else
-      EXPECT_FALSE(outcome.err.empty()) << outcome.text();
+    if (outcome.exit_status == 0) told_.insert(Json::parse(outcome.out)["id"].get<std::string>());
   }
   void signal_snapshot() { daemon_.process().signal(SIGUSR2); }
   void ask() {
@@ -113,9 +116,7 @@ class Actions : public OwnBroker {
       kill_broker();
     else
       kill_flightd();
-    const Outcome outcome = asker.finish(60s);
-    EXPECT_FALSE(outcome.timed_out) << outcome.text();
-    if (outcome.exit_status == 0) told_.insert(Json::parse(outcome.out)["id"].get<std::string>());
+    note(asker.finish(60s));
   }
   void stop_one() {
     const pid_t pid = any();
@@ -123,14 +124,17 @@ class Actions : public OwnBroker {
     Child asker = Child::start(daemon_.ctl_command({"--json", "snapshot"}));
     std::this_thread::sleep_for(Milliseconds(500 + dice(1500)));
     EXPECT_EQ(::kill(pid, SIGCONT), 0);
-    const Outcome outcome = asker.finish(60s);
-    EXPECT_FALSE(outcome.timed_out) << outcome.text();
-    if (outcome.exit_status == 0) told_.insert(Json::parse(outcome.out)["id"].get<std::string>());
+    note(asker.finish(60s));
   }
   void read_only() { EXPECT_TRUE(remount_tmpfs(folder_ / "state", true, kStore)); }
   void no_descriptors() {
     const pid_t pid = any();
     limit_files(pid, std::to_string(entries(pid, "fd")));
+  }
+  void no_tasks() {
+    full_.reset();
+    full_.emplace(std::vector<pid_t>{daemon_.pid(), broker_->pid()});
+    EXPECT_TRUE(full_->made()) << "no cgroup with pids.max";
   }
   // The soft limit, by the process's own user: root may lack CAP_SYS_RESOURCE.
   void limit_files(pid_t pid, const std::string& number) {
@@ -144,6 +148,7 @@ class Actions : public OwnBroker {
   }
   void calm() {
     mapper_.reset();
+    full_.reset();
     EXPECT_TRUE(remount_tmpfs(folder_ / "state", false, kStore));
     for (const pid_t pid : {daemon_.pid(), broker_->pid()}) limit_files(pid, kManyFiles);
     manager_->hear();
@@ -205,6 +210,7 @@ class Actions : public OwnBroker {
                                          {"SIGSTOP", &Actions::stop_one, 2},
                                          {"read-only store", &Actions::read_only, 1},
                                          {"no descriptors", &Actions::no_descriptors, 1},
+                                         {"no task", &Actions::no_tasks, 1},
                                          {"thousands of mappings", &Actions::map_much, 1},
                                          {"calm", &Actions::calm, 2}};
     return kAll;
@@ -213,6 +219,7 @@ class Actions : public OwnBroker {
   std::optional<test::ServiceManager> manager_;
   TestDaemon daemon_{folder_};
   std::optional<Child> mapper_;
+  std::optional<FullGroup> full_;
   std::set<std::string> told_;
   std::mt19937_64 random_;
 };

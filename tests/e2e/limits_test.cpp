@@ -11,16 +11,22 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/full_group.hpp"
 #include "tests/e2e/memory_group.hpp"
+#include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/raw_socket.hpp"
 #include "tests/e2e/verifier.hpp"
 
@@ -29,37 +35,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-// A cgroup that contains these processes and permits no further task, as after a fork bomb or when pids.max is reached.
-class FullGroup {
- public:
-  explicit FullGroup(const std::vector<pid_t>& pids) {
-    const bool v1 = ::access("/sys/fs/cgroup/pids", F_OK) == 0;
-    if (!v1) set("/sys/fs/cgroup/cgroup.subtree_control", "+pids");
-    path_ = fmt::format("{}/flight-e2e-{}", v1 ? "/sys/fs/cgroup/pids" : "/sys/fs/cgroup", pids.front());
-    parent_ = path_.substr(0, path_.rfind('/'));
-    for (const pid_t pid : pids) pids_.push_back(std::to_string(pid));
-    made_ = ::mkdir(path_.c_str(), 0755) == 0 && set(path_ + "/pids.max", "1") &&
-            std::all_of(pids_.begin(), pids_.end(),
-                        [this](const std::string& pid) { return set(path_ + "/cgroup.procs", pid); });
-  }
-  FullGroup(const FullGroup&) = delete;
-  FullGroup& operator=(const FullGroup&) = delete;
-  ~FullGroup() {
-    for (const std::string& pid : pids_) set(parent_ + "/cgroup.procs", pid);  // in case it still runs
-    for (int i = 0; ::rmdir(path_.c_str()) != 0 && errno == EBUSY && i < 100; ++i) ::usleep(20'000);
-  }
-  [[nodiscard]] bool made() const { return made_; }
-
- private:
-  static bool set(const std::string& file, const std::string& text) {
-    const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
-    return ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  }
-  std::string path_, parent_;
-  std::vector<std::string> pids_;
-  bool made_ = false;
-};
 
 // A cgroup with a limit of tasks for flightd and the broker that it starts.
 class SmallGroup {
@@ -179,21 +154,33 @@ std::vector<int> spare_descriptors(pid_t pid) {
   return numbers;
 }
 
-// It has all of them, or cannot have more.
-bool is_prepared(pid_t pid) {
-  if (spare_descriptors(pid).size() == 2 * SpareDescriptors::kMany) return true;
+int lowest_free(pid_t pid) {
+  int number = 0;
+  while (::access(fmt::format("/proc/{}/fd/{}", pid, number).c_str(), F_OK) == 0) ++number;
+  return number;
+}
+
+// Its next file has to be one of them.
+bool is_full(pid_t pid) {
   rlimit limit{};
   if (::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) != 0) return false;
-  rlim_t lowest_free = 0;
-  while (::access(fmt::format("/proc/{}/fd/{}", pid, lowest_free).c_str(), F_OK) == 0) ++lowest_free;
-  return lowest_free >= limit.rlim_cur;
+  return static_cast<rlim_t>(lowest_free(pid)) >= limit.rlim_cur;
 }
+
+// It has all of them, or cannot have more.
+bool is_prepared(pid_t pid) { return spare_descriptors(pid).size() == 2 * SpareDescriptors::kMany || is_full(pid); }
 
 // The least limit that all of them are below.
 int full_limit(pid_t pid) {
   const std::vector<int> spare = spare_descriptors(pid);
   return spare.empty() ? 0 : *std::max_element(spare.begin(), spare.end()) + 1;
 }
+
+// The soft limit; 0: it is set.
+int limit_files(pid_t pid, int number) {
+  return run({"prlimit", "--pid", std::to_string(pid), fmt::format("--nofile={}:", number)}).exit_status;
+}
+constexpr int kManyFiles = 1024;
 
 // In flightd as in its broker.
 TEST_F(Limits, WithNoDescriptorLeftASnapshotIsTaken) {
@@ -207,14 +194,11 @@ TEST_F(Limits, WithNoDescriptorLeftASnapshotIsTaken) {
     SCOPED_TRACE(broker ? "flightd-broker" : "flightd");
     // Some are given back for a few seconds by each request.
     ASSERT_TRUE(wait_until([&] { return is_prepared(pid); }, 30s));
-    const auto limit = [&](int number) {
-      return run({"prlimit", "--pid", std::to_string(pid), fmt::format("--nofile={}:", number)}).exit_status;
-    };
-    ASSERT_EQ(limit(full_limit(pid)), 0);
+    ASSERT_EQ(limit_files(pid, full_limit(pid)), 0);
     for (const Way& way : ways(daemon, socket)) expect_snapshot(daemon, way);
     // Answers of the broker that belong to no snapshot.
     ASSERT_TRUE(wait_until([&] { return is_prepared(pid); }, 30s));
-    ASSERT_EQ(limit(full_limit(pid)), 0);
+    ASSERT_EQ(limit_files(pid, full_limit(pid)), 0);
     const auto uptime = [&] {
       EXPECT_TRUE(socket.call(R"({"method":"io.flightd.Recorder.GetStatus"})"));
       const Json reply = Json::parse(socket.receive(60s).value_or("no answer"), nullptr, false);
@@ -224,11 +208,82 @@ TEST_F(Limits, WithNoDescriptorLeftASnapshotIsTaken) {
     EXPECT_TRUE(wait_until([&] { return uptime() > begin + 3; }, 30s)) << "the broker is asked again";
     expect_snapshot(daemon, ways(daemon, socket).front());
     EXPECT_THAT(daemon.log(), testing::Not(HasSubstr("Too many open files")));
-    ASSERT_EQ(limit(1024), 0);
+    ASSERT_EQ(limit_files(pid, kManyFiles), 0);
     const Json sidecar = daemon.ctl_json({"info", "latest"});
     EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
     EXPECT_EQ(sidecar["tracker"]["stale"], false);
   }
+  EXPECT_TRUE(daemon.stop());
+}
+
+// What is saved without a snapshot uses some, too: the state of a trigger that was disabled.
+TEST_F(Limits, SpareDescriptorsThatWereUsedAreTakenAgainWithoutASnapshot) {
+  config_["user"] = "root";
+  add_trigger();
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  ASSERT_TRUE(wait_until([&] { return is_prepared(daemon.pid()); }, 30s));
+  RawSocket socket = RawSocket::connect(daemon.socket());
+  ASSERT_EQ(limit_files(daemon.pid(), full_limit(daemon.pid())), 0);
+  EXPECT_TRUE(is_full(daemon.pid()));
+  const std::string state = daemon.state_dir() + "/triggers.state";
+  const auto saved = [&] { return std::filesystem::exists(state) ? read_text(state) : ""; };
+  const std::string before = saved();
+  ASSERT_TRUE(
+      socket.call(R"({"method":"io.flightd.Recorder.SetTrigger","parameters":{"name":"winch","enabled":false}})"));
+  EXPECT_THAT(socket.receive(60s).value_or("no answer"), testing::Not(HasSubstr("error")));
+  ASSERT_TRUE(wait_until([&] { return saved() != before; }, 30s));
+  const auto all = [&] { return spare_descriptors(daemon.pid()).size() == 2 * SpareDescriptors::kMany; };
+  EXPECT_TRUE(wait_until(all, 30s)) << spare_descriptors(daemon.pid()).size();
+  ASSERT_EQ(limit_files(daemon.pid(), kManyFiles), 0);
+  EXPECT_TRUE(daemon.stop());
+}
+
+class LimitsOfBroker : public OwnBroker {
+ protected:
+  // CPU time of all its threads.
+  [[nodiscard]] std::chrono::nanoseconds used() const {
+    clockid_t clock{};
+    timespec time{};
+    EXPECT_EQ(::clock_getcpuclockid(broker_->pid(), &clock), 0);
+    EXPECT_EQ(::clock_gettime(clock, &time), 0);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+  [[nodiscard]] std::size_t complaints() const {
+    std::size_t count = 0;
+    for (const std::string& line : lines_of(broker_->err()))
+      count += line.find("Too many open files") != std::string::npos;
+    return count;
+  }
+};
+
+TEST_F(LimitsOfBroker, WithNoDescriptorLeftTheNextFlightdIsServed) {
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  const pid_t pid = broker_->pid();
+  daemon.process().kill();
+  ASSERT_TRUE(wait_until([&] { return is_prepared(pid); }, 30s));
+  // The number of the connection that ended may be below some of them.
+  const int limit = lowest_free(pid);
+  const std::vector<int> spare = spare_descriptors(pid);
+  ASSERT_GT(std::count_if(spare.begin(), spare.end(), [&](int number) { return number < limit; }), 3);
+  ASSERT_EQ(limit_files(pid, limit), 0);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  EXPECT_EQ(complaints(), 0U);
+
+  // Without any: flightd waits, and so does the broker.
+  daemon.process().kill();
+  ASSERT_EQ(limit_files(pid, 1), 0);
+  daemon.launch(config_.dump(2), options_);
+  ASSERT_TRUE(wait_until([&] { return complaints() > 0; }, 30s));
+  const std::chrono::nanoseconds before = used();
+  std::this_thread::sleep_for(2s);
+  EXPECT_LT(used() - before, 200ms) << "it turns in a loop";
+  EXPECT_EQ(complaints(), 1U);
+  ASSERT_EQ(limit_files(pid, kManyFiles), 0);
+  ASSERT_TRUE(daemon.wait_ready());
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_THAT(broker_->err(), HasSubstr("connections are accepted again"));
   EXPECT_TRUE(daemon.stop());
 }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <span>
+
+namespace flight {
+
+// poll(2), for loops that must neither end nor turn without a pause. It may return early with nothing ready: after a
+// signal, or where the kernel refuses so many descriptors at once (EINVAL: RLIMIT_NOFILE was lowered while the process
+// was running). Then there is a pause of 20 ms, and each is looked at by itself. `limit` below 0: none.
+void wait_for_any(std::span<pollfd> watched, std::chrono::nanoseconds limit);
+
+}  // namespace flight
