@@ -127,9 +127,9 @@ Result<void> Service::open_or_adopt(const Config& config) {
     }
     why_not = taken.error().what;
   }
-  // /proc is read before the events are enabled, and the result is the first reply to *processes*: only this scan
-  // knows processes that exit before the first request. Modules are read before, too, so that a window that begins
-  // with the recording knows modules that are unloaded later.
+  // /proc is read before there are samples, and the result is the first reply to *processes*: only this scan knows
+  // processes that exit before the first request. Forks are recorded meanwhile. Modules are read before, too, so that a
+  // window that begins with the recording knows modules that are unloaded later.
   auto opened = Recording::open(config, sources_, features, [this](const Manifest& manifest) {
     const ScanLimits limits = first_scan(scan_bytes_);
     kernel_watch_.wait_for_first(limits.process);

@@ -43,7 +43,7 @@ Recording& Recording::operator=(Recording&&) noexcept = default;
 Recording::~Recording() = default;
 
 Result<Recording> Recording::open(const Config& config, const EventSources& sources, const KernelFeatures& features,
-                                  const std::function<void(const Manifest&)>& before_enabling) {
+                                  const std::function<void(const Manifest&)>& before_samples) {
   auto cpus = online_cpus();
   if (!cpus) return propagate(cpus.error());
   if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
@@ -71,9 +71,12 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
   state->plan = std::move(*plan);
   state->config_digest = config.digest;
   Recording recording(std::move(state));
-  if (before_enabling) {
+  if (before_samples) {
     recording.state_->describe(0);
-    before_enabling(recording.manifest());
+    // What is forked while it looks at the processes must not be missed.
+    for (OpenRing& ring : recording.state_->sideband)
+      if (auto on = ring.enable(); !on) return propagate(on.error());
+    before_samples(recording.manifest());
   }
   if (auto on = recording.enable_all(true); !on) return propagate(on.error());
   recording.state_->describe(1);

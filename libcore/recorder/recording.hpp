@@ -42,10 +42,10 @@ class Recording {
   // Opens, filters, maps, redirects and enables. Rings are halved, largest first, until rings and staging fit
   // config.memory_max; that, an event that was replaced (cycles -> cpu-clock) and offline CPUs are warnings. An event
   // that does not exist, a bad filter or a missing privilege is an error that names the event and what to do.
-  // `before_enabling` is called when all is open and nothing is recorded yet.
+  // `before_samples` is called when all is open, and only the sideband is recorded.
   [[nodiscard]] static Result<Recording> open(const Config& config, const EventSources& sources,
                                               const KernelFeatures& features,
-                                              const std::function<void(const Manifest&)>& before_enabling = {});
+                                              const std::function<void(const Manifest&)>& before_samples = {});
   // Adopts the recording of a broker that died, from its manifest and its events. Events that are still in the
   // configuration keep their rings. Changed channels are replaced as in reload(), CPU changes are followed. An error
   // (another boot or protocol, a missing event, rings whose memory was freed) gives the reason; then everything is
