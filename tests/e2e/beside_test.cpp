@@ -92,7 +92,8 @@ class Beside : public testing::Test {
   // Another program on this machine can disturb perf as well: an attempt counts only if perf gives the same result
   // without flightd before and after.
   void same_beside(const std::string& shell, bool reads_file) {
-    constexpr int kAttempts = 8;
+    constexpr int kAttempts = 8, kDifferences = 3;
+    int differences = 0;
     for (int i = 0; i < kAttempts; ++i) {
       const Seen before = look(shell, reads_file);
       ASSERT_TRUE(daemon_.start(stacks_config(99, "64K")));
@@ -104,6 +105,8 @@ class Beside : public testing::Test {
       if (reads_file) {
         ASSERT_FALSE(before.mappings.empty()) << "perf saw no mapping: nothing would be compared";
       }
+      // perf may have been late to open its events in one look.
+      if ((beside != before || first != before) && ++differences < kDifferences) continue;
       expect_same(beside, before, "flightd ran before perf");
       expect_same(first, before, "flightd started while perf ran");
       return;

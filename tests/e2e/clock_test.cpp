@@ -246,6 +246,7 @@ TEST_F(StoreClockTest, AUserDeletesByAgeAfterAJumpAhead) {
 
 class ClockOutlives : public OwnBroker {
  protected:
+  ClockOutlives() { config_ = stacks_config(499, "2M"); }  // the first step stays in the window
   TestDaemon daemon_{folder_};
 };
 

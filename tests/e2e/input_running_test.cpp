@@ -223,7 +223,9 @@ TEST(InputRunningDisk, ReadOnlyAndFullDisks) {
   fs::remove(disk + "/filler");
   EXPECT_TRUE(daemon.goes_on());
 
-  ASSERT_TRUE(remount_tmpfs(disk, true, "size=64m")) << "a file is still open for writing?";
+  // Symbols are written after the reply.
+  ASSERT_TRUE(wait_until([&] { return remount_tmpfs(disk, true, "size=64m"); }, 20s))
+      << "a file is still open for writing?";
   Outcome read_only = daemon.ctl({"snapshot"});
   EXPECT_EQ(read_only.exit_status, 1) << read_only.text();
   EXPECT_THAT(read_only.err, AllOf(HasSubstr("ead-only"), HasSubstr(disk)));

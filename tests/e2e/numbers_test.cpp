@@ -90,7 +90,7 @@ class Numbers : public testing::Test {
   void verify(const Json& sidecar) {
     SCOPED_TRACE("snapshot " + sidecar["id"].get<std::string>());
     std::vector<Call> calls = calls_in(folder_, sidecar);
-    ASSERT_GT(calls.size(), 50U);
+    ASSERT_TRUE(calls.size() > 50 || sidecar["window"]["seconds"] < 0.1) << calls.size();
     all_calls_ += calls.size();
     std::vector<Json> holes = holes_of_calls(sidecar);
     std::size_t next_hole = 0;

@@ -113,6 +113,7 @@ TEST_F(Recorder, MonitorPrintsALineForEachEvent) {
   EXPECT_THAT(told, testing::ElementsAre("monitoring", "snapshot_begun", "snapshot_finished", "recording_paused",
                                          "recording_resumed", "snapshot_begun", "snapshot_failed", "degraded",
                                          "snapshot_begun", "snapshot_finished", "recovered"));
+  EXPECT_TRUE(wait_until([&] { return count_lines(plain.out()) >= told.size(); }, 20s));
   EXPECT_EQ(count_lines(plain.out()), told.size());
   EXPECT_TRUE(daemon_.stop());
   EXPECT_EQ(monitor.finish(10s).exit_status, 1) << "flightd has ended";

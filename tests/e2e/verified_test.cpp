@@ -17,6 +17,7 @@ namespace {
 constexpr int kAttempts = 3;
 constexpr int kAlone = -20;  // nice
 constexpr double kLeastShare = 0.95;
+constexpr std::size_t kLeastSamples = 500;  // 2 s at 499 Hz, minus those that a loaded machine may lose
 
 class Verified : public testing::Test {
  protected:
@@ -26,7 +27,7 @@ class Verified : public testing::Test {
     daemon_ = new TestDaemon(*folder_);
     ASSERT_TRUE(daemon_->start(stacks_config(499, "1M")));
     // Another process may take the CPU from a load for a moment. Then try again.
-    for (int attempt = 0; attempt < kAttempts && share_ < kLeastShare; ++attempt) take();
+    for (int attempt = 0; attempt < kAttempts && (share_ < kLeastShare || own_ <= kLeastSamples); ++attempt) take();
   }
   static void TearDownTestSuite() {
     EXPECT_TRUE(daemon_->stop());
@@ -53,8 +54,10 @@ class Verified : public testing::Test {
     kernel_burner.kill();
     samples_ = named_samples(*folder_, file());
     share_ = 0;
+    own_ = 0;
     double own = 0, all = 0;
     for (const NamedSample& sample : samples_) {
+      own_ += sample.pid == pid_ ? 1 : 0;
       // If the machine has one CPU, both loads run on it.
       if (sample.cpu != load_cpu() || (usable_cpus().size() == 1 && sample.pid == other)) continue;
       ++all;
@@ -69,6 +72,7 @@ class Verified : public testing::Test {
   static inline std::vector<NamedSample> samples_;
   static inline pid_t pid_ = 0;
   static inline double share_ = 0;
+  static inline std::size_t own_ = 0;
 };
 
 TEST_F(Verified, BurnersSamplesHaveItsCommDsoAndSymbol) {
@@ -83,8 +87,7 @@ TEST_F(Verified, BurnersSamplesHaveItsCommDsoAndSymbol) {
       EXPECT_EQ(sample.dso, folder().load("burner"));
     }
   }
-  // 2 s at 499 Hz, minus the samples that a loaded machine may lose.
-  EXPECT_GT(own, 500U);
+  EXPECT_GT(own, kLeastSamples);
   EXPECT_GE(static_cast<double>(hot), kLeastShare * static_cast<double>(own));
   EXPECT_GE(share_, kLeastShare) << "of the samples of CPU " << load_cpu();
 }

@@ -37,7 +37,7 @@ struct Pipe {
     std::string text;
     pollfd ready{.fd = out.get(), .events = POLLIN, .revents = 0};
     std::array<char, 65536> chunk{};
-    while (::poll(&ready, 1, 300) == 1) {
+    while (::poll(&ready, 1, 1500) == 1) {
       const ssize_t count = ::read(out.get(), chunk.data(), chunk.size());
       if (count <= 0) break;
       text.append(chunk.data(), static_cast<std::size_t>(count));

@@ -12,6 +12,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/ring_memory.hpp"
@@ -76,16 +78,23 @@ class Sideband : public testing::Test {
 };
 
 TEST_F(Sideband, EveryRecordComesOutOnceThroughManyWraps) {
-  std::vector<std::byte> out;
-  int number = 0;
-  for (int round = 0; round < 400; ++round) {
-    for (int i = 0; i < 7; ++i) rename(number++);
-    ring_->drain(out);
+  std::vector<int> found, expected;
+  // Other processes of this CPU write here, too: an attempt in which they filled the ring proves nothing.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    std::vector<std::byte> out;
+    expected.clear();
+    for (int round = 0, number = 0; round < 400; ++round) {
+      for (int i = 0; i < 7; ++i, ++number) {
+        expected.push_back(number);
+        rename(number);
+      }
+      ring_->drain(out);
+    }
+    found = numbers(out);
+    if (std::find(found.begin(), found.end(), -1) == found.end()) break;
   }
   EXPECT_GT(__atomic_load_n(&control()->data_head, __ATOMIC_ACQUIRE), 20 * info_.ring_bytes);
-  std::vector<int> expected;
-  for (int i = 0; i < number; ++i) expected.push_back(i);
-  EXPECT_EQ(numbers(out), expected);
+  EXPECT_EQ(found, expected);
 }
 
 TEST_F(Sideband, ADrainAppendsAndAnEmptyRingAddsNothing) {

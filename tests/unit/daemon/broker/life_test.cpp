@@ -235,6 +235,9 @@ TEST_F(BrokerLife, OneThatCannotRecordStaysUntilItCan) {
     ASSERT_FALSE(attachment);
     EXPECT_THAT(attachment.error().what, AllOf(HasSubstr("flightd.json:1"), HasSubstr("chanels")));
   }
+  // A thread writes the log.
+  for (int i = 0; i < 500 && errors().find("chanels") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   const std::string log = errors();
   const std::size_t first = log.find("chanels");
   ASSERT_NE(first, std::string::npos);
@@ -305,9 +308,11 @@ TEST_F(BrokerLife, ResumesWhatAKilledClientLeftPaused) {
   EXPECT_EQ(heads(rings), stuck) << "they are paused indeed";
   ::kill(victim, SIGKILL);
   ::waitpid(victim, nullptr, 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   for (std::size_t i = 0; i < rings.size(); ++i) {
-    call_on(rings[i].info().cpu, 10);
+    for (int n = 0; n < 500 && rings[i].head() == stuck[i]; ++n) {
+      call_on(rings[i].info().cpu, 10);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     EXPECT_NE(rings[i].head(), stuck[i]) << "ring " << i << " is still paused";
   }
   auto successor = connect();

@@ -73,7 +73,7 @@ Found found_in(const ScanAnswer& answer) {
   return found;
 }
 
-constexpr ScanLimits kLimits{.process = 200ms, .whole = 2s};
+constexpr ScanLimits kLimits{.process = 600ms, .whole = 6s};
 constexpr std::size_t kThreads = 8;
 
 // Idle children of another user.
@@ -167,10 +167,10 @@ TEST_F(Scan, OneThatHangsIsNamedAndTheOthersAreThere) {
 
 TEST_F(Scan, WhereAllHangAllHaveTheirNames) {
   const ScanReads reads{.mappings = [hang = hang_](ProcessInfo&) { hang->wait(); }};
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const auto begun = std::chrono::steady_clock::now();
     const auto answer = scan(reads);
-    EXPECT_LT(std::chrono::steady_clock::now() - begun, 1s);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, kLimits.whole);
     ASSERT_TRUE(answer) << answer.error().what;
     EXPECT_GE(answer->incomplete, 4U);
     EXPECT_EQ(answer->unread, 0U);

@@ -79,7 +79,7 @@ TEST_F(ReadTest, AFileThatEndsEarlyEndsTheConnection) {
 
 TEST_F(ReadTest, ASlowReaderIsGivenUpOnlyWhenNothingMoves) {
   ControlLimits limits;
-  limits.session.slow_reader = 300ms;
+  limits.session.slow_reader = 1s;
   run(limits);
   RawClient slow(bench.socket()), stuck(bench.socket());
   slow.say(read_call());
@@ -88,9 +88,9 @@ TEST_F(ReadTest, ASlowReaderIsGivenUpOnlyWhenNothingMoves) {
   ASSERT_TRUE(stuck.hear());
   std::string got;
   // Three times the limit in all.
-  for (int part = 0; part < 18; ++part) {
-    got += slow.hear_raw(bytes_.size() / 20);
-    std::this_thread::sleep_for(50ms);
+  for (int part = 0; part < 12; ++part) {
+    got += slow.hear_raw(bytes_.size() / 14);
+    std::this_thread::sleep_for(250ms);
   }
   expect_connections(1);  // the client that read nothing was disconnected
   got += slow.hear_raw();
