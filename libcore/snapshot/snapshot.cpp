@@ -22,6 +22,7 @@
 #include "libcore/snapshot/kernel_strays.hpp"
 #include "libcore/snapshot/kernel_window.hpp"
 #include "libcore/snapshot/merge.hpp"
+#include "libcore/snapshot/needed_forks.hpp"
 #include "libcore/snapshot/symbol_ends.hpp"
 #include "libcore/snapshot/top.hpp"
 #include "libcore/snapshot/unknown_cgroups.hpp"
@@ -34,12 +35,12 @@ constexpr std::uint32_t kMaxRatio = 1'000'000;
 
 std::uint64_t micros(EventTime from_ns, EventTime to_ns) { return to_ns > from_ns ? (to_ns - from_ns) / 1000 : 0; }
 
-// Calls `visit` with each record; the first error ends it.
+// Calls `visit` with each record and what is behind it; the first error ends it.
 template <typename Visit>
 Result<void> for_each_record(std::span<const std::byte> records, Visit&& visit) {
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
     records = records.subspan(record.size());
-    if (Result<void> visited = visit(record); !visited) return visited;
+    if (Result<void> visited = visit(record, records); !visited) return visited;
   }
   return {};
 }
@@ -65,9 +66,15 @@ Result<void> stream_records(DataStream& stream, const Selection& selection, cons
                             const OnProgress& progress) {
   RecordBuffer kernel;
   append_kernel_maps(kernel, kernel_maps);
-  const auto append = [&](std::span<const std::byte> record) { return stream.append(record); };
+  const auto append = [&](std::span<const std::byte> record, std::span<const std::byte>) {
+    return stream.append(record);
+  };
   if (auto appended = for_each_record(kernel, append); !appended) return appended;
-  if (auto appended = for_each_record(sideband.prologue, append); !appended) return appended;
+  const NeededForks forks(sideband.prologue);
+  const auto append_needed = [&](std::span<const std::byte> record, std::span<const std::byte> rest) -> Result<void> {
+    return forks.has(record, rest) ? stream.append(record) : Result<void>();
+  };
+  if (auto appended = for_each_record(sideband.prologue, append_needed); !appended) return appended;
   std::vector<std::byte> init;
   append_finished_init(init);
   if (auto marked = stream.marker(init); !marked) return marked;

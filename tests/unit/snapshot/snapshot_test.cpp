@@ -10,6 +10,8 @@
 #include <filesystem>
 
 #include "libcore/base/files.hpp"
+#include "libcore/compress/zstd.hpp"
+#include "libcore/perfdata/reader.hpp"
 #include "tests/unit/snapshot/made_recording.hpp"
 
 namespace flight {
@@ -61,6 +63,14 @@ class WriteSnapshot : public testing::Test {
     return fail(std::errc::no_such_file_or_directory, "no sidecar in {}", folder_);
   }
 
+  // The one in the folder.
+  [[nodiscard]] FileReader data() const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      if (const std::string path = entry.path(); path.ends_with(kDataSuffix)) return FileReader::open(path).value();
+    ADD_FAILURE() << "no file in " << folder_;
+    return FileReader::open(folder_).value();
+  }
+
   const MadeRecording made_{1, 64U << 10U};
   HostFacts host_;
   KernelNames kernel_;
@@ -80,6 +90,26 @@ TEST_F(WriteSnapshot, TheNotesOfAllSourcesAreInTheSidecar) {
   const auto read = stored();
   ASSERT_TRUE(read) << read.error().what;
   EXPECT_THAT(read->notes, all);
+}
+
+TEST_F(WriteSnapshot, ForksThatSayNoMoreThanCommsAreLeftOut) {
+  TrackerExport sideband;
+  for (const std::uint32_t tid : {100U, 101U, 102U}) {
+    const std::uint32_t parent = tid == 100 ? 1 : 100;
+    append_fork(sideband.prologue, {100, parent, tid, parent, 0, true}, {});
+    if (tid != 102) append_comm(sideband.prologue, {100, tid, "server"}, {});
+  }
+  ASSERT_TRUE(write(sideband));
+  std::vector<std::string> found;
+  const auto read = data().for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        if (const auto task = parse_task(record)) found.push_back(fmt::format("fork {}", task->tid));
+        if (const auto comm = parse_comm(record)) found.push_back(fmt::format("comm {}", comm->tid));
+        return {};
+      },
+      expand);
+  EXPECT_TRUE(read);
+  EXPECT_THAT(found, ElementsAre("comm 100", "comm 101", "fork 102"));
 }
 
 }  // namespace
