@@ -31,7 +31,7 @@ struct HostFacts {
   [[nodiscard]] static HostFacts read(std::vector<std::string> command_line);
 };
 
-// The manifest's events in order: the sideband's dummy is first, so that its layout applies to ids of zero.
+// In the manifest's order: the sideband's dummy is first.
 [[nodiscard]] std::vector<FileEvent> file_events(const Manifest& manifest);
 
 // All features except SAMPLE_TIME and COMPRESSED, which the pipeline knows only at its end. `clock`: the pair in force

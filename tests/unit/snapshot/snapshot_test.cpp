@@ -92,6 +92,15 @@ TEST_F(WriteSnapshot, TheNotesOfAllSourcesAreInTheSidecar) {
   EXPECT_THAT(read->notes, all);
 }
 
+// Readers other than perf take the first event for what was sampled, and a FORK of time 0 for a process's beginning.
+TEST_F(WriteSnapshot, TheFirstEventIsASampledOne) {
+  ASSERT_TRUE(write({}));
+  std::vector<std::string> names;
+  const FileReader file = data();
+  for (const FileEvent& event : file.events()) names.push_back(event.name);
+  EXPECT_THAT(names, ElementsAre("cpu-clock", "dummy:HG"));
+}
+
 TEST_F(WriteSnapshot, ForksThatSayNoMoreThanCommsAreLeftOut) {
   TrackerExport sideband;
   for (const std::uint32_t tid : {100U, 101U, 102U}) {
