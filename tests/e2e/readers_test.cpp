@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of perf.data other than perf: a simple one (naive_reader.py).
+// Readers of perf.data besides `perf report` and `perf script`: a simple one (naive_reader.py), and `perf inject
+// --jit`.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/e2e/daemon_test.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -37,6 +40,37 @@ TEST_F(Readers, ASimpleOneKnowsEveryTaskAndMappingBeforeItsSamples) {
   EXPECT_EQ(seen["nameless"], 0) << read.out;
   EXPECT_EQ(seen["unmapped"], 0) << read.out;
   EXPECT_EQ(seen["forks_at_zero"], 0) << read.out;
+}
+
+// It needs an uncompressed file with the process's executable mapping of its jit-PID.dump: the one of the window, or
+// one from before.
+TEST_F(Readers, CodeMadeAtRunTimeHasNamesByPerfInject) {
+  const std::string scratch = folder_ / "scratch";
+  Child jitter = start_load({folder_.load("jitter"), cpu_, "60", scratch}, kBusy);
+  ASSERT_TRUE(jitter.wait_for_line("started")) << jitter.err();
+  const std::uint64_t started = now_ns();
+  for (const Json& sidecar :
+       {daemon_.snapshot({"--post", "1s"}), daemon_.snapshot({"--last", "100ms", "--post", "1s"})}) {
+    const bool began_before = started < sidecar["window"]["begin_ns"].get<std::uint64_t>();
+    EXPECT_EQ(began_before, sidecar["id"] != "1");
+    const std::string plain = plain_copy_of(sidecar);
+    for (const Verifier& verifier : Verifier::all()) {
+      SCOPED_TRACE(verifier.name() + (began_before ? ", from before" : ""));
+      const std::string injected = folder_ / "scratch/injected.data";
+      unlink(injected.c_str());
+      const Outcome inject = verifier.perf(folder_, {"inject", "--jit", "-i", plain, "-o", injected});
+      EXPECT_EQ(inject.exit_status, 0) << inject.text();
+      EXPECT_TRUE(stderr_is_right(inject, !sidecar["holes"].empty()));
+      const auto names = [&](const std::string& file) {
+        const Outcome script = verifier.perf(folder_, {"script", "-G", "-i", file, "-F", "pid,ip,sym"});
+        EXPECT_EQ(count_lines(script.out), sidecar["samples"]) << script.err;
+        return count_of(script.out, "made_at_run_time_for_flightd");
+      };
+      EXPECT_EQ(names(plain), 0U);
+      EXPECT_GT(names(injected), 500U) << inject.text();
+    }
+    unlink(plain.c_str());
+  }
 }
 
 }  // namespace
