@@ -72,7 +72,9 @@ TrackerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns
   await_scan();
   TrackerExport window = tasks_.ask([this, begin_ns, end_ns, &pids] {
     drain();
-    return tracker_.export_window(begin_ns, end_ns, pids);
+    TrackerExport found = tracker_.export_window(begin_ns, end_ns, pids);
+    tracker_.mark_sampled(begin_ns, end_ns, pids);
+    return found;
   });
   read_forker_cgroups(window, pids);
   return window;

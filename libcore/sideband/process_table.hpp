@@ -20,6 +20,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "libcore/base/clock.hpp"
@@ -66,6 +67,7 @@ struct Incarnation {
   std::uint32_t live_threads = 0;
   Origin origin = Origin::kFork;
   bool expects_program = false;  // it has executed something, and the kernel's record of the file follows
+  bool sampled = false;          // a snapshot has samples of it (ProcessTable::mark_sampled)
   Image image;
   std::vector<Image> past;      // ascending
   std::vector<Thread> threads;  // without the leader; ascending by (tid, start)
@@ -101,6 +103,8 @@ class ProcessTable {
   void remove(std::uint32_t pid, EventTime start_ns);
   // Copies entries of another table, sharing their maps; `other` must outlive this table.
   void borrow(std::uint32_t pid, std::span<const Incarnation> incarnations);
+  // A snapshot has samples of these processes in [begin, end]: shrink() takes living ones of them last.
+  void mark_sampled(const std::unordered_set<std::uint32_t>& pids, EventTime begin_ns, EventTime end_ns);
   // `change` may modify the incarnation except for its start.
   void change(std::uint32_t pid, EventTime time_ns, const std::function<void(Incarnation&)>& change);
   [[nodiscard]] SharedMaps make_maps(std::span<const Mmap2Record> records, EventTime since_ns);
@@ -118,7 +122,8 @@ class ProcessTable {
   };
   // Reduces the table to `most_bytes`. First the processes that exited longest ago lose mappings that they share with
   // no other process (much larger than names), then these processes are removed, then the past and the less important
-  // mappings and threads of living ones. Mappings of living ones are counted in their MapList.
+  // mappings and threads of living ones, then living ones: those that no snapshot has samples of before the others.
+  // Mappings of living ones are counted in their MapList.
   Evicted shrink(std::size_t most_bytes);
   // Only the first step: all names are kept.
   Evicted strip(std::size_t most_bytes);
@@ -176,7 +181,10 @@ class ProcessTable {
   bool drop_maps(const Due& due);
   std::uint64_t prune(const Due& due, EventTime horizon_ns, Evicted* early = nullptr);
   void pass(Incarnation& process, std::size_t parts, EventTime horizon_ns, Evicted* early = nullptr);
+  [[nodiscard]] static bool is_sampled(const Entry& entry);
   void shrink_living(std::size_t most_bytes, Evicted& evicted);
+  void make_lean(bool sampled, Evicted& evicted);
+  void remove_living(bool sampled, std::size_t most_bytes, Evicted& evicted);
   void drop_the_past(Incarnation& process, Evicted& evicted) const;
   void count_image(EventTime end_ns, Evicted& evicted) const;
   void count_thread(EventTime exit_ns, Evicted& evicted) const;

@@ -149,10 +149,28 @@ void ProcessTable::drop_the_past(Incarnation& process, Evicted& evicted) const {
   process.passed = 0;
 }
 
-void ProcessTable::shrink_living(std::size_t most_bytes, Evicted& evicted) {
-  // Lists stay shared: each is cut once, and all its users share the short one.
+// The one that lives, or the last.
+bool ProcessTable::is_sampled(const Entry& entry) { return !entry.empty() && entry.back().sampled; }
+
+void ProcessTable::mark_sampled(const std::unordered_set<std::uint32_t>& pids, EventTime begin_ns, EventTime end_ns) {
+  for (const std::uint32_t pid : pids) {
+    const auto entry = processes_.find(pid);
+    if (entry == processes_.end()) continue;
+    for (Incarnation& process : entry->second)
+      if (process.start_ns <= end_ns && process.alive_at(begin_ns)) process.sampled = true;
+  }
+}
+
+void ProcessTable::make_lean(bool sampled, Evicted& evicted) {
+  // Lists stay shared: each is cut once, and all its users share the short one. One that a sampled process keeps is not
+  // cut for others: two lists would be larger.
   std::unordered_map<SharedMaps, SharedMaps> short_lists;
+  if (!sampled)
+    for (const auto& [pid, entry] : processes_)
+      if (is_sampled(entry) && entry.back().image.maps)
+        short_lists.emplace(entry.back().image.maps, entry.back().image.maps);
   for (auto& [pid, entry] : processes_) {
+    if (is_sampled(entry) != sampled) continue;
     const Accounted accounted(*this, entry);
     for (Incarnation& process : entry) {
       drop_the_past(process, evicted);
@@ -166,17 +184,31 @@ void ProcessTable::shrink_living(std::size_t most_bytes, Evicted& evicted) {
       maps = lean;
     }
   }
-  short_lists.clear();
-  while (bytes() > most_bytes && !processes_.empty()) {  // the machine has more processes than fit the limit
-    Entry& entry = processes_.begin()->second;
+}
+
+// The machine has more processes than fit the limit.
+void ProcessTable::remove_living(bool sampled, std::size_t most_bytes, Evicted& evicted) {
+  for (auto place = processes_.begin(); bytes() > most_bytes && place != processes_.end();) {
+    Entry& entry = place->second;
+    if (is_sampled(entry) != sampled) {
+      ++place;
+      continue;
+    }
     {
       const Accounted accounted(*this, entry);
       evicted.processes += entry.size();
       evicted.until_ns = UINT64_MAX;
       entry.clear();
     }
-    processes_.erase(processes_.begin());
+    place = processes_.erase(place);
   }
+}
+
+// Whoever has samples in one snapshot is likely to have some in the next one.
+void ProcessTable::shrink_living(std::size_t most_bytes, Evicted& evicted) {
+  for (const bool sampled : {false, true})
+    if (bytes() > most_bytes) make_lean(sampled, evicted);
+  for (const bool sampled : {false, true}) remove_living(sampled, most_bytes, evicted);
 }
 
 }  // namespace flight

@@ -217,6 +217,10 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   return window;
 }
 
+void ProcessTracker::mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids) {
+  state_->table.mark_sampled(pids, begin_ns, end_ns);
+}
+
 std::vector<std::string> ProcessTracker::flood_warnings(EventTime begin_ns, EventTime end_ns) const {
   return state_->floods.texts(begin_ns, end_ns, [this](std::uint32_t pid, EventTime time_ns) {
     const ProcessAt asked{pid, time_ns};

@@ -191,6 +191,8 @@ class ProcessTracker {
   // the cgroup `id` is in the CGROUP records of the prologue; all known cgroups are written.
   [[nodiscard]] TrackerExport export_window(EventTime begin_ns, EventTime end_ns,
                                             const std::unordered_set<std::uint32_t>& pids) const;
+  // After an export: if memory is short, living ones of these processes are forgotten after all others.
+  void mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids);
 
   [[nodiscard]] TrackerStats stats() const;
   // For a person: processes with more mappings than were kept, at that time.

@@ -264,6 +264,67 @@ TEST(Bounds, AFloodOfLivingProcessesWithManyMapsIsBounded) {
   EXPECT_NE(model.text_of(399), "");
 }
 
+// The first ten are in a snapshot; then more and more processes live, each with mappings of its own.
+TEST(Bounds, WhatASnapshotHasSamplesOfIsForgottenLast) {
+  constexpr std::size_t kState = 512U << 10U;
+  constexpr std::uint32_t kFirst = 100, kSampled = 10, kAll = 3000;
+  constexpr std::uint64_t kMaps = 100;
+  ProcessTracker tracker({.log_bytes = 4096, .state_bytes = kState});
+  EventTime time = kSecond;
+  const auto live_on = [&](std::uint32_t pid) {
+    Tape tape;
+    tape.fork(time++, 1, pid);
+    tape.exec(time++, pid, "life" + std::to_string(pid));
+    for (std::uint64_t i = 0; i < kMaps; ++i) tape.map(time++, pid, 0x10000 + i * 0x2000, 0x1000, "/lib/one");
+    tracker.add(tape.bytes());
+  };
+  std::unordered_set<std::uint32_t> sampled;
+  std::uint32_t pid = kFirst;
+  for (; pid < kFirst + kSampled; ++pid) {
+    live_on(pid);
+    sampled.insert(pid);
+  }
+  tracker.fold(time);
+  tracker.mark_sampled(kSecond, time, sampled);
+  // The others lose mappings.
+  for (std::uint64_t gone = 0; gone == 0; ++pid) {
+    ASSERT_LT(pid, kFirst + kAll);
+    live_on(pid);
+    gone = tracker.export_window(time, time, {kFirst + kSampled}).forgotten.maps;
+  }
+  EXPECT_EQ(tracker.export_window(time, time, sampled).forgotten.maps, 0U);
+  // Then they are forgotten.
+  for (; pid < kFirst + kAll; ++pid) {
+    live_on(pid);
+    ASSERT_LE(tracker.stats().state_bytes, kState) << pid;
+  }
+  EXPECT_GT(tracker.stats().evicted, kAll / 2);
+  const ReaderModel model = read(tracker.export_window(time, time, sampled));
+  for (const std::uint32_t one : sampled) EXPECT_EQ(model.comm_of(one, one), "life" + std::to_string(one));
+}
+
+// A list that many share is in memory once: it is cut only if none of them is in a snapshot.
+TEST(Bounds, MappingsSharedWithASampledProcessStay) {
+  constexpr std::size_t kState = 256U << 10U;
+  ProcessTracker tracker({.log_bytes = 4096, .state_bytes = kState});
+  Tape tape;
+  EventTime time = kSecond;
+  tape.fork(time++, 1, 100);
+  for (std::uint64_t i = 0; i < 100; ++i) tape.map(time++, 100, 0x10000 + i * 0x2000, 0x1000, "/lib/one");
+  tape.fork(time++, 100, 101);
+  tape.fork(time++, 100, 102);
+  tracker.add(tape.take());
+  tracker.fold(time);
+  tracker.mark_sampled(kSecond, time, {102});
+  tape.fork(time++, 1, 200);
+  for (std::uint32_t i = 0; i < 6000; ++i) tape.thread(time++, 200, 10000 + i);
+  tracker.add(tape.take());
+  tracker.fold(time);
+  ASSERT_GT(tracker.stats().forgotten.threads, 0U) << "memory was short";
+  ReaderModel model = read(tracker.export_window(time, time, {100, 101, 102}));
+  for (const std::uint32_t pid : {100U, 101U, 102U}) EXPECT_EQ(model.processes[pid].maps.size(), 100U) << pid;
+}
+
 TEST(Bounds, AJitDoesNotGrowForEver) {
   ProcessTable table;
   Tape tape;
