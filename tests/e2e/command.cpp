@@ -176,6 +176,12 @@ bool Child::runs_for(Milliseconds time, Milliseconds limit) const {
   return wait_until([&] { return used() >= enough; }, limit);
 }
 
+Milliseconds fastest_of_three(Milliseconds limit, const std::function<Milliseconds()>& timed_action) {
+  Milliseconds fastest = Milliseconds::max();
+  for (int i = 0; i < 3 && fastest >= limit; ++i) fastest = std::min(fastest, timed_action());
+  return fastest;
+}
+
 bool wait_until(const std::function<bool()>& condition, Milliseconds limit) {
   auto deadline = std::chrono::steady_clock::now() + limit;
   while (!condition()) {

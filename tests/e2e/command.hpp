@@ -77,6 +77,19 @@ class Child {
 
 [[nodiscard]] Outcome run(const Arguments& arguments, Milliseconds limit = 60s, const ChildOptions& options = {});
 
+// The time that a test's action takes, where a limit is promised: the fastest of three, or the first one below `limit`.
+// The work of others can make one late; what waits for a disk that hangs makes all late.
+[[nodiscard]] Milliseconds fastest_of_three(Milliseconds limit, const std::function<Milliseconds()>& timed_action);
+class Stopwatch {
+ public:
+  [[nodiscard]] Milliseconds gone_by() const {
+    return std::chrono::duration_cast<Milliseconds>(std::chrono::steady_clock::now() - begun_);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
 // Polls until `condition` holds; false if it never did.
 [[nodiscard]] bool wait_until(const std::function<bool()>& condition, Milliseconds limit);
 

@@ -35,8 +35,9 @@ using testing::IsEmpty;
 using testing::Not;
 namespace fs = std::filesystem;
 
-// The limit is a second. A busy test machine gets more: the disk hangs for ever.
-Milliseconds start_limit() { return 20s; }
+// Of a start, a snapshot and an end beside a disk that hangs for ever.
+Milliseconds limit() { return sanitized() ? 20s : 1s; }
+constexpr Milliseconds kForEver = 20s;
 
 // The CPU time of a process with one thread (Documentation/scheduler/sched-stats.rst).
 std::uint64_t ran_ns(pid_t pid) { return std::stoull("0" + read_text(fmt::format("/proc/{}/schedstat", pid))); }
@@ -159,12 +160,13 @@ TEST_F(Files, NoMountIsHeld) {
   ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
   const std::string disk = folder_ / "scratch/disk";
   fs::create_directory(disk);
-  int busy = 0;
+  int busy = 0, late = 0;
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(mount_tmpfs(disk, "mode=755"));
     fs::copy_file(burner_, disk + "/program");
     EXPECT_EQ(burn(disk + "/program", 0.05).finish(20s).exit_status, 0);
     // flightd may read the file at this moment. A moment later umount must succeed.
+    const Stopwatch watch;
     const bool gone = wait_until(
         [&] {
           if (umount(disk.c_str()) == 0) return true;
@@ -173,8 +175,10 @@ TEST_F(Files, NoMountIsHeld) {
         },
         10s);
     ASSERT_TRUE(gone) << "round " << i;
+    late += watch.gone_by() > 1s ? 1 : 0;
   }
   EXPECT_LT(busy, 20);
+  EXPECT_LE(late, 1) << "a reader can lose its CPU once";
 }
 
 // Both programs have the path that leads to the file from outside the chroot. One started before flightd, one after it.
@@ -239,9 +243,14 @@ class HungDisk : public Files {
   }
   void hang() { set_fault("* -1 0 0"); }
   void expect_recorded() {
-    const auto begun = now_ns();
-    const Json sidecar = daemon_.snapshot();
-    EXPECT_LT(now_ns() - begun, 20'000'000'000U);
+    Json sidecar;
+    EXPECT_LT(fastest_of_three(limit(),
+                               [&] {
+                                 const Stopwatch watch;
+                                 sidecar = daemon_.snapshot();
+                                 return watch.gone_by();
+                               }),
+              limit());
     EXPECT_THAT(sidecar.value("top", Json::array()).dump(), HasSubstr("\"program\"")) << "its samples have its name";
     EXPECT_THAT(build_ids(sidecar), Not(HasSubstr(disk_ + "/program")));
     EXPECT_THAT(sidecar.dump(), HasSubstr("build-id unread: on fuse"));
@@ -265,7 +274,7 @@ class HungDisk : public Files {
     const pid_t child = fork();
     if (child == 0) _exit(body() ? 0 : 1);
     int status = -1;
-    EXPECT_TRUE(wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, start_limit())) << "it hangs";
+    EXPECT_TRUE(wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, kForEver)) << "it hangs";
     EXPECT_EQ(status, 0) << "another result";
     if (status != -1) return;
     set_fault("none 0 0 0");
@@ -281,13 +290,21 @@ class HungDisk : public Files {
       return waitpid(first, &status, 0) == first && status == 0;
     });
   }
-  // SIGTERM while a thread of the broker hangs: the broker ends, and so does flightd.
-  void expect_ends_at_once() {
+  // SIGTERM while a reader of the broker hangs: the broker ends, and so does flightd. Returns how long that took.
+  Milliseconds end() {
     const pid_t broker = daemon_.broker_pid();
+    const Stopwatch watch;
     kill(daemon_.pid(), SIGTERM);
     stopped_ = true;
-    EXPECT_TRUE(daemon_.process().wait(start_limit())) << daemon_.log();
-    EXPECT_TRUE(wait_until([&] { return !process_exists(broker); }, start_limit()));
+    EXPECT_TRUE(daemon_.process().wait(kForEver)) << daemon_.log();
+    EXPECT_TRUE(wait_until([&] { return !process_exists(broker); }, kForEver));
+    return watch.gone_by();
+  }
+  Milliseconds start() {
+    const Stopwatch watch;
+    EXPECT_TRUE(daemon_.start(stacks_config(199, "256K")));
+    stopped_ = false;
+    return watch.gone_by();
   }
 
   const std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
@@ -298,12 +315,19 @@ class HungDisk : public Files {
 TEST_F(HungDisk, AtStart) {
   program_.emplace(burn(disk_ + "/program"));
   hang();
-  const auto begun = now_ns();
-  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
-  EXPECT_LT(now_ns() - begun, static_cast<std::uint64_t>(start_limit().count()) * 1'000'000U);
+  stopped_ = true;
+  const auto start_again = [&] {
+    if (!stopped_) (void)end();
+    return start();
+  };
+  EXPECT_LT(fastest_of_three(limit(), start_again), limit());
   ASSERT_TRUE(program_->runs_for(300ms));
   expect_recorded();
-  expect_ends_at_once();
+  const auto end_again = [&] {
+    if (stopped_) (void)start();
+    return end();
+  };
+  EXPECT_LT(fastest_of_three(limit(), end_again), limit());
 }
 
 // Which process holds the lock is looked up in /proc, where another process has a file of that disk open.
@@ -318,7 +342,7 @@ TEST_F(HungDisk, WhileTheHolderOfTheLockIsLookedUp) {
   hang();
   usleep(1'500'000);  // until the kernel's copy of the attributes is too old
   daemon_.launch(stacks_config(99, "64K").dump());
-  EXPECT_TRUE(daemon_.process().wait(start_limit()));
+  EXPECT_TRUE(daemon_.process().wait(kForEver));
   stopped_ = true;
   EXPECT_THAT(daemon_.log(), HasSubstr(fmt::format("process {} (sleep)", heir.pid())));
   set_fault("none 0 0 0");  // or the reader could not exit
@@ -404,7 +428,7 @@ TEST_F(HungDisk, Later) {
   usleep(700'000);
   EXPECT_TRUE(daemon_.goes_on());
   EXPECT_TRUE(daemon_.goes_on());
-  expect_ends_at_once();
+  (void)end();
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ class Numbers : public testing::Test {
     }
     closer.kill();
     for (const Json& sidecar : sidecars_) verify(sidecar);
+    EXPECT_LE(sparse_, sidecars_.size() / 4);
     EXPECT_TRUE(all_count_all(folder_, sidecars_.back()));
     EXPECT_TRUE(daemon_.stop());
   }
@@ -90,7 +91,11 @@ class Numbers : public testing::Test {
   void verify(const Json& sidecar) {
     SCOPED_TRACE("snapshot " + sidecar["id"].get<std::string>());
     std::vector<Call> calls = calls_in(folder_, sidecar);
-    ASSERT_TRUE(calls.size() > 50 || sidecar["window"]["seconds"] < 0.1) << calls.size();
+    // In 20 ms another process can have the load's CPU, but not in most windows.
+    if (calls.size() <= 50) {
+      EXPECT_LT(sidecar["window"]["seconds"], 0.1) << calls.size();
+      ++sparse_;
+    }
     all_calls_ += calls.size();
     std::vector<Json> holes = holes_of_calls(sidecar);
     std::size_t next_hole = 0;
@@ -128,7 +133,7 @@ class Numbers : public testing::Test {
   TempFolder folder_;
   TestDaemon daemon_{folder_};
   std::vector<Json> sidecars_;
-  std::size_t all_calls_ = 0, gaps_ = 0;
+  std::size_t all_calls_ = 0, gaps_ = 0, sparse_ = 0;
 };
 
 TEST_F(Numbers, FiftyThousandPerSecondHaveGapsOnlyAtHoles) {
