@@ -4,9 +4,13 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <new>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "daemon/control/inherited_socket.hpp"
@@ -41,14 +45,51 @@ int failed(const Error& error, int status = kFailed) {
   return status;
 }
 
-// std::bad_alloc is the only exception that can occur (RLIMIT_AS, a memory cgroup). It is an error like others.
+// std::bad_alloc (RLIMIT_AS, a memory cgroup), or Asio's, where no descriptor is left for an event loop. They are
+// errors like others.
 tl::expected<Started, StartFailure> attempt(const Start& start, std::unique_ptr<SpareDescriptors> spare) {
   try {
     return try_start(start, std::move(spare));
   } catch (const std::bad_alloc&) {
     return tl::unexpected(StartFailure{.error = fail(std::errc::not_enough_memory, "{}", kOutOfMemory).value()});
+  } catch (const std::exception& error) {
+    return tl::unexpected(
+        StartFailure{.error = fail(std::errc::too_many_files_open, "start the event loop: {}", error.what()).value()});
   }
 }
+
+// Between two attempts of a service.
+class Between {
+ public:
+  Between(std::string config_file, int control_socket)
+      : config_file_(std::move(config_file)), control_socket_(control_socket) {}
+
+  // False: flightd was asked to end.
+  bool wait(const std::string& why) {
+    try {
+      if (!full_) full_ = std::make_unique<StartWait>(config_file_, control_socket_);
+      return full_->wait(why);
+    } catch (const std::exception& error) {
+      // Without a descriptor or memory for an event loop, nobody is told and no call is answered. SIGTERM ends it.
+      full_.reset();
+      if (why != said_) log::error("flightd cannot start: {}; trying again ({})", why, error.what());
+      said_ = why;
+      std::this_thread::sleep_for(kBarely);
+      return true;
+    }
+  }
+  void end(const std::string& digest) {
+    if (full_) full_->end(digest);
+    full_.reset();
+  }
+
+ private:
+  static constexpr std::chrono::seconds kBarely{5};
+  const std::string config_file_;
+  const int control_socket_;
+  std::unique_ptr<StartWait> full_;
+  std::string said_;
+};
 
 // A service whose socket is passed by the service manager answers calls between two attempts.
 int run(const Options& options, std::vector<std::string> command_line, std::unique_ptr<SpareDescriptors> spare,
@@ -58,7 +99,7 @@ int run(const Options& options, std::vector<std::string> command_line, std::uniq
                     .command_line = std::move(command_line),
                     .service = std::getenv("NOTIFY_SOCKET") != nullptr,
                     .control_socket = control_socket};
-  std::unique_ptr<StartWait> wait;
+  Between between(options.config_file, control_socket ? control_socket->get() : -1);
   for (;;) {
     if (!spare) {
       spare = std::make_unique<SpareDescriptors>();
@@ -67,14 +108,12 @@ int run(const Options& options, std::vector<std::string> command_line, std::uniq
     auto started = kept ? attempt(start, std::move(spare)) : tl::unexpected(StartFailure{.error = kept.error()});
     spare.reset();
     if (started) {
-      if (wait) wait->end(started->config_digest);
-      wait.reset();
+      between.end(started->config_digest);
       return started->daemon->run();
     }
     if (!start.service) return failed(started.error().error, started.error().status);
-    if (!wait) wait = std::make_unique<StartWait>(options.config_file, control_socket ? control_socket->get() : -1);
     const Error& why = started.error().error;
-    if (!wait->wait(why.what + descriptor_advice(why))) return 0;
+    if (!between.wait(why.what + descriptor_advice(why))) return 0;
   }
 }
 
@@ -83,8 +122,8 @@ int refuse_usage(const ParsedOptions& parsed) {
   fmt::print(stderr, "flightd: {}\n", parsed.usage);
   if (std::getenv("NOTIFY_SOCKET") == nullptr) return parsed.exit_status;
   const auto control_socket = inherited_control_socket();
-  StartWait wait({}, control_socket ? control_socket->get() : -1);
-  while (wait.wait("wrong usage: " + parsed.usage)) {
+  Between between({}, control_socket ? control_socket->get() : -1);
+  while (between.wait("wrong usage: " + parsed.usage)) {
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 #include <optional>
 #include <string>
 
@@ -146,6 +147,20 @@ TEST_F(ServiceStart, WrongUsageEndsAtSigterm) {
   start_service({"--no-such-option"});
   expect_unstarted("--no-such-option");
   end();
+}
+
+// LimitNOFILE= leaves nothing for an event loop: systemd would restart it for ever.
+TEST_F(ServiceStart, WithoutADescriptorForAnEventLoopItStays) {
+  write_config(config_.dump());
+  options_.prefix.insert(options_.prefix.end(), {"prlimit", "--nofile=5:5"});
+  start_service();
+  EXPECT_TRUE(wait_until([this] { return count_of(log(), "flightd cannot start") > 0 || !service_->running(); }, 30s));
+  std::this_thread::sleep_for(2s);
+  ASSERT_TRUE(service_->running()) << log();
+  EXPECT_EQ(count_of(log(), "flightd cannot start"), 1U);
+  EXPECT_THAT(log(), HasSubstr("raise LimitNOFILE= of the unit"));
+  service_->signal(SIGTERM);
+  EXPECT_TRUE(service_->wait(30s).has_value());
 }
 
 // The store can be used without a broker.
