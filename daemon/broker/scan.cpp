@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kShares = 4;
 // Symbols get at most this fraction of the space, on top of it.
 constexpr std::size_t kSymbolShares = 4;
+constexpr std::size_t kCgroupShares = 4;
 // The interval at which a thread checks again whether other mappings have been read.
 constexpr std::chrono::milliseconds kAskAgain{20};
 
@@ -62,7 +63,8 @@ struct ProcessScan::Job {
   std::condition_variable changed;
   bool listed = false, named = false, taken = false;
   SymbolRecords known_symbols;  // of an earlier scan
-  bool has_symbols = false;     // they are known, were read, or could not be
+  bool cgroups_cut = false;
+  bool has_symbols = false;  // they are known, were read, or could not be
   Result<void> list_error;
   std::vector<Entry> entries;
   struct User {
@@ -161,9 +163,11 @@ void ProcessScan::Job::name_all() {
 
 void ProcessScan::Job::list_the_cgroups() {
   RecordBuffer found;
-  for (const CgroupInfo& cgroup : list_cgroups()) append_cgroup(found, {.id = cgroup.id, .path = cgroup.path}, trailer);
+  const CgroupList list = list_cgroups(kMostListedCgroups, limits.bytes / kCgroupShares);
+  for (const CgroupInfo& cgroup : list.found) append_cgroup(found, {.id = cgroup.id, .path = cgroup.path}, trailer);
   const std::lock_guard lock(mutex);
   if (taken) return;
+  cgroups_cut = list.is_cut;
   write(found);
   settle();
 }
@@ -375,6 +379,9 @@ Result<ScanAnswer> ProcessScan::take() {
   out.incomplete = job.misses.count();
   out.unread = job.misses.unread;
   out.warning = job.misses.warning(job.limits.bytes);
+  if (job.cgroups_cut)
+    out.warning += std::string(out.warning.empty() ? "" : "; ") +
+                   "there are more cgroups than can be listed (limit of memory.max reached), so some units are unknown";
   return std::move(out);
 }
 

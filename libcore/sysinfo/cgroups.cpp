@@ -55,14 +55,14 @@ std::uint64_t id_of(const std::string& folder) {
   return ::stat(folder.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-std::vector<std::string> subfolders(const std::string& folder) {
+std::vector<std::string> subfolders(const std::string& folder, std::size_t most) {
   std::vector<std::string> names;
   auto directory = Directory::open(folder);
   if (!directory) return names;  // removed meanwhile
   // A cgroup without a name is shown by its number, so an error here costs names only.
-  static_cast<void>(directory->each([&names](const Directory::Entry& entry) {
+  static_cast<void>(directory->each([&names, most](const Directory::Entry& entry) {
     if (entry.type == DT_DIR) names.emplace_back(entry.name);
-    return true;
+    return names.size() < most;
   }));
   std::sort(names.begin(), names.end());
   return names;
@@ -70,22 +70,26 @@ std::vector<std::string> subfolders(const std::string& folder) {
 
 }  // namespace
 
-std::vector<CgroupInfo> list_cgroups(std::size_t most) {
-  std::vector<CgroupInfo> found;
+CgroupList list_cgroups(std::size_t most, std::size_t most_bytes) {
+  CgroupList out;
+  auto& found = out.found;
   const std::string mount = mount_of_perf_event();
-  if (mount.empty() || most == 0) return found;
+  if (mount.empty() || most == 0) return out;
   found.push_back({id_of(mount), "/"});
+  std::size_t bytes = 0;
   for (std::size_t next = 0; next < found.size();
        ++next) {  // breadth first: if the limit is reached, deep ones are missing
     const std::string parent = found[next].path == "/" ? "" : found[next].path;
-    for (const std::string& name : subfolders(mount + parent)) {
-      if (found.size() == most) return found;
+    for (const std::string& name : subfolders(mount + parent, most)) {
       std::string path = parent;
       path.append("/").append(name);
-      if (const std::uint64_t id = id_of(mount + path); id != 0) found.push_back({id, path});
+      bytes += path.size();
+      out.is_cut = found.size() == most || bytes > most_bytes;
+      if (out.is_cut) return out;
+      if (const std::uint64_t id = id_of(mount + path); id != 0) found.push_back({id, std::move(path)});
     }
   }
-  return found;
+  return out;
 }
 
 }  // namespace flight

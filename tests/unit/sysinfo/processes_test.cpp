@@ -402,8 +402,11 @@ TEST(Cgroups, ANewOneIsListedWithTheKernelsId) {
   const std::string folder = *mount + fmt::format("/flight-test-{}", ::getpid());
   ASSERT_EQ(::mkdir(folder.c_str(), 0755), 0) << folder;
   ASSERT_EQ(::mkdir((folder + "/inner").c_str(), 0755), 0);
-  const auto groups = list_cgroups();
-  const auto bounded = list_cgroups(2);
+  const CgroupList list = list_cgroups();
+  const auto& groups = list.found;
+  const CgroupList two = list_cgroups(2);
+  constexpr std::size_t kFewBytes = 20;  // less than the path of `inner`
+  const CgroupList few = list_cgroups(kMostListedCgroups, kFewBytes);
   struct stat status {};
   ASSERT_EQ(::stat((folder + "/inner").c_str(), &status), 0);
   ::rmdir((folder + "/inner").c_str());
@@ -414,7 +417,13 @@ TEST(Cgroups, ANewOneIsListedWithTheKernelsId) {
   const auto inner = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.path == path; });
   ASSERT_NE(inner, groups.end());
   EXPECT_EQ(inner->id, status.st_ino);  // the handle and the inode are the same number on 64 bits
-  EXPECT_EQ(bounded.size(), 2U);
+  EXPECT_FALSE(list.is_cut);
+  EXPECT_EQ(two.found.size(), 2U);
+  EXPECT_TRUE(two.is_cut);
+  EXPECT_TRUE(few.is_cut);
+  std::size_t bytes = 0;
+  for (const CgroupInfo& group : few.found) bytes += group.path.size();
+  EXPECT_LE(bytes, kFewBytes + 1) << "and the root";
 }
 
 TEST(ProcessUsage, CountsTimeAndMemory) {
