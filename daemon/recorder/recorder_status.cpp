@@ -135,6 +135,11 @@ void RecorderThread::warn_of_names(Status& status) const {
                                         : fmt::format(" (the last {} ago)", format_duration(std::chrono::nanoseconds(
                                                                                 now_ns - stats.evicted_until_ns))),
         counted(stats.exited, "process"), tracker_.memory_advice()));
+  if (stats.living > 0)
+    status.warnings.push_back(
+        fmt::format("{} {} forgotten while alive (limit reached): no names until the next look at "
+                    "the processes: {}",
+                    counted(stats.living, "process"), was_or_were(stats.living), tracker_.memory_advice()));
   if (stats.strangers > 0)
     status.warnings.push_back(fmt::format("{} had the id of no event of flightd and {} dropped",
                                           counted(stats.strangers, "sideband record"), was_or_were(stats.strangers)));

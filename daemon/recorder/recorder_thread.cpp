@@ -68,12 +68,13 @@ RecorderThread::~RecorderThread() {
 }
 
 TrackerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns,
-                                            const std::unordered_set<std::uint32_t>& pids) {
+                                            const std::unordered_set<std::uint32_t>& pids,
+                                            const std::unordered_set<std::uint64_t>& cgroups) {
   await_scan();
-  TrackerExport window = tasks_.ask([this, begin_ns, end_ns, &pids] {
+  TrackerExport window = tasks_.ask([this, begin_ns, end_ns, &pids, &cgroups] {
     drain();
     TrackerExport found = tracker_.export_window(begin_ns, end_ns, pids);
-    tracker_.mark_sampled(begin_ns, end_ns, pids);
+    tracker_.mark_sampled(begin_ns, end_ns, pids, cgroups);
     return found;
   });
   read_forker_cgroups(window, pids);

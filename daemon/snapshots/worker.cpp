@@ -266,8 +266,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                              .lost_exact = exact,
                              .clock = clock};
   const TrackerQuery tracker = [this, once = order.max_bytes == 0](EventTime begin_ns, EventTime end_ns,
-                                                                   const std::unordered_set<std::uint32_t>& pids) {
-    auto window = recorder_.export_window(begin_ns, end_ns, pids);
+                                                                   const std::unordered_set<std::uint32_t>& pids,
+                                                                   const std::unordered_set<std::uint64_t>& cgroups) {
+    auto window = recorder_.export_window(begin_ns, end_ns, pids, cgroups);
     name_files(recorder_, window);
     if (once) recorder_.hold_fold(false);  // also if the disk takes long from here on
     return window;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The facts of the sideband that are not about processes: paths of cgroups, and kernel symbols that come and go (BPF
-// programs, trampolines). Private to sideband. The removal of a cgroup is not recorded, and symbols can be many, so
-// their numbers are limited. What does not fit is counted.
+// programs, trampolines). Private to sideband. The removal of a cgroup is not recorded, its path can have 4 KB, and a
+// user can make thousands; symbols can be many. So each of the two is limited in number and in bytes, or nothing would
+// be left for the processes' names. What does not fit is counted.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,8 @@ inline constexpr std::size_t kMaxKsymbols = 32768;
 
 class KernelTable {
  public:
+  // `most_bytes`: of the cgroups, and of the symbols.
+  explicit KernelTable(std::size_t most_bytes) : most_bytes_(most_bytes) {}
   // Applies CGROUP and KSYMBOL records, ignores others.
   void apply(std::span<const std::byte> record);
   // Calls `visit(address, kind, name)` with each symbol, ascending by address.
@@ -31,10 +34,16 @@ class KernelTable {
   }
   // Writes records that are valid from the beginning.
   void append_to(RecordBuffer& out) const;
-  [[nodiscard]] std::size_t bytes() const { return bytes_ + forgotten_symbols_.size() * kHashNodeBytes; }
-  // Symbols that are loaded, but were removed for newer ones.
+  // The newest snapshot has samples of these cgroups: they are forgotten last. Those of earlier snapshots, too, but
+  // only while they are less than half of all, or removed ones would stay for ever.
+  void mark_sampled(const std::unordered_set<std::uint64_t>& cgroups);
+  [[nodiscard]] std::size_t bytes() const {
+    return cgroup_bytes_ + sampled_.size() * kHashNodeBytes + symbol_bytes_ +
+           forgotten_symbols_.size() * kHashNodeBytes;
+  }
+  // Symbols that are loaded, but were removed for newer ones. Not more than the memory for them allows to count.
   [[nodiscard]] std::size_t forgotten_symbols() const { return forgotten_symbols_.size(); }
-  // Paths that were removed for newer ones, so far.
+  // How often a path was removed for a newer one, so far. One that a scan finds again can be removed again.
   [[nodiscard]] std::uint64_t forgotten_cgroups() const { return forgotten_cgroups_; }
   void add_forgotten_cgroups(std::uint64_t count) { forgotten_cgroups_ += count; }
 
@@ -46,15 +55,19 @@ class KernelTable {
     std::string name;
   };
   void add_cgroup(const CgroupRecord& cgroup);
+  void forget_a_cgroup(std::uint64_t added);
+  void forget_a_symbol();
   void add_ksymbol(const KsymbolRecord& symbol);
   void remove(std::map<std::uint64_t, Ksymbol>::iterator symbol);
 
+  std::size_t most_bytes_;
   std::map<std::uint64_t, std::string> cgroups_;         // by id; ids grow, so the smallest is the oldest
+  std::unordered_set<std::uint64_t> sampled_;            // some of their ids
   std::map<std::uint64_t, Ksymbol> ksymbols_;            // by address
   std::map<std::uint64_t, std::uint64_t> by_age_;        // their addresses, by number
   std::unordered_set<std::uint64_t> forgotten_symbols_;  // addresses
   std::uint64_t forgotten_cgroups_ = 0, next_number_ = 0;
-  std::size_t bytes_ = 0;
+  std::size_t cgroup_bytes_ = 0, symbol_bytes_ = 0;
 };
 
 }  // namespace flight

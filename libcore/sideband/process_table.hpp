@@ -112,9 +112,10 @@ class ProcessTable {
   [[nodiscard]] Meter& meter() { return meter_; }
 
   struct Evicted {
-    std::uint64_t processes = 0;
-    EventTime until_ns = 0;  // the latest exit among them; UINT64_MAX: one is alive
-    std::uint64_t maps = 0;  // processes that keep their name but lose their maps
+    std::uint64_t processes = 0;  // that had exited
+    EventTime until_ns = 0;       // the latest exit among them
+    std::uint64_t living = 0;     // processes
+    std::uint64_t maps = 0;       // processes that keep their name but lose their maps
     EventTime maps_until_ns = 0;
     // Of living processes: images before an exec, and threads; as `until_ns`.
     std::uint64_t images = 0, threads = 0;

@@ -196,8 +196,11 @@ void ProcessTable::remove_living(bool sampled, std::size_t most_bytes, Evicted& 
     }
     {
       const Accounted accounted(*this, entry);
-      evicted.processes += entry.size();
-      evicted.until_ns = UINT64_MAX;
+      for (const Incarnation& process : entry) {
+        evicted.living += process.alive() ? 1 : 0;
+        evicted.processes += process.alive() ? 0 : 1;
+        evicted.until_ns = std::max(evicted.until_ns, process.exit_ns);
+      }
       entry.clear();
     }
     place = processes_.erase(place);

@@ -46,7 +46,7 @@ RecordLog with_doubts(const RecordLog& log, const ProcessTable& table, const Dou
 
 }  // namespace
 
-ProcessTracker::ProcessTracker(TrackerLimits limits) : state_(std::make_unique<State>()) { state_->limits = limits; }
+ProcessTracker::ProcessTracker(TrackerLimits limits) : state_(std::make_unique<State>(limits)) {}
 ProcessTracker::ProcessTracker(ProcessTracker&&) noexcept = default;
 ProcessTracker& ProcessTracker::operator=(ProcessTracker&&) noexcept = default;
 ProcessTracker::~ProcessTracker() = default;
@@ -84,7 +84,7 @@ void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scan
   if (merged.settled) state.gaps.settle(scanned_ns, merged.unsure, std::move(merged.unread));
   state.unsure += merged.unsure;
   if (merged.settled && !state.gaps.unread().in_doubt()) {
-    state.evicted.found_living(scanned_ns);
+    state.living.found_living(scanned_ns);
     state.threads.found_living(scanned_ns);
   }
   state.append(merged.additions);
@@ -98,6 +98,7 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   state_->gaps.forget(forgotten_ns);
   state_->evicted.forget(forgotten_ns);
   state_->evicted_maps.forget(forgotten_ns);
+  state_->living.forget(forgotten_ns);
   state_->images.forget(forgotten_ns);
   state_->threads.forget(forgotten_ns);
   state_->strangers.forget(forgotten_ns);
@@ -139,7 +140,7 @@ CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
   const State& state = *state_;
   TrackerLosses& losses = out.losses;
   losses.evicted += state.evicted.since(0);
-  losses.evicted_until_ns = std::max(losses.evicted_until_ns, until(state.evicted));
+  losses.evicted_until_ns = std::max(losses.evicted_until_ns, state.evicted.until_ns());
   losses.evicted_maps = state.evicted_maps.since(0);
   losses.evicted_maps_until_ns = state.evicted_maps.until_ns();
   losses.known_from_ns = state.known_from_ns;
@@ -217,8 +218,10 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   return window;
 }
 
-void ProcessTracker::mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids) {
+void ProcessTracker::mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids,
+                                  const std::unordered_set<std::uint64_t>& cgroups) {
   state_->table.mark_sampled(pids, begin_ns, end_ns);
+  state_->kernel.mark_sampled(cgroups);
 }
 
 std::vector<std::string> ProcessTracker::flood_warnings(EventTime begin_ns, EventTime end_ns) const {
@@ -243,6 +246,7 @@ TrackerStats ProcessTracker::stats() const {
   stats.exited = state.table.dead() + state.logged_exits;
   stats.evicted = state.evicted.since(0);
   stats.evicted_until_ns = state.evicted.until_ns();
+  stats.living = state.living.between(Forgotten::kLiving, Forgotten::kLiving);
   stats.forgotten = {.images = state.images.since(0),
                      .threads = state.threads.since(0),
                      .symbols = state.kernel.forgotten_symbols(),

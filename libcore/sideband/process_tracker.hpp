@@ -62,7 +62,7 @@ struct ForgottenFacts {
   std::uint64_t images = 0;                  // before an exec of a process that lives
   std::uint64_t threads = 0;                 // of processes that live
   std::uint64_t symbols = 0;                 // of the kernel's generated code, and loaded
-  std::uint64_t cgroups = 0;                 // since the first flightd of this boot; most of them were removed before
+  std::uint64_t cgroups = 0;                 // times, since the first flightd of this boot
 };
 
 struct TrackerStats {
@@ -70,6 +70,7 @@ struct TrackerStats {
   std::uint64_t exited = 0;        // exited, and kept
   std::uint64_t evicted = 0;       // exited ones that were removed although they ended after the horizon
   EventTime evicted_until_ns = 0;  // when the last of them exited; 0: there are none
+  std::uint64_t living = 0;        // living ones that were removed, since the last complete scan
   bool stale = false;              // records are missing; a scan is due
   std::uint64_t lost = 0;          // records that the kernel could not write, since this tracker exists
   std::uint64_t unsure = 0;        // processes that were named kLostName for a while because of that
@@ -191,8 +192,10 @@ class ProcessTracker {
   // the cgroup `id` is in the CGROUP records of the prologue; all known cgroups are written.
   [[nodiscard]] TrackerExport export_window(EventTime begin_ns, EventTime end_ns,
                                             const std::unordered_set<std::uint32_t>& pids) const;
-  // After an export: if memory is short, living ones of these processes are forgotten after all others.
-  void mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids);
+  // After an export: if memory is short, living ones of these processes are forgotten after all others, and so are
+  // these cgroups (ids).
+  void mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids,
+                    const std::unordered_set<std::uint64_t>& cgroups = {});
 
   [[nodiscard]] TrackerStats stats() const;
   // For a person: processes with more mappings than were kept, at that time.

@@ -178,8 +178,8 @@ void ProcessTracker::State::fold_early() {
 
 EventTime ProcessTracker::State::names_from_ns(EventTime begin_ns) const {
   EventTime from_ns = known_from_ns > begin_ns ? known_from_ns : 0;
-  if (evicted.since(begin_ns) > 0)
-    from_ns = std::max(from_ns, evicted.until_ns() + (evicted.until_ns() != Forgotten::kLiving ? 1 : 0));
+  if (evicted.since(begin_ns) > 0) from_ns = std::max(from_ns, evicted.until_ns() + 1);
+  if (living.since(begin_ns) > 0) from_ns = std::max(from_ns, living.until_ns());
   return from_ns;
 }
 
@@ -202,10 +202,10 @@ void ProcessTracker::State::warn_of_forgotten(TrackerExport& window) const {
         fmt::format("names: {} of living processes {} forgotten (limit reached); in this window they have no names: {}",
                     counted(facts.threads, "thread"), was_or_were(facts.threads), advice()));
   if (facts.symbols > 0)
-    window.warnings.push_back(
-        fmt::format("names: {} of the kernel's generated code {} forgotten (limit reached: {}, the oldest first): this "
-                    "code has no names",
-                    counted(facts.symbols, "symbol"), was_or_were(facts.symbols), kMaxKsymbols));
+    window.warnings.push_back(fmt::format(
+        "names: {} of the kernel's generated code {} forgotten (limit reached, the oldest first): this code "
+        "has no names",
+        counted(facts.symbols, "symbol"), was_or_were(facts.symbols)));
 }
 
 // Adds the warnings that limit the trust in this window's names.
@@ -239,6 +239,12 @@ void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, Even
     window.warnings.push_back(
         fmt::format("names: {} that had exited {} forgotten (limit reached); in this window they have no names: {}",
                     counted(count, "process"), was_or_were(count), advice()));
+  if (const std::uint64_t count = living.since(begin_ns); count > 0)
+    window.warnings.push_back(
+        fmt::format("names: {} {} forgotten while {} alive (limit reached); {} no names until the next look at the "
+                    "processes: {}",
+                    counted(count, "process"), was_or_were(count), count == 1 ? "it was" : "they were",
+                    count == 1 ? "it has" : "they have", advice()));
   if (const std::uint64_t count = evicted_maps.since(begin_ns); count > 0)
     window.warnings.push_back(
         fmt::format("names: the mappings of {} that had exited were forgotten (limit reached): in this window these "
@@ -262,6 +268,7 @@ void ProcessTracker::State::shrink() {
   const std::size_t rest = limits.state_bytes - std::min(limits.state_bytes, kernel.bytes());
   const auto gone = table.shrink(rest);
   evicted.add(gone.until_ns, gone.processes);
+  living.add(Forgotten::kLiving, gone.living);
   evicted_maps.add(gone.maps_until_ns, gone.maps);
   images.add(gone.images_until_ns, gone.images);
   threads.add(gone.threads_until_ns, gone.threads);

@@ -26,6 +26,9 @@ inline constexpr std::size_t kMostCpus = 8192;  // number of CPUs whose last rec
 class DoubtScope;
 
 struct ProcessTracker::State {
+  // A quarter of the state each for cgroups and for symbols: at least half of it is for processes.
+  explicit State(const TrackerLimits& of) : limits(of), kernel(of.state_bytes / 4) {}
+
   TrackerLimits limits;
   RecordLog log;
   ProcessTable table;
@@ -34,6 +37,7 @@ struct ProcessTracker::State {
   std::uint64_t logged_forks = 0, logged_exits = 0;  // of processes, in the log
   std::uint64_t lost = 0, unsure = 0;
   Forgotten evicted, evicted_maps;
+  Forgotten living;           // processes that live, until a scan finds them again
   Forgotten images, threads;  // of living processes
   Forgotten strangers;        // records, and when they were drained
   Floods floods;

@@ -184,7 +184,10 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
     const RingSelection& ring = out.rings[i];
     find_holes(ring, manifest.rings[channel_rings[i]], blackouts[i], out.holes);
     out.samples += ring.samples;
-    for (const auto& [pid, unused] : ring.tallies) out.pids.insert(pid);
+    for (const auto& [pid, tally] : ring.tallies) {
+      out.pids.insert(pid);
+      if (tally.cgroup != 0) out.cgroups.insert(tally.cgroup);
+    }
     out.tids.insert(ring.tids.begin(), ring.tids.end());
     const auto& records = ring.walk.records;
     const auto is_sample = [](const RecordRef& ref) { return ref.type == PERF_RECORD_SAMPLE; };

@@ -69,6 +69,7 @@ struct Selection {
   EventTime first_sample_ns = 0, last_sample_ns = 0;
   // Of the samples. Separate: a number may be an exited process's and, in the window, another process's thread.
   std::unordered_set<std::uint32_t> pids, tids;
+  std::unordered_set<std::uint64_t> cgroups;  // the newest of each process
 };
 
 // Ids and layouts of a recording.

@@ -75,8 +75,10 @@ struct SnapshotOutput {
   std::uint64_t seq = 0;
 };
 
+// `pids` and `cgroups`: those with samples.
 using TrackerQuery =
-    std::function<TrackerExport(EventTime begin_ns, EventTime end_ns, std::unordered_set<std::uint32_t> pids)>;
+    std::function<TrackerExport(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids,
+                                const std::unordered_set<std::uint64_t>& cgroups)>;
 using OnProgress = std::function<void(std::string_view step, unsigned percent)>;
 
 // `tracker` is called for each window that is tried. On success both files have their final names and are durable. On

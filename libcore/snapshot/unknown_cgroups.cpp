@@ -34,9 +34,10 @@ std::string warn_of_cgroups(const Selection& selection, const TrackerExport& sid
     for (const auto& [pid, tally] : ring.tallies)
       if (tally.cgroup != 0 && !known.contains(tally.cgroup)) without.insert(pid);
   if (without.empty()) return {};
-  return fmt::format("units: the cgroups of {} are unknown, so they have no unit: {} {} forgotten (limit reached: {})",
-                     counted(without.size(), "process"), counted(sideband.forgotten.cgroups, "cgroup"),
-                     was_or_were(sideband.forgotten.cgroups), kMaxCgroups);
+  return fmt::format(
+      "units: the cgroups of {} are unknown, so they have no unit: a cgroup's name was forgotten {} "
+      "(limit reached)",
+      counted(without.size(), "process"), counted(sideband.forgotten.cgroups, "time"));
 }
 
 }  // namespace flight

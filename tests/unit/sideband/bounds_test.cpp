@@ -298,9 +298,68 @@ TEST(Bounds, WhatASnapshotHasSamplesOfIsForgottenLast) {
     live_on(pid);
     ASSERT_LE(tracker.stats().state_bytes, kState) << pid;
   }
-  EXPECT_GT(tracker.stats().evicted, kAll / 2);
-  const ReaderModel model = read(tracker.export_window(time, time, sampled));
+  const TrackerStats stats = tracker.stats();
+  EXPECT_GT(stats.living, kAll / 2);
+  EXPECT_EQ(stats.evicted, 0U) << "none of them has exited";
+  const TrackerExport window = tracker.export_window(time, time, sampled);
+  EXPECT_THAT(window.warnings, testing::Contains(testing::StartsWith(fmt::format(
+                                   "names: {} processes were forgotten while they were alive", stats.living))));
+  const ReaderModel model = read(window);
   for (const std::uint32_t one : sampled) EXPECT_EQ(model.comm_of(one, one), "life" + std::to_string(one));
+}
+
+// Whoever may make cgroups can give them long paths, and make thousands; programs that load BPF code make symbols.
+TEST(Bounds, CgroupsAndSymbolsLeaveSpaceForTheNamesOfProcesses) {
+  constexpr std::size_t kState = 1U << 20U;
+  constexpr std::uint64_t kFirst = 1000, kBusy = kFirst + 700, kAll = 3000;
+  ProcessTracker tracker({.log_bytes = 4096, .state_bytes = kState});
+  EventTime time = kSecond;
+  Tape tape;
+  tape.cgroup(time++, 1, "/system.slice");
+  std::unordered_set<std::uint32_t> pids;
+  for (std::uint32_t pid = 100; pid < 600; ++pid) {
+    tape.fork(time++, 1, pid);
+    tape.exec(time++, pid, "life" + std::to_string(pid));
+    pids.insert(pid);
+  }
+  tracker.add(tape.take());
+  for (std::uint64_t id = kFirst; id < kFirst + kAll; ++id) {
+    tape.cgroup(time++, id, "/user.slice/" + std::string(4000, 'x') + std::to_string(id));
+    if (id == kBusy) tape.cgroup(time++, id, "/system.slice/busy.service");
+    tape.ksymbol(time++, 0x1000 * id, std::string(200, 'y') + std::to_string(id));
+    tracker.add(tape.take());
+    tracker.fold(time);
+    if (id == kBusy) tracker.mark_sampled(kSecond, time, {}, {kBusy});
+    ASSERT_LE(tracker.stats().state_bytes, kState) << id;
+  }
+  EXPECT_EQ(tracker.stats().living, 0U);
+  const TrackerExport window = tracker.export_window(time, time, pids);
+  EXPECT_GT(window.forgotten.cgroups, kAll / 2);
+  EXPECT_GT(window.forgotten.symbols, kAll / 4);
+  const ReaderModel model = read(window);
+  for (const std::uint32_t pid : pids) EXPECT_EQ(model.comm_of(pid, pid), "life" + std::to_string(pid));
+  EXPECT_EQ(model.cgroups.at(1), "/system.slice") << "the oldest stay";
+  EXPECT_TRUE(model.cgroups.contains(kFirst + kAll - 1)) << "the newest";
+  EXPECT_EQ(model.cgroups.at(kBusy), "/system.slice/busy.service") << "a snapshot has samples of it";
+  EXPECT_GT(model.cgroups.size(), 40U);
+  EXPECT_GT(model.ksymbols.size(), 300U);
+}
+
+// Cgroups of which earlier snapshots had samples do not keep out new ones for ever.
+TEST(Bounds, SampledCgroupsThatMayBeGoneLeaveSpaceForNewOnes) {
+  ProcessTracker tracker({.log_bytes = 4096, .state_bytes = 1U << 20U});
+  EventTime time = kSecond;
+  Tape tape;
+  constexpr std::uint64_t kAll = 10'000;
+  for (std::uint64_t id = 1; id <= kAll; ++id) {
+    tape.cgroup(time++, id, fmt::format("/machine.slice/container-{}.scope", id));
+    tracker.add(tape.take());
+    tracker.fold(time);
+    tracker.mark_sampled(kSecond, time, {}, {id});
+  }
+  const ReaderModel model = read(tracker.export_window(time, time, {1}));
+  ASSERT_GT(model.cgroups.size(), 1000U);
+  for (std::uint64_t id = kAll - 500; id <= kAll; ++id) EXPECT_TRUE(model.cgroups.contains(id)) << id;
 }
 
 // A list that many share is in memory once: it is cut only if none of them is in a snapshot.

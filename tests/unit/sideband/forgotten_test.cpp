@@ -107,8 +107,10 @@ TEST(ForgottenFacts, ThePastAndTheThreadsOfLivingProcesses) {
   EXPECT_EQ(tracker.stats().forgotten.images, 0U) << "no ring holds a sample of that time";
 }
 
+constexpr TrackerLimits kPlenty{.state_bytes = 64U << 20U};
+
 TEST(ForgottenFacts, SymbolsTheOldestFirst) {
-  ProcessTracker tracker;
+  ProcessTracker tracker(kPlenty);
   Tape tape;
   const auto at = [](std::uint64_t number) { return 0x1000 + (number * 7919 % 65537) * 0x1000; };  // in no order
   constexpr std::uint64_t kAll = kMaxKsymbols + 10;
@@ -135,7 +137,7 @@ TEST(ForgottenFacts, SymbolsTheOldestFirst) {
 }
 
 TEST(ForgottenFacts, CgroupsAreCountedByTheCheckpointToo) {
-  ProcessTracker tracker;
+  ProcessTracker tracker(kPlenty);
   Tape tape;
   for (std::uint64_t id = 1; id <= kMaxCgroups + 7; ++id) tape.cgroup(kSecond + id, id, fmt::format("/job{}", id));
   tracker.add(tape.bytes());
