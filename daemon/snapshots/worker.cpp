@@ -249,8 +249,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   if (!output) return propagate(output.error());
 
   kernel_ = take_kernel(recorder_, std::move(kernel), order.warnings);
-  HostFacts host = host_;
-  host.host.hostname = current_hostname();
+  const HostFacts host = host_.again();
   const RecordingFacts recording{.manifest = manifest,
                                  .channel_rings = newest_rings ? *newest_rings : attached_->channel_rings,
                                  .events = newest_rings ? newest->events : attached_->events,

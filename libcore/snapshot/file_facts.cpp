@@ -35,19 +35,33 @@ TracingData tracing_data(const Manifest& manifest) {
   return out;
 }
 
+void read_what_changes(HostFacts& facts) {
+  facts.numa = numa_nodes();
+  facts.pmus = pmus();
+  facts.cpus_available = available_cpus();
+  const auto online = online_cpus();
+  facts.online = online ? *online : std::vector<int>();
+  facts.cpus_online = online ? static_cast<std::uint32_t>(online->size()) : facts.cpus_available;
+}
+
 }  // namespace
 
 HostFacts HostFacts::read(std::vector<std::string> command_line) {
   HostFacts out;
   out.host = HostInfo::read();
   out.topology = cpu_topology();
-  out.numa = numa_nodes();
-  out.pmus = ::flight::pmus();
-  out.cpus_available = available_cpus();
-  const auto online = online_cpus();
-  out.cpus_online = online ? static_cast<std::uint32_t>(online->size()) : out.cpus_available;
   out.command_line = std::move(command_line);
   out.own_pid_namespace = in_own_pid_namespace().value_or(false);
+  read_what_changes(out);
+  return out;
+}
+
+HostFacts HostFacts::again() const {
+  HostFacts out = *this;
+  out.host.hostname = current_hostname();
+  out.host.total_memory_kb = total_memory_kb();
+  read_what_changes(out);
+  if (out.online != online) out.topology = cpu_topology();
   return out;
 }
 

@@ -25,10 +25,14 @@ struct HostFacts {
   std::vector<NumaNode> numa;
   std::vector<std::pair<std::uint32_t, std::string>> pmus;
   std::uint32_t cpus_available = 0, cpus_online = 0;
+  std::vector<int> online;  // CPUs
   std::vector<std::string> command_line;
   bool own_pid_namespace = false;  // flightd is in a container: processes outside have no pid here
 
   [[nodiscard]] static HostFacts read(std::vector<std::string> command_line);
+  // As it is now: the name, memory, nodes, PMUs and CPUs of a machine change while flightd runs for months. What cannot
+  // change is not read again, and the topology only if another CPU is online.
+  [[nodiscard]] HostFacts again() const;
 };
 
 // In the manifest's order: the sideband's dummy is first.

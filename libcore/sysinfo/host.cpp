@@ -53,6 +53,14 @@ std::string current_hostname() {
   return names.nodename;
 }
 
+std::uint64_t total_memory_kb(const std::string& root) {
+  const std::string meminfo = read_file(root + "/proc/meminfo").value_or("");
+  const std::string_view total = value_of(meminfo, "MemTotal");
+  std::uint64_t out = 0;
+  std::from_chars(total.data(), total.data() + total.size(), out);
+  return out;
+}
+
 HostInfo HostInfo::read(const std::string& root) {
   HostInfo info;
   utsname names{};
@@ -64,9 +72,7 @@ HostInfo HostInfo::read(const std::string& root) {
   const std::string cpuinfo = read_file(root + "/proc/cpuinfo", kMaxCpuinfoBytes).value_or("");
   info.cpu_description = cpu_description_of(cpuinfo);
   info.cpu_id = cpu_id_of(cpuinfo, root);
-  const std::string meminfo = read_file(root + "/proc/meminfo").value_or("");
-  const std::string_view total = value_of(meminfo, "MemTotal");
-  std::from_chars(total.data(), total.data() + total.size(), info.total_memory_kb);
+  info.total_memory_kb = flight::total_memory_kb(root);
   return info;
 }
 

@@ -21,5 +21,7 @@ struct HostInfo {
 
 // uname -n now: it can change after the start, for example when a cloud image gets its name.
 [[nodiscard]] std::string current_hostname();
+// It changes with hotplug and balloons.
+[[nodiscard]] std::uint64_t total_memory_kb(const std::string& root = "");
 
 }  // namespace flight

@@ -119,6 +119,24 @@ TEST_F(Recorder, MonitorPrintsALineForEachEvent) {
   EXPECT_EQ(monitor.finish(10s).exit_status, 1) << "flightd has ended";
 }
 
+TEST(RecorderOfARenamedMachine, ASnapshotHasTheNameOfItsMoment) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  StartOptions options;
+  options.prefix = {"unshare", "--uts", "--"};
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K"), options));
+  const Outcome renamed = run({"nsenter", "-t", std::to_string(daemon.pid()), "-u", "sh", "-c",
+                               "echo renamed-machine > /proc/sys/kernel/hostname"});
+  ASSERT_EQ(renamed.exit_status, 0) << renamed.text();
+  const Json sidecar = daemon.snapshot();
+  EXPECT_EQ(sidecar["host"], "renamed-machine");
+  const std::string path = sidecar["path"];
+  EXPECT_THAT(fs::path(path).filename().string(), HasSubstr("renamed-machine"));
+  const Outcome header = Verifier::installed().perf(folder, {"report", "--header-only", "-i", path});
+  EXPECT_THAT(header.out, HasSubstr("hostname : renamed-machine")) << header.text();
+  EXPECT_TRUE(daemon.stop());
+}
+
 TEST_F(Recorder, PinsAreKeptWithTheSnapshot) {
   const std::string one = daemon_.snapshot()["id"], other = daemon_.snapshot()["id"];
   EXPECT_EQ(daemon_.ctl_json({"pin", one}), Json::array({one}));

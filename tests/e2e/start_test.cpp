@@ -10,9 +10,9 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "libcore/base/unix_socket.hpp"
 #include "tests/e2e/own_broker.hpp"

@@ -92,6 +92,28 @@ TEST_F(WriteSnapshot, TheNotesOfAllSourcesAreInTheSidecar) {
   EXPECT_THAT(read->notes, all);
 }
 
+TEST(HostFacts, WhatChangesWhileFlightdRunsIsReadAgain) {
+  const HostFacts now = HostFacts::read({"flightd"});
+  HostFacts old = now;
+  old.host.hostname = "before";
+  old.host.total_memory_kb = 7;
+  old.numa = {{.node = 99}};
+  old.pmus.clear();
+  old.cpus_available = old.cpus_online = 999;
+  old.online = {998};
+  old.topology = {};
+  const HostFacts again = old.again();
+  EXPECT_EQ(again.host.hostname, now.host.hostname);
+  EXPECT_EQ(again.host.total_memory_kb, now.host.total_memory_kb);
+  EXPECT_EQ(again.host.cpu_description, now.host.cpu_description);
+  EXPECT_EQ(again.numa.size(), now.numa.size());
+  EXPECT_EQ(again.pmus, now.pmus);
+  EXPECT_EQ(again.cpus_available, now.cpus_available);
+  EXPECT_EQ(again.cpus_online, now.cpus_online);
+  EXPECT_EQ(again.topology.cpus.size(), now.topology.cpus.size()) << "other CPUs are online";
+  EXPECT_EQ(again.command_line, now.command_line);
+}
+
 // Readers other than perf take the first event for what was sampled, and a FORK of time 0 for a process's beginning.
 TEST_F(WriteSnapshot, TheFirstEventIsASampledOne) {
   ASSERT_TRUE(write({}));
