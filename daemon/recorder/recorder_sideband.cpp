@@ -174,24 +174,29 @@ void RecorderThread::scan() {
 
 // Limits the scans: a program that keeps overflowing the rings must not make the broker read all of /proc all the time.
 void RecorderThread::scan_if_due(EventTime now_ns) {
-  if (scanning_ || (!tracker_.wants_scan() && !intake_.wants_scan())) return;
+  if (scanning_ || (!tracker_.wants_scan() && !intake_.wants_scan() && wanted_.empty())) return;
   const EventTime since_ns = now_ns - std::min(now_ns, last_scan_ns_);
   if (since_ns >= kQuietNs) scan_wait_ns_ = rest_wait_ns_ = kScanSoonNs;
   // Unread data of a process that hangs must not delay the scan after the next loss.
   const bool loss = tracker_.has_open_gap() || intake_.wants_scan();
   EventTime& wait_ns = loss ? scan_wait_ns_ : rest_wait_ns_;
-  if (since_ns < (scan_waiters_.empty() ? wait_ns : kScanSoonNs)) return;
+  // A snapshot waits: the scan comes sooner, but not for one snapshot after the other.
+  const bool soon = !scan_waiters_.empty() && now_ns - std::min(now_ns, last_hurried_ns_) >= kScanAfterLossNs;
+  if (since_ns < (soon ? kScanSoonNs : wait_ns)) return;
+  if (since_ns < wait_ns) last_hurried_ns_ = now_ns;
   wait_ns = std::min(2 * wait_ns, loss ? kScanAfterLossNs : kScanLateNs);
   scan();
 }
 
 // Runs on the caller's thread. A scan that takes longer is not waited for; its processes stay unknown.
-void RecorderThread::await_scan() {
+void RecorderThread::await_scan(const std::unordered_set<std::uint32_t>& pids) {
   auto scanned = std::make_shared<std::promise<void>>();
   auto answer = scanned->get_future();
-  tasks_.post([this, scanned] {
+  tasks_.post([this, scanned, pids] {
     drain();
-    if ((!tracker_.stale() && !intake_.wants_scan()) || broker_gone()) return scanned->set_value();
+    const bool lacks = tracker_.lacks(pids);
+    if ((!tracker_.stale() && !intake_.wants_scan() && !lacks) || broker_gone()) return scanned->set_value();
+    if (lacks) wanted_ = pids;
     if (scan_waiters_.size() >= kMostWaiters)
       scan_waiters_.erase(scan_waiters_.begin());  // the oldest request waits no longer
     scan_waiters_.push_back(scanned);
@@ -202,9 +207,12 @@ void RecorderThread::await_scan() {
 
 void RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_ns) {
   last_scan_ns_ = asked_ns;
-  if (!records) return answer_waiters();  // the process tracker stays stale
+  if (!records) {  // the process tracker stays stale
+    wanted_.clear();
+    return answer_waiters();
+  }
   drain();
-  tracker_.add_scan(records->bytes(), asked_ns);
+  tracker_.add_scan(records->bytes(), asked_ns, std::exchange(wanted_, {}));
   intake_.looked(asked_ns);
   begin_checkpoint();  // with those who were not known
   if (!tracker_.stale()) answer_waiters();

@@ -70,7 +70,7 @@ RecorderThread::~RecorderThread() {
 TrackerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns,
                                             const std::unordered_set<std::uint32_t>& pids,
                                             const std::unordered_set<std::uint64_t>& cgroups) {
-  await_scan();
+  await_scan(pids);
   TrackerExport window = tasks_.ask([this, begin_ns, end_ns, &pids, &cgroups] {
     drain();
     TrackerExport found = tracker_.export_window(begin_ns, end_ns, pids);

@@ -122,7 +122,7 @@ class RecorderThread {
   void look_again(EventTime since_ns);
   void scan();
   void scan_if_due(EventTime now_ns);
-  void await_scan();
+  void await_scan(const std::unordered_set<std::uint32_t>& pids);
   void answer_waiters();
   [[nodiscard]] bool take_first_scan(const Result<Mapping>& records);
   void take_scan(const Result<Mapping>& records, EventTime asked_ns);
@@ -160,11 +160,13 @@ class RecorderThread {
   std::vector<History> histories_;  // of attached_->rings
   std::map<std::string, EventTime> wanted_ns_;
   EventTime last_scan_ns_ = 0;
+  EventTime last_hurried_ns_ = 0;           // when a scan came sooner, because a snapshot waited
   EventTime scan_wait_ns_ = 1'000'000'000;  // until the next one for the sake of lost records
   EventTime rest_wait_ns_ = 1'000'000'000;  // or of threads and mappings that the last one did not read
   bool scanning_ = false;
   std::vector<std::shared_ptr<std::promise<void>>> scan_waiters_;
-  Counts last_counts_;  // of the last status, for rates
+  std::unordered_set<std::uint32_t> wanted_;  // of a snapshot, and forgotten while alive: the next scan looks them up
+  Counts last_counts_;                        // of the last status, for rates
   struct AskedStatus {
     EventTime asked_ns;
     std::function<void(Status)> done;

@@ -76,7 +76,8 @@ void ProcessTracker::add_gap_until(EventTime end_ns) { add_gap(std::min(state_->
 
 void ProcessTracker::blame(std::string who) { state_->gaps.blame(std::move(who)); }
 
-void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scanned_ns) {
+void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scanned_ns,
+                              const std::unordered_set<std::uint32_t>& wanted) {
   State& state = *state_;
   ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.symbol_gap, state.known_from_ns, state.log,
                                 state.table, state.kernel);
@@ -87,6 +88,7 @@ void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scan
     state.living.found_living(scanned_ns);
     state.threads.found_living(scanned_ns);
   }
+  state.table.mark_sampled(wanted, 0, scanned_ns);
   state.append(merged.additions);
   state.fold_early();
   state.shrink();
@@ -179,6 +181,16 @@ void ProcessTracker::drop_known(RecordBuffer& records) const {
     if (!state_->has(record)) unknown.insert(unknown.end(), record.begin(), record.end());
   }
   records = std::move(unknown);
+}
+
+bool ProcessTracker::lacks(const std::unordered_set<std::uint32_t>& pids) const {
+  if (state_->living.until_ns() != Forgotten::kLiving) return false;
+  std::vector<ProcessAt> unknown;
+  for (const std::uint32_t pid : pids)
+    if (pid != 0 && pid != UINT32_MAX && state_->table.of(pid).empty()) unknown.push_back({pid, state_->newest_ns});
+  if (unknown.empty()) return false;
+  const std::vector<std::string> names = comms_of(unknown);  // of those that began a moment ago
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return name.empty(); });
 }
 
 std::vector<std::string> ProcessTracker::comms_of(std::span<const ProcessAt> asked) const {

@@ -163,8 +163,9 @@ class ProcessTracker {
   // missing facts are added. After a gap, processes that the scan does not confirm by pid, start time, name and maps
   // are called kLostName from the gap on, until their names are known. This ends staleness for gaps that are over by
   // then. A process that exists but that the broker could not read waits for the next scan; after several such scans it
-  // is called kLostName.
-  void add_scan(std::span<const std::byte> records, EventTime scanned_ns);
+  // is called kLostName. `wanted`: a snapshot has samples of them, so they stay if memory is short.
+  void add_scan(std::span<const std::byte> records, EventTime scanned_ns,
+                const std::unordered_set<std::uint32_t>& wanted = {});
 
   // Folds records that are older than every ring's oldest sample; removes processes whose exit is older.
   void fold(EventTime horizon_ns);
@@ -183,6 +184,9 @@ class ProcessTracker {
   // Removes from `records` those that are already in the log, byte for byte: after a replay the rings may still hold
   // records of the checkpoint.
   void drop_known(RecordBuffer& records) const;
+
+  // Whether living processes were forgotten that may be among `pids`: a scan would find them.
+  [[nodiscard]] bool lacks(const std::unordered_set<std::uint32_t>& pids) const;
 
   // The name of each at that time, exited ones included; empty: unknown. One pass over the log for all of them.
   [[nodiscard]] std::vector<std::string> comms_of(std::span<const ProcessAt> asked) const;

@@ -99,6 +99,17 @@ inline std::vector<std::byte> scan_with(std::uint32_t pid, std::string_view name
   return out;
 }
 
+// A complete scan with so many processes, called "p" and their pid.
+inline std::vector<std::byte> scan_of(std::uint32_t first_pid, std::uint32_t count) {
+  RecordBuffer out;
+  for (std::uint32_t pid = first_pid; pid < first_pid + count; ++pid) {
+    append_fork(out, {pid, 1, pid, 1, 1, true}, {});
+    append_comm(out, {pid, pid, "p" + std::to_string(pid), false}, {});
+  }
+  append_lost(out, {.id = count, .lost = 0}, {.reserved = kScanAllListed});
+  return out;
+}
+
 class RecorderBench {
  public:
   RecorderBench() {
@@ -127,7 +138,7 @@ class RecorderBench {
                                               .warn = [this](const Error& error) { warn(error.what); }};
     auto started =
         daemon::RecorderThread::start(BrokerClient(UniqueFd(ends[1])), std::move(*attached), followed ? path() : "",
-                                      std::move(callbacks), std::move(checkpoint), BesideRings{.bytes = 256U << 20U});
+                                      std::move(callbacks), std::move(checkpoint), beside);
     ASSERT_TRUE(started) << started.error().what;
     recorder = std::move(*started);
   }
@@ -155,6 +166,7 @@ class RecorderBench {
   }
 
   std::string folder;
+  BesideRings beside{.bytes = 256U << 20U};
   std::optional<FakeBroker> broker, next;
   std::unique_ptr<daemon::RecorderThread> recorder;
   std::atomic<int> lost = 0, replaced = 0, changed = 0;

@@ -106,6 +106,44 @@ TEST_F(RecorderThreadTest, AnExportWaitsForTheScan) {
   EXPECT_THAT(window.gaps, Not(IsEmpty())) << "what was lost is told";
 }
 
+// More processes live than the tracker may keep.
+TEST_F(RecorderThreadTest, AnExportLooksUpALivingProcessThatWasForgotten) {
+  constexpr std::uint32_t kFirst = 3'000'000, kAll = 40'000;
+  rings_ = small_recording();
+  ASSERT_TRUE(rings_);
+  bench_.beside = BesideRings{.bytes = kLeastBesideRingsBytes};
+  start({.rings = rings_, .processes = scan_of(kFirst, kAll)});
+  std::vector<ProcessAt> asked;
+  for (std::uint32_t pid = kFirst; pid < kFirst + kAll; ++pid) asked.push_back({pid, monotonic_now()});
+  const std::vector<std::string> names = recorder().comms_of(asked);
+  const auto without = std::find(names.begin(), names.end(), "");
+  ASSERT_NE(without, names.end()) << "memory was not short";
+  const std::uint32_t forgotten = kFirst + static_cast<std::uint32_t>(without - names.begin());
+  EXPECT_THAT(bench_.status().warnings, Contains(HasSubstr("forgotten while alive")));
+  wait_until_a_scan_may_follow();
+  const auto before = scans();
+  for (int i = 0; i < 2; ++i) {
+    (void)recorder().export_window(0, UINT64_MAX, {forgotten});
+    EXPECT_EQ(recorder().comms_of({{forgotten, monotonic_now()}}).front(), "p" + std::to_string(forgotten));
+    EXPECT_EQ(scans(), before + 1) << "it is kept, because a snapshot has samples of it";
+  }
+}
+
+// One snapshot after the other, and losses without end: the broker does not read all of /proc for each.
+TEST_F(RecorderThreadTest, SnapshotsThatWaitDoNotHurryEveryScan) {
+  start_with_rings();
+  wait_until_a_scan_may_follow();
+  const auto before = scans();
+  const EventTime until_ns = monotonic_now() + 6 * kSecondNs;
+  while (monotonic_now() < until_ns) {
+    lose_a_sideband_record(*recorder().attached());
+    (void)recorder().export_window(0, UINT64_MAX, {kUnknownPid});
+  }
+  // One at once, one that a snapshot hurried, one after 4 or 5 s. It was one a second.
+  EXPECT_GE(scans(), before + 2);
+  EXPECT_LE(scans(), before + 4);
+}
+
 TEST_F(RecorderThreadTest, AnExportDoesNotWaitForEverForTheScan) {
   start_with_rings();
   wait_until_a_scan_may_follow();
