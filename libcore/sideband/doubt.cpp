@@ -296,7 +296,8 @@ void Doubter::doubt_everybody() {
   });
 }
 
-// If they had exited after the gap, the log would have it.
+// If they had exited after the gap, the log would have it. What they were called in it is unknown: readers keep the
+// name of a task after its EXIT, so that is not enough.
 void Doubter::end_absent(bool all_listed) {
   now_.for_each([&](std::uint32_t pid, std::span<const Incarnation> lives) {
     const Incarnation& last = lives.back();
@@ -304,8 +305,12 @@ void Doubter::end_absent(bool all_listed) {
     const EventTime begin = begin_of(pid), end = end_of(pid);
     if (begin == end && last.start_ns + kScanSlackNs >= asked_) return;
     if (all_listed) {
-      put_end(std::max(begin, last.start_ns), pid, last);
+      const EventTime from = std::max(begin, last.start_ns);
+      put_end(from, pid, last);
       unsure_.insert(pid);
+      if (begin == end) return;
+      put_lost(from, pid, last.parent);
+      append_exit(out_.additions, {pid, last.parent, pid, last.parent, end}, at(pid, pid, end));
     } else if (!give_up_) {
       leave_open(pid, true);
     } else if (begin < end) {

@@ -117,7 +117,7 @@ Tape lost() {
   return tape;
 }
 
-TEST(Scan, AfterALossTheAbsentHaveEndedWithItsBeginning) {
+TEST(Scan, AfterALossTheAbsentAreLostAndEndedWithIt) {
   for (const bool lossy : {false, true}) {
     ProcessTracker tracker;
     tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
@@ -131,7 +131,9 @@ TEST(Scan, AfterALossTheAbsentHaveEndedWithItsBeginning) {
     tracker.add_scan(scan.bytes(), 50 * kSecond);
     const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200, 300});
     EXPECT_EQ(read(window, 19 * kSecond).comm_of(200, 201), "worker");
-    EXPECT_EQ(read(window, 21 * kSecond).processes.contains(200), !lossy);
+    EXPECT_EQ(read(window, 21 * kSecond).comm_of(200, 200), lossy ? "[lost]" : "server");
+    EXPECT_NE(read(window, 21 * kSecond).comm_of(200, 201), lossy ? "worker" : "");
+    EXPECT_EQ(read(window, 41 * kSecond).processes.contains(200), !lossy);
     EXPECT_EQ(read(window).processes.contains(200), !lossy);
     EXPECT_TRUE(read(window).processes.contains(300));
     tracker.fold(51 * kSecond);
