@@ -50,12 +50,12 @@ void RecorderThread::drain() {
 
 void RecorderThread::take_batch(std::size_t first, std::size_t end, EventTime complete_ns) {
   const EventTime now_ns = monotonic_now();
-  if (drained_.empty() && !strangers_.due(now_ns)) return;
+  if (drained_.empty() && !strangers_.due(now_ns) && !intake_.due()) return;
   drained_bytes_ += drained_.size();
   cut_ += cut_to_content(drained_);
   strangers_.sift(drained_, now_ns);
   if (may_know_) tracker_.drop_known(drained_);
-  intake_.sift(drained_, now_ns);
+  intake_.sift(drained_, now_ns, complete_ns);
   strangers_.report(drained_);
   // In this order: whenever flightd dies, the next one finds the records in the checkpoint or in the ring.
   if (checkpoint_) warn_of(checkpoint_->append(tracker_, drained_));

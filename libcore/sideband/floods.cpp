@@ -11,7 +11,7 @@ namespace flight {
 
 void Floods::add(const Flood& flood) {
   const auto known = std::find_if(all_.rbegin(), all_.rend(), [&](const Flood& one) {
-    return one.pid == flood.pid && flood.begin_ns <= one.end_ns + kOneNs;
+    return one.pid == flood.pid && one.renames == flood.renames && flood.begin_ns <= one.end_ns + kOneNs;
   });
   if (known != all_.rend()) {
     known->left_out += flood.left_out;
@@ -26,7 +26,8 @@ void Floods::add(const Flood& flood) {
   second = {.pid = 0,
             .left_out = first.left_out + second.left_out,
             .begin_ns = first.begin_ns,
-            .end_ns = std::max(first.end_ns, second.end_ns)};
+            .end_ns = std::max(first.end_ns, second.end_ns),
+            .renames = first.renames && second.renames};
   all_.erase(all_.begin());
 }
 
@@ -44,14 +45,22 @@ std::vector<std::string> Floods::texts(
     return (a.pid != 0) != (b.pid != 0) ? a.pid != 0 : a.left_out > b.left_out;
   });
   std::vector<std::string> out;
-  std::uint64_t others = 0;
+  std::uint64_t others = 0, other_names = 0;
   for (std::size_t i = 0; i < some.size(); ++i) {
     const Flood& flood = some[i];
     if (i >= kListed || flood.pid == 0) {
-      others += flood.left_out;
+      (flood.renames ? other_names : others) += flood.left_out;
       continue;
     }
     const std::string comm = name(flood.pid, flood.end_ns);
+    if (flood.renames) {
+      out.push_back(
+          fmt::format("names: {} (pid {}) renamed its tasks more than {} times a second: {} {} not kept, so "
+                      "these tasks are called {} at times",
+                      comm.empty() ? "a process" : comm, flood.pid, Intake::kNamesPerSecond,
+                      counted(flood.left_out, "name"), was_or_were(flood.left_out), kLostName));
+      continue;
+    }
     out.push_back(fmt::format(
         "names: {} (pid {}) mapped executable memory more than {} times a second: {} of its mappings {} not kept, so "
         "its names are incomplete: code there is in {} until the next look at the process",
@@ -61,6 +70,9 @@ std::vector<std::string> Floods::texts(
   if (others > 0)
     out.push_back(fmt::format("names: {} of other processes like that {} not kept", counted(others, "mapping"),
                               was_or_were(others)));
+  if (other_names > 0)
+    out.push_back(fmt::format("names: {} of other processes like that {} not kept", counted(other_names, "name"),
+                              was_or_were(other_names)));
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that mapped so much executable memory that not all of it was kept, as Intake reports them. Private to
-// sideband.
+// Processes that mapped so much executable memory, or gave their tasks so many names, that not all of it was kept, as
+// Intake reports them. Private to sideband.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,9 @@ class Floods {
 
   struct Flood {
     std::uint32_t pid = 0;
-    std::uint64_t left_out = 0;  // mappings
+    std::uint64_t left_out = 0;  // mappings or names
     EventTime begin_ns = 0, end_ns = 0;
+    bool renames = false;
   };
   // Call it with ascending times for each process.
   void add(const Flood& flood);

@@ -34,7 +34,7 @@ std::uint64_t hash_of(std::span<const std::byte> record) {
 
 }  // namespace
 
-void Intake::sift(RecordBuffer& records, EventTime now_ns) {
+void Intake::sift(RecordBuffer& records, EventTime now_ns, EventTime complete_ns) {
   if (now_ns - second_ns_ >= kSecondNs) next_second(now_ns);
   std::size_t kept = 0;
   std::size_t done = 0;
@@ -52,6 +52,7 @@ void Intake::sift(RecordBuffer& records, EventTime now_ns) {
                   records.begin() + static_cast<std::ptrdiff_t>(done));
   if (const EventTime from_ns = std::exchange(lost_from_ns_, ~EventTime{0}); from_ns != ~EventTime{0})
     put_back_since(from_ns);
+  put_names_back(complete_ns);
   report_floods();
   records.insert(records.end(), additions_.begin(), additions_.end());
   additions_.clear();
@@ -84,7 +85,8 @@ void Intake::next_second(EventTime now_ns) {
     process.before = long_ago ? 0 : process.now;
     process.now = 0;
     process.maps_now = 0;
-    if (process.before != 0) {
+    process.names_now = 0;
+    if (process.before != 0 || process.has_open_names()) {
       ++one;
       continue;
     }
@@ -114,14 +116,43 @@ bool Intake::keep(std::span<const std::byte> record) {
   const auto task = parse_task(record);
   const bool another = header.type == PERF_RECORD_COMM ? (header.misc & PERF_RECORD_MISC_COMM_EXEC) != 0
                                                        : task && task->pid == task->tid;
-  if (!another) return true;
-  begin_anew(pid, process, parse_trailer(record)->time_ns);
+  if (!another) return header.type != PERF_RECORD_COMM || keep_name(record, pid, process);
+  const EventTime time_ns = parse_trailer(record)->time_ns;
+  if (header.type == PERF_RECORD_COMM && process.renames) process.renames->exec(pid, time_ns, additions_);
+  begin_anew(pid, process, time_ns);
   if (header.type == PERF_RECORD_FORK) process.parent = task->ppid;
   return true;
 }
 
+// Of a task that has lost one, all names are dropped until it is quiet: a kept one would seem to hold until then.
+bool Intake::keep_name(std::span<const std::byte> record, std::uint32_t pid, Process& process) {
+  const auto comm = parse_comm(record);
+  if (!comm) return true;
+  const bool is_open = process.renames && process.renames->is_open(comm->tid);
+  if (!process.renames) process.renames = std::make_unique<Renames>();
+  if (!is_open && (++process.names_now <= kNamesPerSecond || open_names_ >= kMostOpenNames)) {
+    process.renames->keep(comm->tid, parse_trailer(record)->time_ns);
+    return true;
+  }
+  const bool first = process.renames->left_out == 0;
+  process.renames->drop(*comm, parse_trailer(record)->time_ns, process.began_ns, additions_);
+  if (first) renaming_.push_back(pid);
+  open_names_ += is_open ? 0 : 1;
+  return false;
+}
+
+void Intake::put_names_back(EventTime complete_ns) {
+  open_names_ = 0;
+  for (auto& [pid, process] : processes_) {
+    if (!process.renames) continue;
+    process.renames->put_back(pid, complete_ns, additions_);
+    open_names_ += process.renames->count_open();
+  }
+}
+
 // There are too many. Repetitions whose exec may still come are put back.
 void Intake::forget_all() {
+  put_names_back(~EventTime{0});
   report_floods();
   for (auto& [pid, process] : processes_)
     for (Mapping& mapping : process.mappings)
@@ -300,6 +331,14 @@ void Intake::report_floods() {
     flood.left_out = 0;
   }
   flooding_.clear();
+  for (const std::uint32_t pid : renaming_) {
+    const auto found = processes_.find(pid);
+    if (found == processes_.end() || !found->second.renames) continue;
+    Renames& renames = *found->second.renames;
+    append_note(additions_, {.kind = NoteKind::renames, .pid = pid, .count = std::exchange(renames.left_out, 0)},
+                {.pid = pid, .tid = pid, .time_ns = renames.left_out_ns});
+  }
+  renaming_.clear();
 }
 
 void Intake::looking() {

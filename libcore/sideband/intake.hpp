@@ -4,6 +4,8 @@
 // most kMapsPerSecond new mappings a second into the log. Of the others only the ranges are kept: they are called
 // kLostName from then on, and a look at the process must find what is there.
 //
+// So are the names that a process gives its tasks beyond kNamesPerSecond (renames.hpp).
+//
 //   mapping      kept │ equal: dropped │ another: kept │ … the 1001st: dropped      scan asked │ dropped again
 //   log, tracker  A   │       A        │       B       │ [lost] in its range               C  │ [lost] again
 //
@@ -19,13 +21,16 @@
 #include "libcore/base/clock.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/sideband/doubted_ranges.hpp"
+#include "libcore/sideband/renames.hpp"
 
 namespace flight {
 
 class Intake {
  public:
   static constexpr std::uint32_t kMapsPerSecond = 1000;
-  static constexpr std::size_t kMostMappings = 32;  // remembered for one process
+  static constexpr std::uint32_t kNamesPerSecond = 1000;
+  static constexpr std::size_t kMostOpenNames = 8192;  // tasks; the names of others are kept
+  static constexpr std::size_t kMostMappings = 32;     // remembered for one process
   static constexpr std::uint32_t kMostCpus = 8192;
   static constexpr std::size_t kMostProcesses = 16384;       // counted at the same time
   static constexpr std::size_t kMostSpareBytes = 1U << 20U;  // of dropped repetitions; beyond, they are kept
@@ -36,8 +41,11 @@ class Intake {
   };
 
   // Removes repetitions and mappings beyond the limit, and adds what follows from that; `records`: whole ones. A LOST
-  // record gets the begin of its gap, because the record before it may be removed.
-  void sift(RecordBuffer& records, EventTime now_ns);
+  // record gets the begin of its gap, because the record before it may be removed. `complete_ns`: no older record will
+  // come; 0: unknown.
+  void sift(RecordBuffer& records, EventTime now_ns, EventTime complete_ns = 0);
+  // Whether sift() has something to add although no record came.
+  [[nodiscard]] bool due() const { return open_names_ > 0; }
   // The time of the last record of this CPU; 0: there was none.
   [[nodiscard]] EventTime last_of(std::uint32_t cpu) const;
   // In the second that ends now and the one before it.
@@ -75,17 +83,22 @@ class Intake {
   };
   struct Process {
     std::uint32_t parent = 0;  // 0: not forked lately
-    std::uint32_t maps_now = 0;
+    std::uint32_t maps_now = 0, names_now = 0;
     std::uint64_t now = 0, before = 0;  // records
     EventTime began_ns = 0;             // its last exec, FORK or EXIT
     EventTime kept_ns = 0;              // the newest mapping in the log
     EventTime forgotten_ns = 0;         // and the newest that is no longer in `mappings`
     std::vector<Mapping> mappings;      // the most recent last
     std::unique_ptr<Flood> flood;       // null: it never exceeded the limit
+    std::unique_ptr<Renames> renames;   // the same
+
+    [[nodiscard]] bool has_open_names() const { return renames && renames->count_open() > 0; }
   };
   void note_time(std::span<std::byte> record);
   void next_second(EventTime now_ns);
   [[nodiscard]] bool keep(std::span<const std::byte> record);
+  [[nodiscard]] bool keep_name(std::span<const std::byte> record, std::uint32_t pid, Process& process);
+  void put_names_back(EventTime complete_ns);
   [[nodiscard]] bool keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process);
   void begin_anew(std::uint32_t pid, Process& process, EventTime time_ns);
   void tell_doubts(std::uint32_t pid, Process& process);
@@ -102,6 +115,8 @@ class Intake {
 
   std::unordered_map<std::uint32_t, Process> processes_;
   std::vector<std::uint32_t> flooding_;  // processes with mappings beyond the limit, since the last report
+  std::vector<std::uint32_t> renaming_;  // the same, with names
+  std::size_t open_names_ = 0;           // tasks whose names are being dropped, of all processes
   RecordBuffer additions_;
   std::size_t spare_bytes_ = 0;
   std::vector<EventTime> last_of_cpu_;

@@ -24,6 +24,7 @@ enum class NoteKind : std::uint32_t {
   cgroups = 4,    // paths of cgroups
   strangers = 5,  // records of the rings that were not believed (strangers.hpp), the last of which was drained then
   flood = 6,      // mappings of `pid` that were not kept, until then (intake.hpp)
+  renames = 7,    // names of its tasks, the same
 };
 
 struct Note {

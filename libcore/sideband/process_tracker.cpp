@@ -135,7 +135,11 @@ CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
   put_note(NoteKind::threads, state_->threads);
   put_note(NoteKind::strangers, state_->strangers);
   for (const Floods::Flood& flood : state_->floods.all())
-    append_note(gaps, {.kind = NoteKind::flood, .pid = flood.pid, .count = flood.left_out, .begin_ns = flood.begin_ns},
+    append_note(gaps,
+                {.kind = flood.renames ? NoteKind::renames : NoteKind::flood,
+                 .pid = flood.pid,
+                 .count = flood.left_out,
+                 .begin_ns = flood.begin_ns},
                 {.time_ns = flood.end_ns});
   write(gaps);
   CheckpointOmissions out = write_checkpoint(state_->log, state_->table, state_->kernel, most_state_bytes, write);

@@ -76,10 +76,12 @@ bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
       if (!replaying) gaps.add({.begin_ns = time_ns, .end_ns = time_ns});  // a scan finds what they would have said
       return true;
     case NoteKind::flood:
+    case NoteKind::renames:
       floods.add({.pid = note->pid,
                   .left_out = note->count,
                   .begin_ns = note->begin_ns != 0 ? note->begin_ns : time_ns,
-                  .end_ns = time_ns});
+                  .end_ns = time_ns,
+                  .renames = note->kind == NoteKind::renames});
       return true;
     case NoteKind::cgroups:
       kernel.add_forgotten_cgroups(note->count);

@@ -2,6 +2,8 @@
 // A fork storm: thousands of processes start and exit each second. The process tracker loses none of their records,
 // stays within its bounds, and still names every sample.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -179,6 +181,38 @@ TEST_F(StormBesideABroker, WithManyMappingsStaysWithinItsMemory) {
     EXPECT_LT(most_checkpoint, checkpoint_file_bytes(kMostBesideRingsBytes));
   }
   EXPECT_TRUE(daemon.stop());
+}
+
+// A hostile program that needs no privilege: it calls itself like others, and anything, as fast as it can. Records may
+// be lost; no name is wrong, and every text can be printed.
+TEST_F(Storm, RenamesWithoutEndGiveNobodyAWrongName) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
+  Child renamer = start_load({folder_.load("renamer"), std::to_string(load_cpu()), "8"});
+  ASSERT_TRUE(renamer.wait_for_line("started")) << renamer.err();
+  Child forker = start_load({folder_.load("forker"), std::to_string(load_cpu()), "100", "5"}, -10);
+  ASSERT_TRUE(forker.wait_for_line("ended", 60s)) << forker.err();
+  ASSERT_TRUE(renamer.runs_for(500ms));
+  const Json sidecar = daemon_.snapshot();
+  const Outcome info = daemon_.ctl({"info", sidecar["id"]});
+  EXPECT_EQ(renamer.wait(60s), 0) << renamer.err();
+  const auto renamed = lines_of(renamer.out());
+  fmt::print("{}\n{}\n", fmt::join(renamed, "\n"), sidecar["warnings"].dump(1));
+  EXPECT_THAT(sidecar["warnings"].dump(),
+              testing::HasSubstr(fmt::format("(pid {}) renamed its tasks more than 1000 times", renamer.pid())));
+  for (const char byte : info.out) EXPECT_TRUE(byte == '\n' || (byte >= ' ' && byte != 0x7f) || byte < 0) << info.out;
+  std::map<pid_t, std::string> names;
+  for (const std::string& line : lines_of(forker.out()))
+    if (line.starts_with("tiny-")) names[std::stoi(line.substr(10))] = line.substr(0, 9);
+  std::size_t samples = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    const auto child = names.find(sample.pid);
+    if (child == names.end() || sample.symbol != "hot_in_tiny") continue;
+    ++samples;
+    ASSERT_TRUE(sample.comm == child->second || sample.comm == "[lost]")
+        << "process " << sample.pid << " is called " << sample.comm << ", and was " << child->second;
+  }
+  EXPECT_GT(samples, 30U);
+  EXPECT_TRUE(daemon_.stop());
 }
 
 // A hostile program that needs no privilege: one thread on each CPU toggles mprotect(PROT_EXEC) as fast as it can.

@@ -338,6 +338,123 @@ TEST_F(MapFlood, NoNameIsWrong) {
   EXPECT_GT(unknown, 1000U);
 }
 
+class RenameFlood : public testing::Test {
+ protected:
+  // Reads the tape; all older records have been read.
+  std::size_t take() {
+    RecordBuffer records = tape_.take();
+    intake_.sift(records, now_, time_);
+    tracker_.add(records);
+    return records_in(records);
+  }
+  std::string named(std::uint32_t tid, EventTime at, std::uint32_t pid = 100) {
+    return read(tracker_.export_window(at, at, {pid}), at).comm_of(pid, tid);
+  }
+  void SetUp() override {
+    tape_.fork(time_++, 1, 100);
+    tape_.exec(time_++, 100, "renamer");
+    tape_.thread(time_++, 100, 101);
+    tape_.comm(time_++, 100, 101, "worker");
+    tape_.fork(time_++, 1, 200);
+    tape_.exec(time_++, 200, "execer");
+    take();
+  }
+  Intake intake_;
+  Tape tape_;
+  ProcessTracker tracker_;
+  EventTime now_ = 10 * kSecond, time_ = 10 * kSecond;
+};
+
+TEST_F(RenameFlood, NamesBeyondTheLimitAreLostUntilTheLastOneIsPutBack) {
+  for (int i = 0; i < 50'000; ++i) tape_.comm(time_++, 100, 101, "n" + std::to_string(i));
+  const EventTime flooded = time_;
+  EXPECT_LE(take(), Intake::kNamesPerSecond + 2) << "and the beginning of the loss, and a note";
+  EXPECT_EQ(named(101, 10 * kSecond + 10), "n4");
+  EXPECT_EQ(named(101, flooded), kLostName);
+  EXPECT_EQ(named(100, flooded), "renamer") << "only the task that was renamed";
+  EXPECT_TRUE(intake_.due());
+  const auto warnings = tracker_.export_window(0, flooded, {100}).warnings;
+  EXPECT_THAT(warnings, testing::ElementsAre(testing::AllOf(
+                            testing::HasSubstr("renamer (pid 100) renamed its tasks more than 1000 times a second"),
+                            testing::HasSubstr("49001 names were not kept"))));
+  // Quiet, and no record comes: a second later the name is known.
+  now_ += kSecond;
+  time_ += kSecond;
+  EXPECT_EQ(take(), 1U);
+  EXPECT_EQ(named(101, flooded), "n49999") << "since it was given";
+  EXPECT_EQ(named(101, time_), "n49999");
+  EXPECT_FALSE(intake_.due());
+  tape_.comm(time_++, 100, 101, "calm");
+  EXPECT_EQ(take(), 1U);
+  EXPECT_EQ(named(101, time_), "calm");
+}
+
+TEST_F(RenameFlood, AnExecIsKnownAtOnce) {
+  for (int i = 0; i < 5000; ++i) tape_.comm(time_++, 200, 200, "n" + std::to_string(i));
+  tape_.exec(time_++, 200, "program");
+  const EventTime executed = time_++;
+  tape_.comm(time_++, 200, 200, "renamed");
+  take();
+  EXPECT_EQ(named(200, executed, 200), "program");
+  EXPECT_EQ(named(200, time_, 200), kLostName);
+  time_ += kSecond;
+  take();
+  EXPECT_EQ(named(200, executed, 200), "program");
+  EXPECT_EQ(named(200, time_, 200), "renamed");
+}
+
+// Whatever is dropped, and in whatever order the rings are read: when all were read, a name is right or kLostName.
+TEST_F(RenameFlood, NoNameIsWrong) {
+  struct Fact {
+    EventTime time_ns = 0;
+    std::uint32_t tid = 0;
+    std::string name;
+  };
+  const std::vector<std::uint32_t> tasks{100, 101, 200};
+  std::uint64_t right = 0, unknown = 0;
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    std::mt19937 random(seed);
+    intake_ = Intake();
+    tracker_ = ProcessTracker();
+    time_ = now_ = 10 * kSecond;
+    SetUp();
+    std::vector<Fact> facts{{time_, 100, "renamer"}, {time_, 101, "worker"}, {time_, 200, "execer"}};
+    std::vector<EventTime> ends;  // of the batches
+    for (int batch = 0; batch < 12; ++batch) {
+      RecordBuffer rings[2];
+      const bool flood = batch % 4 != 3;
+      for (int i = 0; i < (flood ? 2000 : 3); ++i) {
+        const std::uint32_t tid = tasks[random() % tasks.size()];
+        const bool exec = tid == 200 && random() % 100 == 0;
+        const std::string name = "x" + std::to_string(random() % 100'000);
+        exec ? tape_.exec(time_, 200, name) : tape_.comm(time_, tid / 100 * 100, tid, name);
+        facts.push_back({time_, tid, name});
+        time_ += 1 + random() % 1000;
+        const RecordBuffer record = tape_.take();
+        RecordBuffer& ring = rings[random() % 2];
+        ring.insert(ring.end(), record.begin(), record.end());
+      }
+      rings[0].insert(rings[0].end(), rings[1].begin(), rings[1].end());
+      if (!flood) time_ = now_ = now_ + kSecond;
+      intake_.sift(rings[0], now_, time_);
+      tracker_.add(rings[0]);
+      ends.push_back(time_);
+    }
+    for (int probe = 0; probe < 300; ++probe) {
+      const EventTime at = probe < 12 ? ends[static_cast<std::size_t>(probe)] : facts[random() % facts.size()].time_ns;
+      const std::uint32_t tid = tasks[random() % tasks.size()];
+      std::string truth;
+      for (const Fact& fact : facts)
+        if (fact.time_ns <= at && fact.tid == tid) truth = fact.name;
+      const std::string name = named(tid, at, tid / 100 * 100);
+      ASSERT_TRUE(name == truth || name == kLostName) << "seed " << seed << ": " << name << " is not " << truth;
+      ++(name == truth ? right : unknown);
+    }
+  }
+  EXPECT_GT(right, 1000U);
+  EXPECT_GT(unknown, 500U);
+}
+
 // A repetition that was read before an older mapping, which is one too many.
 TEST_F(MapFlood, ANewerRepetitionIsPutBackAndDoubtedAgain) {
   take();

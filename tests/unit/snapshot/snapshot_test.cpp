@@ -48,7 +48,8 @@ class WriteSnapshot : public testing::Test {
                           .sidecar_name = "sidecar.partial",
                           .folder = folder_,
                           .seq = 1};
-    const auto tracker = [&](EventTime, EventTime, const std::unordered_set<std::uint32_t>&) { return sideband; };
+    const auto tracker = [&](EventTime, EventTime, const std::unordered_set<std::uint32_t>&,
+                             const std::unordered_set<std::uint64_t>&) { return sideband; };
     return write_snapshot({}, recording, capture, std::move(output), tracker, *workers,
                           [](std::string_view, unsigned) {});
   }

@@ -25,7 +25,7 @@ TEST(UnknownCgroups, AreReportedIfTheyWereForgottenAndHaveSamples) {
   sampled(1, 104, 4);
   EXPECT_THAT(warn_of_cgroups(selection, sideband),
               testing::AllOf(testing::HasSubstr("the cgroups of 2 processes are unknown"),
-                             testing::HasSubstr("9 cgroups were forgotten")));
+                             testing::HasSubstr("a cgroup's name was forgotten 9 times")));
   sideband.forgotten.cgroups = 0;
   EXPECT_EQ(warn_of_cgroups(selection, sideband), "") << "they are unknown for another reason";
 }
