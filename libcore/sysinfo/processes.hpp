@@ -81,8 +81,8 @@ struct CgroupList {
   std::vector<CgroupInfo> found;
   bool is_cut = false;  // at one of the limits
 };
-// Every cgroup of the hierarchy that perf_event belongs to (v2, or v1's perf_event), breadth first: at most `most`, with
-// paths of at most `most_bytes` in all. A user can make thousands with paths of 4 KB.
+// Every cgroup of the hierarchy that perf_event belongs to (v2, or v1's perf_event), breadth first: at most `most`,
+// with paths of at most `most_bytes` in all. A user can make thousands with paths of 4 KB.
 inline constexpr std::size_t kMostListedCgroups = 65536;
 [[nodiscard]] CgroupList list_cgroups(std::size_t most = kMostListedCgroups, std::size_t most_bytes = 8U << 20U);
 
