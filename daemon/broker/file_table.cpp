@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/file_table.hpp"
 
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -165,6 +167,10 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
     ++version_;
     return;
   }
+  // Where fstat(2) has another device than the records (btrfs, overlayfs), another name can be another file, which a
+  // scan reports at the same time: it is read, too.
+  const bool may_be_two =
+      entry.waits && entry.later.name != at.name && facts.stamp.device != ::makedev(at.file.major, at.file.minor);
   if (!facts.unchanged) {
     put_content(entry, at.name, std::move(facts));
   } else if (!entry.readings.empty() && entry.readings.back().stamp == facts.stamp) {
@@ -173,7 +179,7 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
     last.to_ns = std::max(last.to_ns, facts.looked.monotonic_ns);
   }
   ++version_;
-  if (entry.is_two || (!entry.readings.empty() && entry.later.seen_ns <= entry.readings.back().to_ns))
+  if (entry.is_two || (!may_be_two && !entry.readings.empty() && entry.later.seen_ns <= entry.readings.back().to_ns))
     entry.waits = false;
 }
 

@@ -191,6 +191,21 @@ TEST_F(Table, TwoFilesWithTheSameNumbersHaveNoBuildId) {
   EXPECT_FALSE(table.wants(seen(file(1), "/a/x", at(100)), now_ + 100s)) << "for ever";
 }
 
+TEST_F(Table, BothOfTwoFilesThatAScanReportsAreRead) {
+  FileTable table;
+  ASSERT_TRUE(table.wants(seen(file(1), "/a/x", at(10)), now_));
+  EXPECT_FALSE(table.wants(seen(file(1), "/b/x", at(10)), now_)) << "the first one is being read";
+  table.put(place(file(1), "/a/x"), written(7, 1, 10.1));
+  const auto due = table.due(now_ + 2s, false);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].name, "/b/x");
+  MappedFileFacts other = written(8, 2, 11.1);
+  other.stamp.device = 2;
+  table.put(due[0], other);
+  EXPECT_TRUE(table.known().files[0].is_two) << "neither has the build-id of the other";
+  EXPECT_FALSE(table.has_due());
+}
+
 // A scan does not report the generation, a record does.
 TEST_F(Table, AScanAndARecordAreOfOneFile) {
   FileTable table;
