@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twenty minutes of random actions: kills, stops, reloads, snapshots, pauses, a store that becomes read-only, no
-// descriptors, no task, a process with thousands of mappings. Whatever is reported as a snapshot stays, and can be
-// read; nothing ends that was not killed; nothing leaks. FLIGHT_ACTIONS_SECONDS and FLIGHT_ACTIONS_SEED repeat a run.
+// Twenty minutes of random actions: kills, stops, reloads, snapshots, pauses, a store that becomes read-only or full,
+// no descriptors, no task, a process with thousands of mappings, a program on a mount that hangs. Whatever is reported
+// as a snapshot stays, and can be read; nothing ends that was not killed; nothing leaks. FLIGHT_ACTIONS_SECONDS and
+// FLIGHT_ACTIONS_SEED repeat a run.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -55,6 +60,11 @@ class Actions : public OwnBroker {
     OwnBroker::SetUp();
     config_["store"]["max_files"] = 100'000;
     ASSERT_TRUE(mount_tmpfs(folder_ / "state", kStore)) << "no store";
+    for (const std::string& name : {backing_, disk_}) ASSERT_EQ(::mkdir(name.c_str(), 0755), 0);
+    std::filesystem::copy_file(folder_.load("burner"), backing_ + "/program");
+    set_fault("none 0 0 0");
+    fuse_.emplace(Child::start({required_env("FLIGHT_SLOW_DISK"), backing_, disk_, control_}));
+    ASSERT_TRUE(wait_until([this] { return std::filesystem::exists(disk_ + "/program"); }, 30s)) << fuse_->err();
     manager_.emplace(folder_ / "notify");
     ASSERT_EQ(::chmod((folder_ / "notify").c_str(), 0666), 0);
     write_text(folder_ / "broker.json", config_.dump(2));
@@ -62,6 +72,9 @@ class Actions : public OwnBroker {
     ASSERT_TRUE(daemon_.start(config_, options_));
   }
   void TearDown() override {
+    set_fault("none 0 0 0");
+    served_.reset();
+    unmount(disk_);
     OwnBroker::TearDown();
     daemon_.process().kill();
     broker_.reset();
@@ -77,7 +90,10 @@ class Actions : public OwnBroker {
   // What `flightctl snapshot` said to be there has to stay.
   void note(const Outcome& outcome) {
     EXPECT_FALSE(outcome.timed_out) << outcome.text();
-    if (outcome.exit_status == 0) told_.insert(Json::parse(outcome.out)["id"].get<std::string>());
+    if (outcome.exit_status != 0) return;
+    const std::string id = Json::parse(outcome.out)["id"];
+    // On a full disk it may be deleted for the next one, unless it is pinned.
+    if (!filled_ || daemon_.ctl({"pin", id}).exit_status == 0) told_.insert(id);
   }
   void signal_snapshot() { daemon_.process().signal(SIGUSR2); }
   void ask() {
@@ -127,6 +143,32 @@ class Actions : public OwnBroker {
     note(asker.finish(60s));
   }
   void read_only() { EXPECT_TRUE(remount_tmpfs(folder_ / "state", true, kStore)); }
+  // Nearly: a snapshot does not fit, or only a small one. What was reported before may not make room.
+  void fill_store() {
+    if (filled_) return;
+    for (const std::string& id : told_) {
+      const Outcome pinned = daemon_.ctl({"pin", id});
+      if (pinned.exit_status != 0) return;  // read-only, or no descriptors: not now
+    }
+    filled_ = true;
+    struct statvfs space {};
+    if (::statvfs((folder_ / "state").c_str(), &space) != 0) return;
+    const std::uint64_t free = space.f_bavail * space.f_frsize;
+    const int file = ::open(filler().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (file < 0) return;  // read-only
+    (void)::posix_fallocate(file, 0, static_cast<off_t>(free - std::min<std::uint64_t>(free, dice(4) * 65536)));
+    ::close(file);
+  }
+  // A program runs from a mount that answers nothing.
+  void hang_mount() {
+    if (!served_) served_.emplace(start_load({disk_ + "/program", std::to_string(load_cpu()), "3600"}, 10));
+    set_fault("* -1 0 0");
+  }
+  void set_fault(const std::string& text) const {
+    write_text(control_ + ".new", text);
+    std::filesystem::rename(control_ + ".new", control_);
+  }
+  [[nodiscard]] std::string filler() const { return folder_ / "state/filler"; }
   void no_descriptors() {
     const pid_t pid = any();
     limit_files(pid, std::to_string(entries(pid, "fd")));
@@ -147,10 +189,14 @@ class Actions : public OwnBroker {
     if (!mapper_) mapper_.emplace(start_load({folder_.load("mapper"), folder_ / "scratch"}, 10));
   }
   void calm() {
+    set_fault("none 0 0 0");
+    served_.reset();
     mapper_.reset();
     full_.reset();
     EXPECT_TRUE(remount_tmpfs(folder_ / "state", false, kStore));
     for (const pid_t pid : {daemon_.pid(), broker_->pid()}) limit_files(pid, kManyFiles);
+    std::filesystem::remove(filler());
+    filled_ = false;
     manager_->hear();
   }
 
@@ -209,6 +255,8 @@ class Actions : public OwnBroker {
                                          {"kill -9 during a snapshot", &Actions::kill_during_a_snapshot, 2},
                                          {"SIGSTOP", &Actions::stop_one, 2},
                                          {"read-only store", &Actions::read_only, 1},
+                                         {"full store", &Actions::fill_store, 1},
+                                         {"hung mount", &Actions::hang_mount, 1},
                                          {"no descriptors", &Actions::no_descriptors, 1},
                                          {"no task", &Actions::no_tasks, 1},
                                          {"thousands of mappings", &Actions::map_much, 1},
@@ -218,7 +266,10 @@ class Actions : public OwnBroker {
   static constexpr const char* kStore = "size=512m,mode=0755,uid=65534,gid=65534";
   std::optional<test::ServiceManager> manager_;
   TestDaemon daemon_{folder_};
-  std::optional<Child> mapper_;
+  const std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
+  std::optional<Child> fuse_;
+  std::optional<Child> mapper_, served_;
+  bool filled_ = false;
   std::optional<FullGroup> full_;
   std::set<std::string> told_;
   std::mt19937_64 random_;
