@@ -154,6 +154,38 @@ TEST_F(Files, AProgramOverwrittenInPlaceHasNoOthersBuildId) {
   EXPECT_THAT(mapped_by(before.pid(), sidecar), Not(HasSubstr(new_id)));
 }
 
+// Two files with one build-id: a program that was edited after it was linked. Each keeps its path and its symbols.
+TEST_F(Files, AProgramWithTheBuildIdOfAnotherHasItsOwnSymbols) {
+  const std::string impostor = folder_ / "scratch/impostor", symbol = "hot_function_for_flightd";
+  std::string bytes = read_text(burner_);
+  for (std::size_t at = bytes.find(symbol); at != std::string::npos; at = bytes.find(symbol, at)) bytes[at] = 'H';
+  write_text(impostor, bytes);
+  ASSERT_EQ(::chmod(impostor.c_str(), 0755), 0);
+  ASSERT_EQ(build_id_of(impostor), build_id_of(burner_));
+  ASSERT_TRUE(daemon_.start(stacks_config(499, "256K")));
+  const Child original = burn(burner_), copy = burn(impostor);
+  ASSERT_TRUE(original.runs_for(300ms));
+  ASSERT_TRUE(copy.runs_for(300ms));
+  const Json sidecar = daemon_.snapshot();
+  const std::string list = build_ids(sidecar), id = build_id_of(burner_);
+  EXPECT_THAT(list, HasSubstr(id + " " + burner_ + "\n"));
+  EXPECT_THAT(list, HasSubstr(id + " " + impostor + "\n"));
+  std::size_t of_original = 0, of_copy = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    if (sample.symbol == symbol) {
+      EXPECT_EQ(sample.pid, original.pid()) << sample.line;
+      EXPECT_EQ(sample.dso, burner_) << sample.line;
+      ++of_original;
+    } else if (sample.symbol == "Hot_function_for_flightd") {
+      EXPECT_EQ(sample.pid, copy.pid()) << sample.line;
+      EXPECT_EQ(sample.dso, impostor) << sample.line;
+      ++of_copy;
+    }
+  }
+  EXPECT_GT(of_original, 30U);
+  EXPECT_GT(of_copy, 30U);
+}
+
 // Unmounts right after the last program has ended, again and again. A descriptor that flightd holds would make umount
 // fail.
 TEST_F(Files, NoMountIsHeld) {

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <vector>
 
 #include "tests/e2e/daemon_test.hpp"
 
@@ -43,7 +45,11 @@ class UnitGroup {
   UnitGroup& operator=(const UnitGroup&) = delete;
   ~UnitGroup() {
     (void)wait_until([this] { return ::rmdir(path_.c_str()) == 0; }, 10s);
-    ::rmdir(path_.substr(0, path_.rfind('/')).c_str());
+    // Its parents, as long as they are empty.
+    for (std::string parent = path_; parent.find("/flight-e2e-") != std::string::npos;) {
+      parent.resize(parent.rfind('/'));
+      if (parent.find("/flight-e2e-") == std::string::npos || ::rmdir(parent.c_str()) != 0) break;
+    }
   }
   [[nodiscard]] bool made() const { return made_; }
   [[nodiscard]] Child start(const Arguments& arguments) const {
@@ -66,6 +72,29 @@ class Units : public DaemonTest {
  protected:
   Units() : DaemonTest(stacks_config(199, "1M")) {}
 };
+
+// Names that end alike at three depths are three rows, and none of them is called like another one.
+TEST_F(Units, NamesThatEndAlikeAtThreeDepthsAreThreeRows) {
+  const UnitGroup outer("payroll.service"), middle("web.scope/payroll.service"),
+      inner("web.scope/db.scope/payroll.service");
+  if (!outer.made() || !middle.made() || !inner.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
+  std::vector<Child> loads;
+  for (const UnitGroup* group : {&outer, &middle, &inner}) {
+    loads.push_back(group->start({folder_.load("burner"), std::to_string(load_cpu()), "60"}));
+    ASSERT_TRUE(loads.back().wait_for_line("started"));
+  }
+  for (const Child& load : loads) ASSERT_TRUE(load.runs_for(300ms));
+  const Json sidecar = daemon_.snapshot();
+  std::set<std::string> names, paths;
+  for (const Json& row : sidecar["top_units"]) {
+    if (row.dump().find("payroll.service") == std::string::npos) continue;
+    names.insert(row["name"].get<std::string>());
+    paths.insert(row["cgroup"].get<std::string>());
+  }
+  EXPECT_EQ(names.size(), 3U) << sidecar["top_units"].dump(1);
+  EXPECT_EQ(paths.size(), 3U) << sidecar["top_units"].dump(1);
+  loads.clear();
+}
 
 TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
   const UnitGroup workers_group("workers.service"), hog_group("payroll.service");
