@@ -71,8 +71,9 @@ void read_shares(const json::Reader& in, Row& out) {
   in.read("share", out.share);
   in.read("share_before", out.share_before);
   in.read("share_now", out.share_now);
-  in.read("cpus_before", out.cpus_before);
-  in.read("cpus_now", out.cpus_now);
+  // "cpu_" in sidecars of flightd 0.1.
+  for (const char* key : {"cpu_before", "cpus_before"}) in.read(key, out.cpus_before);
+  for (const char* key : {"cpu_now", "cpus_now"}) in.read(key, out.cpus_now);
   in.values("cpus", out.cpus);
 }
 

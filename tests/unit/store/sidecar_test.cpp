@@ -68,6 +68,12 @@ TEST(Sidecar, MessagesHaveSeveritiesAndWarningsHasTheSevere) {
   const auto old = parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","warnings":["of 0.1"]})");
   ASSERT_TRUE(old);
   EXPECT_EQ(old->warnings, std::vector<std::string>{"of 0.1"});
+  const auto row = parse_sidecar(
+      R"({"id":"7","path":"/p","trigger":"t","top":[{"comm":"x","pid":1,"cpu_before":0.25,"cpu_now":0.5}]})");
+  ASSERT_TRUE(row) << row.error().what;
+  ASSERT_EQ(row->top.size(), 1U);
+  EXPECT_EQ(row->top[0].cpus_before, 0.25) << "the name in 0.1";
+  EXPECT_EQ(row->top[0].cpus_now, 0.5);
 }
 
 TEST(Sidecar, ATestOfATriggerIsMarked) {
