@@ -82,8 +82,11 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   if (!inventory) return failed(inventory.error());
   const StoreLimits limits = limits_of(config_, space->total_bytes);
   StoreLimits allowed = limits;
-  const auto now = std::chrono::steady_clock::now();
-  if (!order.dry_run && !keep_free_.may_delete(now, space->free_bytes)) allowed.keep_free_bytes = 0;
+  const std::uint64_t own_bytes = inventory->disk_bytes();
+  // The snapshot that is being written is not in the inventory yet.
+  const bool judges = !order.dry_run && (order.incoming || !writing_());
+  const bool may_delete = judges ? keep_free_.may_delete(order.now, space->free_bytes, own_bytes) : !keep_free_.waits();
+  if (!may_delete) allowed.keep_free_bytes = 0;
   if (order.full) allowed.keep_free_bytes = 0;
   auto [plan, age] = this->plan(*inventory, allowed,
                                 {.free_bytes = order.full ? 0 : space->free_bytes,
@@ -98,7 +101,15 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
     out.removed = predict_vacuum(folder_, *inventory, plan);
   } else {
     VacuumDone done = flight::vacuum(folder_, *inventory, plan);
-    if (plan.keep_free_counted_bytes > 0) keep_free_.deleted(now, space->free_bytes, plan.keep_free_counted_bytes);
+    KeepFreeWatch::Pass pass{.free_before_bytes = space->free_bytes,
+                             .own_before_bytes = own_bytes,
+                             .own_after_bytes = own_bytes,
+                             .for_keep_free = plan.keep_free_counted_bytes > 0};
+    for (const VacuumVictim& victim : plan.victims) {
+      pass.own_after_bytes -= inventory->snapshots[victim.index].disk_bytes;
+      pass.freed_bytes += inventory->snapshots[victim.index].freed_bytes;
+    }
+    keep_free_.deleted(order.now, pass);
     if (keep_free_.waits() && limits.keep_free_bytes > space->free_bytes && !plan.still_over)
       plan.still_over = VacuumReason::keep_free;
     out.removed = std::move(done.removed);
@@ -118,16 +129,24 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   return out;
 }
 
-void KeepFreeWatch::deleted(Time now, std::uint64_t free_before_bytes, std::uint64_t counted_bytes) {
-  if (!freeing_) freeing_ = Freeing{now, free_before_bytes, 0};
-  freeing_->counted_bytes += counted_bytes;
+void KeepFreeWatch::deleted(Time now, const Pass& pass) {
+  if (!freeing_ && !pass.for_keep_free) return;
+  if (freeing_)
+    freeing_->written_bytes += static_cast<std::int64_t>(pass.own_before_bytes) - freeing_->own_after_bytes;
+  else
+    freeing_ = Freeing{.at = now, .free_before_bytes = static_cast<std::int64_t>(pass.free_before_bytes)};
+  freeing_->own_after_bytes = static_cast<std::int64_t>(pass.own_after_bytes);
+  freeing_->counted_bytes += static_cast<std::int64_t>(pass.freed_bytes);
 }
 
-bool KeepFreeWatch::may_delete(Time now, std::uint64_t free_bytes) {
+bool KeepFreeWatch::may_delete(Time now, std::uint64_t free_bytes, std::uint64_t own_bytes) {
   constexpr std::chrono::seconds kJudgedAfter(60);
   if (freeing_ && now - freeing_->at >= kJudgedAfter) {
-    const std::uint64_t grown = free_bytes - std::min(free_bytes, freeing_->free_before_bytes);
-    if (grown < freeing_->counted_bytes / 2) futile_below_bytes_ = free_bytes + freeing_->counted_bytes / 2;
+    const std::int64_t written =
+        freeing_->written_bytes + static_cast<std::int64_t>(own_bytes) - freeing_->own_after_bytes;
+    const std::int64_t released = static_cast<std::int64_t>(free_bytes) + written - freeing_->free_before_bytes;
+    const std::int64_t half = freeing_->counted_bytes / 2;
+    if (released < half) futile_below_bytes_ = free_bytes + static_cast<std::uint64_t>(half);
     freeing_.reset();
   }
   if (futile_below_bytes_ && free_bytes < *futile_below_bytes_) return false;

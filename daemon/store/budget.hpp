@@ -36,19 +36,28 @@ struct VacuumOutcome {
 
 // Whether deleting for keep_free has an effect: somebody else may use what it frees, or the file system (snapshots of
 // its own, for example) may not release it. What was deleted is judged a minute later: if less than half of it became
-// free, nothing more is deleted until free space has grown by itself.
+// free, nothing more is deleted until free space has grown by itself. What the store itself wrote meanwhile was freed,
+// too: a vacuum before each snapshot frees as much as the snapshot then uses.
 class KeepFreeWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // `counted_bytes` were deleted when `free_before_bytes` were free.
-  void deleted(Time now, std::uint64_t free_before_bytes, std::uint64_t counted_bytes);
-  [[nodiscard]] bool may_delete(Time now, std::uint64_t free_bytes);
+  // A vacuum that deleted something.
+  struct Pass {
+    std::uint64_t free_before_bytes = 0;                      // of the file system
+    std::uint64_t own_before_bytes = 0, own_after_bytes = 0;  // of the store
+    std::uint64_t freed_bytes = 0;                            // as counted
+    bool for_keep_free = false;                               // some of it
+  };
+  void deleted(Time now, const Pass& pass);
+  // `own_bytes`: what the store uses now.
+  [[nodiscard]] bool may_delete(Time now, std::uint64_t free_bytes, std::uint64_t own_bytes);
   [[nodiscard]] bool waits() const { return futile_below_bytes_.has_value(); }
 
  private:
   struct Freeing {
     Time at;
-    std::uint64_t free_before_bytes = 0, counted_bytes = 0;
+    std::int64_t free_before_bytes = 0, counted_bytes = 0;
+    std::int64_t written_bytes = 0, own_after_bytes = 0;  // written until the last pass, which left so much
   };
   std::optional<Freeing> freeing_;                   // not judged yet
   std::optional<std::uint64_t> futile_below_bytes_;  // nothing is deleted until so much is free
@@ -71,6 +80,7 @@ class StoreBudget {
         false;  // for a user: sidecars without data go as well, and old snapshots even if the clock is doubtful
     std::optional<IncomingSnapshot> incoming;
     bool full = false;  // nothing is free, whatever statvfs(3) reports: it does not know quotas
+    KeepFreeWatch::Time now = std::chrono::steady_clock::now();
   };
   [[nodiscard]] VacuumOutcome vacuum(const Order& order);
   // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space,

@@ -47,19 +47,28 @@ class Budget : public testing::Test {
   bool mounted_ = false;
 };
 
+// `freed_bytes` were deleted for keep_free from a store that used `own_bytes`, when `free_bytes` were free.
+KeepFreeWatch::Pass pass_for_keep_free(std::uint64_t free_bytes, std::uint64_t own_bytes, std::uint64_t freed_bytes) {
+  return {.free_before_bytes = free_bytes,
+          .own_before_bytes = own_bytes,
+          .own_after_bytes = own_bytes - freed_bytes,
+          .freed_bytes = freed_bytes,
+          .for_keep_free = true};
+}
+
 TEST(KeepFreeWatchTest, WaitsIfLessThanHalfOfWhatWasDeletedBecameFree) {
   using std::chrono::seconds;
   const KeepFreeWatch::Time start{};
   KeepFreeWatch watch;
-  EXPECT_TRUE(watch.may_delete(start, 1000));
-  watch.deleted(start, 1000, 60);
-  EXPECT_TRUE(watch.may_delete(start + seconds(30), 1000)) << "not judged yet: a file system may release it later";
-  watch.deleted(start + seconds(30), 1000, 40);
-  EXPECT_TRUE(watch.may_delete(start + seconds(59), 1000));
-  EXPECT_FALSE(watch.may_delete(start + seconds(60), 1049)) << "49 of 100";
+  EXPECT_TRUE(watch.may_delete(start, 1000, 500));
+  watch.deleted(start, pass_for_keep_free(1000, 500, 60));
+  EXPECT_TRUE(watch.may_delete(start + seconds(30), 1000, 440)) << "not judged yet: a file system may release it later";
+  watch.deleted(start + seconds(30), pass_for_keep_free(1000, 440, 40));
+  EXPECT_TRUE(watch.may_delete(start + seconds(59), 1000, 400));
+  EXPECT_FALSE(watch.may_delete(start + seconds(60), 1049, 400)) << "49 of 100";
   EXPECT_TRUE(watch.waits());
-  EXPECT_FALSE(watch.may_delete(start + hours(24), 1098)) << "however long it takes";
-  EXPECT_TRUE(watch.may_delete(start + hours(24), 1099)) << "it has grown by itself";
+  EXPECT_FALSE(watch.may_delete(start + hours(24), 1098, 400)) << "however long it takes";
+  EXPECT_TRUE(watch.may_delete(start + hours(24), 1099, 400)) << "it has grown by itself";
   EXPECT_FALSE(watch.waits());
 }
 
@@ -67,11 +76,45 @@ TEST(KeepFreeWatchTest, GoesOnIfHalfOfItBecameFree) {
   using std::chrono::seconds;
   const KeepFreeWatch::Time start{};
   KeepFreeWatch watch;
-  watch.deleted(start, 1000, 100);
-  EXPECT_TRUE(watch.may_delete(start + seconds(60), 1050));
+  watch.deleted(start, pass_for_keep_free(1000, 500, 100));
+  EXPECT_TRUE(watch.may_delete(start + seconds(60), 1050, 400));
   EXPECT_FALSE(watch.waits());
-  watch.deleted(start + seconds(70), 1050, 100);
-  EXPECT_FALSE(watch.may_delete(start + seconds(130), 900)) << "others took even more";
+  watch.deleted(start + seconds(70), pass_for_keep_free(1050, 400, 100));
+  EXPECT_FALSE(watch.may_delete(start + seconds(130), 900, 300)) << "others took even more";
+}
+
+// In an earlier version keep_free stopped after a minute in which two snapshots were written.
+TEST(KeepFreeWatchTest, WhatTheStoreItselfWroteWasFreed) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  watch.deleted(start, pass_for_keep_free(1000, 500, 100));
+  EXPECT_TRUE(watch.may_delete(start + seconds(60), 1000, 500)) << "a snapshot uses what was freed for it";
+  // Two within the minute.
+  watch.deleted(start + seconds(60), pass_for_keep_free(1000, 500, 100));
+  watch.deleted(start + seconds(80), pass_for_keep_free(1000, 500, 100));
+  EXPECT_TRUE(watch.may_delete(start + seconds(120), 1000, 500));
+  EXPECT_FALSE(watch.waits());
+  // The same sizes, but others wrote.
+  watch.deleted(start + seconds(120), pass_for_keep_free(1000, 500, 100));
+  EXPECT_FALSE(watch.may_delete(start + seconds(180), 1000, 400));
+  EXPECT_TRUE(watch.may_delete(start + seconds(240), 1050, 400));
+  // The store wrote 100, and others took all that was freed.
+  watch.deleted(start + seconds(240), pass_for_keep_free(1000, 500, 100));
+  EXPECT_FALSE(watch.may_delete(start + seconds(300), 900, 500));
+}
+
+TEST(KeepFreeWatchTest, OtherDeletionsOfTheStoreAreNotWhatOthersTook) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  watch.deleted(start, {.own_before_bytes = 500, .own_after_bytes = 400, .freed_bytes = 100});
+  EXPECT_TRUE(watch.may_delete(start + seconds(60), 0, 400)) << "nothing was deleted for keep_free";
+  watch.deleted(start + seconds(60), pass_for_keep_free(1000, 400, 100));
+  // 200 go for another limit, but they have another hard link; then a user removes 50.
+  watch.deleted(start + seconds(70), {.free_before_bytes = 1100, .own_before_bytes = 300, .own_after_bytes = 100});
+  EXPECT_TRUE(watch.may_delete(start + seconds(120), 1150, 50));
+  EXPECT_FALSE(watch.waits());
 }
 
 TEST_F(Budget, ADoubtfulClockDeletesNothingByAge) {
@@ -170,6 +213,44 @@ TEST_F(Budget, WhatFailedForWantOfSpaceGetsItsRoomOrNothingGoes) {
   EXPECT_EQ(room.removed[0].id, "1");
   EXPECT_EQ(room.removed[2].reason, VacuumReason::room);
   EXPECT_EQ(budget.make_more_room("spike", 0).removed.size(), 2U) << "for one of the usual size, and a quarter more";
+}
+
+// As before each snapshot: a vacuum, and then the snapshot uses what it freed.
+TEST_F(Budget, KeepFreeGoesOnWhileOnlyTheStoreWrites) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  constexpr std::uint64_t kMebi = 1U << 20U;
+  std::uint64_t seq = 0;
+  const auto write = [&] {
+    const SnapshotName name{.host = "box", .time = wall_now(), .trigger = "spike", .seq = ++seq};
+    std::ofstream(folder_ + "/" + name.data_file()) << std::string(kMebi, 'x');
+    std::ofstream(folder_ + "/" + name.sidecar_file()) << "{}";
+  };
+  while (seq < 10) write();
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 64 * kMebi};
+  config.keep_free = SizeOrShare{.bytes = 6 * kMebi};
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget = this->budget(config);
+  const IncomingSnapshot next{.trigger = "spike", .disk_bytes = kMebi + 8192};
+  KeepFreeWatch::Time at = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i, at += std::chrono::seconds(61)) {
+    const auto outcome = budget.vacuum({.incoming = next, .now = at});
+    ASSERT_FALSE(outcome.removed.empty()) << i;
+    EXPECT_EQ(outcome.removed[0].reason, VacuumReason::keep_free);
+    write();
+  }
+  EXPECT_THAT(budget.vacuum({.now = at}).removed, IsEmpty());
+  EXPECT_THAT(budget.warnings(), IsEmpty());
+  // Others take what is freed.
+  ASSERT_FALSE(budget.vacuum({.incoming = next, .now = at}).removed.empty());
+  std::ofstream(folder_ + "/others") << std::string(2 * kMebi, 'x');
+  at += std::chrono::seconds(61);
+  EXPECT_THAT(budget.vacuum({.dry_run = true, .now = at}).removed, testing::Not(IsEmpty())) << "not judged yet";
+  EXPECT_THAT(budget.vacuum({.now = at}).removed, IsEmpty());
+  EXPECT_THAT(budget.warnings(), ElementsAre(HasSubstr("cannot be reached")));
+  EXPECT_THAT(budget.vacuum({.dry_run = true, .now = at}).removed, IsEmpty()) << "as the next one";
 }
 
 TEST_F(Budget, AFullInodeTableDeletesTheOldest) {
