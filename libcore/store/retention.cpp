@@ -67,6 +67,15 @@ void set_stays(std::vector<Candidate>& candidates, bool writing) {
   if (newest != candidates.rend()) newest->newest = true;
 }
 
+// How much the file system lacks for a goal.
+struct Lack {
+  bool bytes = false, inodes = false;
+  [[nodiscard]] bool any() const { return bytes || inodes; }
+  [[nodiscard]] bool less_without(const StoredSnapshot& snapshot) const {
+    return (bytes && snapshot.freed_bytes > 0) || (inodes && snapshot.inodes > 0);
+  }
+};
+
 // The current use of the store, and the limit that it exceeds.
 class Budget {
  public:
@@ -91,11 +100,12 @@ class Budget {
     if (limits_.max_use_bytes != 0 && use_bytes_ > limits_.max_use_bytes) return VacuumReason::max_use;
     return std::nullopt;
   }
-  [[nodiscard]] bool lacks_room() const {
-    return incoming_ && (free_bytes_ < incoming_bytes_ || (free_inodes_ && *free_inodes_ < kNeededInodes));
+  [[nodiscard]] Lack lacks_room() const {
+    return {.bytes = incoming_ && free_bytes_ < incoming_bytes_,
+            .inodes = incoming_ && free_inodes_ && *free_inodes_ < kNeededInodes};
   }
-  [[nodiscard]] bool lacks_free() const {
-    return limits_.keep_free_bytes != 0 && free_bytes_ < limits_.keep_free_bytes + incoming_bytes_;
+  [[nodiscard]] Lack lacks_free() const {
+    return {.bytes = limits_.keep_free_bytes != 0 && free_bytes_ < limits_.keep_free_bytes + incoming_bytes_};
   }
 
  private:
@@ -106,18 +116,21 @@ class Budget {
 };
 
 // The first of `candidates` that `may_go` allows, until nothing is `lacking` any more; none if all of them together
-// would not be enough: then they stay, because their end would change nothing.
+// would not be enough: then they stay, because their end would change nothing. Those with other hard links come last.
 template <typename MayGo, typename Lacking>
 std::optional<std::vector<Candidate*>> enough_of(std::vector<Candidate>& candidates, Budget budget, const MayGo& may_go,
                                                  const Lacking& lacking) {
   std::vector<Candidate*> out;
-  for (Candidate& one : candidates) {
-    if (!lacking(budget)) break;
-    if (one.gone || one.stays || one.newest || !may_go(one)) continue;
-    budget.take(*one.snapshot);
-    out.push_back(&one);
-  }
-  if (lacking(budget)) return std::nullopt;
+  for (const bool linked : {false, true})
+    for (Candidate& one : candidates) {
+      const Lack lack = lacking(budget);
+      if (!lack.any()) break;
+      if (one.gone || one.stays || one.newest || !may_go(one) || !lack.less_without(*one.snapshot)) continue;
+      if (linked != (one.snapshot->freed_bytes < one.snapshot->disk_bytes)) continue;
+      budget.take(*one.snapshot);
+      out.push_back(&one);
+    }
+  if (lacking(budget).any()) return std::nullopt;
   return out;
 }
 

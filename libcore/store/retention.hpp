@@ -12,6 +12,9 @@
 //   room        for the snapshot that is about to be written: the oldest go, but only if that makes enough room
 //   keep_free   others fill the disk, too: only snapshots outside of the kept ones go, and only if that reaches it
 //
+// For the last two, snapshots with other hard links go only if the others are not enough, and none goes that frees
+// nothing of what is lacking.
+//
 // The order is that of SEQ, never of the clock, which may step. A snapshot with a time in the future counts as old as
 // its predecessor, so it is neither deleted at once nor kept without limit.
 #pragma once
@@ -34,7 +37,7 @@ struct StoredSnapshot {
   WallTime time{};                // from its name
   std::uint64_t disk_bytes = 0;   // st_blocks of all its files
   std::uint64_t freed_bytes = 0;  // of those that have no other link: deleting the others frees nothing
-  std::uint64_t inodes = 1;       // how many files it has
+  std::uint64_t inodes = 1;       // the number of these files
   bool data = true;               // false: the data file is missing, only a sidecar exists
   bool pinned = false;
 };

@@ -81,7 +81,8 @@ Result<Inventory> take_inventory(const std::string& path) {
     for (const std::string& file : {one.first.data_file(), one.first.sidecar_file(), one.first.pin_file()})
       if (const auto size = folder->size_of(file); size && size->regular) {
         snapshot.disk_bytes += size->disk_bytes;
-        if (size->links <= 1) snapshot.freed_bytes += size->disk_bytes;
+        if (size->links > 1) continue;
+        snapshot.freed_bytes += size->disk_bytes;
         ++snapshot.inodes;
       }
     out.names.push_back(std::move(one.first));

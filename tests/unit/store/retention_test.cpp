@@ -188,8 +188,32 @@ TEST(Retention, AHardLinkFreesNothing) {
   const auto keep_free = [&](std::uint64_t bytes) {
     return gone(snapshots, {.keep_free_bytes = bytes}, {.free_bytes = 1000, .time = kNow});
   };
-  EXPECT_EQ(keep_free(1100).back(), 5U);
-  EXPECT_THAT(keep_free(1500), IsEmpty()) << "500 bytes belong to five files, of which one is the newest";
+  EXPECT_THAT(keep_free(1100), ElementsAre(5)) << "the older ones would go in vain";
+  EXPECT_THAT(keep_free(1400), ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(keep_free(1401), IsEmpty()) << "500 bytes belong to five files, of which one is the newest";
+  // Their sidecars have no other link: a little becomes free. They go if that is needed.
+  for (const std::size_t linked : {0, 1, 2, 3}) snapshots[linked].freed_bytes = 1;
+  EXPECT_THAT(keep_free(1100), ElementsAre(5));
+  EXPECT_THAT(keep_free(1402), ElementsAre(5, 6, 7, 8, 1, 2));
+  EXPECT_THAT(keep_free(1405), IsEmpty());
+}
+
+TEST(Retention, AHardLinkMakesNoRoom) {
+  auto snapshots = row(1, 9);
+  for (StoredSnapshot& snapshot : snapshots) snapshot.inodes = 2;
+  for (const std::size_t linked : {0, 1}) snapshots[linked].freed_bytes = snapshots[linked].inodes = 0;
+  StoreNow situation = now();
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = kEach};
+  situation.free_inodes = kNeededInodes - 3;
+  EXPECT_THAT(gone(snapshots, {}, situation), ElementsAre(3, 4)) << "the older ones would go in vain";
+  situation.free_inodes = kNeededInodes;
+  situation.free_bytes = 0;
+  EXPECT_THAT(gone(snapshots, {}, situation), ElementsAre(3));
+  // Inodes are lacking, and 3 has files elsewhere; bytes are not.
+  snapshots[2].inodes = 0;
+  situation.free_inodes = kNeededInodes - 1;
+  situation.free_bytes = kPlenty;
+  EXPECT_THAT(gone(snapshots, {}, situation), ElementsAre(4));
 }
 
 TEST(Retention, PinnedAndNewestAreNeverDeleted) {

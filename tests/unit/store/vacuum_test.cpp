@@ -82,6 +82,21 @@ TEST_F(Vacuum, TheInventoryCountsBlocksOfAllFiles) {
       << "the kernel's symbols are not the snapshots' own";
 }
 
+TEST_F(Vacuum, WhatHasAnotherLinkIsNotCountedAsFreed) {
+  for (const std::uint64_t seq : {1, 2, 3}) make(seq, 100'000);
+  fs::create_hard_link(at(name_of(1).data_file()), at("backup"));
+  fs::create_hard_link(at(name_of(2).data_file()), at("backup2"));
+  fs::create_hard_link(at(name_of(2).sidecar_file()), at("backup3"));
+  const Inventory found = inventory();
+  ASSERT_EQ(found.snapshots.size(), 3U);
+  for (const StoredSnapshot& snapshot : found.snapshots) {
+    EXPECT_EQ(snapshot.inodes, snapshot.seq == 1 ? 1U : snapshot.seq == 2 ? 0U : 2U) << snapshot.seq;
+    EXPECT_GE(snapshot.disk_bytes, 100'000U);
+    EXPECT_EQ(snapshot.freed_bytes == snapshot.disk_bytes, snapshot.seq == 3) << snapshot.seq;
+    EXPECT_EQ(snapshot.freed_bytes == 0, snapshot.seq == 2) << snapshot.seq;
+  }
+}
+
 TEST_F(Vacuum, OnlyTheVictimsFilesGo) {
   for (const std::uint64_t seq : {1, 2, 3}) make(seq);
   write(name_of(2).pin_file());
