@@ -29,6 +29,18 @@ Result<void> rename_in(int folder, const std::string& from, const std::string& t
   return sys_error(errno, "rename {} to {}", from, to);
 }
 
+Result<void> write_sidecar(const SnapshotOutput& output, std::string_view text) {
+  const int file = output.sidecar.get();
+  auto done = write_all(file, text);
+  if (done) {
+    after_step(Step::sidecar_written);
+    done = sync_data_now(file);
+  }
+  if (!done) return wrap(done.error(), "write {}/{}", output.folder, output.sidecar_name);
+  after_step(Step::sidecar_synced);
+  return done;
+}
+
 }  // namespace
 
 PartialFiles::~PartialFiles() {
@@ -44,13 +56,15 @@ std::string owner_warning(int data) {
       info.st_uid);
 }
 
-Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar) {
-  if (auto written = write_all(output.sidecar.get(), sidecar); !written)
-    return wrap(written.error(), "write {}/{}", output.folder, output.sidecar_name);
-  after_step(Step::sidecar_written);
-  if (auto synced = sync_data_now(output.sidecar.get()); !synced)
-    return wrap(synced.error(), "{}/{}", output.folder, output.sidecar_name);
-  after_step(Step::sidecar_synced);
+Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar,
+                    const std::function<bool(std::uint64_t written_bytes)>& make_room) {
+  auto written = write_sidecar(output, sidecar);
+  if (!written && make_room && is_full(written.error().errno_value())) {
+    const int file = output.sidecar.get();
+    if (::ftruncate(file, 0) == 0 && ::lseek(file, 0, SEEK_SET) == 0 && make_room(sidecar.size()))
+      written = write_sidecar(output, sidecar);
+  }
+  if (!written) return written;
   const SpareDescriptors::Use use;
   auto folder = open_file(output.folder, O_RDONLY | O_DIRECTORY);
   if (!folder) return propagate(folder.error());

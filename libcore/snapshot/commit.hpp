@@ -5,6 +5,8 @@
 // name.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +35,10 @@ class PartialFiles {
 // Why perf refuses this file without `-f`: it opens only files of root or the caller. Empty: root owns it.
 [[nodiscard]] std::string owner_warning(int data);
 
-// Call it when `output.data` is complete and synced. Writes the sidecar and renames both.
-[[nodiscard]] Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar);
+// Call it when `output.data` is complete and synced. Writes the sidecar and renames both. `make_room`: as in
+// SnapshotOrder.
+[[nodiscard]] Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar,
+                                  const std::function<bool(std::uint64_t written_bytes)>& make_room);
 // Makes the new names durable. If it fails, both files are complete and have their names: the snapshot is kept.
 [[nodiscard]] Result<void> sync_folder(const std::string& path);
 

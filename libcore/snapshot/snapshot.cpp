@@ -233,6 +233,10 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
   part.file_bytes = writer->file_bytes();
   if (order.max_bytes != 0 && part.file_bytes > order.max_bytes)
     return fail(std::errc::file_too_large, "the file has {} bytes", part.file_bytes);
+  after_step(Step::finished);
+  // Here, because NFS reports a full disk or quota only now.
+  if (auto synced = sync_data_now(output.data.get()); !synced) return synced;
+  after_step(Step::data_synced);
   return {};
 }
 
@@ -308,10 +312,6 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   if (!part) return propagate(part.error());
   const Selection& selection = part->selection;
   const TrackerExport& sideband = part->sideband;
-  after_step(Step::finished);
-  if (auto synced = sync_data_now(output.data.get()); !synced)
-    return wrap(synced.error(), "{}/{}", output.folder, output.data_name);
-  after_step(Step::data_synced);
 
   const SnapshotName name{.host = clean_host(recording.host.host.hostname),
                           .time = capture.clock.wall_at(capture.frozen_ns),
@@ -374,7 +374,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
     last_resume_ns = std::max(last_resume_ns, capture.staging.result(i).pause_end_ns);
   sidecar.timings_us.freeze = micros(capture.frozen_ns, last_resume_ns);
 
-  if (auto committed = commit(output, name, to_json(sidecar)); !committed) return propagate(committed.error());
+  if (auto committed = commit(output, name, to_json(sidecar), order.make_room); !committed)
+    return propagate(committed.error());
   partial.keep();
   // The snapshot is not lost if the directory cannot be synced: both files are complete and have their names. So this
   // is a warning.

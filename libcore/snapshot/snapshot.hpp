@@ -60,8 +60,8 @@ struct SnapshotOrder {
   // Size limit of the file (store.max_snapshot): if it is exceeded, the oldest part of the window is left out. 0: no
   // limit.
   std::uint64_t max_bytes = 0;
-  // Called if the disk or a quota is full when `written_bytes` of the file were written. True: there is room now, write
-  // it again. Empty: never.
+  // Called if the disk or a quota is full when `written_bytes` of the data or the sidecar were written, which may be
+  // reported only when they are synced. True: there is room now, write it again. Empty: never.
   std::function<bool(std::uint64_t written_bytes)> make_room;
   std::vector<std::string> warnings;  // known before: staging not locked, tracker stale …
   std::vector<std::string> errors;    // the same

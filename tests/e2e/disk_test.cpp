@@ -265,6 +265,37 @@ TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// NFS reports a full disk or quota when a file is synced. In an earlier version the snapshot was lost.
+TEST_F(Disk, AQuotaThatIsReportedAtTheSyncMakesRoom) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  const Arguments window{"--last", "200ms"};
+  const std::string store = backing_ + "/state/snapshots";
+  for (int i = 0; i < 6; ++i) ASSERT_FALSE(daemon_.snapshot(window).empty());
+  const auto symbols = [&] {
+    return std::any_of(fs::directory_iterator(store), {},
+                       [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
+  };
+  ASSERT_TRUE(wait_until(symbols, 20s));
+  std::uintmax_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(store)) bytes += file.file_size();
+  set_fault("late_quota 0 122 " + std::to_string(bytes + 4096));
+  const Json sidecar = daemon_.snapshot(window);
+  EXPECT_EQ(sidecar["id"], "7") << daemon_.log();
+  const Json left = daemon_.ctl_json({"list"});
+  EXPECT_LT(left.size(), 7U);
+  EXPECT_GE(left.size(), 3U) << "no more than is needed: " << left.dump();
+  EXPECT_THAT(daemon_.log(), HasSubstr("(room)"));
+  EXPECT_FALSE(degraded());
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
+  set_fault("fsync 0 122 0");
+  expect_write_failed(EDQUOT, "it stays full");
+  set_fault("none 0 0 0");
+  expect_no_half_file(store);
+  expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(Disk, WhatTookEffectIsNoFailureIfTheFolderCannotBeSynced) {
   ASSERT_TRUE(mount_slow_disk());
   start();

@@ -113,8 +113,9 @@ int read_file(const char*, char* out, std::size_t bytes, off_t offset, fuse_file
   return count < 0 ? -errno : static_cast<int>(count);
 }
 // "quota 0 122 BYTES": a write that makes the files of the store larger than BYTES fails.
-int suffer_quota(off_t bytes) {
-  const Fault fault = fault_for("quota");
+// "late_quota 0 122 BYTES": the sync of a file fails instead, as on NFS.
+int suffer_quota(std::string_view kind, off_t bytes) {
+  const Fault fault = fault_for(kind);
   if (fault.error_number == 0) return 0;
   std::error_code error;
   for (const auto& file : std::filesystem::directory_iterator(backing + "/state/snapshots", error))
@@ -122,13 +123,14 @@ int suffer_quota(off_t bytes) {
   return bytes > fault.behind ? -fault.error_number : 0;
 }
 int write_file(const char*, const char* in, std::size_t bytes, off_t offset, fuse_file_info* info) {
-  if (const int error = suffer_quota(static_cast<off_t>(bytes))) return error;
+  if (const int error = suffer_quota("quota", static_cast<off_t>(bytes))) return error;
   if (const int error = suffer("write", offset + static_cast<off_t>(bytes))) return error;
   const ssize_t count = ::pwrite(number(info), in, bytes, offset);
   return count < 0 ? -errno : static_cast<int>(count);
 }
 int sync_file(const char*, int, fuse_file_info* info) {
   if (const int error = suffer("fsync")) return error;
+  if (const int error = suffer_quota("late_quota", 0)) return error;
   return done(::fsync(number(info)));
 }
 int sync_folder(const char*, int, fuse_file_info*) { return suffer("fsyncdir"); }

@@ -6,6 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -13,6 +17,19 @@
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/reader.hpp"
 #include "tests/unit/snapshot/made_recording.hpp"
+
+namespace {
+
+int next_sync = 0, failing_sync = -1;  // their numbers; the first one is the data's
+
+}  // namespace
+
+// Of this program: one sync can fail as on NFS with a full quota.
+extern "C" int fdatasync(int fd) {
+  if (next_sync++ != failing_sync) return static_cast<int>(::syscall(SYS_fdatasync, fd));
+  errno = EDQUOT;
+  return -1;
+}
 
 namespace flight {
 namespace {
@@ -27,7 +44,10 @@ class WriteSnapshot : public testing::Test {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override {
+    std::filesystem::remove_all(folder_);
+    failing_sync = -1;
+  }
 
   Result<Sidecar> write(const TrackerExport& sideband) {
     const auto workers = WorkerPool::start(1).value();
@@ -50,7 +70,7 @@ class WriteSnapshot : public testing::Test {
                           .seq = 1};
     const auto tracker = [&](EventTime, EventTime, const std::unordered_set<std::uint32_t>&,
                              const std::unordered_set<std::uint64_t>&) { return sideband; };
-    return write_snapshot({}, recording, capture, std::move(output), tracker, *workers,
+    return write_snapshot(order_, recording, capture, std::move(output), tracker, *workers,
                           [](std::string_view, unsigned) {});
   }
   [[nodiscard]] UniqueFd file(const std::string& name) const {
@@ -72,6 +92,7 @@ class WriteSnapshot : public testing::Test {
     return FileReader::open(folder_).value();
   }
 
+  SnapshotOrder order_;
   const MadeRecording made_{1, 64U << 10U};
   HostFacts host_;
   KernelNames kernel_;
@@ -113,6 +134,37 @@ TEST(HostFacts, WhatChangesWhileFlightdRunsIsReadAgain) {
   EXPECT_EQ(again.cpus_online, now.cpus_online);
   EXPECT_EQ(again.topology.cpus.size(), now.topology.cpus.size()) << "other CPUs are online";
   EXPECT_EQ(again.command_line, now.command_line);
+}
+
+TEST_F(WriteSnapshot, AFullQuotaThatIsReportedAtASyncGetsRoomOnce) {
+  for (const int sync : {0, 1}) {  // of the data, of the sidecar
+    SCOPED_TRACE(sync);
+    std::vector<std::uint64_t> asked;
+    order_.make_room = [&](std::uint64_t written_bytes) {
+      asked.push_back(written_bytes);
+      return true;
+    };
+    next_sync = 0;
+    failing_sync = sync;
+    const auto written = write({});
+    ASSERT_TRUE(written) << written.error().what;
+    EXPECT_EQ(next_sync, 3);
+    ASSERT_EQ(asked.size(), 1U);
+    EXPECT_GT(asked[0], 0U);
+    const auto read = stored();
+    ASSERT_TRUE(read) << read.error().what;
+    EXPECT_EQ(read->path, written->path);
+    EXPECT_EQ(std::filesystem::file_size(read->path), read->size_bytes);
+    EXPECT_TRUE(data().for_each_record([](std::span<const std::byte>) -> Result<void> { return {}; }, expand));
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) std::filesystem::remove(entry.path());
+    // And nothing is left of it without room.
+    order_.make_room = [](std::uint64_t) { return false; };
+    next_sync = 0;
+    const auto refused = write({});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().errno_value(), EDQUOT);
+    EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  }
 }
 
 // Readers other than perf take the first event for what was sampled, and a FORK of time 0 for a process's beginning.
