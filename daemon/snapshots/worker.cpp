@@ -243,6 +243,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
     return room_in_vain_;
   };
   order.make_room = make_more_room;
+  order.synced = callbacks_.synced;
   auto output = job.trigger == kBrokerLost ? files_.take_spare() : files_.make();
   if (!output && job.trigger != kBrokerLost && is_full(output.error().errno_value()) && make_more_room(0))
     output = files_.make();

@@ -65,6 +65,8 @@ class SnapshotWorker {
     // Called once for a snapshot that failed because the disk or a quota is full, with the bytes that were written; on
     // the worker's or the merge's thread. True: it is worth another try.
     std::function<bool(const std::string& trigger, std::uint64_t written_bytes)> make_more_room;
+    // Called when a snapshot is written, on the merge's thread. False: the store's file system cannot sync.
+    std::function<void(bool)> synced = [](bool) {};
     // Called on the writer's thread: the kernel's symbols are in the store as well.
     std::function<void()> symbols_kept;
     // On the worker's or the writer's thread.

@@ -63,7 +63,7 @@ Result<void> copy_all(int from, int to) {
     if (auto written = write_all(to, std::span(buffer).first(static_cast<std::size_t>(count))); !written)
       return written;
   }
-  return sync_now(to);
+  return sync_now(to).map([](bool /*synced*/) {});
 }
 
 }  // namespace

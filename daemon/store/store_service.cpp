@@ -23,6 +23,14 @@ constexpr std::chrono::seconds kRoomWait(5);  // a snapshot must not be lost bec
 constexpr std::chrono::seconds kTakeAgain(10);
 constexpr std::size_t kMaxListed = 10;  // limit of ids in a line of the log
 
+std::string never_syncs_text(const std::string& folder) {
+  return fmt::format(
+      "{} cannot be synced (its file system has no fsync): after a power failure the newest snapshots may be missing "
+      "or "
+      "cut",
+      folder);
+}
+
 }  // namespace
 
 StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> thread, Setup setup,
@@ -121,7 +129,13 @@ std::string StoreService::trouble_text() const {
 
 std::vector<std::string> StoreService::state_warnings() const {
   const std::lock_guard lock(mutex_);
-  return state_warnings_;
+  std::vector<std::string> out = state_warnings_;
+  if (never_syncs_) out.push_back(never_syncs_text(folder()));
+  return out;
+}
+
+void StoreService::snapshot_synced(bool synced) {
+  if (!never_syncs_.exchange(!synced) && !synced) log::warn("{}", never_syncs_text(folder()));
 }
 
 void StoreService::refresh_use() {

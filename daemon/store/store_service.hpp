@@ -70,7 +70,9 @@ class StoreService {
   [[nodiscard]] std::optional<Error> trouble() const;
   // The same for people: "degraded (disk): …", or empty.
   [[nodiscard]] std::string trouble_text() const;
-  // What the file system of STATE refused when it was taken.
+  // Any thread: a snapshot was written. False: the file system cannot sync. Logged once, and in state_warnings().
+  void snapshot_synced(bool synced);
+  // What the file system of STATE refused when it was taken, and that it cannot sync.
   [[nodiscard]] std::vector<std::string> state_warnings() const;
 
   void list(Done done);
@@ -154,7 +156,8 @@ class StoreService {
   std::optional<Error> trouble_;
   std::vector<std::string> state_warnings_;
   std::atomic<bool> usable_, trying_ = false;
-  std::atomic<bool> writing_ = false;  // a snapshot is being written into the store
+  std::atomic<bool> writing_ = false;      // a snapshot is being written into the store
+  std::atomic<bool> never_syncs_ = false;  // its file system cannot sync
   std::atomic<std::uint64_t> max_snapshot_bytes_;
   Catalogue catalogue_;  // store thread only
   AgeClock age_clock_;   // store thread only

@@ -12,10 +12,10 @@ namespace flight {
 namespace {
 
 // EROFS is an error: ext4 returns it after it has given up, and the data is lost.
-Result<void> synced(int result) {
-  if (result == 0) return {};
+Result<bool> synced(int result) {
+  if (result == 0) return true;
   const int why = errno;
-  if (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP) return {};
+  if (why == EINVAL || why == ENOSYS || why == EOPNOTSUPP) return false;
   return sys_error(why, "sync to the disk");
 }
 
@@ -32,9 +32,9 @@ Result<bool> lock_now(int fd) {
   return sys_error(why, "lock");
 }
 
-Result<void> sync_now(int fd) { return synced(::fsync(fd)); }
+Result<bool> sync_now(int fd) { return synced(::fsync(fd)); }
 
-Result<void> sync_data_now(int fd) { return synced(::fdatasync(fd)); }
+Result<bool> sync_data_now(int fd) { return synced(::fdatasync(fd)); }
 
 Result<bool> own_now(int fd, uid_t uid, gid_t gid) {
   if (::fchown(fd, uid, gid) == 0) return true;

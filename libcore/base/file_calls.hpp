@@ -12,10 +12,10 @@ namespace flight {
 // flock(2), exclusive, without waiting. False: this file system has no locks (ENOLCK, ENOSYS, EOPNOTSUPP).
 // EWOULDBLOCK: another process has it. EBADF: try again with a writable descriptor.
 [[nodiscard]] Result<bool> lock_now(int fd);
-// fsync(2) of a file or directory, for file systems that cannot sync it (EINVAL, ENOSYS, EOPNOTSUPP) too.
-[[nodiscard]] Result<void> sync_now(int fd);
+// fsync(2) of a file or directory. False: this file system cannot sync it (EINVAL, ENOSYS, EOPNOTSUPP).
+[[nodiscard]] Result<bool> sync_now(int fd);
 // fdatasync(2) of a file, as sync_now.
-[[nodiscard]] Result<void> sync_data_now(int fd);
+[[nodiscard]] Result<bool> sync_data_now(int fd);
 // fchown(2) and fchmod(2). False: this file system has no owners and modes, or this process may not set them (EPERM,
 // EINVAL, ENOSYS, EOPNOTSUPP): vfat, CIFS, NFS with root_squash.
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);

@@ -29,16 +29,15 @@ Result<void> rename_in(int folder, const std::string& from, const std::string& t
   return sys_error(errno, "rename {} to {}", from, to);
 }
 
-Result<void> write_sidecar(const SnapshotOutput& output, std::string_view text) {
+Result<bool> write_sidecar(const SnapshotOutput& output, std::string_view text) {
   const int file = output.sidecar.get();
-  auto done = write_all(file, text);
-  if (done) {
-    after_step(Step::sidecar_written);
-    done = sync_data_now(file);
-  }
-  if (!done) return wrap(done.error(), "write {}/{}", output.folder, output.sidecar_name);
+  const auto written = write_all(file, text);
+  if (!written) return wrap(written.error(), "write {}/{}", output.folder, output.sidecar_name);
+  after_step(Step::sidecar_written);
+  auto synced = sync_data_now(file);
+  if (!synced) return wrap(synced.error(), "{}/{}", output.folder, output.sidecar_name);
   after_step(Step::sidecar_synced);
-  return done;
+  return synced;
 }
 
 }  // namespace
@@ -56,7 +55,7 @@ std::string owner_warning(int data) {
       info.st_uid);
 }
 
-Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar,
+Result<bool> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar,
                     const std::function<bool(std::uint64_t written_bytes)>& make_room) {
   auto written = write_sidecar(output, sidecar);
   if (!written && make_room && is_full(written.error().errno_value())) {
@@ -68,23 +67,25 @@ Result<void> commit(const SnapshotOutput& output, const SnapshotName& name, std:
   const SpareDescriptors::Use use;
   auto folder = open_file(output.folder, O_RDONLY | O_DIRECTORY);
   if (!folder) return propagate(folder.error());
-  if (auto renamed = rename_in(folder->get(), output.sidecar_name, name.sidecar_file()); !renamed) return renamed;
+  if (auto renamed = rename_in(folder->get(), output.sidecar_name, name.sidecar_file()); !renamed)
+    return propagate(renamed.error());
   after_step(Step::sidecar_named);
   if (auto renamed = rename_in(folder->get(), output.data_name, name.data_file()); !renamed) {
     ::unlinkat(folder->get(), name.sidecar_file().c_str(), 0);
-    return renamed;
+    return propagate(renamed.error());
   }
   after_step(Step::data_named);
-  return {};
+  return written;
 }
 
-Result<void> sync_folder(const std::string& path) {
+Result<bool> sync_folder(const std::string& path) {
   const SpareDescriptors::Use use;
   auto folder = open_file(path, O_RDONLY | O_DIRECTORY);
   if (!folder) return propagate(folder.error());
-  if (auto synced = sync_now(folder->get()); !synced) return wrap(synced.error(), "folder {}", path);
+  auto synced = sync_now(folder->get());
+  if (!synced) return wrap(synced.error(), "folder {}", path);
   after_step(Step::folder_synced);
-  return {};
+  return synced;
 }
 
 Result<std::vector<std::byte>> pack_kallsyms(std::string_view text) {
@@ -99,7 +100,8 @@ Result<bool> keep_kallsyms(const std::string& folder, const std::string& file_na
   const SpareDescriptors::Use use;
   auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
   if (!file) return propagate(file.error());
-  auto done = write_all(file->get(), frame).and_then([&] { return sync_data_now(file->get()); });
+  auto done = write_all(file->get(), frame);
+  if (done) done = sync_data_now(file->get()).map([](bool /*synced*/) {});
   after_step(Step::kallsyms_written);
   if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {} to {}", partial, path);
   if (!done) {

@@ -190,6 +190,7 @@ struct Part {
   EventTime merge_begin_ns = 0, write_begin_ns = 0;
   std::uint64_t raw_bytes = 0, plain_chunks = 0, file_bytes = 0;
   EventTime left_out_ns = 0;  // of the window, because the file would be too large
+  bool synced = false;        // the file; false: its file system cannot do it
 };
 
 Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
@@ -235,7 +236,9 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
     return fail(std::errc::file_too_large, "the file has {} bytes", part.file_bytes);
   after_step(Step::finished);
   // Here, because NFS reports a full disk or quota only now.
-  if (auto synced = sync_data_now(output.data.get()); !synced) return synced;
+  const auto synced = sync_data_now(output.data.get());
+  if (!synced) return propagate(synced.error());
+  part.synced = *synced;
   after_step(Step::data_synced);
   return {};
 }
@@ -374,14 +377,16 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
     last_resume_ns = std::max(last_resume_ns, capture.staging.result(i).pause_end_ns);
   sidecar.timings_us.freeze = micros(capture.frozen_ns, last_resume_ns);
 
-  if (auto committed = commit(output, name, to_json(sidecar), order.make_room); !committed)
-    return propagate(committed.error());
+  const auto committed = commit(output, name, to_json(sidecar), order.make_room);
+  if (!committed) return propagate(committed.error());
   partial.keep();
   // The snapshot is not lost if the directory cannot be synced: both files are complete and have their names. So this
   // is a warning.
-  if (auto synced = sync_folder(output.folder); !synced)
+  const auto synced = sync_folder(output.folder);
+  if (!synced)
     sidecar.warnings.push_back(synced.error().what +
                                "; the snapshot exists, but a power failure now may remove its name");
+  if (order.synced) order.synced(part->synced && *committed && synced.value_or(true));
   return sidecar;
 }
 

@@ -63,6 +63,8 @@ struct SnapshotOrder {
   // Called if the disk or a quota is full when `written_bytes` of the data or the sidecar were written, which may be
   // reported only when they are synced. True: there is room now, write it again. Empty: never.
   std::function<bool(std::uint64_t written_bytes)> make_room;
+  // Called when it is written. False: the file system cannot sync its files or its directory. Empty: never.
+  std::function<void(bool)> synced;
   std::vector<std::string> warnings;  // known before: staging not locked, tracker stale …
   std::vector<std::string> errors;    // the same
 };

@@ -99,7 +99,7 @@ Result<Unsynced> Folder::replace(const std::string& name, const std::string& tem
   UniqueFd file = with_spare([&] { return ::openat(fd(), temporary.c_str(), kFlags, kFileMode); });
   if (!file) return sys_error(errno, "create {}/{}", path_, temporary);
   auto done = write_all(file.get(), text);
-  if (done) done = sync_now(file.get());
+  if (done) done = sync_now(file.get()).map([](bool /*synced*/) {});
   if (!done) done = wrap(done.error(), "{}/{}", path_, temporary);
   if (name == kSeqFile) after_step(Step::seq_written);
   if (done && ::renameat(fd(), temporary.c_str(), fd(), name.c_str()) != 0)

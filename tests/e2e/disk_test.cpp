@@ -230,6 +230,30 @@ TEST_F(Disk, WhatRootCannotOwnIsASnapshotAndSaysSo) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// CIFS, 9p and FUSE. In an earlier version there was no message.
+TEST_F(Disk, WhatCannotBeSyncedIsASnapshotAndSaidOnce) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  const auto warned = [&] {
+    return status_in_time().value("warnings", Json::array()).dump().find("cannot be synced") != std::string::npos;
+  };
+  ASSERT_FALSE(daemon_.snapshot().empty());
+  EXPECT_FALSE(warned());
+  std::size_t logged = 0;
+  for (const std::string fault : {"fsync 0 22 0", "fsync 0 95 0", "fsyncdir 0 22 0"}) {
+    SCOPED_TRACE(fault);
+    set_fault(fault);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(counts_all(Verifier::installed(), folder_, daemon_.snapshot()));
+    EXPECT_TRUE(warned());
+    EXPECT_FALSE(degraded());
+    EXPECT_EQ(count_of(daemon_.log(), "cannot be synced (its file system has no fsync)"), ++logged);
+    set_fault("none 0 0 0");
+    expect_good_again();
+    EXPECT_FALSE(warned());
+  }
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // statvfs(3) does not know quotas: the write fails.
 TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
   ASSERT_TRUE(mount_slow_disk());

@@ -436,6 +436,18 @@ TEST_F(StoreServiceTest, AStoreThatIsMissingAtStartIsUsedWhenItComes) {
   EXPECT_EQ(saved(), "newer counters");
 }
 
+TEST_F(StoreServiceTest, AFileSystemThatCannotSyncIsAWarningWhileItIsSo) {
+  start();
+  service_->snapshot_synced(true);
+  EXPECT_THAT(service_->state_warnings(), testing::IsEmpty());
+  for (int i = 0; i < 2; ++i) {
+    service_->snapshot_synced(false);
+    EXPECT_THAT(service_->state_warnings(), testing::ElementsAre(HasSubstr("cannot be synced")));
+  }
+  service_->snapshot_synced(true);
+  EXPECT_THAT(service_->state_warnings(), testing::IsEmpty());
+}
+
 TEST_F(StoreServiceTest, AStoreThatIsMissingIsAnEmptyOne) {
   start([]() -> Result<StateFolder> { return sys_error(ENOENT, "no disk"); });
   ASSERT_TRUE(service_->open(std::chrono::seconds(kPatience)));
