@@ -246,7 +246,13 @@ std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const V
                     "space, or lower store.keep_free.",
                     format_bytes(limits.keep_free_bytes), format_bytes(space.free_bytes),
                     format_bytes(used - std::min(used, own)), format_bytes(own)));
-  } else if (plan.still_over && *plan.still_over != VacuumReason::room)
+  } else if (plan.over_by_pinned)
+    out.push_back(
+        fmt::format("the store {} is over its budget because of pinned snapshots ({} of {} pinned): {}. The newest "
+                    "one, and the first "
+                    "and last of each trigger, are kept in addition. Unpin or remove snapshots, or raise the budget.",
+                    folder_, pinned, inventory.snapshots.size(), over_limit(*plan.over_by_pinned, inventory, limits)));
+  else if (plan.still_over && *plan.still_over != VacuumReason::room)
     out.push_back(
         fmt::format("the store {} is over its budget, and no snapshot may be deleted ({} of {} pinned, the newest "
                     "one is always kept): {}. Unpin or remove snapshots, or raise the budget.",

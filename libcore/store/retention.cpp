@@ -87,6 +87,18 @@ class Budget {
     for (const Candidate& one : candidates) use_bytes_ += one.snapshot->disk_bytes;
     free_bytes_ = now.free_bytes;
     free_inodes_ = now.free_inodes;
+    std::uint64_t least_files = now.incoming ? 1 : 0, least_bytes = incoming_bytes_;
+    for (const Candidate& one : candidates) {
+      const bool pinned = one.snapshot->pinned;
+      if (!pinned && !one.stays && (!one.newest || now.incoming)) continue;
+      (pinned ? pinned_files_ : least_files) += 1;
+      (pinned ? pinned_bytes_ : least_bytes) += one.snapshot->disk_bytes;
+    }
+    const auto exceed = [](std::uint64_t pinned, std::uint64_t least, std::uint64_t limit) {
+      return limit != 0 && least <= limit && pinned + least > limit;
+    };
+    pinned_exceed_files_ = exceed(pinned_files_, least_files, limits.max_files);
+    pinned_exceed_use_ = exceed(pinned_bytes_, least_bytes, limits.max_use_bytes);
   }
   void take(const StoredSnapshot& snapshot) {
     --files_;
@@ -95,9 +107,17 @@ class Budget {
     if (free_inodes_) *free_inodes_ += snapshot.inodes;
   }
   // The limits that only the store itself can exceed.
-  [[nodiscard]] std::optional<VacuumReason> over_own() const {
-    if (limits_.max_files != 0 && files_ > limits_.max_files) return VacuumReason::max_files;
-    if (limits_.max_use_bytes != 0 && use_bytes_ > limits_.max_use_bytes) return VacuumReason::max_use;
+  [[nodiscard]] std::optional<VacuumReason> over_own() const { return over(files_, use_bytes_); }
+  // The same for a snapshot that is the first or last of its trigger. What no deletion reaches is no reason to delete
+  // it: the limits that the pinned ones exceed apply without them.
+  [[nodiscard]] std::optional<VacuumReason> over_own_for_kept() const {
+    const std::uint64_t files = files_ - (pinned_exceed_files_ ? pinned_files_ : 0);
+    const std::uint64_t use_bytes = use_bytes_ - (pinned_exceed_use_ ? pinned_bytes_ : 0);
+    return over(files, use_bytes);
+  }
+  [[nodiscard]] std::optional<VacuumReason> over_by_pinned() const {
+    if (pinned_exceed_files_) return VacuumReason::max_files;
+    if (pinned_exceed_use_) return VacuumReason::max_use;
     return std::nullopt;
   }
   [[nodiscard]] Lack lacks_room() const {
@@ -109,10 +129,17 @@ class Budget {
   }
 
  private:
+  [[nodiscard]] std::optional<VacuumReason> over(std::uint64_t files, std::uint64_t use_bytes) const {
+    if (limits_.max_files != 0 && files > limits_.max_files) return VacuumReason::max_files;
+    if (limits_.max_use_bytes != 0 && use_bytes > limits_.max_use_bytes) return VacuumReason::max_use;
+    return std::nullopt;
+  }
   const StoreLimits& limits_;
   bool incoming_ = false;
   std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, incoming_bytes_ = 0;
   std::optional<std::uint64_t> free_inodes_;
+  std::uint64_t pinned_files_ = 0, pinned_bytes_ = 0;
+  bool pinned_exceed_files_ = false, pinned_exceed_use_ = false;  // these limits are exceeded whatever else is deleted
 };
 
 // The first of `candidates` that `may_go` allows, until nothing is `lacking` any more; none if all of them together
@@ -187,7 +214,7 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
     if (reason == VacuumReason::keep_free) plan.keep_free_counted_bytes += one.snapshot->freed_bytes;
   };
   for (Candidate& one : candidates) {
-    const auto over = budget.over_own();
+    const auto over = one.rank == kBetween ? budget.over_own() : budget.over_own_for_kept();
     if (!over) break;
     if (one.stays || (one.newest && !now.incoming)) continue;
     // The incoming snapshot may fail, so the last unpinned one with data is not deleted for it.
@@ -195,6 +222,7 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
     drop(one, *over);
   }
   plan.still_over = budget.over_own();
+  if (plan.still_over) plan.over_by_pinned = budget.over_by_pinned();
 
   const auto reach = [&](VacuumReason reason, const auto& may_go_for, const auto& lacking) {
     const auto some = enough_of(candidates, budget, may_go_for, lacking);

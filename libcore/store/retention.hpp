@@ -8,7 +8,9 @@
 //
 // Three goals, in this order:
 //
-//   own limits  max_age, max_files, max_use: the store is the only cause, so deleting always reaches them
+//   own limits  max_age, max_files, max_use: the store is the only cause, so deleting reaches them. Not if the pinned
+//               ones alone exceed max_files or max_use: then the first and last of each trigger go only if they exceed
+//               it without the pinned ones
 //   room        for the snapshot that is about to be written: the oldest go, but only if that makes enough room
 //   keep_free   others fill the disk, too: only snapshots outside of the kept ones go, and only if that reaches it
 //
@@ -84,6 +86,9 @@ struct VacuumPlan {
   // nullopt: none.
   std::optional<VacuumReason> still_over;
   std::uint64_t keep_free_counted_bytes = 0;  // what the victims for keep_free should free
+  // The limit that the pinned ones exceed, even if all others were deleted but the newest or the incoming one; nullopt:
+  // none.
+  std::optional<VacuumReason> over_by_pinned;
 };
 
 // `snapshots` in any order.

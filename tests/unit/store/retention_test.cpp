@@ -227,6 +227,39 @@ TEST(Retention, PinnedAndNewestAreNeverDeleted) {
   EXPECT_THAT(gone(snapshots, nothing, now()), IsEmpty());
 }
 
+// In an earlier version all others but the newest went, too, although that reached nothing.
+TEST(Retention, PinnedOnesAboveALimitDoNotCostTheFirstAndLastOfATrigger) {
+  auto snapshots = row(1, 6, "oom") + row(7, 16);
+  for (std::size_t i = 0; i < 6; ++i) snapshots[i].pinned = true;
+  const StoreLimits use{.max_use_bytes = 600, .keep_first = 2, .keep_last = 2};
+  const VacuumPlan by_use = plan_vacuum(snapshots, use, now());
+  EXPECT_THAT(gone(snapshots, by_use), ElementsAre(9, 10, 11, 12, 13, 14)) << "those between go first, as always";
+  EXPECT_EQ(by_use.still_over, VacuumReason::max_use);
+  EXPECT_EQ(by_use.over_by_pinned, VacuumReason::max_use);
+  const StoreLimits files{.max_files = 6, .keep_first = 2, .keep_last = 2};
+  EXPECT_THAT(gone(snapshots, files, now()), ElementsAre(9, 10, 11, 12, 13, 14));
+  EXPECT_EQ(plan_vacuum(snapshots, files, now()).over_by_pinned, VacuumReason::max_files);
+  // One more is allowed: only the newest stays beside them, and that reaches it.
+  const VacuumPlan reached = plan_vacuum(snapshots, {.max_use_bytes = 700, .keep_first = 2, .keep_last = 2}, now());
+  EXPECT_EQ(gone(snapshots, reached).size(), 9U);
+  EXPECT_EQ(reached.still_over, std::nullopt);
+  EXPECT_EQ(reached.over_by_pinned, std::nullopt);
+  // Not without a bound: all others together keep the limit.
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 300, .keep_first = 5, .keep_last = 5}, now()),
+              ElementsAre(11, 12, 10, 13, 9, 14, 8));
+  EXPECT_THAT(gone(snapshots, {.max_files = 3, .keep_first = 5, .keep_last = 5}, now()),
+              ElementsAre(11, 12, 10, 13, 9, 14, 8));
+  // The same with a snapshot that is about to be written: it is the last of its trigger then.
+  StoreNow situation = now();
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = kEach};
+  EXPECT_THAT(gone(snapshots, use, situation), ElementsAre(9, 10, 11, 12, 13, 14, 15));
+  // Without pinned ones the limit is the store's own: it is kept.
+  for (StoredSnapshot& snapshot : snapshots) snapshot.pinned = false;
+  situation.incoming->disk_bytes = 700;
+  EXPECT_EQ(gone(snapshots, use, situation).size(), 15U);
+  EXPECT_EQ(plan_vacuum(snapshots, use, situation).over_by_pinned, std::nullopt);
+}
+
 TEST(Retention, APinnedFirstIsStillTheFirst) {
   auto snapshots = row(1, 4);
   snapshots[0].pinned = true;
