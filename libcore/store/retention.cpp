@@ -23,14 +23,19 @@ struct Candidate {
   bool gone = false;    // it is a victim already
 };
 
+bool older(const Candidate& a, const Candidate& b) {
+  return std::tuple(a.snapshot->seq, a.snapshot->time, a.index) <
+         std::tuple(b.snapshot->seq, b.snapshot->time, b.index);
+}
+
+// The order of deletion for all goals but room.
+bool less_kept(const Candidate& a, const Candidate& b) { return a.rank != b.rank ? a.rank > b.rank : older(a, b); }
+
 std::vector<Candidate> by_seq(const std::vector<StoredSnapshot>& snapshots) {
   std::vector<Candidate> out;
   out.reserve(snapshots.size());
   for (std::size_t i = 0; i < snapshots.size(); ++i) out.push_back({.index = i, .snapshot = &snapshots[i]});
-  std::sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tuple(a.snapshot->seq, a.snapshot->time, a.index) <
-           std::tuple(b.snapshot->seq, b.snapshot->time, b.index);
-  });
+  std::sort(out.begin(), out.end(), older);
   return out;
 }
 
@@ -205,8 +210,7 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
   set_ranks(candidates, limits, now);
   const auto may_go = [](const Candidate& one) { return one.snapshot->data && !one.stays; };
   auto whole = std::count_if(candidates.begin(), candidates.end(), may_go);
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.rank > b.rank; });
+  std::sort(candidates.begin(), candidates.end(), less_kept);
   const auto drop = [&](Candidate& one, VacuumReason reason) {
     whole -= may_go(one) ? 1 : 0;
     one.gone = true;
@@ -230,8 +234,10 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
     if (some)
       for (Candidate* one : *some) drop(*one, reason);
   };
+  std::sort(candidates.begin(), candidates.end(), older);
   reach(
       VacuumReason::room, [](const Candidate&) { return true; }, [](const Budget& at) { return at.lacks_room(); });
+  std::sort(candidates.begin(), candidates.end(), less_kept);
   reach(
       VacuumReason::keep_free, [](const Candidate& one) { return one.rank == kBetween; },
       [](const Budget& at) { return at.lacks_free(); });

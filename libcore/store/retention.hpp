@@ -4,14 +4,15 @@
 //
 //   deleted first                                                                          never deleted
 //   older than max_age │ between, the oldest first │ second of a trigger │ first and last │ pinned, the newest
-//                                                    (keep_first, keep_last: from inside out)
+//                                                    (keep_first, keep_last: from inside out; not for room)
 //
 // Three goals, in this order:
 //
 //   own limits  max_age, max_files, max_use: the store is the only cause, so deleting reaches them. Not if the pinned
 //               ones alone exceed max_files or max_use: then the first and last of each trigger go only if they exceed
 //               it without the pinned ones
-//   room        for the snapshot that is about to be written: the oldest go, but only if that makes enough room
+//   room        for the snapshot that is about to be written: the oldest go, also the first and last of a trigger, but
+//               only if that makes enough room
 //   keep_free   others fill the disk, too: only snapshots outside of the kept ones go, and only if that reaches it
 //
 // For the last two, snapshots with other hard links go only if the others are not enough, and none goes that frees

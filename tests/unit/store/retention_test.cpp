@@ -143,9 +143,19 @@ TEST(Retention, RoomIsMadeOnlyIfThatIsEnough) {
   situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = 250};
   situation.free_bytes = 60;
   EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.keep_first = 2, .keep_last = 2}, situation)),
-              ElementsAre("3 room", "4 room"));
+              ElementsAre("1 room", "2 room"))
+      << "the oldest, also the first of a trigger";
+  auto other = snapshots;
+  other[0].pinned = true;
+  other[2].data = false;
+  EXPECT_THAT(told(other, plan_vacuum(other, {.keep_first = 2, .keep_last = 2}, situation)),
+              ElementsAre("2 room", "3 room"));
+  // What keep_free then lacks comes from those between.
+  EXPECT_THAT(
+      told(snapshots, plan_vacuum(snapshots, {.keep_free_bytes = 150, .keep_first = 4, .keep_last = 2}, situation)),
+      ElementsAre("1 room", "2 room", "5 keep_free", "6 keep_free"));
   situation.free_bytes = 0;
-  situation.incoming->disk_bytes = 750;  // also the first and last ones, but not the newest
+  situation.incoming->disk_bytes = 750;  // all but the newest
   EXPECT_EQ(gone(snapshots, {.keep_first = 2, .keep_last = 2}, situation).size(), 8U);
   situation.incoming->disk_bytes = 850;
   const VacuumPlan plan = plan_vacuum(snapshots, {}, situation);
