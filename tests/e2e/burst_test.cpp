@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real loads and real triggers. Bursts of 150 ms, 1 s and 10 s on one CPU and on all CPUs fire the expected triggers
 // and no others. An idle machine fires none. The snapshot contains and names the culprit. Other work of the machine
-// counts as well, so a burst is checked on a quiet machine, and repeated if the machine was busy.
+// counts as well, so a burst is checked on a quiet machine, and repeated if the machine was busy; each repetition is
+// printed.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -69,6 +73,8 @@ class Burst : public TriggerTest {
       ASSERT_TRUE(wait_for_quiet()) << daemon_.ctl({"triggers"}).text();
       names = fires(cpus, seconds);
       if (names == expected) return;
+      fmt::print("flaky: {}, attempt {} of {}: fired [{}] instead of [{}]\n", what, attempt, kAttempts,
+                 fmt::join(names, " "), fmt::join(expected, " "));
     }
     EXPECT_EQ(names, expected) << what << daemon_.ctl({"triggers"}).text();
   }
@@ -142,6 +148,7 @@ TEST_F(Starovoitov, AMinuteOfIdlingFiresNothing) {
     std::this_thread::sleep_for(60s);
     const Names names = fired_since(before);
     if (names.empty()) return;
+    fmt::print("flaky: a minute of idling, attempt {} of 3: fired [{}]\n", attempt, fmt::join(names, " "));
     ASSERT_LT(attempt, 3) << daemon_.ctl({"triggers"}).text() << daemon_.log();
   }
 }
