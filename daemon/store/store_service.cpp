@@ -25,9 +25,8 @@ constexpr std::size_t kMaxListed = 10;  // limit of ids in a line of the log
 
 std::string never_syncs_text(const std::string& folder) {
   return fmt::format(
-      "{} cannot be synced (its file system has no fsync): after a power failure the newest snapshots may be missing "
-      "or "
-      "cut",
+      "{} cannot be synced (its file system has no fsync): after a power failure the newest snapshots may be missing, "
+      "or cut",
       folder);
 }
 
