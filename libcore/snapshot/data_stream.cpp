@@ -23,6 +23,7 @@ DataStream::DataStream(FileWriter& writer, WorkerPool& workers, int level)
     auto compressor = Compressor::create(level_);
     if (!compressor) {  // no memory for zstd: the file is written uncompressed, which is better than no file
       compressors_.clear();
+      refused_ = compressor.error().what;
       break;
     }
     compressors_.push_back(std::move(*compressor));

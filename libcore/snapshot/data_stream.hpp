@@ -17,6 +17,7 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "libcore/base/result.hpp"
@@ -34,8 +35,8 @@ inline constexpr std::size_t kRoundBytes = 1U << 20U;                           
 
 class DataStream {
  public:
-  // level 0: no compression. `writer` and `workers` must outlive the stream; it is the only user of the writer until
-  // close().
+  // level 0: no compression; if zstd refuses, there is none either, and refused() says why. `writer` and `workers` must
+  // outlive the stream; it is the only user of the writer until close().
   DataStream(FileWriter& writer, WorkerPool& workers, int level);
   DataStream(const DataStream&) = delete;
   DataStream& operator=(const DataStream&) = delete;
@@ -49,6 +50,8 @@ class DataStream {
   // Writes the rest and waits for it.
   [[nodiscard]] Result<void> close();
 
+  [[nodiscard]] bool compresses() const { return !compressors_.empty(); }
+  [[nodiscard]] const std::string& refused() const { return refused_; }
   [[nodiscard]] std::uint64_t raw_bytes() const { return raw_bytes_; }        // of all records, uncompressed
   [[nodiscard]] std::uint64_t plain_chunks() const { return plain_chunks_; }  // chunks that zstd refused; after close()
 
@@ -71,7 +74,8 @@ class DataStream {
   FileWriter& writer_;
   WorkerPool& workers_;
   int level_;
-  std::vector<Compressor> compressors_;         // one for each worker; empty: no compression
+  std::vector<Compressor> compressors_;  // one for each worker; empty: no compression
+  std::string refused_;
   std::vector<std::vector<std::byte>> frames_;  // each worker's output
 
   std::mutex mutex_;

@@ -191,6 +191,8 @@ struct Part {
   std::uint64_t raw_bytes = 0, plain_chunks = 0, file_bytes = 0;
   EventTime left_out_ns = 0;  // of the window, because the file would be too large
   bool synced = false;        // the file; false: its file system cannot do it
+  bool compressed = false;    // with zstd
+  std::string zstd_refused;   // why not, although it was wanted
 };
 
 Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
@@ -212,7 +214,9 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
     auto streamed = stream_records(stream, part.selection, part.sideband, part.kernel.maps, chains, progress);
     auto closed = stream.close();
     part.raw_bytes = stream.raw_bytes();
-    part.plain_chunks = level > 0 ? stream.plain_chunks() : 0;
+    part.compressed = stream.compresses();
+    part.zstd_refused = stream.refused();
+    part.plain_chunks = part.compressed ? stream.plain_chunks() : 0;
     if (!streamed || !closed) return propagate(streamed ? closed.error() : streamed.error());
   }
   after_step(Step::streamed);
@@ -222,7 +226,7 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
   features.sample_time = part.selection.samples > 0
                              ? std::pair(part.selection.first_sample_ns, part.selection.last_sample_ns)
                              : std::pair(capture.frozen_ns, capture.frozen_ns);
-  if (level > 0) {
+  if (part.compressed) {
     const std::uint64_t ratio = part.raw_bytes / std::max<std::uint64_t>(writer->data_bytes(), 1);
     features.compressed =
         CompressedFeature{.level = static_cast<std::uint32_t>(level),
@@ -339,13 +343,14 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   if (part->plain_chunks > 0)
     sidecar.warnings.push_back(
         fmt::format("zstd failed on {}, stored without compression", counted(part->plain_chunks, "chunk")));
+  if (!part->zstd_refused.empty()) sidecar.warnings.push_back(part->zstd_refused + ": stored without compression");
   if (part->left_out_ns > 0)
     sidecar.warnings.push_back(
         fmt::format("its oldest {} are missing: otherwise it would be larger than store.max_snapshot, {}",
                     format_duration(std::chrono::nanoseconds(part->left_out_ns)), format_bytes(order.max_bytes)));
   sidecar.id = fmt::format("{}", output.seq);
   sidecar.path = output.folder + "/" + name.data_file();
-  sidecar.compression = order.compression == "none" ? "none" : "zstd";
+  sidecar.compression = part->compressed ? "zstd" : "none";
   sidecar.size_bytes = part->file_bytes;
   sidecar.raw_bytes = part->raw_bytes;
   sidecar.rings = ring_rows(recording, capture, selection);

@@ -33,6 +33,7 @@ std::vector<FileEvent> one_event() {
 struct RoundTrip {
   std::vector<std::byte> read;
   std::uint64_t rounds = 0, compressed = 0, file_bytes = 0, plain_chunks = 0, raw_bytes = 0;
+  bool compresses = false;
 };
 
 RoundTrip round_trip(std::span<const std::byte> records, int level, std::size_t worker_count) {
@@ -53,6 +54,7 @@ RoundTrip round_trip(std::span<const std::byte> records, int level, std::size_t 
     EXPECT_TRUE(stream.close());
     out.raw_bytes = stream.raw_bytes();
     out.plain_chunks = stream.plain_chunks();
+    out.compresses = stream.compresses();
   }
   Features features;
   if (level > 0) features.compressed = CompressedFeature{.level = 1, .ratio = 2, .mmap_bytes = kMaxExpandedBytes};
@@ -111,6 +113,7 @@ TEST(DataStreamTest, WhatGoesInComesOutInOrder) {
     const RoundTrip result = round_trip(records, 1, workers);
     EXPECT_TRUE(std::equal(records.begin(), records.end(), result.read.begin(), result.read.end()));
     EXPECT_GE(result.rounds, 5U) << "about one for each MiB";
+    EXPECT_TRUE(result.compresses);
     EXPECT_GE(result.compressed, records.size() / kMaxExpandedBytes) << "a frame expands to what the file says";
     const std::size_t first_chunks = (2 * workers + 2) / 2;  // 256 KiB instead of 512 until the ratio is known
     EXPECT_LE(result.compressed, 2 * result.rounds + first_chunks)
@@ -127,6 +130,7 @@ TEST(DataStreamTest, UncompressedIsPlain) {
   const RoundTrip result = round_trip(records, 0, 2);
   EXPECT_TRUE(std::equal(records.begin(), records.end(), result.read.begin(), result.read.end()));
   EXPECT_EQ(result.compressed, 0U);
+  EXPECT_FALSE(result.compresses);
 }
 
 TEST(DataStreamTest, WhatCannotBeCompressedIsCutUntilItFits) {

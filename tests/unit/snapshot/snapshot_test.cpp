@@ -114,6 +114,24 @@ TEST_F(WriteSnapshot, TheNotesOfAllSourcesAreInTheSidecar) {
   EXPECT_THAT(read->notes, all);
 }
 
+// As where it gets no memory; a level that it does not have is refused at the same place.
+TEST_F(WriteSnapshot, WhereZstdRefusesTheFileIsPlainAndSaysSo) {
+  const auto packed = write(TrackerExport());
+  ASSERT_TRUE(packed) << packed.error().what;
+  EXPECT_EQ(packed->compression, "zstd");
+  EXPECT_TRUE(data().features().contains(kFeatureCompressed));
+  EXPECT_THAT(packed->warnings, testing::Not(testing::Contains(HasSubstr("without compression"))));
+  std::filesystem::remove_all(folder_);
+  std::filesystem::create_directory(folder_);
+  order_.compression_level = 99;
+  const auto plain = write(TrackerExport());
+  ASSERT_TRUE(plain) << plain.error().what;
+  EXPECT_EQ(plain->compression, "none");
+  EXPECT_FALSE(data().features().contains(kFeatureCompressed));
+  EXPECT_THAT(plain->warnings, testing::Contains(HasSubstr("use 1 to 19: stored without compression")));
+  EXPECT_EQ(stored()->compression, "none");
+}
+
 TEST(HostFacts, WhatChangesWhileFlightdRunsIsReadAgain) {
   const HostFacts now = HostFacts::read({"flightd"});
   HostFacts old = now;
