@@ -118,6 +118,29 @@ class Disk : public testing::Test {
     EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
     EXPECT_FALSE(degraded());
   }
+  // Six snapshots use up a quota; the disk has the fault `kind` from then on. Returns the seventh's sidecar.
+  Json makes_room_for_the_seventh(const std::string& kind) {
+    start();
+    const Arguments window{"--last", "200ms"};
+    const std::string store = backing_ + "/state/snapshots";
+    for (int i = 0; i < 6; ++i) EXPECT_FALSE(daemon_.snapshot(window).empty());
+    const auto symbols = [&] {
+      return std::any_of(fs::directory_iterator(store), {},
+                         [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
+    };
+    EXPECT_TRUE(wait_until(symbols, 20s));
+    std::uintmax_t bytes = 0;
+    for (const auto& file : fs::directory_iterator(store)) bytes += file.file_size();
+    set_fault(fmt::format("{} 0 122 {}", kind, bytes + 4096));
+    const Json sidecar = daemon_.snapshot(window);
+    EXPECT_EQ(sidecar["id"], "7") << daemon_.log();
+    const Json left = daemon_.ctl_json({"list"});
+    EXPECT_LT(left.size(), 7U);
+    EXPECT_GE(left.size(), 3U) << "no more than is needed: " << left.dump();
+    EXPECT_THAT(daemon_.log(), HasSubstr("1 (room)")) << "the oldest, also the first of a trigger";
+    EXPECT_FALSE(degraded());
+    return sidecar;
+  }
 
   TempFolder folder_;
   std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
@@ -257,26 +280,9 @@ TEST_F(Disk, WhatCannotBeSyncedIsASnapshotAndSaidOnce) {
 // statvfs(3) does not know quotas: the write fails.
 TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
   ASSERT_TRUE(mount_slow_disk());
-  start();
-  const Arguments window{"--last", "200ms"};
+  (void)makes_room_for_the_seventh("quota");
   const std::string store = backing_ + "/state/snapshots";
   const auto count = [&] { return daemon_.ctl_json({"list"}).size(); };
-  for (int i = 0; i < 6; ++i) ASSERT_FALSE(daemon_.snapshot(window).empty());
-  const auto symbols = [&] {
-    return std::any_of(fs::directory_iterator(store), {},
-                       [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
-  };
-  ASSERT_TRUE(wait_until(symbols, 20s));
-  std::uintmax_t bytes = 0;
-  for (const auto& file : fs::directory_iterator(store)) bytes += file.file_size();
-  set_fault("quota 0 122 " + std::to_string(bytes + 4096));
-  const Json sidecar = daemon_.snapshot(window);
-  EXPECT_EQ(sidecar["id"], "7") << daemon_.log();
-  const Json left = daemon_.ctl_json({"list"});
-  EXPECT_LT(left.size(), 7U);
-  EXPECT_GE(left.size(), 3U) << "no more than is needed: " << left.dump();
-  EXPECT_THAT(daemon_.log(), HasSubstr("1 (room)")) << "the oldest, also the first of a trigger";
-  EXPECT_FALSE(degraded());
   // A disk that stays full costs at most one such try.
   set_fault("write 0 122 6000");
   expect_write_failed(EDQUOT, "it stays full");
@@ -292,30 +298,12 @@ TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
 // NFS reports a full disk or quota when a file is synced. In an earlier version the snapshot was lost.
 TEST_F(Disk, AQuotaThatIsReportedAtTheSyncMakesRoom) {
   ASSERT_TRUE(mount_slow_disk());
-  start();
-  const Arguments window{"--last", "200ms"};
-  const std::string store = backing_ + "/state/snapshots";
-  for (int i = 0; i < 6; ++i) ASSERT_FALSE(daemon_.snapshot(window).empty());
-  const auto symbols = [&] {
-    return std::any_of(fs::directory_iterator(store), {},
-                       [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
-  };
-  ASSERT_TRUE(wait_until(symbols, 20s));
-  std::uintmax_t bytes = 0;
-  for (const auto& file : fs::directory_iterator(store)) bytes += file.file_size();
-  set_fault("late_quota 0 122 " + std::to_string(bytes + 4096));
-  const Json sidecar = daemon_.snapshot(window);
-  EXPECT_EQ(sidecar["id"], "7") << daemon_.log();
-  const Json left = daemon_.ctl_json({"list"});
-  EXPECT_LT(left.size(), 7U);
-  EXPECT_GE(left.size(), 3U) << "no more than is needed: " << left.dump();
-  EXPECT_THAT(daemon_.log(), HasSubstr("1 (room)"));
-  EXPECT_FALSE(degraded());
+  const Json sidecar = makes_room_for_the_seventh("late_quota");
   EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
   set_fault("fsync 0 122 0");
   expect_write_failed(EDQUOT, "it stays full");
   set_fault("none 0 0 0");
-  expect_no_half_file(store);
+  expect_no_half_file(backing_ + "/state/snapshots");
   expect_good_again();
   EXPECT_TRUE(daemon_.stop());
 }
