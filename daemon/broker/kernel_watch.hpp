@@ -51,6 +51,9 @@ class KernelWatch {
   // The minimum time between two looks.
   static constexpr std::chrono::milliseconds kAtMostEvery{100};
   static constexpr std::chrono::milliseconds kRoutine{10'000};
+  // The number of memfds with the same kallsyms. A client that connects again and again could keep all of them, 10 MB
+  // each, so the last one is kept and sent again.
+  static constexpr int kMaxCopies = 3;
 
  private:
   using Clock = std::chrono::steady_clock;

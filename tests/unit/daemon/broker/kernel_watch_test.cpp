@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "daemon/broker/module_history.hpp"
 #include "libcore/base/files.hpp"
@@ -148,6 +150,37 @@ TEST_F(ModuleWatch, GeneratedCodeIsNotSent) {
   const auto answer = ask();
   ASSERT_TRUE(answer) << answer.error().what;
   EXPECT_EQ(text_of(*answer), "ffffffff81000000 T _text\nffffffff81001000 T _etext\nffffffffc0001010 t f\t[ext4]\n");
+}
+
+// A client that connects again and again has kept each descriptor.
+TEST_F(ModuleWatch, TheSameKallsymsIsNotCopiedForEver) {
+  std::vector<UniqueFd> held;
+  const auto connect = [&] {
+    auto answer = ask();
+    ASSERT_TRUE(answer) << answer.error().what;
+    ASSERT_EQ(answer->names.kallsyms, Kallsyms::sent) << answer->names.warning;
+    EXPECT_THAT(text_of(*answer), HasSubstr("_text"));
+    held.push_back(std::move(answer->kallsyms));
+  };
+  const auto copies = [&] {
+    std::set<ino_t> out;
+    for (const UniqueFd& fd : held) {
+      struct stat info {};
+      EXPECT_EQ(::fstat(fd.get(), &info), 0);
+      out.insert(info.st_ino);
+    }
+    return out.size();
+  };
+  for (int i = 0; i < 20; ++i) ASSERT_NO_FATAL_FAILURE(connect());
+  EXPECT_EQ(copies(), static_cast<std::size_t>(KernelWatch::kMaxCopies));
+  held.clear();
+  load("ext4 4096 0 - Live 0xffffffffc0001000\nxfs 4096 0 - Live 0xffffffffc0009000\n");
+  symbols("xfs");
+  for (int i = 0; i < 20; ++i) ASSERT_NO_FATAL_FAILURE(connect());
+  EXPECT_EQ(copies(), static_cast<std::size_t>(KernelWatch::kMaxCopies));
+  auto last = ask();
+  ASSERT_TRUE(last);
+  EXPECT_THAT(text_of(*last), HasSubstr("[xfs]")) << "not an old one";
 }
 
 TEST_F(ModuleWatch, AModuleBetweenTwoRequestsIsKnownByItsUevent) {
