@@ -38,13 +38,14 @@ std::optional<std::vector<std::size_t>> rings_in(const Attached& newer, const At
 
 SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
                                const HostFacts& host, std::string folder, std::unique_ptr<WorkerPool> workers,
-                               Callbacks callbacks)
+                               StreamMemory memory, Callbacks callbacks)
     : recorder_(recorder),
       freezer_(freezer),
       host_(host),
       files_(recorder, std::move(folder), callbacks.warn),
       callbacks_(std::move(callbacks)),
       workers_(std::move(workers)),
+      memory_(std::move(memory)),
       config_(config) {}
 
 Result<std::unique_ptr<SnapshotWorker>> SnapshotWorker::start(RecorderThread& recorder, FreezeThread& freezer,
@@ -53,8 +54,11 @@ Result<std::unique_ptr<SnapshotWorker>> SnapshotWorker::start(RecorderThread& re
                                                               Callbacks callbacks) {
   auto workers = WorkerPool::start(std::move(plan));
   if (!workers) return propagate(workers.error());
+  auto memory = StreamMemory::create((*workers)->size(), config.compression_level);
+  if (!memory) return propagate(memory.error());
   std::unique_ptr<SnapshotWorker> out(new SnapshotWorker(recorder, freezer, config, host, std::move(folder),
-                                                         std::move(*workers), std::move(callbacks)));
+                                                         std::move(*workers), std::move(*memory),
+                                                         std::move(callbacks)));
   auto thread = start_thread("snapshot", [self = out.get()] { self->run(); });
   if (!thread) return propagate(thread.error());
   out->thread_ = std::move(*thread);
@@ -66,6 +70,8 @@ SnapshotWorker::~SnapshotWorker() { stop(); }
 void SnapshotWorker::configure(const SnapshotConfig& config) {
   const std::lock_guard lock(mutex_);
   config_ = config;
+  configured_ = true;
+  wake_.notify_all();
 }
 
 void SnapshotWorker::broker_is_back() {
@@ -89,6 +95,7 @@ void SnapshotWorker::run() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
+      take_memory(lock);
       const auto wanted = [this] { return stopping_ || waiting_; };
       // Request them first from a new broker: it may die soon.
       if (refill_) {
@@ -99,7 +106,7 @@ void SnapshotWorker::run() {
         lock.unlock();
         const bool filled = callbacks_.store_usable() && files_.fill_spare();
         lock.lock();
-        const auto woken = [&] { return wanted() || refill_; };
+        const auto woken = [&] { return wanted() || refill_ || configured_; };
         if (filled)
           wake_.wait(lock, woken);
         else
@@ -127,6 +134,15 @@ void SnapshotWorker::run() {
     after_step(Step::answered);
     if (result) keep_symbols();
   }
+}
+
+// Without it the next snapshot tries again, and says that it is not compressed.
+void SnapshotWorker::take_memory(std::unique_lock<std::mutex>& lock) {
+  if (!std::exchange(configured_, false)) return;
+  const int level = config_.compression_level;
+  lock.unlock();
+  if (auto taken = memory_.set_level(level); !taken) callbacks_.warn(taken.error());
+  lock.lock();
 }
 
 // After the reply, so that no caller waits for the kernel's symbols. With a slow disk this can end after the next
@@ -278,8 +294,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
       if (asker.progress) asker.progress(step, percent);
   };
   Result<Sidecar> result = fail(std::errc::io_error, "the snapshot was not written");
-  workers_->merge(
-      [&] { result = write_snapshot(order, recording, capture, std::move(*output), tracker, *workers_, progress); });
+  workers_->merge([&] {
+    result = write_snapshot(order, recording, capture, std::move(*output), tracker, *workers_, memory_, progress);
+  });
   if (result) room_in_vain_ = false;
   return result;
 }

@@ -74,7 +74,7 @@ class SnapshotWorker {
     // Whether spare files may be made in the store.
     std::function<bool()> store_usable = [] { return true; };
   };
-  // Starts all threads of the worker.
+  // Starts all threads of the worker, and takes the memory for compressing.
   [[nodiscard]] static Result<std::unique_ptr<SnapshotWorker>> start(RecorderThread& recorder, FreezeThread& freezer,
                                                                      const SnapshotConfig& config,
                                                                      const HostFacts& host, std::string folder,
@@ -101,7 +101,7 @@ class SnapshotWorker {
 
  private:
   SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config, const HostFacts& host,
-                 std::string folder, std::unique_ptr<WorkerPool> workers, Callbacks callbacks);
+                 std::string folder, std::unique_ptr<WorkerPool> workers, StreamMemory memory, Callbacks callbacks);
   struct Job {
     std::string trigger, reason;
     bool automatic = false, test = false;
@@ -124,6 +124,8 @@ class SnapshotWorker {
   [[nodiscard]] Result<Sidecar> take(Job& job);
   // Switches to the newest set of rings; keeps the blackouts of rings that are in both sets.
   void follow_attached();
+  // After a reload, for the next snapshot.
+  void take_memory(std::unique_lock<std::mutex>& lock);
   EventTime freeze(const Job& job);
   [[nodiscard]] std::vector<std::uint64_t> count_lost(const Manifest& manifest,
                                                       const std::vector<std::size_t>& channel_rings, bool& exact);
@@ -143,6 +145,8 @@ class SnapshotWorker {
   const Callbacks callbacks_;
   std::unique_ptr<WorkerPool> workers_;  // does all work after the freeze: this thread must be ready to freeze
 
+  StreamMemory memory_;  // the merge's; between snapshots this thread's
+
   BlackoutLog blackouts_;
   std::shared_ptr<const KernelSymbols> kernel_;  // of the current snapshot, or the last one
   Counts counts_;                                // after the last capture
@@ -156,7 +160,7 @@ class SnapshotWorker {
   std::condition_variable wake_;
   std::unique_ptr<Job> running_, waiting_;
   std::vector<SnapshotRequest> stranded_;  // their broker died; the last snapshot answers them
-  bool stopping_ = false, refill_ = false;
+  bool stopping_ = false, refill_ = false, configured_ = false;
   std::thread thread_;
 };
 

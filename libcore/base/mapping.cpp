@@ -39,6 +39,15 @@ Mapping::~Mapping() {
   if (address_ != nullptr) ::munmap(address_, bytes_);
 }
 
+void Mapping::discard() const {
+  if (address_ == nullptr) return;
+  constexpr int kDontNeedLocked =
+      24;  // MADV_DONTNEED_LOCKED, since Linux 5.18; the headers of Debian 12's libc lack it
+  if (::madvise(address_, bytes_, kDontNeedLocked) == 0) return;
+  ::munlock(address_, bytes_);
+  ::madvise(address_, bytes_, MADV_DONTNEED);
+}
+
 Result<void> Mapping::lock() const {
   if (::mlock(address_, bytes_) != 0) return sys_error(errno, "mlock of {} bytes", bytes_);
   return {};

@@ -36,6 +36,8 @@ class Mapping {
 
   // mlock(2) of the whole mapping. ENOMEM or EPERM: RLIMIT_MEMLOCK is too small.
   [[nodiscard]] Result<void> lock() const;
+  // Of anonymous memory: gives its pages back to the kernel and keeps the addresses. Its content is then zero.
+  void discard() const;
 
  private:
   Mapping(void* address, std::size_t bytes) : address_(address), bytes_(bytes) {}

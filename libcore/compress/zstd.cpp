@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/compress/zstd.hpp"
 
+// For contexts in memory of the caller: not stable API by zstd's rules, the same since zstd 1.3.
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace flight {
@@ -25,17 +28,36 @@ Failure zstd_failure(std::size_t result, std::string_view what) {
   return fail(error, "zstd cannot {}: {}", what, ZSTD_getErrorName(result));
 }
 
+Result<void> check_level(int level) {
+  if (level >= 1 && level <= kMaxLevel) return {};
+  return fail(std::errc::invalid_argument, "compression level {} does not exist: use 1 to {}", level, kMaxLevel);
+}
+
 }  // namespace
 
-void Compressor::Free::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
+void Compressor::Free::operator()(ZSTD_CCtx_s* context) const {
+  if (owned) ZSTD_freeCCtx(context);
+}
 
 Result<Compressor> Compressor::create(int level) {
-  if (level < 1 || level > kMaxLevel)
-    return fail(std::errc::invalid_argument, "compression level {} does not exist: use 1 to {}", level, kMaxLevel);
-  Compressor compressor(ZSTD_createCCtx());
+  if (auto valid = check_level(level); !valid) return propagate(valid.error());
+  Compressor compressor(ZSTD_createCCtx(), true);
   if (!compressor.context_) return fail(std::errc::not_enough_memory, "no memory for zstd at level {}", level);
+  if (auto done = compressor.set_up(level); !done) return propagate(done.error());
+  return compressor;
+}
+
+Result<Compressor> Compressor::create_in(std::span<std::byte> memory, int level) {
+  if (auto valid = check_level(level); !valid) return propagate(valid.error());
+  Compressor compressor(ZSTD_initStaticCCtx(memory.data(), memory.size()), false);
+  if (!compressor.context_) return fail(std::errc::not_enough_memory, "{} bytes are too few for zstd", memory.size());
+  if (auto done = compressor.set_up(level); !done) return propagate(done.error());
+  return compressor;
+}
+
+Result<void> Compressor::set_up(int level) {
   const auto set = [&](ZSTD_cParameter parameter, int value) {
-    return ZSTD_CCtx_setParameter(compressor.context_.get(), parameter, value);
+    return ZSTD_CCtx_setParameter(context_.get(), parameter, value);
   };
   for (const std::size_t result :
        {set(ZSTD_c_compressionLevel, level), set(ZSTD_c_contentSizeFlag, 1), set(ZSTD_c_checksumFlag, 0)})
@@ -43,7 +65,26 @@ Result<Compressor> Compressor::create(int level) {
   if (level == 1)
     for (const std::size_t result : {set(ZSTD_c_hashLog, kLevel1HashLog), set(ZSTD_c_minMatch, kLevel1MinMatch)})
       if (ZSTD_isError(result) != 0) return zstd_failure(result, "be set up");
-  return compressor;
+  return {};
+}
+
+// zstd has four tables of parameters for each level, and takes one of them by the input's size. A larger input does not
+// always need more.
+Result<std::size_t> compressor_bytes(int level, std::size_t max_input_bytes) {
+  if (auto valid = check_level(level); !valid) return propagate(valid.error());
+  std::size_t out = 0;
+  for (const std::size_t table_bytes :
+       {std::size_t{16} << 10U, std::size_t{128} << 10U, std::size_t{256} << 10U, max_input_bytes}) {
+    ZSTD_compressionParameters parameters = ZSTD_getCParams(level, std::min(table_bytes, max_input_bytes), 0);
+    if (level == 1) {
+      parameters.hashLog = kLevel1HashLog;
+      parameters.minMatch = kLevel1MinMatch;
+    }
+    const std::size_t bytes = ZSTD_estimateCCtxSize_usingCParams(parameters);
+    if (ZSTD_isError(bytes) != 0) return zstd_failure(bytes, "say what memory it needs");
+    out = std::max(out, bytes);
+  }
+  return out;
 }
 
 Result<std::size_t> Compressor::compress(std::span<const std::byte> input, std::span<std::byte> out) {

@@ -2,6 +2,8 @@
 // The record types that perf itself adds to a file's data section (types >= 64): tools/lib/perf/include/perf/event.h.
 #pragma once
 
+#include <linux/perf_event.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,6 +22,8 @@ inline constexpr std::size_t kMaxCompressedPayload = 65535 - 8;
 void append_finished_round(std::vector<std::byte>& out);
 // Ends the synthesised part.
 void append_finished_init(std::vector<std::byte>& out);
+// The header of a COMPRESSED record of a frame of this size, <= kMaxCompressedPayload bytes.
+[[nodiscard]] perf_event_header compressed_header(std::size_t frame_bytes);
 // `frame` is one whole zstd frame of whole records, <= kMaxCompressedPayload bytes.
 void append_compressed(std::vector<std::byte>& out, std::span<const std::byte> frame);
 

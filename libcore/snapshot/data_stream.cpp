@@ -10,37 +10,48 @@
 namespace flight {
 namespace {
 
-// Number of chunks for each worker: one being compressed, one waiting.
-constexpr std::size_t kChunksPerWorker = 2;
 // The planned size of a frame, within the 64 KiB of a COMPRESSED record.
 constexpr std::size_t kExpectedFrameBytes = 57U << 10U;
 
 }  // namespace
 
-DataStream::DataStream(FileWriter& writer, WorkerPool& workers, int level)
-    : writer_(writer), workers_(workers), level_(level) {
-  for (std::size_t i = 0; level_ > 0 && i < workers_.size(); ++i) {
-    auto compressor = Compressor::create(level_);
-    if (!compressor) {  // no memory for zstd: the file is written uncompressed, which is better than no file
-      compressors_.clear();
-      refused_ = compressor.error().what;
-      break;
-    }
-    compressors_.push_back(std::move(*compressor));
+DataStream::DataStream(FileWriter& writer, WorkerPool& workers, StreamMemory& memory, int level)
+    : writer_(writer), workers_(workers), memory_(memory) {
+  if (level > 0) make_compressors(level);
+  chunks_.resize(memory_.chunks());
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    chunks_[i].raw = memory_.raw(i);
+    chunks_[i].packed = memory_.packed(i);
   }
-  frames_.resize(workers_.size());
-  for (auto& frame : frames_) frame.resize(kMaxCompressedPayload);
-  chunks_.resize(workers_.size() * kChunksPerWorker + 2);
   chunks_[0].stage = Stage::filling;
-  chunks_[0].raw.reserve(kMaxExpandedBytes);
   workers_.write([this] { write_all_chunks(); });
 }
 
-DataStream::~DataStream() { static_cast<void>(close()); }
+DataStream::~DataStream() {
+  static_cast<void>(close());
+  compressors_.clear();
+  memory_.rest();
+}
+
+// Without memory for zstd, the file is written uncompressed, which is better than no file.
+void DataStream::make_compressors(int level) {
+  auto made = memory_.set_level(level);
+  for (std::size_t i = 0; made && i < workers_.size(); ++i) {
+    auto compressor = memory_.compressor(i);
+    if (compressor) {
+      compressors_.push_back(std::move(*compressor));
+    } else {
+      made = propagate(compressor.error());
+    }
+  }
+  if (made) return;
+  compressors_.clear();
+  refused_ = made.error().what;
+}
 
 Result<void> DataStream::append(std::span<const std::byte> record) {
   Chunk& chunk = chunks_[filling_];
-  chunk.raw.insert(chunk.raw.end(), record.begin(), record.end());
+  chunk.raw.append(record);
   raw_bytes_ += record.size();
   since_round_ += record.size();
   if (chunk.raw.size() < chunk.enough) return {};
@@ -82,14 +93,14 @@ Result<void> DataStream::submit() {
 }
 
 void DataStream::pack(Chunk& chunk, std::size_t worker) {
-  if (!chunk.raw.empty()) {
+  if (chunk.raw.size() > 0) {
     if (compressors_.empty()) {
-      chunk.packed.assign(chunk.raw.begin(), chunk.raw.end());
+      chunk.packed.append(chunk.raw.bytes());
     } else {
-      pack_range(chunk.raw, chunk, worker);
+      pack_range(chunk.raw.bytes(), chunk, worker);
     }
   }
-  chunk.packed.insert(chunk.packed.end(), chunk.marker.begin(), chunk.marker.end());
+  chunk.packed.append(chunk.marker);
   // Under the lock: after the writer has seen this chunk, the stream may be destroyed.
   const std::lock_guard lock(mutex_);
   chunk.stage = Stage::ready;
@@ -98,10 +109,12 @@ void DataStream::pack(Chunk& chunk, std::size_t worker) {
 
 // Makes one frame of `raw`, or two of its halves if it is more than a record can carry.
 void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::size_t worker) {
-  auto& frame = frames_[worker];
+  const std::span<std::byte> frame = memory_.frame(worker);
   const auto size = compressors_[worker].compress(raw, frame);
   if (size) {
-    append_compressed(chunk.packed, std::span(frame).first(*size));
+    const perf_event_header header = compressed_header(*size);
+    chunk.packed.append(std::as_bytes(std::span(&header, 1)));
+    chunk.packed.append(frame.first(*size));
     learn(chunk, raw.size(), *size);
     return;
   }
@@ -113,14 +126,13 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
     pack_range(raw.subspan(cut), chunk, worker);
     return;
   }
-  chunk.packed.insert(chunk.packed.end(), raw.begin(), raw.end());
+  chunk.packed.append(raw);
   const std::lock_guard lock(mutex_);
-  ++plain_chunks_;
+  if (plain_chunks_++ == 0) refused_ = size.error().what;
 }
 
 // The next chunk in this place should fill a record, with a reserve for one that compresses less. A chunk that was
 // ended early is no measure.
-// little.
 void DataStream::learn(Chunk& chunk, std::size_t raw_bytes, std::size_t frame_bytes) {
   if (raw_bytes < kMinChunkBytes / 2) return;
   chunk.enough = std::clamp(raw_bytes * kExpectedFrameBytes / frame_bytes, kMinChunkBytes, kMaxChunkBytes);
@@ -139,7 +151,7 @@ void DataStream::write_all_chunks() {
     const bool good = outcome_.has_value();
     lock.unlock();
     // After the first error the chunks are only drained: the merge gets the error at its next submit.
-    Result<void> written = good && !chunk.packed.empty() ? writer_.append(chunk.packed) : Result<void>{};
+    Result<void> written = good && chunk.packed.size() > 0 ? writer_.append(chunk.packed.bytes()) : Result<void>{};
     after_step(Step::streaming);
     lock.lock();
     if (!written && outcome_) outcome_ = written;

@@ -23,21 +23,18 @@
 #include "libcore/base/result.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/writer.hpp"
+#include "libcore/snapshot/stream_memory.hpp"
 #include "libcore/snapshot/worker_pool.hpp"
 
 namespace flight {
 
-inline constexpr std::size_t kMinChunkBytes = 128U << 10U;    // records of one frame
-inline constexpr std::size_t kFirstChunkBytes = 256U << 10U;  // before anything is known
-inline constexpr std::size_t kMaxChunkBytes = 512U << 10U;
-inline constexpr std::size_t kMaxExpandedBytes = kMaxChunkBytes + (64U << 10U);  // + one record: the file's mmap_len
-inline constexpr std::size_t kRoundBytes = 1U << 20U;                            // a FINISHED_ROUND about this often
+inline constexpr std::size_t kRoundBytes = 1U << 20U;  // a FINISHED_ROUND about this often
 
 class DataStream {
  public:
-  // level 0: no compression; if zstd refuses, there is none either, and refused() says why. `writer` and `workers` must
-  // outlive the stream; it is the only user of the writer until close().
-  DataStream(FileWriter& writer, WorkerPool& workers, int level);
+  // level 0: no compression; if zstd refuses, there is none either, and refused() says why. `writer`, `workers` and
+  // `memory` must outlive the stream; it is the only user of the writer until close(), and of the memory.
+  DataStream(FileWriter& writer, WorkerPool& workers, StreamMemory& memory, int level);
   DataStream(const DataStream&) = delete;
   DataStream& operator=(const DataStream&) = delete;
   ~DataStream();
@@ -50,21 +47,23 @@ class DataStream {
   // Writes the rest and waits for it.
   [[nodiscard]] Result<void> close();
 
+  [[nodiscard]] std::uint64_t raw_bytes() const { return raw_bytes_; }  // of all records, uncompressed
   [[nodiscard]] bool compresses() const { return !compressors_.empty(); }
+  // After close(): how many chunks zstd refused, and why; or why it refused all.
+  [[nodiscard]] std::uint64_t plain_chunks() const { return plain_chunks_; }
   [[nodiscard]] const std::string& refused() const { return refused_; }
-  [[nodiscard]] std::uint64_t raw_bytes() const { return raw_bytes_; }        // of all records, uncompressed
-  [[nodiscard]] std::uint64_t plain_chunks() const { return plain_chunks_; }  // chunks that zstd refused; after close()
 
  private:
   enum class Stage : std::uint8_t { free, filling, queued, ready };
   struct Chunk {
     Stage stage = Stage::free;
     std::size_t enough = kFirstChunkBytes;  // raw bytes after which it ends
-    std::vector<std::byte> raw;             // whole records
-    std::vector<std::byte> packed;          // bytes for the file
+    FixedBytes raw;                         // whole records
+    FixedBytes packed;                      // bytes for the file
     std::vector<std::byte> marker;          // an uncompressed record after it
   };
 
+  void make_compressors(int level);
   [[nodiscard]] Result<void> submit();
   void pack(Chunk& chunk, std::size_t worker);
   void pack_range(std::span<const std::byte> raw, Chunk& chunk, std::size_t worker);
@@ -73,10 +72,8 @@ class DataStream {
 
   FileWriter& writer_;
   WorkerPool& workers_;
-  int level_;
+  StreamMemory& memory_;
   std::vector<Compressor> compressors_;  // one for each worker; empty: no compression
-  std::string refused_;
-  std::vector<std::vector<std::byte>> frames_;  // each worker's output
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -85,6 +82,7 @@ class DataStream {
   bool closing_ = false;
   Result<void> outcome_;  // of the disk
   std::uint64_t plain_chunks_ = 0;
+  std::string refused_;
 
   std::uint64_t raw_bytes_ = 0;
   std::size_t since_round_ = 0;

@@ -192,12 +192,12 @@ struct Part {
   EventTime left_out_ns = 0;  // of the window, because the file would be too large
   bool synced = false;        // the file; false: its file system cannot do it
   bool compressed = false;    // with zstd
-  std::string zstd_refused;   // why not, although it was wanted
+  std::string zstd_refused;   // why not, or not all of it, although it was wanted
 };
 
 Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
                         const CaptureFacts& capture, const SnapshotOutput& output, WorkerPool& workers,
-                        const OnProgress& progress) {
+                        StreamMemory& memory, const OnProgress& progress) {
   EmptyChains chains(recording.manifest, recording.events);
   std::vector<FileEvent> events = file_events(recording.manifest);
   chains.mark(events);
@@ -209,14 +209,14 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
   writer->limit(order.max_bytes);
   const int level = order.compression == "none" ? 0 : order.compression_level;
   {
-    DataStream stream(*writer, workers, level);
+    DataStream stream(*writer, workers, memory, level);
     progress("writing", 0);
     auto streamed = stream_records(stream, part.selection, part.sideband, part.kernel.maps, chains, progress);
     auto closed = stream.close();
     part.raw_bytes = stream.raw_bytes();
     part.compressed = stream.compresses();
     part.zstd_refused = stream.refused();
-    part.plain_chunks = part.compressed ? stream.plain_chunks() : 0;
+    part.plain_chunks = stream.plain_chunks();
     if (!streamed || !closed) return propagate(streamed ? closed.error() : streamed.error());
   }
   after_step(Step::streamed);
@@ -250,20 +250,20 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
 // Once more if the disk or a quota is full and older snapshots made room.
 Result<void> write_data_with_room(Part& part, const SnapshotOrder& order, const RecordingFacts& recording,
                                   const CaptureFacts& capture, const SnapshotOutput& output, WorkerPool& workers,
-                                  const OnProgress& progress) {
-  auto written = write_data(part, order, recording, capture, output, workers, progress);
+                                  StreamMemory& memory, const OnProgress& progress) {
+  auto written = write_data(part, order, recording, capture, output, workers, memory, progress);
   if (written || !order.make_room || !is_full(written.error().errno_value())) return written;
   struct stat info {};
   const int file = output.data.get();
   if (::fstat(file, &info) != 0 || ::ftruncate(file, 0) != 0) return written;
   if (!order.make_room(static_cast<std::uint64_t>(info.st_size))) return written;
-  return write_data(part, order, recording, capture, output, workers, progress);
+  return write_data(part, order, recording, capture, output, workers, memory, progress);
 }
 
 // Writes the requested window, or as much of its newest part as fits.
 Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
                         const SnapshotOutput& output, const TrackerQuery& tracker, WorkerPool& workers,
-                        const OnProgress& progress) {
+                        StreamMemory& memory, const OnProgress& progress) {
   WindowRequest window = order.window;
   EventTime wanted_begin_ns = 0;
   for (int attempt = 1;; ++attempt) {
@@ -288,7 +288,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     if (auto log = exits_behind_samples(part.sideband.log, part.sideband.gaps, selection, recording.events, workers))
       part.sideband.log = std::move(*log);
     part.merge_begin_ns = monotonic_now();
-    auto written = write_data_with_room(part, order, recording, capture, output, workers, progress);
+    auto written = write_data_with_room(part, order, recording, capture, output, workers, memory, progress);
     if (attempt == 1) wanted_begin_ns = selection.begin_ns;
     part.left_out_ns = selection.begin_ns - std::min(wanted_begin_ns, selection.begin_ns);
     if (written) return part;
@@ -311,11 +311,11 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
 
 Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
                                SnapshotOutput output, const TrackerQuery& tracker, WorkerPool& workers,
-                               const OnProgress& progress) {
+                               StreamMemory& memory, const OnProgress& progress) {
   const EventTime walk_begin_ns = monotonic_now();
   PartialFiles partial(output.folder, {output.sidecar_name, output.data_name});
 
-  auto part = write_part(order, recording, capture, output, tracker, workers, progress);
+  auto part = write_part(order, recording, capture, output, tracker, workers, memory, progress);
   if (!part) return propagate(part.error());
   const Selection& selection = part->selection;
   const TrackerExport& sideband = part->sideband;
@@ -341,9 +341,10 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   if (std::string owner = owner_warning(output.data.get()); !owner.empty())
     sidecar.warnings.push_back(std::move(owner));
   if (part->plain_chunks > 0)
-    sidecar.warnings.push_back(
-        fmt::format("zstd failed on {}, stored without compression", counted(part->plain_chunks, "chunk")));
-  if (!part->zstd_refused.empty()) sidecar.warnings.push_back(part->zstd_refused + ": stored without compression");
+    sidecar.warnings.push_back(fmt::format("zstd failed on {}, stored without compression: {}",
+                                           counted(part->plain_chunks, "chunk"), part->zstd_refused));
+  else if (!part->zstd_refused.empty())
+    sidecar.warnings.push_back(fmt::format("{}: stored without compression", part->zstd_refused));
   if (part->left_out_ns > 0)
     sidecar.warnings.push_back(
         fmt::format("its oldest {} are missing: otherwise it would be larger than store.max_snapshot, {}",

@@ -17,6 +17,7 @@
 #include "libcore/sideband/process_tracker.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 #include "libcore/snapshot/selection.hpp"
+#include "libcore/snapshot/stream_memory.hpp"
 #include "libcore/snapshot/worker_pool.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -87,7 +88,7 @@ using OnProgress = std::function<void(std::string_view step, unsigned percent)>;
 // an error (disk full, I/O error) neither has; the .partial files are unlinked. The error contains the errno.
 [[nodiscard]] Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts& recording,
                                              const CaptureFacts& capture, SnapshotOutput output,
-                                             const TrackerQuery& tracker, WorkerPool& workers,
+                                             const TrackerQuery& tracker, WorkerPool& workers, StreamMemory& memory,
                                              const OnProgress& progress);
 
 // The text of /proc/kallsyms as one zstd frame: a tenth of its 10 MB, so it can be kept in memory until a snapshot

@@ -45,7 +45,8 @@ flight::Result<std::uint64_t> write(const flight::MadeRecording& recording, flig
   const flight::Selection selection = recording.selection(workers);
   auto writer = flight::FileWriter::create(file, flight::file_events(recording.manifest));
   if (!writer) return flight::propagate(writer.error());
-  flight::DataStream stream(*writer, workers, 1);
+  auto memory = flight::StreamMemory::create(workers.size(), 1).value();
+  flight::DataStream stream(*writer, workers, memory, 1);
   auto merged = merge_records(selection, {}, [&](auto record) { return stream.append(record); });
   if (merged) merged = stream.round();
   if (auto closed = stream.close(); !merged || !closed) return flight::propagate((merged ? closed : merged).error());

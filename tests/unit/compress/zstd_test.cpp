@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/compress/zstd.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 
@@ -39,6 +41,29 @@ TEST(Zstd, RoundTripAtEveryLevelAndSize) {
         ASSERT_TRUE(back) << back.error().what;
         EXPECT_EQ(*back, input);
       }
+    }
+  }
+}
+
+// The same frames, from memory that is as small as promised, in any order of sizes.
+TEST(Zstd, MemoryOfTheCallerIsEnoughAtEveryLevelAndSize) {
+  constexpr std::size_t kMost = (512U + 64U) << 10U;
+  for (int level = 1; level <= 19; ++level) {
+    const auto needed = compressor_bytes(level, kMost);
+    ASSERT_TRUE(needed) << needed.error().what;
+    std::vector<std::max_align_t> memory(*needed / sizeof(std::max_align_t) + 1);
+    auto compressor = Compressor::create_in(std::as_writable_bytes(std::span(memory)).first(*needed), level);
+    ASSERT_TRUE(compressor) << compressor.error().what;
+    auto own = Compressor::create(level);
+    for (const std::size_t count : {kMost, std::size_t{1}, std::size_t{16} << 10U, std::size_t{128} << 10U,
+                                    std::size_t{200'000}, std::size_t{256} << 10U, std::size_t{300'000}}) {
+      SCOPED_TRACE(fmt::format("level {}, {} bytes", level, count));
+      const Bytes input = repetitive_bytes(count);
+      Bytes out(compress_bound(count)), expected(out.size());
+      const auto bytes = compressor->compress(input, out);
+      ASSERT_TRUE(bytes) << bytes.error().what;
+      EXPECT_EQ(*bytes, *own->compress(input, expected));
+      EXPECT_EQ(out, expected);
     }
   }
 }

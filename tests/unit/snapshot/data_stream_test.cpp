@@ -2,12 +2,17 @@
 #include "libcore/snapshot/data_stream.hpp"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <random>
+#include <string>
 
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/record.hpp"
@@ -34,17 +39,21 @@ struct RoundTrip {
   std::vector<std::byte> read;
   std::uint64_t rounds = 0, compressed = 0, file_bytes = 0, plain_chunks = 0, raw_bytes = 0;
   bool compresses = false;
+  std::string refused;
 };
 
-RoundTrip round_trip(std::span<const std::byte> records, int level, std::size_t worker_count) {
+RoundTrip round_trip(std::span<const std::byte> records, int level, std::size_t worker_count,
+                     const std::function<void()>& before = {}, const std::function<void()>& after = {}) {
   RoundTrip out;
   const UniqueFd file(::memfd_create("stream", MFD_CLOEXEC));
   auto writer = FileWriter::create(file.get(), one_event());
   EXPECT_TRUE(writer) << writer.error().what;
   const auto workers_made = WorkerPool::start(worker_count).value();
   WorkerPool& workers = *workers_made;
+  auto memory = StreamMemory::create(worker_count, 1).value();
+  if (before) before();
   {
-    DataStream stream(*writer, workers, level);
+    DataStream stream(*writer, workers, memory, level);
     for (auto rest = records; !rest.empty();) {
       const auto record = next_record(rest);
       EXPECT_TRUE(stream.append(record));
@@ -55,7 +64,9 @@ RoundTrip round_trip(std::span<const std::byte> records, int level, std::size_t 
     out.raw_bytes = stream.raw_bytes();
     out.plain_chunks = stream.plain_chunks();
     out.compresses = stream.compresses();
+    out.refused = stream.refused();
   }
+  if (after) after();
   Features features;
   if (level > 0) features.compressed = CompressedFeature{.level = 1, .ratio = 2, .mmap_bytes = kMaxExpandedBytes};
   EXPECT_TRUE(writer->finish(features));
@@ -139,6 +150,49 @@ TEST(DataStreamTest, WhatCannotBeCompressedIsCutUntilItFits) {
   EXPECT_TRUE(std::equal(records.begin(), records.end(), result.read.begin(), result.read.end()));
 }
 
+// ASan and TSan map memory of their own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// While it lives, no memory is mapped.
+class NoMoreMemory {
+ public:
+  NoMoreMemory() {
+    ::getrlimit(RLIMIT_AS, &before_);
+    const rlimit none{.rlim_cur = 1, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_AS, &none);
+  }
+  NoMoreMemory(const NoMoreMemory&) = delete;
+  NoMoreMemory& operator=(const NoMoreMemory&) = delete;
+  ~NoMoreMemory() { ::setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(DataStreamTest, NoMemoryIsTakenForAStream) {
+  const auto small = comm_records(5U << 20U);
+  const auto large = random_records(2U << 20U);
+  for (const auto& records : {small, large}) {
+    std::optional<NoMoreMemory> none;
+    const RoundTrip result = round_trip(
+        records, 1, 2, [&] { none.emplace(); }, [&] { none.reset(); });
+    EXPECT_TRUE(std::equal(records.begin(), records.end(), result.read.begin(), result.read.end()));
+    EXPECT_GT(result.compressed, 0U);
+    EXPECT_EQ(result.plain_chunks, 0U);
+    EXPECT_EQ(result.refused, "");
+  }
+}
+
+TEST(DataStreamTest, WithoutMemoryForAnotherLevelTheFileIsPlain) {
+  const auto records = comm_records(5U << 20U);
+  std::optional<NoMoreMemory> none;
+  const RoundTrip result = round_trip(
+      records, 19, 2, [&] { none.emplace(); }, [&] { none.reset(); });
+  EXPECT_TRUE(std::equal(records.begin(), records.end(), result.read.begin(), result.read.end()));
+  EXPECT_EQ(result.compressed, 0U);
+  EXPECT_THAT(result.refused, testing::HasSubstr("zstd at level 19: mmap of"));
+}
+#endif
+
 TEST(DataStreamTest, AnErrorOfTheDiskReachesTheMerge) {
   // /dev/full accepts nothing; the writer's first bytes go to a real file.
   const UniqueFd file(::memfd_create("stream", MFD_CLOEXEC));
@@ -148,7 +202,8 @@ TEST(DataStreamTest, AnErrorOfTheDiskReachesTheMerge) {
   ASSERT_GE(::dup3(full.get(), file.get(), O_CLOEXEC), 0);
   const auto workers_made = WorkerPool::start(2).value();
   WorkerPool& workers = *workers_made;
-  DataStream stream(*writer, workers, 0);
+  auto memory = StreamMemory::create(workers.size(), 1).value();
+  DataStream stream(*writer, workers, memory, 0);
   const auto records = comm_records(8U << 20U);
   Result<void> result;
   for (std::span<const std::byte> rest(records); !rest.empty() && result;) {

@@ -23,7 +23,8 @@ class Pipeline : public testing::Test {
     selection_ = recording_.selection(workers, window);
     auto writer = FileWriter::create(file_.get(), file_events(recording_.manifest));
     ASSERT_TRUE(writer) << writer.error().what;
-    DataStream stream(*writer, workers, 1);
+    auto memory = StreamMemory::create(workers.size(), 1).value();
+    DataStream stream(*writer, workers, memory, 1);
     ASSERT_TRUE(merge_records(selection_, {}, [&](auto record) { return stream.append(record); }));
     ASSERT_TRUE(stream.round());
     ASSERT_TRUE(stream.close());

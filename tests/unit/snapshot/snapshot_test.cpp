@@ -70,7 +70,7 @@ class WriteSnapshot : public testing::Test {
                           .seq = 1};
     const auto tracker = [&](EventTime, EventTime, const std::unordered_set<std::uint32_t>&,
                              const std::unordered_set<std::uint64_t>&) { return sideband; };
-    return write_snapshot(order_, recording, capture, std::move(output), tracker, *workers,
+    return write_snapshot(order_, recording, capture, std::move(output), tracker, *workers, memory_,
                           [](std::string_view, unsigned) {});
   }
   [[nodiscard]] UniqueFd file(const std::string& name) const {
@@ -93,6 +93,7 @@ class WriteSnapshot : public testing::Test {
   }
 
   SnapshotOrder order_;
+  StreamMemory memory_ = StreamMemory::create(1, 1).value();
   const MadeRecording made_{1, 64U << 10U};
   HostFacts host_;
   KernelNames kernel_;
