@@ -2,6 +2,8 @@
 // Bad disks: slow, hanging, failing during a write, removed, full, read-only. The recording continues, the control
 // socket answers, no incomplete file gets a final name, the requester gets an error, and the status says "degraded
 // (disk)" until a snapshot is written again. flightd sees real disks: FUSE (slow_disk) and ext4 on a loop device.
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -55,6 +57,30 @@ class Disk : public testing::Test {
         stat(backing_.c_str(), &outside) == 0 &&
         wait_until([&] { return stat(disk_.c_str(), &inside) == 0 && inside.st_dev != outside.st_dev; }, 10s);
     return mounted ? testing::AssertionSuccess() : testing::AssertionFailure() << "no slow disk: " << fuse_->err();
+  }
+  [[nodiscard]] testing::AssertionResult mount_image() const {
+    const std::string image = folder_ / "image";
+    write_text(image, "");
+    fs::resize_file(image, 16U << 20U);
+    Outcome outcome = run({"mkfs.ext4", "-q", "-m", "0", image});
+    if (outcome.exit_status == 0) outcome = run({"mount", "-o", "loop", image, disk_});
+    return outcome.exit_status == 0 ? testing::AssertionSuccess() : testing::AssertionFailure() << outcome.text();
+  }
+  [[nodiscard]] Arguments locks_like(const std::string& kind) const {
+    Arguments out = preloading(folder_.load("liblocks.so"));
+    out.push_back("FLIGHT_LOCKS=" + kind);
+    return out;
+  }
+  // How flightd has opened the lock of its store: O_RDONLY or O_RDWR; -1: it has not.
+  [[nodiscard]] int lock_access() const {
+    const std::string process = "/proc/" + std::to_string(daemon_.pid());
+    for (const auto& entry : fs::directory_iterator(process + "/fd")) {
+      std::error_code error;
+      if (fs::read_symlink(entry.path(), error) != options_.state_dir + "/flightd.lock") continue;
+      const std::string info = read_text(process + "/fdinfo/" + entry.path().filename().string());
+      return std::stoi(info.substr(info.find("flags:") + 6), nullptr, 8) & O_ACCMODE;
+    }
+    return -1;
   }
   // A load makes the snapshot larger than the space on some of these disks.
   void start() {
@@ -378,12 +404,7 @@ TEST_F(Disk, SpareFilesAreMadeAsSoonAsTheyCanBe) {
 }
 
 TEST_F(Disk, FullAndReadOnlyLoopDevice) {
-  const std::string image = folder_ / "image";
-  write_text(image, "");
-  fs::resize_file(image, 16U << 20U);
-  ASSERT_EQ(run({"mkfs.ext4", "-q", "-m", "0", image}).exit_status, 0);
-  const Outcome mounted = run({"mount", "-o", "loop", image, disk_});
-  ASSERT_EQ(mounted.exit_status, 0) << mounted.text();
+  ASSERT_TRUE(mount_image());
   start();
   ASSERT_TRUE(daemon_.goes_on());
   // Some space is left, so the write fails in the middle.
@@ -402,6 +423,67 @@ TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   EXPECT_TRUE(degraded());
   ASSERT_EQ(run({"mount", "-o", "remount,rw", disk_}).exit_status, 0);
   expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// It is locked read-only, because a descriptor for writing would prevent a read-only remount; for writing where the
+// file system wants that.
+TEST_F(Disk, OneThatLocksOnlyWritableFilesIsLockedAsWell) {
+  options_.state_dir = backing_ + "/state";
+  ASSERT_TRUE(daemon_.start(stacks_config(99, "64K"), options_));
+  EXPECT_EQ(lock_access(), O_RDONLY);
+  ASSERT_TRUE(daemon_.stop());
+  options_.prefix = locks_like("nfs");
+  ASSERT_TRUE(daemon_.start(stacks_config(99, "64K"), options_));
+  EXPECT_EQ(lock_access(), O_RDWR);
+  EXPECT_THAT(daemon_.log(), Not(HasSubstr("cannot be locked")));
+  options_.runtime_dir = folder_ / "other-run";
+  TestDaemon second(folder_);
+  second.launch(stacks_config(99, "64K").dump(), options_);
+  const Outcome outcome = second.process().finish(30s);
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("another flightd"), HasSubstr(backing_ + "/state")));
+  EXPECT_TRUE(daemon_.goes_on());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Disk, FullOneWithoutLocksIsAnErrorAndGoodAgain) {
+  ASSERT_TRUE(mount_slow_disk());
+  options_.prefix = locks_like("none");
+  start();
+  const Json status = daemon_.status();
+  EXPECT_THAT(status["messages"].dump(), HasSubstr("cannot be locked (its file system has no locks)"));
+  ASSERT_TRUE(daemon_.goes_on());
+  set_fault("write 0 28 6000");
+  expect_write_failed(ENOSPC, "full");
+  EXPECT_TRUE(degraded());
+  set_fault("none 0 0 0");
+  expect_no_half_file(backing_ + "/state/snapshots");
+  expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// chattr(1) +i: root gets EPERM where others get EROFS.
+TEST_F(Disk, ImmutableStoreAtTheStartIsReadAndUsedLater) {
+  ASSERT_TRUE(mount_image());
+  start();
+  ASSERT_TRUE(daemon_.goes_on());
+  ASSERT_TRUE(daemon_.stop());
+  const Arguments folders{daemon_.snapshots_dir(), options_.state_dir};
+  const auto change = [&](const std::string& flag) {
+    Arguments command{"chattr", flag};
+    command.insert(command.end(), folders.begin(), folders.end());
+    return run(command);
+  };
+  const Outcome changed = change("+i");
+  ASSERT_EQ(changed.exit_status, 0) << changed.text();
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+  EXPECT_THAT(daemon_.ctl({"list"}).out, HasSubstr("manual"));
+  expect_write_failed(EPERM, "immutable");
+  EXPECT_TRUE(degraded());
+  ASSERT_EQ(change("-i").exit_status, 0);
+  expect_good_again();
+  expect_no_half_file(daemon_.snapshots_dir());
   EXPECT_TRUE(daemon_.stop());
 }
 
