@@ -57,6 +57,41 @@ Result<UniqueFd> take_signals(bool own_broker) {
   return fd;
 }
 
+// How long to wait after a start that failed, by the number of those before.
+std::chrono::seconds wait_after(std::size_t tries) {
+  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
+                              std::chrono::seconds(10)};
+  return kWaits.at(std::min(tries, kWaits.size() - 1));
+}
+
+// Without a descriptor: a blocked signal stays pending. True: SIGTERM or SIGINT was received.
+bool is_stopped_within(std::chrono::seconds time) {
+  sigset_t stops;
+  ::sigemptyset(&stops);
+  for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&stops, number);
+  const auto until = std::chrono::steady_clock::now() + time;
+  constexpr timespec kLook{.tv_sec = 1, .tv_nsec = 0};
+  while (std::chrono::steady_clock::now() < until)
+    if (::sigtimedwait(&stops, nullptr, &kLook) > 0) return true;
+  return false;
+}
+
+// A service that has no descriptor for its signals stays as well (see wait_to_start). An error: not a service, or
+// stopped (ECANCELED).
+Result<UniqueFd> take_signals_of_service() {
+  const bool managed = std::getenv("NOTIFY_SOCKET") != nullptr;
+  std::string why;
+  for (std::size_t tries = 0;; ++tries) {
+    auto stop = take_signals(false);
+    if (stop) return stop;
+    std::string now = stop.error().what + descriptor_advice(stop.error());
+    if (now != why) log::error("{}{}", now, managed ? "; trying again" : "");
+    if (!managed) return stop;
+    why = std::move(now);
+    if (is_stopped_within(wait_after(tries))) return fail(std::errc::operation_canceled, "stopped");
+  }
+}
+
 // Takes the inherited end of flightd's socketpair. All other inherited descriptors are closed: a copy of flightd's own
 // end would hide the death of flightd.
 Result<UniqueFd> take_client(int number) {
@@ -136,10 +171,8 @@ Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
 // A service whose start fails stays, and tries again after 1, 2, 5 and then every 10 s: otherwise systemd would restart
 // it for ever. Meanwhile `listener`, if there is one, answers with the reason. False: SIGTERM was received.
 bool wait_to_start(const std::string& why, std::size_t tries, const UniqueFd& stop, Listener* listener) {
-  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
-                              std::chrono::seconds(10)};
   constexpr std::chrono::milliseconds kAliveEvery(1000);
-  const auto until = std::chrono::steady_clock::now() + kWaits.at(std::min(tries, kWaits.size() - 1));
+  const auto until = std::chrono::steady_clock::now() + wait_after(tries);
   notify_no_recording(why);
   if (tries == 0)
     if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
@@ -158,8 +191,8 @@ bool wait_to_start(const std::string& why, std::size_t tries, const UniqueFd& st
 // A service with wrong options stays, too: a user that does not exist may be known later. Nobody is answered, because
 // the user that may connect is not known. It ends when the options are right, and systemd starts it again.
 int stay_unstarted(int argc, char** argv, std::string usage) {
-  const auto stop = take_signals(false);
-  if (!stop) return kUsage;
+  const auto stop = take_signals_of_service();
+  if (!stop) return stop.error().code == std::errc::operation_canceled ? 0 : kUsage;
   for (std::size_t tries = 0; !usage.empty(); ++tries) {
     if (!wait_to_start("wrong usage: " + usage, tries, *stop, nullptr)) return 0;
     std::string now = parse_options(argc, argv).usage;
@@ -172,13 +205,10 @@ int stay_unstarted(int argc, char** argv, std::string usage) {
 int serve_socket(const BrokerOptions& options) {
   const bool managed = std::getenv("NOTIFY_SOCKET") != nullptr;
   FdStore store = FdStore::take();
+  const auto stop = take_signals_of_service();
+  if (!stop) return stop.error().code == std::errc::operation_canceled ? 0 : kFailed;
   auto spare = std::make_unique<SpareDescriptors>();
   auto kept = spare->take_at_start();
-  const auto stop = take_signals(false);
-  if (!stop) {
-    log::error("{}", stop.error().what);
-    return kFailed;
-  }
   auto listener = kept ? listen(options, store) : Result<Listener>(propagate(kept.error()));
   EventSources sources;
   auto threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));

@@ -2,6 +2,7 @@
 // The real flightd-broker: its start, its end, wrong use, and its life after its clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -220,6 +221,27 @@ TEST_F(BrokerLife, NotifiesReadyClientAndStopping) {
   ::kill(pid_, SIGTERM);
   EXPECT_TRUE(notify.wait_for("STOPPING=1"));
   EXPECT_EQ(wait_for_end(), 0);
+}
+
+// LimitNOFILE= that leaves one descriptor, as the loader needs one: systemd would restart it for ever.
+TEST_F(BrokerLife, OneWithoutDescriptorsStaysAndSaysSoOnce) {
+  test::ServiceManager notify(folder_ / "notify");
+  write_config(calls_config());
+  pid_ = test::spawn(words({"--socket", socket_path()}), folder_ / "stderr", -1, [] {
+    ::close_range(STDERR_FILENO + 1, ~0U, 0);
+    constexpr rlimit kFew{.rlim_cur = STDERR_FILENO + 2, .rlim_max = STDERR_FILENO + 2};
+    ::setrlimit(RLIMIT_NOFILE, &kFew);
+  });
+  constexpr std::string_view kSaid = "raise LimitNOFILE= of the unit";
+  for (int i = 0; i < 500 && errors().find(kSaid) == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  const std::string said = errors();
+  EXPECT_THAT(said, HasSubstr(kSaid));
+  EXPECT_EQ(said.find(kSaid), said.rfind(kSaid)) << said;
+  EXPECT_EQ(::kill(pid_, 0), 0);
+  ::kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0) << errors();
 }
 
 // A restart would change nothing: it stays, answers with the reason, and tries again.
