@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A helper's own life (helpers.hpp).
+#pragma once
+
+#include <sys/types.h>
+
+#include <span>
+
+#include "daemon/broker/helpers.hpp"
+
+namespace flight::broker {
+
+// As in ps(1).
+[[nodiscard]] const char* title_of(Helpers::Kind kind);
+
+// In a new process, a child of `broker`: becomes a helper, and serves at `socket` until the broker is gone.
+[[noreturn]] void run_helper(const Helpers::Work& work, std::span<char> command_line, pid_t broker, int socket,
+                             Helpers::Kind kind);
+
+}  // namespace flight::broker
