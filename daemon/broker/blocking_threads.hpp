@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few threads for calls that can block without a limit: opening files of other users, reading maps of other
+// A few threads for calls that can block without a limit: waiting for a helper (helpers.hpp), reading maps of other
 // processes, the disk below the store. All are made at start, so that no later step needs a new thread. A thread that
 // hangs is left alone, even when the program ends.
 #pragma once

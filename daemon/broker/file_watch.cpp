@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/file_watch.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/nsfs.h>
 #include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "libcore/base/files.hpp"
@@ -19,12 +23,41 @@ namespace {
 
 // After new records the rings are checked often for this long.
 constexpr std::chrono::seconds kActiveFor(2);
-constexpr std::size_t kMaxDevices = 256;
+
+// 0: it cannot be read.
+ino_t user_namespace_of(const std::string& process) {
+  struct stat status {};
+  return ::stat((process + "/ns/user").c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+// The owner of the outermost user namespace below this program's: a user has 65,536 uids in those that he makes.
+std::optional<uid_t> owner_of_namespace(const std::string& process, ino_t own) {
+  std::optional<uid_t> owner;
+  UniqueFd space(::open((process + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  while (space && ::fstat(space.get(), &status) == 0 && status.st_ino != own) {
+    uid_t uid = 0;
+    if (::ioctl(space.get(), NS_GET_OWNER_UID, &uid) != 0) break;
+    if (uid != 0) owner = uid;  // root's own, of a container: the uid there
+    space.reset(::ioctl(space.get(), NS_GET_PARENT));
+  }
+  return owner;
+}
 
 // For a process that has exited it returns root, which has no limit. Does not need the lock of the process's mappings.
 uid_t owner_of(std::uint32_t pid) {
+  static const ino_t kOwn = user_namespace_of("/proc/self");
+  const std::string process = fmt::format("/proc/{}", pid);
   struct stat status {};
-  return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 ? status.st_uid : 0;
+  if (::stat(process.c_str(), &status) != 0) return 0;
+  const ino_t space = user_namespace_of(process);
+  if (space == 0 || space == kOwn) return status.st_uid;
+  return owner_of_namespace(process, kOwn).value_or(status.st_uid);
+}
+
+// The file was not read (Helpers::call), and can be later.
+bool is_the_helpers(const Error& error) {
+  return error.code == std::errc::timed_out || error.code == std::errc::device_or_resource_busy;
 }
 
 std::uint64_t symbol_records_in(std::span<const std::byte> records) {
@@ -44,18 +77,24 @@ std::uint64_t symbol_records_in(std::span<const std::byte> records) {
 struct FileWatch::Read {
   std::vector<MappedAt> files;
   std::vector<Result<MappedFileFacts>> facts;
-  std::atomic<Clock::time_point> begun = Clock::now();  // of the file that is being read
-  std::atomic<std::size_t> done = 0;                    // number of files that were read
+  std::atomic<Clock::time_point> begun = Clock::time_point::max();  // of the file that is being read
+  std::atomic<std::size_t> done = 0;                                // number of files that were read
   std::atomic<bool> ended = false;
-  std::atomic<bool> given_up = false;  // it hangs; the rest may be read through another process
+  std::atomic<bool> process_answered = false;   // of the file that is being read: if it hangs now, its disk does
+  std::atomic<bool> process_is_silent = false;  // the helper was killed, as the process did not answer
   // Used by the main thread only.
+  bool given_up = false;       // it hangs; those behind the file are deferred
+  bool kept_others = false;    // others are deferred because it hangs
+  bool helper_failed = false;  // a file was not read because of that
   DeviceNumber disk;
   std::uint32_t pid = 0;
   uid_t uid = 0;  // owner of the process
   std::size_t collected = 0;
+  std::size_t given_up_at = SIZE_MAX;
 };
 
-FileWatch::FileWatch(const BlockingThreads& threads, ReadFile read) : threads_(&threads), read_file_(read) {}
+FileWatch::FileWatch(const BlockingThreads& threads, ReadFiles read)
+    : threads_(&threads), read_files_(std::move(read)) {}
 
 void FileWatch::follow(const std::vector<Ring>& rings, bool rewind) {
   if (!rewind) table_.begin_late();
@@ -136,27 +175,33 @@ void FileWatch::queue(MappedAt at) {
 }
 
 // A slow disk looks like one that hangs, so the files that are given up now are read when the disk answers.
-void FileWatch::defer(MappedAt at) {
+void FileWatch::defer(MappedAt at, uid_t uid) {
   table_.put_failed(at.file);
   if (deferred_.size() < kMaxDeferred)
-    deferred_.push_back(std::move(at));
+    deferred_.push_back({.at = std::move(at), .uid = uid});
   else
     ++left_out_;
 }
 
 void FileWatch::retry_deferred() {
   const auto now = Clock::now();
-  for (MappedAt& at : std::exchange(deferred_, {})) {
-    if (table_.wants_again(at, now)) queue(std::move(at));
+  for (Deferred& one : std::exchange(deferred_, {})) {
+    if (!may_read(device_of(one.at), one.at.pid, one.uid))
+      deferred_.push_back(std::move(one));
+    else if (table_.wants_again(one.at, now))
+      queue(std::move(one.at));
   }
 }
 
 void FileWatch::collect() {
   bool came_back = false;
+  const auto now = Clock::now();
+  const bool any_hangs = std::any_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) {
+    return !read->ended.load(std::memory_order_acquire) && hangs(*read);
+  });
   std::erase_if(reads_, [&](const std::shared_ptr<Read>& read) {
     const bool ended = read->ended.load(std::memory_order_acquire);
     const std::size_t done = read->done.load(std::memory_order_acquire);
-    if (read->collected < done) answered_[read->disk] = Clock::now();
     for (; read->collected < done; ++read->collected) {
       const MappedAt& at = read->files[read->collected];
       auto& facts = read->facts[read->collected];
@@ -166,57 +211,67 @@ void FileWatch::collect() {
         else if (served_.size() < kMaxServedDisks || served_.contains(read->disk))
           served_[read->disk] = facts->served_by;
         table_.put(at, std::move(*facts));
+      } else if (is_the_helpers(facts.error())) {
+        if (read->collected <= read->given_up_at) defer(at, read->uid);
+        read->helper_failed = true;
       } else {
         table_.put_failed(at.file);
       }
     }
-    came_back = came_back || (ended && read->given_up);
+    if (read->helper_failed)
+      retry_at_ = retry_at_.value_or(now + kRetryDeferredAfter);
+    else
+      came_back = came_back || (ended && (read->given_up || read->kept_others || !any_hangs));
+    if (ended && read->process_is_silent)
+      note_silent(*read, now);
+    else if (ended)
+      silent_.erase(read->pid);  // only slow: a large process forks, or the machine has no time for the helper
     return ended;
   });
-  if (answered_.size() > kMaxDevices) answered_.clear();
+  came_back = std::erase_if(silent_, [now](const auto& one) { return one.second.until <= now; }) > 0 || came_back;
+  if (retry_at_ && now >= *retry_at_) {
+    retry_at_.reset();
+    came_back = true;
+  }
   for (const auto& read : reads_) {
-    if (read->given_up || !hangs(*read)) continue;
+    if (!hangs(*read)) continue;
+    if (!read->process_answered) note_silent(*read, now);
+    if (read->given_up) continue;
     read->given_up = true;
+    read->given_up_at = read->collected;
     // The file that is being read may still come back.
     if (read->collected < read->files.size()) table_.put_failed(read->files[read->collected].file);
-    for (std::size_t i = read->collected + 1; i < read->files.size(); ++i) defer(read->files[i]);
+    for (std::size_t i = read->collected + 1; i < read->files.size(); ++i) defer(read->files[i], read->uid);
   }
   if (came_back) retry_deferred();
+}
+
+void FileWatch::note_silent(const Read& read, Clock::time_point now) {
+  if (silent_.size() < kMaxSilent || silent_.contains(read.pid))
+    silent_[read.pid] = {.until = now + kNotAgainFor, .uid = read.uid};
 }
 
 DeviceNumber FileWatch::device_of(const MappedAt& at) { return {.major = at.file.major, .minor = at.file.minor}; }
 
 bool FileWatch::hangs(const Read& read) { return Clock::now() - read.begun.load() >= kHangsAfter; }
 
-// Whether a later read has finished: then the process of `read` hangs, not its disk.
-bool FileWatch::disk_answers(const Read& read) const {
-  const auto at = answered_.find(read.disk);
-  return at != answered_.end() && at->second > read.begun.load();
+// One file of a disk, a process and a user (other than root) is read at a time.
+bool FileWatch::is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const {
+  return std::any_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
+    return !hangs(*read) && (read->disk == disk || read->pid == pid || (read->uid == uid && uid != 0));
+  });
 }
 
-// One file per disk is read at a time.
-bool FileWatch::disk_is_busy(DeviceNumber disk) const {
-  return std::any_of(reads_.begin(), reads_.end(),
-                     [disk](const std::shared_ptr<Read>& read) { return read->disk == disk && !hangs(*read); });
-}
-
-// A disk hangs, or a process that holds the lock of its mappings; it is not known which. So neither is given up at the
-// first read that hangs: the disk is read through another process, and a file on another disk is read through the
-// process, while enough threads are left.
+// While a read hangs, the disk or the process that it waits for, and its user, must not take the last helper, too. Nor
+// may a user take it with one process after the other.
 bool FileWatch::may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const {
-  std::size_t of_disk = 0, of_process = 0, of_user = 0;
-  for (const auto& read : reads_) {
-    if (!hangs(*read)) continue;
-    const bool same_disk = read->disk == disk;
-    const bool same_process = read->pid == pid;
-    if (same_process && same_disk) return false;
-    if (same_process) ++of_process;
-    if (same_disk && !disk_answers(*read)) ++of_disk;
-    if (read->uid == uid && uid != 0) ++of_user;
-  }
-  const std::size_t left = kMaxReads - reads_.size();
-  const bool too_many = of_process >= kMaxHungOfProcess || of_user >= kMaxHungOfUser;
-  return !too_many && left >= (of_disk + of_process) * kLeftForEachHung;
+  if (silent_.contains(pid)) return false;
+  const auto of_user = [uid](const auto& one) { return one.second.uid == uid; };
+  if (uid != 0 && std::count_if(silent_.begin(), silent_.end(), of_user) >= kMaxSilentOfUser) return false;
+  return std::none_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
+    if (!hangs(*read)) return false;
+    return (read->uid == uid && uid != 0) || (read->process_answered ? read->disk == disk : read->pid == pid);
+  });
 }
 
 // The files of a process on a disk are one task: each end of a task wakes the main thread.
@@ -241,22 +296,36 @@ std::shared_ptr<FileWatch::Read> FileWatch::take_from(std::size_t first) {
 
 void FileWatch::send() {
   for (std::size_t i = 0; i < std::min(queue_.size(), kLookAhead) && reads_.size() < kMaxReads;) {
-    if (disk_is_busy(device_of(queue_[i]))) {
+    const uid_t uid = owner_of(queue_[i].pid);
+    if (is_busy(device_of(queue_[i]), queue_[i].pid, uid)) {
       ++i;
       continue;
     }
     auto read = take_from(i);
-    read->uid = owner_of(read->pid);
+    read->uid = uid;
     if (!may_read(read->disk, read->pid, read->uid)) {
-      for (MappedAt& at : read->files) defer(std::move(at));
+      for (MappedAt& at : read->files) defer(std::move(at), uid);
+      for (const auto& other : reads_) other->kept_others = other->kept_others || hangs(*other);
       continue;
     }
-    const bool posted = threads_->post([read, read_file = read_file_] {
-      for (std::size_t at = 0; at < read->files.size() && !read->given_up.load(); ++at) {
-        read->facts[at] = read_file(read->files[at]);
-        read->begun.store(Clock::now());
-        read->done.store(at + 1, std::memory_order_release);
-      }
+    const bool posted = threads_->post([read, read_files = read_files_] {
+      read_files(read->files, {.has_helper =
+                                   [&read](bool has) {
+                                     read->process_answered = false;
+                                     read->begun.store(has ? Clock::now() : Clock::time_point::max());
+                                   },
+                               .answered = [&read] { read->process_answered = true; },
+                               .done =
+                                   [&read](Result<MappedFileFacts> facts) {
+                                     if (!facts && facts.error().code == std::errc::timed_out)
+                                       read->process_is_silent = true;
+                                     const std::size_t at = read->done.load();
+                                     read->facts[at] = std::move(facts);
+                                     // First, or a process would be taken for silent whose disk was slow.
+                                     read->begun.store(Clock::now());
+                                     read->process_answered = false;
+                                     read->done.store(at + 1, std::memory_order_release);
+                                   }});
       read->ended.store(true, std::memory_order_release);
     });
     if (posted)
@@ -267,8 +336,10 @@ void FileWatch::send() {
 }
 
 bool FileWatch::settled() const {
-  return queue_.empty() && !table_.has_due() &&
-         std::all_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) { return hangs(*read); });
+  const bool all_hang =
+      std::all_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) { return hangs(*read); });
+  // If every helper hangs, nobody reads what is queued.
+  return all_hang && (reads_.size() >= kMaxReads || (queue_.empty() && !table_.has_due()));
 }
 
 FileWatch::Waiting FileWatch::waiting() const {
@@ -276,13 +347,12 @@ FileWatch::Waiting FileWatch::waiting() const {
   const auto add = [&](DeviceNumber disk) {
     if (out.disks.size() < kMaxUnansweredDevices) out.disks.insert(disk);
   };
-  for (const auto& read : reads_) {
-    if (hangs(*read) && disk_answers(*read))
-      ++out.processes;
-    else
-      add(read->disk);
-  }
+  for (const auto& read : reads_)
+    if (!hangs(*read) || read->process_answered) add(read->disk);
+  out.processes = silent_.size();
   for (const MappedAt& at : queue_) add(device_of(at));
+  for (const Deferred& one : deferred_)
+    if (!silent_.contains(one.at.pid)) add(device_of(one.at));
   return out;
 }
 

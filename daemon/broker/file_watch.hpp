@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records the build-id of every file as soon as it is mapped: reads the sideband rings in parallel to flightd, and
-// unknown files on the blocking threads. On an idle machine it only compares the rings' heads when the broker wakes up
-// for another reason. Main thread only.
+// unknown files on the blocking threads, which wait for a helper (helpers.hpp). On an idle machine it only compares the
+// rings' heads when the broker wakes up for another reason. Main thread only.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -24,9 +26,16 @@ namespace flight::broker {
 
 class FileWatch {
  public:
-  using ReadFile = Result<MappedFileFacts> (*)(const MappedAt&);
-  // `read`: tests replace read_mapped_file.
-  explicit FileWatch(const BlockingThreads& threads, ReadFile read = read_mapped_file);
+  // What ReadFiles says meanwhile.
+  struct Steps {
+    std::function<void(bool)> has_helper;  // false: it waits for one, or has ended
+    std::function<void()> answered;        // of the file that is being read: what may hang now is its disk
+    // Its result, and the next one begins. ETIMEDOUT: its process did not answer. EBUSY: nothing was read.
+    std::function<void(Result<MappedFileFacts>)> done;
+  };
+  // read_mapped_file_in_steps() of one file after the other, in a helper (reading.hpp); tests replace it.
+  using ReadFiles = std::function<void(std::span<const MappedAt> files, const Steps& steps)>;
+  FileWatch(const BlockingThreads& threads, ReadFiles read);
 
   // How soon to call look() again: soon while there are new records.
   static constexpr std::chrono::milliseconds kSoon{150};
@@ -54,38 +63,40 @@ class FileWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // As many as there are threads; the rules below keep some of them free.
-  static constexpr std::size_t kMaxReads = 8;
-  static constexpr std::size_t kMaxHungOfProcess = 2, kMaxHungOfUser = 2;  // root has no limit
-  // While other reads of the same disk or process hang, a new read needs this many free threads for each of them.
-  static constexpr std::size_t kLeftForEachHung = 3;
+  // Helpers::kCalls. The last one that is free reads nothing of a disk, a process or a user (other than root) of which
+  // another read hangs.
+  static constexpr std::size_t kMaxReads = 2;
   static constexpr std::size_t kLookAhead = 64;  // positions in the queue, to find a file on another disk
   static constexpr std::size_t kMaxOfTask = 16;
   static constexpr std::size_t kMaxQueued = kMaxKnownFiles, kMaxQueuedBytes = 8U << 20U;
   static constexpr std::chrono::milliseconds kHangsAfter{300};
+  static constexpr std::chrono::seconds kNotAgainFor{10};  // of a process that did not answer
+  static constexpr std::size_t kMaxSilent = 4096;
+  static constexpr std::ptrdiff_t kMaxSilentOfUser = 2;  // root has no limit
+  static constexpr std::chrono::seconds kRetryDeferredAfter{1};
   struct Read;
 
   void note_record(std::span<const std::byte> record, Clock::time_point now);
   void queue(MappedAt at);
   void collect();
-  void defer(MappedAt at);
+  void defer(MappedAt at, uid_t uid);
   void retry_deferred();
   void send();
   [[nodiscard]] std::shared_ptr<Read> take_from(std::size_t first);
-  [[nodiscard]] bool disk_is_busy(DeviceNumber disk) const;
+  void note_silent(const Read& read, Clock::time_point now);
+  [[nodiscard]] bool is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] bool may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] static DeviceNumber device_of(const MappedAt& at);
   [[nodiscard]] static bool hangs(const Read& read);
-  [[nodiscard]] bool disk_answers(const Read& read) const;
   struct Waiting {
-    std::set<DeviceNumber> disks;  // the disks that have not answered yet
-    std::uint64_t processes = 0;   // number of processes that hang although their disk answers
+    std::set<DeviceNumber> disks;  // of files that are still to be read
+    std::uint64_t processes = 0;   // number of processes that did not answer
     friend bool operator==(const Waiting&, const Waiting&) = default;
   };
   [[nodiscard]] Waiting waiting() const;
 
   const BlockingThreads* threads_;
-  ReadFile read_file_;
+  ReadFiles read_files_;
   FileTable table_;
   std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
   std::vector<std::byte> copied_;
@@ -94,13 +105,22 @@ class FileWatch {
   // Not read because their disk or process hangs; tried again when a read that hung comes back. They are not in the
   // queue, so that a disk that never answers costs nothing.
   static constexpr std::size_t kMaxDeferred = 1024;
-  std::deque<MappedAt> deferred_;
+  struct Deferred {
+    MappedAt at;
+    uid_t uid = 0;  // of its process
+  };
+  std::deque<Deferred> deferred_;
+  std::optional<Clock::time_point> retry_at_;  // of those that a helper has not read
   std::vector<std::shared_ptr<Read>> reads_;
-  std::map<DeviceNumber, Clock::time_point> answered_;  // when the last read of the disk finished
-  std::map<DeviceNumber, std::string> served_;          // disks whose files must not be opened; at most kMaxServedDisks
-  std::uint64_t symbol_records_ = 0;                    // KSYMBOL and LOST
-  std::uint64_t missed_before_ = 0;                     // of rings that no longer exist
-  std::uint64_t left_out_ = 0;                          // files dropped: the queue was full, or too many were deferred
+  struct Silent {
+    Clock::time_point until;  // when it may be asked again
+    uid_t uid = 0;
+  };
+  std::map<std::uint32_t, Silent> silent_;      // processes that did not answer
+  std::map<DeviceNumber, std::string> served_;  // disks whose files must not be opened; at most kMaxServedDisks
+  std::uint64_t symbol_records_ = 0;            // KSYMBOL and LOST
+  std::uint64_t missed_before_ = 0;             // of rings that no longer exist
+  std::uint64_t left_out_ = 0;                  // files dropped: the queue was full, or too many were deferred
   bool active_ = false;
   Clock::time_point news_;
   UniqueFd document_;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the broker and a helper (helpers.hpp) say to each other, on a stream socket: frames, each with a body.
+// The messages between the broker and a helper (helpers.hpp), on a stream socket: frames, each with a body.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "daemon/broker/helpers.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight::broker {
@@ -16,16 +15,11 @@ enum class FrameKind : std::uint32_t {
   answered,  // from the helper, as the next two: Helpers::Notices
   part,
   reply,
-  multiply  // to the helper: make another one
+  multiply  // to the helper: make another one; brings its socket. The reply is its pid, or an errno below 0
 };
 struct Frame {
   FrameKind kind = FrameKind::request;
   std::uint32_t bytes = 0;  // that follow
-};
-
-// What follows a `multiply`, which brings the new helper's socket; the reply is its pid, or an errno below 0.
-struct NewHelper {
-  Helpers::Kind kind = Helpers::Kind::reader;
 };
 
 // False: the other side is gone, here and below.

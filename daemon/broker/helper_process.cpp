@@ -11,7 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <exception>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,8 +30,8 @@ class Helper {
   Helper(Helpers::Work work, std::span<char> command_line, pid_t broker)
       : work_(std::move(work)), command_line_(command_line), broker_(broker) {}
 
-  [[noreturn]] void run(int socket, Helpers::Kind kind) {
-    become(socket, kind);
+  [[noreturn]] void run(int socket) {
+    become(socket);
     for (;;) {
       Frame frame;
       UniqueFd descriptor;
@@ -39,14 +39,14 @@ class Helper {
       std::vector<std::byte> body(frame.bytes);
       if (!receive_exactly(socket_, body.data(), body.size())) ::_exit(0);
       if (frame.kind == FrameKind::multiply)
-        multiply(body, std::move(descriptor));
+        multiply(std::move(descriptor));
       else
         reply(body);
     }
   }
 
  private:
-  void become(int socket, Helpers::Kind kind) {
+  void become(int socket) {
     socket_ = socket;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != broker_) ::_exit(0);
@@ -65,7 +65,7 @@ class Helper {
     if (kept > kFirst) ::close_range(kFirst, kept - 1, 0);
     ::close_range(kept + 1, ~0U, 0);
     (void)!::chdir("/");
-    set_title(title_of(kind));
+    set_title(kHelperTitle);
     goes_first();
   }
 
@@ -86,7 +86,8 @@ class Helper {
   void reply(std::span<const std::byte> request) {
     std::vector<std::byte> body =
         work_(request, {.answered = [this] { say(FrameKind::answered, {}); },
-                        .part = [this](std::span<const std::byte> part) { say(FrameKind::part, part); }});
+                        .part = [this](std::span<const std::byte> part) { say(FrameKind::part, part); },
+                        .has_helper = {}});
     say(FrameKind::reply, body);
     const bool was_large = body.size() >= kLargeReply;
     body = {};
@@ -99,13 +100,11 @@ class Helper {
   }
 
   // The new one is a child of the broker's, as this one is: the broker waits for it and may kill it by its pid.
-  void multiply(std::span<const std::byte> body, UniqueFd descriptor) {
-    NewHelper order;
-    if (body.size() != sizeof order || !descriptor) ::_exit(1);
-    std::memcpy(&order, body.data(), sizeof order);
+  void multiply(UniqueFd descriptor) {
+    if (!descriptor) ::_exit(1);
     const long pid = ::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
     if (pid == 0) {
-      become(descriptor.release(), order.kind);
+      become(descriptor.release());
       return;  // to the loop of its own life
     }
     const std::int64_t made = pid < 0 ? -errno : pid;
@@ -120,12 +119,12 @@ class Helper {
 
 }  // namespace
 
-const char* title_of(Helpers::Kind kind) {
-  return kind == Helpers::Kind::reader ? "flightd-reader" : "flightd-scanner";
-}
-
-void run_helper(const Helpers::Work& work, std::span<char> command_line, pid_t broker, int socket, Helpers::Kind kind) {
-  Helper(work, command_line, broker).run(socket, kind);
+void run_helper(const Helpers::Work& work, std::span<char> command_line, pid_t broker, int socket) {
+  try {
+    Helper(work, command_line, broker).run(socket);
+  } catch (const std::exception&) {
+    ::_exit(1);  // std::bad_alloc must not unwind into the broker's own code
+  }
 }
 
 }  // namespace flight::broker

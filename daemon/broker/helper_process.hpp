@@ -11,10 +11,9 @@
 namespace flight::broker {
 
 // As in ps(1).
-[[nodiscard]] const char* title_of(Helpers::Kind kind);
+inline constexpr const char* kHelperTitle = "flightd-reader";
 
 // In a new process, a child of `broker`: becomes a helper, and serves at `socket` until the broker is gone.
-[[noreturn]] void run_helper(const Helpers::Work& work, std::span<char> command_line, pid_t broker, int socket,
-                             Helpers::Kind kind);
+[[noreturn]] void run_helper(const Helpers::Work& work, std::span<char> command_line, pid_t broker, int socket);
 
 }  // namespace flight::broker

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/helpers.hpp"
 
-#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -20,7 +19,7 @@
 
 #include "daemon/broker/helper_messages.hpp"
 #include "daemon/broker/helper_process.hpp"
-#include "libcore/base/files.hpp"
+#include "daemon/broker/helper_reply.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight::broker {
@@ -30,119 +29,58 @@ using HelperClock = std::chrono::steady_clock;
 
 // After a crash: a file that ends every helper that reads it must not keep the machine busy.
 constexpr std::chrono::milliseconds kCrashPause{1000};
-// How often a helper's pace is looked at.
-constexpr std::chrono::milliseconds kStep{100};
-
-const char* subject_of(Helpers::Kind kind) {
-  return kind == Helpers::Kind::reader ? "mapped files" : "the maps of processes";
-}
-
-// 0: it ended.
-std::uint64_t used_cpu_ns(pid_t pid) {
-  clockid_t clock{};
-  timespec used{};
-  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return 0;
-  return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(used.tv_nsec);
-}
-
-// Whether a process uses a CPU, or waits for one.
-class Pace {
- public:
-  explicit Pace(pid_t pid) : pid_(pid), used_ns_(used_cpu_ns(pid)) {}
-  // Since the last call.
-  [[nodiscard]] bool goes_on() {
-    const std::uint64_t before_ns = std::exchange(used_ns_, used_cpu_ns(pid_));
-    return used_ns_ != before_ns || state() == 'R';
-  }
-
- private:
-  // The letter behind the name in proc_pid_stat(5).
-  [[nodiscard]] char state() const {
-    constexpr std::size_t kMaxStatBytes = 4096;
-    const auto text = read_file(fmt::format("/proc/{}/stat", pid_), kMaxStatBytes);
-    const std::size_t end = text ? text->rfind(") ") : std::string::npos;
-    return end == std::string::npos || end + 2 >= text->size() ? '?' : (*text)[end + 2];
-  }
-  pid_t pid_;
-  std::uint64_t used_ns_;
-};
+// How often a call looks for a helper at least.
+constexpr std::chrono::milliseconds kLookForOne{100};
 
 }  // namespace
 
 struct Helpers::Shared {
   struct Slot {
-    Kind kind = Kind::reader;
     UniqueFd socket;
-    pid_t pid = -1;  // -1: it ended
+    pid_t pid = -1;  // -1: it ended, or was not made yet
     bool busy = false;
-    bool lent = false;                   // busy only because it makes another one
+    bool lent = false;                   // busy only because it makes another one, or is made
     HelperClock::time_point not_before;  // when it may be made again
   };
   std::mutex mutex;
   std::condition_variable changed;
-  std::array<Slot, 2 * kOfEach> slots;
+  std::array<Slot, kMost> slots;
   std::uint64_t ended_cpu_ns = 0;  // of those that ended
 
-  Slot* take(Kind kind);
+  Slot* take();
   Slot* lend();
-  [[nodiscard]] bool may_get_free(Kind kind);
+  [[nodiscard]] std::size_t reading() const;
+  [[nodiscard]] bool may_get_free();
   void wait_for_change();
-  void give(Slot& slot);
-  Result<void> make_again(Slot& slot);
-  void make_all_again();
+  void give(Slot& slot, bool may_help_others = true);
+  Result<void> make(Slot& slot);
+  void keep_idle();
   Result<std::vector<std::byte>> exchange(Slot& slot, FrameKind frame_kind, std::span<const std::byte> body,
                                           const Notices& notices);
   Failure ended(Slot& slot, bool killed);
+  void forget(Slot& slot, const rusage& usage, std::chrono::milliseconds pause);
+  void note_ends_while_idle();
 };
 
-// The broker's side of one exchange with a helper, which is killed if it waits.
-namespace {
+// With the mutex locked. `usage`: what wait4(2) said at its end. `pause`: until it may be made again.
+void Helpers::Shared::forget(Slot& slot, const rusage& usage, std::chrono::milliseconds pause) {
+  const auto ns_of = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(time.tv_usec) * 1000U;
+  };
+  ended_cpu_ns += ns_of(usage.ru_utime) + ns_of(usage.ru_stime);
+  slot.pid = -1;
+  slot.socket.reset();
+  slot.not_before = HelperClock::now() + pause;
+}
 
-class HelperReply {
- public:
-  HelperReply(int socket, pid_t pid) : socket_(socket), pid_(pid), pace_(pid) {}
-  // False: the helper ended.
-  [[nodiscard]] bool receive(void* out, std::size_t bytes) {
-    auto* to = static_cast<std::byte*>(out);
-    while (bytes > 0) {
-      pollfd readable{.fd = socket_, .events = POLLIN, .revents = 0};
-      const int ready = ::poll(&readable, 1, may_kill_ ? static_cast<int>(kStep.count()) : -1);
-      if (ready == 0) {
-        idle_ = pace_.goes_on() ? std::chrono::milliseconds(0) : idle_ + kStep;
-        if (idle_ >= Helpers::kKillAfter || HelperClock::now() - begun_ >= Helpers::kKillAtLast) kill();
-        continue;
-      }
-      const ssize_t got = ::recv(socket_, to, bytes, MSG_DONTWAIT);
-      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-      if (got <= 0) return false;
-      to += got;
-      bytes -= static_cast<std::size_t>(got);
-    }
-    return true;
+// By the OOM killer, or by hand. With the mutex locked.
+void Helpers::Shared::note_ends_while_idle() {
+  for (Slot& slot : slots) {
+    rusage usage{};
+    if (slot.busy || slot.pid < 0 || ::wait4(slot.pid, nullptr, WNOHANG, &usage) != slot.pid) continue;
+    forget(slot, usage, std::chrono::milliseconds(0));
   }
-  // Whether to kill it if it waits.
-  void expect_process(bool may_hang) {
-    may_kill_ = may_hang && !killed_;
-    idle_ = std::chrono::milliseconds(0);
-    begun_ = HelperClock::now();
-  }
-  void kill() {
-    ::kill(pid_, SIGKILL);
-    killed_ = true;
-    may_kill_ = false;
-  }
-  [[nodiscard]] bool killed() const { return killed_; }
-
- private:
-  int socket_;
-  pid_t pid_;
-  Pace pace_;
-  std::chrono::milliseconds idle_{0};
-  HelperClock::time_point begun_ = HelperClock::now();
-  bool may_kill_ = true, killed_ = false;
-};
-
-}  // namespace
+}
 
 Failure Helpers::Shared::ended(Slot& slot, bool killed) {
   int status = 0;
@@ -151,29 +89,23 @@ Failure Helpers::Shared::ended(Slot& slot, bool killed) {
   ::kill(pid, SIGKILL);  // where only its socket failed
   while (::wait4(pid, &status, 0, &usage) < 0 && errno == EINTR) {
   }
-  const auto ns_of = [](const timeval& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(time.tv_usec) * 1000U;
-  };
-  const char* subject = subject_of(slot.kind);
   {
     const std::lock_guard lock(mutex);
-    ended_cpu_ns += ns_of(usage.ru_utime) + ns_of(usage.ru_stime);
-    slot.pid = -1;
-    slot.socket.reset();
-    slot.not_before = HelperClock::now() + (killed ? std::chrono::milliseconds(0) : kCrashPause);
+    forget(slot, usage, killed ? std::chrono::milliseconds(0) : kCrashPause);
   }
   if (killed)
-    return fail(std::errc::timed_out, "read {}: a process does not answer, because it waits for a disk or is stuck",
-                subject);
+    return fail(std::errc::timed_out,
+                "read mapped files: a process does not answer, because it waits for a disk or is stuck");
   const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                               : fmt::format("exit status {}", WEXITSTATUS(status));
-  return fail(std::errc::broken_pipe, "read {}: process {} ({}), which does it, ended ({})", subject, pid,
-              title_of(slot.kind), how);
+  return fail(std::errc::broken_pipe, "read mapped files: process {} ({}), which does it, ended ({})", pid,
+              kHelperTitle, how);
 }
 
 Result<std::vector<std::byte>> Helpers::Shared::exchange(Slot& slot, FrameKind frame_kind,
                                                          std::span<const std::byte> body, const Notices& notices) {
   HelperReply reply(slot.socket.get(), slot.pid);
+  if (frame_kind == FrameKind::multiply) reply.expect_clone();
   // A request fits into the socket's buffer, and the helper waits for it.
   if (frame_kind != FrameKind::multiply && !send_frame(slot.socket.get(), frame_kind, body)) {
     Failure failure = ended(slot, false);
@@ -199,14 +131,30 @@ Result<std::vector<std::byte>> Helpers::Shared::exchange(Slot& slot, FrameKind f
   }
 }
 
-// Rather one that lives.
-Helpers::Shared::Slot* Helpers::Shared::take(Kind kind) {
+// The number of helpers that work, or hang.
+std::size_t Helpers::Shared::reading() const {
+  return static_cast<std::size_t>(
+      std::count_if(slots.begin(), slots.end(), [](const Slot& slot) { return slot.busy && !slot.lent; }));
+}
+
+// One that is alive is left to make others: if only one is idle, it makes the one that is taken.
+Helpers::Shared::Slot* Helpers::Shared::take() {
   const std::lock_guard lock(mutex);
-  Slot* found = nullptr;
+  if (reading() >= kCalls) return nullptr;
+  note_ends_while_idle();
+  Slot* alive = nullptr;
+  Slot* missing = nullptr;
+  std::size_t idle = 0;
   for (Slot& slot : slots) {
-    if (slot.kind != kind || slot.busy) continue;
-    if (found == nullptr || (found->pid < 0 && slot.pid >= 0)) found = &slot;
+    if (slot.busy) continue;
+    if (slot.pid >= 0) {
+      alive = &slot;
+      ++idle;
+    } else if (missing == nullptr || slot.not_before < missing->not_before) {
+      missing = &slot;
+    }
   }
+  Slot* found = idle > 1 ? alive : missing;
   if (found != nullptr) found->busy = true;
   return found;
 }
@@ -221,45 +169,35 @@ Helpers::Shared::Slot* Helpers::Shared::lend() {
   return nullptr;
 }
 
-void Helpers::Shared::give(Slot& slot) {
+void Helpers::Shared::give(Slot& slot, bool may_help_others) {
   {
     const std::lock_guard lock(mutex);
     slot.busy = slot.lent = false;
   }
-  changed.notify_all();
+  if (may_help_others) changed.notify_all();
 }
 
-// Whether one of the kind is not busy with a read, and a helper lives that could make it if it ended.
-bool Helpers::Shared::may_get_free(Kind kind) {
+bool Helpers::Shared::may_get_free() {
   const std::lock_guard lock(mutex);
-  bool any_lives = false, any_free = false;
-  for (const Slot& slot : slots) {
-    any_lives = any_lives || slot.pid >= 0;
-    any_free = any_free || (slot.kind == kind && (!slot.busy || slot.lent));
-  }
-  return any_lives && any_free;
+  return reading() < kCalls && std::any_of(slots.begin(), slots.end(), [](const Slot& slot) { return slot.pid >= 0; });
 }
 
 void Helpers::Shared::wait_for_change() {
   std::unique_lock lock(mutex);
-  changed.wait_for(lock, kStep);
+  changed.wait_for(lock, kLookForOne);
 }
 
-Result<void> Helpers::Shared::make_again(Slot& slot) {
-  const char* title = title_of(slot.kind);
+Result<void> Helpers::Shared::make(Slot& slot) {
   if (HelperClock::now() < slot.not_before)
-    return fail(std::errc::resource_unavailable_try_again, "a {} ended just now, and is made again soon", title);
+    return fail(std::errc::operation_in_progress, "a {} ended just now, and is made again soon", kHelperTitle);
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-    return sys_error(errno, "make a socket for a {}", title);
+    return sys_error(errno, "make a socket for a {}", kHelperTitle);
   UniqueFd own(pair[0]), its(pair[1]);
   Slot* parent = lend();
   if (parent == nullptr)
-    return fail(std::errc::resource_unavailable_try_again, "no helper is idle, which could make a {}", title);
-  const NewHelper order{.kind = slot.kind};
-  const Frame frame{.kind = FrameKind::multiply, .bytes = sizeof order};
-  const int socket = parent->socket.get();
-  const bool sent = send_with_descriptor(socket, frame, its.get()) && send_exactly(socket, &order, sizeof order);
+    return fail(std::errc::operation_in_progress, "no helper is idle, which could make a {}", kHelperTitle);
+  const bool sent = send_with_descriptor(parent->socket.get(), {.kind = FrameKind::multiply}, its.get());
   its.reset();
   auto reply =
       sent ? exchange(*parent, FrameKind::multiply, {}, {}) : Result<std::vector<std::byte>>(ended(*parent, false));
@@ -267,25 +205,31 @@ Result<void> Helpers::Shared::make_again(Slot& slot) {
   if (!reply) return propagate(reply.error());
   std::int64_t pid = -EBADMSG;
   if (reply->size() == sizeof pid) std::memcpy(&pid, reply->data(), sizeof pid);
-  if (pid <= 0) return sys_error(static_cast<int>(-pid), "make a {}", title);
+  if (pid <= 0) return sys_error(static_cast<int>(-pid), "make a {}", kHelperTitle);
   const std::lock_guard lock(mutex);
   slot.pid = static_cast<pid_t>(pid);
   slot.socket = std::move(own);
   return {};
 }
 
-// So that one that hangs takes no time and no task when the next one is needed. What fails is tried after the next
-// call.
-void Helpers::Shared::make_all_again() {
-  for (Slot& slot : slots) {
-    {
-      const std::lock_guard lock(mutex);
-      if (slot.busy || slot.pid >= 0 || HelperClock::now() < slot.not_before) continue;
-      slot.busy = true;
+// As many as at the start, so that the next call need not make one. What fails is tried by the next call.
+void Helpers::Shared::keep_idle() {
+  Slot* missing = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    std::size_t idle = 0;
+    for (Slot& slot : slots) {
+      if (slot.busy) continue;
+      if (slot.pid >= 0)
+        ++idle;
+      else if (HelperClock::now() >= slot.not_before)
+        missing = &slot;
     }
-    static_cast<void>(make_again(slot));
-    give(slot);
+    if (idle >= kAtStart || missing == nullptr) return;
+    missing->busy = missing->lent = true;
   }
+  const bool made = make(*missing).has_value();
+  give(*missing, made);
 }
 
 Result<Helpers> Helpers::start(const Work& work, std::span<char> command_line) {
@@ -296,45 +240,46 @@ Result<Helpers> Helpers::start(const Work& work, std::span<char> command_line) {
     out.end(std::chrono::milliseconds(1000));
     return failure;
   };
-  std::size_t number = 0;
-  for (Shared::Slot& slot : out.shared_->slots) {
-    slot.kind = number++ < kOfEach ? Kind::reader : Kind::scanner;
+  for (Shared::Slot& slot : std::span(out.shared_->slots).first(kAtStart)) {
     std::array<int, 2> pair{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-      return give_up(sys_error(errno, "make a socket for a {}", title_of(slot.kind)));
+      return give_up(sys_error(errno, "make a socket for a {}", kHelperTitle));
     UniqueFd own(pair[0]), its(pair[1]);
     const pid_t pid = ::fork();
-    if (pid == 0) run_helper(work, command_line, broker, its.get(), slot.kind);
+    if (pid == 0) run_helper(work, command_line, broker, its.get());
     if (pid < 0)
-      return give_up(sys_error(errno, "start the process '{}' (TasksMax= of the unit, pids.max or RLIMIT_NPROC)",
-                               title_of(slot.kind)));
+      return give_up(
+          sys_error(errno, "start the process '{}' (TasksMax= of the unit, pids.max or RLIMIT_NPROC)", kHelperTitle));
     slot.pid = pid;
     slot.socket = std::move(own);
   }
   return out;
 }
 
-Result<std::vector<std::byte>> Helpers::call(Kind kind, std::span<const std::byte> request,
-                                             const Notices& notices) const {
+Result<std::vector<std::byte>> Helpers::call(std::span<const std::byte> request, const Notices& notices) const {
   const auto until = HelperClock::now() + kPatience;
   for (std::size_t died_idle = 0;;) {
-    Shared::Slot* slot = shared_ ? shared_->take(kind) : nullptr;
+    Shared::Slot* slot = shared_ ? shared_->take() : nullptr;
     Result<void> alive;
-    if (slot != nullptr && slot->pid < 0) alive = shared_->make_again(*slot);
+    if (slot != nullptr && slot->pid < 0) alive = shared_->make(*slot);
     if (slot == nullptr || !alive) {
-      if (slot != nullptr) shared_->give(*slot);
-      if (shared_ && HelperClock::now() < until && shared_->may_get_free(kind)) {
+      if (slot != nullptr) shared_->give(*slot, false);
+      const bool may_wait = alive || alive.error().code == std::errc::operation_in_progress;
+      if (shared_ && may_wait && HelperClock::now() < until && shared_->may_get_free()) {
         shared_->wait_for_change();
         continue;
       }
-      return fail(std::errc::device_or_resource_busy, "read {}: {}", subject_of(kind),
+      return fail(std::errc::device_or_resource_busy, "read mapped files: {}",
                   alive ? "no process that does it is free: they wait for a disk, or work" : alive.error().what);
     }
+    if (notices.has_helper) notices.has_helper(true);
     auto reply = shared_->exchange(*slot, FrameKind::request, request, notices);
+    if (notices.has_helper) notices.has_helper(false);
     shared_->give(*slot);
-    shared_->make_all_again();
-    // One that was killed while it was idle is noticed now, and has read nothing: the next one does it.
-    if (reply || reply.error().code != std::errc::connection_reset || ++died_idle > kOfEach) return reply;
+    shared_->keep_idle();
+    // One that was killed just now, while it was idle, has read nothing: the next one does it.
+    if (reply || reply.error().code != std::errc::connection_reset) return reply;
+    if (++died_idle > kMost) return fail(std::errc::device_or_resource_busy, "{}", reply.error().what);
   }
 }
 

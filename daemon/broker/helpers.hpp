@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes for reads that can block without a limit: files that others have mapped, and the maps of other processes. A
-// thread that waits for a FUSE server cannot be ended, and its process with it. A helper has no descriptor of the
-// broker but its own socket. Nothing uses them yet: threads of the broker still read (file_watch.hpp, scan.hpp).
+// Processes that read the files that others have mapped (docs/decisions/0017). A thread that waits for a FUSE server
+// cannot be ended, and its process with it, so the broker itself does not open these files. A helper has no descriptor
+// of the broker but its own socket.
 //
-//   flightd-reader   kOfEach; files       \  one works, the other is there for the time in which it hangs
-//   flightd-scanner  kOfEach; maps        /
-//
-// All are made at start, before the first thread. A helper that waits for the lock of a process's maps is killed and
-// made again, by another one, since a program with threads must not fork. One that waits for a disk may not be killed
-// by the kernel: it is left behind until the disk answers.
+// The first are made at start, before the first thread; later ones by another helper, since a program with threads must
+// not fork. A helper that waits for the lock of a process's mappings is killed. One that waits for a disk is left alone
+// until the disk answers: the kernel might not end it.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -27,8 +23,10 @@ namespace flight::broker {
 
 class Helpers {
  public:
-  enum class Kind : std::uint32_t { reader, scanner };
-  static constexpr std::size_t kOfEach = 2;
+  // At a time: one works, another one is there for the time in which it hangs.
+  static constexpr std::size_t kCalls = 2;
+  // One is always idle, so that it can make others.
+  static constexpr std::size_t kAtStart = 2, kMost = kCalls + 1;
   // Unless a disk may hang, a helper is killed if it neither used the CPU nor waited for one for so long,
   static constexpr std::chrono::milliseconds kKillAfter{400};
   // or works for so long: a process can hold the lock of its mappings again and again.
@@ -37,30 +35,31 @@ class Helpers {
   static constexpr std::chrono::milliseconds kPatience{1500};
   static constexpr std::size_t kMostBytes = 64U << 20U;  // of a request or a reply
 
-  // What a helper says before its reply. The caller may leave both empty.
+  // What a helper says before its reply. The caller may leave each empty.
   struct Notices {
     std::function<void()> answered;                             // from now on a disk may hang, and no process
     std::function<void(std::span<const std::byte> part)> part;  // of the reply; then a process may hang again
+    std::function<void(bool)> has_helper;                       // said by call() itself: a helper has the request
   };
   // Runs in a helper, for one request; returns the reply.
   using Work = std::function<std::vector<std::byte>(std::span<const std::byte> request, const Notices& notices)>;
 
-  // Forks the helpers. The program must have no other thread, and the privileges that `work` needs. `command_line`: the
-  // program's arguments in memory (main's argv), where ps(1) reads a helper's title; may be empty. EAGAIN: no task is
-  // left.
+  // Forks kAtStart helpers. The program must have no other thread, and the privileges that `work` needs.
+  // `command_line`: the program's arguments in memory (main's argv), where ps(1) reads a helper's title; may be empty.
+  // EAGAIN: no task is left.
   [[nodiscard]] static Result<Helpers> start(const Work& work, std::span<char> command_line = {});
   Helpers() = default;  // has none: each call fails
 
   // Any thread. Waits as long as a helper does: call it on a thread that may wait (blocking_threads.hpp).
   // `notices`: called on this thread, when the helper calls its own. ETIMEDOUT: the helper waited and was killed.
-  // EPIPE: it ended (a crash, kill -9). EBUSY: none was free, and nothing was read.
-  [[nodiscard]] Result<std::vector<std::byte>> call(Kind kind, std::span<const std::byte> request,
+  // EPIPE: it ended (a crash, kill -9). EBUSY: kCalls hang, or none could be made, and nothing was read.
+  [[nodiscard]] Result<std::vector<std::byte>> call(std::span<const std::byte> request,
                                                     const Notices& notices = {}) const;
   // The helpers that live, for tests.
   [[nodiscard]] std::vector<pid_t> pids() const;
   // False: none is left that could make others. Only the next broker has new ones.
   [[nodiscard]] bool any() const;
-  // Of all of them, also of those that ended.
+  // The CPU time of all helpers since the start, also of those that ended.
   [[nodiscard]] double cpu_seconds() const;
   // The idle ones end; waits for them, at most `limit`. Without it, the kernel kills them when this program ends.
   void end(std::chrono::milliseconds limit) const;

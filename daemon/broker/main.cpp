@@ -14,11 +14,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
 #include "daemon/broker/privileges.hpp"
+#include "daemon/broker/reading.hpp"
 #include "daemon/broker/service.hpp"
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
@@ -110,14 +112,26 @@ Result<UniqueFd> take_client(int number) {
   return client;
 }
 
-// Drops the privileges that are not needed. The threads are made without them.
-Result<ServiceThreads> prepare(const BrokerOptions& options, EventSources& sources) {
+// Drops the privileges that are not needed. The helpers and the threads are made without them, and the helpers first:
+// a program with threads must not fork. `helpers`: none before the first attempt.
+Result<ServiceThreads> prepare(const BrokerOptions& options, EventSources& sources, std::optional<Helpers>& helpers) {
   // Mounting needs CAP_SYS_ADMIN. Without tracefs there are no tracepoints, and the status reports it.
   if (auto tracefs = find_or_mount_tracefs()) sources.tracefs = *tracefs;
   if (auto joined = join_group(options.group); !joined) return propagate(joined.error());
   if (auto dropped = drop_privileges(); !dropped) return propagate(dropped.error());
+  if (!helpers) {
+    auto started = Helpers::start(read_for_broker, options.command_line);
+    if (!started) return propagate(started.error());
+    helpers = std::move(*started);
+  }
   if (auto logging = log::use_thread(); !logging) return propagate(logging.error());
-  return ServiceThreads::start();
+  return ServiceThreads::start(*helpers);
+}
+
+// Then a helper that is idle is not found in the unit when the next broker starts.
+void end_helpers(const std::optional<Helpers>& helpers) {
+  constexpr std::chrono::milliseconds kWithin(100);
+  if (helpers) helpers->end(kWithin);
 }
 
 int start_status(const Service& service) {
@@ -135,7 +149,8 @@ int serve_own_client(const BrokerOptions& options) {
   const auto kept = spare->take_at_start();
   const auto stop = kept ? take_signals(true) : Result<UniqueFd>(propagate(kept.error()));
   EventSources sources;
-  auto threads = stop ? prepare(options, sources) : Result<ServiceThreads>(propagate(stop.error()));
+  std::optional<Helpers> helpers;
+  auto threads = stop ? prepare(options, sources, helpers) : Result<ServiceThreads>(propagate(stop.error()));
   if (!threads) {
     log::error("{}{}", threads.error().what, descriptor_advice(threads.error()));
     return kFailed;
@@ -145,6 +160,7 @@ int serve_own_client(const BrokerOptions& options) {
   ::unsetenv("NOTIFY_SOCKET");  // flightd's, should it have one
   Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads), std::move(spare));
   (void)service.serve(client->get(), stop->get(), nullptr);
+  end_helpers(helpers);
   return start_status(service);
 }
 
@@ -211,7 +227,8 @@ int serve_socket(const BrokerOptions& options) {
   auto kept = spare->take_at_start();
   auto listener = kept ? listen(options, store) : Result<Listener>(propagate(kept.error()));
   EventSources sources;
-  auto threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));
+  std::optional<Helpers> helpers;
+  auto threads = listener ? prepare(options, sources, helpers) : Result<ServiceThreads>(propagate(listener.error()));
   std::string why;
   for (std::size_t tries = 0; !threads; ++tries) {
     std::string now = threads.error().what + descriptor_advice(threads.error());
@@ -221,7 +238,7 @@ int serve_socket(const BrokerOptions& options) {
     if (!wait_to_start(why, tries, *stop, listener ? &*listener : nullptr)) return 0;
     if (!kept) kept = spare->take_at_start();
     if (kept && !listener) listener = listen(options, store);
-    threads = listener ? prepare(options, sources) : Result<ServiceThreads>(propagate(listener.error()));
+    threads = listener ? prepare(options, sources, helpers) : Result<ServiceThreads>(propagate(listener.error()));
   }
   if (!options.group)
     log::warn("without --group (the group of flightd's snapshots), files can be made only where this user may write");
@@ -239,6 +256,7 @@ int serve_socket(const BrokerOptions& options) {
     if (service.serve(client->get(), stop->get(), &*listener) == Ended::was_stopped) break;
   }
   static_cast<void>(notify_service_manager("STOPPING=1", kStoppingWithin));
+  end_helpers(helpers);
   return 0;
 }
 

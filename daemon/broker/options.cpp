@@ -12,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 
 namespace flight::broker {
@@ -55,6 +56,8 @@ ParsedOptions parse_options(int argc, char** argv) {
   BrokerOptions options;
   options.client_uid = ::geteuid();
   if (const char* folder = state_dir_from_environment()) options.state_dir = folder;
+  // The kernel puts the arguments one behind the other.
+  if (argc > 0) options.command_line = {argv[0], argv[argc - 1] + std::strlen(argv[argc - 1]) + 1};
   std::string client;
   std::string group;
 

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <span>
 #include <string>
 
 namespace flight::broker {
@@ -16,7 +17,8 @@ struct BrokerOptions {
   uid_t client_uid = 0;     // the user that may connect
   std::string config;       // empty: the default directories
   std::string state_dir = "/var/lib/flightd";
-  std::optional<gid_t> group;  // flightd's group: it gets access to the files
+  std::optional<gid_t> group;    // flightd's group: it gets access to the files
+  std::span<char> command_line;  // main's argv in memory
 };
 
 // The options, or the exit status (after --help, --version or a usage error, which is 2).

@@ -29,8 +29,8 @@ constexpr timeval kSendTimeout{.tv_sec = 5, .tv_usec = 0};
 // Space for only a few replies: each may hold a memfd of megabytes until it is read.
 constexpr int kSendBufferBytes = 8192;
 // Separate pools: a thread that hangs in one does not delay the other.
-constexpr std::size_t kReaders = 8;   // for files: FileWatch::kMaxReads
-constexpr std::size_t kScanners = 8;  // for processes (maps_readers.hpp)
+constexpr std::size_t kReaders = Helpers::kCalls;  // for files: FileWatch::kMaxReads
+constexpr std::size_t kScanners = 8;               // for processes (maps_readers.hpp)
 
 Result<Config> read_config(const BrokerOptions& options) {
   auto config = options.config.empty() ? load_config(ConfigFolders{}) : load_config(options.config);
@@ -47,7 +47,7 @@ CpuBusy busy_of(const CpuTicks& cpu) {
 
 }  // namespace
 
-Result<ServiceThreads> ServiceThreads::start() {
+Result<ServiceThreads> ServiceThreads::start(Helpers helpers) {
   auto readers = BlockingThreads::start("read", kReaders);
   if (!readers) return propagate(readers.error());
   auto scanners = BlockingThreads::start("scan", kScanners);
@@ -59,7 +59,8 @@ Result<ServiceThreads> ServiceThreads::start() {
   return ServiceThreads{.readers = std::move(*readers),
                         .scanners = std::move(*scanners),
                         .makers = std::move(*makers),
-                        .kernel = std::move(*kernel)};
+                        .kernel = std::move(*kernel),
+                        .helpers = std::move(helpers)};
 }
 
 Service Service::start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,

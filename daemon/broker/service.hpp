@@ -16,9 +16,11 @@
 #include "daemon/broker/fd_store.hpp"
 #include "daemon/broker/file_thread.hpp"
 #include "daemon/broker/file_watch.hpp"
+#include "daemon/broker/helpers.hpp"
 #include "daemon/broker/kernel_watch.hpp"
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
+#include "daemon/broker/reading.hpp"
 #include "daemon/broker/scan.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
@@ -34,8 +36,9 @@ enum class Ended { client_left, was_stopped };
 // outlive the service.
 struct ServiceThreads {
   BlockingThreads readers, scanners, makers, kernel;
+  Helpers helpers;  // for whose replies `readers` wait
   // EAGAIN if not all of them can be made.
-  [[nodiscard]] static Result<ServiceThreads> start();
+  [[nodiscard]] static Result<ServiceThreads> start(Helpers helpers);
 };
 
 class Service {
@@ -73,7 +76,8 @@ class Service {
         readers_(std::make_unique<BlockingThreads>(std::move(threads.readers))),
         makers_(std::make_unique<BlockingThreads>(std::move(threads.makers))),
         scanners_(std::move(threads.scanners)),
-        files_(std::make_unique<FileWatch>(*readers_)),
+        helpers_(std::move(threads.helpers)),
+        files_(std::make_unique<FileWatch>(*readers_, files_reader(helpers_))),
         kernel_watch_(std::move(threads.kernel), readers_->waker()) {}
 
   // Each sends its reply; a returned error is an error of the connection.
@@ -135,6 +139,8 @@ class Service {
   std::optional<Recording> recording_;
   std::unique_ptr<BlockingThreads> readers_, makers_;
   BlockingThreads scanners_;
+  Helpers helpers_;
+  bool helpers_gone_ = false;  // it has been said
   std::unique_ptr<FileWatch> files_;
   KernelWatch kernel_watch_;
   bool sideband_is_new_ = true;              // nothing was recorded before files_ looked into it

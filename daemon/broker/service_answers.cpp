@@ -111,7 +111,7 @@ Result<void> Service::follow_counts(int client) {
   Counts counts = recording_->counts();
   const ProcessUsage usage = process_usage(::getpid());
   counts.broker_pid = ::getpid();
-  counts.broker_cpu_seconds = usage.cpu_seconds;
+  counts.broker_cpu_seconds = usage.cpu_seconds + helpers_.cpu_seconds();
   counts.broker_uptime_seconds = usage.uptime_seconds;
   counts.broker_rss_bytes = usage.rss_bytes;
   const auto document = counts_.of(bytes_of(encode(counts)));

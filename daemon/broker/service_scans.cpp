@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/broker/service.hpp"
+#include "daemon/log/log.hpp"
 #include "libcore/broker/messages.hpp"
 
 namespace flight::broker {
@@ -22,6 +23,10 @@ std::chrono::milliseconds Service::look_every() const {
 
 Result<void> Service::look(int client) {
   readers_->clear_wake();
+  if (!helpers_.any() && !std::exchange(helpers_gone_, true))
+    log::error(
+        "all processes that read mapped files (flightd-reader) have ended, so new files have no build-id; "
+        "for new ones: systemctl kill flightd-broker");
   if (Clock::now() - requested_ >= kSpareAfter) spare_->take();
   try_to_record(false);
   if (auto followed = follow_cpus(client); !followed) return followed;

@@ -227,19 +227,31 @@ Result<MappedFileFacts> facts_of(const MappedAt& at, int place) {
   return read_content(at, file.get(), place);
 }
 
+// Opening the link takes the lock of the mappings, as reading the maps does on kernels before 6.17.
+Result<MappedFileFacts> through_map_files(const MappedAt& at, const std::function<void()>& answered) {
+  const UniqueFd maps = open_maps(at.pid);
+  const auto range = maps ? range_now(maps.get(), at) : std::nullopt;
+  UniqueFd place;
+  int error_number = 0;
+  bool is_still_there = false;
+  if (range) {
+    place.reset(::open(fmt::format("/proc/{}/map_files/{:x}-{:x}", at.pid, range->start, range->end).c_str(),
+                       O_PATH | O_CLOEXEC));
+    error_number = errno;
+    // Between the two queries only the process itself, on purpose, can have mapped and unmapped a file there. It could
+    // also simply contain another program's build-id.
+    is_still_there = place && range_now(maps.get(), at);
+  }
+  answered();  // nothing behind this takes the lock
+  if (range && !place) return sys_error(error_number, "open {} of process {} through map_files", at.name, at.pid);
+  if (!is_still_there) return another_file(at);
+  return facts_of(at, place.get());
+}
+
 }  // namespace
 
 Result<MappedFileFacts> read_by_map_files(const MappedAt& at) {
-  const UniqueFd maps = open_maps(at.pid);
-  const auto range = maps ? range_now(maps.get(), at) : std::nullopt;
-  if (!range) return another_file(at);
-  const UniqueFd place(::open(fmt::format("/proc/{}/map_files/{:x}-{:x}", at.pid, range->start, range->end).c_str(),
-                              O_PATH | O_CLOEXEC));
-  if (!place) return sys_error(errno, "open {} of process {} through map_files", at.name, at.pid);
-  // Between the two queries only the process itself, on purpose, can have mapped and unmapped a file there. It could
-  // also simply contain another program's build-id.
-  if (!range_now(maps.get(), at)) return another_file(at);
-  return facts_of(at, place.get());
+  return through_map_files(at, [] {});
 }
 
 Result<MappedFileFacts> read_by_path(const MappedAt& at) {
@@ -252,18 +264,25 @@ Result<MappedFileFacts> read_by_path(const MappedAt& at) {
   return another_file(at);
 }
 
-Result<MappedFileFacts> read_mapped_file(const MappedAt& at) {
+Result<MappedFileFacts> read_mapped_file_in_steps(const MappedAt& at, const std::function<void()>& answered) {
   const auto unread = [&](std::string served_by) {
     MappedFileFacts out{.build_id = {}, .host_path = {}, .was_read = false, .served_by = std::move(served_by)};
     if (is_not_the_hosts(at)) out.host_path = at.name + std::string(kNotTheHosts);
     return out;
   };
-  if (std::string server = server_of(at); !server.empty()) return unread(std::move(server));
-  Result<MappedFileFacts> facts = read_by_map_files(at);
+  if (std::string server = server_of(at); !server.empty()) {
+    answered();
+    return unread(std::move(server));
+  }
+  Result<MappedFileFacts> facts = through_map_files(at, answered);
   if (!facts) facts = read_by_path(at);
   if (!facts)
     if (MappedFileFacts none = unread({}); !none.host_path.empty()) return none;
   return facts;
+}
+
+Result<MappedFileFacts> read_mapped_file(const MappedAt& at) {
+  return read_mapped_file_in_steps(at, [] {});
 }
 
 }  // namespace flight

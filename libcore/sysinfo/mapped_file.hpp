@@ -9,11 +9,12 @@
 //
 // A file on FUSE or a network is not read: a thread that waits for the server's answer cannot be ended, not even by
 // SIGKILL, and its process with it. Nor is the kernel asked for its build-id (PROCMAP_QUERY): it would wait for the
-// server in the same way. A file on a mount that is not found counts as one of these. Every call here can block for as
-// long as a disk does not answer.
+// server in the same way. A file on a mount that is not found counts as one of these. Every call here can block: for as
+// long as the process holds the lock of its mappings, and then for as long as a disk does not answer.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +66,9 @@ struct MappedFileFacts {
 // ESTALE: the file cannot be reached any more, or another file is in its place; and the name may still lead to it.
 // EAGAIN: it is being written.
 [[nodiscard]] Result<MappedFileFacts> read_mapped_file(const MappedAt& at);
+// Calls `answered` once the process has told its mappings: what blocks from then on is a disk.
+[[nodiscard]] Result<MappedFileFacts> read_mapped_file_in_steps(const MappedAt& at,
+                                                                const std::function<void()>& answered);
 
 // The ways, each alone; for tests. An empty build-id is an answer.
 [[nodiscard]] Result<MappedFileFacts> read_by_map_files(const MappedAt& at);

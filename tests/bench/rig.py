@@ -39,6 +39,10 @@ def wakeups(pids):
     return out
 
 
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def cpu_ticks():
     """Of all CPUs since boot: not idle, and in all."""
     ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]

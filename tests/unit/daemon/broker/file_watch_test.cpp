@@ -2,11 +2,16 @@
 // Records as a scan produces them, and files of which one does not respond.
 #include "daemon/broker/file_watch.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <thread>
 
@@ -19,22 +24,34 @@ namespace {
 using std::chrono_literals::operator""s;
 using std::chrono_literals::operator""ms;
 
-constexpr std::uint32_t kHungDevice = 66, kServedDevice = 67, kHungProcess = 4'000'000'001;
+constexpr std::uint32_t kHungDevice = 66, kServedDevice = 67, kHungProcess = 4'000'000'001,
+                        kSlowProcess = 4'000'000'002;
 constexpr std::uint64_t kHungInode = 9'000;
 std::atomic<bool> released = false;
 std::atomic<int> hanging = 0, asked = 0;
 
-Result<MappedFileFacts> read_or_hang(const MappedAt& at) {
+void wait_for_release() {
+  ++hanging;
+  while (!released) std::this_thread::sleep_for(1ms);
+  --hanging;
+}
+
+Result<MappedFileFacts> read_or_hang(const MappedAt& at, const std::function<void()>& answered) {
   ++asked;
-  if (at.file.major == kHungDevice || at.pid == kHungProcess || at.file.inode == kHungInode) {
-    ++hanging;
-    while (!released) std::this_thread::sleep_for(1ms);
-    --hanging;
-  }
+  if (at.pid == kHungProcess || at.pid == kSlowProcess) wait_for_release();
+  if (at.pid == kHungProcess) return fail(std::errc::timed_out, "its helper was killed");
+  answered();
+  if (at.file.major == kHungDevice || at.file.inode == kHungInode) wait_for_release();
   if (at.file.major == kServedDevice)
     return MappedFileFacts{.build_id = {}, .host_path = {}, .was_read = false, .served_by = "fuse.sshfs"};
   return MappedFileFacts{.build_id = std::vector<std::uint8_t>(20, static_cast<std::uint8_t>(at.file.inode)),
                          .host_path = {}};
+}
+
+void read_each(std::span<const MappedAt> files, const FileWatch::Steps& steps) {
+  steps.has_helper(true);
+  for (const MappedAt& at : files) steps.done(read_or_hang(at, steps.answered));
+  steps.has_helper(false);
 }
 
 RecordBuffer mapping(std::uint32_t major, std::uint64_t inode, std::string_view name = "/bin/x",
@@ -74,8 +91,8 @@ class Watch : public testing::Test {
     const auto bytes = read_sealed_memfd(*document, kMaxBuildIdsBytes);
     return *parse_build_ids(std::as_bytes(std::span<const char>(*bytes)));
   }
-  BlockingThreads threads_ = BlockingThreads::start("read", 10).value();
-  FileWatch watch_{threads_, read_or_hang};
+  BlockingThreads threads_ = BlockingThreads::start("read", 2).value();
+  FileWatch watch_{threads_, read_each};
 };
 
 TEST_F(Watch, ReadsEachFileOnceAndOnlyFiles) {
@@ -115,7 +132,7 @@ TEST_F(Watch, ADiskThatHangsHoldsUpNoOther) {
   EXPECT_EQ(known().unanswered, std::vector<DeviceNumber>{});
 }
 
-// One task reads the files of a process: what it has read counts, and another way can read the rest.
+// One task reads the files of a process: what it has read counts, and the rest is read when the disk answers.
 TEST_F(Watch, AFileThatHangsTakesOnlyTheRestOfItsTask) {
   for (const std::uint64_t inode : {std::uint64_t{1}, std::uint64_t{2}, kHungInode, std::uint64_t{3}})
     watch_.note(mapping(8, inode));
@@ -123,14 +140,13 @@ TEST_F(Watch, AFileThatHangsTakesOnlyTheRestOfItsTask) {
   EXPECT_EQ(asked, 3) << "of one process and one disk: one after the other";
   EXPECT_EQ(known().files.size(), 2U);
   std::this_thread::sleep_for(FileTable::kRetryAfter);
-  watch_.note(mapping(8, 3, "/bin/x", 2));
+  watch_.note(mapping(8, 4, "/bin/y", 2));
+  watch_.note(mapping(9, 5, "/bin/z", 2));
   EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 4; }));
-  EXPECT_EQ(known().files.size(), 3U) << "through another process";
+  EXPECT_EQ(known().files.size(), 3U) << "of another disk; the disk that hangs must not take the last helper";
   released = true;
-  EXPECT_TRUE(look_until([&] { return hanging == 0 && !threads_.busy(); }));
-  watch_.look();
-  EXPECT_EQ(known().files.size(), 4U) << "it came back late";
-  EXPECT_EQ(asked, 4) << "the rest is no longer its task";
+  EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().files.size() == 6U; }));
+  EXPECT_EQ(asked, 6);
 }
 
 TEST_F(Watch, ATaskWakesOnceNotForEachFile) {
@@ -146,7 +162,7 @@ TEST_F(Watch, ATaskWakesOnceNotForEachFile) {
 TEST_F(Watch, AProcessThatHangsHoldsUpNoOtherAndNoDisk) {
   watch_.note(mapping(8, 1, "/lib/libc", kHungProcess));
   EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
-  EXPECT_EQ(known().unanswered.size(), 1U) << "so far it can be the disk";
+  EXPECT_EQ(known().hung_processes, 1U);
   std::this_thread::sleep_for(FileTable::kRetryAfter);
   for (std::uint64_t inode = 1; inode <= 50; ++inode) {
     watch_.note(mapping(8, inode + 50, "/bin/x", kHungProcess));
@@ -158,18 +174,144 @@ TEST_F(Watch, AProcessThatHangsHoldsUpNoOtherAndNoDisk) {
   EXPECT_EQ(meanwhile.unanswered, std::vector<DeviceNumber>{});
   EXPECT_EQ(meanwhile.hung_processes, 1U);
   EXPECT_EQ(hanging, 1);
+  // Its helper was killed: the process is not asked again for a while.
+  released = true;
+  EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled(); }));
+  const int before = asked;
+  watch_.note(mapping(8, 200, "/bin/x", kHungProcess));
+  EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
+  EXPECT_EQ(asked, before);
+  EXPECT_EQ(known().hung_processes, 1U);
 }
 
-// Processes that hang occupy no thread that others need.
-TEST_F(Watch, ManyThatHangLeaveThreads) {
+// A process that forks with much memory keeps the lock for a second; its helper lives.
+TEST_F(Watch, AProcessThatWasOnlySlowIsAskedAgain) {
+  watch_.note(mapping(8, 1, "/bin/x", kSlowProcess));
+  EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
+  EXPECT_EQ(known().hung_processes, 1U);
+  released = true;
+  EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().hung_processes == 0U; }));
+  watch_.note(mapping(8, 2, "/bin/y", kSlowProcess));
+  EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 2; }));
+  EXPECT_EQ(known().files.size(), 2U);
+}
+
+// What hangs occupies no helper that others need.
+TEST_F(Watch, ManyThatHangLeaveAHelper) {
   for (std::uint32_t i = 0; i < 40; ++i) {
     watch_.note(mapping(kHungDevice, i + 1, "/net/x", i + 1));
     EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   }
-  EXPECT_LE(hanging, 3);
+  EXPECT_EQ(hanging, 1);
   watch_.note(mapping(8, 1, "/bin/x", 50));
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   EXPECT_EQ(known().files.size(), 1U);
+}
+
+// Nobody reads what is queued, and no snapshot waits for it.
+TEST_F(Watch, WhereEveryHelperHangsItIsSettled) {
+  watch_.note(mapping(kHungDevice, 1, "/net/x", 1));
+  EXPECT_TRUE(look_until([&] { return hanging == 1; }));
+  watch_.note(mapping(8, kHungInode, "/bin/y", 2));
+  EXPECT_TRUE(look_until([&] { return hanging == 2 && watch_.settled(); }));
+  watch_.note(mapping(9, 3, "/bin/z", 3));
+  watch_.look();
+  EXPECT_TRUE(watch_.settled());
+  EXPECT_EQ(known().unanswered.size(), 3U) << "also that of the file in the queue";
+  released = true;
+  EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().files.size() == 3U; }));
+}
+
+// It answered never, and its helper was killed before the main thread looked.
+TEST_F(Watch, AProcessThatWasFoundSilentLateIsNotAskedAgain) {
+  released = true;
+  watch_.note(mapping(8, 1, "/bin/x", kHungProcess));
+  watch_.look();
+  EXPECT_TRUE(wait_until_read(1));
+  EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
+  EXPECT_EQ(known().hung_processes, 1U);
+  std::this_thread::sleep_for(FileTable::kRetryAfter);
+  watch_.note(mapping(8, 2, "/bin/y", kHungProcess));
+  EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
+  EXPECT_EQ(asked, 1);
+}
+
+// No helper is left: it must cost nothing, and nothing is forgotten.
+TEST(WatchWithoutHelpers, IsTriedOnceASecond) {
+  const BlockingThreads threads = BlockingThreads::start("read", 2).value();
+  std::atomic<int> tries = 0;
+  FileWatch watch(threads, [&tries](std::span<const MappedAt> files, const FileWatch::Steps& steps) {
+    ++tries;
+    for (std::size_t i = 0; i < files.size(); ++i)
+      steps.done(fail(std::errc::device_or_resource_busy, "there is no helper"));
+  });
+  watch.note(mapping(8, 1));
+  watch.note(mapping(9, 2));
+  const auto until = std::chrono::steady_clock::now() + 1500ms;
+  while (std::chrono::steady_clock::now() < until) {
+    watch.look();
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_GE(tries, 3) << "of two files";
+  EXPECT_LE(tries, 4);
+}
+
+// Another user's process; in a user namespace of his with another uid as well.
+class UsersProcess {
+ public:
+  static constexpr uid_t kUser = 60001, kMapped = 160001;
+  explicit UsersProcess(bool in_namespace) {
+    std::array<int, 2> ready{}, mapped{};
+    EXPECT_EQ(::pipe(ready.data()), 0);
+    EXPECT_EQ(::pipe(mapped.data()), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      char byte = 'x';
+      bool good = ::setresuid(kUser, kUser, kUser) == 0 && (!in_namespace || ::unshare(CLONE_NEWUSER) == 0);
+      good = good && ::write(ready[1], &byte, 1) == 1 && ::read(mapped[0], &byte, 1) == 1;
+      good = good && (!in_namespace || ::setresuid(0, 0, 0) == 0) && ::write(ready[1], &byte, 1) == 1;
+      if (good) ::pause();
+      ::_exit(1);
+    }
+    char byte = 'x';
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    if (in_namespace) {
+      const UniqueFd map(::open(fmt::format("/proc/{}/uid_map", pid_).c_str(), O_WRONLY | O_CLOEXEC));
+      const std::string text = fmt::format("0 {} 1", kMapped);
+      EXPECT_EQ(::write(map.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    }
+    EXPECT_EQ(::write(mapped[1], &byte, 1), 1);
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    for (const int end : {ready[0], ready[1], mapped[0], mapped[1]}) ::close(end);
+    struct stat status {};
+    EXPECT_EQ(::stat(fmt::format("/proc/{}", pid_).c_str(), &status), 0);
+    EXPECT_EQ(status.st_uid, in_namespace ? kMapped : kUser);
+  }
+  UsersProcess(const UsersProcess&) = delete;
+  UsersProcess& operator=(const UsersProcess&) = delete;
+  ~UsersProcess() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+TEST_F(Watch, AUserTakesOneHelperWhateverHangs) {
+  const UsersProcess one(false), other(false), inside(true);
+  watch_.note(mapping(kHungDevice, 1, "/net/x", one.pid()));
+  watch_.note(mapping(8, kHungInode, "/bin/y", other.pid()));
+  watch_.note(mapping(9, kHungInode, "/bin/z", inside.pid()));
+  EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
+  watch_.note(mapping(8, 1));
+  EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 2; }));
+  EXPECT_EQ(hanging, 1);
+  EXPECT_EQ(known().files.size(), 1U);
+  EXPECT_EQ(known().unanswered.size(), 3U) << "the snapshot says what was not read";
+  released = true;
+  EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().files.size() == 4U; }));
 }
 
 TEST_F(Watch, TheSameAnswerAsLongAsNothingChanged) {
