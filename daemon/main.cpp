@@ -30,8 +30,6 @@
 namespace flight::daemon {
 namespace {
 
-constexpr const char* kOutOfMemory = "out of memory or address space (ulimit -v, MemoryMax=): raise the limit";
-
 // sd_booted(3).
 bool systemd_runs() { return ::access("/run/systemd/system", F_OK) == 0; }
 
@@ -203,7 +201,7 @@ int main(int argc, char** argv) {
     status = flight::daemon::run_main(argc, argv, std::move(spare), kept);
   } catch (const std::bad_alloc&) {
     // After the start: systemd restarts it.
-    flight::log::error("{}", flight::daemon::kOutOfMemory);
+    flight::log::error("{}", flight::kOutOfMemory);
   }
   flight::log::flush();
   return status;

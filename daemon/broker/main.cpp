@@ -114,7 +114,8 @@ Result<UniqueFd> take_client(int number) {
 
 // Drops the privileges that are not needed. The helpers and the threads are made without them, and the helpers first:
 // a program with threads must not fork. `helpers`: none before the first attempt.
-Result<ServiceThreads> prepare(const BrokerOptions& options, EventSources& sources, std::optional<Helpers>& helpers) {
+Result<ServiceThreads> try_to_prepare(const BrokerOptions& options, EventSources& sources,
+                                      std::optional<Helpers>& helpers) {
   // Mounting needs CAP_SYS_ADMIN. Without tracefs there are no tracepoints, and the status reports it.
   if (auto tracefs = find_or_mount_tracefs()) sources.tracefs = *tracefs;
   if (auto joined = join_group(options.group); !joined) return propagate(joined.error());
@@ -126,6 +127,14 @@ Result<ServiceThreads> prepare(const BrokerOptions& options, EventSources& sourc
   }
   if (auto logging = log::use_thread(); !logging) return propagate(logging.error());
   return ServiceThreads::start(*helpers);
+}
+
+Result<ServiceThreads> prepare(const BrokerOptions& options, EventSources& sources, std::optional<Helpers>& helpers) {
+  try {
+    return try_to_prepare(options, sources, helpers);
+  } catch (const std::bad_alloc&) {
+    return fail(std::errc::not_enough_memory, "{}", kOutOfMemory);
+  }
 }
 
 // Then a helper that is idle is not found in the unit when the next broker starts.
@@ -278,7 +287,7 @@ int main(int argc, char** argv) {
     status = parsed.options->fd >= 0 ? flight::broker::serve_own_client(*parsed.options)
                                      : flight::broker::serve_socket(*parsed.options);
   } catch (const std::bad_alloc&) {
-    flight::log::error("out of memory or address space (ulimit -v, MemoryMax=): raise the limit");
+    flight::log::error("{}", flight::kOutOfMemory);
   }
   flight::log::flush();
   return status;

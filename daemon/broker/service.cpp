@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "daemon/broker/service_status.hpp"
@@ -92,7 +93,16 @@ void Service::try_to_record(bool now) {
   notify_state();
 }
 
+// What a kernel that has no memory says to each part, and std::bad_alloc (RLIMIT_AS, MemoryMax=), are errors alike.
 Result<bool> Service::load() {
+  try {
+    return load_now();
+  } catch (const std::bad_alloc&) {
+    return fail(std::errc::not_enough_memory, "{}", kOutOfMemory);
+  }
+}
+
+Result<bool> Service::load_now() {
   auto config = read_config(options_);
   bad_config_ = !config;
   if (!config) return propagate(config.error());

@@ -117,6 +117,7 @@ class Service {
   [[nodiscard]] ReplyHeader header(Request request) const;
   // Opens the rings, or reopens those that changed; true if the set of rings changed.
   [[nodiscard]] Result<bool> load();
+  [[nodiscard]] Result<bool> load_now();
   [[nodiscard]] Result<void> open_or_adopt(const Config& config);
   // Call it after each change of the rings or the configuration: stores them for the next broker and updates
   // `systemctl status`.

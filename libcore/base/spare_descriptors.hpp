@@ -56,6 +56,8 @@ class SpareDescriptors {
   std::vector<UniqueFd> files_, numbers_;
 };
 
+// For std::bad_alloc.
+inline constexpr const char* kOutOfMemory = "out of memory or address space (ulimit -v, MemoryMax=): raise the limit";
 // What to do about EMFILE; empty: the error is another one, or says it.
 [[nodiscard]] std::string descriptor_advice(const Error& error);
 

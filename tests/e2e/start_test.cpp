@@ -224,6 +224,34 @@ TEST_F(ServiceStart, BrokerStaysUntilItsSocketIsFree) {
   EXPECT_EQ(broker.wait(30s), 0) << broker.err();
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Whichever part has too little address space, systemd must not start it again and again.
+TEST_F(ServiceStart, BrokerStaysWithoutMemoryAndRecordsWhenThereIsSome) {
+  const std::string path = folder_ / "broker/other", id = std::to_string(kClientId);
+  int stayed = 0;
+  for (const std::uint64_t mib : {16, 20, 32, 96}) {
+    SCOPED_TRACE(fmt::format("{} MiB", mib));
+    Child broker =
+        Child::start({"prlimit", fmt::format("--as={}:", mib << 20U), program_, "--config", folder_ / "broker.json",
+                      "--state-dir", folder_ / "state", "--group", id, "--socket", path, "--client-uid", id},
+                     {.env = {notify_socket()}});
+    EXPECT_TRUE(wait_until([&] { return !broker.running() || !broker.err().empty(); }, 10s));
+    // ld.so and main() before its first line.
+    if (broker.err().find("flightd-broker: ") == std::string::npos) continue;
+    usleep(300'000);
+    EXPECT_TRUE(broker.running()) << broker.err();
+    stayed += broker.err().find("; trying again") == std::string::npos ? 0 : 1;
+    EXPECT_EQ(run({"prlimit", "--pid", std::to_string(broker.pid()), "--as=unlimited"}).exit_status, 0);
+    EXPECT_TRUE(manager_->wait_for("STATUS=recording ")) << broker.err();
+    broker.signal(SIGTERM);
+    EXPECT_EQ(broker.wait(30s), 0) << broker.err();
+    EXPECT_LE(count_of(broker.err(), "; trying again"), 1U) << broker.err();
+    manager_->hear();
+  }
+  EXPECT_GT(stayed, 0);
+}
+#endif
+
 TEST_F(ServiceStart, BrokerStaysWithWrongUsage) {
   Child broker = Child::start({program_, "--socket", folder_ / "broker/other", "--group", "no-such-group"},
                               {.env = {notify_socket()}});
