@@ -11,21 +11,13 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <optional>
-#include <sstream>
 
 #include "libcore/sysinfo/mapped_file.hpp"
-#include "libcore/sysinfo/processes.hpp"
-#include "tests/e2e/daemon_fixture.hpp"
-#include "tests/e2e/mounts.hpp"
-#include "tests/e2e/verifier.hpp"
+#include "tests/e2e/hung_disk.hpp"
 
 namespace flight {
 namespace {
@@ -36,35 +28,8 @@ using testing::IsEmpty;
 using testing::Not;
 namespace fs = std::filesystem;
 
-// Of a start, a snapshot and an end beside a disk that hangs for ever.
-Milliseconds limit() { return sanitized() ? 20s : 1s; }
-constexpr Milliseconds kForEver = 20s;
-
 // The CPU time of a process with one thread (Documentation/scheduler/sched-stats.rst).
 std::uint64_t ran_ns(pid_t pid) { return std::stoull("0" + read_text(fmt::format("/proc/{}/schedstat", pid))); }
-
-class Files : public testing::Test {
- protected:
-  // Starts a copy of the burner.
-  Child burn(const std::string& program, double seconds = 60) {
-    Child child = start_load({program, std::to_string(load_cpu()), std::to_string(seconds)});
-    EXPECT_TRUE(child.wait_for_line("started")) << child.err();
-    return child;
-  }
-  [[nodiscard]] std::string build_ids(const Json& sidecar) const {
-    const Outcome list = Verifier::installed().perf(folder_, {"buildid-list", "-i", sidecar.value("path", "?")});
-    EXPECT_EQ(list.exit_status, 0) << list.text();
-    return list.out;
-  }
-  [[nodiscard]] static std::string warnings(const Json& sidecar) {
-    return sidecar.value("warnings", Json::array()).dump();
-  }
-  void TearDown() override { EXPECT_TRUE(daemon_.stop()); }
-
-  TempFolder folder_;
-  TestDaemon daemon_{folder_};
-  const std::string burner_ = folder_.load("burner");
-};
 
 TEST_F(Files, AProgramDeletedBeforeTheStartHasItsBuildId) {
   const std::string program = folder_ / "scratch/gone";
@@ -249,99 +214,6 @@ TEST_F(Files, ProgramsInAChrootHaveTheHostsPath) {
   for (const char* library : {"/usr", "/lib64", "/lib"}) umount2((root + library).c_str(), MNT_DETACH);
 }
 
-// A FUSE mount that answers nothing, with a program that runs from it.
-class HungDisk : public Files {
- protected:
-  void SetUp() override {
-    for (const std::string& name : {backing_, disk_}) ASSERT_EQ(mkdir(name.c_str(), 0755), 0);
-    fs::copy_file(burner_, backing_ + "/program");
-    set_fault("none 0 0 0");
-    fuse_.emplace(Child::start({required_env("FLIGHT_SLOW_DISK"), backing_, disk_, control_}));
-    ASSERT_TRUE(wait_until([&] { return fs::exists(disk_ + "/program"); }, 10s)) << fuse_->err();
-  }
-  void TearDown() override {
-    set_fault("none 0 0 0");
-    if (!stopped_) {
-      EXPECT_TRUE(daemon_.stop());
-    }
-    program_.reset();
-    unmount(disk_);
-  }
-  void set_fault(const std::string& text) const {
-    write_text(control_ + ".new", text);
-    fs::rename(control_ + ".new", control_);
-  }
-  void hang() { set_fault("* -1 0 0"); }
-  void expect_recorded() {
-    Json sidecar;
-    EXPECT_LT(fastest_of_three(limit(),
-                               [&] {
-                                 const Stopwatch watch;
-                                 sidecar = daemon_.snapshot();
-                                 return watch.gone_by();
-                               }),
-              limit());
-    EXPECT_THAT(sidecar.value("top", Json::array()).dump(), HasSubstr("\"program\"")) << "its samples have its name";
-    EXPECT_THAT(build_ids(sidecar), Not(HasSubstr(disk_ + "/program")));
-    EXPECT_THAT(sidecar.dump(), HasSubstr("build-id unread: on fuse"));
-  }
-  // Of the file "program", as a scan reports it.
-  static MappedAt program_of(pid_t pid) {
-    ProcessInfo info;
-    EXPECT_TRUE(read_process(static_cast<std::uint32_t>(pid), info));
-    read_mappings(info);
-    for (const ProcessMapping& one : info.mappings)
-      if (one.name.ends_with("/program"))
-        return {.pid = info.pid,
-                .address = one.address,
-                .file = {.major = one.major, .minor = one.minor, .inode = one.inode},
-                .name = one.name};
-    ADD_FAILURE() << "it is not mapped";
-    return {};
-  }
-  // In a child: a thread that waits for the disk cannot be ended.
-  void expect_comes_back(const std::function<bool()>& body) {
-    const pid_t child = fork();
-    if (child == 0) _exit(body() ? 0 : 1);
-    int status = -1;
-    EXPECT_TRUE(wait_until([&] { return waitpid(child, &status, WNOHANG) == child; }, kForEver)) << "it hangs";
-    EXPECT_EQ(status, 0) << "another result";
-    if (status != -1) return;
-    set_fault("none 0 0 0");
-    waitpid(child, &status, 0);
-  }
-  // The same as process 1, so that the host's mounts are the test's, and the disk is among them.
-  void expect_comes_back_on_host(const std::function<bool()>& body) {
-    expect_comes_back([&] {
-      if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) return false;
-      const pid_t first = fork();
-      if (first == 0) _exit(mount("proc", "/proc", "proc", 0, nullptr) == 0 && body() ? 0 : 1);
-      int status = -1;
-      return waitpid(first, &status, 0) == first && status == 0;
-    });
-  }
-  // SIGTERM while a reader of the broker hangs: the broker ends, and so does flightd. Returns how long that took.
-  Milliseconds end() {
-    const pid_t broker = daemon_.broker_pid();
-    const Stopwatch watch;
-    kill(daemon_.pid(), SIGTERM);
-    stopped_ = true;
-    EXPECT_TRUE(daemon_.process().wait(kForEver)) << daemon_.log();
-    EXPECT_TRUE(wait_until([&] { return !process_exists(broker); }, kForEver));
-    return watch.gone_by();
-  }
-  Milliseconds start() {
-    const Stopwatch watch;
-    EXPECT_TRUE(daemon_.start(stacks_config(199, "256K")));
-    stopped_ = false;
-    return watch.gone_by();
-  }
-
-  const std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
-  std::optional<Child> fuse_, program_;
-  bool stopped_ = false;
-};
-
 TEST_F(HungDisk, AtStart) {
   program_.emplace(burn(disk_ + "/program"));
   hang();
@@ -353,11 +225,7 @@ TEST_F(HungDisk, AtStart) {
   EXPECT_LT(fastest_of_three(limit(), start_again), limit());
   ASSERT_TRUE(program_->runs_for(300ms));
   expect_recorded();
-  const auto end_again = [&] {
-    if (stopped_) (void)start();
-    return end();
-  };
-  EXPECT_LT(fastest_of_three(limit(), end_again), limit());
+  expect_ends_in_time([&] { (void)start(); });
 }
 
 // Which process holds the lock is looked up in /proc, where another process has a file of that disk open.
@@ -459,180 +327,6 @@ TEST_F(HungDisk, Later) {
   EXPECT_TRUE(daemon_.goes_on());
   EXPECT_TRUE(daemon_.goes_on());
   (void)end();
-}
-
-// The broker's processes that read for it, with their states in proc_pid_stat(5).
-std::map<pid_t, char> helpers_of(pid_t broker) {
-  std::map<pid_t, char> out;
-  std::istringstream children(read_text(fmt::format("/proc/{0}/task/{0}/children", broker)));
-  for (pid_t child = 0; children >> child;) {
-    const std::string stat = read_text(fmt::format("/proc/{}/stat", child));
-    const std::size_t end = stat.rfind(") ");
-    if (end != std::string::npos) out[child] = stat.at(end + 2);
-  }
-  return out;
-}
-// The number of those that wait for a disk all the time.
-std::size_t waiting_for_a_disk(pid_t broker) {
-  std::map<pid_t, char> waiting = helpers_of(broker);
-  for (int i = 0; i < 6; ++i) {
-    const auto now = helpers_of(broker);
-    std::erase_if(waiting, [&](const auto& helper) {
-      const auto same = now.find(helper.first);
-      return same == now.end() || same->second != 'D';
-    });
-    if (waiting.empty()) break;
-    usleep(50'000);
-  }
-  return waiting.size();
-}
-
-// Whoever opens what it has mapped waits for the lock of its mappings.
-class SilentProcess : public HungDisk {
- protected:
-  void SetUp() override {
-    HungDisk::SetUp();
-    if (HasFatalFailure()) return;
-    write_text(backing_ + "/page", std::string(1U << 20U, 'x'));
-    stopped_ = true;  // not started
-    silent_.emplace(start_load({folder_.load("silent"), disk_ + "/page", std::to_string(load_cpu()), "60"}, 0, true));
-    ASSERT_TRUE(silent_->wait_for_line("started")) << silent_->err();
-    hang();
-    usleep(100'000);
-    silent_->go();
-    ASSERT_TRUE(silent_->wait_for_line("silent")) << silent_->err();
-  }
-  void TearDown() override {
-    set_fault("none 0 0 0");
-    silent_.reset();
-    HungDisk::TearDown();
-  }
-  std::optional<Child> silent_;
-};
-
-TEST_F(SilentProcess, IsGivenUpAndAllOthersAreRead) {
-  EXPECT_LT(start(), 20s);
-  const pid_t broker = daemon_.broker_pid();
-  const Child burner = burn(burner_);
-  const std::string wanted = build_id_of(burner_) + " " + burner_;
-  Json sidecar;
-  constexpr const char* kWarning = "the mappings of 1 process cannot be read: reading them hangs";
-  EXPECT_TRUE(wait_until(
-      [&] {
-        sidecar = daemon_.snapshot();
-        return build_ids(sidecar).find(wanted) != std::string::npos &&
-               warnings(sidecar).find(kWarning) != std::string::npos;
-      },
-      20s))
-      << build_ids(sidecar) << warnings(sidecar);
-  EXPECT_THAT(sidecar.value("top", Json::array()).dump(), HasSubstr("\"silent\"")) << "its samples have its name";
-  // The helper that waited was killed and made again.
-  EXPECT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 0 && helpers_of(broker).size() >= 2; }, 20s));
-  EXPECT_LT(fastest_of_three(limit(),
-                             [&] {
-                               const Stopwatch watch;
-                               (void)daemon_.snapshot();
-                               return watch.gone_by();
-                             }),
-            limit());
-  const auto end_again = [&] {
-    if (stopped_) (void)start();
-    return end();
-  };
-  EXPECT_LT(fastest_of_three(limit(), end_again), limit());
-}
-
-// A disk of the machine that hangs, below a file system that waits for no server: nothing tells before the read.
-class DeadDisk : public HungDisk {
- protected:
-  void SetUp() override {
-    HungDisk::SetUp();
-    if (HasFatalFailure()) return;
-    stopped_ = true;  // not started
-    ASSERT_TRUE(fs::create_directory(dead_));
-    const std::string image = backing_ + "/image";
-    ASSERT_EQ(run({"truncate", "-s", "16M", image}).exit_status, 0);
-    ASSERT_EQ(run({"mkfs.ext4", "-q", "-F", image}).exit_status, 0);
-    ASSERT_TRUE(mount_image(image));
-    fs::copy_file(burner_, dead_ + "/program");
-    unmount(dead_);
-    ASSERT_TRUE(mount_image(disk_ + "/image"));
-    // Maps it, and reads nothing of it.
-    mapper_.emplace(
-        start_load({folder_.load("silent"), dead_ + "/program", std::to_string(load_cpu()), "60"}, 0, true));
-    ASSERT_TRUE(mapper_->wait_for_line("started")) << mapper_->err();
-    hang();
-    usleep(100'000);
-  }
-  [[nodiscard]] bool mount_image(const std::string& image) const {
-    const Outcome mounted = run({"mount", "-o", "loop", image, dead_});
-    EXPECT_EQ(mounted.exit_status, 0) << mounted.text();
-    return mounted.exit_status == 0;
-  }
-  void TearDown() override {
-    set_fault("none 0 0 0");
-    mapper_.reset();
-    if (!stopped_) {
-      EXPECT_TRUE(daemon_.stop());
-    }
-    stopped_ = true;
-    unmount(dead_);
-    HungDisk::TearDown();
-  }
-  const std::string dead_ = folder_ / "dead";
-  std::optional<Child> mapper_;
-};
-
-TEST_F(DeadDisk, OneHelperWaitsAndAllElseGoesOn) {
-  EXPECT_LT(start(), 20s);
-  pid_t broker = daemon_.broker_pid();
-  ASSERT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 1; }, 20s)) << "nothing hangs: this is of no use";
-  // A file of another disk.
-  const std::string other = folder_ / "other";
-  ASSERT_TRUE(fs::create_directory(other));
-  ASSERT_TRUE(mount_tmpfs(other, "size=16m"));
-  fs::copy_file(burner_, other + "/program");
-  std::optional<Child> program = burn(other + "/program");
-  const std::string wanted = build_id_of(burner_) + " " + other + "/program";
-  EXPECT_TRUE(wait_until([&] { return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos; }, 20s))
-      << build_ids(daemon_.snapshot());
-  EXPECT_EQ(waiting_for_a_disk(broker), 1U) << "the other one reads nothing of this disk";
-  for (const auto& [helper, state] : helpers_of(broker)) {
-    const std::string held = run({"ls", "-l", fmt::format("/proc/{}/fd", helper)}).out;
-    EXPECT_THAT(held, Not(HasSubstr("perf_event"))) << state;
-  }
-  EXPECT_LT(fastest_of_three(limit(),
-                             [&] {
-                               const Stopwatch watch;
-                               (void)daemon_.snapshot();
-                               return watch.gone_by();
-                             }),
-            limit());
-  const auto end_again = [&] {
-    if (stopped_) {
-      (void)start();
-      broker = daemon_.broker_pid();
-      EXPECT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 1; }, 20s));
-    }
-    return end();
-  };
-  EXPECT_LT(fastest_of_three(limit(), end_again), limit());
-  program.reset();
-  unmount(other);
-}
-
-// What was slow and not dead is read when the disk answers.
-TEST_F(DeadDisk, IsReadWhenItAnswers) {
-  EXPECT_LT(start(), 20s);
-  const pid_t broker = daemon_.broker_pid();
-  ASSERT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 1; }, 20s)) << "nothing hangs: this is of no use";
-  usleep(1'000'000);
-  set_fault("none 0 0 0");
-  EXPECT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 0 && helpers_of(broker).size() >= 2; }, 20s));
-  const Child program = burn(dead_ + "/program");
-  const std::string wanted = build_id_of(burner_) + " " + dead_ + "/program";
-  EXPECT_TRUE(wait_until([&] { return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos; }, 20s))
-      << build_ids(daemon_.snapshot());
 }
 
 }  // namespace

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process or a disk that does not answer while its file is read. Every flightd of the machine waits for it, so these
+// tests run one at a time.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "tests/e2e/hung_disk.hpp"
+
+namespace flight {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+// The broker's processes that read for it, with their states in proc_pid_stat(5).
+std::map<pid_t, char> helpers_of(pid_t broker) {
+  std::map<pid_t, char> out;
+  std::istringstream children(read_text(fmt::format("/proc/{0}/task/{0}/children", broker)));
+  for (pid_t child = 0; children >> child;) {
+    const std::string stat = read_text(fmt::format("/proc/{}/stat", child));
+    const std::size_t end = stat.rfind(") ");
+    if (end != std::string::npos) out[child] = stat.at(end + 2);
+  }
+  return out;
+}
+// The number of those that wait for a disk all the time.
+std::size_t waiting_for_a_disk(pid_t broker) {
+  std::map<pid_t, char> waiting = helpers_of(broker);
+  for (int i = 0; i < 6; ++i) {
+    const auto now = helpers_of(broker);
+    std::erase_if(waiting, [&](const auto& helper) {
+      const auto same = now.find(helper.first);
+      return same == now.end() || same->second != 'D';
+    });
+    if (waiting.empty()) break;
+    usleep(50'000);
+  }
+  return waiting.size();
+}
+
+// Whoever opens what this process has mapped waits for the lock of its mappings.
+class SilentProcess : public HungDisk {
+ protected:
+  void SetUp() override {
+    HungDisk::SetUp();
+    if (HasFatalFailure()) return;
+    write_text(backing_ + "/page", std::string(1U << 20U, 'x'));
+    stopped_ = true;  // not started
+    silent_.emplace(start_load({folder_.load("silent"), disk_ + "/page", std::to_string(load_cpu()), "60"}, 0, true));
+    ASSERT_TRUE(silent_->wait_for_line("started")) << silent_->err();
+    hang();
+    usleep(100'000);
+    silent_->go();
+    ASSERT_TRUE(silent_->wait_for_line("silent")) << silent_->err();
+  }
+  void TearDown() override {
+    set_fault("none 0 0 0");
+    silent_.reset();
+    HungDisk::TearDown();
+  }
+  std::optional<Child> silent_;
+};
+
+TEST_F(SilentProcess, IsGivenUpAndAllOthersAreRead) {
+  EXPECT_LT(start(), 20s);
+  const pid_t broker = daemon_.broker_pid();
+  const Child burner = burn(burner_);
+  const std::string wanted = build_id_of(burner_) + " " + burner_;
+  Json sidecar;
+  constexpr const char* kWarning = "the mappings of 1 process cannot be read: reading them hangs";
+  EXPECT_TRUE(wait_until(
+      [&] {
+        sidecar = daemon_.snapshot();
+        return build_ids(sidecar).find(wanted) != std::string::npos &&
+               warnings(sidecar).find(kWarning) != std::string::npos;
+      },
+      20s))
+      << build_ids(sidecar) << warnings(sidecar);
+  EXPECT_THAT(sidecar.value("top", Json::array()).dump(), HasSubstr("\"silent\"")) << "its samples have its name";
+  // The helper that waited was killed and made again.
+  EXPECT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 0 && helpers_of(broker).size() >= 2; }, 20s));
+  EXPECT_LT(fastest_of_three(limit(),
+                             [&] {
+                               const Stopwatch watch;
+                               (void)daemon_.snapshot();
+                               return watch.gone_by();
+                             }),
+            limit());
+  expect_ends_in_time([&] { (void)start(); });
+}
+
+// A disk of the machine that hangs, below a file system that waits for no server: nothing tells before the read.
+class DeadDisk : public HungDisk {
+ protected:
+  void SetUp() override {
+    HungDisk::SetUp();
+    if (HasFatalFailure()) return;
+    stopped_ = true;  // not started
+    ASSERT_TRUE(fs::create_directory(dead_));
+    const std::string image = backing_ + "/image";
+    ASSERT_EQ(run({"truncate", "-s", "16M", image}).exit_status, 0);
+    ASSERT_EQ(run({"mkfs.ext4", "-q", "-F", image}).exit_status, 0);
+    ASSERT_TRUE(mount_image(image));
+    fs::copy_file(burner_, dead_ + "/program");
+    unmount(dead_);
+    ASSERT_TRUE(mount_image(disk_ + "/image"));
+    // Maps it, and reads nothing of it.
+    mapper_.emplace(
+        start_load({folder_.load("silent"), dead_ + "/program", std::to_string(load_cpu()), "60"}, 0, true));
+    ASSERT_TRUE(mapper_->wait_for_line("started")) << mapper_->err();
+    hang();
+    usleep(100'000);
+  }
+  [[nodiscard]] bool mount_image(const std::string& image) const {
+    const Outcome mounted = run({"mount", "-o", "loop", image, dead_});
+    EXPECT_EQ(mounted.exit_status, 0) << mounted.text();
+    return mounted.exit_status == 0;
+  }
+  void TearDown() override {
+    set_fault("none 0 0 0");
+    mapper_.reset();
+    if (!stopped_) {
+      EXPECT_TRUE(daemon_.stop());
+    }
+    stopped_ = true;
+    unmount(dead_);
+    HungDisk::TearDown();
+  }
+  const std::string dead_ = folder_ / "dead";
+  std::optional<Child> mapper_;
+};
+
+TEST_F(DeadDisk, OneHelperWaitsAndAllElseGoesOn) {
+  EXPECT_LT(start(), 20s);
+  pid_t broker = daemon_.broker_pid();
+  ASSERT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 1; }, 20s)) << "nothing hangs: this is of no use";
+  // A file of another disk.
+  const std::string other = folder_ / "other";
+  ASSERT_TRUE(fs::create_directory(other));
+  ASSERT_TRUE(mount_tmpfs(other, "size=16m"));
+  fs::copy_file(burner_, other + "/program");
+  std::optional<Child> program = burn(other + "/program");
+  const std::string wanted = build_id_of(burner_) + " " + other + "/program";
+  EXPECT_TRUE(wait_until([&] { return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos; }, 20s))
+      << build_ids(daemon_.snapshot());
+  EXPECT_EQ(waiting_for_a_disk(broker), 1U) << "the other one reads nothing of this disk";
+  for (const auto& [helper, state] : helpers_of(broker)) {
+    const std::string held = run({"ls", "-l", fmt::format("/proc/{}/fd", helper)}).out;
+    EXPECT_THAT(held, Not(HasSubstr("perf_event"))) << state;
+  }
+  EXPECT_LT(fastest_of_three(limit(),
+                             [&] {
+                               const Stopwatch watch;
+                               (void)daemon_.snapshot();
+                               return watch.gone_by();
+                             }),
+            limit());
+  expect_ends_in_time([&] {
+    (void)start();
+    broker = daemon_.broker_pid();
+    EXPECT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 1; }, 20s));
+  });
+  program.reset();
+  unmount(other);
+}
+
+// What was slow and not dead is read when the disk answers.
+TEST_F(DeadDisk, IsReadWhenItAnswers) {
+  EXPECT_LT(start(), 20s);
+  const pid_t broker = daemon_.broker_pid();
+  ASSERT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 1; }, 20s)) << "nothing hangs: this is of no use";
+  usleep(1'000'000);
+  set_fault("none 0 0 0");
+  EXPECT_TRUE(wait_until([&] { return waiting_for_a_disk(broker) == 0 && helpers_of(broker).size() >= 2; }, 20s));
+  const Child program = burn(dead_ + "/program");
+  const std::string wanted = build_id_of(burner_) + " " + dead_ + "/program";
+  EXPECT_TRUE(wait_until([&] { return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos; }, 20s))
+      << build_ids(daemon_.snapshot());
+}
+
+}  // namespace
+}  // namespace flight
