@@ -223,15 +223,16 @@ void RecorderThread::answer_waiters() {
   scan_waiters_.clear();
 }
 
-// The broker's first scan is older than everything in the sideband rings, so it is added before they are drained.
-// False: the scan is a later one.
+// The broker makes its first scan when the sideband is on and no event samples yet: every record since then goes on top
+// of it, so it is added before the sideband is drained. Added later, it would not be believed about a process that has
+// records and ended since. False: the scan is a later one.
 bool RecorderThread::take_first_scan(const Result<Mapping>& records) {
   if (!records) return false;
   const std::span<const std::byte> bytes = records->bytes();
   const auto record = next_record(bytes);
   const auto trailer = record.empty() ? std::nullopt : parse_trailer(record);
-  if (!trailer) return false;
-  for (const auto& ring : attached_->sideband)
+  if (!trailer || attached_->rings.empty()) return false;
+  for (const auto& ring : attached_->rings)
     if (trailer->time_ns > ring->info().enabled_ns) return false;
   tracker_.add_scan(bytes, trailer->time_ns);
   return true;
