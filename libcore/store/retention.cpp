@@ -90,12 +90,18 @@ class Budget {
     incoming_bytes_ = now.incoming ? now.incoming->disk_bytes : 0;
     use_bytes_ = incoming_bytes_;
     for (const Candidate& one : candidates) use_bytes_ += one.snapshot->disk_bytes;
+    if (exceeds_alone(incoming_bytes_)) apart_bytes_ = incoming_bytes_;
     free_bytes_ = now.free_bytes;
     free_inodes_ = now.free_inodes;
-    std::uint64_t least_files = now.incoming ? 1 : 0, least_bytes = incoming_bytes_;
+    std::uint64_t least_files = now.incoming ? 1 : 0, least_bytes = incoming_bytes_ - apart_bytes_;
     for (const Candidate& one : candidates) {
       const bool pinned = one.snapshot->pinned;
       if (!pinned && !one.stays && (!one.newest || now.incoming)) continue;
+      if (!pinned && one.newest && exceeds_alone(one.snapshot->disk_bytes)) {
+        ++least_files;
+        apart_bytes_ += one.snapshot->disk_bytes;
+        continue;
+      }
       (pinned ? pinned_files_ : least_files) += 1;
       (pinned ? pinned_bytes_ : least_bytes) += one.snapshot->disk_bytes;
     }
@@ -111,13 +117,18 @@ class Budget {
     free_bytes_ += snapshot.freed_bytes;
     if (free_inodes_) *free_inodes_ += snapshot.inodes;
   }
-  // The limits that only the store itself can exceed.
-  [[nodiscard]] std::optional<VacuumReason> over_own() const { return over(files_, use_bytes_); }
+  // No store within the limit has such a snapshot.
+  [[nodiscard]] bool exceeds_alone(std::uint64_t disk_bytes) const {
+    return limits_.max_use_bytes != 0 && disk_bytes > limits_.max_use_bytes;
+  }
+  [[nodiscard]] std::optional<VacuumReason> over_all() const { return over(files_, use_bytes_); }
+  // The limits that only the store itself can exceed. The newest snapshot does not count if it exceeds max_use alone.
+  [[nodiscard]] std::optional<VacuumReason> over_own() const { return over(files_, use_bytes_ - apart_bytes_); }
   // The same for a snapshot that is the first or last of its trigger. What no deletion reaches is no reason to delete
   // it: the limits that the pinned ones exceed apply without them.
   [[nodiscard]] std::optional<VacuumReason> over_own_for_kept() const {
     const std::uint64_t files = files_ - (pinned_exceed_files_ ? pinned_files_ : 0);
-    const std::uint64_t use_bytes = use_bytes_ - (pinned_exceed_use_ ? pinned_bytes_ : 0);
+    const std::uint64_t use_bytes = use_bytes_ - apart_bytes_ - (pinned_exceed_use_ ? pinned_bytes_ : 0);
     return over(files, use_bytes);
   }
   [[nodiscard]] std::optional<VacuumReason> over_by_pinned() const {
@@ -142,6 +153,7 @@ class Budget {
   const StoreLimits& limits_;
   bool incoming_ = false;
   std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, incoming_bytes_ = 0;
+  std::uint64_t apart_bytes_ = 0;  // of the newest snapshot, or the incoming one, that exceeds max_use alone
   std::optional<std::uint64_t> free_inodes_;
   std::uint64_t pinned_files_ = 0, pinned_bytes_ = 0;
   bool pinned_exceed_files_ = false, pinned_exceed_use_ = false;  // these limits are exceeded whatever else is deleted
@@ -217,15 +229,21 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
     take(one, reason);
     if (reason == VacuumReason::keep_free) plan.keep_free_counted_bytes += one.snapshot->freed_bytes;
   };
+  const auto goes = [&](const Candidate& one) {
+    if (one.stays || (one.newest && !now.incoming)) return false;
+    // The incoming snapshot may fail, so the last unpinned one with data is not deleted for it.
+    return !may_go(one) || !now.incoming || whole > 1;
+  };
+  // They go whatever else does: first, so that the others stay.
+  for (Candidate& one : candidates)
+    if (budget.over_own() == VacuumReason::max_use && goes(one) && budget.exceeds_alone(one.snapshot->disk_bytes))
+      drop(one, VacuumReason::max_use);
   for (Candidate& one : candidates) {
     const auto over = one.rank == kBetween ? budget.over_own() : budget.over_own_for_kept();
     if (!over) break;
-    if (one.stays || (one.newest && !now.incoming)) continue;
-    // The incoming snapshot may fail, so the last unpinned one with data is not deleted for it.
-    if (may_go(one) && now.incoming && whole == 1) continue;
-    drop(one, *over);
+    if (!one.gone && goes(one)) drop(one, *over);
   }
-  plan.still_over = budget.over_own();
+  plan.still_over = budget.over_all();
   if (plan.still_over) plan.over_by_pinned = budget.over_by_pinned();
 
   const auto reach = [&](VacuumReason reason, const auto& may_go_for, const auto& lacking) {

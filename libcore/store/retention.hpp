@@ -10,7 +10,8 @@
 //
 //   own limits  max_age, max_files, max_use: the store is the only cause, so deleting reaches them. Not if the pinned
 //               ones alone exceed max_files or max_use: then the first and last of each trigger go only if they exceed
-//               it without the pinned ones
+//               it without the pinned ones. Nor if the newest one, or the incoming one, exceeds max_use alone: then it
+//               does not count. One that is not the newest any more goes before all others then
 //   room        for the snapshot that is about to be written: the oldest go, also the first and last of a trigger, but
 //               only if that makes enough room
 //   keep_free   others fill the disk, too: only snapshots outside of the kept ones go, and only if that reaches it

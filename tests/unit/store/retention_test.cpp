@@ -265,9 +265,36 @@ TEST(Retention, PinnedOnesAboveALimitDoNotCostTheFirstAndLastOfATrigger) {
   EXPECT_THAT(gone(snapshots, use, situation), ElementsAre(9, 10, 11, 12, 13, 14, 15));
   // Without pinned ones the limit is the store's own: it is kept.
   for (StoredSnapshot& snapshot : snapshots) snapshot.pinned = false;
-  situation.incoming->disk_bytes = 700;
+  situation.incoming->disk_bytes = 600;
   EXPECT_EQ(gone(snapshots, use, situation).size(), 15U);
   EXPECT_EQ(plan_vacuum(snapshots, use, situation).over_by_pinned, std::nullopt);
+}
+
+// In an earlier version it emptied the store, and so did the estimates for the next eight snapshots.
+TEST(Retention, OneThatIsLargerThanTheLimitCostsNoOtherOne) {
+  auto snapshots = row(1, 5);
+  snapshots[4].disk_bytes = snapshots[4].freed_bytes = 700;
+  const StoreLimits limits{.max_use_bytes = 600, .keep_first = 1, .keep_last = 1};
+  const VacuumPlan plan = plan_vacuum(snapshots, limits, now());
+  EXPECT_THAT(plan.victims, IsEmpty()) << "it is the newest";
+  EXPECT_EQ(plan.still_over, VacuumReason::max_use);
+  EXPECT_EQ(plan.over_by_pinned, std::nullopt);
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 300, .keep_first = 1, .keep_last = 1}, now()), ElementsAre(2))
+      << "the others keep the limit";
+  // The next one is estimated to be as large.
+  StoreNow situation = now();
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = 875};
+  const VacuumPlan next = plan_vacuum(snapshots, limits, situation);
+  EXPECT_THAT(told(snapshots, next), ElementsAre("5 max_use"));
+  EXPECT_EQ(next.still_over, VacuumReason::max_use);
+  snapshots = snapshots + std::vector{one(6)};
+  EXPECT_THAT(gone(snapshots, limits, now()), ElementsAre(5)) << "it was not deleted before";
+  snapshots[4].pinned = true;
+  EXPECT_THAT(gone(snapshots, limits, now()), ElementsAre(2, 3, 4)) << "as when several pinned ones exceed the limit";
+  // Nothing else is there: the incoming one may fail.
+  std::vector<StoredSnapshot> alone{one(1)};
+  alone[0].disk_bytes = 700;
+  EXPECT_THAT(gone(alone, limits, situation), IsEmpty());
 }
 
 TEST(Retention, APinnedFirstIsStillTheFirst) {
@@ -310,7 +337,7 @@ TEST(Retention, SpaceForAnIncomingSnapshot) {
   situation.free_bytes = 300;
   EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 200}, situation), ElementsAre(1, 2));
   // The new snapshot may fail: the last existing one is not deleted before it is written.
-  situation.incoming->disk_bytes = 10'000;
+  situation.incoming->disk_bytes = 500;
   EXPECT_THAT(gone(snapshots, {.max_use_bytes = 500}, situation), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(plan_vacuum(snapshots, {.max_use_bytes = 500}, situation).still_over, VacuumReason::max_use);
   // With space for two, the first and the new one are better than the last two.
