@@ -126,10 +126,15 @@ int refuse_usage(const ParsedOptions& parsed) {
   return 0;
 }
 
-// Reads the configuration again as the service's user: if that user cannot read it, the service would not start, and no
-// reload would work.
+// The check is for flightd.service, and not for a flightd that is started by hand.
+bool is_for_unit(const Options& options) {
+  return options.for_service || (options.config_file.empty() && systemd_runs());
+}
+
+// Reads the configuration again as the user of the service: if that user cannot read it, the service would not start,
+// and no reload would work. The unit's User= is it, whatever "user" says.
 Result<void> check_as_user(const Options& options, const Config& config) {
-  const auto identity = find_identity(config.user);
+  const auto identity = find_identity(is_for_unit(options) ? kUnitUser : config.user);
   if (!identity || identity->uid == 0) return {};
   const auto text = look_as(*identity, [&options] {
     const auto again = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
@@ -145,7 +150,7 @@ Result<void> check_as_user(const Options& options, const Config& config) {
 // which sees it.
 Result<void> check_for_unit(const Options& options, const Config& config) {
   auto seen = check_unit_view(options.config_file, config, options.state_dir);
-  if (seen || options.for_service || (options.config_file.empty() && systemd_runs())) return seen;
+  if (seen || is_for_unit(options)) return seen;
   if (systemd_runs()) log::warn("{}", seen.error().what);
   return {};
 }

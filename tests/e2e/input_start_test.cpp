@@ -112,6 +112,26 @@ TEST_F(InputStart, CheckConfigPassesAGoodOne) {
   EXPECT_THAT(run({required_env("FLIGHTD"), "--version"}).out, HasSubstr("0."));
 }
 
+// The unit runs flightd as its own user, whatever "user" says. The file must be where the unit sees it.
+TEST_F(InputStart, CheckConfigForTheServiceReadsAsItsUser) {
+  const std::string folder = fmt::format("/var/lib/flight-e2e-{}", getpid());
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
+  const std::string file = folder + "/flightd.json";
+  Json config = stacks_config(99, "64K");
+  config["user"] = "root";
+  write_text(file, config.dump(2));
+  ASSERT_EQ(chmod(file.c_str(), 0600), 0);
+  const Outcome by_hand = run({required_env("FLIGHTD"), "--check-config", "--config", file});
+  EXPECT_EQ(by_hand.exit_status, 0) << by_hand.text();
+  Outcome check = run({required_env("FLIGHTD"), "--check-config", "--for-service", "--config", file});
+  EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
+  EXPECT_THAT(check.err, AllOf(HasSubstr("cannot read it"), HasSubstr(file)));
+  EXPECT_EQ(chmod(file.c_str(), 0644), 0);
+  check = run({required_env("FLIGHTD"), "--check-config", "--for-service", "--config", file});
+  EXPECT_EQ(check.exit_status, 0) << check.text();
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(InputStart, ConfigFileThatIsNotThere) {
   Outcome outcome = run({required_env("FLIGHTD"), "--config", folder_ / "none.json", "--state-dir", folder_ / "state",
                          "--runtime-dir", folder_ / "run"});

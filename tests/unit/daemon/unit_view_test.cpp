@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace flight::daemon {
 namespace {
@@ -33,6 +34,9 @@ TEST(UnitView, TheUnitsHideThem) {
     std::ostringstream text;
     text << file.rdbuf();
     EXPECT_THAT(text.str(), AllOf(HasSubstr("\nProtectHome=yes\n"), HasSubstr("\nPrivateTmp=yes\n"))) << name;
+    if (name == std::string_view("flightd.service")) {
+      EXPECT_THAT(text.str(), HasSubstr(std::string("\nUser=") + kUnitUser + "\n"));
+    }
   }
 }
 
