@@ -26,11 +26,12 @@ namespace flight::broker {
 
 class FileWatch {
  public:
-  // What ReadFiles says meanwhile.
+  // What is called while files are read, each on the thread that reads.
   struct Steps {
     std::function<void(bool)> has_helper;  // false: it waits for one, or has ended
     std::function<void()> answered;        // of the file that is being read: what may hang now is its disk
-    // Its result, and the next one begins. ETIMEDOUT: its process did not answer. EBUSY: nothing was read.
+    // The result of the file that was read; the next one begins. ETIMEDOUT: its process did not answer. EBUSY: nothing
+    // was read.
     std::function<void(Result<MappedFileFacts>)> done;
   };
   // read_mapped_file_in_steps() of one file after the other, in a helper (reading.hpp); tests replace it.

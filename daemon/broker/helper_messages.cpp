@@ -9,28 +9,32 @@
 
 namespace flight::broker {
 
-bool receive_exactly(int socket, void* out, std::size_t bytes) {
-  auto* to = static_cast<std::byte*>(out);
-  while (bytes > 0) {
-    const ssize_t got = ::recv(socket, to, bytes, MSG_WAITALL);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    bytes -= static_cast<std::size_t>(got);
+namespace {
+
+// Calls `step(done)`, which returns how many bytes more it moved (recv(2), send(2)), until all are done.
+template <typename Step>
+bool move_all(std::size_t bytes, const Step& step) {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t moved = step(done);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) return false;
+    done += static_cast<std::size_t>(moved);
   }
   return true;
 }
 
+}  // namespace
+
+bool receive_exactly(int socket, void* out, std::size_t bytes) {
+  return move_all(bytes, [&](std::size_t done) {
+    return ::recv(socket, static_cast<std::byte*>(out) + done, bytes - done, MSG_WAITALL);
+  });
+}
+
 bool send_exactly(int socket, const void* from, std::size_t bytes) {
-  const auto* at = static_cast<const std::byte*>(from);
-  while (bytes > 0) {
-    const ssize_t sent = ::send(socket, at, bytes, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    at += sent;
-    bytes -= static_cast<std::size_t>(sent);
-  }
-  return true;
+  return move_all(bytes, [&](std::size_t done) {
+    return ::send(socket, static_cast<const std::byte*>(from) + done, bytes - done, MSG_NOSIGNAL);
+  });
 }
 
 bool send_frame(int socket, FrameKind kind, std::span<const std::byte> body) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that read the files that others have mapped (docs/decisions/0017). A thread that waits for a FUSE server
-// cannot be ended, and its process with it, so the broker itself does not open these files. A helper has no descriptor
-// of the broker but its own socket.
+// cannot be ended, and its process with it, so the broker itself does not open these files. A helper keeps no
+// descriptor of the broker; it has its socket and /dev/null.
 //
 // The first are made at start, before the first thread; later ones by another helper, since a program with threads must
 // not fork. A helper that waits for the lock of a process's mappings is killed. One that waits for a disk is left alone
@@ -35,7 +35,7 @@ class Helpers {
   static constexpr std::chrono::milliseconds kPatience{1500};
   static constexpr std::size_t kMostBytes = 64U << 20U;  // of a request or a reply
 
-  // What a helper says before its reply. The caller may leave each empty.
+  // Called on the calling thread before the reply is there. Each may be empty.
   struct Notices {
     std::function<void()> answered;                             // from now on a disk may hang, and no process
     std::function<void(std::span<const std::byte> part)> part;  // of the reply; then a process may hang again

@@ -93,7 +93,7 @@ void Service::try_to_record(bool now) {
   notify_state();
 }
 
-// What a kernel that has no memory says to each part, and std::bad_alloc (RLIMIT_AS, MemoryMax=), are errors alike.
+// Out of memory is an error, whether the kernel says it (ENOMEM) or the allocator does (std::bad_alloc with RLIMIT_AS).
 Result<bool> Service::load() {
   try {
     return load_now();
