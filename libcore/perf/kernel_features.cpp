@@ -4,6 +4,7 @@
 #include <sys/capability.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <limits>
@@ -74,15 +75,18 @@ std::string missing_for_locked_memory() {
 
 }  // namespace
 
+void KernelFeatures::read_limits() {
+  constexpr long kMostStack = std::numeric_limits<std::uint16_t>::max();
+  if (const auto stack = kernel_sysctl("perf_event_max_stack"))
+    max_stack = static_cast<std::uint16_t>(std::clamp(*stack, 0L, kMostStack));
+  if (const auto rate = kernel_sysctl("perf_event_max_sample_rate"); rate && *rate > 0)
+    max_sample_rate = static_cast<std::uint64_t>(*rate);
+}
+
 KernelFeatures KernelFeatures::probe(int cpu) {
   KernelFeatures features;
   features.paranoid = read_paranoid();
-  constexpr long kMostStack = std::numeric_limits<std::uint16_t>::max();
-  const long stack = kernel_sysctl("perf_event_max_stack").value_or(features.max_stack);
-  features.max_stack = static_cast<std::uint16_t>(stack < 0 ? 0 : (stack > kMostStack ? kMostStack : stack));
-
-  if (const auto rate = kernel_sysctl("perf_event_max_sample_rate"); rate && *rate > 0)
-    features.max_sample_rate = static_cast<std::uint64_t>(*rate);
+  features.read_limits();
 
   // Tests one new feature at a time on top of an event that every kernel since 5.10 opens.
   const perf_event_attr plain = owner_attr(KernelFeatures{});

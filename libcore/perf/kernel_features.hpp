@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The features that this kernel and this process have for perf events: probed once at start, then a plain value.
+// The features that this kernel and this process have for perf events: probed once at start, then a plain value, of
+// which only the two limits change.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,8 @@ struct KernelFeatures {
 
   // Opens and closes a few events on CPU `cpu`, which must be online, as the calling process.
   [[nodiscard]] static KernelFeatures probe(int cpu);
+  // Reads max_stack and max_sample_rate again.
+  void read_limits();
 };
 
 // A number in /proc/sys/kernel; nullopt if it cannot be read.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/kernel_features.hpp"
@@ -18,19 +19,15 @@ namespace flight {
 namespace {
 
 Result<OpenEvent> open_one(const perf_event_attr& attr, int cpu, std::string_view name) {
-  auto fd = open_event(attr, cpu, name);
-  // The kernel may have lowered its limit since the plan was made, and a CPU that returns must be recorded.
-  if (!fd && fd.error().errno_value() == EINVAL && attr.freq != 0) {
-    perf_event_attr slower = attr;
-    const auto rate = kernel_sysctl("perf_event_max_sample_rate");
-    slower.sample_freq = std::min<std::uint64_t>(
-        attr.sample_freq, rate && *rate > 0 ? static_cast<std::uint64_t>(*rate) : attr.sample_freq);
-    if (slower.sample_freq != attr.sample_freq) fd = open_event(slower, cpu, name);
-  }
+  perf_event_attr opened = attr;
+  auto fd = open_within_limits(opened, cpu, name);
   if (!fd) return propagate(fd.error());
   auto id = event_id(fd->get());
   if (!id) return propagate(id.error());
-  return OpenEvent{.fd = std::move(*fd), .id = *id, .read_format = attr.read_format};
+  OpenEvent event{.fd = std::move(*fd), .id = *id, .read_format = attr.read_format};
+  if (attr.freq != 0 && opened.sample_freq != attr.sample_freq) event.lower_frequency = opened.sample_freq;
+  if (opened.sample_max_stack != attr.sample_max_stack) event.lower_max_stack = opened.sample_max_stack;
+  return event;
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -78,6 +75,22 @@ Result<void> switch_event(int fd, unsigned long request, const ManifestRing& rin
 }
 
 }  // namespace
+
+Result<UniqueFd> open_within_limits(perf_event_attr& attr, int cpu, std::string_view name) {
+  auto fd = open_event(attr, cpu, name);
+  // Above perf_event_max_sample_rate, and above perf_event_max_stack (perf_event_open(2)).
+  if (fd || (fd.error().errno_value() != EINVAL && fd.error().errno_value() != EOVERFLOW)) return fd;
+  KernelFeatures now;
+  now.max_stack = std::numeric_limits<std::uint16_t>::max();
+  now.read_limits();
+  perf_event_attr lower = attr;
+  if (attr.freq != 0) lower.sample_freq = std::min<std::uint64_t>(attr.sample_freq, now.max_sample_rate);
+  lower.sample_max_stack = std::min(attr.sample_max_stack, now.max_stack);
+  if (lower.sample_freq == attr.sample_freq && lower.sample_max_stack == attr.sample_max_stack) return fd;
+  fd = open_event(lower, cpu, name);
+  if (fd) attr = lower;
+  return fd;
+}
 
 Result<EventCount> OpenEvent::count() const {
   // u64 value, then by read_format: time_enabled, time_running, id, lost (perf_event_open(2)).

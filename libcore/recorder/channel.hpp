@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcore/base/mapping.hpp"
@@ -20,6 +21,9 @@ struct OpenEvent {
   UniqueFd fd;
   std::uint64_t id = 0;
   std::uint64_t read_format = 0;
+  // What the kernel allowed when it was opened, if that is less than the plan's attr; 0: as planned.
+  std::uint64_t lower_frequency = 0;
+  std::uint16_t lower_max_stack = 0;
 
   // read(2): value and lost records since it was opened.
   [[nodiscard]] Result<EventCount> count() const;
@@ -31,6 +35,10 @@ struct OpenEvent {
   [[nodiscard]] std::optional<Times> times() const;
   [[nodiscard]] EventTime running_ns() const { return times().value_or(Times{}).running_ns; }
 };
+
+// open_event(). Above a limit that was lowered after the plan was made, it opens the event with that limit, and sets
+// `attr` to what is open.
+[[nodiscard]] Result<UniqueFd> open_within_limits(perf_event_attr& attr, int cpu, std::string_view name);
 
 // The number of remembered ids of dead events, for each event of a ring; records of older ones are dropped as unknown.
 // Only for events of channels. A CPU's new sideband event gets a new id, too, but the process tracker keeps records

@@ -50,12 +50,14 @@ void EventDelivery::look(const perf_event_attr& attr, const Look& now) {
 Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head, std::uint64_t id) {
   const std::uint64_t mask = data.size() - 1;
   const std::uint64_t size = std::min<std::uint64_t>(old_head - head, data.size());
+  // A sample may have been overwritten.
+  const Found nothing = old_head - head > data.size() ? Found::unknown : Found::none;
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < kMostRecords; ++i) {
     // Records are multiples of 8 bytes, so neither a header nor an id wraps around the end.
-    if (at + kRecordHeaderBytes + sizeof id > size) return Found::none;
+    if (at + kRecordHeaderBytes + sizeof id > size) return nothing;
     const auto header = load<perf_event_header>(&data[(head + at) & mask]);
-    if (header.size < kRecordHeaderBytes || header.size % 8 != 0) return Found::none;  // overwritten, or never written
+    if (header.size < kRecordHeaderBytes || header.size % 8 != 0) return Found::unknown;  // overwritten meanwhile
     if (header.type == PERF_RECORD_SAMPLE && load<std::uint64_t>(&data[(head + at + kRecordHeaderBytes) & mask]) == id)
       return Found::sample;
     at += header.size;
@@ -65,6 +67,8 @@ Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint
 
 void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr,
                                const CpuBusy& busy, EventTime now_ns) {
+  perf_event_attr opened = attr;
+  if (event.lower_frequency != 0) opened.sample_freq = event.lower_frequency;
   Watched& watched = deliveries[event.id];
   const auto times = event.times();
   if (!times || ring.info.enabled_ns == 0 || now_ns - std::min(now_ns, ring.info.enabled_ns) < kNotBeforeNs) return;
@@ -73,10 +77,10 @@ void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, con
   const Found found = find_sample(data, head, watched.head, event.id);
   watched.head = head;
   if (found == Found::unknown) return watched.delivery.interrupt();
-  watched.delivery.look(attr, {.enabled_ns = times->enabled_ns,
-                               .running_ns = times->running_ns,
-                               .busy = busy,
-                               .sampled = found == Found::sample});
+  watched.delivery.look(opened, {.enabled_ns = times->enabled_ns,
+                                 .running_ns = times->running_ns,
+                                 .busy = busy,
+                                 .sampled = found == Found::sample});
 }
 
 bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus) {
@@ -106,7 +110,8 @@ bool Recording::State::replace_refused(OpenChannel& channel, int cpu) {
   bool replaced = false;
   for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
     const EventPlan& event = channel.plan.events[i];
-    const auto tried = open_event(event.attr, cpu, event.name);
+    perf_event_attr attr = event.attr;
+    const auto tried = open_within_limits(attr, cpu, event.name);
     if (tried) continue;
     const int why = tried.error().errno_value();
     if (why == ENODEV || !may_replace(event.attr, why)) continue;  // ENODEV: the CPU is offline

@@ -53,6 +53,29 @@ void note_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::strin
                                   to_rfc3339(clock.wall_at(gap.begin_ns))));
 }
 
+// Limits of the kernel under which an event records less than configured, on any CPU.
+void warn_of_limits(const OpenChannel& channel, std::size_t index, std::vector<std::string>& warnings) {
+  const EventPlan& event = channel.plan.events[index];
+  std::uint64_t frequency = event.attr.freq != 0 ? event.attr.sample_freq : 0;
+  std::uint16_t max_stack = event.attr.sample_max_stack;
+  for (const OpenRing& ring : channel.rings) {
+    if (index >= ring.events.size()) continue;
+    const OpenEvent& open = ring.events[index];
+    if (open.lower_frequency != 0) frequency = std::min(frequency, open.lower_frequency);
+    if (open.lower_max_stack != 0) max_stack = std::min(max_stack, open.lower_max_stack);
+  }
+  if (event.attr.freq != 0 && frequency < event.frequency)
+    warnings.push_back(fmt::format(
+        "channel '{}': {} is sampled {} times a second instead of {}: sysctl kernel.perf_event_max_sample_rate was "
+        "lower when it was opened; the kernel lowers it when sampling takes too much time",
+        channel.plan.config.name, event.name, frequency, event.frequency));
+  if (max_stack < event.max_stack)
+    warnings.push_back(
+        fmt::format("channel '{}': stacks of {} have at most {} frames instead of {}: sysctl "
+                    "kernel.perf_event_max_stack was lower when it was opened",
+                    channel.plan.config.name, event.name, max_stack, event.max_stack));
+}
+
 }  // namespace
 
 void Recording::State::describe(std::uint64_t generation) {
@@ -91,14 +114,10 @@ void Recording::State::describe(std::uint64_t generation) {
   for (const OpenChannel& channel : channels) {
     out.notes.insert(out.notes.end(), channel.plan.notes.begin(), channel.plan.notes.end());
     const std::size_t first = out.events.size();
-    for (const EventPlan& event : channel.plan.events) {
-      out.events.push_back(to_manifest(channel.plan.config.name, event));
-      tell_replaced(channel.plan, event, out.warnings, out.notes);
-      if (event.attr.freq != 0 && event.attr.sample_freq < event.frequency)
-        out.warnings.push_back(fmt::format(
-            "channel '{}': {} is sampled {} times a second instead of {}: sysctl kernel.perf_event_max_sample_rate was "
-            "lower when it was opened; the kernel lowers it when sampling takes too much time",
-            channel.plan.config.name, event.name, event.attr.sample_freq, event.frequency));
+    for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
+      out.events.push_back(to_manifest(channel.plan.config.name, channel.plan.events[i]));
+      tell_replaced(channel.plan, channel.plan.events[i], out.warnings, out.notes);
+      warn_of_limits(channel, i, out.warnings);
     }
     for (const OpenRing& ring : channel.rings) {
       const auto index = static_cast<std::uint32_t>(out.rings.size());

@@ -13,6 +13,7 @@
 #include "libcore/broker/protocol.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/channel.hpp"
 #include "libcore/recorder/locked_memory.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/cpus.hpp"
@@ -128,7 +129,8 @@ std::optional<Replaced> why_replaced(const EventConfig& config, const EventPlan&
   int why = 0;
   bool opened = false;
   for (const int cpu : cpus) {
-    const auto tried = open_event(event.attr, cpu, event.name);
+    perf_event_attr attr = event.attr;
+    const auto tried = open_within_limits(attr, cpu, event.name);
     opened = opened || tried;
     if (tried) continue;
     if (!may_replace(event.attr, tried.error().errno_value())) return std::nullopt;

@@ -66,6 +66,22 @@ bool take_over(std::vector<Open>& old, Next<Open> next, const std::vector<Plan>&
   return changed;
 }
 
+// A limit of the kernel under which it was opened was raised.
+bool is_below(const OpenChannel& channel, std::size_t event, const EventPlan& planned) {
+  const EventPlan& plan = channel.plan.events[event];
+  if (plan.name != planned.name) return false;
+  const auto less = [&](std::uint64_t frequency, std::uint16_t max_stack) {
+    return (plan.attr.freq != 0 && frequency < planned.attr.sample_freq) || max_stack < planned.attr.sample_max_stack;
+  };
+  return less(plan.attr.sample_freq, plan.attr.sample_max_stack) ||
+         std::any_of(channel.rings.begin(), channel.rings.end(), [&](const OpenRing& ring) {
+           if (!ring.info.online || event >= ring.events.size()) return false;
+           const OpenEvent& open = ring.events[event];
+           return less(open.lower_frequency != 0 ? open.lower_frequency : plan.attr.sample_freq,
+                       open.lower_max_stack != 0 ? open.lower_max_stack : plan.attr.sample_max_stack);
+         });
+}
+
 }  // namespace
 
 Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string& digest, bool configured) {
@@ -85,7 +101,8 @@ Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string
     OpenChannel& channel = channels[i];
     const std::vector<EventPlan>& planned = next.channels[i].events;
     for (std::size_t event = 0; event < planned.size() && planned.size() == channel.plan.events.size(); ++event)
-      if (!channel.plan.events[event].replaced.why.empty() && planned[event].replaced.why.empty() &&
+      if (((!channel.plan.events[event].replaced.why.empty() && planned[event].replaced.why.empty()) ||
+           is_below(channel, event, planned[event])) &&
           replace_event(channel, event, planned[event]))
         changed = true;
   }
@@ -98,6 +115,7 @@ Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string
 Result<bool> Recording::reload(const Config& config, const EventSources& sources) {
   const std::vector<int> cpus = state_->cpus();
   if (cpus.empty()) return fail(std::errc::no_such_device, "no CPU can be recorded");
+  state_->features.read_limits();
   auto plan = plan_recording(config, sources, state_->features, cpus.size(), cpus);
   if (!plan) return propagate(plan.error());
   return state_->follow_plan(std::move(*plan), config.digest, true);

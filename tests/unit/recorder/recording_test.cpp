@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "libcore/perf/attr.hpp"
+#include "libcore/perf/kernel_features.hpp"
 #include "libcore/recorder/channel.hpp"
 #include "libcore/recorder/rings.hpp"
 #include "tests/unit/recorder/on_this_machine.hpp"
@@ -71,6 +72,46 @@ TEST_F(RealRecording, RecordsAtTheRateThatTheMachineAllows) {
   const auto parsed = parse_manifest(encode(recording->manifest()));
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(parsed->events[2].frequency, 99U);
+}
+
+// features_ has limits that the machine had at the start; the machine's own are higher now.
+TEST_F(RealRecording, AReloadUsesLimitsThatWereRaised) {
+  features_.max_sample_rate = 50;
+  features_.max_stack = 8;
+  config_.channels[1].events[0].frequency = 99;
+  config_.channels[1].events[0].stack = true;
+  auto recording = open_recording();
+  ASSERT_TRUE(recording) << recording.error().what;
+  const std::uint64_t owner = recording->manifest().rings.back().owner_id;
+  const std::uint64_t id = recording->manifest().events[2].ids[0].id;
+  EXPECT_EQ(recording->manifest().events[2].attr.sample_max_stack, 8U);
+  EXPECT_THAT(recording->manifest().warnings,
+              testing::Contains(HasSubstr("have at most 8 frames instead of 127: sysctl kernel.perf_event_max_stack")));
+  EXPECT_TRUE(recording->reload(config_, sources_).value());
+  const ManifestEvent& event = recording->manifest().events[2];
+  EXPECT_EQ(event.attr.sample_freq, 99U);
+  EXPECT_EQ(event.attr.sample_max_stack, 127U);
+  EXPECT_THAT(recording->manifest().warnings, testing::Not(testing::Contains(HasSubstr("instead of"))));
+  EXPECT_EQ(recording->manifest().rings.back().owner_id, owner) << "the history stays";
+  const auto& events = recording->manifest().events;
+  EXPECT_TRUE(std::any_of(events.begin(), events.end(), [&](const ManifestEvent& one) {
+    return one.closed && one.attr.sample_freq == 50 && !one.ids.empty() && one.ids[0].id == id;
+  })) << "its records can be read";
+  EXPECT_FALSE(recording->reload(config_, sources_).value()) << "nothing is to be changed any more";
+}
+
+// A limit that was lowered after the plan was made: the event is opened below it.
+TEST_F(RealRecording, AnEventAboveALoweredLimitIsOpenedBelowIt) {
+  const long most = kernel_sysctl("perf_event_max_sample_rate").value_or(0);
+  ASSERT_GT(most, 0);
+  features_.max_sample_rate = static_cast<std::uint64_t>(most) + 1000;
+  config_.channels[1].events = {{.event = "page-faults", .frequency = static_cast<std::uint64_t>(most) + 1000}};
+  const auto recording = open_recording();
+  ASSERT_TRUE(recording) << recording.error().what;
+  // The kernel may lower the limit meanwhile.
+  EXPECT_THAT(recording->manifest().warnings,
+              testing::Contains(testing::ContainsRegex(
+                  fmt::format("page-faults is sampled [0-9]+ times a second instead of {}: sysctl", most + 1000))));
 }
 
 TEST_F(RealRecording, TheSidebandsOwnIdIsTheManifests) {
