@@ -25,6 +25,7 @@
 #include "libcore/base/unique_fd.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/full_group.hpp"
+#include "tests/e2e/limits_fixture.hpp"
 #include "tests/e2e/memory_group.hpp"
 #include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/raw_socket.hpp"
@@ -60,72 +61,6 @@ class SmallGroup {
   bool made_ = false;
 };
 
-class Limits : public testing::Test {
- protected:
-  // LeakSanitizer needs another task at the end, which this flightd cannot have.
-  static std::vector<std::string> without_leak_check() {
-    if (!sanitized()) return {};
-    const char* set = ::getenv("ASAN_OPTIONS");
-    return {"env", fmt::format("ASAN_OPTIONS={}:detect_leaks=0", set != nullptr ? set : "")};
-  }
-  [[nodiscard]] std::vector<std::string> store_files() const {
-    std::vector<std::string> names;
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "state/snapshots", none))
-      if (entry.path().string().ends_with(".perf.data")) names.push_back(entry.path());
-    return names;
-  }
-  // A trigger that ask_by_trigger() fires.
-  void add_trigger() {
-    config_["triggers"] = {{"winch",
-                            {{"event",
-                              {{"event", "signal:signal_generate"},
-                               {"filter", fmt::format("sig == {} && pid == {}", SIGWINCH, ::getpid())}}}}}};
-  }
-  // A request for a snapshot, and the trigger in its name. Nobody can connect where flightd cannot have a descriptor.
-  struct Way {
-    std::string trigger;
-    std::function<void()> ask;
-  };
-  [[nodiscard]] static std::vector<Way> ways(const TestDaemon& daemon, RawSocket& connected_before) {
-    return {{"signal", [&daemon] { EXPECT_EQ(::kill(daemon.pid(), SIGUSR2), 0); }},
-            {"winch", [] { EXPECT_EQ(::kill(::getpid(), SIGWINCH), 0); }},
-            {"manual", [&connected_before] {
-               EXPECT_TRUE(connected_before.call(R"({"method":"io.flightd.Recorder.TakeSnapshot"})"));
-               EXPECT_THAT(connected_before.receive(60s).value_or("no answer"), HasSubstr(R"("snapshot":{)"));
-             }}};
-  }
-  // Asks, and waits for the snapshot.
-  void expect_snapshot(const TestDaemon& daemon, const Way& way) const {
-    SCOPED_TRACE(way.trigger);
-    const std::size_t before = store_files().size();
-    way.ask();
-    ASSERT_TRUE(wait_until([&] { return store_files().size() > before; }, 30s)) << daemon.log();
-    const std::vector<std::string> files = store_files();
-    EXPECT_TRUE(std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-      return file.find("-" + way.trigger + "-") != std::string::npos;
-    }));
-  }
-  // Starts flightd. True: it ended with a message that has `reason` and one of `statuses`. Otherwise it can take a
-  // snapshot, and ends in order.
-  [[nodiscard]] bool refuses(const std::string& reason, const std::vector<int>& statuses = {1}) const {
-    TestDaemon daemon(folder_);
-    daemon.launch(config_.dump(), options_);
-    if (daemon.wait_ready()) {
-      EXPECT_TRUE(daemon.goes_on()) << daemon.log();
-      EXPECT_TRUE(daemon.stop());
-      return false;
-    }
-    const Outcome outcome = daemon.process().finish(30s);
-    EXPECT_THAT(statuses, testing::Contains(outcome.exit_status)) << outcome.text();
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr(reason), testing::Not(testing::IsEmpty())));
-    return true;
-  }
-  TempFolder folder_;
-  StartOptions options_;
-  Json config_ = stacks_config(99, "64K");
-};
-
 TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
   options_.prefix = without_leak_check();
   add_trigger();
@@ -142,33 +77,6 @@ TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
   EXPECT_EQ(daemon.ctl({"reload"}).exit_status, 0);
   EXPECT_TRUE(daemon.stop());
 }
-
-// The numbers of what is kept for such a moment.
-std::vector<int> spare_descriptors(pid_t pid) {
-  std::vector<int> numbers;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), error)) {
-    const int number = std::stoi(entry.path().filename());
-    if (number > STDERR_FILENO && std::filesystem::read_symlink(entry, error) == "/dev/null") numbers.push_back(number);
-  }
-  return numbers;
-}
-
-int lowest_free(pid_t pid) {
-  int number = 0;
-  while (::access(fmt::format("/proc/{}/fd/{}", pid, number).c_str(), F_OK) == 0) ++number;
-  return number;
-}
-
-// Its next file has to be one of them.
-bool is_full(pid_t pid) {
-  rlimit limit{};
-  if (::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) != 0) return false;
-  return static_cast<rlim_t>(lowest_free(pid)) >= limit.rlim_cur;
-}
-
-// It has all of them, or cannot have more.
-bool is_prepared(pid_t pid) { return spare_descriptors(pid).size() == 2 * SpareDescriptors::kMany || is_full(pid); }
 
 // The least limit that all of them are below.
 int full_limit(pid_t pid) {
@@ -283,42 +191,6 @@ TEST_F(LimitsOfBroker, WithNoDescriptorLeftTheNextFlightdIsServed) {
   ASSERT_TRUE(daemon.wait_ready());
   EXPECT_TRUE(daemon.goes_on());
   EXPECT_THAT(broker_->err(), HasSubstr("connections are accepted again"));
-  EXPECT_TRUE(daemon.stop());
-}
-
-// fs.file-max is reached, and others take at once what is closed. It is the whole machine's, so it is not lowered here:
-// see tests/e2e/loads/full_table.cpp.
-TEST_F(Limits, WithNoFileLeftOnTheMachineASnapshotIsTakenAndItEndsInOrder) {
-  const std::string control = folder_ / "full";
-  write_text(control, "0");
-  options_.prefix = without_leak_check();
-  options_.prefix.insert(options_.prefix.end(), {folder_.load("full_table"), control});
-  add_trigger();
-  TestDaemon daemon(folder_);
-  ASSERT_TRUE(daemon.start(config_, options_));
-  RawSocket socket = RawSocket::connect(daemon.socket());
-  const auto prepared = [&] { return is_prepared(daemon.pid()) && is_prepared(daemon.broker_pid()); };
-  // How often flightd's main thread was refused a file.
-  const auto refused = [&] {
-    const std::string text = read_text(control);
-    const std::size_t at = text.rfind(' ');
-    return at == std::string::npos ? 0 : std::stoul(text.substr(at));
-  };
-  // Reading a file for its build-id opens some: what runs must be known before there are none.
-  const auto all_known = [&] { return daemon.snapshot().value("warnings", Json::array()).empty(); };
-  for (const Way& way : ways(daemon, socket)) {
-    ASSERT_TRUE(wait_until(all_known, 30s)) << daemon.ctl({"info", "latest"}).text();
-    ASSERT_TRUE(wait_until(prepared, 30s)) << "they are taken again as soon as they can be had";
-    write_text(control, "1");
-    expect_snapshot(daemon, way);
-    ASSERT_TRUE(wait_until([&] { return refused() > 0; }, 30s));
-    write_text(control, "0");
-    const Json sidecar = daemon.ctl_json({"info", "latest"});
-    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
-    EXPECT_EQ(sidecar["blackout"]["lost_exact"], true);
-    EXPECT_EQ(sidecar.value("warnings", Json::array()), Json::array());
-  }
-  write_text(control, "1");
   EXPECT_TRUE(daemon.stop());
 }
 
