@@ -107,7 +107,7 @@ inline int lowest_free(pid_t pid) {
 }
 
 // Its next file has to be one of them.
-inline bool is_full(pid_t pid) {
+inline bool has_no_number_left(pid_t pid) {
   rlimit limit{};
   if (::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) != 0) return false;
   return static_cast<rlim_t>(lowest_free(pid)) >= limit.rlim_cur;
@@ -115,7 +115,7 @@ inline bool is_full(pid_t pid) {
 
 // It has all of them, or cannot have more.
 inline bool is_prepared(pid_t pid) {
-  return spare_descriptors(pid).size() == 2 * SpareDescriptors::kMany || is_full(pid);
+  return spare_descriptors(pid).size() == 2 * SpareDescriptors::kMany || has_no_number_left(pid);
 }
 
 }  // namespace flight
