@@ -120,10 +120,19 @@ void ProcessTable::add(std::uint32_t pid, Incarnation&& incarnation) {
   Entry& entry = processes_[pid];
   {
     const Accounted accounted(*this, entry);
-    // A scan found the process before its FORK was drained: the FORK is more precise.
-    std::erase_if(entry, [start](const Incarnation& known) {
-      return known.origin == Origin::kScan && known.alive() && known.start_ns <= start + kStartToleranceNs &&
-             start <= known.start_ns + kStartToleranceNs;
+    // A scan found the process before its FORK was drained: the FORK is more precise. If its parent is not known, only
+    // the scan has the name and the mappings: those of now, or of an exec that follows.
+    const bool is_nameless =
+        incarnation.origin == Origin::kFork && name_of(incarnation.image.comm).empty() && !incarnation.image.maps;
+    std::erase_if(entry, [&](const Incarnation& known) {
+      const bool same = known.origin == Origin::kScan && known.alive() && known.start_ns <= start + kStartToleranceNs &&
+                        start <= known.start_ns + kStartToleranceNs;
+      if (same && is_nameless) {
+        incarnation.image.comm = known.image.comm;
+        incarnation.image.maps = known.image.maps;
+        incarnation.image.program = known.image.program;
+      }
+      return same;
     });
     auto next = std::upper_bound(entry.begin(), entry.end(), start,
                                  [](EventTime time, const Incarnation& known) { return time < known.start_ns; });

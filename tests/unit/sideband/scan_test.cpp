@@ -75,6 +75,25 @@ TEST(Scan, AForkThatIsDrainedAfterTheScanIsTheSameProcess) {
             "200 of 1: 200=server 1000-2000@1000/bin/server\n");
 }
 
+// The parent, 150, ended before the scan came to it; its FORK is from before the first scan.
+TEST(Scan, AForkOfAnUnknownParentKeepsWhatTheFirstScanSays) {
+  ProcessTracker tracker;
+  Tape scan;
+  scan.scanned(200, 1, 10 * kSecond - 7'000'000, "sub");
+  scan.map(0, 200, 0x1000, 0x1000, "/bin/sub");
+  tracker.add_scan(scan.bytes(), 11 * kSecond);
+  Tape tape;
+  tape.fork(10 * kSecond, 150, 200);
+  tape.exit(10 * kSecond + 1, 150);
+  tape.map(12 * kSecond, 200, 0x8000, 0x1000, "/lib/plugin.so");
+  tracker.add(tape.bytes());
+  EXPECT_EQ(tracker.stats().processes, 1U);
+  EXPECT_EQ(read(tracker.export_window(13 * kSecond, 30 * kSecond, {200})).text(),
+            "200 of 150: 200=sub 1000-2000@1000/bin/sub 8000-9000@1000/lib/plugin.so\n");
+  tracker.fold(14 * kSecond);
+  EXPECT_EQ(read(tracker.export_window(15 * kSecond, 30 * kSecond, {200})).map_at(200, 0x1800), "/bin/sub");
+}
+
 TEST(Scan, RecordsBeforeTheFirstScanOverrideIt) {
   for (const bool folded : {false, true}) {
     ProcessTracker tracker;
