@@ -80,9 +80,10 @@ std::vector<std::string> ssh_words(const Host& host, const std::string& socket, 
   // interactive session, which would run another command, none, or read no input; older versions of ssh do not know all
   // of them.
   std::vector<std::string> words{other != nullptr && *other != '\0' ? other : "ssh", "-xT"};
-  for (const char* option :
-       {"IgnoreUnknown=StdinNull,ForkAfterAuthentication,SessionType", "RemoteCommand=none", "PermitLocalCommand=no",
-        "StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default"})
+  // The first value of an option counts: a list in IgnoreUnknown would end the user's own one. Forwardings are for his
+  // sessions: one that cannot be made again would end this connection.
+  for (const char* option : {"IgnoreUnknown=*", "RemoteCommand=none", "PermitLocalCommand=no", "StdinNull=no",
+                             "ForkAfterAuthentication=no", "SessionType=default", "ClearAllForwardings=yes"})
     words.insert(words.end(), {"-o", option});
   if (!host.port.empty()) words.insert(words.end(), {"-p", host.port});
   words.insert(words.end(), {"--", host.destination});

@@ -4,7 +4,14 @@
 
 #include <gmock/gmock.h>
 
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
 
 namespace flight::ctl {
 namespace {
@@ -97,6 +104,30 @@ TEST(Host, SshIsStartedWithoutAShellHereAndWithOneWordThere) {
   ::setenv("FLIGHTCTL_SSH", "/opt/my ssh", 1);
   EXPECT_EQ(ssh_words({"web3", ""}, "", "bridge")[0], "/opt/my ssh");
   ::unsetenv("FLIGHTCTL_SSH");
+}
+
+// Lines for another system's ssh, and for interactive sessions. `ssh -G` prints what is in force.
+TEST(Host, AUsersConfigurationOfSshDoesNotMatter) {
+  ::unsetenv("FLIGHTCTL_SSH");
+  const std::string file = "/tmp/flightctl-ssh-config-" + std::to_string(::getpid());
+  std::ofstream(file) << "IgnoreUnknown UseKeychain\nUseKeychain yes\nRemoteCommand tmux attach\nRequestTTY force\n"
+                         "PermitLocalCommand yes\nLocalCommand echo hello\nStdinNull yes\nSessionType none\n"
+                         "ForkAfterAuthentication yes\nLocalForward 8080 localhost:80\nExitOnForwardFailure yes\n";
+  std::string command = "ssh -G -F " + file;
+  const auto words = ssh_words({"web3", ""}, "", "bridge");
+  for (std::size_t i = 0; i + 1 < words.size(); ++i)
+    if (words[i] == "-o") command += " -o '" + words[i + 1] + "'";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((command + " web3 2>&1").c_str(), "r"), &::pclose);
+  ASSERT_TRUE(pipe);
+  std::string text;
+  for (int character = std::getc(pipe.get()); character != EOF; character = std::getc(pipe.get()))
+    text += static_cast<char>(character);
+  std::filesystem::remove(file);
+  EXPECT_THAT(text, HasSubstr("hostname web3")) << "ssh accepts it";
+  EXPECT_THAT(text, HasSubstr("clearallforwardings yes"));
+  EXPECT_THAT(text, HasSubstr("permitlocalcommand no"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("tmux")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("stdinnull yes")));
 }
 
 TEST(Host, AFailureNamesItsSource) {
