@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/fd_store.hpp"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -86,23 +88,26 @@ FdStore FdStore::take() {
   return out;
 }
 
-std::optional<Result<FdStore::Kept>> FdStore::take_kept() {
-  std::vector<Stored> taken = std::move(taken_);
-  if (taken.empty()) return std::nullopt;
-  const auto newest = std::find_if(taken.begin(), taken.end(), [&](const Stored& one) {
+std::optional<Result<FdStore::Kept>> FdStore::kept() const {
+  if (taken_.empty()) return std::nullopt;
+  const auto newest = std::find_if(taken_.begin(), taken_.end(), [&](const Stored& one) {
     return manifest_number(one.name) == last_manifest_ && last_manifest_ != 0;
   });
-  if (newest == taken.end())
-    return fail(std::errc::bad_message, "systemd stored {} and no manifest", counted(taken.size(), "event"));
+  if (newest == taken_.end())
+    return fail(std::errc::bad_message, "systemd stored {} and no manifest", counted(taken_.size(), "event"));
   const auto text = read_sealed_memfd(newest->fd.get(), kMaxManifestBytes);
   if (!text) return Result<Kept>(propagate(text.error()));
   auto manifest = parse_manifest(*text);
   if (!manifest) return Result<Kept>(propagate(manifest.error()));
   Kept kept{.manifest = std::move(*manifest), .events = {}};
-  for (Stored& one : taken) {
+  for (const Stored& one : taken_) {
     if (manifest_number(one.name)) continue;
     // The id comes from the kernel; the name is not trusted.
-    if (const auto id = event_id(one.fd.get())) kept.events.emplace(*id, std::move(one.fd));
+    const auto id = event_id(one.fd.get());
+    if (!id) continue;
+    UniqueFd copy(::fcntl(one.fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (!copy) return Result<Kept>(sys_error(errno, "use the events that systemd stored"));
+    kept.events.emplace(*id, std::move(copy));
   }
   return Result<Kept>(std::move(kept));
 }

@@ -39,7 +39,10 @@ class FdStore {
     Manifest manifest;
     KeptEvents events;
   };
-  [[nodiscard]] std::optional<Result<Kept>> take_kept();
+  // Its descriptors are copies, so that a configuration that cannot be recorded does not end what is stored.
+  [[nodiscard]] std::optional<Result<Kept>> kept() const;
+  // Something else records now, or what is stored.
+  void drop_kept() { taken_.clear(); }
 
   // Stores exactly these. Call it after every change of the rings or the configuration, and again while incomplete().
   // Waits for PID 1 for half a second at most.
@@ -55,7 +58,7 @@ class FdStore {
   };
   [[nodiscard]] Result<void> send(const std::map<std::uint64_t, int>& events, int manifest, EventTime until_ns);
   std::vector<UniqueFd> sockets_;
-  std::vector<Stored> taken_;    // until take_kept()
+  std::vector<Stored> taken_;    // until drop_kept()
   std::set<std::string> names_;  // the names that are stored now
   std::uint64_t last_manifest_ = 0;
   bool incomplete_ = false;

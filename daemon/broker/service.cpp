@@ -18,6 +18,7 @@
 #include "libcore/config/memory_share.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/kernel_features.hpp"
+#include "libcore/perf/tracepoint.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
 #include "libcore/sysinfo/proc_stat.hpp"
@@ -108,6 +109,9 @@ Result<bool> Service::load_now() {
   if (!config) return propagate(config.error());
   const std::uint64_t max_bytes = config->memory_max.of(HostInfo::read().total_memory_kb * 1024);
   scan_bytes_ = static_cast<std::size_t>(scan_bytes(beside_rings_bytes(max_bytes)));
+  // It may have been mounted since the start.
+  if (sources_.tracefs.empty())
+    if (auto tracefs = find_tracefs()) sources_.tracefs = *tracefs;
   if (recording_) {
     auto changed = recording_->reload(*config, sources_);
     if (!changed) return changed;
@@ -126,11 +130,12 @@ Result<void> Service::open_or_adopt(const Config& config) {
   const auto cpus = online_cpus();
   const KernelFeatures features = KernelFeatures::probe(cpus && !cpus->empty() ? cpus->front() : 0);
   std::string why_not;
-  if (auto kept = store_.take_kept()) {
+  if (auto kept = store_.kept()) {
     auto taken = *kept ? Recording::adopt((*kept)->manifest, std::move((*kept)->events), config, sources_, features)
                        : Result<Recording>(propagate(kept->error()));
     if (taken) {
       recording_.emplace(std::move(*taken));
+      store_.drop_kept();
       sideband_is_new_ = false;
       scan_wanted_ = true;
       log::info("adopted the recording of the previous flightd-broker without a gap");
@@ -154,6 +159,7 @@ Result<void> Service::open_or_adopt(const Config& config) {
   });
   if (!opened) return propagate(opened.error());
   recording_.emplace(std::move(*opened));
+  store_.drop_kept();
   if (first_scan_) files_->note(first_scan_->records.bytes());
   if (!why_not.empty())
     recording_->warn("the history starts again: the recording of the previous flightd-broker could not be adopted (" +

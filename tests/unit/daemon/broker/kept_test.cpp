@@ -173,6 +173,32 @@ TEST_F(BrokerKept, EqualChannelsOfAnotherConfigurationContinue) {
   expect_only_the_recording_is_kept();
 }
 
+// A misspelt tracepoint, or one whose module is not loaded yet: the next try has what is stored.
+TEST_F(BrokerKept, AConfigurationThatCannotBeRecordedDoesNotEndTheHistory) {
+  ASSERT_NO_FATAL_FAILURE(begin(calls_config()));
+  const auto rings = map_rings(now_, "calls");
+  call_on(rings[0].info().cpu, 10);
+  ASSERT_NO_FATAL_FAILURE(kill_broker());
+  write_config(calls_config(R"(, "more": {"ring": "64K", "events": ["sched:no_such_event"]})"));
+  pid_ = test::spawn(words({"--socket", socket_path(), "--runtime-dir", folder_ / "run"}), folder_ / "stderr", -1,
+                     [this] { manager_.hand_over(); });
+  ASSERT_TRUE(manager_.wait_for("READY=1")) << errors();
+  client_.reset();
+  auto client = connect();
+  ASSERT_TRUE(client) << errors();
+  client_.emplace(std::move(*client));
+  EXPECT_FALSE(client_->attach());
+  call_on(rings[0].info().cpu, 10);
+  write_config(calls_config());
+  const auto reloaded = client_->reload();
+  ASSERT_TRUE(reloaded) << reloaded.error().what;
+  ASSERT_NO_FATAL_FAILURE(attach());
+  EXPECT_EQ(now_.manifest.recording, before_.manifest.recording);
+  call_on(rings[0].info().cpu, 10);
+  EXPECT_EQ(records_in(rings[0]), 30U);
+  expect_only_the_recording_is_kept();
+}
+
 // The events that a reload opens are added to the store, and those that it closes are removed.
 TEST_F(BrokerKept, TheStoreFollowsAReload) {
   ASSERT_NO_FATAL_FAILURE(begin(calls_config()));
