@@ -12,11 +12,11 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <thread>
 
 #include "ctl/output.hpp"
 #include "ctl/patience.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/thread.hpp"
 #include "libcore/control/client.hpp"
 
 namespace flight::ctl {
@@ -58,7 +58,9 @@ int run_bridge(const Common& common) {
   if (!socket) return complain(common, kNotConnected, socket.error().what, kRefused);
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   // The thread may block in read(2) without limit; it ends with the process.
-  std::thread(copy_in, socket->get()).detach();
+  auto thread = start_thread("copy", [fd = socket->get()] { copy_in(fd); });
+  if (!thread) return complain(common, kNotConnected, thread.error().what, kRefused);
+  thread->detach();
   Buffer buffer;
   while (wait_for_answer(socket->get())) {
     const std::size_t count = read_some(socket->get(), buffer);

@@ -107,6 +107,10 @@ Findings assess_install(const InstallFacts& install) {
 
 Findings assess_store(const StoreFacts& store) {
   if (store.folder.empty()) return {};
+  if (store.silent)
+    return {{"disk", fail, fmt::format("the disk of {} does not answer", store.folder),
+             "recording goes on, but no snapshot can be written or read",
+             "look at the mount (findmnt --target) and the kernel log (dmesg)"}};
   Finding disk{"disk", ok,
                fmt::format("{} of {} are free at {}", format_bytes(store.free_bytes), format_bytes(store.total_bytes),
                            store.folder),

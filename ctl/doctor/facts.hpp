@@ -107,6 +107,7 @@ struct StoreFacts {
   std::uint64_t free_bytes = 0, total_bytes = 0;
   std::uint64_t used_bytes = 0;                             // by snapshots
   std::optional<std::uint64_t> max_bytes, keep_free_bytes;  // nullopt: flightd did not report it
+  bool silent = false;                                      // its disk does not answer; only the folder is known
 };
 
 struct Facts {

@@ -2,7 +2,6 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +22,7 @@
 namespace flight::ctl {
 namespace {
 
-constexpr std::chrono::seconds kToAnswer(5);
+constexpr std::chrono::seconds kToAnswer(5), kDiskToAnswer(3);
 // In systemd's search order: the first file wins (systemd.unit(5)).
 constexpr std::array<const char*, 5> kUnitFolders{"/etc/systemd/system", "/run/systemd/system",
                                                   "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
@@ -139,10 +138,24 @@ std::optional<std::string> keep_free(const Common& common) {
   return std::nullopt;
 }
 
-// The directory on flightd's command line; otherwise the one of the packages.
+// The directory on flightd's command line; otherwise the one of the packages, which may not exist.
 std::string store_folder(const DaemonFacts& daemon) {
   if (daemon.flightd && daemon.flightd->state_dir.starts_with('/')) return daemon.flightd->state_dir;
-  return exists(kStateFolder) ? kStateFolder : "";
+  return kStateFolder;
+}
+
+// statvfs(3) by another process: one that waits for a disk cannot be ended.
+void look_at_disk(StoreFacts& store) {
+  auto child = Child::start({"stat", "-f", "-c", "%S %b %a", "--", store.folder});
+  const auto status = child ? child->wait(kDiskToAnswer) : std::optional(1);
+  store.silent = !status;
+  std::uint64_t block_bytes = 0, total = 0, free = 0;
+  if (status == 0 && std::istringstream(child->out()) >> block_bytes >> total >> free) {
+    store.total_bytes = total * block_bytes;
+    store.free_bytes = free * block_bytes;
+  } else if (status) {
+    store.folder.clear();
+  }
 }
 
 }  // namespace
@@ -193,14 +206,8 @@ InstallFacts gather_install() {
 StoreFacts gather_store(const Common& common, const DaemonFacts& daemon) {
   StoreFacts out;
   out.folder = store_folder(daemon);
-  struct statvfs space {};
-  if (out.folder.empty() || ::statvfs(out.folder.c_str(), &space) != 0) {
-    out.folder.clear();
-    return out;
-  }
-  out.total_bytes = static_cast<std::uint64_t>(space.f_blocks) * space.f_frsize;
-  out.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-  if (!daemon.status) return out;
+  look_at_disk(out);
+  if (!daemon.status || out.folder.empty() || out.silent) return out;
   out.used_bytes = daemon.status->store_bytes;
   out.max_bytes = daemon.status->store_max_bytes;
   if (const auto text = keep_free(common)) out.keep_free_bytes = size_of(*text, out.total_bytes);

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <chrono>
 #include <future>
-#include <thread>
 
 #include "ctl/connection.hpp"
 #include "ctl/daemon_call.hpp"
@@ -16,6 +15,7 @@
 #include "ctl/output.hpp"
 #include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/thread.hpp"
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight::ctl {
@@ -91,12 +91,14 @@ Result<void> unanswered() {
 Answer<std::string> status_in_time(ControlClient client) {
   const auto answer = std::make_shared<std::promise<Answer<std::string>>>();
   auto answered = answer->get_future();
-  std::thread([answer, client = std::make_shared<ControlClient>(std::move(client))] {
+  auto thread = start_thread("status", [answer, client = std::make_shared<ControlClient>(std::move(client))] {
     auto reply = client->call({fmt::format("{}.GetStatus", kInterface), "{}", false, false, false});
     if (!reply) return answer->set_value(tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what}));
     if (!reply->error.empty()) return answer->set_value(tl::unexpected(Refusal{reply->error, error_message(*reply)}));
     answer->set_value(member(reply->parameters, "status"));
-  }).detach();
+  });
+  if (!thread) return tl::unexpected(Refusal{std::string(kNotConnected), thread.error().what});
+  thread->detach();
   if (answered.wait_for(kAnswersWithin) == std::future_status::ready) return answered.get();
   return tl::unexpected(Refusal{std::string(kNotConnected), unanswered().error().what});
 }

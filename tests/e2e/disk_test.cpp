@@ -222,6 +222,8 @@ TEST_F(Disk, HangingOneHoldsUpNeitherRecorderNorSocket) {
   EXPECT_EQ(answer.exit_status, 1) << answer.text();
   EXPECT_THAT(answer.err, AllOf(HasSubstr("WriteFailed"), HasSubstr("empty file")));
   EXPECT_TRUE(lister.running()) << "so the disk did answer?";
+  Child doctor = Child::start(daemon_.ctl_command({"doctor"}));
+  EXPECT_THAT(doctor.finish(30s).out, HasSubstr("does not answer"));
   set_fault("none 0 0 0");
   EXPECT_EQ(lister.finish(20s).exit_status, 0);
   expect_good_again();

@@ -184,6 +184,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"status", note, "", [](Facts& f) { f.daemon.status->notes = {"no PMU here"}; }},
       {"disk", warn, "keep_free", [](Facts& f) { f.store.free_bytes = 14ULL << 30U; }},
       {"disk", fail, "free some space", [](Facts& f) { f.store.free_bytes = 1U << 20U; }},
+      {"disk", fail, "findmnt", [](Facts& f) { f.store.silent = true; }},
       {"store", warn, "max_use", [](Facts& f) { f.store.used_bytes = 11ULL << 30U; }},
       {"store", note, "keep_free", [](Facts& f) { f.store.free_bytes = 8ULL << 30U, f.store.keep_free_bytes = 1; }},
   };
