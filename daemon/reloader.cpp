@@ -146,7 +146,9 @@ void Reloader::answered(const Result<bool>& changed) {
   broker_done_ = true;
   changed_ = changed_ || *changed;
   // The files may have changed between the two reads.
-  if (next_.digest != recorder_.attached()->manifest.config_digest && reads_ < kMaxReads) return read();
+  if (recorder_.attach_warning().empty() && next_.digest != recorder_.attached()->manifest.config_digest &&
+      reads_ < kMaxReads)
+    return read();
   put_in_force(changed_);
 }
 
@@ -162,8 +164,9 @@ CallError Reloader::refused_by_broker(const std::string& what) const {
 void Reloader::put_in_force(bool changed) {
   warnings_ = unread_warnings(next_);
   for (std::string& setting : needs_restart(config_, next_)) warnings_.push_back(std::move(setting));
+  const std::string unattached = recorder_.attach_warning();
   const std::string& theirs = recorder_.attached()->manifest.config_digest;
-  if (next_.digest != theirs)
+  if (unattached.empty() && next_.digest != theirs)
     warnings_.push_back(
         fmt::format("flightd's configuration (digest {}) and flightd-broker's ({}) differ: channels and kernel events "
                     "are the broker's, everything else is flightd's; start both with the same --config",
@@ -175,7 +178,9 @@ void Reloader::put_in_force(bool changed) {
   next_.snapshot.workers = config_.snapshot.workers;
   config_ = std::move(next_);
   on_config_(config_);
-  finish(ReloadReport{.digest = config_.digest, .changed = changed, .warnings = warnings_});
+  ReloadReport report{.digest = config_.digest, .changed = changed, .warnings = warnings_};
+  if (!unattached.empty()) report.warnings.push_back(unattached);
+  finish(report);
 }
 
 void Reloader::finish(const CallResult<ReloadReport>& outcome) {

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -133,6 +134,11 @@ std::string BrokerThread::scan_warning() const {
   return scan_warning_;
 }
 
+std::string BrokerThread::attach_warning() const {
+  const std::lock_guard lock(mutex_);
+  return gone_ ? std::string() : attach_warning_;
+}
+
 std::future<Result<void>> BrokerThread::refresh_kernel() {
   auto promise = std::make_shared<std::promise<Result<void>>>();
   auto answer = promise->get_future();
@@ -202,19 +208,41 @@ void BrokerThread::reload(std::function<void(Result<bool>)> done) {
     const auto reloaded = timed([this] { return broker_.reload(); });
     if (!reloaded) return done(propagate(reloaded.error()));
     // If no ring changed, there was no new attach, but the digest and the warnings may have changed.
-    if (attached() == before)
-      if (auto again = timed([this] { return attach(broker_); }); !again)
-        return done(wrap(again.error(), "flightd-broker has the new configuration, but attaching to its rings failed"));
-    done(attached()->manifest.generation != before->manifest.generation);
+    if (attached() == before) attach_again();
+    if (gone_ || cut_) return done(fail(std::errc::connection_reset, "flightd-broker ended after it reloaded"));
+    done(attach_again_ns_ != 0 || attached()->manifest.generation != before->manifest.generation);
   });
+}
+
+void BrokerThread::attach_again() {
+  const std::shared_ptr<Attached> before = attached();
+  const auto again = timed([this] { return attach(broker_); });
+  if (again || gone_ || cut_ || attached() != before) return;
+  attach_again_ns_ = monotonic_now() + static_cast<EventTime>(std::chrono::nanoseconds(kAttachAgain).count());
+  std::string warning = fmt::format(
+      "the set of CPUs or rings changed, and flightd cannot use the new one: {}; it goes on with the old one, and "
+      "tries "
+      "again every {} s",
+      again.error().what, kAttachAgain.count());
+  bool is_new = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_new = warning != attach_warning_;
+    attach_warning_ = warning;
+  }
+  if (is_new) callbacks_.warn({again.error().code, std::move(warning)});
 }
 
 void BrokerThread::run() {
   while (!stopping_) {
     std::array<pollfd, 2> fds{pollfd{tasks_.fd(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
-    wait_for_any(fds, std::chrono::nanoseconds(-1));
+    const EventTime now_ns = monotonic_now();
+    wait_for_any(fds, attach_again_ns_ == 0
+                          ? std::chrono::nanoseconds(-1)
+                          : std::chrono::nanoseconds(attach_again_ns_ - std::min(now_ns, attach_again_ns_)));
     tasks_.run();
     check_broker();
+    if (attach_again_ns_ != 0 && monotonic_now() >= attach_again_ns_ && !gone_ && !cut_) attach_again();
     deliver_file();
   }
 }
@@ -228,11 +256,7 @@ void BrokerThread::check_broker() {
     gone_ = true;  // before the callback, which may read it
     callbacks_.lost(changed.error(), lost_ns_);
   } else if (*changed) {
-    asked_ns_ = monotonic_now();
-    const auto again = attach(broker_);
-    asked_ns_ = 0;
-    if (!again)
-      callbacks_.warn(wrap(again.error(), "the set of CPUs or rings changed, but attaching to it failed").value());
+    attach_again();
   }
 }
 
@@ -248,7 +272,9 @@ Result<void> BrokerThread::publish(Attachment attachment) {
   {
     const std::lock_guard lock(mutex_);
     attached_.swap(*next);
+    attach_warning_.clear();
   }
+  attach_again_ns_ = 0;
   callbacks_.changed(*attached());
   return {};
 }

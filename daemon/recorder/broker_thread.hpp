@@ -60,6 +60,9 @@ class BrokerThread {
   [[nodiscard]] std::string kernel_warning() const;
   // Any thread. The processes whose mappings the last scan lacks; empty: it is complete.
   [[nodiscard]] std::string scan_warning() const;
+  // Any thread. Why attached() is not the broker's newest set of rings; empty: it is. Tried again every kAttachAgain.
+  [[nodiscard]] std::string attach_warning() const;
+  static constexpr std::chrono::seconds kAttachAgain{2};
   // Snapshot worker's thread only. Other requests continue while the disk creates the file. ETIMEDOUT after `wait`: if
   // the file comes later, the next call returns it; it is of the kind that was requested first.
   static constexpr std::chrono::seconds kFileWait{30};
@@ -71,7 +74,7 @@ class BrokerThread {
   void set_recording(bool recording, std::function<void(Result<void>)> done);
 
   // The broker reads its configuration again: all of it is applied, or (an error) nothing changed. True if rings were
-  // closed or opened; attached() then has the new set.
+  // closed or opened; attached() then has the new set, or attach_warning() says why not.
   void reload(std::function<void(Result<bool>)> done);
 
   [[nodiscard]] bool gone() const { return gone_; }
@@ -104,6 +107,7 @@ class BrokerThread {
   [[nodiscard]] Result<void> ask_kernel();
   void run();
   void check_broker();
+  void attach_again();
   void deliver_file();
   [[nodiscard]] Result<void> attach(BrokerClient& broker);
   [[nodiscard]] Result<void> publish(Attachment attachment);
@@ -124,14 +128,15 @@ class BrokerThread {
   std::atomic<bool> gone_ = false, cut_ = false;
   std::atomic<EventTime> asked_ns_ = 0, lost_ns_ = 0;
   bool recording_ = true;
-  std::uint64_t replaced_ = 0;  // number of replacements
+  std::uint64_t replaced_ = 0;     // number of replacements
+  EventTime attach_again_ns_ = 0;  // 0: attached() is the newest set
   std::optional<std::promise<Result<PartialFile>>> file_wanted_;
   bool spare_wanted_ = false;
   std::future<Result<PartialFile>> file_under_way_;  // used by the snapshot worker
 
   mutable std::mutex mutex_;  // guards the following members, and broker_ while it is replaced
   std::shared_ptr<Attached> attached_;
-  std::string scan_warning_;
+  std::string scan_warning_, attach_warning_;
   std::shared_ptr<const KernelSymbols> kernel_ = std::make_shared<const KernelSymbols>();
   std::string kernel_warning_, refusal_;
   int next_fd_ = -1;  // of a broker that may be the next

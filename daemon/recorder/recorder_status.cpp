@@ -160,7 +160,8 @@ void RecorderThread::warn(Status& status) const {
     status.warnings.push_back("staging is not locked in memory (" + attached_->staging.lock_error() +
                               "): a snapshot under memory pressure can be late; raise LimitMEMLOCK");
   warn_of_names(status);
-  if (std::string scan = broker_thread_->scan_warning(); !scan.empty()) status.warnings.push_back(std::move(scan));
+  if (std::string rings = attach_warning(); !rings.empty()) status.warnings.push_back(std::move(rings));
+  if (std::string scan = scan_warning(); !scan.empty()) status.warnings.push_back(std::move(scan));
   if (std::string kernel = broker_thread_->kernel_warning(); !kernel.empty())
     status.warnings.push_back(std::move(kernel));
   if (checkpoint_ && !checkpoint_->trouble().empty()) status.warnings.push_back(checkpoint_->trouble());

@@ -54,6 +54,7 @@ class RecorderThread {
   [[nodiscard]] std::future<Result<void>> refresh_kernel() { return broker_thread_->refresh_kernel(); }
   [[nodiscard]] std::shared_ptr<const KernelSymbols> kernel() const { return broker_thread_->kernel(); }
   [[nodiscard]] std::string scan_warning() const { return broker_thread_->scan_warning(); }
+  [[nodiscard]] std::string attach_warning() const { return broker_thread_->attach_warning(); }
   // `pids`, `cgroups`: those with samples.
   [[nodiscard]] TrackerExport export_window(EventTime begin_ns, EventTime end_ns,
                                             const std::unordered_set<std::uint32_t>& pids,

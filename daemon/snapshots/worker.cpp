@@ -240,6 +240,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
       order.warnings.push_back(replaced_text(event.channel, event.why, event.name));
   if (order.recording == to_string(RecordingState::silent))
     order.errors.emplace_back("no sampling event delivered samples although CPUs were busy");
+  if (std::string rings = recorder_.attach_warning(); !rings.empty()) order.warnings.push_back(std::move(rings));
   order.requests = askers_of(job.askers, recorder_);
   if (recorder_.broker_gone())
     order.errors.push_back(fmt::format("flightd-broker is gone: nothing after {} is in this snapshot",

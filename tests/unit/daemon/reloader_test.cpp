@@ -150,6 +150,25 @@ TEST_F(ReloaderTest, RingsThatAreOthersAreToldOf) {
   EXPECT_EQ(bench_.snapshots.recorder.changed, 1) << "attached once";
 }
 
+// The broker has done it: flightd cannot say that nothing was changed.
+TEST_F(ReloaderTest, RingsThatFlightdCannotUseYetAreAWarning) {
+  bench_.write_config(kLive);
+  Outcome outcome;
+  ASSERT_NO_FATAL_FAILURE(hold_broker(outcome));
+  bench_.broker().refuse(Request::attach, std::errc::not_enough_memory, "no memory for the rings");
+  release_broker();
+  ASSERT_TRUE(bench_.loop.until([&] { return outcome.has_value(); }));
+  ASSERT_EQ(text_of(outcome), "accepted");
+  EXPECT_TRUE((*outcome)->changed);
+  EXPECT_THAT((*outcome)->warnings, ElementsAre(HasSubstr("no memory for the rings")));
+  EXPECT_EQ(bench_.reloader->config().digest, (*outcome)->digest);
+  EXPECT_THAT(bench_.reloader->warnings(), IsEmpty()) << "it ends with the next try";
+  EXPECT_EQ(bench_.applied.size(), 1U);
+  bench_.broker().obey(Request::attach);
+  EXPECT_TRUE(soon([&] { return bench_.recorder().attach_warning().empty(); }));
+  EXPECT_EQ(bench_.recorder().attached()->manifest.config_digest, (*outcome)->digest);
+}
+
 // Each time the broker has read another version of the files.
 TEST_F(ReloaderTest, FilesThatDifferForTheBrokerAreReadThreeTimes) {
   bench_.write_config(kLive);

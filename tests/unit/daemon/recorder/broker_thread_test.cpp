@@ -164,6 +164,20 @@ TEST_F(BrokerThreadTest, AChangedSetOfRingsIsAttachedAgain) {
   EXPECT_EQ(thread_->attached()->manifest.generation, 2U);
 }
 
+TEST_F(BrokerThreadTest, ASetOfRingsThatCannotBeUsedIsTriedAgain) {
+  start({}, false);
+  EXPECT_EQ(thread_->attach_warning(), "");
+  broker_->refuse(Request::attach, std::errc::not_enough_memory, "no memory for the rings");
+  broker_->say(Request::changed);
+  ASSERT_TRUE(soon([&] { return !thread_->attach_warning().empty(); }));
+  EXPECT_NE(thread_->attach_warning().find("no memory for the rings"), std::string::npos);
+  EXPECT_EQ(thread_->attached()->manifest.generation, 1U);
+  broker_->obey(Request::attach);
+  ASSERT_TRUE(soon([&] { return changed_ == 1; }));
+  EXPECT_EQ(thread_->attached()->manifest.generation, 2U);
+  EXPECT_EQ(thread_->attach_warning(), "");
+}
+
 TEST_F(BrokerThreadTest, AFileThatComesLateIsTheNextOnes) {
   start({.unanswered = {Request::file}}, false);
   const auto none = thread_->file(0s);
