@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/file_watch.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/nsfs.h>
 #include <linux/perf_event.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <utility>
 
+#include "daemon/broker/process_owner.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/perf/record.hpp"
@@ -23,37 +19,6 @@ namespace {
 
 // After new records the rings are checked often for this long.
 constexpr std::chrono::seconds kActiveFor(2);
-
-// 0: it cannot be read.
-ino_t user_namespace_of(const std::string& process) {
-  struct stat status {};
-  return ::stat((process + "/ns/user").c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
-// The owner of the outermost user namespace below this program's: a user has 65,536 uids in those that he makes.
-std::optional<uid_t> owner_of_namespace(const std::string& process, ino_t own) {
-  std::optional<uid_t> owner;
-  UniqueFd space(::open((process + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status {};
-  while (space && ::fstat(space.get(), &status) == 0 && status.st_ino != own) {
-    uid_t uid = 0;
-    if (::ioctl(space.get(), NS_GET_OWNER_UID, &uid) != 0) break;
-    if (uid != 0) owner = uid;  // root's own, of a container: the uid there
-    space.reset(::ioctl(space.get(), NS_GET_PARENT));
-  }
-  return owner;
-}
-
-// For a process that has exited it returns root, which has no limit. Does not need the lock of the process's mappings.
-uid_t owner_of(std::uint32_t pid) {
-  static const ino_t kOwn = user_namespace_of("/proc/self");
-  const std::string process = fmt::format("/proc/{}", pid);
-  struct stat status {};
-  if (::stat(process.c_str(), &status) != 0) return 0;
-  const ino_t space = user_namespace_of(process);
-  if (space == 0 || space == kOwn) return status.st_uid;
-  return owner_of_namespace(process, kOwn).value_or(status.st_uid);
-}
 
 // The file was not read (Helpers::call), and can be later.
 bool is_the_helpers(const Error& error) {

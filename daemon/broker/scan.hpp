@@ -21,6 +21,7 @@
 #include <string>
 
 #include "daemon/broker/blocking_threads.hpp"
+#include "daemon/broker/process_owner.hpp"
 #include "daemon/broker/scan_records.hpp"
 #include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
@@ -59,9 +60,7 @@ struct ScanAnswer {
 
 // The functions that read a process; tests replace them.
 struct ScanReads {
-  std::function<Presence(std::uint32_t, ProcessStat&)> stat = [](std::uint32_t pid, ProcessStat& out) {
-    return read_stat(pid, out);
-  };
+  std::function<Presence(std::uint32_t, ProcessStat&)> stat = read_stat_of_owner;
   std::function<void(ProcessInfo&)> mappings = read_mappings;
   std::function<Result<GeneratedCode>()> symbols = [] { return read_generated_code(); };
 };

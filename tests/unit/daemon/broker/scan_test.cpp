@@ -20,6 +20,7 @@
 
 #include "daemon/broker/maps_readers.hpp"
 #include "libcore/perf/record.hpp"
+#include "tests/unit/daemon/broker/users_process.hpp"
 
 namespace flight::broker {
 namespace {
@@ -367,6 +368,17 @@ TEST_F(Scan, WithoutAddressesNothingIsSaidOfGeneratedCode) {
   EXPECT_FALSE(symbols_in(*answer).bits);
   EXPECT_EQ(answer->symbols, nullptr);
   EXPECT_TRUE(found_in(*answer).all_listed);
+}
+
+TEST(ProcessOwner, IsOneUserWithWhateverUids) {
+  const test::UsersProcess plain(false), inside(true);
+  for (const auto* process : {&plain, &inside}) {
+    EXPECT_EQ(owner_of(process->pid()), test::UsersProcess::kUser);
+    ProcessStat stat;
+    EXPECT_EQ(ScanReads().stat(process->pid(), stat), Presence::there);
+    EXPECT_EQ(stat.uid, test::UsersProcess::kUser);
+  }
+  EXPECT_EQ(owner_of(static_cast<std::uint32_t>(::getpid())), ::geteuid());
 }
 
 TEST(MapsReading, AUserHasTwoAndRootLeavesAsMany) {
