@@ -21,7 +21,7 @@ void settle_inherited_state(ProgramKind kind) {
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   constexpr mode_t kOthersBits = 077;
   ::umask(::umask(kOthersBits) & kOthersBits);
-  for (const auto resource : {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_MEMLOCK}) {
+  for (const auto resource : {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_MEMLOCK}) {
     rlimit limit{};
     if (::getrlimit(resource, &limit) != 0) continue;
     limit.rlim_cur = limit.rlim_max;

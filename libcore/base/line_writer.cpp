@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "libcore/base/files.hpp"
@@ -18,6 +19,21 @@
 #include "libcore/base/units.hpp"
 
 namespace flight {
+namespace {
+
+// `to` may be O_NONBLOCK: that belongs to the open file, which another program may have, too. False: nobody reads.
+bool write_patiently(int to, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(to, text.data(), text.size());
+    if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));
+    if (count >= 0 || errno == EINTR) continue;
+    pollfd ready{.fd = to, .events = POLLOUT, .revents = 0};
+    if (errno != EAGAIN || (::poll(&ready, 1, -1) < 0 && errno != EINTR)) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 struct LineWriter::State {
   explicit State(int to) : fd(to) {}
@@ -54,7 +70,7 @@ struct LineWriter::State {
       if (queue.empty()) text += lost_lines();
       writing = true;
       lock.unlock();
-      static_cast<void>(write_all(own ? own.get() : fd, text));  // EPIPE, EIO: there is no way to report it
+      static_cast<void>(write_patiently(own ? own.get() : fd, text));  // EPIPE, EIO: there is no way to report it
       lock.lock();
       writing = false;
       if (queue.empty()) idle.notify_all();
@@ -64,10 +80,8 @@ struct LineWriter::State {
   // For a pipe, POLLOUT means that PIPE_BUF bytes fit, so that the write does not wait.
   void write_at_once(const std::string& line) {
     pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
-    if (::poll(&ready, 1, static_cast<int>(kPatience.count())) == 1 && (ready.revents & POLLOUT) != 0)
-      static_cast<void>(write_all(fd, lost_lines() + line));
-    else
-      ++dropped;
+    const bool fits = ::poll(&ready, 1, static_cast<int>(kPatience.count())) == 1 && (ready.revents & POLLOUT) != 0;
+    if (!fits || !write_all(fd, lost_lines() + line)) ++dropped;
   }
 };
 

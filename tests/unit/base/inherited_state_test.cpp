@@ -18,6 +18,7 @@ namespace {
 
 constexpr rlim_t kSmall = 4096, kLarge = 8192;
 constexpr rlim_t kFew = 64, kMore = 128;  // descriptors
+constexpr rlim_t kSoon = 600, kLater = 1200;
 
 int in_careless_child(const std::function<int()>& look) {
   const pid_t child = ::fork();
@@ -33,6 +34,8 @@ int in_careless_child(const std::function<int()>& look) {
     ::setrlimit(RLIMIT_FSIZE, &size);
     const rlimit files{kFew, kMore};
     ::setrlimit(RLIMIT_NOFILE, &files);
+    const rlimit cpu_time{kSoon, kLater};
+    ::setrlimit(RLIMIT_CPU, &cpu_time);
     ::_exit(look());
   }
   int status = -1;
@@ -61,6 +64,9 @@ TEST(InheritedState, OfAService) {
               rlimit files{};
               ::getrlimit(RLIMIT_NOFILE, &files);
               if (files.rlim_cur != kMore) return 7;
+              rlimit cpu_time{};
+              ::getrlimit(RLIMIT_CPU, &cpu_time);
+              if (cpu_time.rlim_cur != kLater) return 8;
               if (::umask(0) != 077) return 4;
               int ends[2];
               if (::pipe(ends) != 0 || ::close(ends[0]) != 0) return 5;

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "libcore/base/unique_fd.hpp"
 
@@ -64,6 +65,19 @@ TEST(LineWriter, LinesComeInTheirOrder) {
   for (int i = 0; i < 3; ++i) writer.write(fmt::format("{}\n", i));
   writer.flush();
   EXPECT_EQ(pipe.read(), "before\n0\n1\n2\n");
+  EXPECT_EQ(writer.dropped(), 0U);
+}
+
+// The flag belongs to the open file: another program has set it.
+TEST(LineWriter, APipeThatDoesNotBlockLosesNothing) {
+  const Pipe pipe;
+  ASSERT_EQ(::fcntl(pipe.in.get(), F_SETFL, O_NONBLOCK), 0);
+  LineWriter writer(pipe.in.get());
+  ASSERT_TRUE(writer.start());
+  constexpr std::size_t kLines = 200;
+  for (std::size_t i = 0; i < kLines; ++i) writer.write(fmt::format("line {} {}\n", i, std::string(90, '.')));
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(lines_in(pipe.read(), "line "), kLines);
   EXPECT_EQ(writer.dropped(), 0U);
 }
 
