@@ -21,6 +21,7 @@ class Checkpoint : public OwnBroker {
 
   TestDaemon daemon_{folder_};
 };
+using CheckpointLong = Checkpoint;
 
 // An invalid file at the checkpoint's path does no harm, and is reported.
 TEST_F(Checkpoint, AnInvalidOneIsReportedAndReplaced) {
@@ -36,7 +37,7 @@ TEST_F(Checkpoint, AnInvalidOneIsReportedAndReplaced) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Checkpoint, AFailedOneIsReportedAndRetried) {
+TEST_F(CheckpointLong, AFailedOneIsReportedAndRetried) {
   ASSERT_TRUE(std::filesystem::create_directory(checkpoint() + ".new"));  // in the way of the new file
   ASSERT_TRUE(daemon_.start(config_, options_));
   EXPECT_THAT(daemon_.log(), HasSubstr("have no names"));
@@ -55,7 +56,7 @@ TEST_F(Checkpoint, AFailedOneIsReportedAndRetried) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Checkpoint, AMissingOneIsReported) {
+TEST_F(CheckpointLong, AMissingOneIsReported) {
   ASSERT_TRUE(daemon_.start(config_, options_));
   EXPECT_EQ(daemon_.log().find("events have been recorded for"), std::string::npos) << "it is the first";
   ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"] > 10.5; }, 30s)) << "longer than a start";

@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class SilentPmuTest : public testing::Test {
+class SilentPmuLong : public testing::Test {
  protected:
   void SetUp() override {
     config_ = stacks_config(199, "256K");
@@ -36,7 +36,7 @@ class SilentPmuTest : public testing::Test {
   TestDaemon daemon_{folder_};
 };
 
-TEST_F(SilentPmuTest, CpuClockIsRecordedInstead) {
+TEST_F(SilentPmuLong, CpuClockIsRecordedInstead) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "300"}, -10);
   ASSERT_TRUE(burner.wait_for_line("started"));
   const auto on_again = [&] {

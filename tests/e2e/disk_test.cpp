@@ -174,9 +174,10 @@ class Disk : public testing::Test {
   TestDaemon daemon_{folder_};
   std::optional<Child> fuse_, burner_;
 };
+using DiskLong = Disk;
 
 // Three syncs of a snapshot take 5 s each.
-TEST_F(Disk, SlowOneOnlyMakesItsAskerWait) {
+TEST_F(DiskLong, SlowOneOnlyMakesItsAskerWait) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   set_fault("fsync 5000 0 0");
@@ -205,7 +206,7 @@ TEST_F(Disk, SlowOneOnlyMakesItsAskerWait) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Disk, HangingOneHoldsUpNeitherRecorderNorSocket) {
+TEST_F(DiskLong, HangingOneHoldsUpNeitherRecorderNorSocket) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   ASSERT_TRUE(daemon_.goes_on());
@@ -231,7 +232,7 @@ TEST_F(Disk, HangingOneHoldsUpNeitherRecorderNorSocket) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Disk, FailingOneLeavesNoHalfFile) {
+TEST_F(DiskLong, FailingOneLeavesNoHalfFile) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   const std::string store = backing_ + "/state/snapshots";
@@ -254,7 +255,7 @@ TEST_F(Disk, FailingOneLeavesNoHalfFile) {
 }
 
 // NFS with root_squash, CIFS, vfat. In an earlier version no snapshot could be written there.
-TEST_F(Disk, WhatRootCannotOwnIsASnapshotAndSaysSo) {
+TEST_F(DiskLong, WhatRootCannotOwnIsASnapshotAndSaysSo) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   EXPECT_THAT(daemon_.snapshot()["warnings"].dump(), Not(HasSubstr("`-f`")));
@@ -282,7 +283,7 @@ TEST_F(Disk, WhatRootCannotOwnIsASnapshotAndSaysSo) {
 }
 
 // CIFS, 9p and FUSE. In an earlier version there was no message.
-TEST_F(Disk, WhatCannotBeSyncedIsASnapshotAndSaidOnce) {
+TEST_F(DiskLong, WhatCannotBeSyncedIsASnapshotAndSaidOnce) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   const auto warned = [&] {
@@ -539,7 +540,7 @@ TEST_F(Disk, NotifiesTheServiceManagerOfTheDisk) {
 }
 
 // Before the store's file system is mounted, its folder is on another one: a read-only one here.
-TEST_F(Disk, OneThatIsMountedAfterTheStartIsUsed) {
+TEST_F(DiskLong, OneThatIsMountedAfterTheStartIsUsed) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   ASSERT_TRUE(daemon_.goes_on());
@@ -596,7 +597,7 @@ TEST_F(Disk, HangingOneAtTheStartHoldsUpNeitherRecorderNorSocket) {
 }
 
 // A flightd that waits for a disk is degraded. The watchdog must not restart it or its broker.
-TEST_F(Disk, HangingOneIsNoneOfTheWatchdogs) {
+TEST_F(DiskLong, HangingOneIsNoneOfTheWatchdogs) {
   const Milliseconds allowed = sanitized() ? 12s : 4s;
   Manager manager(folder_ / "notify");
   ASSERT_TRUE(mount_slow_disk());

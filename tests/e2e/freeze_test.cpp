@@ -69,6 +69,7 @@ class Freeze : public testing::Test {
   TempFolder folder_;
   TestDaemon daemon_{folder_};
 };
+using FreezeLong = Freeze;
 
 TEST_F(Freeze, AllocatesNothingBetweenTheFirstHeadAndTheLastResume) {
   if (sanitized()) return;  // a sanitizer has its own malloc, which the witness must not replace
@@ -133,7 +134,7 @@ TEST_F(Freeze, ItsThreadStandsAboveAllAndTheWorkersBelow) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Freeze, IsRightUnderSixteenSpinningProcesses) {
+TEST_F(FreezeLong, IsRightUnderSixteenSpinningProcesses) {
   ASSERT_TRUE(daemon_.start(stacks_config(499, "1M")));
   std::vector<Child> burners;
   for (int i = 0; i < 16; ++i) {

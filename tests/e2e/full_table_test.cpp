@@ -11,9 +11,11 @@
 namespace flight {
 namespace {
 
+using FullTableLong = Limits;
+
 // fs.file-max is reached, and others take at once what is closed. It is the whole machine's, so it is not lowered here:
 // see tests/e2e/loads/full_table.cpp.
-TEST_F(Limits, WithNoFileLeftOnTheMachineASnapshotIsTakenAndItEndsInOrder) {
+TEST_F(FullTableLong, WithNoFileLeftOnTheMachineASnapshotIsTakenAndItEndsInOrder) {
   const std::string control = folder_ / "full";
   write_text(control, "0");
   options_.prefix = without_leak_check();

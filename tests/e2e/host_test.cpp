@@ -19,9 +19,9 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 // A real sshd on this machine, with its own keys, folders and port.
-class Ssh : public DaemonTest {
+class SshLong : public DaemonTest {
  protected:
-  Ssh() : DaemonTest(stacks_config(99, "256K")) {}
+  SshLong() : DaemonTest(stacks_config(99, "256K")) {}
   void SetUp() override {
     DaemonTest::SetUp();
     ASSERT_FALSE(HasFatalFailure());
@@ -81,7 +81,7 @@ class Ssh : public DaemonTest {
   std::string log_;
 };
 
-TEST_F(Ssh, AnotherMachineIsAsNearAsThisOne) {
+TEST_F(SshLong, AnotherMachineIsAsNearAsThisOne) {
   const Outcome taken = there({"--json", "snapshot", "--reason", "over 'there'; $(x)"});
   ASSERT_EQ(taken.exit_status, 0) << taken.text() << sshd_->err();
   const Json sidecar = Json::parse(taken.out);

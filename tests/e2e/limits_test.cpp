@@ -61,6 +61,8 @@ class SmallGroup {
   bool made_ = false;
 };
 
+using LimitsLong = Limits;
+
 TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
   options_.prefix = without_leak_check();
   add_trigger();
@@ -220,7 +222,7 @@ TEST_F(Limits, WithHardlyAnyMemoryLeftSnapshotsAreTaken) {
 }
 
 // The same with the rings of the default configuration, when they are full.
-TEST_F(Limits, WithHardlyAnyMemoryLeftFullRingsAreWritten) {
+TEST_F(LimitsLong, WithHardlyAnyMemoryLeftFullRingsAreWritten) {
   const auto group = MemoryGroup::create(std::uint64_t{4} << 30U);
   ASSERT_TRUE(group) << "no memory cgroup";
   options_.prefix = group->enter();

@@ -89,8 +89,9 @@ class Live : public testing::Test {
   TestDaemon daemon_{folder_};
   std::optional<Child> closer_;
 };
+using LiveLong = Live;
 
-TEST_F(Live, FiftySnapshotsMissNothingInsideOrBetweenThem) {
+TEST_F(LiveLong, FiftySnapshotsMissNothingInsideOrBetweenThem) {
   start("16M", 200'000);
   const int many = sanitized() ? 10 : 50;
   std::vector<Call> earlier;

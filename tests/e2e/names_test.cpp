@@ -195,7 +195,7 @@ double cpu_seconds(pid_t pid) {
 }
 
 // Programs of BPF: loaded before the recording, while it is paused, and while it runs.
-class BpfNames : public Names {
+class BpfNamesLong : public Names {
  protected:
   static bool lists_bpf() {
     const std::string folder = "/proc/sys/net/core/";
@@ -247,7 +247,7 @@ class BpfNames : public Names {
   }
 };
 
-TEST_F(BpfNames, ThoseFromBeforeTheRecordingAndFromAPauseHaveNames) {
+TEST_F(BpfNamesLong, ThoseFromBeforeTheRecordingAndFromAPauseHaveNames) {
   if (!lists_bpf()) GTEST_SKIP() << "the kernel does not compile BPF, or hides its programs";
   const auto before = load("spin_before");
   if (!before) GTEST_SKIP() << "no BPF program can be loaded here";
@@ -286,7 +286,7 @@ TEST_F(BpfNames, ThoseFromBeforeTheRecordingAndFromAPauseHaveNames) {
 }
 
 // flightd is stopped, and the sideband rings are full when the program is loaded.
-TEST_F(BpfNames, OneWhoseRecordWasLostHasItsNameAfterwards) {
+TEST_F(BpfNamesLong, OneWhoseRecordWasLostHasItsNameAfterwards) {
   if (!lists_bpf()) GTEST_SKIP() << "the kernel does not compile BPF, or hides its programs";
   const auto before = load("spin_before");
   if (!before) GTEST_SKIP() << "no BPF program can be loaded here";

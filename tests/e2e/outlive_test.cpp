@@ -30,6 +30,7 @@ class Outlive : public OwnBroker {
   }
   TestDaemon daemon_{folder_};
 };
+using OutliveLong = Outlive;
 
 struct OutlivedTally {
   std::size_t samples = 0, named = 0, in_program = 0, mapped = 0;
@@ -88,9 +89,9 @@ TEST_F(Outlive, ThreeThatEndedAreKnownToTheNextFlightd) {
 }
 
 // The rings hold 40 s: all of a storm, also on a slow machine.
-class OutliveStorm : public Outlive {
+class OutliveStormLong : public Outlive {
  protected:
-  OutliveStorm() {
+  OutliveStormLong() {
     config_ = stacks_config(99, "1M");
     config_["memory"] = {{"max", "64M"}};
   }
@@ -98,7 +99,7 @@ class OutliveStorm : public Outlive {
 
 // The fork storm lasts the whole time. The log holds a second of it, so the next flightd has not counted most of its
 // forks.
-TEST_F(OutliveStorm, ForksThatWereNotCountedAreNotNone) {
+TEST_F(OutliveStormLong, ForksThatWereNotCountedAreNotNone) {
   ASSERT_TRUE(daemon_.start(config_, options_));
   const EventTime began_ns = monotonic_now();
   const Child storm = start_load({"bash", "-c", "while :; do /bin/true; done"});
@@ -128,7 +129,7 @@ TEST_F(OutliveStorm, ForksThatWereNotCountedAreNotNone) {
 }
 
 // Kills flightd again and again, at random moments, while two thousand processes start and exit.
-TEST_F(Outlive, AStormAndManyKillsLoseNoNames) {
+TEST_F(OutliveLong, AStormAndManyKillsLoseNoNames) {
   ASSERT_TRUE(daemon_.start(config_, options_));
   Child forker = start_load({folder_.load("forker"), std::to_string(load_cpu()), "2000", "4"}, -15);
   ASSERT_TRUE(forker.wait_for_line("started"));

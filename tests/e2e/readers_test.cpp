@@ -21,6 +21,7 @@ class Readers : public SurvivesTest {
   }
   const std::string cpu_ = std::to_string(load_cpu());
 };
+using ReadersLong = Readers;
 
 // What runs from before the window, threads of it, and what starts and ends within it.
 TEST_F(Readers, ASimpleOneKnowsEveryTaskAndMappingBeforeItsSamples) {
@@ -44,7 +45,7 @@ TEST_F(Readers, ASimpleOneKnowsEveryTaskAndMappingBeforeItsSamples) {
 
 // It needs an uncompressed file with the process's executable mapping of its jit-PID.dump: the one of the window, or
 // one from before.
-TEST_F(Readers, CodeMadeAtRunTimeHasNamesByPerfInject) {
+TEST_F(ReadersLong, CodeMadeAtRunTimeHasNamesByPerfInject) {
   const std::string scratch = folder_ / "scratch";
   Child jitter = start_load({folder_.load("jitter"), cpu_, "60", scratch}, kBusy);
   ASSERT_TRUE(jitter.wait_for_line("started")) << jitter.err();

@@ -53,9 +53,9 @@ class Terminal {
   std::string path_, text_;
 };
 
-class Silence : public DaemonTest {
+class SilenceLong : public DaemonTest {
  protected:
-  Silence() : DaemonTest(stacks_config(99, "256K")) {}
+  SilenceLong() : DaemonTest(stacks_config(99, "256K")) {}
   // Without any terminal, as a timer starts it.
   static Child alone(const Arguments& arguments, std::vector<std::string> env = {}) {
     return Child::start(arguments, {.env = std::move(env), .prepare = [] { setsid(); }});
@@ -63,7 +63,7 @@ class Silence : public DaemonTest {
 };
 
 // All at the same time, as each of them waits for 10 to 15 s.
-TEST_F(Silence, AScriptIsToldAndAPersonIsNotCutOff) {
+TEST_F(SilenceLong, AScriptIsToldAndAPersonIsNotCutOff) {
   const std::string ssh = folder_ / "ssh";
   write_text(ssh, "#!/bin/sh\necho 'Confirm user presence for key' >&2\nexec sleep 1000\n");
   chmod(ssh.c_str(), 0755);

@@ -56,13 +56,13 @@ void expect_recorded_since(std::uint64_t since_ns, const Json& sidecar) {
   }
 }
 
-class Steady : public testing::Test {
+class SteadyLong : public testing::Test {
  protected:
   TempFolder folder_;
   TestDaemon daemon_{folder_};
 };
 
-TEST_F(Steady, FiftySnapshotsInARow) {
+TEST_F(SteadyLong, FiftySnapshotsInARow) {
   const int early = sanitized() ? 5 : 10, all = sanitized() ? 15 : 50;
   // The ring is full before the first measurement, so each snapshot copies the same amount.
   ASSERT_TRUE(daemon_.start(stacks_config(1997, "256K")));

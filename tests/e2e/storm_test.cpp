@@ -60,6 +60,7 @@ class Storm : public testing::Test {
   TempFolder folder_;
   TestDaemon daemon_{folder_};
 };
+using StormLong = Storm;
 
 TEST_F(Storm, NoSidebandIsLostAndNamesAreRight) {
   ASSERT_TRUE(daemon_.start(stacks_config(1999, "2M")));
@@ -147,13 +148,13 @@ std::uint64_t file_bytes(const std::string& path) {
 }
 
 // The checkpoint exists only if flightd has a separate broker.
-class StormBesideABroker : public OwnBroker {
+class StormBesideABrokerLong : public OwnBroker {
  protected:
-  StormBesideABroker() { config_ = stacks_config(997, "2M"); }
+  StormBesideABrokerLong() { config_ = stacks_config(997, "2M"); }
 };
 
 // Thousands of children of a large process each second, each with mappings of its own.
-TEST_F(StormBesideABroker, WithManyMappingsStaysWithinItsMemory) {
+TEST_F(StormBesideABrokerLong, WithManyMappingsStaysWithinItsMemory) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   Child storm = start_load({folder_.load("mapforker"), "12", "300", "6"});
@@ -203,7 +204,7 @@ TEST_F(StormBesideABroker, WithManyMappingsStaysWithinItsMemory) {
 
 // A hostile program that needs no privilege: it calls itself like others, and anything, as fast as it can. Records may
 // be lost; no name is wrong, and every text can be printed.
-TEST_F(Storm, RenamesWithoutEndGiveNobodyAWrongName) {
+TEST_F(StormLong, RenamesWithoutEndGiveNobodyAWrongName) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
   Child renamer = start_load({folder_.load("renamer"), std::to_string(load_cpu()), "8"});
   ASSERT_TRUE(renamer.wait_for_line("started")) << renamer.err();
@@ -229,9 +230,9 @@ struct Toggling {
   const char* variants;
   const char* per_second = "0";  // on one CPU; 0: on all, as fast as possible
 };
-class Flood : public Storm, public testing::WithParamInterface<Toggling> {};
+class FloodLong : public Storm, public testing::WithParamInterface<Toggling> {};
 
-TEST_P(Flood, OfMappingsLosesNoNamesAndCostsLittleEach) {
+TEST_P(FloodLong, OfMappingsLosesNoNamesAndCostsLittleEach) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
   const double before = recorder_seconds(daemon_.pid());
   const std::uint64_t begin_ns = now_ns();
@@ -278,7 +279,7 @@ TEST_P(Flood, OfMappingsLosesNoNamesAndCostsLittleEach) {
 }
 
 // One mapping again and again, or eleven mappings that replace each other in turn.
-INSTANTIATE_TEST_SUITE_P(Storm, Flood,
+INSTANTIATE_TEST_SUITE_P(Storm, FloodLong,
                          testing::Values(Toggling{"1", "165000"}, Toggling{"11", "165000"}, Toggling{"11"}));
 
 }  // namespace

@@ -56,6 +56,7 @@ class Tracepoints : public testing::Test {
   TestDaemon daemon_{folder_};
   std::vector<std::string> printed_;  // the lines of perf script
 };
+using TracepointsLong = Tracepoints;
 
 TEST_F(Tracepoints, FieldsDecodeBesideStacks) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "1"}, -10);
@@ -128,7 +129,7 @@ pid_t run_as(pid_t wanted, Milliseconds busy) {
 // perf keeps the last callchain that it resolved, with mappings of its process, for samples of events without a
 // callchain. When the process's pid is used again, these mappings are freed, and `perf report --children` of 6.1
 // crashed. Samples over which it did not crash were attributed to the callers of another sample.
-TEST_F(Tracepoints, ReportsTakeNumbersUsedAgainAndAPause) {
+TEST_F(TracepointsLong, ReportsTakeNumbersUsedAgainAndAPause) {
   const pid_t number = run_as(0, 0ms);
   ASSERT_GT(number, 0);
   const auto reuse = [&] {

@@ -226,7 +226,7 @@ TEST(VerifiedPlain, UncompressedFilesAreReadToo) {
 }
 
 // The kind of file with which perf 6.1 crashed: samples with and without a callchain in one file, with a pause between.
-TEST(VerifiedSched, ReportAddsUpCallersToo) {
+TEST(VerifiedSchedLong, ReportAddsUpCallersToo) {
   TempFolder folder;
   TestDaemon daemon(folder);
   ASSERT_TRUE(daemon.start(
