@@ -13,6 +13,7 @@
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/perf/record_build.hpp"
+#include "libcore/perf/record_cut.hpp"
 
 namespace flight::broker {
 namespace {
@@ -85,6 +86,7 @@ void FileWatch::look(bool asked) {
     if (cursor.has_news()) cursor.read(copied_);
   if (!copied_.empty()) {
     news_ = now;
+    clear_build_id_marks(copied_);
     note(copied_);
     symbol_records_ += symbol_records_in(copied_);
   }

@@ -53,4 +53,15 @@ std::size_t cut_to_content(RecordBuffer& records) {
   return cut;
 }
 
+void clear_build_id_marks(std::span<std::byte> records) {
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    auto header = load<perf_event_header>(record.data());
+    if (header.type == PERF_RECORD_MMAP2 && (header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) != 0) {
+      header.misc = static_cast<std::uint16_t>(header.misc & ~PERF_RECORD_MISC_MMAP_BUILD_ID);
+      std::memcpy(records.data(), &header, sizeof header);
+    }
+    records = records.subspan(record.size());
+  }
+}
+
 }  // namespace flight

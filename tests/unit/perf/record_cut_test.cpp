@@ -75,6 +75,32 @@ TEST(RecordCut, NamesOfEveryLengthKeepTheirTrailer) {
   }
 }
 
+// By the device's number: the low byte of `major` would be the length of the build-id.
+TEST(RecordCut, AMarkOfABuildIdThatIsNotThereIsTakenBack) {
+  for (const std::uint32_t major : {0U, 8U, 20U, 254U, 259U}) {
+    RecordBuffer expected;
+    append_comm(expected, {.pid = 1, .tid = 1, .name = "before"}, kCutTrailer);
+    const std::size_t at = expected.size();
+    Mmap2Record map{.pid = 1, .tid = 1, .address = 0x1000, .bytes = 0x2000, .name = "/usr/bin/program"};
+    map.major = major;
+    map.minor = 3;
+    map.inode = 12345;
+    map.inode_generation = 6;
+    append_mmap2(expected, map, kCutTrailer);
+    append_comm(expected, {.pid = 1, .tid = 1, .name = "behind"}, kCutTrailer);
+    RecordBuffer records = expected;
+    auto header = load<perf_event_header>(records.data() + at);
+    header.misc = static_cast<std::uint16_t>(header.misc | PERF_RECORD_MISC_MMAP_BUILD_ID);
+    std::memcpy(records.data() + at, &header, sizeof header);
+    clear_build_id_marks(records);
+    EXPECT_EQ(records, expected) << major;
+    const auto parsed = parse_mmap2(std::span(records).subspan(at));
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(parsed->inode, 12345U);
+    EXPECT_EQ(parsed->major, major);
+  }
+}
+
 TEST(RecordCut, WhatDoesNotTellItsLengthIsLeftAlone) {
   RecordBuffer records;
   append_comm(records, {.pid = 1, .tid = 1, .name = "x"}, kCutTrailer);

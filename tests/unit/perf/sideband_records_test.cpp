@@ -252,6 +252,41 @@ TEST_F(SidebandRecords, KsymbolBesideAnotherListener) {
   }
 }
 
+// A `perf record -a --buildid-mmap` of somebody that began later.
+TEST_F(SidebandRecords, MappingBesideAListenerForBuildIds) {
+  perf_event_attr attr = sideband_attr(features_);
+  attr.build_id = 1;
+  auto other = open_event(attr, pinned_.cpu(), "another listener");
+  ASSERT_TRUE(other) << other.error().what;
+  auto its_ring = Mapping::open(other->get(), kPage + kSidebandBytes, PROT_READ | PROT_WRITE);
+  ASSERT_TRUE(its_ring) << its_ring.error().what;
+  ASSERT_EQ(::ioctl(other->get(), PERF_EVENT_IOC_ENABLE, 0), 0);
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe");
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  void* code = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
+  ASSERT_NE(code, MAP_FAILED);
+  auto bytes = drain();
+  ::munmap(code, kPage);
+  clear_build_id_marks(bytes);
+  std::size_t found = 0, marked = 0;
+  const auto look = [&](std::span<const std::byte> record) {
+    const auto map = parse_mmap2(record);
+    if (!map || map->pid != static_cast<std::uint32_t>(::getpid()) || map->name != path) return;
+    EXPECT_EQ(map->build_id.size, 0U);
+    EXPECT_EQ(map->inode, status.st_ino);
+    ++found;
+  };
+  each(bytes, look);
+  each(drain(), [&](std::span<const std::byte> record) {
+    if (load<perf_event_header>(record.data()).type != PERF_RECORD_MMAP2) return;
+    marked += (load<perf_event_header>(record.data()).misc & PERF_RECORD_MISC_MMAP_BUILD_ID) != 0 ? 1 : 0;
+  });
+  RecordProperty("marked", static_cast<int>(marked));  // a kernel may be mended
+  EXPECT_EQ(found, 1U);
+}
+
 // The unified hierarchy at a path of the test, whatever is mounted on /sys/fs/cgroup.
 class CgroupMount {
  public:
