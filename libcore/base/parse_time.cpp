@@ -158,7 +158,7 @@ Result<WallTime> on_day(std::string_view text, std::time_t now_seconds, int days
   parts.tm_hour = clock.hour;
   parts.tm_min = clock.minute;
   parts.tm_sec = clock.second;
-  return moment(text, local_seconds(parts), clock.fraction);
+  return moment(text, local_seconds(parts, now_seconds), clock.fraction);
 }
 
 }  // namespace
@@ -225,7 +225,7 @@ Result<WallTime> parse_time(std::string_view text, WallTime now) {
     std::tm exists = parts;
     static_cast<void>(::timegm(&exists));
     if (exists.tm_mday != day) return bad_time(text);
-    return moment(text, local_seconds(parts), clock.fraction);
+    return moment(text, local_seconds(parts, now_seconds), clock.fraction);
   }
   std::time_t seconds = local_seconds(parts, now_seconds);
   if (seconds > now_seconds) {  // at 00:10, 23:50 means yesterday

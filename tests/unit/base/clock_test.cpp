@@ -149,6 +149,9 @@ TEST_F(LocalTime, DaysOfAClockChangeFollowTheCalendar) {
   EXPECT_EQ(at("2026-10-25 02:30", "now"), "2026-10-25T01:30:00.000Z") << "it was twice: the later one";
   EXPECT_EQ(at("02:30", "2026-10-25T01:40:00Z"), "2026-10-25T01:30:00.000Z");
   EXPECT_EQ(at("02:30", "2026-10-25T00:40:00Z"), "2026-10-25T00:30:00.000Z") << "the later one is still to come";
+  EXPECT_EQ(at("today 02:30", "2026-10-25T00:40:00Z"), "2026-10-25T00:30:00.000Z");
+  EXPECT_EQ(at("2026-10-25 02:30", "2026-10-25T00:40:00Z"), "2026-10-25T00:30:00.000Z");
+  EXPECT_EQ(at("2026-10-25 02:30", "2026-10-25T01:40:00Z"), "2026-10-25T01:30:00.000Z");
   EXPECT_EQ(at("2026-03-29 02:30", "now"), "2026-03-29T01:00:00.000Z") << "it never was: the moment of the step";
   EXPECT_EQ(at("2026-03-29 03:00", "now"), "2026-03-29T01:00:00.000Z");
   EXPECT_EQ(at("yesterday 02:30", "2026-03-30T10:00:00Z"), "2026-03-29T01:00:00.000Z");
