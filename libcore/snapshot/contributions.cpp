@@ -89,14 +89,18 @@ void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, c
       all_.push_back({.pid = fields->pid, .life = life, .ring = number, .tally = tally});
     }
     tally->add(compared_, ref.time_ns, samples_cpu[key->event]);
-    if (fields->cgroup != 0) tally->cgroup = fields->cgroup;
+    tally->note_cgroup(fields->cgroup, ref.time_ns);
   }
 }
 
 std::uint64_t Contributions::cgroup_of(std::span<const Contribution> process) {
   std::uint64_t out = 0;
-  for (const Contribution& one : process)
-    if (one.tally->cgroup != 0 && is_one_process(one.pid)) out = one.tally->cgroup;
+  EventTime newest_ns = 0;
+  for (const Contribution& one : process) {
+    if (one.tally->cgroup == 0 || !is_one_process(one.pid) || one.tally->cgroup_ns < newest_ns) continue;
+    out = one.tally->cgroup;
+    newest_ns = one.tally->cgroup_ns;
+  }
   return out;
 }
 

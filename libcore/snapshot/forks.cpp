@@ -98,7 +98,7 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, Lives& l
     std::uint32_t program = lives.program_of_forker(forks.pid, comm);
     std::uint32_t unit = kNotKnown;
     if (const Lives::Life* life = forker_of(forks, comm, lives)) {
-      if (life->comm == comm && life->program != 0) program = life->program;
+      program = life->program;
       unit = life->unit;
     } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid);
                cgroup != sideband.forker_cgroups.end() && !lives.is_sampled(forks.pid)) {

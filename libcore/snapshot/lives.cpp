@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint32_t kKernelThreadsParent = 2;  // kthreadd
 constexpr std::string_view kUnknownProgram = "[unknown]";
+constexpr std::string_view kIdleProgram = "[swapper]";  // the idle tasks: the kernel records no name of them
 
 std::string_view file_name(std::string_view path) {
   constexpr std::string_view kDeleted = " (deleted)";
@@ -161,7 +162,9 @@ void Lives::note_program(const TrackerExport::Program& program) {
 void Lives::name_the_rest() {
   for (auto& [pid, lives] : lives_)
     for (Life& life : lives) {
-      if (pid == 0 || pid == kKernelPid)
+      if (pid == 0 && life.comm == 0)
+        life.program = texts_.id_of(kIdleProgram);
+      else if (pid == 0 || pid == kKernelPid)
         life.program = life.comm;
       else if ((life.kernel || pid == kKernelThreadsParent) && life.program == 0 && life.comm != 0)
         life.program = texts_.id_of(kernel_thread(texts_[life.comm]));
@@ -170,7 +173,7 @@ void Lives::name_the_rest() {
 
 std::uint32_t Lives::program_of_forker(std::uint32_t pid, std::uint32_t comm) const {
   const auto found = forkers_.find(pid);
-  return found != forkers_.end() && found->second.comm == comm ? found->second.program : comm;
+  return found != forkers_.end() && found->second.comm == comm ? found->second.program : 0;
 }
 
 bool Lives::has_several(std::uint32_t pid) const {

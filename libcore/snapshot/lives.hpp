@@ -73,7 +73,7 @@ class Lives {
   [[nodiscard]] std::string program_text(std::uint32_t program) const;
   [[nodiscard]] std::string program_path(std::uint32_t program) const;
   [[nodiscard]] std::uint32_t comm_id(std::string_view comm) { return texts_.id_of(comm); }
-  // The program of a process without samples that forks; `comm` itself if the executable is not known.
+  // The program of a process without samples that forks; 0: its executable is not known.
   [[nodiscard]] std::uint32_t program_of_forker(std::uint32_t pid, std::uint32_t comm) const;
   [[nodiscard]] const CgroupName& unit(std::uint32_t id) const { return units_[id]; }
 

@@ -58,8 +58,7 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
       ring.tids.insert(current_tid);
     }
     current->add(compared, ref.time_ns, samples_cpu[key->event]);
-    if (const std::uint64_t cgroup = cgroup_of(record, events.layout(key->event)); cgroup != 0)
-      current->cgroup = cgroup;
+    current->note_cgroup(cgroup_of(record, events.layout(key->event)), ref.time_ns);
   }
 }
 

@@ -52,9 +52,14 @@ struct RingSelection {
   };
   struct Tally {
     Count window, before, now;  // before and now: of the two stretches that are compared
-    std::uint64_t cgroup = 0;   // of its newest sample
+    std::uint64_t cgroup = 0;   // of its newest sample that has one
+    EventTime cgroup_ns = 0;
 
     void add(const SidecarCompared& compared, EventTime time_ns, bool sampled);
+    // `of_sample`: 0: it has none.
+    void note_cgroup(std::uint64_t of_sample, EventTime time_ns) {
+      if (of_sample != 0 && time_ns >= cgroup_ns) cgroup = of_sample, cgroup_ns = time_ns;
+    }
   };
   std::unordered_map<std::uint32_t, Tally> tallies;
   std::unordered_set<std::uint32_t> tids;

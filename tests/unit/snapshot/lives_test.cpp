@@ -75,7 +75,7 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   const auto& units = ranked.units;
   ASSERT_EQ(units.size(), 2U);
   EXPECT_NEAR(units.at(lives.unit_of_path(kEves)).per_second, 250, 0.1) << "500 in a window of two seconds";
-  EXPECT_EQ(units.at(lives.unit_of_path(kEves)).program, "sh");
+  EXPECT_EQ(units.at(lives.unit_of_path(kEves)).program, "[unknown]");
   EXPECT_NEAR(units.at(lives.unit_of_path(kSystems)).per_second, 5, 0.1);
   const SidecarForks& forks = ranked.sidecar;
   ASSERT_EQ(forks.by_unit.size(), 2U);

@@ -80,7 +80,7 @@ class Top : public testing::Test {
                                 group.program, group.pid, group.pid_share, group.cgroup));
     return out;
   }
-  void cgroup(std::uint32_t pid, std::uint64_t id, std::size_t cpu = 0) { tallies_[cpu][pid].cgroup = id; }
+  void cgroup(std::uint32_t pid, std::uint64_t id, std::size_t cpu = 0) { tallies_[cpu][pid].note_cgroup(id, 1); }
   void cgroup_path(std::uint64_t id, std::string_view path) {
     append_cgroup(sideband_.prologue, {.id = id, .path = path}, {.id = kSideband});
   }
@@ -396,10 +396,11 @@ TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
   EXPECT_EQ(told.by_unit[0].name, "health.service");
   EXPECT_EQ(told.by_unit[0].count, 12'200U);
   EXPECT_EQ(told.by_unit[1].name, "[unknown]") << "make has no samples, so nothing says its unit";
-  ASSERT_EQ(told.by_program.size(), 3U);
+  ASSERT_EQ(told.by_program.size(), 2U);
   EXPECT_EQ(told.by_program[0].name, "sh");
   EXPECT_EQ(told.by_program[0].unit, "health.service");
-  EXPECT_EQ(told.by_program[2].name, "[unknown]");
+  EXPECT_EQ(told.by_program[1].name, "[unknown]");
+  EXPECT_EQ(told.by_program[1].count, 7U) << "the executable of make is not known";
   ASSERT_EQ(told.by_pid.size(), 2U);
   EXPECT_EQ(told.by_pid[0].pid, 7U);
   EXPECT_EQ(told.by_pid[1].name, "make");
@@ -416,6 +417,21 @@ TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
 
   sideband_.gaps.push_back({.begin_ns = 11 * kSecond, .end_ns = 12 * kSecond, .lost = 3});
   EXPECT_FALSE(ranked().forks.complete);
+}
+
+TEST_F(Top, AForkersProgramIsItsExecutableAndNoName) {
+  compare(10, 20, 25);
+  comm(7, "sshd", 0);
+  program(7, "/opt/bin/storm");
+  burn(7, 10, 25);
+  for (const auto& [pid, name] : {std::pair<std::uint32_t, const char*>(7, "sshd"), {7, "renamed"}, {8, "[kworker]"}})
+    sideband_.forks.push_back({21 * kSecond, 22 * kSecond, pid, to_comm(name), 3000});
+  const SidecarForks told = ranked().forks;
+  ASSERT_EQ(told.by_program.size(), 2U);
+  EXPECT_EQ(told.by_program[0].name, "storm");
+  EXPECT_EQ(told.by_program[0].count, 6000U);
+  EXPECT_EQ(told.by_program[1].name, "[unknown]");
+  ASSERT_EQ(told.by_pid.size(), 3U) << "a process has the name that it gave itself";
 }
 
 // 1,000 forks a second all the time, counted only from some time on.
@@ -565,6 +581,33 @@ TEST_F(Top, WithoutAContainerPidZeroIsOneRow) {
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].comm, "swapper");
   EXPECT_EQ(all[0].samples, 80U);
+}
+
+// A hardware counter samples interrupts on idle CPUs, too.
+TEST_F(Top, TheIdleTasksAreNoUnknownProgram) {
+  samples(0, 100, 30);
+  samples(7, 200, 10);
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.programs.size(), 2U);
+  EXPECT_EQ(ranking.programs[0].name, "[swapper]");
+  EXPECT_EQ(ranking.programs[0].samples, 30U);
+  EXPECT_EQ(ranking.programs[1].name, "[unknown]");
+}
+
+// Whatever the number of the CPU, and in both orders: it started in a shell and moved to its unit.
+TEST_F(Top, AProcessIsOfTheCgroupThatItWasInLast) {
+  cgroup_path(5, "/system.slice/containerd.service");
+  cgroup_path(6, "/system.slice/burn.service");
+  for (const std::size_t old_cpu : {0U, 1U}) {
+    tallies_[0].clear(), tallies_[1].clear();
+    samples(7, 100, 1, old_cpu);
+    samples(7, 200, 10, 1 - old_cpu);
+    tallies_[old_cpu][7].note_cgroup(5, 100);
+    tallies_[1 - old_cpu][7].note_cgroup(6, 209);
+    const Ranking ranking = ranked();
+    ASSERT_EQ(ranking.units.size(), 1U);
+    EXPECT_EQ(ranking.units[0].name, "burn.service");
+  }
 }
 
 }  // namespace
