@@ -37,21 +37,21 @@ JournalEntry trouble_entry(Priority priority, std::string_view id, std::string_v
 
 // The unit (of those with a name) and the program that used the most CPU time at the end of the window.
 void add_top(std::vector<std::string>& fields, const Sidecar& sidecar) {
-  const auto busiest = [](const std::vector<SidecarGroup>& rows) {
-    const SidecarGroup* out = nullptr;
-    for (const SidecarGroup& row : rows)
-      if (!row.name.empty() &&
-          (out == nullptr || part_now(row).value_or(row.share) > part_now(*out).value_or(out->share)))
-        out = &row;
+  const auto busiest = [](const auto& rows, const auto& is_named) {
+    auto out = rows.end();
+    for (auto row = rows.begin(); row != rows.end(); ++row)
+      if (is_named(*row) &&
+          (out == rows.end() || part_now(*row).value_or(row->share) > part_now(*out).value_or(out->share)))
+        out = row;
     return out;
   };
-  if (const SidecarGroup* unit = busiest(sidecar.top_units)) fields.push_back(field("TOP_UNIT", unit->name));
-  if (const SidecarGroup* program = busiest(sidecar.top_programs))
+  const auto has_name = [](const SidecarGroup& row) { return !row.name.empty(); };
+  if (const auto unit = busiest(sidecar.top_units, has_name); unit != sidecar.top_units.end())
+    fields.push_back(field("TOP_UNIT", unit->name));
+  if (const auto program = busiest(sidecar.top_programs, has_name); program != sidecar.top_programs.end())
     fields.push_back(field("TOP_PROGRAM", program->name));
-  // The process with the most samples, of any program: in a fork storm, the top program has thousands of similar
-  // processes.
-  const auto process = std::max_element(sidecar.top.begin(), sidecar.top.end(),
-                                        [](const SidecarTop& a, const SidecarTop& b) { return a.samples < b.samples; });
+  // Of any program: in a fork storm, the top program has thousands of similar processes. Pid 0 is no process.
+  const auto process = busiest(sidecar.top, [](const SidecarTop& row) { return row.pid != 0; });
   if (process != sidecar.top.end()) fields.push_back(number("TOP_PID", process->pid));
   if (!sidecar.forks) return;
   const SidecarForks& forks = *sidecar.forks;
@@ -60,7 +60,7 @@ void add_top(std::vector<std::string>& fields, const Sidecar& sidecar) {
   if (!many_forks(forks)) return;
   if (!forks.by_unit.empty() && !forks.by_unit[0].name.empty() && forks.by_unit[0].name != kUnknownForker)
     fields.push_back(field("FORKED_BY", forks.by_unit[0].name));
-  else if (!forks.by_program.empty())
+  else if (!forks.by_program.empty() && forks.by_program[0].name != kUnknownForker)
     fields.push_back(field("FORKED_BY", forks.by_program[0].name));
 }
 

@@ -210,6 +210,7 @@ std::string forks_text(const Sidecar& sidecar) {
   };
   const SidecarForker* unit = most(sidecar.forks->by_unit);
   const SidecarForker* program = most(sidecar.forks->by_program);
+  if (program != nullptr && program->name == kUnknownForker) program = nullptr;
   const SidecarForker* process = most(sidecar.forks->by_pid);
   std::string who;
   if (process != nullptr)
