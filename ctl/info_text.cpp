@@ -112,10 +112,11 @@ std::string taken_at(const Sidecar& sidecar) {
 }  // namespace
 
 std::string info_text(const Sidecar& sidecar, const Screen& screen) {
-  std::string out =
-      screen.wrapped(fmt::format("snapshot {}: {} on {}, {}", screen.cut(sidecar.id, 24),
-                                 screen.cut(sidecar.trigger, 64), screen.cut(sidecar.host, 64), taken_at(sidecar)),
-                     0);
+  std::string out;
+  if (const std::string who = who_text(sidecar); !who.empty()) out += screen.wrapped(who, 0);
+  out += screen.wrapped(fmt::format("snapshot {}: {} on {}, {}", screen.cut(sidecar.id, 24),
+                                    screen.cut(sidecar.trigger, 64), screen.cut(sidecar.host, 64), taken_at(sidecar)),
+                        0);
   if (sidecar.fired || !sidecar.reason.empty())
     out += screen.wrapped(sidecar.fired ? why_text(sidecar) : sidecar.reason, 2);
   out += names_text(sidecar);

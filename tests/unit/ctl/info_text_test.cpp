@@ -74,7 +74,10 @@ class InfoText : public testing::Test {
 TEST_F(InfoText, ReadsLikeAReportWithTheAnswerFirst) {
   const std::string text = ctl::info_text(lopsided(), kUtf8);
   expect_on_the_screen(text);
-  EXPECT_THAT(text, testing::StartsWith(R"(snapshot 42: lopsided on web3, 2026-11-20 03:12:04
+  EXPECT_THAT(text,
+              testing::StartsWith(R"(burn[1234] in burn.service: 97 % of a CPU, on CPU 1 (before: 0 %), then cc1[55]:
+2.0 %; less: cc1[55]: 40 % before, now 2.0 %
+snapshot 42: lopsided on web3, 2026-11-20 03:12:04
   cpu.lopsided 94 % (above 80 % for 3.0 s, before: 1.2 %)
 
 cpu.lopsided, the last 60 s:
