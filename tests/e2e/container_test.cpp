@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/utsname.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "libcore/sysinfo/pid_namespace.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
@@ -26,9 +31,12 @@ class Container : public testing::Test {
  protected:
   // TestDaemon is not usable here: it would take the pids in the status, which are the container's, for pids of this
   // machine.
-  void SetUp() override {
-    write_text(folder_ / "flightd.json", stacks_config(499, "512K").dump());
+  void SetUp() override { start(stacks_config(499, "512K"), {}); }
+  // `first`: the container executes it, followed by flightd's command.
+  void start(const Json& config, const Arguments& first) {
+    write_text(folder_ / "flightd.json", config.dump());
     Arguments command = kContainer;
+    command.insert(command.end(), first.begin(), first.end());
     command.insert(command.end(), {required_env("FLIGHTD"), "--config", folder_ / "flightd.json", "--state-dir",
                                    folder_ / "state", "--runtime-dir", folder_ / "run"});
     flightd_.emplace(Child::start(command));
@@ -93,6 +101,62 @@ TEST_F(Container, DoctorSaysSo) {
                  {required_env("FLIGHTCTL"), "--json", "--socket", folder_ / "run/io.flightd.Recorder", "doctor"});
   const Outcome inside = run(command, 60s);
   EXPECT_THAT(inside.out, AllOf(HasSubstr("pid-namespace"), HasSubstr("hostPID")));
+}
+
+// Since Linux 6.14 a PID namespace has a pid_max of its own; before, it was the whole machine's.
+bool has_pid_max_of_its_own() {
+  utsname kernel{};
+  int major = 0, minor = 0;
+  return ::uname(&kernel) == 0 && std::sscanf(kernel.release, "%d.%d", &major, &minor) == 2 &&
+         (major > 6 || (major == 6 && minor >= 14));
+}
+
+// There are a hundred numbers, from 300 on, so that each is used again several times a second.
+class FewNumbers : public Container {
+ protected:
+  void SetUp() override {
+    if (has_pid_max_of_its_own())
+      start(stacks_config(1999, "2M"), {"sh", "-c", "echo 400 >/proc/sys/kernel/pid_max && exec \"$@\"", "sh"});
+  }
+  void TearDown() override {
+    if (has_pid_max_of_its_own()) Container::TearDown();
+  }
+};
+
+// The forker's children run one after the other, so the numbers in their names never decrease in time.
+TEST_F(FewNumbers, EveryHolderHasItsOwnName) {
+  RecordProperty("tried", has_pid_max_of_its_own() ? "yes" : "no");
+  if (!has_pid_max_of_its_own()) return;
+  const std::string first = read_text(fmt::format("/proc/{0}/task/{0}/children", flightd_->pid()));
+  Child forker = start_load({"nsenter", "--target", std::to_string(std::atoi(first.c_str())), "--pid", "--mount",
+                             folder_.load("forker"), std::to_string(load_cpu()), "1500", "2"},
+                            kBusy);
+  ASSERT_EQ(forker.wait(60s), 0) << forker.err();
+  const Outcome taken = ctl({"snapshot"});
+  ASSERT_EQ(taken.exit_status, 0) << taken.text();
+  const Json sidecar = Json::parse(ctl({"info", "latest"}).out);
+
+  std::map<int, std::set<std::string>> holders;
+  for (const std::string& line : lines_of(forker.out()))
+    if (line.starts_with("tiny-")) holders[std::stoi(line.substr(10))].insert(line.substr(0, 9));
+  ASSERT_GT(holders.size(), 10U);
+  EXPECT_GT(holders.rbegin()->second.size(), 5U) << "numbers were used again";
+  std::vector<NamedSample> samples = named_samples(folder_, sidecar["path"]);
+  std::stable_sort(samples.begin(), samples.end(),
+                   [](const NamedSample& a, const NamedSample& b) { return a.time_ns < b.time_ns; });
+  std::size_t tiny = 0;
+  std::string newest;
+  for (const NamedSample& sample : samples) {
+    if (sample.symbol == "hot_in_tiny") {
+      EXPECT_TRUE(sample.comm.starts_with("tiny-")) << sample.line;
+    }
+    if (!sample.comm.starts_with("tiny-")) continue;
+    ++tiny;
+    EXPECT_TRUE(holders[sample.pid].contains(sample.comm)) << sample.line;
+    EXPECT_GE(sample.comm, newest) << sample.line;
+    newest = sample.comm;
+  }
+  EXPECT_GT(tiny, 1000U);
 }
 
 }  // namespace
