@@ -253,7 +253,10 @@ void Doubter::assess(const ScannedProcess& process) {
   if (known.alive() && !another && known.origin == Origin::kInferred && known.start_ns <= begin)
     return out_.incomplete.push_back(process);
   if (!known.alive()) {
-    if (!another && known.exit_ns + kScanSlackNs >= asked_) return;  // it exited while the scan ran
+    if (!another && known.exit_ns + kScanSlackNs >= asked_) {  // it exited while the scan ran
+      if (known.origin == Origin::kInferred && known.start_ns <= begin) out_.incomplete.push_back(process);
+      return;
+    }
     return begin_anew(process, std::max(process.started_ns, known.exit_ns + 1));
   }
   const EventTime from = std::max(begin, known.start_ns);

@@ -54,7 +54,8 @@ void ScanMerger::merge(const ScannedProcess& process) {
   if (process.started_ns > known.start_ns + kStartToleranceNs) return add_to_state(process, process.started_ns);
   if (!known.alive()) {
     // It exited while the scan ran, or an earlier scan missed it.
-    if (known.exit_ns + kScanSlackNs < scanned_ns_) add_to_state(process, known.exit_ns + 1);
+    if (known.exit_ns + kScanSlackNs < scanned_ns_) return add_to_state(process, known.exit_ns + 1);
+    if (known.origin == Origin::kInferred) complete(process);  // until then it is the one that the scan found
     return;
   }
   if (known.origin == Origin::kInferred) return complete(process);
@@ -98,6 +99,7 @@ void ScanMerger::complete(const ScannedProcess& process) {
   add_to_state(process, std::min(process.started_ns, partly.start_ns));
   table_.change(process.pid, partly.start_ns, [&](Incarnation& whole) {
     whole.parent = process.parent;
+    whole.exit_ns = partly.exit_ns;
     if (!name_of(partly.image.comm).empty()) whole.image.comm = partly.image.comm;
     if (partly.image.program) whole.image.program = partly.image.program;
     if (!partly.image.maps) return;

@@ -128,6 +128,28 @@ TEST(Scan, AnExitDuringTheScanStays) {
   EXPECT_FALSE(read(tracker.export_window(21 * kSecond, 30 * kSecond, {200})).processes.contains(200));
 }
 
+// Only the scan knows the name of a process from before the recording, also if it has records and ends now.
+TEST(Scan, AProcessThatEndsDuringTheFirstScanKeepsItsName) {
+  for (const bool folded : {false, true}) {
+    ProcessTracker tracker;
+    Tape tape;
+    tape.map(10 * kSecond, 200, 0x8000, 0x1000, "/lib/plugin.so");
+    tracker.add(tape.bytes());
+    if (folded) tracker.fold(10 * kSecond + 1);
+    Tape end;
+    end.exit(12 * kSecond, 200, 201);
+    end.exit(12 * kSecond + 1, 200);
+    tracker.add(end.bytes());
+    tracker.add_scan(scan_of_a_server().bytes(), 12 * kSecond);  // read just before
+    const TrackerExport window = tracker.export_window(11 * kSecond, 13 * kSecond, {200});
+    const ReaderModel model = read(window, 11 * kSecond);
+    EXPECT_EQ(model.comm_of(200, 200), "server") << folded;
+    EXPECT_EQ(model.map_at(200, 0x1800), "/bin/server");
+    EXPECT_EQ(model.map_at(200, 0x8800), "/lib/plugin.so");
+    EXPECT_FALSE(read(window).processes.contains(200)) << "it has ended";
+  }
+}
+
 // Records are missing since the scan at 20 s. The next scan was requested at 50 s.
 Tape lost() {
   Tape tape;
