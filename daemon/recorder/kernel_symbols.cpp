@@ -2,6 +2,7 @@
 #include "daemon/recorder/kernel_symbols.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "libcore/snapshot/snapshot.hpp"
 #include "libcore/store/names.hpp"
@@ -56,7 +57,8 @@ Result<std::shared_ptr<const KernelSymbols>> KernelSymbols::of(KernelReply reply
                   "the broker reports that kallsyms is unchanged, but it belongs to other modules");
     out->frame = before.frame;
   } else if (out->names.kallsyms == Kallsyms::sent) {
-    auto frame = pack_kallsyms(reply.kallsyms);
+    const std::span<const std::byte> text = reply.kallsyms.bytes();
+    auto frame = pack_kallsyms({reinterpret_cast<const char*>(text.data()), text.size()});
     if (!frame) return wrap(frame.error(), "compress kallsyms");
     out->frame = std::make_shared<const std::vector<std::byte>>(std::move(*frame));
   }

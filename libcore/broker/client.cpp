@@ -173,7 +173,7 @@ Result<KernelReply> BrokerClient::kernel() {
     return fail(std::errc::bad_message, "kallsyms was announced but not sent, or sent but not announced");
   KernelReply out{.names = std::move(*names), .kallsyms = {}};
   if (message->fds.size() == 1) return out;
-  auto text = read_sealed_memfd(message->fds[1].get(), kMaxKallsymsBytes);
+  auto text = map_sealed_memfd(message->fds[1].get(), kMaxKallsymsBytes);
   if (!text) return wrap(text.error(), "kallsyms");
   out.kallsyms = std::move(*text);
   return out;

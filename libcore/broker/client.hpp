@@ -27,7 +27,7 @@ struct Attachment {
 };
 struct KernelReply {
   KernelNames names;
-  std::string kallsyms;  // text, if names.kallsyms says that it was sent
+  Mapping kallsyms;  // text, if names.kallsyms says that it was sent; in the broker's memory: it is megabytes
 };
 struct PartialFile {
   UniqueFd fd;
