@@ -62,8 +62,8 @@ bool FileTable::wants(const Sighting& seen, Time now) {
   const Reading* last = entry.readings.empty() ? nullptr : &entry.readings.back();
   const bool is_known =
       last != nullptr && seen.time_ns <= last->to_ns && can_be(last->generation, seen.file.generation);
-  // The same file has another name: perhaps in a process with another root.
-  if (is_known && (entry.is_read || last->name == seen.name || now - entry.looked < kRetryAfter)) return false;
+  // With another name it is the same file, perhaps in a process with another root, or (btrfs) another one.
+  if (is_known && last->name == seen.name) return false;
   const auto again = last == nullptr || last->name != seen.name ? kRetryAfter : kLookAgainAfter;
   if (entry.is_read || now - entry.looked < again) {
     remember(entry, numbers, seen);

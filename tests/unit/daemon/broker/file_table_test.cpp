@@ -256,6 +256,17 @@ TEST_F(Table, AnotherNameIsLookedAtAndRenamed) {
   EXPECT_EQ(table.known().files[0].host_path, "/srv/root/bin/x");
 }
 
+// btrfs: in a snapshot, a file and its copy have the same numbers. The record of one was seen after the other was read.
+TEST_F(Table, AnotherNameIsLookedAtLaterIfNotAtOnce) {
+  FileTable table;
+  ASSERT_TRUE(table.wants(seen(file(1), "/a/x", at(10)), now_));
+  table.put(place(file(1), "/a/x"), written(7, 1, 10.1));
+  EXPECT_FALSE(table.wants(seen(file(1), "/b/x", at(10.05)), now_ + 150ms));
+  const auto due = table.due(now_ + 2s, false);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].name, "/b/x");
+}
+
 // A container's program has exited: the host's file of the same path must not be used in its place.
 TEST_F(Table, AMisleadingNameIsReportedWithoutTheFile) {
   const MappedFileFacts misled{.build_id = {}, .host_path = "/bin/x (not the host's)", .was_read = false};
