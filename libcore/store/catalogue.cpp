@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <limits>
 #include <tuple>
 #include <unordered_set>
@@ -27,14 +26,6 @@ Result<Id> parse_id(std::string_view text) {
   if (const auto seq = parse_seq(text)) return Id{.seq = *seq};
   return fail(std::errc::invalid_argument,
               "not a snapshot id: an id is a decimal number without leading zeros, or 'latest'");
-}
-
-std::string absolute(const std::string& folder) {
-  std::error_code error;
-  const auto path = std::filesystem::absolute(folder, error);
-  std::string text = error ? folder : path.lexically_normal().string();
-  if (text.empty() || text.back() != '/') text += '/';
-  return text;
 }
 
 // The part of the row that the name contains; the rest comes from the sidecar, if there is one.
@@ -110,7 +101,7 @@ Result<std::unordered_map<std::string, Catalogue::Files>> Catalogue::scan(Folder
 }
 
 Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& name, const Files& files) const {
-  Cached fresh{.seq = name.seq, .files = files, .row = row_of(name, absolute(folder_)), .json = {}};
+  Cached fresh{.seq = name.seq, .files = files, .row = row_of(name, absolute_folder(folder_)), .json = {}};
   fresh.row.pinned = files.pin;
   bool described = false;
   if (files.sidecar) {
@@ -214,7 +205,7 @@ Result<std::string> Catalogue::describe(std::string_view id) const {
   const SnapshotName& name = found->name;
   if (!found->files.sidecar)
     return fail(std::errc::no_message_available, "snapshot {}: the sidecar {} is missing; its data is still in {}{}",
-                name.seq, name.sidecar_file(), absolute(folder_), name.data_file());
+                name.seq, name.sidecar_file(), absolute_folder(folder_), name.data_file());
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
   return folder->read(name.sidecar_file(), kMaxSidecarBytes);

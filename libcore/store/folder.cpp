@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
@@ -115,6 +116,14 @@ Unsynced Folder::sync() const {
   const auto synced = sync_now(fd());
   if (synced) return std::nullopt;
   return wrap(synced.error(), "folder {}", path_).value();
+}
+
+std::string absolute_folder(const std::string& folder) {
+  std::error_code error;
+  const auto path = std::filesystem::absolute(folder, error);
+  std::string text = error ? folder : path.lexically_normal().string();
+  if (text.empty() || text.back() != '/') text += '/';
+  return text;
 }
 
 }  // namespace flight

@@ -55,4 +55,7 @@ class Folder {
   Directory directory_;
 };
 
+// The whole path of a directory, with '/' at its end, for messages and replies; it need not exist.
+[[nodiscard]] std::string absolute_folder(const std::string& folder);
+
 }  // namespace flight

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/store/vacuum.hpp"
 
-#include <filesystem>
 #include <map>
 
 #include "libcore/json/parse.hpp"
@@ -11,14 +10,6 @@
 
 namespace flight {
 namespace {
-
-std::string absolute(const std::string& folder) {
-  std::error_code error;
-  const auto path = std::filesystem::absolute(folder, error);
-  std::string text = error ? folder : path.lexically_normal().string();
-  if (text.empty() || text.back() != '/') text += '/';
-  return text;
-}
 
 // False: its data seemed missing, but exists.
 Result<bool> remove_files(const Folder& folder, const SnapshotName& name, bool had_data) {
@@ -114,7 +105,7 @@ Result<std::vector<VacuumedSnapshot>> parse_vacuumed(std::string_view text) {
 
 std::vector<VacuumedSnapshot> predict_vacuum(const std::string& path, const Inventory& inventory,
                                              const VacuumPlan& plan) {
-  const std::string folder = absolute(path);
+  const std::string folder = absolute_folder(path);
   std::vector<VacuumedSnapshot> rows;
   for (const VacuumVictim& victim : plan.victims) rows.push_back(row_of(folder, inventory, victim));
   return rows;
@@ -128,7 +119,7 @@ VacuumDone vacuum(const std::string& path, const Inventory& inventory, const Vac
     done.error = folder.error();
     return done;
   }
-  const std::string shown = absolute(path);
+  const std::string shown = absolute_folder(path);
   for (const VacuumVictim& victim : plan.victims) {
     const auto removed = remove_files(*folder, inventory.names[victim.index], inventory.snapshots[victim.index].data);
     if (!removed && !done.error) done.error = removed.error();
