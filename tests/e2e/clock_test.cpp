@@ -185,6 +185,36 @@ TEST_F(Clock, AStepInsideOfPostIsInTheSnapshot) {
   EXPECT_TRUE(near(parsed(sidecar["window"]["end"]), real(end_ns) + hours(8)));
 }
 
+using ClockLong = Clock;
+
+TEST_F(ClockLong, EachStepInsideOfPostIsInItsSnapshot) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  wait_for(started_ns_ + kSecond);
+  hours shift{0};
+  for (const hours step : {hours(1), hours(-1), hours(24 * 40), hours(-24 * 40)}) {
+    SCOPED_TRACE(fmt::format("{} h", step.count()));
+    const EventTime asked_ns = monotonic_now();
+    Child asked = Child::start(daemon_.ctl_command({"--json", "snapshot", "--last", "1s", "--post", "2s"}));
+    wait_for(asked_ns + kSecond);
+    const EventTime step_ns = monotonic_now();
+    clock_.set(step);
+    const Outcome outcome = asked.finish(60s);
+    ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+    const Json sidecar = Json::parse(outcome.out);
+    const EventTime begin_ns = ns_of(sidecar["window"]["begin_ns"]), end_ns = ns_of(sidecar["window"]["end_ns"]);
+    EXPECT_LT(begin_ns, step_ns);
+    EXPECT_GT(end_ns, step_ns) << "post is of the time that passes, whatever the clock shows";
+    EXPECT_LT(end_ns - begin_ns, 5 * kSecond);
+    EXPECT_TRUE(near(parsed(sidecar["window"]["begin"]), real(begin_ns) + shift));
+    shift += step;
+    EXPECT_TRUE(near(parsed(sidecar["window"]["end"]), real(end_ns) + shift));
+    ASSERT_EQ(sidecar["clock_steps"].size(), 1U) << sidecar.dump(2);
+    EXPECT_TRUE(near(parsed(sidecar["clock_steps"][0]["after"]), real(ns_of(sidecar["clock_steps"][0]["ns"])) + shift));
+    EXPECT_TRUE(all_count_all(folder_, sidecar));
+    wait_for(monotonic_now() + kSecond);  // the next window begins behind this step
+  }
+}
+
 class StoreClockTest : public Clock {
  protected:
   void SetUp() override {

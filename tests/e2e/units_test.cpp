@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <mntent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tests/e2e/daemon_test.hpp"
+#include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
@@ -214,6 +216,74 @@ TEST_F(Units, AForkStormHasAForkerAndARate) {
   EXPECT_GE((*forker)["count"], unit["count"].get<double>() * 0.8) << forks;
   EXPECT_THAT(daemon_.ctl({"info"}).out, AllOf(HasSubstr("\nforks of processes per second"), HasSubstr("WHO FORKS"),
                                                HasSubstr("\n  healthcheck.service ")));
+}
+
+// Cgroups that are empty. They are removed with the object.
+class ManyGroups {
+ public:
+  explicit ManyGroups(int count) : path_(fmt::format("{}/flight-e2e-many-{}", cgroup_mount(), ::getpid())) {
+    bool good = ::mkdir(path_.c_str(), 0755) == 0;
+    for (; good && made_ < count; ++made_) good = ::mkdir(name_of(made_).c_str(), 0755) == 0;
+  }
+  ManyGroups(const ManyGroups&) = delete;
+  ManyGroups& operator=(const ManyGroups&) = delete;
+  ~ManyGroups() {
+    for (int i = 0; i < made_; ++i) ::rmdir(name_of(i).c_str());
+    ::rmdir(path_.c_str());
+  }
+  [[nodiscard]] int made() const { return made_; }
+
+ private:
+  [[nodiscard]] std::string name_of(int number) const {
+    return fmt::format("{}/a-service-with-quite-a-long-name-{:05}.service", path_, number);
+  }
+  std::string path_;
+  int made_ = 0;
+};
+
+// Memory that is no file's.
+std::uint64_t own_kib(pid_t pid) {
+  const std::string status = read_text(fmt::format("/proc/{}/status", pid));
+  const auto at = status.find("RssAnon:");
+  return at == std::string::npos ? UINT64_MAX : std::strtoull(status.c_str() + at + 8, nullptr, 10);
+}
+
+using UnitsLong = Units;
+
+// Made while flightd records, and then by the time that the next flightd starts. A unit is right, or not known, with
+// the reason.
+TEST_F(UnitsLong, FortyThousandCgroupsHideNone) {
+  const UnitGroup early("early.service");
+  if (!early.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
+  const ManyGroups many(40'000);
+  ASSERT_EQ(many.made(), 40'000);
+  const UnitGroup late("late.service");
+  std::vector<Child> loads;
+  for (const UnitGroup* group : {&early, &late}) {
+    loads.push_back(group->start({folder_.load("burner"), std::to_string(load_cpu()), "60"}));
+    ASSERT_TRUE(loads.back().wait_for_line("started"));
+  }
+  for (int round = 0; round < 2; ++round) {
+    SCOPED_TRACE(round == 0 ? "beside flightd" : "before flightd");
+    for (const Child& load : loads) ASSERT_TRUE(load.runs_for(300ms));
+    const Json sidecar = daemon_.snapshot({"--last", "5s"});
+    const std::string messages = sidecar["messages"].dump();
+    for (const Child& load : loads)
+      for (const Json& row : sidecar["top"]) {
+        if (row["pid"] != load.pid()) continue;
+        const std::string unit = row["unit"], expected = &load == loads.data() ? "early.service" : "late.service";
+        EXPECT_TRUE(unit == expected || (unit.empty() && messages.find("cgroup") != std::string::npos))
+            << unit << " instead of " << expected << ": " << messages;
+        fmt::print("{}: '{}'\n", expected, unit);
+      }
+    EXPECT_TRUE(all_count_all(folder_, sidecar));
+    for (const pid_t pid : {daemon_.pid(), daemon_.broker_pid()}) EXPECT_LT(own_kib(pid), 64U << 10U);
+    if (round == 0) {
+      ASSERT_TRUE(daemon_.stop());
+      ASSERT_TRUE(daemon_.start(config_));
+    }
+  }
+  loads.clear();
 }
 
 }  // namespace
