@@ -194,6 +194,17 @@ unsigned snapshot_gid() {
   return nobody != nullptr ? nobody->pw_gid : 65534;
 }
 
+testing::AssertionResult no_partials(const std::string& store) {
+  std::string found;
+  const auto none = [&] {
+    found.clear();
+    for (const auto& entry : std::filesystem::directory_iterator(store))
+      if (entry.path().extension() == ".partial") found += " " + entry.path().string();
+    return found.empty();
+  };
+  return wait_until(none, 5s) ? testing::AssertionSuccess() : testing::AssertionFailure() << "left:" << found;
+}
+
 std::vector<int> usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);

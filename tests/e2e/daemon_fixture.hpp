@@ -108,6 +108,10 @@ class TestDaemon {
 // The group of the snapshots with such a config: flightd, otherwise nobody's.
 [[nodiscard]] unsigned snapshot_gid();
 
+// No unfinished file is left in this store. New spare files and the symbols are unfinished for a moment, after the
+// snapshot's reply.
+[[nodiscard]] testing::AssertionResult no_partials(const std::string& store);
+
 // The CPUs this test may use, and the last of them: the one for the loads.
 [[nodiscard]] std::vector<int> usable_cpus();
 [[nodiscard]] int load_cpu();

@@ -231,9 +231,7 @@ TEST(InputRunningDisk, ReadOnlyAndFullDisks) {
   EXPECT_THAT(read_only.err, AllOf(HasSubstr("ead-only"), HasSubstr(disk)));
   ASSERT_TRUE(remount_tmpfs(disk, false, "size=64m"));
   EXPECT_TRUE(daemon.goes_on());
-  for (const auto& entry : fs::directory_iterator(daemon.snapshots_dir())) {
-    EXPECT_FALSE(entry.path().string().ends_with(".partial")) << entry.path();
-  }
+  EXPECT_TRUE(no_partials(daemon.snapshots_dir()));
   EXPECT_TRUE(daemon.stop());
   unmount(disk);
 }

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -57,12 +56,7 @@ class Steps : public testing::Test {
 
   // Checks what the next flightd does with it.
   void expect_cleaned_and_told(const TestDaemon& next) {
-    const auto has_partials = [&] {
-      return std::any_of(fs::directory_iterator(next.snapshots_dir()), {},
-                         [](const auto& entry) { return entry.path().extension() == ".partial"; });
-    };
-    // New spare files have such names for a moment.
-    EXPECT_TRUE(wait_until([&] { return !has_partials(); }, 5s));
+    EXPECT_TRUE(no_partials(next.snapshots_dir()));
     std::set<std::string> data, sidecars;
     for (const auto& entry : fs::directory_iterator(next.snapshots_dir())) {
       const std::string name = entry.path().filename();

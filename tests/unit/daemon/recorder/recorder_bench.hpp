@@ -122,6 +122,8 @@ class RecorderBench {
   RecorderBench& operator=(const RecorderBench&) = delete;
   ~RecorderBench() {
     recorder.reset();
+    broker.reset();  // makes files in the folder
+    next.reset();
     std::filesystem::remove_all(folder);
   }
 

@@ -244,7 +244,7 @@ TEST_F(Joining, AnEndCutsAPostShortAndSaysSo) {
 }
 
 TEST_F(Joining, TheLastSnapshotTakesAlongWhoWaits) {
-  ASSERT_TRUE(soon([this] { return bench_.recorder.broker->asked(Request::spare) == 2; }));
+  ASSERT_TRUE(bench_.has_spare_files());
   auto running = bench_.ask_and_hold(by_person());
   auto waiting = bench_.ask(by_person(due_ns_));
   auto last = bench_.ask(SnapshotRequest::of_flightd(kBrokerLost, "a test"));
@@ -257,7 +257,7 @@ TEST_F(Joining, TheLastSnapshotTakesAlongWhoWaits) {
 }
 
 TEST_F(Joining, TheLastSnapshotEndsAPost) {
-  ASSERT_TRUE(soon([this] { return bench_.recorder.broker->asked(Request::spare) == 2; }));
+  ASSERT_TRUE(bench_.has_spare_files());
   auto waiting = bench_.ask_and_wait(by_trigger("spike", due_ns_));
   auto last = bench_.ask(SnapshotRequest::of_flightd(kBrokerLost, "a test"));
   const auto result = answer_of(last);

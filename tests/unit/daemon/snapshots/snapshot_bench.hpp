@@ -103,6 +103,11 @@ class SnapshotBench {
     return answer;
   }
 
+  // Waits until the worker has its files for a last snapshot: from here on only requests change the folder.
+  [[nodiscard]] bool has_spare_files() const {
+    return soon([this] { return std::filesystem::exists(recorder.snapshots() + "/.flightd-spare-sidecar"); });
+  }
+
   // Applies to each later snapshot; nullopt: there is enough space.
   void refuse_room(std::optional<Error> why) {
     const std::lock_guard lock(mutex_);
