@@ -16,6 +16,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
@@ -150,9 +151,13 @@ TEST_F(MappedFileTest, AnotherFileThereIsNotBelieved) {
   EXPECT_FALSE(read_mapped_file(gone)) << "the kernel has said it";
 }
 
+// In /var/tmp: Debian 13 has a tmpfs on /tmp, which has no generations.
 TEST_F(MappedFileTest, TheGenerationIsComparedWhereThereIsOne) {
-  const MappedPage page(program_);
-  const auto file = open_file(program_, O_RDONLY);
+  const std::string program = "/var/tmp/flight-generation-" + std::to_string(::getpid());
+  fs::copy_file(program_, program, fs::copy_options::overwrite_existing);
+  const MappedPage page(program);
+  const auto file = open_file(program, O_RDONLY);
+  const std::shared_ptr<void> removed(nullptr, [&](void* /*nothing*/) { fs::remove(program); });
   unsigned int generation = 0;
   if (::ioctl(file->get(), FS_IOC_GETVERSION, &generation) != 0 || generation == 0)
     GTEST_SKIP() << "this file system has no generations";
