@@ -50,7 +50,8 @@ void add_top(std::vector<std::string>& fields, const Sidecar& sidecar) {
     fields.push_back(field("TOP_UNIT", unit->name));
   if (const auto program = busiest(sidecar.top_programs, has_name); program != sidecar.top_programs.end())
     fields.push_back(field("TOP_PROGRAM", program->name));
-  // Of any program: in a fork storm, the top program has thousands of similar processes. Pid 0 is no process.
+  // The busiest process, which need not be one of TOP_PROGRAM: in a fork storm that program has thousands of processes
+  // that are alike. Pid 0 is the idle tasks.
   const auto process = busiest(sidecar.top, [](const SidecarTop& row) { return row.pid != 0; });
   if (process != sidecar.top.end()) fields.push_back(number("TOP_PID", process->pid));
   if (!sidecar.forks) return;

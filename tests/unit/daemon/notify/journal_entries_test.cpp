@@ -64,7 +64,8 @@ TEST(JournalEntries, ASnapshotNamesTheBusiestAndTheForker) {
   EXPECT_THAT(snapshot_entry(sidecar).fields, Contains("FLIGHTD_TOP_PID=99"));
   sidecar.top.insert(sidecar.top.begin(), {.comm = "true", .pid = 12345, .samples = 5});
   EXPECT_THAT(snapshot_entry(sidecar).fields, Contains("FLIGHTD_TOP_PID=99"));
-  // As the unit and the program: who is busy now, and not who was before. Pid 0 is no process.
+  // As with the unit and the program: the one that is busy now, not the one that was busy before. Pid 0 is the idle
+  // tasks.
   sidecar.top = {{.comm = "cc1", .pid = 55, .samples = 900, .share = 0.5, .cpus_now = 0.02},
                  {.comm = "burn", .pid = 1234, .samples = 600, .share = 0.4, .cpus_now = 0.97},
                  {.comm = "swapper", .pid = 0, .samples = 2000, .share = 0.9, .cpus_now = 1.2}};
