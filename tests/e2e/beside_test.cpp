@@ -137,9 +137,11 @@ class Beside : public testing::Test {
   int files_ = 0;
 };
 
+using BesideLong = Beside;
+
 TEST_F(Beside, RecordOfACommand) { same_beside("exec $PERF record -o $FILE -- sh -c \"$GO; $PROGRAMS\"", true); }
 
-TEST_F(Beside, RecordOfACommandWithStacks) {
+TEST_F(BesideLong, RecordOfACommandWithStacks) {
   same_beside("exec $PERF record -g -o $FILE -- sh -c \"$GO; $PROGRAMS\"", true);
 }
 
@@ -151,11 +153,11 @@ TEST_F(Beside, RecordOfAProcess) {
       true);
 }
 
-TEST_F(Beside, RecordOfAll) { same_beside("exec $PERF record -a -o $FILE -- sh -c \"$GO; $PROGRAMS\"", true); }
+TEST_F(BesideLong, RecordOfAll) { same_beside("exec $PERF record -a -o $FILE -- sh -c \"$GO; $PROGRAMS\"", true); }
 
 TEST_F(Beside, Trace) { same_beside("exec $PERF trace -o $FILE -- sh -c \"$GO; $PROGRAMS\"", false); }
 
-TEST_F(Beside, Top) {
+TEST_F(BesideLong, Top) {
   same_beside(
       "(eval \"$GO\"; for i in 1 2 3 4 5; do sh -c \"$PROGRAMS\"; sleep 0.2; done; printf q) |\n"
       "$PERF top --stdio -d 1 > $FILE",

@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 // The broker's MemoryMax= is a net: nothing that other processes do comes near it.
-class BrokerMemory : public OwnBroker {
+class BrokerMemoryLong : public OwnBroker {
  protected:
   void SetUp() override {
     ASSERT_TRUE(group_) << "no memory cgroup";
@@ -45,7 +45,7 @@ class BrokerMemory : public OwnBroker {
   std::optional<MemoryGroup> group_ = MemoryGroup::create(net_bytes_);
 };
 
-TEST_F(BrokerMemory, ThousandsOfLongMappingsStayFarBelowTheNet) {
+TEST_F(BrokerMemoryLong, ThousandsOfLongMappingsStayFarBelowTheNet) {
   const std::uint64_t start_bytes = group_->used_bytes();
   std::vector<Child> mappers;
   for (int i = 0; i < 8; ++i) {

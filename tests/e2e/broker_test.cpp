@@ -105,8 +105,10 @@ TEST(BrokerHangs, StatusIsAnsweredAndSaysSo) {
 
 using NextBroker = OwnBroker;
 
+using NextBrokerLong = NextBroker;
+
 // A second flightd gets an error after it has waited briefly for the first one to end. The wait can be interrupted.
-TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
+TEST_F(NextBrokerLong, ASecondFlightdIsTurnedAway) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   StartOptions options = options_;
@@ -132,7 +134,7 @@ TEST_F(NextBroker, ASecondFlightdIsTurnedAway) {
 
 // systemd keeps the events from one broker to the next: flightd continues, and so does a client that waits for a
 // snapshot.
-TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
+TEST_F(NextBrokerLong, OneThatTookOverTheRecordingIsNotNoticed) {
   test::ServiceManager manager(folder_ / "notify");
   ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
   TestDaemon daemon(folder_);
@@ -182,12 +184,12 @@ TEST_F(NextBroker, OneThatTookOverTheRecordingIsNotNoticed) {
 }
 
 // A broker whose configuration has an event that this kernel does not have.
-class UnableBroker : public OwnBroker {
+class UnableBrokerLong : public OwnBroker {
  protected:
-  UnableBroker() { config_["channels"]["stacks"]["events"][0]["event"] = "sched:sched_swich"; }
+  UnableBrokerLong() { config_["channels"]["stacks"]["events"][0]["event"] = "sched:sched_swich"; }
 };
 
-TEST_F(UnableBroker, FlightdStaysAndSaysWhyUntilItRecords) {
+TEST_F(UnableBrokerLong, FlightdStaysAndSaysWhyUntilItRecords) {
   TestDaemon daemon(folder_);
   daemon.launch(config_.dump(), options_);
   Json status;

@@ -92,7 +92,9 @@ class Clock : public testing::Test {
   EventTime started_ns_ = 0;
 };
 
-TEST_F(Clock, AfterAStepEachTimeIsAsTheClockShowedItThen) {
+using ClockLong = Clock;
+
+TEST_F(ClockLong, AfterAStepEachTimeIsAsTheClockShowedItThen) {
   ASSERT_NO_FATAL_FAILURE(start());
   wait_for(started_ns_ + 2 * kSecond);
   const EventTime step_ns = monotonic_now();
@@ -184,8 +186,6 @@ TEST_F(Clock, AStepInsideOfPostIsInTheSnapshot) {
   EXPECT_TRUE(near(parsed(sidecar["window"]["begin"]), real(ns_of(sidecar["window"]["begin_ns"]))));
   EXPECT_TRUE(near(parsed(sidecar["window"]["end"]), real(end_ns) + hours(8)));
 }
-
-using ClockLong = Clock;
 
 TEST_F(ClockLong, EachStepInsideOfPostIsInItsSnapshot) {
   ASSERT_NO_FATAL_FAILURE(start());

@@ -112,7 +112,7 @@ bool has_pid_max_of_its_own() {
 }
 
 // There are a hundred numbers, from 300 on, so that each is used again several times a second.
-class FewNumbers : public Container {
+class FewNumbersLong : public Container {
  protected:
   void SetUp() override {
     if (!has_pid_max_of_its_own()) GTEST_SKIP() << "needs Linux 6.14: a pid_max for each PID namespace";
@@ -124,7 +124,7 @@ class FewNumbers : public Container {
 };
 
 // The forker's children run one after the other, so the numbers in their names never decrease in time.
-TEST_F(FewNumbers, EveryHolderHasItsOwnName) {
+TEST_F(FewNumbersLong, EveryHolderHasItsOwnName) {
   const std::string first = read_text(fmt::format("/proc/{0}/task/{0}/children", flightd_->pid()));
   Child forker = start_load({"nsenter", "--target", std::to_string(std::atoi(first.c_str())), "--pid", "--mount",
                              folder_.load("forker"), std::to_string(load_cpu()), "1500", "2"},

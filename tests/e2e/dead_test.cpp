@@ -104,7 +104,9 @@ class Dead : public testing::Test {
   std::string cpu_ = std::to_string(load_cpu());
 };
 
-TEST_F(Dead, EverySampleHasItsNameWhereStockPerfHasNone) {
+using DeadLong = Dead;
+
+TEST_F(DeadLong, EverySampleHasItsNameWhereStockPerfHasNone) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, kSmallRing)));
   StockRecorder stock(folder_);
   Child burner = start_load({folder_.load("burner"), cpu_, std::string(kBurnSeconds)}, kBusy);
@@ -179,7 +181,7 @@ TEST_F(Dead, ExecLateLibraryAndThreadAreKnown) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Dead, TwoThousandShortLivedAreKnown) {
+TEST_F(DeadLong, TwoThousandShortLivedAreKnown) {
   ASSERT_TRUE(daemon_.start(stacks_config(1999, "2M")));
   Child forker = start_load({folder_.load("forker"), cpu_, "2000", "1"}, kBusy);
   (void)run_to_its_end(forker);
@@ -215,7 +217,7 @@ TEST_F(Dead, TwoThousandShortLivedAreKnown) {
 
 // A task that is sampled while the kernel releases its numbers has the tid -1. perf shows `:-1`, and a file has one
 // name for all of them.
-TEST_F(Dead, TasksThatAreExitingHaveANameOfTheirOwn) {
+TEST_F(DeadLong, TasksThatAreExitingHaveANameOfTheirOwn) {
   ASSERT_TRUE(daemon_.start(stacks_config(4999, "2M")));
   Child ender = start_load({folder_.load("ender"), cpu_, "2"}, kBusy);
   (void)run_to_its_end(ender);

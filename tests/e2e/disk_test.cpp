@@ -325,7 +325,7 @@ TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
 }
 
 // NFS reports a full disk or quota when a file is synced. In an earlier version the snapshot was lost.
-TEST_F(Disk, AQuotaThatIsReportedAtTheSyncMakesRoom) {
+TEST_F(DiskLong, AQuotaThatIsReportedAtTheSyncMakesRoom) {
   ASSERT_TRUE(mount_slow_disk());
   const Json sidecar = makes_room_for_the_seventh("late_quota");
   EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
@@ -375,7 +375,7 @@ TEST_F(Disk, GoneAndBackAgain) {
 }
 
 // In an earlier version an exception of std::filesystem ended flightd here, and each of its successors.
-TEST_F(Disk, ListingThatFailsInTheMiddleEndsNothing) {
+TEST_F(DiskLong, ListingThatFailsInTheMiddleEndsNothing) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   ASSERT_TRUE(daemon_.goes_on());
@@ -392,7 +392,7 @@ TEST_F(Disk, ListingThatFailsInTheMiddleEndsNothing) {
 
 // If the disk was full when flightd started, flightd makes the spare files as soon as there is space. No snapshot is
 // needed.
-TEST_F(Disk, SpareFilesAreMadeAsSoonAsTheyCanBe) {
+TEST_F(DiskLong, SpareFilesAreMadeAsSoonAsTheyCanBe) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   ASSERT_TRUE(daemon_.stop());  // it removes the spare files
@@ -567,7 +567,7 @@ TEST_F(DiskLong, OneThatIsMountedAfterTheStartIsUsed) {
 }
 
 // READY=1 comes without an answer of the disk, also for root, which gives the folder to flightd's user.
-TEST_F(Disk, HangingOneAtTheStartHoldsUpNeitherRecorderNorSocket) {
+TEST_F(DiskLong, HangingOneAtTheStartHoldsUpNeitherRecorderNorSocket) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   ASSERT_TRUE(daemon_.goes_on());

@@ -31,6 +31,8 @@ namespace fs = std::filesystem;
 // The CPU time of a process with one thread (Documentation/scheduler/sched-stats.rst).
 std::uint64_t ran_ns(pid_t pid) { return std::stoull("0" + read_text(fmt::format("/proc/{}/schedstat", pid))); }
 
+using FilesLong = Files;
+
 TEST_F(Files, AProgramDeletedBeforeTheStartHasItsBuildId) {
   const std::string program = folder_ / "scratch/gone";
   fs::copy_file(burner_, program);
@@ -79,7 +81,7 @@ std::string rebuilt(std::string program, const std::string& build_id) {
 }
 
 // A program is overwritten in place and started again at once: each of the two has its own build-id, or none.
-TEST_F(Files, AProgramOverwrittenInPlaceHasNoOthersBuildId) {
+TEST_F(FilesLong, AProgramOverwrittenInPlaceHasNoOthersBuildId) {
   ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
   const std::string program = folder_ / "scratch/again";
   fs::copy_file(burner_, program);

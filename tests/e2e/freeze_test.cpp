@@ -160,7 +160,7 @@ TEST_F(Freeze, IsRightAmongAThousandSleepers) {
 // flightd and its broker share a memory group with a process that takes all the memory left in it, is killed by the OOM
 // killer, and starts again. Where no group can be made (in a container), the process takes a limited part of the
 // machine's memory.
-TEST_F(Freeze, IsRightAtTheEdgeOfTheOomKiller) {
+TEST_F(FreezeLong, IsRightAtTheEdgeOfTheOomKiller) {
   const auto group = MemoryGroup::create(sanitized() ? 1024U << 20U : 192U << 20U);
   const Arguments enter = group ? group->enter() : Arguments{};
   StartOptions options;

@@ -104,6 +104,8 @@ class KillBesideABroker : public OwnBroker {
   }
 };
 
+using KillBesideABrokerLong = KillBesideABroker;
+
 // The worst client: it dies when it has paused every ring that it got.
 TEST_F(KillBesideABroker, PausedRingsOfADeadClientAreResumed) {
   pid_t client = fork();
@@ -124,7 +126,7 @@ TEST_F(KillBesideABroker, PausedRingsOfADeadClientAreResumed) {
   expect_all_rings_advance();
 }
 
-TEST_F(KillBesideABroker, FlightdKilledDuringSnapshotsLeavesNothingPaused) {
+TEST_F(KillBesideABrokerLong, FlightdKilledDuringSnapshotsLeavesNothingPaused) {
   for (int round = 0; round < (sanitized() ? 3 : 8); ++round) {
     TestDaemon daemon(folder_);
     ASSERT_TRUE(daemon.start(config_, options_));

@@ -93,7 +93,7 @@ int limit_files(pid_t pid, int number) {
 constexpr int kManyFiles = 1024;
 
 // In flightd as in its broker.
-TEST_F(Limits, WithNoDescriptorLeftASnapshotIsTaken) {
+TEST_F(LimitsLong, WithNoDescriptorLeftASnapshotIsTaken) {
   config_["user"] = "root";  // the limits of another user's process need CAP_SYS_RESOURCE
   add_trigger();
   TestDaemon daemon(folder_);
@@ -148,7 +148,7 @@ TEST_F(Limits, SpareDescriptorsThatWereUsedAreTakenAgainWithoutASnapshot) {
   EXPECT_TRUE(daemon.stop());
 }
 
-class LimitsOfBroker : public OwnBroker {
+class LimitsOfBrokerLong : public OwnBroker {
  protected:
   // CPU time of all its threads.
   [[nodiscard]] std::chrono::nanoseconds used() const {
@@ -166,7 +166,7 @@ class LimitsOfBroker : public OwnBroker {
   }
 };
 
-TEST_F(LimitsOfBroker, WithNoDescriptorLeftTheNextFlightdIsServed) {
+TEST_F(LimitsOfBrokerLong, WithNoDescriptorLeftTheNextFlightdIsServed) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   const pid_t pid = broker_->pid();
@@ -267,7 +267,7 @@ TEST_F(Limits, WhatIsKnownAboutProcessesFitsTheCgroup) {
 
 // Whichever thread cannot be made, also in the broker: flightd either exits with an error that names the limit, or can
 // take a snapshot.
-TEST_F(Limits, TooFewTasksForTheBrokerAreAnErrorAsWell) {
+TEST_F(LimitsLong, TooFewTasksForTheBrokerAreAnErrorAsWell) {
   int refused = 0;
   for (const int tasks : {3, 5, 8, 12, 16, 20, 24, 28, 34, 40, 60}) {
     SCOPED_TRACE(fmt::format("{} tasks", tasks));

@@ -65,6 +65,8 @@ class Names : public testing::Test {
   std::string cpu_ = std::to_string(load_cpu());
 };
 
+using NamesLong = Names;
+
 TEST_F(Names, AThreadWithTheNumberOfADeadProcessIsNotCalledSo) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
   Child reuser = start_load({folder_.load("reuser"), cpu_, "4"}, kBusy);
@@ -97,7 +99,7 @@ TEST_F(Names, AThreadWithTheNumberOfADeadProcessIsNotCalledSo) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Names, AnExecDuringAPauseIsKnownAfterwards) {
+TEST_F(NamesLong, AnExecDuringAPauseIsKnownAfterwards) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
   Child execer = start_load({folder_.load("execer"), cpu_, "1.5", folder_.load("burner"), cpu_, "4"}, kBusy);
   Child burner = start_load({folder_.load("burner"), cpu_, "10"}, kBusy);
@@ -132,7 +134,7 @@ TEST_F(Names, AnExecDuringAPauseIsKnownAfterwards) {
 
 // flightd is stopped for a moment. Meanwhile one thread on each CPU fills the sideband rings, and a process executes
 // another program; the record is lost.
-TEST_F(Names, AfterLostRecordsUncertainNamesAreLost) {
+TEST_F(NamesLong, AfterLostRecordsUncertainNamesAreLost) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
   Child burner = start_load({folder_.load("burner"), cpu_, "60"}, kBusy);
   Child execer = start_load({folder_.load("execer"), cpu_, "2", folder_.load("burner"), cpu_, "30"}, kBusy);

@@ -46,7 +46,7 @@ std::vector<Call> calls_in(const TempFolder& folder, const Json& sidecar) {
   return calls;
 }
 
-class Numbers : public testing::Test {
+class NumbersLong : public testing::Test {
  protected:
   // Takes snapshots while numbers rise at `per_second`. Each round takes two short ones, and one with the whole
   // history, in which the blackouts of the short ones are holes.
@@ -136,13 +136,13 @@ class Numbers : public testing::Test {
   std::size_t all_calls_ = 0, gaps_ = 0, sparse_ = 0;
 };
 
-TEST_F(Numbers, FiftyThousandPerSecondHaveGapsOnlyAtHoles) {
+TEST_F(NumbersLong, FiftyThousandPerSecondHaveGapsOnlyAtHoles) {
   record(50'000, sanitized() ? 2 : 4);
   fmt::print("50 k/s: {} calls in {} snapshots, {} gaps, each a hole\n", all_calls_, sidecars_.size(), gaps_);
 }
 
 // The calls are so frequent that a blackout loses some. This checks the counts in `holes`.
-TEST_F(Numbers, FastNumbersShowTheHoles) {
+TEST_F(NumbersLong, FastNumbersShowTheHoles) {
   record(250'000, sanitized() ? 2 : 6);
   fmt::print("250 k/s: {} calls in {} snapshots, {} gaps, each a hole\n", all_calls_, sidecars_.size(), gaps_);
   if (!sanitized() && usable_cpus().size() > 1) {

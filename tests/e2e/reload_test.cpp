@@ -336,9 +336,9 @@ TEST(ReloadProfile, AnotherProfileHasOtherChannels) {
   for (const std::string& path : made) std::filesystem::remove(path);
 }
 
-class ReloadWithoutBroker : public OwnBroker {};
+class ReloadWithoutBrokerLong : public OwnBroker {};
 
-TEST_F(ReloadWithoutBroker, IsRefusedAndTheNextOneCanBeAsked) {
+TEST_F(ReloadWithoutBrokerLong, IsRefusedAndTheNextOneCanBeAsked) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   broker_->kill();

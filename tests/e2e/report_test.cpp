@@ -62,6 +62,8 @@ class Report : public DaemonTest {
   std::string id_;
 };
 
+using ReportLong = Report;
+
 TEST_F(Report, IsStockPerfsOwn) {
   // Only dd: other processes' programs may be deleted between the two.
   const Arguments how{"--stdio", "--comms", "dd", "--sort", "comm,dso,sym", "-g", "none"};
@@ -107,7 +109,7 @@ TEST_F(Report, ArgumentsAfterTheIdGoToPerf) {
 }
 
 // A user who can reach the socket but not the store's directory gets the file over the socket.
-TEST_F(Report, WithoutAccessToTheStoreTheSocketIsUsed) {
+TEST_F(ReportLong, WithoutAccessToTheStoreTheSocketIsUsed) {
   const std::string perf = fake_perf();
   ASSERT_EQ(chmod(daemon_.snapshots_dir().c_str(), 0700), 0);
   const std::string path = daemon_.ctl_json({"info", id_})["path"];
@@ -127,7 +129,7 @@ TEST_F(Report, WithoutAccessToTheStoreTheSocketIsUsed) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Report, IntoAPipeThatIsClosed) {
+TEST_F(ReportLong, IntoAPipeThatIsClosed) {
   const std::string temporary = folder_ / "scratch/tmp";
   ASSERT_EQ(mkdir(temporary.c_str(), 0777), 0);
   std::string line;
@@ -158,7 +160,7 @@ TEST_F(Report, SaysWhatIsMissing) {
 }
 
 // Another machine's kernel has other symbols. There perf must use the symbols in the tar.
-TEST_F(Report, ATarForAnotherMachine) {
+TEST_F(ReportLong, ATarForAnotherMachine) {
   const std::string tar = folder_ / "scratch/x.tar";
   const Outcome got = daemon_.ctl({"get", id_, "--with-symbols", "-o", tar}, 120s);
   ASSERT_EQ(got.exit_status, 0) << got.text();
@@ -200,7 +202,7 @@ TEST_F(Report, ATarForAnotherMachine) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Report, NoTarWithoutSymbols) {
+TEST_F(ReportLong, NoTarWithoutSymbols) {
   ASSERT_TRUE(wait_until([&] { return !files("kallsyms-").empty(); }, 60s));
   for (const std::string& name : files("kallsyms-")) fs::remove(daemon_.snapshots_dir() + "/" + name);
   const std::string tar = folder_ / "scratch/x.tar";

@@ -23,7 +23,7 @@ bool is_stopped(pid_t pid) {
   return close != std::string::npos && stat.substr(close, 3) == ") T";
 }
 
-class Steps : public testing::Test {
+class StepsLong : public testing::Test {
  protected:
   [[nodiscard]] StartOptions stop_after(std::string_view step) const {
     return {.program = required_env("FLIGHTD_STEPS"),
@@ -78,7 +78,7 @@ class Steps : public testing::Test {
   std::set<std::string> told_;
 };
 
-TEST_F(Steps, KilledAfterEachOfThem) {
+TEST_F(StepsLong, KilledAfterEachOfThem) {
   const Json config = stacks_config(499, "64K");
   for (const std::string_view step : kStepNames) {
     SCOPED_TRACE(step);

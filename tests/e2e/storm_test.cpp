@@ -55,14 +55,12 @@ std::size_t right_names(const Child& forker, const std::vector<NamedSample>& sam
   return count;
 }
 
-class Storm : public testing::Test {
+class StormLong : public testing::Test {
  protected:
   TempFolder folder_;
   TestDaemon daemon_{folder_};
 };
-using StormLong = Storm;
-
-TEST_F(Storm, NoSidebandIsLostAndNamesAreRight) {
+TEST_F(StormLong, NoSidebandIsLostAndNamesAreRight) {
   ASSERT_TRUE(daemon_.start(stacks_config(1999, "2M")));
   const std::uint64_t forks_before = forks_so_far();
   const std::uint64_t begin_ns = now_ns();
@@ -230,7 +228,7 @@ struct Toggling {
   const char* variants;
   const char* per_second = "0";  // on one CPU; 0: on all, as fast as possible
 };
-class FloodLong : public Storm, public testing::WithParamInterface<Toggling> {};
+class FloodLong : public StormLong, public testing::WithParamInterface<Toggling> {};
 
 TEST_P(FloodLong, OfMappingsLosesNoNamesAndCostsLittleEach) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));

@@ -58,7 +58,7 @@ class Tracepoints : public testing::Test {
 };
 using TracepointsLong = Tracepoints;
 
-TEST_F(Tracepoints, FieldsDecodeBesideStacks) {
+TEST_F(TracepointsLong, FieldsDecodeBesideStacks) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "1"}, -10);
   EXPECT_EQ(burner.wait(30s), 0);
   Json sidecar = daemon_.snapshot();

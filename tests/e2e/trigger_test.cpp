@@ -25,6 +25,8 @@ class External : public TriggerTest {
                     {{"burst", 20}, {"per_hour", 20}}) {}
 };
 
+using ExternalLong = External;
+
 TEST_F(External, FiresUntilItsPolicySaysNo) {
   for (int time = 1; time <= 2; ++time) {
     const Json fired = daemon_.ctl_json({"fire", "probe", "--reason", fmt::format("check {} failed", time)});
@@ -51,7 +53,7 @@ TEST_F(External, FiresUntilItsPolicySaysNo) {
   EXPECT_EQ(daemon_.ctl({"fire", "../x"}).exit_status, 2);
 }
 
-TEST_F(External, TheAftermathAndOnlySoMuchOfThePast) {
+TEST_F(ExternalLong, TheAftermathAndOnlySoMuchOfThePast) {
   ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"].get<double>() > 3; }, 60s));
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "100"});
   ASSERT_TRUE(burner.wait_for_line("started"));
@@ -63,7 +65,7 @@ TEST_F(External, TheAftermathAndOnlySoMuchOfThePast) {
 }
 
 // The cost is in the wake-ups, not in the checks: a wrong wait would wake with every tick of its clock.
-TEST_F(External, LooksTenTimesASecondAndSleepsBetween) {
+TEST_F(ExternalLong, LooksTenTimesASecondAndSleepsBetween) {
   std::string thread;
   const std::string tasks = fmt::format("/proc/{}/task", daemon_.pid());
   for (const auto& task : std::filesystem::directory_iterator(tasks))

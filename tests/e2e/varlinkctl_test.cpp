@@ -17,7 +17,7 @@ using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-class Varlinkctl : public testing::Test {
+class VarlinkctlLong : public testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root: it boots another system";
@@ -36,7 +36,7 @@ class Varlinkctl : public testing::Test {
   TestDaemon daemon_{folder_};
 };
 
-TEST_F(Varlinkctl, IntrospectsCallsAndStreams) {
+TEST_F(VarlinkctlLong, IntrospectsCallsAndStreams) {
   const Outcome outcome = guest(R"(
     echo "== introspect"; varlinkctl introspect "$S" io.flightd.Recorder
     echo "== info"; varlinkctl info "$S"
