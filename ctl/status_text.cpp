@@ -81,8 +81,10 @@ std::string last_text(const Status& status, WallTime now) {
   std::string out = *status.last_snapshot;
   if (!status.last) return out;
   const StatusLast& last = *status.last;
-  if (const auto time = parse_time(last.time, now); time && *time <= now)
-    out += fmt::format(", {} ago", seconds_text(std::chrono::duration<double>(now - *time).count()));
+  std::optional<double> age = last.age_seconds;
+  if (const auto time = parse_time(last.time, now); !age && time)
+    age = std::chrono::duration<double>(now - *time).count();
+  if (age && *age >= 0) out += fmt::format(", {} ago", seconds_text(*age));
   const auto us = [](std::uint64_t value) { return micros_text(static_cast<double>(value)); };
   return out + fmt::format(" ({}); took {}: queued {}, freeze {}, walk {}, merge {}, write {}", last.trigger,
                            us(last.total_us), us(last.queued_us), us(last.freeze_us), us(last.walk_us),

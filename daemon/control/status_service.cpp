@@ -61,7 +61,8 @@ std::string StatusService::complete(Status status) const {
                              .walk_us = t.walk,
                              .merge_us = t.merge,
                              .write_us = t.write,
-                             .total_us = t.total};
+                             .total_us = t.total,
+                             .age_seconds = static_cast<double>(snapshots_.age_of_last().count()) / 1e9};
   }
   add_disk(status, now_ns);
   append(status.warnings, store_.state_warnings());
@@ -114,9 +115,7 @@ StatusFacts StatusService::line_facts() const {
                   .last = std::nullopt,
                   .store_bytes = store_.use().usage.bytes,
                   .store_max_bytes = store_.use().max_bytes};
-  if (const auto& last = snapshots_.last())
-    out.last = {.ago = std::chrono::nanoseconds(static_cast<std::int64_t>(boottime_now() - last->boottime_ns)),
-                .trigger = last->trigger};
+  if (const auto& last = snapshots_.last()) out.last = {.ago = snapshots_.age_of_last(), .trigger = last->trigger};
   return out;
 }
 

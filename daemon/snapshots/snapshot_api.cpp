@@ -69,14 +69,21 @@ void SnapshotApi::learn_last() {
     const WallTime now = wall_now();
     const auto at = parse_time(sidecar.window.end, now);
     if (!at || last_) return;
+    // The wall clock may have been set since then. For a snapshot of another boot there is no other clock.
     const auto ago = static_cast<std::uint64_t>(std::max<std::int64_t>((now - *at).count(), 0));
+    const bool of_this_boot = sidecar.boot_id == recorder_.attached()->manifest.boot_id;
     last_ = {.id = sidecar.id,
              .time = sidecar.window.end,
              .trigger = sidecar.trigger,
-             .boottime_ns = boottime_now() - ago,
+             .boottime_ns =
+                 of_this_boot ? recorder_.clock().history().boottime_at(sidecar.window.end_ns) : boottime_now() - ago,
              .timings_us = sidecar.timings_us};
     events_.status_changed();
   });
+}
+
+std::chrono::nanoseconds SnapshotApi::age_of_last() const {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(boottime_now() - last_->boottime_ns));
 }
 
 void SnapshotApi::ended(const Result<Sidecar>& result) {

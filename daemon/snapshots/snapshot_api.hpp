@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -50,6 +51,8 @@ class SnapshotApi {
   };
   // The last snapshot of this flightd, or the newest of an earlier one.
   [[nodiscard]] const std::optional<Last>& last() const { return last_; }
+  // How long ago that was, suspended time included. There is one.
+  [[nodiscard]] std::chrono::nanoseconds age_of_last() const;
 
  private:
   boost::asio::io_context& loop_;

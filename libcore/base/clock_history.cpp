@@ -121,12 +121,22 @@ void ClockHistory::thin() {
   triples_.erase(triples_.begin(), triples_.begin() + static_cast<std::ptrdiff_t>(gone));
 }
 
+// There is one.
+const ClockTriple& ClockHistory::in_force_at(EventTime time_ns) const {
+  const auto next = std::upper_bound(triples_.begin(), triples_.end(), time_ns,
+                                     [](EventTime time, const ClockTriple& one) { return time < one.monotonic_ns; });
+  return next == triples_.begin() ? *next : *std::prev(next);
+}
+
 ClockPair ClockHistory::pair_at(EventTime time_ns) const {
   if (triples_.empty()) return {};
-  auto next = std::upper_bound(triples_.begin(), triples_.end(), time_ns,
-                               [](EventTime time, const ClockTriple& one) { return time < one.monotonic_ns; });
-  const ClockPair pair = next == triples_.begin() ? next->pair() : std::prev(next)->pair();
-  return {.wall = pair.wall_at(time_ns), .monotonic_ns = time_ns};
+  return {.wall = in_force_at(time_ns).pair().wall_at(time_ns), .monotonic_ns = time_ns};
+}
+
+std::uint64_t ClockHistory::boottime_at(EventTime time_ns) const {
+  if (triples_.empty()) return time_ns;
+  const ClockTriple& in_force = in_force_at(time_ns);
+  return in_force.boottime_ns + (time_ns - in_force.monotonic_ns);
 }
 
 EventTime ClockHistory::event_at(WallTime time, EventTime latest_ns) const {

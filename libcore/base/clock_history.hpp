@@ -63,6 +63,8 @@ class ClockHistory {
   [[nodiscard]] WallTime wall_at(EventTime time_ns) const { return pair_at(time_ns).wall; }
   // That time on both clocks, for conversions with the clock that was in force then.
   [[nodiscard]] ClockPair pair_at(EventTime time_ns) const;
+  // CLOCK_BOOTTIME at that time; before the oldest triple, as if the machine had not been suspended.
+  [[nodiscard]] std::uint64_t boottime_at(EventTime time_ns) const;
   // When the wall clock showed `time`, up to `latest_ns`. A time that was twice is the later one; one that never was,
   // because the clock was set forward, is the moment of the change. A time that is still to come is after `latest_ns`.
   [[nodiscard]] EventTime event_at(WallTime time, EventTime latest_ns) const;
@@ -80,6 +82,7 @@ class ClockHistory {
 
  private:
   [[nodiscard]] bool changed(std::size_t at) const;
+  [[nodiscard]] const ClockTriple& in_force_at(EventTime time_ns) const;
   void thin();
 
   std::vector<ClockTriple> triples_;  // oldest first

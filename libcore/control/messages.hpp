@@ -119,10 +119,12 @@ struct StatusProcess {
   std::uint64_t rss_bytes = 0;
   double uptime_seconds = 0;  // of this process: the broker may be older than flightd; 0: unknown, and not written
 };
-// The last snapshot: when it was durable, its trigger, how long each step took.
+// The last snapshot: when it was durable, its trigger, how long each step took. age_seconds: how long ago that was,
+// suspended time included, whatever the wall clock shows now; flightd 0.1 does not say.
 struct StatusLast {
   std::string time, trigger;
   std::uint64_t queued_us = 0, freeze_us = 0, walk_us = 0, merge_us = 0, write_us = 0, total_us = 0;
+  std::optional<double> age_seconds = {};
 };
 // off: the broker is gone or cannot record; paused: a user paused it. The others are the broker's Delivery.
 enum class RecordingState : std::uint8_t { on, silent, unproven, paused, off };
@@ -144,7 +146,8 @@ struct Status {
   std::uint64_t staging_bytes = 0, ring_bytes = 0;
   std::uint64_t tracker_bytes = 0, tracker_max_bytes = 0;  // the process tracker and its checkpoint; their limit
   std::optional<std::string> last_snapshot;                // the last one's id; null: this flightd has taken none
-  std::optional<StatusLast> last;  // written as last_snapshot_time, _trigger and _timings_us, if there is one
+  std::optional<StatusLast>
+      last;  // written as last_snapshot_time, _age_seconds, _trigger and _timings_us, if there is one
   // Written as `messages`, each with its severity, most severe first; `warnings` contains the first two.
   std::vector<std::string> errors;    // a promise is broken: nothing is recorded, or snapshots cannot be written
   std::vector<std::string> warnings;  // degraded, and an administrator can correct it

@@ -41,6 +41,7 @@ Object of_ring(const StatusRing& ring) {
 
 void add_last(Object& object, const StatusLast& last) {
   object.add("last_snapshot_time", last.time);
+  if (last.age_seconds) object.add("last_snapshot_age_seconds", finite(*last.age_seconds));
   object.add("last_snapshot_trigger", last.trigger);
   object.add("last_snapshot_timings_us", Object{{"queued", last.queued_us},
                                                 {"freeze", last.freeze_us},
@@ -96,7 +97,8 @@ StatusLast last_of(const Value& value) {
           .walk_us = us.at("walk").count_or_zero(),
           .merge_us = us.at("merge").count_or_zero(),
           .write_us = us.at("write").count_or_zero(),
-          .total_us = us.at("total").count_or_zero()};
+          .total_us = us.at("total").count_or_zero(),
+          .age_seconds = value.at("last_snapshot_age_seconds").number()};
 }
 
 void read_messages(const Value& value, Status& status) {

@@ -142,6 +142,11 @@ TEST(ClockHistory, ASuspendIsAChangeThatSaysSo) {
   const auto steps = clock.steps(0, UINT64_MAX);
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_EQ(steps[0].slept, nanoseconds(hours(8)));
+  const std::uint64_t slept = nanoseconds(hours(8)).count();
+  EXPECT_EQ(clock.boottime_at(10 * kSecond), 10 * kSecond);
+  EXPECT_EQ(clock.boottime_at(40 * kSecond), 40 * kSecond + slept);
+  EXPECT_EQ(clock.boottime_at(0), 0U) << "before the first look";
+  EXPECT_EQ(ClockHistory().boottime_at(7), 7U);
   const ClockTriple now = machine.now();
   EXPECT_EQ(clock.event_before(now, seconds(5)), 55 * kSecond);
   EXPECT_EQ(clock.event_before(now, hours(1)), 30 * kSecond + 100 * kMs) << "while it was suspended";

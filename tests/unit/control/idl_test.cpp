@@ -93,7 +93,7 @@ TEST(Idl, DescribesStatusProgressAndParameters) {
   status.warnings.emplace_back("careful");
   for (const auto& last : {std::optional<std::string>("7"), std::optional<std::string>()}) {
     status.last_snapshot = last;
-    if (last) status.last = StatusLast{"2026-11-20T03:12:04.123Z", "manual", 1, 2, 3, 4, 5, 15};
+    if (last) status.last = StatusLast{"2026-11-20T03:12:04.123Z", "manual", 1, 2, 3, 4, 5, 15, 2.5};
     const auto reply = nlohmann::json::parse(status_reply(to_json(status)));
     EXPECT_EQ(mismatch(idl, idl.methods.at("GetStatus").second, reply, "reply"), "");
   }

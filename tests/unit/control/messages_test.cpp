@@ -148,6 +148,11 @@ TEST(StatusTest, GoesThereAndBack) {
   const auto back = parse_status(text);
   ASSERT_TRUE(back);
   EXPECT_EQ(to_json(*back), text);
+  status.last = StatusLast{"2026-11-20T03:12:04.123Z", "manual", 1, 2, 3, 4, 5, 15, 2.5};
+  const auto with_last = parse_status(to_json(status));
+  ASSERT_TRUE(with_last && with_last->last);
+  EXPECT_EQ(with_last->last->age_seconds, 2.5);
+  EXPECT_EQ(to_json(*with_last), to_json(status));
   EXPECT_EQ(
       text,
       R"({"version":"0.1.0","uptime_seconds":12.5,"cpus":2,"recording":"on","paused":false,"rings":[)"

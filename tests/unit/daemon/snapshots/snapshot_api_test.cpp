@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "libcore/base/files.hpp"
 #include "tests/unit/daemon/daemon_bench.hpp"
 
@@ -99,6 +101,23 @@ TEST_F(SnapshotApiTest, ADiskThatFailsIsToldOnceAndAgainWhenItIsGood) {
   EXPECT_THAT(journal(), ElementsAre(degraded_, recovered_, snapshot_));
   EXPECT_THAT(bench_.events_of(), ElementsAre("monitoring", "snapshot_failed", "degraded", "snapshot_failed",
                                               "snapshot_finished", "recovered"));
+}
+
+// An earlier flightd of this boot took it, and the wall clock was set since then.
+TEST_F(SnapshotApiTest, TheAgeOfTheLastOneIsNotThatOfTheWallClock) {
+  const auto taken = parse_sidecar(take());
+  ASSERT_TRUE(taken);
+  const std::string path = taken->path.substr(0, taken->path.rfind(".perf.data")) + ".json";
+  for (const auto by : {std::chrono::hours(3), std::chrono::hours(-3)}) {
+    Sidecar shown = *taken;
+    shown.window.end = to_rfc3339(wall_now() + by);
+    std::ofstream(path) << to_json(shown);
+    SnapshotApi next(bench_.loop.io, bench_.recorder(), *bench_.snapshots.worker, *bench_.store, bench_.events);
+    ASSERT_TRUE(bench_.loop.until([&] { return next.last().has_value(); }));
+    EXPECT_EQ(next.last()->time, shown.window.end);
+    EXPECT_GE(next.age_of_last().count(), 0);
+    EXPECT_LT(next.age_of_last(), std::chrono::minutes(5));
+  }
 }
 
 TEST_F(SnapshotApiTest, ABrokerThatMakesNoFileIsAnError) {
