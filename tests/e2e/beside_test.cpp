@@ -106,14 +106,18 @@ class Beside : public testing::Test {
   // without flightd before and after.
   void same_beside(const std::string& shell, bool reads_file) {
     constexpr int kAttempts = 8;
-    for (int i = 0; i < kAttempts; ++i) {
+    for (int attempt = 1; attempt <= kAttempts; ++attempt) {
       const Seen before = look(shell, reads_file);
       ASSERT_TRUE(daemon_.start(stacks_config(99, "64K")));
       const Seen beside = look(shell, reads_file);
       ASSERT_TRUE(daemon_.stop());
       const Seen first = look(shell, reads_file, [this] { EXPECT_TRUE(daemon_.start(stacks_config(99, "64K"))); });
       ASSERT_TRUE(daemon_.stop());
-      if (before != look(shell, reads_file) || before.exit_status != 0) continue;
+      if (before != look(shell, reads_file) || before.exit_status != 0) {
+        fmt::print("flaky: Beside, attempt {} of {}: perf alone ended with {}, or not twice with the same\n", attempt,
+                   kAttempts, before.exit_status);
+        continue;
+      }
       if (reads_file) {
         ASSERT_FALSE(before.mappings.empty()) << "perf saw no mapping: nothing would be compared";
       }

@@ -27,7 +27,12 @@ class Verified : public testing::Test {
     daemon_ = new TestDaemon(*folder_);
     ASSERT_TRUE(daemon_->start(stacks_config(499, "1M")));
     // Another process may take the CPU from a load for a moment. Then try again.
-    for (int attempt = 0; attempt < kAttempts && (share_ < kLeastShare || own_ <= kLeastSamples); ++attempt) take();
+    for (int attempt = 1; attempt <= kAttempts; ++attempt) {
+      take();
+      if (share_ >= kLeastShare && own_ > kLeastSamples) break;
+      fmt::print("flaky: Verified, attempt {} of {}: the load has {} samples, {:.1f} % of its CPU's\n", attempt,
+                 kAttempts, own_, share_ * 100);
+    }
   }
   static void TearDownTestSuite() {
     EXPECT_TRUE(daemon_->stop());
