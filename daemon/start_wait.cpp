@@ -40,7 +40,7 @@ StartWait::~StartWait() = default;
 
 bool StartWait::wait(const std::string& why) {
   const bool first = why_.empty();
-  if (why != why_) report(why);
+  if (why != why_ || !told_) report(why);
   for (const auto& done : std::exchange(reloads_, {}))
     done(tl::unexpected(write_failed(EAGAIN, "", "flightd has not started: " + why)));
   if (first) watchdog_.begin();
@@ -58,14 +58,16 @@ bool StartWait::wait(const std::string& why) {
 }
 
 void StartWait::report(const std::string& why) {
-  log::error("flightd cannot start: {}; trying again", why);
-  const std::string ready = why_.empty() ? "READY=1\n" : "";
+  const bool is_new = why != why_;
+  if (is_new) log::error("flightd cannot start: {}; trying again", why);
   why_ = why;
   backend_.set_reason(why);
-  if (auto sent = notify_service_manager(
-          ready + "STATUS=recording: no (" + printable_cut(why, kMostReasonColumns) + "); trying again", kNotifySurely);
-      !sent)
-    log::warn("{}", sent.error().what);
+  const auto sent = notify_service_manager(std::string(ready_ ? "" : "READY=1\n") + "STATUS=recording: no (" +
+                                               printable_cut(why, kMostReasonColumns) + "); trying again",
+                                           kNotifySoon);
+  told_ = sent.has_value();
+  ready_ = ready_ || told_;
+  if (!sent && is_new) log::warn("{}", sent.error().what);
 }
 
 // Without threads or descriptors there is no server yet; the next wait tries again.

@@ -49,6 +49,7 @@ class StartWait {
   Watchdog watchdog_{loop_, [this] { return ++turns_; }};
   std::vector<ControlBackend::Done> reloads_;  // answered after the next attempt
   std::string why_;
+  bool ready_ = false, told_ = false;  // systemd knows READY=1, and this reason; if not, the next wait tells it again
   std::size_t tries_ = 0;
   bool ended_ = false;
 };

@@ -35,7 +35,6 @@ namespace {
 
 constexpr int kFailed = 1;
 // If READY=1 is lost, systemd regards the start as failed.
-constexpr std::chrono::seconds kReadyWithin(60);
 constexpr std::chrono::milliseconds kStoppingWithin(100);
 constexpr int kUsage = 2;
 constexpr int kBadConfig = 78;  // EX_CONFIG of sysexits.h
@@ -199,9 +198,7 @@ bool wait_to_start(const std::string& why, std::size_t tries, const UniqueFd& st
   constexpr std::chrono::milliseconds kAliveEvery(1000);
   const auto until = std::chrono::steady_clock::now() + wait_after(tries);
   notify_no_recording(why);
-  if (tries == 0)
-    if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
-      log::warn("{}", notified.error().what);
+  if (tries == 0) notify_ready();
   while (std::chrono::steady_clock::now() < until) {
     std::array<pollfd, 2> watched{pollfd{stop.get(), POLLIN, 0},
                                   pollfd{listener != nullptr ? listener->accept_fd() : -1, POLLIN, 0}};
@@ -257,8 +254,7 @@ int serve_socket(const BrokerOptions& options) {
   // the reason.
   if (service.start_error() != nullptr) service.keep_trying();
   service.notify_state();
-  if (auto notified = notify_service_manager("READY=1", kReadyWithin); !notified)
-    log::warn("{}", notified.error().what);
+  notify_ready();
   while (wait_for_client(*listener, stop->get(), service)) {
     const auto client = listener->accept();
     if (!client) continue;

@@ -20,6 +20,13 @@ namespace {
 // If PID 1 does not read within this time, the line is dropped; the recording is not delayed.
 constexpr std::chrono::milliseconds kNotifyWithin(100);
 
+// READY=1 that was not sent yet. Without it, systemd ends a service after TimeoutStartSec=.
+struct Ready {
+  bool is_due = false;
+  EventTime tried_ns = 0;
+};
+Ready ready;
+
 struct Sums {
   std::size_t cpus = 0, online = 0, channels = 0;
 };
@@ -69,13 +76,21 @@ void notify_no_recording(const std::string& why) {
   static_cast<void>(notify_service_manager(text, kNotifyWithin));
 }
 
+void notify_ready() {
+  const auto sent = notify_service_manager("READY=1", kNotifyWithin);
+  if (!sent && !ready.is_due) log::warn("{}; READY=1 is sent later", sent.error().what);
+  ready = {.is_due = !sent, .tried_ns = monotonic_now()};
+}
+
 void notify_alive() {
+  constexpr EventTime kReadyEveryNs = 1'000'000'000;
   static const EventTime every_ns = [] {
     std::uint64_t allowed_us = 0;
     return ::sd_watchdog_enabled(0, &allowed_us) > 0 ? allowed_us * 1000 / 4 : UINT64_MAX;
   }();
   static EventTime reported_ns = 0;
   const EventTime now_ns = monotonic_now();
+  if (ready.is_due && now_ns - ready.tried_ns >= kReadyEveryNs) notify_ready();
   if (now_ns - reported_ns < every_ns) return;
   reported_ns = now_ns;
   static_cast<void>(notify_service_manager("WATCHDOG=1", kNotifyWithin));

@@ -13,8 +13,10 @@ void log_recording(const Manifest& manifest);
 // Sets systemd's STATUS=; no-op when not started by systemd. `client`: the socket of the current flightd; -1: none.
 void notify_status(const Manifest& manifest, int client);
 void notify_no_recording(const std::string& why);
-// Notifies systemd's watchdog, four times per WatchdogSec=; no-op without one. Main thread only; call it at least once
-// a second.
+// READY=1. While PID 1 does not read, nobody waits for it: notify_alive() sends it later. Main thread only, as the
+// next.
+void notify_ready();
+// Notifies systemd's watchdog, four times per WatchdogSec=; no-op without one. Call it at least once a second.
 void notify_alive();
 
 }  // namespace flight::broker

@@ -10,7 +10,7 @@
 namespace flight::daemon {
 namespace {
 
-constexpr std::chrono::seconds kEvery(30);
+constexpr std::chrono::seconds kEvery(30), kReadyEvery(1);
 
 }  // namespace
 
@@ -19,21 +19,23 @@ StatusNotifier::StatusNotifier(boost::asio::io_context& loop, std::function<Stat
 
 void StatusNotifier::ready() {
   if (!listened_to_) return;
-  sent_ = status_line(facts_());
-  if (auto sent = notify_service_manager("READY=1\nSTATUS=" + sent_, kNotifySurely); !sent)
-    log::warn("{}", sent.error().what);
+  ready_is_due_ = true;
+  notify();
+  if (ready_is_due_) log::warn("systemd does not read its notification socket; READY=1 is sent later");
   wait();
 }
 
 void StatusNotifier::notify() {
   if (!listened_to_) return;
   std::string line = status_line(facts_());
-  if (line == sent_) return;
-  if (notify_service_manager("STATUS=" + line, kNotifySoon)) sent_ = std::move(line);  // else again in a while
+  if (line == sent_ && !ready_is_due_) return;
+  if (!notify_service_manager((ready_is_due_ ? "READY=1\nSTATUS=" : "STATUS=") + line, kNotifySoon)) return;  // later
+  ready_is_due_ = false;
+  sent_ = std::move(line);
 }
 
 void StatusNotifier::wait() {
-  timer_.expires_after(kEvery);
+  timer_.expires_after(ready_is_due_ ? kReadyEvery : kEvery);
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
     notify();

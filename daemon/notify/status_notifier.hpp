@@ -16,7 +16,7 @@ class StatusNotifier {
  public:
   StatusNotifier(boost::asio::io_context& loop, std::function<StatusFacts()> facts);
 
-  // Also sends READY=1.
+  // Also sends READY=1. While the service manager does not read, flightd does not wait for it: READY=1 is sent later.
   void ready();
   void notify();
 
@@ -25,6 +25,7 @@ class StatusNotifier {
   boost::asio::steady_timer timer_;
   std::function<StatusFacts()> facts_;
   bool listened_to_;
+  bool ready_is_due_ = false;
   std::string sent_;
 };
 

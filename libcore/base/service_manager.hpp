@@ -10,7 +10,8 @@
 
 namespace flight {
 
-// For a line that the next one replaces (STATUS=, WATCHDOG=1), and for one that systemd waits for (READY=1).
+// For a line that is sent again if it was lost, or that the next one replaces, and for one that a thread of its own
+// sends (READY=1 after a reload).
 inline constexpr std::chrono::milliseconds kNotifySoon{100}, kNotifySurely{5000};
 
 // Sends one datagram to $NOTIFY_SOCKET, with the descriptor `fd` unless that is -1. No-op if the variable is not set.

@@ -223,6 +223,22 @@ TEST_F(BrokerLife, NotifiesReadyClientAndStopping) {
   EXPECT_EQ(wait_for_end(), 0);
 }
 
+// It records, and flightd may attach: systemd needs no answer for that.
+TEST_F(BrokerLife, AServiceManagerThatDoesNotReadHoldsUpNobody) {
+  test::ServiceManager notify(folder_ / "notify");
+  test::ServiceManager::block();
+  start_listening(calls_config(), {"--client-uid", "root"});
+  auto client = connect();
+  ASSERT_TRUE(client) << client.error().what;
+  client->answer_within(std::chrono::seconds(20));
+  const auto attachment = client->attach();
+  EXPECT_TRUE(attachment) << attachment.error().what << errors();
+  EXPECT_TRUE(notify.wait_for("READY=1")) << errors();
+  test::ServiceManager::block();
+  ::kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0) << errors();
+}
+
 // LimitNOFILE= that leaves one descriptor, as the loader needs one: systemd would restart it for ever.
 TEST_F(BrokerLife, OneWithoutDescriptorsStaysAndSaysSoOnce) {
   test::ServiceManager notify(folder_ / "notify");

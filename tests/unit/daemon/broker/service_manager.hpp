@@ -57,6 +57,11 @@ class ServiceManager {
     while (listen(0)) {
     }
   }
+  // Whether the text was sent since the last successful wait_for().
+  [[nodiscard]] bool said(std::string_view text) {
+    hear();
+    return said_.find(text) != std::string::npos;
+  }
   // Until hear() or wait_for(), the service cannot send more.
   static void block() {
     const char* found = ::getenv("NOTIFY_SOCKET");

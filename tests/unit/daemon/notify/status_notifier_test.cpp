@@ -47,5 +47,12 @@ TEST_F(StatusNotifierTest, AFullQueueIsNotWaitedForAndTheLineIsSentLater) {
   EXPECT_TRUE(manager_->wait_for("STATUS=recording 2 CPUs"));
 }
 
+TEST_F(StatusNotifierTest, ReadyThatWasNotReadIsSentLater) {
+  test::ServiceManager::block();
+  StatusNotifier late(loop_.io, [this] { return facts_; });
+  late.ready();
+  EXPECT_TRUE(loop_.until([this] { return manager_->said("READY=1\nSTATUS=recording 1 CPU"); }));
+}
+
 }  // namespace
 }  // namespace flight::daemon
