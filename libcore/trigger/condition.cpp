@@ -30,6 +30,14 @@ std::string configured_duration(std::uint64_t ns) {
   return out;
 }
 
+// The stolen time in the value of a metric that counts it as busy.
+std::optional<double> stolen_in(Metric metric, const MetricPass& pass) {
+  if (metric == Metric::cpu_busy) return pass.of(Metric::cpu_steal);
+  if ((metric != Metric::cpu_hottest && metric != Metric::cpu_lopsided) || pass.cpus.empty()) return std::nullopt;
+  const auto less_busy = [](const CpuShares& a, const CpuShares& b) { return a.busy < b.busy; };
+  return std::max_element(pass.cpus.begin(), pass.cpus.end(), less_busy)->steal;
+}
+
 }  // namespace
 
 Condition::Condition(const TriggerConfig& config)
@@ -55,7 +63,7 @@ std::uint64_t Condition::to_warm_up_ns() const {
 void Condition::begin_armed() {
   state_ = State::armed;
   held_ = calm_ = {};
-  weighted_sum_ = weight_ = 0;
+  weighted_sum_ = weight_ = stolen_sum_ = stolen_weight_ = 0;
   baseline_.reset();
 }
 
@@ -140,11 +148,17 @@ std::optional<Crossing> Condition::on_pass(const MetricPass& pass, const MetricH
     const double span = static_cast<double>(std::max<std::uint64_t>(span_ns, 1));
     weighted_sum_ += *value * span;
     weight_ += span;
+    if (const auto stolen = stolen_in(metric_, pass)) {
+      stolen_sum_ += std::min(*stolen, *value) * span;
+      stolen_weight_ += span;
+    }
   }
   if (!crosses || held_.span_ns() < for_ns_) return std::nullopt;
   state_ = State::fired;
   calm_ = {};
-  return Crossing{weighted_sum_ / weight_, threshold(), baseline_, since_ns_, held_.span_ns()};
+  Crossing out{weighted_sum_ / weight_, threshold(), baseline_, since_ns_, held_.span_ns()};
+  if (stolen_weight_ > 0) out.stolen = stolen_sum_ / stolen_weight_;
+  return out;
 }
 
 std::string Condition::words() const {

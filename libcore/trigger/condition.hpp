@@ -26,6 +26,7 @@ struct Crossing {
   std::optional<double> baseline;
   EventTime since_ns = 0;
   std::uint64_t held_ns = 0;
+  std::optional<double> stolen = {};  // of a metric that counts stolen time as busy: this much of `value`
 };
 
 class Condition {
@@ -76,6 +77,7 @@ class Condition {
   Held held_, calm_;
   double weighted_sum_ = 0;  // value times span, while pending
   double weight_ = 0;
+  double stolen_sum_ = 0, stolen_weight_ = 0;  // likewise
 };
 
 }  // namespace flight

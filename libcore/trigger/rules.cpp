@@ -32,19 +32,10 @@ std::string number_text(const MetricInfo& info, double value) {
   return info.share ? fmt::format("{:.0f} %", value) : fmt::format("{:.4g}", value);
 }
 
-// The stolen time in the value of a metric that counts it as busy.
-std::optional<double> stolen_in(Metric metric, const MetricPass& pass) {
-  if (metric == Metric::cpu_busy) return pass.of(Metric::cpu_steal);
-  if ((metric != Metric::cpu_hottest && metric != Metric::cpu_lopsided) || pass.cpus.empty()) return std::nullopt;
-  const auto less_busy = [](const CpuShares& a, const CpuShares& b) { return a.busy < b.busy; };
-  return std::max_element(pass.cpus.begin(), pass.cpus.end(), less_busy)->steal;
-}
-
 // "cpu.hottest 100 % above 90 % for 2.0 s (baseline 12 %)"
-std::string reason_of(const TriggerConfig& config, const MetricInfo& info, const Crossing& crossing,
-                      const std::optional<double>& stolen) {
+std::string reason_of(const TriggerConfig& config, const MetricInfo& info, const Crossing& crossing) {
   const bool jump = !config.above && !config.below;
-  const std::string part = stolen_text(stolen);
+  const std::string part = stolen_text(crossing.stolen);
   std::string out =
       fmt::format("{} {}{} {} {}", info.name, number_text(info, crossing.value), part.empty() ? part : part + ",",
                   config.below ? "below" : "above", number_text(info, crossing.threshold));
@@ -102,8 +93,8 @@ std::vector<Decision> TriggerRules::on_pass(const MetricPass& pass, const ClockP
                        .threshold = crossing->threshold,
                        .baseline = crossing->baseline.value_or(std::nan("")),
                        .since_ns = crossing->since_ns,
-                       .stolen = stolen_in(rule.condition->metric(), pass)};
-    std::string reason = reason_of(rule.config, info_of(rule.condition->metric()), *crossing, fired.stolen);
+                       .stolen = crossing->stolen};
+    std::string reason = reason_of(rule.config, info_of(rule.condition->metric()), *crossing);
     decisions.push_back(decide(rule, std::move(reason), std::move(fired), now));
   }
   return decisions;

@@ -29,6 +29,14 @@ TEST(Condition, SaysHowMuchOfItWasStolen) {
   EXPECT_EQ(fired[0].reason, "cpu.busy 96 %, of it 95 % stolen, above 50 % for 100 ms");
   EXPECT_EQ(fired[0].fired->stolen, 95);
 
+  // Of the whole time, as the value is: a hypervisor steals in bursts.
+  Tape bursts(R"("t": {"metric": "cpu.busy", "above": "50%", "for": "2s"})");
+  std::vector<Decision> held;
+  for (int i = 0; i < 20 && held.empty(); ++i)
+    held = bursts.play(100 * kMs, {{Metric::cpu_busy, 96}, {Metric::cpu_steal, i % 2 == 0 ? 0 : 90}});
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_NEAR(held[0].fired->stolen.value_or(0), 45, 5);
+
   Tape little = of("cpu.busy");
   fired = little.play(100 * kMs, {{Metric::cpu_busy, 96}, {Metric::cpu_steal, 0.5}});
   ASSERT_EQ(fired.size(), 1U);
