@@ -35,12 +35,23 @@ TracingData tracing_data(const Manifest& manifest) {
   return out;
 }
 
+// What cannot be read now, as without a descriptor, stays as it was.
+template <typename Facts>
+void renew(Facts& facts, Facts now) {
+  if (!now.empty()) facts = std::move(now);
+}
+
 void read_what_changes(HostFacts& facts) {
-  facts.numa = numa_nodes();
-  facts.pmus = pmus();
-  facts.cpus_available = available_cpus();
+  renew(facts.host.hostname, current_hostname());
+  if (const std::uint64_t kb = total_memory_kb(); kb != 0) facts.host.total_memory_kb = kb;
+  renew(facts.numa, numa_nodes());
+  renew(facts.pmus, pmus());
   const auto online = online_cpus();
+  if (facts.topology.cpus.empty() || (online && *online != facts.online))
+    renew(facts.topology.cpus, cpu_topology().cpus);
+  if (!online && facts.cpus_online != 0) return;
   facts.online = online ? *online : std::vector<int>();
+  facts.cpus_available = std::max(available_cpus(), static_cast<std::uint32_t>(facts.online.size()));
   facts.cpus_online = online ? static_cast<std::uint32_t>(online->size()) : facts.cpus_available;
 }
 
@@ -49,7 +60,6 @@ void read_what_changes(HostFacts& facts) {
 HostFacts HostFacts::read(std::vector<std::string> command_line) {
   HostFacts out;
   out.host = HostInfo::read();
-  out.topology = cpu_topology();
   out.command_line = std::move(command_line);
   out.own_pid_namespace = in_own_pid_namespace().value_or(false);
   read_what_changes(out);
@@ -58,10 +68,7 @@ HostFacts HostFacts::read(std::vector<std::string> command_line) {
 
 HostFacts HostFacts::again() const {
   HostFacts out = *this;
-  out.host.hostname = current_hostname();
-  out.host.total_memory_kb = total_memory_kb();
   read_what_changes(out);
-  if (out.online != online) out.topology = cpu_topology();
   return out;
 }
 

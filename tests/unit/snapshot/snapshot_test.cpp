@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -153,6 +154,26 @@ TEST(HostFacts, WhatChangesWhileFlightdRunsIsReadAgain) {
   EXPECT_EQ(again.cpus_online, now.cpus_online);
   EXPECT_EQ(again.topology.cpus.size(), now.topology.cpus.size()) << "other CPUs are online";
   EXPECT_EQ(again.command_line, now.command_line);
+}
+
+// With fs.file-max reached, a snapshot's header said that the machine has one CPU and no memory.
+TEST(HostFacts, WhatCannotBeReadNowStays) {
+  const HostFacts now = HostFacts::read({"flightd"});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const HostFacts again = now.again();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_GT(now.host.total_memory_kb, 0U);
+  EXPECT_EQ(again.host.total_memory_kb, now.host.total_memory_kb);
+  EXPECT_EQ(again.host.hostname, now.host.hostname);
+  EXPECT_EQ(again.numa.size(), now.numa.size());
+  EXPECT_EQ(again.pmus, now.pmus);
+  EXPECT_EQ(again.cpus_available, now.cpus_available);
+  EXPECT_EQ(again.cpus_online, now.cpus_online);
+  EXPECT_EQ(again.online, now.online);
+  EXPECT_EQ(again.topology.cpus.size(), now.topology.cpus.size());
 }
 
 TEST_F(WriteSnapshot, AFullQuotaThatIsReportedAtASyncGetsRoomOnce) {
