@@ -101,18 +101,32 @@ std::string locked_by_another(int lock, const Folder& folder, std::string_view o
                      printable(holder->comm), folder.path, kLockName, option);
 }
 
+// The lock's. With `nobody` root keeps it, because other services run as nobody, too.
+struct Owner {
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+Owner lock_owner(const Identity& identity) {
+  return identity.trusted_uid ? Owner{*identity.trusted_uid, identity.gid} : Owner{};
+}
+bool is_owner(const struct stat& info, const Owner& owner) {
+  return info.st_uid == owner.uid && info.st_gid == owner.gid;
+}
+
 // Only flightd's user may open the lock: any process that can open it could hold flock(2) and keep every later flightd
 // from starting. The mode is also corrected on a lock of an older flightd. The directory belongs to the user, so root
-// does not change a file that has other hard links or another owner.
+// does not change a file that has other hard links or another owner. A lock that is right may have them: `cp -al` makes
+// a backup of hard links.
 Result<void> make_private(int file, const Folder& folder, const Identity& identity) {
   struct stat info {};
   if (::fstat(file, &info) != 0) return sys_error(errno, "stat {}/{}", folder.path, kLockName);
   if (!S_ISREG(info.st_mode))
     return fail(std::errc::file_exists, "{}/{} is not a regular file; remove it", folder.path, kLockName);
-  if (info.st_nlink > 1)
+  const bool root = ::geteuid() == 0;
+  const bool is_right = (info.st_mode & 07777U) == kLockMode && is_owner(info, lock_owner(identity));
+  if (root && info.st_nlink > 1 && !is_right)
     return fail(std::errc::too_many_links, "{}/{} has {} names (hard links), so it may be another program's; remove it",
                 folder.path, kLockName, info.st_nlink);
-  const bool root = ::geteuid() == 0;
   // Not root: the owner is the directory's, which can change with the configuration.
   if (root && info.st_uid != 0 && info.st_uid != identity.uid && info.st_uid != folder.info.st_uid)
     return fail(std::errc::file_exists, "{}/{} belongs to user {}, not to {}; remove it", folder.path, kLockName,
@@ -126,14 +140,12 @@ Result<void> make_private(int file, const Folder& folder, const Identity& identi
   return wrap(set.error(), "{}/{}", folder.path, kLockName);
 }
 
-// Only after locking: the lock of a running flightd stays unchanged. With `nobody` root keeps it, because other
-// services run as nobody, too.
+// Only after locking: the lock of a running flightd stays unchanged.
 Result<void> give_lock(int file, const Folder& folder, const Identity& identity) {
   struct stat info {};
-  const uid_t uid = identity.trusted_uid.value_or(0);
-  const gid_t gid = identity.trusted_uid ? identity.gid : 0;
-  if (::geteuid() != 0 || (::fstat(file, &info) == 0 && info.st_uid == uid && info.st_gid == gid)) return {};
-  const auto given = own_now(file, uid, gid);
+  const Owner owner = lock_owner(identity);
+  if (::geteuid() != 0 || (::fstat(file, &info) == 0 && is_owner(info, owner))) return {};
+  const auto given = own_now(file, owner.uid, owner.gid);
   if (given || is_fixed(given.error().errno_value())) return {};
   return wrap(given.error(), "{}/{} to {}", folder.path, kLockName, identity.user);
 }
@@ -238,7 +250,7 @@ Result<StateFolder> take_state_folder(const std::string& path, const Identity& i
 
 bool forbids_start(const Error& error) {
   const int number = error.errno_value();
-  return number == EEXIST || number == EWOULDBLOCK || number == EMLINK || number == ELOOP;
+  return number == EEXIST || number == EWOULDBLOCK || number == ELOOP;
 }
 
 }  // namespace flight::daemon

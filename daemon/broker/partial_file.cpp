@@ -81,14 +81,15 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
   UniqueFd fd = with_spare([&] { return ::openat(folder->fd(), name->c_str(), kFlags, mode); });
   if (!fd) {
     const int error_number = errno;
-    auto refused = sys_error(error_number, "create {}/snapshots/{}", state_dir, *name);
+    // Without its random name: who tries again reports only a new reason.
+    auto refused = sys_error(error_number, "create a file in {}/snapshots", state_dir);
     if (error_number == EACCES && group)
       refused.value().what += fmt::format(": the folder must belong to the group {} and be writable for it", *group);
     return refused;
   }
   if (auto given = give_to_root(fd.get(), mode, group); !given) {
     ::unlinkat(folder->fd(), name->c_str(), 0);
-    return wrap(given.error(), "give {}/snapshots/{} to root", state_dir, *name);
+    return wrap(given.error(), "give a file in {}/snapshots to root", state_dir);
   }
   return NewFile{.fd = std::move(fd), .name = std::move(*name)};
 }

@@ -212,6 +212,14 @@ TEST_F(Folders, AFileWithAnotherNameIsLeftAlone) {
   EXPECT_EQ(std::filesystem::file_size(root_ + "/shadow"), 5U);
 }
 
+// `cp -al` makes a backup of hard links: nothing has to be changed, so flightd starts.
+TEST_F(Folders, ALockThatIsRightMayHaveAnotherName) {
+  ASSERT_TRUE(take());
+  for (const std::string& folder : {state_, run_})
+    ASSERT_EQ(::link((folder + "/flightd.lock").c_str(), (folder + ".backup").c_str()), 0);
+  EXPECT_TRUE(take());
+}
+
 TEST_F(Folders, ALinkIsNotFollowed) {
   std::ofstream(root_ + "/shadow") << "secret";
   ASSERT_EQ(::symlink((root_ + "/shadow").c_str(), file_.c_str()), 0);
