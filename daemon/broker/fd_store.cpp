@@ -17,6 +17,7 @@
 #include "libcore/base/clock.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/service_manager.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/perf/attr.hpp"
 
@@ -121,6 +122,8 @@ Result<void> FdStore::keep(const Recording& recording) {
                 "{} events are more than the {} that systemd can store: record fewer events, or the end of the broker "
                 "also ends the history",
                 events.size(), kMaxStored);
+  incomplete_ = true;
+  const SpareDescriptors::Use use;
   const std::string text = encode(recording.manifest());
   auto manifest = sealed_memfd(kManifestName, std::as_bytes(std::span<const char>(text)));
   if (!manifest) return propagate(manifest.error());

@@ -8,6 +8,7 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include "daemon/log/log.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/thread.hpp"
 
 namespace flight::daemon {
@@ -42,7 +44,11 @@ int send(const JournalEntry& entry) {
   add(priority);
   add(identifier);
   for (const std::string& field : entry.fields) add(field);
-  return ::sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
+  for (;;) {
+    // The first entry opens the socket, which then stays.
+    const int sent = ::sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
+    if ((sent != -EMFILE && sent != -ENFILE) || !SpareDescriptors::close_one()) return sent;
+  }
 }
 
 }  // namespace

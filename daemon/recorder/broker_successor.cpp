@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "daemon/recorder/broker_thread.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -25,6 +26,7 @@ bool is_answer(const Error& error) {
 
 // The first broker that replies to an attach; its rings are not mapped.
 Result<BrokerThread::Next> BrokerThread::look_for_next(EventTime until_ns, bool& answered) {
+  const SpareDescriptors::Use use;  // without a broker there are no more snapshots
   for (;;) {
     auto broker = BrokerClient::connect(path_);
     Result<Attachment> attachment;

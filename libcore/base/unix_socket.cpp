@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/base/unix_socket.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -65,7 +66,7 @@ Result<UnixAddress> UnixAddress::of(std::string_view path, std::string_view what
 }
 
 Result<UniqueFd> open_unix_socket(int type) {
-  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+  UniqueFd fd = with_spare([&] { return ::socket(AF_UNIX, type | SOCK_CLOEXEC, 0); });
   if (!fd) return sys_error(errno, "open a Unix socket");
   return fd;
 }
