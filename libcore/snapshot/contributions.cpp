@@ -31,26 +31,15 @@ std::uint64_t clock_frequency(const Manifest& manifest) {
   return out;
 }
 
-// How long recording was off. The gaps do not overlap.
-EventTime off_between(std::span<const SidebandGap> gaps, EventTime begin_ns, EventTime end_ns) {
-  EventTime out = 0;
-  for (const SidebandGap& gap : gaps) {
-    const EventTime from_ns = std::max(gap.begin_ns, begin_ns), to_ns = std::min(gap.end_ns, end_ns);
-    if (gap.lost == 0 && !gap.full && from_ns < to_ns) out += to_ns - from_ns;
-  }
-  return out;
-}
-
 }  // namespace
 
 Contributions::Contributions(const Selection& selection, const Manifest& manifest,
-                             const std::vector<std::size_t>& channel_rings, const EventTable& events,
-                             std::span<const SidebandGap> gaps, Lives& lives)
+                             const std::vector<std::size_t>& channel_rings, const EventTable& events, Lives& lives)
     : compared_(selection.compared), frequency_(clock_frequency(manifest)) {
   const std::vector<bool> samples_cpu = events_that_sample(manifest);
   for (std::uint32_t i = 0; i < selection.rings.size(); ++i) {
     const RingSelection& ring = selection.rings[i];
-    worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu, gaps));
+    worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu));
     bool any_several = false;
     for (const auto& [pid, tally] : ring.tallies) {
       if (lives.has_several(pid))
@@ -70,13 +59,11 @@ Contributions::Contributions(const Selection& selection, const Manifest& manifes
 }
 
 // A ring that covers only a part of the time counts for that part.
-Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu,
-                                             std::span<const SidebandGap> gaps) const {
+Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu) const {
   const auto of = [&](EventTime begin_ns, EventTime end_ns) {
     begin_ns = std::max(begin_ns, ring.covers_from_ns);
-    const EventTime recorded_ns = begin_ns < end_ns ? end_ns - begin_ns - off_between(gaps, begin_ns, end_ns) : 0;
-    if (frequency_ == 0 || recorded_ns == 0) return 0.0;
-    return 1e9 / static_cast<double>(frequency_) / static_cast<double>(recorded_ns);
+    if (frequency_ == 0 || begin_ns >= end_ns) return 0.0;
+    return 1e9 / static_cast<double>(frequency_) / static_cast<double>(end_ns - begin_ns);
   };
   return {.cpu = cpu,
           .before = of(compared_.before_begin_ns, compared_.now_begin_ns),

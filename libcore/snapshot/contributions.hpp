@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "libcore/broker/protocol.hpp"
-#include "libcore/sideband/gaps.hpp"
 #include "libcore/snapshot/lives.hpp"
 #include "libcore/snapshot/selection.hpp"
 
@@ -34,10 +33,9 @@ struct Share {
 
 class Contributions {
  public:
-  // Keeps references to `selection`; gives each process of `lives` its unit. `gaps`: the time in which recording was
-  // off has no samples, and does not count.
+  // Keeps references to `selection`; gives each process of `lives` its unit.
   Contributions(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
-                const EventTable& events, std::span<const SidebandGap> gaps, Lives& lives);
+                const EventTable& events, Lives& lives);
 
   [[nodiscard]] std::vector<Contribution>& all() { return all_; }
   [[nodiscard]] Share sum(std::span<const Contribution> some) const;
@@ -63,7 +61,7 @@ class Contributions {
     int cpu = 0;
     double before = 0, now = 0;
   };
-  [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu, std::span<const SidebandGap> gaps) const;
+  [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu) const;
   void add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
                  const std::vector<bool>& samples_cpu, const Lives& lives);
   void name(Lives& lives);

@@ -204,7 +204,7 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   for (const RingSelection& ring : selection.rings)
     for (const auto& [pid, tally] : ring.tallies) sampled.insert(pid);
   Lives lives(sideband, sampled);
-  Contributions all(selection, manifest, channel_rings, events, sideband.gaps, lives);
+  Contributions all(selection, manifest, channel_rings, events, lives);
   RankedForks forks = rank_forks(selection, sideband, lives);
   Ranking out;
   const auto process = [](const Contribution& one) { return std::pair(one.pid, one.process); };

@@ -149,18 +149,6 @@ TEST_F(Top, ARingThatHoldsLessCountsForItsPart) {
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->100 ->67", "8: ->100 ->33"));
 }
 
-// Without this, a steady load had grown since the pause.
-TEST_F(Top, ATimeInWhichRecordingWasOffDoesNotCount) {
-  compare(10, 20, 26);
-  sideband_.gaps = {{.begin_ns = 12 * kSecond, .end_ns = 18 * kSecond},
-                    {.begin_ns = 22 * kSecond, .end_ns = 24 * kSecond}};
-  for (const auto& [begin_s, end_s] : {std::pair(10, 12), {18, 22}, {24, 26}}) burn(7, begin_s, end_s);
-  EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 100>100"));
-  sideband_.gaps[0].lost = 1;  // not off: records of processes were lost, samples were taken
-  burn(7, 12, 18);
-  EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 100>100"));
-}
-
 TEST_F(Top, CpusAreUnknownWithoutCpuClock) {
   compare(10, 20, 25);
   burn(7, 10, 25);
