@@ -20,18 +20,22 @@ StatusNotifier::StatusNotifier(boost::asio::io_context& loop, std::function<Stat
 void StatusNotifier::ready() {
   if (!listened_to_) return;
   ready_is_due_ = true;
-  notify();
-  if (ready_is_due_) log::warn("systemd does not read its notification socket; READY=1 is sent later");
+  if (const auto sent = send(); !sent) log::warn("{}; READY=1 is sent later", sent.error().what);
   wait();
 }
 
 void StatusNotifier::notify() {
-  if (!listened_to_) return;
+  if (listened_to_) static_cast<void>(send());  // what is not sent is sent in a while
+}
+
+Result<void> StatusNotifier::send() {
   std::string line = status_line(facts_());
-  if (line == sent_ && !ready_is_due_) return;
-  if (!notify_service_manager((ready_is_due_ ? "READY=1\nSTATUS=" : "STATUS=") + line, kNotifySoon)) return;  // later
+  if (line == sent_ && !ready_is_due_) return {};
+  auto sent = notify_service_manager((ready_is_due_ ? "READY=1\nSTATUS=" : "STATUS=") + line, kNotifySoon);
+  if (!sent) return sent;
   ready_is_due_ = false;
   sent_ = std::move(line);
+  return {};
 }
 
 void StatusNotifier::wait() {

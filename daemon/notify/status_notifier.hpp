@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/notify/status_line.hpp"
+#include "libcore/base/result.hpp"
 
 namespace flight::daemon {
 
@@ -21,6 +22,8 @@ class StatusNotifier {
   void notify();
 
  private:
+  // What has changed, and READY=1 until it was sent.
+  Result<void> send();
   void wait();
   boost::asio::steady_timer timer_;
   std::function<StatusFacts()> facts_;
