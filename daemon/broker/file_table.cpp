@@ -24,13 +24,55 @@ bool can_be(std::uint64_t one, std::uint64_t other) { return one == 0 || other =
 
 }  // namespace
 
+// The user who has the most of those who have more than their share, or else the one with the oldest file.
+std::map<uid_t, FileTable::ByUse>::iterator FileTable::to_evict_from() {
+  auto largest = by_use_.end(), oldest = by_use_.begin();
+  for (auto user = by_use_.begin(); user != by_use_.end(); ++user) {
+    const std::size_t files = user->second.size();
+    if (user->first != 0 && files > most_ / kShares && (largest == by_use_.end() || files > largest->second.size()))
+      largest = user;
+    if (files_.at(user->second.back()).used < files_.at(oldest->second.back()).used) oldest = user;
+  }
+  return largest != by_use_.end() ? largest : oldest;
+}
+
 void FileTable::evict() {
-  const auto last = files_.find(by_use_.back());
+  const auto user = to_evict_from();
+  const auto last = files_.find(user->second.back());
   if (last->second.is_listed()) ++version_;
   if (last->second.waits) std::erase(later_, last->first);
+  forgotten_ns_ = std::max(forgotten_ns_, last->second.last_ns);
   files_.erase(last);
-  by_use_.pop_back();
+  user->second.pop_back();
+  if (user->second.empty()) by_use_.erase(user);
   saw_all_ = false;
+}
+
+void FileTable::use(Entry& entry, const Sighting& seen) {
+  ByUse& files = by_use_[entry.owner];
+  files.splice(files.begin(), files, entry.place);
+  entry.used = ++uses_;
+  entry.last_ns = std::max(entry.last_ns, seen.time_ns);
+}
+
+// A file of several users is nobody's. A process that has ended proves nothing.
+void FileTable::look_at_owner(Entry& entry, std::uint32_t pid, Time now) {
+  if (entry.owner == 0 || now - entry.owner_looked < kLookAgainAfter) return;
+  entry.owner_looked = now;
+  const auto owner = owner_of_(pid);
+  if (!owner || *owner == entry.owner) return;
+  const auto from = by_use_.find(entry.owner);
+  entry.owner = entry.owner == kEndedOwner ? *owner : 0;
+  ByUse& files = by_use_[entry.owner];
+  files.splice(files.begin(), from->second, entry.place);
+  if (from->second.empty()) by_use_.erase(from);
+}
+
+bool FileTable::touch(const Sighting& seen) {
+  const auto found = files_.find(numbers_of(seen.file));
+  if (found == files_.end() || !found->second.is_listed()) return false;
+  use(found->second, seen);
+  return true;
 }
 
 void FileTable::remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen) {
@@ -47,15 +89,20 @@ bool FileTable::wants(const Sighting& seen, Time now) {
   const auto [at, is_new] = files_.try_emplace(numbers);
   Entry& entry = at->second;
   if (is_new) {
-    by_use_.push_front(numbers);
-    entry.place = by_use_.begin();
-    entry.looked = now;
+    entry.owner = owner_of_(seen.pid).value_or(kEndedOwner);
+    ByUse& files = by_use_[entry.owner];
+    files.push_front(numbers);
+    entry.place = files.begin();
+    entry.looked = entry.owner_looked = now;
     entry.first_ns = seen.time_ns;
     entry.is_read = true;
+    use(entry, seen);
+    ++new_files_;
     if (files_.size() > most_) evict();
     return true;
   }
-  by_use_.splice(by_use_.begin(), by_use_, entry.place);
+  look_at_owner(entry, seen.pid, now);
+  use(entry, seen);
   if (entry.is_two) return false;
   // Records of two rings are not in order.
   if (entry.readings.empty()) entry.first_ns = std::min(entry.first_ns, seen.time_ns);
@@ -114,13 +161,15 @@ EventTime FileTable::begin_of(const Entry& entry, const MappedFileFacts& facts) 
   const EventTime changed_ns = facts.looked.event_at(facts.stamp.changed);
   const EventTime modified_ns = facts.looked.event_at(facts.stamp.modified);
   const bool in_future = facts.stamp.changed > facts.looked.wall;
+  const EventTime written_ns = facts.unlinked ? std::min(changed_ns, modified_ns) : changed_ns;
   if (!entry.readings.empty()) {
     const Reading& before = entry.readings.back();
     if (in_future || !same_clock(before.looked, facts.looked)) return facts.looked.monotonic_ns;
+    // Another file, which has the inode of one that is gone: a mapping of it tells, by the generation.
+    if (!can_be(before.generation, facts.generation)) return written_ns;
     return std::max(changed_ns + kFileTimeTickNs, before.to_ns);
   }
   // All mappings that are older than the first sighting are those of processes that ran then.
-  const EventTime written_ns = facts.unlinked ? std::min(changed_ns, modified_ns) : changed_ns;
   if (!in_future && written_ns > entry.first_ns) return written_ns;
   return saw_all_ ? 0 : std::min({changed_ns, modified_ns, facts.looked.monotonic_ns});
 }
@@ -190,7 +239,7 @@ void FileTable::put_failed(const FileIdentity& file) {
 }
 
 KnownFiles FileTable::known() const {
-  KnownFiles out;
+  KnownFiles out{.files = {}, .forgotten_ns = forgotten_ns_, .unanswered = {}, .served = {}};
   const auto add = [&](const FileIdentity& numbers, const Reading& reading) {
     KnownFile known{.file = numbers, .build_id = reading.build_id, .from_ns = reading.from_ns, .to_ns = reading.to_ns};
     known.file.generation = reading.generation;
@@ -200,19 +249,23 @@ KnownFiles FileTable::known() const {
     }
     out.files.push_back(std::move(known));
   };
-  for (const FileIdentity& file : by_use_) {
-    const Entry& entry = files_.at(file);
-    if (!entry.readings.empty())
-      add(file, entry.readings.back());
-    else if (entry.is_listed())
-      out.files.push_back(
-          {.file = file, .recorded_name = entry.name, .host_path = entry.host_path, .is_two = entry.is_two});
+  for (const auto& [owner, files] : by_use_) {
+    for (const FileIdentity& file : files) {
+      const Entry& entry = files_.at(file);
+      if (!entry.readings.empty())
+        add(file, entry.readings.back());
+      else if (entry.is_listed())
+        out.files.push_back(
+            {.file = file, .recorded_name = entry.name, .host_path = entry.host_path, .is_two = entry.is_two});
+    }
   }
-  // The earlier ones, as far as they fit.
-  for (const FileIdentity& file : by_use_) {
-    const Entry& entry = files_.at(file);
-    for (std::size_t i = 1; i < entry.readings.size() && out.files.size() < kMaxKnownReadings; ++i)
-      add(file, entry.readings[entry.readings.size() - 1 - i]);
+  // The earlier ones, as far as they fit; root's first.
+  for (const auto& [owner, files] : by_use_) {
+    for (const FileIdentity& file : files) {
+      const Entry& entry = files_.at(file);
+      for (std::size_t i = 1; i < entry.readings.size() && out.files.size() < kMaxKnownReadings; ++i)
+        add(file, entry.readings[entry.readings.size() - 1 - i]);
+    }
   }
   return out;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The build-id of each file: the reply to `build_ids`. Bounded; the least recently mapped entries are removed first.
+// The build-id of each file: the reply to `build_ids`. Bounded: the least recently mapped files are forgotten first. A
+// fork maps nothing anew, so a file that is still mapped can be an old one: where many files are new, a scan of the
+// processes is asked for, whose files count as mapped now. A user other than root has a share, so that he cannot make
+// others' files forgotten.
 //
 // A file is known by the numbers of the records. Its content can change under them: it is overwritten in place, or its
 // inode is used again. So each reading holds from the last change of the file (ctime) until the file was last found
@@ -13,15 +16,22 @@
 // A file that can no longer be read keeps its readings. One thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "daemon/broker/process_owner.hpp"
 #include "libcore/base/clock.hpp"
 #include "libcore/broker/build_ids.hpp"
 #include "libcore/sysinfo/mapped_file.hpp"
@@ -46,7 +56,11 @@ class FileTable {
   static constexpr std::chrono::milliseconds kRetryAfter{500}, kAskedAfter{100};
   static constexpr std::size_t kMaxReadings = 8;  // of a file; the oldest ones are dropped
 
-  explicit FileTable(std::size_t most = kMaxKnownFiles) : most_(most) {}
+  static constexpr std::size_t kShares = 4;  // a user other than root may have this fraction of the files
+
+  using OwnerOf = std::function<std::optional<uid_t>(std::uint32_t pid)>;
+  explicit FileTable(std::size_t most = kMaxKnownFiles, OwnerOf owner = owner_if_there)
+      : most_(most), owner_of_(std::move(owner)) {}
 
   // Files were mapped before the first sighting that nobody has reported: a reading is not valid for these.
   void begin_late() { saw_all_ = false; }
@@ -58,6 +72,10 @@ class FileTable {
   // must read these files, too. `asked`: a client waits.
   [[nodiscard]] std::vector<MappedAt> due(Time now, bool asked);
   [[nodiscard]] bool has_due() const { return !later_.empty(); }
+  // A scan found a mapping of it, whatever its age. False where nothing was read of the file: see wants().
+  [[nodiscard]] bool touch(const Sighting& seen);
+  void end_scan() { new_files_ = 0; }
+  [[nodiscard]] bool wants_scan() const { return files_.size() >= most_ / 2 && new_files_ >= most_ / 4; }
   // For MappedAt::known.
   [[nodiscard]] std::optional<FileStamp> stamp_of(const MappedAt& at) const;
   void put(const MappedAt& at, MappedFileFacts facts);
@@ -69,6 +87,7 @@ class FileTable {
   [[nodiscard]] std::size_t size() const { return files_.size(); }
 
  private:
+  using ByUse = std::list<FileIdentity>;  // newest first; without generations
   struct Reading {
     std::vector<std::uint8_t> build_id;
     FileStamp stamp;
@@ -82,17 +101,22 @@ class FileTable {
     bool is_read = false;  // a thread reads it
     bool is_two = false;   // two files have these numbers
     bool waits = false;    // `later` is set, and the entry is in later_
-    Time looked;
-    EventTime first_ns = 0;         // of the first sighting
-    std::vector<Reading> readings;  // ascending
+    Time looked, owner_looked;
+    EventTime first_ns = 0, last_ns = 0;  // of the first and last sighting
+    uid_t owner = 0;                      // of its processes; root: of more than one user's
+    std::uint64_t used = 0;               // grows with each sighting
+    std::vector<Reading> readings;        // ascending
     // Of a file that was never read, if its name would be misleading.
     std::string name, host_path;
     MappedAt later;
-    std::list<FileIdentity>::iterator place;
+    ByUse::iterator place;
 
     [[nodiscard]] bool is_listed() const { return !readings.empty() || is_two || !host_path.empty(); }
   };
   void remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen);
+  void use(Entry& entry, const Sighting& seen);
+  void look_at_owner(Entry& entry, std::uint32_t pid, Time now);
+  [[nodiscard]] std::map<uid_t, ByUse>::iterator to_evict_from();
   [[nodiscard]] EventTime begin_of(const Entry& entry, const MappedFileFacts& facts) const;
   void put_content(Entry& entry, const std::string& name, MappedFileFacts facts);
   void evict();
@@ -100,7 +124,11 @@ class FileTable {
   std::size_t most_;
   std::uint64_t version_ = 1;
   bool saw_all_ = true;
-  std::list<FileIdentity> by_use_;   // newest first; without generations
+  OwnerOf owner_of_;
+  std::map<uid_t, ByUse> by_use_;  // by the owner; none is empty
+  std::uint64_t uses_ = 0;
+  std::size_t new_files_ = 0;        // since the last scan
+  EventTime forgotten_ns_ = 0;       // KnownFiles
   std::vector<FileIdentity> later_;  // entries that wait
   std::unordered_map<FileIdentity, Entry, FileIdentityHash> files_;
 };

@@ -26,6 +26,21 @@ bool is_the_helpers(const Error& error) {
   return error.code == std::errc::timed_out || error.code == std::errc::device_or_resource_busy;
 }
 
+// nullopt: of no file, or of one whose build-id it has. `record`: MMAP2; the name is in it.
+std::optional<Sighting> sighting_of(std::span<const std::byte> record) {
+  const auto map = parse_mmap2(record);
+  if (!map || map->cpumode != PERF_RECORD_MISC_USER || map->build_id.size != 0 || map->inode == 0 ||
+      !map->name.starts_with('/') || map->name.starts_with("//"))
+    return std::nullopt;
+  const auto trailer = parse_trailer(record);
+  return Sighting{
+      .pid = map->pid,
+      .address = map->address,
+      .file = {.major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->inode_generation},
+      .name = map->name,
+      .time_ns = trailer ? trailer->time_ns : 0};
+}
+
 std::uint64_t symbol_records_in(std::span<const std::byte> records) {
   std::uint64_t count = 0;
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
@@ -102,43 +117,48 @@ std::uint64_t FileWatch::symbol_news() const {
   return news;
 }
 
-void FileWatch::note(std::span<const std::byte> records) {
+void FileWatch::note_scan(std::span<const std::byte> records, bool again) {
+  note(records, again);
+  table_.end_scan();
+}
+
+void FileWatch::note(std::span<const std::byte> records, bool again) {
   const auto now = Clock::now();
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
     records = records.subspan(record.size());
-    if (load<perf_event_header>(record.data()).type == PERF_RECORD_MMAP2) note_record(record, now);
+    if (load<perf_event_header>(record.data()).type != PERF_RECORD_MMAP2) continue;
+    const auto seen = sighting_of(record);
+    if (seen && !(again && table_.touch(*seen))) note_sighting(*seen, now);
   }
 }
 
-void FileWatch::note_record(std::span<const std::byte> record, Clock::time_point now) {
-  const auto map = parse_mmap2(record);
-  if (!map || map->cpumode != PERF_RECORD_MISC_USER || map->build_id.size != 0 || map->inode == 0 ||
-      !map->name.starts_with('/') || map->name.starts_with("//"))
-    return;
-  const FileIdentity file{
-      .major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->inode_generation};
-  const auto trailer = parse_trailer(record);
-  const Sighting seen{.pid = map->pid,
-                      .address = map->address,
-                      .file = file,
-                      .name = map->name,
-                      .time_ns = trailer ? trailer->time_ns : 0};
+void FileWatch::note_sighting(const Sighting& seen, Clock::time_point now) {
   if (!table_.wants(seen, now)) return;
   queue({.pid = seen.pid,
          .address = seen.address,
-         .file = file,
+         .file = seen.file,
          .name = std::string(seen.name),
          .seen_ns = seen.time_ns});
 }
 
 void FileWatch::queue(MappedAt at) {
-  if (queue_.size() >= kMaxQueued || queued_bytes_ + at.name.size() > kMaxQueuedBytes) {
+  constexpr std::size_t kShares = FileTable::kShares;
+  const uid_t owner = owner_if_there(at.pid).value_or(kEndedOwner);
+  const auto has = queues_.find(owner);
+  const std::size_t bytes = at.name.size();
+  const bool is_over =
+      owner != 0 && has != queues_.end() &&
+      (has->second.files.size() >= kMaxQueued / kShares || has->second.bytes + bytes > kMaxQueuedBytes / kShares);
+  if (is_over || queued_ >= kMaxQueued || queued_bytes_ + bytes > kMaxQueuedBytes) {
     ++left_out_;
     table_.put_failed(at.file);
     return;
   }
-  queued_bytes_ += at.name.size();
-  queue_.push_back(std::move(at));
+  Queue& queue = has != queues_.end() ? has->second : queues_[owner];
+  ++queued_;
+  queued_bytes_ += bytes;
+  queue.bytes += bytes;
+  queue.files.push_back(std::move(at));
 }
 
 // A slow disk looks like one that hangs, so the files that are given up now are read when the disk answers.
@@ -242,38 +262,47 @@ bool FileWatch::may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const 
 }
 
 // The files of a process on a disk are one task: each end of a task wakes the main thread.
-std::shared_ptr<FileWatch::Read> FileWatch::take_from(std::size_t first) {
+std::shared_ptr<FileWatch::Read> FileWatch::take_from(Queue& queue, std::size_t first) {
   auto read = std::make_shared<Read>();
-  read->disk = device_of(queue_[first]);
-  read->pid = queue_[first].pid;
-  for (std::size_t i = first; i < std::min(queue_.size(), kLookAhead) && read->files.size() < kMaxOfTask;) {
-    const auto at = queue_.begin() + static_cast<std::ptrdiff_t>(i);
+  read->disk = device_of(queue.files[first]);
+  read->pid = queue.files[first].pid;
+  for (std::size_t i = first; i < std::min(queue.files.size(), kLookAhead) && read->files.size() < kMaxOfTask;) {
+    const auto at = queue.files.begin() + static_cast<std::ptrdiff_t>(i);
     if (at->pid != read->pid || device_of(*at) != read->disk) {
       ++i;
       continue;
     }
+    --queued_;
     queued_bytes_ -= at->name.size();
+    queue.bytes -= at->name.size();
     read->files.push_back(std::move(*at));
     read->files.back().known = table_.stamp_of(read->files.back());
-    queue_.erase(at);
+    queue.files.erase(at);
   }
   read->facts.resize(read->files.size());
   return read;
 }
 
 void FileWatch::send() {
-  for (std::size_t i = 0; i < std::min(queue_.size(), kLookAhead) && reads_.size() < kMaxReads;) {
-    const uid_t uid = owner_of(queue_[i].pid);
-    if (is_busy(device_of(queue_[i]), queue_[i].pid, uid)) {
-      ++i;
-      continue;
-    }
-    auto read = take_from(i);
+  for (std::size_t idle = 0; idle < queues_.size() && reads_.size() < kMaxReads;) {
+    auto user = queues_.upper_bound(last_owner_);
+    if (user == queues_.end()) user = queues_.begin();
+    last_owner_ = user->first;
+    idle = send_of(user->second, last_owner_ == kEndedOwner ? 0 : last_owner_) ? 0 : idle + 1;
+    if (user->second.files.empty()) queues_.erase(user);
+  }
+}
+
+bool FileWatch::send_of(Queue& queue, uid_t uid) {
+  const std::size_t end = std::min(queue.files.size(), kLookAhead);
+  for (std::size_t i = 0; i < end; ++i) {
+    if (is_busy(device_of(queue.files[i]), queue.files[i].pid, uid)) continue;
+    auto read = take_from(queue, i);
     read->uid = uid;
     if (!may_read(read->disk, read->pid, read->uid)) {
       for (MappedAt& at : read->files) defer(std::move(at), uid);
       for (const auto& other : reads_) other->kept_others = other->kept_others || hangs(*other);
-      continue;
+      return true;
     }
     const bool posted = threads_->post([read, read_files = read_files_] {
       read_files(read->files, {.has_helper =
@@ -299,14 +328,16 @@ void FileWatch::send() {
       reads_.push_back(std::move(read));
     else
       for (const MappedAt& at : read->files) table_.put_failed(at.file);  // all threads hang
+    return true;
   }
+  return false;
 }
 
 bool FileWatch::settled() const {
   const bool all_hang =
       std::all_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) { return hangs(*read); });
   // If every helper hangs, nobody reads what is queued.
-  return all_hang && (reads_.size() >= kMaxReads || (queue_.empty() && !table_.has_due()));
+  return all_hang && (reads_.size() >= kMaxReads || (queues_.empty() && !table_.has_due()));
 }
 
 FileWatch::Waiting FileWatch::waiting() const {
@@ -317,7 +348,8 @@ FileWatch::Waiting FileWatch::waiting() const {
   for (const auto& read : reads_)
     if (!hangs(*read) || read->process_answered) add(read->disk);
   out.processes = silent_.size();
-  for (const MappedAt& at : queue_) add(device_of(at));
+  for (const auto& [owner, queue] : queues_)
+    for (const MappedAt& at : queue.files) add(device_of(at));
   for (const Deferred& one : deferred_)
     if (!silent_.contains(one.at.pid)) add(device_of(one.at));
   return out;

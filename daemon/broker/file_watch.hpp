@@ -53,8 +53,10 @@ class FileWatch {
   void look(bool asked = false);
   // Grows when the rings had a KSYMBOL record, a loss, or bytes that were overwritten before they were read.
   [[nodiscard]] std::uint64_t symbol_news() const;
-  // Adds the MMAP2 records of a scan.
-  void note(std::span<const std::byte> records);
+  // Adds the MMAP2 records of a scan. `again`: it was made for wants_scan(), so files that are known are not looked at
+  // again.
+  void note_scan(std::span<const std::byte> records, bool again = false);
+  [[nodiscard]] bool wants_scan() const { return table_.wants_scan(); }
 
   // True if every file was read, or looked at again, since it was last mapped, except for reads that hang.
   [[nodiscard]] bool settled() const;
@@ -67,8 +69,9 @@ class FileWatch {
   // Helpers::kCalls. The last one that is free reads nothing of a disk, a process or a user (other than root) of which
   // another read hangs.
   static constexpr std::size_t kMaxReads = 2;
-  static constexpr std::size_t kLookAhead = 64;  // positions in the queue, to find a file on another disk
+  static constexpr std::size_t kLookAhead = 64;  // positions in a user's queue, to find a file on another disk
   static constexpr std::size_t kMaxOfTask = 16;
+  // Of all users; one other than root may have a quarter.
   static constexpr std::size_t kMaxQueued = kMaxKnownFiles, kMaxQueuedBytes = 8U << 20U;
   static constexpr std::chrono::milliseconds kHangsAfter{300};
   static constexpr std::chrono::seconds kNotAgainFor{10};  // of a process that did not answer
@@ -76,14 +79,21 @@ class FileWatch {
   static constexpr std::ptrdiff_t kMaxSilentOfUser = 2;  // root has no limit
   static constexpr std::chrono::seconds kRetryDeferredAfter{1};
   struct Read;
+  struct Queue {
+    std::deque<MappedAt> files;
+    std::size_t bytes = 0;  // of their names
+  };
 
-  void note_record(std::span<const std::byte> record, Clock::time_point now);
+  void note(std::span<const std::byte> records, bool again = false);
+  void note_sighting(const Sighting& seen, Clock::time_point now);
   void queue(MappedAt at);
   void collect();
   void defer(MappedAt at, uid_t uid);
   void retry_deferred();
   void send();
-  [[nodiscard]] std::shared_ptr<Read> take_from(std::size_t first);
+  // False: nothing of this user's can be read now.
+  [[nodiscard]] bool send_of(Queue& queue, uid_t uid);
+  [[nodiscard]] std::shared_ptr<Read> take_from(Queue& queue, std::size_t first);
   void note_silent(const Read& read, Clock::time_point now);
   [[nodiscard]] bool is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] bool may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
@@ -101,8 +111,9 @@ class FileWatch {
   FileTable table_;
   std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
   std::vector<std::byte> copied_;
-  std::deque<MappedAt> queue_;
-  std::size_t queued_bytes_ = 0;
+  std::map<uid_t, Queue> queues_;  // by the owner of the process; none is empty. The owners take turns
+  uid_t last_owner_ = 0;
+  std::size_t queued_ = 0, queued_bytes_ = 0;
   // Not read because their disk or process hangs; tried again when a read that hung comes back. They are not in the
   // queue, so that a disk that never answers costs nothing.
   static constexpr std::size_t kMaxDeferred = 1024;

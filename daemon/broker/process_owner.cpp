@@ -37,15 +37,17 @@ std::optional<uid_t> owner_of_namespace(const std::string& process, ino_t own) {
 
 }  // namespace
 
-uid_t owner_of(std::uint32_t pid) {
+std::optional<uid_t> owner_if_there(std::uint32_t pid) {
   static const ino_t kOwn = user_namespace_of("/proc/self");
   const std::string process = fmt::format("/proc/{}", pid);
   struct stat status {};
-  if (::stat(process.c_str(), &status) != 0) return 0;
+  if (::stat(process.c_str(), &status) != 0) return std::nullopt;
   const ino_t space = user_namespace_of(process);
   if (space == 0 || space == kOwn) return status.st_uid;
   return owner_of_namespace(process, kOwn).value_or(status.st_uid);
 }
+
+uid_t owner_of(std::uint32_t pid) { return owner_if_there(pid).value_or(0); }
 
 Presence read_stat_of_owner(std::uint32_t pid, ProcessStat& out) {
   const Presence presence = read_stat(pid, out);

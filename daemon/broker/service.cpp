@@ -160,7 +160,7 @@ Result<void> Service::open_or_adopt(const Config& config) {
   if (!opened) return propagate(opened.error());
   recording_.emplace(std::move(*opened));
   store_.drop_kept();
-  if (first_scan_) files_->note(first_scan_->records.bytes());
+  if (first_scan_) files_->note_scan(first_scan_->records.bytes());
   if (!why_not.empty())
     recording_->warn("the history starts again: the recording of the previous flightd-broker could not be adopted (" +
                      why_not + ")");

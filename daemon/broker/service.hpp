@@ -126,6 +126,7 @@ class Service {
   using Clock = std::chrono::steady_clock;
   // A minimum interval: each scan costs time and memory, whoever requests it.
   static constexpr std::chrono::milliseconds kScanEvery{250};
+  static constexpr std::chrono::seconds kScanForFilesEvery{10};
   // The replies to *counts* and *kernel* contain a time, so each differs. flightd requests them for each snapshot.
   static constexpr std::chrono::milliseconds kNewDocumentEvery{20};
   static constexpr std::chrono::milliseconds kBuildIdsWait{150};

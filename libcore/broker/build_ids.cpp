@@ -39,7 +39,7 @@ std::vector<std::byte> encode(const KnownFiles& known) {
   PackedWriter out(sizeof(BuildIdsHeader) + known.files.size() * sizeof(BuildIdEntry));
   const std::size_t unanswered = std::min(known.unanswered.size(), kMaxUnansweredDevices);
   const std::size_t served = std::min(known.served.size(), kMaxServedDisks);
-  const BuildIdsHeader header{.entries = known.files.size(),
+  const BuildIdsHeader header{.entries = known.files.size() + (known.forgotten_ns != 0 ? 1 : 0),
                               .missed_bytes = known.missed_bytes,
                               .unanswered = static_cast<std::uint32_t>(unanswered),
                               .served = static_cast<std::uint32_t>(served),
@@ -70,6 +70,10 @@ std::vector<std::byte> encode(const KnownFiles& known) {
     out.add(entry);
     out.add_text(std::string(recorded).append(host));
   }
+  if (known.forgotten_ns != 0) {
+    out.add(BuildIdEntry{.to_ns = known.forgotten_ns});
+    out.add_text("");
+  }
   return std::move(out).take();
 }
 
@@ -77,7 +81,7 @@ Result<KnownFiles> parse_build_ids(std::span<const std::byte> bytes) {
   const auto broken = [] { return fail(std::errc::bad_message, "the broker's build-ids are cut off or malformed"); };
   PackedReader in(bytes);
   BuildIdsHeader header;
-  if (!in.take(header) || header.entries > kMaxKnownReadings || header.unanswered > kMaxUnansweredDevices ||
+  if (!in.take(header) || header.entries > kMaxKnownReadings + 1 || header.unanswered > kMaxUnansweredDevices ||
       header.served > kMaxServedDisks)
     return broken();
   KnownFiles out{.files = {},
@@ -103,6 +107,10 @@ Result<KnownFiles> parse_build_ids(std::span<const std::byte> bytes) {
       return broken();
     const auto names = in.take_text(std::size_t{entry.recorded_bytes} + entry.host_bytes);
     if (!names) return broken();
+    if (entry.inode == 0) {
+      out.forgotten_ns = entry.to_ns;
+      continue;
+    }
     out.files.push_back(
         {.file = {.major = entry.major, .minor = entry.minor, .inode = entry.inode, .generation = entry.generation},
          .build_id = {entry.build_id.begin(), entry.build_id.begin() + entry.build_id_bytes},

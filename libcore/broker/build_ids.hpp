@@ -6,7 +6,8 @@
 //   entry: | BuildIdEntry 72 | recorded name | host path | to 8 bytes |
 //
 // A file without a build-id has an entry of size 0. A file that could not be read has none. A file whose content
-// changed has an entry for each content that was read.
+// changed has an entry for each content that was read. If files were forgotten, the last entry is of inode 0, and its
+// to_ns is forgotten_ns.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@
 
 namespace flight {
 
-inline constexpr std::size_t kMaxKnownFiles = 16384;                  // the least recently mapped are dropped first
+inline constexpr std::size_t kMaxKnownFiles = 16384;                  // the least recently mapped are forgotten first
 inline constexpr std::size_t kMaxKnownReadings = 2 * kMaxKnownFiles;  // of all these files
 inline constexpr std::size_t kMaxUnansweredDevices = 64, kMaxServedDisks = 64;
 inline constexpr std::size_t kMaxFileSystemBytes = 64;  // of a file system's name
@@ -48,8 +49,10 @@ struct ServedDisk {
 
 struct KnownFiles {
   std::vector<KnownFile> files;
-  std::uint64_t missed_bytes = 0;        // bytes of sideband that were missed: mappings in them are unknown
-  std::uint64_t hung_processes = 0;      // processes whose files could not be read although their disks answer
+  std::uint64_t missed_bytes = 0;    // bytes of sideband that were missed: mappings in them are unknown
+  std::uint64_t hung_processes = 0;  // processes whose files could not be read although their disks answer
+  // 0: none. A file that is not among them may have been one of more than kMaxKnownFiles, if it was mapped until then.
+  EventTime forgotten_ns = 0;
   std::vector<DeviceNumber> unanswered;  // disks that had not answered yet: some of their files are missing
   std::vector<ServedDisk> served;        // none of their files is read
 };

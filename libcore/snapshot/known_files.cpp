@@ -18,7 +18,7 @@ namespace {
 
 class Namer {
  public:
-  Namer(const KnownFiles& known, TrackerExport& window) : window_(window) {
+  Namer(const KnownFiles& known, TrackerExport& window) : window_(window), forgotten_ns_(known.forgotten_ns) {
     files_.reserve(known.files.size());
     for (const KnownFile& file : known.files) files_[numbers_of(file.file)].push_back(&file);
     unanswered_.insert(known.unanswered.begin(), known.unanswered.end());
@@ -53,6 +53,8 @@ class Namer {
         ++out.changed;
       } else if (why == Why::two) {
         ++out.two;
+      } else if (why == Why::forgotten) {
+        ++out.forgotten;
       } else if (const auto served = served_.find(disk); served != served_.end()) {
         ++out.served;
         out.served_types.insert(served->second);
@@ -64,7 +66,7 @@ class Namer {
   }
 
  private:
-  enum class Why { unread, changed, two };
+  enum class Why { unread, changed, two, forgotten };
   struct Found {
     const KnownFile* file = nullptr;
     Why why = Why::unread;
@@ -79,7 +81,10 @@ class Namer {
   [[nodiscard]] Found find(const FileIdentity& identity, EventTime mapped_ns) const {
     Found out{.generation = identity.generation};
     const auto found = files_.find(numbers_of(identity));
-    if (found == files_.end()) return out;
+    if (found == files_.end()) {
+      if (forgotten_ns_ != 0 && mapped_ns <= forgotten_ns_) out.why = Why::forgotten;
+      return out;
+    }
     for (const KnownFile* file : found->second) {
       if (file->is_two) return {.why = Why::two, .generation = identity.generation};
       const std::uint64_t generation = file->file.generation;
@@ -111,7 +116,14 @@ class Namer {
       without_.emplace(identity, found.why);
     else
       with_.insert(identity);
-    if (found.file == nullptr) return false;
+    if (found.file == nullptr) {
+      // perf would take the file that is there now for it, without a word.
+      if (found.why == Why::unread || map->name.ends_with(" (deleted)")) return false;
+      const std::string name = std::string(map->name).append(kNotVerified);
+      map->name = name;
+      append_mmap2(out, *map, *trailer);
+      return true;
+    }
     const KnownFile& file = *found.file;
     const bool renamed = !file.host_path.empty() && file.recorded_name == map->name;
     if (renamed) map->name = file.host_path;
@@ -127,6 +139,7 @@ class Namer {
   }
 
   TrackerExport& window_;
+  EventTime forgotten_ns_ = 0;
   std::unordered_map<FileIdentity, std::vector<const KnownFile*>, FileIdentityHash> files_;  // by numbers
   std::unordered_set<FileIdentity, FileIdentityHash> with_;
   std::unordered_map<FileIdentity, Why, FileIdentityHash> without_;

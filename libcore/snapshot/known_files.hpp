@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Applies the broker's build-ids to the mappings of one snapshot: an MMAP2 record that names a file by device and inode
-// becomes one with the build-id that the file had when it was mapped, and the BUILD_ID section gets the file. Unknown
-// files stay unchanged.
+// becomes one with the build-id that the file had when it was mapped, and the BUILD_ID section gets the file. Of
+// unknown files, those that were not read for a time or an error stay unchanged, and those whose path may lead to other
+// content get kNotVerified.
 #pragma once
 
 #include <cstdint>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "libcore/broker/build_ids.hpp"
 #include "libcore/sideband/process_tracker.hpp"
 
 namespace flight {
+
+// Appended to a name that may lead to another file than the mapped one: a reader of the snapshot must not use that one.
+inline constexpr std::string_view kNotVerified = " (not verified)";
 
 struct NamedFiles {
   std::uint64_t with = 0;        // distinct files in the window that have a build-id now, or are known to have none
@@ -21,6 +26,7 @@ struct NamedFiles {
   std::uint64_t served = 0;      // among those: their file system waits for a server
   std::uint64_t changed = 0;     // among those: the file was written after it was mapped, before it could be read
   std::uint64_t two = 0;         // among those: another file has the same numbers
+  std::uint64_t forgotten = 0;   // among those: the broker knew too many others
   std::set<std::string> served_types;
 };
 [[nodiscard]] NamedFiles add_build_ids(const KnownFiles& known, TrackerExport& window);

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "libcore/broker/build_ids.hpp"
 #include "libcore/sysinfo/mapped_file.hpp"
 #include "tests/e2e/hung_disk.hpp"
 
@@ -53,6 +54,22 @@ TEST_F(Files, AProgramThatEndedAndWasDeletedHasItsBuildId) {
   EXPECT_EQ(burn(program, 1.5).finish(20s).exit_status, 0);
   fs::remove(program);
   EXPECT_THAT(build_ids(daemon_.snapshot()), HasSubstr(build_id_of(burner_) + " " + program));
+}
+
+// A program that runs for a year maps nothing anew. More files than the broker knows have been mapped since.
+TEST_F(FilesLong, AProgramThatRunsHasItsBuildIdAfterManyOtherFiles) {
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  const std::string program = folder_ / "scratch/old";
+  fs::copy_file(burner_, program);
+  const Child child = burn(program, 120);
+  const std::string wanted = build_id_of(burner_) + " " + program;
+  ASSERT_TRUE(wait_until([&] { return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos; }, 20s));
+  fs::create_directory(folder_ / "scratch/many");
+  constexpr std::size_t kProcesses = 20, kFilesOfEach = 900;
+  static_assert(kProcesses * kFilesOfEach > kMaxKnownFiles);
+  const Outcome many = run({folder_.load("many_files"), folder_ / "scratch/many", std::to_string(kProcesses)}, 120s);
+  ASSERT_EQ(many.exit_status, 0) << many.text();
+  EXPECT_THAT(build_ids(daemon_.snapshot()), HasSubstr(wanted));
 }
 
 // The build-id belongs to the file that runs, not to the file that has its path now.

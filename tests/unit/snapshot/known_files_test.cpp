@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 namespace flight {
@@ -112,10 +113,18 @@ TEST(KnownFiles, AMappingHasTheBuildIdOfItsTime) {
                          .served = {}};
   const NamedFiles named = add_build_ids(known, window);
   std::vector<int> ids;
+  std::vector<std::string> names;
   for (const auto* records : {&window.prologue, &window.log})
     for (const auto& record : records_in(*records))
-      if (const auto map = parse_mmap2(record)) ids.push_back(map->build_id.size == 0 ? 0 : map->build_id.bytes[0]);
+      if (const auto map = parse_mmap2(record)) {
+        ids.push_back(map->build_id.size == 0 ? 0 : map->build_id.bytes[0]);
+        names.emplace_back(map->name);
+      }
   EXPECT_EQ(ids, (std::vector<int>{0x11, 0, 0x22, 0x22, 0, 0, 0}));
+  // The one of 500 was not looked at since.
+  EXPECT_EQ(names, (std::vector<std::string>{"/bin/one", "/bin/one (not verified)", "/bin/one", "/bin/one", "/bin/one",
+                                             "/bin/two (not verified)", "/bin/three (not verified)"}))
+      << "perf takes the file that is there now for one without a build-id";
   EXPECT_EQ(named.with, 0U) << "one mapping of it has no build-id";
   EXPECT_EQ(named.without, 3U);
   EXPECT_EQ(named.changed, 2U);
@@ -131,6 +140,26 @@ TEST(KnownFiles, AScanAndARecordAreOfOneFile) {
   EXPECT_EQ(named.with, 1U);
   EXPECT_EQ(named.without, 0U);
   EXPECT_EQ(parse_mmap2(window.prologue)->inode_generation, 5U);
+}
+
+// The broker knows the files that were mapped last; a container's file would be taken for the host's.
+TEST(KnownFiles, AForgottenFileIsNotTakenForAnother) {
+  TrackerExport window;
+  append_comm(window.prologue, {.pid = 7, .tid = 7, .name = "x"}, {});
+  append_mmap2(window.prologue, mapping(1, "/bin/old"), {});
+  append_mmap2(window.prologue, mapping(2, "/bin/deleted (deleted)"), {});
+  append_mmap2(window.prologue, mapping(3, "/bin/new"), {});
+  window.mapped_ns = {100, 100, 101};
+  append_mmap2(window.log, mapping(4, "/bin/also-old"), {.time_ns = 99});
+  const NamedFiles named = add_build_ids({.files = {}, .forgotten_ns = 100, .unanswered = {}, .served = {}}, window);
+  std::vector<std::string> names;
+  for (const auto* records : {&window.prologue, &window.log})
+    for (const auto& record : records_in(*records))
+      if (const auto map = parse_mmap2(record)) names.emplace_back(map->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"/bin/old (not verified)", "/bin/deleted (deleted)", "/bin/new",
+                                             "/bin/also-old (not verified)"}));
+  EXPECT_EQ(named.without, 4U);
+  EXPECT_EQ(named.forgotten, 3U);
 }
 
 TEST(KnownFiles, FilesOfAServerAreCountedByTheirFileSystem) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 namespace flight::broker {
 namespace {
 
@@ -224,6 +227,24 @@ TEST_F(Table, AScanAndARecordAreOfOneFile) {
   EXPECT_EQ(table.known().files.size(), 2U);
 }
 
+// A program is copied, started and deleted at once, in the place of another one; the generation tells the two apart.
+TEST_F(Table, AnInodeThatIsUsedAgainHasItsOwnFromTheBeginning) {
+  FileTable table;
+  ASSERT_TRUE(table.wants(seen(file(1, 5), "/bin/x", at(10)), now_));
+  MappedFileFacts first = written(7, 1, 10.1);
+  first.generation = 5;
+  table.put(place(file(1, 5)), first);
+  ASSERT_TRUE(table.wants(seen(file(1, 6), "/bin/y", at(12.01)), now_ + 2s));
+  MappedFileFacts second = written(8, 12, 12.2);
+  second.generation = 6;
+  second.unlinked = true;
+  second.stamp.changed = wall(12.1);
+  table.put(place(file(1, 6), "/bin/y"), second);
+  EXPECT_EQ(id_at(table, 10), 7);
+  EXPECT_EQ(id_at(table, 12.01), 8) << "before it was deleted";
+  EXPECT_EQ(id_at(table, 11), 0);
+}
+
 TEST_F(Table, TheLeastRecentlyMappedGoesFirst) {
   FileTable table(3);
   for (std::uint64_t inode = 1; inode <= 3; ++inode) learn(table, inode, 7);
@@ -237,6 +258,100 @@ TEST_F(Table, TheLeastRecentlyMappedGoesFirst) {
   EXPECT_EQ(known.files[0].file, file(4));
   EXPECT_EQ(known.files[1].file, file(1));
   EXPECT_EQ(known.files[2].file, file(3));
+}
+
+// A fork maps nothing anew: what runs for a year was mapped long ago.
+TEST_F(Table, WhatAScanFindsMappedStays) {
+  FileTable table(16);
+  learn(table, 1, 7);
+  for (std::uint64_t inode = 2; inode <= 8; ++inode) {
+    EXPECT_FALSE(table.wants_scan());
+    learn(table, inode, 7);
+  }
+  EXPECT_TRUE(table.wants_scan()) << "half full, and a quarter is new";
+  for (std::uint64_t inode = 9; inode <= 40; ++inode) {
+    learn(table, inode, 7);
+    if (!table.wants_scan()) continue;
+    EXPECT_TRUE(table.touch(seen(file(1), "/bin/x", at(10))));
+    EXPECT_FALSE(table.touch(seen(file(1000)))) << "it is new";
+    table.end_scan();
+    EXPECT_FALSE(table.wants_scan());
+  }
+  EXPECT_EQ(table.size(), 16U);
+  const KnownFiles known = table.known();
+  EXPECT_TRUE(
+      std::any_of(known.files.begin(), known.files.end(), [](const KnownFile& one) { return one.file == file(1); }));
+  ASSERT_TRUE(table.wants(seen(file(50)), now_));
+  table.put_failed(file(50));
+  EXPECT_FALSE(table.touch(seen(file(50)))) << "it was never read";
+}
+
+// A mapping of a forgotten file is as old as this or older, so a newer one is of no forgotten file.
+TEST_F(Table, UntilWhenFilesAreForgotten) {
+  FileTable table(3);
+  for (std::uint64_t inode = 1; inode <= 3; ++inode) {
+    ASSERT_TRUE(table.wants(seen(file(inode), "/bin/x", at(10.0 * static_cast<double>(inode))), now_));
+    table.put(place(file(inode)), facts(7));
+  }
+  EXPECT_FALSE(table.wants(seen(file(1), "/bin/x", at(35)), now_ + 100ms));
+  EXPECT_EQ(table.known().forgotten_ns, 0U);
+  ASSERT_TRUE(table.wants(seen(file(4), "/bin/x", at(40)), now_));
+  EXPECT_EQ(table.known().forgotten_ns, at(20));
+  ASSERT_TRUE(table.wants(seen(file(5), "/bin/x", at(50)), now_));
+  ASSERT_TRUE(table.wants(seen(file(6), "/bin/x", at(60)), now_));
+  EXPECT_EQ(table.known().forgotten_ns, at(35));
+}
+
+// The pid in a sighting is the user's uid here; 0 is root, 99 has ended.
+class SharedTable : public Table {
+ protected:
+  void map(std::uint64_t inode, std::uint32_t user, FileTable::Time now) {
+    Sighting one = seen(file(inode), "/bin/x", at(10));
+    one.pid = user;
+    if (table_.wants(one, now)) table_.put(place(file(inode)), facts(7));
+  }
+  bool has(std::uint64_t inode) {
+    const KnownFiles known = table_.known();
+    return std::any_of(known.files.begin(), known.files.end(),
+                       [&](const KnownFile& one) { return one.file == file(inode); });
+  }
+  FileTable table_{16, [](std::uint32_t pid) { return pid == 99 ? std::nullopt : std::optional<uid_t>(pid); }};
+};
+
+TEST_F(SharedTable, AUserForgetsOnlyHisOwn) {
+  map(1, 0, now_);
+  map(2, 1000, now_);
+  for (std::uint64_t inode = 100; inode < 200; ++inode) map(inode, 1001, now_);
+  EXPECT_EQ(table_.size(), 16U);
+  EXPECT_TRUE(has(1));
+  EXPECT_TRUE(has(2));
+  EXPECT_TRUE(has(199));
+  EXPECT_FALSE(has(100));
+  // Others get their space, from him.
+  for (std::uint64_t inode = 10; inode < 20; ++inode) map(inode, 0, now_);
+  EXPECT_TRUE(has(1));
+  EXPECT_TRUE(has(2));
+  EXPECT_TRUE(has(19));
+  EXPECT_TRUE(has(196)) << "his share stays";
+}
+
+TEST_F(SharedTable, ManyProcessesThatHaveEndedAreOneUser) {
+  map(1, 0, now_);
+  for (std::uint64_t inode = 100; inode < 200; ++inode) map(inode, 99, now_);
+  EXPECT_TRUE(has(1));
+}
+
+TEST_F(SharedTable, AFileOfSeveralUsersIsNobodys) {
+  map(1, 1001, now_);
+  map(2, 99, now_);
+  map(3, 1001, now_);
+  map(1, 1002, now_ + 2s);
+  map(2, 1002, now_ + 2s);
+  map(3, 99, now_ + 2s);
+  for (std::uint64_t inode = 100; inode < 200; ++inode) map(inode, 1001, now_ + 2s);
+  EXPECT_TRUE(has(1));
+  EXPECT_TRUE(has(2)) << "it is the other user's";
+  EXPECT_FALSE(has(3)) << "a process that has ended may have been his own";
 }
 
 // A process with another root maps a file whose own name is already known.
@@ -309,6 +424,7 @@ TEST(KnownFilesText, ComesBackAsItWas) {
                              {.file = file(9), .is_two = true}},
                    .missed_bytes = 77,
                    .hung_processes = 3,
+                   .forgotten_ns = 12,
                    .unanswered = {{.major = 8, .minor = 1}, {.major = 0, .minor = 66}},
                    .served = {{.disk = {.major = 0, .minor = 70}, .type = "fuse.sshfs"}}};
   const auto bytes = encode(known);
@@ -318,6 +434,7 @@ TEST(KnownFilesText, ComesBackAsItWas) {
   EXPECT_EQ(parsed->unanswered, known.unanswered);
   EXPECT_EQ(parsed->served, known.served);
   EXPECT_EQ(parsed->hung_processes, 3U);
+  EXPECT_EQ(parsed->forgotten_ns, 12U);
   ASSERT_EQ(parsed->files.size(), 2U);
   EXPECT_EQ(parsed->files[0].file, known.files[0].file);
   EXPECT_EQ(parsed->files[0].build_id, known.files[0].build_id);

@@ -21,9 +21,9 @@ using std::chrono_literals::operator""ms;
 
 constexpr std::uint32_t kHungDevice = 66, kServedDevice = 67, kHungProcess = 4'000'000'001,
                         kSlowProcess = 4'000'000'002;
-constexpr std::uint64_t kHungInode = 9'000;
+constexpr std::uint64_t kHungInode = 9'000, kOtherInode = 9'999;
 std::atomic<bool> released = false;
-std::atomic<int> hanging = 0, asked = 0;
+std::atomic<int> hanging = 0, asked = 0, asked_at_other = 0;
 
 void wait_for_release() {
   ++hanging;
@@ -33,6 +33,7 @@ void wait_for_release() {
 
 Result<MappedFileFacts> read_or_hang(const MappedAt& at, const std::function<void()>& answered) {
   ++asked;
+  if (at.file.inode == kOtherInode) asked_at_other = asked.load();
   if (at.pid == kHungProcess || at.pid == kSlowProcess) wait_for_release();
   if (at.pid == kHungProcess) return fail(std::errc::timed_out, "its helper was killed");
   answered();
@@ -61,7 +62,7 @@ class Watch : public testing::Test {
  protected:
   Watch() {
     released = false;
-    hanging = asked = 0;
+    hanging = asked = asked_at_other = 0;
   }
   ~Watch() override {
     released = true;
@@ -92,18 +93,18 @@ class Watch : public testing::Test {
 
 TEST_F(Watch, ReadsEachFileOnceAndOnlyFiles) {
   for (int i = 0; i < 3; ++i)
-    for (std::uint64_t inode = 1; inode <= 100; ++inode) watch_.note(mapping(8, inode));
-  watch_.note(mapping(8, 0));
-  watch_.note(mapping(8, 500, "//anon"));
-  watch_.note(mapping(0, 501, "[vdso]"));
+    for (std::uint64_t inode = 1; inode <= 100; ++inode) watch_.note_scan(mapping(8, inode));
+  watch_.note_scan(mapping(8, 0));
+  watch_.note_scan(mapping(8, 500, "//anon"));
+  watch_.note_scan(mapping(0, 501, "[vdso]"));
   EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 100; }));
   EXPECT_EQ(known().files.size(), 100U);
   EXPECT_EQ(asked, 100);
 }
 
 TEST_F(Watch, FilesOfAServerAreUnreadAndSayWhy) {
-  watch_.note(mapping(kServedDevice, 1));
-  watch_.note(mapping(8, 2));
+  watch_.note_scan(mapping(kServedDevice, 1));
+  watch_.note_scan(mapping(8, 2));
   EXPECT_TRUE(look_until([&] { return asked == 2 && watch_.settled(); }));
   EXPECT_EQ(known().files.size(), 1U);
   EXPECT_EQ(known().served,
@@ -113,8 +114,8 @@ TEST_F(Watch, FilesOfAServerAreUnreadAndSayWhy) {
 
 TEST_F(Watch, ADiskThatHangsHoldsUpNoOther) {
   for (std::uint64_t inode = 1; inode <= 50; ++inode) {
-    watch_.note(mapping(kHungDevice, inode));
-    watch_.note(mapping(8, inode));
+    watch_.note_scan(mapping(kHungDevice, inode));
+    watch_.note_scan(mapping(8, inode));
   }
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   EXPECT_EQ(hanging, 1) << "scans and other disks need the other threads";
@@ -130,13 +131,13 @@ TEST_F(Watch, ADiskThatHangsHoldsUpNoOther) {
 // One task reads the files of a process: what it has read counts, and the rest is read when the disk answers.
 TEST_F(Watch, AFileThatHangsTakesOnlyTheRestOfItsTask) {
   for (const std::uint64_t inode : {std::uint64_t{1}, std::uint64_t{2}, kHungInode, std::uint64_t{3}})
-    watch_.note(mapping(8, inode));
+    watch_.note_scan(mapping(8, inode));
   EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
   EXPECT_EQ(asked, 3) << "of one process and one disk: one after the other";
   EXPECT_EQ(known().files.size(), 2U);
   std::this_thread::sleep_for(FileTable::kRetryAfter);
-  watch_.note(mapping(8, 4, "/bin/y", 2));
-  watch_.note(mapping(9, 5, "/bin/z", 2));
+  watch_.note_scan(mapping(8, 4, "/bin/y", 2));
+  watch_.note_scan(mapping(9, 5, "/bin/z", 2));
   EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 4; }));
   EXPECT_EQ(known().files.size(), 3U) << "of another disk; the disk that hangs must not take the last helper";
   released = true;
@@ -145,7 +146,7 @@ TEST_F(Watch, AFileThatHangsTakesOnlyTheRestOfItsTask) {
 }
 
 TEST_F(Watch, ATaskWakesOnceNotForEachFile) {
-  for (std::uint64_t inode = 1; inode <= 10; ++inode) watch_.note(mapping(8, inode));
+  for (std::uint64_t inode = 1; inode <= 10; ++inode) watch_.note_scan(mapping(8, inode));
   watch_.look();
   std::uint64_t wakes = 0;
   ASSERT_TRUE(wait_until_read(10));
@@ -155,13 +156,13 @@ TEST_F(Watch, ATaskWakesOnceNotForEachFile) {
 
 // Like a process that waits for a disk inside mmap(2): reads of /proc/PID/maps and map_files wait for it.
 TEST_F(Watch, AProcessThatHangsHoldsUpNoOtherAndNoDisk) {
-  watch_.note(mapping(8, 1, "/lib/libc", kHungProcess));
+  watch_.note_scan(mapping(8, 1, "/lib/libc", kHungProcess));
   EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
   EXPECT_EQ(known().hung_processes, 1U);
   std::this_thread::sleep_for(FileTable::kRetryAfter);
   for (std::uint64_t inode = 1; inode <= 50; ++inode) {
-    watch_.note(mapping(8, inode + 50, "/bin/x", kHungProcess));
-    watch_.note(mapping(8, inode));
+    watch_.note_scan(mapping(8, inode + 50, "/bin/x", kHungProcess));
+    watch_.note_scan(mapping(8, inode));
   }
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   const KnownFiles meanwhile = known();
@@ -173,7 +174,7 @@ TEST_F(Watch, AProcessThatHangsHoldsUpNoOtherAndNoDisk) {
   released = true;
   EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled(); }));
   const int before = asked;
-  watch_.note(mapping(8, 200, "/bin/x", kHungProcess));
+  watch_.note_scan(mapping(8, 200, "/bin/x", kHungProcess));
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   EXPECT_EQ(asked, before);
   EXPECT_EQ(known().hung_processes, 1U);
@@ -181,12 +182,12 @@ TEST_F(Watch, AProcessThatHangsHoldsUpNoOtherAndNoDisk) {
 
 // A process that forks with much memory keeps the lock for a second; its helper lives.
 TEST_F(Watch, AProcessThatWasOnlySlowIsAskedAgain) {
-  watch_.note(mapping(8, 1, "/bin/x", kSlowProcess));
+  watch_.note_scan(mapping(8, 1, "/bin/x", kSlowProcess));
   EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
   EXPECT_EQ(known().hung_processes, 1U);
   released = true;
   EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().hung_processes == 0U; }));
-  watch_.note(mapping(8, 2, "/bin/y", kSlowProcess));
+  watch_.note_scan(mapping(8, 2, "/bin/y", kSlowProcess));
   EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 2; }));
   EXPECT_EQ(known().files.size(), 2U);
 }
@@ -194,22 +195,22 @@ TEST_F(Watch, AProcessThatWasOnlySlowIsAskedAgain) {
 // What hangs occupies no helper that others need.
 TEST_F(Watch, ManyThatHangLeaveAHelper) {
   for (std::uint32_t i = 0; i < 40; ++i) {
-    watch_.note(mapping(kHungDevice, i + 1, "/net/x", i + 1));
+    watch_.note_scan(mapping(kHungDevice, i + 1, "/net/x", i + 1));
     EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   }
   EXPECT_EQ(hanging, 1);
-  watch_.note(mapping(8, 1, "/bin/x", 50));
+  watch_.note_scan(mapping(8, 1, "/bin/x", 50));
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   EXPECT_EQ(known().files.size(), 1U);
 }
 
 // Nobody reads what is queued, and no snapshot waits for it.
 TEST_F(Watch, WhereEveryHelperHangsItIsSettled) {
-  watch_.note(mapping(kHungDevice, 1, "/net/x", 1));
+  watch_.note_scan(mapping(kHungDevice, 1, "/net/x", 1));
   EXPECT_TRUE(look_until([&] { return hanging == 1; }));
-  watch_.note(mapping(8, kHungInode, "/bin/y", 2));
+  watch_.note_scan(mapping(8, kHungInode, "/bin/y", 2));
   EXPECT_TRUE(look_until([&] { return hanging == 2 && watch_.settled(); }));
-  watch_.note(mapping(9, 3, "/bin/z", 3));
+  watch_.note_scan(mapping(9, 3, "/bin/z", 3));
   watch_.look();
   EXPECT_TRUE(watch_.settled());
   EXPECT_EQ(known().unanswered.size(), 3U) << "also that of the file in the queue";
@@ -220,13 +221,13 @@ TEST_F(Watch, WhereEveryHelperHangsItIsSettled) {
 // It answered never, and its helper was killed before the main thread looked.
 TEST_F(Watch, AProcessThatWasFoundSilentLateIsNotAskedAgain) {
   released = true;
-  watch_.note(mapping(8, 1, "/bin/x", kHungProcess));
+  watch_.note_scan(mapping(8, 1, "/bin/x", kHungProcess));
   watch_.look();
   EXPECT_TRUE(wait_until_read(1));
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   EXPECT_EQ(known().hung_processes, 1U);
   std::this_thread::sleep_for(FileTable::kRetryAfter);
-  watch_.note(mapping(8, 2, "/bin/y", kHungProcess));
+  watch_.note_scan(mapping(8, 2, "/bin/y", kHungProcess));
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   EXPECT_EQ(asked, 1);
 }
@@ -240,8 +241,8 @@ TEST(WatchWithoutHelpers, IsTriedOnceASecond) {
     for (std::size_t i = 0; i < files.size(); ++i)
       steps.done(fail(std::errc::device_or_resource_busy, "there is no helper"));
   });
-  watch.note(mapping(8, 1));
-  watch.note(mapping(9, 2));
+  watch.note_scan(mapping(8, 1));
+  watch.note_scan(mapping(9, 2));
   const auto until = std::chrono::steady_clock::now() + 1500ms;
   while (std::chrono::steady_clock::now() < until) {
     watch.look();
@@ -253,11 +254,11 @@ TEST(WatchWithoutHelpers, IsTriedOnceASecond) {
 
 TEST_F(Watch, AUserTakesOneHelperWhateverHangs) {
   const test::UsersProcess one(false), other(false), inside(true);
-  watch_.note(mapping(kHungDevice, 1, "/net/x", one.pid()));
-  watch_.note(mapping(8, kHungInode, "/bin/y", other.pid()));
-  watch_.note(mapping(9, kHungInode, "/bin/z", inside.pid()));
+  watch_.note_scan(mapping(kHungDevice, 1, "/net/x", one.pid()));
+  watch_.note_scan(mapping(8, kHungInode, "/bin/y", other.pid()));
+  watch_.note_scan(mapping(9, kHungInode, "/bin/z", inside.pid()));
   EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
-  watch_.note(mapping(8, 1));
+  watch_.note_scan(mapping(8, 1));
   EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 2; }));
   EXPECT_EQ(hanging, 1);
   EXPECT_EQ(known().files.size(), 1U);
@@ -266,8 +267,30 @@ TEST_F(Watch, AUserTakesOneHelperWhateverHangs) {
   EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().files.size() == 4U; }));
 }
 
+// A user maps files faster than helpers read them.
+TEST_F(Watch, UsersTakeTurns) {
+  const test::UsersProcess user(false);
+  for (std::uint64_t inode = 1; inode <= 5000; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user.pid()));
+  watch_.look();
+  watch_.note_scan(mapping(8, kOtherInode, "/bin/y"));
+  EXPECT_TRUE(look_until([&] { return asked_at_other > 0 && watch_.settled(); }));
+  EXPECT_LT(asked_at_other, 100) << "others do not wait for the user's queue";
+  EXPECT_GT(known().missed_bytes, 0U) << "his queue has a limit";
+}
+
+TEST_F(Watch, AScanOfItsOwnLooksAtNewFilesOnly) {
+  watch_.note_scan(mapping(8, 1));
+  EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 1; }));
+  RecordBuffer both = mapping(8, 1);
+  const RecordBuffer other = mapping(8, 2);
+  both.insert(both.end(), other.begin(), other.end());
+  watch_.note_scan(both, true);
+  EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
+  EXPECT_EQ(asked, 2);
+}
+
 TEST_F(Watch, TheSameAnswerAsLongAsNothingChanged) {
-  watch_.note(mapping(8, 1));
+  watch_.note_scan(mapping(8, 1));
   EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 1; }));
   watch_.look();
   const auto first = watch_.answer();
