@@ -175,9 +175,9 @@ StoreBudget::Plan StoreBudget::plan(const Inventory& inventory, StoreLimits limi
         return by_age(one) && !goes_anyway(one);
       }));
   if (too_old == 0) return {.deletions = std::move(others), .age = {}};
-  const std::string until = doubt->left ? fmt::format("for another {}, until {}", format_duration(*doubt->left),
-                                                      to_rfc3339(clock.now + *doubt->left))
-                                        : "until the clock is synchronised";
+  const std::string until =
+      fmt::format("for another {}, until {}{}", format_duration(doubt->left), to_rfc3339(clock.now + doubt->left),
+                  doubt->or_synchronised ? ", or until the clock is synchronised" : "");
   const std::string which =
       fmt::format("{} in {} older than store.max_age by the clock", counted(too_old, "snapshot"), folder_);
   if (order.by_hand)

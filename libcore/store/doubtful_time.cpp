@@ -54,12 +54,13 @@ std::optional<ClockDoubt> doubt_of(const StoreClock& clock) {
     return ClockDoubt{.why = fmt::format("the clock ran ahead by {} or more since a snapshot of this boot was taken",
                                          format_duration(boot - *clock.first_of_boot)),
                       .left = kAfterAhead - (since_boot - clock.record.known_from)};
-  if (!clock.synchronised && clock.last_of_others && boot - *clock.last_of_others > kMostOff)
+  if (!clock.synchronised && since_boot < kMostOff && clock.last_of_others && boot - *clock.last_of_others > kMostOff)
     return ClockDoubt{
         .why = fmt::format("by the clock {} lie between the last snapshot and the boot, and it is not known to be "
                            "synchronised",
                            format_duration(boot - *clock.last_of_others)),
-        .left = std::nullopt};
+        .left = kMostOff - since_boot,
+        .or_synchronised = true};
   return std::nullopt;
 }
 

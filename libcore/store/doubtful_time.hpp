@@ -40,12 +40,14 @@ inline constexpr std::chrono::nanoseconds kMostOff = std::chrono::hours(24 * 7);
 [[nodiscard]] bool timesyncd_vouches(const char* file, WallTime now);
 
 struct ClockDoubt {
-  std::string why;                               // a clause of a sentence
-  std::optional<std::chrono::nanoseconds> left;  // so much longer; nullopt: until the clock is synchronised
+  std::string why;                  // a clause of a sentence
+  std::chrono::nanoseconds left{};  // so much longer
+  bool or_synchronised = false;     // or until the clock is known to be synchronised
 };
 // Why snapshots are not deleted automatically because of their age: in the first hour of a boot (the clock may not be
 // set yet), and for 24 h after the clock ran ahead of CLOCK_BOOTTIME by more than an hour, whether it is synchronised
-// or not. A clock that was wrong since the boot is found by the snapshots of earlier boots, if nothing vouches for it.
+// or not. A clock that was wrong since the boot is found by the snapshots of earlier boots, if nothing vouches for it;
+// this doubt ends when the boot is kMostOff old, since a synchronised clock can look like one that is not (chrony's).
 // nullopt: the clock is plausible. If it is behind, nothing is deleted because of its age.
 [[nodiscard]] std::optional<ClockDoubt> doubt_of(const StoreClock& clock);
 
