@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 
 #include "libcore/perf/record.hpp"
 
@@ -13,8 +14,24 @@ namespace {
 
 constexpr std::size_t kTreeNodeBytes = 96;
 constexpr std::size_t kOldestCgroupsKept = 1024;  // the system's slices are among them
-constexpr std::size_t kAgeBytes = 48;             // a symbol's node in by_age_
+// One with more than this fraction of all cgroups, or of their bytes, has to give way.
+constexpr std::size_t kOwnerShares = 4;
+constexpr std::size_t kForgottenAtOnce = 8;  // this fraction of its cgroups: each look for it reads the whole table
+constexpr std::size_t kForgottenSingly = 512;
+constexpr int kOwnerDepth = 4;  // /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-ID.scope
+constexpr std::size_t kAgeBytes = 48;  // a symbol's node in by_age_
 constexpr std::uint16_t kUnregistered = PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER;
+
+// The path down to this level; the whole path if it is not that deep.
+std::string_view top_of(std::string_view path, int depth) {
+  std::size_t end = 0;
+  for (int i = 0; i < depth && end != std::string_view::npos; ++i) end = path.find('/', end + 1);
+  return path.substr(0, end);
+}
+
+bool is_below(std::string_view path, std::string_view top) {
+  return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
+}
 
 }  // namespace
 
@@ -35,14 +52,83 @@ void KernelTable::add_cgroup(const CgroupRecord& cgroup) {
   path = cgroup.path;
   cgroup_bytes_ += path.size();
   while (cgroups_.size() > kMaxCgroups || (cgroup_bytes_ > most_bytes_ && cgroups_.size() > 1))
-    forget_a_cgroup(cgroup.id);
+    forget_cgroups(cgroup.id);
+}
+
+void KernelTable::forget_cgroups(std::uint64_t added) {
+  if (forget_singly_ == 0) {
+    const std::string owner = largest_owner();
+    if (!owner.empty()) return forget_cgroups_of(owner, added);
+    forget_singly_ = kForgottenSingly;
+  }
+  --forget_singly_;
+  forget_a_cgroup(added);
+}
+
+// As deep as possible: of the pods of a slice, the one that has them. Empty: there is none.
+std::string KernelTable::largest_owner() const {
+  struct Has {
+    std::size_t cgroups = 0, bytes = 0;
+  };
+  std::string owner;
+  for (int depth = 1; depth <= kOwnerDepth; ++depth) {
+    std::unordered_map<std::string_view, Has> tops;
+    for (const auto& [id, path] : cgroups_) {
+      if (!is_below(path, owner)) continue;
+      Has& has = tops[top_of(path, depth)];
+      ++has.cgroups;
+      has.bytes += kTreeNodeBytes + path.size();
+    }
+    // In thousandths of all.
+    const auto part = [this](const Has& has) {
+      return std::max(has.cgroups * 1000 / cgroups_.size(), has.bytes * 1000 / cgroup_bytes_);
+    };
+    const auto largest = std::max_element(tops.begin(), tops.end(), [&](const auto& one, const auto& other) {
+      return part(one.second) < part(other.second);
+    });
+    if (largest == tops.end() || part(largest->second) <= 1000 / kOwnerShares) break;
+    owner = largest->first;
+  }
+  return owner;
+}
+
+KernelTable::Cgroups::iterator KernelTable::after_the_oldest() {
+  const std::size_t kept = std::min<std::size_t>(kOldestCgroupsKept, cgroups_.size() / 2);
+  return std::next(cgroups_.begin(), static_cast<std::ptrdiff_t>(kept));
+}
+
+KernelTable::Cgroups::iterator KernelTable::forget(Cgroups::iterator cgroup) {
+  cgroup_bytes_ -= kTreeNodeBytes + cgroup->second.size();
+  sampled_.erase(cgroup->first);
+  ++forgotten_cgroups_;
+  return cgroups_.erase(cgroup);
+}
+
+// In the order of forget_a_cgroup().
+void KernelTable::forget_cgroups_of(std::string_view owner, std::uint64_t added) {
+  std::size_t left = 0;
+  for (const auto& [id, path] : cgroups_) left += is_below(path, owner) ? 1 : 0;
+  left = std::max<std::size_t>(left / kForgottenAtOnce, 1);
+  for (const bool sampled : {false, true}) {
+    const auto forget_between = [&](Cgroups::iterator from, std::uint64_t to_id) {
+      while (from != cgroups_.end() && from->first < to_id && left > 0) {
+        const bool goes =
+            from->first != added && is_below(from->second, owner) && (sampled || !sampled_.contains(from->first));
+        if (goes) --left;
+        from = goes ? forget(from) : std::next(from);
+      }
+    };
+    const auto middle = after_the_oldest();
+    const std::uint64_t middle_id = middle == cgroups_.end() ? ~std::uint64_t{0} : middle->first;
+    forget_between(middle, ~std::uint64_t{0});
+    forget_between(cgroups_.begin(), middle_id);
+  }
 }
 
 // The oldest are the system's slices, and the newest is `added`: one in the middle goes. One that a snapshot has
 // samples of goes only if there is no other.
 void KernelTable::forget_a_cgroup(std::uint64_t added) {
-  const auto middle = std::next(
-      cgroups_.begin(), static_cast<std::ptrdiff_t>(std::min<std::size_t>(kOldestCgroupsKept, cgroups_.size() / 2)));
+  const auto middle = after_the_oldest();
   auto gone = cgroups_.end();
   for (const bool sampled : {false, true}) {
     const auto may_go = [&](const auto& one) {
@@ -53,10 +139,7 @@ void KernelTable::forget_a_cgroup(std::uint64_t added) {
     gone = std::find_if(cgroups_.begin(), middle, may_go);
     if (gone != middle) break;
   }
-  cgroup_bytes_ -= kTreeNodeBytes + gone->second.size();
-  sampled_.erase(gone->first);
-  cgroups_.erase(gone);
-  ++forgotten_cgroups_;
+  forget(gone);
 }
 
 void KernelTable::mark_sampled(const std::unordered_set<std::uint64_t>& cgroups) {

@@ -2,7 +2,8 @@
 // The facts of the sideband that are not about processes: paths of cgroups, and kernel symbols that come and go (BPF
 // programs, trampolines). Private to sideband. The removal of a cgroup is not recorded, its path can have 4 KB, and a
 // user can make thousands; symbols can be many. So each of the two is limited in number and in bytes, or nothing would
-// be left for the processes' names. What does not fit is counted.
+// be left for the processes' names. What does not fit is counted. A user's or container's cgroups are all below one: so
+// when the table is full, those below the one with the most of them go first.
 #pragma once
 
 #include <cstddef>
@@ -55,13 +56,20 @@ class KernelTable {
     std::string name;
   };
   void add_cgroup(const CgroupRecord& cgroup);
+  using Cgroups = std::map<std::uint64_t, std::string>;  // by id; ids grow, so the smallest is the oldest
+  void forget_cgroups(std::uint64_t added);
+  void forget_cgroups_of(std::string_view owner, std::uint64_t added);
   void forget_a_cgroup(std::uint64_t added);
+  [[nodiscard]] std::string largest_owner() const;
+  [[nodiscard]] Cgroups::iterator after_the_oldest();
+  Cgroups::iterator forget(Cgroups::iterator cgroup);
   void forget_a_symbol();
   void add_ksymbol(const KsymbolRecord& symbol);
   void remove(std::map<std::uint64_t, Ksymbol>::iterator symbol);
 
   std::size_t most_bytes_;
-  std::map<std::uint64_t, std::string> cgroups_;         // by id; ids grow, so the smallest is the oldest
+  Cgroups cgroups_;
+  std::size_t forget_singly_ = 0;                        // so many more, before the largest owner is looked for again
   std::unordered_set<std::uint64_t> sampled_;            // some of their ids
   std::map<std::uint64_t, Ksymbol> ksymbols_;            // by address
   std::map<std::uint64_t, std::uint64_t> by_age_;        // their addresses, by number

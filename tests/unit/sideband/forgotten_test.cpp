@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <vector>
+
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/mappings.hpp"
 #include "tests/unit/sideband/reader_model.hpp"
@@ -151,6 +155,55 @@ TEST(ForgottenFacts, CgroupsAreCountedByTheCheckpointToo) {
   const std::size_t kept = read(window).cgroups.size();
   EXPECT_LT(kept, 2500U);
   EXPECT_EQ(window.forgotten.cgroups + kept, kMaxCgroups + 7);
+}
+
+std::set<std::string> cgroups_of(const ProcessTracker& tracker) {
+  std::set<std::string> out;
+  for (const auto& [id, path] : read(tracker.export_window(0, 100 * kSecond, {1})).cgroups) out.insert(path);
+  return out;
+}
+
+// A user makes 40,000 of them below his own, after others' units and between them.
+TEST(ForgottenFacts, CgroupsOfWhoHasTheMostGoFirst) {
+  const std::vector<std::string> owners{
+      "/user.slice/user-1000.slice/user@1000.service/app.slice/x{}.scope",
+      "/user.slice/user-1000.slice/user@1000.service/x{}.slice/a.service",
+      "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice/cri-1.scope/x{}",
+      "/lxc.payload.web/x{}/y",
+      // few, with long paths
+      "/system.slice/docker-1.scope/" + std::string(3000, 'd') + "/x{}",
+  };
+  for (const std::string& owner : owners) {
+    SCOPED_TRACE(owner.substr(0, 80));
+    ProcessTracker tracker({.state_bytes = 16U << 20U});
+    Tape tape;
+    std::set<std::string> others;
+    std::uint64_t id = 0;
+    const auto add = [&](const std::string& path) {
+      tape.cgroup(kSecond + id, id + 1, path);
+      ++id;
+    };
+    for (std::uint64_t i = 0; i < 43'000; ++i) {
+      if (i >= 3000) add(fmt::format(fmt::runtime(owner), i));
+      if (i >= 3000 && i % 100 != 0) continue;
+      const std::string other = i % 2 == 0 ? fmt::format("/system.slice/unit{}.service", i)
+                                           : fmt::format(
+                                                 "/kubepods.slice/kubepods-burstable.slice/"
+                                                 "kubepods-burstable-pod{}.slice/cri-{}.scope",
+                                                 i + 1000, i);
+      add(other);
+      others.insert(other);
+    }
+    tracker.add(tape.bytes());
+    tracker.fold(50 * kSecond);
+    const std::set<std::string> kept = cgroups_of(tracker);
+    std::size_t missing = 0;
+    for (const std::string& other : others) missing += kept.contains(other) ? 0 : 1;
+    EXPECT_EQ(missing, 0U) << "of " << others.size();
+    EXPECT_EQ(kept.size() + tracker.stats().forgotten.cgroups, id) << "each one is kept or counted";
+    EXPECT_GT(kept.size(), others.size()) << "the owner has a share, too";
+    EXPECT_TRUE(kept.contains(fmt::format(fmt::runtime(owner), 42'999))) << "the newest";
+  }
 }
 
 }  // namespace
