@@ -17,13 +17,13 @@ void RecordingGaps::pause(EventTime now_ns, std::string who) {
 void RecordingGaps::resume(EventTime now_ns) {
   const std::lock_guard lock(mutex_);
   if (!paused_ns_) return;
-  add({*paused_ns_, now_ns, "recording was paused"});
+  add({*paused_ns_, now_ns, true});
   paused_ns_.reset();
 }
 
 void RecordingGaps::without_broker(EventTime lost_ns, EventTime back_ns) {
   const std::lock_guard lock(mutex_);
-  add({lost_ns, back_ns, "flightd-broker was gone"});
+  add({lost_ns, back_ns, false});
 }
 
 void RecordingGaps::add(Gap gap) {
@@ -58,11 +58,21 @@ std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime e
   std::vector<std::string> out;
   for (const Gap& gap : gaps_)
     if (gap.end_ns >= begin_ns && gap.begin_ns <= end_ns)
-      out.push_back(fmt::format("{} from {} to {}: nothing of that time is in this snapshot", gap.why,
+      out.push_back(fmt::format("{} from {} to {}: nothing of that time is in this snapshot",
+                                gap.was_paused ? "recording was paused" : "flightd-broker was gone",
                                 clock_.text_at(gap.begin_ns), clock_.text_at(gap.end_ns)));
   if (paused_ns_ && *paused_ns_ <= end_ns)
     out.push_back(
         fmt::format("recording is paused since {}: nothing later is in this snapshot", clock_.text_at(*paused_ns_)));
+  return out;
+}
+
+std::vector<Pause> RecordingGaps::pauses() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Pause> out;
+  for (const Gap& gap : gaps_)
+    if (gap.was_paused) out.push_back({gap.begin_ns, gap.end_ns});
+  if (paused_ns_) out.push_back({.begin_ns = *paused_ns_});
   return out;
 }
 

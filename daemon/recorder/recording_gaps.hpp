@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/recorder/clock_watch.hpp"
+#include "libcore/snapshot/selection.hpp"
 
 namespace flight::daemon {
 
@@ -31,13 +32,15 @@ class RecordingGaps {
   // For the sidecar of a snapshot with this window: one text per gap in it. Gaps that end before `oldest_ns` are
   // removed: no ring reaches back to them.
   [[nodiscard]] std::vector<std::string> warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns);
+  // The pauses that are known, oldest first; one that lasts has no end.
+  [[nodiscard]] std::vector<Pause> pauses() const;
 
  private:
   static constexpr std::size_t kMaxGaps = 64;  // if there are more, the oldest are dropped
 
   struct Gap {
     EventTime begin_ns = 0, end_ns = 0;
-    const char* why = "";
+    bool was_paused = false;  // or there was no broker
   };
   void add(Gap gap);
   const ClockWatch& clock_;

@@ -229,6 +229,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
                       .requests = {},
                       .window = job.window,
                       .requested_ns = job.requested_ns,
+                      .pauses = recorder_.gaps().pauses(),
                       .compression = job.config.compression,
                       .compression_level = job.config.compression_level,
                       .warnings = cpu_gap_warnings(manifest, job.window.begin_ns, frozen_ns, clock)};

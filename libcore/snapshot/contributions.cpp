@@ -35,7 +35,7 @@ std::uint64_t clock_frequency(const Manifest& manifest) {
 
 Contributions::Contributions(const Selection& selection, const Manifest& manifest,
                              const std::vector<std::size_t>& channel_rings, const EventTable& events, Lives& lives)
-    : compared_(selection.compared), frequency_(clock_frequency(manifest)) {
+    : compared_(selection.compared), pauses_(selection.pauses), frequency_(clock_frequency(manifest)) {
   const std::vector<bool> samples_cpu = events_that_sample(manifest);
   for (std::uint32_t i = 0; i < selection.rings.size(); ++i) {
     const RingSelection& ring = selection.rings[i];
@@ -58,12 +58,23 @@ Contributions::Contributions(const Selection& selection, const Manifest& manifes
   name(lives);
 }
 
-// A ring that covers only a part of the time counts for that part.
+EventTime Contributions::recorded_between(EventTime begin_ns, EventTime end_ns) const {
+  if (begin_ns >= end_ns) return 0;
+  EventTime out = end_ns - begin_ns;
+  for (const Pause& pause : pauses_) {
+    const EventTime from_ns = std::max(pause.begin_ns, begin_ns), to_ns = std::min(pause.end_ns, end_ns);
+    if (from_ns < to_ns) out -= to_ns - from_ns;
+  }
+  return out;
+}
+
+// A ring that covers only a part of the time counts for that part, and a pause counts for nothing. The time of a CPU
+// that was offline does count: nothing ran on it.
 Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu) const {
   const auto of = [&](EventTime begin_ns, EventTime end_ns) {
-    begin_ns = std::max(begin_ns, ring.covers_from_ns);
-    if (frequency_ == 0 || begin_ns >= end_ns) return 0.0;
-    return 1e9 / static_cast<double>(frequency_) / static_cast<double>(end_ns - begin_ns);
+    const EventTime recorded_ns = recorded_between(std::max(begin_ns, ring.covers_from_ns), end_ns);
+    if (frequency_ == 0 || recorded_ns == 0) return 0.0;
+    return 1e9 / static_cast<double>(frequency_) / static_cast<double>(recorded_ns);
   };
   return {.cpu = cpu,
           .before = of(compared_.before_begin_ns, compared_.now_begin_ns),

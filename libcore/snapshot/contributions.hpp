@@ -48,9 +48,11 @@ class Contributions {
   }
   // Values in CPUs exist only if cpu-clock is the only sampling event.
   [[nodiscard]] bool cpus_before() const {
-    return frequency_ != 0 && compared_.before_begin_ns < compared_.now_begin_ns;
+    return frequency_ != 0 && recorded_between(compared_.before_begin_ns, compared_.now_begin_ns) > 0;
   }
-  [[nodiscard]] bool cpus_now() const { return frequency_ != 0 && compared_.now_begin_ns < compared_.now_end_ns; }
+  [[nodiscard]] bool cpus_now() const {
+    return frequency_ != 0 && recorded_between(compared_.now_begin_ns, compared_.now_end_ns) > 0;
+  }
   [[nodiscard]] const RingSelection::Count& all_window() const { return window_; }
   [[nodiscard]] const RingSelection::Count& all_before() const { return before_; }
   [[nodiscard]] const RingSelection::Count& all_now() const { return now_; }
@@ -61,12 +63,14 @@ class Contributions {
     int cpu = 0;
     double before = 0, now = 0;
   };
+  [[nodiscard]] EventTime recorded_between(EventTime begin_ns, EventTime end_ns) const;
   [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu) const;
   void add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
                  const std::vector<bool>& samples_cpu, const Lives& lives);
   void name(Lives& lives);
 
   SidecarCompared compared_;
+  std::span<const Pause> pauses_;
   std::uint64_t frequency_ = 0;
   std::vector<Worth> worth_;  // by ring
   std::vector<Contribution> all_;

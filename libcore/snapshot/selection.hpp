@@ -37,6 +37,11 @@ struct Blackout {
 // For every ring, in the rings' order, oldest first.
 using BlackoutLog = std::vector<std::vector<Blackout>>;
 
+// Recording was switched off, on all CPUs.
+struct Pause {
+  EventTime begin_ns = 0, end_ns = UINT64_MAX;
+};
+
 struct RingSelection {
   int cpu = 0;
   RingImage image;
@@ -68,6 +73,7 @@ struct RingSelection {
 struct Selection {
   EventTime begin_ns = 0, end_ns = 0, common_begin_ns = 0;
   SidecarCompared compared;
+  std::vector<Pause> pauses;  // ascending; also such that are not in the window
   std::vector<RingSelection> rings;
   std::vector<SidecarHole> holes;
   std::uint64_t samples = 0;

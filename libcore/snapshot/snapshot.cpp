@@ -274,6 +274,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
                capture.frozen_ns, capture.blackouts, workers,
                {.since_ns = order.fired ? order.fired->since_ns : 0, .recorded_until_ns = capture.recorded_until_ns});
     Selection& selection = part.selection;
+    selection.pauses = order.pauses;
     after_step(Step::walked);
     part.sideband = tracker(selection.begin_ns, selection.end_ns, selection.pids, selection.cgroups);
     if (recording.host.own_pid_namespace)

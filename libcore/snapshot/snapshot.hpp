@@ -56,6 +56,7 @@ struct SnapshotOrder {
   std::vector<SidecarRequest> requests;
   WindowRequest window;
   EventTime requested_ns = 0;        // when the first request was made
+  std::vector<Pause> pauses;         // as in Selection
   std::string compression = "zstd";  // or "none"
   int compression_level = 1;
   // Size limit of the file (store.max_snapshot): if it is exceeded, the oldest part of the window is left out. 0: no

@@ -129,6 +129,15 @@ TEST_F(NamesLong, AnExecDuringAPauseIsKnownAfterwards) {
     ++of_burner;
   }
   EXPECT_GT(of_burner, 50U);
+  // Its load was steady: the time of the pause is no time in which it did nothing.
+  const Json steady = daemon_.snapshot({"--last", fmt::format("{}ms", (now_ns() - pausing) / 1'000'000 + 400)});
+  bool is_listed = false;
+  for (const Json& row : steady["top"]) {
+    if (row["pid"] != burner.pid() || !row["cpus_before"].is_number()) continue;
+    is_listed = true;
+    EXPECT_GT(row["cpus_before"].get<double>(), 0.7 * row["cpus_now"].get<double>()) << row;
+  }
+  EXPECT_TRUE(is_listed) << steady["top"];
   EXPECT_TRUE(daemon_.stop());
 }
 

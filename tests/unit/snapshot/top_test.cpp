@@ -64,6 +64,7 @@ class Top : public testing::Test {
     selection.begin_ns = compared_.before_begin_ns;
     selection.end_ns = compared_.now_end_ns;
     selection.compared = compared_;
+    selection.pauses = pauses_;
     for (std::size_t i = 0; i < 2; ++i) {
       selection.rings.push_back(rings_[i].selection(events_));
       selection.rings.back().tallies = tallies_[i];
@@ -103,6 +104,7 @@ class Top : public testing::Test {
   Manifest manifest_;
   EventTime covers_from_ns_[2] = {0, 0};
   TrackerExport sideband_;
+  std::vector<Pause> pauses_;
   std::unordered_map<std::uint32_t, RingSelection::Tally> tallies_[2];
 
  private:
@@ -147,6 +149,30 @@ TEST_F(Top, ARingThatHoldsLessCountsForItsPart) {
   burn(7, 20, 30);
   burn(8, 25, 30, 1);
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->100 ->67", "8: ->100 ->33"));
+}
+
+// Without this, a steady load had grown since the pause.
+TEST_F(Top, TheTimeOfAPauseDoesNotCount) {
+  compare(10, 20, 26);
+  pauses_ = {{1 * kSecond, 2 * kSecond}, {12 * kSecond, 18 * kSecond}, {22 * kSecond, 24 * kSecond}};
+  for (const auto& [begin_s, end_s] : {std::pair(10, 12), {18, 22}, {24, 26}}) burn(7, begin_s, end_s);
+  burn(8, 18, 20, 1);
+  EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 67>100", "8: 50>0 33>0"));
+  // All of the time before: what it was is unknown.
+  pauses_ = {{9 * kSecond, 20 * kSecond}};
+  EXPECT_THAT(changes(), testing::ElementsAre("7: ->67 67>100", "8: ->0 33>0"));
+  pauses_ = {{24 * kSecond, UINT64_MAX}};
+  EXPECT_THAT(changes(), testing::Contains("7: 40>100 67>100"));
+}
+
+// The gap of one CPU's sideband, without loss, is not a pause: the others were recorded.
+TEST_F(Top, ACpuThatComesOnlineIsNoPause) {
+  compare(10, 20, 26);
+  covers_from_ns_[1] = 0;
+  sideband_.gaps = {{.begin_ns = 8 * kSecond, .end_ns = 21 * kSecond}};
+  burn(7, 10, 26);
+  burn(8, 21, 26, 1);
+  EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 100>55", "8: 0>83 0>45"));
 }
 
 TEST_F(Top, CpusAreUnknownWithoutCpuClock) {
