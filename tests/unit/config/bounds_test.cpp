@@ -8,6 +8,7 @@
 
 #include "libcore/base/files.hpp"
 #include "libcore/config/parse.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight {
 namespace {
@@ -61,7 +62,7 @@ TEST(ConfigBounds, AMessageStaysShortAndPrintable) {
 // Hostile bytes lead to an error or a configuration, never to a crash. Each byte of a valid text in turn is replaced,
 // removed, or becomes the end of the text.
 TEST(ConfigBounds, MangledTexts) {
-  const auto text = read_file(std::string(TEST_SOURCE_ROOT) + "/tests/unit/config/fixtures/every_key.json");
+  const auto text = read_file(test::source_root() + "/tests/unit/config/fixtures/every_key.json");
   ASSERT_TRUE(text);
   std::mt19937 random(1);
   std::size_t refused = 0;

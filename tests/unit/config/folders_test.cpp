@@ -12,6 +12,7 @@
 
 #include "libcore/config/default_text.hpp"
 #include "libcore/config/parse.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight {
 namespace {
@@ -57,7 +58,7 @@ TEST_F(Folders, TheBuiltInDefaultWhereThereIsNoFile) {
 }
 
 TEST_F(Folders, LayersOfTheFixture) {
-  const std::string fixture = std::string(TEST_SOURCE_ROOT) + "/tests/unit/config/fixtures/layers";
+  const std::string fixture = test::source_root() + "/tests/unit/config/fixtures/layers";
   const auto config = load_config(ConfigFolders{.etc = fixture + "/etc", .lib = fixture + "/lib"});
   ASSERT_TRUE(config) << config.error().text();
   EXPECT_EQ(config->profile, "sched");               // from a drop-in
@@ -235,7 +236,7 @@ class ShippedFolders : public Folders {
  protected:
   void SetUp() override {
     Folders::SetUp();
-    const fs::path shipped = fs::path(TEST_SOURCE_ROOT) / "config";
+    const fs::path shipped = fs::path(test::source_root()) / "config";
     fs::create_directories(root_ + "/lib");
     fs::copy_file(shipped / "flightd.json", root_ + "/lib/flightd.json");
     fs::copy(shipped / "profiles", root_ + "/lib/profiles");

@@ -8,6 +8,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/config/default_text.hpp"
 #include "libcore/config/document.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight {
 namespace {
@@ -16,8 +17,8 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-const std::string kFixtures = std::string(TEST_SOURCE_ROOT) + "/tests/unit/config/fixtures/";
-const std::string kShipped = std::string(TEST_SOURCE_ROOT) + "/config/flightd.json";
+const std::string kFixtures = test::source_root() + "/tests/unit/config/fixtures/";
+const std::string kShipped = test::source_root() + "/config/flightd.json";
 
 Config good(std::string_view text) {
   auto config = parse_config(text, "test.json");
@@ -128,7 +129,7 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
   EXPECT_EQ(config->triggers[3].event->event, "oom:mark_victim");
   EXPECT_EQ(config->triggers[4].name, "psi-memory");
   EXPECT_EQ(config->channels[0].min_history, seconds(10));
-  const auto profile = read_file(std::string(TEST_SOURCE_ROOT) + "/config/profiles/default.json");
+  const auto profile = read_file(test::source_root() + "/config/profiles/default.json");
   ASSERT_TRUE(profile) << profile.error().what;
   EXPECT_EQ(*profile, built_in_profile());
 }

@@ -9,6 +9,7 @@
 #include "libcore/control/messages.hpp"
 #include "libcore/control/trigger_messages.hpp"
 #include "tests/unit/control/varlink_idl.hpp"
+#include "tests/unit/environment.hpp"
 #include "tests/unit/store/sample_sidecar.hpp"
 
 namespace flight {
@@ -20,7 +21,7 @@ using test::IdlType;
 using test::mismatch;
 
 std::string file_text(const std::string& name) {
-  std::ifstream file(std::string(FLIGHTD_SOURCE_ROOT) + "/libcore/control/" + name);
+  std::ifstream file(test::source_root() + "/libcore/control/" + name);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

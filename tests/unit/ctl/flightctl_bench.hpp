@@ -16,6 +16,7 @@
 #include "libcore/store/catalogue.hpp"
 #include "libcore/store/sidecar.hpp"
 #include "tests/unit/daemon/control/control_bench.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight::test {
 
@@ -98,7 +99,7 @@ class FlightctlTest : public testing::Test {
     return bare(std::move(words));
   }
   Outcome bare(std::vector<std::string> words, std::vector<std::string> environment = {}) {
-    words.insert(words.begin(), FLIGHTCTL);
+    words.insert(words.begin(), test::flightctl());
     environment.insert(environment.end(), {"TZ=UTC", "LC_ALL=C.UTF-8"});
     const std::string out = bench.folder() + "/stdout", err = bench.folder() + "/stderr";
     std::vector<char*> argv, envp;
@@ -113,7 +114,7 @@ class FlightctlTest : public testing::Test {
                                        O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     pid_t pid = -1;
-    EXPECT_EQ(::posix_spawn(&pid, FLIGHTCTL, &actions, nullptr, argv.data(), envp.data()), 0);
+    EXPECT_EQ(::posix_spawn(&pid, test::flightctl().c_str(), &actions, nullptr, argv.data(), envp.data()), 0);
     ::posix_spawn_file_actions_destroy(&actions);
     int status = -1;
     ::waitpid(pid, &status, 0);

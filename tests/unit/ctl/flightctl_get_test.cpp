@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/unit/ctl/flightctl_bench.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight {
 namespace {
@@ -87,7 +88,7 @@ TEST_F(GetTest, NothingIsLeftWhenItIsInterrupted) {
   const UniqueFd end = bench.hang_reads();
   run();
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    std::vector<std::string> words{FLIGHTCTL, "--socket", bench.socket(), "get", "-o", "x"};
+    std::vector<std::string> words{test::flightctl(), "--socket", bench.socket(), "get", "-o", "x"};
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -99,7 +100,7 @@ TEST_F(GetTest, NothingIsLeftWhenItIsInterrupted) {
     ASSERT_EQ(::posix_spawnattr_setsigdefault(&as_usual, &all), 0);
     ASSERT_EQ(::posix_spawnattr_setflags(&as_usual, POSIX_SPAWN_SETSIGDEF), 0);
     pid_t pid = -1;
-    ASSERT_EQ(::posix_spawn(&pid, FLIGHTCTL, nullptr, &as_usual, argv.data(), environ), 0);
+    ASSERT_EQ(::posix_spawn(&pid, test::flightctl().c_str(), nullptr, &as_usual, argv.data(), environ), 0);
     ::posix_spawnattr_destroy(&as_usual);
     for (int attempt = 0; attempt < 500 && names().empty(); ++attempt) std::this_thread::sleep_for(10ms);
     EXPECT_THAT(names(), testing::ElementsAre("x.partial"));

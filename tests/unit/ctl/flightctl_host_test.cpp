@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "tests/unit/ctl/flightctl_bench.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight {
 namespace {
@@ -23,7 +24,7 @@ class HostTest : public FlightctlTest {
  protected:
   HostTest() {
     std::filesystem::create_directory(bin_);
-    std::filesystem::create_symlink(FLIGHTCTL, bin_ + "/flightctl");
+    std::filesystem::create_symlink(test::flightctl(), bin_ + "/flightctl");
     // Like sshd, it passes one line to the user's shell.
     write_ssh(
         "shift_to_command() { while [ \"$1\" != -- ]; do shift; done; shift 2; exec sh -c \"$*\"; }\n"
@@ -103,7 +104,7 @@ TEST_F(HostTest, TheOutputOfSshIsShown) {
   EXPECT_EQ(error_of(json), "io.flightd.Client.NotConnected");
   write_ssh("exec sh -c 'no-such-flightctl bridge'\n");
   EXPECT_THAT(there({"list"}).err, HasSubstr("no flightctl in the $PATH of ssh on root@web3"));
-  write_ssh("exec " FLIGHTCTL " no-such-command\n");
+  write_ssh("exec " + test::flightctl() + " no-such-command\n");
   EXPECT_THAT(there({"list"}).err, HasSubstr("older"));
   write_ssh("echo Welcome; printf '\\0'; exec cat >/dev/null\n");
   EXPECT_THAT(there({"list"}).err, HasSubstr("start-up files of the shell"));
@@ -167,7 +168,7 @@ TEST_F(HostTest, DoctorsListBeginsAtOnce) {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::dup2(there_end.get(), STDOUT_FILENO);
-    ::execl(FLIGHTCTL, "flightctl", "--socket", socket.c_str(), "--json", "doctor", nullptr);
+    ::execl(test::flightctl().c_str(), "flightctl", "--socket", socket.c_str(), "--json", "doctor", nullptr);
     ::_exit(127);
   }
   there_end.reset();
@@ -203,7 +204,7 @@ TEST_F(HostTest, TheBridgeEndsWithEitherSide) {
       ::dup2(in, 0);
       ::dup2(out, 1);
       ::close_range(3, ~0U, 0);
-      ::execl(FLIGHTCTL, "flightctl", "--socket", socket.c_str(), "bridge", nullptr);
+      ::execl(test::flightctl().c_str(), "flightctl", "--socket", socket.c_str(), "bridge", nullptr);
       ::_exit(127);
     }
     return pid;
@@ -269,7 +270,7 @@ TEST_F(HostTest, SshEndsWithFlightctl) {
   run();
   write_ssh("echo $$ > " + bench.folder() + "/pid\nexec sh -c 'exec flightctl --socket " + bench.socket() +
             " bridge'\n");
-  std::vector<std::string> words{FLIGHTCTL, "-H", "web3", "monitor"};
+  std::vector<std::string> words{test::flightctl(), "-H", "web3", "monitor"};
   std::vector<std::string> variables = environment();
   std::vector<char*> argv, envp;
   for (std::string& word : words) argv.push_back(word.data());
@@ -280,7 +281,7 @@ TEST_F(HostTest, SshEndsWithFlightctl) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 1, (bench.folder() + "/told").c_str(), O_WRONLY | O_CREAT, 0600);
   pid_t pid = -1;
-  ASSERT_EQ(::posix_spawn(&pid, FLIGHTCTL, &actions, nullptr, argv.data(), envp.data()), 0);
+  ASSERT_EQ(::posix_spawn(&pid, test::flightctl().c_str(), &actions, nullptr, argv.data(), envp.data()), 0);
   ::posix_spawn_file_actions_destroy(&actions);
   for (int attempt = 0; attempt < 1000 && text_of(bench.folder() + "/told").empty(); ++attempt)
     std::this_thread::sleep_for(10ms);

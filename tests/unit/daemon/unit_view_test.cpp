@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/unit_view.hpp"
+#include "tests/unit/environment.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ TEST(UnitView, HomesAndTemporaryFoldersAreHidden) {
 // The settings are those of the units.
 TEST(UnitView, TheUnitsHideThem) {
   for (const char* name : {"flightd.service", "flightd-broker.service"}) {
-    std::ifstream file(std::string(FLIGHTD_SOURCE_ROOT) + "/systemd/" + name);
+    std::ifstream file(test::source_root() + "/systemd/" + name);
     std::ostringstream text;
     text << file.rdbuf();
     EXPECT_THAT(text.str(), AllOf(HasSubstr("\nProtectHome=yes\n"), HasSubstr("\nPrivateTmp=yes\n"))) << name;

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "libcore/config/default_text.hpp"
+#include "tests/unit/environment.hpp"
 #include "tests/unit/trigger/proc_tree.hpp"
 #include "tests/unit/trigger/tape.hpp"
 
@@ -26,7 +27,7 @@ struct Look {
 };
 
 std::vector<Look> recorded(const std::string& name) {
-  std::ifstream file(std::string(TEST_SOURCE_ROOT) + "/tests/unit/trigger/fixtures/" + name + ".txt");
+  std::ifstream file(test::source_root() + "/tests/unit/trigger/fixtures/" + name + ".txt");
   std::vector<Look> looks;
   for (std::string line; std::getline(file, line);) {
     std::istringstream in(line);

@@ -25,6 +25,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/broker/client.hpp"
 #include "libcore/recorder/rings.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight::test {
 
@@ -89,8 +90,9 @@ class BrokerProcess : public testing::Test {
   void write_config(const std::string& text) const { std::ofstream(config(), std::ios::trunc) << text; }
   [[nodiscard]] std::string errors() const { return read_file(folder_ / "stderr").value_or(""); }
   [[nodiscard]] std::vector<std::string> words(const std::vector<std::string>& more) const {
-    std::vector<std::string> all{
-        FLIGHTD_BROKER, "--config", config(), "--state-dir", folder_ / "state", "--group", std::to_string(kGroup)};
+    std::vector<std::string> all{test::flightd_broker(), "--config",        config(),
+                                 "--state-dir",          folder_ / "state", "--group",
+                                 std::to_string(kGroup)};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

@@ -11,6 +11,7 @@
 
 #include "tests/unit/daemon/broker/broker_process.hpp"
 #include "tests/unit/daemon/broker/service_manager.hpp"
+#include "tests/unit/environment.hpp"
 
 namespace flight {
 namespace {
@@ -169,10 +170,10 @@ TEST_F(BrokerLife, UsageErrorsAre2) {
     pid_ = test::spawn(words(more), folder_ / "stderr", -1);
     EXPECT_EQ(wait_for_end(), 2) << testing::PrintToString(more);
   }
-  pid_ = test::spawn({FLIGHTD_BROKER, "--socket", "/x", "--group", "no-such-group"}, folder_ / "stderr", -1);
+  pid_ = test::spawn({test::flightd_broker(), "--socket", "/x", "--group", "no-such-group"}, folder_ / "stderr", -1);
   EXPECT_EQ(wait_for_end(), 2);
   EXPECT_THAT(errors(), AllOf(HasSubstr("no-such-user"), HasSubstr("no-such-group")));
-  pid_ = test::spawn({FLIGHTD_BROKER, "--version"}, folder_ / "version", -1);
+  pid_ = test::spawn({test::flightd_broker(), "--version"}, folder_ / "version", -1);
   EXPECT_EQ(wait_for_end(), 0);
   EXPECT_THAT(read_file(folder_ / "version").value(), testing::StartsWith("flightd-broker "));
 }

@@ -12,6 +12,7 @@
 
 #include "libcore/base/text.hpp"
 #include "libcore/store/headline.hpp"
+#include "tests/unit/environment.hpp"
 #include "tests/unit/store/sample_sidecar.hpp"
 
 namespace flight::daemon {
@@ -22,7 +23,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string text_of(const std::string& name) {
-  std::ifstream file(std::string(FLIGHTD_SOURCE_ROOT) + "/" + name);
+  std::ifstream file(test::source_root() + "/" + name);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
