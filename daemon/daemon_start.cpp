@@ -199,7 +199,7 @@ Result<void> Daemon::start_control() {
   reloader_ = std::make_unique<Reloader>(
       loop_, *recorder_, events_, setup_.config_file, setup_.config, std::move(*reading),
       [this](const Config& config) { on_config(config); }, [this] { retry_.cancel(); });
-  status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_,
+  status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_, *triggers_,
                                                     setup_.warnings, setup_.notes);
   router_ = std::make_unique<ControlRouter>(*status_service_, *snapshots_, *store_, *trigger_api_, *recording_,
                                             *reloader_, events_);

@@ -69,6 +69,7 @@ std::string StatusService::complete(Status status) const {
   append(status.warnings, store_.use().warnings);
   if (std::string trouble = store_.trigger_state().trouble(); !trouble.empty())
     status.warnings.push_back(std::move(trouble));
+  append(status.warnings, triggers_.metric_troubles());
   append(status.warnings, warnings_);
   append(status.notes, notes_);
   append(status.warnings, reloader_.warnings());

@@ -10,6 +10,7 @@
 #include "daemon/control/backend.hpp"
 #include "daemon/notify/status_line.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/recorder/trigger_thread.hpp"
 #include "daemon/reloader.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/store/store_service.hpp"
@@ -21,13 +22,14 @@ class StatusService {
  public:
   // `warnings`, `notes`: from the start; each status repeats them. The uptime starts here.
   StatusService(boost::asio::io_context& loop, RecorderThread& recorder, const SnapshotApi& snapshots,
-                StoreService& store, const Reloader& reloader, std::vector<std::string> warnings,
-                std::vector<std::string> notes)
+                StoreService& store, const Reloader& reloader, const TriggerThread& triggers,
+                std::vector<std::string> warnings, std::vector<std::string> notes)
       : loop_(loop),
         recorder_(recorder),
         snapshots_(snapshots),
         store_(store),
         reloader_(reloader),
+        triggers_(triggers),
         warnings_(std::move(warnings)),
         notes_(std::move(notes)),
         started_ns_(monotonic_now()) {}
@@ -48,6 +50,7 @@ class StatusService {
   const SnapshotApi& snapshots_;
   StoreService& store_;
   const Reloader& reloader_;
+  const TriggerThread& triggers_;
   const std::vector<std::string> warnings_, notes_;
   const EventTime started_ns_;
 };

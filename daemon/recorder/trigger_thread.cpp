@@ -32,6 +32,7 @@ std::string_view kind_of(const std::vector<TriggerConfig>& triggers, const std::
 Result<std::vector<std::string>> TriggerThread::check(const std::vector<TriggerConfig>& triggers) {
   std::vector<std::string> notes;
   for (const TriggerWithoutSource& one : triggers_without_source(triggers, Sampler::open().missing())) {
+    if (one.passing) continue;
     if (!one.shipped) return fail(std::errc::no_such_file_or_directory, "{}", one.text());
     notes.push_back(one.text());
   }
@@ -147,6 +148,10 @@ void TriggerThread::drain_events(EventTime now_ns) {
 void TriggerThread::look(EventTime now_ns) {
   const std::chrono::nanoseconds before = thread_cpu_time();
   MetricPass pass = sampler_.pass(now_ns);
+  if (sampler_.take_changed()) {
+    rules_.set_missing(sampler_.missing());
+    troubles_.note(triggers_, sampler_.missing());
+  }
   if (looked_slowly_) pass.sure_ns = static_cast<std::uint64_t>(interval_.interval().count());
   const ClockPair now = ClockPair::now();
   for (const Decision& decision : rules_.on_pass(pass, now)) act(decision);
@@ -239,6 +244,7 @@ void TriggerThread::replace(std::vector<TriggerConfig> triggers, const StormGuar
     triggers_ = triggers;
     attached_.reset();  // the broker's rings may differ: look them up again
     rules_.replace(triggers, guard, ClockPair::now());
+    troubles_.note(triggers_, sampler_.missing());
     changed_ = true;
   });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/recorder/attached.hpp"
+#include "daemon/recorder/metric_troubles.hpp"
 #include "daemon/task_queue.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/trigger/pass_interval.hpp"
@@ -38,7 +39,7 @@ class TriggerThread {
     std::function<void(std::string state)> keep;  // called rarely; the state for the next flightd
   };
   // Checks the configured triggers. One that cannot work on this machine is an error if an administrator wrote it,
-  // otherwise a note.
+  // otherwise a note. A source that fails for another reason is tried again by the thread, which reports it.
   [[nodiscard]] static Result<std::vector<std::string>> check(const std::vector<TriggerConfig>& triggers);
   // If `saved` is unusable, counting starts again, and saved_error() has the reason.
   [[nodiscard]] static Result<std::unique_ptr<TriggerThread>> start(Setup setup, Callbacks callbacks);
@@ -64,6 +65,9 @@ class TriggerThread {
 
   // Any thread but the trigger thread; waits for the result.
   [[nodiscard]] std::optional<SidecarMetrics> metrics();
+
+  // Any thread: which metrics cannot be measured for now, and the triggers that are off; for the status.
+  [[nodiscard]] std::vector<std::string> metric_troubles() const { return troubles_.texts(); }
 
   // Any thread: the number of passes; it increases while the thread works.
   [[nodiscard]] std::uint64_t passes() const { return passes_; }
@@ -94,6 +98,7 @@ class TriggerThread {
   EventTime last_event_ns_ = 0;  // when a ring last had records
   Sampler sampler_;
   TriggerRules rules_;
+  MetricTroubles troubles_;
   PassInterval interval_;
   EventTime looked_ns_ = 0;
   bool looked_slowly_ = false;  // the last pass was a slow one

@@ -30,6 +30,7 @@ enum class Metric : std::uint8_t {
 };
 
 enum class MetricSource : std::uint8_t { stat, loadavg, pressure_cpu, pressure_memory, pressure_io };
+inline constexpr std::size_t kMetricSources = 5;
 
 struct MetricInfo {
   Metric metric;

@@ -55,7 +55,8 @@ std::vector<TriggerWithoutSource> triggers_without_source(const std::vector<Trig
     const MetricInfo* info = find_metric(trigger.metric);
     if (info == nullptr || !trigger.enabled) continue;
     for (const MissingMetric& metric : missing)
-      if (metric.metric == info->metric) out.push_back({trigger.name, trigger.place, metric.why, trigger.shipped});
+      if (metric.metric == info->metric)
+        out.push_back({trigger.name, trigger.place, metric.why, trigger.shipped, metric.passing, metric.metric});
   }
   return out;
 }

@@ -58,9 +58,20 @@ TriggerRules::Rule TriggerRules::make_rule(TriggerConfig config) const {
   const MetricInfo* info = find_metric(rule.config.metric);
   if (info == nullptr) return rule;
   rule.condition.emplace(rule.config);
-  for (const MissingMetric& metric : missing_)
-    if (metric.metric == info->metric) rule.unavailable = metric.why;
+  rule.unavailable = why_missing(info->metric);
   return rule;
+}
+
+std::string TriggerRules::why_missing(Metric metric) const {
+  const auto found =
+      std::find_if(missing_.begin(), missing_.end(), [metric](const auto& one) { return one.metric == metric; });
+  return found == missing_.end() ? "" : found->why;
+}
+
+void TriggerRules::set_missing(std::vector<MissingMetric> missing) {
+  missing_ = std::move(missing);
+  for (Rule& rule : rules_)
+    if (rule.condition) rule.unavailable = why_missing(rule.condition->metric());
 }
 
 const TriggerRules::Rule* TriggerRules::find(std::string_view name) const {

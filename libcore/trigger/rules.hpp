@@ -26,7 +26,9 @@ namespace flight {
 // An enabled trigger whose metric this machine does not have.
 struct TriggerWithoutSource {
   std::string name, place, why;
-  bool shipped = false;                    // off, with a note; otherwise an error
+  bool shipped = false;  // off, with a note; otherwise an error
+  bool passing = false;  // neither: its metric may come back (MissingMetric)
+  Metric metric{};
   [[nodiscard]] std::string text() const;  // the sentence, with the place if an administrator wrote it
 };
 [[nodiscard]] std::vector<TriggerWithoutSource> triggers_without_source(const std::vector<TriggerConfig>& triggers,
@@ -62,6 +64,8 @@ class TriggerRules {
   void note_lost(std::string_view trigger, std::string_view why);
   // While recording is paused, firings are suppressed and do not count for any limit.
   void set_recording(bool recording) { recording_ = recording; }
+  // The metrics that cannot be measured from now on.
+  void set_missing(std::vector<MissingMetric> missing);
   // Why the broker could not open an event trigger; empty: it did.
   void note_unavailable(std::string_view trigger, std::string why);
 
@@ -99,6 +103,7 @@ class TriggerRules {
     [[nodiscard]] bool on() const { return switched.value_or(config.enabled); }
   };
   [[nodiscard]] Rule make_rule(TriggerConfig config) const;
+  [[nodiscard]] std::string why_missing(Metric metric) const;  // empty: it is not
   [[nodiscard]] Rule* find(std::string_view name);
   [[nodiscard]] const Rule* find(std::string_view name) const;
   [[nodiscard]] Failure no_trigger(std::string_view name) const;

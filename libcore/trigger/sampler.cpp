@@ -8,12 +8,13 @@
 #include <cerrno>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
 namespace {
 
-constexpr std::array<std::string_view, 5> kPaths{"/stat", "/loadavg", "/pressure/cpu", "/pressure/memory",
-                                                 "/pressure/io"};  // by MetricSource
+constexpr std::array<std::string_view, kMetricSources> kPaths{"/stat", "/loadavg", "/pressure/cpu", "/pressure/memory",
+                                                              "/pressure/io"};  // by MetricSource
 constexpr std::array<std::string_view, 3> kResources{"cpu", "memory", "io"};
 constexpr std::size_t kFirstPressure = static_cast<std::size_t>(MetricSource::pressure_cpu);
 constexpr std::size_t kFirstBytes = 16U << 10U;
@@ -21,56 +22,92 @@ constexpr std::size_t kMaxBytes = 4U << 20U;  // /proc/stat of 8,192 CPUs has 1 
 
 std::size_t index_of(MetricSource source) { return static_cast<std::size_t>(source); }
 
+// Only these mean that the kernel has no such file, or that what it reports is off (psi=0: EOPNOTSUPP).
+bool is_lacking(const Error& error) { return error.errno_value() == ENOENT || error.errno_value() == EOPNOTSUPP; }
+
 }  // namespace
+
+void Sampler::Source::fails(const Error& error) {
+  if (!why.empty()) return;
+  passing = !is_lacking(error);
+  why = error.what;
+  if (passing)
+    why += descriptor_advice(error) + fmt::format("; flightd tries again every {} s", kSourceAgain.count());
+  else if (path.find("/pressure/") != std::string::npos)
+    why += "; this kernel has no pressure stall information, or it is off: boot with psi=1 to have it";
+}
 
 Sampler Sampler::open(const std::string& proc_root) {
   Sampler sampler;
   sampler.buffer_.resize(kFirstBytes);
-  for (std::size_t i = 0; i < kPaths.size(); ++i) {
-    Source& source = sampler.sources_.at(i);
-    source.path = proc_root + std::string(kPaths.at(i));
+  for (std::size_t i = 0; i < kPaths.size(); ++i) sampler.sources_.at(i).path = proc_root + std::string(kPaths.at(i));
+  sampler.open_failed_sources();
+  sampler.find_missing();
+  return sampler;
+}
+
+// One whose read failed is opened anew as well: the file system of a container's /proc/stat (lxcfs) may have been
+// restarted.
+void Sampler::open_failed_sources() {
+  for (Source& source : sources_) {
+    if (source.fd && source.why.empty()) continue;
+    source.why.clear();
     auto fd = open_file(source.path, O_RDONLY);
     if (fd)
       source.fd = std::move(*fd);
-    else
-      source.why = fd.error().what;
+    else if (!source.fd)
+      source.fails(fd.error());
   }
-  sampler.find_missing();
-  return sampler;
+}
+
+void Sampler::look_again(EventTime now_ns) {
+  if (now_ns < look_again_ns_) return;
+  look_again_ns_ = now_ns + static_cast<EventTime>(std::chrono::nanoseconds(kSourceAgain).count());
+  if (std::all_of(sources_.begin(), sources_.end(), [](const Source& source) { return source.why.empty(); })) return;
+  open_failed_sources();
+  std::vector<MissingMetric> before = std::exchange(missing_, {});
+  find_missing();
+  changed_ = changed_ || before != missing_;
 }
 
 // A file that can be opened may still fail to be read (psi=0 on the kernel's command line), or lack a line (5.10's cpu
 // has no "full").
 void Sampler::find_missing() {
-  constexpr std::string_view kNoPsi =
-      "; this kernel has no pressure stall information, or it is off: boot with psi=1 to have it";
   std::array<std::string, kMetrics.size()> why;
-  const auto lacks = [&](Metric metric, std::string text) {
-    if (why.at(flight::index_of(metric)).empty()) why.at(flight::index_of(metric)) = std::move(text);
+  std::array<bool, kMetrics.size()> passing{};
+  const auto lacks = [&](Metric metric, const Source& source, std::string text) {
+    const std::size_t i = flight::index_of(metric);
+    if (!why.at(i).empty()) return;
+    why.at(i) = source.why.empty() ? std::move(text) : source.why;
+    passing.at(i) = !source.why.empty() && source.passing;
   };
-  parse_proc_stat(text_of(sources_[index_of(MetricSource::stat)]), stat_);
-  const auto running = parse_loadavg_running(text_of(sources_[index_of(MetricSource::loadavg)]));
-  if (!running && !stat_.running) lacks(Metric::tasks_running, "neither /proc/loadavg nor /proc/stat reports it");
+  Source& stat = sources_[index_of(MetricSource::stat)];
+  Source& loadavg = sources_[index_of(MetricSource::loadavg)];
+  parse_proc_stat(text_of(stat), stat_);
+  const auto running = parse_loadavg_running(text_of(loadavg));
+  if (!running && !stat_.running)
+    lacks(Metric::tasks_running, loadavg.why.empty() ? stat : loadavg,
+          "neither /proc/loadavg nor /proc/stat reports it");
   for (std::size_t i = 0; i < kResources.size(); ++i) {
     Source& source = sources_.at(kFirstPressure + i);
     const PressureTotals totals = parse_pressure(text_of(source));
-    const std::size_t some = flight::index_of(Metric::psi_cpu_some) + 2 * i;
-    if (!source.why.empty()) source.why += kNoPsi;
-    if (!totals.some_us) why.at(some) = source.why.empty() ? source.path + " has no line 'some'" : source.why;
-    if (!totals.full_us) why.at(some + 1) = source.why.empty() ? source.path + " has no line 'full'" : source.why;
+    const auto some = static_cast<Metric>(flight::index_of(Metric::psi_cpu_some) + 2 * i);
+    const auto full = static_cast<Metric>(flight::index_of(some) + 1);
+    if (!totals.some_us) lacks(some, source, source.path + " has no line 'some'");
+    if (!totals.full_us) lacks(full, source, source.path + " has no line 'full'");
   }
-  const Source& stat = sources_[index_of(MetricSource::stat)];
   for (const MetricInfo& info : kMetrics) {
     if (info.source != MetricSource::stat) continue;
-    if (!stat.why.empty()) lacks(info.metric, stat.why);
-    if (info.metric == Metric::tasks_blocked && !stat_.blocked) lacks(info.metric, stat.path + " has no procs_blocked");
-    if (info.metric != Metric::tasks_blocked && stat_.cpus.empty()) lacks(info.metric, stat.path + " lists no CPU");
+    const bool blocked = info.metric == Metric::tasks_blocked;
+    if (blocked && !stat_.blocked) lacks(info.metric, stat, stat.path + " has no procs_blocked");
+    if (!blocked && stat_.cpus.empty()) lacks(info.metric, stat, stat.path + " lists no CPU");
   }
   if (stat_.cpus.size() == 1)
-    lacks(Metric::cpu_lopsided, "this machine has one CPU, and the metric needs at least two");
-  for (const MetricInfo& info : kMetrics)
-    if (std::string& text = why.at(flight::index_of(info.metric)); !text.empty())
-      missing_.push_back({info.metric, std::move(text)});
+    lacks(Metric::cpu_lopsided, stat, "this machine has one CPU, and the metric needs at least two");
+  for (const MetricInfo& info : kMetrics) {
+    const std::size_t i = flight::index_of(info.metric);
+    if (!why.at(i).empty()) missing_.push_back({info.metric, std::move(why.at(i)), passing.at(i)});
+  }
 }
 
 // Empty if the file cannot be read now. It is read at once: a text from two reads may be inconsistent.
@@ -78,8 +115,7 @@ std::string_view Sampler::text_of(Source& source) {
   while (source.fd) {
     const ssize_t count = ::pread(source.fd.get(), buffer_.data(), buffer_.size(), 0);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && missing_.empty() && source.why.empty())
-      source.why = sys_error(errno, "read {}", source.path).value().what;
+    if (count < 0 && source.why.empty()) source.fails(sys_error(errno, "read {}", source.path).value());
     if (count < 0) return {};
     const auto bytes = static_cast<std::size_t>(count);
     if (bytes < buffer_.size()) return {buffer_.data(), bytes};
@@ -108,6 +144,7 @@ void Sampler::measure_pressure(std::size_t resource, MetricPass& pass) {
 }
 
 MetricPass Sampler::pass(EventTime now_ns) {
+  look_again(now_ns);
   MetricPass pass{.time_ns = now_ns, .span_ns = last_ns_ == 0 || now_ns <= last_ns_ ? 0 : now_ns - last_ns_};
   last_ns_ = now_ns;
   // The tasks are counted first, because further reads may wake others. Both files contain the kernel's nr_running(),

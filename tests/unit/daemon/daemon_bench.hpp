@@ -63,8 +63,8 @@ class DaemonBench {
     reloader = std::make_unique<Reloader>(
         loop.io, recorder(), events, config_file(), *config, TaskThread::start("reload").value(),
         [this](const Config& next) { applied.push_back(next); }, [this] { ++no_broker; });
-    status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, std::move(warnings),
-                                             std::vector<std::string>());
+    status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, *triggers,
+                                             std::move(warnings), std::vector<std::string>());
     events.listen({.client = client_, .send = [this](const std::string& text) { seen.push_back(*parse_event(text)); }},
                   "", true);
   }

@@ -287,6 +287,9 @@ TEST(TriggerRules, ATriggerWithoutItsSource) {
   EXPECT_THAT(without[0].text(), StartsWith("/etc/x.json:3: trigger 'stall' cannot work"));
   TriggerRules rules(own->triggers, own->storm_guard, missing);
   EXPECT_EQ(rules.rows(test::Clock{}.now()).at(0).state, "unavailable");
+  EXPECT_EQ(rules.rows(test::Clock{}.now()).at(0).note, missing[0].why);
+  rules.set_missing({{Metric::psi_io_some, "open /proc/pressure/io: No such file"}});
+  EXPECT_NE(rules.rows(test::Clock{}.now()).at(0).state, "unavailable");
 }
 
 }  // namespace

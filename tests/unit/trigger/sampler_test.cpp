@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "tests/unit/full_table.hpp"
 #include "tests/unit/trigger/proc_tree.hpp"
 #include "tests/unit/trigger/tape.hpp"
 
@@ -14,6 +17,9 @@ namespace {
 using test::kMs;
 using test::kS;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
 
 CpuTicks ticks(int cpu, std::uint64_t user, std::uint64_t idle, std::uint64_t iowait = 0) {
   return {.cpu = cpu, .ticks = {user, 0, 0, idle, iowait, 0, 0, 0}};
@@ -183,6 +189,75 @@ TEST_F(FakeProc, AKernelWithoutPressureLacksJustThat) {
   look(sampler);
   tree_.stat({ticks(0, 5, 5), ticks(1, 5, 5)});
   EXPECT_EQ(look(sampler).of(Metric::cpu_busy), 50);
+}
+
+// At start there is no descriptor: that is not the kernel's fault, and it ends.
+TEST_F(FakeProc, SourcesThatCannotBeOpenedAreTriedAgain) {
+  tree_.stat({ticks(0, 0, 0), ticks(1, 0, 0)});
+  auto full = std::make_optional<test::FullTable>();
+  Sampler sampler = Sampler::open(tree_.root);
+  EXPECT_EQ(sampler.missing().size(), kMetrics.size());
+  for (const MissingMetric& missing : sampler.missing()) {
+    EXPECT_TRUE(missing.passing);
+    EXPECT_THAT(missing.why, StartsWith("open " + tree_.root));
+    EXPECT_THAT(missing.why, HasSubstr("Too many open files"));
+    EXPECT_THAT(missing.why, HasSubstr("LimitNOFILE="));
+    EXPECT_THAT(missing.why, HasSubstr("again every 10 s"));
+    EXPECT_THAT(missing.why, Not(HasSubstr("kernel")));
+  }
+  look(sampler);
+  EXPECT_TRUE(sampler.take_changed());
+  full.reset();
+  look(sampler, 9 * kS);
+  EXPECT_FALSE(sampler.take_changed());
+  EXPECT_EQ(sampler.missing().size(), kMetrics.size());
+  look(sampler, kS);
+  EXPECT_TRUE(sampler.take_changed());
+  EXPECT_THAT(sampler.missing(), IsEmpty());
+  tree_.stat({ticks(0, 5, 5), ticks(1, 5, 5)});
+  tree_.pressure("memory", 1000 + 50'000, 500);
+  const MetricPass pass = look(sampler);
+  EXPECT_EQ(pass.of(Metric::cpu_busy), 50);
+  EXPECT_EQ(pass.of(Metric::tasks_running), 2);
+  EXPECT_NEAR(*pass.of(Metric::psi_memory_some), 50, 1e-9);
+  for (int i = 0; i < 3; ++i) look(sampler, 10 * kS);
+  EXPECT_FALSE(sampler.take_changed());
+}
+
+// A source that fails later is reported by its own reason, and opened anew. (A directory can be opened and not be
+// read.)
+TEST_F(FakeProc, ASourceThatCannotBeReadIsOpenedAnew) {
+  tree_.stat({ticks(0, 0, 0), ticks(1, 0, 0)});
+  std::filesystem::remove(tree_.root + "/pressure/io");
+  std::filesystem::create_directory(tree_.root + "/pressure/io");
+  Sampler sampler = Sampler::open(tree_.root);
+  ASSERT_EQ(sampler.missing().size(), 2U);
+  for (const MissingMetric& missing : sampler.missing()) {
+    EXPECT_TRUE(missing.passing);
+    EXPECT_EQ(info_of(missing.metric).source, MetricSource::pressure_io);
+    EXPECT_THAT(missing.why, StartsWith("read " + tree_.root + "/pressure/io: Is a directory"));
+    EXPECT_THAT(missing.why, Not(HasSubstr("kernel")));
+  }
+  std::filesystem::remove(tree_.root + "/pressure/io");
+  tree_.pressure("io", 1000, 500);
+  look(sampler);
+  EXPECT_THAT(sampler.missing(), IsEmpty());
+  look(sampler);
+  EXPECT_EQ(look(sampler).of(Metric::psi_io_some), 0);
+}
+
+// It was absent at start, as a file system that is mounted later.
+TEST_F(FakeProc, AFileThatComesLaterIsMeasured) {
+  tree_.stat({ticks(0, 0, 0), ticks(1, 0, 0)});
+  std::filesystem::remove(tree_.root + "/loadavg");
+  std::filesystem::remove(tree_.root + "/pressure/cpu");
+  Sampler sampler = Sampler::open(tree_.root);
+  ASSERT_EQ(sampler.missing().size(), 2U);
+  for (const MissingMetric& missing : sampler.missing()) EXPECT_FALSE(missing.passing);
+  look(sampler);
+  tree_.pressure("cpu", 1000, 500);
+  look(sampler, 10 * kS);
+  EXPECT_THAT(sampler.missing(), IsEmpty());
 }
 
 TEST_F(FakeProc, AnOldKernelHasNoFullForTheCpu) {

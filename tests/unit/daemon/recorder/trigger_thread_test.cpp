@@ -6,17 +6,22 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <optional>
 
 #include "tests/unit/daemon/recorder/recorder_bench.hpp"
+#include "tests/unit/full_table.hpp"
 
 namespace flight::daemon {
 namespace {
 
 using namespace std::chrono_literals;
 using namespace test;
+using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 TriggerConfig external(std::string name, std::chrono::nanoseconds cooldown = 0ns) {
   return {.name = std::move(name), .external = true, .cooldown = cooldown};
@@ -28,11 +33,14 @@ class TriggerThreadTest : public testing::Test {
     thread_.reset();
     auto attached = Attached::open(attachment_of(broker));
     ASSERT_TRUE(attached) << attached.error().what;
+    ASSERT_NO_FATAL_FAILURE(start(std::move(triggers), *attached, std::move(saved)));
+  }
+  void start(std::vector<TriggerConfig> triggers, const std::shared_ptr<Attached>& attached, std::string saved = "") {
     TriggerThread::Setup setup{.triggers = std::move(triggers),
                                .guard = {},
                                .saved = std::move(saved),
                                .boot_id = "boot",
-                               .attached = [attached = *attached] { return attached; }};
+                               .attached = [attached] { return attached; }};
     auto thread = TriggerThread::start(
         std::move(setup), {.fire = [this](Decision one) { add(fired_, std::move(one)); },
                            .suppressed = [this](SuppressedWindow one) { add(suppressed_, std::move(one)); },
@@ -246,6 +254,33 @@ TEST_F(TriggerThreadTest, AMetricFiresByItself) {
   const auto metrics = thread_->metrics();
   ASSERT_TRUE(metrics);
   EXPECT_THAT(metrics->recent.values, testing::Not(IsEmpty()));
+}
+
+// A start without a descriptor for /proc: the triggers work later, and the status says so until then.
+TEST_F(TriggerThreadTest, MetricsThatCannotBeReadAtStartComeLater) {
+  const std::vector<TriggerConfig> triggers{external("deploy"),
+                                            {.name = "busy", .metric = "cpu.busy", .above = 0, .cooldown = 1h}};
+  auto attached = Attached::open(attachment_of({}));
+  ASSERT_TRUE(attached) << attached.error().what;
+  constexpr int kFree = 1;  // of the task queue
+  auto full = std::make_optional<FullTable>(kFree);
+  const auto notes = TriggerThread::check(triggers);
+  ASSERT_NO_FATAL_FAILURE(start(triggers, *attached));
+  ASSERT_TRUE(soon([this] { return thread_->passes() > 0; }));
+  EXPECT_EQ(row("busy").row.state, "unavailable");
+  EXPECT_THAT(row("busy").row.note, HasSubstr("open /proc/stat: Too many open files"));
+  const auto troubles = thread_->metric_troubles();
+  EXPECT_THAT(troubles, Contains(AllOf(HasSubstr("open /proc/stat: Too many open files"), HasSubstr("cpu.hottest"),
+                                       HasSubstr("off: busy"))));
+  ASSERT_TRUE(notes) << notes.error().what;
+  EXPECT_THAT(*notes, IsEmpty());
+  full.reset();
+  EXPECT_TRUE(soon([this] {
+    fault(1);
+    return !taken(fired_).empty();
+  })) << "after 10 s";
+  EXPECT_EQ(row("busy").row.note.find("Too many"), std::string::npos);
+  EXPECT_THAT(thread_->metric_troubles(), Not(Contains(HasSubstr("/proc/stat"))));
 }
 
 TEST_F(TriggerThreadTest, AKernelEventFiresByItself) {
