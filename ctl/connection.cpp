@@ -38,6 +38,34 @@ Result<Started> start_ssh(const Common& common, std::string_view command) {
   return Started{std::move(*host), std::move(here), std::move(*child)};
 }
 
+// An error about output that is not flightctl's.
+std::string noisy(const Host& host, std::string_view what) {
+  return fmt::format("{}: {}; {} `ssh {}{} true` must print nothing and end", host.destination, what, kNoisyShell,
+                     host.port.empty() ? "" : fmt::format("-p {} ", host.port), host.destination);
+}
+
+// `output`: what was read until there is more than a bracket, which another flightctl writes before it has anything to
+// say. What ends before is not an error here: it is judged as a whole.
+Result<void> wait_for_list(int fd, std::string& output, Patience& patience) {
+  const auto bracket = [](std::string_view text) {
+    return begins_list(text) && text.find('[') != std::string_view::npos;
+  };
+  const auto element = [](std::string_view text) {
+    return begins_list(text) && text.find_first_of("{]") != std::string_view::npos;
+  };
+  FirstAnswer first{.fits = begins_list, .found = bracket};
+  auto read = wait_for_answer(fd, first, patience);
+  if (read) {
+    first.found = element;
+    Patience endless{std::chrono::steady_clock::time_point::max(), {}};
+    read = wait_for_answer(fd, first, endless);
+  }
+  output = std::move(first.received);
+  if (!read && (read.error().code == std::errc::connection_reset || read.error().code == std::errc::message_size))
+    return {};
+  return read;
+}
+
 }  // namespace
 
 Result<Connection> Connection::open(const Common& common) {
@@ -66,12 +94,16 @@ Error Connection::explained(Error error) {
     return error;
   }
   if (error.code == std::errc::bad_message) {
-    error.what = fmt::format("{}: {}; {}", ssh_->host.destination, error.what, kNoisyShell);
+    error.what = noisy(ssh_->host, error.what);
     return error;
   }
   const auto status = ssh_->child.wait(kToReport);
-  error.what = status && *status != 0 ? ssh_failure(ssh_->host, *status, ssh_->child.err())
-                                      : fmt::format("{}: {}", ssh_->host.destination, error.what);
+  if (!status || *status == 0) {
+    error.what = fmt::format("{}: {}", ssh_->host.destination, error.what);
+    return error;
+  }
+  error.what = ssh_failure(ssh_->host, *status, ssh_->child.err());
+  if (!begins_object(client_->unanswered())) error.what += "; " + noise_text(client_->unanswered());
   return error;
 }
 
@@ -101,19 +133,21 @@ Result<std::string> output_there(const Common& common, std::string_view command)
   ::shutdown(started->socket.get(), SHUT_WR);
   Patience patience =
       patience_there(started->host, std::string(command), [&child = started->child] { return child.err(); });
-  if (auto alive = wait_for_bytes(started->socket.get(), patience); !alive) {
+  std::string output;
+  if (auto begun = wait_for_list(started->socket.get(), output, patience); !begun) {
     started->child.kill();
     static_cast<void>(started->child.wait(kToEnd));
-    return propagate(alive.error());
+    if (begun.error().code != std::errc::bad_message) return propagate(begun.error());
+    return fail(std::errc::bad_message, "{}", noisy(started->host, begun.error().what));
   }
-  std::string output;
   std::array<char, 64U << 10U> chunk;
-  for (;;) {
+  while (output.size() <= kMaxOutputBytes) {
     const ssize_t count = ::recv(started->socket.get(), chunk.data(), chunk.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     output.append(chunk.data(), static_cast<std::size_t>(count));
-    if (output.size() <= kMaxOutputBytes) continue;
+  }
+  if (output.size() > kMaxOutputBytes) {
     started->child.kill();
     return fail(std::errc::message_size, "{}: `flightctl {}` wrote more than {} KiB there", started->host.destination,
                 command, kMaxOutputBytes >> 10U);
@@ -121,7 +155,8 @@ Result<std::string> output_there(const Common& common, std::string_view command)
   const auto status = started->child.wait(kToReport);
   const std::string words = started->child.err();
   if (status && (*status == kDone || (*status == kRefused && words.empty()))) return output;
-  return fail(std::errc::connection_reset, "{}", ssh_failure(started->host, status.value_or(kRefused), words));
+  return fail(std::errc::connection_reset, "{}{}", ssh_failure(started->host, status.value_or(kRefused), words),
+              begins_list(output) ? "" : "; " + noise_text(output));
 }
 
 }  // namespace flight::ctl

@@ -17,7 +17,7 @@
 
 namespace flight::ctl {
 
-// A possible cause of output that is not flightctl's.
+// A possible cause of output that is not flightctl's, and of none.
 inline constexpr std::string_view kNoisyShell = "do the start-up files of the shell there print something?";
 
 class Connection {
@@ -50,7 +50,7 @@ class Connection {
 };
 
 // The output of `flightctl COMMAND` on --host, up to 1 MiB. The exit status must be 0, or 1 without a message on
-// stderr. The command must write its first byte at once.
+// stderr. It must be a list, whose first byte the command writes at once.
 [[nodiscard]] Result<std::string> output_there(const Common& common, std::string_view command);
 
 }  // namespace flight::ctl

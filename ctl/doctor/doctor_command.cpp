@@ -55,7 +55,8 @@ Result<Findings> findings_there(const Common& common) {
   if (!output) return propagate(output.error());
   auto findings = parse_findings(*output);
   if (!findings)
-    return wrap(findings.error(), "{}: the output of `flightctl --json doctor` there ({})", common.host, kNoisyShell);
+    return wrap(findings.error(), "{}: the output of `flightctl --json doctor` there ({}{})", common.host,
+                begins_list(*output) ? "" : noise_text(*output) + "; ", kNoisyShell);
   return findings;
 }
 

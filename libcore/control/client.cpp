@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <thread>
 
+#include "libcore/base/text.hpp"
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight {
@@ -22,6 +24,11 @@ constexpr std::size_t kReadBytes = 64U << 10U;
 // this time. After an orderly end there is no socket file.
 constexpr std::chrono::seconds kRestartWait(2);
 constexpr std::chrono::milliseconds kAskAgain(20);
+// For the rest of what is no answer, and for the end of the connection, whose reason says more.
+constexpr std::chrono::seconds kNoiseWait(2);
+constexpr std::size_t kMaxFirstBytes = 1U << 20U;
+constexpr std::size_t kMaxNoiseBytes = 200;  // that are shown
+constexpr std::string_view kBlank = " \t\r\n";
 
 // What the user can do about it.
 std::string_view advice(int error_number) {
@@ -50,6 +57,21 @@ Result<void> check(Patience& patience) {
   return {};
 }
 
+// Waits until `fd` has bytes or was closed.
+Result<void> wait_for_bytes(int fd, Patience& patience) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  pollfd watched{.fd = fd, .events = POLLIN, .revents = 0};
+  for (;;) {
+    const bool endless = patience.until == steady_clock::time_point::max();
+    const auto rest = std::chrono::ceil<milliseconds>(patience.until - steady_clock::now());
+    const int found = ::poll(&watched, 1, endless ? -1 : static_cast<int>(std::max(rest, milliseconds(0)).count()));
+    if (found > 0) return {};
+    if (found < 0 && errno != EINTR) return sys_error(errno, "wait for an answer");
+    if (auto more = check(patience); !more) return more;
+  }
+}
+
 // send(2) without SIGPIPE. A failed write is not the end: the daemon may have sent the reason before it closed.
 bool send_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -60,6 +82,23 @@ bool send_all(int fd, std::string_view text) {
   }
   return true;
 }
+
+// Whether `text` begins with `open` and, after blanks, with one of `next`, as far as it goes.
+bool begins(std::string_view text, char open, std::string_view next) {
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return true;
+  const std::size_t second = text.find_first_not_of(kBlank, first + 1);
+  return text[first] == open && (second == std::string_view::npos || next.find(text[second]) != std::string_view::npos);
+}
+
+// Adds what came, if something did.
+Failure with_noise(Error error, std::string_view received) {
+  if (const std::string noise = noise_text(received); !noise.empty()) error.what += "; " + noise;
+  return Failure(std::move(error));
+}
+
+constexpr const char* kClosedEarly =
+    "flightd closed the connection before it answered: `systemctl status flightd` and its journal show why";
 
 // Reads until `received` contains a whole message; removes and returns that message.
 Result<std::string> next_message(int fd, std::string& received) {
@@ -77,10 +116,7 @@ Result<std::string> next_message(int fd, std::string& received) {
     const ssize_t count = ::recv(fd, chunk.data(), chunk.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     // Reset: the daemon exited before it read the call.
-    if (count == 0 || (count < 0 && errno == ECONNRESET))
-      return fail(
-          std::errc::connection_reset,
-          "flightd closed the connection before it answered: `systemctl status flightd` and its journal show why");
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) return fail(std::errc::connection_reset, "{}", kClosedEarly);
     if (count < 0) return sys_error(errno, "reading flightd's reply");
     received.append(chunk.data(), static_cast<std::size_t>(count));
   }
@@ -123,17 +159,43 @@ Result<UniqueFd> connect_control(const std::string& socket_path, Patience& patie
   return fd;
 }
 
-Result<void> wait_for_bytes(int fd, Patience& patience) {
-  using std::chrono::milliseconds;
-  using std::chrono::steady_clock;
-  pollfd watched{.fd = fd, .events = POLLIN, .revents = 0};
+bool begins_object(std::string_view text) { return begins(text, '{', "\"}"); }
+bool begins_list(std::string_view text) { return begins(text, '[', "{]"); }
+
+std::string noise_text(std::string_view received) {
+  const std::size_t first = received.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  received.remove_prefix(first);
+  const std::string_view line = received.substr(0, received.find_first_of(std::string_view("\r\n\0", 3)));
+  return fmt::format("'{}{}' came instead of an answer", printable(line.substr(0, kMaxNoiseBytes)),
+                     line.size() > kMaxNoiseBytes ? "…" : "");
+}
+
+Result<void> wait_for_answer(int fd, FirstAnswer& first, Patience& patience) {
+  std::array<char, kReadBytes> chunk;
+  std::optional<Patience> noisy;
   for (;;) {
-    const bool endless = patience.until == steady_clock::time_point::max();
-    const auto rest = std::chrono::ceil<milliseconds>(patience.until - steady_clock::now());
-    const int found = ::poll(&watched, 1, endless ? -1 : static_cast<int>(std::max(rest, milliseconds(0)).count()));
-    if (found > 0) return {};
-    if (found < 0 && errno != EINTR) return sys_error(errno, "wait for an answer");
-    if (auto more = check(patience); !more) return more;
+    const bool fits = first.fits(first.received), found = first.found(first.received);
+    if (found && fits) return {};
+    if (found) return fail(std::errc::bad_message, "{}", noise_text(first.received));
+    if (first.received.size() > kMaxFirstBytes)
+      return with_noise(
+          fail(fits ? std::errc::message_size : std::errc::bad_message, "more than {} KiB came", kMaxFirstBytes >> 10U)
+              .value(),
+          first.received);
+    if (!fits && !noisy)
+      noisy = Patience{std::chrono::steady_clock::now() + kNoiseWait, [&first]() -> Result<void> {
+                         return fail(std::errc::bad_message, "{}", noise_text(first.received));
+                       }};
+    if (auto more = wait_for_bytes(fd, noisy ? *noisy : patience); !more)
+      return noisy ? more : with_noise(more.error(), first.received);
+    if (noisy && std::chrono::steady_clock::now() >= noisy->until) return noisy->over();
+    const ssize_t count = ::recv(fd, chunk.data(), chunk.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 0 || (count < 0 && errno == ECONNRESET))
+      return with_noise(fail(std::errc::connection_reset, "{}", kClosedEarly).value(), first.received);
+    if (count < 0) return sys_error(errno, "reading the answer");
+    first.received.append(chunk.data(), static_cast<std::size_t>(count));
   }
 }
 
@@ -146,7 +208,11 @@ Result<ControlClient> ControlClient::connect(const std::string& socket_path, Pat
 Result<Reply> ControlClient::greet(Patience& patience) {
   const Call hello{"org.varlink.service.GetInfo", "{}", false, false, false};
   static_cast<void>(send_all(fd_.get(), encode(hello)));
-  if (auto alive = wait_for_bytes(fd_.get(), patience); !alive) return propagate(alive.error());
+  const auto whole = [](std::string_view text) { return text.find('\0') != std::string_view::npos; };
+  FirstAnswer first{.fits = begins_object, .found = whole, .received = std::exchange(received_, {})};
+  const auto alive = wait_for_answer(fd_.get(), first, patience);
+  received_ = std::move(first.received);
+  if (!alive) return propagate(alive.error());
   return last_reply(fd_.get(), received_, hello.method, {});
 }
 

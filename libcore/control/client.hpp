@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "libcore/base/result.hpp"
@@ -24,8 +25,21 @@ struct Patience {
 // A connected stream socket. ENOENT or, after 2 s, ECONNREFUSED: flightd does not run; the text says how to start it.
 // `patience`: the queue of the listener may be full.
 [[nodiscard]] Result<UniqueFd> connect_control(const std::string& socket_path, Patience& patience);
-// Waits until `fd` has bytes or was closed.
-[[nodiscard]] Result<void> wait_for_bytes(int fd, Patience& patience);
+
+// The begin of a peer's first answer. Behind ssh, the start-up files of a shell may print something instead.
+struct FirstAnswer {
+  bool (*fits)(std::string_view received);  // whether it can be the begin of an answer
+  bool (*found)(std::string_view received);
+  std::string received = {};
+};
+// Reads until `found`, and so ends the wait of `patience`. EBADMSG: something else came, and the connection was not
+// closed within 2 s; ECONNRESET: it was; EMSGSIZE: more than 1 MiB came. The text has the first line of what came.
+[[nodiscard]] Result<void> wait_for_answer(int fd, FirstAnswer& first, Patience& patience);
+// Whether `text` can be the begin of a JSON object, or of an array of objects.
+[[nodiscard]] bool begins_object(std::string_view text);
+[[nodiscard]] bool begins_list(std::string_view text);
+// "'Welcome to web3' came instead of an answer": the first line of `received`, printable and cut; empty: it is blank.
+[[nodiscard]] std::string noise_text(std::string_view received);
 
 class ControlClient {
  public:
@@ -35,8 +49,10 @@ class ControlClient {
   [[nodiscard]] static ControlClient on(UniqueFd connected) { return ControlClient(std::move(connected)); }
 
   // Calls GetInfo, which flightd answers at once whatever another call waits for. Without an answer in time, nothing
-  // was asked of flightd that it might still do later.
+  // was asked of flightd that it might still do later. Errors as of wait_for_answer().
   [[nodiscard]] Result<Reply> greet(Patience& patience);
+  // What was received so far and is no whole message.
+  [[nodiscard]] std::string_view unanswered() const { return received_; }
   // Sends the call and waits for its last reply, without a limit. `progress` gets the replies before it (`more`). An
   // error *reply* is a Reply with `error` set; the Result fails only when the connection does.
   [[nodiscard]] Result<Reply> call(const Call& call, const std::function<void(const Reply&)>& progress = {});

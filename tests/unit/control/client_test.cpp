@@ -233,6 +233,83 @@ TEST_F(ClientTest, PatienceMayGoOn) {
   EXPECT_EQ(asked, 1);
 }
 
+// Behind ssh a banner, and then another shell: that is no answer, and nobody waits for one.
+TEST_F(ClientTest, NoiseIsNoAnswer) {
+  for (const std::string& noise : {std::string("x"), std::string("\r\nWelcome to \x1b[31mweb3\nLast login: today\n"),
+                                   std::string("{x}"), std::string(5000, 'y') + "\nz"}) {
+    SCOPED_TRACE(noise);
+    std::promise<void> done;
+    serve([&noise, ended = done.get_future().share()](int fd) {
+      hear_call(fd);
+      say(fd, noise);
+      ended.wait();
+    });
+    auto client = connect(path);
+    ASSERT_TRUE(client) << client.error().what;
+    Patience endless{std::chrono::steady_clock::time_point::max(), {}};
+    const auto alive = client->greet(endless);
+    done.set_value();
+    join();
+    ASSERT_FALSE(alive);
+    EXPECT_EQ(alive.error().errno_value(), EBADMSG);
+    const std::string shown = noise == "x"       ? "'x'"
+                              : noise[0] == '\r' ? "'Welcome to ?[31mweb3'"
+                              : noise[0] == '{'  ? "'{x}'"
+                                                 : "'" + std::string(200, 'y') + "…'";
+    EXPECT_EQ(alive.error().what, shown + " came instead of an answer");
+  }
+}
+
+// What may be the begin of an answer does not end the wait either.
+TEST_F(ClientTest, HalfAnAnswerIsNoAnswer) {
+  std::promise<void> done;
+  serve([ended = done.get_future().share()](int fd) {
+    hear_call(fd);
+    say(fd, " {\"par");
+    ended.wait();
+  });
+  auto client = connect(path);
+  ASSERT_TRUE(client) << client.error().what;
+  Patience patience{std::chrono::steady_clock::now() + std::chrono::milliseconds(500),
+                    [] { return fail(std::errc::timed_out, "too long"); }};
+  const auto alive = client->greet(patience);
+  done.set_value();
+  ASSERT_FALSE(alive);
+  EXPECT_EQ(alive.error().errno_value(), ETIMEDOUT);
+  EXPECT_EQ(alive.error().what, "too long; '{\"par' came instead of an answer");
+}
+
+// Noise in front of the answer, without end, and before the end of the connection.
+TEST_F(ClientTest, MoreNoise) {
+  const auto greeting = [this](std::function<void(int fd)> talk) {
+    serve([talk = std::move(talk)](int fd) {
+      hear_call(fd);
+      talk(fd);
+    });
+    auto client = connect(path);
+    EXPECT_TRUE(client) << client.error().what;
+    Patience endless{std::chrono::steady_clock::time_point::max(), {}};
+    auto alive = client->greet(endless);
+    client = fail(std::errc::io_error, "closed");
+    join();
+    EXPECT_FALSE(alive);
+    return alive.error();
+  };
+  Error error = greeting([](int fd) { say(fd, std::string("Welcome\n{\"parameters\":{}}") + '\0'); });
+  EXPECT_EQ(error.errno_value(), EBADMSG);
+  EXPECT_EQ(error.what, "'Welcome' came instead of an answer");
+  error = greeting([](int fd) {
+    const std::string block(1U << 20U, 'y');
+    while (::send(fd, block.data(), block.size(), MSG_NOSIGNAL) > 0) {
+    }
+  });
+  EXPECT_EQ(error.errno_value(), EBADMSG);
+  EXPECT_THAT(error.what, HasSubstr("'yyy"));
+  error = greeting([](int fd) { say(fd, "Welcome\n"); });
+  EXPECT_EQ(error.errno_value(), ECONNRESET);
+  EXPECT_THAT(error.what, testing::AllOf(HasSubstr("closed the connection"), HasSubstr("'Welcome' came")));
+}
+
 // connect(2) itself blocks if the listener accepts nothing and its queue is full.
 TEST_F(ClientTest, AFullQueueIsNoEndlessWait) {
   const auto listening = listen_on(path, {.type = SOCK_STREAM, .backlog = 0, .mode = 0600, .listener = "test"});

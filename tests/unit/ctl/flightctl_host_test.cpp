@@ -117,6 +117,32 @@ TEST_F(HostTest, TheOutputOfSshIsShown) {
   EXPECT_THAT(there({"list"}).err, AllOf(HasSubstr("start " + ssh_), HasSubstr("No such file")));
 }
 
+// `exec zsh` in the start-up files of the shell there: a banner, and then silence. Nothing else ends that wait.
+TEST_F(HostTest, NoiseAndThenSilenceIsAnError) {
+  run();
+  struct Case {
+    std::string command, printed, shown;
+  };
+  // The output of doctor is a list; a bracket alone is the begin of one.
+  for (const Case& one : {Case{"list", "x", "'x'"},
+                          {"list", "Welcome to \\033[31mweb3\\nLast login: today\\n", "'Welcome to ?[31mweb3'"},
+                          {"doctor", "x", "'x'"},
+                          {"doctor", "[root@web3] # ", "'[root@web3] # '"}}) {
+    SCOPED_TRACE(one.command + " " + one.printed);
+    write_ssh("printf '" + one.printed + "'; exec " + (one.command == "list" ? "cat >/dev/null\n" : "sleep 60\n"));
+    const Outcome outcome = there({one.command});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("root@web3: " + one.shown + " came instead of an answer"),
+                                   HasSubstr("start-up files of the shell"),
+                                   HasSubstr("`ssh -p 2222 root@web3 true` must print nothing")));
+  }
+  write_ssh("echo Your account has expired; exit 1\n");
+  for (const char* command : {"list", "doctor"}) {
+    const Outcome outcome = there({command});
+    EXPECT_THAT(outcome.err, HasSubstr("'Your account has expired' came")) << command;
+  }
+}
+
 // The remote side's output never reaches this terminal unfiltered, and doctor accepts only a list of findings.
 TEST_F(HostTest, DoctorsFindingsAreCheckedLocally) {
   run();
