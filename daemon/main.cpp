@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -18,9 +19,12 @@
 #include "daemon/options.hpp"
 #include "daemon/privileges.hpp"
 #include "daemon/start.hpp"
+#include "daemon/start_report.hpp"
+#include "daemon/start_signals.hpp"
 #include "daemon/start_wait.hpp"
 #include "daemon/unit_view.hpp"
 #include "libcore/base/inherited_state.hpp"
+#include "libcore/base/service_manager.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/parse.hpp"
@@ -65,14 +69,15 @@ class Between {
   // False: flightd was asked to end.
   bool wait(const std::string& why) {
     try {
-      if (!full_) full_ = std::make_unique<StartWait>(config_file_, control_socket_);
+      if (!full_) full_ = std::make_unique<StartWait>(config_file_, control_socket_, report_);
       return full_->wait(why);
-    } catch (const std::exception& error) {
-      // Without a descriptor or memory for an event loop, nobody is told and no call is answered. SIGTERM ends it.
-      full_.reset();
-      if (why != said_) log::error("flightd cannot start: {}; trying again ({})", why, error.what());
-      said_ = why;
-      std::this_thread::sleep_for(kBarely);
+    } catch (const std::exception&) {
+      full_.reset();  // no descriptor or memory for an event loop
+    }
+    try {
+      return wait_barely(why);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kLook);
       return true;
     }
   }
@@ -82,11 +87,28 @@ class Between {
   }
 
  private:
-  static constexpr std::chrono::seconds kBarely{5};
+  static constexpr std::chrono::seconds kLook{1};
+
+  // Without an event loop: the service manager gets the reason, no call is answered.
+  bool wait_barely(const std::string& why) {
+    int number = wait_for_signal(std::chrono::seconds(0));  // from now on, SIGTERM is answered with STOPPING=1
+    report_.report(why);
+    for (auto left = report_.next_wait(); left.count() > 0 && (number == 0 || number == SIGUSR2); left -= kLook) {
+      if (number == SIGUSR2) log::warn("SIGUSR2: no snapshot, because flightd has not started: {}", why);
+      report_.repeat();
+      number = wait_for_signal(kLook);
+    }
+    hold_signals();
+    if (number != SIGTERM && number != SIGINT) return true;
+    log::info("{}: flightd ends", number == SIGINT ? "SIGINT" : "SIGTERM");
+    static_cast<void>(notify_service_manager("STOPPING=1", kNotifySoon));
+    return false;
+  }
+
   const std::string config_file_;
   const int control_socket_;
+  StartReport report_;
   std::unique_ptr<StartWait> full_;
-  std::string said_;
 };
 
 // A service whose socket is passed by the service manager answers calls between two attempts.

@@ -5,8 +5,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -17,36 +15,34 @@
 #include "daemon/privileges.hpp"
 #include "daemon/reloader.hpp"
 #include "daemon/start_signals.hpp"
-#include "libcore/base/columns.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/control/config_report.hpp"
 
 namespace flight::daemon {
 namespace {
 
-constexpr std::array kStartWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
-                                 std::chrono::seconds(10)};
 constexpr std::chrono::seconds kLastAnswersWait(2);
-constexpr std::size_t kMostReasonColumns = 300;  // of the status line
 
 }  // namespace
 
-StartWait::StartWait(std::string config_file, int control_socket)
+StartWait::StartWait(std::string config_file, int control_socket, StartReport& report)
     : config_file_(std::move(config_file)),
       control_socket_(control_socket),
+      report_(report),
       backend_([this](const Caller& caller, ControlBackend::Done done) { reload(caller, std::move(done)); }) {}
 
 StartWait::~StartWait() = default;
 
 bool StartWait::wait(const std::string& why) {
-  const bool first = why_.empty();
-  if (why != why_ || !told_) report(why);
+  take_signals();
+  report_.report(why);
+  backend_.set_reason(why);
   for (const auto& done : std::exchange(reloads_, {}))
     done(tl::unexpected(write_failed(EAGAIN, "", "flightd has not started: " + why)));
-  if (first) watchdog_.begin();
-  take_signals();
+  if (!waited_) watchdog_.begin();
+  waited_ = true;
   listen();
-  timer_.expires_after(kStartWaits.at(std::min(tries_++, kStartWaits.size() - 1)));
+  timer_.expires_after(report_.next_wait());
   timer_.async_wait([this](boost::system::error_code error) {
     if (!error) loop_.stop();
   });
@@ -55,19 +51,6 @@ bool StartWait::wait(const std::string& why) {
   timer_.cancel();
   hold_signals();  // during the attempt, SIGTERM ends the process
   return !ended_;
-}
-
-void StartWait::report(const std::string& why) {
-  const bool is_new = why != why_;
-  if (is_new) log::error("flightd cannot start: {}; trying again", why);
-  why_ = why;
-  backend_.set_reason(why);
-  const auto sent = notify_service_manager(std::string(ready_ ? "" : "READY=1\n") + "STATUS=recording: no (" +
-                                               printable_cut(why, kMostReasonColumns) + "); trying again",
-                                           kNotifySoon);
-  told_ = sent.has_value();
-  ready_ = ready_ || told_;
-  if (!sent && is_new) log::warn("{}", sent.error().what);
 }
 
 // Without threads or descriptors there is no server yet; the next wait tries again.
@@ -98,7 +81,8 @@ void StartWait::wait_for_signal() {
     if (error) return;
     signalfd_siginfo info{};
     const bool read = ::read(signals_.native_handle(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
-    if (read && info.ssi_signo == SIGUSR2) log::warn("SIGUSR2: no snapshot, because flightd has not started: {}", why_);
+    if (read && info.ssi_signo == SIGUSR2)
+      log::warn("SIGUSR2: no snapshot, because flightd has not started: {}", report_.why());
     if (!read || info.ssi_signo == SIGUSR2) return wait_for_signal();
     ended_ = info.ssi_signo != SIGHUP;
     if (ended_) {

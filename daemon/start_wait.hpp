@@ -14,6 +14,7 @@
 #include "daemon/control/server.hpp"
 #include "daemon/control/unstarted.hpp"
 #include "daemon/notify/watchdog.hpp"
+#include "daemon/start_report.hpp"
 
 namespace flight::daemon {
 
@@ -21,7 +22,7 @@ class StartWait {
  public:
   // `config_file`: of --config. `control_socket`: that listens, and remains the caller's; -1: there is none, so calls
   // are not answered.
-  StartWait(std::string config_file, int control_socket);
+  StartWait(std::string config_file, int control_socket, StartReport& report);
   StartWait(const StartWait&) = delete;
   StartWait& operator=(const StartWait&) = delete;
   ~StartWait();
@@ -32,7 +33,6 @@ class StartWait {
   void end(const std::string& digest);
 
  private:
-  void report(const std::string& why);
   void listen();
   void take_signals();
   void wait_for_signal();
@@ -40,6 +40,7 @@ class StartWait {
 
   const std::string config_file_;
   const int control_socket_;
+  StartReport& report_;
   boost::asio::io_context loop_{1};
   boost::asio::steady_timer timer_{loop_};
   boost::asio::posix::stream_descriptor signals_{loop_};
@@ -48,10 +49,7 @@ class StartWait {
   std::uint64_t turns_ = 0;  // of the watchdog, which watches nothing else here
   Watchdog watchdog_{loop_, [this] { return ++turns_; }};
   std::vector<ControlBackend::Done> reloads_;  // answered after the next attempt
-  std::string why_;
-  bool ready_ = false, told_ = false;  // systemd knows READY=1, and this reason; if not, the next wait tells it again
-  std::size_t tries_ = 0;
-  bool ended_ = false;
+  bool waited_ = false, ended_ = false;
 };
 
 }  // namespace flight::daemon

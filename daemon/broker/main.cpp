@@ -65,15 +65,18 @@ std::chrono::seconds wait_after(std::size_t tries) {
   return kWaits.at(std::min(tries, kWaits.size() - 1));
 }
 
-// Without a descriptor: a blocked signal stays pending. True: SIGTERM or SIGINT was received.
+// Without a descriptor: a blocked signal stays pending. True: SIGTERM or SIGINT was received. The service manager knows
+// that this process is alive.
 bool is_stopped_within(std::chrono::seconds time) {
   sigset_t stops;
   ::sigemptyset(&stops);
   for (const int number : {SIGTERM, SIGINT}) ::sigaddset(&stops, number);
   const auto until = std::chrono::steady_clock::now() + time;
   constexpr timespec kLook{.tv_sec = 1, .tv_nsec = 0};
-  while (std::chrono::steady_clock::now() < until)
+  while (std::chrono::steady_clock::now() < until) {
+    notify_alive();
     if (::sigtimedwait(&stops, nullptr, &kLook) > 0) return true;
+  }
   return false;
 }
 
@@ -89,6 +92,8 @@ Result<UniqueFd> take_signals_of_service() {
     if (now != why) log::error("{}{}", now, managed ? "; trying again" : "");
     if (!managed) return stop;
     why = std::move(now);
+    notify_no_recording(why);
+    if (tries == 0) notify_ready();
     if (is_stopped_within(wait_after(tries))) return fail(std::errc::operation_canceled, "stopped");
   }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/base/service_manager.hpp"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -13,6 +15,28 @@
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight {
+namespace {
+
+// Where there is no descriptor (RLIMIT_NOFILE, fs.file-max), the main thread gives up stdin for it, which a service
+// does not read: without READY=1, systemd ends a service that waits for descriptors.
+Result<UniqueFd> open_socket() {
+  static bool has_stdin = true;  // main thread's
+  auto opened = open_unix_socket(SOCK_DGRAM);
+  if (opened) return opened;
+  const int why = opened.error().errno_value();
+  if ((why != EMFILE && why != ENFILE) || ::gettid() != ::getpid() || !has_stdin) return opened;
+  ::close(STDIN_FILENO);
+  opened = open_unix_socket(SOCK_DGRAM);
+  has_stdin = false;
+  if (opened) return opened;
+  // Another process took the file. If there is one again now, this can be tried again.
+  UniqueFd null(::open("/dev/null", O_RDONLY));
+  has_stdin = null.get() == STDIN_FILENO;
+  if (has_stdin) static_cast<void>(null.release());
+  return opened;
+}
+
+}  // namespace
 
 Result<void> notify_service_manager(const std::string& text, std::chrono::milliseconds within, int fd) {
   const char* found = std::getenv("NOTIFY_SOCKET");
@@ -24,7 +48,7 @@ Result<void> notify_service_manager(const std::string& text, std::chrono::millis
   // thread has one because the time limit belongs to the socket.
   static thread_local UniqueFd socket;
   if (!socket) {
-    auto opened = open_unix_socket(SOCK_DGRAM);
+    auto opened = open_socket();
     if (!opened) return propagate(opened.error());
     socket = std::move(*opened);
   }

@@ -15,7 +15,8 @@ namespace flight {
 inline constexpr std::chrono::milliseconds kNotifySoon{100}, kNotifySurely{5000};
 
 // Sends one datagram to $NOTIFY_SOCKET, with the descriptor `fd` unless that is -1. No-op if the variable is not set.
-// EAGAIN: PID 1 did not read earlier messages `within` that time (at least a millisecond).
+// EAGAIN: PID 1 did not read earlier messages `within` that time (at least a millisecond). Its socket may take the
+// place of stdin.
 [[nodiscard]] Result<void> notify_service_manager(const std::string& text, std::chrono::milliseconds within,
                                                   int fd = -1);
 

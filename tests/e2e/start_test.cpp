@@ -150,18 +150,37 @@ TEST_F(ServiceStart, WrongUsageEndsAtSigterm) {
   end();
 }
 
-// LimitNOFILE= leaves nothing for an event loop: systemd would restart it for ever.
+// LimitNOFILE= leaves nothing for an event loop: systemd would restart it for ever, after READY=1 did not come.
 TEST_F(ServiceStart, WithoutADescriptorForAnEventLoopItStays) {
   write_config(config_.dump());
   options_.prefix.insert(options_.prefix.end(), {"prlimit", "--nofile=5:5"});
   start_service();
+  EXPECT_TRUE(manager_->wait_for("READY=1\nSTATUS=recording: no (")) << log();
+  EXPECT_TRUE(manager_->wait_for("raise LimitNOFILE= of the unit")) << log();
+  EXPECT_TRUE(manager_->wait_for("WATCHDOG=1")) << log();
   EXPECT_TRUE(wait_until([this] { return count_of(log(), "flightd cannot start") > 0 || !service_->running(); }, 30s));
   std::this_thread::sleep_for(2s);
   ASSERT_TRUE(service_->running()) << log();
   EXPECT_EQ(count_of(log(), "flightd cannot start"), 1U);
   EXPECT_THAT(log(), HasSubstr("raise LimitNOFILE= of the unit"));
-  service_->signal(SIGTERM);
-  EXPECT_TRUE(service_->wait(30s).has_value());
+  EXPECT_FALSE(manager_->said("READY=1")) << "once";
+  end();
+}
+
+// fs.file-max is reached before its first descriptor.
+TEST_F(ServiceStart, WithNoFileLeftOnTheMachineItStaysAndStartsLater) {
+  const std::string control = folder_ / "full";
+  write_text(control, "s");
+  ASSERT_EQ(chmod(control.c_str(), 0666), 0);
+  write_config(config_.dump());
+  options_.prefix.insert(options_.prefix.end(), {folder_.load("full_table"), control});
+  start_service();
+  EXPECT_TRUE(manager_->wait_for("READY=1\nSTATUS=recording: no (")) << log();
+  EXPECT_TRUE(manager_->wait_for("Too many open files in system")) << log();
+  EXPECT_TRUE(service_->running());
+  write_text(control, "0");
+  EXPECT_TRUE(starts_to_record()) << log();
+  end();
 }
 
 // The store can be used without a broker.
@@ -252,6 +271,25 @@ TEST_F(ServiceStart, BrokerStaysWithoutMemoryAndRecordsWhenThereIsSome) {
   EXPECT_GT(stayed, 0);
 }
 #endif
+
+// Not even one for its signals.
+TEST_F(ServiceStart, BrokerStaysWithNoFileLeftOnTheMachineAndRecordsLater) {
+  const std::string control = folder_ / "full", path = folder_ / "broker/other", id = std::to_string(kClientId);
+  write_text(control, "s");
+  Child broker = Child::start({folder_.load("full_table"), control, program_, "--config", folder_ / "broker.json",
+                               "--state-dir", folder_ / "state", "--group", id, "--socket", path, "--client-uid", id},
+                              {.env = {notify_socket(), "WATCHDOG_USEC=4000000"}});
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording: no (")) << broker.err();
+  EXPECT_TRUE(manager_->wait_for("Too many open files in system")) << broker.err();
+  EXPECT_TRUE(manager_->wait_for("READY=1")) << broker.err();
+  EXPECT_TRUE(manager_->wait_for("WATCHDOG=1")) << broker.err();
+  EXPECT_TRUE(broker.running());
+  write_text(control, "0");
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording ")) << broker.err();
+  EXPECT_EQ(count_of(broker.err(), "; trying again"), 1U) << broker.err();
+  broker.signal(SIGTERM);
+  EXPECT_EQ(broker.wait(30s), 0) << broker.err();
+}
 
 TEST_F(ServiceStart, BrokerStaysWithWrongUsage) {
   Child broker = Child::start({program_, "--socket", folder_ / "broker/other", "--group", "no-such-group"},

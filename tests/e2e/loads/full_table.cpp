@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a command on a machine whose fs.file-max is reached, without lowering it for the machine: while the file CONTROL
 // begins with '1', no file can be opened (ENFILE), neither by the command nor by its children. What a thread closes is
-// free for its next call only; then others have taken it. From its third byte, CONTROL has the number of refusals: "ALL
+// free for its next call only; then others have taken it. 's' becomes '1' when the command, whose libraries are loaded
+// by then, makes its first descriptor of another kind. From its third byte, CONTROL has the number of refusals: "ALL
 // MAIN", MAIN of them to the command's first thread.
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -37,6 +38,13 @@ constexpr std::size_t kMany = sizeof kOpening / sizeof *kOpening;
 [[noreturn]] void fail(const char* what) {
   perror(what);
   exit(1);
+}
+
+bool is_of_another_kind(int call) {
+#ifdef SYS_open
+  if (call == SYS_open) return false;
+#endif
+  return call != SYS_openat && call != SYS_openat2 && call != SYS_close;
 }
 
 // The opening calls and close(2) wait for the supervisor.
@@ -101,6 +109,7 @@ void supervise(int listener, int control, unsigned main) {
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) continue;  // it was interrupted, or killed
     char full = '0';
     if (pread(control, &full, 1, 0) != 1) full = '0';
+    if (full == 's' && is_of_another_kind(call.data.nr) && pwrite(control, "1", 1, 0) == 1) full = '1';
     bool may = true;
     if (call.data.nr == SYS_close) {
       closed.insert(call.pid);
@@ -144,6 +153,7 @@ int main(int argc, char** argv) {
   }
   waitpid(child, nullptr, 0);
   close(ends[1]);
+  if (geteuid() != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs");
   const int listener = filter_this_process();
   if (listener < 0) fail("seccomp");
   send_fd(ends[0], listener);

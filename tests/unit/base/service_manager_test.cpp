@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -14,6 +17,7 @@
 #include <string>
 
 #include "tests/unit/daemon/broker/service_manager.hpp"
+#include "tests/unit/full_table.hpp"
 
 namespace flight {
 namespace {
@@ -43,6 +47,24 @@ class NotifyTest : public testing::Test {
     return sent.get();
   }
 
+  // The exit status of a child that cannot get a descriptor and runs `talk`. Its main thread has no socket yet, because
+  // it is a thread of its own here.
+  template <typename Talk>
+  static int in_child(Talk talk) {
+    return std::async(std::launch::async,
+                      [&talk] {
+                        const pid_t child = ::fork();
+                        if (child == 0) {
+                          const test::FullTable full;
+                          ::_exit(talk());
+                        }
+                        int status = -1;
+                        EXPECT_EQ(::waitpid(child, &status, 0), child);
+                        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+                      })
+        .get();
+  }
+
   std::string folder_;
   std::optional<test::ServiceManager> manager_;
 };
@@ -70,6 +92,32 @@ TEST_F(NotifyTest, NeedsNoDescriptorLater) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
   ASSERT_TRUE(sent) << sent.error().what;
   EXPECT_TRUE(manager_->wait_for("WATCHDOG=1"));
+}
+
+// Without READY=1, systemd ends a service that waits for descriptors.
+TEST_F(NotifyTest, TakesThePlaceOfStdinIfNoDescriptorIsLeft) {
+  EXPECT_EQ(in_child([] {
+              if (!notify_service_manager("READY=1", kNotifySurely)) return 1;
+              if (!notify_service_manager("WATCHDOG=1", kNotifySurely)) return 2;
+              struct stat now {};
+              return ::fstat(STDIN_FILENO, &now) == 0 && S_ISSOCK(now.st_mode) ? 0 : 3;
+            }),
+            0);
+  EXPECT_TRUE(manager_->wait_for("READY=1"));
+  EXPECT_TRUE(manager_->wait_for("WATCHDOG=1"));
+}
+
+TEST_F(NotifyTest, AnotherThreadDoesNotTouchStdin) {
+  EXPECT_EQ(in_child([] {
+              return std::async(std::launch::async,
+                                [] {
+                                  const auto sent = notify_service_manager("READY=1", kNotifySurely);
+                                  return sent || sent.error().errno_value() != EMFILE ? 1 : 0;
+                                })
+                  .get();
+            }),
+            0);
+  EXPECT_FALSE(manager_->said("READY=1"));
 }
 
 TEST_F(NotifyTest, OneThatHasEndedIsAnError) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/start_report.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/log/log.hpp"
+#include "libcore/base/columns.hpp"
+#include "libcore/base/service_manager.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr std::array kStartWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
+                                 std::chrono::seconds(10)};
+constexpr std::size_t kMostReasonColumns = 300;  // of the status line
+
+}  // namespace
+
+void StartReport::report(const std::string& why) {
+  const bool is_new = why != why_;
+  if (is_new) log::error("flightd cannot start: {}; trying again", why);
+  why_ = why;
+  if (is_new || !told_) told_ = tell(is_new);
+}
+
+void StartReport::repeat() {
+  if (!told_) told_ = tell(false);
+  static_cast<void>(notify_service_manager("WATCHDOG=1", kNotifySoon));
+}
+
+bool StartReport::tell(bool warn) {
+  const auto sent = notify_service_manager(std::string(ready_ ? "" : "READY=1\n") + "STATUS=recording: no (" +
+                                               printable_cut(why_, kMostReasonColumns) + "); trying again",
+                                           kNotifySoon);
+  ready_ = ready_ || sent.has_value();
+  if (!sent && warn) log::warn("{}", sent.error().what);
+  return sent.has_value();
+}
+
+std::chrono::seconds StartReport::next_wait() { return kStartWaits.at(std::min(tries_++, kStartWaits.size() - 1)); }
+
+}  // namespace flight::daemon

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a service reports while it cannot start: READY=1, the reason in its status line, and once in the log. It is kept
+// over all attempts. Main thread only.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace flight::daemon {
+
+class StartReport {
+ public:
+  // Call it for each failed attempt. What the service manager did not get is sent again by the next call.
+  void report(const std::string& why);
+  // Sends it again if it was not sent, and the watchdog's notification.
+  void repeat();
+  [[nodiscard]] const std::string& why() const { return why_; }
+  // The time until the next attempt: 1, 2, 5, and then every 10 s.
+  [[nodiscard]] std::chrono::seconds next_wait();
+
+ private:
+  [[nodiscard]] bool tell(bool warn);
+  std::string why_;
+  bool ready_ = false, told_ = false;  // the service manager knows READY=1, and this reason
+  std::size_t tries_ = 0;
+};
+
+}  // namespace flight::daemon
