@@ -86,7 +86,17 @@ void RecorderThread::fill(Status& status, const Counts* counts) {
   // Rates are averages over at least this long, however often clients ask.
   if (counts != nullptr && counts->time_ns - last_counts_.time_ns >= kRateNs) last_counts_ = *counts;
   warn(status);
+  note_unseen(status, known);
   warn_of_short_histories(status);
+}
+
+// `recording` is that of all channels together.
+void RecorderThread::note_unseen(Status& status, const Counts& known) const {
+  if (status.recording == RecordingState::off || status.recording == RecordingState::paused) return;
+  for (const std::string& channel : known.unseen)
+    status.notes.push_back(fmt::format(
+        "channel '{}': no sample has come yet, and its events need not occur: nothing shows that they are recorded",
+        channel));
 }
 
 // Warns of rings that are full but do not reach back as far as configured: for each channel its shortest ring and

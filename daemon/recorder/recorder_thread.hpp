@@ -139,6 +139,7 @@ class RecorderThread {
   }
   void fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before);
   void warn_of_short_histories(Status& status) const;
+  void note_unseen(Status& status, const Counts& known) const;
 
   std::unique_ptr<BrokerThread> broker_thread_;
   TaskQueue tasks_;

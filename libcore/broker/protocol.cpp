@@ -116,7 +116,8 @@ std::string encode(const Counts& counts) {
                            {"broker_uptime_seconds", counts.broker_uptime_seconds},
                            {"delivery", to_string(counts.delivery)},
                            {"events", list_of(counts.events)},
-                           {"time_ns", counts.time_ns}});
+                           {"time_ns", counts.time_ns},
+                           {"unseen", json::array_of(counts.unseen, [](const std::string& name) { return name; })}});
 }
 
 }  // namespace flight

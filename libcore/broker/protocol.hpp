@@ -175,13 +175,16 @@ struct Manifest {
 struct EventCount {
   std::uint64_t id = 0, value = 0, lost = 0;
 };
-// Whether the sampling events deliver samples: an event that opens and counts may still never write one. unproven:
-// neither a sample was seen, nor were the CPUs busy for long enough to expect one.
+// Whether the sampling events deliver samples: an event that opens and counts may still never write one. unproven: no
+// sample was seen, and none had to come: the CPUs were not busy for long enough, or no event must occur on a busy CPU.
 enum class Delivery : std::uint8_t { unproven, on, silent };
 [[nodiscard]] std::string_view to_string(Delivery delivery);
 struct Counts {
   EventTime time_ns = 0;
   Delivery delivery = Delivery::unproven;
+  // Channels that cannot be judged (libcore/recorder/delivery.hpp) and of which no sample was seen yet, without those
+  // that have only tracepoints. Optional: an older broker does not write it.
+  std::vector<std::string> unseen;
   std::vector<EventCount> events;
   int broker_pid = 0;
   double broker_cpu_seconds = 0, broker_uptime_seconds = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the manifest and the counts. They come from the other side of the broker protocol: every member is required
-// and checked.
+// and checked, except for what an older program of the same protocol does not write.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -162,6 +162,7 @@ Result<Counts> parse_counts(std::string_view text) {
       of_event.read("lost", count.lost);
     };
     in.list("events", counts.events, read_event, kMaxIds);
+    if (in.has("unseen")) in.values("unseen", counts.unseen, kMaxEvents);
   });
   if (!read) return wrap(read.error(), "broker's counts");
   return counts;

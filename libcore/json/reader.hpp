@@ -47,6 +47,8 @@ class Reader {
   // A whole number from 0 to `most`, which T can hold.
   template <std::integral T>
   void count(const char* key, T& out, std::uint64_t most) const;
+  // Whether the member is there: for one that may be missing where others may not.
+  [[nodiscard]] bool has(const char* key) const { return value_.find(key) != nullptr; }
   // A required text that is not empty.
   void need(const char* key, std::string& out) const;
   // One of the words to_string(E) of `known`.

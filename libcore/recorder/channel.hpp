@@ -55,6 +55,7 @@ struct OpenRing {
   Mapping mapping;
   std::vector<OpenEvent> events;                    // empty while info.online is false
   std::vector<std::vector<std::uint64_t>> old_ids;  // of dead events, by the events' index, oldest first
+  std::uint64_t looked_head = 0;                    // the head when a sample was last looked for
 
   [[nodiscard]] int owner_fd() const { return owner ? owner.get() : events.front().fd.get(); }
   [[nodiscard]] Result<void> enable();  // sets info.enabled_ns the first time
@@ -93,6 +94,7 @@ struct OpenChannel {
   ChannelPlan plan;                   // its events as they were opened
   std::vector<OpenRing> rings;        // one for each CPU that was ever online
   std::vector<FormerEvent> former{};  // oldest first, at most kMaxOldIds
+  bool sampled = false;               // a sample was seen; only looked for where no event can be judged (delivery.hpp)
 
   // Opens, filters, maps and redirects; omits CPUs that went offline meanwhile.
   [[nodiscard]] static Result<OpenChannel> open(const ChannelPlan& plan, const KernelFeatures& features,

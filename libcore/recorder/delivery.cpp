@@ -28,6 +28,20 @@ std::string listed(std::vector<int> cpus) {
   return (cpus.size() == 1 ? "CPU " : "CPUs ") + format_cpu_list(cpus);
 }
 
+bool is_judged(const EventPlan& event) { return event.attr.freq != 0 && counts_while_busy(event.attr); }
+
+bool is_judged(const OpenChannel& channel) {
+  const std::vector<EventPlan>& events = channel.plan.events;
+  return std::any_of(events.begin(), events.end(), [](const EventPlan& event) { return is_judged(event); });
+}
+
+// Tracepoints: a channel of nothing else is often for something rare.
+bool may_never_occur(const OpenChannel& channel) {
+  const std::vector<EventPlan>& events = channel.plan.events;
+  return std::all_of(events.begin(), events.end(),
+                     [](const EventPlan& event) { return event.attr.type == PERF_TYPE_TRACEPOINT; });
+}
+
 }  // namespace
 
 void EventDelivery::look(const perf_event_attr& attr, const Look& now) {
@@ -47,7 +61,8 @@ void EventDelivery::look(const perf_event_attr& attr, const Look& now) {
   last_ = now;
 }
 
-Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head, std::uint64_t id) {
+Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
+                  std::span<const std::uint64_t> ids) {
   const std::uint64_t mask = data.size() - 1;
   const std::uint64_t size = std::min<std::uint64_t>(old_head - head, data.size());
   // A sample may have been overwritten.
@@ -55,11 +70,13 @@ Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < kMostRecords; ++i) {
     // Records are multiples of 8 bytes, so neither a header nor an id wraps around the end.
-    if (at + kRecordHeaderBytes + sizeof id > size) return nothing;
+    if (at + kRecordHeaderBytes + sizeof(std::uint64_t) > size) return nothing;
     const auto header = load<perf_event_header>(&data[(head + at) & mask]);
     if (header.size < kRecordHeaderBytes || header.size % 8 != 0) return Found::unknown;  // overwritten meanwhile
-    if (header.type == PERF_RECORD_SAMPLE && load<std::uint64_t>(&data[(head + at + kRecordHeaderBytes) & mask]) == id)
-      return Found::sample;
+    if (header.type == PERF_RECORD_SAMPLE) {
+      const auto id = load<std::uint64_t>(&data[(head + at + kRecordHeaderBytes) & mask]);
+      if (std::find(ids.begin(), ids.end(), id) != ids.end()) return Found::sample;
+    }
     at += header.size;
   }
   return Found::unknown;
@@ -81,6 +98,18 @@ void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, con
                                  .running_ns = times->running_ns,
                                  .busy = busy,
                                  .sampled = found == Found::sample});
+}
+
+void Recording::State::look_for_any(OpenChannel& channel) {
+  for (OpenRing& ring : channel.rings) {
+    if (channel.sampled) return;
+    std::vector<std::uint64_t> ids;
+    for (const OpenEvent& event : ring.events) ids.push_back(event.id);
+    const std::uint64_t head = ring_head(ring.mapping);
+    channel.sampled =
+        find_sample(ring.mapping.bytes().subspan(page_bytes()), head, ring.looked_head, ids) == Found::sample;
+    ring.looked_head = head;
+  }
 }
 
 bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus) {
@@ -146,6 +175,7 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
     old = std::move(successor);
   }
   channel.plan.events[index] = std::move(next);
+  channel.sampled = false;
   // Readers need not know an event that has written nothing.
   if (written) channel.former.push_back(std::move(former));
   if (channel.former.size() > kMaxOldIds) channel.former.erase(channel.former.begin());
@@ -158,11 +188,19 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
   for (const CpuBusy& one : busy) busy_of[one.cpu] = one;
   std::vector<std::string> warnings;
   std::set<std::uint64_t> live;
-  bool replaced = false, delivers = false, silent = false, unproven = false;
-  for (OpenChannel& channel : state.channels)
+  std::vector<std::string> unseen;
+  bool replaced = false, judged = false, delivers = false, silent = false, sampled = false;
+  for (OpenChannel& channel : state.channels) {
+    if (!is_judged(channel)) {
+      state.look_for_any(channel);
+      sampled = sampled || channel.sampled;
+      if (!channel.sampled && !may_never_occur(channel)) unseen.push_back(channel.plan.config.name);
+      continue;
+    }
+    judged = true;
     for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
       const EventPlan& event = channel.plan.events[i];
-      if (event.attr.freq == 0 || !counts_while_busy(event.attr)) continue;
+      if (!is_judged(event)) continue;
       std::vector<int> without, with;
       for (const OpenRing& ring : channel.rings) {
         const auto cpu = busy_of.find(ring.info.cpu);
@@ -177,10 +215,9 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
         if (delivery.delivers()) with.push_back(ring.info.cpu);
       }
       delivers = delivers || !with.empty();
-      unproven = unproven || (with.empty() && without.empty());
       if (without.empty()) continue;
       if (with.empty() && state.replace_silent(channel, i, without)) {
-        replaced = unproven = true;
+        replaced = true;
         continue;
       }
       silent = silent || with.empty();
@@ -188,8 +225,11 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
           "channel '{}': {} delivers no samples on {}, although {} busy: what ran there is missing",
           channel.plan.config.name, event.name, listed(without), without.size() == 1 ? "it was" : "they were"));
     }
+  }
   std::erase_if(state.deliveries, [&](const auto& one) { return !live.contains(one.first); });
-  state.delivery = delivers ? Delivery::on : silent ? Delivery::silent : unproven ? Delivery::unproven : Delivery::on;
+  const bool proven = judged ? delivers : sampled;
+  state.delivery = proven ? Delivery::on : silent ? Delivery::silent : Delivery::unproven;
+  state.unseen = std::move(unseen);
   const bool changed = replaced || warnings != state.delivery_warnings;
   state.delivery_warnings = std::move(warnings);
   if (changed) state.describe(state.manifest.generation + 1);

@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a sampling event delivers. In many virtual machines the PMU's counters can be opened and even count, and no
 // sample is ever written: only a sample in the ring proves that there are any. How many are missing follows from how
-// long the CPU was busy.
+// long the CPU was busy, for the events that have a frequency and count whenever a process runs (counts_while_busy()).
+// The others need not occur: a raw or a cache event, one with a period, page-faults, task-clock, a tracepoint. Nothing
+// follows from their silence, and nothing from their counters; a sample of them proves that they are recorded.
+//
+//   events that count while busy    others              Delivery
+//   one delivers                    any                 on
+//   none delivers, one is silent    any                 silent
+//   nothing is known                any                 unproven
+//   there are none                  a sample was seen   on
+//   there are none                  no sample yet       unproven; a tracepoint that never fires leaves it at that
 #pragma once
 
 #include <linux/perf_event.h>
@@ -48,10 +57,14 @@ class EventDelivery {
 };
 
 enum class Found : std::uint8_t { sample, none, unknown };
-// Looks for a SAMPLE with this id among the records that were written since the head was `old_head` (0: since the
-// ring was made), the newest first. `data`: the data area of a backward ring, into which the kernel may write
+// Looks for a SAMPLE with one of these ids among the records that were written since the head was `old_head` (0: since
+// the ring was made), the newest first. `data`: the data area of a backward ring, into which the kernel may write
 // meanwhile. unknown: there are too many records to look at.
 [[nodiscard]] Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
-                                std::uint64_t id);
+                                std::span<const std::uint64_t> ids);
+[[nodiscard]] inline Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
+                                       std::uint64_t id) {
+  return find_sample(data, head, old_head, std::span(&id, 1));
+}
 
 }  // namespace flight

@@ -144,6 +144,7 @@ Counts Recording::counts() const {
   Counts counts;
   counts.time_ns = monotonic_now();
   counts.delivery = state_->delivery;
+  counts.unseen = state_->unseen;
   state_->for_each_ring([&](const OpenRing& ring) {
     for (const OpenEvent& event : ring.events)
       if (auto count = event.count()) counts.events.push_back(*count);

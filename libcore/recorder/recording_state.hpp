@@ -31,6 +31,7 @@ struct Recording::State {
   };
   std::map<std::uint64_t, Watched> deliveries;  // of sampling events, by id
   Delivery delivery = Delivery::unproven;
+  std::vector<std::string> unseen;             // Counts::unseen
   std::vector<std::string> delivery_warnings;  // of the last watch_delivery
   Manifest manifest;                           // describes all of the above
 
@@ -57,6 +58,8 @@ struct Recording::State {
   [[nodiscard]] Result<bool> follow_plan(RecordingPlan next, const std::string& digest, bool configured);
   void look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr, const CpuBusy& busy,
                EventTime now_ns);
+  // Sets `sampled` when a sample of the channel was written since the last look.
+  static void look_for_any(OpenChannel& channel);
   // The following are true if cpu-clock now records in the place of an event, on all CPUs.
   [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus);
   [[nodiscard]] bool replace_by_clock(OpenChannel& channel, std::size_t index, std::string why);

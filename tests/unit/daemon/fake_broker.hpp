@@ -44,6 +44,7 @@ struct BrokerSetup {
   std::string folder;                      // the directory of its files; empty: it makes none
   std::vector<std::byte> processes;        // the result of its scan
   std::string config_digest;
+  std::vector<std::string> unseen;  // Counts::unseen
 };
 
 inline Manifest manifest_of(const BrokerSetup& setup) {
@@ -218,6 +219,7 @@ class FakeBroker {
     Counts out;
     if (setup_.rings) out = setup_.rings->counts();
     out.time_ns = setup_.counts_time;
+    out.unseen = setup_.unseen;
     out.broker_pid = kPid;
     return out;
   }

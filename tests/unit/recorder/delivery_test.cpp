@@ -18,10 +18,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdarg>
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "libcore/recorder/recording.hpp"
 #include "libcore/recorder/ring_memory.hpp"
@@ -405,7 +407,71 @@ TEST_F(SilentPmu, AnEventThatNeedNotOccurIsNotJudged) {
   config_.channels[0].events = {{.event = "page-faults", .frequency = 99}, {.event = "cache-misses", .frequency = 99}};
   open(Pmu::silent);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(look_at_busy(every_cpu()));
-  EXPECT_EQ(recording_->delivery(), Delivery::on) << "nothing is doubtful";
+  EXPECT_THAT(recording_->manifest().warnings, IsEmpty());
+  EXPECT_NE(recording_->delivery(), Delivery::silent);
+}
+
+// Their counters count, and their samples need not come: only a sample proves that they are recorded.
+TEST_F(SilentPmu, WhatCannotBeJudgedIsUnprovenUntilItsFirstSample) {
+  const std::vector<EventConfig> kinds{{.event = "cache-misses", .frequency = 99},
+                                       {.event = "r01c2", .frequency = 99},
+                                       {.event = "r01c2", .period = 1'000'000},
+                                       {.event = "cycles", .period = 1'000'000}};
+  for (const EventConfig& kind : kinds) {
+    SCOPED_TRACE(fmt::format("{}, period {}", kind.event, kind.period));
+    config_.channels[0].events = {kind};
+    open(Pmu::silent);
+    EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(look_at_busy(every_cpu()));
+    EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+    EXPECT_THAT(recording_->counts().unseen, ElementsAre("stacks"));
+    EXPECT_THAT(recording_->manifest().warnings, IsEmpty()) << "nothing had to come";
+    open(Pmu::working);
+    sample_on(cpus_.back());
+    EXPECT_FALSE(look_at_busy({}));
+    EXPECT_EQ(recording_->delivery(), Delivery::on);
+    EXPECT_THAT(recording_->counts().unseen, IsEmpty());
+    EXPECT_FALSE(look_at_busy(every_cpu()));
+    EXPECT_EQ(recording_->delivery(), Delivery::on) << "nor need it come again";
+  }
+}
+
+TEST_F(SilentPmu, TracepointsAloneAreUnprovenUntilOneFires) {
+  config_.channels[0].events = {{.event = "oom:mark_victim"}};
+  open(Pmu::working);
+  look_at_busy(every_cpu());
+  EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+  EXPECT_THAT(recording_->counts().unseen, IsEmpty()) << "it is rare, which is no news";
+  config_.channels[0].events = {{.event = "oom:mark_victim"}, {.event = "sched:sched_switch"}};
+  open(Pmu::working);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  look_at_busy({});
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+}
+
+// As in the profile "sched": the event that must fire on a busy CPU decides.
+TEST_F(SilentPmu, ATracepointProvesNothingAboutAnotherChannel) {
+  config_.channels.push_back({.name = "sched", .ring_bytes = 64U << 10U, .events = {{.event = "sched:sched_switch"}}});
+  open(Pmu::silent);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  look_at_busy({});
+  EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+  config_.channels.erase(config_.channels.begin());
+  open(Pmu::silent);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  look_at_busy({});
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+}
+
+TEST_F(SilentPmu, AChannelThatNothingProvesIsNamed) {
+  config_.channels.push_back(
+      {.name = "misses", .ring_bytes = 64U << 10U, .events = {{.event = "r01c2", .frequency = 99}}});
+  config_.channels[0].events = {{.event = "cpu-clock", .frequency = 99}};
+  open(Pmu::silent);
+  for (const int cpu : cpus_) sample_on(cpu);
+  look_at_busy(every_cpu());
+  EXPECT_EQ(recording_->delivery(), Delivery::on) << "samples come";
+  EXPECT_THAT(recording_->counts().unseen, ElementsAre("misses"));
 }
 
 // A counter that another user holds is free later: that must not end the history.

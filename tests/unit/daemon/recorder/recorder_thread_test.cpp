@@ -76,6 +76,14 @@ TEST_F(RecorderThreadTest, ARefusedFirstScanDoesNotStopIt) {
   EXPECT_EQ(bench_.status().recording, RecordingState::unproven) << "as the broker says";
 }
 
+TEST_F(RecorderThreadTest, AChannelThatNothingProvesIsNoted) {
+  start({.unseen = {"pmu"}});
+  EXPECT_THAT(bench_.status().notes, Contains(HasSubstr("channel 'pmu': no sample has come yet")));
+  EXPECT_THAT(bench_.status().warnings, Not(Contains(HasSubstr("'pmu'")))) << "nobody need act";
+  bench_.broker->change([](BrokerSetup& setup) { setup.unseen.clear(); });
+  EXPECT_THAT(bench_.status().notes, Not(Contains(HasSubstr("'pmu'"))));
+}
+
 TEST_F(RecorderThreadTest, ALostRecordIsFollowedByAScan) {
   start_with_rings();
   const auto before = scans();
