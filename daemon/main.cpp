@@ -172,6 +172,7 @@ Result<void> check_as_user(const Options& options, const Config& config) {
 // which sees it.
 Result<void> check_for_unit(const Options& options, const Config& config) {
   auto seen = check_unit_view(options.config_file, config, options.state_dir);
+  if (seen) seen = check_unit_writes(options.state_dir, options.runtime_dir);
   if (seen || is_for_unit(options)) return seen;
   if (systemd_runs()) log::warn("{}", seen.error().what);
   return {};

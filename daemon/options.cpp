@@ -42,8 +42,9 @@ ParsedOptions parse_options(int argc, char** argv) {
       ->type_name("FILE")
       ->check(refuse_empty);
   app.add_flag("--check-config", out.check_config, "check the configuration, print errors, and exit");
-  app.add_flag("--for-service", out.for_service,
-               "with --check-config: also refuse files that the service of the package cannot see");
+  app.add_flag(
+      "--for-service", out.for_service,
+      "with --check-config: also refuse files that the service cannot see, and directories that it may not write to");
   app.add_option("--state-dir", out.state_dir, "directory of the snapshots [$STATE_DIRECTORY, /var/lib/flightd]")
       ->type_name("DIR")
       ->check(refuse_empty);

@@ -10,7 +10,7 @@ namespace flight::daemon {
 struct Options {
   std::string config_file;  // empty: /etc/flightd, /usr/lib/flightd
   bool check_config = false;
-  bool for_service = false;   // check also what only the units hide
+  bool for_service = false;   // check also what the units hide and forbid
   std::string state_dir;      // --state-dir, $STATE_DIRECTORY, /var/lib/flightd
   std::string runtime_dir;    // --runtime-dir, $RUNTIME_DIRECTORY, /run/flightd
   std::string broker_socket;  // empty: fork a broker

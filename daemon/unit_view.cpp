@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "daemon/unit_paths.hpp"
+
 namespace flight::daemon {
 namespace {
 
@@ -54,8 +56,29 @@ Result<void> check_unit_view(const std::string& config_file, const Config& confi
     if (const std::string setting = hidden_by_unit(file); !setting.empty())
       return fail(std::errc::permission_denied,
                   "the service cannot see {}: its unit has {}; move it to /etc/flightd (a configuration) or below "
-                  "/var/lib (snapshots)",
+                  "/var/lib/flightd (snapshots)",
                   named(file), setting);
+  return {};
+}
+
+Result<void> check_unit_writes(const std::string& state_dir, const std::string& runtime_dir, const std::string& root) {
+  struct Needed {
+    std::string_view unit, option;
+    const std::string& folder;
+  };
+  const std::array<Needed, 3> all{{{"flightd", "--state-dir", state_dir},
+                                   {"flightd", "--runtime-dir", runtime_dir},
+                                   // It makes the files of the snapshots.
+                                   {"flightd-broker", "--state-dir", state_dir}}};
+  for (const Needed& one : all)
+    if (const std::string setting = UnitPaths::read(fmt::format("{}.service", one.unit), root).forbids(one.folder);
+        !setting.empty())
+      return fail(std::errc::permission_denied,
+                  "{}.service may not write to {} ({}): its unit has {}; to permit it, write [Service] and "
+                  "ReadWritePaths=-{} to the drop-in that `systemctl edit {}` opens "
+                  "(/etc/systemd/system/{}.service.d/override.conf), or use the default directory",
+                  one.unit, named(one.folder), one.option, setting, std::filesystem::absolute(one.folder).string(),
+                  one.unit, one.unit);
   return {};
 }
 

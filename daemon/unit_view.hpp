@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the shipped units hide from flightd: with ProtectHome= and PrivateTmp= (systemd.exec(5)) the folders of homes
 // are empty there and the temporary ones are others. A check by hand sees them, so it would vouch for files that the
-// service does not find. And they run it as their own user.
+// service does not find. They run it as their own user, and with ProtectSystem=strict it writes only where they permit
+// it (unit_paths.hpp).
 #pragma once
 
 #include <string>
@@ -20,5 +21,10 @@ inline constexpr const char* kUnitUser = "flightd";  // User= of flightd.service
 // EACCES with the first file of the configuration, or --state-dir, that the units hide.
 [[nodiscard]] Result<void> check_unit_view(const std::string& config_file, const Config& config,
                                            const std::string& state_dir);
+
+// EACCES if the unit of flightd may not write to one of its directories, or that of the broker to the snapshots'. The
+// units are those that are installed below `root` (empty: /), with their drop-ins, otherwise the shipped ones.
+[[nodiscard]] Result<void> check_unit_writes(const std::string& state_dir, const std::string& runtime_dir,
+                                             const std::string& root = "");
 
 }  // namespace flight::daemon

@@ -179,7 +179,7 @@ std::vector<std::string> check_command(const std::string& exec_start) {
   if (given.empty() || !(given[0] == "flightd" || given[0].ends_with("/flightd"))) return {};
   std::vector<std::string> words{given[0], "--check-config", "--for-service"};
   for (std::size_t at = 1; at < given.size(); ++at)
-    for (const std::string_view option : {"--config", "--state-dir"}) {
+    for (const std::string_view option : {"--config", "--state-dir", "--runtime-dir"}) {
       if (given[at].starts_with(fmt::format("{}=", option))) words.push_back(given[at]);
       if (given[at] == option && at + 1 < given.size()) words.insert(words.end(), {given[at], given[at + 1]});
     }

@@ -129,6 +129,13 @@ TEST_F(InputStart, CheckConfigForTheServiceReadsAsItsUser) {
   EXPECT_EQ(chmod(file.c_str(), 0644), 0);
   check = run({required_env("FLIGHTD"), "--check-config", "--for-service", "--config", file});
   EXPECT_EQ(check.exit_status, 0) << check.text();
+  // The units of the package may write to their own directories only.
+  check = run({required_env("FLIGHTD"), "--check-config", "--for-service", "--config", file, "--state-dir", folder});
+  EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
+  EXPECT_THAT(check.err, AllOf(HasSubstr("may not write to " + folder), HasSubstr("ReadWritePaths=-" + folder)));
+  check = run({required_env("FLIGHTD"), "--check-config", "--for-service", "--config", file, "--state-dir",
+               "/var/lib/flightd/more"});
+  EXPECT_EQ(check.exit_status, 0) << check.text();
   std::filesystem::remove_all(folder);
 }
 

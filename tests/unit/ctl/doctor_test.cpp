@@ -94,6 +94,8 @@ TEST(Doctor, TheConfigurationIsCheckedAsTheServiceReadsIt) {
   EXPECT_EQ(
       shown("/opt/flightd --config=/etc/my.json --broker /run/b --state-dir /srv/f"),
       (Words{"/opt/flightd", "--check-config", "--for-service", "--config=/etc/my.json", "--state-dir", "/srv/f"}));
+  EXPECT_EQ(shown("/usr/sbin/flightd --runtime-dir /run/other"),
+            (Words{"/usr/sbin/flightd", "--check-config", "--for-service", "--runtime-dir", "/run/other"}));
   EXPECT_EQ(shown("/usr/bin/env flightd --config x"), Words{});
   EXPECT_EQ(check_command(""), Words{});
 }

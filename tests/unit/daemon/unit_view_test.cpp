@@ -65,5 +65,94 @@ TEST(UnitView, TheStoreIsLookedAtToo) {
   EXPECT_THAT(check_unit_view("/home/a/x.json", Config{}, "/var/lib/flightd").error().what, HasSubstr("/home/a/x"));
 }
 
+class UnitWrites : public testing::Test {
+ protected:
+  UnitWrites() { std::filesystem::remove_all(root_); }
+  ~UnitWrites() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& path, std::string_view text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  // With the units of this source.
+  void install() const {
+    for (const char* name : {"flightd.service", "flightd-broker.service"}) {
+      std::filesystem::create_directories(root_ + "/usr/lib/systemd/system");
+      std::filesystem::copy_file(test::source_root() + "/systemd/" + name, root_ + "/usr/lib/systemd/system/" + name);
+    }
+  }
+  void permit(const std::string& unit, std::string_view text, const std::string& name = "override") const {
+    write("/etc/systemd/system/" + unit + ".service.d/" + name + ".conf", text);
+  }
+  // What is refused; empty: nothing.
+  [[nodiscard]] std::string why(const std::string& state_dir, const std::string& runtime_dir = "/run/flightd") const {
+    const auto checked = check_unit_writes(state_dir, runtime_dir, root_);
+    return checked ? "" : checked.error().what;
+  }
+  const std::string root_ = "/dev/shm/unit-writes-" + std::to_string(::getpid());
+};
+
+// With the units of this source, and without any.
+TEST_F(UnitWrites, OnlyThePackagesDirectories) {
+  for (const bool installed : {false, true}) {
+    SCOPED_TRACE(installed);
+    if (installed) install();
+    for (const char* inside : {"/var/lib/flightd", "/var/lib/flightd/", "/var/lib/flightd/a/b", "/var/lib/./flightd"})
+      EXPECT_EQ(why(inside), "") << inside;
+    EXPECT_EQ(why("/var/lib/flightd", "/run/flightd/x"), "");
+    for (const char* outside : {"/srv/flightd", "/var/lib/flightd2", "/var/lib", "/var/lib/flightd/../x", "/"})
+      EXPECT_THAT(why(outside), AllOf(HasSubstr("flightd.service may not write to "), HasSubstr("(--state-dir)"),
+                                      HasSubstr("ProtectSystem=strict")))
+          << outside;
+    EXPECT_THAT(why("/srv/flightd"), AllOf(HasSubstr("[Service] and ReadWritePaths=-/srv/flightd "),
+                                           HasSubstr("/etc/systemd/system/flightd.service.d/override.conf")));
+    for (const char* outside : {"/run/other", "/run", "/var/lib/x"})
+      EXPECT_THAT(why("/var/lib/flightd", outside), AllOf(HasSubstr(outside), HasSubstr("(--runtime-dir)"))) << outside;
+    EXPECT_THAT(why("/var/lib/flightd", "/run/other"), HasSubstr("its unit has "))
+        << "ReadOnlyPaths=/run, if installed";
+  }
+}
+
+TEST_F(UnitWrites, ADropInPermitsIt) {
+  install();
+  permit("flightd", "[Service]\nReadWritePaths=-/srv/flightd\n");
+  EXPECT_THAT(why("/srv/flightd"), HasSubstr("flightd-broker.service may not write to /srv/flightd"))
+      << "it makes the files";
+  permit("flightd-broker", "# ours\n[Service]\nReadWritePaths = /opt \\\n ; not this: /x \n  \"+/srv\"\n");
+  EXPECT_EQ(why("/srv/flightd/snapshots"), "");
+  EXPECT_EQ(why("/var/lib/flightd"), "") << "a list grows";
+  EXPECT_THAT(why("/srv/other"), HasSubstr("flightd.service may not write"));
+  permit("flightd", "[Unit]\nReadWritePaths=/srv\n[Service]\nRuntimeDirectory=flightd other\n", "zz");
+  EXPECT_EQ(why("/var/lib/flightd", "/run/other"), "");
+  EXPECT_NE(why("/srv/other"), "") << "in a wrong section";
+}
+
+TEST_F(UnitWrites, WhatADropInTakesAway) {
+  install();
+  permit("flightd", "[Service]\nReadWritePaths=\nReadWritePaths=/srv\n");
+  permit("flightd-broker", "[Service]\nReadWritePaths=/srv\n");
+  EXPECT_THAT(why("/var/lib/flightd"), HasSubstr("ProtectSystem=strict"));
+  EXPECT_EQ(why("/srv/a"), "");
+  permit("flightd", "[Service]\nReadOnlyPaths=/srv/a\n", "zz");
+  EXPECT_THAT(why("/srv/a/b"), HasSubstr("ReadOnlyPaths=/srv/a"));
+  // The same name in a less important folder is not read.
+  write("/usr/lib/systemd/system/flightd.service.d/zz.conf", "[Service]\nProtectSystem=no\n");
+  EXPECT_THAT(why("/srv/a/b"), HasSubstr("ReadOnlyPaths=/srv/a"));
+  std::filesystem::remove(root_ + "/etc/systemd/system/flightd.service.d/zz.conf");
+  std::filesystem::create_symlink("/dev/null", root_ + "/etc/systemd/system/flightd.service.d/zz.conf");
+  EXPECT_THAT(why("/opt/x"), HasSubstr("ProtectSystem=strict")) << "masked";
+}
+
+TEST_F(UnitWrites, OfAnotherProtectSystem) {
+  for (const char* unit : {"flightd", "flightd-broker"}) permit(unit, "[Service]\nProtectSystem=full\n");
+  EXPECT_EQ(why("/srv/a"), "");
+  EXPECT_THAT(why("/etc/a"), HasSubstr("ProtectSystem=full"));
+  for (const char* unit : {"flightd", "flightd-broker"}) permit(unit, "[Service]\nStateDirectory=a\n");
+  EXPECT_EQ(why("/var/lib/a"), "");
+  EXPECT_NE(why("/var/lib/b"), "");
+  // Where nothing is known, nothing is refused.
+  for (const char* unit : {"flightd", "flightd-broker"}) permit(unit, "[Service]\nReadWritePaths=/srv/%H\n");
+  EXPECT_EQ(why("/srv/b"), "");
+}
+
 }  // namespace
 }  // namespace flight::daemon

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/unit_paths.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "libcore/base/files.hpp"
+#include "libcore/base/result.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// systemd.unit(5), the most important first.
+constexpr std::array<const char*, 5> kFolders{"/etc/systemd/system", "/run/systemd/system",
+                                              "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+                                              "/lib/systemd/system"};
+
+// What each setting does with its paths. `below`: a directory there has only its name.
+struct Known {
+  std::string_view name, below;
+  bool writable = false;
+};
+constexpr std::array<Known, 10> kKnown{{{"ReadWritePaths", "", true},
+                                        {"BindPaths", "", true},
+                                        {"TemporaryFileSystem", "", true},
+                                        {"StateDirectory", "/var/lib", true},
+                                        {"CacheDirectory", "/var/cache", true},
+                                        {"LogsDirectory", "/var/log", true},
+                                        {"RuntimeDirectory", "/run", true},
+                                        {"ReadOnlyPaths", "", false},
+                                        {"InaccessiblePaths", "", false},
+                                        {"BindReadOnlyPaths", "", false}}};
+constexpr std::string_view kProtectSystem = "ProtectSystem";
+
+std::string_view stripped(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+// Splits at blanks that are not between quotes.
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> words;
+  char quote = 0;
+  bool inside = false;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\t';
+    if (quote == 0 && blank) {
+      inside = false;
+      continue;
+    }
+    if (!inside) words.emplace_back();
+    inside = true;
+    if (quote == 0 && (c == '"' || c == '\''))
+      quote = c;
+    else if (c == quote)
+      quote = 0;
+    else
+      words.back() += c;
+  }
+  return words;
+}
+
+// "-+/src:/dst:rbind" -> "/dst"; a directory's name may have a link's after a colon, and a file system its options.
+std::string path_in(const Known& setting, std::string word) {
+  word.erase(0, word.find_first_not_of("-+"));
+  const std::size_t colon = word.find(':');
+  if (colon == std::string::npos) return setting.below.empty() ? word : fmt::format("{}/{}", setting.below, word);
+  const bool bind = setting.name == "BindPaths" || setting.name == "BindReadOnlyPaths";
+  if (!bind) return path_in(setting, word.substr(0, colon));
+  const std::size_t end = word.find(':', colon + 1);
+  return word.substr(colon + 1, end == std::string::npos ? end : end - colon - 1);
+}
+
+std::string resolved(const std::string& path) {
+  std::error_code error;
+  auto real = std::filesystem::weakly_canonical(path, error).string();
+  if (error) real = std::filesystem::path(path).lexically_normal().string();
+  while (real.size() > 1 && real.back() == '/') real.pop_back();
+  return real;
+}
+
+bool contains(const std::string& folder, const std::string& path) {
+  return folder == "/" || path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
+}
+
+// A link to /dev/null masks a unit or a drop-in.
+bool is_masked(const std::string& file) {
+  std::error_code error;
+  return std::filesystem::read_symlink(file, error) == "/dev/null" && !error;
+}
+
+}  // namespace
+
+void UnitPaths::set(std::string_view name, std::string_view value) {
+  auto at = std::find_if(settings_.begin(), settings_.end(), [&](const Setting& one) { return one.name == name; });
+  if (at == settings_.end()) at = settings_.insert(at, {.name = std::string(name), .words = {}});
+  std::vector<std::string> words = split(value);
+  if (words.empty() || name == kProtectSystem) at->words.clear();
+  at->words.insert(at->words.end(), std::make_move_iterator(words.begin()), std::make_move_iterator(words.end()));
+}
+
+const std::vector<std::string>& UnitPaths::words_of(std::string_view name) const {
+  static const std::vector<std::string> kNone;
+  const auto at =
+      std::find_if(settings_.begin(), settings_.end(), [&](const Setting& one) { return one.name == name; });
+  return at == settings_.end() ? kNone : at->words;
+}
+
+void UnitPaths::add(std::string_view text) {
+  bool service = false;
+  std::string line;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view part = stripped(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (part.starts_with('#') || part.starts_with(';')) continue;  // also within a line that goes on
+    if (part.ends_with('\\')) {
+      line += fmt::format("{} ", part.substr(0, part.size() - 1));
+      if (!text.empty()) continue;
+      part = {};
+    }
+    line += part;
+    const std::string whole = std::exchange(line, {});
+    if (whole.starts_with('[')) service = whole == "[Service]";
+    const std::size_t equals = whole.find('=');
+    if (!service || equals == std::string::npos) continue;
+    const std::string_view name = stripped(std::string_view(whole).substr(0, equals));
+    if (name == kProtectSystem ||
+        std::any_of(kKnown.begin(), kKnown.end(), [&](const Known& known) { return known.name == name; }))
+      set(name, stripped(std::string_view(whole).substr(equals + 1)));
+  }
+}
+
+UnitPaths UnitPaths::shipped(std::string_view name) {
+  UnitPaths out;
+  out.set(kProtectSystem, "strict");
+  out.set("ReadWritePaths", "-/var/lib/flightd");
+  if (name == "flightd-broker.service")
+    out.set("ReadWritePaths", "-/run/flightd-broker");
+  else
+    out.set("RuntimeDirectory", "flightd");
+  return out;
+}
+
+UnitPaths UnitPaths::read(const std::string& name, const std::string& root) {
+  UnitPaths out = shipped(name);
+  for (const char* folder : kFolders) {
+    const std::string file = fmt::format("{}{}/{}", root, folder, name);
+    if (is_masked(file)) break;
+    const auto text = read_file(file);
+    if (!text) continue;
+    out = {};
+    out.add(*text);
+    break;
+  }
+  // A drop-in replaces another one of the same name in a less important folder; service.d is for all services, and a
+  // unit's own of the same name replaces it.
+  std::map<std::string, std::string> drop_ins;
+  for (const std::string& drop_in_folder : {name + ".d", std::string("service.d")})
+    for (const char* folder : kFolders) {
+      std::error_code error;
+      const std::string path = fmt::format("{}{}/{}", root, folder, drop_in_folder);
+      for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+        if (at->path().extension() == ".conf") drop_ins.emplace(at->path().filename(), at->path());
+    }
+  for (const auto& [file_name, path] : drop_ins)
+    if (const auto text = read_file(path); text && !is_masked(path)) out.add(*text);
+  return out;
+}
+
+std::vector<UnitPaths::Rule> UnitPaths::rules() const {
+  std::vector<Rule> rules;
+  const std::vector<std::string>& protect = words_of(kProtectSystem);
+  const std::string system = protect.empty() ? "no" : protect.front();
+  const std::string setting = fmt::format("{}={}", kProtectSystem, system);
+  const bool full = system == "full";
+  if (system == "strict") {
+    rules.push_back({"/", setting, false});
+    for (const char* path : {"/dev", "/proc", "/sys"}) rules.push_back({path, "", true});
+  } else if (full || system == "yes" || system == "true" || system == "1" || system == "on") {
+    for (const char* path : {"/usr", "/boot", "/efi"}) rules.push_back({path, setting, false});
+    if (full) rules.push_back({"/etc", setting, false});
+  }
+  for (const Known& known : kKnown)
+    for (const std::string& word : words_of(known.name)) {
+      const std::string path = path_in(known, word);
+      if (path.find('%') != std::string::npos) {
+        if (known.writable) return {};
+        continue;
+      }
+      rules.push_back({resolved(path), fmt::format("{}={}", known.name, word), known.writable});
+    }
+  return rules;
+}
+
+std::string UnitPaths::forbids(const std::string& path) const {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  if (error) return "";
+  const std::string real = resolved(absolute.string());
+  const std::vector<Rule> all = rules();
+  const Rule* nearest = nullptr;
+  for (const Rule& rule : all)
+    if (contains(rule.path, real) && (nearest == nullptr || rule.path.size() > nearest->path.size())) nearest = &rule;
+  return nearest == nullptr || nearest->writable ? "" : nearest->setting;
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a unit may write, by its file and its drop-ins (systemd.exec(5): ProtectSystem=, ReadWritePaths=,
+// StateDirectory= and so on). A check by hand runs outside of the unit and can write everywhere, so it would vouch for
+// a directory that the service finds read-only. Files are read, not systemd's memory: the check also runs before the
+// first start, and where systemd does not run.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace flight::daemon {
+
+class UnitPaths {
+ public:
+  // The settings in one file's text; a later file adds to them, or resets a list with an empty value.
+  void add(std::string_view text);
+  // Of the unit `name` below `root` (empty: /). Without such a file, those of the shipped unit.
+  [[nodiscard]] static UnitPaths read(const std::string& name, const std::string& root = "");
+  // Those of the units that are shipped, flightd.service and flightd-broker.service.
+  [[nodiscard]] static UnitPaths shipped(std::string_view name);
+
+  // The setting that forbids the unit to write below `path`: "ProtectSystem=strict"; empty: it may. Links are followed,
+  // as systemd does. Where a setting has a specifier (%…), nothing is known, and it may.
+  [[nodiscard]] std::string forbids(const std::string& path) const;
+
+ private:
+  struct Rule {
+    std::string path, setting;
+    bool writable = false;
+  };
+  [[nodiscard]] std::vector<Rule> rules() const;
+  // By setting; of a list all its words.
+  struct Setting {
+    std::string name;
+    std::vector<std::string> words;
+  };
+  [[nodiscard]] const std::vector<std::string>& words_of(std::string_view name) const;
+  void set(std::string_view name, std::string_view value);
+  std::vector<Setting> settings_;
+};
+
+}  // namespace flight::daemon
