@@ -21,7 +21,14 @@ Object json_of(const ManifestRing& ring) {
           {"owner_died", ring.owner_died}, {"owner_id", ring.owner_id}, {"ring_bytes", ring.ring_bytes}};
 }
 
-Object json_of(const ManifestId& id) { return {{"cpu", id.cpu}, {"id", id.id}, {"ring", id.ring}}; }
+Object json_of(const ManifestId& id) {
+  Object out{{"cpu", id.cpu}};
+  if (id.below.frequency != 0) out.add("frequency", id.below.frequency);
+  out.add("id", id.id);
+  if (id.below.max_stack != 0) out.add("max_stack", id.below.max_stack);
+  out.add("ring", id.ring);
+  return out;
+}
 
 Object json_of(const ManifestTrigger& trigger) {
   return {{"event", trigger.event},
@@ -86,6 +93,18 @@ std::string_view to_string(Delivery delivery) {
       return "silent";
   }
   return "unproven";
+}
+
+perf_event_attr lowest_attr(const Manifest& manifest, const ManifestEvent& event) {
+  perf_event_attr attr = event.attr;
+  for (const ManifestId& id : event.ids) {
+    const std::vector<std::uint64_t>& live = manifest.rings[id.ring].live_ids;
+    if (!event.closed && std::find(live.begin(), live.end(), id.id) == live.end()) continue;
+    if (attr.freq != 0 && id.below.frequency != 0)
+      attr.sample_freq = std::min<std::uint64_t>(attr.sample_freq, id.below.frequency);
+    if (id.below.max_stack != 0) attr.sample_max_stack = std::min(attr.sample_max_stack, id.below.max_stack);
+  }
+  return attr;
 }
 
 std::string encode(const Manifest& manifest) {

@@ -95,18 +95,24 @@ struct ReplyHeader {
 };
 static_assert(sizeof(ReplyHeader) == 32);
 
+// What the kernel allowed when an event was opened on one CPU, where its limits were lower than its attr; 0: as in it.
+struct OpenedBelow {
+  std::uint64_t frequency = 0;
+  std::uint16_t max_stack = 0;
+};
 struct ManifestId {
   std::uint64_t id = 0;  // PERF_EVENT_IOC_ID
   int cpu = 0;
   std::uint32_t ring = 0;  // index of the ring it writes into
+  OpenedBelow below;       // optional: an older broker does not write it
 };
 struct ManifestEvent {
   std::string channel;  // "" for the sideband
   std::string name;
-  perf_event_attr attr{};  // as it was opened
+  perf_event_attr attr{};  // as it was opened, except for ManifestId::below
   std::string filter;
   // One or more for each CPU: an event dies with its CPU, and a new one continues in the same ring, which then holds
-  // records of both. The sideband has only its rings' owners.
+  // records of both, the newest one last. The sideband has only its rings' owners.
   std::vector<ManifestId> ids;
   bool closed = false;  // no longer recorded (another event took its place), but its records may still be in a ring
   // As configured: the machine's limits at the start (perf_event_max_sample_rate, perf_event_max_stack) can be lower.
@@ -168,6 +174,9 @@ struct Manifest {
   std::vector<std::string> warnings;  // halved rings, events that could not be opened: for status and journal
   std::vector<std::string> notes;     // facts about this machine: an event that was replaced, a CPU that is offline
 };
+// The attr with the lowest frequency and the least deep stacks of all CPUs on which it records now, or recorded last if
+// it is closed.
+[[nodiscard]] perf_event_attr lowest_attr(const Manifest& manifest, const ManifestEvent& event);
 [[nodiscard]] std::string encode(const Manifest& manifest);  // JSON
 // Input from the other side of the broker protocol: everything is checked (ring indexes, powers of two, counts).
 [[nodiscard]] Result<Manifest> parse_manifest(std::string_view text);

@@ -43,6 +43,8 @@ void read_id(const json::Reader& in, const std::vector<ManifestRing>& rings, con
   in.read("id", id.id);
   in.count("cpu", id.cpu, kMaxCpu);
   in.read("ring", id.ring);
+  if (in.has("frequency")) in.read("frequency", id.below.frequency);
+  if (in.has("max_stack")) in.read("max_stack", id.below.max_stack);
   if (!in.ok()) return;
   if (id.ring >= rings.size()) return in.refuse(fmt::format("id {} is in ring {} of {}", id.id, id.ring, rings.size()));
   const ManifestRing& ring = rings[id.ring];

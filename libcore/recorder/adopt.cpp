@@ -38,6 +38,14 @@ std::vector<const ManifestEvent*> events_of(const Manifest& kept, const std::str
   return out;
 }
 
+// What the previous broker opened below its plan stays below it, and in its warnings.
+OpenedBelow below_of(const std::vector<const ManifestEvent*>& events, std::size_t index, std::uint64_t id) {
+  if (index >= events.size()) return {};
+  const std::vector<ManifestId>& ids = events[index]->ids;
+  const auto at = std::find_if(ids.begin(), ids.end(), [&](const ManifestId& one) { return one.id == id; });
+  return at == ids.end() ? OpenedBelow{} : at->below;
+}
+
 // `attrs`: of its events, in order; `events`: their entries in the manifest; none for a trigger.
 Result<OpenRing> take_ring(const Manifest& kept, std::uint32_t index, const std::vector<perf_event_attr>& attrs,
                            const std::vector<const ManifestEvent*>& events, KeptEvents& fds) {
@@ -50,7 +58,10 @@ Result<OpenRing> take_ring(const Manifest& kept, std::uint32_t index, const std:
   for (std::size_t i = 0; i < info.live_ids.size(); ++i) {
     auto fd = take(fds, info.live_ids[i], info.cpu);
     if (!fd) return propagate(fd.error());
-    ring.events.push_back({.fd = std::move(*fd), .id = info.live_ids[i], .read_format = attrs[i].read_format});
+    ring.events.push_back({.fd = std::move(*fd),
+                           .id = info.live_ids[i],
+                           .read_format = attrs[i].read_format,
+                           .below = below_of(events, i, info.live_ids[i])});
   }
   if (info.kind != RingKind::sideband || !info.online || info.live_ids.front() != info.owner_id) {
     auto owner = take(fds, info.owner_id, info.cpu);
@@ -61,7 +72,7 @@ Result<OpenRing> take_ring(const Manifest& kept, std::uint32_t index, const std:
     auto& old = ring.old_ids.emplace_back();
     for (const ManifestId& id : event->ids)
       if (id.ring == index && std::find(info.live_ids.begin(), info.live_ids.end(), id.id) == info.live_ids.end())
-        old.push_back(id.id);
+        old.push_back({id.id, id.below});
   }
   auto mapping = map_ring(ring.owner_fd(), info, info.kind == RingKind::channel ? PROT_READ : PROT_READ | PROT_WRITE);
   if (!mapping) return propagate(mapping.error());
@@ -114,7 +125,7 @@ OpenChannel as_opened(const Manifest& kept, ChannelPlan plan) {
     FormerEvent& former = channel.former.emplace_back();
     former.plan = as_opened(event, {});
     former.plan.filter = event.filter;
-    for (const ManifestId& id : event.ids) former.ids.push_back({id.id, id.cpu});
+    for (const ManifestId& id : event.ids) former.ids.push_back({id.id, id.cpu, id.below});
   }
   return channel;
 }

@@ -25,8 +25,8 @@ Result<OpenEvent> open_one(const perf_event_attr& attr, int cpu, std::string_vie
   auto id = event_id(fd->get());
   if (!id) return propagate(id.error());
   OpenEvent event{.fd = std::move(*fd), .id = *id, .read_format = attr.read_format};
-  if (attr.freq != 0 && opened.sample_freq != attr.sample_freq) event.lower_frequency = opened.sample_freq;
-  if (opened.sample_max_stack != attr.sample_max_stack) event.lower_max_stack = opened.sample_max_stack;
+  if (attr.freq != 0 && opened.sample_freq != attr.sample_freq) event.below.frequency = opened.sample_freq;
+  if (opened.sample_max_stack != attr.sample_max_stack) event.below.max_stack = opened.sample_max_stack;
   return event;
 }
 
@@ -136,7 +136,7 @@ void OpenRing::retire() {
     // If it is alive after all, records must not be written twice.
     ::ioctl(events[i].fd.get(), PERF_EVENT_IOC_DISABLE, 0);
     if (old_ids[i].size() == kMaxOldIds) old_ids[i].erase(old_ids[i].begin());
-    old_ids[i].push_back(events[i].id);
+    old_ids[i].push_back({events[i].id, events[i].below});
   }
   if (!owner) owner = std::move(events.front().fd);
   info.owner_died = true;

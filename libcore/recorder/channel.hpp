@@ -21,9 +21,7 @@ struct OpenEvent {
   UniqueFd fd;
   std::uint64_t id = 0;
   std::uint64_t read_format = 0;
-  // What the kernel allowed when it was opened, if that is less than the plan's attr; 0: as planned.
-  std::uint64_t lower_frequency = 0;
-  std::uint16_t lower_max_stack = 0;
+  OpenedBelow below;  // the plan's attr
 
   // read(2): value and lost records since it was opened.
   [[nodiscard]] Result<EventCount> count() const;
@@ -45,6 +43,12 @@ struct OpenEvent {
 // longer than any such list may grow: drained records get the id of their ring's owner.
 inline constexpr std::size_t kMaxOldIds = 64;
 
+// An event that no longer records.
+struct OldId {
+  std::uint64_t id = 0;
+  OpenedBelow below;
+};
+
 // One CPU's ring: its owner, the first mapping, and the events that write into it, in the plan's order. The sideband's
 // first event owns its ring itself. When the CPU goes offline, all its events die for good (perf_event_exit_cpu), also
 // the owner. The ring and its content stay, and events that are opened later can be redirected to the dead owner. A
@@ -53,9 +57,9 @@ struct OpenRing {
   ManifestRing info;  // live_ids: set only by describe()
   UniqueFd owner;     // none for the sideband while its first event is alive
   Mapping mapping;
-  std::vector<OpenEvent> events;                    // empty while info.online is false
-  std::vector<std::vector<std::uint64_t>> old_ids;  // of dead events, by the events' index, oldest first
-  std::uint64_t looked_head = 0;                    // the head when a sample was last looked for
+  std::vector<OpenEvent> events;            // empty while info.online is false
+  std::vector<std::vector<OldId>> old_ids;  // of dead events, by the events' index, oldest first
+  std::uint64_t looked_head = 0;            // the head when a sample was last looked for
 
   [[nodiscard]] int owner_fd() const { return owner ? owner.get() : events.front().fd.get(); }
   [[nodiscard]] Result<void> enable();  // sets info.enabled_ns the first time
@@ -85,6 +89,7 @@ struct FormerEvent {
   struct Id {
     std::uint64_t id = 0;
     int cpu = 0;
+    OpenedBelow below;
   };
   EventPlan plan;
   std::vector<Id> ids;

@@ -85,7 +85,7 @@ Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint
 void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr,
                                const CpuBusy& busy, EventTime now_ns) {
   perf_event_attr opened = attr;
-  if (event.lower_frequency != 0) opened.sample_freq = event.lower_frequency;
+  if (event.below.frequency != 0) opened.sample_freq = event.below.frequency;
   Watched& watched = deliveries[event.id];
   const auto times = event.times();
   if (!times || ring.info.enabled_ns == 0 || now_ns - std::min(now_ns, ring.info.enabled_ns) < kNotBeforeNs) return;
@@ -162,13 +162,13 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
   bool written = false;
   for (OpenRing& ring : channel.rings) {
     if (index >= ring.old_ids.size()) continue;
-    for (const std::uint64_t id : ring.old_ids[index]) former.ids.push_back({id, ring.info.cpu});
+    for (const OldId& old : ring.old_ids[index]) former.ids.push_back({old.id, ring.info.cpu, old.below});
     written = written || !ring.old_ids[index].empty();
     ring.old_ids[index].clear();
   }
   for (auto& [ring, successor] : successors) {
     OpenEvent& old = ring->events[index];
-    former.ids.push_back({old.id, ring->info.cpu});
+    former.ids.push_back({old.id, ring->info.cpu, old.below});
     const auto watched = deliveries.find(old.id);
     written = written || watched == deliveries.end() || watched->second.delivery.ever_delivered();
     deliveries.erase(old.id);

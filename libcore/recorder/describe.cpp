@@ -61,8 +61,8 @@ void warn_of_limits(const OpenChannel& channel, std::size_t index, std::vector<s
   for (const OpenRing& ring : channel.rings) {
     if (index >= ring.events.size()) continue;
     const OpenEvent& open = ring.events[index];
-    if (open.lower_frequency != 0) frequency = std::min(frequency, open.lower_frequency);
-    if (open.lower_max_stack != 0) max_stack = std::min(max_stack, open.lower_max_stack);
+    if (open.below.frequency != 0) frequency = std::min(frequency, open.below.frequency);
+    if (open.below.max_stack != 0) max_stack = std::min(max_stack, open.below.max_stack);
   }
   if (event.attr.freq != 0 && frequency < event.frequency)
     warnings.push_back(fmt::format(
@@ -107,7 +107,8 @@ void Recording::State::describe(std::uint64_t generation) {
     };
     out.events[0].ids.push_back({ring.info.owner_id, ring.info.cpu, index});
     // A CPU that returned has another event, and the ring may still have records of those before.
-    for (const auto& ids : ring.old_ids) std::for_each(ids.begin(), ids.end(), add);
+    for (const auto& ids : ring.old_ids)
+      for (const OldId& old : ids) add(old.id);
     for (const OpenEvent& event : ring.events) add(event.id);
     out.rings.push_back(to_manifest(ring));
   }
@@ -122,9 +123,10 @@ void Recording::State::describe(std::uint64_t generation) {
     for (const OpenRing& ring : channel.rings) {
       const auto index = static_cast<std::uint32_t>(out.rings.size());
       for (std::size_t i = 0; i < ring.old_ids.size(); ++i)
-        for (const std::uint64_t id : ring.old_ids[i]) out.events[first + i].ids.push_back({id, ring.info.cpu, index});
+        for (const OldId& old : ring.old_ids[i])
+          out.events[first + i].ids.push_back({old.id, ring.info.cpu, index, old.below});
       for (std::size_t i = 0; i < ring.events.size(); ++i)
-        out.events[first + i].ids.push_back({ring.events[i].id, ring.info.cpu, index});
+        out.events[first + i].ids.push_back({ring.events[i].id, ring.info.cpu, index, ring.events[i].below});
       out.rings.push_back(to_manifest(ring));
     }
     for (const FormerEvent& former : channel.former) {
@@ -134,7 +136,7 @@ void Recording::State::describe(std::uint64_t generation) {
         for (std::uint32_t ring = 0; ring < out.rings.size(); ++ring)
           if (out.rings[ring].kind == RingKind::channel && out.rings[ring].channel == channel.plan.config.name &&
               out.rings[ring].cpu == id.cpu)
-            out.events.back().ids.push_back({id.id, id.cpu, ring});
+            out.events.back().ids.push_back({id.id, id.cpu, ring, id.below});
     }
   }
   for (const OpenTrigger& trigger : triggers) {

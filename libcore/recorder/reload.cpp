@@ -77,8 +77,8 @@ bool is_below(const OpenChannel& channel, std::size_t event, const EventPlan& pl
          std::any_of(channel.rings.begin(), channel.rings.end(), [&](const OpenRing& ring) {
            if (!ring.info.online || event >= ring.events.size()) return false;
            const OpenEvent& open = ring.events[event];
-           return less(open.lower_frequency != 0 ? open.lower_frequency : plan.attr.sample_freq,
-                       open.lower_max_stack != 0 ? open.lower_max_stack : plan.attr.sample_max_stack);
+           return less(open.below.frequency != 0 ? open.below.frequency : plan.attr.sample_freq,
+                       open.below.max_stack != 0 ? open.below.max_stack : plan.attr.sample_max_stack);
          });
 }
 

@@ -16,18 +16,28 @@ void add(RingSelection::Count& to, const RingSelection::Count& more) {
 // the others.
 bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
 
-// The frequency of cpu-clock if it is the only sampling event, otherwise 0. Its timer has a constant rate, so a sample
-// is a share of CPU time. For a hardware counter the kernel adjusts the period over busy and idle time
-// (perf_adjust_period() in kernel/events/core.c), and 3 % of a CPU can be 90 % of the samples.
-std::uint64_t clock_frequency(const Manifest& manifest) {
-  std::uint64_t out = 0;
+// cpu-clock if it is the only sampling event, otherwise nullptr. Its timer has a constant rate, so a sample is a share
+// of CPU time. For a hardware counter the kernel adjusts the period over busy and idle time (perf_adjust_period() in
+// kernel/events/core.c), and 3 % of a CPU can be 90 % of the samples.
+const ManifestEvent* only_clock(const Manifest& manifest) {
+  const ManifestEvent* out = nullptr;
   for (const ManifestEvent& event : manifest.events) {
     if (event.attr.freq == 0) continue;
     const bool clock = event.attr.type == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_CPU_CLOCK &&
                        event.attr.exclude_user == 0 && event.attr.exclude_kernel == 0;
-    if (!clock || out != 0) return 0;
-    out = event.attr.sample_freq;
+    if (!clock || out != nullptr) return nullptr;
+    out = &event;
   }
+  return out;
+}
+
+// Its rate in each ring of the manifest, by the newest of the events that wrote into it. 0: there is no such event.
+std::vector<std::uint64_t> frequencies(const Manifest& manifest) {
+  const ManifestEvent* clock = only_clock(manifest);
+  std::vector<std::uint64_t> out(manifest.rings.size(), clock == nullptr ? 0 : clock->attr.sample_freq);
+  if (clock == nullptr) return out;
+  for (const ManifestId& id : clock->ids)
+    out[id.ring] = id.below.frequency != 0 ? id.below.frequency : clock->attr.sample_freq;
   return out;
 }
 
@@ -35,11 +45,12 @@ std::uint64_t clock_frequency(const Manifest& manifest) {
 
 Contributions::Contributions(const Selection& selection, const Manifest& manifest,
                              const std::vector<std::size_t>& channel_rings, const EventTable& events, Lives& lives)
-    : compared_(selection.compared), pauses_(selection.pauses), frequency_(clock_frequency(manifest)) {
+    : compared_(selection.compared), pauses_(selection.pauses), in_cpus_(only_clock(manifest) != nullptr) {
   const std::vector<bool> samples_cpu = events_that_sample(manifest);
+  const std::vector<std::uint64_t> frequency = frequencies(manifest);
   for (std::uint32_t i = 0; i < selection.rings.size(); ++i) {
     const RingSelection& ring = selection.rings[i];
-    worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu));
+    worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu, frequency[channel_rings[i]]));
     bool any_several = false;
     for (const auto& [pid, tally] : ring.tallies) {
       if (lives.has_several(pid))
@@ -70,11 +81,11 @@ EventTime Contributions::recorded_between(EventTime begin_ns, EventTime end_ns) 
 
 // A ring that covers only a part of the time counts for that part, and a pause counts for nothing. The time of a CPU
 // that was offline does count: nothing ran on it.
-Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu) const {
+Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu, std::uint64_t frequency) const {
   const auto of = [&](EventTime begin_ns, EventTime end_ns) {
     const EventTime recorded_ns = recorded_between(std::max(begin_ns, ring.covers_from_ns), end_ns);
-    if (frequency_ == 0 || recorded_ns == 0) return 0.0;
-    return 1e9 / static_cast<double>(frequency_) / static_cast<double>(recorded_ns);
+    if (frequency == 0 || recorded_ns == 0) return 0.0;
+    return 1e9 / static_cast<double>(frequency) / static_cast<double>(recorded_ns);
   };
   return {.cpu = cpu,
           .before = of(compared_.before_begin_ns, compared_.now_begin_ns),

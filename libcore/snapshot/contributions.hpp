@@ -48,10 +48,10 @@ class Contributions {
   }
   // Values in CPUs exist only if cpu-clock is the only sampling event.
   [[nodiscard]] bool cpus_before() const {
-    return frequency_ != 0 && recorded_between(compared_.before_begin_ns, compared_.now_begin_ns) > 0;
+    return in_cpus_ && recorded_between(compared_.before_begin_ns, compared_.now_begin_ns) > 0;
   }
   [[nodiscard]] bool cpus_now() const {
-    return frequency_ != 0 && recorded_between(compared_.now_begin_ns, compared_.now_end_ns) > 0;
+    return in_cpus_ && recorded_between(compared_.now_begin_ns, compared_.now_end_ns) > 0;
   }
   [[nodiscard]] const RingSelection::Count& all_window() const { return window_; }
   [[nodiscard]] const RingSelection::Count& all_before() const { return before_; }
@@ -64,14 +64,14 @@ class Contributions {
     double before = 0, now = 0;
   };
   [[nodiscard]] EventTime recorded_between(EventTime begin_ns, EventTime end_ns) const;
-  [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu) const;
+  [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu, std::uint64_t frequency) const;
   void add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
                  const std::vector<bool>& samples_cpu, const Lives& lives);
   void name(Lives& lives);
 
   SidecarCompared compared_;
   std::span<const Pause> pauses_;
-  std::uint64_t frequency_ = 0;
+  bool in_cpus_ = false;
   std::vector<Worth> worth_;  // by ring
   std::vector<Contribution> all_;
   std::deque<RingSelection::Tally> own_;  // of pids with several lives

@@ -75,7 +75,7 @@ HostFacts HostFacts::again() const {
 std::vector<FileEvent> file_events(const Manifest& manifest) {
   std::vector<FileEvent> out;
   for (const ManifestEvent& event : manifest.events) {
-    FileEvent& file = out.emplace_back(FileEvent{.attr = event.attr, .name = event.name, .ids = {}});
+    FileEvent& file = out.emplace_back(FileEvent{.attr = lowest_attr(manifest, event), .name = event.name, .ids = {}});
     for (const ManifestId& id : event.ids) file.ids.push_back(id.id);
   }
   return out;

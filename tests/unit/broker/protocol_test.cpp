@@ -82,6 +82,35 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(std::memcmp(&parsed->events[1].attr, &in.events[1].attr, sizeof(perf_event_attr)), 0);
 }
 
+// As it was opened on one CPU. A broker that knows nothing of it ignores it, and writes none.
+TEST(Manifest, HasWhatIsBelowThePlan) {
+  Manifest in = some_manifest();
+  EXPECT_EQ(encode(in).find("\"frequency\":1000"), std::string::npos);
+  ManifestEvent& event = in.events[1];
+  event.closed = false;
+  event.attr.freq = 1;
+  event.attr.sample_freq = 4000;
+  event.attr.sample_max_stack = 127;
+  event.ids[0].below = {.frequency = 0, .max_stack = 16};
+  event.ids[1].below = {.frequency = 1000, .max_stack = 0};
+  const auto parsed = parse_manifest(encode(in));
+  ASSERT_TRUE(parsed) << parsed.error().what;
+  EXPECT_EQ(parsed->events[1].ids[0].below.frequency, 0U);
+  EXPECT_EQ(parsed->events[1].ids[0].below.max_stack, 16);
+  EXPECT_EQ(parsed->events[1].ids[1].below.frequency, 1000U);
+  EXPECT_EQ(parsed->events[1].ids[1].below.max_stack, 0);
+  EXPECT_EQ(parsed->events[1].attr.sample_freq, 4000U);
+  EXPECT_EQ(lowest_attr(in, event).sample_freq, 4000U) << "no longer open";
+  in.rings[1].live_ids = {3};
+  EXPECT_EQ(lowest_attr(in, event).sample_freq, 4000U);
+  EXPECT_EQ(lowest_attr(in, event).sample_max_stack, 16);
+  in.rings[3].live_ids = {4};
+  EXPECT_EQ(lowest_attr(in, event).sample_freq, 1000U);
+  in.rings[1].live_ids.clear(), in.rings[3].live_ids.clear();
+  event.closed = true;
+  EXPECT_EQ(lowest_attr(in, event).sample_freq, 1000U) << "when it recorded";
+}
+
 // Each must be refused, and the message must name the error.
 void expect_refused(const Manifest& manifest, const char* word) {
   auto parsed = parse_manifest(encode(manifest));

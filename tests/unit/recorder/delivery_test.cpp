@@ -35,6 +35,7 @@ enum class Pmu { real, refused, working, silent };
 std::atomic<Pmu> pmu_kind = Pmu::real;
 std::atomic<int> working_cpu = -1;   // of a silent PMU
 std::atomic<int> refusing_cpu = -1;  // of a working one: another user holds its counter
+std::atomic<int> limited_cpu = -1;  // of a working one: the kernel's limit of the rate applies; on others there is none
 
 }  // namespace
 
@@ -53,6 +54,8 @@ extern "C" long syscall(long number, ...) noexcept {
         return -1;
       }
       const bool works = pmu_kind == Pmu::working || static_cast<int>(a[2]) == working_cpu;
+      if (works && attr.freq != 0 && static_cast<int>(a[2]) != limited_cpu)
+        attr.sample_freq = std::min<std::uint64_t>(attr.sample_freq, 99);
       attr.type = PERF_TYPE_SOFTWARE;
       attr.config = works ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_EMULATION_FAULTS;
       return real(number, &attr, a[1], a[2], a[3], a[4], a[5]);
@@ -208,7 +211,7 @@ class SilentPmu : public test::OnThisMachine {
         {.name = "stacks", .ring_bytes = 128U << 10U, .events = {{.event = "cycles", .frequency = 99}}}};
   }
   void TearDown() override {
-    pmu_kind = Pmu::real, working_cpu = -1, refusing_cpu = -1;
+    pmu_kind = Pmu::real, working_cpu = -1, refusing_cpu = -1, limited_cpu = -1;
     OnThisMachine::TearDown();
   }
 
@@ -564,6 +567,56 @@ TEST_F(AdoptedPmu, ALimitThatChangedDoesNotEndTheHistory) {
   auto other = adopt();
   ASSERT_TRUE(other) << other.error().what;
   EXPECT_NE(other->manifest().rings.back().owner_id, owner) << "configured differently";
+}
+
+// Between the plan and the opening of an event on one CPU, the kernel lowered its limit.
+TEST_F(AdoptedPmu, ARateThatWasLoweredOnOneCpuIsKnownToTheNextBroker) {
+  if (cpus_.size() < 2) return;
+  const auto most = static_cast<std::uint64_t>(kernel_sysctl("perf_event_max_sample_rate").value_or(0));
+  ASSERT_GT(most, 0U);
+  const std::uint64_t configured = most + 1000;
+  features_.max_sample_rate = configured;
+  config_.channels[0].events[0].frequency = configured;
+  open(Pmu::working);
+  EXPECT_THAT(recording_->manifest().warnings, IsEmpty());
+  for (const int cpu : cpus_) sample_on(cpu);
+  ASSERT_TRUE(recording_->follow_cpus({cpus_.front()}, Probe::none, 1));
+  limited_cpu = cpus_.back();
+  ASSERT_TRUE(recording_->follow_cpus(cpus_, Probe::none, 1));
+  const std::uint64_t owner = recording_->manifest().rings.back().owner_id;
+  std::uint64_t opened = 0;
+  for (const char* broker : {"this one", "the next one", "the one after it"}) {
+    SCOPED_TRACE(broker);
+    const auto parsed = parse_manifest(encode(recording_->manifest()));
+    ASSERT_TRUE(parsed) << parsed.error().what;
+    const ManifestEvent& said = parsed->events.at(1);
+    EXPECT_EQ(said.frequency, configured);
+    EXPECT_EQ(said.attr.sample_freq, configured) << "the other CPUs have that, and what is opened later";
+    ASSERT_EQ(said.ids.size(), cpus_.size() + 1);
+    EXPECT_EQ(said.ids.front().below.frequency, 0U);
+    EXPECT_EQ(said.ids[cpus_.size() - 1].below.frequency, 0U) << "what was open before";
+    if (opened == 0) opened = said.ids.back().below.frequency;
+    EXPECT_GT(opened, 0U);
+    EXPECT_LT(opened, configured);
+    EXPECT_EQ(said.ids.back().below.frequency, opened);
+    EXPECT_EQ(lowest_attr(*parsed, said).sample_freq, opened);
+    EXPECT_THAT(parsed->warnings,
+                ElementsAre(HasSubstr(
+                    fmt::format("cycles is sampled {} times a second instead of {}: sysctl", opened, configured))));
+    EXPECT_EQ(parsed->rings.back().owner_id, owner) << "the history goes on";
+    auto adopted = adopt();
+    ASSERT_TRUE(adopted) << adopted.error().what;
+    recording_.emplace(std::move(*adopted));
+  }
+  // The CPU leaves again: what it wrote was sampled at that rate.
+  limited_cpu = -1;
+  ASSERT_TRUE(recording_->follow_cpus({cpus_.front()}, Probe::none, 1));
+  ASSERT_TRUE(recording_->follow_cpus(cpus_, Probe::none, 1));
+  ASSERT_EQ(event().ids.size(), cpus_.size() + 2);
+  EXPECT_EQ(event().ids[cpus_.size()].below.frequency, opened);
+  EXPECT_EQ(event().ids.back().below.frequency, 0U);
+  EXPECT_THAT(recording_->manifest().warnings, IsEmpty());
+  EXPECT_EQ(lowest_attr(recording_->manifest(), event()).sample_freq, configured);
 }
 
 TEST_F(AdoptedPmu, ACounterThatIsFreeByThenDoesNotEndTheHistory) {

@@ -143,6 +143,15 @@ TEST_F(Top, ComparesBeforeWithNowInCpus) {
   EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 67>50", "8: 0>100 0>50", "9: 50>0 33>0"));
 }
 
+// The kernel's limit was lower when the event was opened there: a sample stands for more time.
+TEST_F(Top, ALowerRateOnOneCpuCounts) {
+  compare(10, 20, 25);
+  manifest_.events[0].ids = {{kSampled, 0, 0}, {kSampled + 1, 1, 1, {.frequency = 5, .max_stack = 0}}};
+  burn(7, 10, 25);
+  burn(8, 20, 25, 1);
+  EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 100>50", "8: 0>200 0>50"));
+}
+
 TEST_F(Top, ARingThatHoldsLessCountsForItsPart) {
   compare(20, 20, 30);  // no time before is held by all rings
   covers_from_ns_[1] = 25 * kSecond;
