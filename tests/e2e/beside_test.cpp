@@ -149,7 +149,7 @@ TEST_F(BesideLong, RecordOfACommandWithStacks) {
   same_beside("exec $PERF record -g -o $FILE -- sh -c \"$GO; $PROGRAMS\"", true);
 }
 
-TEST_F(Beside, RecordOfAProcess) {
+TEST_F(BesideLong, RecordOfAProcess) {
   same_beside(
       "sh -c \"$GO; $PROGRAMS\" & pid=$!\n"
       "$PERF record -o $FILE -p $pid & perf=$!\n"
@@ -159,7 +159,7 @@ TEST_F(Beside, RecordOfAProcess) {
 
 TEST_F(BesideLong, RecordOfAll) { same_beside("exec $PERF record -a -o $FILE -- sh -c \"$GO; $PROGRAMS\"", true); }
 
-TEST_F(Beside, Trace) { same_beside("exec $PERF trace -o $FILE -- sh -c \"$GO; $PROGRAMS\"", false); }
+TEST_F(BesideLong, Trace) { same_beside("exec $PERF trace -o $FILE -- sh -c \"$GO; $PROGRAMS\"", false); }
 
 TEST_F(BesideLong, Top) {
   same_beside(

@@ -165,7 +165,7 @@ TEST_F(Clock, SinceIsATimeThatTheClockShowed) {
       << "the clock skipped this time";
 }
 
-TEST_F(Clock, AStepInsideOfPostIsInTheSnapshot) {
+TEST_F(ClockLong, AStepInsideOfPostIsInTheSnapshot) {
   ASSERT_NO_FATAL_FAILURE(start());
   wait_for(started_ns_ + kSecond);
   Child asked = Child::start(daemon_.ctl_command({"--json", "snapshot", "--post", "5s"}));

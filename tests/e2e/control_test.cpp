@@ -120,7 +120,7 @@ TEST_F(Control, TermFinishesTheSnapshotUnderWay) {
   EXPECT_EQ(files(".perf.data").size(), 1U);
 }
 
-TEST_F(Control, TwentyAskersMakeAtMostTwoFiles) {
+TEST_F(ControlLong, TwentyAskersMakeAtMostTwoFiles) {
   // The first request waits for its --post time. So all others arrive before it ends, and share the second snapshot.
   // Some of them come from the daemon's own user.
   const char* post = sanitized() ? "8s" : "3s";

@@ -297,7 +297,9 @@ class DeadAtTheStart : public OwnBroker {
   std::optional<Child> forker_;
 };
 
-TEST_F(DeadAtTheStart, EverySampleHasItsName) {
+using DeadAtTheStartLong = DeadAtTheStart;
+
+TEST_F(DeadAtTheStartLong, EverySampleHasItsName) {
   TestDaemon daemon(folder_);
   ASSERT_TRUE(daemon.start(config_, options_));
   usleep(500'000);

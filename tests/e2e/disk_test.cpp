@@ -307,7 +307,7 @@ TEST_F(DiskLong, WhatCannotBeSyncedIsASnapshotAndSaidOnce) {
 }
 
 // statvfs(3) does not know quotas: the write fails.
-TEST_F(Disk, AQuotaThatIsUsedUpMakesRoomOnce) {
+TEST_F(DiskLong, AQuotaThatIsUsedUpMakesRoomOnce) {
   ASSERT_TRUE(mount_slow_disk());
   (void)makes_room_for_the_seventh("quota");
   const std::string store = backing_ + "/state/snapshots";
@@ -450,7 +450,7 @@ TEST_F(Disk, OneThatLocksOnlyWritableFilesIsLockedAsWell) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Disk, FullOneWithoutLocksIsAnErrorAndGoodAgain) {
+TEST_F(DiskLong, FullOneWithoutLocksIsAnErrorAndGoodAgain) {
   ASSERT_TRUE(mount_slow_disk());
   options_.prefix = locks_like("none");
   start();

@@ -146,7 +146,7 @@ TEST_F(FreezeLong, IsRightUnderSixteenSpinningProcesses) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Freeze, IsRightAmongAThousandSleepers) {
+TEST_F(FreezeLong, IsRightAmongAThousandSleepers) {
   ASSERT_TRUE(daemon_.start(stacks_config(499, "1M")));
   Child crowd = start_load({folder_.load("crowd"), "1000"});
   ASSERT_TRUE(crowd.wait_for_line("asleep")) << crowd.err();

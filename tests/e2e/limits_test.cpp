@@ -127,7 +127,7 @@ TEST_F(LimitsLong, WithNoDescriptorLeftASnapshotIsTaken) {
 }
 
 // What is saved without a snapshot uses some, too: the state of a trigger that was disabled.
-TEST_F(Limits, SpareDescriptorsThatWereUsedAreTakenAgainWithoutASnapshot) {
+TEST_F(LimitsLong, SpareDescriptorsThatWereUsedAreTakenAgainWithoutASnapshot) {
   config_["user"] = "root";
   add_trigger();
   TestDaemon daemon(folder_);
@@ -330,7 +330,7 @@ TEST_F(Limits, WhatIsInheritedDoesNotMatter) {
 }
 
 // Whichever descriptor cannot be had, also in the broker.
-TEST_F(Limits, TooFewDescriptorsAtStartAreAnErrorThatNamesTheLimit) {
+TEST_F(LimitsLong, TooFewDescriptorsAtStartAreAnErrorThatNamesTheLimit) {
   int refused = 0;
   for (const int files : {8, 16, 24, 32, 40, 48, 56, 64, 72, 256}) {
     SCOPED_TRACE(fmt::format("{} descriptors", files));

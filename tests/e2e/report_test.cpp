@@ -64,7 +64,7 @@ class Report : public DaemonTest {
 
 using ReportLong = Report;
 
-TEST_F(Report, IsStockPerfsOwn) {
+TEST_F(ReportLong, IsStockPerfsOwn) {
   // Only dd: other processes' programs may be deleted between the two.
   const Arguments how{"--stdio", "--comms", "dd", "--sort", "comm,dso,sym", "-g", "none"};
   Arguments by_flightctl{"report", id_};

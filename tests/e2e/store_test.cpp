@@ -178,7 +178,9 @@ TEST_F(StoreTest, BytesOnDiskStayBelowMaxUse) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(StoreTest, AtStartTenThousandComeDownToTheBudget) {
+using StoreTestLong = StoreTest;
+
+TEST_F(StoreTestLong, AtStartTenThousandComeDownToTheBudget) {
   start({{"max_files", 200}});
   EXPECT_TRUE(daemon_.stop());
   const WallTime now = wall_now();

@@ -136,9 +136,11 @@ TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
                               HasSubstr("\ntop programs:\n"), HasSubstr("\ntop processes:\n")));
 }
 
+using UnitsLong = Units;
+
 // The samples before an exec are those of the program that ran then, and a name that a process gives itself is not its
 // program.
-TEST_F(Units, AProgramIsAnExecutableWhateverTheProcessIsCalled) {
+TEST_F(UnitsLong, AProgramIsAnExecutableWhateverTheProcessIsCalled) {
   const std::string cpu = std::to_string(load_cpu());
   const Child renamed =
       start_load({"bash", "-c", "printf sshd >/proc/$$/comm; echo started; while :; do :; done"}, -10);
@@ -247,8 +249,6 @@ std::uint64_t own_kib(pid_t pid) {
   const auto at = status.find("RssAnon:");
   return at == std::string::npos ? UINT64_MAX : std::strtoull(status.c_str() + at + 8, nullptr, 10);
 }
-
-using UnitsLong = Units;
 
 // Made while flightd records, and then by the time that the next flightd starts. A unit is right, or not known, with
 // the reason.
