@@ -36,8 +36,10 @@ std::map<uid_t, FileTable::ByUse>::iterator FileTable::to_evict_from() {
   return largest != by_use_.end() ? largest : oldest;
 }
 
-void FileTable::evict() {
+void FileTable::evict(uid_t newest_owner) {
   const auto user = to_evict_from();
+  // Who only replaces his own makes nobody else's forgotten: no scan is worth it.
+  if (user->first == newest_owner && newest_owner != 0) --new_files_;
   const auto last = files_.find(user->second.back());
   if (last->second.is_listed()) ++version_;
   if (last->second.waits) std::erase(later_, last->first);
@@ -55,14 +57,19 @@ void FileTable::use(Entry& entry, const Sighting& seen) {
   entry.last_ns = std::max(entry.last_ns, seen.time_ns);
 }
 
+uid_t FileTable::owner_of(std::uint32_t pid) const {
+  const uid_t owner = owner_of_(pid).value_or(kEndedOwner);
+  return by_use_.size() < kMaxOwners || by_use_.contains(owner) ? owner : kEndedOwner;
+}
+
 // A file of several users is nobody's. A process that has ended proves nothing.
-void FileTable::look_at_owner(Entry& entry, std::uint32_t pid, Time now) {
-  if (entry.owner == 0 || now - entry.owner_looked < kLookAgainAfter) return;
-  entry.owner_looked = now;
+void FileTable::look_at_owner(Entry& entry, std::uint32_t pid) {
+  if (entry.owner == 0) return;
   const auto owner = owner_of_(pid);
   if (!owner || *owner == entry.owner) return;
   const auto from = by_use_.find(entry.owner);
-  entry.owner = entry.owner == kEndedOwner ? *owner : 0;
+  entry.owner = entry.owner == kEndedOwner ? owner_of(pid) : 0;
+  if (entry.owner == from->first) return;
   ByUse& files = by_use_[entry.owner];
   files.splice(files.begin(), from->second, entry.place);
   if (from->second.empty()) by_use_.erase(from);
@@ -71,6 +78,7 @@ void FileTable::look_at_owner(Entry& entry, std::uint32_t pid, Time now) {
 bool FileTable::touch(const Sighting& seen) {
   const auto found = files_.find(numbers_of(seen.file));
   if (found == files_.end() || !found->second.is_listed()) return false;
+  look_at_owner(found->second, seen.pid);
   use(found->second, seen);
   return true;
 }
@@ -89,19 +97,19 @@ bool FileTable::wants(const Sighting& seen, Time now) {
   const auto [at, is_new] = files_.try_emplace(numbers);
   Entry& entry = at->second;
   if (is_new) {
-    entry.owner = owner_of_(seen.pid).value_or(kEndedOwner);
+    entry.owner = owner_of(seen.pid);
     ByUse& files = by_use_[entry.owner];
     files.push_front(numbers);
     entry.place = files.begin();
-    entry.looked = entry.owner_looked = now;
+    entry.looked = now;
     entry.first_ns = seen.time_ns;
     entry.is_read = true;
     use(entry, seen);
     ++new_files_;
-    if (files_.size() > most_) evict();
+    if (files_.size() > most_) evict(entry.owner);
     return true;
   }
-  look_at_owner(entry, seen.pid, now);
+  look_at_owner(entry, seen.pid);
   use(entry, seen);
   if (entry.is_two) return false;
   // Records of two rings are not in order.
@@ -165,8 +173,8 @@ EventTime FileTable::begin_of(const Entry& entry, const MappedFileFacts& facts) 
   if (!entry.readings.empty()) {
     const Reading& before = entry.readings.back();
     if (in_future || !same_clock(before.looked, facts.looked)) return facts.looked.monotonic_ns;
-    // Another file, which has the inode of one that is gone: a mapping of it tells, by the generation.
-    if (!can_be(before.generation, facts.generation)) return written_ns;
+    // Another file, which has the inode of one that was there then: a mapping of it tells, by the generation.
+    if (!can_be(before.generation, facts.generation)) return std::max(written_ns, before.to_ns);
     return std::max(changed_ns + kFileTimeTickNs, before.to_ns);
   }
   // All mappings that are older than the first sighting are those of processes that ran then.

@@ -58,6 +58,9 @@ class FileTable {
 
   static constexpr std::size_t kShares = 4;  // a user other than root may have this fraction of the files
 
+  static constexpr std::size_t kMaxOwners = 64;  // the others are one
+
+  // Called for each sighting.
   using OwnerOf = std::function<std::optional<uid_t>(std::uint32_t pid)>;
   explicit FileTable(std::size_t most = kMaxKnownFiles, OwnerOf owner = owner_if_there)
       : most_(most), owner_of_(std::move(owner)) {}
@@ -101,7 +104,7 @@ class FileTable {
     bool is_read = false;  // a thread reads it
     bool is_two = false;   // two files have these numbers
     bool waits = false;    // `later` is set, and the entry is in later_
-    Time looked, owner_looked;
+    Time looked;
     EventTime first_ns = 0, last_ns = 0;  // of the first and last sighting
     uid_t owner = 0;                      // of its processes; root: of more than one user's
     std::uint64_t used = 0;               // grows with each sighting
@@ -115,11 +118,12 @@ class FileTable {
   };
   void remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen);
   void use(Entry& entry, const Sighting& seen);
-  void look_at_owner(Entry& entry, std::uint32_t pid, Time now);
+  [[nodiscard]] uid_t owner_of(std::uint32_t pid) const;
+  void look_at_owner(Entry& entry, std::uint32_t pid);
   [[nodiscard]] std::map<uid_t, ByUse>::iterator to_evict_from();
   [[nodiscard]] EventTime begin_of(const Entry& entry, const MappedFileFacts& facts) const;
   void put_content(Entry& entry, const std::string& name, MappedFileFacts facts);
-  void evict();
+  void evict(uid_t newest_owner);
 
   std::size_t most_;
   std::uint64_t version_ = 1;

@@ -37,6 +37,8 @@ class FileWatch {
   // read_mapped_file_in_steps() of one file after the other, in a helper (reading.hpp); tests replace it.
   using ReadFiles = std::function<void(std::span<const MappedAt> files, const Steps& steps)>;
   FileWatch(const BlockingThreads& threads, ReadFiles read);
+  FileWatch(const FileWatch&) = delete;
+  FileWatch& operator=(const FileWatch&) = delete;
 
   // How soon to call look() again: soon while there are new records.
   static constexpr std::chrono::milliseconds kSoon{150};
@@ -108,7 +110,9 @@ class FileWatch {
 
   const BlockingThreads* threads_;
   ReadFiles read_files_;
-  FileTable table_;
+  [[nodiscard]] std::optional<uid_t> owner(std::uint32_t pid);
+  std::map<std::uint32_t, std::optional<uid_t>> owners_;  // of processes, during one look
+  FileTable table_{kMaxKnownFiles, [this](std::uint32_t pid) { return owner(pid); }};
   std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
   std::vector<std::byte> copied_;
   std::map<uid_t, Queue> queues_;  // by the owner of the process; none is empty. The owners take turns

@@ -7,9 +7,11 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
+#include "libcore/base/files.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight::broker {
@@ -35,6 +37,14 @@ std::optional<uid_t> owner_of_namespace(const std::string& process, ino_t own) {
   return owner;
 }
 
+// The real uid. /proc/PID belongs to the effective one, or to root if the process may not be dumped, as everybody can
+// ask for.
+uid_t real_uid(const std::string& process) {
+  const auto status = read_file(process + "/status");
+  const std::size_t at = status ? status->find("\nUid:\t") : std::string::npos;
+  return at == std::string::npos ? 0 : static_cast<uid_t>(std::strtoul(status->c_str() + at + 6, nullptr, 10));
+}
+
 }  // namespace
 
 std::optional<uid_t> owner_if_there(std::uint32_t pid) {
@@ -43,7 +53,7 @@ std::optional<uid_t> owner_if_there(std::uint32_t pid) {
   struct stat status {};
   if (::stat(process.c_str(), &status) != 0) return std::nullopt;
   const ino_t space = user_namespace_of(process);
-  if (space == 0 || space == kOwn) return status.st_uid;
+  if (space == 0 || space == kOwn) return status.st_uid != 0 ? status.st_uid : real_uid(process);
   return owner_of_namespace(process, kOwn).value_or(status.st_uid);
 }
 

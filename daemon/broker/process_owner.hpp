@@ -11,13 +11,14 @@
 
 namespace flight::broker {
 
-// The user who started the process: with the 65,536 uids of his subuid range (subuid(5)), or in a user namespace that
-// he made, he is still one user. nullopt: the process has ended. Any thread; does not need the lock of the process's
-// mappings.
+// The user who started the process, also if it executed a set-user-ID program: with the 65,536 uids of his subuid range
+// (subuid(5)), or in a user namespace that he made, he is still one user. nullopt: the process has ended. Any thread;
+// does not need the lock of the process's mappings.
 [[nodiscard]] std::optional<uid_t> owner_if_there(std::uint32_t pid);
 // For a process that has ended it returns root, which has no limit.
 [[nodiscard]] uid_t owner_of(std::uint32_t pid);
-// The one user that all processes are taken for that have ended; never a real one's uid (it is (uid_t)-1).
+// The one user that all processes are taken for that have ended, and users of whom there are too many; never a real
+// one's uid (it is (uid_t)-1).
 inline constexpr uid_t kEndedOwner = ~uid_t{0};
 
 // As read_stat(), with owner_of() as the uid.

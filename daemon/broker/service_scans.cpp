@@ -57,7 +57,7 @@ Result<void> Service::follow_scan(int client) {
     if (auto sent = send_scan(client, scan, std::exchange(scan_for_, 0)); !sent) return sent;
   }
   const auto now = Clock::now();
-  if (files_->wants_scan() && now - scan_begun_ >= kScanForFilesEvery) scan_wanted_ = true;
+  if (!scan_ && files_->wants_scan() && now - scan_begun_ >= kScanForFilesEvery) scan_wanted_ = true;
   if (scan_ || (scan_asked_ == 0 && !scan_wanted_) || now - scan_begun_ < kScanEvery) return {};
   scan_begun_ = now;
   scan_wanted_ = false;

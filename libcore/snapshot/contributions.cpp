@@ -76,7 +76,9 @@ EventTime Contributions::recorded_between(EventTime begin_ns, EventTime end_ns) 
     const EventTime from_ns = std::max(pause.begin_ns, begin_ns), to_ns = std::min(pause.end_ns, end_ns);
     if (from_ns < to_ns) out -= to_ns - from_ns;
   }
-  return out;
+  // A pause begins when it is asked for: a sample may come later, and would be worth many CPUs.
+  constexpr EventTime kLeastPart = 20;
+  return out >= (end_ns - begin_ns) / kLeastPart ? out : 0;
 }
 
 // A ring that covers only a part of the time counts for that part, and a pause counts for nothing. The time of a CPU

@@ -63,6 +63,7 @@ class Contributions {
     int cpu = 0;
     double before = 0, now = 0;
   };
+  // 0: too little of it, or nothing.
   [[nodiscard]] EventTime recorded_between(EventTime begin_ns, EventTime end_ns) const;
   [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu, std::uint64_t frequency) const;
   void add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,

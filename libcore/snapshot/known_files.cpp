@@ -82,13 +82,19 @@ class Namer {
     Found out{.generation = identity.generation};
     const auto found = files_.find(numbers_of(identity));
     if (found == files_.end()) {
-      if (forgotten_ns_ != 0 && mapped_ns <= forgotten_ns_) out.why = Why::forgotten;
+      // One that was never read is not forgotten.
+      const DeviceNumber disk{.major = identity.major, .minor = identity.minor};
+      if (forgotten_ns_ != 0 && mapped_ns <= forgotten_ns_ && !served_.contains(disk) && !unanswered_.contains(disk))
+        out.why = Why::forgotten;
       return out;
     }
+    // A scan reports no generation: of several files that had this inode one after the other, it saw the first or none.
+    const std::uint64_t first_generation = found->second.back()->file.generation;
     for (const KnownFile* file : found->second) {
       if (file->is_two) return {.why = Why::two, .generation = identity.generation};
       const std::uint64_t generation = file->file.generation;
       if (generation != 0 && identity.generation != 0 && generation != identity.generation) continue;
+      if (identity.generation == 0 && generation != first_generation) continue;
       if (mapped_ns < file->from_ns) out.why = Why::changed;
       if (mapped_ns < file->from_ns || mapped_ns > file->to_ns) continue;
       out.file = file;
@@ -117,8 +123,10 @@ class Namer {
     else
       with_.insert(identity);
     if (found.file == nullptr) {
-      // perf would take the file that is there now for it, without a word.
-      if (found.why == Why::unread || map->name.ends_with(" (deleted)")) return false;
+      // perf would take the file that is there now for it, without a word. If the numbers are two files', both paths
+      // are right on the host.
+      const bool may_mislead = found.why == Why::changed || found.why == Why::forgotten;
+      if (!may_mislead || map->name.ends_with(" (deleted)")) return false;
       const std::string name = std::string(map->name).append(kNotVerified);
       map->name = name;
       append_mmap2(out, *map, *trailer);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/snapshot/known_files.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight {
@@ -147,7 +148,9 @@ void Lives::note_map(std::span<const std::byte> record) {
   const auto map = parse_mmap2(record);
   if (!map || !map->name.starts_with('/') || map->name.starts_with("//anon")) return;
   expects = false;
-  (found != lives_.end() ? found->second.back().program : other->second.program) = texts_.id_of(map->name);
+  std::string_view path = map->name;
+  if (path.ends_with(kNotVerified)) path.remove_suffix(kNotVerified.size());  // processes of one program are one row
+  (found != lives_.end() ? found->second.back().program : other->second.program) = texts_.id_of(path);
 }
 
 void Lives::note_program(const TrackerExport::Program& program) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// PROCESSES processes, each of which maps 900 files of its own, unmaps them and ends: fewer than a process may map in a
-// second. A new one begins every half second. The files are made below FOLDER and stay.
+// PROCESSES processes, each of which maps 900 files of its own and unmaps them: fewer than a process may map in a
+// second. A new one begins every half second. The processes live on, so that it is known whose files these are; the
+// files are made below FOLDER.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
+#include <sys/prctl.h>
 
+#include <csignal>
 #include <string>
 
 #include "tests/e2e/loads/load.hpp"
@@ -32,14 +34,25 @@ int main(int argc, char** argv) {
   const int processes = atoi(argv[2]);
   flight::load::report("started");
   for (int i = 0; i < processes; ++i) {
+    int done[2];
+    if (pipe(done) != 0) return 1;
     const int pid = fork();
-    if (pid == 0) _exit(map_all(std::string(argv[1]) + "/" + std::to_string(i) + "-") ? 0 : 1);
-    int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      char byte = 'x';
+      if (!map_all(std::string(argv[1]) + "/" + std::to_string(i) + "-") || write(done[1], &byte, 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    close(done[1]);
+    char byte = 0;
+    if (pid < 0 || read(done[0], &byte, 1) != 1) {
       perror("map files");
       return 1;
     }
+    close(done[0]);
     usleep(500'000);
   }
-  printf("%d files\n", processes * kFiles);
+  printf("mapped %d files\n", processes * kFiles);
+  fflush(stdout);
+  for (;;) pause();
 }

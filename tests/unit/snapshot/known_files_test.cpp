@@ -123,7 +123,7 @@ TEST(KnownFiles, AMappingHasTheBuildIdOfItsTime) {
   EXPECT_EQ(ids, (std::vector<int>{0x11, 0, 0x22, 0x22, 0, 0, 0}));
   // The one of 500 was not looked at since.
   EXPECT_EQ(names, (std::vector<std::string>{"/bin/one", "/bin/one (not verified)", "/bin/one", "/bin/one", "/bin/one",
-                                             "/bin/two (not verified)", "/bin/three (not verified)"}))
+                                             "/bin/two (not verified)", "/bin/three"}))
       << "perf takes the file that is there now for one without a build-id";
   EXPECT_EQ(named.with, 0U) << "one mapping of it has no build-id";
   EXPECT_EQ(named.without, 3U);
@@ -162,14 +162,39 @@ TEST(KnownFiles, AForgottenFileIsNotTakenForAnother) {
   EXPECT_EQ(named.forgotten, 3U);
 }
 
+// The inode of a file that is gone was used again.
+TEST(KnownFiles, AScannedMappingHasNoLaterFilesBuildId) {
+  TrackerExport window;
+  append_mmap2(window.prologue, mapping(1, "/bin/scanned", 0), {});
+  append_mmap2(window.prologue, mapping(1, "/bin/first", 5), {});
+  append_mmap2(window.prologue, mapping(1, "/bin/second", 6), {});
+  append_mmap2(window.prologue, mapping(1, "/bin/unknown", 0), {});
+  window.mapped_ns = {100, 100, 250, 250};
+  const auto id = [](std::uint8_t byte) { return std::vector<std::uint8_t>(20, byte); };
+  const KnownFiles known{.files = {{.file = file(1, 6), .build_id = id(0x22), .from_ns = 200, .to_ns = 450},
+                                   {.file = file(1, 5), .build_id = id(0x11), .from_ns = 0, .to_ns = 200}},
+                         .unanswered = {},
+                         .served = {}};
+  static_cast<void>(add_build_ids(known, window));
+  std::vector<int> ids;
+  for (const auto& record : records_in(window.prologue))
+    if (const auto map = parse_mmap2(record)) ids.push_back(map->build_id.size == 0 ? 0 : map->build_id.bytes[0]);
+  EXPECT_EQ(ids, (std::vector<int>{0x11, 0x11, 0x22, 0}));
+}
+
 TEST(KnownFiles, FilesOfAServerAreCountedByTheirFileSystem) {
   TrackerExport window;
   append_mmap2(window.prologue, mapping(1, "/net/one"), {});
   append_mmap2(window.prologue, mapping(2, "/net/two"), {});
+  // Others were forgotten meanwhile.
   const KnownFiles known{.files = {},
+                         .forgotten_ns = 1'000'000,
                          .unanswered = {{.major = 8, .minor = 1}},
                          .served = {{.disk = {.major = 8, .minor = 1}, .type = "nfs4"}}};
+  const RecordBuffer before = window.prologue;
   const NamedFiles named = add_build_ids(known, window);
+  EXPECT_EQ(window.prologue, before) << "perf finds them by their paths";
+  EXPECT_EQ(named.forgotten, 0U);
   EXPECT_EQ(named.without, 2U);
   EXPECT_EQ(named.served, 2U);
   EXPECT_EQ(named.unanswered, 0U);

@@ -170,6 +170,8 @@ TEST_F(Top, TheTimeOfAPauseDoesNotCount) {
   // All of the time before: what it was is unknown.
   pauses_ = {{9 * kSecond, 20 * kSecond}};
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->67 67>100", "8: ->0 33>0"));
+  pauses_ = {{10 * kSecond, 20 * kSecond - kSecond / 10}};  // a sample stood for ten CPUs
+  EXPECT_THAT(changes(), testing::ElementsAre("7: ->67 67>100", "8: ->0 33>0"));
   pauses_ = {{24 * kSecond, UINT64_MAX}};
   EXPECT_THAT(changes(), testing::Contains("7: 40>100 67>100"));
 }

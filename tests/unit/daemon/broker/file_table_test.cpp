@@ -335,6 +335,34 @@ TEST_F(SharedTable, AUserForgetsOnlyHisOwn) {
   EXPECT_TRUE(has(196)) << "his share stays";
 }
 
+// He replaces his own, and makes nobody else's forgotten.
+TEST_F(SharedTable, AUserWithTooManyCausesNoScans) {
+  for (std::uint64_t inode = 100; inode < 200; ++inode) map(inode, 1001, now_);
+  table_.end_scan();
+  for (std::uint64_t inode = 200; inode < 300; ++inode) map(inode, 1001, now_);
+  EXPECT_FALSE(table_.wants_scan());
+  for (std::uint64_t inode = 300; inode < 304; ++inode) map(inode, 0, now_);
+  EXPECT_TRUE(table_.wants_scan());
+}
+
+TEST_F(SharedTable, TooManyUsersAreOne) {
+  FileTable table(1000, [](std::uint32_t pid) { return std::optional<uid_t>(pid); });
+  const auto map_as = [&](std::uint64_t inode, std::uint32_t user) {
+    Sighting one = seen(file(inode), "/bin/x", at(10));
+    one.pid = user;
+    if (table.wants(one, now_)) table.put(place(file(inode)), facts(7));
+  };
+  map_as(1, 0);
+  map_as(2, 7);
+  for (std::uint32_t user = 1000; user < 5000; ++user) map_as(user, user);
+  EXPECT_EQ(table.size(), 1000U);
+  const KnownFiles known = table.known();
+  for (const std::uint64_t inode : {1, 2})
+    EXPECT_TRUE(std::any_of(known.files.begin(), known.files.end(), [&](const KnownFile& one) {
+      return one.file == file(inode);
+    })) << inode;
+}
+
 TEST_F(SharedTable, ManyProcessesThatHaveEndedAreOneUser) {
   map(1, 0, now_);
   for (std::uint64_t inode = 100; inode < 200; ++inode) map(inode, 99, now_);
@@ -345,11 +373,16 @@ TEST_F(SharedTable, AFileOfSeveralUsersIsNobodys) {
   map(1, 1001, now_);
   map(2, 99, now_);
   map(3, 1001, now_);
-  map(1, 1002, now_ + 2s);
+  map(4, 1001, now_);
+  map(1, 1002, now_);  // in the same scan
   map(2, 1002, now_ + 2s);
   map(3, 99, now_ + 2s);
+  Sighting again = seen(file(4), "/bin/x", at(20));
+  again.pid = 0;
+  EXPECT_TRUE(table_.touch(again));
   for (std::uint64_t inode = 100; inode < 200; ++inode) map(inode, 1001, now_ + 2s);
   EXPECT_TRUE(has(1));
+  EXPECT_TRUE(has(4));
   EXPECT_TRUE(has(2)) << "it is the other user's";
   EXPECT_FALSE(has(3)) << "a process that has ended may have been his own";
 }
