@@ -62,7 +62,7 @@ uid_t FileTable::owner_of(std::uint32_t pid) const {
   return by_use_.size() < kMaxOwners || by_use_.contains(owner) ? owner : kEndedOwner;
 }
 
-// A file of several users is nobody's. A process that has ended proves nothing.
+// A file of several users is nobody's. A process of which nobody knows the user proves nothing.
 void FileTable::look_at_owner(Entry& entry, std::uint32_t pid) {
   if (entry.owner == 0) return;
   const auto owner = owner_of_(pid);

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <utility>
 
-#include "daemon/broker/process_owner.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/perf/record.hpp"
@@ -96,7 +95,7 @@ void FileWatch::follow(const std::vector<Ring>& rings, bool rewind) {
 
 void FileWatch::look(bool asked) {
   const auto now = Clock::now();
-  owners_.clear();
+  owners_.begin_look();
   copied_.clear();
   for (auto& [id, cursor] : cursors_)
     if (cursor.has_news()) cursor.read(copied_);
@@ -123,15 +122,10 @@ void FileWatch::note_scan(std::span<const std::byte> records, bool again) {
   table_.end_scan();
 }
 
-std::optional<uid_t> FileWatch::owner(std::uint32_t pid) {
-  const auto [at, is_new] = owners_.try_emplace(pid);
-  if (is_new) at->second = owner_if_there(pid);
-  return at->second;
-}
-
 void FileWatch::note(std::span<const std::byte> records, bool again) {
   const auto now = Clock::now();
-  owners_.clear();
+  owners_.begin_look();
+  owners_.note(records);
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
     records = records.subspan(record.size());
     if (load<perf_event_header>(record.data()).type != PERF_RECORD_MMAP2) continue;
@@ -151,7 +145,7 @@ void FileWatch::note_sighting(const Sighting& seen, Clock::time_point now) {
 
 void FileWatch::queue(MappedAt at) {
   constexpr std::size_t kShares = FileTable::kShares;
-  uid_t owner = this->owner(at.pid).value_or(kEndedOwner);
+  uid_t owner = owners_.of(at.pid).value_or(kEndedOwner);
   if (queues_.size() >= FileTable::kMaxOwners && !queues_.contains(owner)) owner = kEndedOwner;
   const auto has = queues_.find(owner);
   const std::size_t bytes = at.name.size();

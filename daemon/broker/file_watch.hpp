@@ -19,6 +19,7 @@
 
 #include "daemon/broker/blocking_threads.hpp"
 #include "daemon/broker/file_table.hpp"
+#include "daemon/broker/recent_owners.hpp"
 #include "daemon/broker/sideband_cursor.hpp"
 #include "libcore/base/unique_fd.hpp"
 
@@ -110,9 +111,8 @@ class FileWatch {
 
   const BlockingThreads* threads_;
   ReadFiles read_files_;
-  [[nodiscard]] std::optional<uid_t> owner(std::uint32_t pid);
-  std::map<std::uint32_t, std::optional<uid_t>> owners_;  // of processes, during one look
-  FileTable table_{kMaxKnownFiles, [this](std::uint32_t pid) { return owner(pid); }};
+  RecentOwners owners_;
+  FileTable table_{kMaxKnownFiles, [this](std::uint32_t pid) { return owners_.of(pid); }};
   std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
   std::vector<std::byte> copied_;
   std::map<uid_t, Queue> queues_;  // by the owner of the process; none is empty. The owners take turns

@@ -278,6 +278,24 @@ TEST_F(Watch, UsersTakeTurns) {
   EXPECT_GT(known().missed_bytes, 0U) << "his queue has a limit";
 }
 
+// Programs that have ended before they are looked at are those of the user whose process forked them.
+TEST_F(Watch, ShortProgramsAreTheirUsers) {
+  constexpr std::uint32_t kFirst = 4'100'000'000, kOther = 4'200'000'000;
+  const test::UsersProcess user(false);
+  const auto short_program = [&](std::uint32_t pid, std::uint32_t parent, std::uint64_t inode) {
+    RecordBuffer out;
+    append_fork(out, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent}, {});
+    const RecordBuffer map = mapping(8, inode, "/bin/x", pid);
+    out.insert(out.end(), map.begin(), map.end());
+    watch_.note_scan(out);
+  };
+  for (std::uint32_t i = 1; i <= 5000; ++i) short_program(kFirst + i, user.pid(), i);
+  watch_.look();
+  short_program(kOther, static_cast<std::uint32_t>(::getpid()), kOtherInode);
+  EXPECT_TRUE(look_until([&] { return asked_at_other > 0 && watch_.settled(); }));
+  EXPECT_LT(asked_at_other, 100) << "others' short programs do not wait for his";
+}
+
 TEST_F(Watch, AScanOfItsOwnLooksAtNewFilesOnly) {
   watch_.note_scan(mapping(8, 1));
   EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 1; }));

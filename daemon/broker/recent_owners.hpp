@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose a process is, or was: many end before the broker looks. One that has ended belongs to the user of whom it was
+// when it was seen last, or else to the user of the process that forked it; so a user's short programs are his, and
+// cannot take the place of others'. Bounded. Main thread only.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/broker/process_owner.hpp"
+
+namespace flight::broker {
+
+class RecentOwners {
+ public:
+  using OwnerOf = std::function<std::optional<uid_t>(std::uint32_t pid)>;
+  static constexpr std::size_t kMaxProcesses = 4096;  // the oldest are forgotten first
+  static constexpr int kMaxAncestors = 8;
+
+  explicit RecentOwners(OwnerOf owner = owner_if_there) : owner_of_(std::move(owner)) {}
+
+  // FORK records; the others are ignored.
+  void note(std::span<const std::byte> records);
+  // A process that was looked at before can have another owner by now.
+  void begin_look() { looked_at_.clear(); }
+  // nullopt: it has ended, and nothing tells whose it was. An ended process is root's only if it was seen to be, or if
+  // root's own process forked it: whoever lets all processes in between end is not without a limit.
+  [[nodiscard]] std::optional<uid_t> of(std::uint32_t pid);
+
+ private:
+  struct Process {
+    std::uint32_t parent = 0;
+    std::optional<uid_t> owner;
+  };
+  Process& remember(std::uint32_t pid);
+  [[nodiscard]] std::optional<uid_t> seen(std::uint32_t pid);
+  [[nodiscard]] std::optional<uid_t> of_ended(std::uint32_t pid);
+
+  OwnerOf owner_of_;
+  std::map<std::uint32_t, std::optional<uid_t>> looked_at_;  // during one look
+  std::unordered_map<std::uint32_t, Process> recent_;
+  std::deque<std::uint32_t> by_age_;  // the keys of recent_
+};
+
+}  // namespace flight::broker
