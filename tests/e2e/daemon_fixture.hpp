@@ -78,7 +78,7 @@ class TestDaemon {
 
   [[nodiscard]] Arguments ctl_command(const Arguments& arguments) const;
   [[nodiscard]] Outcome ctl(const Arguments& arguments, Milliseconds limit = 60s) const;
-  // With --json; an error is a test failure and an empty object.
+  // With --json; throws at an error, which ends the test with the text.
   [[nodiscard]] Json ctl_json(const Arguments& arguments, Milliseconds limit = 60s) const;
   [[nodiscard]] Json status() const { return ctl_json({"status"}); }
   // The sidecar; `arguments` of `flightctl snapshot`.

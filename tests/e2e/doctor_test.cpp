@@ -28,7 +28,9 @@ Findings findings(const Outcome& outcome) {
     for (const char* key : {"check", "state", "found", "why"}) EXPECT_NE(finding.value(key, ""), "") << finding;
     const std::string state = finding.value("state", "");
     EXPECT_THAT(state, AnyOf("ok", "note", "warn", "fail"));
-    EXPECT_TRUE(state == "ok" || !finding.value("do", "").empty()) << finding;
+    // Facts of the machine that flightd reports need nothing to be done.
+    const bool is_fact = state == "note" && finding.value("why", "") == "reported by flightd";
+    EXPECT_TRUE(state == "ok" || is_fact || !finding.value("do", "").empty()) << finding;
     fails = fails || state == "fail";
     found[finding.value("check", "")] = finding;
   }
