@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "daemon/lock_holder.hpp"
+#include "libcore/sysinfo/lock_holder.hpp"
 #include "libcore/base/directory.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/text.hpp"

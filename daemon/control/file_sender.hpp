@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/task_thread.hpp"
+#include "libcore/base/task_thread.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight::daemon {

@@ -11,7 +11,7 @@
 #include "daemon/notify/status_line.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
 #include "daemon/recorder/trigger_thread.hpp"
-#include "daemon/reloader.hpp"
+#include "daemon/reload.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/store/store_service.hpp"
 #include "libcore/base/clock.hpp"

@@ -18,7 +18,7 @@
 
 #include "daemon/recorder/attached.hpp"
 #include "daemon/recorder/kernel_symbols.hpp"
-#include "daemon/task_queue.hpp"
+#include "libcore/base/task_queue.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/client.hpp"
 

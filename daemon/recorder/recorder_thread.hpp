@@ -20,7 +20,7 @@
 #include "daemon/recorder/clock_watch.hpp"
 #include "daemon/recorder/history.hpp"
 #include "daemon/recorder/recording_gaps.hpp"
-#include "daemon/task_queue.hpp"
+#include "libcore/base/task_queue.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/broker/client.hpp"
 #include "libcore/control/messages.hpp"

@@ -14,7 +14,7 @@
 
 #include "daemon/recorder/attached.hpp"
 #include "daemon/recorder/metric_troubles.hpp"
-#include "daemon/task_queue.hpp"
+#include "libcore/base/task_queue.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/trigger/pass_interval.hpp"
 #include "libcore/trigger/rules.hpp"

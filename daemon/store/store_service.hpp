@@ -27,7 +27,7 @@
 #include "daemon/store/age_clock.hpp"
 #include "daemon/store/budget.hpp"
 #include "daemon/store/trigger_state.hpp"
-#include "daemon/task_thread.hpp"
+#include "libcore/base/task_thread.hpp"
 #include "libcore/base/clock.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/store/catalogue.hpp"

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/task_thread.hpp"
+#include "libcore/base/task_thread.hpp"
 
 namespace flight::daemon {
 

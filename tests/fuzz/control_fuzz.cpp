@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   flight::fuzz::Input input(data, std::min(size, kMaxInput));
   const uid_t uid = input.take<std::uint8_t>() % 2 == 0 ? 0 : 65534;
 
-  static const auto reader = flight::daemon::TaskThread::start("reader").value();  // this backend has no file to read
+  static const auto reader = flight::TaskThread::start("reader").value();  // this backend has no file to read
   boost::asio::io_context loop;
   flight::test::MemoryBackend backend(loop);
   std::array<int, 2> ends{};

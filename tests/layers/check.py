@@ -16,7 +16,11 @@ LAYERS = [
     {"perf", "perfdata", "compress", "sysinfo", "store", "config", "control", "broker", "unwind"},
     {"recorder", "capture", "sideband", "trigger"},
     {"snapshot", "daemon/log"},
-    {"daemon", "daemon/broker", "ctl"},
+    {"daemon/notify", "daemon/units"},
+    {"daemon/recorder", "daemon/store"},
+    {"daemon/snapshots"},
+    {"daemon/control"},
+    {"daemon", "daemon/start", "daemon/broker", "ctl"},
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
 
@@ -24,13 +28,28 @@ LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in 
 SIBLINGS = {
     ("json", "base"),             # reading a JSON text fails as a Result
     ("capture", "recorder"),      # a capture reads the rings that the recorder opened
-    ("daemon", "daemon/broker"),  # started by hand, flightd forks its own broker
+    ("daemon", "daemon/start"),         # main() starts what start/ makes
+    ("daemon/start", "daemon"),         # it makes the objects of the lifecycle
+    ("daemon/start", "daemon/broker"),  # started by hand, flightd forks its own broker
+}
+
+# Headers of daemon/ that a lower room may include, too.
+EVERY_ROOM = {
+    "daemon/folders.hpp",          # owners of the store's and the runtime directory
+    "daemon/privileges.hpp",
+    "daemon/control/backend.hpp",  # the control calls: those who answer them include it
+    "daemon/control/peer.hpp",     # who asks
+}
+# (room, header): one more.
+ROOM_HEADERS = {
+    ("daemon/control", "daemon/reload.hpp"),  # the router forwards Reload
 }
 
 # Only this module may include all of these: it is the pipeline.
 PIPELINE = ("snapshot", {"capture", "perfdata", "compress", "store"})
 
-DAEMON, CTL = {"daemon", "daemon/broker", "daemon/log"}, {"ctl"}
+ROOMS = {"broker", "control", "log", "notify", "recorder", "snapshots", "start", "store", "units"}
+DAEMON, CTL = {"daemon"} | {f"daemon/{room}" for room in ROOMS}, {"ctl"}
 # First component of <library/...>, or the whole name of a lone header -> the modules that may include it.
 LIBRARIES = {
     "boost": DAEMON | CTL,
@@ -65,7 +84,7 @@ def module_of(path):
     parts = path.split("/")
     if len(parts) >= 3 and parts[0] == "libcore":
         return parts[1]
-    if len(parts) >= 3 and parts[0] == "daemon" and parts[1] in ("broker", "log"):
+    if len(parts) >= 3 and parts[0] == "daemon":
         return f"daemon/{parts[1]}"
     return parts[0] if len(parts) >= 2 and parts[0] in ("daemon", "ctl", "tests") else None
 
@@ -80,6 +99,9 @@ def project_include_fault(module, path, target):
     if other not in LAYER_OF:
         return f'"{target}": {other} is in no layer'
     if other == module or LAYER_OF[other] < LAYER_OF[module] or (module, other) in SIBLINGS:
+        return None
+    in_daemon = module.startswith("daemon/") and module not in ("daemon/broker", "daemon/log")
+    if (in_daemon and target in EVERY_ROOM) or (module, target) in ROOM_HEADERS:
         return None
     how = "a sibling" if LAYER_OF[other] == LAYER_OF[module] else "in a higher layer"
     return f'"{target}": {module} (layer {LAYER_OF[module]}) may not see {other} (layer {LAYER_OF[other]}), it is {how}'

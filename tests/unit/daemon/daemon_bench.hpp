@@ -15,7 +15,7 @@
 #include "daemon/control/trigger_api.hpp"
 #include "daemon/notify/event_hub.hpp"
 #include "daemon/recorder/recording_switch.hpp"
-#include "daemon/reloader.hpp"
+#include "daemon/reload.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/store/store_service.hpp"
 #include "libcore/control/events.hpp"

@@ -19,7 +19,7 @@
 #include <fstream>
 #include <functional>
 
-#include "daemon/root_state.hpp"
+#include "daemon/start/root_state.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight::daemon {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/start_wait.hpp"
+#include "daemon/start/start_wait.hpp"
 
 #include <fcntl.h>
 #include <sys/signalfd.h>
@@ -13,8 +13,8 @@
 #include "daemon/control/peer.hpp"
 #include "daemon/log/log.hpp"
 #include "daemon/privileges.hpp"
-#include "daemon/reloader.hpp"
-#include "daemon/start_signals.hpp"
+#include "daemon/reload.hpp"
+#include "daemon/start/start_signals.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/control/config_report.hpp"
 

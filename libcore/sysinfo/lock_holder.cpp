@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/lock_holder.hpp"
+#include "libcore/sysinfo/lock_holder.hpp"
 
 #include <sys/stat.h>
 
@@ -14,7 +14,7 @@
 #include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 
-namespace flight::daemon {
+namespace flight {
 namespace {
 
 constexpr std::size_t kMaxLocksBytes = 4U << 20U;  // of /proc/locks
@@ -124,4 +124,4 @@ std::optional<LockHolder> lock_holder(int fd) {
   return out;
 }
 
-}  // namespace flight::daemon
+}  // namespace flight

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/task_thread.hpp"
+#include "libcore/base/task_thread.hpp"
 
 #include <utility>
 
 #include "libcore/base/thread.hpp"
 
-namespace flight::daemon {
+namespace flight {
 
 Result<std::unique_ptr<TaskThread>> TaskThread::start(const std::string& name) {
   std::unique_ptr<TaskThread> out(new TaskThread);
@@ -44,4 +44,4 @@ void TaskThread::run() {
   }
 }
 
-}  // namespace flight::daemon
+}  // namespace flight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/unit_view.hpp"
+#include "daemon/units/unit_view.hpp"
 #include "tests/unit/environment.hpp"
 
 #include <gmock/gmock.h>

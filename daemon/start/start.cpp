@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/start.hpp"
+#include "daemon/start/start.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "daemon/log/log.hpp"
-#include "daemon/root_state.hpp"
-#include "daemon/start_signals.hpp"
+#include "daemon/start/root_state.hpp"
+#include "daemon/start/start_signals.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/sysinfo/host.hpp"
 

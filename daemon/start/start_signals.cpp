@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/start_signals.hpp"
+#include "daemon/start/start_signals.hpp"
 
 #include <sys/signalfd.h>
 

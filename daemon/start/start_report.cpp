@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/start_report.hpp"
+#include "daemon/start/start_report.hpp"
 
 #include <algorithm>
 #include <array>

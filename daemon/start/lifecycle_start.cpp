@@ -3,7 +3,7 @@
 // triggers, snapshots, control.
 #include <boost/asio/post.hpp>
 
-#include "daemon/daemon.hpp"
+#include "daemon/lifecycle.hpp"
 #include "daemon/log/log.hpp"
 #include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reload changes everything or nothing: flightd reads a file, and the broker accepts it or not.
-#include "daemon/reloader.hpp"
+#include "daemon/reload.hpp"
 
 #include <gmock/gmock.h>
 

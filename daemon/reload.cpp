@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/reloader.hpp"
+#include "daemon/reload.hpp"
 
 #include <unistd.h>
 

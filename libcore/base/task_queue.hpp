@@ -12,7 +12,7 @@
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 
-namespace flight::daemon {
+namespace flight {
 
 class TaskQueue {
  public:
@@ -41,4 +41,4 @@ class TaskQueue {
   std::vector<std::function<void()>> tasks_;
 };
 
-}  // namespace flight::daemon
+}  // namespace flight

@@ -11,7 +11,7 @@
 
 #include "daemon/notify/event_hub.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
-#include "daemon/task_thread.hpp"
+#include "libcore/base/task_thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/control/config_report.hpp"

@@ -14,7 +14,7 @@
 #include "daemon/control/server.hpp"
 #include "daemon/control/unstarted.hpp"
 #include "daemon/notify/watchdog.hpp"
-#include "daemon/start_report.hpp"
+#include "daemon/start/start_report.hpp"
 
 namespace flight::daemon {
 

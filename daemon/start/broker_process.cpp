@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/broker_process.hpp"
+#include "daemon/start/broker_process.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/unit_paths.hpp"
+#include "daemon/units/unit_paths.hpp"
 
 #include <algorithm>
 #include <array>

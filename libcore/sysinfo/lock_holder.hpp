@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-namespace flight::daemon {
+namespace flight {
 
 struct LockHolder {
   pid_t pid = 0;
@@ -20,4 +20,4 @@ struct LockHolder {
 // holder.
 [[nodiscard]] std::optional<LockHolder> lock_holder(int fd);
 
-}  // namespace flight::daemon
+}  // namespace flight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/root_state.hpp"
+#include "daemon/start/root_state.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/task_queue.hpp"
+#include "libcore/base/task_queue.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 
-namespace flight::daemon {
+namespace flight {
 
 Result<UniqueFd> TaskQueue::make_wake(std::string_view whose) {
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -34,4 +34,4 @@ void TaskQueue::run() {
   for (auto& task : tasks) task();
 }
 
-}  // namespace flight::daemon
+}  // namespace flight

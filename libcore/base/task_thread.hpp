@@ -13,7 +13,7 @@
 
 #include "libcore/base/result.hpp"
 
-namespace flight::daemon {
+namespace flight {
 
 class TaskThread {
  public:
@@ -39,4 +39,4 @@ class TaskThread {
   std::thread thread_;
 };
 
-}  // namespace flight::daemon
+}  // namespace flight

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/unit_view.hpp"
+#include "daemon/units/unit_view.hpp"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string_view>
 
-#include "daemon/unit_paths.hpp"
+#include "daemon/units/unit_paths.hpp"
 
 namespace flight::daemon {
 namespace {

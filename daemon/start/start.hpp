@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/broker_process.hpp"
-#include "daemon/daemon.hpp"
+#include "daemon/start/broker_process.hpp"
+#include "daemon/lifecycle.hpp"
 #include "daemon/folders.hpp"
 #include "daemon/options.hpp"
 #include "libcore/base/result.hpp"
