@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "libcore/base/files.hpp"
@@ -18,22 +20,39 @@ constexpr std::array<const char*, 5> kFolders{"/etc/systemd/system", "/run/syste
                                               "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
                                               "/lib/systemd/system"};
 
-// What each setting does with its paths. `below`: a directory there has only its name.
+// What each setting does with its paths, the strongest last. `below`: a directory there has only its name.
 struct Known {
   std::string_view name, below;
-  bool writable = false;
+  std::optional<bool> writable, seen;
 };
-constexpr std::array<Known, 10> kKnown{{{"ReadWritePaths", "", true},
-                                        {"BindPaths", "", true},
-                                        {"TemporaryFileSystem", "", true},
-                                        {"StateDirectory", "/var/lib", true},
-                                        {"CacheDirectory", "/var/cache", true},
-                                        {"LogsDirectory", "/var/log", true},
-                                        {"RuntimeDirectory", "/run", true},
-                                        {"ReadOnlyPaths", "", false},
-                                        {"InaccessiblePaths", "", false},
-                                        {"BindReadOnlyPaths", "", false}}};
-constexpr std::string_view kProtectSystem = "ProtectSystem";
+constexpr std::array<Known, 10> kKnown{{{"ReadWritePaths", "", true, {}},
+                                        {"BindPaths", "", true, true},
+                                        {"TemporaryFileSystem", "", true, false},
+                                        {"StateDirectory", "/var/lib", true, {}},
+                                        {"CacheDirectory", "/var/cache", true, {}},
+                                        {"LogsDirectory", "/var/log", true, {}},
+                                        {"RuntimeDirectory", "/run", true, {}},
+                                        {"ReadOnlyPaths", "", false, {}},
+                                        {"BindReadOnlyPaths", "", false, true},
+                                        {"InaccessiblePaths", "", false, false}}};
+// Their names until systemd 231, which it still reads.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFormer{
+    {{"ReadWriteDirectories", "ReadWritePaths"},
+     {"ReadOnlyDirectories", "ReadOnlyPaths"},
+     {"InaccessibleDirectories", "InaccessiblePaths"}}};
+// Those with one value.
+constexpr std::string_view kProtectSystem = "ProtectSystem", kProtectHome = "ProtectHome", kPrivateTmp = "PrivateTmp";
+
+bool is_single(std::string_view name) { return name == kProtectSystem || name == kProtectHome || name == kPrivateTmp; }
+
+bool is_known(std::string_view name) {
+  return is_single(name) ||
+         std::any_of(kKnown.begin(), kKnown.end(), [&](const Known& known) { return known.name == name; });
+}
+
+bool is_true(std::string_view value) {
+  return value == "yes" || value == "true" || value == "1" || value == "on" || value == "y" || value == "t";
+}
 
 std::string_view stripped(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r";
@@ -100,7 +119,7 @@ void UnitPaths::set(std::string_view name, std::string_view value) {
   auto at = std::find_if(settings_.begin(), settings_.end(), [&](const Setting& one) { return one.name == name; });
   if (at == settings_.end()) at = settings_.insert(at, {.name = std::string(name), .words = {}});
   std::vector<std::string> words = split(value);
-  if (words.empty() || name == kProtectSystem) at->words.clear();
+  if (words.empty() || is_single(name)) at->words.clear();
   at->words.insert(at->words.end(), std::make_move_iterator(words.begin()), std::make_move_iterator(words.end()));
 }
 
@@ -129,16 +148,18 @@ void UnitPaths::add(std::string_view text) {
     if (whole.starts_with('[')) service = whole == "[Service]";
     const std::size_t equals = whole.find('=');
     if (!service || equals == std::string::npos) continue;
-    const std::string_view name = stripped(std::string_view(whole).substr(0, equals));
-    if (name == kProtectSystem ||
-        std::any_of(kKnown.begin(), kKnown.end(), [&](const Known& known) { return known.name == name; }))
-      set(name, stripped(std::string_view(whole).substr(equals + 1)));
+    std::string_view name = stripped(std::string_view(whole).substr(0, equals));
+    for (const auto& [former, now] : kFormer)
+      if (name == former) name = now;
+    if (is_known(name)) set(name, stripped(std::string_view(whole).substr(equals + 1)));
   }
 }
 
 UnitPaths UnitPaths::shipped(std::string_view name) {
   UnitPaths out;
   out.set(kProtectSystem, "strict");
+  out.set(kProtectHome, "yes");
+  out.set(kPrivateTmp, "yes");
   out.set("ReadWritePaths", "-/var/lib/flightd");
   if (name == "flightd-broker.service")
     out.set("ReadWritePaths", "-/run/flightd-broker");
@@ -158,10 +179,14 @@ UnitPaths UnitPaths::read(const std::string& name, const std::string& root) {
     out.add(*text);
     break;
   }
-  // A drop-in replaces another one of the same name in a less important folder; service.d is for all services, and a
-  // unit's own of the same name replaces it.
+  // A drop-in replaces another one of the same name in a less important folder; service.d is for all services,
+  // flightd-.service.d for those whose names begin so, and a unit's own of the same name replaces it.
+  std::vector<std::string> folders{name + ".d"};
+  for (std::size_t dash = name.rfind('-'); dash != std::string::npos && dash > 0; dash = name.rfind('-', dash - 1))
+    folders.push_back(name.substr(0, dash + 1) + ".service.d");
+  folders.emplace_back("service.d");
   std::map<std::string, std::string> drop_ins;
-  for (const std::string& drop_in_folder : {name + ".d", std::string("service.d")})
+  for (const std::string& drop_in_folder : folders)
     for (const char* folder : kFolders) {
       std::error_code error;
       const std::string path = fmt::format("{}{}/{}", root, folder, drop_in_folder);
@@ -173,7 +198,7 @@ UnitPaths UnitPaths::read(const std::string& name, const std::string& root) {
   return out;
 }
 
-std::vector<UnitPaths::Rule> UnitPaths::rules() const {
+std::vector<UnitPaths::Rule> UnitPaths::write_rules() const {
   std::vector<Rule> rules;
   const std::vector<std::string>& protect = words_of(kProtectSystem);
   const std::string system = protect.empty() ? "no" : protect.front();
@@ -182,32 +207,49 @@ std::vector<UnitPaths::Rule> UnitPaths::rules() const {
   if (system == "strict") {
     rules.push_back({"/", setting, false});
     for (const char* path : {"/dev", "/proc", "/sys"}) rules.push_back({path, "", true});
-  } else if (full || system == "yes" || system == "true" || system == "1" || system == "on") {
+  } else if (full || is_true(system)) {
     for (const char* path : {"/usr", "/boot", "/efi"}) rules.push_back({path, setting, false});
     if (full) rules.push_back({"/etc", setting, false});
   }
-  for (const Known& known : kKnown)
-    for (const std::string& word : words_of(known.name)) {
-      const std::string path = path_in(known, word);
-      if (path.find('%') != std::string::npos) {
-        if (known.writable) return {};
-        continue;
-      }
-      rules.push_back({resolved(path), fmt::format("{}={}", known.name, word), known.writable});
-    }
   return rules;
+}
+
+std::vector<UnitPaths::Rule> UnitPaths::view_rules() const {
+  std::vector<Rule> rules;
+  const auto hide = [&](std::string_view name, std::string_view also, std::initializer_list<const char*> paths) {
+    const std::vector<std::string>& words = words_of(name);
+    if (words.empty() || !(is_true(words.front()) || words.front() == also)) return;
+    for (const char* path : paths) rules.push_back({path, fmt::format("{}={}", name, words.front()), false});
+  };
+  hide(kProtectHome, "tmpfs", {"/home", "/root", "/run/user"});
+  hide(kPrivateTmp, "disconnected", {"/tmp", "/var/tmp"});
+  return rules;
+}
+
+std::string UnitPaths::decide(std::vector<Rule> rules, What what, const std::string& path) const {
+  for (const Known& known : kKnown) {
+    const std::optional<bool> permits = what == What::writes ? known.writable : known.seen;
+    if (!permits) continue;
+    for (const std::string& word : words_of(known.name)) {
+      const std::string place = path_in(known, word);
+      if (place.find('%') == std::string::npos)
+        rules.push_back({resolved(place), fmt::format("{}={}", known.name, word), *permits});
+      else if (*permits)
+        return "";
+    }
+  }
+  const Rule* nearest = nullptr;
+  for (const Rule& rule : rules)
+    if (contains(rule.path, path) && (nearest == nullptr || rule.path.size() >= nearest->path.size())) nearest = &rule;
+  return nearest == nullptr || nearest->permits ? "" : nearest->setting;
 }
 
 std::string UnitPaths::forbids(const std::string& path) const {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error);
-  if (error) return "";
-  const std::string real = resolved(absolute.string());
-  const std::vector<Rule> all = rules();
-  const Rule* nearest = nullptr;
-  for (const Rule& rule : all)
-    if (contains(rule.path, real) && (nearest == nullptr || rule.path.size() > nearest->path.size())) nearest = &rule;
-  return nearest == nullptr || nearest->writable ? "" : nearest->setting;
+  return error ? "" : decide(write_rules(), What::writes, resolved(absolute.string()));
 }
+
+std::string UnitPaths::hides(const std::string& path) const { return decide(view_rules(), What::view, path); }
 
 }  // namespace flight::daemon

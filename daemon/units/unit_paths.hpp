@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a unit may write, by its file and its drop-ins (systemd.exec(5): ProtectSystem=, ReadWritePaths=,
-// StateDirectory= and so on). A check by hand runs outside of the unit and can write everywhere, so it would vouch for
-// a directory that the service finds read-only. Files are read, not systemd's memory: the check also runs before the
-// first start, and where systemd does not run.
+// Where a unit may write, and what it does not see, by its file and its drop-ins (systemd.exec(5): ProtectSystem=,
+// ReadWritePaths=, StateDirectory=, ProtectHome= and so on). A check by hand runs outside of the unit, sees all and can
+// write everywhere, so it would vouch for a directory that the service finds read-only. Files are read, not systemd's
+// memory: the check also runs before the first start, and where systemd does not run.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,13 +24,19 @@ class UnitPaths {
   // The setting that forbids the unit to write below `path`: "ProtectSystem=strict"; empty: it may. Links are followed,
   // as systemd does. Where a setting has a specifier (%…), nothing is known, and it may.
   [[nodiscard]] std::string forbids(const std::string& path) const;
+  // The setting that hides `path` from the unit: "ProtectHome=yes"; empty: it sees it. Links are not followed.
+  [[nodiscard]] std::string hides(const std::string& path) const;
 
  private:
   struct Rule {
     std::string path, setting;
-    bool writable = false;
+    bool permits = false;
   };
-  [[nodiscard]] std::vector<Rule> rules() const;
+  enum class What : std::uint8_t { writes, view };
+  [[nodiscard]] std::vector<Rule> write_rules() const;
+  [[nodiscard]] std::vector<Rule> view_rules() const;
+  // The setting that decides about `path`, if it does not permit it.
+  [[nodiscard]] std::string decide(std::vector<Rule> rules, What what, const std::string& path) const;
   // By setting; of a list all its words.
   struct Setting {
     std::string name;

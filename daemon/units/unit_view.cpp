@@ -11,21 +11,7 @@
 namespace flight::daemon {
 namespace {
 
-struct HiddenFolder {
-  std::string_view path, setting;
-};
-constexpr std::array<HiddenFolder, 5> kHiddenFolders{{{"/home", "ProtectHome=yes"},
-                                                      {"/root", "ProtectHome=yes"},
-                                                      {"/run/user", "ProtectHome=yes"},
-                                                      {"/tmp", "PrivateTmp=yes"},
-                                                      {"/var/tmp", "PrivateTmp=yes"}}};
-
-std::string hidden_folder(std::string_view path) {
-  for (const HiddenFolder& folder : kHiddenFolders)
-    if (path == folder.path || (path.starts_with(folder.path) && path[folder.path.size()] == '/'))
-      return std::string(folder.setting);
-  return "";
-}
+constexpr std::array<const char*, 2> kUnits{"flightd.service", "flightd-broker.service"};  // both read these files
 
 // With the file that it leads to, if that is another one.
 std::string named(const std::string& file) {
@@ -36,13 +22,18 @@ std::string named(const std::string& file) {
 
 }  // namespace
 
-std::string hidden_by_unit(const std::string& path) {
+std::string hidden_by_unit(const std::string& path, const std::string& root) {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error).lexically_normal();
   if (error) return "";
-  if (std::string setting = hidden_folder(absolute.string()); !setting.empty()) return setting;
   const auto real = std::filesystem::weakly_canonical(absolute, error);
-  return error ? "" : hidden_folder(real.string());
+  for (const char* unit : kUnits) {
+    const UnitPaths paths = UnitPaths::read(unit, root);
+    std::string setting = paths.hides(absolute.string());
+    if (setting.empty() && !error) setting = paths.hides(real.string());
+    if (!setting.empty()) return setting;
+  }
+  return "";
 }
 
 Result<void> check_unit_view(const std::string& config_file, const Config& config, const std::string& state_dir) {

@@ -154,5 +154,35 @@ TEST_F(UnitWrites, OfAnotherProtectSystem) {
   EXPECT_EQ(why("/srv/b"), "");
 }
 
+TEST_F(UnitWrites, ByTheFormerNamesAndForAllWhoseNamesBeginSo) {
+  install();
+  permit("flightd", "[Service]\nReadWriteDirectories=/srv\n");
+  EXPECT_THAT(why("/srv/a"), HasSubstr("flightd-broker.service may not write"));
+  write("/etc/systemd/system/flightd-.service.d/a.conf", "[Service]\nReadWritePaths=/srv\n");
+  EXPECT_EQ(why("/srv/a"), "");
+  permit("flightd-broker", "", "a");
+  EXPECT_NE(why("/srv/a"), "") << "one of the same name in the unit's own folder takes its place";
+}
+
+using UnitViewOf = UnitWrites;
+
+TEST_F(UnitViewOf, ADropInShowsWhatTheUnitHides) {
+  for (const bool installed : {false, true}) {
+    if (installed) install();
+    EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "ProtectHome=yes");
+    EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "PrivateTmp=yes");
+  }
+  permit("flightd", "[Service]\nProtectHome=read-only\nPrivateTmp=no\n");
+  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "ProtectHome=yes") << "the broker reads the file as well";
+  permit("flightd-broker", "[Service]\nProtectHome=no\nPrivateTmp=false\n");
+  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
+  EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "");
+  permit("flightd", "[Service]\nProtectHome=tmpfs\nBindReadOnlyPaths=/home/a\nInaccessiblePaths=-/home/a/b /srv/x\n");
+  EXPECT_EQ(hidden_by_unit("/home/c/x.json", root_), "ProtectHome=tmpfs");
+  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
+  EXPECT_EQ(hidden_by_unit("/home/a/b/x.json", root_), "InaccessiblePaths=-/home/a/b");
+  EXPECT_EQ(hidden_by_unit("/srv/x/flightd.json", root_), "InaccessiblePaths=/srv/x");
+}
+
 }  // namespace
 }  // namespace flight::daemon
