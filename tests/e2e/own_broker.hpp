@@ -29,7 +29,7 @@ class OwnBroker : public testing::Test {
   std::string make_own(std::string_view name);
 
   TempFolder folder_;
-  Json config_ = stacks_config(499, "256K");
+  Json config_ = stacks_config(499, "4M");
   std::string socket_ = folder_ / "broker/socket";
   StartOptions options_;  // for TestDaemon::start
   Arguments broker_prefix_;
