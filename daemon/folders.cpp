@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <string_view>
 
-#include "libcore/sysinfo/lock_holder.hpp"
 #include "libcore/base/directory.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/text.hpp"
+#include "libcore/sysinfo/lock_holder.hpp"
 
 namespace flight::daemon {
 namespace {

@@ -30,8 +30,8 @@
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/snapshots/worker.hpp"
 #include "daemon/store/store_service.hpp"
-#include "libcore/base/task_thread.hpp"
 #include "libcore/base/spare_descriptors.hpp"
+#include "libcore/base/task_thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 

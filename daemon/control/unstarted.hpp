@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers the control calls of a flightd that cannot start yet (daemon/start/start_wait.*): the status has the reason, a
-// reload is passed on, and every other call fails with the reason. Event loop only.
+// Answers the control calls of a flightd that cannot start yet (daemon/start/start_wait.*): the status has the reason,
+// a reload is passed on, and every other call fails with the reason. Event loop only.
 #pragma once
 
 #include <functional>

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/start/broker_process.hpp"
-#include "daemon/lifecycle.hpp"
 #include "daemon/folders.hpp"
+#include "daemon/lifecycle.hpp"
 #include "daemon/options.hpp"
+#include "daemon/start/broker_process.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/unique_fd.hpp"

@@ -27,8 +27,8 @@
 #include "daemon/store/age_clock.hpp"
 #include "daemon/store/budget.hpp"
 #include "daemon/store/trigger_state.hpp"
-#include "libcore/base/task_thread.hpp"
 #include "libcore/base/clock.hpp"
+#include "libcore/base/task_thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/store/catalogue.hpp"
 
