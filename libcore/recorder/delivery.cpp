@@ -30,17 +30,8 @@ std::string listed(std::vector<int> cpus) {
 
 bool is_judged(const EventPlan& event) { return event.attr.freq != 0 && counts_while_busy(event.attr); }
 
-bool is_judged(const OpenChannel& channel) {
-  const std::vector<EventPlan>& events = channel.plan.events;
-  return std::any_of(events.begin(), events.end(), [](const EventPlan& event) { return is_judged(event); });
-}
-
-// Tracepoints: a channel of nothing else is often for something rare.
-bool may_never_occur(const OpenChannel& channel) {
-  const std::vector<EventPlan>& events = channel.plan.events;
-  return std::all_of(events.begin(), events.end(),
-                     [](const EventPlan& event) { return event.attr.type == PERF_TYPE_TRACEPOINT; });
-}
+// Not judged, and expected to occur: a tracepoint is often for something rare.
+bool is_awaited(const EventPlan& event) { return !is_judged(event) && event.attr.type != PERF_TYPE_TRACEPOINT; }
 
 }  // namespace
 
@@ -61,25 +52,51 @@ void EventDelivery::look(const perf_event_attr& attr, const Look& now) {
   last_ = now;
 }
 
-Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
-                  std::span<const std::uint64_t> ids) {
+namespace {
+
+// Calls visit(id) for each SAMPLE, the newest first, until it returns false. False: it did not reach the end.
+template <typename Visit>
+bool visit_samples(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head, const Visit& visit) {
   const std::uint64_t mask = data.size() - 1;
   const std::uint64_t size = std::min<std::uint64_t>(old_head - head, data.size());
-  // A sample may have been overwritten.
-  const Found nothing = old_head - head > data.size() ? Found::unknown : Found::none;
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < kMostRecords; ++i) {
     // Records are multiples of 8 bytes, so neither a header nor an id wraps around the end.
-    if (at + kRecordHeaderBytes + sizeof(std::uint64_t) > size) return nothing;
+    if (at + kRecordHeaderBytes + sizeof(std::uint64_t) > size) return true;
     const auto header = load<perf_event_header>(&data[(head + at) & mask]);
-    if (header.size < kRecordHeaderBytes || header.size % 8 != 0) return Found::unknown;  // overwritten meanwhile
-    if (header.type == PERF_RECORD_SAMPLE) {
-      const auto id = load<std::uint64_t>(&data[(head + at + kRecordHeaderBytes) & mask]);
-      if (std::find(ids.begin(), ids.end(), id) != ids.end()) return Found::sample;
-    }
+    if (header.size < kRecordHeaderBytes || header.size % 8 != 0) return false;  // overwritten meanwhile
+    if (header.type == PERF_RECORD_SAMPLE &&
+        !visit(load<std::uint64_t>(&data[(head + at + kRecordHeaderBytes) & mask])))
+      return false;
     at += header.size;
   }
-  return Found::unknown;
+  return false;
+}
+
+}  // namespace
+
+Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head, std::uint64_t id) {
+  bool found = false;
+  const bool ended = visit_samples(data, head, old_head, [&](std::uint64_t seen) {
+    found = seen == id;
+    return !found;
+  });
+  if (found) return Found::sample;
+  // A sample may have been overwritten.
+  return ended && old_head - head <= data.size() ? Found::none : Found::unknown;
+}
+
+std::vector<std::size_t> find_samples(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
+                                      std::span<const std::uint64_t> ids) {
+  std::vector<std::size_t> found;
+  if (ids.empty()) return found;
+  (void)visit_samples(data, head, old_head, [&](std::uint64_t seen) {
+    const auto at = std::find(ids.begin(), ids.end(), seen);
+    const auto index = static_cast<std::size_t>(at - ids.begin());
+    if (at != ids.end() && std::find(found.begin(), found.end(), index) == found.end()) found.push_back(index);
+    return found.size() < ids.size();
+  });
+  return found;
 }
 
 void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr,
@@ -100,16 +117,36 @@ void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, con
                                  .sampled = found == Found::sample});
 }
 
-void Recording::State::look_for_any(OpenChannel& channel) {
+void Recording::State::look_for_unjudged(OpenChannel& channel) {
+  const std::vector<EventPlan>& events = channel.plan.events;
+  channel.seen.resize(events.size(), false);
   for (OpenRing& ring : channel.rings) {
-    if (channel.sampled) return;
     std::vector<std::uint64_t> ids;
-    for (const OpenEvent& event : ring.events) ids.push_back(event.id);
+    std::vector<std::size_t> indexes;
+    for (std::size_t i = 0; i < std::min(ring.events.size(), events.size()); ++i) {
+      if (is_judged(events[i]) || channel.seen[i]) continue;
+      ids.push_back(ring.events[i].id);
+      indexes.push_back(i);
+    }
     const std::uint64_t head = ring_head(ring.mapping);
-    channel.sampled =
-        find_sample(ring.mapping.bytes().subspan(page_bytes()), head, ring.looked_head, ids) == Found::sample;
+    const auto data = ring.mapping.bytes().subspan(page_bytes());
+    for (const std::size_t found : find_samples(data, head, ring.looked_head, ids)) channel.seen[indexes[found]] = true;
     ring.looked_head = head;
   }
+}
+
+std::vector<std::string> Recording::State::unseen_of(const OpenChannel& channel) {
+  std::vector<std::string> out;
+  const std::vector<EventPlan>& events = channel.plan.events;
+  const std::string& name = channel.plan.config.name;
+  bool any = false;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const bool seen = channel.seen[i];
+    any = any || seen || is_judged(events[i]);
+    if (!seen && is_awaited(events[i])) out.push_back(fmt::format("{}: {}", name, events[i].name));
+  }
+  if (!any && !out.empty()) return {name};
+  return out;
 }
 
 bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus) {
@@ -175,7 +212,7 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
     old = std::move(successor);
   }
   channel.plan.events[index] = std::move(next);
-  channel.sampled = false;
+  if (index < channel.seen.size()) channel.seen[index] = false;
   // Readers need not know an event that has written nothing.
   if (written) channel.former.push_back(std::move(former));
   if (channel.former.size() > kMaxOldIds) channel.former.erase(channel.former.begin());
@@ -191,16 +228,13 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
   std::vector<std::string> unseen;
   bool replaced = false, judged = false, delivers = false, silent = false, sampled = false;
   for (OpenChannel& channel : state.channels) {
-    if (!is_judged(channel)) {
-      state.look_for_any(channel);
-      sampled = sampled || channel.sampled;
-      if (!channel.sampled && !may_never_occur(channel)) unseen.push_back(channel.plan.config.name);
-      continue;
-    }
-    judged = true;
+    state.look_for_unjudged(channel);
+    for (std::string& one : state.unseen_of(channel)) unseen.push_back(std::move(one));
+    sampled = sampled || std::find(channel.seen.begin(), channel.seen.end(), true) != channel.seen.end();
     for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
       const EventPlan& event = channel.plan.events[i];
       if (!is_judged(event)) continue;
+      judged = true;
       std::vector<int> without, with;
       for (const OpenRing& ring : channel.rings) {
         const auto cpu = busy_of.find(ring.info.cpu);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "libcore/base/clock.hpp"
 
@@ -57,14 +58,13 @@ class EventDelivery {
 };
 
 enum class Found : std::uint8_t { sample, none, unknown };
-// Looks for a SAMPLE with one of these ids among the records that were written since the head was `old_head` (0: since
-// the ring was made), the newest first. `data`: the data area of a backward ring, into which the kernel may write
-// meanwhile. unknown: there are too many records to look at.
+// Looks for a SAMPLE with this id among the records that were written since the head was `old_head` (0: since the ring
+// was made), the newest first. `data`: the data area of a backward ring, into which the kernel may write meanwhile.
+// unknown: there are too many records to look at.
 [[nodiscard]] Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
-                                std::span<const std::uint64_t> ids);
-[[nodiscard]] inline Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
-                                       std::uint64_t id) {
-  return find_sample(data, head, old_head, std::span(&id, 1));
-}
+                                std::uint64_t id);
+// Of which ids it finds a SAMPLE there: their indexes, each once.
+[[nodiscard]] std::vector<std::size_t> find_samples(std::span<const std::byte> data, std::uint64_t head,
+                                                    std::uint64_t old_head, std::span<const std::uint64_t> ids);
 
 }  // namespace flight

@@ -58,8 +58,10 @@ struct Recording::State {
   [[nodiscard]] Result<bool> follow_plan(RecordingPlan next, const std::string& digest, bool configured);
   void look_at(const OpenRing& ring, const OpenEvent& event, const perf_event_attr& attr, const CpuBusy& busy,
                EventTime now_ns);
-  // Sets `sampled` when a sample of the channel was written since the last look.
-  static void look_for_any(OpenChannel& channel);
+  // Sets `seen` of the events that cannot be judged and of which a sample was written since the last look.
+  static void look_for_unjudged(OpenChannel& channel);
+  // Counts::unseen of one channel.
+  [[nodiscard]] static std::vector<std::string> unseen_of(const OpenChannel& channel);
   // The following are true if cpu-clock now records in the place of an event, on all CPUs.
   [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus);
   [[nodiscard]] bool replace_by_clock(OpenChannel& channel, std::size_t index, std::string why);
