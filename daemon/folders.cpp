@@ -114,17 +114,17 @@ bool is_owner(const struct stat& info, const Owner& owner) {
 }
 
 // Only flightd's user may open the lock: any process that can open it could hold flock(2) and keep every later flightd
-// from starting. The mode is also corrected on a lock of an older flightd. The directory belongs to the user, so root
-// does not change a file that has other hard links or another owner. A lock that is right may have them: `cp -al` makes
-// a backup of hard links.
+// from starting. The mode is also corrected on a lock of an older flightd. The directory belongs to the user, so nobody
+// changes a file that has other hard links, and root none of another owner. A lock that is right may have them: `cp
+// -al` makes a backup of hard links.
 Result<void> make_private(int file, const Folder& folder, const Identity& identity) {
   struct stat info {};
   if (::fstat(file, &info) != 0) return sys_error(errno, "stat {}/{}", folder.path, kLockName);
   if (!S_ISREG(info.st_mode))
     return fail(std::errc::file_exists, "{}/{} is not a regular file; remove it", folder.path, kLockName);
   const bool root = ::geteuid() == 0;
-  const bool is_right = (info.st_mode & 07777U) == kLockMode && is_owner(info, lock_owner(identity));
-  if (root && info.st_nlink > 1 && !is_right)
+  const bool is_right = (info.st_mode & 07777U) == kLockMode && (!root || is_owner(info, lock_owner(identity)));
+  if (info.st_nlink > 1 && !is_right)
     return fail(std::errc::too_many_links, "{}/{} has {} names (hard links), so it may be another program's; remove it",
                 folder.path, kLockName, info.st_nlink);
   // Not root: the owner is the directory's, which can change with the configuration.

@@ -156,7 +156,7 @@ bool is_for_unit(const Options& options) {
 // Reads the configuration again as the user of the service: if that user cannot read it, the service would not start,
 // and no reload would work. The unit's User= is it, whatever "user" says.
 Result<void> check_as_user(const Options& options, const Config& config) {
-  const auto identity = find_identity(is_for_unit(options) ? kUnitUser : config.user);
+  const auto identity = find_identity(is_for_unit(options) ? unit_user() : config.user);
   if (!identity || identity->uid == 0) return {};
   const auto text = look_as(*identity, [&options] {
     const auto again = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);

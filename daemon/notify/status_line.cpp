@@ -34,13 +34,15 @@ std::string status_line(const StatusFacts& facts) {
     out += "flightd-broker is gone, looking for its successor; ";
   if (facts.paused) out += "PAUSED, nothing is recorded; ";
   if (!facts.trouble.empty()) out += cut_end(printable(facts.trouble), kMaxTroubleColumns) + "; ";
-  out += fmt::format("{}{}, {}, {}", facts.broker_gone || facts.paused ? "" : "recording ", counted(facts.cpus, "CPU"),
-                     counted(facts.channels, "channel"), held(facts));
+  if (facts.cpus > 0 || facts.refusal.empty())
+    out += fmt::format("{}{}, {}, {}", facts.broker_gone || facts.paused ? "" : "recording ",
+                       counted(facts.cpus, "CPU"), counted(facts.channels, "channel"), held(facts)) +
+           "; ";
   if (facts.last)
-    out += fmt::format("; last snapshot {} ago ({})", duration(facts.last->ago),
+    out += fmt::format("last snapshot {} ago ({})", duration(facts.last->ago),
                        printable_cut(facts.last->trigger, kMaxTriggerColumns));
   else
-    out += "; no snapshot yet";
+    out += "no snapshot yet";
   if (facts.store_max_bytes > 0)
     out += fmt::format("; store {} of {}", format_bytes(facts.store_bytes), format_bytes(facts.store_max_bytes));
   return out;

@@ -93,10 +93,17 @@ void RecorderThread::fill(Status& status, const Counts* counts) {
 // `recording` is that of all channels together.
 void RecorderThread::note_unseen(Status& status, const Counts& known) const {
   if (status.recording == RecordingState::off || status.recording == RecordingState::paused) return;
-  for (const std::string& channel : known.unseen)
-    status.notes.push_back(fmt::format(
-        "channel '{}': no sample has come yet, and its events need not occur: nothing shows that they are recorded",
-        channel));
+  for (const std::string& unseen : known.unseen) {
+    const std::size_t colon = unseen.find(": ");
+    if (colon == std::string::npos)
+      status.notes.push_back(fmt::format(
+          "channel '{}': no sample has come yet, and its events need not occur: nothing shows that they are recorded",
+          unseen));
+    else
+      status.notes.push_back(fmt::format(
+          "channel '{}': no sample of {} has come yet, and it need not occur: nothing shows that it is recorded",
+          unseen.substr(0, colon), unseen.substr(colon + 2)));
+  }
 }
 
 // Warns of rings that are full but do not reach back as far as configured: for each channel its shortest ring and

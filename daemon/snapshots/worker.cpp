@@ -239,6 +239,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   for (const ManifestEvent& event : manifest.events)
     if (!event.closed && !event.why.empty() && !event.expected)
       order.warnings.push_back(replaced_text(event.channel, event.why, event.name));
+  order.warnings.insert(order.warnings.end(), manifest.missing.begin(), manifest.missing.end());
   if (order.recording == to_string(RecordingState::silent))
     order.errors.emplace_back("no sampling event delivered samples although CPUs were busy");
   if (std::string rings = recorder_.attach_warning(); !rings.empty()) order.warnings.push_back(std::move(rings));

@@ -41,9 +41,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFormer{
      {"ReadOnlyDirectories", "ReadOnlyPaths"},
      {"InaccessibleDirectories", "InaccessiblePaths"}}};
 // Those with one value.
-constexpr std::string_view kProtectSystem = "ProtectSystem", kProtectHome = "ProtectHome", kPrivateTmp = "PrivateTmp";
+constexpr std::string_view kProtectSystem = "ProtectSystem", kProtectHome = "ProtectHome", kPrivateTmp = "PrivateTmp",
+                           kUser = "User";
 
-bool is_single(std::string_view name) { return name == kProtectSystem || name == kProtectHome || name == kPrivateTmp; }
+bool is_single(std::string_view name) {
+  return name == kProtectSystem || name == kProtectHome || name == kPrivateTmp || name == kUser;
+}
 
 bool is_known(std::string_view name) {
   return is_single(name) ||
@@ -161,10 +164,12 @@ UnitPaths UnitPaths::shipped(std::string_view name) {
   out.set(kProtectHome, "yes");
   out.set(kPrivateTmp, "yes");
   out.set("ReadWritePaths", "-/var/lib/flightd");
-  if (name == "flightd-broker.service")
+  if (name == "flightd-broker.service") {
     out.set("ReadWritePaths", "-/run/flightd-broker");
-  else
+  } else {
     out.set("RuntimeDirectory", "flightd");
+    out.set(kUser, "flightd");
+  }
   return out;
 }
 
@@ -248,6 +253,11 @@ std::string UnitPaths::forbids(const std::string& path) const {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error);
   return error ? "" : decide(write_rules(), What::writes, resolved(absolute.string()));
+}
+
+std::string UnitPaths::user() const {
+  const std::vector<std::string>& words = words_of(kUser);
+  return words.empty() || words.front().find('%') != std::string::npos ? "" : words.front();
 }
 
 std::string UnitPaths::hides(const std::string& path) const { return decide(view_rules(), What::view, path); }

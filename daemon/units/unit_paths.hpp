@@ -24,6 +24,8 @@ class UnitPaths {
   // The setting that forbids the unit to write below `path`: "ProtectSystem=strict"; empty: it may. Links are followed,
   // as systemd does. Where a setting has a specifier (%…), nothing is known, and it may.
   [[nodiscard]] std::string forbids(const std::string& path) const;
+  // Its User=; empty: none, or it has a specifier.
+  [[nodiscard]] std::string user() const;
   // The setting that hides `path` from the unit: "ProtectHome=yes"; empty: it sees it. Links are not followed.
   [[nodiscard]] std::string hides(const std::string& path) const;
 

@@ -22,6 +22,11 @@ std::string named(const std::string& file) {
 
 }  // namespace
 
+std::string unit_user(const std::string& root) {
+  const std::string user = UnitPaths::read(kUnits[0], root).user();
+  return user.empty() ? "root" : user;
+}
+
 std::string hidden_by_unit(const std::string& path, const std::string& root) {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error).lexically_normal();

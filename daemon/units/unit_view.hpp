@@ -13,7 +13,9 @@
 
 namespace flight::daemon {
 
-inline constexpr const char* kUnitUser = "flightd";  // User= of flightd.service
+// User= of flightd.service, as it is installed below `root` (empty: /) with its drop-ins, otherwise as it is shipped.
+// "root" if it has none.
+[[nodiscard]] std::string unit_user(const std::string& root = "");
 
 // The setting that hides `path`, or the file that it leads to, from a unit: "ProtectHome=yes"; empty: both see it. The
 // units are those that are installed below `root` (empty: /), with their drop-ins, otherwise the shipped ones.

@@ -1,16 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/base/inherited_state.hpp"
 
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
+#include <algorithm>
 #include <csignal>
 
 namespace flight {
+namespace {
+
+constexpr rlim_t kStackBytes = 8U << 20U;  // the kernel's default; memory is taken only where it is touched
+
+// glibc gives each thread the stack that RLIMIT_STACK has at the start, and a main thread can grow up to its present
+// value. Threads get theirs also where the hard limit forbids to raise it.
+void settle_stacks() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kStackBytes) {
+    limit.rlim_cur = std::min(kStackBytes, limit.rlim_max);
+    ::setrlimit(RLIMIT_STACK, &limit);
+  }
+  pthread_attr_t attributes;
+  if (::pthread_getattr_default_np(&attributes) != 0) return;
+  std::size_t bytes = 0;
+  if (::pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < kStackBytes &&
+      ::pthread_attr_setstacksize(&attributes, kStackBytes) == 0)
+    ::pthread_setattr_default_np(&attributes);
+  ::pthread_attr_destroy(&attributes);
+}
+
+// A timer outlives execve(2), and its signal would end the program.
+void stop_timers() {
+  constexpr itimerval kNone{};
+  for (const auto timer : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) ::setitimer(timer, &kNone, nullptr);
+}
+
+}  // namespace
 
 void settle_inherited_state(ProgramKind kind) {
   static_cast<void>(std::signal(SIGCHLD, SIG_DFL));
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
+  settle_stacks();
+  stop_timers();
   if (kind == ProgramKind::command) {
     sigset_t none;
     ::sigemptyset(&none);

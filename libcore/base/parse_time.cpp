@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse_time() of clock.hpp: the forms of journalctl --since (systemd.time(7)).
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <ctime>
@@ -105,45 +104,42 @@ bool skip_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-bool same_minute(const std::tm& a, const std::tm& b) {
-  return a.tm_year == b.tm_year && a.tm_mon == b.tm_mon && a.tm_mday == b.tm_mday && a.tm_hour == b.tm_hour &&
-         a.tm_min == b.tm_min;
+// The offset from UTC in force at a time.
+long offset_at(std::time_t at) {
+  std::tm shown{};
+  ::localtime_r(&at, &shown);
+  return shown.tm_gmtoff;
 }
 
 // When the local clock shows `parts` (tm_isdst is ignored; a day outside of its month counts on). A time that was
 // twice, because the clock was set back, is the later one up to `latest`; one that never was is the moment of the step.
+// Not by mktime(3): it looks for a change of summer time, and there are changes without.
 std::time_t local_seconds(std::tm parts, std::time_t latest = std::numeric_limits<std::time_t>::max()) {
-  std::tm day{};
-  day.tm_year = parts.tm_year;
-  day.tm_mon = parts.tm_mon;
-  day.tm_mday = parts.tm_mday;
-  static_cast<void>(::timegm(&day));  // the 0th of March is the last of February
+  constexpr std::time_t kMostOffset = 26 * 3600, kStep = 15 * 60;  // no zone changes twice within the step
   const int second = std::exchange(parts.tm_sec, 0);
-  parts.tm_year = day.tm_year;
-  parts.tm_mon = day.tm_mon;
-  parts.tm_mday = day.tm_mday;
-  std::array<std::time_t, 2> tried{};
-  std::optional<std::time_t> best;
-  for (int summer = 0; summer < 2; ++summer) {
-    std::tm asked = parts, shown{};
-    asked.tm_isdst = summer;
-    const std::time_t at = tried.at(static_cast<std::size_t>(summer)) = ::mktime(&asked);
-    ::localtime_r(&at, &shown);
-    if (!same_minute(shown, parts)) continue;
+  const std::time_t shown = ::timegm(&parts);  // what the clock shows, as if it were UTC
+  std::optional<std::time_t> best, stepped;
+  const auto consider = [&](long offset) {
+    const std::time_t at = shown - offset;
+    if (offset_at(at) != offset) return;
     const bool better = !best || (at + second <= latest ? at > *best || *best + second > latest : at < *best);
     if (better) best = at;
+  };
+  long before = offset_at(shown - kMostOffset);
+  consider(before);
+  for (std::time_t at = shown - kMostOffset + kStep; at <= shown + kMostOffset; at += kStep) {
+    const long offset = offset_at(at);
+    if (offset == before) continue;
+    consider(offset);
+    std::time_t low = at - kStep, high = at;  // the clock is changed in (low, high]
+    while (low + 1 < high) {
+      const std::time_t middle = low + (high - low) / 2;
+      (offset_at(middle) == before ? low : high) = middle;
+    }
+    if (high + before <= shown && shown < high + offset) stepped = high;
+    before = offset;
   }
-  if (best) return *best + second;
-  auto [from, to] = std::minmax(tried[0], tried[1]);
-  std::tm before{}, middle{};
-  ::localtime_r(&from, &before);
-  std::time_t low = from, high = to;  // the clock is changed in (low, high]
-  while (low + 1 < high) {
-    const std::time_t at = low + (high - low) / 2;
-    ::localtime_r(&at, &middle);
-    (middle.tm_gmtoff == before.tm_gmtoff ? low : high) = at;
-  }
-  return high;
+  return best ? *best + second : stepped.value_or(shown - before);
 }
 
 // "yesterday 03:00": the local day `days` from today, at midnight if there is no time of day.

@@ -119,6 +119,7 @@ std::string encode(const Manifest& manifest) {
                            {"header_page", manifest.header_page},
                            {"lost_exact", manifest.lost_exact},
                            {"notes", manifest.notes},
+                           {"missing", manifest.missing},
                            {"protocol", manifest.protocol},
                            {"recording", manifest.recording},
                            {"rings", list_of(manifest.rings)},

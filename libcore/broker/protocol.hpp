@@ -173,6 +173,8 @@ struct Manifest {
   bool lost_exact = false;            // PERF_FORMAT_LOST is counted
   std::vector<std::string> warnings;  // halved rings, events that could not be opened: for status and journal
   std::vector<std::string> notes;     // facts about this machine: an event that was replaced, a CPU that is offline
+  // Those of `warnings` that say what is missing in each snapshot. Optional: an older broker does not write it.
+  std::vector<std::string> missing;
 };
 // The attr with the lowest frequency and the least deep stacks of all CPUs on which it records now, or recorded last if
 // it is closed.
@@ -191,8 +193,8 @@ enum class Delivery : std::uint8_t { unproven, on, silent };
 struct Counts {
   EventTime time_ns = 0;
   Delivery delivery = Delivery::unproven;
-  // Channels that cannot be judged (libcore/recorder/delivery.hpp) and of which no sample was seen yet, without those
-  // that have only tracepoints. Optional: an older broker does not write it.
+  // What cannot be judged (libcore/recorder/delivery.hpp) and of which no sample was seen yet, but tracepoints:
+  // "CHANNEL", if that is so for all its events, or "CHANNEL: EVENT". Optional: an older broker does not write it.
   std::vector<std::string> unseen;
   std::vector<EventCount> events;
   int broker_pid = 0;

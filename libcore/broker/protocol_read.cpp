@@ -112,6 +112,7 @@ void read_manifest(const json::Reader& in, Manifest& manifest) {
   in.read("lost_exact", manifest.lost_exact);
   in.values("warnings", manifest.warnings, kMaxWarnings);
   in.values("notes", manifest.notes, kMaxWarnings);
+  if (in.has("missing")) in.values("missing", manifest.missing, kMaxWarnings);
   in.texts("tracepoint_formats", manifest.tracepoint_formats, kMaxTracepoints);
   in.list("rings", manifest.rings, read_ring, kMaxRings);
   const auto read_one = [&](const json::Reader& of_event, ManifestEvent& event) {

@@ -79,12 +79,17 @@ std::vector<std::string> unread_in(const std::string& etc) {
   return out;
 }
 
-// The text; nullopt: the file does not exist.
+// The text; nullopt: the file does not exist. A link to one that does not exist is an error: its file system may be
+// mounted later, and defaults would be recorded without a word.
 ConfigResult<std::optional<std::string>> text_if_there(const std::string& file) {
   auto text = read_regular_file(file, kMaxConfigBytes);
   if (text) return std::optional(std::move(*text));
-  if (text.error().errno_value() == ENOENT) return std::nullopt;
-  return refuse(file, text.error().what);
+  if (text.error().errno_value() != ENOENT) return refuse(file, text.error().what);
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink(file, error);
+  if (error) return std::nullopt;
+  return refuse(file, fmt::format("it is a link to {}, which does not exist: mount its file system, or remove the link",
+                                  target.string()));
 }
 
 struct Layer {

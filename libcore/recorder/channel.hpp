@@ -99,7 +99,7 @@ struct OpenChannel {
   ChannelPlan plan;                   // its events as they were opened
   std::vector<OpenRing> rings;        // one for each CPU that was ever online
   std::vector<FormerEvent> former{};  // oldest first, at most kMaxOldIds
-  bool sampled = false;               // a sample was seen; only looked for where no event can be judged (delivery.hpp)
+  std::vector<bool> seen{};  // by the events' index: a sample of it was seen, if it cannot be judged (delivery.hpp)
 
   // Opens, filters, maps and redirects; omits CPUs that went offline meanwhile.
   [[nodiscard]] static Result<OpenChannel> open(const ChannelPlan& plan, const KernelFeatures& features,

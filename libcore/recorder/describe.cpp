@@ -96,8 +96,9 @@ void Recording::State::describe(std::uint64_t generation) {
   out.notes = plan.notes;
   note_missing_cpus(sideband, out.notes);
   note_gone_cpus(gaps, out.notes);
-  out.warnings.insert(out.warnings.end(), cpu_errors.begin(), cpu_errors.end());
-  out.warnings.insert(out.warnings.end(), delivery_warnings.begin(), delivery_warnings.end());
+  out.missing = cpu_errors;
+  out.missing.insert(out.missing.end(), delivery_warnings.begin(), delivery_warnings.end());
+  out.warnings.insert(out.warnings.end(), out.missing.begin(), out.missing.end());
 
   out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
   for (const OpenRing& ring : sideband) {

@@ -38,7 +38,8 @@ bool is_id(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// A path component that is a container: "docker-ID.scope", "ID" below "docker", "lxc.payload.NAME".
+// A path component that is a container: "docker-ID.scope", "ID" below "docker", "lxc.payload.NAME", and
+// "kubepods-podUID.slice:cri-containerd:ID", which is a runtime's that does not know the kubelet's way with cgroups.
 bool is_container(std::string_view name, std::string_view parent, CgroupName& out) {
   constexpr std::string_view kScope = ".scope", kLxc = "lxc.payload.";
   if (name.starts_with(kLxc) && name.size() > kLxc.size()) {
@@ -47,6 +48,14 @@ bool is_container(std::string_view name, std::string_view parent, CgroupName& ou
     return true;
   }
   if (name.ends_with(kScope)) name.remove_suffix(kScope.size());
+  if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos && is_id(name.substr(colon + 1))) {
+    const std::size_t before = name.rfind(':', colon - 1);
+    const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+    const std::string_view runtime = name.substr(begin, colon - begin);
+    out.container = name.substr(colon + 1);
+    out.label = fmt::format("{}-{}", runtime.empty() ? "container" : runtime, out.container.substr(0, kShownDigits));
+    return true;
+  }
   const std::size_t dash = name.rfind('-');
   const std::string_view id = dash == std::string_view::npos ? name : name.substr(dash + 1);
   if (!is_id(id)) return false;

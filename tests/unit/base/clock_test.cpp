@@ -4,9 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace flight {
 namespace {
@@ -156,6 +163,46 @@ TEST_F(LocalTime, DaysOfAClockChangeFollowTheCalendar) {
   EXPECT_EQ(at("2026-03-29 03:00", "now"), "2026-03-29T01:00:00.000Z");
   EXPECT_EQ(at("yesterday 02:30", "2026-03-30T10:00:00Z"), "2026-03-29T01:00:00.000Z");
   EXPECT_EQ(at("yesterday", "2026-03-30T10:00:00Z"), "2026-03-28T23:00:00.000Z");
+}
+
+// A file as zic(8) writes it, of version 1: from each time on the offset from UTC, without summer time.
+std::string zone_file(long first_offset, const std::vector<std::pair<std::int32_t, std::int32_t>>& changes) {
+  std::string out("TZif");
+  out += std::string(16, '\0');
+  const auto add = [&out](std::int64_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>((value >> shift) & 0xff);
+  };
+  const auto count = static_cast<std::int64_t>(changes.size());
+  for (const std::int64_t number :
+       {std::int64_t{0}, std::int64_t{0}, std::int64_t{0}, count, count + 1, std::int64_t{4}})
+    add(number);
+  for (const auto& change : changes) add(change.first);
+  for (std::int64_t i = 1; i <= count; ++i) out += static_cast<char>(i);
+  add(first_offset);
+  out += std::string(2, '\0');
+  for (const auto& change : changes) {
+    add(change.second);
+    out += std::string(2, '\0');
+  }
+  return out + std::string("XST\0", 4);
+}
+
+// Countries change their offset for good, too. As in Pyongyang: to 08:30 in 2015, and back to 09:00 on
+// 2018-05-04T15:00Z, when the clock went from 23:30 to 00:00.
+TEST_F(LocalTime, AStepThatIsNoSummerTime) {
+  const std::string file = "/tmp/flight-zone-" + std::to_string(::getpid());
+  std::ofstream(file) << zone_file(9 * 3600, {{1439564400, 8 * 3600 + 1800}, {1525446000, 9 * 3600}});
+  ::setenv("TZ", (":" + file).c_str(), 1);
+  ::tzset();
+  std::filesystem::remove(file);
+  const auto at = [](const std::string& text) { return to_rfc3339(parse_time(text, kMoment).value()); };
+  EXPECT_EQ(at("2018-05-04 23:29"), "2018-05-04T14:59:00.000Z");
+  EXPECT_EQ(at("2018-05-04 23:45"), "2018-05-04T15:00:00.000Z") << "it never was: the moment of the step";
+  EXPECT_EQ(at("2018-05-05 00:00"), "2018-05-04T15:00:00.000Z");
+  EXPECT_EQ(at("2015-08-14 23:15"), "2015-08-14T14:15:00.000Z");
+  EXPECT_EQ(at("2015-08-14 23:45"), "2015-08-14T15:15:00.000Z") << "it was twice: the later one";
+  EXPECT_EQ(at("2015-08-15 00:10"), "2015-08-14T15:40:00.000Z");
+  EXPECT_EQ(at("2026-11-20 12:00"), "2026-11-20T03:00:00.000Z");
 }
 
 TEST_F(LocalTime, RefusesWhatIsNoTime) {

@@ -3,15 +3,18 @@
 #include "libcore/base/inherited_state.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <functional>
+#include <thread>
 
 namespace flight {
 namespace {
@@ -19,6 +22,8 @@ namespace {
 constexpr rlim_t kSmall = 4096, kLarge = 8192;
 constexpr rlim_t kFew = 64, kMore = 128;  // descriptors
 constexpr rlim_t kSoon = 600, kLater = 1200;
+constexpr rlim_t kSmallStack = 128U << 10U;  // also the hard limit
+constexpr std::size_t kLargeArray = 1U << 20U;
 
 int in_careless_child(const std::function<int()>& look) {
   const pid_t child = ::fork();
@@ -36,6 +41,13 @@ int in_careless_child(const std::function<int()>& look) {
     ::setrlimit(RLIMIT_NOFILE, &files);
     const rlimit cpu_time{kSoon, kLater};
     ::setrlimit(RLIMIT_CPU, &cpu_time);
+    const rlimit stack{kSmallStack, kSmallStack};
+    ::setrlimit(RLIMIT_STACK, &stack);
+    pthread_attr_t small;
+    ::pthread_attr_init(&small);
+    ::pthread_attr_setstacksize(&small, kSmallStack);  // as glibc does at a start with this limit
+    ::pthread_setattr_default_np(&small);
+    ::alarm(kSoon);
     ::_exit(look());
   }
   int status = -1;
@@ -43,12 +55,23 @@ int in_careless_child(const std::function<int()>& look) {
   return status;
 }
 
-// 0: the status of a child is known, and a file has its limit without the end of the process.
+// 0: the status of a child is known, and a file has its limit without the end of the process; a thread has a stack of
+// the usual size, and no timer is left.
 int look_at_both() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(7);
   int status = 0;
   if (::waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) return 1;
+  if (::alarm(0) != 0) return 9;
+  bool used = false;
+  std::thread([&used] {
+    std::array<char, kLargeArray> large;
+    for (std::size_t i = 0; i < large.size(); i += 1024) large.at(i) = 1;
+    volatile char* const last = &large.back();
+    *last = 1;
+    used = *last == 1;
+  }).join();
+  if (!used) return 10;
   const int file = ::memfd_create("file", MFD_CLOEXEC);
   if (::pwrite(file, "x", 1, kLarge + 1) != -1 || errno != EFBIG) return 2;
   return 0;

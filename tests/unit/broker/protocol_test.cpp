@@ -36,6 +36,7 @@ Manifest some_manifest() {
   manifest.header_event = "event\n";
   manifest.tracepoint_formats["sched:sched_switch"] = "name: sched_switch\n\tfield:int x;\n";
   manifest.warnings = {"a warning", "näh: \xff is no UTF-8"};
+  manifest.missing = {"a warning"};
   for (int cpu = 0; cpu < 2; ++cpu) {
     manifest.rings.push_back({RingKind::sideband, "", cpu, 512U << 10U, 1, true});
     manifest.rings.push_back({RingKind::channel, "sched", cpu, 4U << 20U, UINT64_MAX, cpu == 0});
@@ -249,7 +250,7 @@ TEST(Counts, ComeBackAsTheyWere) {
   in.broker_cpu_seconds = 0.25;
   in.broker_rss_bytes = 6U << 20U;
   in.broker_uptime_seconds = 86400.5;
-  in.unseen = {"a", "b"};
+  in.unseen = {"a", "b: c"};
   auto parsed = parse_counts(encode(in));
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(parsed->time_ns, in.time_ns);

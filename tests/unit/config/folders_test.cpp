@@ -328,6 +328,10 @@ TEST_F(Folders, AFileThatCannotBeReadIsNotPassedOver) {
   ASSERT_EQ(::mkfifo((root_ + "/etc/flightd.json").c_str(), 0600), 0);
   EXPECT_THAT(refused().text(), HasSubstr("not a regular file")) << "and nobody waits for its writer";
   fs::remove(root_ + "/etc/flightd.json");
+  // Its file system is not mounted yet: defaults would be recorded without a word.
+  fs::create_symlink("/nowhere/flightd.json", root_ + "/etc/flightd.json");
+  EXPECT_THAT(refused().text(), HasSubstr("a link to /nowhere/flightd.json, which does not exist"));
+  fs::remove(root_ + "/etc/flightd.json");
   // Masked like systemd's drop-ins.
   write("lib/conf.d/masked.json", "rubbish");
   fs::create_directories(root_ + "/etc/conf.d");

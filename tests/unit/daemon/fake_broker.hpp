@@ -44,7 +44,8 @@ struct BrokerSetup {
   std::string folder;                      // the directory of its files; empty: it makes none
   std::vector<std::byte> processes;        // the result of its scan
   std::string config_digest;
-  std::vector<std::string> unseen;  // Counts::unseen
+  std::vector<std::string> unseen;   // Counts::unseen
+  std::vector<std::string> missing;  // Manifest::missing
 };
 
 inline Manifest manifest_of(const BrokerSetup& setup) {
@@ -59,6 +60,7 @@ inline Manifest manifest_of(const BrokerSetup& setup) {
   out.generation = 1;
   out.recording = setup.recording;
   out.config_digest = setup.config_digest;
+  out.missing = setup.missing;
   return out;
 }
 

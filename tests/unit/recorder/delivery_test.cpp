@@ -381,6 +381,7 @@ TEST_F(SilentPmu, OnSomeCpusIsAWarning) {
   EXPECT_EQ(event().name, "cycles");
   EXPECT_EQ(recording_->delivery(), Delivery::on);
   EXPECT_THAT(recording_->manifest().warnings, ElementsAre(HasSubstr("delivers no samples on CPU 0, although")));
+  EXPECT_EQ(recording_->manifest().missing, recording_->manifest().warnings) << "for each snapshot as well";
   EXPECT_FALSE(look_at_busy({cpus_[0]})) << "said once";
 }
 
@@ -475,6 +476,17 @@ TEST_F(SilentPmu, AChannelThatNothingProvesIsNamed) {
   look_at_busy(every_cpu());
   EXPECT_EQ(recording_->delivery(), Delivery::on) << "samples come";
   EXPECT_THAT(recording_->counts().unseen, ElementsAre("misses"));
+}
+
+// cycles prove nothing about the event beside it, whose samples need not come.
+TEST_F(SilentPmu, AnEventThatNothingProvesIsNamed) {
+  config_.channels[0].events = {
+      {.event = "cpu-clock", .frequency = 99}, {.event = "r01c2", .frequency = 99}, {.event = "oom:mark_victim"}};
+  open(Pmu::silent);
+  for (const int cpu : cpus_) sample_on(cpu);
+  look_at_busy(every_cpu());
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+  EXPECT_THAT(recording_->counts().unseen, ElementsAre("stacks: r01c2"));
 }
 
 // A counter that another user holds is free later: that must not end the history.

@@ -52,6 +52,14 @@ TEST(StatusLine, ProblemsComeFirst) {
   EXPECT_THAT(status_line(wrong), StartsWith("flightd-broker is gone, looking for its successor; PAUSED"));
 }
 
+TEST(StatusLine, WithoutARecordingNothingIsHeld) {
+  StatusFacts refused = facts();
+  refused.refusal = "no such event";
+  refused.cpus = refused.channels = 0;
+  EXPECT_EQ(status_line(refused),
+            "recording: no (no such event); last snapshot 12 min ago (lopsided); store 180.0M of 2.0G");
+}
+
 TEST(StatusLine, IsOneBoundedLine) {
   StatusFacts evil = facts();
   evil.trouble = "a\nREADY=0\n" + std::string(10'000, 'x');

@@ -77,8 +77,9 @@ TEST_F(RecorderThreadTest, ARefusedFirstScanDoesNotStopIt) {
 }
 
 TEST_F(RecorderThreadTest, AChannelThatNothingProvesIsNoted) {
-  start({.unseen = {"pmu"}});
+  start({.unseen = {"pmu", "stacks: r01c2"}});
   EXPECT_THAT(bench_.status().notes, Contains(HasSubstr("channel 'pmu': no sample has come yet")));
+  EXPECT_THAT(bench_.status().notes, Contains(HasSubstr("channel 'stacks': no sample of r01c2 has come yet")));
   EXPECT_THAT(bench_.status().warnings, Not(Contains(HasSubstr("'pmu'")))) << "nobody need act";
   bench_.broker->change([](BrokerSetup& setup) { setup.unseen.clear(); });
   EXPECT_THAT(bench_.status().notes, Not(Contains(HasSubstr("'pmu'"))));

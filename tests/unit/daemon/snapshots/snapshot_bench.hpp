@@ -37,8 +37,12 @@ class SnapshotBench {
     worker.reset();
   }
 
+  std::vector<std::string> missing;  // Manifest::missing, before start()
   [[nodiscard]] BrokerSetup setup() const {
-    return {.rings = rings, .folder = recorder.snapshots(), .processes = scan_with(kUnknownPid, "first")};
+    return {.rings = rings,
+            .folder = recorder.snapshots(),
+            .processes = scan_with(kUnknownPid, "first"),
+            .missing = missing};
   }
   // `followed`: as RecorderBench::start.
   void start(bool followed = false) {

@@ -108,6 +108,14 @@ TEST_F(SnapshotWorkerTest, WithoutCountsTheLossIsNotKnown) {
   EXPECT_FALSE(taken->blackout.lost_exact);
 }
 
+TEST_F(SnapshotWorkerTest, WhatIsNotRecordedIsInEachSnapshot) {
+  bench_.missing = {"channel 'stacks': cycles delivers no samples on CPU 1"};
+  start();
+  const auto taken = take();
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_THAT(taken->warnings, Contains(HasSubstr("no samples on CPU 1")));
+}
+
 TEST_F(SnapshotWorkerTest, WithoutTheKernelsNamesItSaysSo) {
   start();
   broker().refuse(Request::kernel, std::errc::io_error, "no modules");

@@ -36,7 +36,7 @@ TEST(UnitView, TheUnitsHideThem) {
     text << file.rdbuf();
     EXPECT_THAT(text.str(), AllOf(HasSubstr("\nProtectHome=yes\n"), HasSubstr("\nPrivateTmp=yes\n"))) << name;
     if (name == std::string_view("flightd.service")) {
-      EXPECT_THAT(text.str(), HasSubstr(std::string("\nUser=") + kUnitUser + "\n"));
+      EXPECT_THAT(text.str(), HasSubstr("\nUser=" + unit_user("/nowhere") + "\n"));
     }
   }
 }
@@ -165,6 +165,16 @@ TEST_F(UnitWrites, ByTheFormerNamesAndForAllWhoseNamesBeginSo) {
 }
 
 using UnitViewOf = UnitWrites;
+
+TEST_F(UnitViewOf, TheUserIsTheUnits) {
+  EXPECT_EQ(unit_user(root_), "flightd");
+  install();
+  EXPECT_EQ(unit_user(root_), "flightd");
+  permit("flightd", "[Service]\nUser=recorder\n");
+  EXPECT_EQ(unit_user(root_), "recorder");
+  permit("flightd", "[Service]\nUser=\n", "zz");
+  EXPECT_EQ(unit_user(root_), "root");
+}
 
 TEST_F(UnitViewOf, ADropInShowsWhatTheUnitHides) {
   for (const bool installed : {false, true}) {
