@@ -102,7 +102,7 @@ void FileWatch::look(bool asked) {
   if (!copied_.empty()) {
     news_ = now;
     clear_build_id_marks(copied_);
-    note(copied_);
+    note_recorded(copied_);
     symbol_records_ += symbol_records_in(copied_);
   }
   collect();
@@ -117,6 +117,12 @@ std::uint64_t FileWatch::symbol_news() const {
   return news;
 }
 
+// Not of a scan, whose FORKs have the present parent and not the one that forked.
+void FileWatch::note_recorded(std::span<const std::byte> records) {
+  owners_.note(records);
+  note(records);
+}
+
 void FileWatch::note_scan(std::span<const std::byte> records, bool again) {
   note(records, again);
   table_.end_scan();
@@ -125,7 +131,6 @@ void FileWatch::note_scan(std::span<const std::byte> records, bool again) {
 void FileWatch::note(std::span<const std::byte> records, bool again) {
   const auto now = Clock::now();
   owners_.begin_look();
-  owners_.note(records);
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
     records = records.subspan(record.size());
     if (load<perf_event_header>(record.data()).type != PERF_RECORD_MMAP2) continue;

@@ -56,6 +56,8 @@ class FileWatch {
   void look(bool asked = false);
   // Grows when the rings had a KSYMBOL record, a loss, or bytes that were overwritten before they were read.
   [[nodiscard]] std::uint64_t symbol_news() const;
+  // Adds the records that the rings had; look() does it.
+  void note_recorded(std::span<const std::byte> records);
   // Adds the MMAP2 records of a scan. `again`: it was made for wants_scan(), so files that are known are not looked at
   // again.
   void note_scan(std::span<const std::byte> records, bool again = false);

@@ -8,8 +8,11 @@ namespace flight::broker {
 
 RecentOwners::Process& RecentOwners::remember(std::uint32_t pid) {
   const auto [at, is_new] = recent_.try_emplace(pid);
-  if (!is_new) return at->second;
-  by_age_.push_back(pid);
+  if (!is_new) {
+    by_age_.splice(by_age_.end(), by_age_, at->second.place);
+    return at->second;
+  }
+  at->second.place = by_age_.insert(by_age_.end(), pid);
   if (by_age_.size() > kMaxProcesses) {
     recent_.erase(by_age_.front());
     by_age_.pop_front();
@@ -23,7 +26,9 @@ void RecentOwners::note(std::span<const std::byte> records) {
     if (load<perf_event_header>(record.data()).type != PERF_RECORD_FORK) continue;
     const auto fork = parse_task(record);
     if (!fork || fork->pid == fork->ppid) continue;  // a thread
-    remember(fork->pid) = {.parent = fork->ppid, .owner = std::nullopt};
+    Process& process = remember(fork->pid);
+    process.parent = fork->ppid;
+    process.owner.reset();
   }
 }
 
@@ -45,7 +50,7 @@ std::optional<uid_t> RecentOwners::of_ended(std::uint32_t pid) {
     if (child == recent_.end() || child->second.parent == 0) return std::nullopt;
     pid = child->second.parent;
     const auto owner = seen(pid);
-    if (owner) return *owner != 0 || i == 0 ? owner : std::nullopt;
+    if (owner) return *owner != 0 ? owner : std::nullopt;
   }
   return std::nullopt;
 }

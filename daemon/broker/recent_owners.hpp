@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <optional>
 #include <span>
@@ -23,23 +23,25 @@ namespace flight::broker {
 class RecentOwners {
  public:
   using OwnerOf = std::function<std::optional<uid_t>(std::uint32_t pid)>;
-  static constexpr std::size_t kMaxProcesses = 4096;  // the oldest are forgotten first
+  // Those that forked or were looked at longest ago are forgotten first. More than fork on some CPUs between two looks.
+  static constexpr std::size_t kMaxProcesses = 16'384;
   static constexpr int kMaxAncestors = 8;
 
   explicit RecentOwners(OwnerOf owner = owner_if_there) : owner_of_(std::move(owner)) {}
 
-  // FORK records; the others are ignored.
+  // FORK records of the kernel; the others are ignored.
   void note(std::span<const std::byte> records);
   // A process that was looked at before can have another owner by now.
   void begin_look() { looked_at_.clear(); }
-  // nullopt: it has ended, and nothing tells whose it was. An ended process is root's only if it was seen to be, or if
-  // root's own process forked it: whoever lets all processes in between end is not without a limit.
+  // nullopt: it has ended, and nothing tells whose it was. An ended process is root's only if it was seen to be:
+  // services are forked by root's processes before they become their user's, and root has no limit.
   [[nodiscard]] std::optional<uid_t> of(std::uint32_t pid);
 
  private:
   struct Process {
     std::uint32_t parent = 0;
     std::optional<uid_t> owner;
+    std::list<std::uint32_t>::iterator place;
   };
   Process& remember(std::uint32_t pid);
   [[nodiscard]] std::optional<uid_t> seen(std::uint32_t pid);
@@ -48,7 +50,7 @@ class RecentOwners {
   OwnerOf owner_of_;
   std::map<std::uint32_t, std::optional<uid_t>> looked_at_;  // during one look
   std::unordered_map<std::uint32_t, Process> recent_;
-  std::deque<std::uint32_t> by_age_;  // the keys of recent_
+  std::list<std::uint32_t> by_age_;  // the keys of recent_
 };
 
 }  // namespace flight::broker

@@ -240,8 +240,8 @@ Result<void> Service::follow_cpus(int client) {
   return notify_changed(client);
 }
 
-// While nothing has been proven the rings are looked at more often, for the status; what it costs is a look at the
-// newest record of each ring.
+// While nothing has been proven the rings are looked at more often, for the status; what it costs is a walk over the
+// records that are new since.
 Result<void> Service::follow_delivery(int client) {
   constexpr std::chrono::seconds kEvery(10), kUnproven(2);
   if (!recording_) return {};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/units/unit_paths.hpp"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <initializer_list>
 #include <map>
@@ -20,21 +23,26 @@ constexpr std::array<const char*, 5> kFolders{"/etc/systemd/system", "/run/syste
                                               "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
                                               "/lib/systemd/system"};
 
-// What each setting does with its paths, the strongest last. `below`: a directory there has only its name.
+// Which setting counts of those for one path: the later one here, as in the order of systemd's mounts (MountMode in
+// src/core/namespace.c). Below an inaccessible path no other counts.
+enum Strength : std::uint8_t { kTmpfs, kReadWrite, kReadOnly, kPrivateTmpfs, kBind, kInaccessible };
+
+// What each setting does with its paths. `below`: a directory there has only its name.
 struct Known {
   std::string_view name, below;
+  Strength strength = kReadWrite;
   std::optional<bool> writable, seen;
 };
-constexpr std::array<Known, 10> kKnown{{{"ReadWritePaths", "", true, {}},
-                                        {"BindPaths", "", true, true},
-                                        {"TemporaryFileSystem", "", true, false},
-                                        {"StateDirectory", "/var/lib", true, {}},
-                                        {"CacheDirectory", "/var/cache", true, {}},
-                                        {"LogsDirectory", "/var/log", true, {}},
-                                        {"RuntimeDirectory", "/run", true, {}},
-                                        {"ReadOnlyPaths", "", false, {}},
-                                        {"BindReadOnlyPaths", "", false, true},
-                                        {"InaccessiblePaths", "", false, false}}};
+constexpr std::array<Known, 10> kKnown{{{"TemporaryFileSystem", "", kTmpfs, true, false},
+                                        {"ReadWritePaths", "", kReadWrite, true, {}},
+                                        {"StateDirectory", "/var/lib", kReadWrite, true, {}},
+                                        {"CacheDirectory", "/var/cache", kReadWrite, true, {}},
+                                        {"LogsDirectory", "/var/log", kReadWrite, true, {}},
+                                        {"RuntimeDirectory", "/run", kReadWrite, true, {}},
+                                        {"ReadOnlyPaths", "", kReadOnly, false, {}},
+                                        {"BindPaths", "", kBind, true, true},
+                                        {"BindReadOnlyPaths", "", kBind, false, true},
+                                        {"InaccessiblePaths", "", kInaccessible, false, false}}};
 // Their names until systemd 231, which it still reads.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kFormer{
     {{"ReadWriteDirectories", "ReadWritePaths"},
@@ -53,8 +61,20 @@ bool is_known(std::string_view name) {
          std::any_of(kKnown.begin(), kKnown.end(), [&](const Known& known) { return known.name == name; });
 }
 
-bool is_true(std::string_view value) {
-  return value == "yes" || value == "true" || value == "1" || value == "on" || value == "y" || value == "t";
+bool is_one_of(std::string_view value, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&](const char* word) {
+    return value.size() == std::strlen(word) && ::strncasecmp(value.data(), word, value.size()) == 0;
+  });
+}
+
+bool is_true(std::string_view value) { return is_one_of(value, {"yes", "true", "1", "on", "y", "t"}); }
+
+// systemd ignores any other value, and the one before counts.
+bool is_valid(std::string_view name, std::string_view value) {
+  if (is_true(value) || is_one_of(value, {"no", "false", "0", "off", "n", "f", ""})) return true;
+  if (name == kProtectSystem) return value == "full" || value == "strict";
+  if (name == kProtectHome) return value == "read-only" || value == "tmpfs";
+  return name != kPrivateTmp || value == "disconnected";
 }
 
 std::string_view stripped(std::string_view text) {
@@ -98,6 +118,12 @@ std::string path_in(const Known& setting, std::string word) {
   return word.substr(colon + 1, end == std::string::npos ? end : end - colon - 1);
 }
 
+// "-/src:/dst:rbind" -> "/src"
+std::string source_in(std::string word) {
+  word.erase(0, word.find_first_not_of("-+"));
+  return word.substr(0, word.find(':'));
+}
+
 std::string resolved(const std::string& path) {
   std::error_code error;
   auto real = std::filesystem::weakly_canonical(path, error).string();
@@ -119,6 +145,7 @@ bool is_masked(const std::string& file) {
 }  // namespace
 
 void UnitPaths::set(std::string_view name, std::string_view value) {
+  if (is_single(name) && name != kUser && !is_valid(name, value)) return;
   auto at = std::find_if(settings_.begin(), settings_.end(), [&](const Setting& one) { return one.name == name; });
   if (at == settings_.end()) at = settings_.insert(at, {.name = std::string(name), .words = {}});
   std::vector<std::string> words = split(value);
@@ -203,56 +230,69 @@ UnitPaths UnitPaths::read(const std::string& name, const std::string& root) {
   return out;
 }
 
-std::vector<UnitPaths::Rule> UnitPaths::write_rules() const {
-  std::vector<Rule> rules;
-  const std::vector<std::string>& protect = words_of(kProtectSystem);
-  const std::string system = protect.empty() ? "no" : protect.front();
-  const std::string setting = fmt::format("{}={}", kProtectSystem, system);
-  const bool full = system == "full";
-  if (system == "strict") {
-    rules.push_back({"/", setting, false});
-    for (const char* path : {"/dev", "/proc", "/sys"}) rules.push_back({path, "", true});
-  } else if (full || is_true(system)) {
-    for (const char* path : {"/usr", "/boot", "/efi"}) rules.push_back({path, setting, false});
-    if (full) rules.push_back({"/etc", setting, false});
-  }
-  return rules;
+std::string UnitPaths::value_of(std::string_view name) const {
+  const std::vector<std::string>& words = words_of(name);
+  return words.empty() ? "no" : words.front();
 }
 
-std::vector<UnitPaths::Rule> UnitPaths::view_rules() const {
+// What ProtectSystem=, ProtectHome= and PrivateTmp= do.
+std::vector<UnitPaths::Rule> UnitPaths::protections(What what) const {
   std::vector<Rule> rules;
-  const auto hide = [&](std::string_view name, std::string_view also, std::initializer_list<const char*> paths) {
-    const std::vector<std::string>& words = words_of(name);
-    if (words.empty() || !(is_true(words.front()) || words.front() == also)) return;
-    for (const char* path : paths) rules.push_back({path, fmt::format("{}={}", name, words.front()), false});
+  const auto add = [&](std::string_view name, std::initializer_list<const char*> paths, bool permits,
+                       Strength strength) {
+    for (const char* path : paths)
+      rules.push_back({path, fmt::format("{}={}", name, value_of(name)), permits, strength});
   };
-  hide(kProtectHome, "tmpfs", {"/home", "/root", "/run/user"});
-  hide(kPrivateTmp, "disconnected", {"/tmp", "/var/tmp"});
+  const std::string system = value_of(kProtectSystem), home = value_of(kProtectHome), tmp = value_of(kPrivateTmp);
+  if (what == What::writes) {
+    if (system == "strict") {
+      add(kProtectSystem, {"/"}, false, kReadOnly);
+      add(kProtectSystem, {"/dev", "/proc", "/sys"}, true, kReadWrite);
+    } else if (system == "full" || is_true(system)) {
+      add(kProtectSystem, {"/usr", "/boot", "/efi"}, false, kReadOnly);
+      if (system == "full") add(kProtectSystem, {"/etc"}, false, kReadOnly);
+    }
+    if (home == "read-only") add(kProtectHome, {"/home", "/root", "/run/user"}, false, kReadOnly);
+  }
+  if (is_true(home)) add(kProtectHome, {"/home", "/root", "/run/user"}, false, kInaccessible);
+  if (home == "tmpfs") add(kProtectHome, {"/home", "/root", "/run/user"}, false, kTmpfs);
+  if (is_true(tmp) || tmp == "disconnected")
+    add(kPrivateTmp, {"/tmp", "/var/tmp"}, what == What::writes, kPrivateTmpfs);
   return rules;
 }
 
-std::string UnitPaths::decide(std::vector<Rule> rules, What what, const std::string& path) const {
+std::string UnitPaths::decide(What what, const std::string& path) const {
+  std::vector<Rule> rules = protections(what);
   for (const Known& known : kKnown) {
     const std::optional<bool> permits = what == What::writes ? known.writable : known.seen;
     if (!permits) continue;
     for (const std::string& word : words_of(known.name)) {
       const std::string place = path_in(known, word);
-      if (place.find('%') == std::string::npos)
-        rules.push_back({resolved(place), fmt::format("{}={}", known.name, word), *permits});
-      else if (*permits)
-        return "";
+      if (place.find('%') != std::string::npos) {
+        if (*permits) return "";
+        continue;
+      }
+      // Another directory is there: what this program sees is not what the unit sees.
+      const bool is_another = what == What::view && known.strength == kBind && source_in(word) != place;
+      rules.push_back(
+          {resolved(place), fmt::format("{}={}", known.name, word), *permits && !is_another, known.strength});
     }
   }
   const Rule* nearest = nullptr;
-  for (const Rule& rule : rules)
-    if (contains(rule.path, path) && (nearest == nullptr || rule.path.size() >= nearest->path.size())) nearest = &rule;
+  for (const Rule& rule : rules) {
+    if (!contains(rule.path, path)) continue;
+    if (rule.strength == kInaccessible) return rule.setting;
+    if (nearest == nullptr ||
+        std::pair(rule.path.size(), rule.strength) > std::pair(nearest->path.size(), nearest->strength))
+      nearest = &rule;
+  }
   return nearest == nullptr || nearest->permits ? "" : nearest->setting;
 }
 
 std::string UnitPaths::forbids(const std::string& path) const {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error);
-  return error ? "" : decide(write_rules(), What::writes, resolved(absolute.string()));
+  return error ? "" : decide(What::writes, resolved(absolute.string()));
 }
 
 std::string UnitPaths::user() const {
@@ -260,6 +300,6 @@ std::string UnitPaths::user() const {
   return words.empty() || words.front().find('%') != std::string::npos ? "" : words.front();
 }
 
-std::string UnitPaths::hides(const std::string& path) const { return decide(view_rules(), What::view, path); }
+std::string UnitPaths::hides(const std::string& path) const { return decide(What::view, path); }
 
 }  // namespace flight::daemon

@@ -33,12 +33,13 @@ class UnitPaths {
   struct Rule {
     std::string path, setting;
     bool permits = false;
+    std::uint8_t strength = 0;  // of two for one path, the stronger one counts
   };
   enum class What : std::uint8_t { writes, view };
-  [[nodiscard]] std::vector<Rule> write_rules() const;
-  [[nodiscard]] std::vector<Rule> view_rules() const;
+  [[nodiscard]] std::vector<Rule> protections(What what) const;
   // The setting that decides about `path`, if it does not permit it.
-  [[nodiscard]] std::string decide(std::vector<Rule> rules, What what, const std::string& path) const;
+  [[nodiscard]] std::string decide(What what, const std::string& path) const;
+  [[nodiscard]] std::string value_of(std::string_view name) const;  // of those with one value
   // By setting; of a list all its words.
   struct Setting {
     std::string name;

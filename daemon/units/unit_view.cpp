@@ -36,12 +36,13 @@ std::string hidden_by_unit(const std::string& path, const std::string& root) {
     const UnitPaths paths = UnitPaths::read(unit, root);
     std::string setting = paths.hides(absolute.string());
     if (setting.empty() && !error) setting = paths.hides(real.string());
-    if (!setting.empty()) return setting;
+    if (!setting.empty()) return fmt::format("{} has {}", unit, setting);
   }
   return "";
 }
 
-Result<void> check_unit_view(const std::string& config_file, const Config& config, const std::string& state_dir) {
+Result<void> check_unit_view(const std::string& config_file, const Config& config, const std::string& state_dir,
+                             const std::string& root) {
   std::vector<std::string> files;
   if (!config_file.empty()) files.push_back(config_file);
   for (const ConfigValue& value : config.values)
@@ -49,9 +50,9 @@ Result<void> check_unit_view(const std::string& config_file, const Config& confi
       files.push_back(value.file);
   files.push_back(state_dir);
   for (const std::string& file : files)
-    if (const std::string setting = hidden_by_unit(file); !setting.empty())
+    if (const std::string setting = hidden_by_unit(file, root); !setting.empty())
       return fail(std::errc::permission_denied,
-                  "the service cannot see {}: its unit has {}; move it to /etc/flightd (a configuration) or below "
+                  "the service cannot see {}: {}; move it to /etc/flightd (a configuration) or below "
                   "/var/lib/flightd (snapshots)",
                   named(file), setting);
   return {};

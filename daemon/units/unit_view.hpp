@@ -17,13 +17,13 @@ namespace flight::daemon {
 // "root" if it has none.
 [[nodiscard]] std::string unit_user(const std::string& root = "");
 
-// The setting that hides `path`, or the file that it leads to, from a unit: "ProtectHome=yes"; empty: both see it. The
-// units are those that are installed below `root` (empty: /), with their drop-ins, otherwise the shipped ones.
+// What hides `path`, or the file that it leads to, from a unit: "flightd.service has ProtectHome=yes"; empty: both see
+// it. The units are those that are installed below `root` (empty: /), with their drop-ins, otherwise the shipped ones.
 [[nodiscard]] std::string hidden_by_unit(const std::string& path, const std::string& root = "");
 
 // EACCES with the first file of the configuration, or --state-dir, that the units hide.
 [[nodiscard]] Result<void> check_unit_view(const std::string& config_file, const Config& config,
-                                           const std::string& state_dir);
+                                           const std::string& state_dir, const std::string& root = "");
 
 // EACCES if the unit of flightd may not write to one of its directories, or that of the broker to the snapshots'.
 // `root`: as above.

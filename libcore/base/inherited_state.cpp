@@ -31,7 +31,7 @@ void settle_stacks() {
   ::pthread_attr_destroy(&attributes);
 }
 
-// A timer outlives execve(2), and its signal would end the program.
+// A timer outlives execve(2), and its signal would end the program. Who starts a command may want that.
 void stop_timers() {
   constexpr itimerval kNone{};
   for (const auto timer : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) ::setitimer(timer, &kNone, nullptr);
@@ -43,7 +43,6 @@ void settle_inherited_state(ProgramKind kind) {
   static_cast<void>(std::signal(SIGCHLD, SIG_DFL));
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   settle_stacks();
-  stop_timers();
   if (kind == ProgramKind::command) {
     sigset_t none;
     ::sigemptyset(&none);
@@ -51,6 +50,7 @@ void settle_inherited_state(ProgramKind kind) {
     return;
   }
   // A service keeps its mask: it reads some signals from a descriptor, and one that came early must not end it.
+  stop_timers();
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   constexpr mode_t kOthersBits = 077;
   ::umask(::umask(kOthersBits) & kOthersBits);

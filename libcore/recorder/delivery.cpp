@@ -120,11 +120,14 @@ void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, con
 void Recording::State::look_for_unjudged(OpenChannel& channel) {
   const std::vector<EventPlan>& events = channel.plan.events;
   channel.seen.resize(events.size(), false);
+  // A tracepoint counts only for a channel of which nothing else tells that it is recorded.
+  const bool proven = std::any_of(events.begin(), events.end(), is_judged) ||
+                      std::find(channel.seen.begin(), channel.seen.end(), true) != channel.seen.end();
   for (OpenRing& ring : channel.rings) {
     std::vector<std::uint64_t> ids;
     std::vector<std::size_t> indexes;
     for (std::size_t i = 0; i < std::min(ring.events.size(), events.size()); ++i) {
-      if (is_judged(events[i]) || channel.seen[i]) continue;
+      if (is_judged(events[i]) || channel.seen[i] || (proven && !is_awaited(events[i]))) continue;
       ids.push_back(ring.events[i].id);
       indexes.push_back(i);
     }

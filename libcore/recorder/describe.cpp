@@ -98,7 +98,9 @@ void Recording::State::describe(std::uint64_t generation) {
   note_gone_cpus(gaps, out.notes);
   out.missing = cpu_errors;
   out.missing.insert(out.missing.end(), delivery_warnings.begin(), delivery_warnings.end());
-  out.warnings.insert(out.warnings.end(), out.missing.begin(), out.missing.end());
+  for (const std::string& error : cpu_errors)
+    out.warnings.push_back(error + "; flightd-broker tries again every second");
+  out.warnings.insert(out.warnings.end(), delivery_warnings.begin(), delivery_warnings.end());
 
   out.events.push_back({.channel = {}, .name = "dummy", .attr = sideband_attr(features), .filter = {}, .ids = {}});
   for (const OpenRing& ring : sideband) {

@@ -60,7 +60,7 @@ bool Recording::State::revive(const std::vector<int>& online) {
     if (ring.info.online) ring.retire();
     // Offline again: the next check reports it.
     if (reopened.error().errno_value() != ENODEV)
-      cpu_errors.push_back(fmt::format("CPU {} is not recorded, flightd-broker tries again every second: {}",
+      cpu_errors.push_back(fmt::format("CPU {} is not recorded: {}",
                                        ring.info.cpu, reopened.error().what));
   };
   const auto due = [&](const OpenRing& ring) { return !ring.info.online && contains(online, ring.info.cpu); };
@@ -97,7 +97,7 @@ bool Recording::State::open_missing(const std::vector<int>& online) {
       opened = true;
     } else if (ring.error().errno_value() != ENODEV) {
       cpu_errors.push_back(
-          fmt::format("CPU {} is not recorded, flightd-broker tries again every second: {}", cpu, ring.error().what));
+          fmt::format("CPU {} is not recorded: {}", cpu, ring.error().what));
     }
   };
   for (const int cpu : online) {

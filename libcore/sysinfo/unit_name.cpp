@@ -49,7 +49,7 @@ bool is_container(std::string_view name, std::string_view parent, CgroupName& ou
   }
   if (name.ends_with(kScope)) name.remove_suffix(kScope.size());
   if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos && is_id(name.substr(colon + 1))) {
-    const std::size_t before = name.rfind(':', colon - 1);
+    const std::size_t before = colon == 0 ? std::string_view::npos : name.rfind(':', colon - 1);
     const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
     const std::string_view runtime = name.substr(begin, colon - begin);
     out.container = name.substr(colon + 1);

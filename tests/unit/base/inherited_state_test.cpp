@@ -56,13 +56,12 @@ int in_careless_child(const std::function<int()>& look) {
 }
 
 // 0: the status of a child is known, and a file has its limit without the end of the process; a thread has a stack of
-// the usual size, and no timer is left.
+// the usual size.
 int look_at_both() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(7);
   int status = 0;
   if (::waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) return 1;
-  if (::alarm(0) != 0) return 9;
   bool used = false;
   std::thread([&used] {
     std::array<char, kLargeArray> large;
@@ -81,6 +80,7 @@ TEST(InheritedState, OfAService) {
   EXPECT_EQ(in_careless_child([] {
               settle_inherited_state(ProgramKind::service);
               if (const int wrong = look_at_both(); wrong != 0) return wrong;
+              if (::alarm(0) != 0) return 9;
               rlimit size{};
               ::getrlimit(RLIMIT_FSIZE, &size);
               if (size.rlim_cur != kLarge) return 3;
@@ -105,6 +105,7 @@ TEST(InheritedState, OfACommand) {
   EXPECT_EQ(in_careless_child([] {
               settle_inherited_state(ProgramKind::command);
               if (const int wrong = look_at_both(); wrong != 0) return wrong;
+              if (::alarm(0) == 0) return 9;
               sigset_t now;
               ::sigprocmask(SIG_BLOCK, nullptr, &now);
               if (::sigisemptyset(&now) != 1) return 3;

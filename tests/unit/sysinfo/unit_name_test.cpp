@@ -37,6 +37,7 @@ TEST(CgroupName, AContainerIsNamedAsItsRuntimeDoes) {
   EXPECT_EQ(label("/system.slice/containerd.service/kubepods-besteffort-pod7.slice:cri-containerd:" + id),
             "containerd.service/cri-containerd-3f2a91c7d8e0");
   EXPECT_EQ(label("/kubepods-pod7.slice:cri-containerd:" + id), "cri-containerd-3f2a91c7d8e0");
+  EXPECT_EQ(label("/:" + id), "container-3f2a91c7d8e0");
   EXPECT_EQ(name_of_cgroup("/kubepods-pod7.slice:cri-containerd:" + id).container, id);
   EXPECT_EQ(label("/" + id), "container-3f2a91c7d8e0");
   EXPECT_EQ(label("/docker/" + id + "/system.slice/nginx.service"), "docker-3f2a91c7d8e0/nginx.service");

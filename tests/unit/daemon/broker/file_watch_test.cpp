@@ -287,7 +287,7 @@ TEST_F(Watch, ShortProgramsAreTheirUsers) {
     append_fork(out, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent}, {});
     const RecordBuffer map = mapping(8, inode, "/bin/x", pid);
     out.insert(out.end(), map.begin(), map.end());
-    watch_.note_scan(out);
+    watch_.note_recorded(out);
   };
   for (std::uint32_t i = 1; i <= 5000; ++i) short_program(kFirst + i, user.pid(), i);
   watch_.look();

@@ -28,10 +28,15 @@ class Owners : public testing::Test {
 
 TEST_F(Owners, AnEndedOneIsItsParents) {
   owners_.note(fork_of(101, 100));
-  owners_.note(fork_of(201, 200));
   EXPECT_EQ(owners_.of(101), 1000U);
-  EXPECT_EQ(owners_.of(201), 0U);
   EXPECT_EQ(owners_.of(301), std::nullopt);
+}
+
+// As a service's, which becomes its user's after the fork.
+TEST_F(Owners, AnEndedChildOfRootIsNotRoots) {
+  owners_.note(fork_of(201, 200));
+  EXPECT_EQ(owners_.of(201), std::nullopt);
+  EXPECT_EQ(owners_.of(200), 0U);
 }
 
 TEST_F(Owners, WhoWasSeenIsKnownAfterItsEnd) {
@@ -64,7 +69,7 @@ TEST_F(Owners, ANumberThatIsUsedAgainIsAnotherProcess) {
   there_.erase(101);
   owners_.begin_look();
   owners_.note(fork_of(101, 200));
-  EXPECT_EQ(owners_.of(101), 0U);
+  EXPECT_EQ(owners_.of(101), std::nullopt);
 }
 
 TEST_F(Owners, AProcessThatBecomesAnotherUsersIsHis) {
@@ -81,9 +86,13 @@ TEST_F(Owners, AProcessThatBecomesAnotherUsersIsHis) {
 
 TEST_F(Owners, TheOldestAreForgotten) {
   owners_.note(fork_of(101, 100));
-  for (std::uint32_t pid = 1001; pid < 1001 + RecentOwners::kMaxProcesses; ++pid) owners_.note(fork_of(pid, 100));
-  EXPECT_EQ(owners_.of(101), std::nullopt);
-  EXPECT_EQ(owners_.of(1001 + RecentOwners::kMaxProcesses - 1), 1000U);
+  owners_.note(fork_of(102, 100));
+  owners_.note(fork_of(103, 100));
+  owners_.note(fork_of(101, 100));  // its number was used again
+  for (std::uint32_t pid = 1001; pid < 1001 + RecentOwners::kMaxProcesses - 1; ++pid) owners_.note(fork_of(pid, 100));
+  EXPECT_EQ(owners_.of(103), std::nullopt);
+  EXPECT_EQ(owners_.of(101), 1000U);
+  EXPECT_EQ(owners_.of(1001), 1000U);
 }
 
 // A ring of processes, as records of two rings that are not in order could make.

@@ -21,11 +21,11 @@ using testing::HasSubstr;
 
 TEST(UnitView, HomesAndTemporaryFoldersAreHidden) {
   for (const char* path : {"/home/a/flightd.json", "/root/flightd.json", "/run/user/1000/x", "/root"})
-    EXPECT_EQ(hidden_by_unit(path), "ProtectHome=yes") << path;
+    EXPECT_EQ(hidden_by_unit(path, "/nowhere"), "flightd.service has ProtectHome=yes") << path;
   for (const char* path : {"/tmp/flightd.json", "/var/tmp/x", "/etc/../tmp/x", "//tmp//x"})
-    EXPECT_EQ(hidden_by_unit(path), "PrivateTmp=yes") << path;
+    EXPECT_EQ(hidden_by_unit(path, "/nowhere"), "flightd.service has PrivateTmp=yes") << path;
   for (const char* path : {"/etc/flightd/flightd.json", "/homes/x", "/tmpfs/x", "/var/lib/flightd", "/srv/root/x"})
-    EXPECT_EQ(hidden_by_unit(path), "") << path;
+    EXPECT_EQ(hidden_by_unit(path, "/nowhere"), "") << path;
 }
 
 // The settings are those of the units.
@@ -51,7 +51,7 @@ TEST(UnitView, ALinkIsFollowed) {
   Config config;
   config.values = {{.path = "a", .value = "1", .file = "built-in", .line = 0},
                    {.path = "b", .value = "1", .file = link, .line = 1}};
-  const auto seen = check_unit_view("", config, "/var/lib/x");
+  const auto seen = check_unit_view("", config, "/var/lib/x", "/nowhere");
   std::filesystem::remove(link);
   std::filesystem::remove(file);
   ASSERT_FALSE(seen);
@@ -60,9 +60,10 @@ TEST(UnitView, ALinkIsFollowed) {
 }
 
 TEST(UnitView, TheStoreIsLookedAtToo) {
-  EXPECT_TRUE(check_unit_view("/etc/x.json", Config{}, "/var/lib/flightd"));
-  EXPECT_THAT(check_unit_view("", Config{}, "/home/snapshots").error().what, HasSubstr("/home/snapshots"));
-  EXPECT_THAT(check_unit_view("/home/a/x.json", Config{}, "/var/lib/flightd").error().what, HasSubstr("/home/a/x"));
+  EXPECT_TRUE(check_unit_view("/etc/x.json", Config{}, "/var/lib/flightd", "/nowhere"));
+  EXPECT_THAT(check_unit_view("", Config{}, "/home/snapshots", "/nowhere").error().what, HasSubstr("/home/snapshots"));
+  EXPECT_THAT(check_unit_view("/home/a/x.json", Config{}, "/var/lib/flightd", "/nowhere").error().what,
+              HasSubstr("/home/a/x"));
 }
 
 class UnitWrites : public testing::Test {
@@ -166,6 +167,36 @@ TEST_F(UnitWrites, ByTheFormerNamesAndForAllWhoseNamesBeginSo) {
 
 using UnitViewOf = UnitWrites;
 
+// systemd.exec(5): below ProtectHome=yes and InaccessiblePaths= no bind counts.
+TEST_F(UnitViewOf, WhatIsInaccessibleStaysSo) {
+  install();
+  for (const char* unit : {"flightd", "flightd-broker"})
+    permit(unit, "[Service]\nInaccessiblePaths=/srv\nBindReadOnlyPaths=/home/a /srv/a\n");
+  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd.service has ProtectHome=yes");
+  EXPECT_EQ(hidden_by_unit("/srv/a/x.json", root_), "flightd.service has InaccessiblePaths=/srv");
+  for (const char* unit : {"flightd", "flightd-broker"})
+    permit(unit, "[Service]\nProtectHome=maybe\nPrivateTmp=Yes\n", "zz");
+  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd.service has ProtectHome=yes") << "systemd ignores it";
+  EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "flightd.service has PrivateTmp=Yes");
+  for (const char* unit : {"flightd", "flightd-broker"})
+    permit(unit, "[Service]\nProtectHome=tmpfs\nBindReadOnlyPaths=/opt/conf:/home/b\n", "zz");
+  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
+  EXPECT_THAT(hidden_by_unit("/home/b/x.json", root_), HasSubstr("/opt/conf:/home/b")) << "another directory is there";
+}
+
+TEST_F(UnitWrites, TheStrongerOfTwoForOnePath) {
+  for (const char* unit : {"flightd", "flightd-broker"})
+    permit(unit, "[Service]\nProtectSystem=strict\nReadWritePaths=/ /run\n");
+  EXPECT_THAT(why("/srv/a"), HasSubstr("ProtectSystem=strict"));
+  for (const char* unit : {"flightd", "flightd-broker"})
+    permit(unit, "[Service]\nProtectSystem=full\nProtectHome=read-only\nReadWritePaths=-/home\n", "zz");
+  EXPECT_EQ(why("/srv/a"), "");
+  EXPECT_THAT(why("/home/a"), HasSubstr("ProtectHome=read-only"));
+  for (const char* unit : {"flightd", "flightd-broker"})
+    permit(unit, "[Service]\nTemporaryFileSystem=/srv\nBindPaths=/srv\nReadOnlyPaths=/srv\n", "zzz");
+  EXPECT_EQ(why("/srv/a"), "");
+}
+
 TEST_F(UnitViewOf, TheUserIsTheUnits) {
   EXPECT_EQ(unit_user(root_), "flightd");
   install();
@@ -179,19 +210,20 @@ TEST_F(UnitViewOf, TheUserIsTheUnits) {
 TEST_F(UnitViewOf, ADropInShowsWhatTheUnitHides) {
   for (const bool installed : {false, true}) {
     if (installed) install();
-    EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "ProtectHome=yes");
-    EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "PrivateTmp=yes");
+    EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd.service has ProtectHome=yes");
+    EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "flightd.service has PrivateTmp=yes");
   }
   permit("flightd", "[Service]\nProtectHome=read-only\nPrivateTmp=no\n");
-  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "ProtectHome=yes") << "the broker reads the file as well";
+  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd-broker.service has ProtectHome=yes")
+      << "the broker reads the file as well";
   permit("flightd-broker", "[Service]\nProtectHome=no\nPrivateTmp=false\n");
   EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
   EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "");
   permit("flightd", "[Service]\nProtectHome=tmpfs\nBindReadOnlyPaths=/home/a\nInaccessiblePaths=-/home/a/b /srv/x\n");
-  EXPECT_EQ(hidden_by_unit("/home/c/x.json", root_), "ProtectHome=tmpfs");
+  EXPECT_EQ(hidden_by_unit("/home/c/x.json", root_), "flightd.service has ProtectHome=tmpfs");
   EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
-  EXPECT_EQ(hidden_by_unit("/home/a/b/x.json", root_), "InaccessiblePaths=-/home/a/b");
-  EXPECT_EQ(hidden_by_unit("/srv/x/flightd.json", root_), "InaccessiblePaths=/srv/x");
+  EXPECT_EQ(hidden_by_unit("/home/a/b/x.json", root_), "flightd.service has InaccessiblePaths=-/home/a/b");
+  EXPECT_EQ(hidden_by_unit("/srv/x/flightd.json", root_), "flightd.service has InaccessiblePaths=/srv/x");
 }
 
 }  // namespace
