@@ -140,12 +140,18 @@ std::string programs_table(const Sidecar& sidecar, const Screen& screen) {
   return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
 }
 
+// "a.service (2 units)": most of its samples are in the first.
+std::string places_text(const SidecarTop& row) {
+  const std::string place = place_text(row.unit, row.cgroup);
+  return row.units > 1 ? fmt::format("{} ({} units)", place, row.units) : place;
+}
+
 std::string processes_table(const Sidecar& sidecar, const Screen& screen) {
   std::vector<std::vector<std::string>> rows{
       {"  PROCESS", "PID", "NOW", "BEFORE", "SAMPLES", "CPUS", "UNIT OR CGROUP"}};
   for (const SidecarTop* row : by_now(sidecar.top, kTopShown))
     rows.push_back({"  " + row->comm, number_text(row->pid), part_text(part_now(*row)), part_text(part_before(*row)),
-                    share_text(row->share), cpus_text(row->cpus), place_text(row->unit, row->cgroup)});
+                    share_text(row->share), cpus_text(row->cpus), places_text(*row)});
   return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
 }
 

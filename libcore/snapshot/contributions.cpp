@@ -12,8 +12,7 @@ void add(RingSelection::Count& to, const RingSelection::Count& more) {
   to.sampled += more.sampled;
 }
 
-// Pid 0 is the idle tasks, or everything outside of flightd's PID namespace: the cgroup of one sample is not that of
-// the others.
+// Pid 0 is the idle tasks, or everything outside of flightd's PID namespace: these have no unit.
 bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
 
 // cpu-clock if it is the only sampling event, otherwise nullptr. Its timer has a constant rate, so a sample is a share
@@ -27,6 +26,18 @@ const ManifestEvent* only_clock(const Manifest& manifest) {
                        event.attr.exclude_user == 0 && event.attr.exclude_kernel == 0;
     if (!clock || out != nullptr) return nullptr;
     out = &event;
+  }
+  return out;
+}
+
+// Of its newest sample that has one. 0: there is none.
+std::uint64_t newest_cgroup(std::span<const Contribution> process) {
+  std::uint64_t out = 0;
+  EventTime newest_ns = 0;
+  for (const Contribution& one : process) {
+    if (one.cgroup == 0 || !is_one_process(one.pid) || one.tally->newest_ns < newest_ns) continue;
+    out = one.cgroup;
+    newest_ns = one.tally->newest_ns;
   }
   return out;
 }
@@ -52,11 +63,11 @@ Contributions::Contributions(const Selection& selection, const Manifest& manifes
     const RingSelection& ring = selection.rings[i];
     worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu, frequency[channel_rings[i]]));
     bool any_several = false;
-    for (const auto& [pid, tally] : ring.tallies) {
-      if (lives.has_several(pid))
+    for (const auto& [source, tally] : ring.tallies) {
+      if (lives.has_several(source.pid))
         any_several = true;
       else
-        all_.push_back({.pid = pid, .ring = i, .tally = &tally});
+        all_.push_back({.pid = source.pid, .ring = i, .cgroup = source.cgroup, .tally = &tally});
     }
     if (any_several) add_lives(ring, i, events, samples_cpu, lives);
   }
@@ -97,7 +108,7 @@ Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu,
 // Assigns the samples of pids with several lives, one by one.
 void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
                               const std::vector<bool>& samples_cpu, const Lives& lives) {
-  std::map<std::pair<std::uint32_t, std::uint32_t>, RingSelection::Tally*> tallies;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>, RingSelection::Tally*> tallies;
   std::array<std::byte, kMaxRecordBytes> scratch{};
   for (std::size_t i = ring.first; i < ring.last; ++i) {
     const RecordRef& ref = ring.walk.records[i];
@@ -107,30 +118,18 @@ void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, c
     const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
     if (!fields || !lives.has_several(fields->pid)) continue;
     const std::uint32_t life = lives.number_of(record, fields->pid, ref.time_ns);
-    RingSelection::Tally*& tally = tallies[{fields->pid, life}];
+    RingSelection::Tally*& tally = tallies[{fields->pid, life, fields->cgroup}];
     if (tally == nullptr) {
       tally = &own_.emplace_back();
-      all_.push_back({.pid = fields->pid, .life = life, .ring = number, .tally = tally});
+      all_.push_back({.pid = fields->pid, .life = life, .ring = number, .cgroup = fields->cgroup, .tally = tally});
     }
     tally->add(compared_, ref.time_ns, samples_cpu[key->event]);
-    tally->note_cgroup(fields->cgroup, ref.time_ns);
   }
-}
-
-std::uint64_t Contributions::cgroup_of(std::span<const Contribution> process) {
-  std::uint64_t out = 0;
-  EventTime newest_ns = 0;
-  for (const Contribution& one : process) {
-    if (one.tally->cgroup == 0 || !is_one_process(one.pid) || one.tally->cgroup_ns < newest_ns) continue;
-    out = one.tally->cgroup;
-    newest_ns = one.tally->cgroup_ns;
-  }
-  return out;
 }
 
 void Contributions::name(Lives& lives) {
   std::sort(all_.begin(), all_.end(), [](const Contribution& a, const Contribution& b) {
-    return std::tie(a.pid, a.life, a.ring) < std::tie(b.pid, b.life, b.ring);
+    return std::tie(a.pid, a.life, a.ring, a.cgroup) < std::tie(b.pid, b.life, b.ring, b.cgroup);
   });
   for (Contribution& one : all_)
     if (const Lives::Life* life = lives.find(one.pid, one.life))
@@ -138,9 +137,11 @@ void Contributions::name(Lives& lives) {
   for (std::size_t i = 0, end = 0; i < all_.size(); i = end) {
     while (end < all_.size() && all_[end].pid == all_[i].pid && all_[end].process == all_[i].process) ++end;
     const auto process = std::span(all_).subspan(i, end - i);
-    lives.set_cgroup(all_[i].pid, all_[i].life, cgroup_of(process));
-    if (const Lives::Life* life = lives.find(all_[i].pid, all_[i].life))
-      for (Contribution& one : process) one.unit = life->unit;
+    const std::uint64_t newest = newest_cgroup(process);
+    for (Contribution& one : process) {
+      if (one.cgroup == 0 || newest == 0) one.cgroup = newest;
+      one.unit = lives.unit_of(one.cgroup);
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The samples of each process in each ring, as one flat list: it is sorted by process, unit or program, and equal ones
-// are summed. 40 bytes for each process on each ring, so that a storm of 100,000 short-lived ones needs little memory.
+// The samples of each process in each cgroup and ring, as one flat list: it is sorted by process, unit or program, and
+// equal ones are summed. 40 bytes each, so that a storm of 100,000 short-lived processes needs little memory.
 #pragma once
 
 #include <array>
@@ -21,6 +21,8 @@ struct Contribution {
   std::uint32_t pid = 0, life = 0, process = 0;  // as in Lives
   std::uint32_t program = 0, unit = 0;
   std::uint32_t ring = 0;
+  // Samples without one count for the newest cgroup of their process. 0: none of its samples has one.
+  std::uint64_t cgroup = 0;
   const RingSelection::Tally* tally = nullptr;
 };
 
@@ -33,14 +35,12 @@ struct Share {
 
 class Contributions {
  public:
-  // Keeps references to `selection`; gives each process of `lives` its unit.
+  // Keeps references to `selection`. all() is sorted by process.
   Contributions(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
                 const EventTable& events, Lives& lives);
 
   [[nodiscard]] std::vector<Contribution>& all() { return all_; }
   [[nodiscard]] Share sum(std::span<const Contribution> some) const;
-  // The newest cgroup that these samples have.
-  [[nodiscard]] static std::uint64_t cgroup_of(std::span<const Contribution> process);
 
   // The samples that count: those of events with a frequency, if there are any.
   [[nodiscard]] std::uint64_t of(const RingSelection::Count& count) const {

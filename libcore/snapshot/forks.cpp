@@ -61,13 +61,31 @@ struct Stretches {
   }
 };
 
-using ProgramUnit = std::pair<std::uint32_t, std::uint32_t>;
-using Process = std::tuple<std::uint32_t, Comm, std::uint32_t>;  // pid, comm, unit
+using Process = std::tuple<std::uint32_t, Comm, std::uint32_t>;  // pid, comm, Life::process
+
+template <typename Key>
+using ByUnit = std::map<std::pair<Key, std::uint32_t>, Sum>;
 
 struct Sums {
-  std::map<ProgramUnit, Sum> programs;
-  std::map<Process, Sum> processes;
+  ByUnit<std::uint32_t> programs;
+  ByUnit<Process> processes;
 };
+
+// The forks in all units.
+struct Total {
+  Sum sum;
+  std::pair<double, std::uint32_t> busiest;  // the unit with the most of them
+};
+template <typename Key>
+std::map<Key, Total> totals(const ByUnit<Key>& by_unit) {
+  std::map<Key, Total> out;
+  for (const auto& [key, sum] : by_unit) {
+    Total& total = out[key.first];
+    total.sum.add(sum);
+    total.busiest = std::max(total.busiest, {sum.window, key.second});
+  }
+  return out;
+}
 
 // The process that made these forks: the only one that had the pid at that time, or the one with this name.
 const Lives::Life* forker_of(const ForkCount& forks, std::uint32_t comm, const Lives& lives) {
@@ -84,11 +102,16 @@ const Lives::Life* forker_of(const ForkCount& forks, std::uint32_t comm, const L
   return out;
 }
 
+EventTime middle_of(const ForkCount& forks) {
+  return forks.begin_ns + (std::max(forks.begin_ns, forks.end_ns) - forks.begin_ns) / 2;
+}
+
 std::string unit_name(std::uint32_t unit, const Lives& lives) {
   return unit == kNotKnown ? std::string(kUnknownForker) : lives.unit(unit).label;
 }
 
-Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, Lives& lives, Sum& all) {
+Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const UnitTimes& units, Lives& lives,
+             Sum& all) {
   Sums out;
   for (const ForkCount& forks : sideband.forks) {
     const Sum sum = stretches.of(forks);
@@ -96,16 +119,17 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, Lives& l
     all.add(sum);
     const std::uint32_t comm = lives.comm_id(name_of(forks.comm));
     std::uint32_t program = lives.program_of_forker(forks.pid, comm);
-    std::uint32_t unit = kNotKnown;
+    std::uint32_t unit = kNotKnown, process = kNotKnown;
     if (const Lives::Life* life = forker_of(forks, comm, lives)) {
       program = life->program;
-      unit = life->unit;
+      process = life->process;
+      unit = units.at(forks.pid, process, middle_of(forks));
     } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid);
                cgroup != sideband.forker_cgroups.end() && !lives.is_sampled(forks.pid)) {
       unit = lives.unit_of_path(cgroup->second);
     }
     out.programs[{program, unit}].add(sum);
-    if (forks.pid != 0) out.processes[{forks.pid, forks.comm, unit}].add(sum);
+    if (forks.pid != 0) out.processes[{{forks.pid, forks.comm, process}, unit}].add(sum);
   }
   return out;
 }
@@ -118,25 +142,20 @@ void cut(std::vector<SidecarForker>& rows) {
 
 }  // namespace
 
-RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, Lives& lives) {
+RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, const UnitTimes& unit_times,
+                       Lives& lives) {
   const Stretches stretches(selection, sideband);
   RankedForks ranked;
   SidecarForks& out = ranked.sidecar;
   out.complete = Stretches::is_whole(stretches.window, sideband);
   Sum all;
-  const Sums sums = sums_of(stretches, sideband, lives, all);
+  const Sums sums = sums_of(stretches, sideband, unit_times, lives, all);
   stretches.fill(out.all, all);
 
-  std::map<std::uint32_t, Sum> units, programs;
-  std::map<std::uint32_t, std::pair<double, std::uint32_t>> busiest;  // the unit in which a program forked most
-  for (const auto& [key, sum] : sums.programs) {
-    units[key.second].add(sum);
-    programs[key.first].add(sum);
-    auto& most = busiest[key.first];
-    most = std::max(most, {sum.window, key.second});
-  }
+  std::map<std::uint32_t, Sum> units;
   std::map<std::uint32_t, std::pair<double, std::uint32_t>> loudest;  // the program that forked most in a unit
   for (const auto& [key, sum] : sums.programs) {
+    units[key.second].add(sum);
     auto& most = loudest[key.second];
     most = std::max(most, {sum.window, key.first});
   }
@@ -146,15 +165,15 @@ RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband
     ranked.units[unit] = {.per_second = row.per_second_now.value_or(row.per_second),
                           .program = lives.program_text(loudest[unit].second)};
   }
-  for (const auto& [program, sum] : programs)
+  for (const auto& [program, total] : totals(sums.programs))
     stretches.fill(out.by_program.emplace_back(SidecarForker{.name = lives.program_text(program),
-                                                             .unit = unit_name(busiest[program].second, lives)}),
-                   sum);
-  for (const auto& [process, sum] : sums.processes) {
-    const auto& [pid, comm, unit] = process;
-    stretches.fill(out.by_pid.emplace_back(
-                       SidecarForker{.name = std::string(name_of(comm)), .pid = pid, .unit = unit_name(unit, lives)}),
-                   sum);
+                                                             .unit = unit_name(total.busiest.second, lives)}),
+                   total.sum);
+  for (const auto& [process, total] : totals(sums.processes)) {
+    const auto& [pid, comm, life] = process;
+    stretches.fill(out.by_pid.emplace_back(SidecarForker{
+                       .name = std::string(name_of(comm)), .pid = pid, .unit = unit_name(total.busiest.second, lives)}),
+                   total.sum);
   }
   for (auto* rows : {&out.by_unit, &out.by_program, &out.by_pid}) cut(*rows);
   for (SidecarForker& row : out.by_unit) row.unit = row.name;

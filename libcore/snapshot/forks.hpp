@@ -9,6 +9,7 @@
 
 #include "libcore/snapshot/lives.hpp"
 #include "libcore/snapshot/selection.hpp"
+#include "libcore/snapshot/unit_times.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
@@ -22,6 +23,8 @@ struct RankedForks {
   std::unordered_map<std::uint32_t, OfUnit> units;  // by the number in Lives; now, else in the window
 };
 
-[[nodiscard]] RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, Lives& lives);
+// `units`: of the processes that fork and have samples.
+[[nodiscard]] RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, const UnitTimes& units,
+                                     Lives& lives);
 
 }  // namespace flight

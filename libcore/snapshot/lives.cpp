@@ -226,14 +226,10 @@ const std::string& Lives::path_of(std::uint64_t cgroup) const {
   return found != cgroups_.end() ? found->second : kNone;
 }
 
-void Lives::set_cgroup(std::uint32_t pid, std::uint32_t number, std::uint64_t cgroup) {
-  const auto found = lives_.find(pid);
-  if (found == lives_.end() || number >= found->second.size()) return;
+std::uint32_t Lives::unit_of(std::uint64_t cgroup) {
   const auto [known, added] = unit_of_cgroup_.try_emplace(cgroup, 0);
   if (added) known->second = unit_of_path(path_of(cgroup));
-  const std::uint32_t process = found->second[number].process;
-  for (Life& life : found->second)
-    if (life.process == process) life.unit = known->second;
+  return known->second;
 }
 
 std::uint32_t Lives::unit_of_path(const std::string& cgroup) {

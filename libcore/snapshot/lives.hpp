@@ -2,8 +2,8 @@
 // The processes to which the samples of a window belong. If a pid was reused in the window, the samples before its
 // FORK belong to one process and those after it to another; if a process executed another program, those before belong
 // to the one program and those after it to the other. A program is the path of an executable: the name of a process is
-// its own choice. Each process has a unit, by the cgroup of its samples. Only pids with samples are kept, which bounds
-// the memory.
+// its own choice. A cgroup has a unit, and each sample has a cgroup: a process can move from one to another. Only pids
+// with samples are kept, which bounds the memory.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,6 @@ class Lives {
     std::uint32_t comm = 0;     // its newest name; 0: unknown
     // The executable's path; "[kworker]" for all kworkers; 0: unknown.
     std::uint32_t program = 0;
-    std::uint32_t unit = 0;        // 0: none
     bool kernel = false;           // a kernel thread
     bool expects_program = false;  // the kernel's record of its executable follows
   };
@@ -58,13 +57,13 @@ class Lives {
   [[nodiscard]] const Life* find(std::uint32_t pid, std::uint32_t number) const;
   // The last life of the process that has the life `number`.
   [[nodiscard]] const Life* newest_of(std::uint32_t pid, std::uint32_t number) const;
-  // The cgroup of its process's newest sample that has one; `cgroup` is the kernel's id, 0: none.
-  void set_cgroup(std::uint32_t pid, std::uint32_t number, std::uint64_t cgroup);
+  // `cgroup` is the kernel's id, 0: none. The result: 0: none, or the path is not known.
+  [[nodiscard]] std::uint32_t unit_of(std::uint64_t cgroup);
   [[nodiscard]] std::uint32_t unit_of_path(const std::string& cgroup);
   [[nodiscard]] bool is_sampled(std::uint32_t pid) const { return sampled_.contains(pid); }
   // Whether the samples of this process have a name.
   [[nodiscard]] bool has_name(const Life& life) const { return life.comm != 0 && texts_[life.comm] != kLostName; }
-  // As passed to set_cgroup(); empty: unknown.
+  // As passed to unit_of(); empty: unknown.
   [[nodiscard]] const std::string& path_of(std::uint64_t cgroup) const;
 
   [[nodiscard]] std::string comm_text(std::uint32_t pid, const Life& life) const;

@@ -14,12 +14,6 @@ constexpr EventTime kLeastBeforeNs = 100'000'000;
 // Without a trigger condition "now" is the newest third of the window, at most this long.
 constexpr EventTime kMostNowNs = 10'000'000'000;
 
-// PERF_SAMPLE_CGROUP is the last field of flightd's samples: u64 at the record's end.
-std::uint64_t cgroup_of(std::span<const std::byte> record, const RecordLayout& layout) {
-  if ((layout.sample_type & PERF_SAMPLE_CGROUP) == 0 || record.size() < 16) return 0;
-  return load<std::uint64_t>(record.data() + record.size() - 8);
-}
-
 // Selects the records in [begin, end]; they are sorted by time.
 void cut_window(RingSelection& ring, EventTime begin_ns, EventTime end_ns) {
   const auto& records = ring.walk.records;
@@ -35,7 +29,7 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
            const SidecarCompared& compared) {
   std::array<std::byte, kMaxRecordBytes> scratch{};
   RingSelection::Tally* current = nullptr;
-  std::uint32_t current_pid = 0;
+  RingSelection::Source current_source;
   std::uint32_t current_tid = 0;
   for (std::size_t i = ring.first; i < ring.last; ++i) {
     const RecordRef& ref = ring.walk.records[i];
@@ -49,16 +43,16 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
     // which task it was.
     const auto fields = sample_fields(record, events.layout(key->event));
     if (!fields) continue;
-    if (current == nullptr || fields->pid != current_pid) {
-      current_pid = fields->pid;
-      current = &ring.tallies[current_pid];
+    const RingSelection::Source source{.pid = fields->pid, .cgroup = fields->cgroup};
+    if (current == nullptr || source != current_source) {
+      current_source = source;
+      current = &ring.tallies[source];
     }
     if (fields->tid != current_tid) {
       current_tid = fields->tid;
       ring.tids.insert(current_tid);
     }
     current->add(compared, ref.time_ns, samples_cpu[key->event]);
-    current->note_cgroup(cgroup_of(record, events.layout(key->event)), ref.time_ns);
   }
 }
 
@@ -123,6 +117,7 @@ void RingSelection::Tally::add(const SidecarCompared& compared, EventTime time_n
     ++out.samples;
     if (sampled) ++out.sampled;
   };
+  newest_ns = std::max(newest_ns, time_ns);
   count(window);
   if (time_ns >= compared.now_begin_ns)
     count(now);
@@ -183,9 +178,9 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
     const RingSelection& ring = out.rings[i];
     find_holes(ring, manifest.rings[channel_rings[i]], blackouts[i], out.holes);
     out.samples += ring.samples;
-    for (const auto& [pid, tally] : ring.tallies) {
-      out.pids.insert(pid);
-      if (tally.cgroup != 0) out.cgroups.insert(tally.cgroup);
+    for (const auto& [source, tally] : ring.tallies) {
+      out.pids.insert(source.pid);
+      if (source.cgroup != 0) out.cgroups.insert(source.cgroup);
     }
     out.tids.insert(ring.tids.begin(), ring.tids.end());
     const auto& records = ring.walk.records;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -50,23 +51,30 @@ struct RingSelection {
   std::uint64_t samples = 0;        // PERF_RECORD_SAMPLEs among those
   std::uint64_t record_bytes = 0;   // of all records among those
   EventTime covers_from_ns = 0;     // the ring is complete from this time on
-  // The samples of each process in this ring's part of the window, by pid.
   struct Count {
     std::uint64_t samples = 0;  // all events
     std::uint64_t sampled = 0;  // only events with a frequency: shares of CPU time
   };
-  struct Tally {
-    Count window, before, now;  // before and now: of the two stretches that are compared
-    std::uint64_t cgroup = 0;   // of its newest sample that has one
-    EventTime cgroup_ns = 0;
+  // A process can move to another cgroup: what it did before belongs to the unit that it was in then.
+  struct Source {
+    std::uint32_t pid = 0;
+    std::uint64_t cgroup = 0;  // the kernel's id; 0: the samples have none
 
-    void add(const SidecarCompared& compared, EventTime time_ns, bool sampled);
-    // `of_sample`: 0: it has none.
-    void note_cgroup(std::uint64_t of_sample, EventTime time_ns) {
-      if (of_sample != 0 && time_ns >= cgroup_ns) cgroup = of_sample, cgroup_ns = time_ns;
+    friend bool operator==(const Source&, const Source&) = default;
+  };
+  struct SourceHash {
+    std::size_t operator()(const Source& source) const {
+      return std::hash<std::uint64_t>{}(source.cgroup * 0x9e3779b97f4a7c15U ^ source.pid);
     }
   };
-  std::unordered_map<std::uint32_t, Tally> tallies;
+  struct Tally {
+    Count window, before, now;  // before and now: of the two stretches that are compared
+    EventTime newest_ns = 0;
+
+    void add(const SidecarCompared& compared, EventTime time_ns, bool sampled);
+  };
+  // The samples in this ring's part of the window. There are at most as many of them as samples.
+  std::unordered_map<Source, Tally, SourceHash> tallies;
   std::unordered_set<std::uint32_t> tids;
 };
 
@@ -80,7 +88,7 @@ struct Selection {
   EventTime first_sample_ns = 0, last_sample_ns = 0;
   // Of the samples. Separate: a number may be an exited process's and, in the window, another process's thread.
   std::unordered_set<std::uint32_t> pids, tids;
-  std::unordered_set<std::uint64_t> cgroups;  // the newest of each process
+  std::unordered_set<std::uint64_t> cgroups;
 };
 
 // Ids and layouts of a recording.

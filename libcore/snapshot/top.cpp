@@ -2,11 +2,14 @@
 #include "libcore/snapshot/top.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <type_traits>
 
 #include "libcore/snapshot/contributions.hpp"
 #include "libcore/snapshot/forks.hpp"
+#include "libcore/snapshot/unit_times.hpp"
 #include "libcore/store/headline.hpp"
 
 namespace flight {
@@ -65,7 +68,7 @@ std::vector<Row> rows_by(const Contributions& all, Part sorted, const Key& key, 
 template <typename Key>
 void sort_by(std::vector<Contribution>& all, const Key& key) {
   std::sort(all.begin(), all.end(), [&](const Contribution& a, const Contribution& b) {
-    return std::tuple(key(a), a.pid, a.life, a.ring) < std::tuple(key(b), b.pid, b.life, b.ring);
+    return std::tuple(key(a), a.pid, a.life, a.ring, a.cgroup) < std::tuple(key(b), b.pid, b.life, b.ring, b.cgroup);
   });
 }
 
@@ -89,7 +92,7 @@ BeforeKnown before_known(const Contributions& all, Part part, const Selection& s
     const std::uint64_t samples = all.of(one.tally->before);
     const Lives::Life* life = lives.find(one.pid, one.life);
     if (life == nullptr || !lives.has_name(*life) || life->program == 0) nameless += samples;
-    if (one.tally->cgroup != 0 && lives.path_of(one.tally->cgroup).empty()) placeless += samples;
+    if (one.cgroup != 0 && lives.path_of(one.cgroup).empty()) placeless += samples;
   }
   const double share = static_cast<double>(nameless) / whole;
   return {.programs = share <= kFew, .units = static_cast<double>(placeless) <= kFew * whole, .nameless = share};
@@ -120,17 +123,30 @@ void fill(To& out, const Contributions& all, Part part) {
 }
 
 // The key with the most samples, and the number of keys.
+template <typename Value>
 struct Most {
-  std::uint32_t key = 0;
+  Value key{};
   std::size_t keys = 0;
 };
 template <typename Key>
-Most most_of(const Contributions& all, Part part, const Key& key) {
-  std::map<std::uint32_t, std::uint64_t> samples;
+auto most_of(const Contributions& all, Part part, const Key& key) {
+  using Value = std::decay_t<decltype(key(part.front()))>;
+  std::map<Value, std::uint64_t> samples;
   for (const Contribution& one : part) samples[key(one)] += all.of(one.tally->window);
   const auto first = std::max_element(samples.begin(), samples.end(),
                                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  return {.key = first->first, .keys = samples.size()};
+  return Most<Value>{.key = first->first, .keys = samples.size()};
+}
+
+// The unit with the most samples, and in how many units they are; samples outside of units do not count as one.
+struct Places {
+  std::uint32_t unit = 0;
+  std::size_t units = 0;
+};
+Places places_of(const Contributions& all, Part part) {
+  const auto most = most_of(all, part, [](const Contribution& one) { return one.unit; });
+  const bool outside = std::any_of(part.begin(), part.end(), [](const Contribution& one) { return one.unit == 0; });
+  return {.unit = most.key, .units = most.keys - (outside ? 1 : 0)};
 }
 
 // -1 is not a process: how many tasks had it is not known.
@@ -174,14 +190,13 @@ SidecarGroup unit_row(const Contributions& all, const Lives& lives, const Ranked
 
 SidecarGroup program_row(const Contributions& all, const Lives& lives, Part part) {
   SidecarGroup out;
-  const Most unit = most_of(all, part, [](const Contribution& one) { return one.unit; });
+  const Places places = places_of(all, part);
   fill(out, all, part);
   fill_processes(out, all, part);
-  fill_unit(out, lives.unit(unit.key));
+  fill_unit(out, lives.unit(places.unit));
   out.name = out.program = lives.program_text(part.front().program);
   out.path = lives.program_path(part.front().program);
-  const bool outside = std::any_of(part.begin(), part.end(), [](const Contribution& one) { return one.unit == 0; });
-  out.units = unit.keys - (outside ? 1 : 0);
+  out.units = places.units;
   return out;
 }
 
@@ -191,8 +206,13 @@ SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) 
   out.pid = shown_pid(pid);
   fill(out, all, part);
   if (const Lives::Life* life = lives.newest_of(pid, part.front().life)) out.comm = lives.comm_text(pid, *life);
-  out.cgroup = lives.path_of(Contributions::cgroup_of(part));
+  const Places places = places_of(all, part);
+  std::vector<Contribution> there;  // in the unit that is shown
+  std::copy_if(part.begin(), part.end(), std::back_inserter(there),
+               [&](const Contribution& one) { return one.unit == places.unit; });
+  out.cgroup = lives.path_of(most_of(all, there, [](const Contribution& one) { return one.cgroup; }).key);
   out.unit = unit_of(out.cgroup);
+  out.units = places.units;
   return out;
 }
 
@@ -202,10 +222,13 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
              const EventTable& events, const TrackerExport& sideband, std::size_t most) {
   std::unordered_set<std::uint32_t> sampled;
   for (const RingSelection& ring : selection.rings)
-    for (const auto& [pid, tally] : ring.tallies) sampled.insert(pid);
+    for (const auto& [source, tally] : ring.tallies) sampled.insert(source.pid);
   Lives lives(sideband, sampled);
   Contributions all(selection, manifest, channel_rings, events, lives);
-  RankedForks forks = rank_forks(selection, sideband, lives);
+  std::unordered_set<std::uint32_t> forkers;
+  for (const ForkCount& forks : sideband.forks) forkers.insert(forks.pid);
+  const UnitTimes units(selection, events, all.all(), forkers, lives);
+  RankedForks forks = rank_forks(selection, sideband, units, lives);
   Ranking out;
   const auto process = [](const Contribution& one) { return std::pair(one.pid, one.process); };
   const auto unit = [](const Contribution& one) { return one.unit; };

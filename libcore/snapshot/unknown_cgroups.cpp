@@ -31,11 +31,11 @@ std::string warn_of_cgroups(const Selection& selection, const TrackerExport& sid
   const auto known = cgroups_in(sideband);
   std::unordered_set<std::uint32_t> without;
   for (const RingSelection& ring : selection.rings)
-    for (const auto& [pid, tally] : ring.tallies)
-      if (tally.cgroup != 0 && !known.contains(tally.cgroup)) without.insert(pid);
+    for (const auto& [source, tally] : ring.tallies)
+      if (source.cgroup != 0 && !known.contains(source.cgroup)) without.insert(source.pid);
   if (without.empty()) return {};
   return fmt::format(
-      "units: the cgroups of {} are unknown, so they have no unit: a cgroup's name was forgotten {} "
+      "units: the cgroups of {} are unknown, so these samples have no unit: a cgroup's name was forgotten {} "
       "(limit reached)",
       counted(without.size(), "process"), counted(sideband.forgotten.cgroups, "time"));
 }

@@ -76,7 +76,7 @@ void add_shares(Object& json, const Row& row) {
 }
 
 Object json_of(const SidecarTop& top) {
-  Object json{{"comm", top.comm}, {"pid", top.pid}, {"cgroup", top.cgroup}, {"unit", top.unit}};
+  Object json{{"comm", top.comm}, {"pid", top.pid}, {"cgroup", top.cgroup}, {"unit", top.unit}, {"units", top.units}};
   add_shares(json, top);
   return json;
 }

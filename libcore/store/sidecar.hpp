@@ -60,8 +60,9 @@ struct SidecarRing {
 struct SidecarTop {
   std::string comm;
   std::uint32_t pid = 0;  // 0: not one process: the idle tasks, "[exiting]", or all outside of flightd's PID namespace
-  std::string cgroup;
-  std::string unit;  // the systemd unit of the cgroup; empty: none
+  std::string cgroup;     // the one with most of its samples, in the unit with most of them
+  std::string unit;       // the systemd unit of the cgroup; empty: none
+  std::uint64_t units = 0;  // in how many units it was; 0: only outside of units, or a sidecar of flightd 0.1
   std::uint64_t samples = 0;
   double share = 0;  // 0 to 1, of the window's samples
   // The same for SidecarCompared's two stretches; nullopt if they have no samples.

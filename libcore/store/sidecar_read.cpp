@@ -82,6 +82,7 @@ void read_top(const json::Reader& in, SidecarTop& out) {
   in.read("pid", out.pid);
   in.read("cgroup", out.cgroup);
   in.read("unit", out.unit);
+  in.read("units", out.units);
   read_shares(in, out);
 }
 

@@ -60,7 +60,7 @@ TEST_F(Control, SidecarHasExactlyItsKeys) {
   EXPECT_EQ(keys(sidecar["tracker"]), (Keys{"processes", "exited", "stale", "evicted", "lost", "unsure"}));
   EXPECT_EQ(keys(sidecar["timings_us"]), (Keys{"queued", "freeze", "walk", "merge", "write", "total"}));
   ASSERT_FALSE(sidecar["top"].empty());
-  EXPECT_EQ(keys(sidecar["top"][0]), (Keys{"comm", "pid", "cgroup", "unit", "samples", "share", "share_before",
+  EXPECT_EQ(keys(sidecar["top"][0]), (Keys{"comm", "pid", "cgroup", "unit", "units", "samples", "share", "share_before",
                                            "share_now", "cpus_before", "cpus_now", "cpus"}));
   ASSERT_EQ(sidecar["requests"].size(), 1U);
   EXPECT_EQ(keys(sidecar["requests"][0]), (Keys{"uid", "pid", "comm", "time", "reason"}));

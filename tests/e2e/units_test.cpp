@@ -54,6 +54,7 @@ class UnitGroup {
     }
   }
   [[nodiscard]] bool made() const { return made_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] Child start(const Arguments& arguments) const {
     return Child::start(arguments, {.nice = -5, .env = {}, .prepare = [this] {
                                       write_text(path_ + "/cgroup.procs", std::to_string(::getpid()));
@@ -134,6 +135,39 @@ TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
   const Outcome info = daemon_.ctl({"info", sidecar["id"]});
   EXPECT_THAT(info.out, AllOf(HasSubstr("\ntop units:\n  now: the "), HasSubstr("\n  workers.service "),
                               HasSubstr("\ntop programs:\n"), HasSubstr("\ntop processes:\n")));
+}
+
+// A process that moves to another unit takes nothing with it that it did before.
+TEST_F(Units, WhatAProcessDidBeforeItMovedIsOfTheUnitBefore) {
+  const UnitGroup culprit_group("culprit.service"), victim_group("victim.service");
+  if (!culprit_group.made() || !victim_group.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
+  const Child mover = culprit_group.start(
+      {"bash", "-c",
+       "end=$((SECONDS+4)); while [ $SECONDS -lt $end ]; do for ((i=0;i<2000;i++)); do :; done; /bin/true; done\n"
+       "echo $$ >\"$0\"/cgroup.procs; for ((i=0;i<20000;i++)); do :; done; echo moved; sleep 60",
+       victim_group.path()});
+  ASSERT_TRUE(mover.wait_for_line("moved"));
+  const Json sidecar = daemon_.snapshot();
+  const Json culprit = row_of(sidecar["top_units"], "culprit.service");
+  ASSERT_TRUE(culprit.is_object()) << sidecar["top_units"];
+  EXPECT_GT(culprit["samples"], 50);
+  const Json victim = row_of(sidecar["top_units"], "victim.service");
+  if (victim.is_object()) {
+    EXPECT_LT(victim["samples"].get<double>(), culprit["samples"].get<double>() / 2);
+  }
+  const Json& top = sidecar["top"];
+  const auto row = std::find_if(top.begin(), top.end(), [&](const Json& one) { return one["pid"] == mover.pid(); });
+  ASSERT_NE(row, top.end()) << top;
+  EXPECT_EQ((*row)["unit"], "culprit.service");
+  const Json program = row_of(sidecar["top_programs"], "bash");
+  ASSERT_TRUE(program.is_object()) << sidecar["top_programs"];
+  EXPECT_EQ(program["unit"], "culprit.service");
+  const Json& forks = sidecar["forks"]["by_unit"];
+  const Json forked = row_of(forks, "culprit.service"), later = row_of(forks, "victim.service");
+  ASSERT_TRUE(forked.is_object()) << forks;
+  EXPECT_GE(forked["count"], 20);
+  EXPECT_LE(later.is_object() ? later["count"].get<int>() : 0, 5) << forks;
+  EXPECT_THAT(daemon_.ctl({"info", sidecar["id"]}).out, HasSubstr("culprit.service"));
 }
 
 using UnitsLong = Units;

@@ -163,6 +163,8 @@ TEST_F(InfoText, AUsersUnitIsNotShownAsTheSystems) {
   const std::string text = ctl::info_text(s, kUtf8);
   EXPECT_THAT(text, testing::ContainsRegex("eve  .*  user@1000/pay.service\n"));
   EXPECT_THAT(text, testing::ContainsRegex(s.top[0].comm + "  .*  user@1000/pay.service\n"));
+  s.top[0].units = 2;
+  EXPECT_THAT(ctl::info_text(s, kUtf8), testing::HasSubstr("  user@1000/pay.service (2 units)\n"));
 }
 
 TEST_F(InfoText, LongUnitNamesStayDistinct) {

@@ -38,7 +38,7 @@ class Compared : public testing::Test {
     const SidecarCompared& c = selection.compared;
     std::uint64_t before = 0, now = 0;
     for (const RingSelection& ring : selection.rings)
-      if (const auto tally = ring.tallies.find(7); tally != ring.tallies.end()) {
+      if (const auto tally = ring.tallies.find({.pid = 7}); tally != ring.tallies.end()) {
         before += tally->second.before.sampled;
         now += tally->second.now.sampled;
       }

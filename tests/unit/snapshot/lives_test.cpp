@@ -71,7 +71,7 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   sideband.forks = {{10, 10, 7, to_comm("sh"), 10}, {10, 10, 8, to_comm("sh"), 500}};
   sideband.forker_cgroups = {{7, kSystems}, {8, kEves}};
   Lives lives(sideband, {});
-  const RankedForks ranked = rank_forks(selection, sideband, lives);
+  const RankedForks ranked = rank_forks(selection, sideband, UnitTimes(), lives);
   const auto& units = ranked.units;
   ASSERT_EQ(units.size(), 2U);
   EXPECT_NEAR(units.at(lives.unit_of_path(kEves)).per_second, 250, 0.1) << "500 in a window of two seconds";

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "libcore/perf/attr.hpp"
@@ -25,21 +26,23 @@ class MadeRing {
     append_comm(record, {.pid = 7, .tid = 7, .name = "made"}, {.time_ns = time_ns, .id = id});
     add(record);
   }
-  // A sample of an event with kSidebandSampleType: IDENTIFIER, TID, TIME, CPU.
+  // A sample of an event with kSidebandSampleType: IDENTIFIER, TID, TIME, CPU; and CGROUP, if it has one.
   void add_sample(EventTime time_ns, std::uint32_t tid, std::uint64_t id,
-                  std::uint16_t cpumode = PERF_RECORD_MISC_KERNEL) {
+                  std::uint16_t cpumode = PERF_RECORD_MISC_KERNEL, std::optional<std::uint64_t> cgroup = std::nullopt) {
     struct {
       perf_event_header header = {.type = PERF_RECORD_SAMPLE, .misc = 1, .size = 40};
       std::uint64_t id = 0;
       std::uint32_t pid = 0, tid = 0;
       std::uint64_t time_ns = 0;
       std::uint32_t cpu = 0, reserved = 0;
+      std::uint64_t cgroup = 0;
     } sample;
     sample.header.misc = cpumode;
     sample.id = id;
     sample.pid = sample.tid = tid;
     sample.time_ns = time_ns;
-    const auto bytes = std::as_bytes(std::span(&sample, 1));
+    if (cgroup) sample.cgroup = *cgroup, sample.header.size = sizeof sample;
+    const auto bytes = std::as_bytes(std::span(&sample, 1)).first(sample.header.size);
     add({bytes.begin(), bytes.end()});
   }
   // Keeps references to the ring's bytes.
@@ -59,10 +62,10 @@ class MadeRing {
   std::size_t records_ = 0;
 };
 
-// One event, whose ids are [1, ids].
-inline EventTable made_events(std::uint64_t ids) {
+// One event, whose ids are [1, ids]. `more`: fields of its samples.
+inline EventTable made_events(std::uint64_t ids, std::uint64_t more = 0) {
   EventTable events;
-  const std::size_t event = events.add_event(kSidebandSampleType);
+  const std::size_t event = events.add_event(kSidebandSampleType | more);
   for (std::uint64_t id = 1; id <= ids; ++id) events.add_id(id, event);
   return events;
 }

@@ -44,8 +44,8 @@ class Top : public testing::Test {
   void samples(std::uint32_t pid, EventTime from_ns, int count, std::size_t cpu = 0,
                std::uint16_t cpumode = PERF_RECORD_MISC_KERNEL) {
     for (int i = 0; i < count; ++i) {
-      rings_[cpu].add_sample(from_ns + static_cast<EventTime>(i), pid, kSampled, cpumode);
-      tallies_[cpu][pid].add(compared_, from_ns + static_cast<EventTime>(i), true);
+      rings_[cpu].add_sample(from_ns + static_cast<EventTime>(i), pid, kSampled, cpumode, in_cgroup_);
+      tallies_[cpu][{pid, in_cgroup_}].add(compared_, from_ns + static_cast<EventTime>(i), true);
     }
   }
   // The window is [begin, end) in seconds; "now" begins at `now`. cpu-clock at 10 Hz.
@@ -81,7 +81,13 @@ class Top : public testing::Test {
                                 group.program, group.pid, group.pid_share, group.cgroup));
     return out;
   }
-  void cgroup(std::uint32_t pid, std::uint64_t id, std::size_t cpu = 0) { tallies_[cpu][pid].note_cgroup(id, 1); }
+  // All samples without a cgroup so far, of a process that has one life.
+  void cgroup(std::uint32_t pid, std::uint64_t id, std::size_t cpu = 0) {
+    auto node = tallies_[cpu].extract({pid, 0});
+    ASSERT_FALSE(node.empty());
+    node.key().cgroup = id;
+    tallies_[cpu].insert(std::move(node));
+  }
   void cgroup_path(std::uint64_t id, std::string_view path) {
     append_cgroup(sideband_.prologue, {.id = id, .path = path}, {.id = kSideband});
   }
@@ -105,10 +111,11 @@ class Top : public testing::Test {
   EventTime covers_from_ns_[2] = {0, 0};
   TrackerExport sideband_;
   std::vector<Pause> pauses_;
-  std::unordered_map<std::uint32_t, RingSelection::Tally> tallies_[2];
+  decltype(RingSelection::tallies) tallies_[2];
+  std::uint64_t in_cgroup_ = 0;  // of the next samples
 
  private:
-  EventTable events_ = made_events(2);
+  EventTable events_ = made_events(2, PERF_SAMPLE_CGROUP);
   SidecarCompared compared_;
   std::vector<MadeRing> rings_ = std::vector<MadeRing>(2);
 };
@@ -212,7 +219,7 @@ TEST_F(Top, NewAndExitedProcessesAreNamedBesideTheBusiest) {
 TEST_F(Top, TheUnitIsNamed) {
   append_cgroup(sideband_.prologue, {.id = 5, .path = "/system.slice/x.service"}, {.id = kSideband});
   samples(7, 100, 3);
-  tallies_[0][7].cgroup = 5;
+  cgroup(7, 5);
   const auto told = rows();
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].cgroup, "/system.slice/x.service");
@@ -357,8 +364,7 @@ TEST_F(Top, ProcessesWithoutANameAreOneProgram) {
 TEST_F(Top, ManyShortLivedProcessesAreOneProgramAndFewRows) {
   cgroup_path(5, "/system.slice/health.service");
   for (std::uint32_t pid = 1000; pid < 101'000; ++pid) {
-    tallies_[0][pid].add({}, 1, true);
-    tallies_[0][pid].cgroup = 5;
+    tallies_[0][{pid, 5}].add({}, 1, true);
     process(pid, "true");
   }
   samples(7, 100, 50);
@@ -631,20 +637,160 @@ TEST_F(Top, TheIdleTasksAreNoUnknownProgram) {
   EXPECT_EQ(ranking.programs[1].name, "[unknown]");
 }
 
-// Whatever the number of the CPU, and in both orders: it started in a shell and moved to its unit.
-TEST_F(Top, AProcessIsOfTheCgroupThatItWasInLast) {
+// It burns in one unit, moves to another one and does little there.
+TEST_F(Top, ASampleIsOfTheUnitThatItsProcessWasInThen) {
+  compare(10, 20, 25);
+  cgroup_path(5, "/system.slice/culprit.service");
+  cgroup_path(6, "/system.slice/victim.service/worker");
+  process(7, "mover");
+  process(8, "server");
+  in_cgroup_ = 5;
+  burn(7, 10, 15);
+  burn(7, 15, 22, 1);
+  in_cgroup_ = 6;
+  burn(7, 22, 23);
+  burn(8, 10, 12, 1);
+  const Ranking ranking = ranked();
+  EXPECT_THAT(told(ranking.units),
+              testing::ElementsAre("culprit.service: 1 0.80 mostly mover[7] 1.00 in /system.slice/culprit.service",
+                                   "victim.service: 2 0.20 mostly server[8] 0.67 in /system.slice/victim.service"));
+  ASSERT_EQ(ranking.units.size(), 2U);
+  EXPECT_NEAR(ranking.units[0].cpus_before.value_or(0), 1, 0.001);
+  EXPECT_NEAR(ranking.units[0].cpus_now.value_or(0), 0.4, 0.001);
+  EXPECT_NEAR(ranking.units[0].share_now.value_or(0), 2 / 3.0, 0.001);
+  EXPECT_THAT(ranking.units[0].cpus, testing::ElementsAre(0, 1));
+  EXPECT_NEAR(ranking.units[1].cpus_before.value_or(0), 0.2, 0.001);
+  EXPECT_NEAR(ranking.units[1].cpus_now.value_or(0), 0.2, 0.001);
+  ASSERT_EQ(ranking.processes.size(), 2U) << "one row, whatever its units";
+  EXPECT_EQ(ranking.processes[0].samples, 130U);
+  EXPECT_EQ(ranking.processes[0].unit, "culprit.service") << "with most of its samples";
+  EXPECT_EQ(ranking.processes[0].units, 2U);
+  EXPECT_EQ(ranking.processes[1].cgroup, "/system.slice/victim.service/worker");
+  EXPECT_EQ(ranking.processes[1].units, 1U);
+  EXPECT_EQ(told(ranking.programs)[0], "mover: 1 0.87 mostly mover[7] 1.00 in /system.slice/culprit.service");
+  EXPECT_EQ(ranking.programs[0].units, 2U);
+}
+
+// In the order of the CPUs' numbers, and in the other one: it started in a shell and moved to its unit.
+TEST_F(Top, TheFewSamplesBeforeAMoveAreOfTheUnitBefore) {
   cgroup_path(5, "/system.slice/containerd.service");
   cgroup_path(6, "/system.slice/burn.service");
   for (const std::size_t old_cpu : {0U, 1U}) {
     tallies_[0].clear(), tallies_[1].clear();
+    in_cgroup_ = 5;
     samples(7, 100, 1, old_cpu);
+    in_cgroup_ = 6;
     samples(7, 200, 10, 1 - old_cpu);
-    tallies_[old_cpu][7].note_cgroup(5, 100);
-    tallies_[1 - old_cpu][7].note_cgroup(6, 209);
     const Ranking ranking = ranked();
-    ASSERT_EQ(ranking.units.size(), 1U);
+    ASSERT_EQ(ranking.units.size(), 2U);
     EXPECT_EQ(ranking.units[0].name, "burn.service");
+    EXPECT_EQ(ranking.units[0].samples, 10U);
+    EXPECT_EQ(ranking.units[1].samples, 1U);
+    ASSERT_EQ(ranking.processes.size(), 1U);
+    EXPECT_EQ(ranking.processes[0].unit, "burn.service");
   }
+}
+
+TEST_F(Top, SamplesWithoutACgroupAreOfTheNewestOne) {
+  cgroup_path(5, "/system.slice/containerd.service");
+  cgroup_path(6, "/system.slice/burn.service");
+  for (const std::size_t old_cpu : {0U, 1U}) {
+    tallies_[0].clear(), tallies_[1].clear();
+    in_cgroup_ = 5;
+    samples(7, 100, 4, old_cpu);
+    in_cgroup_ = 6;
+    samples(7, 200, 1, 1 - old_cpu);
+    in_cgroup_ = 0;
+    samples(7, 50, 8);
+    samples(7, 300, 8, 1);
+    const Ranking ranking = ranked();
+    ASSERT_EQ(ranking.units.size(), 2U);
+    EXPECT_EQ(ranking.units[0].name, "burn.service");
+    EXPECT_EQ(ranking.units[0].samples, 17U);
+    EXPECT_EQ(ranking.units[1].samples, 4U);
+  }
+}
+
+// The first one with the pid moves, then executes another program; the second one is in a third unit.
+TEST_F(Top, AMoveOfAProcessWhosePidIsUsedAgain) {
+  for (const std::uint64_t id : {5, 6, 7}) cgroup_path(id, fmt::format("/system.slice/{}.service", id));
+  process(7, "first");
+  in_cgroup_ = 5;
+  samples(7, 100, 20);
+  in_cgroup_ = 6;
+  samples(7, 130, 1, 1);
+  exec(7, "second", 200);
+  program(7, "/usr/bin/second", 201);
+  samples(7, 210, 9, 1);
+  fork(7, 1, 300);
+  comm(7, "third", 301);
+  in_cgroup_ = 7;
+  samples(7, 310, 15);
+  const Ranking ranking = ranked();
+  std::vector<std::string> units;
+  for (const SidecarGroup& row : ranking.units)
+    units.push_back(fmt::format("{} {} {} {}", row.name, row.samples, row.processes, row.program));
+  EXPECT_THAT(units, testing::ElementsAre("5.service 20 1 first", "7.service 15 1 [unknown]", "6.service 10 1 second"));
+  ASSERT_EQ(ranking.processes.size(), 2U);
+  EXPECT_EQ(ranking.processes[0].unit, "5.service");
+  EXPECT_EQ(ranking.processes[0].units, 2U);
+  EXPECT_EQ(ranking.processes[0].comm, "second");
+  EXPECT_EQ(ranking.processes[1].unit, "7.service");
+}
+
+// The samples are of CPUs in turn, and it moves to and fro.
+TEST_F(Top, AForkIsOfTheUnitThatItsParentWasInThen) {
+  compare(10, 20, 25);
+  cgroup_path(5, "/system.slice/culprit.service");
+  cgroup_path(6, "/system.slice/victim.service");
+  process(7, "sh");
+  for (const EventTime from : {11, 13, 15}) {
+    in_cgroup_ = 5;
+    burn(7, from, from + 1, 0);
+    in_cgroup_ = 6;
+    samples(7, (from + 1) * kSecond, 1, 1);
+  }
+  const auto forks = [this](EventTime at_ns, EventTime end_ns, std::uint64_t count) {
+    sideband_.forks.push_back({at_ns, end_ns, 7, to_comm("sh"), count});
+  };
+  forks(10 * kSecond, 10 * kSecond, 1);                   // before its first sample
+  forks(13 * kSecond + 1, 13 * kSecond + 1, 100);         // back in culprit.service
+  forks(13 * kSecond, 13 * kSecond + kSecond / 2, 1000);  // a slice
+  forks(14 * kSecond + 1, 14 * kSecond + 1, 10);          // in victim.service
+  forks(24 * kSecond, 24 * kSecond, 5);                   // after its last sample
+  const Ranking ranking = ranked();
+  const SidecarForks& told = ranking.forks;
+  ASSERT_EQ(told.by_unit.size(), 2U);
+  EXPECT_EQ(told.by_unit[0].name, "culprit.service");
+  EXPECT_EQ(told.by_unit[0].count, 1101U);
+  EXPECT_EQ(told.by_unit[1].name, "victim.service");
+  EXPECT_EQ(told.by_unit[1].count, 15U);
+  for (const auto* rows : {&told.by_program, &told.by_pid}) {
+    ASSERT_EQ(rows->size(), 1U);
+    EXPECT_EQ(rows->front().unit, "culprit.service");
+    EXPECT_EQ(rows->front().count, 1116U);
+  }
+  ASSERT_EQ(ranking.units.size(), 2U);
+  EXPECT_EQ(ranking.units[0].forked_by, "sh");
+  EXPECT_EQ(ranking.units[0].forks_per_second, 0) << "none of them now";
+  EXPECT_EQ(ranking.units[1].forks_per_second, 1);
+}
+
+// With each sample it is in another cgroup.
+TEST_F(Top, AProcessInVeryManyUnitsIsOneRow) {
+  constexpr std::uint64_t kMany = 100'000;
+  process(7, "mover");
+  for (std::uint64_t id = 1; id <= kMany; ++id) {
+    cgroup_path(id, fmt::format("/system.slice/{}.service", id));
+    tallies_[id % 2][{7, id}].add({}, id, true);
+  }
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.processes.size(), 1U);
+  EXPECT_EQ(ranking.processes[0].samples, kMany);
+  EXPECT_EQ(ranking.processes[0].units, kMany);
+  ASSERT_EQ(ranking.programs.size(), 1U);
+  EXPECT_EQ(ranking.programs[0].units, kMany);
+  EXPECT_LE(ranking.units.size(), 20U);
 }
 
 }  // namespace

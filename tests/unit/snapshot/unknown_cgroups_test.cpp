@@ -13,7 +13,7 @@ TEST(UnknownCgroups, AreReportedIfTheyWereForgottenAndHaveSamples) {
   Selection selection;
   selection.rings.resize(2);
   const auto sampled = [&](std::size_t ring, std::uint32_t pid, std::uint64_t cgroup) {
-    selection.rings[ring].tallies[pid].cgroup = cgroup;
+    selection.rings[ring].tallies[{pid, cgroup}] = {};
   };
   sampled(0, 100, 1);
   sampled(1, 101, 2);
@@ -23,6 +23,7 @@ TEST(UnknownCgroups, AreReportedIfTheyWereForgottenAndHaveSamples) {
   sampled(0, 103, 3);
   sampled(1, 103, 3);
   sampled(1, 104, 4);
+  sampled(1, 104, 1);  // it was in another one, too
   EXPECT_THAT(warn_of_cgroups(selection, sideband),
               testing::AllOf(testing::HasSubstr("the cgroups of 2 processes are unknown"),
                              testing::HasSubstr("a cgroup's name was forgotten 9 times")));

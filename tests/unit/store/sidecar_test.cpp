@@ -29,7 +29,7 @@ TEST(Sidecar, IsWrittenKeyByKeyAsTheManualHasIt) {
       R"("tracker":{"processes":5,"exited":2,"stale":true,"evicted":1,"lost":9,"unsure":4},)"
       R"("timings_us":{"queued":1,"freeze":2,"walk":3,"merge":4,"write":5,"total":15},)"
       R"("top_units":[],"top_programs":[],)"
-      R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","unit":"","samples":6,"share":0.857,"share_before":null,"share_now":null,"cpus_before":null,"cpus_now":null,"cpus":[0,1]}],)"
+      R"("top":[{"comm":"hog","pid":99,"cgroup":"/user.slice","unit":"","units":0,"samples":6,"share":0.857,"share_before":null,"share_now":null,"cpus_before":null,"cpus_now":null,"cpus":[0,1]}],)"
       R"("warnings":["one"],"messages":[{"severity":"warning","text":"one"}]})");
 }
 

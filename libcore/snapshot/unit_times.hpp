@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which unit a process was, by its samples: it can move from one cgroup to another, and its forks belong to the unit
+// that it was in then. Only of processes that fork.
+//
+//   samples of a process    a  a  a  b     b  a       of CPUs in any order
+//   kept                    a        b        a       (nothing but the changes)
+//
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "libcore/snapshot/contributions.hpp"
+#include "libcore/snapshot/lives.hpp"
+#include "libcore/snapshot/selection.hpp"
+
+namespace flight {
+
+class UnitTimes {
+ public:
+  UnitTimes() = default;
+  // `sorted`: by process. Reads the rings only if a process of `pids` was in several units.
+  UnitTimes(const Selection& selection, const EventTable& events, std::span<const Contribution> sorted,
+            const std::unordered_set<std::uint32_t>& pids, Lives& lives);
+
+  // That of its newest sample until then, else of its oldest one. 0: none. `process`: as in Lives.
+  [[nodiscard]] std::uint32_t at(std::uint32_t pid, std::uint32_t process, EventTime time_ns) const;
+
+ private:
+  struct Since {
+    EventTime time_ns = 0;
+    std::uint32_t unit = 0;
+  };
+  void read(const Selection& selection, const EventTable& events, const std::unordered_set<std::uint32_t>& movers,
+            Lives& lives);
+
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Since>> units_;  // ascending
+};
+
+}  // namespace flight
