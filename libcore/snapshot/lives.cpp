@@ -36,8 +36,10 @@ std::uint32_t Texts::id_of(std::string_view text) {
   return entry->second;
 }
 
-Lives::Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32_t>& sampled)
-    : sampled_(sampled), forgotten_(sideband.names_from_ns != 0 || !sideband.gaps.empty()) {
+Lives::Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32_t>& sampled, bool own_pid_namespace)
+    : sampled_(sampled),
+      own_pid_namespace_(own_pid_namespace),
+      forgotten_(sideband.names_from_ns != 0 || !sideband.gaps.empty()) {
   static_cast<void>(texts_.id_of(""));  // number 0
   for (const auto* records : {&sideband.prologue, &sideband.log}) {
     std::span<const std::byte> rest(*records);
@@ -108,11 +110,11 @@ void Lives::note_comm(const CommRecord& comm, EventTime time_ns) {
   }
   std::vector<Life>& lives = lives_[comm.pid];
   if (lives.empty()) lives.emplace_back();
-  if (comm.exec && time_ns != 0)
-    lives.push_back({.begin_ns = time_ns, .process = lives.back().process, .kernel = lives.back().kernel});
+  if (comm.exec && time_ns != 0) lives.push_back({.begin_ns = time_ns, .process = lives.back().process});
   Life& life = lives.back();
   life.comm = id;
-  if (comm.exec) life.program = 0, life.expects_program = expects;
+  // What executes a program is no kernel thread: the kernel starts helpers as such (kernel/umh.c).
+  if (comm.exec) life.program = 0, life.expects_program = expects, life.kernel = false;
 }
 
 // A process has the name of the thread that forked it, until it sets its own, and its program, until an exec.
@@ -132,7 +134,7 @@ void Lives::note_fork(const TaskRecord& fork, bool in_window) {
   if (in_window || lives.empty())
     lives.push_back({.begin_ns = in_window ? fork.time_ns : 0, .process = static_cast<std::uint32_t>(lives.size())});
   Life& life = lives.back();
-  life.kernel = fork.ppid == kKernelThreadsParent;
+  life.kernel = fork.ppid == kKernelThreadsParent && !own_pid_namespace_;
   if (in_window) life.comm = comm;
   life.program = in_window ? program : 0;
 }
@@ -160,18 +162,19 @@ void Lives::note_program(const TrackerExport::Program& program) {
   if (life.program == 0) life.program = texts_.id_of(program.path);
 }
 
-// What has no executable: kernel threads, and what is outside of this PID namespace. (Inside of one, a process can have
-// the number of kthreadd.)
+// What has no executable: kernel threads, and what is outside of this PID namespace.
 void Lives::name_the_rest() {
-  for (auto& [pid, lives] : lives_)
+  for (auto& [pid, lives] : lives_) {
+    const bool is_kthreadd = pid == kKernelThreadsParent && !own_pid_namespace_;
     for (Life& life : lives) {
       if (pid == 0 && life.comm == 0)
         life.program = texts_.id_of(kIdleProgram);
       else if (pid == 0 || pid == kKernelPid)
         life.program = life.comm;
-      else if ((life.kernel || pid == kKernelThreadsParent) && life.program == 0 && life.comm != 0)
+      else if ((life.kernel || is_kthreadd) && life.program == 0 && life.comm != 0)
         life.program = texts_.id_of(kernel_thread(texts_[life.comm]));
     }
+  }
 }
 
 std::uint32_t Lives::program_of_forker(std::uint32_t pid, std::uint32_t comm) const {

@@ -45,8 +45,9 @@ class Lives {
     bool expects_program = false;  // the kernel's record of its executable follows
   };
 
-  // Keeps no references to its arguments.
-  Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32_t>& sampled);
+  // Keeps no references to its arguments. `own_pid_namespace`: the pids are those of a container. Kernel threads have
+  // none there, so that kthreadd's number is an ordinary process's.
+  Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32_t>& sampled, bool own_pid_namespace);
 
   [[nodiscard]] bool has_several(std::uint32_t pid) const;
   // The number of the life of `pid` at that time; numbers ascend by time.
@@ -94,6 +95,7 @@ class Lives {
   void split_outside();
 
   std::unordered_set<std::uint32_t> sampled_;
+  bool own_pid_namespace_ = false;
   bool forgotten_ = false;  // a pid may have belonged to another process, whose records are missing
   std::unordered_map<std::uint32_t, std::vector<Life>> lives_;     // by pid, oldest first; never empty
   std::unordered_map<std::uint32_t, Other> others_;                // by pid; those that are alive

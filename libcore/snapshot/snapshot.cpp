@@ -365,7 +365,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                      .lost = sideband.stats.lost,
                      .unsure = sideband.stats.unsure};
   sidecar.compared = selection.compared;
-  Ranking ranking = rank(selection, recording.manifest, recording.channel_rings, recording.events, sideband);
+  Ranking ranking = rank(selection, recording.manifest, recording.channel_rings, recording.events, sideband,
+                         recording.host.own_pid_namespace);
   sidecar.top_units = std::move(ranking.units);
   sidecar.top_programs = std::move(ranking.programs);
   sidecar.top = std::move(ranking.processes);
@@ -387,8 +388,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   const auto committed = commit(output, name, to_json(sidecar), order.make_room);
   if (!committed) return propagate(committed.error());
   partial.keep();
-  // The snapshot is not lost if the directory cannot be synced: both files are complete and have their names. So this
-  // is a warning.
+  // Only a warning, because the snapshot is not lost: both files are complete and have their names.
   const auto synced = sync_folder(output.folder);
   if (!synced)
     sidecar.warnings.push_back(synced.error().what +

@@ -219,11 +219,11 @@ SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) 
 }  // namespace
 
 Ranking rank(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
-             const EventTable& events, const TrackerExport& sideband, std::size_t most) {
+             const EventTable& events, const TrackerExport& sideband, bool own_pid_namespace, std::size_t most) {
   std::unordered_set<std::uint32_t> sampled;
   for (const RingSelection& ring : selection.rings)
     for (const auto& [source, tally] : ring.tallies) sampled.insert(source.pid);
-  Lives lives(sideband, sampled);
+  Lives lives(sideband, sampled, own_pid_namespace);
   Contributions all(selection, manifest, channel_rings, events, lives);
   std::unordered_set<std::uint32_t> forkers;
   for (const ForkCount& forks : sideband.forks) forkers.insert(forks.pid);

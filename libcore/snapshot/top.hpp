@@ -21,9 +21,9 @@ struct Ranking {
 
 // Each list has the rows with the most samples: `most` by the window's, and half as many each by those of the two
 // stretches that are compared; so at most twice `most`. Sampling events (with a frequency) count; if there are none,
-// all events count.
+// all events count. `own_pid_namespace` as in HostFacts.
 [[nodiscard]] Ranking rank(const Selection& selection, const Manifest& manifest,
                            const std::vector<std::size_t>& channel_rings, const EventTable& events,
-                           const TrackerExport& sideband, std::size_t most = 10);
+                           const TrackerExport& sideband, bool own_pid_namespace, std::size_t most = 10);
 
 }  // namespace flight

@@ -16,7 +16,7 @@ constexpr const char* kSystems = "/system.slice/payroll.service";
 constexpr const char* kEves = "/user.slice/user-1000.slice/user@1000.service/app.slice/payroll.service";
 
 TEST(Lives, AUnitIsItsCgroupAndNotItsLabel) {
-  Lives lives(TrackerExport(), {});
+  Lives lives(TrackerExport(), {}, false);
   const std::string id = "3f2a91c7d8e0" + std::string(52, 'b'), other = "3f2a91c7d8e0" + std::string(52, 'c');
   const std::uint32_t payroll = lives.unit_of_path(kSystems);
   EXPECT_EQ(lives.unit_of_path(std::string(kSystems) + "/worker"), payroll);
@@ -52,7 +52,7 @@ TEST(Lives, AProcessHasTheNameOfTheThreadThatForkedIt) {
   for (const bool parent_is_sampled : {true, false}) {
     std::unordered_set<std::uint32_t> sampled{20, 21, 22};
     if (parent_is_sampled) sampled.insert(10);
-    const Lives lives(sideband, sampled);
+    const Lives lives(sideband, sampled, false);
     const auto text = [&](std::uint32_t pid) {
       const Lives::Life* life = lives.find(pid, lives.number_at(pid, 1000));
       return life == nullptr ? "" : lives.comm_text(pid, *life) + " of " + lives.program_text(life->program);
@@ -70,7 +70,7 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   TrackerExport sideband;
   sideband.forks = {{10, 10, 7, to_comm("sh"), 10}, {10, 10, 8, to_comm("sh"), 500}};
   sideband.forker_cgroups = {{7, kSystems}, {8, kEves}};
-  Lives lives(sideband, {});
+  Lives lives(sideband, {}, false);
   const RankedForks ranked = rank_forks(selection, sideband, UnitTimes(), lives);
   const auto& units = ranked.units;
   ASSERT_EQ(units.size(), 2U);

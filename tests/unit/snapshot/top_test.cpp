@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "libcore/snapshot/file_facts.hpp"
 #include "tests/unit/snapshot/made_ring.hpp"
 
@@ -70,7 +72,7 @@ class Top : public testing::Test {
       selection.rings.back().tallies = tallies_[i];
       selection.rings.back().covers_from_ns = covers_from_ns_[i];
     }
-    return rank(selection, manifest_, {0, 1}, events_, sideband_, most);
+    return rank(selection, manifest_, {0, 1}, events_, sideband_, own_pid_namespace_, most);
   }
   std::vector<SidecarTop> rows(std::size_t most = 10) { return ranked(most).processes; }
   // "name: processes share in unit" of each.
@@ -113,6 +115,7 @@ class Top : public testing::Test {
   std::vector<Pause> pauses_;
   decltype(RingSelection::tallies) tallies_[2];
   std::uint64_t in_cgroup_ = 0;  // of the next samples
+  bool own_pid_namespace_ = false;
 
  private:
   EventTable events_ = made_events(2, PERF_SAMPLE_CGROUP);
@@ -350,6 +353,35 @@ TEST_F(Top, KernelThreadsOfOneKindAreOneProgram) {
   EXPECT_EQ(ranking.programs[1].name, "kworker");
   EXPECT_EQ(ranking.programs[2].name, "/home/eve/[kworker]") << "it does not look like the kernel's";
   EXPECT_EQ(ranking.programs[2].path, "/home/eve/[kworker]");
+}
+
+// In a container, pid 2 is any process, and kernel threads have no pid.
+TEST_F(Top, AChildOfPid2IsAKernelThreadOnlyOnTheHost) {
+  append_fork(sideband_.prologue, {.pid = 2, .ppid = 0, .tid = 2, .ptid = 0}, {});
+  comm(2, "second", 0);
+  append_fork(sideband_.prologue, {.pid = 11, .ppid = 2, .tid = 11, .ptid = 2}, {});
+  comm(11, "first", 0);
+  fork(12, 2, 100);
+  comm(12, "later", 101);
+  for (const std::uint32_t pid : {2, 11, 12}) samples(pid, 200, 1);
+  const auto names = [this] {
+    std::set<std::string> out;
+    for (const SidecarGroup& row : ranked().programs) out.insert(row.name);
+    return out;
+  };
+  EXPECT_THAT(names(), testing::ElementsAre("[first]", "[later]", "[second]"));
+  own_pid_namespace_ = true;
+  EXPECT_THAT(names(), testing::ElementsAre("[unknown]"));
+}
+
+// kthreadd forks it, and it executes a program before anything is known of that.
+TEST_F(Top, AHelperOfTheKernelIsNoKernelThread) {
+  fork(12, 2, 100);
+  exec(12, "modprobe", 150);
+  samples(12, 200, 3);
+  EXPECT_EQ(ranked().programs.at(0).name, "[unknown]");
+  program(12, "/sbin/modprobe", 160);
+  EXPECT_EQ(ranked().programs.at(0).path, "/sbin/modprobe");
 }
 
 TEST_F(Top, ProcessesWithoutANameAreOneProgram) {
