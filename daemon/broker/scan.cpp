@@ -43,7 +43,7 @@ struct ProcessScan::Job {
     ProcessStat stat;  // the parts read so far; the pid is always known
     Progress progress = Progress::listed;
     EventTime read_ns = 0;
-    RecordBuffer threads;  // while its mappings are being read
+    RecordBuffer threads;  // and the executable, while its mappings are being read
   };
   struct Order {
     std::size_t index = 0;
@@ -230,13 +230,16 @@ void ProcessScan::Job::read_one(const Order& order, std::unique_lock<std::mutex>
   read_threads(info);
   RecordBuffer rest;
   append_threads(rest, info, at);
+  const std::size_t thread_bytes = rest.size();
+  append_executable(rest, info, at);
   lock.lock();
   entries[order.index].threads = rest;
   const bool has_mappings = !info.maps_task.empty();
   if (order.mappings && has_mappings) {
     lock.unlock();
     reads.mappings(info);
-    for (const ProcessMapping& mapping : info.mappings) append_mapping(rest, mapping, at);
+    rest.resize(thread_bytes);
+    append_mappings(rest, info, at);
     info.mappings = {};
     lock.lock();
   }

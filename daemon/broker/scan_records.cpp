@@ -7,6 +7,8 @@
 
 namespace flight::broker {
 
+namespace {
+
 void append_mapping(RecordBuffer& out, const ProcessMapping& mapping, const Trailer& trailer) {
   append_mmap2(out,
                {.pid = trailer.pid,
@@ -22,6 +24,22 @@ void append_mapping(RecordBuffer& out, const ProcessMapping& mapping, const Trai
                 .name = mapping.name,
                 .is_program = mapping.is_program},
                trailer);
+}
+
+}  // namespace
+
+void append_executable(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer) {
+  if (process.executable.empty()) return;
+  append_mmap2(out, {.pid = trailer.pid, .tid = trailer.tid, .name = process.executable, .is_program = true}, trailer);
+}
+
+void append_mappings(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer) {
+  bool has_program = false;
+  for (const ProcessMapping& mapping : process.mappings) {
+    append_mapping(out, mapping, trailer);
+    has_program = has_program || mapping.is_program;
+  }
+  if (!has_program) append_executable(out, process, trailer);
 }
 
 void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark) {

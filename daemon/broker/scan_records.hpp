@@ -15,7 +15,9 @@ namespace flight::broker {
 // KSYMBOL records of generated code and their kScanSymbolsListed; nullptr: they were not read.
 using SymbolRecords = std::shared_ptr<const RecordBuffer>;
 
-void append_mapping(RecordBuffer& out, const ProcessMapping& mapping, const Trailer& trailer);
+// A record of the executable that covers nothing: none of the process's mappings is one of it, or they are not read.
+void append_executable(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
+void append_mappings(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
 // `mark`: what is missing (protocol.hpp).
 void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark);
 void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trailer);

@@ -58,7 +58,8 @@ inline constexpr std::size_t kMaxGaps = 256;  // the newest are kept
 // The `reserved` field of a trailer of *processes*, where the kernel writes 0. In a process's FORK: the process exists,
 // and nothing else of it could be read (no start time, no COMM); or its name is right, and threads and mappings can be
 // missing. The last record is a LOST whose first number is the number of processes listed: every process that is not
-// among them has ended.
+// among them has ended. A process's executable is marked (kProgramMap) at its first mapping; if none is of it, or the
+// mappings were not read, at an MMAP2 of 0 bytes, which is for the process tracker only.
 inline constexpr std::uint32_t kScanUnread = 0x44524e55, kScanPartly = 0x54524150, kScanAllListed = 0x54534c41;
 // In the LOST record after the KSYMBOL records of generated code (libcore/sysinfo/generated_code.hpp), whose time is
 // that of the read: its first number is the number of these records, the second one has kScanSymbols… bits. Without it

@@ -47,6 +47,7 @@ class Doubter {
   void put_lost(EventTime time_ns, std::uint32_t pid, std::uint32_t parent);
   void put_rest(EventTime time_ns, const ScannedProcess& process);
   void put_threads(EventTime time_ns, const ScannedProcess& process);
+  void put_maps(EventTime time_ns, const ScannedProcess& process);
   void begin_anew(const ScannedProcess& process, EventTime from_ns);
   void confirm(const ScannedProcess& process, const Incarnation& known);
   void find_dropped(const ScannedProcess& process, const Incarnation& known);
@@ -124,8 +125,15 @@ void Doubter::put_rest(EventTime time_ns, const ScannedProcess& process) {
   append_fork(out_.additions, {process.pid, process.parent, process.pid, process.parent, time_ns, true},
               at(process.pid, process.pid, time_ns));
   put_comm(time_ns, process.pid, process.pid, later.first_ns != 0 ? kLostName : process.comm, false);
-  for (const Mmap2Record& map : process.maps) append_mmap2(out_.additions, map, at(process.pid, process.pid, time_ns));
+  put_maps(time_ns, process);
   put_threads(time_ns, process);
+}
+
+// Also the executable that no mapping shows: it covers nothing, so perf never gets that record (export.cpp).
+void Doubter::put_maps(EventTime time_ns, const ScannedProcess& process) {
+  for (const Mmap2Record& map : process.maps) append_mmap2(out_.additions, map, at(process.pid, process.pid, time_ns));
+  if (const auto program = parse_mmap2(process.program); program && program->bytes == 0)
+    append_mmap2(out_.additions, *program, at(process.pid, process.pid, time_ns));
 }
 
 void Doubter::begin_anew(const ScannedProcess& process, EventTime from_ns) {
@@ -332,8 +340,7 @@ void Doubter::repair_children(const std::vector<ScannedProcess>& scan) {
     if (!nameless_.contains(known.parent) || renamed(process.pid).first_ns != 0) continue;
     if (name_of(known.image.comm) != process.comm) continue;
     put_comm(known.start_ns, process.pid, process.pid, process.comm, true);
-    for (const Mmap2Record& map : process.maps)
-      append_mmap2(out_.additions, map, at(process.pid, process.pid, known.start_ns));
+    put_maps(known.start_ns, process);
   }
 }
 

@@ -68,9 +68,8 @@ void ScanMerger::merge(const ScannedProcess& process) {
 }
 
 std::shared_ptr<const MappedFile> ScanMerger::program_of(const ScannedProcess& process) {
-  for (const Mmap2Record& map : process.maps)
-    if (map.is_program) return table_.make_map(map, 0).file;
-  return nullptr;
+  const auto map = parse_mmap2(process.program);
+  return map ? table_.make_map(*map, 0).file : nullptr;
 }
 
 void ScanMerger::add_to_state(const ScannedProcess& process, EventTime start_ns) {

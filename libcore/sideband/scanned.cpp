@@ -54,8 +54,10 @@ class ScanReader {
         if (const auto comm = parse_comm(record)) take_comm(*comm, record);
         return;
       case PERF_RECORD_MMAP2:
-        if (const auto map = parse_mmap2(record); map && map->cpumode == PERF_RECORD_MISC_USER)
-          process(map->pid, record);
+        if (const auto map = parse_mmap2(record); map && map->cpumode == PERF_RECORD_MISC_USER) {
+          ScannedProcess& found = process(map->pid, record);
+          if (map->is_program && found.program.empty()) found.program = record;
+        }
         return;
       default:
         kernel_.apply(record);
@@ -105,7 +107,7 @@ class ScanReader {
 void ScannedMaps::Iterator::settle() {
   for (auto record = next_record(rest_); !record.empty(); record = next_record(rest_)) {
     if (load<perf_event_header>(record.data()).type == PERF_RECORD_MMAP2)
-      if (const auto map = parse_mmap2(record); map && map->cpumode == PERF_RECORD_MISC_USER) {
+      if (const auto map = parse_mmap2(record); map && map->cpumode == PERF_RECORD_MISC_USER && map->bytes != 0) {
         map_ = *map;
         size_ = record.size();
         return;

@@ -20,8 +20,8 @@ struct ScannedThread {
   std::string_view comm;
 };
 
-// The mappings among the records of a process, parsed one by one: parsed all at once, they would take as much memory as
-// the scan.
+// The mappings among the records of a process, without the record of an executable that covers nothing; parsed one by
+// one: parsed all at once, they would take as much memory as the scan.
 class ScannedMaps {
  public:
   class Iterator {
@@ -74,6 +74,7 @@ struct ScannedProcess {
   bool partly = false;  // the name is right, threads and mappings can be missing
   std::vector<ScannedThread> threads;
   ScannedMaps maps;
+  std::span<const std::byte> program;  // MMAP2 of the executable, which may cover nothing; empty: unknown
 };
 
 // The generated code of the kernel, if the broker could read it. Its views are into the scan's bytes.

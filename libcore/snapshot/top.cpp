@@ -7,6 +7,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "libcore/base/units.hpp"
 #include "libcore/snapshot/contributions.hpp"
 #include "libcore/snapshot/forks.hpp"
 #include "libcore/snapshot/unit_times.hpp"
@@ -96,6 +97,26 @@ BeforeKnown before_known(const Contributions& all, Part part, const Selection& s
   }
   const double share = static_cast<double>(nameless) / whole;
   return {.programs = share <= kFew, .units = static_cast<double>(placeless) <= kFew * whole, .nameless = share};
+}
+
+// `part`: adjacent by process. Empty: almost all executables are known. What has no name has a reason of its own.
+std::string warn_of_programs(const Contributions& all, Part part, const Lives& lives) {
+  constexpr double kFew = 0.01;  // of the samples
+  std::uint64_t samples = 0, processes = 0;
+  std::pair<std::uint32_t, std::uint32_t> last{0, 0};
+  for (const Contribution& one : part) {
+    if (one.pid == 0 || one.pid == kKernelPid || one.program != 0 || all.of(one.tally->window) == 0) continue;
+    const Lives::Life* life = lives.find(one.pid, one.life);
+    if (life == nullptr || !lives.has_name(*life)) continue;
+    samples += all.of(one.tally->window);
+    if (const std::pair process(one.pid, one.process); process != last) last = process, ++processes;
+  }
+  const double share = static_cast<double>(samples) / std::max(static_cast<double>(all.of(all.all_window())), 1.0);
+  if (share < kFew) return {};
+  return fmt::format(
+      "programs: the executables of {} ({} of the samples) are unknown: no record says what they executed, and /proc "
+      "did not show it: they ended too early, or flightd-broker may not read it",
+      counted(processes, "process"), share_text(share));
 }
 
 void forget_before(std::vector<SidecarGroup>& rows) {
@@ -235,6 +256,7 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   const auto program = [](const Contribution& one) { return one.program; };
   for (const Row& row : rows_by(all, all.all(), process, most))  // already sorted by process
     out.processes.push_back(process_row(all, lives, row.part));
+  const std::string unknown = warn_of_programs(all, all.all(), lives);
   sort_by(all.all(), unit);
   // If no sample has a cgroup, there are no units, and one row for "none" would be useless.
   if (std::any_of(all.all().begin(), all.all().end(), [](const Contribution& one) { return one.unit != 0; }))
@@ -250,6 +272,8 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
     out.warnings.push_back(fmt::format(
         "names: {} of the samples before have no name any more: the shares of programs at that time are unknown",
         share_text(known.nameless)));
+  } else if (!unknown.empty()) {
+    out.warnings.push_back(unknown);
   }
   out.forks = std::move(forks.sidecar);
   return out;

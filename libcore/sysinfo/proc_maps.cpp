@@ -66,6 +66,13 @@ bool parse_line(std::string_view line, ProcessMapping& mapping) {
 
 }  // namespace
 
+std::string executable_of(const std::string& task) {
+  std::array<char, kMaxPathBytes> path;  // NOLINT: 4 KiB that the kernel fills
+  const ssize_t bytes = ::readlink((task + "/exe").c_str(), path.data(), path.size());
+  if (bytes <= 0 || path[0] != '/') return {};
+  return {path.data(), static_cast<std::size_t>(bytes)};
+}
+
 ProcessMappings MapsReader::read(const std::string& task) {
   ProcessMappings out;
   const UniqueFd maps(::open((task + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
@@ -80,13 +87,11 @@ ProcessMappings MapsReader::read(const std::string& task) {
   return out;
 }
 
-// The kernel shows the same path for a mapping and for the link, both with " (deleted)" where the file is gone. Reading
-// the link waits for no file system.
+// The kernel shows the same path for a mapping and for the link. A program can have moved its code to memory without a
+// file: then there is no such mapping.
 void MapsReader::mark_program(const std::string& task, ProcessMappings& out) {
-  std::array<char, kMaxPathBytes> path;  // NOLINT: 4 KiB that the kernel fills
-  const ssize_t bytes = ::readlink((task + "/exe").c_str(), path.data(), path.size());
-  if (bytes <= 0 || path[0] != '/') return;
-  const std::string_view program(path.data(), static_cast<std::size_t>(bytes));
+  const std::string program = executable_of(task);
+  if (program.empty()) return;
   const auto first = std::find_if(out.all.begin(), out.all.end(),
                                   [&](const ProcessMapping& mapping) { return mapping.name == program; });
   if (first != out.all.end()) first->is_program = true;

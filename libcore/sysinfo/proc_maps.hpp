@@ -20,6 +20,10 @@ namespace flight {
 inline constexpr std::size_t kMaxMappingsPerProcess = 4096;
 inline constexpr std::size_t kMaxMappingBytesPerProcess = 1U << 20U;
 
+// The path of the executable, with " (deleted)" where the file is gone; empty: not permitted, exited, or a kernel
+// thread. Waits for neither a lock of the process nor a file system. `task` as in MapsReader::read().
+[[nodiscard]] std::string executable_of(const std::string& task);
+
 enum class MapsSource { kBest, kText };
 
 class MapsReader {

@@ -224,6 +224,7 @@ void read_threads(ProcessInfo& info, const std::string& root) {
     info.maps_task = process;
   else if (!info.threads.empty())
     info.maps_task = fmt::format("{}/task/{}", process, info.threads.front().tid);
+  if (!info.maps_task.empty()) info.executable = executable_of(info.maps_task);
 }
 
 bool read_process(std::uint32_t pid, ProcessInfo& info, const std::string& root) {

@@ -51,6 +51,7 @@ struct ProcessInfo : ProcessStat {
   std::vector<ProcessMapping> mappings;  // executable ones
   bool mappings_cut = false;             // there are more: too many, or they could not be read
   std::string maps_task;                 // whose maps are to be read: "/proc/PID"; empty: it has none (a kernel thread)
+  std::string executable;                // its path, whatever is mapped; empty: it has none, or may not be read
 };
 
 // The pids, ascending. `root` as in cpus.hpp.
@@ -62,7 +63,8 @@ enum class Presence {
 };
 // Two system calls; nothing here waits for the process.
 [[nodiscard]] Presence read_stat(std::uint32_t pid, ProcessStat& stat, const std::string& root = "");
-// The other threads, after read_stat(), and maps_task. Does not wait for the process; a second for 65,536 threads.
+// The other threads, after read_stat(), maps_task and the executable. Does not wait for the process; a second for
+// 65,536 threads.
 void read_threads(ProcessInfo& info, const std::string& root = "");
 // All of it but its mappings: these two, and the cgroup. False: it is gone, or a zombie.
 [[nodiscard]] bool read_process(std::uint32_t pid, ProcessInfo& info, const std::string& root = "");

@@ -215,6 +215,29 @@ TEST_F(Units, TheProgramsOfEarlierProcessesAreKnown) {
   EXPECT_EQ(row["pid"], burner.pid());
 }
 
+// None of its executable mappings is one of its file: /proc/PID/exe says what it is, also after a gap, in which it
+// could have executed another program.
+TEST_F(Units, AProgramThatHasMovedItsCodeIsKnown) {
+  ASSERT_TRUE(daemon_.stop());
+  const Child mover = start_load({folder_.load("text_mover"), std::to_string(load_cpu()), "60"}, -10);
+  ASSERT_TRUE(mover.wait_for_line("started"));
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "1M")));
+  for (const bool paused : {false, true}) {
+    if (paused) {
+      ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+      ASSERT_TRUE(mover.runs_for(100ms));
+      ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+    }
+    ASSERT_TRUE(mover.runs_for(500ms));
+    const Json sidecar = daemon_.snapshot();
+    const Json row = row_of(sidecar["top_programs"], "text_mover");
+    ASSERT_TRUE(row.is_object()) << paused << sidecar["top_programs"].dump(1);
+    EXPECT_EQ(row["pid"], mover.pid());
+    EXPECT_EQ(row["path"], std::filesystem::canonical(folder_.load("text_mover")).string());
+    EXPECT_TRUE(all_count_all(folder_, sidecar)) << "perf is given no mapping of it";
+  }
+}
+
 TEST_F(Units, AForkStormHasAForkerAndARate) {
   const UnitGroup group("healthcheck.service");
   if (!group.made()) GTEST_SKIP() << "this machine lets us make no cgroups";

@@ -116,6 +116,55 @@ TEST_F(Program, OfAKnownProcessIsLearnedFromAScan) {
   expect(60, 70, {{300, "/bin/daemon"}});
 }
 
+// It has moved its code to memory without a file: only /proc/PID/exe says what it is.
+TEST_F(Program, OfAScanNeedsNoMapping) {
+  fold(15);
+  const auto scan = [this](EventTime asked_ns) {
+    tape_.scanned(200, 1, 5, "mysqld");
+    tape_.map(0, 200, 0x8000, 0x1000, "//anon");
+    tape_.scanned_executable(200, "/opt/bin/mysqld");
+    tracker_.add_scan(tape_.take(), asked_ns);
+  };
+  scan(20);
+  const std::size_t log_bytes = tracker_.stats().log_bytes;
+  for (EventTime asked_ns = 21; asked_ns < 25; ++asked_ns) scan(asked_ns);
+  EXPECT_EQ(tracker_.stats().log_bytes, log_bytes) << "the next scan has nothing new";
+  tape_.fork(30, 200, 201);
+  fold(50);
+  expect(60, 70, {{200, "/opt/bin/mysqld"}, {201, "/opt/bin/mysqld"}});
+}
+
+// Its text is another mapping than before the pause, so all that was known of it is in doubt.
+TEST_F(Program, IsKnownAfterAGapWhateverIsMapped) {
+  fold(15);
+  tracker_.add_gap(2 * kSecond, 4 * kSecond);
+  tape_.scanned(100, 1, 10, "bash");
+  tape_.map(0, 100, 0x8000, 0x1000, "//anon");
+  tape_.map(0, 100, 0x1000, 0x1000, "/lib/ld.so");
+  tape_.scanned_executable(100, "/bin/bash");
+  tape_.all_listed();
+  tracker_.add_scan(tape_.take(), 5 * kSecond);
+  tape_.fork(6 * kSecond, 100, 101);
+  tracker_.add(tape_.take());
+  for (const EventTime horizon_ns : {EventTime{20}, 7 * kSecond}) {
+    tracker_.fold(horizon_ns);
+    expect(8 * kSecond, 9 * kSecond, {{100, "/bin/bash"}, {101, "/bin/bash"}});
+    expect(3 * kSecond, 9 * kSecond, {{100, "/bin/bash"}});
+  }
+}
+
+// The record of an executable that covers nothing is no other mapping.
+TEST_F(Program, AScanOfTheExecutableAloneConfirms) {
+  fold(15);
+  tracker_.add_gap(2 * kSecond, 4 * kSecond);
+  tape_.scanned(100, 1, 10, "bash", true);
+  tape_.scanned_executable(100, "/bin/bash");
+  tape_.all_listed();
+  tracker_.add_scan(tape_.take(), 5 * kSecond);
+  EXPECT_EQ(tracker_.stats().unsure, 0U);
+  expect(8 * kSecond, 9 * kSecond, {{100, "/bin/bash"}});
+}
+
 // Memory is short: the ended lose their mappings, and keep name and program.
 TEST(ProgramOfTheDead, IsKeptWithoutMappings) {
   ProcessTracker tracker({.log_bytes = 64U << 10U, .state_bytes = 192U << 10U, .export_bytes = 1U << 20U});

@@ -87,6 +87,10 @@ class Tape {
     append_mmap2(bytes_,
                  {.pid = pid, .tid = pid, .address = address, .bytes = 0x1000, .name = path, .is_program = true}, {});
   }
+  // None of its mappings is one of it.
+  void scanned_executable(std::uint32_t pid, std::string_view path) {
+    append_mmap2(bytes_, {.pid = pid, .tid = pid, .name = path, .is_program = true}, {});
+  }
   void unread(std::uint32_t pid) {
     append_fork(bytes_, {pid, 0, pid, 0, 0, true}, {.reserved = kScanUnread});
     ++scanned_;

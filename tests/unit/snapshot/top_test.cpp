@@ -393,6 +393,22 @@ TEST_F(Top, ProcessesWithoutANameAreOneProgram) {
   EXPECT_EQ(ranking.programs[0].processes, 2U);
 }
 
+TEST_F(Top, AnUnknownExecutableHasAReason) {
+  process(7, "server");
+  comm(8, "moved", 0);
+  comm(9, "moved", 0);
+  comm(10, "[lost]", 0);
+  samples(7, 100, 197);
+  samples(0, 100, 500, 1);  // idle
+  EXPECT_THAT(ranked().warnings, testing::IsEmpty());
+  samples(8, 300, 5);
+  samples(8, 300, 5, 1);
+  samples(9, 300, 4);
+  samples(10, 300, 100);
+  samples(11, 300, 100);  // no name either
+  EXPECT_THAT(ranked().warnings, testing::ElementsAre(testing::HasSubstr("the executables of 2 processes (2 % of")));
+}
+
 TEST_F(Top, ManyShortLivedProcessesAreOneProgramAndFewRows) {
   cgroup_path(5, "/system.slice/health.service");
   for (std::uint32_t pid = 1000; pid < 101'000; ++pid) {

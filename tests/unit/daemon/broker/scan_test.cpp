@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -53,6 +55,7 @@ class Hang {
 
 struct Found {
   std::set<std::uint32_t> processes, named, with_maps, partly;
+  std::map<std::uint32_t, std::string> programs;
   bool all_listed = false;
 };
 Found found_in(const ScanAnswer& answer) {
@@ -68,7 +71,12 @@ Found found_in(const ScanAnswer& answer) {
       EXPECT_EQ(mark == kScanUnread && task->time_ns != 0, false);
     }
     if (const auto comm = parse_comm(record)) found.named.insert(comm->pid);
-    if (const auto map = parse_mmap2(record)) found.with_maps.insert(map->pid);
+    if (const auto map = parse_mmap2(record)) {
+      if (map->bytes != 0) found.with_maps.insert(map->pid);
+      if (map->is_program) {
+        EXPECT_TRUE(found.programs.emplace(map->pid, map->name).second) << "it is there twice";
+      }
+    }
     if (mark == kScanAllListed) found.all_listed = lost_fields(record)->id == found.processes.size();
   }
   return found;
@@ -143,6 +151,24 @@ TEST_F(Scan, AllOfItWhereNothingHangs) {
   EXPECT_TRUE(found.all_listed);
 }
 
+// A program can move its code to memory without a file, and keep nothing of its executable mapped.
+TEST_F(Scan, TheExecutableIsKnownWhateverIsMapped) {
+  const std::string path = std::filesystem::read_symlink("/proc/self/exe");
+  EXPECT_EQ(found_in(scan({}, ScanLimits{}).value()).programs.at(own_), path);
+  for (const bool other_memory : {false, true}) {
+    const ScanReads reads{.mappings = [other_memory, own = own_](ProcessInfo& info) {
+      read_mappings(info);
+      if (info.pid != own) return;
+      info.mappings.clear();
+      if (other_memory) info.mappings.push_back({.address = 0x1000, .bytes = 0x1000, .name = "//anon"});
+    }};
+    const Found found = found_in(scan(reads, ScanLimits{}).value());
+    EXPECT_EQ(found.with_maps.contains(own_), other_memory);
+    EXPECT_EQ(found.programs.at(own_), path);
+    EXPECT_THAT(found.partly, IsEmpty());
+  }
+}
+
 TEST_F(Scan, OneThatHangsIsNamedAndTheOthersAreThere) {
   const ScanReads reads{.mappings = [own = own_, hang = hang_](ProcessInfo& info) {
     if (info.pid == own) hang->wait();
@@ -161,6 +187,7 @@ TEST_F(Scan, OneThatHangsIsNamedAndTheOthersAreThere) {
     EXPECT_EQ(found.partly, std::set<std::uint32_t>{own_});
     EXPECT_FALSE(found.with_maps.contains(own_));
     EXPECT_FALSE(found.with_maps.empty());
+    EXPECT_EQ(found.programs.at(own_), std::filesystem::read_symlink("/proc/self/exe")) << "the link does not hang";
     EXPECT_TRUE(found.all_listed);
     EXPECT_EQ(hang_->hanging(), 1) << "a second scan does not wait for it again";
   }
