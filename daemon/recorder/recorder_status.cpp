@@ -239,7 +239,7 @@ void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Count
     std::size_t samplers = 0;
     std::vector<bool> samples;  // which of the rows are sampling events (have a frequency)
     for (const ManifestEvent& event : attached_->manifest.events) {
-      if (event.channel != channel.name || event.closed) continue;
+      if (event.channel != channel.name || event.closed || is_omitted(event)) continue;
       StatusEvent& row = channel.events.emplace_back(StatusEvent{.event = event.name});
       samples.push_back(event.attr.freq != 0);
       if (samples.back()) {

@@ -68,6 +68,7 @@ Array list_of(const std::vector<T>& items) {
 }  // namespace
 
 std::string replaced_text(std::string_view channel, std::string_view why, std::string_view event) {
+  if (event == kOmittedEvent) return fmt::format("channel '{}': {}: it is omitted", channel, why);
   return fmt::format("channel '{}': {}, {} is recorded instead", channel, why, event);
 }
 

@@ -124,7 +124,12 @@ struct ManifestEvent {
   std::string why;         // why this one is recorded in its place; empty: it is the configured one
   bool expected = false;   // the machine has no such counter, which nobody can correct
 };
-// The sentence about an event that records in another one's place; `why` as in ManifestEvent.
+// ManifestEvent::name where nothing is recorded in the place of the configured event: a dummy keeps the place.
+inline constexpr std::string_view kOmittedEvent = "dummy";
+[[nodiscard]] inline bool is_omitted(const ManifestEvent& event) {
+  return !event.why.empty() && event.name == kOmittedEvent;
+}
+// The sentence about an event that records in another one's place, or is omitted; `why` as in ManifestEvent.
 [[nodiscard]] std::string replaced_text(std::string_view channel, std::string_view why, std::string_view event);
 enum class RingKind : std::uint8_t { channel, sideband, trigger };
 [[nodiscard]] std::string_view to_string(RingKind kind);

@@ -56,11 +56,13 @@ bool apply_plain_name(std::string_view name, EventSpec& spec) {
   if (const auto generic = generic_event(name); generic) {
     spec.type = generic->type;
     spec.config = generic->config;
+    spec.needs = generic->type == PERF_TYPE_HARDWARE ? Needs::cpu_pmu : Needs::kernel;
     return true;
   }
   if (const auto config = raw_config(name); config) {
     spec.type = PERF_TYPE_RAW;
     spec.config = *config;
+    spec.needs = Needs::cpu_pmu;
     return true;
   }
   return false;

@@ -2,7 +2,11 @@
 #include "libcore/perf/pmu.hpp"
 
 #include <linux/perf_event.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -103,13 +107,38 @@ Result<void> fill_bits(EventSpec& spec, const std::string& term, std::string_vie
   return {};
 }
 
+// The names that drivers give to their PMUs, or what they begin with (drivers/perf, arch/*/events, drivers/gpu).
+// Another name that sysfs does not have is a mistake: kprobe and uprobe, for example, are on each machine or need no
+// hardware.
+constexpr std::array<std::string_view, 5> kCpuPmus{"cpu", "cpu_core", "cpu_atom", "cpu_lowpower", "cpum_cf"};
+constexpr std::array<std::string_view, 2> kCpuPmuFamilies{"armv", "apple_"};
+constexpr std::array<std::string_view, 16> kOtherPmuFamilies{
+    "uncore",      "power",  "msr",   "cstate_", "amd_", "ibs_", "intel_", "arm_",
+    "smmuv3_pmcg", "cs_etm", "hisi_", "nvidia_", "i915", "xe_",  "dmar",   "cpum_"};
+
+// What an event of this PMU needs; nothing: no driver uses the name.
+Needs needs_of(std::string_view pmu) {
+  const auto begins = [&](std::string_view family) { return pmu.starts_with(family); };
+  if (std::find(kCpuPmus.begin(), kCpuPmus.end(), pmu) != kCpuPmus.end() ||
+      std::any_of(kCpuPmuFamilies.begin(), kCpuPmuFamilies.end(), begins))
+    return Needs::cpu_pmu;
+  return std::any_of(kOtherPmuFamilies.begin(), kOtherPmuFamilies.end(), begins) ? Needs::other_pmu : Needs::nothing;
+}
+
+// The same for a PMU of this machine. One of the CPUs is called cpu, or has the list of its CPUs in the file "cpus";
+// others have "cpumask" or nothing.
+Needs needs_of(std::string_view pmu, std::uint64_t type, const std::string& folder) {
+  if (type == PERF_TYPE_SOFTWARE || pmu == "kprobe" || pmu == "uprobe") return Needs::nothing;
+  const bool of_cpus = needs_of(pmu) == Needs::cpu_pmu || ::access((folder + "/cpus").c_str(), F_OK) == 0;
+  return of_cpus ? Needs::cpu_pmu : Needs::other_pmu;
+}
+
 class Pmu {
  public:
   Pmu(std::string_view name, std::string folder) : name_(name), folder_(std::move(folder)) {}
 
   Result<void> apply(const Term& term, EventSpec& spec, bool inside_event) const {
-    if (!is_plain_name(term.name))
-      return fail(std::errc::invalid_argument, "PMU {}: '{}' is not a term: use name=value", name_, term.name);
+    if (auto named = check_name(term); !named) return named;
     if (std::uint64_t* field = field_of(spec, term.name); field != nullptr) {
       const auto value = number_of(term);
       if (!value) return propagate(value.error());
@@ -128,8 +157,19 @@ class Pmu {
     }
     return unknown(term);
   }
+  // All that can be checked without the PMU.
+  Result<void> check(const Term& term) const {
+    if (auto named = check_name(term); !named) return named;
+    if (const auto value = number_of(term); !value) return propagate(value.error());
+    return {};
+  }
 
  private:
+  Result<void> check_name(const Term& term) const {
+    if (is_plain_name(term.name)) return {};
+    return fail(std::errc::invalid_argument, "PMU {}: '{}' is not a term: use name=value", name_, term.name);
+  }
+
   // A word without a value counts as 1, as in perf.
   Result<std::uint64_t> number_of(const Term& term) const {
     if (!term.value) return 1;
@@ -168,17 +208,27 @@ Result<void> parse_pmu(std::string_view pmu, std::string_view terms, const std::
   const std::string devices = sysfs + "/bus/event_source/devices";
   if (!is_plain_name(pmu)) return fail(std::errc::invalid_argument, "'{}' is not a PMU name: use pmu/term=value/", pmu);
   const std::string folder = fmt::format("{}/{}", devices, pmu);
+  const Pmu source(pmu, folder);
   const auto type_text = read_line(folder + "/type");
-  if (!type_text)
-    return fail(std::errc::no_such_file_or_directory, "there is no PMU '{}' on this machine{}", pmu,
-                did_you_mean(nearest_names(pmu, names_in(devices))));
+  if (!type_text && type_text.error().errno_value() != ENOENT) return propagate(type_text.error());
+  if (!type_text) {
+    spec.needs = needs_of(pmu);
+    if (spec.needs == Needs::nothing)
+      return fail(std::errc::no_such_file_or_directory, "there is no PMU '{}' on this machine{}", pmu,
+                  did_you_mean(nearest_names(pmu, names_in(devices))));
+    for (const Term& term : split_terms(terms))
+      if (auto checked = source.check(term); !checked) return checked;
+    spec.missing_pmu = pmu;
+    spec.type = std::numeric_limits<std::uint32_t>::max();  // 0 is PERF_TYPE_HARDWARE
+    return {};
+  }
   const auto type = parse_number(*type_text);
   if (!type || *type > std::numeric_limits<std::uint32_t>::max())
     return fail(std::errc::bad_message, "{}/type does not contain a number", folder);
   if (*type == PERF_TYPE_TRACEPOINT)
     return fail(std::errc::invalid_argument, "write a tracepoint as SYSTEM:EVENT, so that its fields can be decoded");
   spec.type = static_cast<std::uint32_t>(*type);
-  const Pmu source(pmu, folder);
+  spec.needs = needs_of(pmu, *type, folder);
   for (const Term& term : split_terms(terms))
     if (auto applied = source.apply(term, spec, false); !applied) return applied;
   return {};

@@ -12,8 +12,9 @@
 
 namespace flight {
 
-// Sets type, config, config1 and config2 of `spec` from PMU/TERMS/. ENOENT: no such PMU, term or event (the text names
-// the nearest ones). EINVAL: a value is not a number, or too wide for its bits.
+// Sets type, config, config1, config2 and needs of `spec` from PMU/TERMS/; or needs and missing_pmu, if this machine
+// does not have the PMU and others do. ENOENT: no such PMU, term or event (the text names the nearest ones). EINVAL: a
+// value is not a number, or too wide for its bits.
 [[nodiscard]] Result<void> parse_pmu(std::string_view pmu, std::string_view terms, const std::string& sysfs,
                                      EventSpec& spec);
 

@@ -93,8 +93,8 @@ bool is_held(const OpenRing& ring) {
 // with that.
 bool same_event(const ManifestEvent& kept, const EventPlan& plan) {
   perf_event_attr attr = kept.attr;
-  // cpu-clock in place of a configured event, then or now: whether it is needed depends on the machine.
-  if (kept.why.empty() != plan.replaced.why.empty() && kept.configured == plan.configured)
+  // Another one in place of a configured event, then or now: whether it is needed, and which, depends on the machine.
+  if ((!kept.why.empty() || !plan.replaced.why.empty()) && kept.configured == plan.configured)
     return kept.filter == plan.filter && kept.max_stack == plan.max_stack &&
            (kept.frequency == plan.frequency || kept.frequency == 0 || plan.frequency == 0);
   if (kept.frequency == plan.frequency && kept.max_stack == plan.max_stack) {

@@ -12,6 +12,7 @@
 #include "libcore/perf/record.hpp"
 #include "libcore/recorder/recording_state.hpp"
 #include "libcore/recorder/ring_memory.hpp"
+#include "libcore/recorder/stand_in.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 
 namespace flight {
@@ -30,8 +31,11 @@ std::string listed(std::vector<int> cpus) {
 
 bool is_judged(const EventPlan& event) { return event.attr.freq != 0 && counts_while_busy(event.attr); }
 
-// Not judged, and expected to occur: a tracepoint is often for something rare.
-bool is_awaited(const EventPlan& event) { return !is_judged(event) && event.attr.type != PERF_TYPE_TRACEPOINT; }
+// Not judged, and expected to occur: a tracepoint is often for something rare, and another warning names what is
+// omitted.
+bool is_awaited(const EventPlan& event) {
+  return !is_judged(event) && event.attr.type != PERF_TYPE_TRACEPOINT && !is_omitted(event);
+}
 
 }  // namespace
 
@@ -155,19 +159,12 @@ std::vector<std::string> Recording::State::unseen_of(const OpenChannel& channel)
 bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus) {
   const EventPlan& event = channel.plan.events[index];
   if (event.attr.type != PERF_TYPE_HARDWARE) return false;
-  return replace_by_clock(
-      channel, index,
-      fmt::format("{} can be opened but delivered no sample while {} {} busy (a virtual machine without a "
-                  "working PMU?)",
-                  event.name, listed(cpus), cpus.size() == 1 ? "was" : "were"));
-}
-
-bool Recording::State::replace_by_clock(OpenChannel& channel, std::size_t index, std::string why) {
-  const EventPlan& event = channel.plan.events[index];
-  const auto configured = std::find_if(channel.plan.config.events.begin(), channel.plan.config.events.end(),
-                                       [&](const EventConfig& one) { return one.event == event.configured; });
-  if (configured == channel.plan.config.events.end()) return false;
-  auto clock = plan_cpu_clock(*configured, event.attr, features, {.why = std::move(why), .expected = false});
+  auto clock = cpu_clock_for(
+      channel.plan.config.events[index], event, features,
+      {.why = fmt::format("{} can be opened but delivered no sample while {} {} busy (a virtual machine without a "
+                          "working PMU?)",
+                          event.name, listed(cpus), cpus.size() == 1 ? "was" : "were"),
+       .expected = false});
   if (std::any_of(channel.plan.events.begin(), channel.plan.events.end(),
                   [&](const EventPlan& other) { return other.name == clock.name; }))
     return false;
@@ -178,13 +175,15 @@ bool Recording::State::replace_by_clock(OpenChannel& channel, std::size_t index,
 bool Recording::State::replace_refused(OpenChannel& channel, int cpu) {
   bool replaced = false;
   for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
-    const EventPlan& event = channel.plan.events[i];
-    perf_event_attr attr = event.attr;
-    const auto tried = open_within_limits(attr, cpu, event.name);
-    if (tried) continue;
-    const int why = tried.error().errno_value();
-    if (why == ENODEV || !may_replace(event.attr, why)) continue;  // ENODEV: the CPU is offline
-    replaced = replace_by_clock(channel, i, refused_text(event.configured, {cpu}, why)) || replaced;
+    auto refused = refused_on(channel.plan.events[i], {cpu}, features);
+    if (!refused) continue;
+    refused->cpus = {cpu};
+    ChannelPlan next = channel.plan;
+    next.events[i] =
+        stand_in(channel.plan.config.events[i], channel.plan.events[i], {cpu}, features, std::move(*refused));
+    omit_repeated(next, i, features);
+    // The other CPUs go on, rather than nothing on all of them.
+    if (records_any(next.events)) replaced = bool(replace_event(channel, i, std::move(next.events[i]))) || replaced;
   }
   return replaced;
 }
@@ -217,7 +216,7 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
   channel.plan.events[index] = std::move(next);
   if (index < channel.seen.size()) channel.seen[index] = false;
   // Readers need not know an event that has written nothing.
-  if (written) channel.former.push_back(std::move(former));
+  if (written && !is_omitted(former.plan)) channel.former.push_back(std::move(former));
   if (channel.former.size() > kMaxOldIds) channel.former.erase(channel.former.begin());
   return {};
 }

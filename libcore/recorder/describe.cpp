@@ -6,6 +6,7 @@
 #include "libcore/base/version.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/recorder/recording_state.hpp"
+#include "libcore/recorder/stand_in.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 
 namespace flight {
@@ -56,6 +57,7 @@ void note_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::strin
 // Limits of the kernel under which an event records less than configured, on any CPU.
 void warn_of_limits(const OpenChannel& channel, std::size_t index, std::vector<std::string>& warnings) {
   const EventPlan& event = channel.plan.events[index];
+  if (is_omitted(event)) return;
   std::uint64_t frequency = event.attr.freq != 0 ? event.attr.sample_freq : 0;
   std::uint16_t max_stack = event.attr.sample_max_stack;
   for (const OpenRing& ring : channel.rings) {

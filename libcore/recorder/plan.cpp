@@ -2,9 +2,7 @@
 #include "libcore/recorder/plan.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -13,16 +11,14 @@
 #include "libcore/broker/protocol.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
-#include "libcore/recorder/channel.hpp"
 #include "libcore/recorder/locked_memory.hpp"
 #include "libcore/recorder/recording.hpp"
+#include "libcore/recorder/stand_in.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
 
 namespace flight {
 namespace {
-
-constexpr std::uint64_t kFallbackFrequency = 99;
 
 // The whole budget: each channel's ring and its image in staging, the sideband's ring and each trigger's ring on every
 // CPU, and the memory that is not for rings.
@@ -51,58 +47,6 @@ void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t c
         format_bytes(max_bytes), counted(cpu_count, "CPU"), format_bytes(needed)));
 }
 
-SamplingOptions sampling_options(const EventConfig& config) {
-  return {.frequency = config.frequency, .period = config.period, .stack = config.stack, .max_stack = config.max_stack};
-}
-
-// "u" of "cycles:up": cpu-clock accepts every modifier except p.
-std::string plain_modifiers(const EventSpec& spec) {
-  if (spec.exclude_user == spec.exclude_kernel) return {};
-  return spec.exclude_kernel ? ":u" : ":k";
-}
-
-bool is_hardware(std::uint32_t type) {
-  return type != PERF_TYPE_SOFTWARE && type != PERF_TYPE_TRACEPOINT && type != PERF_TYPE_BREAKPOINT;
-}
-
-// What the configuration asks for, whatever the machine allows.
-void set_wanted(EventPlan& plan, const EventSpec& spec, const SamplingOptions& options) {
-  KernelFeatures all;
-  all.max_stack = std::numeric_limits<std::uint16_t>::max();
-  const perf_event_attr wanted = event_attr(spec, options, all);
-  plan.frequency = wanted.freq != 0 ? wanted.sample_freq : 0;
-  plan.max_stack = wanted.sample_max_stack;
-}
-
-EventPlan cpu_clock_for(const EventConfig& config, const EventSpec& spec, const KernelFeatures& features,
-                        Replaced why) {
-  EventSpec clock;
-  clock.name = "cpu-clock" + plain_modifiers(spec);
-  clock.type = PERF_TYPE_SOFTWARE;
-  clock.config = PERF_COUNT_SW_CPU_CLOCK;
-  clock.exclude_user = spec.exclude_user;
-  clock.exclude_kernel = spec.exclude_kernel;
-  SamplingOptions options = sampling_options(config);
-  // cpu-clock's period would be in nanoseconds.
-  if (options.period != 0)
-    options = {.frequency = kFallbackFrequency, .stack = options.stack, .max_stack = options.max_stack};
-  EventPlan out{.name = clock.name,
-                .attr = event_attr(clock, options, features),
-                .filter = {},
-                .tracepoint = {},
-                .format = {},
-                .configured = config.event,
-                .replaced = std::move(why)};
-  set_wanted(out, clock, options);
-  return out;
-}
-
-bool has_equal(const std::vector<EventPlan>& events, const EventPlan& event) {
-  return std::any_of(events.begin(), events.end(), [&](const EventPlan& other) {
-    return other.name == event.name && std::memcmp(&other.attr, &event.attr, sizeof event.attr) == 0;
-  });
-}
-
 // A list of CPUs; empty: there are none.
 std::string nohz_full_cpus(const std::string& sysfs) {
   const auto text = read_line(sysfs + "/devices/system/cpu/nohz_full");
@@ -118,68 +62,66 @@ bool keeps_tick(const perf_event_attr& attr) {
   return attr.freq != 0 && !timer;
 }
 
-// Why cpu-clock must take the place of this hardware event on all CPUs; nullopt: it can be recorded. It is opened on
-// each of `cpus`, as a test: another user may hold the counter of one CPU only.
-std::optional<Replaced> why_replaced(const EventConfig& config, const EventPlan& event, const std::vector<int>& cpus,
-                                     const std::string& nohz_full) {
-  if (!nohz_full.empty() && keeps_tick(event.attr))
-    return Replaced{.why = fmt::format("{} would keep the timer tick on CPUs {} (nohz_full)", config.event, nohz_full),
-                    .expected = true};
-  std::vector<int> refusing;
-  int why = 0;
-  bool opened = false;
-  for (const int cpu : cpus) {
-    perf_event_attr attr = event.attr;
-    const auto tried = open_within_limits(attr, cpu, event.name);
-    opened = opened || tried;
-    if (tried) continue;
-    if (!may_replace(event.attr, tried.error().errno_value())) return std::nullopt;
-    if (opened && tried.error().errno_value() == ENODEV) continue;  // it went offline meanwhile
-    why = tried.error().errno_value();
-    refusing.push_back(cpu);
-    if (!opened && (why == ENOENT || why == EOPNOTSUPP))
-      return Replaced{.why = fmt::format("there is no hardware counter for {} on this machine", config.event),
-                      .expected = true};
-  }
-  if (refusing.empty()) return std::nullopt;
-  return Replaced{.why = refused_text(config.event, opened ? refusing : std::vector<int>{}, why)};
-}
-
-// Hardware events that cannot be recorded are replaced by cpu-clock.
-Result<void> add_event(const EventConfig& config, const EventSources& sources, const KernelFeatures& features,
-                       const std::vector<int>& cpus, const std::string& nohz_full, ChannelPlan& channel) {
+// Adds one event, in whatever form it can be recorded. The result, if it is omitted: the error that says why.
+Result<std::optional<Error>> add_event(const EventConfig& config, const EventSources& sources,
+                                       const KernelFeatures& features, const std::vector<int>& cpus,
+                                       const std::string& nohz_full, ChannelPlan& channel) {
   auto spec = parse_event(config.event, sources);
   if (!spec) return propagate(spec.error());
   if (!config.filter.empty() && !spec->is_tracepoint())
     return fail(std::errc::invalid_argument, "event {} has the filter '{}', but only tracepoints can be filtered",
                 config.event, config.filter);
-  EventPlan event{.name = spec->name,
-                  .attr = event_attr(*spec, sampling_options(config), features),
-                  .filter = config.filter,
-                  .tracepoint = {},
-                  .format = {},
-                  .configured = config.event};
-  set_wanted(event, *spec, sampling_options(config));
+  EventPlan event = plan_event(*spec, config, sampling_options(config), features);
+  std::optional<Refused> refused;
   if (spec->is_tracepoint()) {
     auto format = tracepoint_format(sources.tracefs, spec->system, spec->event);
     if (!format) return propagate(format.error());
     event.tracepoint = spec->system + ":" + spec->event;
     event.format = std::move(*format);
-  } else if (is_hardware(spec->type)) {
-    if (auto replaced = why_replaced(config, event, cpus, spec->type == PERF_TYPE_HARDWARE ? nohz_full : "")) {
-      event = cpu_clock_for(config, *spec, features, std::move(*replaced));
-      if (has_equal(channel.events, event)) {
-        channel.notes.push_back(fmt::format("channel '{}': {}, and the channel already has {}: it is omitted",
-                                            channel.config.name, event.replaced.why, event.name));
-        return {};
-      }
-    }
+  } else if (spec->type == PERF_TYPE_HARDWARE && !nohz_full.empty() && keeps_tick(event.attr)) {
+    event = cpu_clock_for(
+        config, event, features,
+        {.why = fmt::format("{} would keep the timer tick on CPUs {} (nohz_full)", config.event, nohz_full),
+         .expected = true});
+  } else if (!spec->missing_pmu.empty()) {
+    const Failure missing = fail(std::errc::no_such_file_or_directory,
+                                 "event '{}': there is no PMU '{}' on this machine", config.event, spec->missing_pmu);
+    refused = Refused{.error_number = ENOENT, .cpus = {}, .error = missing.value()};
+    event.attr.precise_ip = 0;  // no other precision need be tried
+  } else {
+    refused = refused_on(event, cpus, features);
   }
+  if (refused) event = stand_in(config, event, cpus, features, *refused);
   if (!nohz_full.empty() && keeps_tick(event.attr))
     channel.notes.push_back(
         fmt::format("channel '{}': {} has a frequency, which keeps the timer tick on CPUs {} (nohz_full): use a period",
                     channel.config.name, event.name, nohz_full));
   channel.events.push_back(std::move(event));
+  return is_omitted(channel.events.back()) ? std::optional(refused->error) : std::nullopt;
+}
+
+// Fails if an event is omitted and nothing else can be recorded: then it is the reason.
+Result<void> add_channels(const Config& config, const EventSources& sources, const KernelFeatures& features,
+                          const std::vector<int>& cpus, const std::vector<std::uint64_t>& ring_bytes,
+                          RecordingPlan& plan) {
+  const std::string nohz_full = nohz_full_cpus(sources.sysfs);
+  std::optional<Failure> omitted;
+  bool any = false;
+  for (std::size_t i = 0; i < config.channels.size(); ++i) {
+    ChannelPlan channel{.config = config.channels[i], .ring_bytes = ring_bytes[i], .events = {}, .notes = {}};
+    for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
+      const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
+      const auto told = [&](const Error& error) { return wrap(error, "{}channel '{}'", place, channel.config.name); };
+      const auto added = add_event(channel.config.events[event], sources, features, cpus, nohz_full, channel);
+      if (!added) return told(added.error());
+      if (*added && !omitted) omitted = told(**added);
+      channel.events.back().place = place;
+    }
+    for (std::size_t event = channel.events.size(); event-- > 0;) omit_repeated(channel, event, features);
+    any = any || records_any(channel.events);
+    plan.channels.push_back(std::move(channel));
+  }
+  if (omitted && !any) return *omitted;
   return {};
 }
 
@@ -279,25 +221,22 @@ std::vector<std::string> format_fields(std::string_view format) {
   return fields;
 }
 
-bool may_replace(const perf_event_attr& attr, int error_number) {
-  if (attr.type == PERF_TYPE_HARDWARE)
-    for (const int one : {ENOENT, EOPNOTSUPP, EINVAL, ENODEV, ENOSPC})
-      if (error_number == one) return true;
-  return is_hardware(attr.type) && error_number == EBUSY;
+SamplingOptions sampling_options(const EventConfig& config) {
+  return {.frequency = config.frequency, .period = config.period, .stack = config.stack, .max_stack = config.max_stack};
 }
 
-std::string refused_text(const std::string& event, const std::vector<int>& cpus, int error_number) {
-  const std::string where =
-      cpus.empty() ? "" : fmt::format(" on CPU{} {}", cpus.size() == 1 ? "" : "s", format_cpu_list(cpus));
-  return fmt::format("the hardware counter for {} cannot be used{} ({})", event, where, std::strerror(error_number));
-}
-
-EventPlan plan_cpu_clock(const EventConfig& config, const perf_event_attr& attr, const KernelFeatures& features,
-                         Replaced why) {
-  EventSpec spec;
-  spec.exclude_user = attr.exclude_user != 0;
-  spec.exclude_kernel = attr.exclude_kernel != 0;
-  return cpu_clock_for(config, spec, features, std::move(why));
+EventPlan plan_event(const EventSpec& spec, const EventConfig& config, const SamplingOptions& options,
+                     const KernelFeatures& features) {
+  KernelFeatures all;
+  all.max_stack = std::numeric_limits<std::uint16_t>::max();
+  const perf_event_attr wanted = event_attr(spec, options, all);
+  return {.name = spec.name,
+          .attr = event_attr(spec, options, features),
+          .filter = config.filter,
+          .frequency = wanted.freq != 0 ? wanted.sample_freq : 0,
+          .max_stack = wanted.sample_max_stack,
+          .configured = config.event,
+          .needs = spec.needs};
 }
 
 bool counts_while_busy(const perf_event_attr& attr) {
@@ -325,17 +264,7 @@ Result<RecordingPlan> plan_recording(const Config& config, const EventSources& s
   plan.sideband_ring_bytes = config.sideband_ring_bytes.value_or(sideband_ring_bytes(max_bytes, cpu_count));
   const auto sizes =
       fit_rings(config.channels, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
-  const std::string nohz_full = nohz_full_cpus(sources.sysfs);
-  for (std::size_t i = 0; i < config.channels.size(); ++i) {
-    ChannelPlan channel{.config = config.channels[i], .ring_bytes = sizes[i], .events = {}, .notes = {}};
-    for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
-      const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
-      if (auto added = add_event(channel.config.events[event], sources, features, cpus, nohz_full, channel); !added)
-        return wrap(added.error(), "{}channel '{}'", place, channel.config.name);
-      channel.events.back().place = place;
-    }
-    plan.channels.push_back(std::move(channel));
-  }
+  if (auto added = add_channels(config, sources, features, cpus, sizes, plan); !added) return propagate(added.error());
   warn_of_budget(config, max_bytes, cpu_count, plan);
   if (const auto limit = locked_memory_limit(features, cpu_count)) fit_locked_memory(plan, cpu_count, *limit);
   if (auto added = add_tracepoint_texts(sources, plan); !added) return propagate(added.error());

@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kMostSidebandRingBytes = 4U << 20U;
 // Why an event is not the configured one.
 struct Replaced {
   std::string why;        // a part of a sentence; empty: it is the configured one
-  bool expected = false;  // the machine has no such counter, which nobody can correct
+  bool expected = false;  // the machine does not have it, which nobody can correct
 };
 
 struct EventPlan {
@@ -40,14 +40,15 @@ struct EventPlan {
   // As configured; attr has what the machine allows.
   std::uint64_t frequency = 0;
   std::uint16_t max_stack = 0;
-  std::string configured;  // the event's name in the configuration
+  std::string configured;        // the event's name in the configuration
+  Needs needs = Needs::nothing;  // the configured event
   Replaced replaced;
 };
 
 struct ChannelPlan {
-  ChannelConfig config;          // as in the configuration
-  std::uint64_t ring_bytes = 0;  // within the budget
-  std::vector<EventPlan> events;
+  ChannelConfig config;            // as in the configuration
+  std::uint64_t ring_bytes = 0;    // within the budget
+  std::vector<EventPlan> events;   // one for each of config.events, in the same order
   std::vector<std::string> notes;  // facts about this machine and its events; no action needed
 
   // Whether rings and history can be kept. It does not compare the whole config: a ring's size before it was halved,
@@ -80,14 +81,10 @@ struct RecordingPlan {
   [[nodiscard]] std::size_t watched_triggers() const;
 };
 
-// cpu-clock with the modifiers of `attr` and the rate of `config`, in place of it.
-[[nodiscard]] EventPlan plan_cpu_clock(const EventConfig& config, const perf_event_attr& attr,
-                                       const KernelFeatures& features, Replaced why);
-// Whether cpu-clock may take the place of a hardware event that perf_event_open(2) refused with this error: the machine
-// has no such counter, or it cannot be had (a hypervisor's, or another user holds it).
-[[nodiscard]] bool may_replace(const perf_event_attr& attr, int error_number);
-// Replaced::why. `cpus`: those that refuse; empty: all.
-[[nodiscard]] std::string refused_text(const std::string& event, const std::vector<int>& cpus, int error_number);
+[[nodiscard]] SamplingOptions sampling_options(const EventConfig& config);
+// `spec` for the event `config`, as if this machine had it.
+[[nodiscard]] EventPlan plan_event(const EventSpec& spec, const EventConfig& config, const SamplingOptions& options,
+                                   const KernelFeatures& features);
 // Whether an event counts whenever a process runs on its CPU, so that a busy CPU without samples of it is an error.
 // (page-faults or cache-misses need not.)
 [[nodiscard]] bool counts_while_busy(const perf_event_attr& attr);
@@ -95,7 +92,8 @@ struct RecordingPlan {
 void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
                    std::vector<std::string>& notes);
 
-// `cpus`: online CPUs, on which hardware events are opened as a test: if one refuses, cpu-clock replaces the event.
+// `cpus`: online CPUs, on which events are opened as a test: if one refuses, another event is recorded (stand_in.hpp).
+// An error: the configuration is wrong, or the machine refuses all events of all channels.
 [[nodiscard]] Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources,
                                                    const KernelFeatures& features, std::size_t cpu_count,
                                                    const std::vector<int>& cpus);

@@ -40,8 +40,8 @@ using KeptEvents = std::map<std::uint64_t, UniqueFd>;
 class Recording {
  public:
   // Opens, filters, maps, redirects and enables. Rings are halved, largest first, until rings and staging fit
-  // config.memory_max; that, an event that was replaced (cycles -> cpu-clock) and offline CPUs are warnings. An event
-  // that does not exist, a bad filter or a missing privilege is an error that names the event and what to do.
+  // config.memory_max; that, an event that the machine refuses (stand_in.hpp) and offline CPUs are warnings. An event
+  // that no machine has, a bad filter or a missing privilege is an error that names the event and what to do.
   // `before_samples` is called when all is open, and only the sideband is recorded.
   [[nodiscard]] static Result<Recording> open(const Config& config, const EventSources& sources,
                                               const KernelFeatures& features,

@@ -64,8 +64,7 @@ struct Recording::State {
   [[nodiscard]] static std::vector<std::string> unseen_of(const OpenChannel& channel);
   // The following are true if cpu-clock now records in the place of an event, on all CPUs.
   [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus);
-  [[nodiscard]] bool replace_by_clock(OpenChannel& channel, std::size_t index, std::string why);
-  // For the events that cannot be opened on this CPU, because its counters are in use.
+  // For the events that this CPU refuses; another one may be omitted.
   [[nodiscard]] bool replace_refused(OpenChannel& channel, int cpu);
   // Opens `next` on each CPU, in the same rings, and closes the channel's event `index`. An error changes nothing.
   [[nodiscard]] Result<void> replace_event(OpenChannel& channel, std::size_t index, EventPlan next);

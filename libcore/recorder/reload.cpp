@@ -6,6 +6,7 @@
 
 #include "libcore/recorder/limits.hpp"
 #include "libcore/recorder/recording_state.hpp"
+#include "libcore/recorder/stand_in.hpp"
 
 namespace flight {
 namespace {
@@ -44,11 +45,9 @@ Result<Next<Open>> open_next(const std::vector<Open>& old, const std::vector<Pla
 // What stays open keeps its events; the rest of the plan is new (the ring size before it was halved).
 void renew(ChannelPlan& opened, const ChannelPlan& plan) {
   std::vector<EventPlan> events = std::move(opened.events);
-  std::vector<std::string> notes = std::move(opened.notes);
   for (std::size_t i = 0; i < events.size() && i < plan.events.size(); ++i) events[i].place = plan.events[i].place;
   opened = plan;
   opened.events = std::move(events);
-  if (opened.events.size() != plan.events.size()) opened.notes = std::move(notes);  // one is omitted
 }
 void renew(TriggerPlan& opened, const TriggerPlan& plan) { opened = plan; }
 
@@ -100,11 +99,15 @@ Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string
   for (std::size_t i = 0; configured && i < channels.size(); ++i) {
     OpenChannel& channel = channels[i];
     const std::vector<EventPlan>& planned = next.channels[i].events;
-    for (std::size_t event = 0; event < planned.size() && planned.size() == channel.plan.events.size(); ++event)
-      if (((!channel.plan.events[event].replaced.why.empty() && planned[event].replaced.why.empty()) ||
-           is_below(channel, event, planned[event])) &&
-          replace_event(channel, event, planned[event]))
+    for (std::size_t event = 0; event < planned.size(); ++event) {
+      ChannelPlan wanted = channel.plan;
+      wanted.events[event] = planned[event];
+      omit_repeated(wanted, event, features);  // beside what stays open
+      if ((distance_from_configured(wanted.events[event]) < distance_from_configured(channel.plan.events[event]) ||
+           is_below(channel, event, wanted.events[event])) &&
+          replace_event(channel, event, std::move(wanted.events[event])))
         changed = true;
+    }
   }
   plan = std::move(next);
   config_digest = digest;

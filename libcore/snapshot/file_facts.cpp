@@ -81,6 +81,14 @@ std::vector<FileEvent> file_events(const Manifest& manifest) {
   return out;
 }
 
+void sort_for_readers(std::vector<FileEvent>& events) {
+  if (events.empty()) return;
+  std::rotate(events.begin(), events.begin() + 1, events.end());
+  std::stable_partition(events.begin(), events.end(), [](const FileEvent& event) {
+    return event.attr.type != PERF_TYPE_SOFTWARE || event.attr.config != PERF_COUNT_SW_DUMMY;
+  });
+}
+
 Features file_features(const HostFacts& facts, const Manifest& manifest, const std::vector<KernelMap>& kernel_maps,
                        const std::vector<TrackerExport::UserBuildId>& user_build_ids, const ClockPair& clock) {
   Features out;

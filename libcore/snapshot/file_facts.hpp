@@ -37,6 +37,10 @@ struct HostFacts {
 
 // In the manifest's order: the sideband's dummy is first.
 [[nodiscard]] std::vector<FileEvent> file_events(const Manifest& manifest);
+// As perf record does, the sideband's dummy last, and those of omitted events before it: samply takes the first event
+// for what was sampled, and fails if it has no samples. Records that were generated have the id 0, that of the first
+// event: all have the same trailer.
+void sort_for_readers(std::vector<FileEvent>& events);
 
 // All features except SAMPLE_TIME and COMPRESSED, which the pipeline knows only at its end. `clock`: the pair in force
 // at the end of the window, for all records of the file.

@@ -201,9 +201,7 @@ Result<void> write_data(Part& part, const SnapshotOrder& order, const RecordingF
   EmptyChains chains(recording.manifest, recording.events);
   std::vector<FileEvent> events = file_events(recording.manifest);
   chains.mark(events);
-  // As perf record does, the sideband's dummy last: samply takes the first event for what was sampled, and fails if it
-  // has no samples. Records that were generated have the id 0, that of the first event: all have the same trailer.
-  if (!events.empty()) std::rotate(events.begin(), events.begin() + 1, events.end());
+  sort_for_readers(events);
   auto writer = FileWriter::create(output.data.get(), std::move(events));
   if (!writer) return propagate(writer.error());
   writer->limit(order.max_bytes);

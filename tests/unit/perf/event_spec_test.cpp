@@ -245,6 +245,42 @@ TEST_F(EventSpecs, PmuMistakes) {
   bad("/", EINVAL);
 }
 
+// Whether the machine or the configuration is to blame if the kernel refuses it.
+TEST_F(EventSpecs, WhatAnEventNeeds) {
+  pmu("uncore_imc_0/type", "20\n");
+  pmu("big_cores/type", "21\n");
+  pmu("big_cores/cpus", "0-3\n");
+  pmu("software/type", "1\n");
+  for (const char* text :
+       {"cycles", "cache-misses:u", "r1a8", "cpu/event=1/", "cpu/cpu-cycles/p", "big_cores/config=1/"})
+    EXPECT_EQ(good(text).needs, Needs::cpu_pmu) << text;
+  EXPECT_EQ(good("uncore_imc_0/config=1/").needs, Needs::other_pmu);
+  EXPECT_EQ(good("cgroup-switches").needs, Needs::kernel);
+  EXPECT_EQ(good("software/config=99/").needs, Needs::nothing);
+  EXPECT_EQ(good("sched:sched_switch").needs, Needs::nothing);
+  for (const char* text : {"cycles", "cpu/event=1/", "uncore_imc_0/config=1/"}) EXPECT_EQ(good(text).missing_pmu, "");
+}
+
+TEST_F(EventSpecs, APmuThatOtherMachinesHaveIsNoMistake) {
+  for (const char* text : {"cpu_core/cpu-cycles/", "cpu_atom/event=0x3c,edge/", "cpum_cf/CPU_CYCLES/",
+                           "armv8_pmuv3_0/cpu_cycles/", "apple_icestorm_pmu/cycles/"}) {
+    EXPECT_EQ(good(text).needs, Needs::cpu_pmu) << text;
+    EXPECT_EQ(good(text).missing_pmu + "/", std::string(text).substr(0, std::string(text).find('/') + 1));
+  }
+  for (const char* text :
+       {"uncore_imc_0/cas_count_read/", "power/energy-pkg/", "ibs_op//", "intel_pt//", "amd_df/event=1/"})
+    EXPECT_EQ(good(text).needs, Needs::other_pmu) << text;
+  EXPECT_TRUE(good("cpu_core/cpu-cycles/up").exclude_kernel);
+  EXPECT_EQ(good("cpu_core/cpu-cycles/up").precise_ip, 1U);
+  bad("cpu_core/cpu-cycles/x", EINVAL);
+  bad("cpu_core/event=abc/", EINVAL);
+  bad("cpu_core/,/", EINVAL);
+  bad("cpu_core/../", EINVAL);
+  bad("kprobe/config=1/", ENOENT);
+  bad("cpucore/cpu-cycles/", ENOENT);
+  bad("cpu/cpu-cycle/", ENOENT);
+}
+
 TEST_F(EventSpecs, NamesThatAreNone) {
   bad("", EINVAL);
   bad(std::string(2000, 'x'), EINVAL);

@@ -1,79 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events that open and deliver nothing. This program has its own syscall(2), which opens the kernel's event
-// emulation-faults (it never occurs) or cpu-clock where a hardware event is asked for: so there is a PMU here, and each
-// CPU's works or does not.
+// Events that open and deliver nothing.
 #include "libcore/recorder/delivery.hpp"
 
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstdarg>
 #include <map>
-#include <optional>
 #include <set>
 #include <thread>
 
-#include "libcore/recorder/recording.hpp"
-#include "libcore/recorder/ring_memory.hpp"
-#include "tests/unit/recorder/on_this_machine.hpp"
-
-namespace {
-
-enum class Pmu { real, refused, working, silent };
-std::atomic<Pmu> pmu_kind = Pmu::real;
-std::atomic<int> working_cpu = -1;   // of a silent PMU
-std::atomic<int> refusing_cpu = -1;  // of a working one: another user holds its counter
-std::atomic<int> limited_cpu = -1;  // of a working one: the kernel's limit of the rate applies; on others there is none
-
-}  // namespace
-
-extern "C" long syscall(long number, ...) noexcept {
-  static const auto real = reinterpret_cast<long (*)(long, ...)>(::dlsym(RTLD_NEXT, "syscall"));
-  std::va_list list;
-  va_start(list, number);
-  std::array<long, 6> a{};
-  for (long& argument : a) argument = va_arg(list, long);
-  va_end(list);
-  if (number == SYS_perf_event_open && pmu_kind != Pmu::real) {
-    auto attr = *reinterpret_cast<const perf_event_attr*>(a[0]);
-    if (attr.type == PERF_TYPE_HARDWARE || attr.type == PERF_TYPE_RAW) {
-      if (pmu_kind == Pmu::refused || static_cast<int>(a[2]) == refusing_cpu) {
-        errno = EBUSY;
-        return -1;
-      }
-      const bool works = pmu_kind == Pmu::working || static_cast<int>(a[2]) == working_cpu;
-      if (works && attr.freq != 0 && static_cast<int>(a[2]) != limited_cpu)
-        attr.sample_freq = std::min<std::uint64_t>(attr.sample_freq, 99);
-      attr.type = PERF_TYPE_SOFTWARE;
-      attr.config = works ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_EMULATION_FAULTS;
-      return real(number, &attr, a[1], a[2], a[3], a[4], a[5]);
-    }
-  }
-  return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
+#include "tests/unit/recorder/fake_pmu.hpp"
 
 namespace flight {
 namespace {
 
+using test::kSecond, test::Pmu, test::pmu_kind, test::working_cpu, test::refusing_cpu, test::limited_cpu;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
 
 perf_event_attr sampled(std::uint64_t frequency) {
   perf_event_attr attr{};
@@ -204,23 +153,8 @@ TEST(FindSampleTest, WhatWasOverwrittenIsNotKnown) {
   }
 }
 
-class SilentPmu : public test::OnThisMachine {
+class SilentPmu : public test::FakePmu {
  protected:
-  SilentPmu() {
-    config_.channels = {
-        {.name = "stacks", .ring_bytes = 128U << 10U, .events = {{.event = "cycles", .frequency = 99}}}};
-  }
-  void TearDown() override {
-    pmu_kind = Pmu::real, working_cpu = -1, refusing_cpu = -1, limited_cpu = -1;
-    OnThisMachine::TearDown();
-  }
-
-  void open(Pmu kind) {
-    pmu_kind = kind;
-    auto opened = open_recording();
-    ASSERT_TRUE(opened) << opened.error().what;
-    recording_.emplace(std::move(*opened));
-  }
   // Ten seconds later by /proc/stat; the event's own times are real.
   bool look_at_busy(const std::set<int>& busy) {
     std::vector<CpuBusy> all;
@@ -231,35 +165,8 @@ class SilentPmu : public test::OnThisMachine {
     return recording_->watch_delivery(all, monotonic_now() + 3 * kSecond);
   }
   [[nodiscard]] std::set<int> every_cpu() const { return {cpus_.begin(), cpus_.end()}; }
-  [[nodiscard]] const ManifestEvent& event(std::size_t index = 1) const {
-    return recording_->manifest().events.at(index);
-  }
-  // Runs on a CPU until a sample of it is there.
-  void sample_on(int cpu) {
-    const std::vector<ManifestRing>& rings = recording_->manifest().rings;
-    const auto ring = std::find_if(rings.begin(), rings.end(), [&](const ManifestRing& one) {
-      return one.kind == RingKind::channel && one.cpu == cpu;
-    });
-    ASSERT_NE(ring, rings.end());
-    const int owner = recording_->owner_fds()[static_cast<std::size_t>(ring - rings.begin())];
-    const auto mapping = map_ring(owner, *ring, PROT_READ);
-    ASSERT_TRUE(mapping) << mapping.error().what;
-    const std::uint64_t old_head = ring_head(*mapping);
-    const auto sampled = [&] {
-      const auto data = mapping->bytes().subspan(page_bytes());
-      return std::any_of(ring->live_ids.begin(), ring->live_ids.end(), [&](std::uint64_t id) {
-        return find_sample(data, ring_head(*mapping), old_head, id) == Found::sample;
-      });
-    };
-    run_on(cpu);
-    const EventTime begin_ns = monotonic_now();
-    while (!sampled() && monotonic_now() - begin_ns < 60 * kSecond) continue;
-    run_anywhere();
-    ASSERT_TRUE(sampled()) << "CPU " << cpu;
-  }
 
   std::map<int, std::uint64_t> ticks_;
-  std::optional<Recording> recording_;
 };
 
 TEST_F(SilentPmu, CpuClockTakesItsPlaceInTheSameRings) {
@@ -330,7 +237,7 @@ TEST_F(RefusingPmu, ACpuThatReturnsIsRecorded) {
   EXPECT_FALSE(recording_->follow_cpus(cpus_, Probe::none, 1));
 }
 
-// Whatever its name: that another user holds a counter is no error of the configuration, as one that does not exist is.
+// Whatever its name.
 TEST_F(RefusingPmu, OfACounterByNumberAsWell) {
   config_.channels[0].events = {{.event = "r01c2", .frequency = 49}};
   open(Pmu::refused);
@@ -509,31 +416,7 @@ TEST_F(SilentPmu, ARefusedCounterIsTriedAgainAtAReload) {
   EXPECT_EQ(event().attr.type, PERF_TYPE_HARDWARE);
 }
 
-class AdoptedPmu : public SilentPmu {
- protected:
-  // As systemd keeps the events, and flightd the rings.
-  Result<Recording> adopt() {
-    // Something in a sideband's ring: a ring in which nothing was drained is taken for new.
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(0);
-    ::waitpid(child, nullptr, 0);
-    KeptEvents kept;
-    for (const auto& [id, fd] : recording_->events()) kept[id] = UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    const std::vector<int> owners = recording_->owner_fds();
-    manifest_ = recording_->manifest();
-    for (std::size_t i = 0; i < owners.size(); ++i) {
-      const int prot = manifest_.rings[i].kind == RingKind::channel ? PROT_READ : PROT_READ | PROT_WRITE;
-      mappings_.push_back(std::move(map_ring(owners[i], manifest_.rings[i], prot).value()));
-      if (prot == PROT_READ) continue;
-      auto* control = reinterpret_cast<perf_event_mmap_page*>(mappings_.back().data());  // all is drained
-      __atomic_store_n(&control->data_tail, ring_head(mappings_.back()), __ATOMIC_RELEASE);
-    }
-    recording_.reset();
-    return Recording::adopt(manifest_, std::move(kept), config_, sources_, features_);
-  }
-  Manifest manifest_;
-  std::vector<Mapping> mappings_;
-};
+class AdoptedPmu : public SilentPmu {};
 
 TEST_F(AdoptedPmu, KeepsWhatIsRecordedInstead) {
   open(Pmu::silent);

@@ -11,6 +11,7 @@
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
+#include "libcore/recorder/stand_in.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 
 namespace flight {
@@ -123,21 +124,23 @@ TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
     EXPECT_THAT(x.notes, IsEmpty());
     return;
   }
-  ASSERT_THAT(x.events, SizeIs(1)) << "twice the same clock says nothing more";
+  ASSERT_THAT(x.events, SizeIs(2)) << "each keeps its place";
+  EXPECT_FALSE(is_omitted(x.events[0]));
+  EXPECT_TRUE(is_omitted(x.events[1])) << "twice the same clock says nothing more";
+  EXPECT_EQ(x.events[1].attr.config, PERF_COUNT_SW_DUMMY);
+  EXPECT_EQ(x.events[1].configured, "cycles:u");
   EXPECT_EQ(x.events[0].name, "cpu-clock:u");
   EXPECT_EQ(x.events[0].attr.type, PERF_TYPE_SOFTWARE);
   EXPECT_EQ(x.events[0].attr.config, PERF_COUNT_SW_CPU_CLOCK);
   EXPECT_EQ(x.events[0].attr.sample_freq, 199U);
   EXPECT_EQ(x.events[0].attr.exclude_kernel, 1U);
   EXPECT_NE(x.events[0].attr.sample_type & PERF_SAMPLE_CALLCHAIN, 0U);
-  ASSERT_THAT(x.notes, SizeIs(1));
-  EXPECT_THAT(x.notes[0], HasSubstr("already has cpu-clock:u"));
   EXPECT_EQ(x.events[0].configured, "cycles:u");
   std::vector<std::string> warnings, notes;
-  tell_replaced(x, x.events[0], warnings, notes);
+  for (const EventPlan& event : x.events) tell_replaced(x, event, warnings, notes);
   EXPECT_THAT(warnings, IsEmpty()) << "a fact of the machine";
-  ASSERT_THAT(notes, SizeIs(1));
-  EXPECT_THAT(notes[0], HasSubstr("cpu-clock:u is recorded instead"));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("cpu-clock:u is recorded instead"),
+                                 HasSubstr("and the channel already has cpu-clock:u: it is omitted")));
   // A period in cycles is not one in nanoseconds: 1000 of them would be a million samples a second.
   const auto with_period = plan({{.event = "cycles", .period = 1000}});
   ASSERT_TRUE(with_period);

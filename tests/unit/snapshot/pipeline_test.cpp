@@ -99,5 +99,27 @@ TEST_F(Pipeline, ARingThatWasOverwrittenWholeCoversNothing) {
   EXPECT_LT(selection.begin_ns, selection.end_ns) << "others go on telling what they have";
 }
 
+// Readers take the first event for what was sampled.
+TEST(FileEvents, DummiesComeLast) {
+  const auto named = [](const char* name, std::uint32_t type, std::uint64_t config) {
+    FileEvent event{.attr = {}, .name = name, .ids = {}};
+    event.attr.type = type;
+    event.attr.config = config;
+    return event;
+  };
+  std::vector<FileEvent> events{named("sideband", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY),
+                                named("omitted", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY),
+                                named("cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES),
+                                named("raw", PERF_TYPE_RAW, PERF_COUNT_SW_DUMMY),
+                                named("cpu-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK)};
+  sort_for_readers(events);
+  std::string order;
+  for (const FileEvent& event : events) order += event.name + " ";
+  EXPECT_EQ(order, "cycles raw cpu-clock omitted sideband ");
+  events.clear();
+  sort_for_readers(events);
+  EXPECT_TRUE(events.empty());
+}
+
 }  // namespace
 }  // namespace flight
