@@ -192,9 +192,11 @@ void FileTable::put_content(Entry& entry, const std::string& name, MappedFileFac
     if (!same_place && facts.build_id != last->build_id) {
       entry.is_two = true;
       entry.readings.clear();
+      entry.names.clear();
       return;
     }
     const EventTime from_ns = begin_of(entry, facts);
+    entry.names.clear();
     if (entry.readings.size() >= kMaxReadings) entry.readings.erase(entry.readings.begin());
     entry.readings.push_back({.build_id = std::move(facts.build_id), .from_ns = from_ns, .to_ns = looked_ns});
     last = &entry.readings.back();
@@ -204,11 +206,29 @@ void FileTable::put_content(Entry& entry, const std::string& name, MappedFileFac
   last->looked = facts.looked;
   last->generation = facts.generation;
   last->to_ns = std::max(last->to_ns, looked_ns);
+  if (last->build_id.empty())
+    entry.note_name(name, facts.host_path, entry.looked);
+  else
+    entry.names.clear();
+  entry.unread.host_path.clear();
   // The name from the host's root stays when the file is seen from there.
   if (last->host_path.empty() || !facts.host_path.empty()) {
     last->name = name;
     last->host_path = std::move(facts.host_path);
   }
+}
+
+void FileTable::put_unread(Entry& entry, const MappedAt& at, MappedFileFacts facts) {
+  if (entry.readings.empty()) {
+    if (entry.note_name(at.name, std::move(facts.host_path), entry.looked)) ++version_;
+    return;
+  }
+  const Reading& last = entry.readings.back();
+  if (facts.host_path.empty() || (at.seen_ns <= last.to_ns && can_be(last.generation, at.file.generation))) return;
+  entry.unread.name = at.name;
+  entry.unread.host_path = std::move(facts.host_path);
+  entry.unread.generation = at.file.generation != 0 ? at.file.generation : last.generation;
+  ++version_;
 }
 
 void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
@@ -218,10 +238,7 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
   entry.is_read = false;
   if (entry.is_two) return;
   if (!facts.was_read) {
-    if (!entry.readings.empty() || entry.host_path == facts.host_path) return;
-    entry.host_path = std::move(facts.host_path);
-    entry.name = at.name;
-    ++version_;
+    put_unread(entry, at, std::move(facts));
     return;
   }
   // Where fstat(2) has another device than the records (btrfs, overlayfs), another name can be another file, which a
@@ -234,6 +251,7 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
     Reading& last = entry.readings.back();
     last.looked = facts.looked;
     last.to_ns = std::max(last.to_ns, facts.looked.monotonic_ns);
+    entry.unread.host_path.clear();
   }
   ++version_;
   if (entry.is_two || (!may_be_two && !entry.readings.empty() && entry.later.seen_ns <= entry.readings.back().to_ns))
@@ -248,10 +266,12 @@ void FileTable::put_failed(const FileIdentity& file) {
 
 KnownFiles FileTable::known() const {
   KnownFiles out{.files = {}, .forgotten_ns = forgotten_ns_, .unanswered = {}, .served = {}};
-  const auto add = [&](const FileIdentity& numbers, const Reading& reading) {
+  NameSpace space;
+  const auto add = [&](uid_t owner, const FileIdentity& numbers, const Reading& reading) {
     KnownFile known{.file = numbers, .build_id = reading.build_id, .from_ns = reading.from_ns, .to_ns = reading.to_ns};
     known.file.generation = reading.generation;
-    if (!reading.host_path.empty()) {
+    if (!reading.host_path.empty() && !reading.build_id.empty() &&
+        space.take(owner, reading.name.size() + reading.host_path.size())) {
       known.recorded_name = reading.name;
       known.host_path = reading.host_path;
     }
@@ -261,18 +281,18 @@ KnownFiles FileTable::known() const {
     for (const FileIdentity& file : files) {
       const Entry& entry = files_.at(file);
       if (!entry.readings.empty())
-        add(file, entry.readings.back());
-      else if (entry.is_listed())
-        out.files.push_back(
-            {.file = file, .recorded_name = entry.name, .host_path = entry.host_path, .is_two = entry.is_two});
+        add(owner, file, entry.readings.back());
+      else if (entry.is_two)
+        out.files.push_back({.file = file, .is_two = true});
     }
   }
+  add_names(out, space);
   // The earlier ones, as far as they fit; root's first.
   for (const auto& [owner, files] : by_use_) {
     for (const FileIdentity& file : files) {
       const Entry& entry = files_.at(file);
       for (std::size_t i = 1; i < entry.readings.size() && out.files.size() < kMaxKnownReadings; ++i)
-        add(file, entry.readings[entry.readings.size() - 1 - i]);
+        add(owner, file, entry.readings[entry.readings.size() - 1 - i]);
     }
   }
   return out;

@@ -13,7 +13,8 @@
 //          │     read: A  same  same               │ read: B, from ctime
 //    ◀──── A ─────────────────────▶ unknown ╳───── B ────▶
 //
-// A file that can no longer be read keeps its readings. One thread.
+// A file that can no longer be read keeps its readings. Of a file without a build-id, perf(1) takes what the name leads
+// to: so each name is looked at again when a client asks (to_check). One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -79,6 +80,16 @@ class FileTable {
   [[nodiscard]] bool touch(const Sighting& seen);
   void end_scan() { new_files_ = 0; }
   [[nodiscard]] bool wants_scan() const { return files_.size() >= most_ / 2 && new_files_ >= most_ / 4; }
+  struct Check {
+    uid_t owner = 0;  // of the file
+    MappedAt at;      // by_name
+  };
+  // Of all files; root may have half of them, another user an eighth. What was looked at longest ago goes first.
+  static constexpr std::size_t kMaxChecks = 1024;
+  // The names of files of which no build-id is known, as a client waits: the caller must call put_check() for each.
+  [[nodiscard]] std::vector<Check> to_check(Time now);
+  // `facts`: null if it could not be looked at.
+  void put_check(const MappedAt& at, const MappedFileFacts* facts);
   // For MappedAt::known.
   [[nodiscard]] std::optional<FileStamp> stamp_of(const MappedAt& at) const;
   void put(const MappedAt& at, MappedFileFacts facts);
@@ -100,6 +111,14 @@ class FileTable {
     bool stamp_proves = false;
     std::string name, host_path;  // the name by which it was read
   };
+  // Of a file without a build-id, or of one that was never read.
+  struct Name {
+    std::string recorded, host_path;  // as in MappedFileFacts
+    Time looked{};
+    bool is_asked = false;  // of to_check()
+    [[nodiscard]] const std::string& path() const { return host_path.empty() ? recorded : host_path; }
+  };
+  static constexpr std::size_t kMaxNames = 4;  // of a file
   struct Entry {
     bool is_read = false;  // a thread reads it
     bool is_two = false;   // two files have these numbers
@@ -109,12 +128,22 @@ class FileTable {
     uid_t owner = 0;                      // of its processes; root: of more than one user's
     std::uint64_t used = 0;               // grows with each sighting
     std::vector<Reading> readings;        // ascending
-    // Of a file that was never read, if its name would be misleading.
-    std::string name, host_path;
+    std::vector<Name> names;
+    // If the name of a mapping that is newer than the readings would be misleading; `host_path` is empty otherwise.
+    struct {
+      std::string name, host_path;
+      std::uint64_t generation = 0;
+    } unread;
     MappedAt later;
     ByUse::iterator place;
 
-    [[nodiscard]] bool is_listed() const { return !readings.empty() || is_two || !host_path.empty(); }
+    [[nodiscard]] const Name* renamed() const;  // the first one with a host_path
+    [[nodiscard]] bool is_listed() const { return !readings.empty() || is_two || renamed() != nullptr; }
+    [[nodiscard]] std::optional<FileStamp> content() const {
+      return readings.empty() ? std::nullopt : std::optional(readings.back().stamp);
+    }
+    // True: it is a new one, or has another path.
+    bool note_name(const std::string& recorded, std::string host_path, Time now);
   };
   void remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen);
   void use(Entry& entry, const Sighting& seen);
@@ -123,6 +152,15 @@ class FileTable {
   [[nodiscard]] std::map<uid_t, ByUse>::iterator to_evict_from();
   [[nodiscard]] EventTime begin_of(const Entry& entry, const MappedFileFacts& facts) const;
   void put_content(Entry& entry, const std::string& name, MappedFileFacts facts);
+  void put_unread(Entry& entry, const MappedAt& at, MappedFileFacts facts);
+  void add_checks(std::map<uid_t, ByUse>::iterator user, Time now, std::vector<Check>& out);
+  // The bytes of names in a reply: one user must not take what others' names need.
+  struct NameSpace {
+    std::map<uid_t, std::size_t> used;
+    std::size_t all = 0;
+    [[nodiscard]] bool take(uid_t owner, std::size_t bytes);
+  };
+  void add_names(KnownFiles& out, NameSpace& space) const;
   void evict(uid_t newest_owner);
 
   std::size_t most_;
@@ -130,6 +168,7 @@ class FileTable {
   bool saw_all_ = true;
   OwnerOf owner_of_;
   std::map<uid_t, ByUse> by_use_;  // by the owner; none is empty
+  uid_t checked_last_ = 0;         // the user whose files were the last in to_check()
   std::uint64_t uses_ = 0;
   std::size_t new_files_ = 0;        // since the last scan
   EventTime forgotten_ns_ = 0;       // KnownFiles

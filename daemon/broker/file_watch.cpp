@@ -52,7 +52,7 @@ std::uint64_t symbol_records_in(std::span<const std::byte> records) {
 
 }  // namespace
 
-// Files of one process on one disk, read one after the other. Shared with the reading thread, which may outlive the
+// A task, whose files are read one after the other. Shared with the reading thread, which may outlive the
 // watch.
 struct FileWatch::Read {
   std::vector<MappedAt> files;
@@ -66,6 +66,7 @@ struct FileWatch::Read {
   bool given_up = false;       // it hangs; those behind the file are deferred
   bool kept_others = false;    // others are deferred because it hangs
   bool helper_failed = false;  // a file was not read because of that
+  bool by_name = false;        // of MappedAt
   DeviceNumber disk;
   std::uint32_t pid = 0;
   uid_t uid = 0;  // owner of the process
@@ -107,6 +108,8 @@ void FileWatch::look(bool asked) {
   }
   collect();
   for (MappedAt& at : table_.due(now, asked)) queue(std::move(at));
+  if (asked && !names_checked_) check_names(now);
+  names_checked_ = asked;
   send();
   active_ = now - news_ < kActiveFor || !settled();
 }
@@ -149,29 +152,29 @@ void FileWatch::note_sighting(const Sighting& seen, Clock::time_point now) {
 }
 
 void FileWatch::queue(MappedAt at) {
-  constexpr std::size_t kShares = FileTable::kShares;
-  uid_t owner = owners_.of(at.pid).value_or(kEndedOwner);
-  if (queues_.size() >= FileTable::kMaxOwners && !queues_.contains(owner)) owner = kEndedOwner;
-  const auto has = queues_.find(owner);
-  const std::size_t bytes = at.name.size();
-  const bool is_over =
-      owner != 0 && has != queues_.end() &&
-      (has->second.files.size() >= kMaxQueued / kShares || has->second.bytes + bytes > kMaxQueuedBytes / kShares);
-  if (is_over || queued_ >= kMaxQueued || queued_bytes_ + bytes > kMaxQueuedBytes) {
-    ++left_out_;
+  const FileIdentity file = at.file;
+  if (queues_.add(owners_.of(at.pid).value_or(kEndedOwner), std::move(at))) return;
+  ++left_out_;
+  table_.put_failed(file);
+}
+
+// Who has too many keeps those that are known of them.
+void FileWatch::check_names(Clock::time_point now) {
+  for (FileTable::Check& check : table_.to_check(now))
+    if (!queues_.add(check.owner, check.at)) put_failed(check.at);
+}
+
+void FileWatch::put_failed(const MappedAt& at) {
+  if (at.by_name)
+    table_.put_check(at, nullptr);
+  else
     table_.put_failed(at.file);
-    return;
-  }
-  Queue& queue = has != queues_.end() ? has->second : queues_[owner];
-  ++queued_;
-  queued_bytes_ += bytes;
-  queue.bytes += bytes;
-  queue.files.push_back(std::move(at));
 }
 
 // A slow disk looks like one that hangs, so the files that are given up now are read when the disk answers.
 void FileWatch::defer(MappedAt at, uid_t uid) {
-  table_.put_failed(at.file);
+  put_failed(at);
+  if (at.by_name) return;  // the next client asks again
   if (deferred_.size() < kMaxDeferred)
     deferred_.push_back({.at = std::move(at), .uid = uid});
   else
@@ -200,12 +203,8 @@ void FileWatch::collect() {
     for (; read->collected < done; ++read->collected) {
       const MappedAt& at = read->files[read->collected];
       auto& facts = read->facts[read->collected];
-      if (facts) {
-        if (facts->served_by.empty())
-          served_.erase(read->disk);  // the number may be another disk's by now
-        else if (served_.size() < kMaxServedDisks || served_.contains(read->disk))
-          served_[read->disk] = facts->served_by;
-        table_.put(at, std::move(*facts));
+      if (facts || at.by_name) {
+        put(*read, at, facts);
       } else if (is_the_helpers(facts.error())) {
         if (read->collected <= read->given_up_at) defer(at, read->uid);
         read->helper_failed = true;
@@ -235,10 +234,22 @@ void FileWatch::collect() {
     read->given_up = true;
     read->given_up_at = read->collected;
     // The file that is being read may still come back.
-    if (read->collected < read->files.size()) table_.put_failed(read->files[read->collected].file);
+    if (read->collected < read->files.size()) put_failed(read->files[read->collected]);
     for (std::size_t i = read->collected + 1; i < read->files.size(); ++i) defer(read->files[i], read->uid);
   }
   if (came_back) retry_deferred();
+}
+
+void FileWatch::put(const Read& read, const MappedAt& at, Result<MappedFileFacts>& facts) {
+  if (at.by_name) {
+    table_.put_check(at, facts ? &*facts : nullptr);
+    return;
+  }
+  if (facts->served_by.empty())
+    served_.erase(read.disk);  // the number may be another disk's by now
+  else if (served_.size() < kMaxServedDisks || served_.contains(read.disk))
+    served_[read.disk] = facts->served_by;
+  table_.put(at, std::move(*facts));
 }
 
 void FileWatch::note_silent(const Read& read, Clock::time_point now) {
@@ -253,7 +264,7 @@ bool FileWatch::hangs(const Read& read) { return Clock::now() - read.begun.load(
 // One file of a disk, a process and a user (other than root) is read at a time.
 bool FileWatch::is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const {
   return std::any_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
-    return !hangs(*read) && (read->disk == disk || read->pid == pid || (read->uid == uid && uid != 0));
+    return !hangs(*read) && (read->disk == disk || (pid != 0 && read->pid == pid) || (read->uid == uid && uid != 0));
   });
 }
 
@@ -269,76 +280,56 @@ bool FileWatch::may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const 
   });
 }
 
-// The files of a process on a disk are one task: each end of a task wakes the main thread.
-std::shared_ptr<FileWatch::Read> FileWatch::take_from(Queue& queue, std::size_t first) {
-  auto read = std::make_shared<Read>();
-  read->disk = device_of(queue.files[first]);
-  read->pid = queue.files[first].pid;
-  for (std::size_t i = first; i < std::min(queue.files.size(), kLookAhead) && read->files.size() < kMaxOfTask;) {
-    const auto at = queue.files.begin() + static_cast<std::ptrdiff_t>(i);
-    if (at->pid != read->pid || device_of(*at) != read->disk) {
-      ++i;
-      continue;
-    }
-    --queued_;
-    queued_bytes_ -= at->name.size();
-    queue.bytes -= at->name.size();
-    read->files.push_back(std::move(*at));
-    read->files.back().known = table_.stamp_of(read->files.back());
-    queue.files.erase(at);
-  }
-  read->facts.resize(read->files.size());
-  return read;
-}
-
 void FileWatch::send() {
-  for (std::size_t idle = 0; idle < queues_.size() && reads_.size() < kMaxReads;) {
-    auto user = queues_.upper_bound(last_owner_);
-    if (user == queues_.end()) user = queues_.begin();
-    last_owner_ = user->first;
-    idle = send_of(user->second, last_owner_ == kEndedOwner ? 0 : last_owner_) ? 0 : idle + 1;
-    if (user->second.files.empty()) queues_.erase(user);
+  const auto is_busy = [this](const MappedAt& at, uid_t owner) {
+    return this->is_busy(device_of(at), at.pid, owner == kEndedOwner ? 0 : owner);
+  };
+  while (reads_.size() < kMaxReads) {
+    auto task = queues_.take(is_busy);
+    if (!task) return;
+    begin(std::move(*task));
   }
 }
 
-bool FileWatch::send_of(Queue& queue, uid_t uid) {
-  const std::size_t end = std::min(queue.files.size(), kLookAhead);
-  for (std::size_t i = 0; i < end; ++i) {
-    if (is_busy(device_of(queue.files[i]), queue.files[i].pid, uid)) continue;
-    auto read = take_from(queue, i);
-    read->uid = uid;
-    if (!may_read(read->disk, read->pid, read->uid)) {
-      for (MappedAt& at : read->files) defer(std::move(at), uid);
-      for (const auto& other : reads_) other->kept_others = other->kept_others || hangs(*other);
-      return true;
-    }
-    const bool posted = threads_->post([read, read_files = read_files_] {
-      read_files(read->files, {.has_helper =
-                                   [&read](bool has) {
-                                     read->process_answered = false;
-                                     read->begun.store(has ? Clock::now() : Clock::time_point::max());
-                                   },
-                               .answered = [&read] { read->process_answered = true; },
-                               .done =
-                                   [&read](Result<MappedFileFacts> facts) {
-                                     if (!facts && facts.error().code == std::errc::timed_out)
-                                       read->process_is_silent = true;
-                                     const std::size_t at = read->done.load();
-                                     read->facts[at] = std::move(facts);
-                                     // First, or a process would be taken for silent whose disk was slow.
-                                     read->begun.store(Clock::now());
-                                     read->process_answered = false;
-                                     read->done.store(at + 1, std::memory_order_release);
-                                   }});
-      read->ended.store(true, std::memory_order_release);
-    });
-    if (posted)
-      reads_.push_back(std::move(read));
-    else
-      for (const MappedAt& at : read->files) table_.put_failed(at.file);  // all threads hang
-    return true;
+void FileWatch::begin(OwnerQueues::Task task) {
+  auto read = std::make_shared<Read>();
+  read->files = std::move(task.files);
+  read->facts.resize(read->files.size());
+  read->disk = device_of(read->files.front());
+  read->pid = read->files.front().pid;
+  read->by_name = read->process_answered = read->files.front().by_name;
+  read->uid = task.owner == kEndedOwner ? 0 : task.owner;
+  for (MappedAt& at : read->files)
+    if (!at.by_name) at.known = table_.stamp_of(at);
+  if (!may_read(read->disk, read->pid, read->uid)) {
+    for (MappedAt& at : read->files) defer(std::move(at), read->uid);
+    for (const auto& other : reads_) other->kept_others = other->kept_others || hangs(*other);
+    return;
   }
-  return false;
+  const bool posted = threads_->post([read, read_files = read_files_] {
+    read_files(read->files, {.has_helper =
+                                 [&read](bool has) {
+                                   read->process_answered = read->by_name;
+                                   read->begun.store(has ? Clock::now() : Clock::time_point::max());
+                                 },
+                             .answered = [&read] { read->process_answered = true; },
+                             .done =
+                                 [&read](Result<MappedFileFacts> facts) {
+                                   if (!read->by_name && !facts && facts.error().code == std::errc::timed_out)
+                                     read->process_is_silent = true;
+                                   const std::size_t at = read->done.load();
+                                   read->facts[at] = std::move(facts);
+                                   // First, or a process would be taken for silent whose disk was slow.
+                                   read->begun.store(Clock::now());
+                                   read->process_answered = read->by_name;
+                                   read->done.store(at + 1, std::memory_order_release);
+                                 }});
+    read->ended.store(true, std::memory_order_release);
+  });
+  if (posted)
+    reads_.push_back(std::move(read));
+  else
+    for (const MappedAt& at : read->files) put_failed(at);  // all threads hang
 }
 
 bool FileWatch::settled() const {
@@ -354,10 +345,11 @@ FileWatch::Waiting FileWatch::waiting() const {
     if (out.disks.size() < kMaxUnansweredDevices) out.disks.insert(disk);
   };
   for (const auto& read : reads_)
-    if (!hangs(*read) || read->process_answered) add(read->disk);
+    if (!read->by_name && (!hangs(*read) || read->process_answered)) add(read->disk);
   out.processes = silent_.size();
-  for (const auto& [owner, queue] : queues_)
-    for (const MappedAt& at : queue.files) add(device_of(at));
+  queues_.each([&](const MappedAt& at) {
+    if (!at.by_name) add(device_of(at));
+  });
   for (const Deferred& one : deferred_)
     if (!silent_.contains(one.at.pid)) add(device_of(one.at));
   return out;
@@ -365,6 +357,7 @@ FileWatch::Waiting FileWatch::waiting() const {
 
 Result<int> FileWatch::answer() {
   const auto now = Clock::now();
+  names_checked_ = false;
   std::uint64_t missed = missed_before_ + left_out_;
   for (const auto& [id, cursor] : cursors_) missed += cursor.missed_bytes();
   Waiting waiting = this->waiting();

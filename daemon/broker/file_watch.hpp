@@ -19,6 +19,7 @@
 
 #include "daemon/broker/blocking_threads.hpp"
 #include "daemon/broker/file_table.hpp"
+#include "daemon/broker/owner_queues.hpp"
 #include "daemon/broker/recent_owners.hpp"
 #include "daemon/broker/sideband_cursor.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -52,7 +53,8 @@ class FileWatch {
   // Sets the sideband rings; for known rings reading continues at the same place. `rewind`: start at their beginning.
   void follow(const std::vector<Ring>& rings, bool rewind);
 
-  // Processes new records and the results of the threads. Never waits. `asked`: a client waits for answer().
+  // Processes new records and the results of the threads. Never waits. `asked`: a client waits for answer(), before
+  // which the names of files without a build-id are looked at again.
   void look(bool asked = false);
   // Grows when the rings had a KSYMBOL record, a loss, or bytes that were overwritten before they were read.
   [[nodiscard]] std::uint64_t symbol_news() const;
@@ -74,31 +76,24 @@ class FileWatch {
   // Helpers::kCalls. The last one that is free reads nothing of a disk, a process or a user (other than root) of which
   // another read hangs.
   static constexpr std::size_t kMaxReads = 2;
-  static constexpr std::size_t kLookAhead = 64;  // positions in a user's queue, to find a file on another disk
-  static constexpr std::size_t kMaxOfTask = 16;
-  // Of all users; one other than root may have a quarter.
-  static constexpr std::size_t kMaxQueued = kMaxKnownFiles, kMaxQueuedBytes = 8U << 20U;
   static constexpr std::chrono::milliseconds kHangsAfter{300};
   static constexpr std::chrono::seconds kNotAgainFor{10};  // of a process that did not answer
   static constexpr std::size_t kMaxSilent = 4096;
   static constexpr std::ptrdiff_t kMaxSilentOfUser = 2;  // root has no limit
   static constexpr std::chrono::seconds kRetryDeferredAfter{1};
   struct Read;
-  struct Queue {
-    std::deque<MappedAt> files;
-    std::size_t bytes = 0;  // of their names
-  };
 
   void note(std::span<const std::byte> records, bool again = false);
   void note_sighting(const Sighting& seen, Clock::time_point now);
   void queue(MappedAt at);
+  void check_names(Clock::time_point now);
   void collect();
   void defer(MappedAt at, uid_t uid);
   void retry_deferred();
   void send();
-  // False: nothing of this user's can be read now.
-  [[nodiscard]] bool send_of(Queue& queue, uid_t uid);
-  [[nodiscard]] std::shared_ptr<Read> take_from(Queue& queue, std::size_t first);
+  void begin(OwnerQueues::Task task);
+  void put(const Read& read, const MappedAt& at, Result<MappedFileFacts>& facts);
+  void put_failed(const MappedAt& at);
   void note_silent(const Read& read, Clock::time_point now);
   [[nodiscard]] bool is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] bool may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
@@ -117,9 +112,8 @@ class FileWatch {
   FileTable table_{kMaxKnownFiles, [this](std::uint32_t pid) { return owners_.of(pid); }};
   std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
   std::vector<std::byte> copied_;
-  std::map<uid_t, Queue> queues_;  // by the owner of the process; none is empty. The owners take turns
-  uid_t last_owner_ = 0;
-  std::size_t queued_ = 0, queued_bytes_ = 0;
+  OwnerQueues queues_;          // by the owner of the process
+  bool names_checked_ = false;  // for the client that waits
   // Not read because their disk or process hangs; tried again when a read that hung comes back. They are not in the
   // queue, so that a disk that never answers costs nothing.
   static constexpr std::size_t kMaxDeferred = 1024;

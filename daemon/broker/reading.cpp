@@ -15,6 +15,7 @@ struct FileRequest {
   std::uint64_t address = 0, inode = 0, generation = 0, seen_ns = 0;
   std::uint32_t pid = 0, major = 0, minor = 0;
   std::uint32_t has_known = 0;
+  std::uint32_t by_name = 0, reserved = 0;
   FileStamp known;
   std::uint64_t name_bytes = 0;
 };
@@ -45,6 +46,7 @@ std::vector<std::byte> request_for(std::span<const MappedAt> files) {
                               .major = at.file.major,
                               .minor = at.file.minor,
                               .has_known = at.known ? 1U : 0U,
+                              .by_name = at.by_name ? 1U : 0U,
                               .known = at.known.value_or(FileStamp()),
                               .name_bytes = at.name.size()};
     out.add(request);
@@ -67,6 +69,7 @@ std::optional<MappedAt> file_request(PackedReader& in) {
               .name = std::string(*name),
               .seen_ns = request.seen_ns};
   if (request.has_known != 0) at.known = request.known;
+  at.by_name = request.by_name != 0;
   return at;
 }
 

@@ -52,13 +52,15 @@ void name_files(RecorderThread& recorder, TrackerExport& window) {
   if (named.changed > 0)
     window.notes.push_back(
         without(named.changed, "they were written after they had been mapped, before they could be read"));
+  if (named.replaced > 0)
+    window.notes.push_back(without(named.replaced, "they contain none, and their path does not lead to them"));
   if (named.two > 0)
     window.notes.push_back(without(named.two, "another file has the same device and inode numbers (btrfs subvolumes)"));
   if (named.forgotten > 0)
     window.notes.push_back(without(
         named.forgotten, fmt::format("flightd-broker knows the {} files that were mapped last", kMaxKnownFiles)));
   const std::uint64_t gone =
-      named.without - named.unanswered - named.served - named.changed - named.two - named.forgotten;
+      named.without - named.unanswered - named.served - named.changed - named.replaced - named.two - named.forgotten;
   if (gone == 0) return;
   std::string why =
       "they were deleted or unmapped before they could be read, or their path leads over a file system that waits for "

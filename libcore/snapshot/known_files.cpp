@@ -51,6 +51,8 @@ class Namer {
       const DeviceNumber disk{.major = file.major, .minor = file.minor};
       if (why == Why::changed) {
         ++out.changed;
+      } else if (why == Why::replaced) {
+        ++out.replaced;
       } else if (why == Why::two) {
         ++out.two;
       } else if (why == Why::forgotten) {
@@ -66,19 +68,20 @@ class Namer {
   }
 
  private:
-  enum class Why { unread, changed, two, forgotten };
+  enum class Why { unread, changed, replaced, two, forgotten };
   struct Found {
     const KnownFile* file = nullptr;
     Why why = Why::unread;
     std::uint64_t generation = 0;  // 0: unknown
+    bool is_old = false;           // something else was read of the file later
   };
 
   static std::pair<std::string, std::string> key(const BuildId& id, std::string_view name) {
     return {std::string(id.bytes.begin(), id.bytes.begin() + id.size), std::string(name)};
   }
 
-  // What was read of the file when it was mapped.
-  [[nodiscard]] Found find(const FileIdentity& identity, EventTime mapped_ns) const {
+  // What was read of the file when it was mapped, under this name if there is something of its own.
+  [[nodiscard]] Found find(const FileIdentity& identity, EventTime mapped_ns, std::string_view name) const {
     Found out{.generation = identity.generation};
     const auto found = files_.find(numbers_of(identity));
     if (found == files_.end()) {
@@ -89,7 +92,10 @@ class Namer {
       return out;
     }
     // A scan reports no generation: of several files that had this inode one after the other, it saw the first or none.
-    const std::uint64_t first_generation = found->second.back()->file.generation;
+    const auto [first, newest] =
+        std::minmax_element(found->second.begin(), found->second.end(),
+                            [](const KnownFile* a, const KnownFile* b) { return a->from_ns < b->from_ns; });
+    const std::uint64_t first_generation = (*first)->file.generation;
     for (const KnownFile* file : found->second) {
       if (file->is_two) return {.why = Why::two, .generation = identity.generation};
       const std::uint64_t generation = file->file.generation;
@@ -97,10 +103,12 @@ class Namer {
       if (identity.generation == 0 && generation != first_generation) continue;
       if (mapped_ns < file->from_ns) out.why = Why::changed;
       if (mapped_ns < file->from_ns || mapped_ns > file->to_ns) continue;
+      if (out.file != nullptr && file->recorded_name != name) continue;
       out.file = file;
+      out.is_old = file->from_ns < (*newest)->from_ns;
       if (out.generation == 0) out.generation = generation;
-      return out;
     }
+    if (out.file != nullptr) out.why = Why::unread;
     return out;
   }
 
@@ -113,12 +121,20 @@ class Namer {
       return false;
     FileIdentity identity{
         .major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->inode_generation};
-    const Found found = find(identity, mapped_ns != nullptr ? *mapped_ns : trailer->time_ns);
+    Found found = find(identity, mapped_ns != nullptr ? *mapped_ns : trailer->time_ns, map->name);
     // A scan does not report generations: for perf these would be two files.
     const bool is_same = identity.generation == found.generation;
     map->inode_generation = identity.generation = found.generation;
-    const bool not_read = found.file == nullptr || found.file->host_path.ends_with(kNotTheHosts);
-    if (not_read)
+    const bool renamed =
+        found.file != nullptr && !found.file->host_path.empty() && found.file->recorded_name == map->name;
+    std::string name(renamed ? found.file->host_path : map->name);
+    // What had no build-id, and was overwritten, is nowhere.
+    const bool has_none = found.file != nullptr && found.file->build_id.empty();
+    if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(" (deleted)"))
+      name.append(kNotTheHosts);
+    const bool is_misled = has_none && name.ends_with(kNotTheHosts);
+    if (is_misled && found.file->to_ns != UINT64_MAX) found.why = Why::replaced;
+    if (found.file == nullptr || is_misled)
       without_.emplace(identity, found.why);
     else
       with_.insert(identity);
@@ -127,15 +143,14 @@ class Namer {
       // are right on the host.
       const bool may_mislead = found.why == Why::changed || found.why == Why::forgotten;
       if (!may_mislead || map->name.ends_with(" (deleted)")) return false;
-      const std::string name = std::string(map->name).append(kNotVerified);
+      name.append(kNotVerified);
       map->name = name;
       append_mmap2(out, *map, *trailer);
       return true;
     }
     const KnownFile& file = *found.file;
-    const bool renamed = !file.host_path.empty() && file.recorded_name == map->name;
-    if (renamed) map->name = file.host_path;
-    if (file.build_id.empty() && !renamed && is_same) return false;
+    if (file.build_id.empty() && name == map->name && is_same) return false;
+    map->name = name;
     if (!file.build_id.empty()) {
       map->build_id.size = static_cast<std::uint8_t>(std::min(file.build_id.size(), map->build_id.bytes.size()));
       std::copy_n(file.build_id.begin(), map->build_id.size, map->build_id.bytes.begin());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Applies the broker's build-ids to the mappings of one snapshot: an MMAP2 record that names a file by device and inode
-// becomes one with the build-id that the file had when it was mapped, and the BUILD_ID section gets the file. Of
-// unknown files, those that were not read for a time or an error stay unchanged, and those whose path may lead to other
-// content get kNotVerified.
+// becomes one with the build-id that the file had when it was mapped, and the BUILD_ID section gets the file. The path
+// of a file without a build-id gets kNotTheHosts (mapped_file.hpp) if it does not lead to the file any more. Of unknown
+// files, those that were not read for a time or an error stay unchanged, and those whose path may lead to other content
+// get kNotVerified.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct NamedFiles {
   std::uint64_t unanswered = 0;  // among those: their device had not answered
   std::uint64_t served = 0;      // among those: their file system waits for a server
   std::uint64_t changed = 0;     // among those: the file was written after it was mapped, before it could be read
+  std::uint64_t replaced = 0;    // among those: it has none, and its name leads to another file, or to none
   std::uint64_t two = 0;         // among those: another file has the same numbers
   std::uint64_t forgotten = 0;   // among those: the broker knew too many others
   std::set<std::string> served_types;

@@ -163,8 +163,20 @@ std::string path_on_host(const MappedAt& at, int place) {
   return path;
 }
 
-// True if `name` on the host certainly does not lead to the file: the file is in a container, or was deleted.
-bool is_not_the_hosts(const MappedAt& at) {
+WallTime wall_of(const statx_timestamp& time) {
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Unlink, rename and chmod change ctime as well.
+bool has_content(int place, const FileStamp& content) {
+  struct statx status {};
+  if (::statx(place, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE | STATX_MTIME, &status) != 0) return true;
+  return status.stx_size == content.bytes && wall_of(status.stx_mtime) == content.modified;
+}
+
+// True if `name` on the host certainly does not lead to the file, or not to `content`: the file is in a container, or
+// was deleted, replaced or overwritten.
+bool is_not_the_hosts(const MappedAt& at, const std::optional<FileStamp>& content = {}) {
   // The kernel itself reports that such a file was deleted.
   if (at.name.ends_with(" (deleted)")) return false;
   const Root host = host_root();
@@ -175,12 +187,10 @@ bool is_not_the_hosts(const MappedAt& at) {
   const UniqueFd place = find_below(host, at.name);
   if (!place) return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
   if (!is_the_file(place.get(), host, at.file)) return true;
+  if (content && !has_content(place.get(), *content)) return true;
+  if (at.file.generation == 0) return false;
   const UniqueFd file = reopen_regular(place.get());
   return file && !same_generation(file.get(), at.file);
-}
-
-WallTime wall_of(const statx_timestamp& time) {
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 // Sets `stamp`, `looked` and the like. `fd` may be O_PATH.
@@ -267,9 +277,13 @@ Result<MappedFileFacts> read_by_path(const MappedAt& at) {
 Result<MappedFileFacts> read_mapped_file_in_steps(const MappedAt& at, const std::function<void()>& answered) {
   const auto unread = [&](std::string served_by) {
     MappedFileFacts out{.build_id = {}, .host_path = {}, .was_read = false, .served_by = std::move(served_by)};
-    if (is_not_the_hosts(at)) out.host_path = at.name + std::string(kNotTheHosts);
+    if (is_not_the_hosts(at, at.by_name ? at.known : std::nullopt)) out.host_path = at.name + std::string(kNotTheHosts);
     return out;
   };
+  if (at.by_name) {
+    answered();
+    return unread({});
+  }
   if (std::string server = server_of(at); !server.empty()) {
     answered();
     return unread(std::move(server));

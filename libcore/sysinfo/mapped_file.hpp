@@ -43,6 +43,9 @@ struct MappedAt {
   std::string name;                     // as recorded
   EventTime seen_ns = 0;                // a record or a scan says so at this time
   std::optional<FileStamp> known = {};  // if the file has this one, its content is not read again
+  // Only whether `name` leads from the host's root to this file, with the content of `known`: perf(1) takes a file
+  // without a build-id by its name. The process is not asked, and may have ended.
+  bool by_name = false;
 };
 
 // Appended to a name for which the host has another file, or none: a reader of the snapshot must not use that one.
@@ -53,7 +56,8 @@ struct MappedFileFacts {
   // If `name` does not lead to the file from the host's root: the path that does. If there is none and no build-id
   // either: `name` with kNotTheHosts. Otherwise empty.
   std::string host_path;
-  bool was_read = true;        // false: the file cannot be reached or must not be opened, and only host_path is known
+  // False: the file cannot be reached or must not be opened, or `by_name` was set, and only host_path is known.
+  bool was_read = true;
   std::string served_by = {};  // the file system that waits for a server, if the file was not opened because of it
   // Of the opened file, at `looked`. `unchanged`: it has MappedAt::known, and the facts above are not set.
   bool unchanged = false;

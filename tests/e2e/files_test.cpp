@@ -86,6 +86,72 @@ TEST_F(Files, AReplacedProgramHasNoOthersBuildId) {
   EXPECT_THAT(list, Not(HasSubstr(build_id_of(folder_.load("closer")))));
 }
 
+// A program without a build-id is found by its path, so the snapshot must not have a path that leads to another one.
+class ReplacedPrograms : public Files {
+ protected:
+  // A burner whose function has another name if `other` is set.
+  void make(const std::string& path, bool other) const {
+    std::string bytes = read_text(burner_), note("GNU\0", 4);
+    const std::string id = build_id_of(burner_), symbol = "hot_function_for_flightd";
+    for (std::size_t i = 0; i + 1 < id.size(); i += 2)
+      note += static_cast<char>(std::stoi(id.substr(i, 2), nullptr, 16));
+    const std::size_t at = bytes.find(note);
+    ASSERT_NE(at, std::string::npos);
+    bytes[at - 4] = 0x7f;  // the type of the note
+    if (other)
+      for (std::size_t found = bytes.find(symbol); found != std::string::npos; found = bytes.find(symbol, found))
+        bytes[found] = 'H';
+    write_text(path, bytes);
+    ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+    ASSERT_EQ(build_id_of(path), "");
+  }
+  void expect_not_named(const std::string& program, int pid) {
+    const Json sidecar = daemon_.snapshot();
+    std::size_t samples = 0;
+    for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+      if (sample.pid != pid || !sample.dso.starts_with(program)) continue;
+      ++samples;
+      EXPECT_EQ(sample.dso, program + " (not the host's)") << sample.line;
+      EXPECT_FALSE(sample.symbol.ends_with("ot_function_for_flightd")) << sample.line;
+    }
+    EXPECT_GT(samples, 10U);
+    EXPECT_THAT(sidecar.dump(), HasSubstr("they contain none, and their path does not lead to them"));
+  }
+  const std::string program_ = folder_ / "scratch/plain", other_ = folder_ / "scratch/other";
+};
+
+TEST_F(ReplacedPrograms, AProgramThatRunsHasNoOthersFunctions) {
+  make(program_, false);
+  make(other_, true);
+  ASSERT_TRUE(daemon_.start(stacks_config(499, "256K")));
+  const Child child = burn(program_);
+  ASSERT_TRUE(child.runs_for(300ms));
+  EXPECT_TRUE(wait_until(
+      [&] {  // while nothing has replaced it, it has its names
+        for (const NamedSample& sample : named_samples(folder_, daemon_.snapshot()["path"]))
+          if (sample.pid == child.pid() && sample.symbol == "hot_function_for_flightd") return true;
+        return false;
+      },
+      20s));
+  fs::rename(other_, program_);
+  usleep(1'500'000);
+  expect_not_named(program_, child.pid());
+}
+
+TEST_F(ReplacedPrograms, AProgramThatEndedHasNoOthersFunctions) {
+  make(program_, false);
+  make(other_, true);
+  ASSERT_TRUE(daemon_.start(stacks_config(499, "256K")));
+  Child child = burn(program_);
+  ASSERT_TRUE(child.runs_for(1s));
+  usleep(500'000);  // its file is read meanwhile
+  const int pid = child.pid();
+  child.kill();
+  fs::remove(program_);
+  fs::rename(other_, program_);
+  expect_not_named(program_, pid);
+}
+
 // Another build of a program: it has another build-id.
 std::string rebuilt(std::string program, const std::string& build_id) {
   std::string bytes;

@@ -131,6 +131,48 @@ TEST(KnownFiles, AMappingHasTheBuildIdOfItsTime) {
   EXPECT_EQ(named.two, 1U);
 }
 
+// Without a build-id, perf takes what the name leads to: of a file with several names, some can lead elsewhere.
+TEST(KnownFiles, AFileWithoutABuildIdHasNoNameThatLeadsElsewhere) {
+  TrackerExport window;
+  append_comm(window.prologue, {.pid = 7, .tid = 7, .name = "x"}, {});
+  append_mmap2(window.prologue, mapping(2, "/overwritten"), {});
+  append_mmap2(window.prologue, mapping(2, "/overwritten (deleted)"), {});
+  window.mapped_ns = {100, 100};
+  for (const char* name : {"/replaced", "/link", "/inside"})
+    append_mmap2(window.log, mapping(1, name), {.time_ns = 300});
+  append_mmap2(window.log, mapping(2, "/overwritten"), {.time_ns = 300});
+  append_mmap2(window.log, mapping(3, "/again"), {.time_ns = 300});
+  append_mmap2(window.log, mapping(3, "/again"), {.time_ns = 500});
+  const auto renamed = [](std::uint64_t inode, std::string recorded, std::string host_path, EventTime from_ns,
+                          EventTime to_ns) {
+    return KnownFile{.file = file(inode, 5),
+                     .recorded_name = std::move(recorded),
+                     .host_path = std::move(host_path),
+                     .from_ns = from_ns,
+                     .to_ns = to_ns};
+  };
+  const KnownFiles known{
+      .files = {{.file = file(1, 5), .from_ns = 0, .to_ns = 400},
+                {.file = file(2, 5), .build_id = std::vector<std::uint8_t>(20, 0x22), .from_ns = 200, .to_ns = 400},
+                {.file = file(3, 5), .build_id = std::vector<std::uint8_t>(20, 0x33), .from_ns = 0, .to_ns = 400},
+                renamed(1, "/replaced", "/replaced (not the host's)", 0, 400),
+                renamed(1, "/inside", "/srv/root/inside", 0, 400),
+                renamed(3, "/again", "/again (not the host's)", 401, UINT64_MAX),
+                {.file = file(2, 5), .from_ns = 0, .to_ns = 150}},
+      .unanswered = {},
+      .served = {}};
+  const NamedFiles named = add_build_ids(known, window);
+  std::vector<std::string> names;
+  for (const auto* records : {&window.prologue, &window.log})
+    for (const auto& record : records_in(*records))
+      if (const auto map = parse_mmap2(record)) names.emplace_back(map->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"/overwritten (not the host's)", "/overwritten (deleted)",
+                                             "/replaced (not the host's)", "/link", "/srv/root/inside", "/overwritten",
+                                             "/again", "/again (not the host's)"}));
+  EXPECT_EQ(named.without, 3U);
+  EXPECT_EQ(named.replaced, 2U) << "the last one was not read";
+}
+
 // A scan reports no generation. perf takes the generation for a part of a file's identity.
 TEST(KnownFiles, AScanAndARecordAreOfOneFile) {
   TrackerExport window;

@@ -151,6 +151,32 @@ TEST_F(MappedFileTest, AnotherFileThereIsNotBelieved) {
   EXPECT_FALSE(read_mapped_file(gone)) << "the kernel has said it";
 }
 
+// perf takes what the name leads to for a file without a build-id. The process may have ended.
+TEST_F(MappedFileTest, ANameLeadsToTheFileUntilItIsReplacedOrOverwritten) {
+  MappedAt at = MappedPage(program_).at;
+  at.known = read_mapped_file(at)->stamp;
+  at.by_name = true;
+  at.pid = 0;
+  const auto path = [&] {
+    bool has_answered = false;
+    const auto facts = read_mapped_file_in_steps(at, [&] { has_answered = true; });
+    EXPECT_TRUE(facts && !facts->was_read);
+    EXPECT_TRUE(has_answered) << "no process is asked";
+    return facts ? facts->host_path : "";
+  };
+  const std::string misled = program_ + " (not the host's)";
+  EXPECT_EQ(path(), "");
+  fs::rename(program_, program_ + ".old");
+  EXPECT_EQ(path(), misled) << "nothing is there";
+  fs::copy_file("/bin/true", program_);
+  EXPECT_EQ(path(), misled) << "another one is";
+  fs::rename(program_ + ".old", program_);
+  EXPECT_EQ(path(), "");
+  const auto file = open_file(program_, O_WRONLY | O_APPEND);
+  ASSERT_TRUE(file && write_all(file->get(), "more"));
+  EXPECT_EQ(path(), misled) << "in place";
+}
+
 // In /var/tmp: Debian 13 has a tmpfs on /tmp, which has no generations.
 TEST_F(MappedFileTest, TheGenerationIsComparedWhereThereIsOne) {
   const std::string program = "/var/tmp/flight-generation-" + std::to_string(::getpid());

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
 namespace flight::broker {
 namespace {
@@ -402,6 +404,169 @@ TEST_F(Table, AnotherNameIsLookedAtAndRenamed) {
   EXPECT_TRUE(table.wants(seen(file(1), "/srv/root/bin/x"), now_ + 2s));
   table.put(place(file(1), "/srv/root/bin/x"), facts(7));
   EXPECT_EQ(table.known().files[0].host_path, "/srv/root/bin/x");
+}
+
+// perf takes what the name leads to for a file without a build-id, so that is looked at when a client asks.
+class Names : public Table {
+ protected:
+  // A file without a build-id.
+  static MappedFileFacts plain(double changed, double looked, std::string host_path = {}) {
+    MappedFileFacts out = written(0, changed, looked);
+    out.build_id = {};
+    out.host_path = std::move(host_path);
+    return out;
+  }
+  void read(const Sighting& one, const MappedFileFacts& facts) {
+    ASSERT_TRUE(table_.wants(one, now_));
+    MappedAt at = place(one.file, std::string(one.name));
+    at.seen_ns = one.time_ns;
+    table_.put(at, facts);
+  }
+  std::string path_of(std::string_view recorded) {
+    std::string out(recorded);
+    for (const KnownFile& one : table_.known().files)
+      if (one.recorded_name == recorded) out = one.host_path;
+    return out;
+  }
+  FileTable table_;
+};
+
+TEST_F(Names, AreLookedAtAgainWhenAClientAsks) {
+  read(seen(file(1), "/bin/x", at(10)), plain(1, 10.1));
+  learn(table_, 2, 7);
+  EXPECT_TRUE(table_.to_check(now_ + 50ms).empty()) << "it was read just now";
+  auto checks = table_.to_check(now_ + 1s);
+  ASSERT_EQ(checks.size(), 1U) << "of the file without a build-id";
+  EXPECT_TRUE(checks[0].at.by_name);
+  EXPECT_EQ(checks[0].at.name, "/bin/x");
+  EXPECT_EQ(checks[0].at.file, file(1));
+  EXPECT_EQ(checks[0].at.known, plain(1, 10.1).stamp);
+  EXPECT_TRUE(table_.to_check(now_ + 2s).empty()) << "it is being looked at";
+  const std::uint64_t version = table_.version();
+  const MappedFileFacts right{.build_id = {}, .host_path = {}, .was_read = false};
+  table_.put_check(checks[0].at, &right);
+  EXPECT_EQ(table_.version(), version);
+  EXPECT_EQ(path_of("/bin/x"), "/bin/x");
+  checks = table_.to_check(now_ + 3s);
+  ASSERT_EQ(checks.size(), 1U);
+  table_.put_check(checks[0].at, nullptr);
+  EXPECT_EQ(path_of("/bin/x"), "/bin/x") << "it could not be looked at";
+  checks = table_.to_check(now_ + 4s);
+  ASSERT_EQ(checks.size(), 1U);
+  const MappedFileFacts wrong{.build_id = {}, .host_path = "/bin/x (not the host's)", .was_read = false};
+  table_.put_check(checks[0].at, &wrong);
+  EXPECT_GT(table_.version(), version);
+  EXPECT_EQ(path_of("/bin/x"), "/bin/x (not the host's)");
+  EXPECT_TRUE(table_.to_check(now_ + 5s).empty()) << "it stays so";
+}
+
+TEST_F(Names, OneOfTwoCanLeadElsewhere) {
+  read(seen(file(1), "/bin/x", at(10)), plain(1, 10.1, "/srv/root/bin/x"));
+  now_ += 1s;
+  read(seen(file(1), "/bin/y", at(11)), plain(1, 11.1));
+  now_ += 1s;
+  const auto checks = table_.to_check(now_);
+  ASSERT_EQ(checks.size(), 2U);
+  EXPECT_EQ(checks[0].at.name, "/srv/root/bin/x") << "what perf would open";
+  EXPECT_EQ(checks[1].at.name, "/bin/y");
+  const MappedFileFacts wrong{.build_id = {}, .host_path = "/srv/root/bin/x (not the host's)", .was_read = false};
+  const MappedFileFacts right{.build_id = {}, .host_path = {}, .was_read = false};
+  table_.put_check(checks[0].at, &wrong);
+  table_.put_check(checks[1].at, &right);
+  EXPECT_EQ(path_of("/bin/x"), "/srv/root/bin/x (not the host's)");
+  EXPECT_EQ(path_of("/bin/y"), "/bin/y");
+}
+
+TEST_F(Names, AnAnswerAboutAnEarlierContentIsIgnored) {
+  read(seen(file(1), "/bin/x", at(10)), plain(1, 10.1));
+  now_ += 2s;
+  const auto checks = table_.to_check(now_);
+  ASSERT_EQ(checks.size(), 1U);
+  read(seen(file(1), "/bin/x", at(12)), plain(11, 12.1));
+  const MappedFileFacts wrong{.build_id = {}, .host_path = "/bin/x (not the host's)", .was_read = false};
+  table_.put_check(checks[0].at, &wrong);
+  EXPECT_EQ(path_of("/bin/x"), "/bin/x");
+}
+
+// It was mapped again, ended, and was replaced before it could be looked at.
+TEST_F(Names, AMappingAfterTheLastReadingHasItsOwn) {
+  read(seen(file(1), "/bin/x", at(10)), written(7, 1, 10.1));
+  now_ += 2s;
+  const MappedFileFacts misled{.build_id = {}, .host_path = "/bin/x (not the host's)", .was_read = false};
+  read(seen(file(1), "/bin/x", at(12)), misled);
+  KnownFiles known = table_.known();
+  ASSERT_EQ(known.files.size(), 2U);
+  EXPECT_EQ(known.files[0].build_id.size(), 20U);
+  EXPECT_EQ(known.files[0].to_ns, at(10.1));
+  EXPECT_EQ(known.files[1].host_path, "/bin/x (not the host's)");
+  EXPECT_EQ(known.files[1].from_ns, at(10.1) + 1);
+  now_ += 2s;
+  read(seen(file(1), "/bin/x", at(14)), written(7, 1, 14.1));
+  EXPECT_EQ(table_.known().files.size(), 1U) << "it was there again";
+}
+
+TEST_F(Names, AFileThatIsNotOpenedIsLookedAtAgain) {
+  const MappedFileFacts unread{.build_id = {}, .host_path = {}, .was_read = false, .served_by = "nfs4"};
+  read(seen(file(1), "/net/x", at(10)), unread);
+  EXPECT_TRUE(table_.known().files.empty());
+  const auto checks = table_.to_check(now_ + 1s);
+  ASSERT_EQ(checks.size(), 1U);
+  EXPECT_FALSE(checks[0].at.known);
+  const MappedFileFacts wrong{.build_id = {}, .host_path = "/net/x (not the host's)", .was_read = false};
+  table_.put_check(checks[0].at, &wrong);
+  EXPECT_EQ(path_of("/net/x"), "/net/x (not the host's)");
+}
+
+// The pid is the user's uid here.
+TEST(NamesOfUsers, HaveALimitAndTakeTurns) {
+  FileTable table(kMaxKnownFiles, [](std::uint32_t pid) { return std::optional<uid_t>(pid); });
+  FileTable::Time now{1000s};
+  for (std::uint32_t user : {0U, 1001U, 1002U})
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+      Sighting one = seen(file(user * 10'000 + i + 1), "/bin/x", at(10));
+      one.pid = user;
+      ASSERT_TRUE(table.wants(one, now));
+      table.put(place(one.file), {.build_id = {}, .host_path = {}});
+    }
+  std::map<uid_t, std::size_t> asked;
+  const MappedFileFacts right{.build_id = {}, .host_path = {}, .was_read = false};
+  std::set<std::uint64_t> files;
+  for (int round = 1; round <= 6; ++round) {
+    now += 1s;
+    const auto checks = table.to_check(now);
+    EXPECT_LE(checks.size(), FileTable::kMaxChecks);
+    for (const FileTable::Check& check : checks) {
+      ++asked[check.owner];
+      files.insert(check.at.file.inode);
+      table.put_check(check.at, &right);
+    }
+  }
+  EXPECT_EQ(asked[0], 6 * FileTable::kMaxChecks / 2);
+  EXPECT_EQ(asked[1001], 6 * FileTable::kMaxChecks / 8);
+  EXPECT_EQ(asked[1002], asked[1001]);
+  EXPECT_EQ(files.size(), 3000 + 2 * 6 * FileTable::kMaxChecks / 8) << "each in its turn";
+}
+
+TEST(NamesOfUsers, TheReplyHasSpaceForTheOthers) {
+  FileTable table(kMaxKnownFiles, [](std::uint32_t pid) { return std::optional<uid_t>(pid); });
+  const std::string name = "/" + std::string(4000, 'x'), path = "/y" + name;
+  const auto map = [&](std::uint32_t user, std::uint64_t inode, std::uint8_t byte) {
+    Sighting one = seen(file(inode), name, at(10));
+    one.pid = user;
+    ASSERT_TRUE(table.wants(one, FileTable::Time{1000s}));
+    table.put(place(one.file, name), facts(byte, path));
+  };
+  map(0, 1, 7);
+  for (const std::uint32_t user : {1001U, 1002U, 1003U})
+    for (std::uint64_t i = 0; i < 3000; ++i) map(user, user * 10'000 + i, 8);
+  map(2000, 2, 7);
+  const KnownFiles known = table.known();
+  EXPECT_EQ(known.files.size(), 9002U);
+  std::size_t renamed = 0;
+  for (const KnownFile& one : known.files)
+    if (one.build_id[0] == 7) renamed += one.host_path == path ? 1 : 0;
+  EXPECT_EQ(renamed, 2U);
+  EXPECT_LT(encode(known).size(), kMaxBuildIdsBytes);
 }
 
 // btrfs: in a snapshot, a file and its copy have the same numbers. The record of one was seen after the other was read.

@@ -21,9 +21,10 @@ using std::chrono_literals::operator""ms;
 
 constexpr std::uint32_t kHungDevice = 66, kServedDevice = 67, kHungProcess = 4'000'000'001,
                         kSlowProcess = 4'000'000'002;
-constexpr std::uint64_t kHungInode = 9'000, kOtherInode = 9'999;
+constexpr std::uint64_t kHungInode = 9'000, kOtherInode = 9'999, kPlainInode = 8'000;  // plain: without a build-id
 std::atomic<bool> released = false;
-std::atomic<int> hanging = 0, asked = 0, asked_at_other = 0;
+std::atomic<bool> replaced = false, names_hang = false;
+std::atomic<int> hanging = 0, asked = 0, asked_at_other = 0, names_asked = 0;
 
 void wait_for_release() {
   ++hanging;
@@ -32,6 +33,13 @@ void wait_for_release() {
 }
 
 Result<MappedFileFacts> read_or_hang(const MappedAt& at, const std::function<void()>& answered) {
+  if (at.by_name) {
+    answered();
+    ++names_asked;
+    if (names_hang) wait_for_release();
+    return MappedFileFacts{
+        .build_id = {}, .host_path = replaced ? at.name + std::string(kNotTheHosts) : "", .was_read = false};
+  }
   ++asked;
   if (at.file.inode == kOtherInode) asked_at_other = asked.load();
   if (at.pid == kHungProcess || at.pid == kSlowProcess) wait_for_release();
@@ -40,6 +48,7 @@ Result<MappedFileFacts> read_or_hang(const MappedAt& at, const std::function<voi
   if (at.file.major == kHungDevice || at.file.inode == kHungInode) wait_for_release();
   if (at.file.major == kServedDevice)
     return MappedFileFacts{.build_id = {}, .host_path = {}, .was_read = false, .served_by = "fuse.sshfs"};
+  if (at.file.inode == kPlainInode) return MappedFileFacts{.build_id = {}, .host_path = {}};
   return MappedFileFacts{.build_id = std::vector<std::uint8_t>(20, static_cast<std::uint8_t>(at.file.inode)),
                          .host_path = {}};
 }
@@ -61,8 +70,8 @@ RecordBuffer mapping(std::uint32_t major, std::uint64_t inode, std::string_view 
 class Watch : public testing::Test {
  protected:
   Watch() {
-    released = false;
-    hanging = asked = asked_at_other = 0;
+    released = replaced = names_hang = false;
+    names_asked = hanging = asked = asked_at_other = 0;
   }
   ~Watch() override {
     released = true;
@@ -294,6 +303,51 @@ TEST_F(Watch, ShortProgramsAreTheirUsers) {
   short_program(kOther, static_cast<std::uint32_t>(::getpid()), kOtherInode);
   EXPECT_TRUE(look_until([&] { return asked_at_other > 0; }));
   EXPECT_LT(asked_at_other, 100) << "others' short programs do not wait for his";
+}
+
+// perf takes what the name leads to, and that can be another file by now.
+TEST_F(Watch, TheNameOfAFileWithoutABuildIdIsLookedAtForEachClient) {
+  watch_.note_scan(mapping(8, kPlainInode));
+  watch_.note_scan(mapping(8, 1, "/bin/y"));
+  EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 2; }));
+  EXPECT_EQ(names_asked, 0) << "nobody asks";
+  const auto path = [&] {
+    std::this_thread::sleep_for(FileTable::kAskedAfter);
+    watch_.look(true);
+    for (int i = 0; i < 2000 && !watch_.settled(); ++i) {
+      std::this_thread::sleep_for(1ms);
+      watch_.look(true);
+    }
+    EXPECT_TRUE(watch_.settled());
+    std::string out;
+    for (const KnownFile& one : known().files) out += one.host_path;
+    return out;
+  };
+  EXPECT_EQ(path(), "");
+  EXPECT_EQ(names_asked, 1) << "once for a client";
+  replaced = true;
+  EXPECT_EQ(path(), "/bin/x (not the host's)");
+  EXPECT_EQ(names_asked, 2);
+}
+
+TEST_F(Watch, ANameWhoseDiskHangsHoldsUpNoClient) {
+  watch_.note_scan(mapping(8, kPlainInode));
+  EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 1; }));
+  names_hang = true;
+  std::this_thread::sleep_for(FileTable::kAskedAfter);
+  watch_.look(true);
+  EXPECT_FALSE(watch_.settled()) << "the client waits for it, for a while";
+  EXPECT_TRUE(look_until([&] { return hanging == 1 && watch_.settled(); }));
+  EXPECT_EQ(known().hung_processes, 0U);
+  EXPECT_EQ(known().unanswered, std::vector<DeviceNumber>{}) << "its files are known";
+  watch_.note_scan(mapping(9, 1, "/bin/y"));
+  EXPECT_TRUE(look_until([&] { return watch_.settled() && asked == 2; }));
+  released = true;
+  EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled(); }));
+  names_hang = false;
+  replaced = true;
+  watch_.look(true);
+  EXPECT_TRUE(look_until([&] { return watch_.settled() && known().files.size() == 3U; }));
 }
 
 TEST_F(Watch, AScanOfItsOwnLooksAtNewFilesOnly) {
