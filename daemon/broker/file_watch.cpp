@@ -59,6 +59,7 @@ struct FileWatch::Read {
   std::vector<Result<MappedFileFacts>> facts;
   std::atomic<Clock::time_point> begun = Clock::time_point::max();  // of the file that is being read
   std::atomic<std::size_t> done = 0;                                // number of files that were read
+  std::atomic<std::chrono::nanoseconds::rep> used_ns = 0;           // of a CPU
   std::atomic<bool> ended = false;
   std::atomic<bool> process_answered = false;   // of the file that is being read: if it hangs now, its disk does
   std::atomic<bool> process_is_silent = false;  // the helper was killed, as the process did not answer
@@ -69,7 +70,8 @@ struct FileWatch::Read {
   bool by_name = false;        // of MappedAt
   DeviceNumber disk;
   std::uint32_t pid = 0;
-  uid_t uid = 0;  // owner of the process
+  uid_t uid = 0;    // owner of the process
+  uid_t owner = 0;  // the same, or kEndedOwner
   std::size_t collected = 0;
   std::size_t given_up_at = SIZE_MAX;
 };
@@ -112,6 +114,13 @@ void FileWatch::look(bool asked) {
   names_checked_ = asked;
   send();
   active_ = now - news_ < kActiveFor || !settled();
+}
+
+std::chrono::milliseconds FileWatch::soon() const {
+  const auto now = Clock::now();
+  const auto goes_on = queues_.goes_on(now);
+  if (!goes_on) return kSoon;
+  return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(*goes_on - now), kSoonest, kSoon);
 }
 
 std::uint64_t FileWatch::symbol_news() const {
@@ -216,6 +225,7 @@ void FileWatch::collect() {
       retry_at_ = retry_at_.value_or(now + kRetryDeferredAfter);
     else
       came_back = came_back || (ended && (read->given_up || read->kept_others || !any_hangs));
+    if (ended) queues_.note_used(read->owner, std::chrono::nanoseconds(read->used_ns.load()), now);
     if (ended && read->process_is_silent)
       note_silent(*read, now);
     else if (ended)
@@ -285,7 +295,7 @@ void FileWatch::send() {
     return this->is_busy(device_of(at), at.pid, owner == kEndedOwner ? 0 : owner);
   };
   while (reads_.size() < kMaxReads) {
-    auto task = queues_.take(is_busy);
+    auto task = queues_.take(is_busy, Clock::now());
     if (!task) return;
     begin(std::move(*task));
   }
@@ -298,6 +308,7 @@ void FileWatch::begin(OwnerQueues::Task task) {
   read->disk = device_of(read->files.front());
   read->pid = read->files.front().pid;
   read->by_name = read->process_answered = read->files.front().by_name;
+  read->owner = task.owner;
   read->uid = task.owner == kEndedOwner ? 0 : task.owner;
   for (MappedAt& at : read->files)
     if (!at.by_name) at.known = table_.stamp_of(at);
@@ -323,7 +334,8 @@ void FileWatch::begin(OwnerQueues::Task task) {
                                    read->begun.store(Clock::now());
                                    read->process_answered = read->by_name;
                                    read->done.store(at + 1, std::memory_order_release);
-                                 }});
+                                 },
+                             .used = [&read](std::chrono::nanoseconds used) { read->used_ns += used.count(); }});
     read->ended.store(true, std::memory_order_release);
   });
   if (posted)

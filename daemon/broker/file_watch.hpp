@@ -35,6 +35,7 @@ class FileWatch {
     // The result of the file that was read; the next one begins. ETIMEDOUT: its process did not answer. EBUSY: nothing
     // was read.
     std::function<void(Result<MappedFileFacts>)> done;
+    std::function<void(std::chrono::nanoseconds)> used = {};  // as in Helpers::Notices
   };
   // read_mapped_file_in_steps() of one file after the other, in a helper (reading.hpp); tests replace it.
   using ReadFiles = std::function<void(std::span<const MappedAt> files, const Steps& steps)>;
@@ -42,8 +43,9 @@ class FileWatch {
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
 
-  // How soon to call look() again: soon while there are new records.
-  static constexpr std::chrono::milliseconds kSoon{150};
+  // How soon to call look() again: soon while there are new records, or when a user's next files may be read.
+  static constexpr std::chrono::milliseconds kSoon{150}, kSoonest{10};
+  [[nodiscard]] std::chrono::milliseconds soon() const;
   [[nodiscard]] bool has_news() const { return active_; }
 
   struct Ring {

@@ -273,7 +273,13 @@ Result<std::vector<std::byte>> Helpers::call(std::span<const std::byte> request,
                   alive ? "no process that does it is free: they wait for a disk, or work" : alive.error().what);
     }
     if (notices.has_helper) notices.has_helper(true);
+    const pid_t pid = slot->pid;
+    const std::uint64_t used_before_ns = used_cpu_ns(pid);
+    const auto begun = HelperClock::now();
     auto reply = shared_->exchange(*slot, FrameKind::request, request, notices);
+    if (notices.used)
+      notices.used(slot->pid == pid ? std::chrono::nanoseconds(used_cpu_ns(pid) - used_before_ns)
+                                    : std::chrono::nanoseconds(HelperClock::now() - begun));
     if (notices.has_helper) notices.has_helper(false);
     shared_->give(*slot);
     shared_->keep_idle();

@@ -40,6 +40,8 @@ class Helpers {
     std::function<void()> answered;                             // from now on a disk may hang, and no process
     std::function<void(std::span<const std::byte> part)> part;  // of the reply; then a process may hang again
     std::function<void(bool)> has_helper;                       // said by call() itself: a helper has the request
+    // The same: the time that the request took of a CPU; or at all, if its helper ended.
+    std::function<void(std::chrono::nanoseconds)> used;
   };
   // Runs in a helper, for one request; returns the reply.
   using Work = std::function<std::vector<std::byte>(std::span<const std::byte> request, const Notices& notices)>;

@@ -25,10 +25,30 @@ bool OwnerQueues::add(uid_t owner, MappedAt at) {
   return true;
 }
 
-std::optional<OwnerQueues::Task> OwnerQueues::take(const IsBusy& is_busy) {
+void OwnerQueues::note_used(uid_t owner, std::chrono::nanoseconds used, Time now) {
+  std::erase_if(paid_until_, [now](const auto& one) { return one.second <= now; });
+  if (owner == 0) return;
+  Time& until = paid_until_[owner];
+  until = std::max(until, now - used) + kPace * used;
+}
+
+std::optional<OwnerQueues::Time> OwnerQueues::begins(uid_t owner) const {
+  const auto found = paid_until_.find(owner);
+  return found != paid_until_.end() ? std::optional(found->second - kAhead) : std::nullopt;
+}
+
+std::optional<OwnerQueues::Time> OwnerQueues::goes_on(Time now) const {
+  std::optional<Time> first;
+  for (const auto& [owner, queue] : queues_)
+    if (const auto begin = begins(owner); begin && *begin > now) first = std::min(first.value_or(*begin), *begin);
+  return first;
+}
+
+std::optional<OwnerQueues::Task> OwnerQueues::take(const IsBusy& is_busy, Time now) {
   auto user = queues_.upper_bound(last_owner_);
   for (std::size_t i = 0; i < queues_.size(); ++i, ++user) {
     if (user == queues_.end()) user = queues_.begin();
+    if (const auto begin = begins(user->first); begin && *begin > now) continue;
     Queue& queue = user->second;
     const std::size_t end = std::min(queue.files.size(), kLookAhead);
     for (std::size_t at = 0; at < end; ++at) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files that are to be read, in one queue for each user. The users take turns, and one other than root has a share
-// of the space. Main thread only.
+// of the space and of a CPU: whoever maps files faster than they can be read must not keep a helper busy. Main thread
+// only.
 #pragma once
 
 #include <sys/types.h>
@@ -30,12 +31,21 @@ class OwnerQueues {
     uid_t owner = 0;
     std::vector<MappedAt> files;
   };
+  using Time = std::chrono::steady_clock::time_point;
+  // A task that took some time of a CPU keeps the next one of its user waiting until this many times that have passed
+  // since its beginning. Up to kAhead is granted in advance: then a program with many files is read without a pause.
+  static constexpr int kPace = 4;
+  static constexpr std::chrono::milliseconds kAhead{400};
   using IsBusy = std::function<bool(const MappedAt& at, uid_t owner)>;
 
   // False: there is no space.
   [[nodiscard]] bool add(uid_t owner, MappedAt at);
   // Of the user whose turn it is, and who has a file that is not busy.
-  [[nodiscard]] std::optional<Task> take(const IsBusy& is_busy);
+  [[nodiscard]] std::optional<Task> take(const IsBusy& is_busy, Time now);
+  // What a task has taken of a CPU, when it has ended.
+  void note_used(uid_t owner, std::chrono::nanoseconds used, Time now);
+  // When the first one who is kept waiting may go on; nullopt: there is none.
+  [[nodiscard]] std::optional<Time> goes_on(Time now) const;
 
   [[nodiscard]] bool empty() const { return queues_.empty(); }
   // Calls `look` for each file.
@@ -46,10 +56,12 @@ class OwnerQueues {
     std::deque<MappedAt> files;
     std::size_t bytes = 0;  // of their names
   };
+  [[nodiscard]] std::optional<Time> begins(uid_t owner) const;
   [[nodiscard]] Task take_from(uid_t owner, Queue& queue, std::size_t first);
 
   std::map<uid_t, Queue> queues_;  // none is empty
   uid_t last_owner_ = 0;
+  std::map<uid_t, Time> paid_until_;  // of those who took more than their share of late
   std::size_t queued_ = 0, queued_bytes_ = 0;
 };
 

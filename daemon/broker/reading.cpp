@@ -142,7 +142,8 @@ FileWatch::ReadFiles files_reader(Helpers helpers) {
                                        [&](std::span<const std::byte> part) {
                                          if (read++ < files.size()) steps.done(facts_in(part));
                                        },
-                                   .has_helper = steps.has_helper};
+                                   .has_helper = steps.has_helper,
+                                   .used = steps.used};
     auto reply = helpers.call(request_for(files), notices);
     // The first one without a result is the one that hung, or that ended the helper. Or somebody killed that: once
     // more.

@@ -14,7 +14,7 @@ namespace flight::broker {
 
 std::chrono::milliseconds Service::look_every() const {
   std::chrono::milliseconds every = kWatchEvery;
-  if (files_->has_news()) every = std::min(every, FileWatch::kSoon);
+  if (files_->has_news()) every = std::min(every, files_->soon());
   if (scan_ || scan_asked_ > 0 || scan_wanted_ || build_ids_asked_ > 0)
     every = std::min(every, ProcessScan::kLookEvery);
   if (counts_asked_ > 0 || kernel_asked_ > 0) every = std::min(every, kNewDocumentEvery);

@@ -109,12 +109,18 @@ bool has_other_root(std::uint32_t pid) {
   return !root.empty() && root != "/";
 }
 
+// Of one mapping: the mounts are read once.
+struct Roots {
+  explicit Roots(const MappedAt& at) : process(root_of(at.pid)) {}
+  Root process, host = host_root();
+};
+
 // The type of the file's file system. nullopt: no mount of the device is among them.
-std::optional<std::string> type_in(const std::string& mounts, const FileIdentity& file) {
+std::optional<std::string> type_in(std::string_view mounts, const FileIdentity& file) {
   const std::size_t found = mounts.find(fmt::format(" {}:{} ", file.major, file.minor));
-  const std::size_t dash = found == std::string::npos ? found : mounts.find(" - ", found);
-  if (dash == std::string::npos) return std::nullopt;
-  const std::string_view rest = std::string_view(mounts).substr(dash + 3);
+  const std::size_t dash = found == std::string_view::npos ? found : mounts.find(" - ", found);
+  if (dash == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = mounts.substr(dash + 3);
   return std::string(rest.substr(0, rest.find_first_of(" \n")));
 }
 
@@ -130,28 +136,27 @@ bool is_memory(const FileIdentity& file) {
 
 // The type of a file system that waits for a server; empty: the file may be opened. A mount that is seen neither from
 // the process's root nor from the host's may be such a one that was detached.
-std::string server_of(const MappedAt& at) {
+std::string server_of(const MappedAt& at, const Roots& roots) {
   if (is_memory(at.file)) return {};
-  const std::string mounts = mounts_of(root_of(at.pid));
+  const std::string_view mounts = mounts_of(roots.process);
   auto type = type_in(mounts, at.file);
-  if (!type) type = type_in(mounts_of(host_root()), at.file);
+  if (!type) type = type_in(mounts_of(roots.host), at.file);
   if (!type) return "a mount that is gone";
   if (is_served(*type)) return *type;
   // An overlay asks its layers: the file can be in one, and another one does not answer.
   const auto mount = mount_of(mounts, at.name);
-  return mount && mount->type == "overlay" ? waits_for(mounts_of(host_root()), *mount) : std::string();
+  return mount && mount->type == "overlay" ? waits_for(mounts_of(roots.host), *mount) : std::string();
 }
 
 // The rule of docs/symbols.md: the name from the host's root. The kernel's record has the process' own view.
-std::string path_on_host(const MappedAt& at, int place) {
+std::string path_on_host(const MappedAt& at, const Root& host, int place) {
   if (!has_other_root(at.pid)) return {};
   std::string path = link_text(fmt::format("/proc/self/fd/{}", place));
   if (!path.starts_with('/') || path == at.name || path.ends_with(" (deleted)")) return {};
-  const Root host = host_root();
-  const UniqueFd named = find_below(host, at.name);
+  const UniqueFd named = find_below(host, at.name, host);
   if (named && is_the_file(named.get(), host, at.file)) return {};
   // A container's file has no path here.
-  const UniqueFd reached = find_below(host, path);
+  const UniqueFd reached = find_below(host, path, host);
   struct statx one {
   }, other{};
   const auto look = [](int fd, struct statx& out) {
@@ -176,15 +181,13 @@ bool has_content(int place, const FileStamp& content) {
 
 // True if `name` on the host certainly does not lead to the file, or not to `content`: the file is in a container, or
 // was deleted, replaced or overwritten.
-bool is_not_the_hosts(const MappedAt& at, const std::optional<FileStamp>& content = {}) {
+bool is_not_the_hosts(const MappedAt& at, const Root& host, const std::optional<FileStamp>& content = {}) {
   // The kernel itself reports that such a file was deleted.
   if (at.name.ends_with(" (deleted)")) return false;
-  const Root host = host_root();
-  const std::string mounts = mounts_of(host);
-  const auto mount = mount_of(mounts, at.name);
+  const auto mount = mount_of(mounts_of(host), at.name);
   if (!mount) return false;
   if (is_served(mount->type)) return mount->device != fmt::format("{}:{}", at.file.major, at.file.minor);
-  const UniqueFd place = find_below(host, at.name);
+  const UniqueFd place = find_below(host, at.name, host);
   if (!place) return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
   if (!is_the_file(place.get(), host, at.file)) return true;
   if (content && !has_content(place.get(), *content)) return true;
@@ -209,7 +212,7 @@ bool look_at(int fd, MappedFileFacts& out) {
   return true;
 }
 
-Result<MappedFileFacts> read_content(const MappedAt& at, int file, int place) {
+Result<MappedFileFacts> read_content(const MappedAt& at, const Root& host, int file, int place) {
   constexpr int kTries = 2;
   for (int i = 0; i < kTries; ++i) {
     MappedFileFacts out, after;
@@ -217,8 +220,8 @@ Result<MappedFileFacts> read_content(const MappedAt& at, int file, int place) {
     out.generation = generation_of(file);
     out.build_id = build_id_of_elf(file);
     if (!look_at(file, after) || out.stamp != after.stamp) continue;
-    out.host_path = path_on_host(at, place);
-    if (out.build_id.empty() && out.host_path.empty() && is_not_the_hosts(at))
+    out.host_path = path_on_host(at, host, place);
+    if (out.build_id.empty() && out.host_path.empty() && is_not_the_hosts(at, host))
       out.host_path = at.name + std::string(kNotTheHosts);
     return out;
   }
@@ -226,7 +229,7 @@ Result<MappedFileFacts> read_content(const MappedAt& at, int file, int place) {
 }
 
 // `place`: O_PATH, of the file with the numbers of the record.
-Result<MappedFileFacts> facts_of(const MappedAt& at, int place) {
+Result<MappedFileFacts> facts_of(const MappedAt& at, const Root& host, int place) {
   MappedFileFacts now;
   if (at.known && look_at(place, now) && now.stamp == *at.known) {
     now.unchanged = true;
@@ -234,11 +237,11 @@ Result<MappedFileFacts> facts_of(const MappedAt& at, int place) {
   }
   const UniqueFd file = reopen_regular(place);
   if (!file || !same_generation(file.get(), at.file)) return another_file(at);
-  return read_content(at, file.get(), place);
+  return read_content(at, host, file.get(), place);
 }
 
 // Opening the link takes the lock of the mappings, as reading the maps does on kernels before 6.17.
-Result<MappedFileFacts> through_map_files(const MappedAt& at, const std::function<void()>& answered) {
+Result<MappedFileFacts> through_map_files(const MappedAt& at, const Root& host, const std::function<void()>& answered) {
   const UniqueFd maps = open_maps(at.pid);
   const auto range = maps ? range_now(maps.get(), at) : std::nullopt;
   UniqueFd place;
@@ -255,41 +258,45 @@ Result<MappedFileFacts> through_map_files(const MappedAt& at, const std::functio
   answered();  // nothing behind this takes the lock
   if (range && !place) return sys_error(error_number, "open {} of process {} through map_files", at.name, at.pid);
   if (!is_still_there) return another_file(at);
-  return facts_of(at, place.get());
+  return facts_of(at, host, place.get());
 }
 
-}  // namespace
-
-Result<MappedFileFacts> read_by_map_files(const MappedAt& at) {
-  return through_map_files(at, [] {});
-}
-
-Result<MappedFileFacts> read_by_path(const MappedAt& at) {
-  for (const Root& root : {root_of(at.pid), host_root()}) {
-    const UniqueFd place = find_below(root, at.name);
+Result<MappedFileFacts> through_path(const MappedAt& at, const Roots& roots) {
+  for (const Root& root : {roots.process, roots.host}) {
+    const UniqueFd place = find_below(root, at.name, roots.host);
     if (!place || !is_the_file(place.get(), root, at.file)) continue;
-    auto facts = facts_of(at, place.get());
+    auto facts = facts_of(at, roots.host, place.get());
     if (facts || facts.error().code == std::errc::resource_unavailable_try_again) return facts;
   }
   return another_file(at);
 }
 
+}  // namespace
+
+Result<MappedFileFacts> read_by_map_files(const MappedAt& at) {
+  return through_map_files(at, host_root(), [] {});
+}
+
+Result<MappedFileFacts> read_by_path(const MappedAt& at) { return through_path(at, Roots(at)); }
+
 Result<MappedFileFacts> read_mapped_file_in_steps(const MappedAt& at, const std::function<void()>& answered) {
+  const Roots roots(at);
   const auto unread = [&](std::string served_by) {
     MappedFileFacts out{.build_id = {}, .host_path = {}, .was_read = false, .served_by = std::move(served_by)};
-    if (is_not_the_hosts(at, at.by_name ? at.known : std::nullopt)) out.host_path = at.name + std::string(kNotTheHosts);
+    if (is_not_the_hosts(at, roots.host, at.by_name ? at.known : std::nullopt))
+      out.host_path = at.name + std::string(kNotTheHosts);
     return out;
   };
   if (at.by_name) {
     answered();
     return unread({});
   }
-  if (std::string server = server_of(at); !server.empty()) {
+  if (std::string server = server_of(at, roots); !server.empty()) {
     answered();
     return unread(std::move(server));
   }
-  Result<MappedFileFacts> facts = through_map_files(at, answered);
-  if (!facts) facts = read_by_path(at);
+  Result<MappedFileFacts> facts = through_map_files(at, roots.host, answered);
+  if (!facts) facts = through_path(at, roots);
   if (!facts)
     if (MappedFileFacts none = unread({}); !none.host_path.empty()) return none;
   return facts;

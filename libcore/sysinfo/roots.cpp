@@ -27,17 +27,19 @@ constexpr unsigned kStatxMountId = 0x1000;  // STATX_MNT_ID: Linux 5.8
 // On overlayfs and btrfs, stat(2) reports other device numbers than the kernel's records; mountinfo has those of the
 // records.
 bool mount_has_device(const Root& root, std::uint64_t mount, const FileIdentity& file) {
-  const std::string mounts = "\n" + mounts_of(root);
-  const std::size_t found = mounts.find(fmt::format("\n{} ", mount));
-  if (found == std::string::npos) return false;
-  const std::size_t parent = mounts.find(' ', found);
+  const std::string_view mounts = mounts_of(root);
+  const std::string id = fmt::format("{} ", mount);
+  const std::size_t found = mounts.starts_with(id) ? 0 : mounts.find("\n" + id);
+  if (found == std::string_view::npos) return false;
+  const std::size_t parent = mounts.find(' ', found + 1);
   const std::size_t device = mounts.find(' ', parent + 1);
   const std::string wanted = fmt::format(" {}:{} ", file.major, file.minor);
-  return device != std::string::npos && mounts.compare(device, wanted.size(), wanted) == 0;
+  return device != std::string_view::npos && mounts.compare(device, wanted.size(), wanted) == 0;
 }
 
 // A mount point in the encoding of mountinfo: blanks, newlines and backslashes as \ooo.
 std::string unescaped(std::string_view text) {
+  if (text.find('\\') == std::string_view::npos) return std::string(text);
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     unsigned value = 0;
@@ -98,7 +100,8 @@ std::string link_of(const std::string& path) {
 // a folder of a hung server never ends, and O_PATH or RESOLVE_NO_XDEV do not help where a link leads there.
 class Walk {
  public:
-  explicit Walk(const Root& root) : root_(root), mounts_(mounts_of(root)), host_mounts_(mounts_of(host_root())) {}
+  Walk(const Root& root, const Root& host)
+      : root_(root), host_(host), mounts_(mounts_of(root_)), host_mounts_(mounts_of(host_)) {}
 
   UniqueFd to(const std::string& path) {
     if (!begin() || !push(path)) return {};
@@ -123,7 +126,7 @@ class Walk {
   // The mount of a root that is no mount point is not among those that its processes see: a chroot.
   bool root_waits() const {
     if (const auto mount = mount_of(mounts_, "/")) return !waits_for(host_mounts_, *mount).empty();
-    const std::string host = "/proc/" + host_root().process + "/ns/mnt", here = "/proc/" + root_.process + "/ns/mnt";
+    const std::string host = "/proc/" + host_.process + "/ns/mnt", here = "/proc/" + root_.process + "/ns/mnt";
     const std::string link = link_of(root_.path), space = link_of(here);
     if (space.empty() || space != link_of(host)) return true;
     const auto mount = mount_of(host_mounts_, link);
@@ -190,8 +193,8 @@ class Walk {
     return push(text);
   }
 
-  Root root_;
-  std::string mounts_, host_mounts_;
+  Root root_, host_;
+  std::string_view mounts_, host_mounts_;
   std::vector<UniqueFd> places_;  // of the root, and of each step
   std::vector<std::string> left_;
   std::string at_;  // without links; empty: the root
@@ -206,11 +209,13 @@ Root host_root() {
 }
 Root root_of(std::uint32_t pid) { return {fmt::format("/proc/{}/root", pid), std::to_string(pid)}; }
 
-std::string mounts_of(const Root& root) {
-  return read_file(fmt::format("/proc/{}/mountinfo", root.process), kMaxMountsText).value_or("");
+std::string_view mounts_of(const Root& root) {
+  if (!*root.mounts)
+    *root.mounts = read_file(fmt::format("/proc/{}/mountinfo", root.process), kMaxMountsText).value_or("");
+  return **root.mounts;
 }
 
-UniqueFd find_below(const Root& root, const std::string& path) { return Walk(root).to(path); }
+UniqueFd find_below(const Root& root, const std::string& path, const Root& host) { return Walk(root, host).to(path); }
 
 std::string waits_for(std::string_view host_mounts, const Mount& mount) {
   return waits_within(host_mounts, mount, kMaxOverlays);
@@ -237,7 +242,10 @@ std::optional<Mount> mount_of(std::string_view mounts, std::string_view path) {
       field = rest.substr(0, rest.find(' '));
       rest.remove_prefix(std::min(rest.size(), field.size() + 1));
     }
-    const std::string point = unescaped(fields[4]);
+    // Most have no such character, and need no copy.
+    const bool is_plain = fields[4].find('\\') == std::string_view::npos;
+    const std::string other = is_plain ? std::string() : unescaped(fields[4]);
+    const std::string_view point = is_plain ? fields[4] : std::string_view(other);
     const bool covers =
         point == "/" || (path.starts_with(point) && (path.size() == point.size() || path[point.size()] == '/'));
     const std::size_t dash = rest.find(" - ");
@@ -245,8 +253,11 @@ std::optional<Mount> mount_of(std::string_view mounts, std::string_view path) {
     if (!covers || point.size() < longest || dash == std::string_view::npos) continue;
     longest = point.size();
     rest.remove_prefix(dash + 3);
-    out = Mount{
-        .id = fields[0], .device = fields[2], .type = rest.substr(0, rest.find(' ')), .options = {}, .point = point};
+    out = Mount{.id = fields[0],
+                .device = fields[2],
+                .type = rest.substr(0, rest.find(' ')),
+                .options = {},
+                .point = std::string(point)};
     const std::size_t last = rest.rfind(' ');
     if (last != std::string_view::npos) out->options = rest.substr(last + 1);
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,9 +17,11 @@
 
 namespace flight {
 
-// A root directory and the mounts below it. `process`: as in /proc/PROCESS.
+// A root directory and the mounts below it. `process`: as in /proc/PROCESS. Mounts come and go, and they are read once
+// for a root and its copies: so it is made anew for each file.
 struct Root {
   std::string path, process;
+  std::shared_ptr<std::optional<std::string>> mounts = std::make_shared<std::optional<std::string>>();
 };
 // The host's root, if it is visible: flightd's own may be that of a unit without /home and /tmp.
 [[nodiscard]] Root host_root();
@@ -27,12 +30,13 @@ struct Root {
 // Opens `path` below `root` as O_PATH; no link leads out of `root`. It goes step by step, and takes none onto a file
 // system that waits (waits_for): not through a link, nor onto a mount that came meanwhile. Invalid if not found: errno;
 // EREMOTE: it would have to wait.
-[[nodiscard]] UniqueFd find_below(const Root& root, const std::string& path);
+[[nodiscard]] UniqueFd find_below(const Root& root, const std::string& path, const Root& host = host_root());
 // `place`: the result of find_below() below the same root.
 [[nodiscard]] bool is_the_file(int place, const Root& root, const FileIdentity& file);
 
 // proc_pid_mountinfo(5): "36 35 98:0 /root /mountpoint options… - TYPE source options". Empty if it cannot be read.
-[[nodiscard]] std::string mounts_of(const Root& root);
+// Valid as long as the root is.
+[[nodiscard]] std::string_view mounts_of(const Root& root);
 struct Mount {
   std::string_view id, device, type, options;  // "36", "98:0", "ext4", of the file system; views of the mounts' text
   std::string point;

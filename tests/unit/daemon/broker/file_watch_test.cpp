@@ -24,6 +24,7 @@ constexpr std::uint32_t kHungDevice = 66, kServedDevice = 67, kHungProcess = 4'0
 constexpr std::uint64_t kHungInode = 9'000, kOtherInode = 9'999, kPlainInode = 8'000;  // plain: without a build-id
 std::atomic<bool> released = false;
 std::atomic<bool> replaced = false, names_hang = false;
+std::atomic<std::chrono::milliseconds> used{0ms};  // of a CPU, by each task
 std::atomic<int> hanging = 0, asked = 0, asked_at_other = 0, names_asked = 0;
 
 void wait_for_release() {
@@ -56,6 +57,7 @@ Result<MappedFileFacts> read_or_hang(const MappedAt& at, const std::function<voi
 void read_each(std::span<const MappedAt> files, const FileWatch::Steps& steps) {
   steps.has_helper(true);
   for (const MappedAt& at : files) steps.done(read_or_hang(at, steps.answered));
+  steps.used(used.load());
   steps.has_helper(false);
 }
 
@@ -70,6 +72,7 @@ RecordBuffer mapping(std::uint32_t major, std::uint64_t inode, std::string_view 
 class Watch : public testing::Test {
  protected:
   Watch() {
+    used = 0ms;
     released = replaced = names_hang = false;
     names_asked = hanging = asked = asked_at_other = 0;
   }
@@ -285,6 +288,21 @@ TEST_F(Watch, UsersTakeTurns) {
   EXPECT_TRUE(look_until([&] { return asked_at_other > 0 && watch_.settled(); }));
   EXPECT_LT(asked_at_other, 100) << "others do not wait for the user's queue";
   EXPECT_GT(known().missed_bytes, 0U) << "his queue has a limit";
+}
+
+// His files cost more than his share of a CPU. (Virtually: nothing here uses it.)
+TEST_F(Watch, AUserHasAShareOfACpuAndOthersDoNotWait) {
+  const test::UsersProcess user(false);
+  used = 1000ms;
+  for (std::uint64_t inode = 1; inode <= 100; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user.pid()));
+  EXPECT_TRUE(look_until([&] { return asked == 16; })) << "one task";
+  const auto until = std::chrono::steady_clock::now() + 500ms;
+  while (std::chrono::steady_clock::now() < until) watch_.look();
+  EXPECT_EQ(asked, 16) << "the next one comes in seconds";
+  EXPECT_FALSE(watch_.settled());
+  EXPECT_EQ(watch_.soon(), FileWatch::kSoon);
+  for (std::uint64_t inode = 1; inode <= 100; ++inode) watch_.note_scan(mapping(9, inode));
+  EXPECT_TRUE(look_until([&] { return asked == 116; })) << "root's";
 }
 
 // Programs that have ended before they are looked at are those of the user whose process forked them.

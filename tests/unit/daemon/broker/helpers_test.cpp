@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,15 +236,29 @@ TEST_F(HelperProcesses, CallsWaitForOneThatIsMadeAgain) {
 // A slow disk: its answer counts, and nothing is gained by a kill.
 TEST_F(HelperProcesses, OneThatWaitsForADiskIsNotKilled) {
   int answers = 0;
-  EXPECT_EQ(call("disk", {.answered = [&] { ++answers; }, .part = {}, .has_helper = {}}), "did disk");
+  EXPECT_EQ(call("disk", {.answered = [&] { ++answers; }, .part = {}, .has_helper = {}, .used = {}}), "did disk");
   EXPECT_EQ(answers, 1);
+}
+
+TEST_F(HelperProcesses, TheCallerLearnsWhatARequestTookOfACpu) {
+  std::chrono::nanoseconds used{0};
+  const Helpers::Notices notices{
+      .answered = {}, .part = {}, .has_helper = {}, .used = [&](std::chrono::nanoseconds time) { used += time; }};
+  EXPECT_EQ(call("disk", notices), "did disk");
+  EXPECT_LT(used, Helpers::kKillAfter) << "it waited";
+  EXPECT_EQ(call("work", notices), "did work");
+  EXPECT_GT(used, 50ms);
+  used = 0ms;
+  EXPECT_FALSE(call("wait", notices));
+  EXPECT_GE(used, Helpers::kKillAfter) << "it was killed, and another one is made";
 }
 
 TEST_F(HelperProcesses, PartsComeAsTheyAreReadAndTheNextProcessMayHangAgain) {
   std::vector<std::string> parts;
   const auto reply = call("parts", {.answered = [&] { parts.emplace_back("answered"); },
                                     .part = [&](std::span<const std::byte> part) { parts.push_back(text_of(part)); },
-                                    .has_helper = {}});
+                                    .has_helper = {},
+                                    .used = {}});
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code, std::errc::timed_out);
   EXPECT_THAT(parts, testing::ElementsAre("answered", "one", "answered", "two"));
@@ -370,6 +385,28 @@ TEST(HelperLife, TheyDieWithTheBroker) {
   };
   for (const pid_t pid : pids) EXPECT_TRUE(wait_until([&] { return is_gone(pid); })) << pid;
   for (const int end : pipe) ::close(end);
+}
+
+// flightd that was started by hand takes nice -10 for itself and its broker.
+TEST(HelperLife, ItIsNotMoreUrgentThanOthers) {
+  for (const int nice : {-10, 5}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::setpriority(PRIO_PROCESS, 0, nice) != 0) ::_exit(2);
+      const Helpers helpers = Helpers::start(obey).value();
+      if (!helpers.call(bytes_of("x")) || helpers.call(bytes_of("wait"))) ::_exit(3);  // another one is made
+      if (!helpers.call(bytes_of("x"))) ::_exit(4);
+      for (const pid_t pid : helpers.pids()) {
+        if (!wait_until([&] { return is_ready(pid); })) ::_exit(5);
+        if (!wait_until([&] { return ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid)) == std::max(nice, 0); }))
+          ::_exit(6);
+      }
+      ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "nice " << nice;
+  }
 }
 
 TEST(HelperTitle, IsWhatPsShows) {
