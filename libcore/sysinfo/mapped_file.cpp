@@ -115,15 +115,6 @@ struct Roots {
   Root process, host = host_root();
 };
 
-// The type of the file's file system. nullopt: no mount of the device is among them.
-std::optional<std::string> type_in(std::string_view mounts, const FileIdentity& file) {
-  const std::size_t found = mounts.find(fmt::format(" {}:{} ", file.major, file.minor));
-  const std::size_t dash = found == std::string_view::npos ? found : mounts.find(" - ", found);
-  if (dash == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = mounts.substr(dash + 3);
-  return std::string(rest.substr(0, rest.find_first_of(" \n")));
-}
-
 // The kernel's own mount of memfds and shared memory, which no process sees.
 bool is_memory(const FileIdentity& file) {
   static const auto kDevice = [] {
@@ -138,14 +129,15 @@ bool is_memory(const FileIdentity& file) {
 // the process's root nor from the host's may be such a one that was detached.
 std::string server_of(const MappedAt& at, const Roots& roots) {
   if (is_memory(at.file)) return {};
-  const std::string_view mounts = mounts_of(roots.process);
-  auto type = type_in(mounts, at.file);
-  if (!type) type = type_in(mounts_of(roots.host), at.file);
-  if (!type) return "a mount that is gone";
-  if (is_served(*type)) return *type;
-  // An overlay asks its layers: the file can be in one, and another one does not answer.
-  const auto mount = mount_of(mounts, at.name);
-  return mount && mount->type == "overlay" ? waits_for(mounts_of(roots.host), *mount) : std::string();
+  const std::string_view mounts = mounts_of(roots.process), host_mounts = mounts_of(roots.host);
+  const std::string device = fmt::format("{}:{}", at.file.major, at.file.minor);
+  auto mount = mount_with(mounts, device);
+  if (!mount) mount = mount_with(host_mounts, device);
+  if (!mount) return "a mount that is gone";
+  if (std::string type = waits_for(host_mounts, *mount); !type.empty()) return type;
+  // An overlay asks its layers: the file can be in one, and have that one's device, and another one does not answer.
+  const auto named = mount_of(mounts, at.name);
+  return named && named->type == "overlay" ? waits_for(host_mounts, *named) : std::string();
 }
 
 // The rule of docs/symbols.md: the name from the host's root. The kernel's record has the process' own view.

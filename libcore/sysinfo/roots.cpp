@@ -54,15 +54,71 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-constexpr int kMaxOverlays = 3;  // one on the other
-constexpr int kMaxLinks = 40;    // as the kernel's
+// The field of a line with that number, and what is behind it.
+std::pair<std::string_view, std::string_view> field(std::string_view line, int number) {
+  for (;; --number) {
+    const std::string_view one = line.substr(0, line.find(' '));
+    line.remove_prefix(std::min(line.size(), one.size() + 1));
+    if (number == 0) return {one, line};
+  }
+}
+
+// Escaped: most have no such character, and need no copy.
+std::string_view point_in(std::string_view line) { return field(line, 4).first; }
+
+bool covers(std::string_view escaped, std::string_view path, std::size_t at_least) {
+  if (escaped.size() < at_least) return false;
+  const std::string other = escaped.find('\\') == std::string_view::npos ? std::string() : unescaped(escaped);
+  const std::string_view point = other.empty() ? escaped : std::string_view(other);
+  if (point.size() < at_least || point.empty()) return false;
+  return point == "/" || (path.starts_with(point) && (path.size() == point.size() || path[point.size()] == '/'));
+}
+
+std::optional<Mount> mount_in(std::string_view line) {
+  const std::size_t dash = line.find(" - ");
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto [id, behind_id] = field(line, 0);
+  const auto [device, behind_device] = field(behind_id, 1);
+  const auto [type, behind_type] = field(line.substr(dash + 3), 0);
+  const auto [source, options] = field(behind_type, 0);
+  return Mount{.id = id,
+               .device = device,
+               .type = type,
+               .source = source,
+               .options = options.substr(options.rfind(' ') + 1),
+               .point = unescaped(point_in(line))};
+}
+
+constexpr int kMaxStacked = 3;  // one on the other
+constexpr int kMaxLinks = 40;   // as the kernel's
 constexpr std::size_t kMaxSteps = 4096, kMaxDepth = 128;
 
 std::string waits_within(std::string_view host_mounts, const Mount& mount, int depth);
 
-// `options`: "rw,lowerdir=/a:/b,upperdir=/c,workdir=/d".
-std::string layer_that_waits(std::string_view host_mounts, std::string_view options, int depth) {
+// A layer lies where it was when it was mounted on: often under the mount itself, at the same path.
+std::string without(std::string_view mounts, std::string_view device) {
+  std::string out;
+  while (!mounts.empty()) {
+    const std::string_view line = mounts.substr(0, mounts.find('\n'));
+    mounts.remove_prefix(std::min(mounts.size(), line.size() + 1));
+    if (field(line, 2).first != device) out.append(line).append(1, '\n');
+  }
+  return out;
+}
+
+// `path`: of a layer of `over`.
+std::string layer_that_waits(std::string_view others, const Mount& over, std::string_view path, int depth) {
+  if (path.empty()) return {};
+  const auto mount = path.starts_with('/') ? mount_of(others, unescaped(path)) : std::nullopt;
+  if (!mount) return fmt::format("{} on an unknown layer", over.type);
+  const std::string type = waits_within(others, *mount, depth);
+  return type.empty() ? type : fmt::format("{} on {}", over.type, type);
+}
+
+// Of "rw,lowerdir=/a:/b,upperdir=/c,workdir=/d".
+std::string overlay_waits(std::string_view others, const Mount& over, int depth) {
   constexpr std::array<std::string_view, 4> kLayers = {"lowerdir", "lowerdir+", "datadir+", "upperdir"};
+  std::string_view options = over.options;
   while (!options.empty()) {
     const std::string_view option = options.substr(0, options.find(','));
     options.remove_prefix(std::min(options.size(), option.size() + 1));
@@ -74,10 +130,7 @@ std::string layer_that_waits(std::string_view host_mounts, std::string_view opti
     while (!paths.empty()) {
       const std::string_view path = paths.substr(0, paths.find(':'));
       paths.remove_prefix(std::min(paths.size(), path.size() + 1));
-      if (path.empty()) continue;
-      const auto mount = path.starts_with('/') ? mount_of(host_mounts, unescaped(path)) : std::nullopt;
-      if (!mount) return "overlay on an unknown layer";
-      if (const std::string type = waits_within(host_mounts, *mount, depth); !type.empty()) return "overlay on " + type;
+      if (std::string type = layer_that_waits(others, over, path, depth); !type.empty()) return type;
     }
   }
   return {};
@@ -85,8 +138,12 @@ std::string layer_that_waits(std::string_view host_mounts, std::string_view opti
 
 std::string waits_within(std::string_view host_mounts, const Mount& mount, int depth) {
   if (is_served(mount.type)) return std::string(mount.type);
-  if (mount.type != "overlay") return {};
-  return depth == 0 ? "overlay on overlay" : layer_that_waits(host_mounts, mount.options, depth - 1);
+  const bool is_overlay = mount.type == "overlay";
+  if (!is_overlay && mount.type != "ecryptfs") return {};
+  if (depth == 0) return fmt::format("{0} on {0}", mount.type);
+  const std::string others = without(host_mounts, mount.device);
+  return is_overlay ? overlay_waits(others, mount, depth - 1)
+                    : layer_that_waits(others, mount, mount.source, depth - 1);
 }
 
 std::string link_of(const std::string& path) {
@@ -133,6 +190,15 @@ class Walk {
     return !mount || !waits_for(host_mounts_, *mount).empty();
   }
 
+  // Most steps are on the same mount.
+  bool waits(const Mount& mount) {
+    if (known_id_ != mount.id) {
+      known_id_ = mount.id;
+      known_waits_ = !waits_for(host_mounts_, mount).empty();
+    }
+    return known_waits_;
+  }
+
   bool begin() {
     if (root_waits()) return refuse(EREMOTE);
     places_.emplace_back(::open(root_.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -162,7 +228,7 @@ class Walk {
     if (places_.size() > kMaxDepth) return refuse(ENAMETOOLONG);
     std::string next = at_ + "/" + step;
     const auto mount = mount_of(mounts_, next);
-    if (mount && !waits_for(host_mounts_, *mount).empty()) return refuse(EREMOTE);
+    if (mount && waits(*mount)) return refuse(EREMOTE);
     const bool is_point = mount && mount->point == next;
     open_how how{};
     how.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
@@ -195,6 +261,8 @@ class Walk {
 
   Root root_, host_;
   std::string_view mounts_, host_mounts_;
+  std::string_view known_id_;  // of a mount in mounts_
+  bool known_waits_ = false;
   std::vector<UniqueFd> places_;  // of the root, and of each step
   std::vector<std::string> left_;
   std::string at_;  // without links; empty: the root
@@ -218,7 +286,7 @@ std::string_view mounts_of(const Root& root) {
 UniqueFd find_below(const Root& root, const std::string& path, const Root& host) { return Walk(root, host).to(path); }
 
 std::string waits_for(std::string_view host_mounts, const Mount& mount) {
-  return waits_within(host_mounts, mount, kMaxOverlays);
+  return waits_within(host_mounts, mount, kMaxStacked);
 }
 
 bool is_the_file(int place, const Root& root, const FileIdentity& file) {
@@ -232,42 +300,33 @@ bool is_the_file(int place, const Root& root, const FileIdentity& file) {
 
 std::optional<Mount> mount_of(std::string_view mounts, std::string_view path) {
   std::optional<Mount> out;
-  std::size_t longest = 0;
   while (!mounts.empty()) {
     const std::string_view line = mounts.substr(0, mounts.find('\n'));
     mounts.remove_prefix(std::min(mounts.size(), line.size() + 1));
-    std::array<std::string_view, 5> fields;
-    std::string_view rest = line;
-    for (std::string_view& field : fields) {
-      field = rest.substr(0, rest.find(' '));
-      rest.remove_prefix(std::min(rest.size(), field.size() + 1));
-    }
-    // Most have no such character, and need no copy.
-    const bool is_plain = fields[4].find('\\') == std::string_view::npos;
-    const std::string other = is_plain ? std::string() : unescaped(fields[4]);
-    const std::string_view point = is_plain ? fields[4] : std::string_view(other);
-    const bool covers =
-        point == "/" || (path.starts_with(point) && (path.size() == point.size() || path[point.size()] == '/'));
-    const std::size_t dash = rest.find(" - ");
     // A later mount on the same point covers the earlier one.
-    if (!covers || point.size() < longest || dash == std::string_view::npos) continue;
-    longest = point.size();
-    rest.remove_prefix(dash + 3);
-    out = Mount{.id = fields[0],
-                .device = fields[2],
-                .type = rest.substr(0, rest.find(' ')),
-                .options = {},
-                .point = std::string(point)};
-    const std::size_t last = rest.rfind(' ');
-    if (last != std::string_view::npos) out->options = rest.substr(last + 1);
+    if (!covers(point_in(line), path, out ? out->point.size() : 0)) continue;
+    if (auto mount = mount_in(line)) out = std::move(mount);
   }
   return out;
 }
 
+std::optional<Mount> mount_with(std::string_view mounts, std::string_view device) {
+  while (!mounts.empty()) {
+    const std::string_view line = mounts.substr(0, mounts.find('\n'));
+    mounts.remove_prefix(std::min(mounts.size(), line.size() + 1));
+    if (field(line, 2).first != device) continue;
+    if (auto mount = mount_in(line)) return mount;
+  }
+  return std::nullopt;
+}
+
 bool is_served(std::string_view type) {
-  constexpr std::array<std::string_view, 15> kServed = {"nfs",    "nfs4",     "cifs", "smb3",     "smbfs",
-                                                        "9p",     "ceph",     "afs",  "coda",     "ncpfs",
-                                                        "lustre", "orangefs", "gpfs", "virtiofs", "autofs"};
+  // Names as in mountinfo: OrangeFS is pvfs2, BeeGFS was fhgfs. Those of virtual machines wait for the host. OCFS2,
+  // GFS2 and ACFS are on a disk, and wait for locks that other machines hold.
+  constexpr std::array kServed = {"nfs",        "nfs4",   "cifs",   "smb3",   "smbfs",    "ncpfs",    "afs",
+                                  "auristorfs", "coda",   "ceph",   "lustre", "pvfs2",    "gpfs",     "beegfs",
+                                  "fhgfs",      "panfs",  "wekafs", "ibrix",  "9p",       "virtiofs", "vboxsf",
+                                  "vmhgfs",     "prl_fs", "ocfs2",  "gfs2",   "gfs2meta", "acfs",     "autofs"};
   return type.starts_with("fuse") || std::find(kServed.begin(), kServed.end(), type) != kServed.end();
 }
 

@@ -38,16 +38,20 @@ struct Root {
 // Valid as long as the root is.
 [[nodiscard]] std::string_view mounts_of(const Root& root);
 struct Mount {
-  std::string_view id, device, type, options;  // "36", "98:0", "ext4", of the file system; views of the mounts' text
+  // "36", "98:0", "ext4", "/dev/sda1", of the file system: views of the mounts' text.
+  std::string_view id, device, type, source, options;
   std::string point;
 };
 // The mount that contains `path`.
 [[nodiscard]] std::optional<Mount> mount_of(std::string_view mounts, std::string_view path);
-// A file system with a server: if the server is gone, a thread that waits for it cannot be ended, not even by SIGKILL.
-// autofs waits for automount(8).
+// One of the device, as "98:0".
+[[nodiscard]] std::optional<Mount> mount_with(std::string_view mounts, std::string_view device);
+// A file system with a server, or with locks of other machines: if these are gone, a thread that waits for them cannot
+// be ended, not even by SIGKILL. autofs waits for automount(8).
 [[nodiscard]] bool is_served(std::string_view type);
-// The type of the file system that an access to the mount can wait for; empty: none. An overlay is as its layers, by
-// their paths among the host's mounts; a layer without an absolute path counts as one that waits.
+// The type of the file system that an access to the mount can wait for; empty: none. An overlay or
+// ecryptfs is as its layers, by their paths among the host's mounts; a layer without an absolute path counts as one
+// that waits.
 [[nodiscard]] std::string waits_for(std::string_view host_mounts, const Mount& mount);
 
 }  // namespace flight

@@ -326,6 +326,56 @@ TEST(Mounts, AnOverlayWaitsAsItsLayersDo) {
   EXPECT_EQ(waits("/four/x"), "overlay on overlay on nfs4");
 }
 
+// A layer is where it was before the overlay covered it.
+TEST(Mounts, ALayerCanLieUnderItsOwnMount) {
+  constexpr std::string_view kHost =
+      "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
+      "30 27 0:25 / /net rw - nfs4 n rw\n"
+      "31 27 0:26 / /usr rw - overlay o ro,lowerdir=/run/more:/usr\n"
+      "32 30 0:27 / /net rw - overlay o ro,lowerdir=/net\n"
+      "33 27 0:28 / /secret rw - ecryptfs /secret rw,ecryptfs_sig=x\n";
+  const auto waits = [&](std::string_view path) { return waits_for(kHost, *mount_of(kHost, path)); };
+  EXPECT_EQ(waits("/usr/bin/true"), "");
+  EXPECT_EQ(waits("/net/x"), "overlay on nfs4");
+  EXPECT_EQ(waits("/secret/x"), "");
+}
+
+TEST(Mounts, EcryptfsWaitsAsWhatIsBelowIt) {
+  constexpr std::string_view kHost =
+      "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
+      "30 27 0:25 / /net\\040a rw - cifs n rw\n"
+      "31 27 0:26 / /one rw - ecryptfs /home/.one rw,ecryptfs_sig=x\n"
+      "32 27 0:27 / /two rw - ecryptfs /net\\040a/.two rw,ecryptfs_sig=x\n"
+      "33 27 0:28 / /three rw - ecryptfs .three rw,ecryptfs_sig=x\n"
+      "34 27 0:29 / /four rw - overlay o rw,lowerdir=/two/x:/var/a\n";
+  const auto waits = [&](std::string_view path) { return waits_for(kHost, *mount_of(kHost, path)); };
+  EXPECT_EQ(waits("/one/x"), "");
+  EXPECT_EQ(waits("/two/x"), "ecryptfs on cifs");
+  EXPECT_EQ(waits("/three/x"), "ecryptfs on an unknown layer");
+  EXPECT_EQ(waits("/four/x"), "overlay on ecryptfs on cifs");
+}
+
+// The names of register_filesystem(9).
+TEST(Mounts, WhatWaitsForAServer) {
+  for (const char* type : {"nfs",   "nfs4",     "cifs",   "smb3",   "9p",     "ceph",   "afs",     "coda",
+                           "pvfs2", "virtiofs", "vboxsf", "vmhgfs", "prl_fs", "lustre", "gpfs",    "beegfs",
+                           "panfs", "wekafs",   "ocfs2",  "gfs2",   "autofs", "fuse",   "fuseblk", "fuse.sshfs"})
+    EXPECT_TRUE(is_served(type)) << type;
+  for (const char* type : {"ext4", "xfs", "btrfs", "tmpfs", "overlay", "ecryptfs", "squashfs", "erofs", "zfs", "vfat"})
+    EXPECT_FALSE(is_served(type)) << type;
+}
+
+TEST(Mounts, AMountIsFoundByItsDevice) {
+  constexpr std::string_view kMounts =
+      "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
+      "29 27 0:24 / /other rw - tmpfs 0:25 rw\n"
+      "30 27 0:25 / /mnt rw shared:1 - tmpfs t rw\n";
+  EXPECT_EQ(mount_with(kMounts, "254:0")->type, "ext4");
+  EXPECT_EQ(mount_with(kMounts, "0:25")->source, "t");
+  EXPECT_FALSE(mount_with(kMounts, "0:2"));
+  EXPECT_FALSE(mount_with(kMounts, "0:250"));
+}
+
 TEST(Roots, APathIsFoundAsTheKernelFindsIt) {
   TempTree tree;
   const std::string base = tree.root();
