@@ -125,19 +125,30 @@ bool is_memory(const FileIdentity& file) {
   return kDevice != 0 && file.major == major(kDevice) && file.minor == minor(kDevice);
 }
 
+// An overlay asks its layers: the file can be in one, and have that one's device, and another one does not answer.
+std::string overlay_waits(std::string_view mounts, const std::string& path, const Roots& roots) {
+  const auto mount = mount_of(mounts, path);
+  return mount && mount->type == "overlay" ? waits_for(mounts_of(roots.host), *mount) : std::string();
+}
+
 // The type of a file system that waits for a server; empty: the file may be opened. A mount that is seen neither from
-// the process's root nor from the host's may be such a one that was detached.
+// the process's root, nor from outside of its chroot, nor from the host's root may be such a one that was detached.
 std::string server_of(const MappedAt& at, const Roots& roots) {
   if (is_memory(at.file)) return {};
   const std::string_view mounts = mounts_of(roots.process), host_mounts = mounts_of(roots.host);
   const std::string device = fmt::format("{}:{}", at.file.major, at.file.minor);
+  const bool in_chroot = !mounts.empty() && !mount_of(mounts, "/");
+  const auto outside = in_chroot ? outside_of(at.pid) : std::nullopt;
   auto mount = mount_with(mounts, device);
+  if (!mount && outside) mount = mount_with(mounts_of(outside->root), device);
   if (!mount) mount = mount_with(host_mounts, device);
+  if (!mount && mounts.empty()) return "a mount of a process that has ended";
+  if (!mount && in_chroot && !outside) return "a mount outside of a chroot";
   if (!mount) return "a mount that is gone";
-  if (std::string type = waits_for(host_mounts, *mount); !type.empty()) return type;
-  // An overlay asks its layers: the file can be in one, and have that one's device, and another one does not answer.
-  const auto named = mount_of(mounts, at.name);
-  return named && named->type == "overlay" ? waits_for(host_mounts, *named) : std::string();
+  std::string type = waits_for(host_mounts, *mount);
+  if (type.empty()) type = overlay_waits(mounts, at.name, roots);
+  if (type.empty() && outside) type = overlay_waits(mounts_of(outside->root), outside->chroot + at.name, roots);
+  return type;
 }
 
 // The rule of docs/symbols.md: the name from the host's root. The kernel's record has the process' own view.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "libcore/base/files.hpp"
+#include "libcore/sysinfo/processes.hpp"
 
 namespace flight {
 namespace {
@@ -276,6 +277,23 @@ Root host_root() {
   return ::access(kFirst, X_OK) == 0 ? Root{kFirst, "1"} : Root{"/", "self"};
 }
 Root root_of(std::uint32_t pid) { return {fmt::format("/proc/{}/root", pid), std::to_string(pid)}; }
+
+std::optional<Outside> outside_of(std::uint32_t pid) {
+  constexpr int kMaxAncestors = 16;
+  const std::string chroot = link_of(root_of(pid).path), space = link_of(fmt::format("/proc/{}/ns/mnt", pid));
+  if (!chroot.starts_with('/') || space.empty()) return std::nullopt;
+  ProcessStat stat;
+  for (int i = 0; i < kMaxAncestors && read_stat(pid, stat) == Presence::there && stat.parent != 0; ++i) {
+    pid = stat.parent;
+    if (link_of(fmt::format("/proc/{}/ns/mnt", pid)) != space) return std::nullopt;
+    Root root = root_of(pid);
+    std::string path = link_of(root.path);
+    if (path == "/") path.clear();
+    if (chroot.starts_with(path + "/") && mount_of(mounts_of(root), "/"))
+      return Outside{.root = std::move(root), .chroot = chroot.substr(path.size())};
+  }
+  return std::nullopt;
+}
 
 std::string_view mounts_of(const Root& root) {
   if (!*root.mounts)

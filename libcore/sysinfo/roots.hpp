@@ -27,6 +27,15 @@ struct Root {
 [[nodiscard]] Root host_root();
 [[nodiscard]] Root root_of(std::uint32_t pid);
 
+// A process in a chroot that is no mount point does not see the mount that its root is on, only those below it. One of
+// its ancestors does: the same mount namespace has the same mounts.
+struct Outside {
+  Root root;           // of the ancestor
+  std::string chroot;  // the path of the process's root below it
+};
+// nullopt: no ancestor of the namespace runs any more.
+[[nodiscard]] std::optional<Outside> outside_of(std::uint32_t pid);
+
 // Opens `path` below `root` as O_PATH; no link leads out of `root`. It goes step by step, and takes none onto a file
 // system that waits (waits_for): not through a link, nor onto a mount that came meanwhile. Invalid if not found: errno;
 // EREMOTE: it would have to wait.

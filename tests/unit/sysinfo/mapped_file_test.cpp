@@ -17,6 +17,7 @@
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
@@ -280,6 +281,84 @@ TEST_F(MappedFileTest, AFileOnAMountThatIsGoneIsNotOpened) {
   ASSERT_TRUE(facts) << facts.error().what;
   EXPECT_FALSE(facts->was_read);
   EXPECT_EQ(facts->served_by, "a mount that is gone");
+}
+
+// A container: its mounts are its own. A process in a chroot there sees none of them.
+class ChrootInAContainer {
+ public:
+  explicit ChrootInAContainer(const std::string& place) {
+    int ready[2] = {};
+    EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+    first_ = ::fork();
+    if (first_ == 0) {
+      if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+          ::mount("tmpfs", place.c_str(), "tmpfs", 0, "") != 0 || ::mkdir((place + "/inside").c_str(), 0755) != 0)
+        ::_exit(1);
+      fs::copy_file("/proc/self/exe", place + "/inside/program");
+      if (::chroot(place.c_str()) != 0 || ::chdir("/") != 0) ::_exit(1);
+      const pid_t second = ::fork();
+      if (second != 0) ::pause();
+      if (::chroot("/inside") != 0 || ::chdir("/") != 0) ::_exit(1);
+      const int file = ::open("/program", O_RDONLY | O_CLOEXEC);
+      const Said said{::getpid(), reinterpret_cast<std::uintptr_t>(
+                                      ::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0))};
+      if (::write(ready[1], &said, sizeof said) != sizeof said) ::_exit(1);
+      ::pause();
+    }
+    EXPECT_EQ(::read(ready[0], &said_, sizeof said_), static_cast<ssize_t>(sizeof said_));
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ChrootInAContainer(const ChrootInAContainer&) = delete;
+  ChrootInAContainer& operator=(const ChrootInAContainer&) = delete;
+  ~ChrootInAContainer() {
+    if (said_.pid > 0) ::kill(said_.pid, SIGKILL);
+    end_first();
+  }
+  void end_first() {
+    if (first_ <= 0) return;
+    ::kill(first_, SIGKILL);
+    ::waitpid(std::exchange(first_, -1), nullptr, 0);
+  }
+  [[nodiscard]] MappedAt mapping() const {
+    MappedAt at = MappedPage::find(static_cast<std::uint32_t>(said_.pid), said_.address);
+    at.name = "/program";  // as the kernel records it
+    return at;
+  }
+
+ private:
+  struct Said {
+    pid_t pid = -1;
+    std::uintptr_t address = 0;
+  };
+  pid_t first_ = -1;
+  Said said_;
+};
+
+TEST_F(MappedFileTest, InAChrootOfAContainerItIsRead) {
+  const std::string place = tree_.root() + "/container";
+  fs::create_directory(place);
+  ChrootInAContainer inside(place);
+  const MappedAt at = inside.mapping();
+  auto facts = read_mapped_file(at);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_EQ(facts->served_by, "");
+  EXPECT_EQ(facts->build_id, own_build_id());
+  // Nobody is left who sees the mount: the chroot may be on a disk that waits.
+  inside.end_first();
+  facts = read_mapped_file(at);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_FALSE(facts->was_read);
+  EXPECT_EQ(facts->served_by, "a mount outside of a chroot");
+}
+
+TEST_F(MappedFileTest, AMountThatOnlyAnEndedProcessSawIsNotCalledGone) {
+  MappedAt at = MappedPage(program_).at;
+  at.pid = 0x7fffffff;
+  at.file.major = 4095;
+  const auto facts = read_mapped_file(at);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_EQ(facts->served_by, "a mount of a process that has ended");
 }
 
 // A memfd lies on a mount of the kernel that no process sees.
