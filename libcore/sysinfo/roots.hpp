@@ -14,6 +14,7 @@
 
 #include "libcore/base/file_identity.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/sysinfo/mounts.hpp"
 
 namespace flight {
 
@@ -43,24 +44,7 @@ struct Outside {
 // `place`: the result of find_below() below the same root.
 [[nodiscard]] bool is_the_file(int place, const Root& root, const FileIdentity& file);
 
-// proc_pid_mountinfo(5): "36 35 98:0 /root /mountpoint options… - TYPE source options". Empty if it cannot be read.
-// Valid as long as the root is.
+// For mounts.hpp; empty if it cannot be read. Valid as long as the root is.
 [[nodiscard]] std::string_view mounts_of(const Root& root);
-struct Mount {
-  // "36", "98:0", "ext4", "/dev/sda1", of the file system: views of the mounts' text.
-  std::string_view id, device, type, source, options;
-  std::string point;
-};
-// The mount that contains `path`.
-[[nodiscard]] std::optional<Mount> mount_of(std::string_view mounts, std::string_view path);
-// One of the device, as "98:0".
-[[nodiscard]] std::optional<Mount> mount_with(std::string_view mounts, std::string_view device);
-// A file system with a server, or with locks of other machines: if these are gone, a thread that waits for them cannot
-// be ended, not even by SIGKILL. autofs waits for automount(8).
-[[nodiscard]] bool is_served(std::string_view type);
-// The type of the file system that an access to the mount can wait for; empty: none. An overlay or
-// ecryptfs is as its layers, by their paths among the host's mounts; a layer without an absolute path counts as one
-// that waits.
-[[nodiscard]] std::string waits_for(std::string_view host_mounts, const Mount& mount);
 
 }  // namespace flight
