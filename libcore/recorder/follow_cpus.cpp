@@ -60,8 +60,7 @@ bool Recording::State::revive(const std::vector<int>& online) {
     if (ring.info.online) ring.retire();
     // Offline again: the next check reports it.
     if (reopened.error().errno_value() != ENODEV)
-      cpu_errors.push_back(fmt::format("CPU {} is not recorded: {}",
-                                       ring.info.cpu, reopened.error().what));
+      cpu_errors.push_back(fmt::format("CPU {} is not recorded: {}", ring.info.cpu, reopened.error().what));
   };
   const auto due = [&](const OpenRing& ring) { return !ring.info.online && contains(online, ring.info.cpu); };
   // The sideband first, so that the process of a sample is known.
@@ -96,8 +95,7 @@ bool Recording::State::open_missing(const std::vector<int>& online) {
       rings.push_back(std::move(*ring));
       opened = true;
     } else if (ring.error().errno_value() != ENODEV) {
-      cpu_errors.push_back(
-          fmt::format("CPU {} is not recorded: {}", cpu, ring.error().what));
+      cpu_errors.push_back(fmt::format("CPU {} is not recorded: {}", cpu, ring.error().what));
     }
   };
   for (const int cpu : online) {

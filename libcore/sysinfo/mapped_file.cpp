@@ -125,6 +125,11 @@ bool is_memory(const FileIdentity& file) {
   return kDevice != 0 && file.major == major(kDevice) && file.minor == minor(kDevice);
 }
 
+bool has_ended(const Root& process) {
+  char byte = 0;
+  return ::readlink(process.path.c_str(), &byte, 1) < 0;
+}
+
 // An overlay asks its layers: the file can be in one, and have that one's device, and another one does not answer.
 std::string overlay_waits(std::string_view mounts, const std::string& path, const Roots& roots) {
   const auto mount = mount_of(mounts, path);
@@ -137,13 +142,13 @@ std::string server_of(const MappedAt& at, const Roots& roots) {
   if (is_memory(at.file)) return {};
   const std::string_view mounts = mounts_of(roots.process), host_mounts = mounts_of(roots.host);
   const std::string device = fmt::format("{}:{}", at.file.major, at.file.minor);
-  const bool in_chroot = !mounts.empty() && !mount_of(mounts, "/");
+  const bool in_chroot = !mount_of(mounts, "/");  // perhaps it has no mount at all, or the process has ended
   const auto outside = in_chroot ? outside_of(at.pid) : std::nullopt;
   auto mount = mount_with(mounts, device);
   if (!mount && outside) mount = mount_with(mounts_of(outside->root), device);
   if (!mount) mount = mount_with(host_mounts, device);
-  if (!mount && mounts.empty()) return "a mount of a process that has ended";
-  if (!mount && in_chroot && !outside) return "a mount outside of a chroot";
+  if (!mount && in_chroot && !outside)
+    return has_ended(roots.process) ? "a mount of a process that has ended" : "a mount outside of a chroot";
   if (!mount) return "a mount that is gone";
   std::string type = waits_for(host_mounts, *mount);
   if (type.empty()) type = overlay_waits(mounts, at.name, roots);

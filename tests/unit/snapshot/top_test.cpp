@@ -406,7 +406,7 @@ TEST_F(Top, AnUnknownExecutableHasAReason) {
   samples(9, 300, 4);
   samples(10, 300, 100);
   samples(11, 300, 100);  // no name either
-  EXPECT_THAT(ranked().warnings, testing::ElementsAre(testing::HasSubstr("the executables of 2 processes (2 % of")));
+  EXPECT_THAT(ranked().warnings, testing::ElementsAre(testing::HasSubstr("the executables of 2 processes (1.5 % of")));
 }
 
 TEST_F(Top, ManyShortLivedProcessesAreOneProgramAndFewRows) {
