@@ -44,6 +44,7 @@ void FileTable::evict(uid_t newest_owner) {
   if (last->second.is_listed()) ++version_;
   if (last->second.waits) std::erase(later_, last->first);
   forgotten_ns_ = std::max(forgotten_ns_, last->second.last_ns);
+  discharge_names(last->second);
   files_.erase(last);
   user->second.pop_back();
   if (user->second.empty()) by_use_.erase(user);
@@ -68,7 +69,9 @@ void FileTable::look_at_owner(Entry& entry, std::uint32_t pid) {
   const auto owner = owner_of_(pid);
   if (!owner || *owner == entry.owner) return;
   const auto from = by_use_.find(entry.owner);
+  discharge_names(entry);
   entry.owner = entry.owner == kEndedOwner ? owner_of(pid) : 0;
+  charge_names(entry);
   if (entry.owner == from->first) return;
   ByUse& files = by_use_[entry.owner];
   files.splice(files.begin(), from->second, entry.place);
@@ -239,6 +242,7 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
   if (entry.is_two) return;
   if (!facts.was_read) {
     put_unread(entry, at, std::move(facts));
+    charge_names(entry);
     return;
   }
   // Where fstat(2) has another device than the records (btrfs, overlayfs), another name can be another file, which a
@@ -254,6 +258,7 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
     entry.unread.host_path.clear();
   }
   ++version_;
+  charge_names(entry);
   if (entry.is_two || (!may_be_two && !entry.readings.empty() && entry.later.seen_ns <= entry.readings.back().to_ns))
     entry.waits = false;
 }
@@ -280,10 +285,16 @@ KnownFiles FileTable::known() const {
   for (const auto& [owner, files] : by_use_) {
     for (const FileIdentity& file : files) {
       const Entry& entry = files_.at(file);
-      if (!entry.readings.empty())
+      if (!entry.readings.empty()) {
         add(owner, file, entry.readings.back());
-      else if (entry.is_two)
+        if (entry.has_one_name() && !entry.names[0].host_path.empty() &&
+            space.take(owner, entry.names[0].recorded.size() + entry.names[0].host_path.size())) {
+          out.files.back().recorded_name = entry.names[0].recorded;
+          out.files.back().host_path = entry.names[0].host_path;
+        }
+      } else if (entry.is_two) {
         out.files.push_back({.file = file, .is_two = true});
+      }
     }
   }
   add_names(out, space);

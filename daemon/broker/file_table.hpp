@@ -99,6 +99,7 @@ class FileTable {
   [[nodiscard]] std::uint64_t version() const { return version_; }
   [[nodiscard]] KnownFiles known() const;
   [[nodiscard]] std::size_t size() const { return files_.size(); }
+  [[nodiscard]] std::size_t bytes_of_names() const { return all_name_bytes_; }
 
  private:
   using ByUse = std::list<FileIdentity>;  // newest first; without generations
@@ -142,6 +143,10 @@ class FileTable {
     [[nodiscard]] std::optional<FileStamp> content() const {
       return readings.empty() ? std::nullopt : std::optional(readings.back().stamp);
     }
+    // Then it is in the entry of its reading, where brokers before this one had it.
+    [[nodiscard]] bool has_one_name() const { return !readings.empty() && names.size() == 1; }
+    std::size_t charged_bytes = 0;  // of names, to the owner
+    [[nodiscard]] std::size_t bytes_of_names() const;
     // True: it is a new one, or has another path.
     bool note_name(const std::string& recorded, std::string host_path, Time now);
   };
@@ -161,14 +166,20 @@ class FileTable {
     [[nodiscard]] bool take(uid_t owner, std::size_t bytes);
   };
   void add_names(KnownFiles& out, NameSpace& space) const;
+  // After each change of an entry's names.
+  void charge_names(Entry& entry);
+  void discharge_names(Entry& entry);
   void evict(uid_t newest_owner);
 
   std::size_t most_;
   std::uint64_t version_ = 1;
   bool saw_all_ = true;
   OwnerOf owner_of_;
-  std::map<uid_t, ByUse> by_use_;  // by the owner; none is empty
-  uid_t checked_last_ = 0;         // the user whose files were the last in to_check()
+  std::map<uid_t, ByUse> by_use_;                           // by the owner; none is empty
+  static constexpr std::size_t kMaxNameBytes = 32U << 20U;  // of all users but root, each of whom may have a quarter
+  std::map<uid_t, std::size_t> name_bytes_;
+  std::size_t all_name_bytes_ = 0;
+  uid_t checked_last_ = 0;  // the user whose files were the last in to_check()
   std::uint64_t uses_ = 0;
   std::size_t new_files_ = 0;        // since the last scan
   EventTime forgotten_ns_ = 0;       // KnownFiles

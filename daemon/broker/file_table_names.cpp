@@ -19,8 +19,42 @@ bool FileTable::Entry::note_name(const std::string& recorded, std::string host_p
   if (is_new) found = names.insert(names.end(), Name{.recorded = recorded, .host_path = {}});
   found->looked = now;
   const bool is_other = found->host_path != host_path;
+  if (is_other) found->is_asked = false;  // the answer for the path before is of no use
   found->host_path = std::move(host_path);
   return is_new || is_other;
+}
+
+std::size_t FileTable::Entry::bytes_of_names() const {
+  std::size_t bytes = unread.name.size() + unread.host_path.size();
+  for (const Name& name : names) bytes += name.recorded.size() + name.host_path.size();
+  return bytes;
+}
+
+// Who is over his share keeps no names of the file: perf then takes what its names lead to.
+void FileTable::charge_names(Entry& entry) {
+  const auto charge = [&] {
+    const std::size_t bytes = entry.bytes_of_names();
+    if (bytes == entry.charged_bytes) return std::size_t{0};
+    std::size_t& own = name_bytes_[entry.owner];
+    own += bytes - entry.charged_bytes;
+    all_name_bytes_ += bytes - entry.charged_bytes;
+    entry.charged_bytes = bytes;
+    return own;
+  };
+  const std::size_t own = charge();  // 0: nothing has changed
+  if (own == 0 || entry.owner == 0 || (own <= kMaxNameBytes / kShares && all_name_bytes_ <= kMaxNameBytes)) return;
+  entry.names.clear();
+  entry.names.shrink_to_fit();
+  entry.unread = {};
+  charge();
+}
+
+// The entry leaves the table, or gets another owner.
+void FileTable::discharge_names(Entry& entry) {
+  const auto own = name_bytes_.find(entry.owner);
+  if (own != name_bytes_.end() && (own->second -= entry.charged_bytes) == 0) name_bytes_.erase(own);
+  all_name_bytes_ -= entry.charged_bytes;
+  entry.charged_bytes = 0;
 }
 
 void FileTable::add_checks(std::map<uid_t, ByUse>::iterator user, Time now, std::vector<Check>& out) {
@@ -77,6 +111,7 @@ void FileTable::put_check(const MappedAt& at, const MappedFileFacts* facts) {
     name.host_path = facts->host_path;
     ++version_;
   }
+  charge_names(entry);
 }
 
 bool FileTable::NameSpace::take(uid_t owner, std::size_t bytes) {
@@ -107,7 +142,8 @@ void FileTable::add_names(KnownFiles& out, NameSpace& space) const {
         known.host_path = host_path;
         out.files.push_back(known);
       };
-      for (const Name& name : entry.names) add(name.recorded, name.host_path);
+      if (!entry.has_one_name())
+        for (const Name& name : entry.names) add(name.recorded, name.host_path);
       if (entry.readings.empty() || entry.unread.host_path.empty()) continue;
       known.file.generation = entry.unread.generation;
       known.from_ns = entry.readings.back().to_ns + 1;

@@ -113,7 +113,7 @@ void FileWatch::look(bool asked) {
   if (asked && !names_checked_) check_names(now);
   names_checked_ = asked;
   send();
-  active_ = now - news_ < kActiveFor || !settled();
+  active_ = now - news_ < kActiveFor || !settled() || queues_.goes_on(now).has_value();
 }
 
 std::chrono::milliseconds FileWatch::soon() const {
@@ -347,8 +347,8 @@ void FileWatch::begin(OwnerQueues::Task task) {
 bool FileWatch::settled() const {
   const bool all_hang =
       std::all_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) { return hangs(*read); });
-  // If every helper hangs, nobody reads what is queued.
-  return all_hang && (reads_.size() >= kMaxReads || (queues_.empty() && !table_.has_due()));
+  // If every helper hangs, nobody reads what is queued. Nobody waits for those who took more than their share.
+  return all_hang && (reads_.size() >= kMaxReads || (queues_.all_wait(Clock::now()) && !table_.has_due()));
 }
 
 FileWatch::Waiting FileWatch::waiting() const {

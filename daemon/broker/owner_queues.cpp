@@ -21,7 +21,10 @@ bool OwnerQueues::add(uid_t owner, MappedAt at) {
   ++queued_;
   queued_bytes_ += bytes;
   queue.bytes += bytes;
-  queue.files.push_back(std::move(at));
+  // Names can wait, and a process that has mapped a file may end soon.
+  const bool is_check = at.by_name;
+  queue.files.insert(is_check ? queue.files.end() : queue.files.end() - queue.checks, std::move(at));
+  if (is_check) ++queue.checks;
   return true;
 }
 
@@ -42,6 +45,13 @@ std::optional<OwnerQueues::Time> OwnerQueues::goes_on(Time now) const {
   for (const auto& [owner, queue] : queues_)
     if (const auto begin = begins(owner); begin && *begin > now) first = std::min(first.value_or(*begin), *begin);
   return first;
+}
+
+bool OwnerQueues::all_wait(Time now) const {
+  return std::all_of(queues_.begin(), queues_.end(), [&](const auto& one) {
+    const auto begin = begins(one.first);
+    return begin && *begin > now;
+  });
 }
 
 std::optional<OwnerQueues::Task> OwnerQueues::take(const IsBusy& is_busy, Time now) {
@@ -75,6 +85,7 @@ OwnerQueues::Task OwnerQueues::take_from(uid_t owner, Queue& queue, std::size_t 
     --queued_;
     queued_bytes_ -= at->name.size();
     queue.bytes -= at->name.size();
+    if (at->by_name) --queue.checks;
     out.files.push_back(std::move(*at));
     queue.files.erase(at);
   }

@@ -48,13 +48,16 @@ class OwnerQueues {
   [[nodiscard]] std::optional<Time> goes_on(Time now) const;
 
   [[nodiscard]] bool empty() const { return queues_.empty(); }
+  // There is nothing that may be read now: nothing at all, or only files of users who are kept waiting.
+  [[nodiscard]] bool all_wait(Time now) const;
   // Calls `look` for each file.
   void each(const std::function<void(const MappedAt&)>& look) const;
 
  private:
   struct Queue {
-    std::deque<MappedAt> files;
-    std::size_t bytes = 0;  // of their names
+    std::deque<MappedAt> files;  // those by_name are last
+    std::ptrdiff_t checks = 0;   // the number of these
+    std::size_t bytes = 0;       // of their names
   };
   [[nodiscard]] std::optional<Time> begins(uid_t owner) const;
   [[nodiscard]] Task take_from(uid_t owner, Queue& queue, std::size_t first);

@@ -76,6 +76,9 @@ class Namer {
     bool is_old = false;           // something else was read of the file later
   };
 
+  // An entry of a name only, by which nothing could be read, holds for ever.
+  static bool was_read(const KnownFile& file) { return !file.build_id.empty() || file.to_ns != UINT64_MAX; }
+
   static std::pair<std::string, std::string> key(const BuildId& id, std::string_view name) {
     return {std::string(id.bytes.begin(), id.bytes.begin() + id.size), std::string(name)};
   }
@@ -92,10 +95,12 @@ class Namer {
       return out;
     }
     // A scan reports no generation: of several files that had this inode one after the other, it saw the first or none.
-    const auto [first, newest] =
-        std::minmax_element(found->second.begin(), found->second.end(),
-                            [](const KnownFile* a, const KnownFile* b) { return a->from_ns < b->from_ns; });
+    const auto first = std::min_element(found->second.begin(), found->second.end(),
+                                        [](const KnownFile* a, const KnownFile* b) { return a->from_ns < b->from_ns; });
     const std::uint64_t first_generation = (*first)->file.generation;
+    EventTime newest_ns = 0;  // of what was read
+    for (const KnownFile* file : found->second)
+      if (was_read(*file)) newest_ns = std::max(newest_ns, file->from_ns);
     for (const KnownFile* file : found->second) {
       if (file->is_two) return {.why = Why::two, .generation = identity.generation};
       const std::uint64_t generation = file->file.generation;
@@ -105,7 +110,7 @@ class Namer {
       if (mapped_ns < file->from_ns || mapped_ns > file->to_ns) continue;
       if (out.file != nullptr && file->recorded_name != name) continue;
       out.file = file;
-      out.is_old = file->from_ns < (*newest)->from_ns;
+      out.is_old = file->from_ns < newest_ns;
       if (out.generation == 0) out.generation = generation;
     }
     if (out.file != nullptr) out.why = Why::unread;
@@ -133,7 +138,7 @@ class Namer {
     if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(" (deleted)"))
       name.append(kNotTheHosts);
     const bool is_misled = has_none && name.ends_with(kNotTheHosts);
-    if (is_misled && found.file->to_ns != UINT64_MAX) found.why = Why::replaced;
+    if (is_misled && was_read(*found.file)) found.why = Why::replaced;
     if (found.file == nullptr || is_misled)
       without_.emplace(identity, found.why);
     else

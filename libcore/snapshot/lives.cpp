@@ -47,6 +47,8 @@ Lives::Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32
       note(record, records == &sideband.log);
       rest = rest.subspan(record.size());
     }
+    // Before the log: a child has the program of its parent.
+    if (records == &sideband.prologue) note_programs_before(sideband);
   }
   for (const TrackerExport::Program& program : sideband.programs) note_program(program);
   for (const std::uint32_t pid : sampled_) lives_.try_emplace(pid, 1);
@@ -160,6 +162,17 @@ void Lives::note_program(const TrackerExport::Program& program) {
   if (found == lives_.end()) return;
   Life& life = found->second[number_at(program.pid, program.from_ns)];
   if (life.program == 0) life.program = texts_.id_of(program.path);
+}
+
+void Lives::note_programs_before(const TrackerExport& sideband) {
+  const auto first = next_record(sideband.log);
+  const auto trailer = first.empty() ? std::nullopt : parse_trailer(first);
+  for (const TrackerExport::Program& program : sideband.programs) {
+    if (trailer && program.from_ns >= trailer->time_ns) continue;
+    note_program(program);
+    const auto other = others_.find(program.pid);
+    if (other != others_.end() && other->second.program == 0) other->second.program = texts_.id_of(program.path);
+  }
 }
 
 // What has no executable: kernel threads, and what is outside of this PID namespace.

@@ -89,6 +89,8 @@ class Lives {
   void note_fork(const TaskRecord& fork, bool in_window);
   void note_map(std::span<const std::byte> record);
   void note_program(const TrackerExport::Program& program);
+  // Those of processes that were there before the log.
+  void note_programs_before(const TrackerExport& sideband);
   void name_the_rest();
   [[nodiscard]] Other now_of(std::uint32_t pid) const;
   [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid, std::uint32_t tid) const;

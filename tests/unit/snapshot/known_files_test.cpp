@@ -173,6 +173,29 @@ TEST(KnownFiles, AFileWithoutABuildIdHasNoNameThatLeadsElsewhere) {
   EXPECT_EQ(named.replaced, 2U) << "the last one was not read";
 }
 
+// A container's program has the same file under another name, and ended before anybody could look. That proves nothing
+// about the name that is known.
+TEST(KnownFiles, ANameThatCouldNotBeReadSaysNothingAboutTheOthers) {
+  TrackerExport window;
+  append_mmap2(window.log, mapping(1, "/usr/local/bin/d"), {.time_ns = 300});
+  append_mmap2(window.log, mapping(1, "/d"), {.time_ns = 500});
+  const KnownFiles known{.files = {{.file = file(1, 5), .from_ns = 0, .to_ns = 400},
+                                   {.file = file(1, 5),
+                                    .recorded_name = "/d",
+                                    .host_path = "/d (not the host's)",
+                                    .from_ns = 401,
+                                    .to_ns = UINT64_MAX}},
+                         .unanswered = {},
+                         .served = {}};
+  const NamedFiles named = add_build_ids(known, window);
+  std::vector<std::string> names;
+  for (const auto& record : records_in(window.log))
+    if (const auto map = parse_mmap2(record)) names.emplace_back(map->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"/usr/local/bin/d", "/d (not the host's)"}));
+  EXPECT_EQ(named.replaced, 0U);
+  EXPECT_EQ(named.without, 1U);
+}
+
 // A scan reports no generation. perf takes the generation for a part of a file's identity.
 TEST(KnownFiles, AScanAndARecordAreOfOneFile) {
   TrackerExport window;

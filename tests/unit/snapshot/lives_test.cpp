@@ -63,6 +63,24 @@ TEST(Lives, AProcessHasTheNameOfTheThreadThatForkedIt) {
   }
 }
 
+// A program without a mapping of its file, which moved its code to memory: its children have it, too.
+TEST(Lives, AChildHasTheProgramThatNoMappingShows) {
+  TrackerExport sideband;
+  const auto at = [](std::uint32_t pid, EventTime time_ns) { return Trailer{pid, pid, time_ns}; };
+  append_fork(sideband.prologue, {.pid = 10, .ppid = 1, .tid = 10, .ptid = 1, .exec = true}, at(10, 0));
+  append_comm(sideband.prologue, {10, 10, "server"}, at(10, 0));
+  sideband.programs = {{.pid = 10, .from_ns = 50, .path = "/usr/sbin/server"}};
+  append_fork(sideband.log, {.pid = 20, .ppid = 10, .tid = 20, .ptid = 10, .time_ns = 100}, at(10, 100));
+  for (const bool parent_is_sampled : {true, false}) {
+    std::unordered_set<std::uint32_t> sampled{20};
+    if (parent_is_sampled) sampled.insert(10);
+    const Lives lives(sideband, sampled, false);
+    const Lives::Life* life = lives.find(20, lives.number_at(20, 1000));
+    ASSERT_NE(life, nullptr);
+    EXPECT_EQ(lives.program_text(life->program), "server") << parent_is_sampled;
+  }
+}
+
 TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   Selection selection;
   selection.begin_ns = 1;

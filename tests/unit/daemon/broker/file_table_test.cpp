@@ -547,6 +547,28 @@ TEST(NamesOfUsers, HaveALimitAndTakeTurns) {
   EXPECT_EQ(files.size(), 3000 + 2 * 6 * FileTable::kMaxChecks / 8) << "each in its turn";
 }
 
+// Hard links with long names: memory for the names of a user's files has a limit.
+TEST(NamesOfUsers, TakeMemoryUpToAShare) {
+  FileTable table(kMaxKnownFiles, [](std::uint32_t pid) { return std::optional<uid_t>(pid); });
+  const auto map = [&](std::uint32_t user, std::uint64_t inode, const std::string& name) {
+    Sighting one = seen(file(inode), name, at(10));
+    one.pid = user;
+    ASSERT_TRUE(table.wants(one, FileTable::Time{1000s}));
+    table.put(place(one.file, name), {.build_id = {}, .host_path = name + " (not the host's)", .was_read = false});
+  };
+  for (std::uint64_t i = 1; i <= 4000; ++i) map(1001, i, "/" + std::string(4000, 'x'));
+  map(1002, 5001, "/bin/other");
+  map(0, 5002, "/bin/roots");
+  std::size_t bytes = 0, others = 0;
+  for (const KnownFile& one : table.known().files) {
+    bytes += one.recorded_name.size() + one.host_path.size();
+    if (one.file == file(5001) || one.file == file(5002)) ++others;
+  }
+  EXPECT_EQ(others, 2U);
+  EXPECT_LE(table.bytes_of_names(), (8U << 20U) + 1000);
+  EXPECT_LE(bytes, table.bytes_of_names());
+}
+
 TEST(NamesOfUsers, TheReplyHasSpaceForTheOthers) {
   FileTable table(kMaxKnownFiles, [](std::uint32_t pid) { return std::optional<uid_t>(pid); });
   const std::string name = "/" + std::string(4000, 'x'), path = "/y" + name;

@@ -62,6 +62,38 @@ TEST_F(Queues, RootIsNotKeptWaiting) {
   EXPECT_LE(tasks.at(1000), 27);
 }
 
+// A process that has mapped a file may end soon, and with it the way to its file.
+TEST_F(Queues, NamesAreLookedAtAfterTheFiles) {
+  MappedAt name = at(1);
+  name.by_name = true;
+  const auto next = [&] {
+    const auto task = queues_.take([](const MappedAt&, uid_t) { return false; }, now_);
+    return task ? task->files.front() : MappedAt{};
+  };
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(queues_.add(0, name));
+  ASSERT_TRUE(queues_.add(0, at(2)));
+  ASSERT_TRUE(queues_.add(0, at(3, 8)));
+  EXPECT_EQ(next().file.inode, 2U);
+  EXPECT_TRUE(next().by_name == false) << "the other file";
+  EXPECT_TRUE(next().by_name);
+  ASSERT_TRUE(queues_.add(0, at(4)));
+  EXPECT_EQ(next().file.inode, 4U);
+  int names = 0;
+  while (next().by_name) ++names;
+  EXPECT_GT(names, 0);
+  EXPECT_TRUE(queues_.empty());
+}
+
+TEST_F(Queues, WhoIsKeptWaitingIsKnown) {
+  EXPECT_TRUE(queues_.all_wait(now_));
+  ASSERT_TRUE(queues_.add(1000, at(1)));
+  EXPECT_FALSE(queues_.all_wait(now_));
+  queues_.note_used(1000, 10s, now_);
+  EXPECT_TRUE(queues_.all_wait(now_));
+  ASSERT_TRUE(queues_.add(0, at(1)));
+  EXPECT_FALSE(queues_.all_wait(now_));
+}
+
 TEST_F(Queues, AFewFilesAreReadWithoutAPause) {
   for (std::uint64_t i = 0; i < 10 * OwnerQueues::kMaxOfTask; ++i) ASSERT_TRUE(queues_.add(1000, at(i)));
   EXPECT_EQ(run_for(100ms, 10ms).at(1000), 10);
