@@ -160,14 +160,27 @@ Result<UniqueFd> open_lock(const Folder& folder, int access) {
   return sys_error(errno, "open {}/{}", folder.path, kLockName);
 }
 
-Result<UniqueFd> lock(const Folder& folder, int access, std::string_view option, const Identity& identity,
-                      std::vector<std::string>& warnings) {
-  auto file = open_lock(folder, access);
-  if (!file) return file;
+struct LockKind {
+  int access = O_RDONLY;
+  std::string_view option;  // that selects another folder
+  // A full file system is a warning. STATE's is not taken then, and tried again later.
+  bool may_be_full = false;
+};
+constexpr LockKind kStateLock{.access = O_RDONLY, .option = "--state-dir", .may_be_full = false};
+constexpr LockKind kRuntimeLock{.access = O_RDWR, .option = "--runtime-dir", .may_be_full = true};
+
+Result<UniqueFd> take_lock(const Folder& folder, const LockKind& kind, const Identity& identity,
+                           std::vector<std::string>& warnings) {
+  auto file = open_lock(folder, kind.access);
   const auto unlocked = [&](std::string_view why) {
     warnings.push_back(fmt::format("{}/{} cannot be locked ({}): a second flightd there would not be noticed",
                                    folder.path, kLockName, why));
   };
+  if (!file && kind.may_be_full && is_full(file.error().errno_value())) {
+    unlocked("it does not exist, and the file system is full");
+    return UniqueFd();
+  }
+  if (!file) return file;
   if (!*file) {
     unlocked("it does not exist, and the file system is read-only");
     return file;
@@ -180,7 +193,7 @@ Result<UniqueFd> lock(const Folder& folder, int access, std::string_view option,
     locked = *file ? lock_now(file->get()) : Result<bool>(false);
   }
   if (!locked && locked.error().errno_value() == EWOULDBLOCK)
-    return fail(std::errc::operation_would_block, "{}", locked_by_another(file->get(), folder, option));
+    return fail(std::errc::operation_would_block, "{}", locked_by_another(file->get(), folder, kind.option));
   if (!locked) return wrap(locked.error(), "{}/{}", folder.path, kLockName);
   if (!*locked) unlocked("its file system has no locks");
   if (auto given = give_lock(file->get(), folder, identity); !given) return propagate(given.error());
@@ -218,7 +231,7 @@ Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identit
   if (!folder) return propagate(folder.error());
   if (auto ours = check_ours(*folder, identity); !ours) return propagate(ours.error());
   RuntimeFolder out;
-  auto locked = lock(*folder, O_RDWR, "--runtime-dir", identity, out.warnings);
+  auto locked = take_lock(*folder, kRuntimeLock, identity, out.warnings);
   if (!locked) return propagate(locked.error());
   out.lock = std::move(*locked);
   if (auto given = give(*folder, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
@@ -233,7 +246,7 @@ Result<StateFolder> take_state_folder(const std::string& path, const Identity& i
   if (!folder) return propagate(folder.error());
   if (auto ours = check_ours(*folder, identity); !ours) return propagate(ours.error());
   StateFolder out;
-  auto locked = lock(*folder, O_RDONLY, "--state-dir", identity, out.warnings);
+  auto locked = take_lock(*folder, kStateLock, identity, out.warnings);
   if (!locked) return propagate(locked.error());
   out.lock = std::move(*locked);
   auto snapshots = open_folder(folder->fd.get(), "snapshots", path + "/snapshots", kSnapshotsMode);

@@ -31,10 +31,10 @@ struct StateFolder {
 };
 
 // Each creates what is missing (not the parent directories) and gives it to `identity`: STATE and RUNTIME with mode
-// 0755, STATE/snapshots with 0770. Nothing is changed before the lock is held. A read-only file system, and one without
-// locks or owners, is a warning. EWOULDBLOCK: a second flightd; the error has the pid of the first. EEXIST: the
-// directory, or something in it, belongs to another program or user. ENOENT, EACCES and ENOSPC name the directory and
-// what to do.
+// 0755, STATE/snapshots with 0770. Nothing is changed before the lock is held. A read-only file system, one without
+// locks or owners, and a full one for RUNTIME, is a warning. EWOULDBLOCK: a second flightd; the error has the pid of
+// the first. EEXIST: the directory, or something in it, belongs to another program or user. ENOENT, EACCES and ENOSPC
+// name the directory and what to do.
 [[nodiscard]] Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identity& identity);
 [[nodiscard]] Result<StateFolder> take_state_folder(const std::string& path, const Identity& identity);
 

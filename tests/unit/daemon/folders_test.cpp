@@ -140,6 +140,21 @@ TEST_F(Folders, AReadOnlyDiskIsNoReasonNotToStart) {
   ::umount2(state_.c_str(), MNT_DETACH);
 }
 
+// /run is full, or has no inode left. The folder is there: the service manager made it earlier.
+TEST_F(Folders, AFullRuntimeFolderIsNoReasonNotToStart) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", run_.c_str(), "tmpfs", 0, "size=1M,nr_inodes=2,mode=755"), 0);
+  std::ofstream(run_ + "/flightd.lock.other") << "";  // the last inode
+  const auto taken = take();
+  EXPECT_TRUE(taken) << taken.error().what;
+  if (taken) {
+    EXPECT_THAT(taken->runtime.warnings,
+                testing::Contains(HasSubstr("cannot be locked (it does not exist, and the file "
+                                            "system is full)")));
+  }
+  ::umount2(run_.c_str(), MNT_DETACH);
+}
+
 // A disk that is missing or broken can come back; another's folder stays another's.
 TEST_F(Folders, OnlyADangerForbidsTheStart) {
   const auto forbidden = [this] {
