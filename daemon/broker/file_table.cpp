@@ -38,7 +38,7 @@ std::map<uid_t, FileTable::ByUse>::iterator FileTable::to_evict_from() {
 
 void FileTable::evict(uid_t newest_owner) {
   const auto user = to_evict_from();
-  // Who only replaces his own makes nobody else's forgotten: no scan is worth it.
+  // A user whose new file replaces one of their own causes no scan: no other user's file was forgotten.
   if (user->first == newest_owner && newest_owner != 0) --new_files_;
   const auto last = files_.find(user->second.back());
   if (last->second.is_listed()) ++version_;

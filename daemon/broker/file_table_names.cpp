@@ -30,7 +30,7 @@ std::size_t FileTable::Entry::bytes_of_names() const {
   return bytes;
 }
 
-// Who is over his share keeps no names of the file: perf then takes what its names lead to.
+// If the owner is over their share, the names in this file are not kept: perf then reads the file that has its name.
 void FileTable::charge_names(Entry& entry) {
   const auto charge = [&] {
     const std::size_t bytes = entry.bytes_of_names();

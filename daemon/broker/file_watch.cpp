@@ -167,7 +167,7 @@ void FileWatch::queue(MappedAt at) {
   table_.put_failed(file);
 }
 
-// Who has too many keeps those that are known of them.
+// If a user's queue is full, the names that are known of the other files stay.
 void FileWatch::check_names(Clock::time_point now) {
   for (FileTable::Check& check : table_.to_check(now))
     if (!queues_.add(check.owner, check.at)) put_failed(check.at);

@@ -40,11 +40,11 @@ class OwnerQueues {
 
   // False: there is no space.
   [[nodiscard]] bool add(uid_t owner, MappedAt at);
-  // Of the user whose turn it is, and who has a file that is not busy.
+  // The next task: of the user whose turn it is, among those with a file that is not busy.
   [[nodiscard]] std::optional<Task> take(const IsBusy& is_busy, Time now);
-  // What a task has taken of a CPU, when it has ended.
+  // Called when a task has ended. `used`: the CPU time that it took.
   void note_used(uid_t owner, std::chrono::nanoseconds used, Time now);
-  // When the first one who is kept waiting may go on; nullopt: there is none.
+  // When the next task may begin of a user who took more than their share of a CPU; nullopt: there is no such user.
   [[nodiscard]] std::optional<Time> goes_on(Time now) const;
 
   [[nodiscard]] bool empty() const { return queues_.empty(); }
