@@ -130,6 +130,7 @@ void Daemon::stop(std::string why) {
   stopping_ = true;
   log::info("{}: stopping after the running snapshot, if there is one", why);
   static_cast<void>(notify_service_manager("STOPPING=1", kNotifySoon));
+  reloader_->stop();
   stopper_->post([this] {
     worker_->stop();
     triggers_->stop();  // its last reports are still handled

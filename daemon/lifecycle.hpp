@@ -33,6 +33,7 @@
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/task_thread.hpp"
 #include "libcore/config/config.hpp"
+#include "libcore/config/config_reader.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
 namespace flight::daemon {
@@ -53,7 +54,7 @@ class Daemon {
     UniqueFd signals;  // signalfd(2): SIGTERM, SIGINT, SIGUSR2, SIGHUP, blocked before threads were started
     std::vector<std::string> command_line;
     std::vector<std::string> warnings, notes;
-    std::string config_file;    // --config; empty: the default directories
+    std::shared_ptr<ConfigReader> config_reader;  // as in Start
     std::string broker_socket;  // of a broker whose successor listens there; empty: the broker is flightd's child
     std::string refusal;        // why nothing is recorded yet: `broker` is not connected, `attached` has no rings
   };

@@ -27,6 +27,8 @@
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/config/config_child.hpp"
+#include "libcore/config/config_reader.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
@@ -63,13 +65,12 @@ tl::expected<Started, StartFailure> attempt(const Start& start, std::unique_ptr<
 // Between two attempts of a service.
 class Between {
  public:
-  Between(std::string config_file, int control_socket)
-      : config_file_(std::move(config_file)), control_socket_(control_socket) {}
+  Between(ConfigReader& config, int control_socket) : config_(config), control_socket_(control_socket) {}
 
   // False: flightd was asked to end.
   bool wait(const std::string& why) {
     try {
-      if (!full_) full_ = std::make_unique<StartWait>(config_file_, control_socket_, report_);
+      if (!full_) full_ = std::make_unique<StartWait>(config_, control_socket_, report_);
       return full_->wait(why);
     } catch (const std::exception&) {
       full_.reset();  // no descriptor or memory for an event loop
@@ -105,7 +106,7 @@ class Between {
     return false;
   }
 
-  const std::string config_file_;
+  ConfigReader& config_;
   const int control_socket_;
   StartReport report_;
   std::unique_ptr<StartWait> full_;
@@ -115,11 +116,13 @@ class Between {
 int run(const Options& options, std::vector<std::string> command_line, std::unique_ptr<SpareDescriptors> spare,
         Result<void> kept) {
   const auto control_socket = inherited_control_socket();
+  const auto config = std::make_shared<ConfigReader>(options.config_file, config_child_command());
   const Start start{.options = options,
+                    .config = config,
                     .command_line = std::move(command_line),
                     .service = std::getenv("NOTIFY_SOCKET") != nullptr,
                     .control_socket = control_socket};
-  Between between(options.config_file, control_socket ? control_socket->get() : -1);
+  Between between(*config, control_socket ? control_socket->get() : -1);
   for (;;) {
     if (!spare) {
       spare = std::make_unique<SpareDescriptors>();
@@ -139,10 +142,13 @@ int run(const Options& options, std::vector<std::string> command_line, std::uniq
 
 // Only another command line mends this, and the service manager starts flightd with it.
 int refuse_usage(const ParsedOptions& parsed) {
-  fmt::print(stderr, "flightd: {}\n", parsed.usage);
-  if (std::getenv("NOTIFY_SOCKET") == nullptr) return parsed.exit_status;
+  if (std::getenv("NOTIFY_SOCKET") == nullptr) {
+    fmt::print(stderr, "flightd: {}\n", parsed.usage);
+    return parsed.exit_status;
+  }
   const auto control_socket = inherited_control_socket();
-  Between between({}, control_socket ? control_socket->get() : -1);
+  ConfigReader config({}, config_child_command());
+  Between between(config, control_socket ? control_socket->get() : -1);
   while (between.wait("wrong usage: " + parsed.usage)) {
   }
   return 0;
@@ -197,8 +203,10 @@ int check(const Options& options, const Config& config) {
   return 0;
 }
 
+// By hand: it may wait for the files, and reads them itself.
 int check_only(const Options& options) {
-  auto configured = configure(options);
+  ConfigReader reader(options.config_file);
+  auto configured = configure(reader, ConfigReader::kByHand);
   if (!configured) return failed(configured.error().error, configured.error().status);
   return check(options, configured->config);
 }
@@ -215,6 +223,7 @@ int run_main(int argc, char** argv, std::unique_ptr<SpareDescriptors> spare, Res
 }  // namespace flight::daemon
 
 int main(int argc, char** argv) {
+  flight::run_config_child(argc, argv);
   // Without this, the C library raises the threshold to the size of the largest block that was freed, and keeps the
   // memory that a snapshot took for a moment.
   constexpr int kOwnMappingBytes = 1 << 20;

@@ -21,7 +21,7 @@ namespace asio = boost::asio;
 
 // If flightd was started by hand as root, the file may be readable only for root.
 void explain_unreadable(ConfigError& error) {
-  if (error.line != 0 || ::access(error.file.c_str(), R_OK) == 0 || errno != EACCES) return;
+  if (error.error_number != EACCES) return;
   error.message +=
       fmt::format("; flightd runs as uid {} now: make the file readable for it", static_cast<unsigned>(::geteuid()));
 }
@@ -51,8 +51,31 @@ std::vector<std::string> needs_restart(const Config& old, const Config& config) 
 
 }  // namespace
 
-ConfigResult<Config> Reloader::load(const std::string& file) {
-  auto config = file.empty() ? load_config(ConfigFolders{}) : load_config(file);
+Reloader::~Reloader() {
+  wake_reading();
+  reading_->join();
+}
+
+void Reloader::wake_reading() const {
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(stop_.get(), &one, sizeof one));
+}
+
+// The broker answers at once, unless its configuration hangs.
+void Reloader::stop() {
+  if (std::exchange(stopping_, true)) return;
+  wake_reading();
+  last_wait_.expires_after(kLastWait);
+  last_wait_.async_wait([this](boost::system::error_code error) {
+    if (!error && busy_) finish(tl::unexpected(stopped()));
+  });
+}
+
+CallError Reloader::stopped() { return write_failed(ECANCELED, "", "flightd is stopping"); }
+
+ConfigResult<Config> Reloader::load(ConfigReader& reader, std::chrono::milliseconds patience, int stop_fd) {
+  const std::string& file = reader.file();
+  auto config = reader.read(patience, stop_fd);
   if (!config) {
     explain_unreadable(config.error());
     return config;
@@ -70,6 +93,7 @@ ConfigResult<Config> Reloader::load(const std::string& file) {
 }
 
 void Reloader::reload(const std::string& who, Done done) {
+  if (stopping_) return done(tl::unexpected(stopped()));
   waiting_.emplace_back([this, who, done = std::move(done)](const CallResult<ReloadReport>& outcome) {
     report_to_all(who, outcome);
     done(outcome);
@@ -105,11 +129,16 @@ void Reloader::begin() {
 
 void Reloader::read() {
   ++reads_;
-  reading_->post(
-      [this] { asio::post(loop_, [this, config = load(config_file_)]() mutable { take(std::move(config)); }); });
+  reading_->post([this] {
+    auto config = load(*reader_, kReadWithin, stop_.get());
+    reader_->drop();  // if it is still being read: the next reload must not get what is older than its call
+    asio::post(loop_, [this, config = std::move(config)]() mutable { take(std::move(config)); });
+  });
 }
 
 void Reloader::take(ConfigResult<Config> config) {
+  if (!busy_) return;
+  if (!config && stopping_ && config.error().unread) return finish(tl::unexpected(stopped()));
   if (!config) {
     // The broker has reloaded: it accepted the files, but they changed again.
     if (broker_done_) return put_in_force(changed_);
@@ -135,6 +164,7 @@ void Reloader::ask_broker() {
 }
 
 void Reloader::answered(const Result<bool>& changed) {
+  if (!busy_) return;
   if (!changed && broker_done_) return put_in_force(changed_);
   if (!changed && recorder_.broker_gone())
     return finish(tl::unexpected(
@@ -187,6 +217,10 @@ void Reloader::finish(const CallResult<ReloadReport>& outcome) {
   notify("READY=1");
   busy_ = false;
   for (const Done& done : std::exchange(asked_, {})) done(outcome);
+  if (stopping_) {
+    last_wait_.cancel();
+    for (const Done& done : std::exchange(waiting_, {})) done(tl::unexpected(stopped()));
+  }
   if (!waiting_.empty() && !busy_) begin();
 }
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reload without a restart: flightd reads and checks its configuration, then the broker does. Only if both accept it
-// does anything change. Files are read on a separate thread. Event loop only, `done` too.
+// does anything change. Another process reads the files, and a thread waits for it. Event loop only, `done` too.
 #pragma once
 
+#include <sys/eventfd.h>
+
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,7 +16,9 @@
 #include "daemon/notify/event_hub.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
 #include "libcore/base/task_thread.hpp"
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/config/config.hpp"
+#include "libcore/config/config_reader.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/control/config_report.hpp"
 #include "libcore/control/messages.hpp"
@@ -23,16 +29,16 @@ class Reloader {
  public:
   using Done = std::function<void(const CallResult<ReloadReport>&)>;
 
-  // `config_file`: of --config; empty: the default directories. `config`: the configuration in force. `on_config` is
+  // `reader`: used on `reading` from now on. `config`: the configuration in force. `on_config` is
   // called with each new configuration before any caller is answered; it cannot refuse it. `on_no_broker`: a reload
   // found no broker that records. This object must outlive `recorder`'s threads: they call it.
-  Reloader(boost::asio::io_context& loop, RecorderThread& recorder, EventHub& events, std::string config_file,
-           Config config, std::unique_ptr<TaskThread> reading, std::function<void(const Config&)> on_config,
-           std::function<void()> on_no_broker)
+  Reloader(boost::asio::io_context& loop, RecorderThread& recorder, EventHub& events,
+           std::shared_ptr<ConfigReader> reader, Config config, std::unique_ptr<TaskThread> reading,
+           std::function<void(const Config&)> on_config, std::function<void()> on_no_broker)
       : loop_(loop),
         recorder_(recorder),
         events_(events),
-        config_file_(std::move(config_file)),
+        reader_(std::move(reader)),
         config_(std::move(config)),
         on_config_(std::move(on_config)),
         on_no_broker_(std::move(on_no_broker)),
@@ -41,15 +47,17 @@ class Reloader {
   }
   Reloader(const Reloader&) = delete;
   Reloader& operator=(const Reloader&) = delete;
-  ~Reloader() { reading_->join(); }
+  ~Reloader();
 
-  // As the constructor's `config_file`; checked as far as possible without the broker's privileges. Any thread; waits
-  // for the disk.
-  [[nodiscard]] static ConfigResult<Config> load(const std::string& config_file);
+  // Checked as far as possible without the broker's privileges. `patience`, `stop_fd`: as ConfigReader::read().
+  [[nodiscard]] static ConfigResult<Config> load(ConfigReader& reader, std::chrono::milliseconds patience,
+                                                 int stop_fd = -1);
 
   // `who`: the requester for the log, a person with flightctl or "SIGHUP". A call during a reload gets the next
   // reload, which includes everything that was written before the call.
   void reload(const std::string& who, Done done);
+  // flightd ends: a reload that waits for a disk is given up.
+  void stop();
 
   [[nodiscard]] const Config& config() const { return config_; }  // the configuration in force
   // Files that are not read, settings that take effect only after a restart, and where the broker's configuration
@@ -59,6 +67,10 @@ class Reloader {
 
  private:
   static constexpr int kMaxReads = 3;  // if the files change while both processes read them
+  static constexpr std::chrono::seconds kReadWithin{5};
+  static constexpr std::chrono::milliseconds kLastWait{400};  // for the broker's answer when flightd ends
+  [[nodiscard]] static CallError stopped();
+  void wake_reading() const;
   void begin();
   void read();
   void take(ConfigResult<Config> config);
@@ -73,14 +85,17 @@ class Reloader {
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;
   EventHub& events_;
-  std::string config_file_;
+  std::shared_ptr<ConfigReader> reader_;
+  const std::string config_file_ = reader_->file();
+  const UniqueFd stop_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // wakes a reading
   Config config_, next_;
   std::vector<std::string> warnings_;
   std::function<void(const Config&)> on_config_;
   std::function<void()> on_no_broker_;
   std::vector<Done> waiting_, asked_;  // for the next reload, and for the running one
-  bool busy_ = false, broker_done_ = false, changed_ = false;
+  bool busy_ = false, broker_done_ = false, changed_ = false, stopping_ = false;
   int reads_ = 0;
+  boost::asio::steady_timer last_wait_{loop_};
   std::unique_ptr<TaskThread> reading_;
 };
 

@@ -28,6 +28,7 @@
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/poll.hpp"
 #include "libcore/base/service_manager.hpp"
+#include "libcore/config/config_child.hpp"
 #include "libcore/perf/tracepoint.hpp"
 
 namespace flight::broker {
@@ -171,7 +172,8 @@ int serve_own_client(const BrokerOptions& options) {
   // In addition to the check for the end of the connection: the broker dies with flightd, whatever it is doing.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::unsetenv("NOTIFY_SOCKET");  // flightd's, should it have one
-  Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads), std::move(spare));
+  Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads), std::move(spare),
+                                   ConfigReader::kByHand, stop->get());
   (void)service.serve(client->get(), stop->get(), nullptr);
   end_helpers(helpers);
   return start_status(service);
@@ -180,8 +182,9 @@ int serve_own_client(const BrokerOptions& options) {
 // False: SIGTERM was received.
 bool wait_for_client(const Listener& listener, int stop_fd, Service& service) {
   for (;;) {
-    std::array<pollfd, 4> watched{pollfd{listener.accept_fd(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
-                                  pollfd{service.watch_fd(), POLLIN, 0}, pollfd{service.wake_fd(), POLLIN, 0}};
+    std::array<pollfd, 5> watched{pollfd{listener.accept_fd(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0},
+                                  pollfd{service.watch_fd(), POLLIN, 0}, pollfd{service.wake_fd(), POLLIN, 0},
+                                  pollfd{service.config_fd(), POLLIN, 0}};
     wait_for_any(watched, service.look_every());
     notify_alive();
     service.look();
@@ -253,8 +256,8 @@ int serve_socket(const BrokerOptions& options) {
   }
   if (!options.group)
     log::warn("without --group (the group of flightd's snapshots), files can be made only where this user may write");
-  Service service =
-      Service::start(options, std::move(sources), std::move(store), std::move(*threads), std::move(spare));
+  Service service = Service::start(options, std::move(sources), std::move(store), std::move(*threads), std::move(spare),
+                                   managed ? ConfigReader::kSoon : ConfigReader::kByHand, stop->get());
   // A broker that cannot record stays, and tries again: a restart would change nothing. Each attach is answered with
   // the reason.
   if (service.start_error() != nullptr) service.keep_trying();
@@ -274,6 +277,7 @@ int serve_socket(const BrokerOptions& options) {
 }  // namespace flight::broker
 
 int main(int argc, char** argv) {
+  flight::run_config_child(argc, argv);
   flight::fill_standard_descriptors();
   flight::settle_inherited_state(flight::ProgramKind::service);
   const flight::broker::ParsedOptions parsed = flight::broker::parse_options(argc, argv);

@@ -78,7 +78,8 @@ Result<void> drop_privileges() {
   if (auto dropped = set_capabilities(true, false); !dropped) return dropped;
   const bool sys_admin = !may_open_events();
   if (auto dropped = set_capabilities(sys_admin, sys_admin); !dropped) return dropped;
-  // Only this program can use the remaining capabilities: executing a file adds none.
+  // Only this program can use the remaining capabilities: executing a file adds none. (The process that reads the
+  // configuration gets one: libcore/base/reading_child.cpp.)
   ::cap_reset_ambient();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return sys_error(errno, "set no_new_privs");
   return {};

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <new>
 #include <utility>
 
 #include "daemon/broker/service_status.hpp"
@@ -15,12 +14,8 @@
 #include "libcore/base/files.hpp"
 #include "libcore/base/poll.hpp"
 #include "libcore/broker/messages.hpp"
-#include "libcore/config/memory_share.hpp"
-#include "libcore/config/parse.hpp"
 #include "libcore/perf/kernel_features.hpp"
-#include "libcore/perf/tracepoint.hpp"
 #include "libcore/sysinfo/cpus.hpp"
-#include "libcore/sysinfo/host.hpp"
 #include "libcore/sysinfo/proc_stat.hpp"
 
 namespace flight::broker {
@@ -33,12 +28,6 @@ constexpr int kSendBufferBytes = 8192;
 // Separate pools: a thread that hangs in one does not delay the other.
 constexpr std::size_t kReaders = Helpers::kCalls;  // for files: FileWatch::kMaxReads
 constexpr std::size_t kScanners = 8;               // for processes (maps_readers.hpp)
-
-Result<Config> read_config(const BrokerOptions& options) {
-  auto config = options.config.empty() ? load_config(ConfigFolders{}) : load_config(options.config);
-  if (!config) return fail(std::errc::invalid_argument, "{}", config.error().text());
-  return std::move(*config);
-}
 
 CpuBusy busy_of(const CpuTicks& cpu) {
   constexpr std::uint64_t kTickNs = 1'000'000'000 / kTicksPerSecond;
@@ -63,67 +52,6 @@ Result<ServiceThreads> ServiceThreads::start(Helpers helpers) {
                         .makers = std::move(*makers),
                         .kernel = std::move(*kernel),
                         .helpers = std::move(helpers)};
-}
-
-Service Service::start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
-                       std::unique_ptr<SpareDescriptors> spare) {
-  Service service(std::move(options), std::move(sources), std::move(store), std::move(threads), std::move(spare));
-  if (auto loaded = service.load(); !loaded) {
-    service.error_ = loaded.error();
-    log::error("{}", service.error_.what);
-  }
-  return service;
-}
-
-void Service::keep_trying() {
-  keeps_trying_ = true;
-  tried_ = Clock::now();
-}
-
-// `now`: somebody waits for it. Not more than once a second: each attempt opens events on every CPU.
-void Service::try_to_record(bool now) {
-  if (recording_ || !keeps_trying_) return;
-  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
-                              std::chrono::seconds(10)};
-  if (Clock::now() - tried_ < kWaits.at(now ? 0 : std::min(tries_, kWaits.size() - 1))) return;
-  ++tries_;
-  auto loaded = load();
-  tried_ = Clock::now();
-  if (!loaded && loaded.error().what != error_.what) log::error("{}", loaded.error().what);
-  if (!loaded) error_ = loaded.error();
-  notify_state();
-}
-
-// Out of memory is an error, whether the kernel says it (ENOMEM) or the allocator does (std::bad_alloc with RLIMIT_AS).
-Result<bool> Service::load() {
-  try {
-    return load_now();
-  } catch (const std::bad_alloc&) {
-    return fail(std::errc::not_enough_memory, "{}", kOutOfMemory);
-  }
-}
-
-Result<bool> Service::load_now() {
-  auto config = read_config(options_);
-  bad_config_ = !config;
-  if (!config) return propagate(config.error());
-  const std::uint64_t max_bytes = config->memory_max.of(HostInfo::read().total_memory_kb * 1024);
-  scan_bytes_ = static_cast<std::size_t>(scan_bytes(beside_rings_bytes(max_bytes)));
-  // It may have been mounted since the start.
-  if (sources_.tracefs.empty())
-    if (auto tracefs = find_tracefs()) sources_.tracefs = *tracefs;
-  if (recording_) {
-    auto changed = recording_->reload(*config, sources_);
-    if (!changed) return changed;
-    if (*changed) ++symbol_breaks_;
-    if (*changed) log_recording(recording_->manifest());
-    keep();
-    return changed;
-  }
-  if (auto opened = open_or_adopt(*config); !opened) return propagate(opened.error());
-  log_recording(recording_->manifest());
-  keep();
-  return true;
 }
 
 Result<void> Service::open_or_adopt(const Config& config) {
@@ -185,9 +113,10 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
   client_ = client;
   notify_state();
   for (;;) {
-    std::array<pollfd, 5> watched{pollfd{client, POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}, pollfd{watch_.fd(), POLLIN, 0},
-                                  pollfd{listener != nullptr ? listener->accept_fd() : -1, POLLIN, 0},
-                                  pollfd{wake_fd(), POLLIN, 0}};
+    std::array<pollfd, 6> watched{
+        pollfd{client, POLLIN, 0},      pollfd{stop_fd, POLLIN, 0},
+        pollfd{watch_.fd(), POLLIN, 0}, pollfd{listener != nullptr ? listener->accept_fd() : -1, POLLIN, 0},
+        pollfd{wake_fd(), POLLIN, 0},   pollfd{config_fd(), POLLIN, 0}};
     wait_for_any(watched, look_every());
     notify_alive();
     if (watched[1].revents != 0) {
@@ -217,6 +146,7 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
   kernel_watch_.forget();
   kernel_is_wanted_ = false;
   client_kallsyms_.clear();
+  forget_reloads();
   // A file thread may still hold this socket, so closing it would not disconnect the client.
   ::shutdown(client, SHUT_RDWR);
   // The client may have been killed between pause and resume, or after *disable*: resume and enable all, so that the

@@ -24,6 +24,8 @@
 #include "daemon/broker/scan.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
+#include "libcore/config/config_child.hpp"
+#include "libcore/config/config_reader.hpp"
 #include "libcore/perf/event_spec.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/recording.hpp"
@@ -44,17 +46,21 @@ struct ServiceThreads {
 class Service {
  public:
   // Loads the configuration and adopts what `store` has of it, or opens everything; the result is in start_error().
+  // Waits for the configuration for `patience`, or until `stop_fd` becomes readable.
   [[nodiscard]] static Service start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
-                                     std::unique_ptr<SpareDescriptors> spare);
+                                     std::unique_ptr<SpareDescriptors> spare, std::chrono::milliseconds patience,
+                                     int stop_fd);
 
   // Serves until the client disconnects or misbehaves, or `stop_fd` (a signalfd) becomes readable. Resumes every ring
   // at the end. A second client at `listener` (nullptr: none) gets EBUSY.
   [[nodiscard]] Ended serve(int client, int stop_fd, Listener* listener);
-  // What serve() does between requests, for use without a client. Call it when watch_fd() or wake_fd() is readable, and
-  // at least every look_every().
+  // What serve() does between requests, for use without a client. Call it when watch_fd(), wake_fd() or config_fd() is
+  // readable, and at least every look_every().
   void look() { static_cast<void>(look(-1)); }
   [[nodiscard]] std::chrono::milliseconds look_every() const;
   [[nodiscard]] int wake_fd() const { return readers_->wake_fd(); }
+  // Watch it as well: -1 if no configuration is being read.
+  [[nodiscard]] int config_fd() const { return config_->fd(); }
   // Updates `systemctl status`.
   void notify_state() const;
   [[nodiscard]] int watch_fd() const { return watch_.fd(); }
@@ -78,7 +84,8 @@ class Service {
         scanners_(std::move(threads.scanners)),
         helpers_(std::move(threads.helpers)),
         files_(std::make_unique<FileWatch>(*readers_, files_reader(helpers_))),
-        kernel_watch_(std::move(threads.kernel), readers_->waker()) {}
+        kernel_watch_(std::move(threads.kernel), readers_->waker()),
+        config_(std::make_unique<ConfigReader>(options_.config, config_child_command())) {}
 
   // Each sends its reply; a returned error is an error of the connection.
   [[nodiscard]] Result<void> answer(int client, std::uint8_t request);
@@ -93,6 +100,13 @@ class Service {
 
   [[nodiscard]] Result<void> look(int client);
   void try_to_record(bool now);
+  // Answers the requests that wait for the configuration, when it is there.
+  [[nodiscard]] Result<void> follow_config(int client);
+  [[nodiscard]] Result<void> take_config(int client, ConfigResult<Config> config);
+  [[nodiscard]] Result<void> answer_reloads(int client, const Result<bool>& changed, int times);
+  [[nodiscard]] Result<void> answer_attaches(int client);
+  bool note_failure(const Error& error);
+  void forget_reloads();
   [[nodiscard]] Result<void> follow_cpus(int client);
   [[nodiscard]] Result<void> follow_delivery(int client);
   // Sends the scans and build-ids that were requested and are ready.
@@ -116,8 +130,8 @@ class Service {
   [[nodiscard]] Result<void> refuse(int client, std::uint8_t request, const Error& error) const;
   [[nodiscard]] ReplyHeader header(Request request) const;
   // Opens the rings, or reopens those that changed; true if the set of rings changed.
-  [[nodiscard]] Result<bool> load();
-  [[nodiscard]] Result<bool> load_now();
+  [[nodiscard]] Result<bool> load(ConfigResult<Config> config);
+  [[nodiscard]] Result<bool> load_now(ConfigResult<Config> config);
   [[nodiscard]] Result<void> open_or_adopt(const Config& config);
   // Call it after each change of the rings or the configuration: stores them for the next broker and updates
   // `systemctl status`.
@@ -131,6 +145,8 @@ class Service {
   static constexpr std::chrono::milliseconds kNewDocumentEvery{20};
   static constexpr std::chrono::milliseconds kBuildIdsWait{150};
   static constexpr std::chrono::seconds kSpareAfter{3};
+  // How long a reload waits for the configuration. flightd has just read its own.
+  static constexpr std::chrono::seconds kReloadWithin{3};
 
   BrokerOptions options_;
   EventSources sources_;
@@ -173,6 +189,9 @@ class Service {
   bool keeps_trying_ = false;
   std::size_t tries_ = 0;
   Clock::time_point tried_;
+  std::unique_ptr<ConfigReader> config_;
+  int reloads_ = 0, next_reloads_ = 0;  // requests for this reading, and for the next one
+  int attaches_ = 0;                    // that wait for this reading
 };
 
 }  // namespace flight::broker

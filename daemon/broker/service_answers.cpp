@@ -30,7 +30,15 @@ Result<void> Service::answer(int client, std::uint8_t request) {
   const bool needs_recording = known == Request::attach || known == Request::processes || known == Request::build_ids ||
                                known == Request::kernel || known == Request::counts || known == Request::disable ||
                                known == Request::enable;
-  if (known == Request::attach) try_to_record(true);
+  if (known == Request::attach) {
+    try_to_record(true);
+    if (auto followed = follow_config(client); !followed) return followed;
+    const bool may_come = config_->busy() && !config_->is_late();
+    if (!recording_ && may_come) {
+      ++attaches_;
+      return {};
+    }
+  }
   if (needs_recording && !recording_) return refuse(client, request, error_);
   switch (known) {
     case Request::attach:
@@ -122,23 +130,6 @@ Result<void> Service::file(int client, Request request) {
   const auto begun = answer_with_file(*makers_, client, header(request), options_.state_dir, options_.group);
   if (!begun) return refuse(client, static_cast<std::uint8_t>(request), begun.error());
   return {};
-}
-
-Result<void> Service::reload(int client) {
-  constexpr auto kReload = static_cast<std::uint8_t>(Request::reload);
-  const auto changed = load();
-  if (!changed) {
-    log::warn("reload: {}; {}", changed.error().what,
-              recording_ ? "the old configuration stays in force" : "nothing is recorded");
-    if (!recording_) error_ = changed.error();
-    return refuse(client, kReload, changed.error());
-  }
-  // Before the reply, so that the client knows the change when its reload is done.
-  if (*changed) {
-    client_is_current_ = false;
-    if (auto sent = send_message(client, header(Request::changed), {}, {}); !sent) return sent;
-  }
-  return send_message(client, header(Request::reload), {}, {});
 }
 
 Result<void> Service::enable(int client, bool on) {

@@ -17,6 +17,9 @@ std::chrono::milliseconds Service::look_every() const {
   if (files_->has_news()) every = std::min(every, files_->soon());
   if (scan_ || scan_asked_ > 0 || scan_wanted_ || build_ids_asked_ > 0)
     every = std::min(every, ProcessScan::kLookEvery);
+  constexpr std::chrono::milliseconds kConfigEvery(50);  // until nobody waits for it any more
+  if (config_->busy() && config_->busy_for() < kReloadWithin + ConfigReader::kSoon)
+    every = std::min(every, kConfigEvery);
   if (counts_asked_ > 0 || kernel_asked_ > 0) every = std::min(every, kNewDocumentEvery);
   return std::min(every, kernel_watch_.look_every());
 }
@@ -29,6 +32,7 @@ Result<void> Service::look(int client) {
         "for new ones: systemctl kill flightd-broker");
   if (Clock::now() - requested_ >= kSpareAfter) spare_->take();
   try_to_record(false);
+  if (auto followed = follow_config(client); !followed) return followed;
   if (auto followed = follow_cpus(client); !followed) return followed;
   if (auto followed = follow_delivery(client); !followed) return followed;
   if (auto followed = follow_counts(client); !followed) return followed;

@@ -197,7 +197,7 @@ Result<void> Daemon::start_control() {
   auto reading = TaskThread::start("reload");
   if (!reading) return propagate(reading.error());
   reloader_ = std::make_unique<Reloader>(
-      loop_, *recorder_, events_, setup_.config_file, setup_.config, std::move(*reading),
+      loop_, *recorder_, events_, setup_.config_reader, setup_.config, std::move(*reading),
       [this](const Config& config) { on_config(config); }, [this] { retry_.cancel(); });
   status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_, *triggers_,
                                                     setup_.warnings, setup_.notes);

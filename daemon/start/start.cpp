@@ -12,7 +12,6 @@
 #include "daemon/log/log.hpp"
 #include "daemon/start/root_state.hpp"
 #include "daemon/start/start_signals.hpp"
-#include "libcore/config/parse.hpp"
 #include "libcore/sysinfo/host.hpp"
 
 namespace flight::daemon {
@@ -95,13 +94,15 @@ Result<UniqueFd> duplicate(const Result<UniqueFd>& socket) {
 
 }  // namespace
 
-tl::expected<Configured, StartFailure> configure(const Options& options) {
-  auto config = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
+tl::expected<Configured, StartFailure> configure(ConfigReader& reader, std::chrono::milliseconds patience) {
+  auto config = reader.read(patience);
+  if (!config && config.error().unread)
+    return failed_start(fail(std::errc::resource_unavailable_try_again, "{}", config.error().text()).value());
   if (!config) return wrong_config(config.error().text());
   auto workers = plan_workers(config->snapshot.workers);
   if (!workers)
     return wrong_config(fmt::format("{}: snapshot.workers \"{}\": {}",
-                                    options.config_file.empty() ? "the configuration" : options.config_file,
+                                    reader.file().empty() ? "the configuration" : reader.file(),
                                     config->snapshot.workers, workers.error().what));
   return Configured{.config = std::move(*config), .workers = std::move(*workers)};
 }
@@ -109,7 +110,7 @@ tl::expected<Configured, StartFailure> configure(const Options& options) {
 tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_ptr<SpareDescriptors> spare) {
   const Options& options = start.options;
   hold_signals();
-  auto configured = configure(options);
+  auto configured = configure(*start.config, start.service ? ConfigReader::kSoon : ConfigReader::kByHand);
   if (!configured) return Unstarted(std::move(configured.error()));
   auto control_socket = duplicate(start.control_socket);
   if (!control_socket) return failed_start(control_socket.error());
@@ -159,7 +160,7 @@ tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_pt
                       .command_line = start.command_line,
                       .warnings = out.runtime.warnings,
                       .notes = {},
-                      .config_file = options.config_file,
+                      .config_reader = start.config,
                       .broker_socket = options.broker_socket,
                       .refusal = std::move(refusal)};
   if (!identity->note.empty()) setup.warnings.push_back(identity->note);

@@ -6,6 +6,7 @@
 
 #include <sysexits.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "libcore/base/result.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/config/config_reader.hpp"
 
 namespace flight::daemon {
 
@@ -34,10 +36,13 @@ struct Configured {
   Config config;
   std::vector<PlannedWorker> workers;
 };
-[[nodiscard]] tl::expected<Configured, StartFailure> configure(const Options& options);
+// Waits at most `patience` for its files.
+[[nodiscard]] tl::expected<Configured, StartFailure> configure(ConfigReader& reader,
+                                                               std::chrono::milliseconds patience);
 
 struct Start {
   const Options& options;
+  std::shared_ptr<ConfigReader> config;  // of all attempts, and then of the reloads
   std::vector<std::string> command_line;
   bool service = false;  // a broker that cannot be reached is no failure: flightd looks for it
   // Of the service manager; duplicated for each attempt. Invalid: flightd makes its own.

@@ -25,8 +25,8 @@ constexpr std::chrono::seconds kLastAnswersWait(2);
 
 }  // namespace
 
-StartWait::StartWait(std::string config_file, int control_socket, StartReport& report)
-    : config_file_(std::move(config_file)),
+StartWait::StartWait(ConfigReader& config, int control_socket, StartReport& report)
+    : config_(config),
       control_socket_(control_socket),
       report_(report),
       backend_([this](const Caller& caller, ControlBackend::Done done) { reload(caller, std::move(done)); }) {}
@@ -93,10 +93,12 @@ void StartWait::wait_for_signal() {
   });
 }
 
-// The files are read here, as by the next attempt, for an answer with the file and the line.
+// The files are read here, as by the next attempt, for an answer with the file and the line. What an earlier attempt
+// has begun to read may be older than this call.
 void StartWait::reload(const Caller& caller, ControlBackend::Done done) {
   log::info("reload, requested by {}: trying to start", name_of(caller));
-  if (const auto config = Reloader::load(config_file_); !config) {
+  config_.drop();
+  if (const auto config = Reloader::load(config_, ConfigReader::kSoon); !config) {
     const ConfigError& error = config.error();
     return done(tl::unexpected(bad_config(error.file, error.line, error.path, error.text())));
   }

@@ -15,14 +15,15 @@
 #include "daemon/control/unstarted.hpp"
 #include "daemon/notify/watchdog.hpp"
 #include "daemon/start/start_report.hpp"
+#include "libcore/config/config_reader.hpp"
 
 namespace flight::daemon {
 
 class StartWait {
  public:
-  // `config_file`: of --config. `control_socket`: that listens, and remains the caller's; -1: there is none, so calls
+  // `config`: of the attempts. `control_socket`: that listens, and remains the caller's; -1: there is none, so calls
   // are not answered.
-  StartWait(std::string config_file, int control_socket, StartReport& report);
+  StartWait(ConfigReader& config, int control_socket, StartReport& report);
   StartWait(const StartWait&) = delete;
   StartWait& operator=(const StartWait&) = delete;
   ~StartWait();
@@ -38,7 +39,7 @@ class StartWait {
   void wait_for_signal();
   void reload(const Caller& caller, ControlBackend::Done done);
 
-  const std::string config_file_;
+  ConfigReader& config_;
   const int control_socket_;
   StartReport& report_;
   boost::asio::io_context loop_{1};

@@ -4,7 +4,8 @@
 //
 //   every message   | ReplyHeader 32 | text (an error, or a file's name) |  + fds by SCM_RIGHTS
 //   attach          message 0: fd {manifest}, a sealed memfd; then messages of <= 250 ring owners' fds, each with the
-//                   index of its first ring; `parts` says how many messages there are in all
+//                   index of its first ring; `parts` says how many messages there are in all. Of a broker that does not
+//                   record yet it comes out of order: when the configuration was read, or that takes too long
 //   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP KSYMBOL, with trailers}. The
 //                   first answer of a broker is of the moment before it enabled its events, as the trailers' times say.
 //                   It comes when the scan is done, out of order, or (after some seconds at most) in part: then the
@@ -18,7 +19,8 @@
 //   file            one message, fd {an empty .partial in the store}, text = its file name. It comes out of order:
 //                   when the disk has created it, without a limit
 //   spare           as file; the file's group may write, too
-//   reload, disable, enable   one message
+//   reload          one message, out of order: when the configuration was read, an error after 3 s
+//   disable, enable   one message
 //   changed         without a request: the set of rings changed; attach again
 #pragma once
 

@@ -11,85 +11,48 @@
 #include <set>
 
 #include "libcore/base/digest.hpp"
-#include "libcore/base/directory.hpp"
-#include "libcore/base/files.hpp"
 #include "libcore/base/nearest_word.hpp"
 #include "libcore/config/check.hpp"
 #include "libcore/config/default_text.hpp"
 #include "libcore/config/document.hpp"
+#include "libcore/config/look.hpp"
 #include "libcore/config/parse.hpp"
 
 namespace flight {
 namespace {
 
-constexpr std::size_t kMaxDropIns = 256;
 constexpr std::string_view kSuffix = ".json";
 
 tl::unexpected<ConfigError> refuse(std::string file, std::string message) {
   return tl::unexpected(ConfigError{std::move(file), 0, "", std::move(message)});
 }
 
+tl::unexpected<ConfigError> refuse(std::string file, const Error& error) {
+  return tl::unexpected(ConfigError{std::move(file), 0, "", error.what, error.errno_value()});
+}
+
 // The files NAME.json in a directory, without hidden ones; none if the directory does not exist.
-ConfigResult<std::vector<std::string>> json_files(const std::string& folder) {
-  std::vector<std::string> names;
-  auto dir = Directory::open(folder);
-  if (!dir && dir.error().errno_value() == ENOENT) return names;
-  if (!dir) return refuse(folder, dir.error().what);
-  auto read = dir->each([&](const Directory::Entry& entry) {
-    const std::string_view name = entry.name;
-    if (name[0] != '.' && name.size() > kSuffix.size() && name.ends_with(kSuffix)) names.emplace_back(name);
-    return names.size() <= kMaxDropIns;
-  });
-  if (!read) return refuse(folder, read.error().what);
+ConfigResult<std::vector<std::string>> json_files(const LookUp& look, const std::string& folder) {
+  const auto found = look(Look::json_files, folder);
+  if (!found && found.error().errno_value() == ENOENT) return std::vector<std::string>();
+  if (!found) return refuse(folder, found.error());
+  std::vector<std::string> names = split_names(*found);
   if (names.size() > kMaxDropIns) return refuse(folder, fmt::format("more than {} files *.json here", kMaxDropIns));
   std::sort(names.begin(), names.end());
   return names;
 }
 
-// A hidden file, a backup, a swap file or a package manager's leftover: nobody expects that it is read.
-bool is_leftover(std::string_view name) {
-  if (name.starts_with('.') || name.starts_with('#') || name.starts_with("README")) return true;
-  for (const std::string_view end :
-       {"~", "#", ".swp", ".swo", ".tmp", ".bak", ".orig", ".rej", ".old", ".save", ".rpmsave", ".rpmnew", ".rpmorig"})
-    if (name.ends_with(end)) return true;
-  return name.find(".dpkg-") != std::string_view::npos || name.find(".ucf-") != std::string_view::npos;
-}
-
-// The other entries of /etc/flightd and its conf.d. A directory that cannot be read is reported elsewhere.
-std::vector<std::string> unread_in(const std::string& etc) {
-  std::vector<std::string> out;
-  const auto look = [&out](const std::string& folder, const auto& is_read) {
-    auto dir = Directory::open(folder);
-    if (!dir) return;
-    static_cast<void>(dir->each([&](const Directory::Entry& entry) {
-      const std::string path = fmt::format("{}/{}", folder, entry.name);
-      if (!is_read(std::string_view(entry.name), path) && !is_leftover(entry.name)) out.push_back(path);
-      return out.size() < kMaxDropIns;
-    }));
-  };
-  const auto is_folder = [](const std::string& path) {
-    std::error_code error;
-    return std::filesystem::is_directory(path, error);
-  };
-  look(etc, [](std::string_view name, const std::string&) { return name == "flightd.json" || name == "conf.d"; });
-  look(etc + "/conf.d", [&](std::string_view name, const std::string& path) {
-    return name.size() > kSuffix.size() && name.ends_with(kSuffix) && !is_folder(path);
-  });
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 // The text; nullopt: the file does not exist. A link to one that does not exist is an error: its file system may be
 // mounted later, and defaults would be recorded without a word.
-ConfigResult<std::optional<std::string>> text_if_there(const std::string& file) {
-  auto text = read_regular_file(file, kMaxConfigBytes);
+ConfigResult<std::optional<std::string>> text_if_there(const LookUp& look, const std::string& file) {
+  auto text = look(Look::text, file);
   if (text) return std::optional(std::move(*text));
-  if (text.error().errno_value() != ENOENT) return refuse(file, text.error().what);
-  std::error_code error;
-  const auto target = std::filesystem::read_symlink(file, error);
-  if (error) return std::nullopt;
+  if (text.error().errno_value() != ENOENT) return refuse(file, text.error());
+  const auto target = look(Look::target, file);
+  if (!target) return refuse(file, target.error());
+  if (target->empty()) return std::nullopt;
   return refuse(file, fmt::format("it is a link to {}, which does not exist: mount its file system, or remove the link",
-                                  target.string()));
+                                  *target));
 }
 
 struct Layer {
@@ -97,37 +60,33 @@ struct Layer {
   bool shipped = false;
 };
 
-ConfigResult<Layer> main_layer(const ConfigFolders& folders) {
+ConfigResult<Layer> main_layer(const LookUp& look, const ConfigFolders& folders) {
   for (const std::string& folder : {folders.etc, folders.lib}) {
     const std::string file = folder + "/flightd.json";
-    auto text = text_if_there(file);
+    auto text = text_if_there(look, file);
     if (!text) return tl::unexpected(text.error());
     if (*text) return Layer{file, std::move(**text), folder == folders.lib};
   }
   return Layer{kBuiltInName, std::string(built_in_config()), true};
 }
 
-// A link to /dev/null masks a file, as with systemd's drop-ins.
-bool is_masked(const std::string& file) {
-  std::error_code error;
-  return std::filesystem::is_symlink(file, error) && std::filesystem::canonical(file, error) == "/dev/null";
-}
-
 // The files of conf.d in both directories, by name; a file in /etc replaces one with the same name in /usr/lib, also
 // if it is masked.
-ConfigResult<std::vector<Layer>> drop_ins(const ConfigFolders& folders) {
+ConfigResult<std::vector<Layer>> drop_ins(const LookUp& look, const ConfigFolders& folders) {
   std::map<std::string, std::string> file_of;
   for (const std::string& folder : {folders.lib, folders.etc}) {
     const std::string drop_in_folder = folder + "/conf.d";
-    const auto names = json_files(drop_in_folder);
+    const auto names = json_files(look, drop_in_folder);
     if (!names) return tl::unexpected(names.error());
     for (const std::string& name : *names) file_of[name] = fmt::format("{}/{}", drop_in_folder, name);
   }
   std::vector<Layer> layers;
   for (const auto& [name, file] : file_of) {
-    if (is_masked(file)) continue;
-    auto text = read_regular_file(file, kMaxConfigBytes);
-    if (!text) return refuse(file, text.error().what);
+    const auto masked = look(Look::is_masked, file);
+    if (!masked) return refuse(file, masked.error());
+    if (!masked->empty()) continue;
+    auto text = look(Look::text, file);
+    if (!text) return refuse(file, text.error());
     layers.push_back({file, std::move(*text), file.starts_with(folders.lib + "/")});
   }
   return layers;
@@ -142,10 +101,11 @@ ConfigResult<Value> parse_layer(const Layer& layer, int rank) {
 }
 
 // The profile named by `config`, from the first of the directories `profiles` that has it.
-ConfigResult<Layer> profile_layer(const std::vector<std::string>& profiles, const Config& config, const Value& root) {
+ConfigResult<Layer> profile_layer(const LookUp& look, const std::vector<std::string>& profiles, const Config& config,
+                                  const Value& root) {
   for (const std::string& folder : profiles) {
     const std::string file = fmt::format("{}/{}.json", folder, config.profile);
-    auto text = text_if_there(file);
+    auto text = text_if_there(look, file);
     if (!text) return tl::unexpected(text.error());
     if (*text) return Layer{file, std::move(**text), true};
   }
@@ -153,7 +113,7 @@ ConfigResult<Layer> profile_layer(const std::vector<std::string>& profiles, cons
 
   std::set<std::string> stems;
   for (const std::string& folder : profiles) {
-    auto names = json_files(folder);
+    auto names = json_files(look, folder);
     if (!names) return tl::unexpected(names.error());
     for (const std::string& name : *names) {
       std::string stem = name.substr(0, name.size() - kSuffix.size());
@@ -181,7 +141,8 @@ std::optional<ConfigError> foreign_profile(const Value& root, const std::string&
 }
 
 // Merges `layers` with the profile that they name; the last one has the highest rank.
-ConfigResult<Config> merge_layers(const std::vector<Layer>& layers, const std::vector<std::string>& profiles) {
+ConfigResult<Config> merge_layers(const LookUp& look, const std::vector<Layer>& layers,
+                                  const std::vector<std::string>& profiles) {
   Digest digest;
   Value over{.kind = Value::Kind::object};  // the files without the profile that they name
   std::vector<Value> patches;
@@ -195,7 +156,7 @@ ConfigResult<Config> merge_layers(const std::vector<Layer>& layers, const std::v
 
   auto named = check_config(over, /*fragment=*/true);
   if (!named) return named;
-  auto profile = profile_layer(profiles, *named, over);
+  auto profile = profile_layer(look, profiles, *named, over);
   if (!profile) return tl::unexpected(profile.error());
   auto bottom = parse_layer(*profile, 0);
   if (!bottom) return tl::unexpected(bottom.error());
@@ -226,24 +187,27 @@ std::vector<std::string> unread_warnings(const Config& config) {
   return out;
 }
 
-ConfigResult<Config> load_config(const ConfigFolders& folders) {
-  auto main = main_layer(folders);
+ConfigResult<Config> load_config(const ConfigFolders& folders, const LookUp& look) {
+  auto main = main_layer(look, folders);
   if (!main) return tl::unexpected(main.error());
-  auto layers = drop_ins(folders);
+  auto layers = drop_ins(look, folders);
   if (!layers) return tl::unexpected(layers.error());
   layers->insert(layers->begin(), std::move(*main));
-  auto config = merge_layers(*layers, {folders.lib + "/profiles"});
-  if (config) config->unread = unread_in(folders.etc);
+  auto config = merge_layers(look, *layers, {folders.lib + "/profiles"});
+  if (!config) return config;
+  const auto unread = look(Look::unread, folders.etc);
+  if (!unread) return refuse(folders.etc, unread.error());
+  config->unread = split_names(*unread);
   return config;
 }
 
-ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders) {
-  auto text = read_regular_file(file, kMaxConfigBytes);
-  if (!text) return tl::unexpected(ConfigError{file, 0, "", text.error().what});
+ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders, const LookUp& look) {
+  auto text = look(Look::text, file);
+  if (!text) return refuse(file, text.error());
   auto config = parse_config(*text, file);
   if (!config || config->profile == Config{}.profile) return config;
   const std::filesystem::path beside = std::filesystem::path(file).parent_path() / "profiles";
-  return merge_layers({Layer{file, std::move(*text)}}, {beside.string(), folders.lib + "/profiles"});
+  return merge_layers(look, {Layer{file, std::move(*text)}}, {beside.string(), folders.lib + "/profiles"});
 }
 
 }  // namespace flight

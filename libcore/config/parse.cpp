@@ -13,6 +13,7 @@
 namespace flight {
 
 std::string ConfigError::text() const {
+  if (unread) return message;
   std::string out = file;
   if (line > 0) out += fmt::format(":{}", line);
   if (!path.empty()) out += fmt::format(": {}", path);

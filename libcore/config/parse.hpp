@@ -8,15 +8,19 @@
 
 #include "libcore/base/result.hpp"
 #include "libcore/config/config.hpp"
+#include "libcore/config/look.hpp"
 
 namespace flight {
 
 struct ConfigError {
   std::string file;
   int line = 0;
-  std::string path;     // "channels.stacks.ring"
-  std::string message;  // what is wrong and what is allowed
-  // "FILE:LINE: PATH: MESSAGE"
+  std::string path;      // "channels.stacks.ring"
+  std::string message;   // what is wrong and what is allowed
+  int error_number = 0;  // of a file that could not be read
+  // Nothing is known of it: a file system does not answer, or no process can read it (config_reader.hpp).
+  bool unread = false;
+  // "FILE:LINE: PATH: MESSAGE"; of an unread one: the message
   [[nodiscard]] std::string text() const;
 };
 
@@ -32,9 +36,10 @@ struct ConfigFolders {
   std::string etc = "/etc/flightd";
   std::string lib = "/usr/lib/flightd";
 };
-[[nodiscard]] ConfigResult<Config> load_config(const ConfigFolders& folders);
+[[nodiscard]] ConfigResult<Config> load_config(const ConfigFolders& folders, const LookUp& look = look_up);
 // One file and the profile that it names, and nothing else (--config FILE). Without "profile" and "channels" it uses
 // the built-in profile; a profile is read from profiles/ beside the file, or from `lib`/profiles.
-[[nodiscard]] ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders = {});
+[[nodiscard]] ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders = {},
+                                               const LookUp& look = look_up);
 
 }  // namespace flight

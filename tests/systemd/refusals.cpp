@@ -50,8 +50,7 @@ Wrong not_opened(const std::string& path) {
   return refused(path.c_str(), open(path.c_str(), O_RDONLY | O_CLOEXEC), {ENOENT, EACCES, EPERM});
 }
 
-// Tries to create a file or, in /proc/sys, where that is never possible, reads the kernel's list of mounts. The
-// broker's filter does not allow statfs(2).
+// Tries to create a file or, in /proc/sys, where that is never possible, reads the kernel's list of mounts.
 Wrong read_only(const char* path) {
   if (no_file_made(path).empty()) return "";
   std::string mounts;

@@ -29,5 +29,9 @@ inline const std::string& flightd_broker() {
   static const std::string kPath = from_environment("FLIGHTD_BROKER");
   return kPath;
 }
+inline const std::string& config_child() {
+  static const std::string kPath = from_environment("FLIGHT_CONFIG_CHILD");
+  return kPath;
+}
 
 }  // namespace flight::test

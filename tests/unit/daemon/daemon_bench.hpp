@@ -39,7 +39,7 @@ class DaemonBench {
 
   // `followed`: as RecorderBench::start. The broker has read the same configuration.
   void start(bool followed = false, std::vector<std::string> warnings = {}) {
-    const auto config = Reloader::load(config_file());
+    const auto config = load_config_file();
     ASSERT_TRUE(config) << config.error().text();
     snapshots.on_ended = [this](const Result<Sidecar>& result) {
       boost::asio::post(loop.io, [this, result] { api->ended(result); });
@@ -61,8 +61,9 @@ class DaemonBench {
     recording = std::make_unique<RecordingSwitch>(loop.io, recorder(), *triggers, events);
     trigger_api = std::make_unique<TriggerApi>(loop.io, *triggers, *api, recorder(), *recording, events);
     reloader = std::make_unique<Reloader>(
-        loop.io, recorder(), events, config_file(), *config, TaskThread::start("reload").value(),
-        [this](const Config& next) { applied.push_back(next); }, [this] { ++no_broker; });
+        loop.io, recorder(), events, std::make_shared<ConfigReader>(config_file(), config_command), *config,
+        TaskThread::start("reload").value(), [this](const Config& next) { applied.push_back(next); },
+        [this] { ++no_broker; });
     status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, *triggers,
                                              std::move(warnings), std::vector<std::string>());
     events.listen({.client = client_, .send = [this](const std::string& text) { seen.push_back(*parse_event(text)); }},
@@ -72,10 +73,14 @@ class DaemonBench {
   RecorderThread& recorder() { return *snapshots.recorder.recorder; }
   FakeBroker& broker() { return *snapshots.recorder.broker; }
   [[nodiscard]] std::string config_file() const { return snapshots.recorder.folder + "/flightd.json"; }
+  [[nodiscard]] ConfigResult<Config> load_config_file() const {
+    ConfigReader reader(config_file());
+    return Reloader::load(reader, ConfigReader::kByHand);
+  }
   // The broker reads the same file at a reload.
   void write_config(const std::string& text) {
     std::ofstream(config_file()) << text;
-    const auto config = Reloader::load(config_file());
+    const auto config = load_config_file();
     if (!config || !snapshots.recorder.broker) return;
     broker().change([&](BrokerSetup& setup) { setup.config_digest = config->digest; });
   }
@@ -114,8 +119,9 @@ class DaemonBench {
   SnapshotBench snapshots;
   std::vector<JournalEntry> journal;
   std::vector<RecorderEvent> seen;
-  int no_broker = 0;            // reloads that found no broker that records
-  std::vector<Config> applied;  // applied by reloads
+  std::vector<std::string> config_command;  // of the ConfigReader; empty: it reads on the reload's thread
+  int no_broker = 0;                        // reloads that found no broker that records
+  std::vector<Config> applied;              // applied by reloads
   EventHub events{[this](JournalEntry entry) { journal.push_back(std::move(entry)); }, [] {}};
   std::unique_ptr<StoreService> store;
   std::unique_ptr<TriggerThread> triggers;

@@ -67,11 +67,29 @@ class ReloaderTest : public testing::Test {
   std::string digest_;
 };
 
+// A process that reads the configuration, and does not answer.
+class SilentConfig : public ReloaderTest {
+ protected:
+  SilentConfig() { bench_.config_command = {"/bin/sh", "sh", "-c", "exec sleep 60"}; }
+};
+
+TEST_F(SilentConfig, IsNotWaitedForAtTheEnd) {
+  Outcome first, second;
+  ask(first);
+  ask(second);
+  bench_.reloader->stop();
+  ASSERT_TRUE(bench_.loop.until([&] { return first && second; }));
+  EXPECT_THAT(text_of(first), HasSubstr("flightd is stopping"));
+  EXPECT_THAT(text_of(second), HasSubstr("flightd is stopping"));
+  EXPECT_EQ(reloads(), 0);
+  expect_nothing_changed();
+}
+
 TEST_F(ReloaderTest, WhatBothAcceptIsAppliedOnce) {
   bench_.write_config(kLive);
   const Outcome outcome = reload();
   ASSERT_EQ(text_of(outcome), "accepted");
-  EXPECT_EQ((*outcome)->digest, Reloader::load(bench_.config_file())->digest);
+  EXPECT_EQ((*outcome)->digest, bench_.load_config_file()->digest);
   EXPECT_FALSE((*outcome)->changed) << "no ring is another";
   EXPECT_THAT((*outcome)->warnings, IsEmpty());
   ASSERT_EQ(bench_.applied.size(), 1U);
@@ -132,7 +150,7 @@ TEST_F(ReloaderTest, ThoseWhoAskMeanwhileShareTheNextOne) {
   EXPECT_FALSE(second || third);
   ASSERT_TRUE(bench_.loop.until([&] { return second && third; }));
   EXPECT_EQ(text_of(first) + text_of(second) + text_of(third), "acceptedacceptedaccepted");
-  EXPECT_EQ((*second)->digest, Reloader::load(bench_.config_file())->digest);
+  EXPECT_EQ((*second)->digest, bench_.load_config_file()->digest);
   EXPECT_EQ((*third)->digest, (*second)->digest);
   EXPECT_EQ(bench_.applied.size(), 2U);
   EXPECT_EQ(reloads(), 2);

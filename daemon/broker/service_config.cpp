@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The service's configuration: the start, reloads, and later attempts of a broker that cannot record. Another process
+// reads the files, and nothing waits for it here, except at the start.
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <utility>
+
+#include "daemon/broker/service.hpp"
+#include "daemon/broker/service_status.hpp"
+#include "daemon/log/log.hpp"
+#include "libcore/base/spare_descriptors.hpp"
+#include "libcore/broker/messages.hpp"
+#include "libcore/config/memory_share.hpp"
+#include "libcore/perf/tracepoint.hpp"
+#include "libcore/sysinfo/host.hpp"
+
+namespace flight::broker {
+namespace {
+
+// The result of `take`, or that there is no memory for it.
+template <typename Take>
+auto with_little_memory(ConfigReader& reader, Take take) -> decltype(take()) {
+  try {
+    return take();
+  } catch (const std::bad_alloc&) {
+    reader.drop();
+    return tl::unexpected(ConfigError{reader.file(), 0, "", kOutOfMemory, 0, true});
+  }
+}
+
+}  // namespace
+
+Service Service::start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
+                       std::unique_ptr<SpareDescriptors> spare, std::chrono::milliseconds patience, int stop_fd) {
+  Service service(std::move(options), std::move(sources), std::move(store), std::move(threads), std::move(spare));
+  ConfigReader& reader = *service.config_;
+  auto config = with_little_memory(reader, [&] { return reader.read(patience, stop_fd); });
+  if (auto loaded = service.load(std::move(config)); !loaded) {
+    service.error_ = loaded.error();
+    pollfd stop{.fd = stop_fd, .events = POLLIN, .revents = 0};
+    if (::poll(&stop, 1, 0) != 1) log::error("{}", service.error_.what);  // else it was asked to end meanwhile
+  }
+  return service;
+}
+
+void Service::keep_trying() {
+  keeps_trying_ = true;
+  tried_ = Clock::now();
+}
+
+// `now`: somebody waits for it. Not more than once a second: each attempt opens events on every CPU. Begins to read the
+// configuration; follow_config() does the rest.
+void Service::try_to_record(bool now) {
+  if (recording_ || !keeps_trying_ || config_->busy()) return;
+  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
+                              std::chrono::seconds(10)};
+  if (Clock::now() - tried_ < kWaits.at(now ? 0 : std::min(tries_, kWaits.size() - 1))) return;
+  ++tries_;
+  tried_ = Clock::now();
+  config_->begin();
+}
+
+// Out of memory is an error, whether the kernel says it (ENOMEM) or the allocator does (std::bad_alloc with RLIMIT_AS).
+Result<bool> Service::load(ConfigResult<Config> config) {
+  try {
+    return load_now(std::move(config));
+  } catch (const std::bad_alloc&) {
+    return fail(std::errc::not_enough_memory, "{}", kOutOfMemory);
+  }
+}
+
+Result<bool> Service::load_now(ConfigResult<Config> config) {
+  bad_config_ = !config && !config.error().unread;
+  if (!config) return fail(std::errc::invalid_argument, "{}", config.error().text());
+  const std::uint64_t max_bytes = config->memory_max.of(HostInfo::read().total_memory_kb * 1024);
+  scan_bytes_ = static_cast<std::size_t>(scan_bytes(beside_rings_bytes(max_bytes)));
+  // It may have been mounted since the start.
+  if (sources_.tracefs.empty())
+    if (auto tracefs = find_tracefs()) sources_.tracefs = *tracefs;
+  if (recording_) {
+    auto changed = recording_->reload(*config, sources_);
+    if (!changed) return changed;
+    if (*changed) ++symbol_breaks_;
+    if (*changed) log_recording(recording_->manifest());
+    keep();
+    return changed;
+  }
+  if (auto opened = open_or_adopt(*config); !opened) return propagate(opened.error());
+  log_recording(recording_->manifest());
+  keep();
+  return true;
+}
+
+Result<void> Service::reload(int client) {
+  // A reading that has begun may have read the old text.
+  if (reloads_ > 0) {
+    ++next_reloads_;
+    return {};
+  }
+  config_->drop();
+  reloads_ = 1;
+  config_->begin();
+  return follow_config(client);
+}
+
+Result<void> Service::follow_config(int client) {
+  for (;;) {
+    std::optional<ConfigResult<Config>> config = with_little_memory(*config_, [this] { return config_->take(); });
+    if (!config && reloads_ > 0 && config_->busy_for() >= kReloadWithin) {
+      config = tl::unexpected(config_->silence());
+      config_->drop();
+    }
+    if (!config) break;
+    if (auto taken = take_config(client, std::move(*config)); !taken) return taken;
+    if (next_reloads_ == 0) return {};
+    reloads_ = std::exchange(next_reloads_, 0);
+    config_->begin();
+  }
+  if (recording_ || reloads_ > 0 || !config_->is_late()) return {};
+  // The reading goes on, and so does the wait for it.
+  if (note_failure(fail(std::errc::timed_out, "{}", config_->silence().text()).value())) notify_state();
+  return answer_attaches(client);
+}
+
+Result<void> Service::take_config(int client, ConfigResult<Config> config) {
+  const int reloads = std::exchange(reloads_, 0);
+  if (recording_ && reloads == 0) return {};  // its client has left
+  const auto loaded = load(std::move(config));
+  tried_ = Clock::now();
+  if (reloads == 0) {
+    if (!loaded) note_failure(loaded.error());
+    notify_state();  // also the same again: the service manager may not have got it
+  } else if (!loaded) {
+    log::warn("reload: {}; {}", loaded.error().what,
+              recording_ ? "the old configuration stays in force" : "nothing is recorded");
+    if (!recording_) error_ = loaded.error();
+  }
+  if (auto answered = answer_reloads(client, loaded, reloads); !answered) return answered;
+  return answer_attaches(client);
+}
+
+// False: it is the one before.
+bool Service::note_failure(const Error& error) {
+  if (error.what == error_.what) return false;
+  log::error("{}", error.what);
+  error_ = error;
+  return true;
+}
+
+Result<void> Service::answer_reloads(int client, const Result<bool>& changed, int times) {
+  if (times == 0 || client < 0) return {};
+  // Before the reply, so that the client knows the change when its reload is done.
+  if (changed && *changed) {
+    client_is_current_ = false;
+    if (auto sent = send_message(client, header(Request::changed), {}, {}); !sent) return sent;
+  }
+  for (; times > 0; --times) {
+    auto sent = changed ? send_message(client, header(Request::reload), {}, {})
+                        : refuse(client, static_cast<std::uint8_t>(Request::reload), changed.error());
+    if (!sent) return sent;
+  }
+  return {};
+}
+
+Result<void> Service::answer_attaches(int client) {
+  for (int asked = std::exchange(attaches_, 0); asked > 0 && client >= 0; --asked) {
+    auto sent = recording_ ? attach(client) : refuse(client, static_cast<std::uint8_t>(Request::attach), error_);
+    if (!sent) return sent;
+  }
+  return {};
+}
+
+// The client has left. What is read for nothing is not waited for; a broker that does not record needs it all the same.
+void Service::forget_reloads() {
+  if (std::exchange(reloads_, 0) > 0 && recording_) config_->drop();
+  next_reloads_ = attaches_ = 0;
+}
+
+}  // namespace flight::broker

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/config/config_reader.hpp"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "libcore/base/poll.hpp"
+#include "libcore/base/reading_child.hpp"
+#include "libcore/base/spare_descriptors.hpp"
+#include "libcore/config/config_child.hpp"
+
+namespace flight {
+namespace {
+
+// A process that has answered, or was killed while it ran, ends within this time.
+constexpr std::chrono::milliseconds kEndsWithin{50};
+
+ConfigError unread(std::string file, std::string message) {
+  return ConfigError{std::move(file), 0, "", std::move(message), 0, true};
+}
+
+ConfigError silent_at(const std::string& path) {
+  return unread(path, fmt::format("the configuration {} does not answer: its file system waits for a server or a disk "
+                                  "that hangs",
+                                  path));
+}
+
+}  // namespace
+
+ConfigReader::ConfigReader(std::string file, std::vector<std::string> command)
+    : file_(std::move(file)), command_(std::move(command)) {}
+
+ConfigReader::~ConfigReader() { drop(); }
+
+std::chrono::milliseconds ConfigReader::busy_for() const {
+  if (!child_) return std::chrono::milliseconds(0);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - child_->begun);
+}
+
+ConfigResult<Config> ConfigReader::load(const LookUp& look) const {
+  return file_.empty() ? load_config(ConfigFolders{}, look) : load_config(file_, {}, look);
+}
+
+void ConfigReader::begin() {
+  if (child_ || result_) return;
+  try {
+    if (command_.empty())
+      result_ = load(look_up);
+    else
+      start();
+  } catch (const std::bad_alloc&) {
+    result_ = tl::unexpected(unread(file_, kOutOfMemory));
+  }
+}
+
+void ConfigReader::start() {
+  reap();
+  const auto cannot = [this](const Error& error) {
+    result_ = tl::unexpected(unread(file_, fmt::format("the configuration cannot be read: {}", error.what)));
+  };
+  if (left_.size() >= kMostLeft) {
+    const auto hung = std::find_if(left_.begin(), left_.end(), [](const Left& left) { return !left.hung_at.empty(); });
+    if (hung != left_.end()) return void(result_ = tl::unexpected(silent_at(hung->hung_at)));
+    return cannot(
+        fail(std::errc::resource_unavailable_try_again, "the processes that read it before have not ended yet")
+            .value());
+  }
+  std::array<int, 2> pair{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
+    return cannot(sys_error(errno, "make a socket for a process that does it").value());
+  UniqueFd own(pair[0]);
+  const UniqueFd its(pair[1]);
+  std::vector<std::string> arguments(command_.begin() + 1, command_.end());
+  if (!file_.empty()) arguments.push_back(file_);
+  auto gathered = std::make_shared<Gathered>();
+  const auto pid = start_reading_child(command_.front(), std::move(arguments), its.get());
+  if (pid) {
+    child_.emplace(Child{.pid = *pid,
+                         .socket = std::move(own),
+                         .gathered = std::move(gathered),
+                         .begun = Clock::now(),
+                         .looks_since = {}});
+    return;
+  }
+  // With no task left a reload works, too, where no file had to be asked of a server before.
+  const int why = pid.error().errno_value();
+  if (near_ && (why == EAGAIN || why == ENOMEM))
+    result_ = load(look_up);
+  else
+    cannot(pid.error());
+}
+
+std::optional<ConfigResult<Config>> ConfigReader::take() {
+  if (!left_.empty()) reap();
+  if (child_) receive();
+  return std::exchange(result_, std::nullopt);
+}
+
+void ConfigReader::receive() {
+  std::array<char, std::size_t{64} << 10U> piece{};
+  for (;;) {
+    const ssize_t count = ::recv(child_->socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) {
+      result_ = tl::unexpected(how_it_ended());
+      return;
+    }
+    const auto added = child_->gathered->add({piece.data(), static_cast<std::size_t>(count)});
+    if (!added) {
+      leave({});
+      result_ = tl::unexpected(unread(file_, "the configuration cannot be read: " + added.error().what));
+      return;
+    }
+    if (!child_->looks_since) child_->looks_since = Clock::now();
+    if (!child_->gathered->is_complete()) continue;
+    const std::shared_ptr<Gathered> gathered = child_->gathered;
+    near_ = !gathered->may_hang();
+    leave({});
+    result_ = load(gathered->look_up());
+    return;
+  }
+}
+
+// Its socket is closed.
+ConfigError ConfigReader::how_it_ended() {
+  const std::optional<int> status = leave({});
+  if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildNoMemory) return unread(file_, kOutOfMemory);
+  const std::string how = !status                ? std::string("it closed its socket")
+                          : WIFSIGNALED(*status) ? fmt::format("signal {}", WTERMSIG(*status))
+                                                 : fmt::format("exit status {}", WEXITSTATUS(*status));
+  return unread(file_, fmt::format("the configuration cannot be read: the process that reads it ended ({})", how));
+}
+
+// The status of one that ends. One that hangs in the kernel ends when it is answered.
+std::optional<int> ConfigReader::leave(std::string hung_at) {
+  const pid_t pid = child_->pid;
+  if (!child_->gathered->is_complete()) ::kill(pid, SIGKILL);
+  child_.reset();
+  for (const auto until = Clock::now() + kEndsWithin;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return status;
+    if (ended < 0) return std::nullopt;
+    if (Clock::now() >= until) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  left_.push_back({.pid = pid, .hung_at = std::move(hung_at)});
+  return std::nullopt;
+}
+
+void ConfigReader::reap() {
+  std::erase_if(left_, [](const Left& left) { return ::waitpid(left.pid, nullptr, WNOHANG) != 0; });
+}
+
+ConfigReader::Clock::time_point ConfigReader::due(Clock::time_point asked, std::chrono::milliseconds limit) const {
+  if (!child_) return asked + limit;
+  return (child_->looks_since ? std::max(asked, *child_->looks_since) : asked + kToBegin) + limit;
+}
+
+ConfigResult<Config> ConfigReader::read(std::chrono::milliseconds limit, int stop_fd) {
+  const auto asked = Clock::now();
+  begin();
+  for (;;) {
+    if (auto result = take()) return std::move(*result);
+    const auto now = Clock::now();
+    const auto until = due(asked, limit);
+    if (now >= until) return tl::unexpected(silence());
+    std::array<pollfd, 2> watched{pollfd{fd(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
+    wait_for_any(watched, until - now);
+    if (watched[1].revents != 0)
+      return tl::unexpected(unread(file_, "the configuration was not read: this program ends"));
+  }
+}
+
+void ConfigReader::drop() {
+  result_.reset();
+  if (child_) leave(is_late() ? std::string(child_->gathered->at()) : std::string());
+}
+
+ConfigError ConfigReader::silence() const {
+  if (child_ && !child_->gathered->at().empty()) return silent_at(child_->gathered->at());
+  return unread(file_, "the configuration cannot be read: the process that reads it does not begin");
+}
+
+}  // namespace flight

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the configuration in another process. Its files may lie on a file system that waits for a server (NFS, FUSE): a
+// task that waits there may ignore SIGKILL, and its whole process with it. So neither flightd nor flightd-broker opens
+// them, except with no task left; what hangs is left behind (docs/decisions/0018).
+//
+// One reading at a time, and at most kMostLeft processes that were left behind. One thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/config/gathered.hpp"
+#include "libcore/config/parse.hpp"
+
+namespace flight {
+
+class ConfigReader {
+ public:
+  // A start of a service that takes longer reports that it waits. By hand, nobody waits for a report.
+  static constexpr std::chrono::milliseconds kSoon{800};
+  static constexpr std::chrono::milliseconds kByHand{10'000};
+  // So long a process may need to begin: the machine may be busy.
+  static constexpr std::chrono::milliseconds kToBegin{3'000};
+
+  // `file`: of --config; empty: the default directories. `command`: config_child_command(). Without one, the files are
+  // read on the calling thread, as a program may that ends anyway.
+  explicit ConfigReader(std::string file, std::vector<std::string> command = {});
+  ConfigReader(const ConfigReader&) = delete;
+  ConfigReader& operator=(const ConfigReader&) = delete;
+  ~ConfigReader();  // its process is killed, or left behind
+
+  // Begins to read, unless a reading is under way, which goes on.
+  void begin();
+  [[nodiscard]] bool busy() const { return child_.has_value(); }
+  // Since the reading began; 0: none is under way.
+  [[nodiscard]] std::chrono::milliseconds busy_for() const;
+  // It takes so long that a service reports it.
+  [[nodiscard]] bool is_late() const { return child_ && Clock::now() >= due(child_->begun, kSoon); }
+  // Readable when take() can go on; -1: no reading is under way.
+  [[nodiscard]] int fd() const { return child_ ? child_->socket.get() : -1; }
+  // The result of the reading, once; never waits. nullopt: not yet. It may be as old as the beginning of the reading.
+  [[nodiscard]] std::optional<ConfigResult<Config>> take();
+  // Both, and waits at most `limit` from the time at which the process begins to look, for which it has kToBegin. If
+  // that is over, the error is silence(), and the reading goes on: a later call may get its result. `stop_fd`: if it is
+  // readable, nobody needs the result any more; -1: none.
+  [[nodiscard]] ConfigResult<Config> read(std::chrono::milliseconds limit, int stop_fd = -1);
+  // Its result would be too old: what is written from now on must be in the next one.
+  void drop();
+
+  // Why there is no result yet.
+  [[nodiscard]] ConfigError silence() const;
+  [[nodiscard]] const std::string& file() const { return file_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Child {
+    pid_t pid = -1;
+    UniqueFd socket;
+    std::shared_ptr<Gathered> gathered;
+    Clock::time_point begun;
+    std::optional<Clock::time_point> looks_since;  // nullopt: it has not begun to look
+  };
+  struct Left {
+    pid_t pid = -1;
+    std::string hung_at;  // empty: it had no time to answer, or it did
+  };
+  static constexpr std::size_t kMostLeft = 4;
+
+  void start();
+  // When who has asked at `asked` has waited for `limit`.
+  [[nodiscard]] Clock::time_point due(Clock::time_point asked, std::chrono::milliseconds limit) const;
+  void receive();
+  std::optional<int> leave(std::string hung_at);
+  void reap();
+  [[nodiscard]] ConfigError how_it_ended();
+  [[nodiscard]] ConfigResult<Config> load(const LookUp& look) const;
+
+  const std::string file_;
+  const std::vector<std::string> command_;
+  std::optional<Child> child_;
+  std::vector<Left> left_;  // that were not seen to end
+  std::optional<ConfigResult<Config>> result_;
+  bool near_ = false;  // the last reading asked no server
+};
+
+}  // namespace flight
