@@ -176,7 +176,7 @@ struct Method {
   void (*call)(const Request&);
   Answers answers = Answers::once;
 };
-constexpr std::array<Method, 17> kMethods{{
+constexpr auto kMethods = std::to_array<Method>({
     {kService, "GetInfo", Access::everybody, &get_info},
     {kService, "GetInterfaceDescription", Access::everybody, &get_interface_description},
     {kInterface, "GetStatus", Access::trusted, &get_status},
@@ -194,7 +194,7 @@ constexpr std::array<Method, 17> kMethods{{
     {kInterface, "Reload", Access::trusted, &reload},
     {kInterface, "GetConfig", Access::trusted, &get_config},
     {kInterface, "Monitor", Access::trusted, &monitor, Answers::again_and_again},
-}};
+});
 
 const Method* find_method(std::string_view interface, std::string_view name) {
   for (const Method& method : kMethods)
