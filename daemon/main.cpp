@@ -203,7 +203,7 @@ int check(const Options& options, const Config& config) {
   return 0;
 }
 
-// By hand: it may wait for the files, and reads them itself.
+// It reads the files itself, and may wait for them: it does nothing else.
 int check_only(const Options& options) {
   ConfigReader reader(options.config_file);
   auto configured = configure(reader, ConfigReader::kByHand);

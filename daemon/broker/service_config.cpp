@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service's configuration: the start, reloads, and later attempts of a broker that cannot record. Another process
-// reads the files, and nothing waits for it here, except at the start.
+// reads the files, and nothing waits for them here, except at the start.
 #include <poll.h>
 
 #include <algorithm>
@@ -18,27 +18,10 @@
 #include "libcore/sysinfo/host.hpp"
 
 namespace flight::broker {
-namespace {
-
-// The result of `take`, or that there is no memory for it.
-template <typename Take>
-auto with_little_memory(ConfigReader& reader, Take take) -> decltype(take()) {
-  try {
-    return take();
-  } catch (const std::bad_alloc&) {
-    reader.drop();
-    return tl::unexpected(ConfigError{reader.file(), 0, "", kOutOfMemory, 0, true});
-  }
-}
-
-}  // namespace
-
 Service Service::start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
                        std::unique_ptr<SpareDescriptors> spare, std::chrono::milliseconds patience, int stop_fd) {
   Service service(std::move(options), std::move(sources), std::move(store), std::move(threads), std::move(spare));
-  ConfigReader& reader = *service.config_;
-  auto config = with_little_memory(reader, [&] { return reader.read(patience, stop_fd); });
-  if (auto loaded = service.load(std::move(config)); !loaded) {
+  if (auto loaded = service.load(service.config_->read(patience, stop_fd)); !loaded) {
     service.error_ = loaded.error();
     pollfd stop{.fd = stop_fd, .events = POLLIN, .revents = 0};
     if (::poll(&stop, 1, 0) != 1) log::error("{}", service.error_.what);  // else it was asked to end meanwhile
@@ -108,8 +91,8 @@ Result<void> Service::reload(int client) {
 
 Result<void> Service::follow_config(int client) {
   for (;;) {
-    std::optional<ConfigResult<Config>> config = with_little_memory(*config_, [this] { return config_->take(); });
-    if (!config && reloads_ > 0 && config_->busy_for() >= kReloadWithin) {
+    std::optional<ConfigResult<Config>> config = config_->take();
+    if (!config && reloads_ > 0 && config_->is_late(kReloadWithin)) {
       config = tl::unexpected(config_->silence());
       config_->drop();
     }
@@ -136,7 +119,10 @@ Result<void> Service::take_config(int client, ConfigResult<Config> config) {
   } else if (!loaded) {
     log::warn("reload: {}; {}", loaded.error().what,
               recording_ ? "the old configuration stays in force" : "nothing is recorded");
-    if (!recording_) error_ = loaded.error();
+    if (!recording_) {
+      error_ = loaded.error();
+      notify_state();
+    }
   }
   if (auto answered = answer_reloads(client, loaded, reloads); !answered) return answered;
   return answer_attaches(client);
@@ -173,7 +159,7 @@ Result<void> Service::answer_attaches(int client) {
   return {};
 }
 
-// The client has left. What is read for nothing is not waited for; a broker that does not record needs it all the same.
+// The client has left. A reading that only its reload needed is dropped; a broker that does not record still needs it.
 void Service::forget_reloads() {
   if (std::exchange(reloads_, 0) > 0 && recording_) config_->drop();
   next_reloads_ = attaches_ = 0;

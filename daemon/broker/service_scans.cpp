@@ -18,8 +18,7 @@ std::chrono::milliseconds Service::look_every() const {
   if (scan_ || scan_asked_ > 0 || scan_wanted_ || build_ids_asked_ > 0)
     every = std::min(every, ProcessScan::kLookEvery);
   constexpr std::chrono::milliseconds kConfigEvery(50);  // until nobody waits for it any more
-  if (config_->busy() && config_->busy_for() < kReloadWithin + ConfigReader::kSoon)
-    every = std::min(every, kConfigEvery);
+  if (config_->busy() && (reloads_ > 0 || attaches_ > 0 || !config_->is_late())) every = std::min(every, kConfigEvery);
   if (counts_asked_ > 0 || kernel_asked_ > 0) every = std::min(every, kNewDocumentEvery);
   return std::min(every, kernel_watch_.look_every());
 }

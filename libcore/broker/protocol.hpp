@@ -19,7 +19,8 @@
 //   file            one message, fd {an empty .partial in the store}, text = its file name. It comes out of order:
 //                   when the disk has created it, without a limit
 //   spare           as file; the file's group may write, too
-//   reload          one message, out of order: when the configuration was read, an error after 3 s
+//   reload          one message, out of order: when the configuration was read; an error when that takes
+//                   3 s, for which its process may have 3 s more to begin
 //   disable, enable   one message
 //   changed         without a request: the set of rings changed; attach again
 #pragma once

@@ -38,14 +38,11 @@ ConfigError silent_at(const std::string& path) {
 }  // namespace
 
 ConfigReader::ConfigReader(std::string file, std::vector<std::string> command)
-    : file_(std::move(file)), command_(std::move(command)) {}
+    : file_(std::move(file)), command_(std::move(command)) {
+  left_.reserve(kMostLeft);  // so that leave() needs no memory
+}
 
 ConfigReader::~ConfigReader() { drop(); }
-
-std::chrono::milliseconds ConfigReader::busy_for() const {
-  if (!child_) return std::chrono::milliseconds(0);
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - child_->begun);
-}
 
 ConfigResult<Config> ConfigReader::load(const LookUp& look) const {
   return file_.empty() ? load_config(ConfigFolders{}, look) : load_config(file_, {}, look);
@@ -69,8 +66,13 @@ void ConfigReader::start() {
     result_ = tl::unexpected(unread(file_, fmt::format("the configuration cannot be read: {}", error.what)));
   };
   if (left_.size() >= kMostLeft) {
-    const auto hung = std::find_if(left_.begin(), left_.end(), [](const Left& left) { return !left.hung_at.empty(); });
-    if (hung != left_.end()) return void(result_ = tl::unexpected(silent_at(hung->hung_at)));
+    const auto hung = std::find_if(left_.begin(), left_.end(), [](const Left& left) { return left.hung != nullptr; });
+    if (hung != left_.end())
+      return void(
+          result_ = tl::unexpected(unread(
+              file_, fmt::format("the configuration {} does not answer: {} processes wait for it. Only a restart "
+                                 "of this program reads it again before one of them has ended",
+                                 hung->hung->at(), left_.size()))));
     return cannot(
         fail(std::errc::resource_unavailable_try_again, "the processes that read it before have not ended yet")
             .value());
@@ -102,7 +104,12 @@ void ConfigReader::start() {
 
 std::optional<ConfigResult<Config>> ConfigReader::take() {
   if (!left_.empty()) reap();
-  if (child_) receive();
+  try {
+    if (child_) receive();
+  } catch (const std::bad_alloc&) {
+    if (child_) leave(false);
+    result_ = tl::unexpected(unread(file_, kOutOfMemory));
+  }
   return std::exchange(result_, std::nullopt);
 }
 
@@ -118,7 +125,7 @@ void ConfigReader::receive() {
     }
     const auto added = child_->gathered->add({piece.data(), static_cast<std::size_t>(count)});
     if (!added) {
-      leave({});
+      leave(false);
       result_ = tl::unexpected(unread(file_, "the configuration cannot be read: " + added.error().what));
       return;
     }
@@ -126,7 +133,7 @@ void ConfigReader::receive() {
     if (!child_->gathered->is_complete()) continue;
     const std::shared_ptr<Gathered> gathered = child_->gathered;
     near_ = !gathered->may_hang();
-    leave({});
+    leave(false);
     result_ = load(gathered->look_up());
     return;
   }
@@ -134,7 +141,7 @@ void ConfigReader::receive() {
 
 // Its socket is closed.
 ConfigError ConfigReader::how_it_ended() {
-  const std::optional<int> status = leave({});
+  const std::optional<int> status = leave(false);
   if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildNoMemory) return unread(file_, kOutOfMemory);
   const std::string how = !status                ? std::string("it closed its socket")
                           : WIFSIGNALED(*status) ? fmt::format("signal {}", WTERMSIG(*status))
@@ -143,9 +150,10 @@ ConfigError ConfigReader::how_it_ended() {
 }
 
 // The status of one that ends. One that hangs in the kernel ends when it is answered.
-std::optional<int> ConfigReader::leave(std::string hung_at) {
+std::optional<int> ConfigReader::leave(bool hangs) {
   const pid_t pid = child_->pid;
-  if (!child_->gathered->is_complete()) ::kill(pid, SIGKILL);
+  std::shared_ptr<Gathered> gathered = std::move(child_->gathered);
+  if (!gathered->is_complete()) ::kill(pid, SIGKILL);
   child_.reset();
   for (const auto until = Clock::now() + kEndsWithin;;) {
     int status = 0;
@@ -155,7 +163,7 @@ std::optional<int> ConfigReader::leave(std::string hung_at) {
     if (Clock::now() >= until) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  left_.push_back({.pid = pid, .hung_at = std::move(hung_at)});
+  left_.push_back({.pid = pid, .hung = hangs ? std::move(gathered) : nullptr});
   return std::nullopt;
 }
 
@@ -185,12 +193,13 @@ ConfigResult<Config> ConfigReader::read(std::chrono::milliseconds limit, int sto
 
 void ConfigReader::drop() {
   result_.reset();
-  if (child_) leave(is_late() ? std::string(child_->gathered->at()) : std::string());
+  if (child_) leave(is_late() && !child_->gathered->at().empty());
 }
 
 ConfigError ConfigReader::silence() const {
   if (child_ && !child_->gathered->at().empty()) return silent_at(child_->gathered->at());
-  return unread(file_, "the configuration cannot be read: the process that reads it does not begin");
+  return unread(file_, fmt::format("the configuration cannot be read: the process that reads it {}",
+                                   child_ && child_->looks_since ? "gets no further" : "does not begin"));
 }
 
 }  // namespace flight

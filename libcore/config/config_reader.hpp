@@ -38,17 +38,18 @@ class ConfigReader {
   // Begins to read, unless a reading is under way, which goes on.
   void begin();
   [[nodiscard]] bool busy() const { return child_.has_value(); }
-  // Since the reading began; 0: none is under way.
-  [[nodiscard]] std::chrono::milliseconds busy_for() const;
-  // It takes so long that a service reports it.
-  [[nodiscard]] bool is_late() const { return child_ && Clock::now() >= due(child_->begun, kSoon); }
+  // The reading has taken `limit`, from the time at which its process began to look, for which it has kToBegin.
+  [[nodiscard]] bool is_late(std::chrono::milliseconds limit = kSoon) const {
+    return child_ && Clock::now() >= due(child_->begun, limit);
+  }
   // Readable when take() can go on; -1: no reading is under way.
   [[nodiscard]] int fd() const { return child_ ? child_->socket.get() : -1; }
-  // The result of the reading, once; never waits. nullopt: not yet. It may be as old as the beginning of the reading.
+  // The result of the reading, once; nullopt: not yet. It may be as old as the beginning of the reading. Waits only for
+  // the end of a process that has answered, 50 ms at most.
   [[nodiscard]] std::optional<ConfigResult<Config>> take();
-  // Both, and waits at most `limit` from the time at which the process begins to look, for which it has kToBegin. If
-  // that is over, the error is silence(), and the reading goes on: a later call may get its result. `stop_fd`: if it is
-  // readable, nobody needs the result any more; -1: none.
+  // begin() and take(); waits for the result until is_late(limit), counted from this call on. Then the error is
+  // silence(), and the reading goes on: a later call may get its result. `stop_fd`: if it is readable, nobody needs the
+  // result any more; -1: none.
   [[nodiscard]] ConfigResult<Config> read(std::chrono::milliseconds limit, int stop_fd = -1);
   // Its result would be too old: what is written from now on must be in the next one.
   void drop();
@@ -68,15 +69,15 @@ class ConfigReader {
   };
   struct Left {
     pid_t pid = -1;
-    std::string hung_at;  // empty: it had no time to answer, or it did
+    std::shared_ptr<Gathered> hung;  // at(): what it waits for; null: it had no time to answer, or it did
   };
   static constexpr std::size_t kMostLeft = 4;
 
   void start();
-  // When who has asked at `asked` has waited for `limit`.
+  // When a request that was made at `asked` has waited for `limit`.
   [[nodiscard]] Clock::time_point due(Clock::time_point asked, std::chrono::milliseconds limit) const;
   void receive();
-  std::optional<int> leave(std::string hung_at);
+  std::optional<int> leave(bool hangs);
   void reap();
   [[nodiscard]] ConfigError how_it_ended();
   [[nodiscard]] ConfigResult<Config> load(const LookUp& look) const;
@@ -84,7 +85,7 @@ class ConfigReader {
   const std::string file_;
   const std::vector<std::string> command_;
   std::optional<Child> child_;
-  std::vector<Left> left_;  // that were not seen to end
+  std::vector<Left> left_;  // that were not seen to end; at most kMostLeft
   std::optional<ConfigResult<Config>> result_;
   bool near_ = false;  // the last reading asked no server
 };

@@ -72,6 +72,7 @@ bool Gathered::take(const Message& message, std::string_view path, std::string_v
       at_ = path;
       return true;
     case kFound: {
+      at_.clear();
       Result<std::string> result(text);
       if (message.flag != 0)
         result = propagate({.code = {message.error_number, std::generic_category()}, .what = std::string(text)});

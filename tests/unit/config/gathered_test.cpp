@@ -117,6 +117,7 @@ TEST(Gathered, SaysWhatIsLookedAt) {
   ASSERT_TRUE(gathered.add(Gathered::begins(Look::text, "/a")));
   EXPECT_EQ(gathered.at(), "/a");
   ASSERT_TRUE(gathered.add(Gathered::found(Look::text, "/a", std::string("x"))));
+  EXPECT_EQ(gathered.at(), "");
   ASSERT_TRUE(gathered.add(Gathered::begins(Look::json_files, "/b")));
   EXPECT_EQ(gathered.at(), "/b");
   EXPECT_FALSE(gathered.may_hang());
