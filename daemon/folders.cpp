@@ -114,9 +114,9 @@ bool is_owner(const struct stat& info, const Owner& owner) {
 }
 
 // Only flightd's user may open the lock: any process that can open it could hold flock(2) and keep every later flightd
-// from starting. The mode is also corrected on a lock of an older flightd. The directory belongs to the user, so nobody
-// changes a file that has other hard links, and root none of another owner. A lock that is right may have them: `cp
-// -al` makes a backup of hard links.
+// from starting. The mode is also corrected on a lock of an older flightd. The directory belongs to that user, who may
+// have linked another file there: a file with other hard links is not changed, and root changes none of another owner.
+// A lock that needs no change may have other links: `cp -al` makes a backup of hard links.
 Result<void> make_private(int file, const Folder& folder, const Identity& identity) {
   struct stat info {};
   if (::fstat(file, &info) != 0) return sys_error(errno, "stat {}/{}", folder.path, kLockName);

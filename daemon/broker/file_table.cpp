@@ -24,7 +24,8 @@ bool can_be(std::uint64_t one, std::uint64_t other) { return one == 0 || other =
 
 }  // namespace
 
-// The user who has the most of those who have more than their share, or else the one with the oldest file.
+// The user with the most files, if that is more than the user's share; else the user with the file that was not used
+// for the longest time.
 std::map<uid_t, FileTable::ByUse>::iterator FileTable::to_evict_from() {
   auto largest = by_use_.end(), oldest = by_use_.begin();
   for (auto user = by_use_.begin(); user != by_use_.end(); ++user) {
@@ -63,7 +64,8 @@ uid_t FileTable::owner_of(std::uint32_t pid) const {
   return by_use_.size() < kMaxOwners || by_use_.contains(owner) ? owner : kEndedOwner;
 }
 
-// A file of several users is nobody's. A process of which nobody knows the user proves nothing.
+// A file that several users map is charged to root, which has no limit. A process whose user is not known changes
+// nothing.
 void FileTable::look_at_owner(Entry& entry, std::uint32_t pid) {
   if (entry.owner == 0) return;
   const auto owner = owner_of_(pid);
@@ -167,7 +169,7 @@ std::optional<FileStamp> FileTable::stamp_of(const MappedAt& at) const {
   return last.stamp;
 }
 
-// From when on a content that was not known before was there.
+// The earliest time at which the file can have had this content, which was not known before.
 EventTime FileTable::begin_of(const Entry& entry, const MappedFileFacts& facts) const {
   const EventTime changed_ns = facts.looked.event_at(facts.stamp.changed);
   const EventTime modified_ns = facts.looked.event_at(facts.stamp.modified);
@@ -176,7 +178,7 @@ EventTime FileTable::begin_of(const Entry& entry, const MappedFileFacts& facts) 
   if (!entry.readings.empty()) {
     const Reading& before = entry.readings.back();
     if (in_future || !same_clock(before.looked, facts.looked)) return facts.looked.monotonic_ns;
-    // Another file, which has the inode of one that was there then: a mapping of it tells, by the generation.
+    // Another file with the same inode number: a mapping's generation shows which of the two it is of.
     if (!can_be(before.generation, facts.generation)) return std::max(written_ns, before.to_ns);
     return std::max(changed_ns + kFileTimeTickNs, before.to_ns);
   }

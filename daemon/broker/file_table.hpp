@@ -66,7 +66,7 @@ class FileTable {
   explicit FileTable(std::size_t most = kMaxKnownFiles, OwnerOf owner = owner_if_there)
       : most_(most), owner_of_(std::move(owner)) {}
 
-  // Files were mapped before the first sighting that nobody has reported: a reading is not valid for these.
+  // Mappings that are older than the first sighting were not reported, so no reading is valid for the time before it.
   void begin_late() { saw_all_ = false; }
   // If it returns true, the caller must read the file and then call put() or put_failed().
   [[nodiscard]] bool wants(const Sighting& seen, Time now);
@@ -143,11 +143,11 @@ class FileTable {
     [[nodiscard]] std::optional<FileStamp> content() const {
       return readings.empty() ? std::nullopt : std::optional(readings.back().stamp);
     }
-    // Then it is in the entry of its reading, where brokers before this one had it.
+    // Then the name is written with the reading, as by older brokers.
     [[nodiscard]] bool has_one_name() const { return !readings.empty() && names.size() == 1; }
     std::size_t charged_bytes = 0;  // of names, to the owner
     [[nodiscard]] std::size_t bytes_of_names() const;
-    // True: it is a new one, or has another path.
+    // True: the name is new, or its path has changed.
     bool note_name(const std::string& recorded, std::string host_path, Time now);
   };
   void remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen);

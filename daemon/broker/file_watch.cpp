@@ -347,7 +347,8 @@ void FileWatch::begin(OwnerQueues::Task task) {
 bool FileWatch::settled() const {
   const bool all_hang =
       std::all_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) { return hangs(*read); });
-  // If every helper hangs, nobody reads what is queued. Nobody waits for those who took more than their share.
+  // If every helper hangs, no file in the queue is read. The files of users above their share of a CPU are not waited
+  // for.
   return all_hang && (reads_.size() >= kMaxReads || (queues_.all_wait(Clock::now()) && !table_.has_due()));
 }
 

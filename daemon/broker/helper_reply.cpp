@@ -19,7 +19,7 @@ namespace {
 
 // How often a helper's pace is looked at.
 constexpr std::chrono::milliseconds kPaceStep{100};
-// Unless somebody stopped it: there may be no memory for the moment.
+// A helper that makes another one is killed if it needs longer: there may be no memory for the moment.
 constexpr std::chrono::milliseconds kClonesWithin{10'000};
 
 }  // namespace

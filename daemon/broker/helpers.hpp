@@ -23,7 +23,7 @@ namespace flight::broker {
 
 class Helpers {
  public:
-  // At a time: one works, another one is there for the time in which it hangs.
+  // At the same time: one helper works, and a second one takes over while the first hangs.
   static constexpr std::size_t kCalls = 2;
   // One is always idle, so that it can make others.
   static constexpr std::size_t kAtStart = 2, kMost = kCalls + 1;
@@ -40,7 +40,7 @@ class Helpers {
     std::function<void()> answered;                             // from now on a disk may hang, and no process
     std::function<void(std::span<const std::byte> part)> part;  // of the reply; then a process may hang again
     std::function<void(bool)> has_helper;                       // said by call() itself: a helper has the request
-    // The same: the time that the request took of a CPU; or at all, if its helper ended.
+    // Called by call() itself: the CPU time of the request, or the time that passed if its helper ended.
     std::function<void(std::chrono::nanoseconds)> used;
   };
   // Runs in a helper, for one request; returns the reply.

@@ -32,8 +32,8 @@ class OwnerQueues {
     std::vector<MappedAt> files;
   };
   using Time = std::chrono::steady_clock::time_point;
-  // A task that took some time of a CPU keeps the next one of its user waiting until this many times that have passed
-  // since its beginning. Up to kAhead is granted in advance: then a program with many files is read without a pause.
+  // After a task that took the CPU time t, the user's next task begins kPace * t after the first one's beginning, or
+  // later. Up to kAhead is granted in advance, so that a program with many files is read without a pause.
   static constexpr int kPace = 4;
   static constexpr std::chrono::milliseconds kAhead{400};
   using IsBusy = std::function<bool(const MappedAt& at, uid_t owner)>;

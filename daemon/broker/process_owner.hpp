@@ -17,8 +17,8 @@ namespace flight::broker {
 [[nodiscard]] std::optional<uid_t> owner_if_there(std::uint32_t pid);
 // For a process that has ended it returns root, which has no limit.
 [[nodiscard]] uid_t owner_of(std::uint32_t pid);
-// The one user that all processes are taken for that have ended and of which nobody knows whose they were, and users of
-// whom there are too many; never a real one's uid (it is (uid_t)-1).
+// The user that stands for all exited processes whose user is not known, and for the users above a limit of users. It
+// is (uid_t)-1, which no process has.
 inline constexpr uid_t kEndedOwner = ~uid_t{0};
 
 // As read_stat(), with owner_of() as the uid.

@@ -145,8 +145,8 @@ FileWatch::ReadFiles files_reader(Helpers helpers) {
                                    .has_helper = steps.has_helper,
                                    .used = steps.used};
     auto reply = helpers.call(request_for(files), notices);
-    // The first one without a result is the one that hung, or that ended the helper. Or somebody killed that: once
-    // more.
+    // The first file without a result is the one that hung, or that ended the helper. But the helper may have been
+    // killed from outside, so that file is tried once more.
     if (!reply && reply.error().code == std::errc::broken_pipe && read < files.size())
       reply = helpers.call(request_for(files.subspan(read)), notices);
     if (read < files.size()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a process is, or was: many end before the broker looks. One that has ended belongs to the user of whom it was
-// when it was seen last, or else to the user of the process that forked it; so a user's short programs are his, and
-// cannot take the place of others'. Bounded. Main thread only.
+// The user of each process, of exited ones, too: many exit before the broker looks. An exited process keeps the user
+// that it had when it was last seen, else the user of the process that forked it. So a user's short programs count for
+// that user, and not for all. Bounded. Main thread only.
 #pragma once
 
 #include <sys/types.h>

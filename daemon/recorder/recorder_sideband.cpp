@@ -224,9 +224,9 @@ void RecorderThread::answer_waiters() {
   scan_waiters_.clear();
 }
 
-// The broker makes its first scan when the sideband is on and no event samples yet: every record since then goes on top
-// of it, so it is added before the sideband is drained. Added later, it would not be believed about a process that has
-// records and ended since. False: the scan is a later one.
+// The broker makes its first scan when the sideband is on and no event samples yet. It is added before the sideband is
+// drained, because every record is newer: added later, it would be ignored for a process that has records and has
+// exited since. False: the scan is a later one.
 bool RecorderThread::take_first_scan(const Result<Mapping>& records) {
   if (!records) return false;
   const std::span<const std::byte> bytes = records->bytes();

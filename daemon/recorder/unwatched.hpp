@@ -8,8 +8,8 @@
 
 namespace flight::daemon {
 
-// The earliest such time of the CPUs that `now` records and `before` did not; UINT64_MAX: there are none. Another
-// recording has none either: its rings begin with a scan.
+// The earliest such time of the CPUs that `now` records and `before` did not. UINT64_MAX: there is no such CPU, or
+// `now` is another recording, which begins with a scan.
 [[nodiscard]] EventTime unwatched_since(const Manifest& before, const Manifest& now);
 
 }  // namespace flight::daemon

@@ -56,8 +56,8 @@ bool StartWait::wait(const std::string& why) {
 // Without threads or descriptors there is no server yet; the next wait tries again.
 void StartWait::listen() {
   if (server_ || control_socket_ < 0) return;
-  ControlAccess access;  // root's only
-  // As root, the user is one of the configuration.
+  ControlAccess access;  // only root
+  // Started as root: the configuration, which is not known yet, has the user.
   if (::geteuid() != 0)
     if (const auto identity = find_identity(""); identity)
       access = {

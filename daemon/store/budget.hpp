@@ -34,10 +34,10 @@ struct VacuumOutcome {
   std::vector<std::string> warnings;  // for the user who asked: as StoreBudget::warnings, and about the clock
 };
 
-// Whether deleting for keep_free has an effect: somebody else may use what it frees, or the file system (snapshots of
-// its own, for example) may not release it. What was deleted is judged a minute later: if less than half of it became
-// free, nothing more is deleted until free space has grown by itself. What the store itself wrote meanwhile was freed,
-// too: a vacuum before each snapshot frees as much as the snapshot then uses.
+// Whether deleting for keep_free has an effect: other programs may use the space that it frees, or the file system may
+// not release it (for example, if it has snapshots of its own). One minute after a deletion, free space is compared: if
+// less than half of the deleted bytes became free, nothing more is deleted until free space has grown by itself. The
+// bytes that the store itself wrote meanwhile count as freed: a snapshot uses what the vacuum before it has freed.
 class KeepFreeWatch {
  public:
   using Time = std::chrono::steady_clock::time_point;

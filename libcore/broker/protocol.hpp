@@ -202,7 +202,7 @@ enum class Delivery : std::uint8_t { unproven, on, silent };
 struct Counts {
   EventTime time_ns = 0;
   Delivery delivery = Delivery::unproven;
-  // What cannot be judged (libcore/recorder/delivery.hpp) and of which no sample was seen yet, but tracepoints:
+  // Events without a sample so far that need not occur (libcore/recorder/delivery.hpp), but no tracepoints:
   // "CHANNEL", if that is so for all its events, or "CHANNEL: EVENT". Optional: an older broker does not write it.
   std::vector<std::string> unseen;
   std::vector<EventCount> events;

@@ -20,8 +20,8 @@
 namespace flight {
 namespace {
 
-// It may be left behind, while it waits for a server: then it keeps nothing of others, and is the first that the kernel
-// ends if memory is short. Signals for the process group or the unit are for its parent, which ends it.
+// This process may be left behind while it waits for a server. So it closes the descriptors that it inherited, and the
+// kernel ends it first if memory is short. Signals for the process group or the unit are for its parent, which ends it.
 void become_child() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, kConfigChild.data());

@@ -88,7 +88,7 @@ class Namer {
     Found out{.generation = identity.generation};
     const auto found = files_.find(numbers_of(identity));
     if (found == files_.end()) {
-      // One that was never read is not forgotten.
+      // A file that could not be read, because its disk did not answer, was not forgotten.
       const DeviceNumber disk{.major = identity.major, .minor = identity.minor};
       if (forgotten_ns_ != 0 && mapped_ns <= forgotten_ns_ && !served_.contains(disk) && !unanswered_.contains(disk))
         out.why = Why::forgotten;

@@ -175,7 +175,7 @@ void Lives::note_programs_before(const TrackerExport& sideband) {
   }
 }
 
-// What has no executable: kernel threads, and what is outside of this PID namespace.
+// Names the processes that have no executable: kernel threads, and those outside of this PID namespace.
 void Lives::name_the_rest() {
   for (auto& [pid, lives] : lives_) {
     const bool is_kthreadd = pid == kKernelThreadsParent && !own_pid_namespace_;

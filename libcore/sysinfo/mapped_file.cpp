@@ -130,7 +130,8 @@ bool has_ended(const Root& process) {
   return ::readlink(process.path.c_str(), &byte, 1) < 0;
 }
 
-// An overlay asks its layers: the file can be in one, and have that one's device, and another one does not answer.
+// To open a file of an overlay, the kernel may look at each layer: one that does not answer is enough, also where the
+// file and its device number are of another layer.
 std::string overlay_waits(std::string_view mounts, const std::string& path, const Roots& roots) {
   const auto mount = mount_of(mounts, path);
   return mount && mount->type == "overlay" ? waits_for(mounts_of(roots.host), *mount) : std::string();
