@@ -98,8 +98,7 @@ Failure Helpers::Shared::ended(Slot& slot, bool killed) {
                 "read mapped files: a process does not answer, because it waits for a disk or is stuck");
   const std::string how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                               : fmt::format("exit status {}", WEXITSTATUS(status));
-  return fail(std::errc::broken_pipe, "read mapped files: process {} ({}), which does it, ended ({})", pid,
-              kHelperTitle, how);
+  return fail(std::errc::broken_pipe, "read mapped files: the helper {} (pid {}) ended ({})", kHelperTitle, pid, how);
 }
 
 Result<std::vector<std::byte>> Helpers::Shared::exchange(Slot& slot, FrameKind frame_kind,
@@ -196,7 +195,7 @@ Result<void> Helpers::Shared::make(Slot& slot) {
   UniqueFd own(pair[0]), its(pair[1]);
   Slot* parent = lend();
   if (parent == nullptr)
-    return fail(std::errc::operation_in_progress, "no helper is idle, which could make a {}", kHelperTitle);
+    return fail(std::errc::operation_in_progress, "start a {}: all of them are busy", kHelperTitle);
   const bool sent = send_with_descriptor(parent->socket.get(), {.kind = FrameKind::multiply}, its.get());
   its.reset();
   auto reply =
@@ -270,7 +269,7 @@ Result<std::vector<std::byte>> Helpers::call(std::span<const std::byte> request,
         continue;
       }
       return fail(std::errc::device_or_resource_busy, "read mapped files: {}",
-                  alive ? "no process that does it is free: they wait for a disk, or work" : alive.error().what);
+                  alive ? "all helpers (flightd-reader) work, or wait for a disk" : alive.error().what);
     }
     if (notices.has_helper) notices.has_helper(true);
     const pid_t pid = slot->pid;

@@ -28,7 +28,7 @@ Result<void> Service::look(int client) {
   if (!helpers_.any() && !std::exchange(helpers_gone_, true))
     log::error(
         "all processes that read mapped files (flightd-reader) have ended, so new files have no build-id; "
-        "for new ones: systemctl kill flightd-broker");
+        "`systemctl kill flightd-broker` starts new ones");
   if (Clock::now() - requested_ >= kSpareAfter) spare_->take();
   try_to_record(false);
   if (auto followed = follow_config(client); !followed) return followed;

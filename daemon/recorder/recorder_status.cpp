@@ -158,7 +158,7 @@ void RecorderThread::warn_of_names(Status& status) const {
                     "the processes: {}",
                     counted(stats.living, "process"), was_or_were(stats.living), tracker_.memory_advice()));
   if (stats.strangers > 0)
-    status.warnings.push_back(fmt::format("{} had the id of no event of flightd and {} dropped",
+    status.warnings.push_back(fmt::format("{} had an unknown event id and {} dropped",
                                           counted(stats.strangers, "sideband record"), was_or_were(stats.strangers)));
   if (cut_ > 0)
     status.notes.push_back(

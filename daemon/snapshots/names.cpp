@@ -53,7 +53,8 @@ void name_files(RecorderThread& recorder, TrackerExport& window) {
     window.notes.push_back(
         without(named.changed, "they were written after they had been mapped, before they could be read"));
   if (named.replaced > 0)
-    window.notes.push_back(without(named.replaced, "they contain none, and their path does not lead to them"));
+    window.notes.push_back(
+        without(named.replaced, "they contain none, and their path leads to another file or to none"));
   if (named.two > 0)
     window.notes.push_back(without(named.two, "another file has the same device and inode numbers (btrfs subvolumes)"));
   if (named.forgotten > 0)

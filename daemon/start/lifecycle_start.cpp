@@ -110,7 +110,7 @@ Result<void> Daemon::start_store() {
 
 void Daemon::use_store(std::string saved_triggers) {
   triggers_->restore(std::move(saved_triggers),
-                     [](const std::string& why) { log::warn("{}: the trigger counters of before are lost", why); });
+                     [](const std::string& why) { log::warn("{}: the earlier trigger counters are lost", why); });
   snapshots_->learn_last();
   events_.store_opened(folder_);
 }

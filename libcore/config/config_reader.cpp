@@ -79,7 +79,7 @@ void ConfigReader::start() {
   }
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-    return cannot(sys_error(errno, "make a socket for a process that does it").value());
+    return cannot(sys_error(errno, "make a socket pair").value());
   UniqueFd own(pair[0]);
   const UniqueFd its(pair[1]);
   std::vector<std::string> arguments(command_.begin() + 1, command_.end());

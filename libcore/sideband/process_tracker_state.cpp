@@ -255,9 +255,9 @@ void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, Even
   warn_of_forgotten(window);
   if (const std::uint64_t count = strangers.between(begin_ns, end_ns + kDrainedWithinNs); count > 0)
     window.warnings.push_back(
-        fmt::format("names: {} had the id of no event of flightd and {} dropped: what {} would have named may have no "
-                    "name until the next look at the processes",
-                    counted(count, "sideband record"), was_or_were(count), count == 1 ? "it" : "they"));
+        fmt::format("names: {} had an unknown event id and {} dropped: names may be missing until the next look at the "
+                    "processes",
+                    counted(count, "sideband record"), was_or_were(count)));
   if (window.left_out > 0)
     window.warnings.push_back(
         fmt::format("names: the executable mappings of {} were left out: all mappings would take more than {} MiB",

@@ -125,7 +125,7 @@ TEST_F(StrangersTest, AreReportedForTheirWindowAndAskForAScan) {
   EXPECT_TRUE(tracker.wants_scan());
   const auto check = [](const ProcessTracker& one) {
     const auto window = one.export_window(90 * kSecond, 101 * kSecond, {100});
-    EXPECT_THAT(window.warnings, ElementsAre(HasSubstr("names: 1 sideband record had the id of no event of flightd")));
+    EXPECT_THAT(window.warnings, ElementsAre(HasSubstr("names: 1 sideband record had an unknown event id")));
     EXPECT_EQ(read(window).comm_of(100, 100), "");
     EXPECT_THAT(one.export_window(90 * kSecond, 95 * kSecond, {100}).warnings, IsEmpty());
     EXPECT_THAT(one.export_window(101 * kSecond, 105 * kSecond, {100}).warnings, IsEmpty());

@@ -305,7 +305,7 @@ TEST_F(HelperProcesses, ACrashIsSaidAndTheOthersGoOn) {
   const auto crash = call("crash");
   ASSERT_FALSE(crash);
   EXPECT_EQ(crash.error().code, std::errc::broken_pipe);
-  EXPECT_THAT(crash.error().what, HasSubstr("(flightd-reader), which does it, ended (signal 9)"));
+  EXPECT_THAT(crash.error().what, AllOf(HasSubstr("flightd-reader"), HasSubstr("ended (signal 9)")));
   EXPECT_EQ(call("x"), "did x");
   EXPECT_FALSE(call("crash"));
   // A file that ends each helper keeps no CPU busy, and nobody's file or process is lost meanwhile.
@@ -335,7 +335,7 @@ TEST_F(HelperProcesses, WithoutAnyNoneCanBeMade) {
   std::this_thread::sleep_for(1100ms);
   const auto reply = call("x");
   ASSERT_FALSE(reply);
-  EXPECT_THAT(reply.error().what, HasSubstr("no helper is idle"));
+  EXPECT_THAT(reply.error().what, HasSubstr("all of them are busy"));
   EXPECT_FALSE(Helpers().call({}));
 }
 
