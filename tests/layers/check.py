@@ -33,26 +33,26 @@ SIBLINGS = {
     ("daemon/start", "daemon/broker"),  # started by hand, flightd forks its own broker
 }
 
-# Headers of daemon/ that a lower room may include, too.
-EVERY_ROOM = {
+# Headers of daemon/ that a lower module may include, too.
+EVERYWHERE_IN_DAEMON = {
     "daemon/folders.hpp",          # owners of the store's and the runtime directory
     "daemon/privileges.hpp",
     "daemon/control/backend.hpp",  # the control calls: those who answer them include it
     "daemon/control/peer.hpp",     # who asks
 }
-# (room, header): one more.
-ROOM_HEADERS = {
+# (module, header): one more.
+ONE_MORE = {
     ("daemon/control", "daemon/reload.hpp"),  # the router forwards Reload
 }
 
 # Only this module may include all of these: it is the pipeline.
 PIPELINE = ("snapshot", {"capture", "perfdata", "compress", "store"})
 
-ROOMS = {"broker", "control", "log", "notify", "recorder", "snapshots", "start", "store", "units"}
-DAEMON, CTL = {"daemon"} | {f"daemon/{room}" for room in ROOMS}, {"ctl"}
+DAEMON_MODULES = {"broker", "control", "log", "notify", "recorder", "snapshots", "start", "store", "units"}
+DAEMON, CTL = {"daemon"} | {f"daemon/{name}" for name in DAEMON_MODULES}, {"ctl"}
 # First component of <library/...>, or the whole name of a lone header -> the modules that may include it.
 LIBRARIES = {
-    "boost": DAEMON | CTL,
+    "boost": DAEMON,
     "spdlog": {"daemon/log"},
     "systemd": DAEMON,
     "CLI": DAEMON | CTL,
@@ -100,13 +100,13 @@ def project_include_fault(module, path, target):
         return f'"{target}": {other} is in no layer'
     if other == module or (module, other) in SIBLINGS:
         return None
-    # The rooms of flightd are below each other, and not below the other programs.
-    is_room = other == "daemon" or (other.startswith("daemon/") and other not in ("daemon/broker", "daemon/log"))
-    another_program = is_room and module in ("ctl", "daemon/broker")
+    # The modules of flightd are below each other, and not below the other programs.
+    is_of_flightd = other == "daemon" or (other.startswith("daemon/") and other not in ("daemon/broker", "daemon/log"))
+    another_program = is_of_flightd and module in ("ctl", "daemon/broker")
     if LAYER_OF[other] < LAYER_OF[module] and not another_program:
         return None
     in_daemon = module.startswith("daemon/") and module not in ("daemon/broker", "daemon/log")
-    if (in_daemon and target in EVERY_ROOM) or (module, target) in ROOM_HEADERS:
+    if (in_daemon and target in EVERYWHERE_IN_DAEMON) or (module, target) in ONE_MORE:
         return None
     if another_program:
         return f'"{target}": {module} may not see {other}, it is of another program'

@@ -305,7 +305,7 @@ TEST_F(HelperProcesses, ACrashIsSaidAndTheOthersGoOn) {
   const auto crash = call("crash");
   ASSERT_FALSE(crash);
   EXPECT_EQ(crash.error().code, std::errc::broken_pipe);
-  EXPECT_THAT(crash.error().what, AllOf(HasSubstr("flightd-reader"), HasSubstr("ended (signal 9)")));
+  EXPECT_THAT(crash.error().what, testing::AllOf(HasSubstr("flightd-reader"), HasSubstr("ended (signal 9)")));
   EXPECT_EQ(call("x"), "did x");
   EXPECT_FALSE(call("crash"));
   // A file that ends each helper keeps no CPU busy, and nobody's file or process is lost meanwhile.
