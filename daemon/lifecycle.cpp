@@ -5,13 +5,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
 
 #include "daemon/log/log.hpp"
+#include "libcore/base/retry.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/units.hpp"
 
@@ -189,10 +188,8 @@ std::string Daemon::why_gone(const Error& error) const {
 }
 
 void Daemon::wait_for_recording(const std::string& why, std::size_t tries) {
-  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
-                              std::chrono::seconds(10)};
   events_.status_changed();
-  retry_.expires_after(kWaits.at(std::min(tries, kWaits.size() - 1)));
+  retry_.expires_after(retry_after(tries));
   // Also when a reload cancels it: then at once.
   retry_.async_wait([this, why, tries](boost::system::error_code) {
     if (!stopping_) try_again(why, tries);

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -27,6 +26,7 @@
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/poll.hpp"
+#include "libcore/base/retry.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/config/config_child.hpp"
 #include "libcore/perf/tracepoint.hpp"
@@ -59,13 +59,6 @@ Result<UniqueFd> take_signals(bool own_broker) {
   return fd;
 }
 
-// How long to wait after a start that failed, by the number of those before.
-std::chrono::seconds wait_after(std::size_t tries) {
-  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
-                              std::chrono::seconds(10)};
-  return kWaits.at(std::min(tries, kWaits.size() - 1));
-}
-
 // Without a descriptor: a blocked signal stays pending. True: SIGTERM or SIGINT was received. The service manager knows
 // that this process is alive.
 bool is_stopped_within(std::chrono::seconds time) {
@@ -95,7 +88,7 @@ Result<UniqueFd> take_signals_of_service() {
     why = std::move(now);
     notify_no_recording(why);
     if (tries == 0) notify_ready();
-    if (is_stopped_within(wait_after(tries))) return fail(std::errc::operation_canceled, "stopped");
+    if (is_stopped_within(retry_after(tries))) return fail(std::errc::operation_canceled, "stopped");
   }
 }
 
@@ -204,7 +197,7 @@ Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
 // it for ever. Meanwhile `listener`, if there is one, answers with the reason. False: SIGTERM was received.
 bool wait_to_start(const std::string& why, std::size_t tries, const UniqueFd& stop, Listener* listener) {
   constexpr std::chrono::milliseconds kAliveEvery(1000);
-  const auto until = std::chrono::steady_clock::now() + wait_after(tries);
+  const auto until = std::chrono::steady_clock::now() + retry_after(tries);
   notify_no_recording(why);
   if (tries == 0) notify_ready();
   while (std::chrono::steady_clock::now() < until) {

@@ -3,14 +3,13 @@
 // reads the files, and nothing waits for them here, except at the start.
 #include <poll.h>
 
-#include <algorithm>
-#include <array>
 #include <new>
 #include <utility>
 
 #include "daemon/broker/service.hpp"
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
+#include "libcore/base/retry.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/config/memory_share.hpp"
@@ -38,9 +37,7 @@ void Service::keep_trying() {
 // configuration; follow_config() does the rest.
 void Service::try_to_record(bool now) {
   if (recording_ || !keeps_trying_ || config_->busy()) return;
-  constexpr std::array kWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
-                              std::chrono::seconds(10)};
-  if (Clock::now() - tried_ < kWaits.at(now ? 0 : std::min(tries_, kWaits.size() - 1))) return;
+  if (Clock::now() - tried_ < retry_after(now ? 0 : tries_)) return;
   ++tries_;
   tried_ = Clock::now();
   config_->begin();

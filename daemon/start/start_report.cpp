@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/start/start_report.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include "daemon/log/log.hpp"
 #include "libcore/base/columns.hpp"
+#include "libcore/base/retry.hpp"
 #include "libcore/base/service_manager.hpp"
 
 namespace flight::daemon {
 namespace {
 
-constexpr std::array kStartWaits{std::chrono::seconds(1), std::chrono::seconds(2), std::chrono::seconds(5),
-                                 std::chrono::seconds(10)};
 constexpr std::size_t kMostReasonColumns = 300;  // of the status line
 
 }  // namespace
@@ -38,6 +34,6 @@ bool StartReport::tell(bool warn) {
   return sent.has_value();
 }
 
-std::chrono::seconds StartReport::next_wait() { return kStartWaits.at(std::min(tries_++, kStartWaits.size() - 1)); }
+std::chrono::seconds StartReport::next_wait() { return retry_after(tries_++); }
 
 }  // namespace flight::daemon
