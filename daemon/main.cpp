@@ -203,9 +203,11 @@ int check(const Options& options, const Config& config) {
   return 0;
 }
 
-// It reads the files itself, and may wait for them: it does nothing else.
+// Packages and `flightctl doctor` run it, too: it must end. In a chroot without /proc it reads the files itself.
 int check_only(const Options& options) {
-  ConfigReader reader(options.config_file);
+  auto command = config_child_command();
+  if (::access(command.front().c_str(), X_OK) != 0) command.clear();
+  ConfigReader reader(options.config_file, std::move(command));
   auto configured = configure(reader, ConfigReader::kByHand);
   if (!configured) return failed(configured.error().error, configured.error().status);
   return check(options, configured->config);

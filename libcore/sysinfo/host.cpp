@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sysinfo/host.hpp"
 
+#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
 #include <charconv>
@@ -58,6 +59,9 @@ std::uint64_t total_memory_kb(const std::string& root) {
   const std::string_view total = value_of(meminfo, "MemTotal");
   std::uint64_t out = 0;
   std::from_chars(total.data(), total.data() + total.size(), out);
+  // Without /proc, or without a descriptor to read it. (In a container /proc/meminfo can be the container's.)
+  struct sysinfo info {};
+  if (out == 0 && root.empty() && ::sysinfo(&info) == 0) out = std::uint64_t{info.totalram} * info.mem_unit / 1024;
   return out;
 }
 

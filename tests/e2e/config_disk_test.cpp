@@ -224,6 +224,16 @@ TEST_F(ConfigDiskLong, AReloadOfTheBrokerIsGivenUpAndWorksLater) {
   end();
 }
 
+// Packages wait for it, and so does `flightctl doctor`.
+TEST_F(ConfigDiskLong, ACheckEnds) {
+  hang();
+  Child check = Child::start({required_env("FLIGHTD"), "--check-config", "--config", folder_ / flightds_});
+  EXPECT_TRUE(wait_until([&] { return reading(check.pid()).has_value(); }, 10s));
+  const Outcome refused = check.finish(30s);
+  EXPECT_EQ(refused.exit_status, 1) << refused.text();
+  EXPECT_THAT(refused.err, HasSubstr(silent(flightds_)));
+}
+
 // By hand, as one that starts its own broker.
 TEST_F(ConfigDisk, ByHandItEndsWhileItsStartWaits) {
   hang();
