@@ -232,7 +232,7 @@ SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) 
   std::copy_if(part.begin(), part.end(), std::back_inserter(there),
                [&](const Contribution& one) { return one.unit == places.unit; });
   out.cgroup = lives.path_of(most_of(all, there, [](const Contribution& one) { return one.cgroup; }).key);
-  out.unit = unit_of(out.cgroup);
+  out.unit = name_of_cgroup(out.cgroup).unit;
   out.units = places.units;
   return out;
 }

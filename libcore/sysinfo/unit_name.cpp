@@ -89,7 +89,6 @@ std::string boundary_of(std::string_view unit) {
 
 CgroupName name_of_cgroup(std::string_view cgroup) {
   CgroupName out;
-  out.unit = unit_of(cgroup);
   std::string boundaries, inner;
   std::size_t end = 0, slice_end = cgroup.size();
   std::string_view parent;
@@ -112,12 +111,13 @@ CgroupName name_of_cgroup(std::string_view cgroup) {
     end = slash;
   }
   if (inner.empty()) {
+    out.unit = unit_of(cgroup);  // a slice
     out.label = !out.unit.empty() ? out.unit : cgroup == "/" ? "" : std::string(cgroup);
     out.path = out.unit.empty() ? cgroup : cgroup.substr(0, slice_end);
     return out;
   }
   out.path = cgroup.substr(0, end);
-  out.label = boundaries + inner;
+  out.label = out.unit = boundaries + inner;
   return out;
 }
 

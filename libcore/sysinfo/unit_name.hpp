@@ -15,7 +15,7 @@ namespace flight {
 [[nodiscard]] std::string unit_of(std::string_view cgroup);
 
 struct CgroupName {
-  std::string unit;       // as unit_of()
+  std::string unit;       // the label; empty: it is neither a unit's nor a container's
   std::string container;  // the innermost one's whole id, or an LXC container's name; empty: none
   // For display: "burn.service", "docker-3f2a91c7d8e0"; otherwise the path, which begins with "/". Empty for the root
   // cgroup and an unknown cgroup. The owner of a delegated cgroup chooses the names below it, so the units and

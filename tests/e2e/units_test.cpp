@@ -88,12 +88,17 @@ TEST_F(Units, NamesThatEndAlikeAtThreeDepthsAreThreeRows) {
   }
   for (const Child& load : loads) ASSERT_TRUE(load.runs_for(300ms));
   const Json sidecar = daemon_.snapshot();
-  std::set<std::string> names, paths;
+  std::set<std::string> names, paths, units;
   for (const Json& row : sidecar["top_units"]) {
     if (row.dump().find("payroll.service") == std::string::npos) continue;
     names.insert(row["name"].get<std::string>());
     paths.insert(row["cgroup"].get<std::string>());
+    EXPECT_EQ(row["unit"], row["name"]);
   }
+  for (const Child& load : loads)
+    for (const Json& row : sidecar["top"])
+      if (row["pid"] == load.pid()) units.insert(row["unit"].get<std::string>());
+  EXPECT_EQ(units, names);
   EXPECT_EQ(names.size(), 3U) << sidecar["top_units"].dump(1);
   EXPECT_EQ(paths.size(), 3U) << sidecar["top_units"].dump(1);
   loads.clear();
@@ -325,14 +330,17 @@ TEST_F(UnitsLong, FortyThousandCgroupsHideNone) {
     for (const Child& load : loads) ASSERT_TRUE(load.runs_for(300ms));
     const Json sidecar = daemon_.snapshot({"--last", "5s"});
     const std::string messages = sidecar["messages"].dump();
+    std::size_t found = 0;
     for (const Child& load : loads)
       for (const Json& row : sidecar["top"]) {
         if (row["pid"] != load.pid()) continue;
+        ++found;
         const std::string unit = row["unit"], expected = &load == loads.data() ? "early.service" : "late.service";
         EXPECT_TRUE(unit == expected || (unit.empty() && messages.find("cgroup") != std::string::npos))
             << unit << " instead of " << expected << ": " << messages;
         fmt::print("{}: '{}'\n", expected, unit);
       }
+    EXPECT_EQ(found, loads.size()) << sidecar["top"].dump(1);
     EXPECT_TRUE(all_count_all(folder_, sidecar));
     for (const pid_t pid : {daemon_.pid(), daemon_.broker_pid()}) EXPECT_LT(own_kib(pid), 64U << 10U);
     if (round == 0) {

@@ -43,7 +43,6 @@ TEST(CgroupName, AContainerIsNamedAsItsRuntimeDoes) {
   EXPECT_EQ(label("/docker/" + id + "/system.slice/nginx.service"), "docker-3f2a91c7d8e0/nginx.service");
   EXPECT_EQ(label("/lxc.payload.web1/system.slice/nginx.service"), "lxc-web1/nginx.service");
   EXPECT_EQ(name_of_cgroup("/docker/" + id).container, id);
-  EXPECT_EQ(name_of_cgroup("/system.slice/docker-" + id + ".scope").unit, "docker-" + id + ".scope");
 }
 
 // Whoever owns a delegated cgroup can give any name to the cgroups below it.
@@ -71,6 +70,17 @@ TEST(CgroupName, TheLabelShowsWhoseUnitItIs) {
   EXPECT_EQ(label("/machine.slice/machine-.scope/payload/a.service"), "machine-.scope/a.service");
   EXPECT_EQ(label(user + "/init.scope"), "user@1000/init.scope");
   EXPECT_EQ(label("/system.slice/user@eve.service/a.service"), "user@eve.service/a.service");
+}
+
+TEST(CgroupName, TheUnitIsTheLabelAndNeverAPath) {
+  const std::string id = "3f2a91c7d8e0" + std::string(52, 'b');
+  const auto unit = [](const std::string& path) { return name_of_cgroup(path).unit; };
+  EXPECT_EQ(unit("/system.slice/nginx.service"), "nginx.service");
+  EXPECT_EQ(unit("/docker/" + id + "/system.slice/nginx.service"), "docker-3f2a91c7d8e0/nginx.service");
+  EXPECT_EQ(unit("/system.slice/docker-" + id + ".scope"), "docker-3f2a91c7d8e0");
+  EXPECT_EQ(unit("/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service"), "user@1000/nginx.service");
+  EXPECT_EQ(unit("/machine.slice/payload"), "machine.slice");
+  for (const char* none : {"/payload/x", "/", ""}) EXPECT_EQ(unit(none), "") << none;
 }
 
 TEST(CgroupName, ThePathEndsWithTheUnit) {
