@@ -120,10 +120,15 @@ TEST(Config, TheShippedFileIsTheBuiltInOne) {
     EXPECT_GT(trigger.cooldown.count(), 0) << trigger.name;
   }
   EXPECT_EQ(config->triggers[0].name, "cpu-spike");
+  EXPECT_EQ(config->triggers[0].metric, "cpu.used") << "a stolen CPU has no culprit here";
   EXPECT_TRUE(config->triggers[0].above && config->triggers[0].delta) << "level and jump";
   EXPECT_EQ(config->triggers[1].name, "lopsided");
   EXPECT_EQ(config->triggers[1].max_per_day, 4U);
   EXPECT_EQ(config->triggers[2].name, "steal");
+  EXPECT_EQ(config->triggers[2].metric, "cpu.steal");
+  EXPECT_EQ(config->triggers[2].above, 30.0);
+  EXPECT_EQ(config->triggers[2].for_time, seconds(5));
+  EXPECT_EQ(config->triggers[2].cooldown, minutes(15));
   EXPECT_EQ(config->triggers[2].max_per_day, 4U);
   EXPECT_EQ(config->triggers[3].name, "oom");
   EXPECT_EQ(config->triggers[3].event->event, "oom:mark_victim");

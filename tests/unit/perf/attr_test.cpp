@@ -215,6 +215,12 @@ TEST(SidebandAttr, NeverAsksTheKernelForBuildIds) {
   EXPECT_EQ(sideband_attr(KernelFeatures::probe(::sched_getcpu())).build_id, 0U);
 }
 
+TEST(SidebandAttr, WakesItsReaderAt128KiB) {
+  const perf_event_attr attr = sideband_attr({});
+  EXPECT_EQ(attr.watermark, 1U);
+  EXPECT_EQ(attr.wakeup_watermark, 128U << 10U);
+}
+
 int paranoid_now() { return KernelFeatures::probe(0).paranoid; }
 
 TEST(Privilege, AsNobodyTheErrorNamesTheCapability) {

@@ -8,15 +8,18 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
@@ -80,6 +83,16 @@ bool queries_maps() {
   MapsReader reader;
   EXPECT_FALSE(reader.read("/proc/self").all.empty());
   return reader.queries();
+}
+
+TEST(Mappings, TheKernelHasTheQuery) {
+  utsname names{};
+  ASSERT_EQ(::uname(&names), 0);
+  int major = 0, minor = 0;
+  ASSERT_EQ(std::sscanf(names.release, "%d.%d", &major, &minor), 2);
+  if (std::pair(major, minor) >= std::pair(6, 11)) {
+    EXPECT_TRUE(queries_maps());
+  }
 }
 
 TEST(Processes, ThisOneIsThereWithItsParentAndStart) {
