@@ -64,9 +64,8 @@ void name_files(RecorderThread& recorder, TrackerExport& window) {
       named.without - named.unanswered - named.served - named.changed - named.replaced - named.two - named.forgotten;
   if (gone == 0) return;
   std::string why =
-      "they were deleted or unmapped before they could be read, or their path leads over a file system that waits for "
-      "a "
-      "server";
+      "they were deleted or unmapped before they could be read, "
+      "or their path leads over a file system that waits for a server";
   if (known->missed_bytes > 0) why += ", or too many files were mapped at once";
   if (known->hung_processes > 0)
     why += fmt::format(", or the mappings of {} cannot be read: reading them hangs",

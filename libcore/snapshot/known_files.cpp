@@ -144,9 +144,9 @@ class Namer {
     else
       with_.insert(identity);
     if (found.file == nullptr) {
-      // perf would take the file that is there now for it, without a word. If the numbers are two files', both paths
-      // are right on the host.
-      const bool may_mislead = found.why == Why::changed || found.why == Why::forgotten;
+      // perf would take the file that is there now for it, without a word. If the numbers are two files', nothing says
+      // to which of them this path leads from the host's root.
+      const bool may_mislead = found.why != Why::unread;
       if (!may_mislead || map->name.ends_with(" (deleted)")) return false;
       name.append(kNotVerified);
       map->name = name;

@@ -123,7 +123,7 @@ TEST(KnownFiles, AMappingHasTheBuildIdOfItsTime) {
   EXPECT_EQ(ids, (std::vector<int>{0x11, 0, 0x22, 0x22, 0, 0, 0}));
   // The one of 500 was not looked at since.
   EXPECT_EQ(names, (std::vector<std::string>{"/bin/one", "/bin/one (not verified)", "/bin/one", "/bin/one", "/bin/one",
-                                             "/bin/two (not verified)", "/bin/three"}))
+                                             "/bin/two (not verified)", "/bin/three (not verified)"}))
       << "perf takes the file that is there now for one without a build-id";
   EXPECT_EQ(named.with, 0U) << "one mapping of it has no build-id";
   EXPECT_EQ(named.without, 3U);
