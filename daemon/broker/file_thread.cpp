@@ -34,6 +34,7 @@ void make_and_send(const Order& order) {
   std::optional<SpareDescriptors::Use> use;
   if (order.kind == FileKind::final) use.emplace();
   const auto made = create_partial_file(order.state_dir, order.group, order.kind);
+  --threads_under_way;  // before the answer: the client may ask again at once
   if (!made) {
     ReplyHeader refusal = order.header;
     refusal.failed = 1;
@@ -64,10 +65,7 @@ Result<void> answer_with_file(const BlockingThreads& threads, int client, const 
             .kind = header.request == static_cast<std::uint8_t>(Request::spare) ? FileKind::spare : FileKind::final});
   if (!order->client) return sys_error(errno, "duplicate the client's socket");
   ++threads_under_way;
-  const bool posted = threads.post([order = std::move(order)] {
-    make_and_send(*order);
-    --threads_under_way;
-  });
+  const bool posted = threads.post([order = std::move(order)] { make_and_send(*order); });
   if (posted) return {};
   --threads_under_way;
   return fail(std::errc::device_or_resource_busy, "no thread is free to make a file");

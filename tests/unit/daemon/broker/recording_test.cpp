@@ -315,7 +315,10 @@ TEST_F(Broker, MakesFilesThatAreRoots) {
   EXPECT_EQ(read_file(snapshots() + "/" + file->name).value(), "PERFILE2");
   EXPECT_THAT(file->name, testing::MatchesRegex("\\.flightd-[0-9a-f]+\\.partial"));
 
-  for (int i = 1; i < 16; ++i) ASSERT_TRUE(client_->file());
+  for (int i = 1; i < 16; ++i) {
+    const auto more = client_->file();
+    ASSERT_TRUE(more) << i << ": " << more.error().what;
+  }
   const auto refused = client_->file();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().errno_value(), ENOSPC);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/broker/file_thread.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "libcore/broker/messages.hpp"
+#include "tests/unit/sysinfo/temp_tree.hpp"
+
+namespace flight::broker {
+namespace {
+
+// Both ends of a client's connection. Nobody reads from a full one, so that whoever sends into it waits.
+struct FullSocket {
+  UniqueFd client, broker;
+
+  FullSocket() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    client = UniqueFd(ends[0]);
+    broker = UniqueFd(ends[1]);
+    while (::send(broker.get(), "x", 1, MSG_DONTWAIT) == 1) {
+    }
+    EXPECT_EQ(errno, EAGAIN);
+  }
+};
+
+std::ptrdiff_t files_below(const std::string& dir) {
+  return std::distance(std::filesystem::directory_iterator(dir), std::filesystem::directory_iterator());
+}
+
+bool within_20_s(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+// A client may request the next file as soon as it has read a reply, and its thread may not have run again by then.
+TEST(FileThread, IsFreeBeforeItsAnswerIsRead) {
+  const TempTree dir;
+  const std::string snapshots = dir.root() + "/snapshots";
+  std::filesystem::create_directory(snapshots);
+  auto threads = BlockingThreads::start("file", kMaxFileThreads);
+  ASSERT_TRUE(threads) << threads.error().what;
+  {
+    std::array<FullSocket, kMaxFileThreads> sockets;
+    const auto request = [&](const FullSocket& socket) {
+      return answer_with_file(*threads, socket.broker.get(), ReplyHeader{}, dir.root(), {});
+    };
+    for (const FullSocket& socket : sockets) ASSERT_TRUE(request(socket));
+    EXPECT_TRUE(within_20_s([&] { return files_below(snapshots) == kMaxFileThreads; }));
+    std::string refusal;
+    EXPECT_TRUE(within_20_s([&] {
+      const auto next = request(sockets[0]);
+      if (!next) refusal = next.error().what;
+      return next.has_value();
+    })) << refusal;
+  }
+  EXPECT_TRUE(within_20_s([&] { return !threads->busy(); })) << "the clients have left";
+  EXPECT_EQ(files_below(snapshots), 0) << "a file that nobody received does not stay";
+}
+
+}  // namespace
+}  // namespace flight::broker
