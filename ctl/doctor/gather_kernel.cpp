@@ -44,7 +44,7 @@ Result<UniqueFd> open_clock(int cpu) {
   attr.type = PERF_TYPE_SOFTWARE;
   attr.config = PERF_COUNT_SW_CPU_CLOCK;
   attr.freq = 1;
-  attr.sample_freq = 99;
+  attr.sample_freq = 1;  // the smallest value of kernel.perf_event_max_sample_rate
   return open_event(attr, cpu, "cpu-clock");
 }
 

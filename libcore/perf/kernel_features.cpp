@@ -101,7 +101,7 @@ KernelFeatures KernelFeatures::probe(int cpu) {
   attr.type = PERF_TYPE_HARDWARE;
   attr.config = PERF_COUNT_HW_CPU_CYCLES;
   attr.freq = 1;
-  attr.sample_freq = 99;
+  attr.sample_freq = 1;  // the smallest value of kernel.perf_event_max_sample_rate
   features.hardware_pmu = opens(attr, cpu);
   return features;
 }

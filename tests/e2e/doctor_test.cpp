@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <map>
 
 #include "tests/e2e/daemon_test.hpp"
@@ -75,6 +76,35 @@ TEST_F(Doctor, ShowsTheLimitsOfTheRunningProcesses) {
   EXPECT_EQ(found["broker-descriptors"]["state"], "warn");
   EXPECT_THAT(found["broker-descriptors"]["found"], HasSubstr("200"));
   EXPECT_TRUE(daemon_.stop());
+}
+
+// For a moment, the kernel allows fewer samples than flightd asks for, as it does itself on a machine that is too slow.
+class LowerRate {
+ public:
+  LowerRate() : before_(read_text(kFile)), is_set_(set("50")) {}
+  LowerRate(const LowerRate&) = delete;
+  LowerRate& operator=(const LowerRate&) = delete;
+  ~LowerRate() { set(before_); }
+  [[nodiscard]] bool is_set() const { return is_set_; }
+
+ private:
+  static constexpr const char* kFile = "/proc/sys/kernel/perf_event_max_sample_rate";
+  static bool set(const std::string& text) {
+    std::ofstream file(kFile);
+    file << text << std::flush;
+    return file.good();
+  }
+  std::string before_;
+  bool is_set_;
+};
+
+TEST_F(Doctor, ALowLimitOfSamplesIsNotTakenForAMissingRight) {
+  const LowerRate lower;
+  ASSERT_TRUE(lower.is_set());
+  Findings found = findings(daemon_.ctl({"--json", "doctor"}));
+  EXPECT_EQ(found["perf-events"]["state"], "ok") << found["perf-events"];
+  EXPECT_EQ(found["perf-max-sample-rate"]["state"], "warn");
+  EXPECT_THAT(found["cap-sys-admin"]["why"], HasSubstr("(tried)"));
 }
 
 // A user without access still gets the findings about the kernel.
