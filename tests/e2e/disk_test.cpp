@@ -297,6 +297,10 @@ TEST_F(DiskLong, WhatCannotBeSyncedIsASnapshotAndSaidOnce) {
     set_fault(fault);
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(counts_all(Verifier::installed(), folder_, daemon_.snapshot()));
     EXPECT_TRUE(warned());
+    const std::string copy = disk_ + "/copy";
+    const Outcome copied = daemon_.ctl({"get", "latest", "-o", copy});
+    EXPECT_EQ(copied.exit_status, 0) << copied.text();
+    EXPECT_TRUE(fs::remove(copy));
     EXPECT_FALSE(degraded());
     EXPECT_EQ(count_of(daemon_.log(), "cannot be synced (its file system has no fsync)"), ++logged);
     set_fault("none 0 0 0");

@@ -27,6 +27,7 @@
 #include "tests/e2e/full_group.hpp"
 #include "tests/e2e/limits_fixture.hpp"
 #include "tests/e2e/memory_group.hpp"
+#include "tests/e2e/mounts.hpp"
 #include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/raw_socket.hpp"
 #include "tests/e2e/verifier.hpp"
@@ -61,6 +62,19 @@ class SmallGroup {
   bool made_ = false;
 };
 
+// Descriptors from `first` to 2 are /dev/null: no file, ring or socket has got such a number. They are not the spare
+// ones, which are closed on exec, and whose numbers another file gets.
+void expect_filled(pid_t pid, int first) {
+  for (int number = first; number <= STDERR_FILENO; ++number) {
+    std::error_code error;
+    EXPECT_EQ(std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid, number), error), "/dev/null") << pid;
+    const std::string info = read_text(fmt::format("/proc/{}/fdinfo/{}", pid, number));
+    const auto at = info.find("flags:");
+    ASSERT_NE(at, std::string::npos) << pid;
+    EXPECT_EQ(std::stoi(info.substr(at + 6), nullptr, 8) & O_CLOEXEC, 0) << pid << ", descriptor " << number;
+  }
+}
+
 using LimitsLong = Limits;
 
 TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
@@ -78,6 +92,34 @@ TEST_F(Limits, WithNoTaskLeftSnapshotsAreTakenAndItEndsInOrder) {
   EXPECT_EQ(daemon.ctl({"vacuum"}).exit_status, 0);
   EXPECT_EQ(daemon.ctl({"reload"}).exit_status, 0);
   EXPECT_TRUE(daemon.stop());
+}
+
+TEST_F(Limits, WithNoTaskLeftOnAReadOnlyDiskItRecordsAndEndsInOrder) {
+  const std::string disk = folder_ / "disk";
+  ASSERT_EQ(::mkdir(disk.c_str(), 0755), 0);
+  ASSERT_TRUE(mount_tmpfs(disk, "size=64m"));
+  options_.state_dir = disk + "/state";
+  options_.prefix = without_leak_check();
+  {
+    TestDaemon daemon(folder_);
+    ASSERT_TRUE(daemon.start(config_, options_));
+    RawSocket socket = RawSocket::connect(daemon.socket());
+    const FullGroup full({daemon.pid(), daemon.broker_pid()});
+    ASSERT_TRUE(full.made()) << "no cgroup with pids.max";
+    const auto remount = [&](bool read_only) {
+      return wait_until([&] { return remount_tmpfs(disk, read_only, ""); }, 20s);
+    };
+    ASSERT_TRUE(remount(true)) << "flightd keeps a file open for writing";
+    ASSERT_TRUE(socket.call(R"({"method":"io.flightd.Recorder.TakeSnapshot"})"));
+    EXPECT_THAT(socket.receive(60s).value_or("no answer"),
+                AllOf(HasSubstr("io.flightd.Recorder.WriteFailed"), HasSubstr(R"("errno":30)")));
+    EXPECT_TRUE(records(daemon.ctl_json({"status"})));
+    ASSERT_TRUE(remount(false));
+    EXPECT_TRUE(daemon.goes_on());
+    ASSERT_TRUE(remount(true));
+    EXPECT_TRUE(daemon.stop()) << "with both";
+  }
+  unmount(disk);
 }
 
 // The least limit that all of them are below.
@@ -145,6 +187,23 @@ TEST_F(LimitsLong, SpareDescriptorsThatWereUsedAreTakenAgainWithoutASnapshot) {
   const auto all = [&] { return spare_descriptors(daemon.pid()).size() == 2 * SpareDescriptors::kMany; };
   EXPECT_TRUE(wait_until(all, 30s)) << spare_descriptors(daemon.pid()).size();
   ASSERT_EQ(limit_files(daemon.pid(), kManyFiles), 0);
+  EXPECT_TRUE(daemon.stop());
+}
+
+using ClosedDescriptors = OwnBroker;
+
+// In an earlier version a log line went into a client's answer.
+TEST_F(ClosedDescriptors, AreFilledInBothServices) {
+  const Arguments close_all = {"sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh"};
+  broker_prefix_ = close_all;
+  ASSERT_NO_FATAL_FAILURE(start_broker());
+  options_.prefix.insert(options_.prefix.begin(), close_all.begin(), close_all.end());
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  for (const pid_t pid : {daemon.pid(), broker_->pid()}) expect_filled(pid, 0);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(daemon.goes_on());
+  EXPECT_EQ(daemon.ctl({"reload"}).exit_status, 0);
+  EXPECT_TRUE(daemon.goes_on());
   EXPECT_TRUE(daemon.stop());
 }
 
@@ -327,6 +386,19 @@ TEST_F(Limits, WhatIsInheritedDoesNotMatter) {
   EXPECT_NE(::access(copy.c_str(), F_OK), 0);
   EXPECT_TRUE(daemon.goes_on());
   EXPECT_TRUE(daemon.stop());
+}
+
+// They are those that the shell could not open or closed, as systemd closes none but an init script may.
+TEST_F(Limits, ClosedDescriptorsAreFilledBeforeAnyFileHasTheirNumber) {
+  for (const std::string closed : {"2>&-", "<&- >&- 2>&-"}) {
+    SCOPED_TRACE(closed);
+    options_.prefix = {"sh", "-c", "exec \"$@\" " + closed, "sh"};
+    TestDaemon daemon(folder_);
+    ASSERT_TRUE(daemon.start(config_, options_));
+    for (const pid_t pid : {daemon.pid(), daemon.broker_pid()}) expect_filled(pid, closed == "2>&-" ? 2 : 0);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(daemon.goes_on());
+    EXPECT_TRUE(daemon.stop());
+  }
 }
 
 // Whichever descriptor cannot be had, also in the broker.

@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <thread>
 
 #include "libcore/broker/messages.hpp"
@@ -69,6 +71,30 @@ TEST(FileThread, IsFreeBeforeItsAnswerIsRead) {
   }
   EXPECT_TRUE(within_20_s([&] { return !threads->busy(); })) << "the clients have left";
   EXPECT_EQ(files_below(snapshots), 0) << "a file that nobody received does not stay";
+}
+
+// A disk that hangs holds all of them.
+TEST(FileThread, WhereAllOfThemHangTheNextRequestIsRefused) {
+  const TempTree dir;
+  auto threads = BlockingThreads::start("file", kMaxFileThreads);
+  ASSERT_TRUE(threads) << threads.error().what;
+  std::promise<void> answered;
+  std::atomic<int> waiting{0};
+  const auto hang = [&waiting, answer = answered.get_future().share()] {
+    ++waiting;
+    answer.wait();
+  };
+  for (int i = 0; i < kMaxFileThreads; ++i) ASSERT_TRUE(threads->post(hang));
+  ASSERT_TRUE(within_20_s([&] { return waiting == kMaxFileThreads; }));
+  const FullSocket socket;
+  const auto request = [&] { return answer_with_file(*threads, socket.broker.get(), ReplyHeader{}, dir.root(), {}); };
+  for (int i = 0; i < kMaxFileThreads; ++i) ASSERT_TRUE(request());
+  const auto refused = request();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), EBUSY);
+  EXPECT_THAT(refused.error().what, testing::HasSubstr("has not created 4 files that were requested before: it hangs"));
+  answered.set_value();
+  EXPECT_TRUE(within_20_s([&] { return request().has_value(); }));
 }
 
 }  // namespace
