@@ -91,7 +91,7 @@ CgroupName name_of_cgroup(std::string_view cgroup) {
   CgroupName out;
   std::string boundaries, inner;
   std::size_t end = 0, slice_end = cgroup.size();
-  std::string_view parent;
+  std::string_view parent, slice;  // slice: the innermost, below the innermost unit or container
   for (std::size_t at = 0; at < cgroup.size();) {
     const std::size_t slash = std::min(cgroup.find('/', at), cgroup.size());
     const std::string_view name = cgroup.substr(at, slash - at);
@@ -102,6 +102,7 @@ CgroupName name_of_cgroup(std::string_view cgroup) {
     } else if (is_unit(plain(name))) {
       part.label = plain(name);
     } else if (has_suffix(plain(name), ".slice")) {
+      slice = plain(name);
       slice_end = slash;
     }
     if (!name.empty()) parent = name;
@@ -109,6 +110,12 @@ CgroupName name_of_cgroup(std::string_view cgroup) {
     if (!inner.empty()) boundaries += boundary_of(inner) + "/";
     inner = std::move(part.label);
     end = slash;
+    slice = {};
+  }
+  if (!inner.empty() && !slice.empty()) {
+    boundaries += boundary_of(inner) + "/";
+    inner = slice;
+    end = slice_end;
   }
   if (inner.empty()) {
     out.unit = unit_of(cgroup);  // a slice

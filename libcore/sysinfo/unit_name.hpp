@@ -20,10 +20,12 @@ struct CgroupName {
   // For display: "burn.service", "docker-3f2a91c7d8e0"; otherwise the path, which begins with "/". Empty for the root
   // cgroup and an unknown cgroup. The owner of a delegated cgroup chooses the names below it, so the units and
   // containers above come first: "user@1000/burn.service", "docker-3f2a91c7d8e0/nginx.service", in a machine of
-  // systemd-machined "web/nginx.service", below another unit "x.service/burn.service".
+  // systemd-machined "web/nginx.service", below another unit "x.service/burn.service". A slice is shown if no unit
+  // or container is below it: "user@1000/app.slice".
   std::string label;
-  // The cgroup up to the innermost unit or container: "/system.slice/x.service/worker" -> "/system.slice/x.service".
-  // Two cgroups belong to the same unit if and only if these are equal; equal labels do not show that.
+  // The cgroup up to the innermost unit, container or slice: "/system.slice/x.service/worker" ->
+  // "/system.slice/x.service". Two cgroups belong to the same unit if and only if these are equal; equal labels do not
+  // show that.
   std::string path;
 };
 [[nodiscard]] CgroupName name_of_cgroup(std::string_view cgroup);

@@ -57,7 +57,10 @@ TEST(CgroupName, TheLabelShowsWhoseUnitItIs) {
   EXPECT_EQ(label(user + "/user.slice/libpod-" + id + ".scope/container"), "user@1000/libpod-3f2a91c7d8e0");
   EXPECT_EQ(label(user + "/user@0.service"), "user@1000/user@0.service");
   EXPECT_EQ(label(user), "user@1000.service");
-  EXPECT_EQ(label(user + "/app.slice"), "user@1000.service");
+  EXPECT_EQ(label(user + "/app.slice"), "user@1000/app.slice");
+  EXPECT_EQ(label(user + "/app.slice/app-browser.slice/payload"), "user@1000/app-browser.slice");
+  EXPECT_EQ(label("/docker/" + other + "/system.slice"), "docker-77cccccccccc/system.slice");
+  EXPECT_EQ(label("/system.slice/eve.service/system.slice/x"), "eve.service/system.slice");
   EXPECT_EQ(label("/user.slice/user-1000.slice/session-3.scope"), "session-3.scope");
   EXPECT_EQ(label("/system.slice/eve.service/payroll.service"), "eve.service/payroll.service");
   EXPECT_EQ(label("/system.slice/eve.service/user@0.service/a.service"), "eve.service/user@0/a.service");
@@ -91,6 +94,7 @@ TEST(CgroupName, ThePathEndsWithTheUnit) {
   EXPECT_EQ(path("/system.slice/_cpu.service/y"), "/system.slice/_cpu.service");
   EXPECT_EQ(path("/docker/" + id + "/system.slice/nginx.service/y"), "/docker/" + id + "/system.slice/nginx.service");
   EXPECT_EQ(path("/docker/" + id + "/y"), "/docker/" + id);
+  EXPECT_EQ(path("/docker/" + id + "/a.slice/b.slice/y"), "/docker/" + id + "/a.slice/b.slice");
   EXPECT_EQ(path("/machine.slice/payload"), "/machine.slice");
   EXPECT_EQ(path("/payload/x"), "/payload/x");
 }
