@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 
+#include "ctl/child.hpp"
 #include "ctl/fetch.hpp"
 #include "ctl/kallsyms.hpp"
 #include "ctl/output.hpp"
@@ -21,6 +23,7 @@
 namespace flight::ctl {
 namespace {
 
+constexpr std::chrono::seconds kConfigLimit{5};
 constexpr std::string_view kInstall =
     "install it (Debian: linux-perf, Ubuntu: linux-tools-generic, others: perf), or select one with --perf PATH or "
     "$PERF";
@@ -66,6 +69,19 @@ std::optional<UniqueFd> symbols_of(const Common& common, const std::string& id, 
   static_cast<void>(print(stderr, fmt::format("flightctl: without the kernel symbols of its boot: {}\n",
                                               printable(text ? written.error().what : text.error().message))));
   return std::nullopt;
+}
+
+// "report.queue-size=64K": perf's own configuration limits its queue of events (perf-config(1)). It then ends within a
+// snapshot with "Cannot allocate memory", and does not say why. Empty: it does not limit it.
+std::string queue_limit(const std::string& perf) {
+  auto asked = Child::start({perf, "config", "report.queue-size"});
+  if (!asked) return {};
+  const auto status = asked->wait(kConfigLimit);
+  if (!status) asked->kill();
+  if (status != 0) return {};
+  const std::string text = asked->out();
+  const std::string line = text.substr(0, text.find('\n'));
+  return line.ends_with("=0") ? "" : line;
 }
 
 int become(const Common& common, const std::vector<std::string>& words) {
@@ -116,6 +132,10 @@ int run_report(const Common& common, const ReportOptions& options) {
   std::vector<std::string> words{perf.empty() ? "perf" : perf, "report", "-i", data_path};
   if (symbols) words.insert(words.end(), {"--kallsyms", path_of(*symbols)});
   words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+  if (const std::string limit = queue_limit(words[0]); !limit.empty())
+    static_cast<void>(print(stderr, fmt::format("flightctl: perf's configuration has {}: if perf cannot allocate "
+                                                "memory, remove that or set PERF_CONFIG=/dev/null\n",
+                                                printable(limit))));
   return become(common, words);
 }
 

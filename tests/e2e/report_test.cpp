@@ -159,6 +159,23 @@ TEST_F(Report, SaysWhatIsMissing) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// perf refuses the snapshot, and does not say which setting it was.
+TEST_F(Report, NamesTheSettingOfPerfThatCanStopIt) {
+  const std::string home = folder_ / "scratch", config = home + "/.perfconfig";
+  const auto said = [&](const Arguments& environment) {
+    Arguments command = {"env", "-u", "PERF_CONFIG", "HOME=" + home};
+    command.insert(command.end(), environment.begin(), environment.end());
+    for (const std::string& word : daemon_.ctl_command({"report", id_, "--stdio"})) command.push_back(word);
+    return run(command, 60s).err;
+  };
+  const std::string setting = "perf's configuration has report.queue-size=";
+  write_text(config, "[report]\n\tchildren = false\n\tqueue-size = 0\n");
+  EXPECT_THAT(said({}), Not(HasSubstr(setting)));
+  write_text(config, "[report]\n\tchildren = false\n\tqueue-size = 1K\n");
+  EXPECT_THAT(said({}), HasSubstr(setting + "1K"));
+  EXPECT_THAT(said({"PERF_CONFIG=/dev/null"}), Not(HasSubstr(setting)));
+}
+
 // Another machine's kernel has other symbols. There perf must use the symbols in the tar.
 TEST_F(ReportLong, ATarForAnotherMachine) {
   const std::string tar = folder_ / "scratch/x.tar";
