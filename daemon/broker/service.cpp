@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -28,13 +27,6 @@ constexpr int kSendBufferBytes = 8192;
 // Separate pools: a thread that hangs in one does not delay the other.
 constexpr std::size_t kReaders = Helpers::kCalls;  // for files: FileWatch::kMaxReads
 constexpr std::size_t kScanners = 8;               // for processes (maps_readers.hpp)
-
-CpuBusy busy_of(const CpuTicks& cpu) {
-  constexpr std::uint64_t kTickNs = 1'000'000'000 / kTicksPerSecond;
-  const std::uint64_t user = cpu.of(CpuColumn::user) + cpu.of(CpuColumn::nice);
-  const std::uint64_t guest = std::min(user, cpu.guest + cpu.guest_nice);
-  return {.cpu = cpu.cpu, .user_ns = (user - guest) * kTickNs, .system_ns = cpu.of(CpuColumn::system) * kTickNs};
-}
 
 }  // namespace
 

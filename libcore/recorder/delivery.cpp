@@ -39,6 +39,13 @@ bool is_awaited(const EventPlan& event) {
 
 }  // namespace
 
+CpuBusy busy_of(const CpuTicks& cpu) {
+  constexpr std::uint64_t kTickNs = 1'000'000'000 / kTicksPerSecond;
+  const std::uint64_t user = cpu.of(CpuColumn::user) + cpu.of(CpuColumn::nice);
+  const std::uint64_t guest = std::min(user, cpu.guest + cpu.guest_nice);
+  return {.cpu = cpu.cpu, .user_ns = (user - guest) * kTickNs, .system_ns = cpu.of(CpuColumn::system) * kTickNs};
+}
+
 void EventDelivery::look(const perf_event_attr& attr, const Look& now) {
   if (now.sampled) {
     expected_ = 0;
@@ -223,8 +230,8 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
 
 bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_ns) {
   State& state = *state_;
-  std::map<int, CpuBusy> busy_of;
-  for (const CpuBusy& one : busy) busy_of[one.cpu] = one;
+  std::map<int, CpuBusy> busy_by_cpu;
+  for (const CpuBusy& one : busy) busy_by_cpu[one.cpu] = one;
   std::vector<std::string> warnings;
   std::set<std::uint64_t> live;
   std::vector<std::string> unseen;
@@ -239,10 +246,10 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
       judged = true;
       std::vector<int> without, with;
       for (const OpenRing& ring : channel.rings) {
-        const auto cpu = busy_of.find(ring.info.cpu);
+        const auto cpu = busy_by_cpu.find(ring.info.cpu);
         if (!ring.info.online || i >= ring.events.size()) continue;
         live.insert(ring.events[i].id);
-        if (!state.on || cpu == busy_of.end())
+        if (!state.on || cpu == busy_by_cpu.end())
           state.deliveries[ring.events[i].id].delivery.interrupt();
         else
           state.look_at(ring, ring.events[i], event.attr, cpu->second, now_ns);

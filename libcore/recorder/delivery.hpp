@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/sysinfo/proc_stat.hpp"
 
 namespace flight {
 
@@ -31,7 +32,9 @@ struct CpuBusy {
   std::uint64_t user_ns = 0, system_ns = 0;  // user: with nice
 };
 
-// One event on one CPU.
+[[nodiscard]] CpuBusy busy_of(const CpuTicks& cpu);
+
+// One event on one CPU. A throttled event needs no special case: it has delivered samples.
 class EventDelivery {
  public:
   // So many samples are expected before their absence means that there will be none.

@@ -39,6 +39,17 @@ EventDelivery::Look after(std::uint64_t seconds, bool sample = false) {
           .sampled = sample};
 }
 
+// proc_stat(5): a guest's time is a part of user and nice.
+TEST(CpuBusyTest, IsTheTimeInProcessesWithoutThatOfGuests) {
+  constexpr std::uint64_t kTick = kSecond / kTicksPerSecond;
+  CpuTicks ticks{.cpu = 3, .ticks = {500, 40, 30, 1000, 7, 6, 5, 9}, .guest = 120, .guest_nice = 20};
+  EXPECT_EQ(busy_of(ticks).cpu, 3);
+  EXPECT_EQ(busy_of(ticks).user_ns, 400 * kTick);
+  EXPECT_EQ(busy_of(ticks).system_ns, 30 * kTick);
+  ticks.guest = 1000;
+  EXPECT_EQ(busy_of(ticks).user_ns, 0U) << "the columns are not read at one moment";
+}
+
 TEST(EventDeliveryTest, IsSilentWhenAHundredSamplesAreMissing) {
   EventDelivery delivery;
   const auto attr = sampled(10);
@@ -155,14 +166,14 @@ TEST(FindSampleTest, WhatWasOverwrittenIsNotKnown) {
 
 class SilentPmu : public test::FakePmu {
  protected:
-  // Ten seconds later by /proc/stat; the event's own times are real.
-  bool look_at_busy(const std::set<int>& busy) {
+  // Ten seconds later by /proc/stat; the event's own times are real, but for how long ago it was enabled.
+  bool look_at_busy(const std::set<int>& busy, EventTime since_ns = 3 * kSecond) {
     std::vector<CpuBusy> all;
     for (const int cpu : cpus_) {
       if (busy.contains(cpu)) ticks_[cpu] += 10 * kSecond;
       all.push_back({.cpu = cpu, .user_ns = ticks_[cpu], .system_ns = 0});
     }
-    return recording_->watch_delivery(all, monotonic_now() + 3 * kSecond);
+    return recording_->watch_delivery(all, monotonic_now() + since_ns);
   }
   [[nodiscard]] std::set<int> every_cpu() const { return {cpus_.begin(), cpus_.end()}; }
 
@@ -311,6 +322,13 @@ TEST_F(SilentPmu, PausedTimeIsNotJudged) {
   ASSERT_TRUE(recording_->enable_all(true));
   EXPECT_FALSE(look_at_busy(every_cpu())) << "the pause is in this difference";
   EXPECT_EQ(event().name, "cycles");
+  EXPECT_TRUE(look_at_busy(every_cpu()));
+}
+
+TEST_F(SilentPmu, TheFirstTwoSecondsAreNotJudged) {
+  open(Pmu::silent);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(look_at_busy(every_cpu(), 0));
+  EXPECT_FALSE(look_at_busy(every_cpu())) << "the first look that counts has nothing to compare with";
   EXPECT_TRUE(look_at_busy(every_cpu()));
 }
 
