@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same load, recorded by flightd and by `perf record -a` at the same time: names, files, build-ids and times must
-// be the same in every situation, except for what is listed here, where perf is known to be wrong or flightd says more:
-//
-//   the host's file   flightd adds " (not the host's)" to a file of another mount namespace; perf takes the host's
-//   deleted files     perf reads build-ids when it ends, so it has none of them; flightd has
-//   the idle tasks    flightd does not sample them (exclude_idle)
-//   what has ended    perf forgets a thread that ended, and calls its last samples ":TID"
-//   floods            a process that renames itself as fast as it can makes both lose records. flightd gives no names
-//   to
-//                     what it cannot confirm; perf goes on with what it knew
+// be the same in every situation, except for what docs/reading.md lists ("Where it differs from perf record"): perf is
+// known to be wrong there, or flightd says more.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <sstream>
@@ -34,7 +28,7 @@ struct Situation {
 
 constexpr Situation kSituations[] = {
     {"a program", "$L/burner $C 1"},
-    {"in the kernel", "$L/burner $C 1 KERNEL"},
+    {"in the kernel", "$L/burner $C 1 kernel"},
     {"two at once", "$L/burner $C 1 & $L/burner 0 1 & wait"},
     {"an exec", "$L/execer $C 0.7 $L/burner $C 0.7"},
     {"a late library", "$L/dlopener $C 0.7 $L/liblate.so 0.7"},
@@ -112,7 +106,7 @@ std::uint64_t median(std::vector<std::uint64_t> times) {
 // one another or of a load's own.)
 void expect_in(const Found& one, const Found& other, const char* who, const Situation& situation) {
   constexpr std::size_t kFew = 50;
-  constexpr double kPart = 0.05, kLess = 0.3;
+  constexpr double kPart = 0.05, kLess = 0.8, kLeast = 0.3, kDeviations = 5;
   constexpr std::int64_t kMoved = 300'000'000;
   ASSERT_GT(other.samples, 100U) << situation.name;
   for (const auto& [key, times] : one.times) {
@@ -122,9 +116,10 @@ void expect_in(const Found& one, const Found& other, const char* who, const Situ
         static_cast<double>(times.size()) * static_cast<double>(other.samples) / static_cast<double>(one.samples);
     const auto same = other.times.find(key);
     const std::size_t count = same != other.times.end() ? same->second.size() : 0;
-    EXPECT_GT(static_cast<double>(count), kLess * expected)
-        << situation.name << ": " << who << " has too few samples of " << key.first << " in " << key.second << ", of "
-        << times.size();
+    // Both counts are random: their difference has a variance of about twice the expected one.
+    const double least = std::max(kLeast * expected, kLess * expected - kDeviations * std::sqrt(2 * expected));
+    EXPECT_GT(static_cast<double>(count), least) << situation.name << ": " << who << " has too few samples of "
+                                                 << key.first << " in " << key.second << ", of " << times.size();
     if (count < kFew) continue;
     EXPECT_LT(std::abs(static_cast<std::int64_t>(median(times) - median(same->second))), kMoved)
         << situation.name << ": " << key.first << " in " << key.second;
@@ -182,15 +177,18 @@ class ComparedLong : public testing::Test {
     }
     const auto mine = build_ids(file), stock = build_ids(file_);
     std::size_t same = 0;
+    std::set<std::string> sampled;  // both have recorded these files
+    for (const Slice& slice : slices_)
+      for (const auto& [key, times] : find(theirs, slice, kernel).times) sampled.insert(key.second);
     for (const auto& [path, id] : stock) {
+      // perf has the host's build-id of a path, flightd that of the file.
+      if (path == "[vdso]" || mine.contains(path + " (not the host's)")) continue;
       const auto found = mine.find(path);
-      if (found == mine.end()) continue;
-      EXPECT_EQ(found->second, id) << path;
+      if (found == mine.end() && !sampled.contains(path)) continue;
+      EXPECT_EQ(found != mine.end() ? found->second : "none", id) << path;
       ++same;
     }
-    if (!stock.empty()) {
-      EXPECT_GT(same, 10U);
-    }
+    EXPECT_GT(same, 10U);
   }
 
   TempFolder folder_;
