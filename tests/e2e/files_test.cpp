@@ -56,6 +56,29 @@ TEST_F(Files, AProgramThatEndedAndWasDeletedHasItsBuildId) {
   EXPECT_THAT(build_ids(daemon_.snapshot()), HasSubstr(build_id_of(burner_) + " " + program));
 }
 
+// A pause is a gap: afterwards the program is looked up in /proc, which says "(deleted)".
+TEST_F(Files, AProgramThatWasDeletedKeepsItsBuildIdOverAPause) {
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  const std::string program = folder_ / "scratch/kept";
+  fs::copy_file(burner_, program);
+  const Child child = burn(program);
+  const std::string wanted = build_id_of(burner_) + " " + program + "\n";
+  ASSERT_TRUE(wait_until([&] { return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos; }, 20s));
+  fs::remove(program);
+  ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  ASSERT_TRUE(child.runs_for(1s));
+  const Json sidecar = daemon_.snapshot({"--last", "700ms"});
+  EXPECT_THAT(build_ids(sidecar), HasSubstr(wanted));
+  std::size_t samples = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    if (sample.pid != child.pid() || sample.dso.starts_with("[kernel")) continue;
+    EXPECT_EQ(sample.dso, program) << sample.line;
+    ++samples;
+  }
+  EXPECT_GT(samples, 20U);
+}
+
 // A program that runs for a year maps nothing anew. More files than the broker knows have been mapped since.
 TEST_F(FilesLong, AProgramThatRunsHasItsBuildIdAfterManyOtherFiles) {
   ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -96,6 +97,52 @@ TEST_F(Names, AThreadWithTheNumberOfADeadProcessIsNotCalledSo) {
   EXPECT_GT(of_heir, 300U);
   EXPECT_GT(of_victim, 30U);
   EXPECT_EQ(reuser.wait(30s), 0) << reuser.err();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// As /proc and perf call it, not as the main thread is called.
+TEST_F(Names, AProcessThatAThreadForkedHasTheThreadsName) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
+  Child threader = start_load({folder_.load("threader"), cpu_, "20", "fork"}, kBusy);
+  const auto line = threader.wait_for_line("forked", 30s);
+  ASSERT_TRUE(line) << threader.err();
+  const auto child = static_cast<pid_t>(number_in(*line, "pid"));
+  EXPECT_EQ(comm_of(child), "hot-thread");
+  usleep(700'000);
+  const Json sidecar = daemon_.snapshot();
+  std::size_t samples = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+    if (sample.pid != child || sample.symbol != "hot_in_thread") continue;
+    EXPECT_EQ(sample.comm, "hot-thread") << sample.line;
+    ++samples;
+  }
+  EXPECT_GT(samples, 100U);
+  const auto row =
+      std::find_if(sidecar["top"].begin(), sidecar["top"].end(), [&](const Json& one) { return one["pid"] == child; });
+  kill(child, SIGKILL);
+  ASSERT_NE(row, sidecar["top"].end()) << sidecar["top"];
+  EXPECT_EQ((*row)["comm"], "hot-thread");
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// The program's own mapping is its oldest one. It is kept, whether the mappings were made before the start or after it.
+TEST_F(NamesLong, AProgramWithMoreMappingsThanAreKeptHasItsNames) {
+  constexpr const char* kMappings = "4500";  // of 4,096
+  Child early = start_load({folder_.load("many_mappings"), cpu_, "90", kMappings}, kBusy);
+  ASSERT_TRUE(early.wait_for_line("started", 60s)) << early.err();
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
+  Child late = start_load({folder_.load("many_mappings"), cpu_, "90", kMappings}, kBusy);
+  ASSERT_TRUE(late.wait_for_line("started", 60s)) << late.err();
+  usleep(1'000'000);
+  std::map<int, std::size_t> named, nameless;
+  for (const NamedSample& sample : named_samples(folder_, daemon_.snapshot({"--last", "700ms"})["path"])) {
+    if (sample.comm != "many_mappings" || sample.dso.starts_with("[kernel")) continue;
+    ++(sample.symbol == "hot_function_for_flightd" ? named : nameless)[sample.pid];
+  }
+  for (const pid_t pid : {early.pid(), late.pid()}) {
+    EXPECT_GT(named[pid], 100U) << pid;
+    EXPECT_LT(nameless[pid], named[pid] / 20) << pid;
+  }
   EXPECT_TRUE(daemon_.stop());
 }
 
