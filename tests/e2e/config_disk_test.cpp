@@ -22,7 +22,8 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 // One second, and the time that the work of others takes.
-constexpr Milliseconds kEnds = 5s;
+// A sanitizer looks for leaks at the end.
+Milliseconds ends() { return sanitized() ? 30s : 5s; }
 
 class ConfigDisk : public ServiceStart {
  protected:
@@ -83,7 +84,7 @@ class ConfigDisk : public ServiceStart {
   }
   static void end_soon(Child& program) {
     program.signal(SIGTERM);
-    EXPECT_EQ(program.wait(kEnds), 0) << program.err();
+    EXPECT_EQ(program.wait(ends()), 0) << program.err();
   }
   void start_broker_service() {
     const std::string id = std::to_string(kClientId);
@@ -135,7 +136,7 @@ TEST_F(ConfigDisk, AServiceEndsWhileItsStartWaits) {
   start_service();
   EXPECT_TRUE(manager_->wait_for("READY=1\nSTATUS=recording: no (" + silent(flightds_))) << log();
   service_->signal(SIGTERM);
-  EXPECT_TRUE(service_->wait(kEnds)) << log();
+  EXPECT_TRUE(service_->wait(ends())) << log();
 }
 
 TEST_F(ConfigDisk, ABrokerSaysWhatItsStartWaitsFor) {
@@ -171,7 +172,7 @@ TEST_F(ConfigDisk, FlightdGoesOnAndEndsWhileAReloadWaits) {
   EXPECT_EQ(snapshot.exit_status, 0) << snapshot.text();
   EXPECT_TRUE(reload.running()) << "it is still waited for";
   end_soon(*service_);
-  const Outcome refused = reload.finish(kEnds);
+  const Outcome refused = reload.finish(ends());
   EXPECT_EQ(refused.exit_status, 1) << refused.text();
   EXPECT_THAT(refused.err, testing::Not(HasSubstr(silent(flightds_)))) << "it ended only after the reload was given up";
 }
@@ -242,7 +243,7 @@ TEST_F(ConfigDisk, ByHandItEndsWhileItsStartWaits) {
                                 folder_ / "scratch/state", "--runtime-dir", folder_ / "scratch/run"});
   EXPECT_TRUE(wait_until([&] { return reading(by_hand.pid()).has_value(); }, 10s));
   by_hand.signal(SIGTERM);
-  EXPECT_TRUE(by_hand.wait(kEnds)) << by_hand.err();
+  EXPECT_TRUE(by_hand.wait(ends())) << by_hand.err();
 }
 
 }  // namespace

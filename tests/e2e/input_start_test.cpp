@@ -97,12 +97,14 @@ TEST_F(InputStart, CheckConfigPassesAGoodOne) {
   write_text(file_, stacks_config(99, "64K").dump(2));
   Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
   EXPECT_EQ(check.exit_status, 0) << check.text();
-  // In a chroot without /proc, which LeakSanitizer needs.
-  check =
-      run({"env", "ASAN_OPTIONS=detect_leaks=0", "unshare", "--mount", "sh", "-c",
-           R"(mount -t tmpfs none /proc && exec "$0" --check-config --config "$1")", required_env("FLIGHTD"), file_});
-  EXPECT_EQ(check.exit_status, 0) << check.text();
-  EXPECT_EQ(check.err, "");
+  // In a chroot without /proc, which AddressSanitizer needs.
+  if (!sanitized()) {
+    check =
+        run({"unshare", "--mount", "sh", "-c", R"(mount -t tmpfs none /proc && exec "$0" --check-config --config "$1")",
+             required_env("FLIGHTD"), file_});
+    EXPECT_EQ(check.exit_status, 0) << check.text();
+    EXPECT_EQ(check.err, "");
+  }
   // Root can read it, the configured user cannot: the service would not start.
   ASSERT_EQ(chmod(file_.c_str(), 0600), 0);
   check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});
