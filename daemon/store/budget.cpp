@@ -241,16 +241,15 @@ std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const V
     const std::uint64_t used = space.total_bytes - std::min(space.total_bytes, space.free_bytes);
     const std::uint64_t own = inventory.disk_bytes();
     out.push_back(
-        fmt::format("keep_free {} cannot be reached: {} free, others use {}, the store {}. No snapshot is deleted for "
-                    "it: free some "
-                    "space, or lower store.keep_free.",
+        fmt::format("keep_free {} cannot be reached: {} free, others use {}, the store {}. No snapshot is deleted "
+                    "for it: free some space, or lower store.keep_free.",
                     format_bytes(limits.keep_free_bytes), format_bytes(space.free_bytes),
                     format_bytes(used - std::min(used, own)), format_bytes(own)));
   } else if (plan.over_by_pinned)
     out.push_back(
         fmt::format("the store {} is over its budget because of pinned snapshots ({} of {} pinned): {}. The newest "
-                    "one, and the first "
-                    "and last of each trigger, are kept in addition. Unpin or remove snapshots, or raise the budget.",
+                    "one, and the first and last of each trigger, are kept in addition. Unpin or remove snapshots, "
+                    "or raise the budget.",
                     folder_, pinned, inventory.snapshots.size(), over_limit(*plan.over_by_pinned, inventory, limits)));
   else if (plan.still_over && *plan.still_over != VacuumReason::room)
     out.push_back(

@@ -29,7 +29,7 @@ class Gathered {
   [[nodiscard]] Result<void> add(std::string_view bytes);
   [[nodiscard]] bool is_complete() const { return complete_; }
   [[nodiscard]] bool may_hang() const { return may_hang_; }
-  // What is being looked at; empty: nothing now.
+  // The file or folder that is read at the moment; empty: none.
   [[nodiscard]] const std::string& at() const { return at_; }
   // The result of a look; nullopt: there was none.
   [[nodiscard]] std::optional<Result<std::string>> find(Look look, const std::string& path) const;
