@@ -330,14 +330,15 @@ TEST_F(StoreTest, OneThatIsTooLargeIsCutAtItsOldestEnd) {
   ASSERT_TRUE(wait_until(
       [&] {
         sidecar = daemon_.snapshot();
-        return sidecar.value("warnings", Json::array()).dump().find("store.max_snapshot") != std::string::npos;
+        // Other loads of a busy machine can fill it before this one has had much time on a CPU.
+        return sidecar.value("warnings", Json::array()).dump().find("store.max_snapshot") != std::string::npos &&
+               sidecar["top"].dump().find("burner") != std::string::npos;
       },
       120s))
       << sidecar;
   EXPECT_LE(sidecar["size_bytes"], 512U << 10U);
   EXPECT_EQ(sidecar["size_bytes"], fs::file_size(sidecar["path"].get<std::string>()));
   EXPECT_GT(sidecar["samples"], 100);
-  EXPECT_THAT(sidecar["top"].dump(), HasSubstr("burner"));
   const Outcome read = run({"perf", "script", "-F", "time", "-i", sidecar["path"]}, 120s);
   EXPECT_EQ(count_lines(read.out), sidecar["samples"]) << read.err;
   EXPECT_TRUE(daemon_.stop());
