@@ -19,8 +19,9 @@
 namespace flight {
 namespace {
 
-// A sample has about 100 bytes, so this ring holds less than a second of a busy CPU at 997 Hz.
+// A sample has about 100 bytes, so these rings hold less than a second and 1.3 seconds of a busy CPU at 997 Hz.
 constexpr std::string_view kSmallRing = "64K";
+constexpr std::string_view kRingForTwo = "128K";
 constexpr std::string_view kBurnSeconds = "3";
 // A high priority keeps most samples of other processes out of this small ring.
 constexpr useconds_t kDeadForUsec = 200'000;
@@ -133,8 +134,9 @@ TEST_F(DeadLong, EverySampleHasItsNameWhereStockPerfHasNone) {
 }
 
 TEST_F(Dead, ExecLateLibraryAndThreadAreKnown) {
-  ASSERT_TRUE(daemon_.start(stacks_config(997, kSmallRing)));
-  // All three share the CPUs. Each does its work late, when the ring no longer reaches back to its start.
+  ASSERT_TRUE(daemon_.start(stacks_config(997, kRingForTwo)));
+  // All three share the CPUs. Each does its work late, when the ring no longer reaches back to its start. Of the two on
+  // one CPU, the second ends up to half a second after the first, whose work must still be in the ring.
   std::string other_cpu = std::to_string(usable_cpus().front());
   Child execer = start_load({folder_.load("execer"), cpu_, "2.6", folder_.load("burner"), cpu_, "0.4"}, kBusy);
   Child dlopener = start_load({folder_.load("dlopener"), cpu_, "2.6", folder_.load("liblate.so"), "0.4"}, kBusy);
