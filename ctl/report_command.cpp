@@ -77,7 +77,10 @@ std::string queue_limit(const std::string& perf) {
   auto asked = Child::start({perf, "config", "report.queue-size"});
   if (!asked) return {};
   const auto status = asked->wait(kConfigLimit);
-  if (!status) asked->kill();
+  if (!status) {
+    asked->kill();
+    static_cast<void>(asked->wait(kConfigLimit));
+  }
   if (status != 0) return {};
   const std::string text = asked->out();
   const std::string line = text.substr(0, text.find('\n'));
