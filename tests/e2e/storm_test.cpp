@@ -202,9 +202,11 @@ TEST_F(StormBesideABrokerLong, WithManyMappingsStaysWithinItsMemory) {
 
 // A hostile program that needs no privilege: it calls itself like others, and anything, as fast as it can. Records may
 // be lost; no name is wrong, and every text can be printed.
-TEST_F(StormLong, RenamesWithoutEndGiveNobodyAWrongName) {
+class RenamesLong : public StormLong, public testing::WithParamInterface<const char*> {};
+
+TEST_P(RenamesLong, WithoutEndGiveNobodyAWrongName) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
-  Child renamer = start_load({folder_.load("renamer"), std::to_string(load_cpu()), "8"});
+  Child renamer = start_load({folder_.load("renamer"), std::to_string(load_cpu()), "8", GetParam()});
   ASSERT_TRUE(renamer.wait_for_line("started")) << renamer.err();
   Child forker = start_load({folder_.load("forker"), std::to_string(load_cpu()), "100", "5"}, -10);
   ASSERT_TRUE(forker.wait_for_line("ended", 60s)) << forker.err();
@@ -220,6 +222,7 @@ TEST_F(StormLong, RenamesWithoutEndGiveNobodyAWrongName) {
   EXPECT_GT(right_names(forker, named_samples(folder_, sidecar["path"]), true), 30U);
   EXPECT_TRUE(daemon_.stop());
 }
+INSTANTIATE_TEST_SUITE_P(MoreThreads, RenamesLong, testing::Values("0", "4"));
 
 // A hostile program that needs no privilege toggles mprotect(PROT_EXEC). At 165,000 times a second nothing is lost. As
 // fast as possible on each CPU it writes more than the recorder's share of the CPUs can take: then records may be lost,
