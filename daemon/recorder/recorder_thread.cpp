@@ -169,6 +169,7 @@ void RecorderThread::note_heads(EventTime now_ns) {
   EventTime all_from = 0;
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     histories_[i].note(now_ns, attached_->rings[i]->head());
+    if (!is_recorded(attached_->manifest, attached_->rings[i]->info())) continue;
     oldest = std::min(oldest, histories_[i].oldest_bound_ns());
     all_from = std::max(all_from, histories_[i].oldest_ns());
     if (histories_[i].overwrites()) shortest = std::min(shortest, now_ns - histories_[i].oldest_ns());

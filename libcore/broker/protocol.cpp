@@ -54,8 +54,9 @@ Object json_of(const ManifestEvent& event) {
           {"expected", event.expected},
           {"filter", event.filter},
           {"frequency", event.frequency},
-          {"max_stack", event.max_stack},
           {"ids", json::array_of(event.ids, [](const ManifestId& id) { return json_of(id); })},
+          {"left_out", event.left_out},
+          {"max_stack", event.max_stack},
           {"name", event.name},
           {"why", event.why}};
 }
@@ -66,6 +67,13 @@ Array list_of(const std::vector<T>& items) {
 }
 
 }  // namespace
+
+bool is_recorded(const Manifest& manifest, const ManifestRing& ring) {
+  return std::any_of(manifest.events.begin(), manifest.events.end(), [&](const ManifestEvent& event) {
+    return event.channel == ring.channel && !event.closed &&
+           std::find(event.left_out.begin(), event.left_out.end(), ring.cpu) == event.left_out.end();
+  });
+}
 
 std::string replaced_text(std::string_view channel, std::string_view why, std::string_view event) {
   if (event == kOmittedEvent) return fmt::format("channel '{}': {}: it is omitted", channel, why);

@@ -113,7 +113,7 @@ struct ManifestId {
 struct ManifestEvent {
   std::string channel;  // "" for the sideband
   std::string name;
-  perf_event_attr attr{};  // as it was opened, except for ManifestId::below
+  perf_event_attr attr{};  // as it was opened, except for ManifestId::below and left_out
   std::string filter;
   // One or more for each CPU: an event dies with its CPU, and a new one continues in the same ring, which then holds
   // records of both, the newest one last. The sideband has only its rings' owners.
@@ -123,9 +123,11 @@ struct ManifestEvent {
   // 0: none.
   std::uint64_t frequency = 0;
   std::uint16_t max_stack = 0;
-  std::string configured;  // the event that the configuration names
-  std::string why;         // why this one is recorded in its place; empty: it is the configured one
-  bool expected = false;   // the machine has no such counter, which nobody can correct
+  std::string configured;       // the event that the configuration names
+  std::string why;              // why this one is recorded in its place; empty: it is the configured one
+  bool expected = false;        // the machine has no such counter, which nobody can correct
+  std::vector<int> left_out{};  // CPUs on which nothing is recorded, although its ids are there; optional: an older
+                                // broker does not write it
 };
 // ManifestEvent::name where nothing is recorded in the place of the configured event: a dummy keeps the place.
 inline constexpr std::string_view kOmittedEvent = "dummy";
@@ -182,9 +184,12 @@ struct Manifest {
   bool lost_exact = false;            // PERF_FORMAT_LOST is counted
   std::vector<std::string> warnings;  // halved rings, events that could not be opened: for status and journal
   std::vector<std::string> notes;     // facts about this machine: an event that was replaced, a CPU that is offline
-  // Those of `warnings` that say what is missing in each snapshot. Optional: an older broker does not write it.
+  // Those of `warnings` and `notes` that say what is missing in each snapshot. Optional: an older broker does not write
+  // it.
   std::vector<std::string> missing;
 };
+// Whether any event records into this ring of a channel. Otherwise it stays empty, and its history means nothing.
+[[nodiscard]] bool is_recorded(const Manifest& manifest, const ManifestRing& ring);
 // The attr with the lowest frequency and the least deep stacks of all CPUs on which it records now, or recorded last if
 // it is closed.
 [[nodiscard]] perf_event_attr lowest_attr(const Manifest& manifest, const ManifestEvent& event);

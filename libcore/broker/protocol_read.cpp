@@ -14,7 +14,7 @@
 namespace flight {
 namespace {
 
-constexpr std::uint64_t kMaxCpu = 65535;
+constexpr int kMaxCpu = 65535;
 constexpr std::size_t kMaxEvents = 65536;
 constexpr std::size_t kMaxTracepoints = 65536;
 constexpr std::size_t kMaxWarnings = 65536;
@@ -73,6 +73,9 @@ void read_event(const json::Reader& in, const std::vector<ManifestRing>& rings, 
   in.read("configured", event.configured);
   in.read("why", event.why);
   in.read("expected", event.expected);
+  if (in.has("left_out")) in.values("left_out", event.left_out, kMaxCpu);
+  if (std::any_of(event.left_out.begin(), event.left_out.end(), [](int cpu) { return cpu < 0 || cpu > kMaxCpu; }))
+    in.refuse("left_out", "CPUs");
   read_attr(in, event.attr);
   constexpr std::uint64_t kNeeded = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME;
   if ((event.attr.sample_type & kNeeded) != kNeeded || event.attr.sample_id_all == 0)

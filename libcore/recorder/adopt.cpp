@@ -111,6 +111,7 @@ EventPlan as_opened(const ManifestEvent& kept, EventPlan plan) {
   plan.max_stack = kept.max_stack;
   plan.configured = kept.configured;
   plan.replaced = {.why = kept.why, .expected = kept.expected};
+  plan.left_out = kept.left_out;
   return plan;
 }
 
@@ -227,6 +228,7 @@ Result<Recording> Recording::adopt(const Manifest& kept, KeptEvents events, cons
   // If no event counts, the previous broker's client had disabled them. In a suspend, those of the first CPU stay
   // alive.
   const bool off = state->dead_cpus().size() == state->cpus().size();
+  state->plan.nohz_full = plan->nohz_full;  // for a CPU that returns
   Recording recording(std::move(state));
   static_cast<void>(
       recording.follow_cpus(*online, off ? Probe::none : Probe::routine, monotonic_now() - kLookedWithinNs));

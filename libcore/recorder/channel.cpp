@@ -49,8 +49,19 @@ Result<void> set_filter(const OpenEvent& event, const EventPlan& plan) {
   return sys_error(error_number, "event {}: set the filter '{}'", plan.name, plan.filter);
 }
 
+// On the CPUs that it leaves out a dummy is opened instead.
+perf_event_attr attr_on(const EventPlan& plan, int cpu) {
+  perf_event_attr attr = plan.attr;
+  if (plan.records_on(cpu)) return attr;
+  attr.type = PERF_TYPE_SOFTWARE;
+  attr.config = PERF_COUNT_SW_DUMMY;
+  attr.freq = 0;
+  attr.sample_period = 1;
+  return attr;
+}
+
 Result<OpenEvent> open_into(const EventPlan& plan, int cpu, int owner) {
-  auto event = open_one(plan.attr, cpu, plan.name);
+  auto event = open_one(attr_on(plan, cpu), cpu, plan.name);
   if (!event) return propagate(event.error());
   if (auto set = set_filter(*event, plan); !set) return propagate(set.error());
   if (::ioctl(event->fd.get(), PERF_EVENT_IOC_SET_OUTPUT, owner) != 0)

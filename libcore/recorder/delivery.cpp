@@ -172,6 +172,7 @@ bool Recording::State::replace_silent(OpenChannel& channel, std::size_t index, c
                           "working PMU?)",
                           event.name, listed(cpus), cpus.size() == 1 ? "was" : "were"),
        .expected = false});
+  leave_out(clock, plan.nohz_full);
   if (std::any_of(channel.plan.events.begin(), channel.plan.events.end(),
                   [&](const EventPlan& other) { return other.name == clock.name; }))
     return false;
@@ -188,6 +189,7 @@ bool Recording::State::replace_refused(OpenChannel& channel, int cpu) {
     ChannelPlan next = channel.plan;
     next.events[i] =
         stand_in(channel.plan.config.events[i], channel.plan.events[i], {cpu}, features, std::move(*refused));
+    leave_out(next.events[i], plan.nohz_full);
     omit_repeated(next, i, features);
     // The other CPUs go on, rather than nothing on all of them.
     if (records_any(next.events)) replaced = bool(replace_event(channel, i, std::move(next.events[i]))) || replaced;
@@ -216,7 +218,8 @@ Result<void> Recording::State::replace_event(OpenChannel& channel, std::size_t i
     OpenEvent& old = ring->events[index];
     former.ids.push_back({old.id, ring->info.cpu, old.below});
     const auto watched = deliveries.find(old.id);
-    written = written || watched == deliveries.end() || watched->second.delivery.ever_delivered();
+    if (former.plan.records_on(ring->info.cpu))
+      written = written || watched == deliveries.end() || watched->second.delivery.ever_delivered();
     deliveries.erase(old.id);
     old = std::move(successor);
   }
@@ -247,7 +250,7 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
       std::vector<int> without, with;
       for (const OpenRing& ring : channel.rings) {
         const auto cpu = busy_by_cpu.find(ring.info.cpu);
-        if (!ring.info.online || i >= ring.events.size()) continue;
+        if (!ring.info.online || i >= ring.events.size() || !event.records_on(ring.info.cpu)) continue;
         live.insert(ring.events[i].id);
         if (!state.on || cpu == busy_by_cpu.end())
           state.deliveries[ring.events[i].id].delivery.interrupt();

@@ -29,7 +29,8 @@ ManifestEvent to_manifest(const std::string& channel, const EventPlan& event) {
           .max_stack = event.max_stack,
           .configured = event.configured,
           .why = event.replaced.why,
-          .expected = event.replaced.expected};
+          .expected = event.replaced.expected,
+          .left_out = event.left_out};
 }
 
 // CPUs that have been offline since the start.
@@ -119,6 +120,10 @@ void Recording::State::describe(std::uint64_t generation) {
   }
   for (const OpenChannel& channel : channels) {
     out.notes.insert(out.notes.end(), channel.plan.notes.begin(), channel.plan.notes.end());
+    if (const std::string note = left_out_note(channel.plan); !note.empty()) {
+      out.notes.push_back(note);
+      out.missing.push_back(note);
+    }
     const std::size_t first = out.events.size();
     for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
       out.events.push_back(to_manifest(channel.plan.config.name, channel.plan.events[i]));

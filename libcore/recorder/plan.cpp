@@ -47,11 +47,11 @@ void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t c
         format_bytes(max_bytes), counted(cpu_count, "CPU"), format_bytes(needed)));
 }
 
-// A list of CPUs; empty: there are none.
-std::string nohz_full_cpus(const std::string& sysfs) {
+// Empty: there are none.
+std::vector<int> nohz_full_cpus(const std::string& sysfs) {
   const auto text = read_line(sysfs + "/devices/system/cpu/nohz_full");
   const auto cpus = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
-  return cpus && !cpus->empty() ? format_cpu_list(*cpus) : "";  // "(null)" without nohz_full=
+  return cpus ? *cpus : std::vector<int>();  // "(null)" without nohz_full=
 }
 
 // An event with a frequency on any CPU keeps the tick on every nohz_full CPU (TICK_DEP_BIT_PERF_EVENTS). The timers of
@@ -65,7 +65,7 @@ bool keeps_tick(const perf_event_attr& attr) {
 // Adds one event, in whatever form it can be recorded. The result, if it is omitted: the error that says why.
 Result<std::optional<Error>> add_event(const EventConfig& config, const EventSources& sources,
                                        const KernelFeatures& features, const std::vector<int>& cpus,
-                                       const std::string& nohz_full, ChannelPlan& channel) {
+                                       const std::vector<int>& nohz_full, ChannelPlan& channel) {
   auto spec = parse_event(config.event, sources);
   if (!spec) return propagate(spec.error());
   if (!config.filter.empty() && !spec->is_tracepoint())
@@ -79,10 +79,10 @@ Result<std::optional<Error>> add_event(const EventConfig& config, const EventSou
     event.tracepoint = spec->system + ":" + spec->event;
     event.format = std::move(*format);
   } else if (spec->type == PERF_TYPE_HARDWARE && !nohz_full.empty() && keeps_tick(event.attr)) {
-    event = cpu_clock_for(
-        config, event, features,
-        {.why = fmt::format("{} would keep the timer tick on CPUs {} (nohz_full)", config.event, nohz_full),
-         .expected = true});
+    event = cpu_clock_for(config, event, features,
+                          {.why = fmt::format("{} would keep the timer tick on CPUs {} (nohz_full)", config.event,
+                                              format_cpu_list(nohz_full)),
+                           .expected = true});
   } else if (!spec->missing_pmu.empty()) {
     const Failure missing = fail(std::errc::no_such_file_or_directory,
                                  "event '{}': there is no PMU '{}' on this machine", config.event, spec->missing_pmu);
@@ -92,10 +92,11 @@ Result<std::optional<Error>> add_event(const EventConfig& config, const EventSou
     refused = refused_on(event, cpus, features);
   }
   if (refused) event = stand_in(config, event, cpus, features, *refused);
+  leave_out(event, nohz_full);
   if (!nohz_full.empty() && keeps_tick(event.attr))
     channel.notes.push_back(
         fmt::format("channel '{}': {} has a frequency, which keeps the timer tick on CPUs {} (nohz_full): use a period",
-                    channel.config.name, event.name, nohz_full));
+                    channel.config.name, event.name, format_cpu_list(nohz_full)));
   channel.events.push_back(std::move(event));
   return is_omitted(channel.events.back()) ? std::optional(refused->error) : std::nullopt;
 }
@@ -104,7 +105,7 @@ Result<std::optional<Error>> add_event(const EventConfig& config, const EventSou
 Result<void> add_channels(const Config& config, const EventSources& sources, const KernelFeatures& features,
                           const std::vector<int>& cpus, const std::vector<std::uint64_t>& ring_bytes,
                           RecordingPlan& plan) {
-  const std::string nohz_full = nohz_full_cpus(sources.sysfs);
+  plan.nohz_full = nohz_full_cpus(sources.sysfs);
   std::optional<Failure> omitted;
   bool any = false;
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
@@ -112,7 +113,7 @@ Result<void> add_channels(const Config& config, const EventSources& sources, con
     for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
       const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
       const auto told = [&](const Error& error) { return wrap(error, "{}channel '{}'", place, channel.config.name); };
-      const auto added = add_event(channel.config.events[event], sources, features, cpus, nohz_full, channel);
+      const auto added = add_event(channel.config.events[event], sources, features, cpus, plan.nohz_full, channel);
       if (!added) return told(added.error());
       if (*added && !omitted) omitted = told(**added);
       channel.events.back().place = place;
@@ -254,6 +255,19 @@ void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vect
   if (event.replaced.why.empty()) return;
   (event.replaced.expected ? notes : warnings)
       .push_back(replaced_text(channel.config.name, event.replaced.why, event.name));
+}
+
+std::string left_out_note(const ChannelPlan& channel) {
+  const EventPlan* out = nullptr;
+  for (const EventPlan& event : channel.events) {
+    if (event.left_out.empty() && event.attr.freq != 0) return {};
+    if (!event.left_out.empty()) out = &event;
+  }
+  if (out == nullptr) return {};
+  return fmt::format(
+      "channel '{}': {} does not sample CPUs {} (nohz_full), because its timer would interrupt them: configure "
+      "cpu-clock itself to sample them, too",
+      channel.config.name, out->name, format_cpu_list(out->left_out));
 }
 
 Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources, const KernelFeatures& features,

@@ -3,6 +3,7 @@
 // tracepoint format, each channel's ring size within the memory budget. A plan holds no descriptor.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -43,6 +44,12 @@ struct EventPlan {
   std::string configured;        // the event's name in the configuration
   Needs needs = Needs::nothing;  // the configured event
   Replaced replaced;
+  // CPUs on which a dummy is opened instead, which records nothing (leave_out() in stand_in.hpp).
+  std::vector<int> left_out;
+
+  [[nodiscard]] bool records_on(int cpu) const {
+    return std::find(left_out.begin(), left_out.end(), cpu) == left_out.end();
+  }
 };
 
 struct ChannelPlan {
@@ -77,6 +84,7 @@ struct RecordingPlan {
   std::string header_page, header_event;  // if there is any tracepoint
   std::vector<std::string> warnings;      // about the budget
   std::vector<std::string> notes;         // about shipped triggers that this machine does not support
+  std::vector<int> nohz_full;             // CPUs that run without a timer tick
 
   [[nodiscard]] std::size_t watched_triggers() const;
 };
@@ -91,6 +99,9 @@ struct RecordingPlan {
 // Adds the sentence about a replaced event to `warnings` or, if nobody can correct it, to `notes`.
 void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
                    std::vector<std::string>& notes);
+
+// Which CPUs an event of the channel leaves out, and why. Empty: none, or another event samples them.
+[[nodiscard]] std::string left_out_note(const ChannelPlan& channel);
 
 // `cpus`: online CPUs, on which events are opened as a test: if one refuses, another event is recorded (stand_in.hpp).
 // An error: the configuration is wrong, or the machine refuses all events of all channels.

@@ -62,7 +62,7 @@ struct Recording::State {
   static void look_for_unjudged(OpenChannel& channel);
   // Counts::unseen of one channel.
   [[nodiscard]] static std::vector<std::string> unseen_of(const OpenChannel& channel);
-  // The following are true if cpu-clock now records in the place of an event, on all CPUs.
+  // The following are true if cpu-clock now records in the place of an event, on all CPUs that it does not leave out.
   [[nodiscard]] bool replace_silent(OpenChannel& channel, std::size_t index, const std::vector<int>& cpus);
   // For the events that this CPU refuses; another one may be omitted.
   [[nodiscard]] bool replace_refused(OpenChannel& channel, int cpu);

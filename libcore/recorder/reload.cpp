@@ -96,17 +96,24 @@ Result<bool> Recording::State::follow_plan(RecordingPlan next, const std::string
   const bool other_channels = take_over(channels, std::move(*next_channels), next.channels);
   const bool other_triggers = take_over(triggers, std::move(*next_triggers), next.triggers);
   bool changed = other_channels || other_triggers;
-  for (std::size_t i = 0; configured && i < channels.size(); ++i) {
+  for (std::size_t i = 0; i < channels.size(); ++i) {
     OpenChannel& channel = channels[i];
     const std::vector<EventPlan>& planned = next.channels[i].events;
     for (std::size_t event = 0; event < planned.size(); ++event) {
       ChannelPlan wanted = channel.plan;
       wanted.events[event] = planned[event];
       omit_repeated(wanted, event, features);  // beside what stays open
-      if ((distance_from_configured(wanted.events[event]) < distance_from_configured(channel.plan.events[event]) ||
-           is_below(channel, event, wanted.events[event])) &&
-          replace_event(channel, event, std::move(wanted.events[event])))
-        changed = true;
+      const EventPlan& open = channel.plan.events[event];
+      if (configured && (distance_from_configured(wanted.events[event]) < distance_from_configured(open) ||
+                         is_below(channel, event, wanted.events[event]))) {
+        if (replace_event(channel, event, std::move(wanted.events[event]))) changed = true;
+        continue;
+      }
+      // An earlier version opened it on CPUs that are left out now.
+      EventPlan there = open;
+      there.left_out.clear();
+      leave_out(there, next.nohz_full);
+      if (there.left_out != open.left_out && replace_event(channel, event, std::move(there))) changed = true;
     }
   }
   plan = std::move(next);

@@ -169,6 +169,11 @@ EventPlan stand_in(const EventConfig& config, const EventPlan& event, const std:
   return nothing_for(config, event, features, std::move(why));
 }
 
+void leave_out(EventPlan& event, const std::vector<int>& nohz_full) {
+  const bool clock = event.attr.type == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_CPU_CLOCK;
+  if (clock && !event.replaced.why.empty()) event.left_out = nohz_full;
+}
+
 void omit_repeated(ChannelPlan& channel, std::size_t index, const KernelFeatures& features) {
   EventPlan& event = channel.events[index];
   if (event.replaced.why.empty() || is_omitted(event)) return;

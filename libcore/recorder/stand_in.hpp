@@ -7,6 +7,8 @@
 //   a counter of the CPUs, in any spelling       cpu-clock; nothing if the channel has the same cpu-clock anyway
 //   another PMU, a newer kernel's software event nothing: kOmittedEvent, and a warning that names it
 //
+// A cpu-clock in the place of another event leaves out CPUs that run without a timer tick (leave_out()).
+//
 // Everything else is an error: the configuration is wrong, or this process lacks a privilege or a resource.
 #pragma once
 
@@ -41,6 +43,9 @@ struct Refused {
 // cpu-clock, with the modifiers of `event` and the rate of `config`.
 [[nodiscard]] EventPlan cpu_clock_for(const EventConfig& config, const EventPlan& event, const KernelFeatures& features,
                                       Replaced why);
+// A cpu-clock that nobody configured is not recorded on CPUs that run without a timer tick: its timer would interrupt
+// them.
+void leave_out(EventPlan& event, const std::vector<int>& nohz_full);
 // Omits the stand-in `index` if the channel has the same event anyway: its samples would count twice.
 void omit_repeated(ChannelPlan& channel, std::size_t index, const KernelFeatures& features);
 

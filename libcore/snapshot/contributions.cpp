@@ -15,17 +15,20 @@ void add(RingSelection::Count& to, const RingSelection::Count& more) {
 // Pid 0 is the idle tasks, or everything outside of flightd's PID namespace: these have no unit.
 bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
 
-// cpu-clock if it is the only sampling event, otherwise nullptr. Its timer has a constant rate, so a sample is a share
-// of CPU time. For a hardware counter the kernel adjusts the period over busy and idle time (perf_adjust_period() in
-// kernel/events/core.c), and 3 % of a CPU can be 90 % of the samples.
+// cpu-clock if it is the only sampling event, otherwise nullptr; also if it took the place of one with the same rate.
+// Its timer has a constant rate, so a sample is a share of CPU time. For a hardware counter the kernel adjusts the
+// period over busy and idle time (perf_adjust_period() in kernel/events/core.c), and 3 % of a CPU can be 90 % of the
+// samples.
 const ManifestEvent* only_clock(const Manifest& manifest) {
   const ManifestEvent* out = nullptr;
   for (const ManifestEvent& event : manifest.events) {
     if (event.attr.freq == 0) continue;
     const bool clock = event.attr.type == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_CPU_CLOCK &&
                        event.attr.exclude_user == 0 && event.attr.exclude_kernel == 0;
-    if (!clock || out != nullptr) return nullptr;
-    out = &event;
+    if (!clock) return nullptr;
+    if (out != nullptr && ((!out->closed && !event.closed) || out->attr.sample_freq != event.attr.sample_freq))
+      return nullptr;
+    if (out == nullptr || out->closed) out = &event;
   }
   return out;
 }

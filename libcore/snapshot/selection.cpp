@@ -160,8 +160,10 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
 
   out.end_ns = std::min(request.end_ns, frozen_ns);
   out.begin_ns = out.end_ns;
-  for (const RingSelection& ring : out.rings) {
-    out.begin_ns = std::min(out.begin_ns, ring.covers_from_ns);
+  for (std::size_t i = 0; i < out.rings.size(); ++i) {
+    const RingSelection& ring = out.rings[i];
+    if (is_recorded(manifest, manifest.rings[channel_rings[i]]))
+      out.begin_ns = std::min(out.begin_ns, ring.covers_from_ns);
     out.common_begin_ns = std::max(out.common_begin_ns, ring.covers_from_ns);
   }
   out.begin_ns = std::max(out.begin_ns, std::min(request.begin_ns, out.end_ns));

@@ -47,6 +47,7 @@ Manifest some_manifest() {
   manifest.events.push_back({"", "dummy", some_attr(), "", {{UINT64_MAX, 0, 0}, {2, 1, 2}}, false});
   manifest.events.push_back(
       {"sched", "sched:sched_switch", some_attr(), "prev_prio < 100", {{3, 0, 1}, {4, 1, 3}}, true});
+  manifest.events[1].left_out = {0, 7};
   return manifest;
 }
 
@@ -78,6 +79,8 @@ TEST(Manifest, ComesBackAsItWas) {
   ASSERT_EQ(parsed->events.size(), 2U);
   EXPECT_EQ(parsed->events[0].ids[0].id, UINT64_MAX);
   EXPECT_EQ(parsed->events[1].filter, "prev_prio < 100");
+  EXPECT_EQ(parsed->events[1].left_out, (std::vector<int>{0, 7}));
+  EXPECT_TRUE(parsed->events[0].left_out.empty());
   EXPECT_TRUE(parsed->events[1].closed);
   EXPECT_EQ(parsed->events[1].ids[1].ring, 3U);
   EXPECT_EQ(std::memcmp(&parsed->events[1].attr, &in.events[1].attr, sizeof(perf_event_attr)), 0);

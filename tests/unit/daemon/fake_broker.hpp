@@ -46,6 +46,7 @@ struct BrokerSetup {
   std::string config_digest;
   std::vector<std::string> unseen;   // Counts::unseen
   std::vector<std::string> missing;  // Manifest::missing
+  std::string left_out;              // a channel into which no CPU records
 };
 
 inline Manifest manifest_of(const BrokerSetup& setup) {
@@ -61,6 +62,9 @@ inline Manifest manifest_of(const BrokerSetup& setup) {
   out.recording = setup.recording;
   out.config_digest = setup.config_digest;
   out.missing = setup.missing;
+  for (ManifestEvent& event : out.events)
+    if (!setup.left_out.empty() && event.channel == setup.left_out)
+      for (const ManifestId& id : event.ids) event.left_out.push_back(id.cpu);
   return out;
 }
 

@@ -175,6 +175,8 @@ TEST_F(Plan, CpusWithoutTickAreSampledByCpuClock) {
   EXPECT_EQ(x.events[0].configured, "cycles");
   EXPECT_EQ(x.events[0].replaced.why, "cycles would keep the timer tick on CPUs 2-3,5 (nohz_full)");
   EXPECT_TRUE(x.events[0].replaced.expected);
+  EXPECT_THAT(x.events[0].left_out, ElementsAre(2, 3, 5));
+  EXPECT_THAT(x.events[3].left_out, IsEmpty()) << "it was configured";
   EXPECT_THAT(x.notes, ElementsAre(HasSubstr("page-faults has a frequency")));
 }
 

@@ -322,6 +322,118 @@ TEST_F(StandIn, TheReasonIsTheTrueOne) {
   EXPECT_EQ(configured().why, fmt::format("there is no hardware counter for r1a8 on CPU {}", cpus_.front()));
 }
 
+class WithoutTick : public StandIn {
+ protected:
+  void SetUp() override {
+    StandIn::SetUp();
+    quiet_ = cpus_.back();
+    tree_.write("sys/devices/system/cpu/nohz_full", fmt::format("{}\n", quiet_));
+  }
+  [[nodiscard]] auto names_it() const {
+    return Contains(HasSubstr(fmt::format("does not sample CPUs {} (nohz_full)", quiet_)));
+  }
+  [[nodiscard]] std::uint64_t counted_on(int cpu) const {
+    for (const EventCount& count : recording_->counts().events)
+      for (const ManifestId& id : configured().ids)
+        if (id.id == count.id && id.cpu == cpu) return count.value;
+    ADD_FAILURE() << "no count of CPU " << cpu;
+    return 0;
+  }
+  void burn_on(int cpu) {
+    run_on(cpu);
+    const EventTime begin_ns = monotonic_now();
+    while (monotonic_now() - begin_ns < 50'000'000) continue;
+    run_anywhere();
+  }
+  // cpu-clock is recorded on the others only, and nothing is missed where nothing is recorded.
+  void expect_left_alone() {
+    EXPECT_EQ(configured().name, "cpu-clock");
+    EXPECT_THAT(configured().left_out, ElementsAre(quiet_));
+    EXPECT_THAT(recording_->manifest().notes, names_it());
+    EXPECT_THAT(recording_->manifest().missing, names_it()) << "a snapshot says it, too";
+    sample_on(cpus_.front());
+    burn_on(quiet_);
+    EXPECT_GT(counted_on(cpus_.front()), 0U);
+    EXPECT_EQ(counted_on(quiet_), 0U);
+    for (const std::uint64_t seconds : {100, 200, 300}) {
+      sample_on(cpus_.front());
+      EXPECT_FALSE(
+          recording_->watch_delivery({{.cpu = cpus_.front(), .user_ns = seconds * test::kSecond, .system_ns = 0},
+                                      {.cpu = quiet_, .user_ns = seconds * test::kSecond, .system_ns = 0}},
+                                     monotonic_now() + 3 * test::kSecond));
+    }
+    EXPECT_EQ(recording_->delivery(), Delivery::on);
+    EXPECT_THAT(recording_->manifest().warnings, IsEmpty());
+  }
+  // It goes offline, and comes back.
+  void let_it_return() {
+    ASSERT_TRUE(recording_->follow_cpus({cpus_.front()}, Probe::none, 1));
+    ASSERT_TRUE(recording_->follow_cpus(cpus_, Probe::none, 1));
+  }
+  int quiet_ = -1;
+};
+
+TEST_F(WithoutTick, ACpuIsLeftAlone) {
+  if (cpus_.size() < 2) return;
+  only({{.event = "cycles", .frequency = 997}});
+  open(Pmu::working);
+  expect_left_alone();
+  let_it_return();
+  expect_left_alone();
+  const auto ids = configured().ids.size();
+  adopt_it();
+  EXPECT_EQ(configured().ids.size(), ids) << "nothing was opened anew";
+  expect_left_alone();
+  EXPECT_FALSE(recording_->reload(config_, sources_).value());
+  expect_left_alone();
+}
+
+TEST_F(WithoutTick, ACounterThatIsRefusedLeavesItAlone) {
+  if (cpus_.size() < 2) return;
+  refused_with = ENOENT;
+  only({{.event = "r1a8", .frequency = 997}});
+  open(Pmu::refused);
+  expect_left_alone();
+}
+
+TEST_F(WithoutTick, ACounterThatIsRefusedLaterLeavesItAlone) {
+  if (cpus_.size() < 2) return;
+  only({{.event = "cycles", .period = 100'000'000}});
+  open(Pmu::working);
+  ASSERT_EQ(configured().name, "cycles");
+  ASSERT_TRUE(recording_->follow_cpus({cpus_.front()}, Probe::none, 1));
+  refusing_cpu = quiet_;
+  ASSERT_TRUE(recording_->follow_cpus(cpus_, Probe::none, 1));
+  EXPECT_EQ(configured().name, "cpu-clock");
+  burn_on(quiet_);
+  EXPECT_EQ(counted_on(quiet_), 0U);
+  EXPECT_THAT(recording_->manifest().notes, names_it());
+}
+
+// An earlier version recorded there.
+TEST_F(WithoutTick, TheNextBrokerLeavesItAlone) {
+  if (cpus_.size() < 2) return;
+  refused_with = ENOENT;
+  only({{.event = "cycles", .frequency = 997}});
+  tree_.write("sys/devices/system/cpu/nohz_full", "\n");
+  open(Pmu::refused);
+  burn_on(quiet_);
+  EXPECT_GT(counted_on(quiet_), 0U);
+  tree_.write("sys/devices/system/cpu/nohz_full", fmt::format("{}\n", quiet_));
+  adopt_it();
+  expect_left_alone();
+}
+
+TEST_F(WithoutTick, AConfiguredClockIsRecordedThere) {
+  if (cpus_.size() < 2) return;
+  only({{.event = "cycles", .frequency = 997}, {.event = "cpu-clock", .frequency = 997}});
+  open(Pmu::working);
+  EXPECT_TRUE(is_omitted(configured()));
+  sample_on(quiet_);
+  EXPECT_THAT(recording_->manifest().notes, testing::Not(names_it()));
+  EXPECT_THAT(recording_->manifest().missing, IsEmpty());
+}
+
 class OtherPmu : public StandIn {
  protected:
   void SetUp() override {

@@ -45,10 +45,11 @@ class MadeRing {
     const auto bytes = std::as_bytes(std::span(&sample, 1)).first(sample.header.size);
     add({bytes.begin(), bytes.end()});
   }
-  // Keeps references to the ring's bytes.
+  // Both keep references to the ring's bytes.
+  [[nodiscard]] RingImage image() const { return {.bytes = bytes_, .head = head_, .valid_bytes = kBytes}; }
   [[nodiscard]] RingSelection selection(const EventTable& events) const {
     RingSelection out;
-    out.image = {.bytes = bytes_, .head = head_, .valid_bytes = kBytes};
+    out.image = image();
     out.walk = walk_ring(out.image, events);
     out.last = out.walk.records.size();
     EXPECT_EQ(out.last, records_) << "the ring is too small for its test";

@@ -22,7 +22,7 @@ class Holes : public testing::Test {
  protected:
   Holes() {
     ManifestEvent event;
-    event.name = "made";
+    event.channel = event.name = "made";
     event.attr.sample_type = kSidebandSampleType;
     event.ids = {{1, 0, 0}};
     manifest_.events = {event};
@@ -104,6 +104,47 @@ TEST_F(Holes, OutsideTheWindowAreLeftOut) {
   lost(510, 7);
   sample(600);
   EXPECT_THAT(holes({{190, 200}, {490, 500}}, {.begin_ns = 250}), ElementsAre(std::tuple(490, 500, 7)));
+}
+
+// Two CPUs. The ring of the second one is empty, since it began at 1.
+class Window : public testing::Test {
+ protected:
+  Window() {
+    ManifestEvent event;
+    event.channel = "made";
+    event.attr.sample_type = kSidebandSampleType;
+    event.ids = {{1, 0, 0}, {2, 1, 1}};
+    manifest_.events = {event};
+    for (const int cpu : {0, 1})
+      manifest_.rings.push_back(
+          {.kind = RingKind::channel, .channel = "made", .cpu = cpu, .ring_bytes = 1U << 16U, .enabled_ns = 1});
+    // Its oldest records are overwritten.
+    for (EventTime at_ns = 100; at_ns < 100 + 40 * 2'000; at_ns += 40) full_.add_sample(at_ns, 7, 1);
+  }
+  [[nodiscard]] EventTime begins_at() const {
+    const EventTable events = event_table(manifest_);
+    const std::vector<RingImage> images{full_.image(), empty_.image()};
+    const auto workers = WorkerPool::start(1).value();
+    return select(images, manifest_, {0, 1}, events, {}, 100'000, {}, *workers).begin_ns;
+  }
+  Manifest manifest_;
+  MadeRing full_, empty_;
+};
+
+TEST_F(Window, AnEmptyRingReachesBackToItsStart) { EXPECT_EQ(begins_at(), 1); }
+
+TEST_F(Window, ARingIntoWhichNothingIsRecordedDoesNotReachBack) {
+  manifest_.events[0].left_out = {1};
+  const EventTime oldest_ns = begins_at();
+  EXPECT_GT(oldest_ns, 100);
+  EXPECT_LT(oldest_ns, 100 + 40 * 2'000);
+  // An event that was closed recorded there once, and is not counted on.
+  manifest_.events.push_back(manifest_.events[0]);
+  manifest_.events[1].left_out.clear();
+  manifest_.events[1].closed = true;
+  EXPECT_EQ(begins_at(), oldest_ns);
+  manifest_.events[1].closed = false;
+  EXPECT_EQ(begins_at(), 1);
 }
 
 }  // namespace

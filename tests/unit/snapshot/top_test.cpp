@@ -207,6 +207,24 @@ TEST_F(Top, CpusAreUnknownWithoutCpuClock) {
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->- 100>100"));
 }
 
+// It was closed, and opened again with the same rate: both count the same CPU time.
+TEST_F(Top, CpusAreKnownFromAClockAndTheOneBeforeIt) {
+  compare(10, 20, 25);
+  burn(7, 10, 25);
+  manifest_.events.push_back(manifest_.events[0]);
+  for (const std::size_t earlier : {0U, 1U}) {
+    manifest_.events[earlier].closed = true;
+    EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 100>100")) << earlier;
+    manifest_.events[earlier].attr.sample_freq = 5;
+    EXPECT_THAT(changes(), testing::ElementsAre("7: ->- 100>100")) << "a sample of the other stood for more time";
+    manifest_.events[earlier].attr.sample_freq = 10;
+    manifest_.events[earlier].attr.type = PERF_TYPE_HARDWARE;
+    EXPECT_THAT(changes(), testing::ElementsAre("7: ->- 100>100"));
+    manifest_.events[earlier].attr.type = PERF_TYPE_SOFTWARE;
+    manifest_.events[earlier].closed = false;
+  }
+}
+
 TEST_F(Top, NewAndExitedProcessesAreNamedBesideTheBusiest) {
   compare(10, 50, 51);
   for (std::uint32_t pid = 1; pid <= 4; ++pid) burn(pid, 20, 50);

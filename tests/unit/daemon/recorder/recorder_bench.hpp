@@ -36,13 +36,17 @@ constexpr const char* kNoEvents = "needs root: perf events of all processes";
 constexpr const char* kBusy = "page-faults";        // fault() makes as many as a test needs
 constexpr const char* kQuiet = "alignment-faults";  // which does not occur here
 
-// Real events of this machine: its sideband, and `event`, each in a ring of 64 KiB for each CPU. nullptr: an error.
+// Real events of this machine: its sideband, and `event`, each in a ring of 64 KiB for each CPU; and channels into
+// which nothing is recorded. nullptr: an error.
 inline std::shared_ptr<const Recording> small_recording(const char* event = kBusy,
-                                                        std::vector<TriggerConfig> triggers = {}) {
+                                                        std::vector<TriggerConfig> triggers = {},
+                                                        const std::vector<std::string>& quiet = {}) {
   Config config;
   config.memory_max = {.bytes = 1U << 30U};
   config.digest = "digest";
   config.channels = {{.name = "faults", .ring_bytes = 64U << 10U, .events = {{.event = event, .period = 1}}}};
+  for (const std::string& name : quiet)
+    config.channels.push_back({.name = name, .ring_bytes = 64U << 10U, .events = {{.event = kQuiet, .period = 1}}});
   config.triggers = std::move(triggers);
   EventSources sources;
   if (auto tracefs = find_or_mount_tracefs()) sources.tracefs = *tracefs;
@@ -53,6 +57,24 @@ inline std::shared_ptr<const Recording> small_recording(const char* event = kBus
   ADD_FAILURE() << recording.error().what;
   return nullptr;
 }
+
+// This thread runs on one CPU while it exists.
+class OnCpu {
+ public:
+  explicit OnCpu(int cpu) {
+    EXPECT_EQ(::sched_getaffinity(0, sizeof before_, &before_), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(cpu), &one);
+    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  }
+  OnCpu(const OnCpu&) = delete;
+  OnCpu& operator=(const OnCpu&) = delete;
+  ~OnCpu() { ::sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
 
 // On this thread's CPU.
 inline void fault(std::size_t pages) {
@@ -67,11 +89,7 @@ inline void fault(std::size_t pages) {
 
 // The kernel has no space for one sideband record of this process, and reports it with the next one (PERF_RECORD_LOST).
 inline void lose_a_sideband_record(const daemon::Attached& attached) {
-  cpu_set_t before, one;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
-  CPU_ZERO(&one);
-  CPU_SET(static_cast<unsigned>(attached.sideband.front()->info().cpu), &one);
-  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  const OnCpu there(attached.sideband.front()->info().cpu);
   const int fd = attached.sideband.front()->fd();
   std::array<char, 16> name{};
   ::prctl(PR_GET_NAME, name.data());
@@ -79,7 +97,6 @@ inline void lose_a_sideband_record(const daemon::Attached& attached) {
   ::prctl(PR_SET_NAME, "lost");
   ASSERT_EQ(::ioctl(fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0), 0);
   ::prctl(PR_SET_NAME, name.data());
-  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 constexpr std::uint32_t kUnknownPid = 4'190'000;  // no process of this machine has it

@@ -199,6 +199,23 @@ TEST_F(RecorderThreadTest, AProcessThatHangsDoesNotDelayTheScanAfterALoss) {
   EXPECT_GT(scans(), before);
 }
 
+// Its history would begin when it was opened, for ever: nothing older would be forgotten.
+TEST_F(RecorderThreadTest, ARingIntoWhichNothingIsRecordedHasNoHistory) {
+  rings_ = small_recording(kBusy, {}, {"quiet"});
+  ASSERT_TRUE(rings_);
+  start({.rings = rings_, .left_out = "quiet"});
+  const EventTime begun_ns = monotonic_now();
+  const auto all_are_overwritten = [&] {
+    for (const auto& ring : recorder().attached()->rings) {
+      const OnCpu there(ring->info().cpu);
+      fault(2000);
+    }
+    static_cast<void>(bench_.status());  // looks at the heads
+    return recorder().oldest_held_ns() > begun_ns;
+  };
+  EXPECT_TRUE(soon(all_are_overwritten));
+}
+
 TEST_F(RecorderThreadTest, ASuccessorWithTheSameRecordingLeavesNoGap) {
   start_with_rings(true);
   const auto before = recorder().attached();
