@@ -88,7 +88,8 @@ Finding features(const KernelFacts& kernel) {
 
 Finding pmu(const KernelFacts& kernel) {
   const std::string why =
-      "cycles also see code that runs with interrupts disabled; the event takes one counter of each CPU from others";
+      "cycles also see code that runs with interrupts disabled; the event takes one counter of each CPU from others: "
+      "configure cpu-clock to leave it to them";
   const bool works = kernel.probe.opens ? kernel.probe.features.hardware_pmu : kernel.cpu_pmu;
   if (works) return {"pmu", ok, "hardware counters", why, ""};
   return {"pmu", note, kernel.cpu_pmu ? "hardware counters do not open" : "no hardware counters",
@@ -122,7 +123,7 @@ Findings limits(const KernelFacts& kernel) {
   out.push_back(
       {"perf-event-max-stack", flat ? note : ok, text_of(kernel.max_stack) + " frames",
        "the maximum depth of a stack; the kernel refuses a change (EBUSY) while events with stacks are open, "
-       "so also while flightd records",
+       "so also while flightd records: stop flightd to change it",
        flat ? "systemctl stop flightd, sysctl kernel.perf_event_max_stack=127, systemctl start flightd" : ""});
   return out;
 }

@@ -22,6 +22,7 @@ constexpr auto kUnchanged = static_cast<gid_t>(-1);
 
 Result<void> make_folder(const std::string& path, uid_t owner) {
   if (::mkdir(path.c_str(), 0700) == 0) {
+    // Not own_now(): in a folder that it does not own, flightd could not connect.
     if (::chown(path.c_str(), owner, kUnchanged) != 0)
       return sys_error(errno, "give the runtime folder {} to uid {}", path, owner);
     return {};

@@ -202,6 +202,16 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
   }
 }
 
+// What flightd takes from others is said where all is well, too, with the way out.
+TEST(Doctor, WhatFlightdHoldsIsNamed) {
+  const Finding pmu = of(healthy(), "pmu");
+  EXPECT_EQ(to_string(pmu.state), to_string(FindingState::ok));
+  EXPECT_THAT(pmu.why, HasSubstr("takes one counter of each CPU from others: configure cpu-clock"));
+  const Finding depth = of(healthy(), "perf-event-max-stack");
+  EXPECT_EQ(to_string(depth.state), to_string(FindingState::ok));
+  EXPECT_THAT(depth.why, HasSubstr("while flightd records: stop flightd to change it"));
+}
+
 // Kernels of Debian and Ubuntu, and other kernels.
 TEST(Doctor, CapSysAdminIsWhereTheKernelAsksForIt) {
   using enum FindingState;
