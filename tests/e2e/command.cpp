@@ -164,9 +164,11 @@ Outcome run(const Arguments& arguments, Milliseconds limit, const ChildOptions& 
   return Child::start(arguments, options).finish(limit);
 }
 
-bool Child::runs_for(Milliseconds time, Milliseconds limit) const {
+bool Child::runs_for(Milliseconds time, Milliseconds limit) const { return flight::runs_for(pid_, time, limit); }
+
+bool runs_for(pid_t pid, Milliseconds time, Milliseconds limit) {
   clockid_t clock{};
-  if (clock_getcpuclockid(pid_, &clock) != 0) return false;
+  if (clock_getcpuclockid(pid, &clock) != 0) return false;
   const auto used = [&] {
     timespec now{};
     (void)clock_gettime(clock, &now);
@@ -195,6 +197,12 @@ bool process_exists(pid_t pid) {
   std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
   std::size_t after = stat.rfind(')');  // a zombie has exited
   return after != std::string::npos && stat.compare(after, 3, ") Z") != 0;
+}
+
+std::vector<pid_t> living_children_of(pid_t pid) {
+  std::vector<pid_t> children = children_of(pid);
+  std::erase_if(children, [](pid_t child) { return !process_exists(child); });
+  return children;
 }
 
 std::vector<pid_t> children_of(pid_t pid) {

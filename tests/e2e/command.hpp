@@ -95,6 +95,10 @@ class Stopwatch {
 
 [[nodiscard]] bool process_exists(pid_t pid);
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
+// Those that have not ended: flightd reaps a process that has read its configuration at the next reload.
+[[nodiscard]] std::vector<pid_t> living_children_of(pid_t pid);
+// As Child::runs_for(), for any process.
+[[nodiscard]] bool runs_for(pid_t pid, Milliseconds time, Milliseconds limit = 60s);
 // Empty if it cannot be read: the process of a file in /proc may have exited.
 [[nodiscard]] std::string read_text(const std::string& path);
 void write_text(const std::string& path, std::string_view text);

@@ -142,7 +142,17 @@ class Disk : public testing::Test {
   void expect_good_again() const {
     const Json sidecar = daemon_.snapshot();
     EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
-    EXPECT_FALSE(degraded());
+    // While the store is synced, it may not answer in time.
+    EXPECT_TRUE(wait_until([&] { return !degraded(); }, 20s));
+  }
+  // They are written after the first snapshot, and replaced by nothing until the next boot.
+  static bool symbols_come(const std::string& store) {
+    return wait_until(
+        [&] {
+          return std::any_of(fs::directory_iterator(store), {},
+                             [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
+        },
+        20s);
   }
   // Six snapshots use up a quota; the disk has the fault `kind` from then on. Returns the seventh's sidecar.
   Json makes_room_for_the_seventh(const std::string& kind) {
@@ -150,11 +160,7 @@ class Disk : public testing::Test {
     const Arguments window{"--last", "200ms"};
     const std::string store = backing_ + "/state/snapshots";
     for (int i = 0; i < 6; ++i) EXPECT_FALSE(daemon_.snapshot(window).empty());
-    const auto symbols = [&] {
-      return std::any_of(fs::directory_iterator(store), {},
-                         [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
-    };
-    EXPECT_TRUE(wait_until(symbols, 20s));
+    EXPECT_TRUE(symbols_come(store));
     std::uintmax_t bytes = 0;
     for (const auto& file : fs::directory_iterator(store)) bytes += file.file_size();
     set_fault(fmt::format("{} 0 122 {}", kind, bytes + 4096));
@@ -414,6 +420,7 @@ TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   ASSERT_TRUE(mount_image());
   start();
   ASSERT_TRUE(daemon_.goes_on());
+  ASSERT_TRUE(symbols_come(daemon_.snapshots_dir()));
   // Some space is left, so the write fails in the middle.
   const std::string filler = disk_ + "/filler";
   EXPECT_NE(run({"dd", "if=/dev/zero", "of=" + filler, "bs=4k", "conv=fsync"}).exit_status, 0) << "it was not full";

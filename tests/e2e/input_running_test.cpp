@@ -214,6 +214,13 @@ TEST(InputRunningDisk, ReadOnlyAndFullDisks) {
   ASSERT_TRUE(daemon.start(stacks_config(997, "1M"), options));
   ASSERT_TRUE(daemon.goes_on());
 
+  // The kernel's symbols are written after the first snapshot. If they were to fail, their space would be free again.
+  ASSERT_TRUE(wait_until(
+      [&] {
+        return std::any_of(fs::directory_iterator(daemon.snapshots_dir()), {},
+                           [](const auto& file) { return file.path().filename().string().starts_with("kallsyms-"); });
+      },
+      20s));
   // The disk is full: a snapshot does not fit into the remaining space.
   write_text(disk + "/filler", std::string(100U << 20U, 'x'));
   Outcome full = daemon.ctl({"--json", "snapshot"});

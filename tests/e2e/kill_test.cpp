@@ -24,7 +24,7 @@ TEST(Kill, OwnBrokerEndsWithFlightd) {
   TempFolder folder;
   TestDaemon daemon(folder);
   ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
-  std::vector<pid_t> children = children_of(daemon.pid());
+  std::vector<pid_t> children = living_children_of(daemon.pid());
   ASSERT_EQ(children, std::vector<pid_t>{daemon.broker_pid()});
   daemon.process().kill();
   EXPECT_TRUE(wait_until([&] { return !process_exists(children[0]); }, 20s)) << "broker " << children[0] << " is left";
@@ -143,20 +143,22 @@ TEST_F(KillBesideABrokerLong, FlightdKilledDuringSnapshotsLeavesNothingPaused) {
 // The history survives flightd's death: the next flightd finds samples from before its start.
 TEST_F(KillBesideABroker, HistoryOutlivesFlightd) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
-  ASSERT_TRUE(burner.wait_for_line("started"));
+  const auto started = burner.wait_for_line("started");
+  ASSERT_TRUE(started);
+  const std::uint64_t began_ns = number_in(*started, "time");
   {
     TestDaemon daemon(folder_);
     ASSERT_TRUE(daemon.start(config_, options_));
     daemon.process().kill();
   }
-  usleep(200'000);
+  ASSERT_TRUE(burner.runs_for(200ms));
   std::uint64_t restarted_ns = now_ns();
   TestDaemon next(folder_);
   ASSERT_TRUE(next.start(config_, options_));
   Json sidecar = next.snapshot();
   std::size_t older = 0;
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
-    if (sample.pid != burner.pid() || sample.time_ns > restarted_ns) continue;
+    if (sample.pid != burner.pid() || sample.time_ns < began_ns || sample.time_ns > restarted_ns) continue;
     ++older;
     EXPECT_EQ(sample.comm, "burner");
     EXPECT_TRUE(sample.has_symbol()) << sample.dso;

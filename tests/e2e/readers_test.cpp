@@ -31,7 +31,8 @@ TEST_F(Readers, ASimpleOneKnowsEveryTaskAndMappingBeforeItsSamples) {
   ASSERT_TRUE(threader.wait_for_line("started"));
   const Outcome short_ones = run({"sh", "-c", "for i in $(seq 100); do sed -n 's/a/b/p' /etc/passwd; done"}, 60s);
   ASSERT_EQ(short_ones.exit_status, 0) << short_ones.text();
-  const Json sidecar = daemon_.snapshot({"--post", "1s"});
+  ASSERT_TRUE(burner.runs_for(1s));
+  const Json sidecar = daemon_.snapshot();
   const Outcome read =
       run({"python3", required_env("FLIGHT_SOURCE_ROOT") + "/tests/e2e/naive_reader.py", plain_copy_of(sidecar)}, 60s);
   ASSERT_EQ(read.exit_status, 0) << read.text();

@@ -40,6 +40,8 @@ class Report : public DaemonTest {
       return false;
     };
     ASSERT_TRUE(wait_until(is_sampled, 60s)) << "the load is not sampled";
+    // They are written after the first snapshot.
+    ASSERT_TRUE(wait_until([&] { return !files("kallsyms-").empty(); }, 20s));
     id_ = daemon_.ctl_json({"list", "-1"}).at(0)["id"];
   }
   // A fake perf that prints its arguments.

@@ -176,14 +176,17 @@ TEST_F(KernelEvent, AThousandInAStormAreCountedAndThreeAreTaken) {
     const Json row = trigger("signalled");
     return row["fired"].get<int>() + row["suppressed"].get<int>();
   };
-  EXPECT_TRUE(wait_until([&] { return seen() == kStorm; }, 60s)) << seen();
+  // Hits for which a ring had no space are reported with the next one.
+  int sent = kStorm;
+  for (int attempt = 0; attempt < 20 && !wait_until([&] { return seen() == sent; }, 3s); ++attempt, ++sent) hit();
+  EXPECT_EQ(seen(), sent);
   EXPECT_EQ(trigger("signalled")["fired"], 3);
   ASSERT_TRUE(wait_until([&] { return !newest_of("signalled").is_null(); }, 60s));
   int of_it = 0;
   for (const Json& row : daemon_.ctl_json({"list"})) of_it += row["trigger"] == "signalled" ? 1 : 0;
   EXPECT_LE(of_it, 3);
   ASSERT_TRUE(daemon_.stop());
-  EXPECT_EQ(count_of(daemon_.log(), fmt::format("{} firings", kStorm - 3)), 1U) << "told once";
+  EXPECT_EQ(count_of(daemon_.log(), fmt::format("{} firings", sent - 3)), 1U) << "told once";
 }
 
 class Guarded : public TriggerTest {

@@ -20,7 +20,7 @@ pid_t victim() {
   const pid_t pid = fork();
   if (pid == 0) {
     prctl(PR_SET_NAME, "victim");
-    flight::load::repeat_for(0.1, hot_in_victim);
+    flight::load::repeat_for(0.3, hot_in_victim);
     _exit(0);
   }
   waitpid(pid, nullptr, 0);

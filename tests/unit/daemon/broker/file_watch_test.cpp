@@ -13,6 +13,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "tests/unit/daemon/broker/users_process.hpp"
+#include "tests/unit/daemon/patience.hpp"
 
 namespace flight::broker {
 namespace {
@@ -82,16 +83,13 @@ class Watch : public testing::Test {
     while (hanging > 0) std::this_thread::sleep_for(1ms);
   }
   bool look_until(const std::function<bool()>& done) {
-    for (int i = 0; i < 2000; ++i) {
+    return test::soon([&] {
       watch_.look();
-      if (done()) return true;
-      std::this_thread::sleep_for(1ms);
-    }
-    return false;
+      return done();
+    });
   }
   bool wait_until_read(int files) {
-    for (int i = 0; i < 2000 && (asked < files || threads_.busy()); ++i) std::this_thread::sleep_for(1ms);
-    return asked == files;
+    return test::soon([&] { return asked >= files && !threads_.busy(); }) && asked == files;
   }
   KnownFiles known() {
     std::this_thread::sleep_for(FileWatch::kSameFor);
@@ -256,12 +254,12 @@ TEST(WatchWithoutHelpers, IsTriedOnceASecond) {
   });
   watch.note_scan(mapping(8, 1));
   watch.note_scan(mapping(9, 2));
-  const auto until = std::chrono::steady_clock::now() + 1500ms;
-  while (std::chrono::steady_clock::now() < until) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(test::soon([&] {
     watch.look();
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_GE(tries, 3) << "of two files";
+    return tries >= 3;
+  })) << "of two files";
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 900ms);
   EXPECT_LE(tries, 4);
 }
 

@@ -40,9 +40,9 @@ class ServiceManager {
   ServiceManager& operator=(const ServiceManager&) = delete;
   ~ServiceManager() { ::unsetenv("NOTIFY_SOCKET"); }
 
-  // False if the text was not sent within 10 s since the last call.
+  // False if the text was not sent within a minute since the last call.
   [[nodiscard]] bool wait_for(const std::string& text) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (;;) {
       if (const std::size_t at = said_.find(text); at != std::string::npos) {
         said_.erase(0, at + text.size());

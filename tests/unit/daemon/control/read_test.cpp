@@ -79,7 +79,7 @@ TEST_F(ReadTest, AFileThatEndsEarlyEndsTheConnection) {
 
 TEST_F(ReadTest, ASlowReaderIsGivenUpOnlyWhenNothingMoves) {
   ControlLimits limits;
-  limits.session.slow_reader = 1s;
+  limits.session.slow_reader = 2s;
   run(limits);
   RawClient slow(bench.socket()), stuck(bench.socket());
   slow.say(read_call());
@@ -88,8 +88,8 @@ TEST_F(ReadTest, ASlowReaderIsGivenUpOnlyWhenNothingMoves) {
   ASSERT_TRUE(stuck.hear());
   std::string got;
   // Three times the limit in all.
-  for (int part = 0; part < 12; ++part) {
-    got += slow.hear_raw(bytes_.size() / 14);
+  for (int part = 0; part < 24; ++part) {
+    got += slow.hear_raw(bytes_.size() / 26);
     std::this_thread::sleep_for(250ms);
   }
   expect_connections(1);  // the client that read nothing was disconnected
