@@ -30,7 +30,8 @@ constexpr EventTime kMs = 1'000'000, kSecond = 1000 * kMs;
 // The clock of a flightd that is started with prefix().
 class FlightdClock {
  public:
-  explicit FlightdClock(const TempFolder& folder) : path_(folder / "clock") {
+  explicit FlightdClock(const TempFolder& folder)
+      : path_(folder / "clock"), module_(folder.for_other_users(required_env("FLIGHT_SHIFTED_CLOCK_MODULE"))) {
     const UniqueFd file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     EXPECT_EQ(::ftruncate(file.get(), sizeof(ShiftedClock)), 0);
     void* memory = ::mmap(nullptr, sizeof(ShiftedClock), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -42,7 +43,7 @@ class FlightdClock {
   ~FlightdClock() { ::munmap(shift_, sizeof(ShiftedClock)); }
 
   [[nodiscard]] Arguments prefix() const {
-    Arguments command = preloading(required_env("FLIGHT_SHIFTED_CLOCK_MODULE"));
+    Arguments command = preloading(module_);
     command.push_back("FLIGHT_SHIFTED_CLOCK=" + path_);
     return command;
   }
@@ -54,7 +55,7 @@ class FlightdClock {
   }
 
  private:
-  std::string path_;
+  std::string path_, module_;
   ShiftedClock* shift_ = nullptr;
 };
 
@@ -284,7 +285,9 @@ class ClockOutlives : public OwnBroker {
 TEST_F(ClockOutlives, TheNextFlightdKnowsTheStepsOfTheOneBefore) {
   FlightdClock clock(folder_);
   const Arguments prefix = clock.prefix();
+  // `env` is the user of flightd already.
   options_.prefix.insert(options_.prefix.end(), prefix.begin(), prefix.end());
+  options_.program = folder_.for_other_users(required_env("FLIGHTD"));
   ASSERT_TRUE(daemon_.start(config_, options_));
   wait_for(monotonic_now() + kSecond);
   clock.set(hours(1));

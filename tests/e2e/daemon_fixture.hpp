@@ -42,6 +42,8 @@ class TempFolder {
   [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
   // The path of a load's copy.
   [[nodiscard]] std::string load(std::string_view name) const { return path_ + "/bin/" + std::string(name); }
+  // `file`, or a copy of it here if other users do not reach it: the build folder may be below /root.
+  [[nodiscard]] std::string for_other_users(const std::string& file) const;
 
  private:
   std::string path_;

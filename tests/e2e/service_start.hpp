@@ -42,8 +42,9 @@ class ServiceStart : public OwnBroker {
   void start_service(const Arguments& more = {}) {
     Arguments command = options_.prefix;
     for (const std::string& word :
-         {required_env("FLIGHTD"), std::string("--config"), folder_ / "flightd.json", std::string("--state-dir"),
-          folder_ / "state", std::string("--runtime-dir"), folder_ / "run", std::string("--broker"), socket_})
+         {options_.program.empty() ? required_env("FLIGHTD") : options_.program, std::string("--config"),
+          folder_ / "flightd.json", std::string("--state-dir"), folder_ / "state", std::string("--runtime-dir"),
+          folder_ / "run", std::string("--broker"), socket_})
       command.push_back(word);
     command.insert(command.end(), more.begin(), more.end());
     ChildOptions options;

@@ -85,6 +85,7 @@ TEST_F(ServiceStart, WrongUsageEndsAtSigterm) {
 TEST_F(ServiceStart, WithoutADescriptorForAnEventLoopItStays) {
   write_config(config_.dump());
   options_.prefix.insert(options_.prefix.end(), {"prlimit", "--nofile=5:5"});
+  options_.program = folder_.for_other_users(required_env("FLIGHTD"));
   start_service();
   EXPECT_TRUE(manager_->wait_for("READY=1\nSTATUS=recording: no (")) << log();
   EXPECT_TRUE(manager_->wait_for("raise LimitNOFILE= of the unit")) << log();
@@ -105,6 +106,7 @@ TEST_F(ServiceStart, WithNoFileLeftOnTheMachineItStaysAndStartsLater) {
   ASSERT_EQ(chmod(control.c_str(), 0666), 0);
   write_config(config_.dump());
   options_.prefix.insert(options_.prefix.end(), {folder_.load("full_table"), control});
+  options_.program = folder_.for_other_users(required_env("FLIGHTD"));
   start_service();
   EXPECT_TRUE(manager_->wait_for("READY=1\nSTATUS=recording: no (")) << log();
   EXPECT_TRUE(manager_->wait_for("Too many open files in system")) << log();
