@@ -125,7 +125,7 @@ class Window : public testing::Test {
     const EventTable events = event_table(manifest_);
     const std::vector<RingImage> images{full_.image(), empty_.image()};
     const auto workers = WorkerPool::start(1).value();
-    return select(images, manifest_, {0, 1}, events, {}, 100'000, {}, *workers).begin_ns;
+    return select(images, manifest_, {0, 1}, events, {}, 100'000, BlackoutLog(2), *workers).begin_ns;
   }
   Manifest manifest_;
   MadeRing full_, empty_;
