@@ -163,12 +163,17 @@ TEST_F(Report, SaysWhatIsMissing) {
 
 // perf refuses the snapshot, and does not say which setting it was.
 TEST_F(Report, NamesTheSettingOfPerfThatCanStopIt) {
-  const std::string home = folder_ / "scratch", config = home + "/.perfconfig";
+  const std::string home = folder_ / "scratch", config = home + "/.perfconfig", perf = home + "/perf";
+  // Stock perf reads its configuration; its report would take some seconds.
+  write_text(perf, "#!/bin/sh\n[ \"$1\" != config ] || exec perf \"$@\"\n");
+  ASSERT_EQ(chmod(perf.c_str(), 0755), 0);
   const auto said = [&](const Arguments& environment) {
     Arguments command = {"env", "-u", "PERF_CONFIG", "HOME=" + home};
     command.insert(command.end(), environment.begin(), environment.end());
-    for (const std::string& word : daemon_.ctl_command({"report", id_, "--stdio"})) command.push_back(word);
-    return run(command, 60s).err;
+    for (const std::string& word : daemon_.ctl_command({"report", "--perf", perf, id_})) command.push_back(word);
+    const Outcome told = run(command, 60s);
+    EXPECT_EQ(told.exit_status, 0) << told.text();
+    return told.err;
   };
   const std::string setting = "perf's configuration has report.queue-size=";
   write_text(config, "[report]\n\tchildren = false\n\tqueue-size = 0\n");

@@ -25,7 +25,8 @@ class Tracepoints : public testing::Test {
     Json config = stacks_config(499, "512K");
     config["channels"]["sched"] = {
         {"ring", "2M"}, {"events", {"sched:sched_switch", "sched:sched_process_exec", "sched:sched_process_exit"}}};
-    // Of all programs: one that closes thousands of files must not overwrite what a test counts.
+    // The filter lets the calls of all programs through. The ring is large, so that one which closes thousands of files
+    // does not overwrite what a test counts.
     config["channels"]["calls"] = {
         {"ring", "8M"},
         {"events", {{{"event", "raw_syscalls:sys_enter"}, {"filter", fmt::format("id == {}", SYS_close)}}}}};

@@ -202,7 +202,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
   }
 }
 
-// What flightd takes from others is said where all is well, too, with the way out.
+// Findings that are ok also name what flightd takes from other programs, and how to give it back.
 TEST(Doctor, WhatFlightdHoldsIsNamed) {
   const Finding pmu = of(healthy(), "pmu");
   EXPECT_EQ(to_string(pmu.state), to_string(FindingState::ok));

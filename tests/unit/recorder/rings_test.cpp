@@ -36,7 +36,7 @@ class Sideband : public testing::Test {
     CPU_SET(static_cast<unsigned>(cpu), &one);
     ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
     ::prctl(PR_GET_NAME, name_.data());
-    // Of this thread only: an exec of another test on this CPU would fill the ring.
+    // The event is of this thread only: an exec of another test on this CPU would fill the ring.
     perf_event_attr attr = sideband_attr(KernelFeatures{});
     constexpr pid_t kThisThread = 0;
     constexpr int kNoGroup = -1;

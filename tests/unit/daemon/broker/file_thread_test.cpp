@@ -20,7 +20,7 @@
 namespace flight::broker {
 namespace {
 
-// Both ends of a client's connection. It is full and nobody reads from it, so whoever sends into it waits.
+// Both ends of a client's connection. It is full, and nobody reads from it, so a send blocks.
 struct FullSocket {
   UniqueFd client, broker;
 
