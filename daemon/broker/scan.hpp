@@ -2,9 +2,8 @@
 // A scan of the running processes and the cgroups, as the sideband records that the kernel would have written.
 // flightd's process tracker reads them. The trailers have the time of the scan and the sideband's id on the first CPU.
 //
-//   1. the list of all pids                 \  never blocks; a process that is not read in time is listed by its pid
-//   only
-//   2. /proc/PID/stat of each: name, start  /
+//   1. the list of all pids                 \  never blocks; a process that is not
+//   2. /proc/PID/stat of each: name, start  /  read in time is listed by its pid only
 //   3. threads and mappings of each, users take turns: a mapping can hang (maps_readers.hpp)
 //   at the same time, on another thread: the generated code of the kernel, from /proc/kallsyms
 //

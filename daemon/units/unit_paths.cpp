@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/result.hpp"
 
@@ -220,10 +221,14 @@ UnitPaths UnitPaths::read(const std::string& name, const std::string& root) {
   std::map<std::string, std::string> drop_ins;
   for (const std::string& drop_in_folder : folders)
     for (const char* folder : kFolders) {
-      std::error_code error;
       const std::string path = fmt::format("{}{}/{}", root, folder, drop_in_folder);
-      for (std::filesystem::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-        if (at->path().extension() == ".conf") drop_ins.emplace(at->path().filename(), at->path());
+      auto entries = Directory::open(path);
+      if (!entries) continue;
+      static_cast<void>(entries->each([&](const Directory::Entry& entry) {
+        if (entry.name.ends_with(".conf") && entry.name.front() != '.')
+          drop_ins.emplace(entry.name, fmt::format("{}/{}", path, entry.name));
+        return true;
+      }));
     }
   for (const auto& [file_name, path] : drop_ins)
     if (const auto text = read_file(path); text && !is_masked(path)) out.add(*text);

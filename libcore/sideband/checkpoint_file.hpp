@@ -3,8 +3,7 @@
 // the runtime directory, which is in memory. Its one rule: a record is in the file before its ring may overwrite it.
 // What the wall clock showed (clock_history.hpp) is in it, too, as records of a type of its own.
 //
-//   tracker.checkpoint   header │ clock │ the process tracker as it was │ what was drained since: raw perf records,
-//   clock
+//   tracker.checkpoint   header │ clock │ the process tracker as it was │ drained since: raw perf records, clock
 //
 // When the records have grown to the size of the checkpoint (least_growth_bytes to most_growth_bytes), a new file
 // replaces it under the same name: one file is always complete up to its last write. Two halves that are used in turn
