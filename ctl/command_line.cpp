@@ -200,7 +200,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       "--with-symbols", line.with_symbols,
       "write a tar for another machine: file, sidecar and kernel symbols; default name: the snapshot's .tar");
   get->add_flag("--plain", line.plain,
-                "write the file without compression, for other readers than perf; default name: the snapshot's "
+                "write the file without compression, for readers other than perf; default name: the snapshot's "
                 ".plain.perf.data")
       ->excludes(symbols);
   example(get, "flightctl -H web3 get latest --with-symbols -o web3.tar");
@@ -209,7 +209,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_ids(app.add_subcommand("pin", "Protect snapshots from automatic deletion"), line.ids);
   add_ids(app.add_subcommand("unpin", "Allow automatic deletion of these snapshots again"), line.ids);
   add_triggers(app, line);
-  CLI::App* vacuum = app.add_subcommand("vacuum", "Delete now the snapshots that are over the store's budget");
+  CLI::App* vacuum = app.add_subcommand("vacuum", "Delete the snapshots that are over the store's budget");
   vacuum->add_flag("--dry-run", line.dry_run, "show only what would be deleted");
   example(vacuum, "flightctl vacuum --dry-run");
   example(app.add_subcommand("pause", "Stop recording; the rings keep their content, and snapshots still work"),

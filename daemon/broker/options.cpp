@@ -62,8 +62,8 @@ ParsedOptions parse_options(int argc, char** argv) {
   std::string group;
 
   CLI::App app(
-      "Opens and holds flightd's perf events: the part of the recorder that has privileges. Its only input are "
-      "one-byte requests. flightd starts it automatically; it does nothing without flightd.",
+      "Opens and holds flightd's perf events: the part of the recorder that has privileges. It accepts "
+      "only requests of one byte. flightd starts it automatically; it does nothing without flightd.",
       "flightd-broker");
   app.set_version_flag("--version", std::string("flightd-broker ") + std::string(kVersion));
   // option_text(): without it, CLI11 appends its own words for needs() and excludes().
