@@ -16,10 +16,10 @@
 #include <optional>
 #include <thread>
 
+#include "daemon/broker/helpers/reading.hpp"
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
 #include "daemon/broker/privileges.hpp"
-#include "daemon/broker/reading.hpp"
 #include "daemon/broker/service.hpp"
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
