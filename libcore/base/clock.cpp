@@ -2,20 +2,19 @@
 #include "libcore/base/clock.hpp"
 
 #include <array>
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <sstream>
 
+#include "libcore/base/clock_parts.hpp"
 #include "libcore/base/files.hpp"
 
 namespace flight {
 namespace {
 
 using std::chrono::nanoseconds;
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 
 std::uint64_t read_clock(clockid_t clock) {
   timespec now{};
@@ -31,16 +30,6 @@ std::tm utc_of(WallTime time) {
 }
 
 int milliseconds_of(WallTime time) { return static_cast<int>(time.count() / 1'000'000 % 1000); }
-
-constexpr int kFirstYear = 1970, kLastYear = 2199;
-
-WallTime from_seconds(std::time_t seconds) { return nanoseconds(static_cast<std::int64_t>(seconds) * kSecondNs); }
-
-bool digits_only(std::string_view text) {
-  for (char c : text)
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
-  return !text.empty();
-}
 
 // A time namespace is entered by exec or fork, never later. Where a child would get another one
 // (unshare(2)), the file is about the child.

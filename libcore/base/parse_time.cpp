@@ -9,25 +9,15 @@
 #include <utility>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/base/clock_parts.hpp"
 #include "libcore/base/units.hpp"
 
 namespace flight {
 namespace {
 
 using std::chrono::nanoseconds;
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 
-// The range of times: nanoseconds in 64 bits end in 2262, and the difference of two times must fit as well.
-constexpr int kFirstYear = 1970, kLastYear = 2199;
 constexpr std::time_t kLastSecond = 7'258'118'399;  // of kLastYear, UTC
-
-WallTime from_seconds(std::time_t seconds) { return nanoseconds(static_cast<std::int64_t>(seconds) * kSecondNs); }
-
-bool digits_only(std::string_view text) {
-  for (char c : text)
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) return false;
-  return !text.empty();
-}
 
 // Reads "NN" at `at`; -1 if there are not two digits.
 int two_digits(std::string_view text, std::size_t at) {

@@ -109,6 +109,11 @@ std::vector<std::string> generic_event_names() {
   return names;
 }
 
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
 std::string did_you_mean(const std::vector<std::string>& names) {
   if (names.empty()) return {};
   std::string text = names.size() == 1 ? "; the nearest is " : "; the nearest are ";

@@ -19,6 +19,10 @@ struct GenericEvent {
 [[nodiscard]] std::optional<GenericEvent> generic_event(std::string_view name);
 [[nodiscard]] std::vector<std::string> generic_event_names();
 
+// Whether it is a component of a path that stays in its directory, and is not hidden: tracefs and sysfs have a
+// directory for each event.
+[[nodiscard]] bool is_plain_name(std::string_view name);
+
 // "; the nearest are 'a', 'b'", or empty: the end of a sentence about an unknown name.
 [[nodiscard]] std::string did_you_mean(const std::vector<std::string>& names);
 

@@ -59,11 +59,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.front() != '.' && name.find('/') == std::string_view::npos &&
-         name.find('\0') == std::string_view::npos;
-}
-
 std::uint64_t* field_of(EventSpec& spec, std::string_view name) {
   if (name == "config") return &spec.config;
   if (name == "config1") return &spec.config1;

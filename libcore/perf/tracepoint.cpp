@@ -41,12 +41,6 @@ std::string unescape(const std::string& text) {
   return plain;
 }
 
-// Whether it is a path component that stays in its directory.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
-
 std::vector<std::string> folders_in(const std::string& path) {
   std::vector<std::string> names;
   auto entries = Directory::open(path);

@@ -15,6 +15,7 @@
 
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "tests/unit/on_cpu.hpp"
 
 namespace flight {
 namespace {
@@ -31,10 +32,7 @@ class Writer {
  public:
   explicit Writer(int cpu)
       : thread_([this, cpu] {
-          cpu_set_t set;
-          CPU_ZERO(&set);
-          CPU_SET(cpu, &set);
-          ::sched_setaffinity(0, sizeof set, &set);
+          const test::OnCpu there(cpu);
           tid_ = ::gettid();
           for (long n = 1; !stop_; ++n) {
             ::syscall(SYS_close, -n);
@@ -263,10 +261,7 @@ TEST(LivePart, WhatWasOverwrittenAndAMarginIsGivenUp) {
 TEST_F(Capture, AnUnfilledRingIsTakenWhole) {
   auto staging = Staging::create(rings_);
   ASSERT_TRUE(staging) << staging.error().what;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(0, &set);
-  ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+  const test::OnCpu there(0);
   record(::gettid());
   for (long n = 1; n <= 500; ++n) ::syscall(SYS_close, -n);
   for (const CaptureMode mode : {CaptureMode::pause, CaptureMode::live}) {

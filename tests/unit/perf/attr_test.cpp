@@ -100,8 +100,8 @@ TEST(Attr, ModesOfAnEvent) {
 
 // With this kernel's features, and with those of the oldest supported kernel.
 TEST(OpenEvent, TheKernelTakesAllOfThem) {
-  const Pinned pinned;
-  const auto probed = KernelFeatures::probe(pinned.cpu());
+  const OnCpu here;
+  const auto probed = KernelFeatures::probe(here.cpu());
   SamplingOptions stack;
   stack.stack = true;
   for (const auto& features : {probed, KernelFeatures{}}) {
@@ -109,7 +109,7 @@ TEST(OpenEvent, TheKernelTakesAllOfThem) {
          {owner_attr(features), sideband_attr(features), event_attr(cpu_clock(), stack, features),
           event_attr(must_parse("cpu-clock:u"), {}, features), event_attr(must_parse("page-faults"), {}, features),
           event_attr(must_parse("sched:sched_switch"), stack, features)}) {
-      const auto event = open_event(attr, pinned.cpu(), "x");
+      const auto event = open_event(attr, here.cpu(), "x");
       ASSERT_TRUE(event) << event.error().what;
       EXPECT_NE(::fcntl(event->get(), F_GETFD) & FD_CLOEXEC, 0);
       const auto id = event_id(event->get());
@@ -120,14 +120,14 @@ TEST(OpenEvent, TheKernelTakesAllOfThem) {
 }
 
 TEST(OpenEvent, SaysWhatIsWrong) {
-  const Pinned pinned;
+  const OnCpu here;
   const auto offline = open_event(owner_attr({}), 100000, "owner");
   ASSERT_FALSE(offline);
   EXPECT_THAT(offline.error().what, HasSubstr("'owner' on CPU 100000"));
 
   perf_event_attr no_pmu = owner_attr({});
   no_pmu.type = 4242;
-  const auto unknown = open_event(no_pmu, pinned.cpu(), "nonsense/x=1/");
+  const auto unknown = open_event(no_pmu, here.cpu(), "nonsense/x=1/");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().errno_value(), ENOENT);
   EXPECT_THAT(unknown.error().what, HasSubstr("'nonsense/x=1/'"));
@@ -135,7 +135,7 @@ TEST(OpenEvent, SaysWhatIsWrong) {
 
   SamplingOptions fast;
   fast.frequency = 100'000'000;
-  const auto refused = open_event(event_attr(cpu_clock(), fast, {}), pinned.cpu(), "cpu-clock");
+  const auto refused = open_event(event_attr(cpu_clock(), fast, {}), here.cpu(), "cpu-clock");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().errno_value(), EINVAL);
   EXPECT_THAT(refused.error().what, HasSubstr("perf_event_max_sample_rate"));
@@ -145,9 +145,9 @@ TEST(OpenEvent, SaysWhatIsWrong) {
 
 // Cycles open, or the error gives the cause and an event that works.
 TEST(OpenEvent, CyclesAreAsTheProbeSaid) {
-  const Pinned pinned;
-  const auto features = KernelFeatures::probe(pinned.cpu());
-  const auto cycles = open_event(event_attr(must_parse("cycles"), {}, features), pinned.cpu(), "cycles");
+  const OnCpu here;
+  const auto features = KernelFeatures::probe(here.cpu());
+  const auto cycles = open_event(event_attr(must_parse("cycles"), {}, features), here.cpu(), "cycles");
   EXPECT_EQ(cycles.has_value(), features.hardware_pmu);
   if (cycles) return;
   EXPECT_EQ(cycles.error().errno_value(), ENOENT);
@@ -155,8 +155,8 @@ TEST(OpenEvent, CyclesAreAsTheProbeSaid) {
 }
 
 TEST(KernelFeatures, AreThisKernels) {
-  const Pinned pinned;
-  const auto features = KernelFeatures::probe(pinned.cpu());
+  const OnCpu here;
+  const auto features = KernelFeatures::probe(here.cpu());
   const auto paranoid = read_line("/proc/sys/kernel/perf_event_paranoid");
   ASSERT_TRUE(paranoid);
   EXPECT_EQ(std::to_string(features.paranoid), *paranoid);
@@ -168,7 +168,7 @@ TEST(KernelFeatures, AreThisKernels) {
   options.stack = true;
   auto attr = event_attr(cpu_clock(), options, features);
   attr.sample_max_stack = static_cast<std::uint16_t>(features.max_stack + 1);
-  EXPECT_EQ(open_event(attr, pinned.cpu(), "deep").error().errno_value(), EOVERFLOW);
+  EXPECT_EQ(open_event(attr, here.cpu(), "deep").error().errno_value(), EOVERFLOW);
 }
 
 // Runs `work` in a child after `prepare`, and returns its text.
@@ -224,9 +224,9 @@ TEST(SidebandAttr, WakesItsReaderAt128KiB) {
 int paranoid_now() { return KernelFeatures::probe(0).paranoid; }
 
 TEST(Privilege, AsNobodyTheErrorNamesTheCapability) {
-  const Pinned pinned;
+  const OnCpu here;
   const auto text = in_child(become_nobody, [&] {
-    const auto event = open_event(sideband_attr({}), pinned.cpu(), "sideband");
+    const auto event = open_event(sideband_attr({}), here.cpu(), "sideband");
     return event ? std::string("opened") : event.error().what;
   });
   if (paranoid_now() < 0) {
@@ -245,9 +245,9 @@ TEST(Privilege, RootLacksNothing) {
 }
 
 TEST(Privilege, ARefusedRingIsExplained) {
-  const Pinned pinned;
+  const OnCpu here;
   const auto text = in_child(lose_ipc_lock_and_memlock, [&] {
-    const auto owner = open_event(owner_attr({}), pinned.cpu(), "owner");
+    const auto owner = open_event(owner_attr({}), here.cpu(), "owner");
     if (!owner) return owner.error().what;
     const auto ring = Mapping::open(owner->get(), kPage + (64U << 20U), PROT_READ);
     if (ring) return std::string("mapped");

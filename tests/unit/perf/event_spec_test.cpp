@@ -323,8 +323,8 @@ TEST(EventSpecReal, TracepointsAndPmus) {
   const auto software = parse_event("software/config=9/", sources);
   ASSERT_TRUE(software) << software.error().what;
   EXPECT_EQ(software->type, PERF_TYPE_SOFTWARE);
-  const Pinned pinned;
-  EXPECT_TRUE(open_event(event_attr(*software, {}, {}), pinned.cpu(), software->name));
+  const OnCpu here;
+  EXPECT_TRUE(open_event(event_attr(*software, {}, {}), here.cpu(), software->name));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,30 +19,11 @@
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/ring_walk.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "tests/unit/on_cpu.hpp"
 
 namespace flight::test {
 
 inline constexpr std::size_t kPage = 4096;
-
-// Pins the calling thread to a CPU it may use, and restores its mask later.
-class Pinned {
- public:
-  Pinned() : cpu_(::sched_getcpu()) {
-    ::sched_getaffinity(0, sizeof old_, &old_);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(cpu_), &one);
-    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-  }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-  ~Pinned() { ::sched_setaffinity(0, sizeof old_, &old_); }
-  [[nodiscard]] int cpu() const { return cpu_; }
-
- private:
-  cpu_set_t old_{};
-  int cpu_;
-};
 
 // The control page's head; the barrier that perf_event_open(2) asks for.
 inline std::uint64_t head_of(const Mapping& ring) {
@@ -62,12 +42,12 @@ inline EventSpec must_parse(const std::string& name) {
 // Opens everything. If it fails, the test has failed; check with HasFatalFailure().
 class LiveRing {
  public:
-  explicit LiveRing(std::size_t bytes) : features_(KernelFeatures::probe(pinned_.cpu())) { open(bytes); }
+  explicit LiveRing(std::size_t bytes) : features_(KernelFeatures::probe(here_.cpu())) { open(bytes); }
 
   // Redirects an event into the ring; its id goes into the table unless `known` is false. Not enabled yet.
   int add(const std::string& name, const std::string& filter, bool known = true, const SamplingOptions& options = {}) {
     const auto attr = event_attr(must_parse(name), options, features_);
-    auto event = open_event(attr, pinned_.cpu(), name);
+    auto event = open_event(attr, here_.cpu(), name);
     EXPECT_TRUE(event) << event.error().what;
     if (!event) return -1;
     const int fd = event->get();
@@ -84,11 +64,11 @@ class LiveRing {
   [[nodiscard]] RingImage image() const { return {mapping_.bytes().subspan(kPage), head_of(mapping_), bytes_}; }
   [[nodiscard]] const EventTable& table() const { return table_; }
   [[nodiscard]] const KernelFeatures& features() const { return features_; }
-  [[nodiscard]] int cpu() const { return pinned_.cpu(); }
+  [[nodiscard]] int cpu() const { return here_.cpu(); }
 
  private:
   void open(std::size_t bytes) {
-    auto owner = open_event(owner_attr(features_), pinned_.cpu(), "owner");
+    auto owner = open_event(owner_attr(features_), here_.cpu(), "owner");
     ASSERT_TRUE(owner) << owner.error().what;
     owner_ = std::move(*owner);
     auto mapping = Mapping::open(owner_.get(), kPage + bytes, PROT_READ);
@@ -97,7 +77,7 @@ class LiveRing {
     bytes_ = bytes;
   }
 
-  Pinned pinned_;
+  OnCpu here_;
   KernelFeatures features_;
   UniqueFd owner_;
   Mapping mapping_;

@@ -30,7 +30,7 @@ class SidebandRecords : public ::testing::Test {
  protected:
   void SetUp() override {
     attr_ = sideband_attr(features_);
-    auto event = open_event(attr_, pinned_.cpu(), "sideband");
+    auto event = open_event(attr_, here_.cpu(), "sideband");
     ASSERT_TRUE(event) << event.error().what;
     event_ = std::move(*event);
     auto ring = Mapping::open(event_.get(), kPage + kSidebandBytes, PROT_READ | PROT_WRITE);
@@ -61,7 +61,7 @@ class SidebandRecords : public ::testing::Test {
       const auto trailer = parse_trailer(record);
       ASSERT_TRUE(trailer);
       ASSERT_EQ(trailer->id, id_);
-      ASSERT_EQ(trailer->cpu, static_cast<std::uint32_t>(pinned_.cpu()));
+      ASSERT_EQ(trailer->cpu, static_cast<std::uint32_t>(here_.cpu()));
       ASSERT_GE(trailer->time_ns, begin_);
       ASSERT_LE(trailer->time_ns, monotonic_now());
       const auto key = record_key(record, table);
@@ -72,8 +72,8 @@ class SidebandRecords : public ::testing::Test {
     EXPECT_TRUE(left.empty());
   }
 
-  Pinned pinned_;
-  KernelFeatures features_ = KernelFeatures::probe(pinned_.cpu());
+  OnCpu here_;
+  KernelFeatures features_ = KernelFeatures::probe(here_.cpu());
   perf_event_attr attr_{};
   UniqueFd event_;
   Mapping ring_;
@@ -230,7 +230,7 @@ TEST_F(SidebandRecords, KsymbolOfABpfProgram) {
 
 // Beside a listener that was opened later, the kernel's records claim to be longer than they are.
 TEST_F(SidebandRecords, KsymbolBesideAnotherListener) {
-  auto other = open_event(sideband_attr(features_), pinned_.cpu(), "another listener");
+  auto other = open_event(sideband_attr(features_), here_.cpu(), "another listener");
   ASSERT_TRUE(other) << other.error().what;
   auto its_ring = Mapping::open(other->get(), kPage + kSidebandBytes, PROT_READ | PROT_WRITE);
   ASSERT_TRUE(its_ring) << its_ring.error().what;
@@ -256,7 +256,7 @@ TEST_F(SidebandRecords, KsymbolBesideAnotherListener) {
 TEST_F(SidebandRecords, MappingBesideAListenerForBuildIds) {
   perf_event_attr attr = sideband_attr(features_);
   attr.build_id = 1;
-  auto other = open_event(attr, pinned_.cpu(), "another listener");
+  auto other = open_event(attr, here_.cpu(), "another listener");
   ASSERT_TRUE(other) << other.error().what;
   auto its_ring = Mapping::open(other->get(), kPage + kSidebandBytes, PROT_READ | PROT_WRITE);
   ASSERT_TRUE(its_ring) << its_ring.error().what;

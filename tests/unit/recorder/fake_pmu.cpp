@@ -105,10 +105,9 @@ void FakePmu::sample_on(int cpu, const std::string& channel) {
       return find_sample(data, ring_head(*mapping), old_head, id) == Found::sample;
     });
   };
-  run_on(cpu);
+  const OnCpu there(cpu);
   const EventTime begin_ns = monotonic_now();
   while (!sampled() && monotonic_now() - begin_ns < 60 * kSecond) continue;
-  run_anywhere();
   ASSERT_TRUE(sampled()) << "CPU " << cpu;
 }
 

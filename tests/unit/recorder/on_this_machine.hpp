@@ -3,13 +3,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <vector>
 
 #include "libcore/perf/tracepoint.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "tests/unit/on_cpu.hpp"
 
 namespace flight::test {
 
@@ -22,26 +22,14 @@ class OnThisMachine : public testing::Test {
     cpus_ = online_cpus().value();
     features_ = KernelFeatures::probe(cpus_.front());
     config_.memory_max = {.bytes = 1U << 30U};
-    ::sched_getaffinity(0, sizeof mask_, &mask_);
   }
-  void TearDown() override { run_anywhere(); }
 
   [[nodiscard]] Result<Recording> open_recording() const { return Recording::open(config_, sources_, features_); }
-  static void run_on(int cpu) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(cpu), &one);
-    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-  }
-  void run_anywhere() const { ::sched_setaffinity(0, sizeof mask_, &mask_); }
 
   Config config_;
   EventSources sources_;
   KernelFeatures features_;
   std::vector<int> cpus_;
-
- private:
-  cpu_set_t mask_{};
 };
 
 }  // namespace flight::test

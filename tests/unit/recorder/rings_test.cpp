@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,6 +19,7 @@
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/ring_memory.hpp"
+#include "tests/unit/on_cpu.hpp"
 
 namespace flight {
 namespace {
@@ -29,12 +29,7 @@ using testing::HasSubstr;
 class Sideband : public testing::Test {
  protected:
   void SetUp() override {
-    ::sched_getaffinity(0, sizeof mask_, &mask_);
-    const int cpu = ::sched_getcpu();
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(cpu), &one);
-    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    const int cpu = here_.cpu();
     ::prctl(PR_GET_NAME, name_.data());
     // The event is of this thread only: an exec of another test on this CPU would fill the ring.
     perf_event_attr attr = sideband_attr(KernelFeatures{});
@@ -54,10 +49,7 @@ class Sideband : public testing::Test {
     ASSERT_TRUE(ring) << ring.error().what;
     ring_.emplace(std::move(*ring));
   }
-  void TearDown() override {
-    ::prctl(PR_SET_NAME, name_.data());
-    ::sched_setaffinity(0, sizeof mask_, &mask_);
-  }
+  void TearDown() override { ::prctl(PR_SET_NAME, name_.data()); }
   void rename(int number) { ::prctl(PR_SET_NAME, fmt::format("n{}", number).c_str()); }
   [[nodiscard]] perf_event_mmap_page* control() const {
     return reinterpret_cast<perf_event_mmap_page*>(scribble_.data());
@@ -77,7 +69,7 @@ class Sideband : public testing::Test {
     EXPECT_TRUE(records.empty()) << "only whole records come out";
     return out;
   }
-  cpu_set_t mask_{};
+  test::OnCpu here_;
   std::array<char, 16> name_{};
   ManifestRing info_;
   UniqueFd scribble_fd_;

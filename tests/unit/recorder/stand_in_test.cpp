@@ -340,10 +340,9 @@ class WithoutTick : public StandIn {
     return 0;
   }
   void burn_on(int cpu) {
-    run_on(cpu);
+    const OnCpu there(cpu);
     const EventTime begin_ns = monotonic_now();
     while (monotonic_now() - begin_ns < 50'000'000) continue;
-    run_anywhere();
   }
   // cpu-clock is recorded on the others only, and nothing is missed where nothing is recorded.
   void expect_left_alone() {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,6 +25,7 @@
 #include "libcore/broker/client.hpp"
 #include "libcore/recorder/rings.hpp"
 #include "tests/unit/environment.hpp"
+#include "tests/unit/on_cpu.hpp"
 
 namespace flight::test {
 
@@ -165,14 +165,8 @@ inline std::string calls_config(const std::string& more_channels = {}) {
 
 // Makes `count` system calls that calls_config() records, on `cpu`.
 inline void call_on(int cpu, int count) {
-  cpu_set_t old;
-  ::sched_getaffinity(0, sizeof old, &old);
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(static_cast<unsigned>(cpu), &one);
-  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  const OnCpu there(cpu);
   for (int i = 0; i < count; ++i) ::syscall(SYS_getppid);
-  ::sched_setaffinity(0, sizeof old, &old);
 }
 
 }  // namespace flight::test

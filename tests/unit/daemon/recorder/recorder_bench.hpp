@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -26,6 +25,7 @@
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "tests/unit/daemon/fake_broker.hpp"
+#include "tests/unit/on_cpu.hpp"
 
 namespace flight::test {
 
@@ -57,24 +57,6 @@ inline std::shared_ptr<const Recording> small_recording(const char* event = kBus
   ADD_FAILURE() << recording.error().what;
   return nullptr;
 }
-
-// This thread runs on one CPU while it exists.
-class OnCpu {
- public:
-  explicit OnCpu(int cpu) {
-    EXPECT_EQ(::sched_getaffinity(0, sizeof before_, &before_), 0);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(cpu), &one);
-    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-  }
-  OnCpu(const OnCpu&) = delete;
-  OnCpu& operator=(const OnCpu&) = delete;
-  ~OnCpu() { ::sched_setaffinity(0, sizeof before_, &before_); }
-
- private:
-  cpu_set_t before_{};
-};
 
 // On this thread's CPU.
 inline void fault(std::size_t pages) {
