@@ -79,20 +79,23 @@ Result<std::uint64_t> kept_seq(const Folder& folder) {
 
 }  // namespace
 
+void Catalogue::Files::note(std::string_view file, std::uint64_t inode) {
+  if (file.ends_with(kDataSuffix)) {
+    data = true;
+  } else if (file.ends_with(kPinSuffix)) {
+    pin = true;
+  } else {
+    sidecar = true;
+    sidecar_inode = inode;
+  }
+}
+
 Result<std::unordered_map<std::string, Catalogue::Files>> Catalogue::scan(Folder& folder) {
   std::unordered_map<std::string, Files> found;
   auto read = folder.each([&](std::string_view file, std::uint64_t inode) {
     const std::string_view stem = stem_of(file);
     if (stem.empty()) return;
-    Files& files = found[std::string(stem)];
-    if (file.ends_with(kDataSuffix)) {
-      files.data = true;
-    } else if (file.ends_with(kPinSuffix)) {
-      files.pin = true;
-    } else {
-      files.sidecar = true;
-      files.sidecar_inode = inode;
-    }
+    found[std::string(stem)].note(file, inode);
   });
   if (!read) return propagate(read.error());
   std::erase_if(found,
@@ -100,12 +103,13 @@ Result<std::unordered_map<std::string, Catalogue::Files>> Catalogue::scan(Folder
   return found;
 }
 
-Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& name, const Files& files) const {
-  Cached fresh{.seq = name.seq, .files = files, .row = row_of(name, absolute_folder(folder_)), .json = {}};
+Catalogue::Cached Catalogue::read_row(const Folder& folder, const std::string& path, const SnapshotName& name,
+                                      const Files& files) const {
+  Cached fresh{.seq = name.seq, .files = files, .seen = files, .row = row_of(name, path), .json = {}};
   fresh.row.pinned = files.pin;
   bool described = false;
   if (files.sidecar) {
-    const auto text = folder.read_until(name.sidecar_file(), kMetricsLine, kMaxSidecarBytes);
+    const auto text = folder.read_until(name.sidecar_file(), kProgramsLine, kMaxSidecarBytes);
     // A sidecar that flightd may not read (from a flightd in another group) still exists.
     described = text ? fill_from_sidecar(fresh.row, *text) : text.error().errno_value() == EACCES;
     // Try again next time: too many files were open, or the sidecar was just removed. Inode 0 differs from every
@@ -128,23 +132,31 @@ Catalogue::Cached Catalogue::read_row(const Folder& folder, const SnapshotName& 
 Result<std::vector<const Catalogue::Cached*>> Catalogue::look() {
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
-  const auto found = scan(*folder);
-  if (!found) return propagate(found.error());
-  std::unordered_map<std::string, Cached> current;
-  std::vector<const Cached*> order;  // pointers into `current`, whose elements do not move
-  current.reserve(found->size());
-  for (const auto& [stem, files] : *found) {
+  for (auto& [stem, known] : cached_) known.seen = {};
+  std::unordered_map<std::string, Files> others;
+  auto read = folder->each([&](std::string_view file, std::uint64_t inode) {
+    const std::string_view stem = stem_of(file);
+    if (stem.empty()) return;
     const auto known = cached_.find(stem);
-    if (known != cached_.end() && known->second.files == files) {
-      order.push_back(&current.emplace(stem, std::move(known->second)).first->second);
-    } else if (const auto name = parse_snapshot_name(stem + std::string(kDataSuffix))) {
-      order.push_back(&current.emplace(stem, read_row(*folder, *name, files)).first->second);
-    }
+    (known != cached_.end() ? known->second.seen : others[std::string(stem)]).note(file, inode);
+  });
+  if (!read) return propagate(read.error());
+  for (auto known = cached_.begin(); known != cached_.end();) {
+    const bool same = known->second.files == known->second.seen;
+    if (!same) others.emplace(known->first, known->second.seen);
+    known = same ? std::next(known) : cached_.erase(known);
   }
+  const std::string path = absolute_folder(folder_);
+  for (const auto& [stem, files] : others)
+    if (files.data || files.sidecar)
+      if (const auto name = parse_snapshot_name(stem + std::string(kDataSuffix)))
+        cached_.emplace(stem, read_row(*folder, path, *name, files));
+  std::vector<const Cached*> order;  // pointers into `cached_`, whose elements do not move
+  order.reserve(cached_.size());
+  for (const auto& [stem, one] : cached_) order.push_back(&one);
   std::sort(order.begin(), order.end(), [](const Cached* a, const Cached* b) {
     return a->seq != b->seq ? a->seq < b->seq : a->row.path < b->row.path;
   });
-  cached_ = std::move(current);
   return order;
 }
 
@@ -160,7 +172,10 @@ Result<std::vector<CatalogueRow>> Catalogue::list() {
 Result<std::string> Catalogue::list_json() {
   const auto order = look();
   if (!order) return propagate(order.error());
+  std::size_t bytes = 2;
+  for (const Cached* cached : *order) bytes += cached->json.size() + 1;
   std::string text = "[";
+  text.reserve(bytes);
   for (const Cached* cached : *order) {
     if (text.size() > 1) text += ',';
     text += cached->json;

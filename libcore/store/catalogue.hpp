@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -96,11 +97,13 @@ class Catalogue {
   struct Files {
     bool data = false, sidecar = false, pin = false;
     std::uint64_t sidecar_inode = 0;
+    void note(std::string_view file, std::uint64_t inode);
     friend bool operator==(const Files&, const Files&) = default;
   };
   struct Cached {
     std::uint64_t seq = 0;
-    Files files;
+    Files files;  // when the row was made
+    Files seen;   // the last time the directory was read
     CatalogueRow row;
     std::string json;  // the row's JSON
   };
@@ -109,7 +112,8 @@ class Catalogue {
     Files files;
   };
   [[nodiscard]] static Result<std::unordered_map<std::string, Files>> scan(Folder& folder);
-  [[nodiscard]] Cached read_row(const Folder& folder, const SnapshotName& name, const Files& files) const;
+  [[nodiscard]] Cached read_row(const Folder& folder, const std::string& path, const SnapshotName& name,
+                                const Files& files) const;
   [[nodiscard]] Result<Found> find(std::string_view id) const;
   [[nodiscard]] Result<DataFile> open_in(const Folder& folder, std::string name) const;
   // The current content of the directory, oldest first; valid until the next call.
@@ -118,7 +122,11 @@ class Catalogue {
   std::string folder_;
   Unsynced unsynced_;
   std::uint64_t last_seq_ = 0;  // issued by this object: not issued again, even if the directory is lost
-  std::unordered_map<std::string, Cached> cached_;  // by the files' common stem
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, Cached, Hash, std::equal_to<>> cached_;  // by the files' common stem
 };
 
 }  // namespace flight

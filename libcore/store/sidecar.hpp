@@ -184,8 +184,9 @@ struct Sidecar {
 // The wall clock of the sidecar's times, for those in ns.
 [[nodiscard]] ClockHistory clock_of(const Sidecar& sidecar);
 
-// The begin of the metrics in a sidecar written by to_json(): everything that a list needs comes before it.
-inline constexpr std::string_view kMetricsLine = ",\n  \"metrics\": {";
+// The begins of two keys in a sidecar written by to_json(). Everything that a list needs comes before the first;
+// sidecars of version 0.1 have only the second.
+inline constexpr std::string_view kProgramsLine = ",\n  \"top_programs\": [", kMetricsLine = ",\n  \"metrics\": {";
 
 // The part of a sidecar that a list needs. Accepts every text that parse_sidecar() accepts, at a fraction of its cost;
 // a wrong type in an unused value is not detected.

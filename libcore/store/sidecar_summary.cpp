@@ -149,9 +149,10 @@ Result<SidecarSummary> summarize_sidecar(std::string_view text) {
   if (text.size() > kMaxSidecarBytes)
     return fail(std::errc::file_too_large, "{} bytes of JSON are more than the {} allowed", text.size(),
                 kMaxSidecarBytes);
-  // The metrics are the largest part of the text and are not needed.
-  if (const std::size_t metrics = text.find(kMetricsLine); metrics != std::string_view::npos)
-    if (auto summary = pick(std::string(text.substr(0, metrics)) + '}')) return std::move(*summary);
+  // What follows is the largest part of the text and is not needed.
+  for (const std::string_view rest : {kProgramsLine, kMetricsLine})
+    if (const std::size_t at = text.find(rest); at != std::string_view::npos)
+      if (auto summary = pick(std::string(text.substr(0, at)) + '}')) return std::move(*summary);
   if (auto summary = pick(text)) return std::move(*summary);
   return fail(std::errc::bad_message, "the text is not a sidecar, or was truncated");
 }

@@ -118,7 +118,7 @@ TEST(Sidecar, SummaryHasTheUnitsOfARow) {
 }
 
 TEST(Sidecar, MetricsAreListsOfNumbersAndWhatIsNotKnownIsNull) {
-  Sidecar sidecar = sample_sidecar();
+  Sidecar sidecar = ranked_sidecar();
   EXPECT_THAT(to_json_line(sidecar), testing::Not(HasSubstr("metrics")));
   sidecar.metrics.emplace();
   sidecar.metrics->recent = {
@@ -135,13 +135,23 @@ TEST(Sidecar, MetricsAreListsOfNumbersAndWhatIsNotKnownIsNull) {
   ASSERT_TRUE(indented) << indented.error().what;
   EXPECT_EQ(to_json(*indented), to_json(sidecar));
   EXPECT_THAT(to_json(sidecar), HasSubstr("\n    \"recent\": {\"begin_ns\":7,"));
-  // A list reads only the fields before them.
+  // A list reads only what comes before them, and before the programs.
   const std::string whole = to_json(sidecar);
-  const std::string head = whole.substr(0, whole.find(kMetricsLine) + kMetricsLine.size());
-  const auto summary = summarize_sidecar(head);
-  ASSERT_TRUE(summary) << head;
-  EXPECT_EQ(summary->samples, sidecar.samples);
-  EXPECT_EQ(summary->reason, sidecar.reason);
+  const auto all = summarize_sidecar(to_json_line(sidecar));
+  ASSERT_TRUE(all);
+  ASSERT_FALSE(all->units.empty());
+  for (const std::string_view rest : {kProgramsLine, kMetricsLine}) {
+    const std::size_t at = whole.find(rest);
+    ASSERT_NE(at, std::string::npos) << rest;
+    const std::string head = whole.substr(0, at + rest.size());
+    const auto summary = summarize_sidecar(head);
+    ASSERT_TRUE(summary) << head;
+    EXPECT_EQ(summary->samples, sidecar.samples);
+    EXPECT_EQ(summary->reason, sidecar.reason);
+    EXPECT_EQ(summary->seconds, sidecar.window.seconds);
+    EXPECT_EQ(summary->kallsyms, all->kallsyms);
+    EXPECT_EQ(summary->units, all->units);
+  }
 }
 
 TEST(Sidecar, WithoutAFiringItIsNullAndWithoutWarningsThereIsNoKey) {
