@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "ctl/patience.hpp"
+#include "libcore/base/unix_socket.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -29,13 +30,11 @@ struct Started {
 Result<Started> start_ssh(const Common& common, std::string_view command) {
   auto host = parse_host(common.host);
   if (!host) return propagate(host.error());
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return sys_error(errno, "socketpair");
-  UniqueFd here(ends[0]);
-  const UniqueFd there(ends[1]);
-  auto child = Child::start(ssh_words(*host, common.socket, command), there.get());
+  auto pair = socket_pair(SOCK_STREAM);
+  if (!pair) return propagate(pair.error());
+  auto child = Child::start(ssh_words(*host, common.socket, command), pair->other.get());
   if (!child) return wrap(child.error(), "--host runs ssh");
-  return Started{std::move(*host), std::move(here), std::move(*child)};
+  return Started{std::move(*host), std::move(pair->own), std::move(*child)};
 }
 
 // An error about output that is not flightctl's.

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "libcore/base/unix_socket.hpp"
+
 namespace flight::daemon {
 namespace {
 
@@ -33,13 +35,10 @@ Result<std::string> find_broker() {
 Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& connection) {
   auto program = find_broker();
   if (!program) return propagate(program.error());
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return sys_error(errno, "socketpair for the broker");
-  UniqueFd ours(ends[0]);
-  UniqueFd theirs(ends[1]);
+  auto pair = socket_pair(SOCK_SEQPACKET);
+  if (!pair) return wrap(pair.error(), "start {}", *program);
 
-  std::vector<std::string> words{*program,        "--fd",    fmt::format("{}", theirs.get()), "--state-dir",
+  std::vector<std::string> words{*program,        "--fd",    fmt::format("{}", pair->other.get()), "--state-dir",
                                  setup.state_dir, "--group", fmt::format("{}", setup.group)};
   if (!setup.config_file.empty()) {
     words.emplace_back("--config");
@@ -52,11 +51,11 @@ Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& connect
   const pid_t pid = ::fork();
   if (pid < 0) return sys_error(errno, "fork the broker");
   if (pid == 0) {
-    ::fcntl(theirs.get(), F_SETFD, 0);
+    ::fcntl(pair->other.get(), F_SETFD, 0);
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }
-  connection = std::move(ours);
+  connection = std::move(pair->own);
   return BrokerProcess(pid);
 }
 

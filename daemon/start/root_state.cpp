@@ -8,15 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "libcore/base/passed_fds.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/base/unix_socket.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -34,20 +37,12 @@ void send_taken(int socket, const Result<StateFolder>& taken) {
     for (const std::string& warning : taken->warnings) text += warning + '\0';
   text.resize(std::min(text.size(), kMostBytes));
   iovec part{.iov_base = text.data(), .iov_len = text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  if (taken && taken->lock) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int lock = taken->lock.get();
-    std::memcpy(CMSG_DATA(header), &lock, sizeof lock);
-  }
+  FdSpace<1> space;
+  const int lock = taken ? taken->lock.get() : -1;
+  if (lock >= 0) attach_fds(message, space.bytes, std::span(&lock, 1));
   static_cast<void>(::sendmsg(socket, &message, MSG_NOSIGNAL));
 }
 
@@ -55,21 +50,17 @@ void send_taken(int socket, const Result<StateFolder>& taken) {
 std::optional<Result<StateFolder>> receive_taken(int socket) {
   std::string text(kMostBytes, '\0');
   iovec part{.iov_base = text.data(), .iov_len = text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  FdSpace<1> space;
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  message.msg_control = space.bytes.data();
+  message.msg_controllen = space.bytes.size();
   const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   StateFolder out;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); count > 0 && header != nullptr;
-       header = CMSG_NXTHDR(&message, header))
-    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      int lock = -1;
-      std::memcpy(&lock, CMSG_DATA(header), sizeof lock);
-      out.lock = UniqueFd(lock);
-    }
+  std::vector<UniqueFd> passed;
+  if (count > 0) take_fds(message, passed);
+  if (!passed.empty()) out.lock = std::move(passed.front());
   int number = 0;
   if (count < static_cast<ssize_t>(sizeof number)) return std::nullopt;
   std::memcpy(&number, text.data(), sizeof number);
@@ -86,21 +77,18 @@ class Taker {
   Taker(std::string path, Identity identity) : path_(std::move(path)), identity_(std::move(identity)) {}
 
   [[nodiscard]] Result<void> start() {
-    std::array<int, 2> ends{-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-      return sys_error(errno, "socketpair");
-    UniqueFd ours(ends[0]);
-    const UniqueFd child_end(ends[1]);
+    auto pair = socket_pair(SOCK_SEQPACKET);
+    if (!pair) return propagate(pair.error());
     pid_ = ::fork();
     if (pid_ < 0) return sys_error(errno, "start a process");
     if (pid_ == 0) {
       // It may outlive flightd, so it must not keep what flightd holds, such as the lock of RUNTIME.
-      if (::dup2(child_end.get(), STDIN_FILENO) != STDIN_FILENO || ::close_range(STDERR_FILENO + 1, ~0U, 0) != 0)
+      if (::dup2(pair->other.get(), STDIN_FILENO) != STDIN_FILENO || ::close_range(STDERR_FILENO + 1, ~0U, 0) != 0)
         ::_exit(1);
       send_taken(STDIN_FILENO, take_state_folder(path_, identity_));
       ::_exit(0);
     }
-    socket_ = std::move(ours);
+    socket_ = std::move(pair->own);
     return {};
   }
   // Nullopt: it has not answered yet.

@@ -5,13 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstdlib>
-#include <cstring>
+#include <span>
 #include <utility>
 
+#include "libcore/base/passed_fds.hpp"
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight {
@@ -56,21 +55,13 @@ Result<void> notify_service_manager(const std::string& text, std::chrono::millis
 
   std::string words = text;
   iovec part{words.data(), words.size()};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
   message.msg_name = address->raw();
   message.msg_namelen = address->size();
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* item = CMSG_FIRSTHDR(&message);
-    item->cmsg_level = SOL_SOCKET;
-    item->cmsg_type = SCM_RIGHTS;
-    item->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(item), &fd, sizeof fd);
-  }
+  FdSpace<1> space;
+  if (fd >= 0) attach_fds(message, space.bytes, std::span(&fd, 1));
   while (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) < 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return sys_error(EAGAIN, "systemd does not read its notification socket {}", path);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 
@@ -69,6 +70,12 @@ Result<UniqueFd> open_unix_socket(int type) {
   UniqueFd fd = with_spare([&] { return ::socket(AF_UNIX, type | SOCK_CLOEXEC, 0); });
   if (!fd) return sys_error(errno, "open a Unix socket");
   return fd;
+}
+
+Result<SocketPair> socket_pair(int type) {
+  std::array<int, 2> ends{-1, -1};
+  if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends.data()) != 0) return sys_error(errno, "make a socket pair");
+  return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 Result<UniqueFd> listen_on(const std::string& path, const UnixListen& how) {

@@ -33,6 +33,12 @@ class UnixAddress {
 // `type`: SOCK_STREAM, SOCK_SEQPACKET or SOCK_DGRAM, optionally with SOCK_NONBLOCK.
 [[nodiscard]] Result<UniqueFd> open_unix_socket(int type);
 
+// Two sockets that are connected to each other (socketpair(2)): one to keep, one for another process. `type` as above.
+struct SocketPair {
+  UniqueFd own, other;
+};
+[[nodiscard]] Result<SocketPair> socket_pair(int type);
+
 struct UnixListen {
   int type;                   // as open_unix_socket
   int backlog;                // connections that may wait for accept(2)

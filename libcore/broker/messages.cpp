@@ -6,8 +6,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 
+#include "libcore/base/passed_fds.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
@@ -32,19 +32,6 @@ Failure send_error(int error_number, std::size_t fd_count) {
                      "LimitNOFILE= in the unit, ulimit -n by hand)",
                      fd_count, descriptor_limit());
   return sys_error(error_number, "send of a message with {} descriptors over the broker protocol", fd_count);
-}
-
-// Takes ownership of every descriptor first, so that none leaks if the message is invalid.
-void take_fds(msghdr& message, std::vector<UniqueFd>& out) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-      out.emplace_back(fd);
-    }
-  }
 }
 
 Result<void> check(const BrokerMessage& message, const msghdr& raw) {
@@ -114,19 +101,11 @@ Result<void> send_message(int socket, const ReplyHeader& header, std::string_vie
   out.fd_count = static_cast<std::uint32_t>(fds.size());
   std::string body(text.substr(0, kMaxMessageTextBytes));
   std::array<iovec, 2> parts{iovec{&out, sizeof out}, iovec{body.data(), body.size()}};
-  alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
+  FdSpace<kMaxFdsPerMessage> space;
   msghdr raw{};
   raw.msg_iov = parts.data();
   raw.msg_iovlen = body.empty() ? 1 : 2;
-  if (!fds.empty()) {
-    raw.msg_control = control.data();
-    raw.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* rights = CMSG_FIRSTHDR(&raw);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
-  }
+  if (!fds.empty()) attach_fds(raw, space.bytes, fds);
   while (::sendmsg(socket, &raw, MSG_NOSIGNAL) < 0)
     if (errno != EINTR) return send_error(errno, fds.size());
   return {};

@@ -17,6 +17,7 @@
 #include "libcore/base/poll.hpp"
 #include "libcore/base/reading_child.hpp"
 #include "libcore/base/spare_descriptors.hpp"
+#include "libcore/base/unix_socket.hpp"
 #include "libcore/config/config_child.hpp"
 
 namespace flight {
@@ -77,18 +78,15 @@ void ConfigReader::start() {
         fail(std::errc::resource_unavailable_try_again, "the processes that read it before have not ended yet")
             .value());
   }
-  std::array<int, 2> pair{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-    return cannot(sys_error(errno, "make a socket pair").value());
-  UniqueFd own(pair[0]);
-  const UniqueFd its(pair[1]);
+  auto pair = socket_pair(SOCK_STREAM);
+  if (!pair) return cannot(pair.error());
   std::vector<std::string> arguments(command_.begin() + 1, command_.end());
   if (!file_.empty()) arguments.push_back(file_);
   auto gathered = std::make_shared<Gathered>();
-  const auto pid = start_reading_child(command_.front(), std::move(arguments), its.get());
+  const auto pid = start_reading_child(command_.front(), std::move(arguments), pair->other.get());
   if (pid) {
     child_.emplace(Child{.pid = *pid,
-                         .socket = std::move(own),
+                         .socket = std::move(pair->own),
                          .gathered = std::move(gathered),
                          .begun = Clock::now(),
                          .looks_since = {}});

@@ -3,9 +3,11 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "libcore/base/passed_fds.hpp"
 
 namespace flight::broker {
 
@@ -43,18 +45,12 @@ bool send_frame(int socket, FrameKind kind, std::span<const std::byte> body) {
 }
 
 bool send_with_descriptor(int socket, const Frame& frame, int descriptor) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
   iovec part{.iov_base = const_cast<Frame*>(&frame), .iov_len = sizeof frame};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  cmsghdr* control = CMSG_FIRSTHDR(&message);
-  control->cmsg_level = SOL_SOCKET;
-  control->cmsg_type = SCM_RIGHTS;
-  control->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
+  FdSpace<1> space;
+  attach_fds(message, space.bytes, std::span(&descriptor, 1));
   ssize_t sent = 0;
   do sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
@@ -62,22 +58,19 @@ bool send_with_descriptor(int socket, const Frame& frame, int descriptor) {
 }
 
 bool receive_frame(int socket, Frame& frame, UniqueFd& descriptor) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
+  FdSpace<1> space;
   iovec part{.iov_base = &frame, .iov_len = sizeof frame};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = space.data();
+  message.msg_control = space.bytes.data();
   message.msg_controllen = CMSG_LEN(sizeof(int));  // room for one, and not for two
   ssize_t got = 0;
   do got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
   while (got < 0 && errno == EINTR);
-  const cmsghdr* control = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (control != nullptr && control->cmsg_type == SCM_RIGHTS && control->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int received = -1;
-    std::memcpy(&received, CMSG_DATA(control), sizeof received);
-    descriptor.reset(received);
-  }
+  std::vector<UniqueFd> received;
+  if (got > 0) take_fds(message, received);
+  if (received.size() == 1) descriptor = std::move(received.front());
   return got == static_cast<ssize_t>(sizeof frame);
 }
 

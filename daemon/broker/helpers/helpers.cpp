@@ -21,6 +21,7 @@
 #include "daemon/broker/helpers/helper_process.hpp"
 #include "daemon/broker/helpers/helper_reply.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/base/unix_socket.hpp"
 
 namespace flight::broker {
 namespace {
@@ -189,15 +190,13 @@ void Helpers::Shared::wait_for_change() {
 Result<void> Helpers::Shared::make(Slot& slot) {
   if (HelperClock::now() < slot.not_before)
     return fail(std::errc::operation_in_progress, "a {} ended just now, and is made again soon", kHelperTitle);
-  std::array<int, 2> pair{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-    return sys_error(errno, "make a socket for a {}", kHelperTitle);
-  UniqueFd own(pair[0]), its(pair[1]);
+  auto pair = socket_pair(SOCK_STREAM);
+  if (!pair) return wrap(pair.error(), "for the process '{}'", kHelperTitle);
   Slot* parent = lend();
   if (parent == nullptr)
     return fail(std::errc::operation_in_progress, "start a {}: all of them are busy", kHelperTitle);
-  const bool sent = send_with_descriptor(parent->socket.get(), {.kind = FrameKind::multiply}, its.get());
-  its.reset();
+  const bool sent = send_with_descriptor(parent->socket.get(), {.kind = FrameKind::multiply}, pair->other.get());
+  pair->other.reset();
   auto reply =
       sent ? exchange(*parent, FrameKind::multiply, {}, {}) : Result<std::vector<std::byte>>(ended(*parent, false));
   give(*parent);
@@ -207,7 +206,7 @@ Result<void> Helpers::Shared::make(Slot& slot) {
   if (pid <= 0) return sys_error(static_cast<int>(-pid), "make a {}", kHelperTitle);
   const std::lock_guard lock(mutex);
   slot.pid = static_cast<pid_t>(pid);
-  slot.socket = std::move(own);
+  slot.socket = std::move(pair->own);
   return {};
 }
 
@@ -240,17 +239,15 @@ Result<Helpers> Helpers::start(const Work& work, std::span<char> command_line) {
     return failure;
   };
   for (Shared::Slot& slot : std::span(out.shared_->slots).first(kAtStart)) {
-    std::array<int, 2> pair{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-      return give_up(sys_error(errno, "make a socket for a {}", kHelperTitle));
-    UniqueFd own(pair[0]), its(pair[1]);
+    auto pair = socket_pair(SOCK_STREAM);
+    if (!pair) return give_up(wrap(pair.error(), "for the process '{}'", kHelperTitle));
     const pid_t pid = ::fork();
-    if (pid == 0) run_helper(work, command_line, broker, its.get());
+    if (pid == 0) run_helper(work, command_line, broker, pair->other.get());
     if (pid < 0)
       return give_up(
           sys_error(errno, "start the process '{}' (TasksMax= of the unit, pids.max or RLIMIT_NPROC)", kHelperTitle));
     slot.pid = pid;
-    slot.socket = std::move(own);
+    slot.socket = std::move(pair->own);
   }
   return out;
 }
