@@ -193,33 +193,9 @@ EventTime SnapshotWorker::freeze(const Job& job) {
   return freezer_.freeze(attached_->staging, job.capture);
 }
 
-Result<Sidecar> SnapshotWorker::take(Job& job) {
-  if (const std::string refusal = recorder_.refusal(); !refusal.empty() && recorder_.attached()->rings.empty())
-    return fail(std::errc::no_message_available, "nothing is recorded: {}", refusal);
-  const EventTime frozen_ns = freeze(job);
-  const EventTime recorded_until_ns = recorder_.recorded_until_ns();
-  after_step(Step::frozen);
-  const ClockHistory clock = recorder_.clock().history();
-  const auto release = [this](void*) { recorder_.hold_fold(false); };
-  const std::unique_ptr<void, decltype(release)> hold(this, release);
-
-  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
-    const RingCapture& cut = attached_->staging.result(i);
-    if (cut.pause_begin_ns != 0) blackouts_[i].push_back({cut.pause_begin_ns, cut.pause_end_ns});
-  }
-  bool exact = attached_->manifest.lost_exact;
-  const std::vector<std::uint64_t> lost = count_lost(attached_->manifest, attached_->channel_rings, exact);
-  after_step(Step::counted);
-  // Read in parallel while space is made. A module of the window that was unloaded since then is known from earlier
-  // reads.
-  auto kernel = recorder_.refresh_kernel();
-  forget_old_blackouts();
-  // A CPU may have come back just before the freeze: only a newer set contains its new events. The broker sends
-  // *changed* before its reply, so the newer set is already here.
-  const std::shared_ptr<Attached> newest = recorder_.attached();
-  const auto newest_rings = rings_in(*newest, *attached_);
-  const Manifest& manifest = newest_rings ? newest->manifest : attached_->manifest;
-
+// What is written beside the records: who asked, and what is missing or wrong, as far as it is known at the freeze.
+SnapshotOrder SnapshotWorker::order_of(const Job& job, const Manifest& manifest, EventTime frozen_ns,
+                                       EventTime recorded_until_ns, const ClockHistory& clock) const {
   SnapshotOrder order{.trigger = job.trigger,
                       .test = job.test,
                       .reason = job.reason,
@@ -251,6 +227,37 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
     order.warnings.push_back(
         fmt::format("flightd was stopped: this snapshot ends {} before the end of the requested `post`",
                     format_duration(std::chrono::nanoseconds(job.cut_short_ns))));
+  return order;
+}
+
+Result<Sidecar> SnapshotWorker::take(Job& job) {
+  if (const std::string refusal = recorder_.refusal(); !refusal.empty() && recorder_.attached()->rings.empty())
+    return fail(std::errc::no_message_available, "nothing is recorded: {}", refusal);
+  const EventTime frozen_ns = freeze(job);
+  const EventTime recorded_until_ns = recorder_.recorded_until_ns();
+  after_step(Step::frozen);
+  const ClockHistory clock = recorder_.clock().history();
+  const auto release = [this](void*) { recorder_.hold_fold(false); };
+  const std::unique_ptr<void, decltype(release)> hold(this, release);
+
+  for (std::size_t i = 0; i < attached_->rings.size(); ++i) {
+    const RingCapture& cut = attached_->staging.result(i);
+    if (cut.pause_begin_ns != 0) blackouts_[i].push_back({cut.pause_begin_ns, cut.pause_end_ns});
+  }
+  bool exact = attached_->manifest.lost_exact;
+  const std::vector<std::uint64_t> lost = count_lost(attached_->manifest, attached_->channel_rings, exact);
+  after_step(Step::counted);
+  // Read in parallel while space is made. A module of the window that was unloaded since then is known from earlier
+  // reads.
+  auto kernel = recorder_.refresh_kernel();
+  forget_old_blackouts();
+  // A CPU may have come back just before the freeze: only a newer set contains its new events. The broker sends
+  // *changed* before its reply, so the newer set is already here.
+  const std::shared_ptr<Attached> newest = recorder_.attached();
+  const auto newest_rings = rings_in(*newest, *attached_);
+  const Manifest& manifest = newest_rings ? newest->manifest : attached_->manifest;
+
+  SnapshotOrder order = order_of(job, manifest, frozen_ns, recorded_until_ns, clock);
   writing_since_ns_ = monotonic_now();
   const auto max_bytes = callbacks_.make_room(job.trigger, attached_->ring_bytes());
   if (!max_bytes) return propagate(max_bytes.error());

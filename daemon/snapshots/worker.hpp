@@ -127,6 +127,8 @@ class SnapshotWorker {
   // After a reload, for the next snapshot.
   void take_memory(std::unique_lock<std::mutex>& lock);
   EventTime freeze(const Job& job);
+  [[nodiscard]] SnapshotOrder order_of(const Job& job, const Manifest& manifest, EventTime frozen_ns,
+                                       EventTime recorded_until_ns, const ClockHistory& clock) const;
   [[nodiscard]] std::vector<std::uint64_t> count_lost(const Manifest& manifest,
                                                       const std::vector<std::size_t>& channel_rings, bool& exact);
   void forget_old_blackouts();

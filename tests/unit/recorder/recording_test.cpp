@@ -246,7 +246,7 @@ TEST_F(RealRecording, ACpuThatComesBackGoesOnInItsRing) {
   ASSERT_EQ(ring.info().cpu, cpu);
   const auto moves = [&] {
     const std::uint64_t before = ring.head();
-    const OnCpu there(cpu);
+    const test::OnCpu there(cpu);
     for (int i = 0; i < 10; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return ring.head() != before;
   };

@@ -340,7 +340,7 @@ class WithoutTick : public StandIn {
     return 0;
   }
   void burn_on(int cpu) {
-    const OnCpu there(cpu);
+    const test::OnCpu there(cpu);
     const EventTime begin_ns = monotonic_now();
     while (monotonic_now() - begin_ns < 50'000'000) continue;
   }

@@ -66,7 +66,7 @@ class RealTriggers : public test::OnThisMachine {
     triggers_.follow(rings, manifest.triggers);
   }
   static void send(int cpu, int signal, int times = 1) {
-    const OnCpu there(cpu);
+    const test::OnCpu there(cpu);
     for (int i = 0; i < times; ++i) ::kill(::getpid(), signal);
   }
 
