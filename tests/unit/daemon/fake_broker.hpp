@@ -45,6 +45,7 @@ struct BrokerSetup {
   std::vector<std::byte> processes;        // the result of its scan
   std::string config_digest;
   std::vector<std::string> unseen;   // Counts::unseen
+  std::optional<Delivery> delivery;  // Counts::delivery; nullopt: as the rings have it
   std::vector<std::string> missing;  // Manifest::missing
   std::string left_out;              // a channel into which no CPU records
 };
@@ -226,6 +227,7 @@ class FakeBroker {
     if (setup_.rings) out = setup_.rings->counts();
     out.time_ns = setup_.counts_time;
     out.unseen = setup_.unseen;
+    out.delivery = setup_.delivery.value_or(out.delivery);
     out.broker_pid = kPid;
     return out;
   }

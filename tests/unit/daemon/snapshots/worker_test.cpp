@@ -14,6 +14,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class SnapshotWorkerTest : public testing::Test {
  protected:
@@ -69,6 +70,23 @@ TEST_F(SnapshotWorkerTest, ASnapshotHasWhatTheRingsHeld) {
   EXPECT_EQ(taken->requests[0].reason, "a person");
   EXPECT_TRUE(std::filesystem::exists(taken->path));
   EXPECT_EQ(files().size(), 2U) << "data and sidecar";
+}
+
+TEST_F(SnapshotWorkerTest, ItsSidecarSaysWhetherSamplesAreDelivered) {
+  start();
+  const auto silence = Contains(HasSubstr("no sampling event delivered samples"));
+  for (const auto& [delivery, word] :
+       {std::pair(Delivery::on, "on"), {Delivery::unproven, "unproven"}, {Delivery::silent, "silent"}}) {
+    broker().change([delivery = delivery](BrokerSetup& setup) { setup.delivery = delivery; });
+    const auto taken = take();
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_EQ(taken->recording, word);
+    if (delivery == Delivery::silent) {
+      EXPECT_THAT(taken->errors, silence);
+    } else {
+      EXPECT_THAT(taken->errors, Not(silence));
+    }
+  }
 }
 
 TEST_F(SnapshotWorkerTest, ABrokerThatMakesNoFileIsAnErrorOfThisSnapshotOnly) {
@@ -161,6 +179,7 @@ TEST_F(SnapshotWorkerTest, WhenTheBrokerDiesTheLastSnapshotAnswersAll) {
   ASSERT_TRUE(result) << result.error().what;
   EXPECT_EQ(result->trigger, kBrokerLost);
   EXPECT_THAT(result->errors, Contains(HasSubstr("flightd-broker is gone")));
+  EXPECT_EQ(result->recording, "off");
   EXPECT_TRUE(std::filesystem::exists(result->path));
   EXPECT_EQ(answer_of(frozen).value().id, result->id);
   EXPECT_EQ(answer_of(waiting).value().id, result->id);
