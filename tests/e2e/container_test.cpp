@@ -63,7 +63,7 @@ TEST_F(Container, ProcessesOutsideGetNoName) {
   ASSERT_TRUE(burner.wait_for_line("started"));
   // Each of these processes makes records that could be mistaken for the name of the processes outside.
   for (int i = 0; i < 20; ++i) EXPECT_EQ(run({"true"}).exit_status, 0);
-  usleep(1'500'000);
+  ASSERT_TRUE(burner.runs_for(1500ms));
   const Outcome taken = ctl({"snapshot"});
   ASSERT_EQ(taken.exit_status, 0) << taken.text();
   burner.kill();

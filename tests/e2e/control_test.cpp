@@ -105,7 +105,7 @@ TEST_F(Control, Usr2TakesASnapshot) {
 TEST_F(Control, TermFinishesTheSnapshotUnderWay) {
   RawSocket asker = RawSocket::connect(daemon_.socket());
   ASSERT_TRUE(asker.call(
-      R"({"method":"io.flightd.Recorder.TakeSnapshot","parameters":{"reason":"the last one","post_usec":2000000}})"));
+      R"({"method":"io.flightd.Recorder.TakeSnapshot","parameters":{"reason":"the last one","post_usec":30000000}})"));
   // After two more replies flightd has read the call.
   for (int i = 0; i < 2; ++i) (void)daemon_.status();
   EXPECT_TRUE(files(".perf.data").empty());
