@@ -27,40 +27,42 @@ class Systemd : public testing::Test {
     return fmt::format(
         "[Service]\nType=notify\nRootDirectory=/host\nMountAPIVFS=yes\n"
         "BindPaths=/run/systemd/notify /run/systemd/journal\n"
-        "ExecStart={} --config {} --state-dir {} --runtime-dir {}\n",
+        "ExecStart=\"{}\" --config {} --state-dir {} --runtime-dir {}\n",
         required_env("FLIGHTD"), folder_ / "flightd.json", folder_ / "state", folder_ / "run");
   }
   Outcome guest(const std::string& script) const {
     const char* cache = std::getenv("FLIGHT_TESTBED_CACHE");
     const std::string rootfs = std::string(cache != nullptr ? cache : "/var/cache/flightd-testbed") + "/trixie";
-    return run(
-        {required_env("FLIGHT_SOURCE_ROOT") + "/tests/testbed/with-systemd",
-         "--work",
-         folder_ / "scratch",
-         "--bind",
-         "/:/host",
-         "--env",
-         "UNIT=" + unit(),
-         "--env",
-         fmt::format("CTL=chroot /host {} --socket {}/io.flightd.Recorder", required_env("FLIGHTCTL"), folder_ / "run"),
-         "--env",
-         "SOURCE=/host" + required_env("FLIGHT_SOURCE_ROOT"),
-         "--env",
-         fmt::format("BURNER={} {} 200", folder_.load("burner"), load_cpu()),
-         "--timeout",
-         "200",
-         rootfs,
-         "--",
-         "sh",
-         "-euc",
-         script},
-        290s);
+    return run({required_env("FLIGHT_SOURCE_ROOT") + "/tests/testbed/with-systemd",
+                "--work",
+                folder_ / "scratch",
+                "--bind",
+                "/:/host",
+                "--env",
+                "UNIT=" + unit(),
+                "--env",
+                "FLIGHTCTL=" + required_env("FLIGHTCTL"),
+                "--env",
+                fmt::format("SOCKET={}/io.flightd.Recorder", folder_ / "run"),
+                "--env",
+                "SOURCE=/host" + required_env("FLIGHT_SOURCE_ROOT"),
+                "--env",
+                fmt::format("BURNER={} {} 200", folder_.load("burner"), load_cpu()),
+                "--timeout",
+                "200",
+                rootfs,
+                "--",
+                "sh",
+                "-euc",
+                script},
+               290s);
   }
   TempFolder folder_;
 };
 
 TEST_F(Systemd, JournalctlAndSystemctlShowIt) {
   const Outcome outcome = guest(R"(
+    ctl() { chroot /host "$FLIGHTCTL" --socket "$SOCKET" "$@"; }
     printf '%s' "$UNIT" >/etc/systemd/system/flightd.service
     cp "$SOURCE/systemd/flightd.catalog" /usr/lib/systemd/catalog/
     journalctl --update-catalog
@@ -70,7 +72,7 @@ TEST_F(Systemd, JournalctlAndSystemctlShowIt) {
     systemd-run --quiet --unit burn -p RootDirectory=/host $BURNER
     wait_for() { for _ in $(seq 600); do if eval "$1"; then return 0; fi; sleep 0.1; done; echo "never: $1"; return 1; }
     snapshot=MESSAGE_ID=569dd7ad7633419d8fb3a32326c62f33 degraded=MESSAGE_ID=e9b92a3c69c94002a11d5de30652aceb
-    wait_for '$CTL snapshot --reason "by the test" | grep -q "burner\["'  # what else this machine does may come first
+    wait_for 'ctl snapshot --reason "by the test" | grep -q "burner\["'  # what else this machine does may come first
     wait_for 'journalctl -q -n1 $snapshot | grep -q "burner\["'
     wait_for 'systemctl status flightd | grep -q "Status: \"recording.*last snapshot.*manual.*store"'
     echo "== status"; systemctl status --no-pager -l -n0 flightd
