@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/base/nearest_word.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace flight {
 namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 const std::vector<std::string> kCommands{"status", "snapshot", "list", "info", "remove"},
     kOptions{"--since", "--until", "-n"};
@@ -17,34 +24,39 @@ TEST(NearestWord, IsTheOneWithTheFewestEdits) {
   EXPECT_EQ(nearest_word("max_usage", {"max_age", "max_use"}), "max_use") << "as many edits, but a longer common begin";
   EXPECT_EQ(nearest_text("chanels", {"user", "channels"}), "; the nearest is 'channels'");
   EXPECT_EQ(nearest_text("sched", {"default"}), "");
-  EXPECT_EQ(with_help("too many arguments", "flightd"), "too many arguments; see flightd --help");
-  EXPECT_EQ(with_help("did you mean 'x'?", "flightd"), "did you mean 'x'? See flightd --help");
+  EXPECT_THAT(with_help("too many arguments", "flightd"),
+              AllOf(StartsWith("too many arguments; "), EndsWith(" flightd --help")));
+  EXPECT_THAT(with_help("did you mean 'x'?", "flightd"),
+              AllOf(StartsWith("did you mean 'x'? "), EndsWith(" flightd --help")));
 }
 
 TEST(UnknownWords, SuggestWhatWasMeant) {
-  EXPECT_EQ(unknown_words({"snapsht"}, kOptions, kCommands), "there is no command 'snapsht': did you mean 'snapshot'?");
-  EXPECT_EQ(unknown_words({"--sinc=x"}, kOptions, kCommands), "there is no option '--sinc': did you mean '--since'?");
-  EXPECT_EQ(unknown_words({"frobnicate"}, kOptions, kCommands), "there is no command 'frobnicate'");
-  EXPECT_EQ(unknown_words({"--frobnicate"}, kOptions, {}), "there is no option '--frobnicate'");
+  EXPECT_THAT(unknown_words({"snapsht"}, kOptions, kCommands),
+              AllOf(HasSubstr("no command 'snapsht'"), HasSubstr("mean 'snapshot'")));
+  EXPECT_THAT(unknown_words({"--sinc=x"}, kOptions, kCommands),
+              AllOf(HasSubstr("no option '--sinc'"), HasSubstr("mean '--since'")));
+  EXPECT_THAT(unknown_words({"frobnicate"}, kOptions, kCommands), EndsWith("no command 'frobnicate'"));
+  EXPECT_THAT(unknown_words({"--frobnicate"}, kOptions, {}), EndsWith("no option '--frobnicate'"));
 }
 
 TEST(UnknownWords, OfACommandStandBehindIt) {
-  EXPECT_EQ(unknown_words({"lst"}, {}, {"list", "test"}, "triggers"),
-            "there is no command 'triggers lst': did you mean 'triggers list'?");
-  EXPECT_EQ(unknown_words({"--sinc"}, kOptions, {}, "triggers"),
-            "there is no option '--sinc': did you mean '--since'?");
+  EXPECT_THAT(unknown_words({"lst"}, {}, {"list", "test"}, "triggers"),
+              AllOf(HasSubstr("no command 'triggers lst'"), HasSubstr("mean 'triggers list'")));
+  EXPECT_THAT(unknown_words({"--sinc"}, kOptions, {}, "triggers"),
+              AllOf(HasSubstr("no option '--sinc'"), HasSubstr("mean '--since'"), Not(HasSubstr("triggers"))));
 }
 
 TEST(UsageText, AMissingValueHasAPlainMessage) {
-  EXPECT_EQ(usage_text("--host: 1 required HOST missing"), "--host needs a value: HOST");
+  EXPECT_THAT(usage_text("--host: 1 required HOST missing"),
+              AllOf(StartsWith("--host "), HasSubstr("value"), EndsWith(": HOST"), Not(HasSubstr("required"))));
   EXPECT_EQ(usage_text("--until requires --since"), "--until requires --since");
   EXPECT_EQ(usage_text(""), "");
 }
 
 TEST(UnknownWords, AreNamedInTheTypedOrder) {
-  EXPECT_EQ(unknown_words({"a", "b", "c"}, kOptions, {}), "too many arguments: 'a' 'b' 'c'");
-  EXPECT_EQ(unknown_words({"a"}, kOptions, {}), "too many arguments: 'a'");
-  EXPECT_EQ(unknown_words({"a\x1b[2J"}, kOptions, {}), "too many arguments: 'a?[2J'");
+  EXPECT_THAT(unknown_words({"a", "b", "c"}, kOptions, {}), AllOf(HasSubstr("too many"), EndsWith(": 'a' 'b' 'c'")));
+  EXPECT_THAT(unknown_words({"a"}, kOptions, {}), AllOf(HasSubstr("too many"), EndsWith(": 'a'")));
+  EXPECT_THAT(unknown_words({"a\x1b[2J"}, kOptions, {}), AllOf(HasSubstr("too many"), EndsWith(": 'a?[2J'")));
   EXPECT_NE(unknown_words({}, kOptions, {}), "");
 }
 

@@ -24,7 +24,10 @@
 namespace flight {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 class ClientTest : public testing::Test {
  protected:
@@ -256,7 +259,8 @@ TEST_F(ClientTest, NoiseIsNoAnswer) {
                               : noise[0] == '\r' ? "'Welcome to ?[31mweb3'"
                               : noise[0] == '{'  ? "'{x}'"
                                                  : "'" + std::string(200, 'y') + "…'";
-    EXPECT_EQ(alive.error().what, shown + " came instead of an answer");
+    EXPECT_THAT(alive.error().what,
+                AllOf(StartsWith(shown + " "), HasSubstr("instead of an answer"), Not(HasSubstr("today"))));
   }
 }
 
@@ -276,7 +280,7 @@ TEST_F(ClientTest, HalfAnAnswerIsNoAnswer) {
   done.set_value();
   ASSERT_FALSE(alive);
   EXPECT_EQ(alive.error().errno_value(), ETIMEDOUT);
-  EXPECT_EQ(alive.error().what, "too long; '{\"par' came instead of an answer");
+  EXPECT_THAT(alive.error().what, AllOf(StartsWith("too long; '{\"par' "), HasSubstr("instead of an answer")));
 }
 
 // Noise in front of the answer, without end, and before the end of the connection.
@@ -297,7 +301,8 @@ TEST_F(ClientTest, MoreNoise) {
   };
   Error error = greeting([](int fd) { say(fd, std::string("Welcome\n{\"parameters\":{}}") + '\0'); });
   EXPECT_EQ(error.errno_value(), EBADMSG);
-  EXPECT_EQ(error.what, "'Welcome' came instead of an answer");
+  EXPECT_THAT(error.what,
+              AllOf(StartsWith("'Welcome' "), HasSubstr("instead of an answer"), Not(HasSubstr("parameters"))));
   error = greeting([](int fd) {
     const std::string block(1U << 20U, 'y');
     while (::send(fd, block.data(), block.size(), MSG_NOSIGNAL) > 0) {

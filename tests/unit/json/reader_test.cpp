@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/json/reader.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +14,12 @@ enum class Colour { red, green };
 std::string_view to_string(Colour colour) { return colour == Colour::red ? "red" : "green"; }
 
 namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 // The error of reading `text` with `read`; empty if there is none.
 std::string error_of(std::string_view text, const std::function<void(const Reader&)>& read,
@@ -83,16 +90,16 @@ TEST(Reader, ReadsEveryType) {
 
 TEST(Reader, RefusesAnotherTypeOrRange) {
   for (const char* wrong : {R"({"x":null})", R"({"x":{}})", R"({"x":[]})"}) {
-    EXPECT_EQ(error_of_x<bool>(wrong), "x must be true or false") << wrong;
-    EXPECT_EQ(error_of_x<double>(wrong), "x must be a number") << wrong;
-    EXPECT_EQ(error_of_x<std::string>(wrong), "x must be a text") << wrong;
+    EXPECT_THAT(error_of_x<bool>(wrong), AllOf(StartsWith("x "), HasSubstr("true or false"))) << wrong;
+    EXPECT_THAT(error_of_x<double>(wrong), AllOf(StartsWith("x "), HasSubstr("a number"))) << wrong;
+    EXPECT_THAT(error_of_x<std::string>(wrong), AllOf(StartsWith("x "), HasSubstr("a text"))) << wrong;
     EXPECT_NE(error_of_x<int>(wrong), "") << wrong;
   }
   EXPECT_NE(error_of_x<std::optional<double>>(R"({"x":"1"})"), "");
   EXPECT_NE(error_of_x<std::optional<std::string>>(R"({"x":1})"), "");
   for (const char* wrong : {"-1", "1.0", "1e3", "\"1\"", "4294967296", "99999999999999999999"})
-    EXPECT_EQ(error_of_x<std::uint32_t>(fmt::format(R"({{"x":{}}})", wrong)),
-              "x must be a whole number from 0 to 4294967295");
+    EXPECT_THAT(error_of_x<std::uint32_t>(fmt::format(R"({{"x":{}}})", wrong)),
+                AllOf(StartsWith("x "), HasSubstr("whole number"), EndsWith(" 0 to 4294967295")));
   EXPECT_EQ(error_of_x<std::uint64_t>(R"({"x":18446744073709551615})"), "");
   EXPECT_NE(error_of_x<std::int64_t>(R"({"x":9223372036854775808})"), "");
   EXPECT_EQ(error_of_x<std::int64_t>(R"({"x":-9223372036854775808})"), "");
@@ -103,21 +110,22 @@ TEST(Reader, RefusesWhatIsMoreThanTheMost) {
   int cpu = 5;
   const auto read_cpu = [&](const Reader& in) { in.count("cpu", cpu, 65535); };
   for (const char* wrong : {R"({"cpu":65536})", R"({"cpu":-1})", R"({"cpu":"7"})"})
-    EXPECT_EQ(error_of(wrong, read_cpu), "cpu must be a whole number from 0 to 65535");
+    EXPECT_THAT(error_of(wrong, read_cpu),
+                AllOf(StartsWith("cpu "), HasSubstr("whole number"), EndsWith(" 0 to 65535")));
   EXPECT_EQ(cpu, 5);
   std::vector<std::uint64_t> ids;
-  EXPECT_EQ(error_of(R"({"ids":[1,2,3]})", [&](const Reader& in) { in.values("ids", ids, 2); }),
-            "ids must be a list of at most 2");
+  EXPECT_THAT(error_of(R"({"ids":[1,2,3]})", [&](const Reader& in) { in.values("ids", ids, 2); }),
+              AllOf(StartsWith("ids "), HasSubstr("list"), EndsWith("at most 2")));
   EXPECT_NE(error_of(R"({"ids":[1,-2]})", [&](const Reader& in) { in.values("ids", ids); }), "");
   std::map<std::string, std::string> texts;
   EXPECT_NE(error_of(R"({"x":{"a":"b","c":"d"}})", [&](const Reader& in) { in.texts("x", texts, 1); }), "");
   EXPECT_NE(error_of(R"({"x":{"a":1}})", [&](const Reader& in) { in.texts("x", texts); }), "");
   Colour colour = Colour::red;
-  EXPECT_EQ(error_of(R"({"c":"blue"})",
-                     [&](const Reader& in) {
-                       in.word("c", {Colour::red, Colour::green}, colour);
-                     }),
-            "c must be one of the words red, green");
+  EXPECT_THAT(error_of(R"({"c":"blue"})",
+                       [&](const Reader& in) {
+                         in.word("c", {Colour::red, Colour::green}, colour);
+                       }),
+              AllOf(StartsWith("c "), HasSubstr("one of"), EndsWith(" red, green")));
 }
 
 TEST(Reader, NamesThePlaceAndKeepsTheFirstError) {
@@ -132,14 +140,16 @@ TEST(Reader, NamesThePlaceAndKeepsTheFirstError) {
     });
     in.read("other", other);
   };
-  EXPECT_EQ(error_of(R"({"other":"x","store":{"rings":[{"cpu":1},{"cpu":2},{"cpu":true},{"cpu":"x"}]}})", read),
-            "store.rings[2].cpu must be a whole number from -2147483648 to 2147483647");
-  EXPECT_EQ(error_of(R"({"store":{"rings":[{},7]}})", read), "store.rings[1] must be an object");
-  EXPECT_EQ(error_of(R"({"store":{"rings":{}}})", read), "store.rings must be a list");
-  EXPECT_EQ(error_of(R"({"store":[]})", read), "store must be an object");
+  EXPECT_THAT(
+      error_of(R"({"other":"x","store":{"rings":[{"cpu":1},{"cpu":2},{"cpu":true},{"cpu":"x"}]}})", read),
+      AllOf(StartsWith("store.rings[2].cpu "), HasSubstr("whole number"), EndsWith(" -2147483648 to 2147483647")));
+  EXPECT_THAT(error_of(R"({"store":{"rings":[{},7]}})", read),
+              AllOf(StartsWith("store.rings[1] "), HasSubstr("object")));
+  EXPECT_THAT(error_of(R"({"store":{"rings":{}}})", read), AllOf(StartsWith("store.rings "), HasSubstr("list")));
+  EXPECT_THAT(error_of(R"({"store":[]})", read), AllOf(StartsWith("store "), HasSubstr("object")));
   EXPECT_EQ(error_of(R"({"store":null,"other":8})", read), "");
   EXPECT_EQ(other, 8);
-  EXPECT_EQ(error_of("7", read), "it must be an object");
+  EXPECT_THAT(error_of("7", read), AllOf(HasSubstr("object"), Not(HasSubstr("store"))));
   EXPECT_EQ(error_of("{}", [](const Reader& in) { in.refuse("it has no event"); }), "it has no event");
 }
 
@@ -155,7 +165,8 @@ TEST(Reader, AMissingMemberKeepsItsDefaultOrIsAnError) {
   EXPECT_EQ(text, "there");
   EXPECT_EQ(error_of(R"({"inner":{}})", read, Missing::is_an_error), "'count' is missing");
   EXPECT_EQ(error_of(R"({"count":1,"inner":{}})", read, Missing::is_an_error), "inner: 'text' is missing");
-  EXPECT_EQ(error_of(R"({"count":1,"inner":null})", read, Missing::is_an_error), "inner must be an object");
+  EXPECT_THAT(error_of(R"({"count":1,"inner":null})", read, Missing::is_an_error),
+              AllOf(StartsWith("inner "), HasSubstr("object")));
   std::string needed;
   for (const char* wrong : {"{}", R"({"id":""})", R"({"id":1})"})
     EXPECT_NE(error_of(wrong, [&](const Reader& in) { in.need("id", needed); }), "") << wrong;
@@ -169,7 +180,8 @@ TEST(Reader, ReadsObjectsOfNumbers) {
   EXPECT_EQ(out[0].second[1], 2.5);
   EXPECT_TRUE(std::isnan(out[0].second[2]));
   for (const char* wrong : {R"({"b":1})", R"({"b":["1"]})"})
-    EXPECT_EQ(error_of(wrong, [&](const Reader& in) { in.all_numbers(out); }), "b must be a list of numbers");
+    EXPECT_THAT(error_of(wrong, [&](const Reader& in) { in.all_numbers(out); }),
+                AllOf(StartsWith("b "), HasSubstr("list of numbers")));
 }
 
 TEST(Reader, ReadsAListOfObjects) {

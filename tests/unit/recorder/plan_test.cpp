@@ -17,11 +17,14 @@
 namespace flight {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 constexpr std::uint64_t kMiB = 1U << 20U;
 const std::uint64_t kLeastBeside = kLeastBesideRingsBytes + checkpoint_file_bytes(kLeastBesideRingsBytes);
@@ -173,7 +176,8 @@ TEST_F(Plan, CpusWithoutTickAreSampledByCpuClock) {
   ASSERT_THAT(x.events, SizeIs(4));
   EXPECT_EQ(x.events[0].name, "cpu-clock");
   EXPECT_EQ(x.events[0].configured, "cycles");
-  EXPECT_EQ(x.events[0].replaced.why, "cycles would keep the timer tick on CPUs 2-3,5 (nohz_full)");
+  EXPECT_THAT(x.events[0].replaced.why,
+              AllOf(StartsWith("cycles "), HasSubstr("tick"), HasSubstr(" CPUs 2-3,5 "), EndsWith("(nohz_full)")));
   EXPECT_TRUE(x.events[0].replaced.expected);
   EXPECT_THAT(x.events[0].left_out, ElementsAre(2, 3, 5));
   EXPECT_THAT(x.events[3].left_out, IsEmpty()) << "it was configured";

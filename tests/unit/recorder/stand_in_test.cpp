@@ -15,10 +15,13 @@ namespace flight {
 namespace {
 
 using test::Pmu, test::pmu_kind, test::refusing_cpu, test::refused_with, test::most_precise, test::other_pmu_exists;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 constexpr const char* kIbs = "ibs_op/config=1/";
 
@@ -76,7 +79,8 @@ TEST_F(StandIn, EverySpellingOfACpusCounter) {
     ASSERT_TRUE(recording_);
     EXPECT_EQ(configured().name, std::string(name).ends_with('u') ? "cpu-clock:u" : "cpu-clock");
     EXPECT_EQ(configured().configured, name);
-    EXPECT_EQ(configured().why, fmt::format("there is no hardware counter for {} on this machine", name));
+    EXPECT_THAT(configured().why, AllOf(HasSubstr("no hardware counter"), HasSubstr(fmt::format(" {} ", name)),
+                                        EndsWith("this machine")));
     EXPECT_TRUE(configured().expected);
     EXPECT_EQ(configured().attr.sample_freq, 99U) << "a period of the counter is none of the clock";
     EXPECT_THAT(recording_->manifest().warnings, IsEmpty());
@@ -162,7 +166,8 @@ TEST_F(StandIn, LessPrecise) {
   configure({{.event = "cycles:ppp", .frequency = 99}});
   open(Pmu::refused);
   EXPECT_EQ(configured().name, "cpu-clock");
-  EXPECT_EQ(configured().why, "there is no hardware counter for cycles:ppp on this machine");
+  EXPECT_THAT(configured().why,
+              AllOf(HasSubstr("no hardware counter"), HasSubstr(" cycles:ppp "), EndsWith("this machine")));
 }
 
 // The configured spelling is what a reload and the next broker compare.
@@ -311,15 +316,18 @@ TEST_F(StandIn, TheReasonIsTheTrueOne) {
   tree_.write("sys/devices/system/cpu/nohz_full", "2-3\n");
   configure({{.event = "cpu_core/cycles/", .frequency = 99}, {.event = "cycles", .frequency = 199}});
   open(Pmu::working);
-  EXPECT_EQ(configured(0).why, "there is no hardware counter for cpu_core/cycles/ on this machine");
-  EXPECT_EQ(configured(1).why, "cycles would keep the timer tick on CPUs 2-3 (nohz_full)");
+  EXPECT_THAT(configured(0).why,
+              AllOf(HasSubstr("no hardware counter"), HasSubstr(" cpu_core/cycles/ "), EndsWith("this machine")));
+  EXPECT_THAT(configured(1).why,
+              AllOf(StartsWith("cycles "), HasSubstr("tick"), HasSubstr(" CPUs 2-3 "), EndsWith("(nohz_full)")));
   tree_.write("sys/devices/system/cpu/nohz_full", "\n");
   if (cpus_.size() < 2) return;
   refused_with = ENOENT;  // a PMU of some CPUs
   refusing_cpu = cpus_.front();
   configure({{.event = "r1a8", .frequency = 99}});
   open(Pmu::working);
-  EXPECT_EQ(configured().why, fmt::format("there is no hardware counter for r1a8 on CPU {}", cpus_.front()));
+  EXPECT_THAT(configured().why, AllOf(HasSubstr("no hardware counter"), HasSubstr(" r1a8 "),
+                                      EndsWith(fmt::format(" CPU {}", cpus_.front()))));
 }
 
 class WithoutTick : public StandIn {

@@ -152,9 +152,12 @@ TEST(Bounds, MoreMemoryIsAdvisedOnlyWhereItHelps) {
   const auto advice = [](std::uint64_t max_bytes, std::uint64_t cgroup_bytes = BesideRings::kNoCgroupLimit) {
     return std::string(ProcessTracker(TrackerLimits::of(beside_rings(max_bytes, cgroup_bytes), 0)).memory_advice());
   };
-  EXPECT_EQ(advice(200U << 20U), "a larger memory.max keeps more");
-  EXPECT_EQ(advice(400U << 20U), "flightd keeps no more than this");
-  EXPECT_EQ(advice(200U << 20U, 400U << 20U), "a larger memory.max keeps more");
+  const auto larger_max =
+      testing::AllOf(testing::HasSubstr("larger memory.max"), testing::Not(testing::HasSubstr("cgroup")));
+  EXPECT_THAT(advice(200U << 20U), larger_max);
+  EXPECT_THAT(advice(400U << 20U),
+              testing::AllOf(testing::HasSubstr("no more"), testing::Not(testing::HasSubstr("larger"))));
+  EXPECT_THAT(advice(200U << 20U, 400U << 20U), larger_max);
   EXPECT_THAT(advice(400U << 20U, 100U << 20U), testing::HasSubstr("of flightd's cgroup keeps more (MemoryMax="));
 }
 

@@ -13,6 +13,7 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -61,9 +62,9 @@ TEST(ClockSteps, AStepIsListedAndSaysWhatPerfShows) {
   EXPECT_EQ(sidecar.clock_steps[0].before, "2026-11-20T11:59:11.000Z");
   EXPECT_EQ(sidecar.clock_steps[0].after, "2026-11-20T14:59:11.000Z");
   EXPECT_THAT(sidecar.warnings,
-              ElementsAre("the wall clock was set: 2026-11-20T11:59:11.000Z became 2026-11-20T14:59:11.000Z; times "
-                          "here are as it showed them then, but `perf script -F +tod` shows what was recorded before "
-                          "3.0 h too late"));
+              ElementsAre(AllOf(HasSubstr("wall clock was set: 2026-11-20T11:59:11.000Z"),
+                                HasSubstr("became 2026-11-20T14:59:11.000Z;"), HasSubstr("`perf script -F +tod`"),
+                                EndsWith("before 3.0 h too late"), Not(HasSubstr("suspended")))));
   EXPECT_EQ(sidecar.window.begin, "2026-11-20T11:58:20.000Z");
   EXPECT_EQ(sidecar.window.end, "2026-11-20T15:00:00.000Z");
 }

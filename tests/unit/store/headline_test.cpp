@@ -12,8 +12,13 @@
 namespace flight {
 namespace {
 
+using testing::AllOf;
+using testing::AnyOf;
+using testing::ContainsRegex;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 // A cpu-spike of 2.1 s: requested at 10.1 s and frozen at 11.1 s, because there is a `post` of a second.
 Sidecar spike() {
@@ -40,10 +45,15 @@ Sidecar spike() {
 }
 
 TEST(Headline, HasReasonProcessAndBefore) {
-  EXPECT_EQ(
-      headline(spike()),
-      "cpu-spike: cpu.busy 97 % (above 90 % for 2.1 s, before: 12 %); burn[1234] in burn.service: 94 % of a CPU, "
-      "on CPU 1 (before: 0 %), then kworker/0:1[77]: 3.2 %, cc1[55]: 2.0 %; less: cc1[55]: 40 % before, now 2.0 %");
+  const std::string text = headline(spike());
+  EXPECT_THAT(text, AllOf(StartsWith("cpu-spike: cpu.busy 97 % "), HasSubstr("above 90 % for 2.1 s"),
+                          HasSubstr("before: 12 %")));
+  EXPECT_THAT(text, AllOf(HasSubstr("burn[1234] in burn.service: 94 % of a CPU"), HasSubstr("on CPU 1 "),
+                          HasSubstr("before: 0 %")));
+  EXPECT_THAT(text, AllOf(HasSubstr("kworker/0:1[77]: 3.2 %"), HasSubstr("cc1[55]: 2.0 %"),
+                          HasSubstr("less: cc1[55]: 40 % before"), EndsWith("now 2.0 %")));
+  EXPECT_THAT(text, ContainsRegex("burn.*kworker.*cc1.*less")) << "the busiest first";
+  EXPECT_THAT(text, Not(AnyOf(HasSubstr("tiny"), HasSubstr("stolen"))));
 }
 
 TEST(Headline, WithoutCpusItIsOfTheSamples) {
@@ -53,37 +63,39 @@ TEST(Headline, WithoutCpusItIsOfTheSamples) {
 }
 
 TEST(Headline, OfAnOldSidecarIsOfTheWholeWindow) {
-  EXPECT_EQ(headline(sample_sidecar()),
-            "lopsided: cpu.lopsided 94 %, of it 2.5 % stolen (above 80 % for 3.5 s, before: 12 %); hog[99] in "
-            "/user.slice: 86 % of the "
-            "samples, on CPUs 0,1");
+  const std::string text = headline(sample_sidecar());
+  EXPECT_THAT(text, AllOf(StartsWith("lopsided: cpu.lopsided 94 %"), HasSubstr("2.5 % stolen"),
+                          HasSubstr("above 80 % for 3.5 s"), HasSubstr("before: 12 %")));
+  EXPECT_THAT(text, AllOf(HasSubstr("hog[99] in /user.slice: 86 % of the samples"), EndsWith("on CPUs 0,1")));
 }
 
 TEST(Headline, AFallBelowAndAnUnknownBaseline) {
   Sidecar s = spike();
   s.fired = SidecarFired{"tasks.running", 3, 5, std::nan(""), 0};
-  EXPECT_EQ(why_text(s), "tasks.running 3 (below 5)");
+  EXPECT_THAT(why_text(s), AllOf(StartsWith("tasks.running 3 "), HasSubstr("below 5)"),
+                                 Not(AnyOf(HasSubstr("before"), HasSubstr(" for ")))));
 }
 
 TEST(Headline, ATracepointHasNoThreshold) {
   Sidecar s = spike();
   s.fired = SidecarFired{"oom:mark_victim", 0, 0, 0, 0};
-  EXPECT_THAT(headline(s), testing::StartsWith("cpu-spike: oom:mark_victim; burn[1234]"));
+  EXPECT_THAT(headline(s), StartsWith("cpu-spike: oom:mark_victim; burn[1234]"));
 }
 
 TEST(Headline, OfAPersonsSnapshot) {
   Sidecar s = spike();
   s.trigger = "manual";
   s.fired.reset();
-  EXPECT_THAT(headline(s), testing::StartsWith("manual: why; burn[1234]"));
+  EXPECT_THAT(headline(s), StartsWith("manual: why; burn[1234]"));
   s.reason = "";
-  EXPECT_THAT(headline(s), testing::StartsWith("manual: requested by flightctl[12], uid 1000; burn[1234]"));
+  EXPECT_THAT(headline(s), StartsWith("manual: requested by flightctl[12], uid 1000; burn[1234]"));
   s.requests.push_back(s.requests[0]);
   EXPECT_THAT(headline(s), HasSubstr("uid 1000, and 1 more; "));
   s.requests.clear();
-  EXPECT_THAT(headline(s), testing::StartsWith("manual; burn[1234]"));
+  EXPECT_THAT(headline(s), StartsWith("manual; burn[1234]"));
   s.top.clear();
-  EXPECT_EQ(headline(s), "manual; no process was sampled");
+  EXPECT_THAT(headline(s), AllOf(StartsWith("manual; "), HasSubstr("no process"),
+                                 Not(AnyOf(HasSubstr("burn"), HasSubstr("requested")))));
 }
 
 TEST(Headline, TheCgroupStandsWhereThereIsNoUnit) {
@@ -149,30 +161,31 @@ TEST(Headline, AProcessThatCallsItselfOtherwiseIsNamedWithItsExecutable) {
   s.top = {{.comm = "sshd", .pid = 1234}};
   s.top_units.erase(s.top_units.begin());
   s.top_units[0].path = "/usr/bin/burn";
-  EXPECT_THAT(who_text(s), testing::StartsWith("sshd (burn)[1234] in burn.service: 94 %"));
+  EXPECT_THAT(who_text(s), StartsWith("sshd (burn)[1234] in burn.service: 94 %"));
   s.top[0].comm = "burn";
-  EXPECT_THAT(who_text(s), testing::StartsWith("burn[1234] in burn.service: 94 %"));
+  EXPECT_THAT(who_text(s), StartsWith("burn[1234] in burn.service: 94 %"));
   s.top[0].comm = "a-name-of-fifte";
   s.top_units[0].program = "a-name-of-fifteen";
-  EXPECT_THAT(who_text(s), testing::StartsWith("a-name-of-fifte[1234] in burn.service: 94 %")) << "truncated";
+  EXPECT_THAT(who_text(s), StartsWith("a-name-of-fifte[1234] in burn.service: 94 %")) << "truncated";
   s.top.push_back({.comm = "sshd", .pid = 1234});
-  EXPECT_THAT(who_text(s), testing::StartsWith("a-name-of-fifteen[1234]")) << "which of the two?";
+  EXPECT_THAT(who_text(s), StartsWith("a-name-of-fifteen[1234]")) << "which of the two?";
 }
 
 TEST(Headline, UnitsComeBeforeProcesses) {
-  EXPECT_EQ(who_text(ranked()),
-            "gunicorn.service: 120 % of a CPU, on CPUs 0,1, 24 processes, most of them gunicorn (before: 2.0 %), then "
-            "burn[1234]: 94 %, kworker: 30 %");
+  const std::string text = who_text(ranked());
+  EXPECT_THAT(text, AllOf(StartsWith("gunicorn.service: 120 % of a CPU"), HasSubstr("on CPUs 0,1,"),
+                          HasSubstr(" 24 processes"), HasSubstr(" gunicorn (before: 2.0 %)")));
+  EXPECT_THAT(
+      text, AllOf(HasSubstr(" burn[1234]: 94 %"), EndsWith(" kworker: 30 %"), ContainsRegex("before.*burn.*kworker")));
 }
 
 TEST(Headline, AProcessThatIsMostOfItsUnitIsNamed) {
   Sidecar s = ranked();
   s.top_units[0].pid = 56;
   s.top_units[0].pid_share = 0.9;
-  EXPECT_THAT(who_text(s),
-              testing::StartsWith("gunicorn.service: 120 % of a CPU, on CPUs 0,1, mostly gunicorn[56] (before"));
+  EXPECT_THAT(who_text(s), StartsWith("gunicorn.service: 120 % of a CPU, on CPUs 0,1, mostly gunicorn[56] (before"));
   s.top_units.erase(s.top_units.begin());
-  EXPECT_THAT(who_text(s), testing::StartsWith("burn[1234] in burn.service: 94 % of a CPU, on CPU 1 (before: 0 %)"));
+  EXPECT_THAT(who_text(s), StartsWith("burn[1234] in burn.service: 94 % of a CPU, on CPU 1 (before: 0 %)"));
 }
 
 TEST(Headline, Pid0IsNotAProcess) {
@@ -180,13 +193,18 @@ TEST(Headline, Pid0IsNotAProcess) {
   s.top_units.clear();
   s.top_programs = {{.name = "outside this container", .processes = 2, .pid = 0, .pid_share = 0.97, .cpus_now = 1.07}};
   s.top[0] = {.comm = "outside this container", .pid = 0, .cpus_now = 1.06};
-  EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
+  const auto only = [](const std::string& name) {
+    return AllOf(
+        StartsWith(name + ": "), HasSubstr(": 107 %"), HasSubstr("of a CPU"),
+        Not(AnyOf(HasSubstr("["), HasSubstr("process"), HasSubstr("mostly"), HasSubstr("before"), HasSubstr("then"))));
+  };
+  EXPECT_THAT(who_text(s), only("outside this container"));
   s.top_programs[0].pid_share = 0.3;
-  EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
+  EXPECT_THAT(who_text(s), only("outside this container"));
   s.top_programs[0].processes = 1;
-  EXPECT_EQ(who_text(s), "outside this container: 107 % of a CPU");
+  EXPECT_THAT(who_text(s), only("outside this container"));
   s.top_programs[0].name = s.top[0].comm = "outside this container, or idle";
-  EXPECT_EQ(who_text(s), "outside this container, or idle: 107 % of a CPU");
+  EXPECT_THAT(who_text(s), only("outside this container, or idle"));
 }
 
 TEST(Headline, ALongNameDoesNotHideWhoseUnitItIs) {
@@ -201,8 +219,7 @@ TEST(Headline, AProgramInManyUnitsStandsWhereNoUnitShowsIt) {
   Sidecar s = ranked();
   s.top_programs[0].units = 24;
   s.top_programs[0].cpus_now = 1.9;
-  EXPECT_THAT(who_text(s),
-              testing::StartsWith("gunicorn: 190 % of a CPU, 24 processes in 24 units, then gunicorn.service"));
+  EXPECT_THAT(who_text(s), StartsWith("gunicorn: 190 % of a CPU, 24 processes in 24 units, then gunicorn.service"));
 }
 
 TEST(Headline, AForkStormNamesTheForker) {
@@ -212,21 +229,26 @@ TEST(Headline, AForkStormNamesTheForker) {
   forks.by_unit = {{.name = "healthcheck.service", .count = 59000}};
   forks.by_program = {{.name = "sh", .unit = "healthcheck.service", .count = 59000}};
   forks.by_pid = {{.name = "healthcheck.sh", .pid = 312, .count = 58000}};
-  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by healthcheck.service (healthcheck.sh[312])");
-  EXPECT_THAT(headline(s), testing::EndsWith("; " + forks_text(s)));
+  const auto fast = AllOf(StartsWith("3,000 forks/s "), HasSubstr("before: 2.0)"));
+  EXPECT_THAT(forks_text(s), AllOf(fast, HasSubstr(" healthcheck.service "), EndsWith("(healthcheck.sh[312])")));
+  EXPECT_THAT(headline(s), EndsWith("; " + forks_text(s)));
   forks.by_pid[0].count = 20;  // each forks a few
-  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by healthcheck.service (sh)");
+  EXPECT_THAT(forks_text(s), AllOf(fast, HasSubstr(" healthcheck.service "), EndsWith("(sh)")));
   forks.by_unit[0].name = "";
-  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by sh");
+  EXPECT_THAT(forks_text(s), AllOf(fast, EndsWith(" sh"), Not(HasSubstr("service"))));
   forks.by_unit[0].name = kUnknownForker;
-  EXPECT_EQ(forks_text(s), "3,000 forks/s (before: 2.0) by sh");
+  EXPECT_THAT(forks_text(s), AllOf(fast, EndsWith(" sh"), Not(HasSubstr("unknown"))));
   forks.all.per_second_now = 3;
-  EXPECT_EQ(forks_text(s), "2,000 forks/s (now: 3.0) by sh") << "in the window, and no longer";
+  EXPECT_THAT(forks_text(s),
+              AllOf(StartsWith("2,000 forks/s "), HasSubstr("now: 3.0)"), EndsWith(" sh"), Not(HasSubstr("before"))))
+      << "in the window, and no longer";
   forks.all.per_second_now = 2999.8;
   forks.complete = false;
-  EXPECT_THAT(forks_text(s), testing::StartsWith("at least 3,000 forks/s"));
+  EXPECT_THAT(forks_text(s), StartsWith("at least 3,000 forks/s"));
   forks.all.per_second_before = std::nullopt;
-  EXPECT_EQ(forks_text(s), "at least 3,000 forks/s by sh") << "the time before is not wholly known";
+  EXPECT_THAT(forks_text(s), AllOf(HasSubstr("at least 3,000 forks/s"), EndsWith(" sh"),
+                                   Not(AnyOf(HasSubstr("before"), HasSubstr("now")))))
+      << "the time before is not wholly known";
   forks.all.per_second_now = forks.all.per_second = 99;
   EXPECT_EQ(forks_text(s), "");
 }
@@ -239,7 +261,7 @@ TEST(Headline, LongNamesDoNotCutTheForks) {
   s.forks = SidecarForks{.all = {.count = 9, .per_second = 500, .per_second_now = 500}};
   s.trigger = std::string(100, 't');
   s.top_units[0].cpus_before = 0.5;
-  EXPECT_THAT(headline(s), testing::EndsWith("; 500 forks/s"));
+  EXPECT_THAT(headline(s), EndsWith("; 500 forks/s"));
   EXPECT_LE(columns(headline(s)), kMaxHeadlineColumns);
 }
 
@@ -247,7 +269,7 @@ TEST(Headline, WithoutUnitsProgramsAreNamed) {
   Sidecar s = ranked();
   s.top_units.clear();
   for (SidecarGroup& row : s.top_programs) row.unit = row.cgroup = "", row.units = 0;
-  EXPECT_THAT(who_text(s), testing::StartsWith("gunicorn: 120 % of a CPU"));
+  EXPECT_THAT(who_text(s), StartsWith("gunicorn: 120 % of a CPU"));
 }
 
 TEST(Headline, IsBoundedAndLeavesNothingThatMisleads) {

@@ -29,8 +29,12 @@ namespace flight {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 std::vector<std::uint8_t> own_build_id() { return build_id_of_elf(open_file("/proc/self/exe", O_RDONLY)->get()); }
 
@@ -280,7 +284,7 @@ TEST_F(MappedFileTest, AFileOnAMountThatIsGoneIsNotOpened) {
   const auto facts = read_mapped_file(page.at);
   ASSERT_TRUE(facts) << facts.error().what;
   EXPECT_FALSE(facts->was_read);
-  EXPECT_EQ(facts->served_by, "a mount that is gone");
+  EXPECT_THAT(facts->served_by, AllOf(HasSubstr("mount"), HasSubstr("gone")));
 }
 
 // A container: its mounts are its own. A process in a chroot there sees none of them.
@@ -349,7 +353,7 @@ TEST_F(MappedFileTest, InAChrootOfAContainerItIsRead) {
   facts = read_mapped_file(at);
   ASSERT_TRUE(facts) << facts.error().what;
   EXPECT_FALSE(facts->was_read);
-  EXPECT_EQ(facts->served_by, "a mount outside of a chroot");
+  EXPECT_THAT(facts->served_by, AllOf(HasSubstr("mount"), HasSubstr("outside of a chroot")));
 }
 
 TEST_F(MappedFileTest, AMountThatOnlyAnEndedProcessSawIsNotCalledGone) {
@@ -358,7 +362,7 @@ TEST_F(MappedFileTest, AMountThatOnlyAnEndedProcessSawIsNotCalledGone) {
   at.file.major = 4095;
   const auto facts = read_mapped_file(at);
   ASSERT_TRUE(facts) << facts.error().what;
-  EXPECT_EQ(facts->served_by, "a mount of a process that has ended");
+  EXPECT_THAT(facts->served_by, AllOf(HasSubstr("mount of a process"), HasSubstr("ended"), Not(HasSubstr("gone"))));
 }
 
 // A memfd lies on a mount of the kernel that no process sees.
@@ -401,7 +405,7 @@ TEST(Mounts, AnOverlayWaitsAsItsLayersDo) {
   EXPECT_EQ(waits("/auto/x"), "autofs");
   EXPECT_EQ(waits("/one/x"), "");
   EXPECT_EQ(waits("/two/x"), "overlay on nfs4");
-  EXPECT_EQ(waits("/three/x"), "overlay on an unknown layer");
+  EXPECT_THAT(waits("/three/x"), AllOf(StartsWith("overlay on "), HasSubstr("unknown layer")));
   EXPECT_EQ(waits("/four/x"), "overlay on overlay on nfs4");
 }
 
@@ -430,7 +434,7 @@ TEST(Mounts, EcryptfsWaitsAsWhatIsBelowIt) {
   const auto waits = [&](std::string_view path) { return waits_for(kHost, *mount_of(kHost, path)); };
   EXPECT_EQ(waits("/one/x"), "");
   EXPECT_EQ(waits("/two/x"), "ecryptfs on cifs");
-  EXPECT_EQ(waits("/three/x"), "ecryptfs on an unknown layer");
+  EXPECT_THAT(waits("/three/x"), AllOf(StartsWith("ecryptfs on "), HasSubstr("unknown layer")));
   EXPECT_EQ(waits("/four/x"), "overlay on ecryptfs on cifs");
 }
 

@@ -13,6 +13,12 @@ using test::kMin;
 using test::kMs;
 using test::kS;
 using test::Tape;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 const std::string kLevel = R"("t": {"metric": "cpu.hottest", "above": "90%", "for": "2s", "rearm": "70%"})";
 const std::string kJump = R"("t": {"metric": "cpu.busy", "above": "90%", "delta": "30%", "for": "2s", "rearm": "70%"})";
@@ -26,7 +32,8 @@ TEST(Condition, SaysHowMuchOfItWasStolen) {
   const Tape::Values stolen{{Metric::cpu_busy, 96}, {Metric::cpu_steal, 95}};
   auto fired = busy.play(100 * kMs, stolen);
   ASSERT_EQ(fired.size(), 1U);
-  EXPECT_EQ(fired[0].reason, "cpu.busy 96 %, of it 95 % stolen, above 50 % for 100 ms");
+  EXPECT_THAT(fired[0].reason, AllOf(StartsWith("cpu.busy 96 %"), HasSubstr("95 % stolen"), HasSubstr("above 50 %"),
+                                     HasSubstr("for 100 ms"), Not(AnyOf(HasSubstr("baseline"), HasSubstr("jump")))));
   EXPECT_EQ(fired[0].fired->stolen, 95);
 
   // Of the whole time, as the value is: a hypervisor steals in bursts.
@@ -40,7 +47,8 @@ TEST(Condition, SaysHowMuchOfItWasStolen) {
   Tape little = of("cpu.busy");
   fired = little.play(100 * kMs, {{Metric::cpu_busy, 96}, {Metric::cpu_steal, 0.5}});
   ASSERT_EQ(fired.size(), 1U);
-  EXPECT_EQ(fired[0].reason, "cpu.busy 96 % above 50 % for 100 ms");
+  EXPECT_THAT(fired[0].reason, AllOf(StartsWith("cpu.busy 96 % "), HasSubstr("above 50 %"), HasSubstr("for 100 ms"),
+                                     Not(AnyOf(HasSubstr("stolen"), HasSubstr("baseline"), HasSubstr("jump")))));
 
   Tape system = of("cpu.system");
   fired = system.play(100 * kMs, {{Metric::cpu_system, 96}, {Metric::cpu_steal, 3}});
@@ -57,7 +65,8 @@ TEST(Condition, FiresOnceWhenItHeldForItsTime) {
   const auto fired = tape.play(100 * kMs, Metric::cpu_hottest, 100);
   ASSERT_EQ(fired.size(), 1U);
   EXPECT_TRUE(fired[0].fires());
-  EXPECT_EQ(fired[0].reason, "cpu.hottest 100 % above 90 % for 2.0 s (baseline 12 %)");
+  EXPECT_THAT(fired[0].reason, AllOf(StartsWith("cpu.hottest 100 % "), HasSubstr("above 90 %"), HasSubstr("for 2.0 s"),
+                                     HasSubstr("baseline 12 %"), Not(AnyOf(HasSubstr("stolen"), HasSubstr("jump")))));
   ASSERT_TRUE(fired[0].fired);
   EXPECT_EQ(fired[0].fired->metric, "cpu.hottest");
   EXPECT_EQ(fired[0].fired->value, 100);
@@ -120,7 +129,7 @@ TEST(Condition, WorksAtEveryInterval) {
     // Not early, and not later than the pass in which the time is over.
     const std::uint64_t held = (2 * kS + step - 1) / step * step;
     EXPECT_EQ(fired[0].fired->since_ns, tape.clock.monotonic_ns - (20 * kS) / step * step) << step;
-    EXPECT_THAT(fired[0].reason, testing::HasSubstr(fmt::format("for {:.1f} s", static_cast<double>(held) / 1e9)));
+    EXPECT_THAT(fired[0].reason, HasSubstr(fmt::format("for {:.1f} s", static_cast<double>(held) / 1e9)));
   }
 }
 
@@ -153,7 +162,8 @@ TEST(Condition, AJumpIsAgainstTheFiveMinutesBefore) {
   const auto fired = tape.play(3 * kS, Metric::cpu_busy, 95);
   ASSERT_EQ(fired.size(), 1U);
   EXPECT_EQ(fired[0].fired->baseline, 20);
-  EXPECT_EQ(fired[0].reason, "cpu.busy 95 % above 90 % for 2.0 s (baseline 20 %)");
+  EXPECT_THAT(fired[0].reason, AllOf(StartsWith("cpu.busy 95 % "), HasSubstr("above 90 %"), HasSubstr("for 2.0 s"),
+                                     HasSubstr("baseline 20 %"), Not(AnyOf(HasSubstr("stolen"), HasSubstr("jump")))));
   // The crossing ends, and the value is as high again at once: the median of the 5 minutes is still 20.
   tape.play(5 * kS, Metric::cpu_busy, 20);
   tape.play(3 * kS, Metric::cpu_busy, 95);
@@ -215,7 +225,8 @@ TEST(Condition, AJumpAloneIsOverWhenItIsDownAgain) {
   const auto fired = tape.play(5 * kS, Metric::tasks_running, 15);
   ASSERT_EQ(fired.size(), 1U);
   EXPECT_EQ(fired[0].fired->threshold, 14);
-  EXPECT_EQ(fired[0].reason, "tasks.running 15 above 14 for 1.0 s (a jump; baseline 4)");
+  EXPECT_THAT(fired[0].reason, AllOf(StartsWith("tasks.running 15 "), HasSubstr("above 14 "), HasSubstr("for 1.0 s"),
+                                     HasSubstr("jump"), HasSubstr("baseline 4)"), Not(HasSubstr("%"))));
   tape.play(5 * kS, Metric::tasks_running, 13);
   tape.play(5 * kS, Metric::tasks_running, 15);
   EXPECT_EQ(tape.fired, 2U);
@@ -226,7 +237,8 @@ TEST(Condition, BelowIsTheOtherWayRound) {
   tape.play(2 * kMin, Metric::cpu_busy, 80);
   const auto fired = tape.play(3 * kS, Metric::cpu_busy, 1);
   ASSERT_EQ(fired.size(), 1U);
-  EXPECT_EQ(fired[0].reason, "cpu.busy 1 % below 5 % for 2.0 s (baseline 80 %)");
+  EXPECT_THAT(fired[0].reason, AllOf(StartsWith("cpu.busy 1 % "), HasSubstr("below 5 %"), HasSubstr("for 2.0 s"),
+                                     HasSubstr("baseline 80 %"), Not(AnyOf(HasSubstr("stolen"), HasSubstr("jump")))));
   tape.play(5 * kS, Metric::cpu_busy, 10);
   tape.play(3 * kS, Metric::cpu_busy, 1);
   EXPECT_EQ(tape.fired, 1U);
@@ -249,13 +261,16 @@ TEST(Condition, InWords) {
             R"("b": {"metric": "tasks.running", "below": 2}, "d": {"metric": "tasks.blocked", "delta": 3},)"
             R"("l": {"metric": "cpu.hottest", "above": "90%", "for": "1.5s"},)"
             R"("u": {"metric": "cpu.busy", "below": "5%", "delta": "40%", "for": "30s"})");
-  EXPECT_EQ(tape.row("t").condition,
-            "cpu.busy above 90 %, and 30 points above the median of the 5 minutes before, for 2 s");
+  EXPECT_THAT(tape.row("t").condition, AllOf(StartsWith("cpu.busy above 90 %"), HasSubstr("30 points above the median"),
+                                             HasSubstr("5 minutes before"), EndsWith("for 2 s")));
   EXPECT_EQ(tape.row("b").condition, "tasks.running below 2");
-  EXPECT_EQ(tape.row("d").condition, "tasks.blocked 3 above the median of the 5 minutes before");
-  EXPECT_EQ(tape.row("l").condition, "cpu.hottest above 90 % for 1.5 s");
-  EXPECT_EQ(tape.row("u").condition,
-            "cpu.busy below 5 %, and 40 points below the median of the 5 minutes before, for 30 s");
+  EXPECT_THAT(tape.row("d").condition,
+              AllOf(StartsWith("tasks.blocked 3 above the median"), EndsWith("5 minutes before"),
+                    Not(AnyOf(HasSubstr("points"), HasSubstr("%")))));
+  EXPECT_THAT(tape.row("l").condition,
+              AllOf(StartsWith("cpu.hottest above 90 %"), EndsWith("for 1.5 s"), Not(HasSubstr("median"))));
+  EXPECT_THAT(tape.row("u").condition, AllOf(StartsWith("cpu.busy below 5 %"), HasSubstr("40 points below the median"),
+                                             HasSubstr("5 minutes before"), EndsWith("for 30 s")));
 }
 
 }  // namespace

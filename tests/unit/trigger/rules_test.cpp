@@ -18,7 +18,10 @@ using test::kMin;
 using test::kMs;
 using test::kS;
 using test::Tape;
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const std::string kLevel = R"("t": {"metric": "cpu.hottest", "above": "90%", "for": "2s")";
@@ -75,7 +78,8 @@ TEST(TriggerRules, WhileNothingIsRecordedNothingIsUsedUp) {
   EXPECT_FALSE(tape.rules.on_external("slow", "", tape.clock.now())->fires());
   const auto told = tape.rules.take_ended_windows(tape.clock.now(), /*all=*/true);
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].by_text(), "max_per_day (1), a pause of the recording (1)");
+  EXPECT_EQ(told[0].by_text(), fmt::format("{} (1), {} (1)", to_string(SuppressedBy::max_per_day),
+                                           to_string(SuppressedBy::not_recording)));
 }
 
 TEST(TriggerRules, SwitchedOffAndOn) {
@@ -109,7 +113,8 @@ TEST(TriggerRules, ATestRunsTheActionAndIsNotCounted) {
     const auto decision = tape.rules.test("t", tape.clock.now());
     ASSERT_TRUE(decision);
     EXPECT_TRUE(decision->fires());
-    EXPECT_EQ(decision->reason, "test of the trigger (state: armed; cpu.hottest is 12 %)");
+    EXPECT_THAT(decision->reason,
+                AllOf(StartsWith("test "), HasSubstr(" armed"), HasSubstr("cpu.hottest"), HasSubstr(" 12 %")));
     EXPECT_EQ(decision->post, std::chrono::seconds(1));
   }
   EXPECT_EQ(tape.row("t").fired, 0U);
@@ -253,7 +258,8 @@ TEST(TriggerRules, RowsShowTheState) {
   tape.play(1 * kS, Metric::cpu_hottest, 99);
   tape.rules.note_snapshot("t", "7");
   EXPECT_EQ(tape.row("t").state, "fired");
-  EXPECT_EQ(tape.row("t").note, "not over yet, for 2.0 s; armed again at 70 %");
+  EXPECT_THAT(tape.row("t").note,
+              AllOf(HasSubstr("not over"), HasSubstr("for 2.0 s"), HasSubstr("armed again at 70 %")));
   EXPECT_EQ(tape.row("t").fired, 1U);
   EXPECT_EQ(tape.row("t").snapshot, "7");
   EXPECT_EQ(tape.row("t").fired_at, tape.clock.wall);
@@ -277,7 +283,8 @@ TEST(TriggerRules, ATriggerWithoutItsSource) {
   auto without = triggers_without_source(shipped->triggers, missing);
   ASSERT_EQ(without.size(), 1U);
   EXPECT_TRUE(without[0].shipped) << "a copy of the shipped file asks for nothing";
-  EXPECT_EQ(without[0].text(), "trigger 'psi-memory' is off: open /proc/pressure/memory: No such file");
+  EXPECT_THAT(without[0].text(),
+              AllOf(HasSubstr("'psi-memory' is off"), EndsWith(": " + missing[0].why), Not(HasSubstr("/etc/"))));
   const auto own = parse_config("{\"triggers\": {\n\"stall\": {\n\"metric\": \"psi.memory.some\", \"above\": \"5%\"}}}",
                                 "/etc/x.json");
   ASSERT_TRUE(own);

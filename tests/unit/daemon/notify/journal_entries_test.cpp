@@ -18,9 +18,11 @@
 namespace flight::daemon {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 std::string text_of(const std::string& name) {
   std::ifstream file(test::source_root() + "/" + name);
@@ -107,8 +109,9 @@ TEST(JournalEntries, SuppressedOnesAreCounted) {
                                               .first = std::chrono::seconds(1'790'000'000),
                                               .last = std::chrono::seconds(1'790'000'060),
                                               .by = "storm guard"});
-  EXPECT_EQ(many.message,
-            "oom: 997 firings suppressed by storm guard, from 2026-09-21T14:13:20.000Z to 2026-09-21T14:14:20.000Z");
+  EXPECT_THAT(many.message,
+              AllOf(StartsWith("oom: 997 firings "), HasSubstr("suppressed by storm guard"),
+                    HasSubstr("from 2026-09-21T14:13:20.000Z"), HasSubstr("to 2026-09-21T14:14:20.000Z")));
   EXPECT_THAT(many.fields,
               ElementsAre("MESSAGE_ID=780467055d8b419c8a7c497b4af8dc33", "FLIGHTD_TRIGGER=oom",
                           "FLIGHTD_SUPPRESSED=997", "FLIGHTD_SUPPRESSED_BY=storm guard",

@@ -12,6 +12,11 @@ namespace {
 using std::chrono_literals::operator""min;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 StatusFacts facts() {
@@ -25,14 +30,16 @@ StatusFacts facts() {
 }
 
 TEST(StatusLine, ShowsTheHistoryAndTheLastSnapshot) {
-  EXPECT_EQ(status_line(facts()),
-            "recording 2 CPUs, 3 channels, 34 s held; last snapshot 12 min ago (lopsided); store 180.0M of 2.0G");
+  EXPECT_THAT(status_line(facts()),
+              AllOf(StartsWith("recording 2 CPUs, 3 channels, "), HasSubstr(" channels, 34 s held"),
+                    HasSubstr("snapshot 12 min ago (lopsided)"), EndsWith("store 180.0M of 2.0G")));
   StatusFacts young = facts();
   young.cpus = young.channels = 1;
   young.held_min = young.held_max = 900ms;
   young.last.reset();
   young.store_max_bytes = 0;
-  EXPECT_EQ(status_line(young), "recording 1 CPU, 1 channel, 0 s held; no snapshot yet");
+  EXPECT_THAT(status_line(young), AllOf(StartsWith("recording 1 CPU, 1 channel, "), HasSubstr(" 0 s held"),
+                                        HasSubstr("no snapshot"), Not(AnyOf(HasSubstr("ago"), HasSubstr("store")))));
 }
 
 TEST(StatusLine, TheShortestRingIsShownBesideTheLongest) {
@@ -56,8 +63,9 @@ TEST(StatusLine, WithoutARecordingNothingIsHeld) {
   StatusFacts refused = facts();
   refused.refusal = "no such event";
   refused.cpus = refused.channels = 0;
-  EXPECT_EQ(status_line(refused),
-            "recording: no (no such event); last snapshot 12 min ago (lopsided); store 180.0M of 2.0G");
+  EXPECT_THAT(status_line(refused), AllOf(StartsWith("recording: no (no such event)"),
+                                          HasSubstr("snapshot 12 min ago (lopsided)"), EndsWith("store 180.0M of 2.0G"),
+                                          Not(AnyOf(HasSubstr("CPU"), HasSubstr("channel"), HasSubstr("held")))));
 }
 
 TEST(StatusLine, IsOneBoundedLine) {

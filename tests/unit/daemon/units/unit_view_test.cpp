@@ -17,13 +17,19 @@ namespace flight::daemon {
 namespace {
 
 using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
+
+auto hidden_by(const std::string& unit, const std::string& setting) {
+  return AllOf(StartsWith(unit + ".service "), EndsWith(" " + setting));
+}
 
 TEST(UnitView, HomesAndTemporaryFoldersAreHidden) {
   for (const char* path : {"/home/a/flightd.json", "/root/flightd.json", "/run/user/1000/x", "/root"})
-    EXPECT_EQ(hidden_by_unit(path, "/nowhere"), "flightd.service has ProtectHome=yes") << path;
+    EXPECT_THAT(hidden_by_unit(path, "/nowhere"), hidden_by("flightd", "ProtectHome=yes")) << path;
   for (const char* path : {"/tmp/flightd.json", "/var/tmp/x", "/etc/../tmp/x", "//tmp//x"})
-    EXPECT_EQ(hidden_by_unit(path, "/nowhere"), "flightd.service has PrivateTmp=yes") << path;
+    EXPECT_THAT(hidden_by_unit(path, "/nowhere"), hidden_by("flightd", "PrivateTmp=yes")) << path;
   for (const char* path : {"/etc/flightd/flightd.json", "/homes/x", "/tmpfs/x", "/var/lib/flightd", "/srv/root/x"})
     EXPECT_EQ(hidden_by_unit(path, "/nowhere"), "") << path;
 }
@@ -172,12 +178,12 @@ TEST_F(UnitViewOf, WhatIsInaccessibleStaysSo) {
   install();
   for (const char* unit : {"flightd", "flightd-broker"})
     permit(unit, "[Service]\nInaccessiblePaths=/srv\nBindReadOnlyPaths=/home/a /srv/a\n");
-  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd.service has ProtectHome=yes");
-  EXPECT_EQ(hidden_by_unit("/srv/a/x.json", root_), "flightd.service has InaccessiblePaths=/srv");
+  EXPECT_THAT(hidden_by_unit("/home/a/x.json", root_), hidden_by("flightd", "ProtectHome=yes"));
+  EXPECT_THAT(hidden_by_unit("/srv/a/x.json", root_), hidden_by("flightd", "InaccessiblePaths=/srv"));
   for (const char* unit : {"flightd", "flightd-broker"})
     permit(unit, "[Service]\nProtectHome=maybe\nPrivateTmp=Yes\n", "zz");
-  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd.service has ProtectHome=yes") << "systemd ignores it";
-  EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "flightd.service has PrivateTmp=Yes");
+  EXPECT_THAT(hidden_by_unit("/home/a/x.json", root_), hidden_by("flightd", "ProtectHome=yes")) << "systemd ignores it";
+  EXPECT_THAT(hidden_by_unit("/tmp/x.json", root_), hidden_by("flightd", "PrivateTmp=Yes"));
   for (const char* unit : {"flightd", "flightd-broker"})
     permit(unit, "[Service]\nProtectHome=tmpfs\nBindReadOnlyPaths=/opt/conf:/home/b\n", "zz");
   EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
@@ -210,20 +216,20 @@ TEST_F(UnitViewOf, TheUserIsTheUnits) {
 TEST_F(UnitViewOf, ADropInShowsWhatTheUnitHides) {
   for (const bool installed : {false, true}) {
     if (installed) install();
-    EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd.service has ProtectHome=yes");
-    EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "flightd.service has PrivateTmp=yes");
+    EXPECT_THAT(hidden_by_unit("/home/a/x.json", root_), hidden_by("flightd", "ProtectHome=yes"));
+    EXPECT_THAT(hidden_by_unit("/tmp/x.json", root_), hidden_by("flightd", "PrivateTmp=yes"));
   }
   permit("flightd", "[Service]\nProtectHome=read-only\nPrivateTmp=no\n");
-  EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "flightd-broker.service has ProtectHome=yes")
+  EXPECT_THAT(hidden_by_unit("/home/a/x.json", root_), hidden_by("flightd-broker", "ProtectHome=yes"))
       << "the broker reads the file as well";
   permit("flightd-broker", "[Service]\nProtectHome=no\nPrivateTmp=false\n");
   EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
   EXPECT_EQ(hidden_by_unit("/tmp/x.json", root_), "");
   permit("flightd", "[Service]\nProtectHome=tmpfs\nBindReadOnlyPaths=/home/a\nInaccessiblePaths=-/home/a/b /srv/x\n");
-  EXPECT_EQ(hidden_by_unit("/home/c/x.json", root_), "flightd.service has ProtectHome=tmpfs");
+  EXPECT_THAT(hidden_by_unit("/home/c/x.json", root_), hidden_by("flightd", "ProtectHome=tmpfs"));
   EXPECT_EQ(hidden_by_unit("/home/a/x.json", root_), "");
-  EXPECT_EQ(hidden_by_unit("/home/a/b/x.json", root_), "flightd.service has InaccessiblePaths=-/home/a/b");
-  EXPECT_EQ(hidden_by_unit("/srv/x/flightd.json", root_), "flightd.service has InaccessiblePaths=/srv/x");
+  EXPECT_THAT(hidden_by_unit("/home/a/b/x.json", root_), hidden_by("flightd", "InaccessiblePaths=-/home/a/b"));
+  EXPECT_THAT(hidden_by_unit("/srv/x/flightd.json", root_), hidden_by("flightd", "InaccessiblePaths=/srv/x"));
 }
 
 }  // namespace
