@@ -129,7 +129,7 @@ Catalogue::Cached Catalogue::read_row(const Folder& folder, const std::string& p
   return fresh;
 }
 
-Result<std::vector<const Catalogue::Cached*>> Catalogue::look() {
+Result<void> Catalogue::look() {
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
   for (auto& [stem, known] : cached_) known.seen = {};
@@ -142,16 +142,27 @@ Result<std::vector<const Catalogue::Cached*>> Catalogue::look() {
   });
   if (!read) return propagate(read.error());
   for (auto known = cached_.begin(); known != cached_.end();) {
-    const bool same = known->second.files == known->second.seen;
-    if (!same) others.emplace(known->first, known->second.seen);
-    known = same ? std::next(known) : cached_.erase(known);
+    if (known->second.files == known->second.seen) {
+      ++known;
+      continue;
+    }
+    text_.clear();  // first: what follows needs memory
+    others.emplace(known->first, known->second.seen);
+    known = cached_.erase(known);
   }
   const std::string path = absolute_folder(folder_);
-  for (const auto& [stem, files] : others)
-    if (files.data || files.sidecar)
-      if (const auto name = parse_snapshot_name(stem + std::string(kDataSuffix)))
-        cached_.emplace(stem, read_row(*folder, path, *name, files));
-  std::vector<const Cached*> order;  // pointers into `cached_`, whose elements do not move
+  for (const auto& [stem, files] : others) {
+    if (!files.data && !files.sidecar) continue;
+    const auto name = parse_snapshot_name(stem + std::string(kDataSuffix));
+    if (!name) continue;
+    text_.clear();
+    cached_.emplace(stem, read_row(*folder, path, *name, files));
+  }
+  return {};
+}
+
+std::vector<const Catalogue::Cached*> Catalogue::in_order() const {
+  std::vector<const Cached*> order;
   order.reserve(cached_.size());
   for (const auto& [stem, one] : cached_) order.push_back(&one);
   std::sort(order.begin(), order.end(), [](const Cached* a, const Cached* b) {
@@ -161,26 +172,26 @@ Result<std::vector<const Catalogue::Cached*>> Catalogue::look() {
 }
 
 Result<std::vector<CatalogueRow>> Catalogue::list() {
-  const auto order = look();
-  if (!order) return propagate(order.error());
+  if (auto looked = look(); !looked) return propagate(looked.error());
   std::vector<CatalogueRow> rows;
-  rows.reserve(order->size());
-  for (const Cached* cached : *order) rows.push_back(cached->row);
+  rows.reserve(cached_.size());
+  for (const Cached* cached : in_order()) rows.push_back(cached->row);
   return rows;
 }
 
 Result<std::string> Catalogue::list_json() {
-  const auto order = look();
-  if (!order) return propagate(order.error());
+  if (auto looked = look(); !looked) return propagate(looked.error());
+  if (!text_.empty()) return text_;
   std::size_t bytes = 2;
-  for (const Cached* cached : *order) bytes += cached->json.size() + 1;
+  for (const auto& [stem, cached] : cached_) bytes += cached.json.size() + 1;
   std::string text = "[";
   text.reserve(bytes);
-  for (const Cached* cached : *order) {
+  for (const Cached* cached : in_order()) {
     if (text.size() > 1) text += ',';
     text += cached->json;
   }
-  return text + "]";
+  text_ = text + "]";
+  return text_;
 }
 
 // A copy under another host's name has the same SEQ: prefer the one with both files, then the latest.

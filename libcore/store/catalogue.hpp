@@ -116,8 +116,10 @@ class Catalogue {
                                 const Files& files) const;
   [[nodiscard]] Result<Found> find(std::string_view id) const;
   [[nodiscard]] Result<DataFile> open_in(const Folder& folder, std::string name) const;
-  // The current content of the directory, oldest first; valid until the next call.
-  [[nodiscard]] Result<std::vector<const Cached*>> look();
+  // Reads the directory into cached_.
+  [[nodiscard]] Result<void> look();
+  // cached_, oldest first; valid until the next look().
+  [[nodiscard]] std::vector<const Cached*> in_order() const;
   [[nodiscard]] Result<void> note(Result<Unsynced> done);
   std::string folder_;
   Unsynced unsynced_;
@@ -127,6 +129,7 @@ class Catalogue {
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   std::unordered_map<std::string, Cached, Hash, std::equal_to<>> cached_;  // by the files' common stem
+  std::string text_;  // list_json() of cached_; empty: something has changed since it was made
 };
 
 }  // namespace flight

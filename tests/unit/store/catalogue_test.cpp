@@ -132,7 +132,13 @@ TEST_F(Store, ASecondListReadsNoSidecar) {
 TEST_F(Store, ASecondListSeesAllChanges) {
   for (std::uint64_t seq = 1; seq <= 4; ++seq) make(name_of(seq));
   Catalogue catalogue(folder_);
+  // The text is kept, too, and a change in the rows is one in it.
+  const auto expect_same = [&](const char* after) {
+    EXPECT_EQ(catalogue.list_json(), to_json(*Catalogue(folder_).list())) << after;
+    EXPECT_EQ(catalogue.list_json(), to_json(*catalogue.list())) << after;
+  };
   EXPECT_EQ(ids(catalogue).size(), 4U);
+  expect_same("the first list");
   fs::remove(at(name_of(1).data_file()));
   fs::remove(at(name_of(1).sidecar_file()));
   fs::remove(at(name_of(2).data_file()));
@@ -148,6 +154,17 @@ TEST_F(Store, ASecondListSeesAllChanges) {
   EXPECT_EQ(rows->at(3).id, "5");
   write(name_of(2).data_file(), "back again");
   EXPECT_EQ(catalogue.list()->at(0).state, SnapshotState::present);
+  expect_same("files came and went");
+  write(name_of(4).pin_file(), "");
+  expect_same("a pin");
+  make(name_of(6));
+  expect_same("one more");
+  fs::remove(at(name_of(6).data_file()));
+  fs::remove(at(name_of(6).sidecar_file()));
+  expect_same("one less");
+  fs::remove_all(folder_);
+  fs::create_directory(folder_);
+  EXPECT_EQ(catalogue.list_json(), "[]");
 }
 
 TEST_F(Store, TwoThousandRows) {
