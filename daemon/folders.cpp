@@ -221,7 +221,7 @@ Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, s
 }  // namespace
 
 RuntimeFolder::~RuntimeFolder() {
-  if (lock) static_cast<void>(::ftruncate(lock.get(), 0));
+  if (lock) static_cast<void>(!::ftruncate(lock.get(), 0));
 }
 
 // The directories are opened once and locked. Only then they are given to flightd's user, by descriptor. They belong to
@@ -237,7 +237,7 @@ Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identit
   if (auto given = give(*folder, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
   const std::string pid = fmt::format("{}\n", ::getpid());
   if (out.lock && ::ftruncate(out.lock.get(), 0) == 0)
-    static_cast<void>(::pwrite(out.lock.get(), pid.data(), pid.size(), 0));
+    static_cast<void>(!::pwrite(out.lock.get(), pid.data(), pid.size(), 0));
   return out;
 }
 
