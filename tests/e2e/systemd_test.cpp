@@ -34,6 +34,7 @@ class Systemd : public testing::Test {
     const char* cache = std::getenv("FLIGHT_TESTBED_CACHE");
     const std::string rootfs = std::string(cache != nullptr ? cache : "/var/cache/flightd-testbed") + "/trixie";
     return run({required_env("FLIGHT_SOURCE_ROOT") + "/tests/testbed/with-systemd",
+                "--no-download",
                 "--work",
                 folder_ / "scratch",
                 "--bind",

@@ -27,8 +27,8 @@ class VarlinkctlLong : public testing::Test {
   Outcome guest(const std::string& script) const {
     const char* cache = std::getenv("FLIGHT_TESTBED_CACHE");
     const std::string rootfs = std::string(cache != nullptr ? cache : "/var/cache/flightd-testbed") + "/trixie";
-    return run({required_env("FLIGHT_SOURCE_ROOT") + "/tests/testbed/with-systemd", "--work", folder_ / "scratch",
-                "--bind", daemon_.runtime_dir() + ":/run/flightd-here", "--env",
+    return run({required_env("FLIGHT_SOURCE_ROOT") + "/tests/testbed/with-systemd", "--no-download", "--work",
+                folder_ / "scratch", "--bind", daemon_.runtime_dir() + ":/run/flightd-here", "--env",
                 "S=unix:/run/flightd-here/io.flightd.Recorder", "--timeout", "60", rootfs, "--", "sh", "-euc", script},
                280s);
   }
