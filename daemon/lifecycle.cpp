@@ -12,6 +12,7 @@
 #include "daemon/log/log.hpp"
 #include "libcore/base/retry.hpp"
 #include "libcore/base/service_manager.hpp"
+#include "libcore/base/thread.hpp"
 #include "libcore/base/units.hpp"
 
 namespace flight::daemon {
@@ -52,11 +53,24 @@ int Daemon::run() {
   settled.async_wait([](boost::system::error_code error) {
     if (!error) ::malloc_trim(0);
   });
-  loop_.run();
+  serve();
 
   end_threads();
   log::info("ended");
   return exit_status_;
+}
+
+// What a client asks for first is done at once (UrgentWait), the rest at this thread's own priority: many messages must
+// not keep the CPU from others.
+void Daemon::serve() {
+  UrgentWait urgent;
+  for (;;) {
+    urgent.begin();
+    const bool more = loop_.run_one() > 0;
+    urgent.end();
+    if (!more) return;
+    loop_.poll();
+  }
 }
 
 // Objects end after those that use them, also after a failed start.

@@ -76,6 +76,7 @@ class Daemon {
   [[nodiscard]] Result<void> start_triggers();
   [[nodiscard]] Result<void> start_snapshots();
   [[nodiscard]] Result<void> start_control();
+  void serve();
   void end_threads();
   void wait_for_signal();
   void take_signal();

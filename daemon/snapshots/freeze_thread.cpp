@@ -27,13 +27,12 @@ FreezeThread::~FreezeThread() {
   thread_.join();
 }
 
-EventTime FreezeThread::freeze(Staging& staging, CaptureMode mode) {
-  const EventTime frozen_ns = staging.copy_ahead();
+void FreezeThread::freeze(Staging& staging, CaptureMode mode) {
+  staging.copy_ahead();
   staging_ = &staging;
   mode_ = mode;
   wanted_.release();
   done_.acquire();
-  return frozen_ns;
 }
 
 void FreezeThread::run(bool drop) {

@@ -24,9 +24,9 @@ class FreezeThread {
   FreezeThread& operator=(const FreezeThread&) = delete;
   ~FreezeThread();
 
-  // Copies the rings on the calling thread, then pauses, copies the difference and resumes on the freeze thread;
-  // returns frozen_ns. One caller at a time: the snapshot worker. Allocates nothing.
-  [[nodiscard]] EventTime freeze(Staging& staging, CaptureMode mode);
+  // Copies the rings on the calling thread, then pauses, copies the difference and resumes on the freeze thread.
+  // One caller at a time: the snapshot worker. Allocates nothing.
+  void freeze(Staging& staging, CaptureMode mode);
 
   // Why SCHED_FIFO was refused; empty: it was granted.
   [[nodiscard]] const std::string& priority_error() const { return priority_error_; }

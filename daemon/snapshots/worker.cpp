@@ -10,7 +10,6 @@
 #include "daemon/snapshots/names.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/steps.hpp"
-#include "libcore/base/thread.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/sysinfo/host.hpp"
@@ -96,23 +95,8 @@ void SnapshotWorker::run() {
     {
       std::unique_lock lock(mutex_);
       take_memory(lock);
-      const auto wanted = [this] { return stopping_ || waiting_; };
-      // Request them first from a new broker: it may die soon.
-      if (refill_) {
-        files_.broker_is_new();
-        last_taken_ = false;
-      }
-      if (std::exchange(refill_, false) || !wake_.wait_for(lock, kSpareAfter, wanted)) {
-        lock.unlock();
-        const bool filled = callbacks_.store_usable() && files_.fill_spare();
-        lock.lock();
-        const auto woken = [&] { return wanted() || refill_ || configured_; };
-        if (filled)
-          wake_.wait(lock, woken);
-        else
-          wake_.wait_for(lock, kSpareRetry, woken);
-      }
-      if (refill_ || !wanted()) continue;
+      wait_for_request(lock);
+      if (refill_ || !(stopping_ || waiting_)) continue;
       if (stopping_) return refuse_waiting();
       running_ = std::move(waiting_);
       wait_until_due(lock);
@@ -134,6 +118,29 @@ void SnapshotWorker::run() {
     after_step(Step::answered);
     if (result) keep_symbols();
   }
+}
+
+// Until there is one, or something else to do. Between requests it has spare files made.
+void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
+  const auto wanted = [this] { return stopping_ || waiting_; };
+  // Request them first from a new broker: it may die soon.
+  if (refill_) {
+    files_.broker_is_new();
+    last_taken_ = false;
+  }
+  urgent_.begin();
+  if (!std::exchange(refill_, false) && wake_.wait_for(lock, kSpareAfter, wanted)) return;
+  urgent_.end();
+  lock.unlock();
+  const bool filled = callbacks_.store_usable() && files_.fill_spare();
+  lock.lock();
+  const auto woken = [&] { return wanted() || refill_ || configured_; };
+  urgent_.begin();
+  if (filled)
+    wake_.wait(lock, woken);
+  else
+    wake_.wait_for(lock, kSpareRetry, woken);
+  if (!waiting_) urgent_.end();
 }
 
 // Without it the next snapshot tries again, and says that it is not compressed.
@@ -190,7 +197,10 @@ EventTime SnapshotWorker::freeze(const Job& job) {
   follow_attached();
   recorder_.hold_fold(true);
   recorder_.clock().look();  // what it shows at the freeze
-  return freezer_.freeze(attached_->staging, job.capture);
+  const EventTime frozen_ns = monotonic_now();
+  urgent_.end();  // copying large rings takes tenths of a second
+  freezer_.freeze(attached_->staging, job.capture);
+  return frozen_ns;
 }
 
 // What is written beside the records: who asked, and what is missing or wrong, as far as it is known at the freeze.
@@ -231,8 +241,10 @@ SnapshotOrder SnapshotWorker::order_of(const Job& job, const Manifest& manifest,
 }
 
 Result<Sidecar> SnapshotWorker::take(Job& job) {
-  if (const std::string refusal = recorder_.refusal(); !refusal.empty() && recorder_.attached()->rings.empty())
+  if (const std::string refusal = recorder_.refusal(); !refusal.empty() && recorder_.attached()->rings.empty()) {
+    urgent_.end();
     return fail(std::errc::no_message_available, "nothing is recorded: {}", refusal);
+  }
   const EventTime frozen_ns = freeze(job);
   const EventTime recorded_until_ns = recorder_.recorded_until_ns();
   after_step(Step::frozen);

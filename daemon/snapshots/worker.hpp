@@ -20,6 +20,7 @@
 #include "daemon/recorder/recorder_thread.hpp"
 #include "daemon/snapshots/files.hpp"
 #include "daemon/snapshots/freeze_thread.hpp"
+#include "libcore/base/thread.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/snapshot.hpp"
 
@@ -120,6 +121,7 @@ class SnapshotWorker {
   static void widen(Job& job, SnapshotRequest request);
 
   void run();
+  void wait_for_request(std::unique_lock<std::mutex>& lock);
   void wait_until_due(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Result<Sidecar> take(Job& job);
   // Switches to the newest set of rings; keeps the blackouts of rings that are in both sets.
@@ -153,6 +155,7 @@ class SnapshotWorker {
   std::shared_ptr<const KernelSymbols> kernel_;  // of the current snapshot, or the last one
   Counts counts_;                                // after the last capture
   bool last_taken_ = false;                      // the broker is gone, and the rings were saved
+  UrgentWait urgent_;                            // this thread's, until the freeze
   bool room_in_vain_ = false;  // snapshots were deleted for one that did not fit nevertheless; until one is written
 
   std::atomic<EventTime> writing_since_ns_ = 0;

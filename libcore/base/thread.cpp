@@ -42,6 +42,11 @@ struct SchedulingAttributes {
 };
 static_assert(sizeof(SchedulingAttributes) == 48);
 
+// linux/sched.h; glibc before 2.41 does not define it. A child process or thread has none of the priority.
+constexpr std::uint64_t kResetOnFork = 1;
+
+bool set_scheduling(const SchedulingAttributes& wanted) { return ::syscall(SYS_sched_setattr, 0, &wanted, 0U) == 0; }
+
 }  // namespace
 
 Result<std::thread> start_thread(std::string name, std::function<void()> body) {
@@ -67,7 +72,31 @@ void set_time_slice(std::chrono::nanoseconds slice) {
   SchedulingAttributes wanted;
   wanted.nice = ::getpriority(PRIO_PROCESS, 0);
   wanted.runtime = static_cast<std::uint64_t>(slice.count());
-  static_cast<void>(::syscall(SYS_sched_setattr, 0, &wanted, 0U));
+  static_cast<void>(set_scheduling(wanted));
+}
+
+void UrgentWait::begin() {
+  if (waits_ || refused_) return;
+  SchedulingAttributes now;
+  // Only from SCHED_OTHER: who gave the thread another policy wants that.
+  if (::syscall(SYS_sched_getattr, 0, &now, sizeof now, 0U) != 0 || now.policy != SCHED_OTHER) return;
+  SchedulingAttributes urgent;
+  urgent.policy = SCHED_FIFO;
+  urgent.flags = kResetOnFork;
+  urgent.priority = 1;
+  waits_ = set_scheduling(urgent);
+  refused_ = !waits_;
+  nice_ = now.nice;
+  slice_ns_ = now.runtime;
+}
+
+void UrgentWait::end() {
+  if (!waits_) return;
+  SchedulingAttributes before;
+  before.flags = kResetOnFork;  // only a privileged process may take it back
+  before.nice = nice_;
+  before.runtime = slice_ns_;
+  waits_ = !set_scheduling(before);
 }
 
 }  // namespace flight

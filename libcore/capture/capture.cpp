@@ -131,8 +131,7 @@ std::uint64_t Staging::bytes() const {
   return sum;
 }
 
-EventTime Staging::copy_ahead() {
-  const EventTime frozen_ns = monotonic_now();
+void Staging::copy_ahead() {
   for (Part& part : parts_) {
     part.head = part.ring->head();
     copy_range(part.image, part.ring->bytes(), 0, part.image.size());
@@ -144,7 +143,6 @@ EventTime Staging::copy_ahead() {
     for (Part& part : parts_) most = std::max(most, catch_up(*part.ring, part.image, part.head));
     if (most <= kLittleBytes) break;
   }
-  return frozen_ns;
 }
 
 void Staging::cut(CaptureMode mode) {

@@ -50,9 +50,8 @@ class Staging {
   // is also in `before` shares its memory: use only one of the two at a time.
   [[nodiscard]] static Result<Staging> create(const Rings& rings, const Staging* before = nullptr);
 
-  // Copies every ring while it is written to, and again what was overwritten meanwhile. Returns frozen_ns, read before
-  // the first ring.
-  EventTime copy_ahead();
+  // Copies every ring while it is written to, and again what was overwritten meanwhile.
+  void copy_ahead();
   // Copies what was written since copy_ahead(), and cuts every ring.
   void cut(CaptureMode mode);
 

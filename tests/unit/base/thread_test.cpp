@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -63,6 +64,68 @@ TEST(Thread, TakesAndGivesBackATimeSlice) {
   if (!has_time_slices()) return;  // an older kernel knows none
   EXPECT_EQ(taken[kSlice], 100'000U);
   EXPECT_EQ(inherited[kSlice], 100'000U);
+}
+
+int policy_of(const std::array<std::uint64_t, 6>& attributes) { return static_cast<int>(attributes[0] >> 32U); }
+
+TEST(UrgentWait, IsRealTimeUntilItsEnd) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: RLIMIT_RTPRIO is 0 for others";
+  constexpr std::size_t kFlags = 1;
+  std::array<std::uint64_t, 6> before{}, waiting{}, twice{}, inherited{}, after{};
+  auto thread = start_thread("urgent", [&] {
+    set_time_slice(std::chrono::microseconds(100));
+    before = scheduling_attributes();
+    UrgentWait wait;
+    wait.begin();
+    waiting = scheduling_attributes();
+    wait.begin();
+    twice = scheduling_attributes();
+    auto child = start_thread("child", [&] { inherited = scheduling_attributes(); });
+    if (child) child->join();
+    wait.end();
+    after = scheduling_attributes();
+  });
+  ASSERT_TRUE(thread);
+  thread->join();
+  EXPECT_EQ(policy_of(before), SCHED_OTHER);
+  EXPECT_EQ(policy_of(waiting), SCHED_FIFO);
+  EXPECT_EQ(twice, waiting);
+  EXPECT_EQ(policy_of(inherited), SCHED_OTHER);
+  before[kFlags] = after[kFlags];
+  EXPECT_EQ(after, before);
+}
+
+TEST(UrgentWait, LeavesAnotherPolicyAlone) {
+  int policy = -1;
+  auto thread = start_thread("batch", [&] {
+    const sched_param none{};
+    if (::sched_setscheduler(0, SCHED_BATCH, &none) != 0) return;
+    UrgentWait wait;
+    wait.begin();
+    policy = ::sched_getscheduler(0);
+    wait.end();
+  });
+  ASSERT_TRUE(thread);
+  thread->join();
+  EXPECT_EQ(policy, SCHED_BATCH);
+}
+
+TEST(UrgentWait, ARefusalChangesNothing) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+    if (::setrlimit(RLIMIT_RTPRIO, &none) != 0) ::_exit(2);
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(3);
+    UrgentWait wait;
+    wait.begin();
+    if (::sched_getscheduler(0) != SCHED_OTHER) ::_exit(4);
+    wait.end();
+    ::_exit(::sched_getscheduler(0) == SCHED_OTHER ? 0 : 5);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // The sanitizers' own memory counts for RLIMIT_AS.

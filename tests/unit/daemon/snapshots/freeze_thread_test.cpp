@@ -49,10 +49,7 @@ TEST(FreezeThread, LeavesTheBulkOfTheCopyToItsCaller) {
   for (const CaptureMode mode : {CaptureMode::pause, CaptureMode::live}) {
     const auto own_before = own_cpu_time(), freezer_before = cpu_time_of("freeze");
     ASSERT_GE(freezer_before.count(), 0) << "there is no thread of that name, or no schedstat";
-    for (int i = 0; i < 10; ++i) {
-      const EventTime before_ns = monotonic_now();
-      EXPECT_GE(freezer.freeze(*staging, mode), before_ns);
-    }
+    for (int i = 0; i < 10; ++i) freezer.freeze(*staging, mode);
     EXPECT_LT(cpu_time_of("freeze") - freezer_before, (own_cpu_time() - own_before) / 2) << to_string(mode);
   }
 }
