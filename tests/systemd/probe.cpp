@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Started instead of a unit's program, with the unit's own settings (walls-in-guest): attempts what each of them
+// Started instead of a unit's program, with the unit's own settings (sandbox-in-guest): attempts what each of them
 // forbids.
 //
 //   probe KEY=VALUE...    the settings, as in the unit
