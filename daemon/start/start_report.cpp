@@ -17,15 +17,15 @@ void StartReport::report(const std::string& why) {
   const bool is_new = why != why_;
   if (is_new) log::error("flightd cannot start: {}; trying again", why);
   why_ = why;
-  if (is_new || !told_) told_ = tell(is_new);
+  if (is_new || !sent_) sent_ = send(is_new);
 }
 
 void StartReport::repeat() {
-  if (!told_) told_ = tell(false);
+  if (!sent_) sent_ = send(false);
   static_cast<void>(notify_service_manager("WATCHDOG=1", kNotifySoon));
 }
 
-bool StartReport::tell(bool warn) {
+bool StartReport::send(bool warn) {
   const auto sent = notify_service_manager(std::string(ready_ ? "" : "READY=1\n") + "STATUS=recording: no (" +
                                                printable_cut(why_, kMostReasonColumns) + "); trying again",
                                            kNotifySoon);

@@ -20,9 +20,9 @@ class StartReport {
   [[nodiscard]] std::chrono::seconds next_wait();
 
  private:
-  [[nodiscard]] bool tell(bool warn);
+  [[nodiscard]] bool send(bool warn);
   std::string why_;
-  bool ready_ = false, told_ = false;  // the service manager knows READY=1, and this reason
+  bool ready_ = false, sent_ = false;  // the service manager knows READY=1, and this reason
   std::size_t tries_ = 0;
 };
 

@@ -16,7 +16,7 @@ namespace {
 // u16 flags, u32 id, u8 tag[8].
 constexpr std::size_t kKsymbolNameAt = 24, kBpfEventBytes = 24, kAlign = 8;
 
-// The record's size by its content, with the trailer; 0: the content does not tell.
+// The record's size by its content, with the trailer; 0: the content does not determine it.
 std::size_t true_size(std::span<const std::byte> record) {
   const auto type = load<perf_event_header>(record.data()).type;
   if (type == PERF_RECORD_BPF_EVENT) return kBpfEventBytes + sizeof(Trailer);

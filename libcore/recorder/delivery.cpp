@@ -131,7 +131,7 @@ void Recording::State::look_at(const OpenRing& ring, const OpenEvent& event, con
 void Recording::State::look_for_unjudged(OpenChannel& channel) {
   const std::vector<EventPlan>& events = channel.plan.events;
   channel.seen.resize(events.size(), false);
-  // A tracepoint counts only for a channel of which nothing else tells that it is recorded.
+  // A tracepoint counts only for a channel for which nothing else proves that it is recorded.
   const bool proven = std::any_of(events.begin(), events.end(), is_judged) ||
                       std::find(channel.seen.begin(), channel.seen.end(), true) != channel.seen.end();
   for (OpenRing& ring : channel.rings) {

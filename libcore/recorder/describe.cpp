@@ -127,7 +127,7 @@ void Recording::State::describe(std::uint64_t generation) {
     const std::size_t first = out.events.size();
     for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
       out.events.push_back(to_manifest(channel.plan.config.name, channel.plan.events[i]));
-      tell_replaced(channel.plan, channel.plan.events[i], out.warnings, out.notes);
+      add_replaced_text(channel.plan, channel.plan.events[i], out.warnings, out.notes);
       warn_of_limits(channel, i, out.warnings);
     }
     for (const OpenRing& ring : channel.rings) {

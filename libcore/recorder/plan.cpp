@@ -112,10 +112,12 @@ Result<void> add_channels(const Config& config, const EventSources& sources, con
     ChannelPlan channel{.config = config.channels[i], .ring_bytes = ring_bytes[i], .events = {}, .notes = {}};
     for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
       const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
-      const auto told = [&](const Error& error) { return wrap(error, "{}channel '{}'", place, channel.config.name); };
+      const auto with_place = [&](const Error& error) {
+        return wrap(error, "{}channel '{}'", place, channel.config.name);
+      };
       const auto added = add_event(channel.config.events[event], sources, features, cpus, plan.nohz_full, channel);
-      if (!added) return told(added.error());
-      if (*added && !omitted) omitted = told(**added);
+      if (!added) return with_place(added.error());
+      if (*added && !omitted) omitted = with_place(**added);
       channel.events.back().place = place;
     }
     for (std::size_t event = channel.events.size(); event-- > 0;) omit_repeated(channel, event, features);
@@ -250,8 +252,8 @@ bool counts_while_busy(const perf_event_attr& attr) {
   return attr.type == PERF_TYPE_SOFTWARE && event == PERF_COUNT_SW_CPU_CLOCK;
 }
 
-void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
-                   std::vector<std::string>& notes) {
+void add_replaced_text(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
+                       std::vector<std::string>& notes) {
   if (event.replaced.why.empty()) return;
   (event.replaced.expected ? notes : warnings)
       .push_back(replaced_text(channel.config.name, event.replaced.why, event.name));

@@ -97,8 +97,8 @@ struct RecordingPlan {
 // (page-faults or cache-misses need not.)
 [[nodiscard]] bool counts_while_busy(const perf_event_attr& attr);
 // Adds the sentence about a replaced event to `warnings` or, if nobody can correct it, to `notes`.
-void tell_replaced(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
-                   std::vector<std::string>& notes);
+void add_replaced_text(const ChannelPlan& channel, const EventPlan& event, std::vector<std::string>& warnings,
+                       std::vector<std::string>& notes);
 
 // Which CPUs an event of the channel leaves out, and why. Empty: none, or another event samples them.
 [[nodiscard]] std::string left_out_note(const ChannelPlan& channel);

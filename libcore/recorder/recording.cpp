@@ -97,7 +97,7 @@ Result<std::vector<std::string>> Recording::check(const Config& config, const Ev
     channel.ring_bytes = kLeastRingBytes;
     if (auto opened = OpenChannel::open(channel, features, {cpu}); !opened) return propagate(opened.error());
     warnings.insert(warnings.end(), channel.notes.begin(), channel.notes.end());
-    for (const EventPlan& event : channel.events) tell_replaced(channel, event, warnings, warnings);
+    for (const EventPlan& event : channel.events) add_replaced_text(channel, event, warnings, warnings);
     if (std::string note = left_out_note(channel); !note.empty()) warnings.push_back(std::move(note));
   }
   for (const TriggerPlan& trigger : plan->triggers)

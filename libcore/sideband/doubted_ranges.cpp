@@ -18,7 +18,7 @@ DoubtedRange hull_of(const DoubtedRange& a, const DoubtedRange& b) {
 }  // namespace
 
 void DoubtedRanges::add(std::uint64_t address, std::uint64_t end, EventTime time_ns, bool partly) {
-  for (DoubtedRange& one : told_)
+  for (DoubtedRange& one : recorded_)
     if (one.address <= address && end <= one.end && one.first_ns <= time_ns) {
       one.last_ns = std::max(one.last_ns, time_ns);
       return;
@@ -41,13 +41,15 @@ void DoubtedRanges::insert(DoubtedRange range) {
   fresh_.erase(nearest);
 }
 
-std::vector<DoubtedRange> DoubtedRanges::tell() {
+std::vector<DoubtedRange> DoubtedRanges::take_new() {
   std::vector<DoubtedRange> out = std::exchange(fresh_, {});
   for (const DoubtedRange& range : out) {
-    std::erase_if(told_, [&](const DoubtedRange& one) { return range.address <= one.address && one.end <= range.end; });
-    if (!range.partly) told_.push_back(range);
+    std::erase_if(recorded_,
+                  [&](const DoubtedRange& one) { return range.address <= one.address && one.end <= range.end; });
+    if (!range.partly) recorded_.push_back(range);
   }
-  if (told_.size() > kMost) told_.erase(told_.begin(), told_.end() - static_cast<std::ptrdiff_t>(kMost));
+  if (recorded_.size() > kMost)
+    recorded_.erase(recorded_.begin(), recorded_.end() - static_cast<std::ptrdiff_t>(kMost));
   return out;
 }
 
@@ -64,7 +66,7 @@ std::vector<DoubtedRange> DoubtedRanges::end(std::uint64_t address, std::uint64_
     }
     return true;
   };
-  std::erase_if(told_, take);
+  std::erase_if(recorded_, take);
   std::erase_if(fresh_, [&](const DoubtedRange& one) {
     if (!take(one)) return false;
     out.push_back(one);
@@ -78,7 +80,7 @@ bool DoubtedRanges::doubts(std::uint64_t address, std::uint64_t end, EventTime t
   const auto later = [&](const DoubtedRange& one) {
     return one.address < end && address < one.end && one.last_ns > time_ns;
   };
-  return std::any_of(told_.begin(), told_.end(), later) || std::any_of(fresh_.begin(), fresh_.end(), later);
+  return std::any_of(recorded_.begin(), recorded_.end(), later) || std::any_of(fresh_.begin(), fresh_.end(), later);
 }
 
 }  // namespace flight

@@ -276,8 +276,8 @@ bool Intake::keep_map(std::span<const std::byte> record, std::uint32_t pid, Proc
 
 // Mappings in these ranges were dropped: what they have is unknown from then on. One that was kept meanwhile may have
 // been read first, and replaced by one that was dropped: at the latest after the last of those, nothing is known.
-void Intake::tell_doubts(std::uint32_t pid, Process& process) {
-  for (const DoubtedRange& range : process.flood->doubted.tell()) {
+void Intake::record_doubts(std::uint32_t pid, Process& process) {
+  for (const DoubtedRange& range : process.flood->doubted.take_new()) {
     put_lost(pid, range);
     EventTime since_ns = range.first_ns;
     if (range.first_ns < process.kept_ns && process.kept_ns < range.last_ns) {
@@ -325,7 +325,7 @@ void Intake::report_floods() {
     const auto found = processes_.find(pid);
     if (found == processes_.end() || !found->second.flood) continue;
     Flood& flood = *found->second.flood;
-    tell_doubts(pid, found->second);
+    record_doubts(pid, found->second);
     append_note(additions_, {.kind = NoteKind::flood, .pid = pid, .count = flood.left_out},
                 {.pid = pid, .tid = pid, .time_ns = flood.left_out_ns});
     flood.left_out = 0;
@@ -343,7 +343,7 @@ void Intake::report_floods() {
 
 void Intake::looking() {
   for (auto& [pid, process] : processes_)
-    if (process.flood) process.flood->doubted.forget_told();
+    if (process.flood) process.flood->doubted.forget_recorded();
 }
 
 Intake::Loudest Intake::loudest() const {

@@ -101,7 +101,7 @@ class Intake {
   void put_names_back(EventTime complete_ns);
   [[nodiscard]] bool keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process);
   void begin_anew(std::uint32_t pid, Process& process, EventTime time_ns);
-  void tell_doubts(std::uint32_t pid, Process& process);
+  void record_doubts(std::uint32_t pid, Process& process);
   [[nodiscard]] bool repeats(Mapping& mapping, std::span<const std::byte> record, EventTime time_ns);
   void put_back(std::uint32_t pid, Process& process, Mapping& mapping);
   bool end_doubts(std::uint32_t pid, Process& process, std::uint64_t address, std::uint64_t end, EventTime time_ns);

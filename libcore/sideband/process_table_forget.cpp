@@ -207,7 +207,7 @@ void ProcessTable::remove_living(bool sampled, std::size_t most_bytes, Evicted& 
   }
 }
 
-// Whoever has samples in one snapshot is likely to have some in the next one.
+// A process with samples in one snapshot probably has some in the next one.
 void ProcessTable::shrink_living(std::size_t most_bytes, Evicted& evicted) {
   for (const bool sampled : {false, true})
     if (bytes() > most_bytes) make_lean(sampled, evicted);

@@ -216,9 +216,9 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   TrackerExport window;
   if (doubtful) {
     // Nobody has looked since. The log stays as it is: a scan may still confirm them.
-    const RecordLog told = with_doubts(state.log, state.table, scope, state.kernel, state.unlisted());
-    window = export_of(told, state.table, state.kernel, order);
-    window.forks = state.forks_between(told, begin_ns, end_ns);
+    const RecordLog doubted = with_doubts(state.log, state.table, scope, state.kernel, state.unlisted());
+    window = export_of(doubted, state.table, state.kernel, order);
+    window.forks = state.forks_between(doubted, begin_ns, end_ns);
   } else {
     window = export_of(state.log, state.table, state.kernel, order);
     window.forks = state.forks_between(state.log, begin_ns, end_ns);

@@ -70,7 +70,7 @@ struct MappedFileFacts {
 // ESTALE: the file cannot be reached any more, or another file is in its place; and the name may still lead to it.
 // EAGAIN: it is being written.
 [[nodiscard]] Result<MappedFileFacts> read_mapped_file(const MappedAt& at);
-// Calls `answered` once the process has told its mappings: what blocks from then on is a disk.
+// Calls `answered` once the mappings of the process were read: from then on, only a disk can block.
 [[nodiscard]] Result<MappedFileFacts> read_mapped_file_in_steps(const MappedAt& at,
                                                                 const std::function<void()>& answered);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files that are to be read, in one queue for each user. The users take turns, and one other than root has a share
-// of the space and of a CPU: whoever maps files faster than they can be read must not keep a helper busy. Main thread
-// only.
+// of the space and of a CPU, so that a user who maps files faster than they can be read does not occupy a helper. Main
+// thread only.
 #pragma once
 
 #include <sys/types.h>

@@ -33,7 +33,7 @@ class RecentOwners {
   void note(std::span<const std::byte> records);
   // A process that was looked at before can have another owner by now.
   void begin_look() { looked_at_.clear(); }
-  // nullopt: it has ended, and nothing tells whose it was. An ended process is root's only if it was seen to be:
+  // nullopt: it has ended, and its owner is not known. An ended process is root's only if it was seen to be:
   // services are forked by root's processes before they become their user's, and root has no limit.
   [[nodiscard]] std::optional<uid_t> of(std::uint32_t pid);
 

@@ -140,7 +140,7 @@ TEST_F(Plan, FallsBackToCpuClockWhereThereIsNoPmu) {
   EXPECT_NE(x.events[0].attr.sample_type & PERF_SAMPLE_CALLCHAIN, 0U);
   EXPECT_EQ(x.events[0].configured, "cycles:u");
   std::vector<std::string> warnings, notes;
-  for (const EventPlan& event : x.events) tell_replaced(x, event, warnings, notes);
+  for (const EventPlan& event : x.events) add_replaced_text(x, event, warnings, notes);
   EXPECT_THAT(warnings, IsEmpty()) << "a fact of the machine";
   EXPECT_THAT(notes, ElementsAre(HasSubstr("cpu-clock:u is recorded instead"),
                                  HasSubstr("and the channel already has cpu-clock:u: it is omitted")));
