@@ -116,7 +116,7 @@ class Actions : public OwnBroker {
     EXPECT_FALSE(daemon_.ctl({"resume"}).timed_out);
   }
   void kill_broker() {
-    manager_->hear();
+    manager_->receive_all();
     broker_->kill();
     start_broker(&*manager_);
   }
@@ -197,7 +197,7 @@ class Actions : public OwnBroker {
     for (const pid_t pid : {daemon_.pid(), broker_->pid()}) limit_files(pid, kManyFiles);
     std::filesystem::remove(filler());
     filled_ = false;
-    manager_->hear();
+    manager_->receive_all();
   }
 
   // A number below `count`.
@@ -296,7 +296,7 @@ TEST_F(Actions, AtRandomLoseNothing) {
       const Named& next = actions()[choices[dice(static_cast<unsigned>(choices.size()))]];
       done.emplace_back(next.name);
       (this->*next.action)();
-      manager_->hear();
+      manager_->receive_all();
       EXPECT_TRUE(daemon_.process().running()) << "flightd ended after: " << next.name;
       EXPECT_TRUE(broker_->running()) << "flightd-broker ended after: " << next.name;
     }

@@ -142,7 +142,7 @@ TEST_F(NextBrokerLong, OneThatTookOverTheRecordingIsNotNoticed) {
   (void)daemon.snapshot();
   constexpr int kRounds = 3;
   for (int round = 0; round < kRounds; ++round) {
-    manager.hear();
+    manager.receive_all();
     const std::uint64_t killed_ns = now_ns();
     broker_->kill();
     RawSocket asker = RawSocket::connect(daemon.socket());
@@ -169,7 +169,7 @@ TEST_F(NextBrokerLong, OneThatTookOverTheRecordingIsNotNoticed) {
   program_ = folder_ / "bin/flightd-broker";
   write_text(program_, other);
   ASSERT_EQ(chmod(program_.c_str(), 0755), 0);
-  manager.hear();
+  manager.receive_all();
   broker_->kill();
   ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
   EXPECT_TRUE(wait_until(

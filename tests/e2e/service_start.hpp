@@ -77,7 +77,7 @@ class ServiceStart : public OwnBroker {
     EXPECT_TRUE(service_->running());
   }
   void end() {
-    manager_->hear();  // or its queue may be full
+    manager_->receive_all();  // or its queue may be full
     service_->signal(SIGTERM);
     EXPECT_EQ(service_->wait(30s), 0) << log();
     EXPECT_TRUE(manager_->wait_for("STOPPING=1"));

@@ -95,7 +95,7 @@ TEST_F(ServiceStart, WithoutADescriptorForAnEventLoopItStays) {
   ASSERT_TRUE(service_->running()) << log();
   EXPECT_EQ(count_of(log(), "flightd cannot start"), 1U);
   EXPECT_THAT(log(), HasSubstr("raise LimitNOFILE= of the unit"));
-  EXPECT_FALSE(manager_->said("READY=1")) << "once";
+  EXPECT_FALSE(manager_->was_sent("READY=1")) << "once";
   end();
 }
 
@@ -199,7 +199,7 @@ TEST_F(ServiceStart, BrokerStaysWithoutMemoryAndRecordsWhenThereIsSome) {
     broker.signal(SIGTERM);
     EXPECT_EQ(broker.wait(30s), 0) << broker.err();
     EXPECT_LE(count_of(broker.err(), "; trying again"), 1U) << broker.err();
-    manager_->hear();
+    manager_->receive_all();
   }
   EXPECT_GT(stayed, 0);
 }

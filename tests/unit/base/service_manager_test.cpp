@@ -42,7 +42,7 @@ class NotifyTest : public testing::Test {
         std::async(std::launch::async, [&text] { return notify_service_manager(text, std::chrono::milliseconds(1)); });
     if (sent.wait_for(kHangs) != std::future_status::ready) {
       ADD_FAILURE() << "it waits until the receiver reads";
-      manager_->hear();
+      manager_->receive_all();
     }
     return sent.get();
   }
@@ -75,7 +75,7 @@ TEST_F(NotifyTest, AFullQueueIsAnErrorAndNotWaitedFor) {
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().errno_value(), EAGAIN);
   EXPECT_THAT(sent.error().what, HasSubstr(path()));
-  manager_->hear();
+  manager_->receive_all();
   ASSERT_TRUE(notify("STATUS=second"));
   EXPECT_TRUE(manager_->wait_for("STATUS=second"));
 }
@@ -117,7 +117,7 @@ TEST_F(NotifyTest, AnotherThreadDoesNotTouchStdin) {
                   .get();
             }),
             0);
-  EXPECT_FALSE(manager_->said("READY=1"));
+  EXPECT_FALSE(manager_->was_sent("READY=1"));
 }
 
 TEST_F(NotifyTest, OneThatHasEndedIsAnError) {

@@ -54,7 +54,7 @@ class BrokerKept : public test::BrokerProcess {
     now_ = std::move(*attachment);
   }
   void kill_broker() {
-    manager_.hear();
+    manager_.receive_all();
     ::kill(pid_, SIGKILL);
     EXPECT_EQ(wait_for_end(), 128 + SIGKILL);
   }
@@ -77,7 +77,7 @@ class BrokerKept : public test::BrokerProcess {
   }
   // No event of an older broker is left that records too.
   void expect_only_the_recording_is_kept() {
-    manager_.hear();
+    manager_.receive_all();
     std::vector<std::uint64_t> kept;
     std::size_t manifests = 0;
     for (const auto& one : manager_.kept()) {
@@ -221,7 +221,7 @@ TEST_F(BrokerKept, TheStoreFollowsAReload) {
 TEST_F(BrokerKept, DescriptorsThatSystemdDidNotReadAreSentAgain) {
   const auto is_about_history = testing::Contains(HasSubstr("the history would end"));
   ASSERT_NO_FATAL_FAILURE(begin(calls_config()));
-  manager_.hear();
+  manager_.receive_all();
   test::ServiceManager::block();
   client_->answer_within(std::chrono::seconds(5));
   write_config(calls_config(R"(, "more": {"ring": "64K", "events": ["cpu-clock"]})"));
@@ -232,7 +232,7 @@ TEST_F(BrokerKept, DescriptorsThatSystemdDidNotReadAreSentAgain) {
   EXPECT_TRUE(client_->counts());
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   do {
-    manager_.hear();
+    manager_.receive_all();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     now_ = std::move(*client_->attach());
   } while (std::chrono::steady_clock::now() < until && testing::Value(now_.manifest.warnings, is_about_history));

@@ -44,8 +44,8 @@ class ServiceManager {
   [[nodiscard]] bool wait_for(const std::string& text) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (;;) {
-      if (const std::size_t at = said_.find(text); at != std::string::npos) {
-        said_.erase(0, at + text.size());
+      if (const std::size_t at = received_.find(text); at != std::string::npos) {
+        received_.erase(0, at + text.size());
         return true;
       }
       if (std::chrono::steady_clock::now() > until) return false;
@@ -53,16 +53,16 @@ class ServiceManager {
     }
   }
   // Receives all pending notifications.
-  void hear() {
+  void receive_all() {
     while (listen(0)) {
     }
   }
   // Whether the text was sent since the last successful wait_for().
-  [[nodiscard]] bool said(std::string_view text) {
-    hear();
-    return said_.find(text) != std::string::npos;
+  [[nodiscard]] bool was_sent(std::string_view text) {
+    receive_all();
+    return received_.find(text) != std::string::npos;
   }
-  // Until hear() or wait_for(), the service cannot send more.
+  // Until receive_all() or wait_for(), the service cannot send more.
   static void block() {
     const char* found = ::getenv("NOTIFY_SOCKET");
     ASSERT_NE(found, nullptr);
@@ -113,7 +113,7 @@ class ServiceManager {
     const ssize_t bytes = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
     if (bytes <= 0) return false;
     const std::string words(text.data(), static_cast<std::size_t>(bytes));
-    said_ += words + "\n";
+    received_ += words + "\n";
     const std::string name = value_of(words, "FDNAME=");
     std::vector<UniqueFd> fds;
     for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(&message, item)) {
@@ -139,7 +139,7 @@ class ServiceManager {
   }
 
   UniqueFd socket_;
-  std::string said_;
+  std::string received_;
   std::vector<Kept> kept_;
 };
 

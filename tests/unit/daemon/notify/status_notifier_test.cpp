@@ -41,7 +41,7 @@ TEST_F(StatusNotifierTest, AFullQueueIsNotWaitedForAndTheLineIsSentLater) {
   facts_.cpus = 2;
   auto notified = std::async(std::launch::async, [this] { notifier_->notify(); });
   EXPECT_EQ(notified.wait_for(test::kPatience), std::future_status::ready) << "it waits until somebody reads";
-  manager_->hear();
+  manager_->receive_all();
   notified.get();
   notifier_->notify();
   EXPECT_TRUE(manager_->wait_for("STATUS=recording 2 CPUs"));
@@ -51,7 +51,7 @@ TEST_F(StatusNotifierTest, ReadyThatWasNotReadIsSentLater) {
   test::ServiceManager::block();
   StatusNotifier late(loop_.io, [this] { return facts_; });
   late.ready();
-  EXPECT_TRUE(loop_.until([this] { return manager_->said("READY=1\nSTATUS=recording 1 CPU"); }));
+  EXPECT_TRUE(loop_.until([this] { return manager_->was_sent("READY=1\nSTATUS=recording 1 CPU"); }));
 }
 
 }  // namespace
