@@ -35,8 +35,8 @@ TEST_F(ControlServerTest, TakesDescribesListsAndRemoves) {
   bench.backend.snapshot_takes = 20ms;
   run();
   RawClient client(bench.socket());
-  client.say(call_text("io.flightd.Recorder.TakeSnapshot", R"({"reason":"why"})"));
-  auto taken = client.hear();
+  client.send(call_text("io.flightd.Recorder.TakeSnapshot", R"({"reason":"why"})"));
+  auto taken = client.receive();
   ASSERT_TRUE(taken);
   EXPECT_FALSE(taken->continues) << "progress without `more`";
   EXPECT_THAT(member(taken->parameters, "snapshot"), HasSubstr(R"("reason":"why")"));
@@ -119,8 +119,8 @@ TEST_F(ControlServerTest, BrokenMessagesAreAnsweredAndTheConnectionIsClosed) {
   for (const std::string& text : broken) {
     SCOPED_TRACE(text.substr(0, 60));
     RawClient client(bench.socket());
-    ASSERT_TRUE(client.say(framed(text)));
-    const auto reply = client.hear();
+    ASSERT_TRUE(client.send(framed(text)));
+    const auto reply = client.receive();
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->error, "org.varlink.service.InvalidParameter");
     EXPECT_THAT(error_message(*reply), HasSubstr("broken Varlink message"));
@@ -172,8 +172,8 @@ TEST_F(ControlServerTest, WrongCallsGetAnErrorAndTheConnectionStays) {
   RawClient client(bench.socket());  // one connection for all calls
   for (const Case& one : cases) {
     SCOPED_TRACE(one.text);
-    ASSERT_TRUE(client.say(one.text));
-    const auto reply = client.hear();
+    ASSERT_TRUE(client.send(one.text));
+    const auto reply = client.receive();
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->error, "org.varlink.service." + one.error);
     EXPECT_NE(error_message(*reply), reply->error) << "no message for people";
@@ -181,8 +181,8 @@ TEST_F(ControlServerTest, WrongCallsGetAnErrorAndTheConnectionStays) {
     EXPECT_EQ(member(reply->parameters, "parameter"), '"' + one.parameter + '"');
   }
   EXPECT_EQ(bench.backend.begun, 0);
-  client.say(kGetStatus);
-  const auto reply = client.hear();
+  client.send(kGetStatus);
+  const auto reply = client.receive();
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, "");
 }
@@ -196,8 +196,8 @@ TEST_F(ControlServerTest, TooBigIsRefusedWhetherItEndsOrNot) {
       std::string text = R"({"method":"org.varlink.service.GetInfo","parameters":{"x":")";
       text.resize(bytes - 3, 'x');
       text += R"("}})";
-      client.say(ends ? framed(text) : text);  // the server may close it
-      const auto reply = client.hear();
+      client.send(ends ? framed(text) : text);  // the server may close it
+      const auto reply = client.receive();
       ASSERT_TRUE(reply);
       EXPECT_EQ(reply->error, "org.varlink.service.InvalidParameter");
       EXPECT_THAT(error_message(*reply), HasSubstr("at most 65536 bytes"));
@@ -209,8 +209,8 @@ TEST_F(ControlServerTest, TooBigIsRefusedWhetherItEndsOrNot) {
   std::string text = R"({"method":"org.varlink.service.GetInfo","x":")";
   text.resize(kMaxCallBytes - 2, 'x');
   text += "\"}";
-  client.say(framed(text));
-  const auto reply = client.hear();
+  client.send(framed(text));
+  const auto reply = client.receive();
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, "");
   expect_alive();
@@ -220,11 +220,11 @@ TEST_F(ControlServerTest, BytesMayDribbleIn) {
   run();
   RawClient client(bench.socket());
   for (const char c : kGetInfo + kGetStatus) {
-    ASSERT_TRUE(client.say(std::string_view(&c, 1)));
+    ASSERT_TRUE(client.send(std::string_view(&c, 1)));
     std::this_thread::sleep_for(500us);
   }
   for (const char* key : {"interfaces", "status"}) {
-    const auto reply = client.hear();
+    const auto reply = client.receive();
     ASSERT_TRUE(reply);
     EXPECT_NE(member(reply->parameters, key), "");
   }
@@ -241,17 +241,17 @@ TEST_F(ControlServerTest, PipelinedCallsAreAnsweredInOrder) {
     text += kGetInfo;
     text += call_text("io.flightd.Recorder.GetStatus", "{}", R"(,"oneway":true)");
   }
-  client.say(text);
+  client.send(text);
   for (int number = 0; number < 5; ++number) {
-    auto reply = client.hear();
-    while (reply && reply->continues) reply = client.hear();
+    auto reply = client.receive();
+    while (reply && reply->continues) reply = client.receive();
     ASSERT_TRUE(reply);
     EXPECT_THAT(member(reply->parameters, "snapshot"), HasSubstr(fmt::format(R"("reason":"{}")", number)));
-    reply = client.hear();
+    reply = client.receive();
     ASSERT_TRUE(reply);
     EXPECT_NE(member(reply->parameters, "interfaces"), "");
   }
-  EXPECT_FALSE(client.hear(50ms)) << "a oneway call was answered";
+  EXPECT_FALSE(client.receive(50ms)) << "a oneway call was answered";
 }
 
 TEST_F(ControlServerTest, ABrokenSidecarIsAnErrorNotABrokenReply) {

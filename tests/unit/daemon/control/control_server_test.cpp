@@ -117,8 +117,8 @@ class Crowd {
     int served = 0;
     for (int number = 0; number < count; ++number) {
       clients_.push_back(std::make_unique<RawClient>(socket_));
-      clients_.back()->say(kGetInfo);
-      const auto reply = clients_.back()->hear();
+      clients_.back()->send(kGetInfo);
+      const auto reply = clients_.back()->receive();
       if (!reply) continue;
       if (reply->error.empty()) {
         ++served;
@@ -187,10 +187,10 @@ TEST_F(ControlServerTest, HalfOpenConnectionsOfAUserAreReplaced) {
   std::vector<std::unique_ptr<RawClient>> halves;
   for (int i = 0; i < 10; ++i) {
     halves.push_back(std::make_unique<RawClient>(bench.socket()));
-    halves.back()->say(i % 2 == 0 ? "{\"method\":\"io.fli" : "");
+    halves.back()->send(i % 2 == 0 ? "{\"method\":\"io.fli" : "");
   }
   EXPECT_EQ(ask(kGetStatus).error, "");
-  EXPECT_TRUE(halves[0]->hear()) << "it is told why";
+  EXPECT_TRUE(halves[0]->receive()) << "it receives the reason";
   EXPECT_TRUE(halves[0]->sees_the_end()) << "the oldest goes first";
 }
 
@@ -199,13 +199,13 @@ TEST_F(ControlServerTest, AConnectionWithoutACallIsDroppedFirst) {
   limits.root = 4;
   run(limits);
   RawClient regular(bench.socket());
-  regular.say(kGetInfo);
-  ASSERT_TRUE(regular.hear());
+  regular.send(kGetInfo);
+  ASSERT_TRUE(regular.receive());
   std::vector<std::unique_ptr<RawClient>> silent;
   for (int i = 0; i < 9; ++i) silent.push_back(std::make_unique<RawClient>(bench.socket()));
   EXPECT_EQ(ask(kGetStatus).error, "");
-  regular.say(kGetInfo);
-  const auto reply = regular.hear();
+  regular.send(kGetInfo);
+  const auto reply = regular.receive();
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, "");
 }
@@ -221,8 +221,8 @@ TEST_F(ControlServerTest, ConnectionsWithACallUnderWayAndThoseOfOthersStay) {
   as_user(30'000, {kSomeGroup}, [&] {
     for (int i = 0; i < 3; ++i) {
       listeners.push_back(std::make_unique<RawClient>(bench.socket()));
-      listeners.back()->say(call_text("io.flightd.Recorder.Monitor", "{}", R"(,"more":true)"));
-      ASSERT_TRUE(listeners.back()->hear());
+      listeners.back()->send(call_text("io.flightd.Recorder.Monitor", "{}", R"(,"more":true)"));
+      ASSERT_TRUE(listeners.back()->receive());
     }
     EXPECT_EQ(ask(kGetStatus).error, "org.varlink.service.PermissionDenied");
   });
@@ -238,11 +238,11 @@ TEST_F(ControlServerTest, ConnectionsWithACallUnderWayAndThoseOfOthersStay) {
 TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {
   run();
   RawClient before(bench.socket());
-  before.say(kGetInfo);
-  ASSERT_TRUE(before.hear());
+  before.send(kGetInfo);
+  ASSERT_TRUE(before.receive());
   RawClient late(bench.socket());
-  late.say(kGetInfo);  // it is accepted to read its credentials, then closed
-  ASSERT_TRUE(late.hear());
+  late.send(kGetInfo);  // it is accepted to read its credentials, then closed
+  ASSERT_TRUE(late.receive());
   // Takes every free descriptor of the process, which the server shares.
   std::vector<UniqueFd> taken;
   rlimit old_limit{};
@@ -254,8 +254,8 @@ TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {
   for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
   const sockaddr_un address = address_of(bench.socket());
   ASSERT_EQ(::connect(waiting.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  before.say(kGetInfo);
-  EXPECT_TRUE(before.hear()) << "who is in is served on";
+  before.send(kGetInfo);
+  EXPECT_TRUE(before.receive()) << "a connected client is still served";
   ::send(waiting.get(), kGetInfo.data(), kGetInfo.size(), MSG_NOSIGNAL);
   pollfd ready{waiting.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&ready, 1, 250), 0);

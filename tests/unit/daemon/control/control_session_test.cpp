@@ -18,23 +18,23 @@ TEST_F(ControlServerTest, HalfAMessageIsNotWaitedForForEver) {
   limits.session.half_message = 200ms;
   run(limits);
   RawClient idle(bench.socket()), half(bench.socket()), dribbling(bench.socket());
-  half.say(R"({"method":)");
+  half.send(R"({"method":)");
   const EventTime begin = monotonic_now();
   bool cut = false;
   for (int sent = 0; sent < 100 && !cut; ++sent) {
-    cut = !dribbling.say("{");  // each byte is progress, but the message stays the same
+    cut = !dribbling.send("{");  // each byte is progress, but the message stays the same
     std::this_thread::sleep_for(20ms);
   }
   EXPECT_TRUE(cut);
   EXPECT_GE(monotonic_now() - begin, 200'000'000U);
   EXPECT_TRUE(half.sees_the_end());
   // A silent client has sent no incomplete message, so it stays connected.
-  ASSERT_TRUE(idle.say(kGetStatus));
-  EXPECT_TRUE(idle.hear());
+  ASSERT_TRUE(idle.send(kGetStatus));
+  EXPECT_TRUE(idle.receive());
   // After a complete message there is no time limit either.
   std::this_thread::sleep_for(300ms);
-  ASSERT_TRUE(idle.say(kGetStatus));
-  EXPECT_TRUE(idle.hear());
+  ASSERT_TRUE(idle.send(kGetStatus));
+  EXPECT_TRUE(idle.receive());
 }
 
 TEST_F(ControlServerTest, AFloodOfCallsIsBackpressureNotMemory) {
@@ -43,10 +43,10 @@ TEST_F(ControlServerTest, AFloodOfCallsIsBackpressureNotMemory) {
   constexpr int kCalls = 20'000;
   std::thread talker([&] {
     for (int number = 0; number < kCalls; ++number)
-      client.say(number % 2 == 0 ? kGetInfo : call_text("a.b.C", "{}", R"(,"oneway":true)"));
+      client.send(number % 2 == 0 ? kGetInfo : call_text("a.b.C", "{}", R"(,"oneway":true)"));
   });
   expect_alive();
-  for (int number = 0; number < kCalls / 2; ++number) ASSERT_TRUE(client.hear()) << number;
+  for (int number = 0; number < kCalls / 2; ++number) ASSERT_TRUE(client.receive()) << number;
   talker.join();
 }
 
@@ -56,7 +56,7 @@ TEST_F(ControlServerTest, AClientThatDoesNotReadIsDropped) {
   bench.backend.rows_to_report = '[' + std::string(4U << 20U, ' ') + ']';
   run(limits);
   RawClient client(bench.socket());
-  client.say(call_text("io.flightd.Recorder.ListSnapshots"));
+  client.send(call_text("io.flightd.Recorder.ListSnapshots"));
   expect_alive();
   expect_connections(0);
   // A client that reads gets everything.
@@ -69,7 +69,7 @@ TEST_F(ControlServerTest, ADisconnectFreesTheSlotAtOnce) {
   run();
   for (int number = 0; number < 3; ++number) {
     RawClient client(bench.socket());
-    client.say(call_text("io.flightd.Recorder.TakeSnapshot"));
+    client.send(call_text("io.flightd.Recorder.TakeSnapshot"));
     expect_connections(1);
     wait_for(bench.backend.begun, number + 1);
   }
@@ -84,7 +84,7 @@ TEST_F(ControlServerTest, CallsBeforeADisconnectAreExecuted) {
   {
     RawClient client(bench.socket());
     for (int number = 0; number < 3; ++number)
-      client.say(call_text("io.flightd.Recorder.TakeSnapshot", "{}", R"(,"oneway":true)"));
+      client.send(call_text("io.flightd.Recorder.TakeSnapshot", "{}", R"(,"oneway":true)"));
   }
   wait_for(bench.backend.finished, 3);
   expect_connections(0);
@@ -97,11 +97,11 @@ TEST_F(ControlServerTest, ProgressThatIsNotReadDoesNotPileUp) {
   const int small = 1;
   ::setsockopt(client.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
   for (int number = 0; number < 3; ++number)
-    client.say(call_text("io.flightd.Recorder.TakeSnapshot", "{}", R"(,"more":true)"));
+    client.send(call_text("io.flightd.Recorder.TakeSnapshot", "{}", R"(,"more":true)"));
   std::this_thread::sleep_for(400ms);
   int last = 0;
   while (last < 3) {
-    const auto reply = client.hear();
+    const auto reply = client.receive();
     ASSERT_TRUE(reply);
     if (!reply->continues) ++last;
   }
@@ -113,7 +113,7 @@ TEST_F(ControlServerTest, AClientThatLeavesCancelsNothing) {
   int calls = 0;
   for (const char* flags : {"", R"(,"more":true)", R"(,"oneway":true)"}) {
     RawClient client(bench.socket());
-    client.say(call_text("io.flightd.Recorder.TakeSnapshot", "{}", flags));
+    client.send(call_text("io.flightd.Recorder.TakeSnapshot", "{}", flags));
     ++calls;
     ASSERT_TRUE(test::soon([&] { return bench.backend.begun == calls; }));
   }
@@ -126,12 +126,12 @@ TEST_F(ControlServerTest, TheServerMayGoAwayInTheMiddleOfASnapshot) {
   bench.backend.snapshot_takes = 200ms;
   run();
   RawClient client(bench.socket());
-  client.say(call_text("io.flightd.Recorder.TakeSnapshot", "{}", R"(,"more":true)"));
-  ASSERT_TRUE(client.hear());
+  client.send(call_text("io.flightd.Recorder.TakeSnapshot", "{}", R"(,"more":true)"));
+  ASSERT_TRUE(client.receive());
   bench.destroy_server();
   EXPECT_FALSE(std::filesystem::exists(bench.socket()));
   while (bench.backend.finished == 0) std::this_thread::sleep_for(5ms);  // its client has disconnected
-  while (client.hear(100ms)) {
+  while (client.receive(100ms)) {
   }
   EXPECT_TRUE(client.sees_the_end());
 }
@@ -140,11 +140,11 @@ TEST_F(ControlServerTest, StopAnswersTheCallUnderWay) {
   bench.backend.snapshot_takes = 1s;
   run();
   RawClient busy(bench.socket()), idle(bench.socket());
-  busy.say(call_text("io.flightd.Recorder.TakeSnapshot") + kGetStatus);
+  busy.send(call_text("io.flightd.Recorder.TakeSnapshot") + kGetStatus);
   while (bench.backend.begun == 0) std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(bench.stop());
   EXPECT_EQ(bench.backend.finished, 1);
-  const auto reply = busy.hear();
+  const auto reply = busy.receive();
   ASSERT_TRUE(reply);
   EXPECT_NE(member(reply->parameters, "snapshot"), "");
   EXPECT_TRUE(busy.sees_the_end());

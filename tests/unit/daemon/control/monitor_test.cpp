@@ -19,7 +19,7 @@ class MonitorTest : public ControlServerTest {
     });
   }
   static RecorderEvent next(RawClient& client) {
-    const auto reply = client.hear();
+    const auto reply = client.receive();
     EXPECT_TRUE(reply && reply->continues && reply->error.empty());
     return reply ? parse_event(reply->parameters).value_or(RecorderEvent{}) : RecorderEvent{};
   }
@@ -29,7 +29,7 @@ TEST_F(MonitorTest, SendsEachEventOnceToEachClient) {
   run();
   RawClient one(bench.socket()), other(bench.socket());
   for (RawClient* client : {&one, &other}) {
-    client->say(kMonitorCall);
+    client->send(kMonitorCall);
     const RecorderEvent first = next(*client);
     EXPECT_EQ(first.event, "monitoring");
     EXPECT_EQ(first.recording, true);
@@ -47,13 +47,13 @@ TEST_F(MonitorTest, ASlowClientLosesTheOldestAndGetsTheirNumber) {
   limits.session.slow_reader = 100ms;  // does not apply to a client of Monitor
   run(limits);
   RawClient slow(bench.socket());
-  slow.say(kMonitorCall);
+  slow.send(kMonitorCall);
   EXPECT_EQ(next(slow).event, "monitoring");
   constexpr int kEvents = 5000;
   for (int number = 0; number < kEvents; ++number) publish(number, std::string(1000, 'x'));
   std::this_thread::sleep_for(300ms);
   expect_alive();
-  std::uint64_t heard = 0, missed = 0;
+  std::uint64_t received = 0, missed = 0;
   int last = -1;
   while (last < kEvents - 1) {
     const RecorderEvent event = next(slow);
@@ -62,21 +62,21 @@ TEST_F(MonitorTest, ASlowClientLosesTheOldestAndGetsTheirNumber) {
       EXPECT_EQ(event.event, "missed");
       missed += *event.missed;
     } else {
-      ++heard;
+      ++received;
       EXPECT_GT(std::stoi(event.id), last);
       last = std::stoi(event.id);
     }
   }
-  EXPECT_EQ(heard + missed, static_cast<std::uint64_t>(kEvents));
+  EXPECT_EQ(received + missed, static_cast<std::uint64_t>(kEvents));
   EXPECT_GT(missed, 0U);
-  EXPECT_GE(heard, ControlSession::kMaxEvents);
+  EXPECT_GE(received, ControlSession::kMaxEvents);
 }
 
 TEST_F(MonitorTest, ADisconnectFreesTheSlotWithoutAnEvent) {
   run();
   for (int number = 0; number < 300; ++number) {
     RawClient client(bench.socket());
-    client.say(kMonitorCall);
+    client.send(kMonitorCall);
     EXPECT_EQ(next(client).event, "monitoring") << number;
   }
   expect_connections(0);
@@ -87,7 +87,7 @@ TEST_F(MonitorTest, ADisconnectFreesTheSlotWithoutAnEvent) {
 TEST_F(MonitorTest, AHalfClosedClientStillReceivesEvents) {
   run();
   RawClient client(bench.socket());
-  client.say(kMonitorCall);
+  client.send(kMonitorCall);
   EXPECT_EQ(next(client).event, "monitoring");
   ASSERT_EQ(::shutdown(client.fd(), SHUT_WR), 0);
   std::this_thread::sleep_for(50ms);
@@ -98,7 +98,7 @@ TEST_F(MonitorTest, AHalfClosedClientStillReceivesEvents) {
 TEST_F(MonitorTest, StopDoesNotWaitForListeners) {
   run();
   RawClient client(bench.socket());
-  client.say(kMonitorCall);
+  client.send(kMonitorCall);
   EXPECT_EQ(next(client).event, "monitoring");
   EXPECT_TRUE(bench.stop(2s));
   EXPECT_TRUE(client.sees_the_end());

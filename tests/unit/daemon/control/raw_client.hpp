@@ -37,7 +37,7 @@ class RawClient {
   [[nodiscard]] bool connected() const { return connected_; }
 
   // False if the server has closed.
-  bool say(std::string_view text) {
+  bool send(std::string_view text) {
     while (!text.empty()) {
       const ssize_t count = ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL);
       if (count < 0) return false;
@@ -46,7 +46,7 @@ class RawClient {
     return true;
   }
   // The next reply; nullopt if the server closed, or sent nothing in time.
-  std::optional<Reply> hear(std::chrono::milliseconds patience = 5s) {
+  std::optional<Reply> receive(std::chrono::milliseconds patience = 5s) {
     for (;;) {
       if (const auto end = received_.find('\0'); end != std::string::npos) {
         auto reply = parse_reply(received_.substr(0, end));
@@ -66,7 +66,7 @@ class RawClient {
     }
   }
   // The bytes after the received replies, up to the end or at most `most` bytes.
-  std::string hear_raw(std::size_t most = SIZE_MAX, std::chrono::milliseconds patience = 5s) {
+  std::string receive_raw(std::size_t most = SIZE_MAX, std::chrono::milliseconds patience = 5s) {
     std::array<char, 65536> chunk;
     while (received_.size() < most && !closed_) {
       pollfd ready{fd_.get(), POLLIN, 0};
@@ -83,7 +83,7 @@ class RawClient {
   }
   [[nodiscard]] bool closed() const { return closed_; }
   // Whether the connection ends without further data.
-  bool sees_the_end(std::chrono::milliseconds patience = 5s) { return !hear(patience) && closed_; }
+  bool sees_the_end(std::chrono::milliseconds patience = 5s) { return !receive(patience) && closed_; }
   [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:
@@ -111,8 +111,8 @@ class ControlServerTest : public testing::Test {
   void expect_alive() {
     RawClient client(bench.socket());
     ASSERT_TRUE(client.connected());
-    ASSERT_TRUE(client.say(kGetStatus));
-    const auto reply = client.hear();
+    ASSERT_TRUE(client.send(kGetStatus));
+    const auto reply = client.receive();
     ASSERT_TRUE(reply) << "the server does not answer any more";
     EXPECT_EQ(reply->error, "");
     EXPECT_NE(member(reply->parameters, "status"), "");
@@ -120,8 +120,8 @@ class ControlServerTest : public testing::Test {
   // One message in, one reply out.
   Reply ask(std::string_view text) {
     RawClient client(bench.socket());
-    client.say(text);
-    return client.hear().value_or(Reply{"{}", "no reply", false});
+    client.send(text);
+    return client.receive().value_or(Reply{"{}", "no reply", false});
   }
   static void wait_for(const std::atomic<int>& count, int expected) {
     for (int attempt = 0; attempt < 3000 && count < expected; ++attempt) std::this_thread::sleep_for(10ms);

@@ -30,9 +30,9 @@ class ReadTest : public ControlServerTest {
 TEST_F(ReadTest, SizeThenBytesThenTheEnd) {
   run();
   RawClient client(bench.socket());
-  client.say(kGetInfo + read_call());
-  ASSERT_TRUE(client.hear());
-  const auto reply = client.hear();
+  client.send(kGetInfo + read_call());
+  ASSERT_TRUE(client.receive());
+  const auto reply = client.receive();
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->error, "");
   EXPECT_FALSE(reply->continues);
@@ -40,7 +40,7 @@ TEST_F(ReadTest, SizeThenBytesThenTheEnd) {
   ASSERT_TRUE(read) << reply->parameters;
   EXPECT_EQ(read->size_bytes, bytes_.size());
   EXPECT_EQ(read->name, bench.backend.name_to_read);
-  EXPECT_TRUE(client.hear_raw() == bytes_);
+  EXPECT_TRUE(client.receive_raw() == bytes_);
   EXPECT_TRUE(client.closed());
   expect_connections(0);
 }
@@ -49,20 +49,20 @@ TEST_F(ReadTest, AnEmptyFileIsAReplyAndTheEnd) {
   std::ofstream(bench.backend.file_to_read, std::ios::binary).close();
   run();
   RawClient client(bench.socket());
-  client.say(read_call());
-  EXPECT_TRUE(client.hear());
-  EXPECT_EQ(client.hear_raw(), "");
+  client.send(read_call());
+  EXPECT_TRUE(client.receive());
+  EXPECT_EQ(client.receive_raw(), "");
   EXPECT_TRUE(client.closed());
 }
 
 TEST_F(ReadTest, AnErrorLeavesTheConnectionAsItWas) {
   run();
   RawClient client(bench.socket());
-  client.say(read_call("99") + kGetInfo);
-  const auto refused = client.hear();
+  client.send(read_call("99") + kGetInfo);
+  const auto refused = client.receive();
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->error, "io.flightd.Recorder.NoSuchSnapshot");
-  const auto info = client.hear();
+  const auto info = client.receive();
   ASSERT_TRUE(info);
   EXPECT_EQ(info->error, "");
 }
@@ -71,9 +71,9 @@ TEST_F(ReadTest, AFileThatEndsEarlyEndsTheConnection) {
   bench.backend.bytes_too_many = 1000;
   run();
   RawClient client(bench.socket());
-  client.say(read_call());
-  ASSERT_TRUE(client.hear());
-  EXPECT_TRUE(client.hear_raw() == bytes_);
+  client.send(read_call());
+  ASSERT_TRUE(client.receive());
+  EXPECT_TRUE(client.receive_raw() == bytes_);
   EXPECT_TRUE(client.closed());
 }
 
@@ -82,20 +82,20 @@ TEST_F(ReadTest, ASlowReaderIsGivenUpOnlyWhenNothingMoves) {
   limits.session.slow_reader = 2s;
   run(limits);
   RawClient slow(bench.socket()), stuck(bench.socket());
-  slow.say(read_call());
-  stuck.say(read_call());
-  ASSERT_TRUE(slow.hear());
-  ASSERT_TRUE(stuck.hear());
+  slow.send(read_call());
+  stuck.send(read_call());
+  ASSERT_TRUE(slow.receive());
+  ASSERT_TRUE(stuck.receive());
   std::string got;
   // Three times the limit in all.
   for (int part = 0; part < 24; ++part) {
-    got += slow.hear_raw(bytes_.size() / 26);
+    got += slow.receive_raw(bytes_.size() / 26);
     std::this_thread::sleep_for(250ms);
   }
   expect_connections(1);  // the client that read nothing was disconnected
-  got += slow.hear_raw();
+  got += slow.receive_raw();
   EXPECT_TRUE(got == bytes_) << got.size() << " of " << bytes_.size();
-  EXPECT_LT(stuck.hear_raw().size(), bytes_.size());
+  EXPECT_LT(stuck.receive_raw().size(), bytes_.size());
   expect_connections(0);
 }
 
@@ -103,8 +103,8 @@ TEST_F(ReadTest, ADisconnectInTheMiddleFreesEverything) {
   run();
   for (int number = 0; number < 50; ++number) {
     RawClient client(bench.socket());
-    client.say(read_call());
-    if (number % 2 == 0) client.hear_raw(100'000);
+    client.send(read_call());
+    if (number % 2 == 0) client.receive_raw(100'000);
   }
   expect_connections(0);
   expect_alive();
@@ -115,21 +115,21 @@ TEST_F(ReadTest, AHangingDiskDelaysNoOtherClient) {
   const UniqueFd end = bench.hang_reads();
   run();
   RawClient client(bench.socket());
-  client.say(read_call());
-  ASSERT_TRUE(client.hear());
+  client.send(read_call());
+  ASSERT_TRUE(client.receive());
   expect_alive();
-  EXPECT_EQ(client.hear_raw(4, 100ms), "");
+  EXPECT_EQ(client.receive_raw(4, 100ms), "");
   ASSERT_EQ(::write(end.get(), "late", 4), 4);
-  EXPECT_EQ(client.hear_raw(), "late");
+  EXPECT_EQ(client.receive_raw(), "late");
 }
 
 TEST_F(ReadTest, TheServerMayGoAwayInTheMiddle) {
   run();
   RawClient client(bench.socket());
-  client.say(read_call());
-  ASSERT_TRUE(client.hear());
+  client.send(read_call());
+  ASSERT_TRUE(client.receive());
   bench.destroy_server();
-  EXPECT_LT(client.hear_raw().size(), bytes_.size());
+  EXPECT_LT(client.receive_raw().size(), bytes_.size());
   EXPECT_TRUE(client.closed());
 }
 
@@ -140,8 +140,8 @@ TEST_F(ReadTest, ManyReadAtOnce) {
   for (int number = 0; number < 40; ++number)
     readers.emplace_back([&] {
       RawClient client(bench.socket());
-      client.say(read_call());
-      if (client.hear(20s) && client.hear_raw(SIZE_MAX, 20s) == bytes_) ++whole;
+      client.send(read_call());
+      if (client.receive(20s) && client.receive_raw(SIZE_MAX, 20s) == bytes_) ++whole;
     });
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(whole, 40);
