@@ -152,14 +152,14 @@ TEST(EveryKey, ThatThereIsStandsInTheTable) {
   for (const Section& section : sections()) {
     const auto config = parse_config(section.before + "\"no-such-key\": 1" + section.after, "/etc/x.json");
     ASSERT_FALSE(config) << section.path;
-    const std::string& told = config.error().message;
-    const std::size_t list = told.find("known here: ");
-    ASSERT_NE(list, std::string::npos) << told;
+    const std::string& message = config.error().message;
+    const std::size_t list = message.find("known here: ");
+    ASSERT_NE(list, std::string::npos) << message;
     std::set<std::string> known, in_table;
-    for (std::size_t at = list + 12; at < told.size();) {
-      const std::size_t end = told.find_first_of(",)", at);
-      ASSERT_NE(end, std::string::npos) << told;
-      known.insert(told.substr(at, end - at));
+    for (std::size_t at = list + 12; at < message.size();) {
+      const std::size_t end = message.find_first_of(",)", at);
+      ASSERT_NE(end, std::string::npos) << message;
+      known.insert(message.substr(at, end - at));
       at = end + 2;
     }
     for (const Key& key : keys())

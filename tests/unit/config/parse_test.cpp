@@ -214,7 +214,7 @@ TEST(Config, ChannelsKeepTheirOrder) {
   EXPECT_EQ(config.channels[1].name, "a");
 }
 
-// The shipped text tells admins to write this. A single file is a valid configuration, too.
+// The shipped configuration suggests this. A single file is a valid configuration, too.
 TEST(Config, ATriggerOrChannelThatIsNullIsLeftOut) {
   const Config config = good(
       R"({"channels": {"a": {"events": ["cycles"]}, "b": null},

@@ -29,12 +29,12 @@ TEST_P(RefusedConfig, IsReportedWithLineAndPath) {
   const Refused& c = GetParam();
   const auto config = parse_config(c.text, "/etc/x.json");
   ASSERT_FALSE(config) << "taken: " << c.text;
-  const std::string told = config.error().text();
+  const std::string text = config.error().text();
   EXPECT_EQ(config.error().file, "/etc/x.json");
-  EXPECT_EQ(config.error().line, c.line) << told;
-  EXPECT_EQ(config.error().path, c.path) << told;
-  EXPECT_THAT(config.error().message, testing::HasSubstr(c.word)) << told;
-  EXPECT_THAT(told, testing::StartsWith(fmt::format("/etc/x.json:{}: ", c.line)));
+  EXPECT_EQ(config.error().line, c.line) << text;
+  EXPECT_EQ(config.error().path, c.path) << text;
+  EXPECT_THAT(config.error().message, testing::HasSubstr(c.word)) << text;
+  EXPECT_THAT(text, testing::StartsWith(fmt::format("/etc/x.json:{}: ", c.line)));
 }
 
 std::string name_of(const testing::TestParamInfo<Refused>& info) { return info.param.name; }

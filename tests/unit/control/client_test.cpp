@@ -192,10 +192,10 @@ TEST_F(ClientTest, ARefusalAtConnectIsReported) {
 
 // It gives up before the call is sent: a flightd that goes on later does nothing that was reported as failed.
 TEST_F(ClientTest, WithoutASignOfLifeNothingIsAskedFor) {
-  std::string heard;
-  serve([&heard](int fd) {
+  std::string received;
+  serve([&received](int fd) {
     char c = 'x';
-    while (::read(fd, &c, 1) == 1) heard += c;
+    while (::read(fd, &c, 1) == 1) received += c;
   });
   {
     auto client = connect(path);
@@ -207,8 +207,8 @@ TEST_F(ClientTest, WithoutASignOfLifeNothingIsAskedFor) {
     EXPECT_EQ(alive.error().what, "too long");
   }
   join();
-  EXPECT_THAT(heard, HasSubstr("org.varlink.service.GetInfo"));
-  EXPECT_EQ(std::count(heard.begin(), heard.end(), '\0'), 1);
+  EXPECT_THAT(received, HasSubstr("org.varlink.service.GetInfo"));
+  EXPECT_EQ(std::count(received.begin(), received.end(), '\0'), 1);
   EXPECT_EQ(asked, 1);
 }
 

@@ -307,13 +307,13 @@ TEST_F(HostTest, SshEndsWithFlightctl) {
   envp.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, 1, (bench.folder() + "/told").c_str(), O_WRONLY | O_CREAT, 0600);
+  ::posix_spawn_file_actions_addopen(&actions, 1, (bench.folder() + "/events").c_str(), O_WRONLY | O_CREAT, 0600);
   pid_t pid = -1;
   ASSERT_EQ(::posix_spawn(&pid, test::flightctl().c_str(), &actions, nullptr, argv.data(), envp.data()), 0);
   ::posix_spawn_file_actions_destroy(&actions);
-  for (int attempt = 0; attempt < 1000 && text_of(bench.folder() + "/told").empty(); ++attempt)
+  for (int attempt = 0; attempt < 1000 && text_of(bench.folder() + "/events").empty(); ++attempt)
     std::this_thread::sleep_for(10ms);
-  EXPECT_THAT(text_of(bench.folder() + "/told"), HasSubstr("monitoring"));
+  EXPECT_THAT(text_of(bench.folder() + "/events"), HasSubstr("monitoring"));
   const pid_t ssh = std::stoi(text_of(bench.folder() + "/pid"));
   EXPECT_EQ(::kill(ssh, 0), 0);
   ::kill(pid, SIGKILL);

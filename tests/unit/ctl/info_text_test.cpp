@@ -350,7 +350,7 @@ TEST(StatusText, ShowsTheLastSnapshotWithItsAgeAndTimings) {
                                                    HasSubstr("pid 11, 864.00 s of CPU (1.00 % of one)")));
   status.broker.uptime_seconds = 0;
   EXPECT_THAT(ctl::status_text(status, now), HasSubstr("pid 11, 864.00 s of CPU, 12.0M resident"));
-  // The clock was set: the times that it shows do not tell the age.
+  // The clock was set: the times that it shows do not give the age.
   status.last->age_seconds = 90;
   for (const char* time : {"2026-11-20T03:12:04Z", "2026-11-20T04:12:04Z", "?"}) {
     status.last->time = time;

@@ -16,7 +16,7 @@
 namespace flight::daemon {
 namespace {
 
-// If nobody can tell how the child ended, what it found out is not known either.
+// If it is unknown how the child ended, what it found out is unknown, too.
 TEST(LookAs, AChildOfUnknownEndIsNoGoodOne) {
   if (::geteuid() != 0) GTEST_SKIP() << "becoming another user takes root";
   Identity nobody;

@@ -162,7 +162,7 @@ TEST_F(ReloaderTest, ThoseWhoAskMeanwhileShareTheNextOne) {
   EXPECT_EQ(reloads(), 2);
 }
 
-TEST_F(ReloaderTest, RingsThatAreOthersAreToldOf) {
+TEST_F(ReloaderTest, RingsThatWereReplacedAreReported) {
   bench_.write_config(kLive);
   Outcome outcome;
   ASSERT_NO_FATAL_FAILURE(hold_broker(outcome));
@@ -218,7 +218,7 @@ TEST_F(ReloaderTest, AFileThatBreaksAfterBothAcceptedItIsTheNextReloads) {
   EXPECT_EQ(bench_.applied[0].snapshot.capture, CaptureMode::live);
 }
 
-TEST_F(ReloaderTest, WhatNeedsARestartStaysAndIsTold) {
+TEST_F(ReloaderTest, WhatNeedsARestartStaysAndIsReported) {
   const std::string user = bench_.reloader->config().user;
   bench_.write_config(R"({ "user": "nobody", "snapshot": { "workers": "3", "capture": "live" } })");
   const Outcome outcome = reload();

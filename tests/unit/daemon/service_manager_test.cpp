@@ -110,7 +110,7 @@ class WatchdogTest : public testing::Test {
     for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC"}) ::unsetenv(name);
   }
   // The messages since the last call.
-  std::size_t heard() {
+  std::size_t received() {
     std::size_t out = 0;
     std::array<char, 256> text{};
     ssize_t got = 0;
@@ -120,7 +120,7 @@ class WatchdogTest : public testing::Test {
     }
     return out;
   }
-  // Until heard(), nothing more can be sent.
+  // Until received(), nothing more can be sent.
   void fill_queue() {
     const auto sender = open_unix_socket(SOCK_DGRAM | SOCK_NONBLOCK);
     ASSERT_TRUE(sender && connect_to(sender->get(), *UnixAddress::of(folder_ / "notify", "the queue")));
@@ -143,15 +143,15 @@ TEST_F(WatchdogTest, IsFedAsLongAsTheSamplerMakesItsPasses) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (fed < 3 && std::chrono::steady_clock::now() < deadline) {
     loop_.run_one();
-    fed += heard();
+    fed += received();
   }
   EXPECT_GE(fed, 3U);
   runs = false;
   for (int i = 0; i < 4; ++i) loop_.run_one();
-  EXPECT_EQ(heard(), 0U);
+  EXPECT_EQ(received(), 0U);
   runs = true;
   loop_.run_one();
-  EXPECT_EQ(heard(), 1U) << "it stood still for a while only";
+  EXPECT_EQ(received(), 1U) << "it stood still for a while only";
 }
 
 TEST_F(WatchdogTest, AServiceManagerThatDoesNotReadDoesNotHoldTheLoop) {
@@ -160,11 +160,11 @@ TEST_F(WatchdogTest, AServiceManagerThatDoesNotReadDoesNotHoldTheLoop) {
   ASSERT_NO_FATAL_FAILURE(fill_queue());
   auto ran = std::async(std::launch::async, [this] { return loop_.run_one() + loop_.run_one(); });
   EXPECT_EQ(ran.wait_for(test::kPatience), std::future_status::ready) << "it waits until somebody reads";
-  EXPECT_GT(heard(), 0U) << "what filled the queue";
+  EXPECT_GT(received(), 0U) << "what filled the queue";
   EXPECT_EQ(ran.get(), 2U);
-  static_cast<void>(heard());
+  static_cast<void>(received());
   loop_.run_one();
-  EXPECT_EQ(heard(), 1U) << "the next one arrives";
+  EXPECT_EQ(received(), 1U) << "the next one arrives";
 }
 
 TEST_F(WatchdogTest, NotRequested) {
@@ -172,7 +172,7 @@ TEST_F(WatchdogTest, NotRequested) {
   Watchdog watchdog(loop_, [&] { return ++passes_; });
   watchdog.begin();
   EXPECT_EQ(loop_.run(), 0U) << "a timer runs for nobody";
-  EXPECT_EQ(heard(), 0U);
+  EXPECT_EQ(received(), 0U);
 }
 
 }  // namespace

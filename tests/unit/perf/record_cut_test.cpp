@@ -101,7 +101,7 @@ TEST(RecordCut, AMarkOfABuildIdThatIsNotThereIsTakenBack) {
   }
 }
 
-TEST(RecordCut, WhatDoesNotTellItsLengthIsLeftAlone) {
+TEST(RecordCut, RecordsOfUnknownLengthAreLeftAlone) {
   RecordBuffer records;
   append_comm(records, {.pid = 1, .tid = 1, .name = "x"}, kCutTrailer);
   lengthen(records, 0, 32);

@@ -107,8 +107,8 @@ TEST(SampleFields, RefuseLengthsThatLeaveTheRecord) {
   }
   auto cut = full_sample();
   for (std::size_t size = 8; size < cut.size(); size += 8) {
-    const auto told = static_cast<std::uint16_t>(size);
-    std::memcpy(cut.data() + 6, &told, sizeof told);
+    const auto claimed = static_cast<std::uint16_t>(size);
+    std::memcpy(cut.data() + 6, &claimed, sizeof claimed);
     EXPECT_FALSE(sample_fields(cut, layout)) << size;
   }
 }

@@ -66,7 +66,7 @@ TEST(TracepointText, ARecordOfAnotherTracepointOrTooShortSaysNothing) {
   EXPECT_EQ(tracepoint_text(format, Bytes(40, 610)), "");
   EXPECT_EQ(tracepoint_text(format, {}), "");
   EXPECT_EQ(tracepoint_text(format, Bytes(2)), "");
-  EXPECT_EQ(tracepoint_text(format, Bytes(12).put(8, -5)), "pid=-5") << "what is there is told";
+  EXPECT_EQ(tracepoint_text(format, Bytes(12).put(8, -5)), "pid=-5") << "what is there is shown";
 }
 
 TEST(TracepointText, AStrangersTextIsCleanAndBounded) {
@@ -106,9 +106,9 @@ TEST(TracepointText, GarbageIsHarmless) {
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     auto format = TracepointFormat::parse(text);
     if (bytes.size() >= 2) std::memcpy(&format.id, bytes.data(), 2), format.id &= 0xffffU;
-    const std::string told = tracepoint_text(format, bytes);
-    ASSERT_TRUE(is_printable(told));
-    ASSERT_LE(told.size(), kMaxTracepointTextBytes);
+    const std::string shown = tracepoint_text(format, bytes);
+    ASSERT_TRUE(is_printable(shown));
+    ASSERT_LE(shown.size(), kMaxTracepointTextBytes);
   }
   for (const char* text :
        {"", "\tfield:", "\tfield:;", "\tfield:int;\toffset:0;\tsize:4;", "\tfield:int x;\toffset:-1;\tsize:4;",

@@ -450,13 +450,13 @@ TEST_F(CheckpointFileTest, AFullDiskIsReportedOnceAndRetried) {
   {
     const FileSizeLimit full(300);
     Tape tape = shell();
-    const auto told = kept.append(tracker, tape.bytes());
-    ASSERT_FALSE(told);
-    EXPECT_THAT(told.error().what, HasSubstr("have no names"));
-    EXPECT_EQ(kept.trouble(), told.error().what);
+    const auto appended = kept.append(tracker, tape.bytes());
+    ASSERT_FALSE(appended);
+    EXPECT_THAT(appended.error().what, HasSubstr("have no names"));
+    EXPECT_EQ(kept.trouble(), appended.error().what);
     tracker.add(tape.bytes());
     EXPECT_TRUE(kept.append(tracker, Tape().bytes()));
-    EXPECT_TRUE(kept.keep_up(tracker, kSecond + limits.retry_ns)) << "it is told once";
+    EXPECT_TRUE(kept.keep_up(tracker, kSecond + limits.retry_ns)) << "it is reported once";
     EXPECT_NE(kept.trouble(), "");
     EXPECT_EQ(comm_of(next(), 100), "bash") << "what came before the disk was full";
     EXPECT_FALSE(checkpoint().read()->complete);
@@ -471,7 +471,7 @@ TEST_F(CheckpointFileTest, AFullDiskIsReportedOnceAndRetried) {
   const FileSizeLimit full(10);
   Tape more;
   more.fork(kSecond, 100, 200);
-  EXPECT_FALSE(kept.append(tracker, more.bytes())) << "told again, after a success";
+  EXPECT_FALSE(kept.append(tracker, more.bytes())) << "reported again, after a success";
 }
 
 TEST_F(CheckpointFileTest, ARemovedFileOrFolderIsCreatedAgain) {
@@ -483,9 +483,9 @@ TEST_F(CheckpointFileTest, ARemovedFileOrFolderIsCreatedAgain) {
   ASSERT_TRUE(kept.keep_up(tracker, 0));
   EXPECT_EQ(comm_of(next(), 100), "bash");
   std::filesystem::remove_all(folder_);
-  const auto told = kept.keep_up(tracker, kSecond);
-  ASSERT_FALSE(told);
-  EXPECT_THAT(told.error().what, HasSubstr(folder_));
+  const auto kept_up = kept.keep_up(tracker, kSecond);
+  ASSERT_FALSE(kept_up);
+  EXPECT_THAT(kept_up.error().what, HasSubstr(folder_));
   ASSERT_EQ(::mkdir(folder_.c_str(), 0755), 0);
   ASSERT_TRUE(kept.keep_up(tracker, 60 * kSecond));
   EXPECT_EQ(kept.trouble(), "");

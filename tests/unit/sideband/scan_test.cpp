@@ -381,7 +381,7 @@ TEST(Scan, WithoutAScanNoNameIsConfirmed) {
   const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {2, 200});
   EXPECT_EQ(read(window, 19 * kSecond).comm_of(200, 200), "server");
   EXPECT_EQ(read(window, 21 * kSecond).text(), "2 of 0: 2=[lost]\n200 of 1: 200=[lost]\n");
-  EXPECT_EQ(read(window).comm_of(2, 2), "new") << "the log has told since";
+  EXPECT_EQ(read(window).comm_of(2, 2), "new") << "the log has a newer name";
   EXPECT_EQ(window.warnings.size(), 2U);
   // A scan can still confirm it.
   tracker.add_scan(scan_of_a_server().bytes(), 50 * kSecond);
@@ -405,7 +405,7 @@ TEST(Scan, AFullRingIsAGapBeforeItsLostRecord) {
   Tape late;
   late.lost(50 * kSecond, 300);
   tracker.add(late.bytes());
-  EXPECT_FALSE(tracker.stale()) << "it tells of the same";
+  EXPECT_FALSE(tracker.stale()) << "it reports the same gap";
   ASSERT_EQ(tracker.gaps().size(), 1U);
   EXPECT_EQ(tracker.gaps()[0].lost, 300U);
   window = tracker.export_window(15 * kSecond, 60 * kSecond, {200});

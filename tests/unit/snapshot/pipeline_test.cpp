@@ -96,7 +96,7 @@ TEST_F(Pipeline, ARingThatWasOverwrittenWholeCoversNothing) {
   EXPECT_EQ(selection.rings[5].samples, 0U);
   EXPECT_EQ(selection.rings[5].covers_from_ns, MadeRecording::kEnd);
   EXPECT_EQ(selection.common_begin_ns, selection.end_ns);
-  EXPECT_LT(selection.begin_ns, selection.end_ns) << "others go on telling what they have";
+  EXPECT_LT(selection.begin_ns, selection.end_ns) << "the other rings still cover a window";
 }
 
 // Readers take the first event for what was sampled.

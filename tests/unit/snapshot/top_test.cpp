@@ -76,7 +76,7 @@ class Top : public testing::Test {
   }
   std::vector<SidecarTop> rows(std::size_t most = 10) { return ranked(most).processes; }
   // "name: processes share in unit" of each.
-  static std::vector<std::string> told(const std::vector<SidecarGroup>& groups) {
+  static std::vector<std::string> texts_of(const std::vector<SidecarGroup>& groups) {
     std::vector<std::string> out;
     for (const SidecarGroup& group : groups)
       out.push_back(fmt::format("{}: {} {:.2f} mostly {}[{}] {:.2f} in {}", group.name, group.processes, group.share,
@@ -231,9 +231,9 @@ TEST_F(Top, NewAndExitedProcessesAreNamedBesideTheBusiest) {
   burn(5, 10, 11);  // gone
   burn(6, 50, 51);  // new
   samples(7, 30 * kSecond, 1);
-  const auto told = changes(4);
-  EXPECT_EQ(told.size(), 5U);
-  EXPECT_EQ(told.back(), "6: 0>100 0>100");
+  const auto changed = changes(4);
+  EXPECT_EQ(changed.size(), 5U);
+  EXPECT_EQ(changed.back(), "6: 0>100 0>100");
   EXPECT_EQ(changes(10).size(), 7U);
 }
 
@@ -241,10 +241,10 @@ TEST_F(Top, TheUnitIsNamed) {
   append_cgroup(sideband_.prologue, {.id = 5, .path = "/system.slice/x.service"}, {.id = kSideband});
   samples(7, 100, 3);
   cgroup(7, 5);
-  const auto told = rows();
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].cgroup, "/system.slice/x.service");
-  EXPECT_EQ(told[0].unit, "x.service");
+  const auto listed = rows();
+  ASSERT_EQ(listed.size(), 1U);
+  EXPECT_EQ(listed[0].cgroup, "/system.slice/x.service");
+  EXPECT_EQ(listed[0].unit, "x.service");
 }
 
 // 24 workers of 1 % each are more than one process of 10 %.
@@ -268,11 +268,11 @@ TEST_F(Top, WorkersAreAddedUpByUnitAndByProgram) {
   const Ranking ranking = ranked();
   EXPECT_EQ(ranking.processes[0].comm, "payroll");
   EXPECT_THAT(
-      told(ranking.units),
+      texts_of(ranking.units),
       testing::ElementsAre("gunicorn.service: 24 0.68 mostly gunicorn[101] 0.04 in /system.slice/gunicorn.service",
                            "payroll.service: 2 0.31 mostly payroll[200] 0.91 in /system.slice/payroll.service",
                            ": 1 0.01 mostly stray[300] 1.00 in "));
-  EXPECT_THAT(told(ranking.programs),
+  EXPECT_THAT(texts_of(ranking.programs),
               testing::ElementsAre("gunicorn: 24 0.68 mostly gunicorn[101] 0.04 in /system.slice/gunicorn.service",
                                    "payroll: 1 0.28 mostly payroll[200] 1.00 in /system.slice/payroll.service",
                                    "helper: 1 0.03 mostly helper[201] 1.00 in /system.slice/payroll.service",
@@ -496,23 +496,23 @@ TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
   ASSERT_EQ(ranking.units[0].name, "health.service");
   EXPECT_NEAR(ranking.units[0].forks_per_second, 2420, 0.1) << "now, not in the window";
   EXPECT_EQ(ranking.units[0].forked_by, "sh");
-  const SidecarForks& told = ranking.forks;
-  EXPECT_TRUE(told.complete);
-  EXPECT_EQ(told.all.count, 12'207U);
-  EXPECT_NEAR(*told.all.per_second_before, 10.2, 0.01);
-  EXPECT_NEAR(*told.all.per_second_now, 2421, 0.01);
-  ASSERT_EQ(told.by_unit.size(), 2U);
-  EXPECT_EQ(told.by_unit[0].name, "health.service");
-  EXPECT_EQ(told.by_unit[0].count, 12'200U);
-  EXPECT_EQ(told.by_unit[1].name, "[unknown]") << "make has no samples, so nothing says its unit";
-  ASSERT_EQ(told.by_program.size(), 2U);
-  EXPECT_EQ(told.by_program[0].name, "sh");
-  EXPECT_EQ(told.by_program[0].unit, "health.service");
-  EXPECT_EQ(told.by_program[1].name, "[unknown]");
-  EXPECT_EQ(told.by_program[1].count, 7U) << "the executable of make is not known";
-  ASSERT_EQ(told.by_pid.size(), 2U);
-  EXPECT_EQ(told.by_pid[0].pid, 7U);
-  EXPECT_EQ(told.by_pid[1].name, "make");
+  const SidecarForks& summary = ranking.forks;
+  EXPECT_TRUE(summary.complete);
+  EXPECT_EQ(summary.all.count, 12'207U);
+  EXPECT_NEAR(*summary.all.per_second_before, 10.2, 0.01);
+  EXPECT_NEAR(*summary.all.per_second_now, 2421, 0.01);
+  ASSERT_EQ(summary.by_unit.size(), 2U);
+  EXPECT_EQ(summary.by_unit[0].name, "health.service");
+  EXPECT_EQ(summary.by_unit[0].count, 12'200U);
+  EXPECT_EQ(summary.by_unit[1].name, "[unknown]") << "make has no samples, so nothing says its unit";
+  ASSERT_EQ(summary.by_program.size(), 2U);
+  EXPECT_EQ(summary.by_program[0].name, "sh");
+  EXPECT_EQ(summary.by_program[0].unit, "health.service");
+  EXPECT_EQ(summary.by_program[1].name, "[unknown]");
+  EXPECT_EQ(summary.by_program[1].count, 7U) << "the executable of make is not known";
+  ASSERT_EQ(summary.by_pid.size(), 2U);
+  EXPECT_EQ(summary.by_pid[0].pid, 7U);
+  EXPECT_EQ(summary.by_pid[1].name, "make");
 
   // If a pid is used again, the unit is that of the process with this name, or none.
   fork(7, 1, 22 * kSecond + kSecond / 2);
@@ -535,12 +535,12 @@ TEST_F(Top, AForkersProgramIsItsExecutableAndNoName) {
   burn(7, 10, 25);
   for (const auto& [pid, name] : {std::pair<std::uint32_t, const char*>(7, "sshd"), {7, "renamed"}, {8, "[kworker]"}})
     sideband_.forks.push_back({21 * kSecond, 22 * kSecond, pid, to_comm(name), 3000});
-  const SidecarForks told = ranked().forks;
-  ASSERT_EQ(told.by_program.size(), 2U);
-  EXPECT_EQ(told.by_program[0].name, "storm");
-  EXPECT_EQ(told.by_program[0].count, 6000U);
-  EXPECT_EQ(told.by_program[1].name, "[unknown]");
-  ASSERT_EQ(told.by_pid.size(), 3U) << "a process has the name that it gave itself";
+  const SidecarForks summary = ranked().forks;
+  ASSERT_EQ(summary.by_program.size(), 2U);
+  EXPECT_EQ(summary.by_program[0].name, "storm");
+  EXPECT_EQ(summary.by_program[0].count, 6000U);
+  EXPECT_EQ(summary.by_program[1].name, "[unknown]");
+  ASSERT_EQ(summary.by_pid.size(), 3U) << "a process has the name that it gave itself";
 }
 
 // 1,000 forks a second all the time, counted only from some time on.
@@ -678,8 +678,8 @@ TEST_F(Top, ExitingTasksAreOneRowWithoutANumber) {
   EXPECT_EQ(ranking.processes[0].comm, "[exiting]");
   EXPECT_EQ(ranking.processes[0].pid, 0U);
   EXPECT_EQ(ranking.processes[0].samples, 30U);
-  EXPECT_EQ(told(ranking.programs)[0], "[exiting]: 0 0.86 mostly [exiting][0] 1.00 in ");
-  EXPECT_EQ(told(ranking.programs)[1], "server: 1 0.14 mostly server[100] 1.00 in ");
+  EXPECT_EQ(texts_of(ranking.programs)[0], "[exiting]: 0 0.86 mostly [exiting][0] 1.00 in ");
+  EXPECT_EQ(texts_of(ranking.programs)[1], "server: 1 0.14 mostly server[100] 1.00 in ");
 }
 
 // On the host, pid 0 is idle.
@@ -717,7 +717,7 @@ TEST_F(Top, ASampleIsOfTheUnitThatItsProcessWasInThen) {
   burn(7, 22, 23);
   burn(8, 10, 12, 1);
   const Ranking ranking = ranked();
-  EXPECT_THAT(told(ranking.units),
+  EXPECT_THAT(texts_of(ranking.units),
               testing::ElementsAre("culprit.service: 1 0.80 mostly mover[7] 1.00 in /system.slice/culprit.service",
                                    "victim.service: 2 0.20 mostly server[8] 0.67 in /system.slice/victim.service"));
   ASSERT_EQ(ranking.units.size(), 2U);
@@ -733,7 +733,7 @@ TEST_F(Top, ASampleIsOfTheUnitThatItsProcessWasInThen) {
   EXPECT_EQ(ranking.processes[0].units, 2U);
   EXPECT_EQ(ranking.processes[1].cgroup, "/system.slice/victim.service/worker");
   EXPECT_EQ(ranking.processes[1].units, 1U);
-  EXPECT_EQ(told(ranking.programs)[0], "mover: 1 0.87 mostly mover[7] 1.00 in /system.slice/culprit.service");
+  EXPECT_EQ(texts_of(ranking.programs)[0], "mover: 1 0.87 mostly mover[7] 1.00 in /system.slice/culprit.service");
   EXPECT_EQ(ranking.programs[0].units, 2U);
 }
 
@@ -825,13 +825,13 @@ TEST_F(Top, AForkIsOfTheUnitThatItsParentWasInThen) {
   forks(14 * kSecond + 1, 14 * kSecond + 1, 10);          // in victim.service
   forks(24 * kSecond, 24 * kSecond, 5);                   // after its last sample
   const Ranking ranking = ranked();
-  const SidecarForks& told = ranking.forks;
-  ASSERT_EQ(told.by_unit.size(), 2U);
-  EXPECT_EQ(told.by_unit[0].name, "culprit.service");
-  EXPECT_EQ(told.by_unit[0].count, 1101U);
-  EXPECT_EQ(told.by_unit[1].name, "victim.service");
-  EXPECT_EQ(told.by_unit[1].count, 15U);
-  for (const auto* rows : {&told.by_program, &told.by_pid}) {
+  const SidecarForks& summary = ranking.forks;
+  ASSERT_EQ(summary.by_unit.size(), 2U);
+  EXPECT_EQ(summary.by_unit[0].name, "culprit.service");
+  EXPECT_EQ(summary.by_unit[0].count, 1101U);
+  EXPECT_EQ(summary.by_unit[1].name, "victim.service");
+  EXPECT_EQ(summary.by_unit[1].count, 15U);
+  for (const auto* rows : {&summary.by_program, &summary.by_pid}) {
     ASSERT_EQ(rows->size(), 1U);
     EXPECT_EQ(rows->front().unit, "culprit.service");
     EXPECT_EQ(rows->front().count, 1116U);

@@ -58,7 +58,7 @@ TEST_F(FailingListings, TheSnapshotsAreNotGone) {
   EXPECT_EQ(rows->front().state, SnapshotState::present);
 }
 
-// The disk has no .seq: only the names in it tell which numbers were used.
+// The disk has no .seq: only the names in it show which numbers were used.
 TEST_F(FailingListings, NoNumberIsUsedAgain) {
   Catalogue catalogue(folder_);
   expect_error([&] { return catalogue.next_seq(); });

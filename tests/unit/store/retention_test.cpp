@@ -36,7 +36,7 @@ std::vector<StoredSnapshot> operator+(std::vector<StoredSnapshot> a, const std::
 StoreNow now() { return {.free_bytes = kPlenty, .time = kNow}; }
 
 // "3 max_use" in the order of deletion.
-std::vector<std::string> told(const std::vector<StoredSnapshot>& snapshots, const VacuumPlan& plan) {
+std::vector<std::string> deletions(const std::vector<StoredSnapshot>& snapshots, const VacuumPlan& plan) {
   std::vector<std::string> out;
   for (const VacuumVictim& victim : plan.victims)
     out.push_back(fmt::format("{} {}", snapshots.at(victim.index).seq, to_string(victim.reason)));
@@ -65,7 +65,7 @@ TEST(Retention, NothingIsDeletedWithinTheBudget) {
 TEST(Retention, EachLimitTakesTheOldestAndIsNamed) {
   const auto snapshots = row(1, 5);
   const auto plan = [&](const StoreLimits& limits, const StoreNow& situation) {
-    return told(snapshots, plan_vacuum(snapshots, limits, situation));
+    return deletions(snapshots, plan_vacuum(snapshots, limits, situation));
   };
   EXPECT_THAT(plan({.max_files = 3}, now()), ElementsAre("1 max_files", "2 max_files"));
   EXPECT_THAT(plan({.max_use_bytes = 499}, now()), ElementsAre("1 max_use"));
@@ -142,18 +142,18 @@ TEST(Retention, RoomIsMadeOnlyIfThatIsEnough) {
   StoreNow situation = now();
   situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = 250};
   situation.free_bytes = 60;
-  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.keep_first = 2, .keep_last = 2}, situation)),
+  EXPECT_THAT(deletions(snapshots, plan_vacuum(snapshots, {.keep_first = 2, .keep_last = 2}, situation)),
               ElementsAre("1 room", "2 room"))
       << "the oldest, also the first of a trigger";
   auto other = snapshots;
   other[0].pinned = true;
   other[2].data = false;
-  EXPECT_THAT(told(other, plan_vacuum(other, {.keep_first = 2, .keep_last = 2}, situation)),
+  EXPECT_THAT(deletions(other, plan_vacuum(other, {.keep_first = 2, .keep_last = 2}, situation)),
               ElementsAre("2 room", "3 room"));
   // What keep_free then lacks comes from those between.
-  EXPECT_THAT(
-      told(snapshots, plan_vacuum(snapshots, {.keep_free_bytes = 150, .keep_first = 4, .keep_last = 2}, situation)),
-      ElementsAre("1 room", "2 room", "5 keep_free", "6 keep_free"));
+  EXPECT_THAT(deletions(snapshots,
+                        plan_vacuum(snapshots, {.keep_free_bytes = 150, .keep_first = 4, .keep_last = 2}, situation)),
+              ElementsAre("1 room", "2 room", "5 keep_free", "6 keep_free"));
   situation.free_bytes = 0;
   situation.incoming->disk_bytes = 750;  // all but the newest
   EXPECT_EQ(gone(snapshots, {.keep_first = 2, .keep_last = 2}, situation).size(), 8U);
@@ -171,7 +171,7 @@ TEST(Retention, WithoutInodesThereIsNoRoomHoweverManyBytesAreFree) {
   StoreNow situation = now();
   situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = kEach};
   situation.free_inodes = 3;  // three snapshots make nine free inodes
-  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {}, situation)), ElementsAre("1 room", "2 room", "3 room"));
+  EXPECT_THAT(deletions(snapshots, plan_vacuum(snapshots, {}, situation)), ElementsAre("1 room", "2 room", "3 room"));
   situation.free_inodes = kNeededInodes;
   EXPECT_THAT(gone(snapshots, {}, situation), IsEmpty());
   situation.free_inodes = std::nullopt;
@@ -285,7 +285,7 @@ TEST(Retention, OneThatIsLargerThanTheLimitCostsNoOtherOne) {
   StoreNow situation = now();
   situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = 875};
   const VacuumPlan next = plan_vacuum(snapshots, limits, situation);
-  EXPECT_THAT(told(snapshots, next), ElementsAre("5 max_use"));
+  EXPECT_THAT(deletions(snapshots, next), ElementsAre("5 max_use"));
   EXPECT_EQ(next.still_over, VacuumReason::max_use);
   snapshots = snapshots + std::vector{one(6)};
   EXPECT_THAT(gone(snapshots, limits, now()), ElementsAre(5)) << "it was not deleted before";
@@ -354,7 +354,7 @@ TEST(Retention, MissingOnesGoFirstAndOnlyACleanerTakesThemAll) {
   EXPECT_THAT(gone(snapshots, {.max_files = 9}, now()), IsEmpty());
   StoreNow cleaner = now();
   cleaner.drop_missing = true;
-  EXPECT_THAT(told(snapshots, plan_vacuum(snapshots, {.max_files = 9}, cleaner)),
+  EXPECT_THAT(deletions(snapshots, plan_vacuum(snapshots, {.max_files = 9}, cleaner)),
               ElementsAre("3 missing", "5 missing"));
   // Its data file may be about to get its final name.
   cleaner.writing = true;

@@ -92,7 +92,7 @@ TEST(Modules, TheDigestIsOfWhatKallsymsDependsOn) {
       m.inode = inode;
     });
   };
-  EXPECT_NE(nameless(7), nameless(8)) << "nothing but the inode tells that it is another build";
+  EXPECT_NE(nameless(7), nameless(8)) << "only the inode shows that it is another build";
 }
 
 }  // namespace

@@ -76,10 +76,10 @@ TEST(TriggerRules, WhileNothingIsRecordedNothingIsUsedUp) {
   tape.rules.set_recording(true);
   EXPECT_TRUE(tape.rules.on_external("slow", "", tape.clock.now())->fires());
   EXPECT_FALSE(tape.rules.on_external("slow", "", tape.clock.now())->fires());
-  const auto told = tape.rules.take_ended_windows(tape.clock.now(), /*all=*/true);
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_EQ(told[0].by_text(), fmt::format("{} (1), {} (1)", to_string(SuppressedBy::max_per_day),
-                                           to_string(SuppressedBy::not_recording)));
+  const auto ended = tape.rules.take_ended_windows(tape.clock.now(), /*all=*/true);
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].by_text(), fmt::format("{} (1), {} (1)", to_string(SuppressedBy::max_per_day),
+                                            to_string(SuppressedBy::not_recording)));
 }
 
 TEST(TriggerRules, SwitchedOffAndOn) {
@@ -148,14 +148,14 @@ TEST(TriggerRules, AStorm) {
 
   EXPECT_TRUE(tape.rules.take_ended_windows(tape.clock.now()).empty()) << "they are not over yet";
   tape.clock.go(kHour);
-  const auto told = tape.rules.take_ended_windows(tape.clock.now());
-  ASSERT_EQ(told.size(), 2U);
-  EXPECT_EQ(told[0].trigger, "slow");
-  EXPECT_EQ(told[0].count, 497U);
-  EXPECT_EQ(told[0].by_text(), "max_per_hour");
-  EXPECT_LT(told[0].first, told[0].last);
-  EXPECT_EQ(told[1].count, 498U);
-  EXPECT_EQ(told[1].by_text(), "storm guard");
+  const auto ended = tape.rules.take_ended_windows(tape.clock.now());
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].trigger, "slow");
+  EXPECT_EQ(ended[0].count, 497U);
+  EXPECT_EQ(ended[0].by_text(), "max_per_hour");
+  EXPECT_LT(ended[0].first, ended[0].last);
+  EXPECT_EQ(ended[1].count, 498U);
+  EXPECT_EQ(ended[1].by_text(), "storm guard");
   EXPECT_TRUE(tape.rules.take_ended_windows(tape.clock.now()).empty()) << "once";
 }
 
@@ -212,9 +212,9 @@ TEST(TriggerRules, AReloadKeepsWhatDidNotChange) {
       << "what it did still counts";
   EXPECT_TRUE(tape.rules.on_external("new", "", tape.clock.now())->fires());
   EXPECT_EQ(tape.row("gone").name, "");
-  const auto told = tape.rules.take_ended_windows(tape.clock.now());
-  ASSERT_EQ(told.size(), 1U) << "what was held back is told, though its trigger is gone";
-  EXPECT_EQ(told[0].count, 2U);
+  const auto ended = tape.rules.take_ended_windows(tape.clock.now());
+  ASSERT_EQ(ended.size(), 1U) << "what was held back is reported, though its trigger is gone";
+  EXPECT_EQ(ended[0].count, 2U);
 }
 
 TEST(TriggerRules, AChangedConditionBeginsAnew) {

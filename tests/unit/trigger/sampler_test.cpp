@@ -172,7 +172,7 @@ TEST_F(FakeProc, PressureIsOfTheTimeThatReallyPassed) {
   tree_.pressure("memory", 10'000'000, 500);
   pass = look(sampler);
   EXPECT_EQ(pass.of(Metric::psi_memory_some), 100) << "never more than all of it";
-  EXPECT_FALSE(pass.of(Metric::psi_memory_full)) << "a total that went back tells nothing";
+  EXPECT_FALSE(pass.of(Metric::psi_memory_full)) << "a total that went back gives no value";
 }
 
 TEST_F(FakeProc, AKernelWithoutPressureLacksJustThat) {

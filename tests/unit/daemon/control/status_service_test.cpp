@@ -59,7 +59,7 @@ TEST_F(StatusServiceTest, ItHasThePartsOfAll) {
   EXPECT_GE(after.store_bytes, taken->size_bytes);
 }
 
-TEST_F(StatusServiceTest, ItTellsOfADiskThatFailsUntilItIsGood) {
+TEST_F(StatusServiceTest, ItReportsADiskThatFailsUntilItIsGood) {
   bench_.snapshots.refuse_room(Error{std::make_error_code(std::errc::io_error), "a bad disk"});
   take();
   EXPECT_THAT(get().errors, Contains(HasSubstr("a bad disk")));
@@ -70,7 +70,7 @@ TEST_F(StatusServiceTest, ItTellsOfADiskThatFailsUntilItIsGood) {
   EXPECT_EQ(bench_.status->line_facts().trouble, "");
 }
 
-TEST_F(StatusServiceTest, ItTellsOfAReloadThatNeedsARestart) {
+TEST_F(StatusServiceTest, ItReportsAReloadThatNeedsARestart) {
   bench_.write_config(R"({ "user": "nobody" })");
   bool reloaded = false;
   bench_.reloader->reload("a test", [&](const CallResult<ReloadReport>& report) { reloaded = report.has_value(); });

@@ -29,7 +29,7 @@ class EventHubTest : public testing::Test {
                      [this](const std::string& text) {
                        const auto event = parse_event(text);
                        ASSERT_TRUE(event) << text;
-                       heard_.push_back(*event);
+                       received_.push_back(*event);
                        seen_.push_back(event->event);
                      }},
                 trouble, recording);
@@ -39,7 +39,7 @@ class EventHubTest : public testing::Test {
 
   std::vector<std::string> seen_;
   std::vector<JournalEntry> entries_;
-  std::vector<RecorderEvent> heard_;
+  std::vector<RecorderEvent> received_;
   EventHub hub_{[this](const JournalEntry& entry) {
                   seen_.push_back("journal " + entry.fields.at(0).substr(std::string_view("MESSAGE_ID=").size()));
                   entries_.push_back(entry);
@@ -54,9 +54,9 @@ class EventHubTest : public testing::Test {
 TEST_F(EventHubTest, AClientFirstReceivesTheCurrentState) {
   const auto client = connect(false, "degraded (disk): full");
   ASSERT_THAT(seen(), ElementsAre("monitoring"));
-  EXPECT_EQ(heard_[0].recording, false);
-  EXPECT_EQ(heard_[0].message, "degraded (disk): full");
-  EXPECT_NE(heard_[0].time, "");
+  EXPECT_EQ(received_[0].recording, false);
+  EXPECT_EQ(received_[0].message, "degraded (disk): full");
+  EXPECT_NE(received_[0].time, "");
 }
 
 TEST_F(EventHubTest, AFinishedSnapshotGoesToAll) {
@@ -65,7 +65,7 @@ TEST_F(EventHubTest, AFinishedSnapshotGoesToAll) {
   const Sidecar sidecar = sample_sidecar();
   hub_.snapshot_finished(sidecar, false);
   EXPECT_THAT(seen(), ElementsAre("monitoring", "snapshot_begun", snapshot_, "status line", "snapshot_finished"));
-  const RecorderEvent& event = heard_.back();
+  const RecorderEvent& event = received_.back();
   EXPECT_EQ(event.id, "42");
   EXPECT_EQ(event.trigger, "lopsided");
   EXPECT_EQ(event.path, sidecar.path);
@@ -79,10 +79,10 @@ TEST_F(EventHubTest, TheDiskIsDegradedUntilASnapshotIsWritten) {
   hub_.snapshot_failed({.what = "no space", .new_disk_trouble = "degraded (disk): no space"});
   EXPECT_THAT(seen(), ElementsAre(degraded_, "status line", "snapshot_failed", "degraded"));
   EXPECT_THAT(entries_.back().message, StartsWith("degraded (disk): no space"));
-  EXPECT_EQ(heard_.back().message, "degraded (disk): no space");
+  EXPECT_EQ(received_.back().message, "degraded (disk): no space");
   hub_.snapshot_failed({.what = "no space"});
   EXPECT_THAT(seen(), ElementsAre("status line", "snapshot_failed")) << "degraded is reported once";
-  EXPECT_EQ(heard_.back().message, "no space");
+  EXPECT_EQ(received_.back().message, "no space");
   hub_.snapshot_finished(sample_sidecar(), true);
   EXPECT_THAT(seen(), ElementsAre(recovered_, snapshot_, "status line", "snapshot_finished", "recovered"));
 }
@@ -94,9 +94,9 @@ TEST_F(EventHubTest, SuppressedFiringsAreOneEntryAndOneEvent) {
   window.by[static_cast<std::size_t>(SuppressedBy::cooldown)] = 7;
   hub_.triggers_suppressed(window);
   EXPECT_THAT(seen(), ElementsAre(suppressed_, "triggers_suppressed"));
-  EXPECT_EQ(heard_.back().trigger, "oom");
-  EXPECT_EQ(heard_.back().message, entries_.back().message);
-  EXPECT_THAT(heard_.back().message, HasSubstr("cooldown"));
+  EXPECT_EQ(received_.back().trigger, "oom");
+  EXPECT_EQ(received_.back().message, entries_.back().message);
+  EXPECT_THAT(received_.back().message, HasSubstr("cooldown"));
 }
 
 TEST_F(EventHubTest, TheBrokersLossIsInTheJournalAndTheStatusLine) {
@@ -115,12 +115,12 @@ TEST_F(EventHubTest, EventsNameTheCaller) {
   const auto client = connect();
   seen();
   hub_.trigger_fired("oom", "somebody was killed");
-  EXPECT_EQ(heard_.back().reason, "somebody was killed");
+  EXPECT_EQ(received_.back().reason, "somebody was killed");
   hub_.recording_switched(false, "me");
-  EXPECT_EQ(heard_.back().message, "by me");
+  EXPECT_EQ(received_.back().message, "by me");
   hub_.recording_switched(true, "me");
   hub_.reloaded("SIGHUP");
-  EXPECT_EQ(heard_.back().message, "by SIGHUP");
+  EXPECT_EQ(received_.back().message, "by SIGHUP");
   EXPECT_THAT(seen(), ElementsAre("trigger_fired", "recording_paused", "status line", "recording_resumed",
                                   "status line", "reloaded"));
 }

@@ -53,7 +53,7 @@ bool take_one(const UniqueFd& journald) {
   return ::poll(&ready, 1, 60'000) == 1 && ::recv(journald.get(), text, sizeof text, 0) > 0;
 }
 
-void tell_much(Journal& journal) {
+void report_much(Journal& journal) {
   for (int number = 0; number < kReported; ++number) journal.report(degraded_entry("disk", fmt::format("{}", number)));
 }
 
@@ -63,7 +63,7 @@ void what_is_not_taken_is_dropped() {
   const UniqueFd journald = hanging_journald();
   const auto journal = Journal::start();
   check(journal.has_value(), "a thread");
-  tell_much(**journal);  // returns without waiting
+  report_much(**journal);  // returns without waiting
   // The queued entries; some more may have been on their way.
   for (std::size_t taken = 0; taken < Journal::kMostQueued; ++taken) check(take_one(journald), "an entry");
 }
@@ -72,7 +72,7 @@ void its_end_does_not_wait() {
   spdlog::set_level(spdlog::level::off);
   const UniqueFd journald = hanging_journald();
   auto journal = Journal::start().value();
-  tell_much(*journal);
+  report_much(*journal);
   journal.reset();
   std::fprintf(stderr, "ended\n");
 }

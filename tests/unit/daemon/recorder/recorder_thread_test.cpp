@@ -112,7 +112,7 @@ TEST_F(RecorderThreadTest, AnExportWaitsForTheScan) {
   ASSERT_LT(took_ns, kSecondNs);
   EXPECT_FALSE(window.stats.stale);
   EXPECT_GT(window.stats.lost, 0U);
-  EXPECT_THAT(window.gaps, Not(IsEmpty())) << "what was lost is told";
+  EXPECT_THAT(window.gaps, Not(IsEmpty())) << "the loss is reported";
 }
 
 // More processes live than the tracker may keep.
@@ -302,7 +302,7 @@ TEST_F(RecorderThreadTest, AStatusDoesNotNeedTheBroker) {
   EXPECT_TRUE(soon([this] { return testing::Value(bench_.status().warnings, Not(Contains(HasSubstr("answered")))); }));
 }
 
-TEST_F(RecorderThreadTest, AStatusTellsThatTheBrokerIsGone) {
+TEST_F(RecorderThreadTest, AStatusReportsThatTheBrokerIsGone) {
   start({});
   bench_.broker->die();
   ASSERT_TRUE(soon([this] { return bench_.lost == 1; }));

@@ -89,7 +89,7 @@ TEST_F(SnapshotApiTest, AFullDiskIsTheStoresError) {
   EXPECT_FALSE(bench_.api->last());
 }
 
-TEST_F(SnapshotApiTest, ADiskThatFailsIsToldOnceAndAgainWhenItIsGood) {
+TEST_F(SnapshotApiTest, ADiskThatFailsIsReportedOnceAndAgainWhenItIsGood) {
   refuse_room(std::errc::io_error);
   EXPECT_THAT(take(), AllOf(StartsWith(error("WriteFailed")), HasSubstr("recording continues")));
   EXPECT_THAT(bench_.api->disk_trouble(), HasSubstr("no room in the store"));

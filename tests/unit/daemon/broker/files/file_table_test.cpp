@@ -229,7 +229,7 @@ TEST_F(Table, AScanAndARecordAreOfOneFile) {
   EXPECT_EQ(table.known().files.size(), 2U);
 }
 
-// A program is copied, started and deleted at once, in the place of another one; the generation tells the two apart.
+// A program is copied, started and deleted at once, in the place of another one; only their generations differ.
 TEST_F(Table, AnInodeThatIsUsedAgainHasItsOwnFromTheBeginning) {
   FileTable table;
   ASSERT_TRUE(table.wants(seen(file(1, 5), "/bin/x", at(10)), now_));
@@ -618,9 +618,9 @@ TEST_F(Table, AMisleadingNameIsReportedWithoutTheFile) {
   // It is tried again and reported meanwhile. If nothing changed, this is no change.
   EXPECT_TRUE(table.wants(seen(file(1), "/bin/x"), now_ + 500ms));
   EXPECT_EQ(table.known().files.size(), 1U);
-  const std::uint64_t told = table.version();
+  const std::uint64_t unchanged = table.version();
   table.put(place(file(1), "/bin/x"), misled);
-  EXPECT_EQ(table.version(), told);
+  EXPECT_EQ(table.version(), unchanged);
   // Another process of the container still runs.
   EXPECT_TRUE(table.wants(seen(file(1), "/bin/x"), now_ + 1s));
   table.put(place(file(1), "/bin/x"), facts(7));

@@ -348,7 +348,7 @@ TEST_F(HelperProcesses, SignalsAreForTheBroker) {
   EXPECT_EQ(helpers_.pids().size(), Helpers::kAtStart);
 }
 
-TEST_F(HelperProcesses, EndWhenTheyAreTold) {
+TEST_F(HelperProcesses, EndOnRequest) {
   const std::vector<pid_t> pids = helpers_.pids();
   helpers_.end(5s);
   for (const pid_t pid : pids) EXPECT_FALSE(runs(pid));

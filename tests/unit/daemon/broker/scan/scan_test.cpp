@@ -277,7 +277,7 @@ TEST_F(Scan, OneUserLeavesSpaceForOthers) {
 }
 
 // The broker gets no CPU: processes that it could not read are still listed.
-TEST_F(Scan, OfThoseThatWereNotLookedAtThePidIsTold) {
+TEST_F(Scan, ProcessesThatWereNotLookedAtAreReportedByPid) {
   std::atomic<int> looked = 0;
   const ScanReads reads{.stat = [&looked](std::uint32_t pid, ProcessStat& out) {
     if (++looked == 3) std::this_thread::sleep_for(500ms);
