@@ -87,13 +87,13 @@ class Actions : public OwnBroker {
     note(outcome);
     EXPECT_TRUE(outcome.exit_status == 0 || !outcome.err.empty()) << outcome.text();
   }
-  // What `flightctl snapshot` said to be there has to stay.
+  // Snapshots that `flightctl snapshot` reported must stay.
   void note(const Outcome& outcome) {
     EXPECT_FALSE(outcome.timed_out) << outcome.text();
     if (outcome.exit_status != 0) return;
     const std::string id = Json::parse(outcome.out)["id"];
     // On a full disk it may be deleted for the next one, unless it is pinned.
-    if (!filled_ || daemon_.ctl({"pin", id}).exit_status == 0) told_.insert(id);
+    if (!filled_ || daemon_.ctl({"pin", id}).exit_status == 0) reported_.insert(id);
   }
   void signal_snapshot() { daemon_.process().signal(SIGUSR2); }
   void ask() {
@@ -146,7 +146,7 @@ class Actions : public OwnBroker {
   // Nearly: a snapshot does not fit, or only a small one. What was reported before may not make room.
   void fill_store() {
     if (filled_) return;
-    for (const std::string& id : told_) {
+    for (const std::string& id : reported_) {
       const Outcome pinned = daemon_.ctl({"pin", id});
       if (pinned.exit_status != 0) return;  // read-only, or no descriptors: not now
     }
@@ -225,12 +225,12 @@ class Actions : public OwnBroker {
         "process {}: {} threads, {} descriptors, {} children; at the start {}, {}, {}", pid, size_of(pid).threads,
         size_of(pid).descriptors, size_of(pid).children, most.threads, most.descriptors, most.children);
   }
-  // All that it said is there.
+  // All snapshots that it reported are there.
   void expect_calm(const Size& most, const Size& most_of_broker) {
     calm();
     ASSERT_TRUE(wait_until([&] { return static_cast<bool>(daemon_.goes_on()); }, 60s)) << daemon_.log();
     const auto states = listed();
-    for (const std::string& id : told_) {
+    for (const std::string& id : reported_) {
       const auto found = states.find(id);
       EXPECT_TRUE(found != states.end() && found->second == "present") << "snapshot " << id << " is gone";
     }
@@ -271,7 +271,7 @@ class Actions : public OwnBroker {
   std::optional<Child> mapper_, served_;
   bool filled_ = false;
   std::optional<FullGroup> full_;
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
   std::mt19937_64 random_;
 };
 
@@ -283,7 +283,7 @@ TEST_F(Actions, AtRandomLoseNothing) {
   std::vector<std::size_t> choices;
   for (std::size_t i = 0; i < actions().size(); ++i) choices.insert(choices.end(), actions()[i].weight, i);
   take_snapshot();
-  ASSERT_EQ(told_.size(), 1U) << daemon_.log();
+  ASSERT_EQ(reported_.size(), 1U) << daemon_.log();
   // The spare descriptors and files are there.
   ASSERT_TRUE(wait_until([&] { return entries(daemon_.pid(), "fd") > 40 && entries(broker_->pid(), "fd") > 40; }, 30s));
   const Size most = size_of(daemon_.pid());
@@ -302,7 +302,7 @@ TEST_F(Actions, AtRandomLoseNothing) {
     }
     if (!HasFailure()) expect_calm(most, most_of_broker);
   }
-  fmt::print("{} actions, {} snapshots\n", done.size(), told_.size());
+  fmt::print("{} actions, {} snapshots\n", done.size(), reported_.size());
   if (HasFailure()) {
     std::string last;
     for (std::size_t i = done.size() - std::min<std::size_t>(done.size(), 25); i < done.size(); ++i)
@@ -310,8 +310,8 @@ TEST_F(Actions, AtRandomLoseNothing) {
     fmt::print("the last ones: {}\n", last);
     return;
   }
-  EXPECT_GT(told_.size(), 3U);
-  for (const std::string& id : told_)
+  EXPECT_GT(reported_.size(), 3U);
+  for (const std::string& id : reported_)
     EXPECT_TRUE(counts_all(Verifier::installed(), folder_, daemon_.ctl_json({"info", id}))) << "snapshot " << id;
   EXPECT_TRUE(daemon_.stop());
 }

@@ -98,7 +98,7 @@ TEST_F(SilentProcess, IsGivenUpAndAllOthersAreRead) {
   expect_ends_in_time([&] { (void)start(); });
 }
 
-// A disk of the machine that hangs, below a file system that waits for no server: nothing tells before the read.
+// A disk of the machine that hangs, below a file system that waits for no server: nothing shows it before the read.
 class DeadDisk : public HungDisk {
  protected:
   void SetUp() override {

@@ -514,7 +514,7 @@ class Manager {
   }
   [[nodiscard]] Arguments environment() const { return {"env", "NOTIFY_SOCKET=" + path_}; }
   // Counts the messages since the last call that contain these words; last() is the last message.
-  std::size_t heard(const std::string& words) {
+  std::size_t received(const std::string& words) {
     std::size_t count = 0;
     char text[4096];
     ssize_t size = 0;
@@ -524,8 +524,8 @@ class Manager {
     }
     return count;
   }
-  bool hears(const std::string& words) {
-    return wait_until([&] { return heard(words) > 0; }, 10s);
+  bool receives(const std::string& words) {
+    return wait_until([&] { return received(words) > 0; }, 10s);
   }
   [[nodiscard]] const std::string& last() const { return last_; }
 
@@ -540,13 +540,13 @@ TEST_F(Disk, NotifiesTheServiceManagerOfTheDisk) {
   ASSERT_TRUE(mount_slow_disk());
   options_.prefix = manager.environment();
   start();
-  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
+  EXPECT_TRUE(manager.receives("STATUS=recording")) << manager.last();
   set_fault("fsync 0 5 0");
   expect_write_failed(EIO, "no sync");
-  EXPECT_TRUE(manager.hears("STATUS=degraded (disk)")) << manager.last();
+  EXPECT_TRUE(manager.receives("STATUS=degraded (disk)")) << manager.last();
   set_fault("none 0 0 0");
   expect_good_again();
-  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
+  EXPECT_TRUE(manager.receives("STATUS=recording")) << manager.last();
   EXPECT_TRUE(daemon_.stop());
 }
 
@@ -563,7 +563,7 @@ TEST_F(DiskLong, OneThatIsMountedAfterTheStartIsUsed) {
   Manager manager(folder_ / "notify");
   options_.prefix = manager.environment();
   ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
-  EXPECT_TRUE(manager.hears("STATUS=degraded (disk)")) << manager.last();
+  EXPECT_TRUE(manager.receives("STATUS=degraded (disk)")) << manager.last();
   EXPECT_TRUE(degraded());
   EXPECT_EQ(daemon_.ctl({"list"}).out, "");
   expect_write_failed(EROFS, "not mounted yet");
@@ -572,7 +572,7 @@ TEST_F(DiskLong, OneThatIsMountedAfterTheStartIsUsed) {
   EXPECT_TRUE(wait_until([&] { return daemon_.ctl({"list"}).out.find("manual") != std::string::npos; }, 30s));
   EXPECT_TRUE(wait_until([&] { return daemon_.log().find("can be used now") != std::string::npos; }, 30s));
   expect_good_again();
-  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
+  EXPECT_TRUE(manager.receives("STATUS=recording")) << manager.last();
   expect_no_half_file(backing_ + "/state/snapshots");
   EXPECT_TRUE(daemon_.stop());
 }
@@ -587,14 +587,14 @@ TEST_F(DiskLong, HangingOneAtTheStartHoldsUpNeitherRecorderNorSocket) {
   Manager manager(folder_ / "notify");
   options_.prefix = manager.environment();
   ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
-  EXPECT_TRUE(manager.hears("READY=1\nSTATUS=degraded (disk)")) << manager.last();
+  EXPECT_TRUE(manager.receives("READY=1\nSTATUS=degraded (disk)")) << manager.last();
   EXPECT_THAT(status_in_time()["warnings"].dump(), HasSubstr("has not answered since flightd started"));
   expect_write_failed(ETIMEDOUT, "no answer");
   set_fault("none 0 0 0");
   EXPECT_TRUE(wait_until([&] { return daemon_.log().find("can be used now") != std::string::npos; }, 30s));
   EXPECT_THAT(daemon_.ctl({"list"}).out, HasSubstr("manual"));
   expect_good_again();
-  EXPECT_TRUE(manager.hears("STATUS=recording")) << manager.last();
+  EXPECT_TRUE(manager.receives("STATUS=recording")) << manager.last();
   // The lock that root took: a second flightd is refused.
   StartOptions second = options_;
   second.runtime_dir = folder_ / "other-run";
@@ -615,7 +615,7 @@ TEST_F(DiskLong, HangingOneIsNoneOfTheWatchdogs) {
   options_.prefix = manager.environment();
   options_.prefix.push_back("WATCHDOG_USEC=" + std::to_string(std::chrono::microseconds(allowed).count()));
   start();
-  ASSERT_TRUE(manager.hears("WATCHDOG=1"));
+  ASSERT_TRUE(manager.receives("WATCHDOG=1"));
   set_fault("* -1 0 0");
   Child asker = Child::start(daemon_.ctl_command({"--json", "snapshot"}));
   Child lister = Child::start(daemon_.ctl_command({"list"}));
@@ -626,7 +626,7 @@ TEST_F(DiskLong, HangingOneIsNoneOfTheWatchdogs) {
     usleep(50'000);
     const auto now = std::chrono::steady_clock::now();
     longest = std::max(longest, std::chrono::duration_cast<Milliseconds>(now - last));
-    if (manager.heard("WATCHDOG=1") > 0) last = now;
+    if (manager.received("WATCHDOG=1") > 0) last = now;
   }
   EXPECT_LT(longest, allowed);
   EXPECT_TRUE(degraded());
@@ -638,9 +638,9 @@ TEST_F(DiskLong, HangingOneIsNoneOfTheWatchdogs) {
   // A stopped process sends no keep-alive. So the check above would have noticed a missing one.
   ASSERT_EQ(kill(daemon_.pid(), SIGSTOP), 0);
   usleep(100'000);
-  manager.heard("");
+  manager.received("");
   std::this_thread::sleep_for(allowed);
-  EXPECT_EQ(manager.heard("WATCHDOG=1"), 0U);
+  EXPECT_EQ(manager.received("WATCHDOG=1"), 0U);
   ASSERT_EQ(kill(daemon_.pid(), SIGCONT), 0);
   EXPECT_TRUE(daemon_.stop());
 }

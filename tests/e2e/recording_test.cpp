@@ -102,21 +102,21 @@ TEST_F(Recorder, MonitorPrintsALineForEachEvent) {
   EXPECT_TRUE(
       wait_until([&] { return daemon_.status()["warnings"].dump().find("degraded") == std::string::npos; }, 20s));
   ASSERT_TRUE(wait_until([&] { return monitor.out().find("recovered") != std::string::npos; }, 20s));
-  std::vector<std::string> told;
+  std::vector<std::string> events;
   for (const std::string& line : lines_of(monitor.out())) {
     const Json event = Json::parse(line, nullptr, false);
     ASSERT_TRUE(event.is_object() && event.contains("event") && event.contains("time")) << line;
-    told.push_back(event["event"]);
-    if (told.back() == "snapshot_finished" && event["id"] == sidecar["id"]) {
+    events.push_back(event["event"]);
+    if (events.back() == "snapshot_finished" && event["id"] == sidecar["id"]) {
       EXPECT_EQ(event["reason"], "watched");
       EXPECT_EQ(event["path"], sidecar["path"]);
     }
   }
-  EXPECT_THAT(told, testing::ElementsAre("monitoring", "snapshot_begun", "snapshot_finished", "recording_paused",
-                                         "recording_resumed", "snapshot_begun", "snapshot_failed", "degraded",
-                                         "snapshot_begun", "snapshot_finished", "recovered"));
-  EXPECT_TRUE(wait_until([&] { return count_lines(plain.out()) >= told.size(); }, 20s));
-  EXPECT_EQ(count_lines(plain.out()), told.size());
+  EXPECT_THAT(events, testing::ElementsAre("monitoring", "snapshot_begun", "snapshot_finished", "recording_paused",
+                                           "recording_resumed", "snapshot_begun", "snapshot_failed", "degraded",
+                                           "snapshot_begun", "snapshot_finished", "recovered"));
+  EXPECT_TRUE(wait_until([&] { return count_lines(plain.out()) >= events.size(); }, 20s));
+  EXPECT_EQ(count_lines(plain.out()), events.size());
   EXPECT_TRUE(daemon_.stop());
   EXPECT_EQ(monitor.finish(10s).exit_status, 1) << "flightd has ended";
 }

@@ -101,7 +101,7 @@ TEST_F(Reload, ABadOneChangesNothing) {
   write_config(bad);
   std::string message = refused();
   EXPECT_THAT(message, HasSubstr("sched:sched_switch"));
-  EXPECT_THAT(message, HasSubstr(folder_ / "flightd.json:")) << "the line is told, too";
+  EXPECT_THAT(message, HasSubstr(folder_ / "flightd.json:")) << "the line is reported, too";
   bad["channels"].erase("x");
   bad["triggers"] = {{"t", {{"event", "oom:mark_viktim"}}}};
   write_config(bad);
@@ -267,30 +267,30 @@ TEST(ReloadNotice, NotifiesTheServiceManager) {
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   ASSERT_EQ(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(chmod(path.c_str(), 0666), 0);
-  std::string told;
-  const auto hear = [&](std::string_view word) {
+  std::string received;
+  const auto receive = [&](std::string_view word) {
     return wait_until(
         [&] {
           char buffer[4096];
           for (ssize_t got = 0; (got = recv(socket.get(), buffer, sizeof buffer, 0)) > 0;)
-            told += std::string(buffer, static_cast<std::size_t>(got)) + "\n";
-          return told.find(word) != std::string::npos;
+            received += std::string(buffer, static_cast<std::size_t>(got)) + "\n";
+          return received.find(word) != std::string::npos;
         },
         60s);
   };
   StartOptions options;
   options.prefix = {"env", "NOTIFY_SOCKET=" + path};
   ASSERT_TRUE(daemon.start(stacks_config(99, "64K"), options));
-  ASSERT_TRUE(hear("READY=1"));
-  told.clear();
+  ASSERT_TRUE(receive("READY=1"));
+  received.clear();
   daemon.process().signal(SIGHUP);
-  EXPECT_TRUE(hear("READY=1")) << told;
-  EXPECT_THAT(told, testing::HasSubstr("RELOADING=1\nMONOTONIC_USEC="));
-  EXPECT_LT(told.find("RELOADING=1"), told.find("READY=1"));
-  told.clear();
+  EXPECT_TRUE(receive("READY=1")) << received;
+  EXPECT_THAT(received, testing::HasSubstr("RELOADING=1\nMONOTONIC_USEC="));
+  EXPECT_LT(received.find("RELOADING=1"), received.find("READY=1"));
+  received.clear();
   write_text(folder / "flightd.json", "{");
   EXPECT_EQ(daemon.ctl({"reload"}).exit_status, 1);
-  EXPECT_TRUE(hear("READY=1")) << "a refused one, too, or systemd waits for ever";
+  EXPECT_TRUE(receive("READY=1")) << "a refused one, too, or systemd waits for ever";
   EXPECT_TRUE(daemon.stop());
 }
 

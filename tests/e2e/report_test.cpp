@@ -91,16 +91,17 @@ TEST_F(ReportLong, IsStockPerfsOwn) {
 
 TEST_F(Report, ArgumentsAfterTheIdGoToPerf) {
   const std::string perf = fake_perf();
-  const Outcome told = daemon_.ctl({"report", "--perf", perf, id_, "--json", "--socket", "x", "list", "--", "a b", ""});
-  EXPECT_EQ(told.exit_status, 42) << told.text();
+  const Outcome outcome =
+      daemon_.ctl({"report", "--perf", perf, id_, "--json", "--socket", "x", "list", "--", "a b", ""});
+  EXPECT_EQ(outcome.exit_status, 42) << outcome.text();
   const std::string path = daemon_.ctl_json({"info", id_})["path"];
-  const auto lines = lines_of(told.out);
+  const auto lines = lines_of(outcome.out);
   ASSERT_GE(lines.size(), 5U);
   EXPECT_EQ(lines[0], "report");
   EXPECT_EQ(lines[1], "-i");
   EXPECT_EQ(lines[2], path) << "root reads it in place";
   EXPECT_EQ(lines[3], "--kallsyms");
-  EXPECT_THAT(told.out, HasSubstr("\n--json\n--socket\nx\nlist\n--\na b\n\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n--json\n--socket\nx\nlist\n--\na b\n\n"));
   const std::string symbols = read_text(folder_ / "scratch/symbols");
   EXPECT_GT(symbols.size(), 100'000U);
   EXPECT_TRUE(symbols == kept_symbols());
@@ -117,8 +118,8 @@ TEST_F(ReportLong, WithoutAccessToTheStoreTheSocketIsUsed) {
   const std::string path = daemon_.ctl_json({"info", id_})["path"];
   const std::string bytes = read_text(path);
   ASSERT_EQ(chmod(path.c_str(), 0600), 0);  // only root can read it
-  const Outcome told = run(own_user_command({"report", "--perf", perf, id_}), 60s);
-  EXPECT_EQ(told.exit_status, 1) << "flightd itself cannot open it either: " << told.text();
+  const Outcome outcome = run(own_user_command({"report", "--perf", perf, id_}), 60s);
+  EXPECT_EQ(outcome.exit_status, 1) << "flightd itself cannot open it either: " << outcome.text();
   ASSERT_EQ(chmod(path.c_str(), 0640), 0);
   ASSERT_EQ(chown(path.c_str(), 1, snapshot_gid()), 0);  // perf would refuse another user's file
   const Outcome fetched = run(own_user_command({"report", "--perf", perf, id_}), 60s);
@@ -171,9 +172,9 @@ TEST_F(Report, NamesTheSettingOfPerfThatCanStopIt) {
     Arguments command = {"env", "-u", "PERF_CONFIG", "HOME=" + home};
     command.insert(command.end(), environment.begin(), environment.end());
     for (const std::string& word : daemon_.ctl_command({"report", "--perf", perf, id_})) command.push_back(word);
-    const Outcome told = run(command, 60s);
-    EXPECT_EQ(told.exit_status, 0) << told.text();
-    return told.err;
+    const Outcome outcome = run(command, 60s);
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
+    return outcome.err;
   };
   const std::string setting = "perf's configuration has report.queue-size=";
   write_text(config, "[report]\n\tchildren = false\n\tqueue-size = 0\n");

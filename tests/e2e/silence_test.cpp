@@ -63,7 +63,7 @@ class SilenceLong : public DaemonTest {
 };
 
 // All at the same time, as each of them waits for 10 to 15 s.
-TEST_F(SilenceLong, AScriptIsToldAndAPersonIsNotCutOff) {
+TEST_F(SilenceLong, AScriptGetsAnErrorAndAPersonIsNotCutOff) {
   const std::string ssh = folder_ / "ssh";
   write_text(ssh, "#!/bin/sh\necho 'Confirm user presence for key' >&2\nexec sleep 1000\n");
   chmod(ssh.c_str(), 0755);
@@ -101,9 +101,9 @@ TEST_F(SilenceLong, AScriptIsToldAndAPersonIsNotCutOff) {
   EXPECT_EQ(findings.exit_status, 1) << findings.text();
   EXPECT_THAT(findings.err, AllOf(HasSubstr("root@web3"), HasSubstr("has not answered for 15 s")));
 
-  const auto told = [](Terminal& at) { return at.text().find("has not answered for 10 s") != std::string::npos; };
-  EXPECT_TRUE(wait_until([&] { return told(terminal); }, kMost)) << terminal.text();
-  EXPECT_TRUE(wait_until([&] { return told(terminal_there); }, kMost)) << terminal_there.text();
+  const auto is_warned = [](Terminal& at) { return at.text().find("has not answered for 10 s") != std::string::npos; };
+  EXPECT_TRUE(wait_until([&] { return is_warned(terminal); }, kMost)) << terminal.text();
+  EXPECT_TRUE(wait_until([&] { return is_warned(terminal_there); }, kMost)) << terminal_there.text();
   EXPECT_THAT(terminal.text(), AllOf(HasSubstr(daemon_.socket()), HasSubstr("still waiting")));
   EXPECT_THAT(terminal_there.text(), AllOf(HasSubstr("root@web3"), HasSubstr("Confirm user presence")));
   EXPECT_TRUE(person.running());

@@ -55,7 +55,7 @@ class StepsLong : public testing::Test {
   }
 
   // Checks what the next flightd does with it.
-  void expect_cleaned_and_told(const TestDaemon& next) {
+  void expect_cleaned_and_listed(const TestDaemon& next) {
     EXPECT_TRUE(no_partials(next.snapshots_dir()));
     std::set<std::string> data, sidecars;
     for (const auto& entry : fs::directory_iterator(next.snapshots_dir())) {
@@ -70,12 +70,12 @@ class StepsLong : public testing::Test {
       EXPECT_TRUE(ids.insert(row["id"].get<std::string>()).second) << "twice: " << row;
       EXPECT_EQ(row["state"], data.contains(row["path"]) ? "present" : "missing") << row;
     }
-    for (const std::string& id : told_) EXPECT_TRUE(ids.contains(id)) << "somebody was told of snapshot " << id;
+    for (const std::string& id : reported_) EXPECT_TRUE(ids.contains(id)) << "flightd reported snapshot " << id;
   }
 
   TempFolder folder_;
   std::set<std::string> verified_;
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
 };
 
 TEST_F(StepsLong, KilledAfterEachOfThem) {
@@ -84,7 +84,7 @@ TEST_F(StepsLong, KilledAfterEachOfThem) {
     SCOPED_TRACE(step);
     TestDaemon daemon(folder_);
     ASSERT_TRUE(daemon.start(config, stop_after(step)));
-    expect_cleaned_and_told(daemon);
+    expect_cleaned_and_listed(daemon);
     // The symbols are kept once for each boot.
     for (const auto& entry : fs::directory_iterator(daemon.snapshots_dir()))
       if (entry.path().filename().string().starts_with("kallsyms-")) fs::remove(entry.path());
@@ -93,12 +93,12 @@ TEST_F(StepsLong, KilledAfterEachOfThem) {
     ASSERT_TRUE(wait_until([&] { return is_stopped(daemon.pid()); }, 60s)) << "this step is never taken";
     daemon.process().kill();
     const Outcome answer = asker.finish(20s);
-    if (answer.exit_status == 0) told_.insert(Json::parse(answer.out)["id"].get<std::string>());
+    if (answer.exit_status == 0) reported_.insert(Json::parse(answer.out)["id"].get<std::string>());
     expect_only_whole_files();
   }
   TestDaemon last(folder_);
   ASSERT_TRUE(last.start(config));
-  expect_cleaned_and_told(last);
+  expect_cleaned_and_listed(last);
   const Json rows = last.ctl_json({"list"});
   ASSERT_FALSE(rows.empty());
   EXPECT_GT(std::stoul(last.snapshot()["id"].get<std::string>()), std::stoul(rows.back()["id"].get<std::string>()));

@@ -186,7 +186,7 @@ TEST_F(KernelEvent, AThousandInAStormAreCountedAndThreeAreTaken) {
   for (const Json& row : daemon_.ctl_json({"list"})) of_it += row["trigger"] == "signalled" ? 1 : 0;
   EXPECT_LE(of_it, 3);
   ASSERT_TRUE(daemon_.stop());
-  EXPECT_EQ(count_of(daemon_.log(), fmt::format("{} firings", sent - 3)), 1U) << "told once";
+  EXPECT_EQ(count_of(daemon_.log(), fmt::format("{} firings", sent - 3)), 1U) << "reported once";
 }
 
 class Guarded : public TriggerTest {

@@ -46,12 +46,12 @@ TEST_F(VarlinkctlLong, IntrospectsCallsAndStreams) {
     echo "== list"; varlinkctl call --json=short "$S" io.flightd.Recorder.ListSnapshots '{}'
     echo "== refused"; ! varlinkctl call "$S" io.flightd.Recorder.DescribeSnapshot '{"id":"99"}' 2>&1
     echo "== monitor"
-    varlinkctl call --more --json=short "$S" io.flightd.Recorder.Monitor '{}' >/tmp/told & listener=$!
-    for _ in $(seq 100); do grep -q monitoring /tmp/told && break; sleep 0.1; done
+    varlinkctl call --more --json=short "$S" io.flightd.Recorder.Monitor '{}' >/tmp/events & listener=$!
+    for _ in $(seq 100); do grep -q monitoring /tmp/events && break; sleep 0.1; done
     varlinkctl call --json=short "$S" io.flightd.Recorder.SetRecording '{"recording":false}'
     varlinkctl call --json=short "$S" io.flightd.Recorder.SetRecording '{"recording":true}'
-    for _ in $(seq 100); do grep -q resumed /tmp/told && break; sleep 0.1; done
-    kill $listener; cat /tmp/told
+    for _ in $(seq 100); do grep -q resumed /tmp/events && break; sleep 0.1; done
+    kill $listener; cat /tmp/events
     echo "== end")");
   if (outcome.exit_status == kNoDownload)
     GTEST_SKIP() << "no verifier: varlinkctl of Debian trixie could not be downloaded";
