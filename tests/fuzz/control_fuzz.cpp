@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::abort();
   ::shutdown(ends[1], SHUT_WR);
 
-  std::string heard;
+  std::string replies;
   const auto session = std::make_shared<flight::daemon::ControlSession>(
       stream_protocol::socket(loop, stream_protocol(), ends[0]), flight::daemon::Caller{.uid = uid, .gid = uid},
       flight::daemon::ControlAccess{}, backend, *reader, flight::daemon::SessionLimits{},
@@ -61,11 +61,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // One that listens for events would wait for as long as its client is there.
   for (int idle = 0; idle < 3; loop.restart()) {
     if (loop.poll_one() == 0) ++idle;
-    heard += read_all_of(ends[1]);
+    replies += read_all_of(ends[1]);
   }
   session->forget();
   loop.poll();
   ::close(ends[1]);
-  check_replies(heard);
+  check_replies(replies);
   return 0;
 }

@@ -80,17 +80,17 @@ Wrong system_calls() {
 // A system call of another architecture. It may kill the caller, so a child makes it, and the result is shared.
 Wrong other_architecture() {
 #ifdef __x86_64__
-  auto* told =
+  auto* shared =
       static_cast<volatile long*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  *told = -1;
+  *shared = -1;
   const long child = syscall(SYS_clone, SIGCHLD | CLONE_VFORK, nullptr, nullptr, nullptr, nullptr);
   if (child == 0) {
     long result = 20;  // getpid of i386
     asm volatile("int $0x80" : "+a"(result) : : "memory", "r8", "r9", "r10", "r11");
-    *told = result;
+    *shared = result;
     _exit(0);
   }
-  return child < 0 ? "no process could be made" : expect(*told < 0, "getpid of i386 was possible");
+  return child < 0 ? "no process could be made" : expect(*shared < 0, "getpid of i386 was possible");
 #else
   return "";
 #endif
@@ -223,9 +223,9 @@ const std::map<std::string, Attempt>& attempts() {
       {"InaccessiblePaths",
        [](auto& value) {
          return paths(value, [](auto& path) {
-           struct stat told {};
+           struct stat found {};
            // With CAP_DAC_READ_SEARCH it opens, but it is an empty file made by systemd.
-           return expect(stat(path.c_str(), &told) != 0 || (told.st_mode & 0777) == 0, path + " is there");
+           return expect(stat(path.c_str(), &found) != 0 || (found.st_mode & 0777) == 0, path + " is there");
          });
        }},
   };

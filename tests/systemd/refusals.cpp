@@ -60,8 +60,8 @@ Wrong read_only(const char* path) {
     mounts.append(part.data(), static_cast<std::size_t>(size));
   close(fd);
   const std::size_t at = mounts.rfind(" " + std::string(path) + " ");
-  const bool told = at != std::string::npos && mounts.compare(at + std::strlen(path) + 2, 2, "ro") == 0;
-  return expect(told, std::string(path) + " is not read-only");
+  const bool is_read_only = at != std::string::npos && mounts.compare(at + std::strlen(path) + 2, 2, "ro") == 0;
+  return expect(is_read_only, std::string(path) + " is not read-only");
 }
 
 // The markers below these folders, which exist outside.

@@ -57,15 +57,15 @@ if what == "hotplug":
     five = ring(final, 5)
     check(0 < five["oldest_ns"] < times["begin"], f"the history of CPU 5 from before it went offline is gone: {five}")
     check(five["newest_ns"] > times["flapped"], f"CPU 5 is not recorded any more: {five}")
-    told = [text for text in final.get("warnings", []) if "CPU 5 was offline" in text]
-    check(len(told) >= 3, f"gaps of CPU 5 that are told: {told}")
+    reported = [text for text in final.get("warnings", []) if "CPU 5 was offline" in text]
+    check(len(reported) >= 3, f"gaps of CPU 5 that are reported: {reported}")
     check(len(final["rings"]) == 16, "a CPU that is online for the first time has no ring")
 else:
     last = ring(load("resumed.json"), 3)
     check(last["newest_ns"] > times["resumed"], f"CPU 3 is not recorded after a suspend: {last}")
     check(last["oldest_ns"] < times["suspend"], f"the history from before the suspend is gone: {last}")
-    told = [text for text in load("resumed.json").get("warnings", []) if "CPU 3 was offline or suspended" in text]
-    check(len(told) == 1, f"the suspend is told {len(told)} times")
+    reported = [text for text in load("resumed.json").get("warnings", []) if "CPU 3 was offline or suspended" in text]
+    check(len(reported) == 1, f"the suspend is reported {len(reported)} times")
 left = [text for text in load("status.last")["warnings"] if "user flightd" not in text]
 check(left == [], f"warnings are left: {left}")
 
