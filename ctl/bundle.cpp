@@ -11,6 +11,7 @@
 #include "ctl/fetch.hpp"
 #include "ctl/kallsyms.hpp"
 #include "ctl/output.hpp"
+#include "libcore/base/bytes.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/sidecar.hpp"
 
@@ -76,10 +77,6 @@ class Tar {
   }
   std::unique_ptr<archive, FreeArchive> to_;
 };
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 std::string readme(const Sidecar& sidecar, const SnapshotName& name) {
   return fmt::format(

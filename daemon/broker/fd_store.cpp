@@ -11,9 +11,9 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <span>
 #include <utility>
 
+#include "libcore/base/bytes.hpp"
 #include "libcore/base/clock.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/service_manager.hpp"
@@ -125,7 +125,7 @@ Result<void> FdStore::keep(const Recording& recording) {
   incomplete_ = true;
   const SpareDescriptors::Use use;
   const std::string text = encode(recording.manifest());
-  auto manifest = sealed_memfd(kManifestName, std::as_bytes(std::span<const char>(text)));
+  auto manifest = sealed_memfd(kManifestName, bytes_of(text));
   if (!manifest) return propagate(manifest.error());
   auto sent = send(events, manifest->get(), monotonic_now() + std::chrono::nanoseconds(within).count());
   incomplete_ = !sent;

@@ -9,17 +9,11 @@
 
 #include "daemon/broker/service.hpp"
 #include "daemon/log/log.hpp"
+#include "libcore/base/bytes.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
 namespace flight::broker {
-namespace {
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-}  // namespace
 
 Result<void> Service::answer(int client, std::uint8_t request) {
   const auto known = static_cast<Request>(request);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "libcore/base/bytes.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
@@ -80,9 +81,7 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes) {
   return {};
 }
 
-Result<void> write_all(int fd, std::string_view text) {
-  return write_all(fd, std::as_bytes(std::span(text.data(), text.size())));
-}
+Result<void> write_all(int fd, std::string_view text) { return write_all(fd, bytes_of(text)); }
 
 Result<UniqueFd> open_memfd(const char* name) {
   UniqueFd fd = with_spare([&] { return ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING); });

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "libcore/base/bytes.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
@@ -89,7 +90,7 @@ Result<bool> sync_folder(const std::string& path) {
 }
 
 Result<std::vector<std::byte>> pack_kallsyms(std::string_view text) {
-  return compress_all(std::as_bytes(std::span(text.data(), text.size())), kKallsymsLevel);
+  return compress_all(bytes_of(text), kKallsymsLevel);
 }
 
 Result<bool> keep_kallsyms(const std::string& folder, const std::string& file_name, std::span<const std::byte> frame) {

@@ -9,10 +9,10 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <span>
 #include <utility>
 
 #include "daemon/broker/kernel/module_history.hpp"
+#include "libcore/base/bytes.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
@@ -122,7 +122,7 @@ void KernelWatch::read(Shared& shared, const Order& order) {
       fault.clear();
       // The digest does not cover it: otherwise each BPF program that is loaded would store another megabyte.
       drop_generated_code(*text);
-      auto memfd = sealed_memfd("flightd-kallsyms", std::as_bytes(std::span(text->data(), text->size())));
+      auto memfd = sealed_memfd("flightd-kallsyms", bytes_of(*text));
       if (!memfd) {
         fault = memfd.error().what;
         break;
