@@ -15,7 +15,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "libcore/base/passed_fds.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -58,9 +57,7 @@ std::optional<Result<StateFolder>> receive_taken(int socket) {
   message.msg_controllen = space.bytes.size();
   const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   StateFolder out;
-  std::vector<UniqueFd> passed;
-  if (count > 0) take_fds(message, passed);
-  if (!passed.empty()) out.lock = std::move(passed.front());
+  if (count > 0) out.lock = take_one_fd(message);
   int number = 0;
   if (count < static_cast<ssize_t>(sizeof number)) return std::nullopt;
   std::memcpy(&number, text.data(), sizeof number);

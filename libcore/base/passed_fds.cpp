@@ -2,6 +2,7 @@
 #include "libcore/base/passed_fds.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace flight {
 
@@ -25,6 +26,12 @@ void take_fds(msghdr& message, std::vector<UniqueFd>& out) {
       out.emplace_back(fd);
     }
   }
+}
+
+UniqueFd take_one_fd(msghdr& message) {
+  std::vector<UniqueFd> taken;
+  take_fds(message, taken);
+  return taken.size() == 1 ? std::move(taken.front()) : UniqueFd();
 }
 
 }  // namespace flight

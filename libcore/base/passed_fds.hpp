@@ -25,5 +25,8 @@ void attach_fds(msghdr& message, std::span<std::byte> space, std::span<const int
 
 // After recvmsg(2), also of a message that is not used: appends every descriptor that came with it, and owns it.
 void take_fds(msghdr& message, std::vector<UniqueFd>& out);
+// The same where one is expected: the descriptor that came with it. None: there was none, or more than one, which are
+// closed.
+[[nodiscard]] UniqueFd take_one_fd(msghdr& message);
 
 }  // namespace flight

@@ -4,8 +4,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <utility>
-#include <vector>
 
 #include "libcore/base/passed_fds.hpp"
 
@@ -68,9 +66,7 @@ bool receive_frame(int socket, Frame& frame, UniqueFd& descriptor) {
   ssize_t got = 0;
   do got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
   while (got < 0 && errno == EINTR);
-  std::vector<UniqueFd> received;
-  if (got > 0) take_fds(message, received);
-  if (received.size() == 1) descriptor = std::move(received.front());
+  if (got > 0) descriptor = take_one_fd(message);
   return got == static_cast<ssize_t>(sizeof frame);
 }
 

@@ -68,5 +68,31 @@ TEST(PassedFds, AMessageWithoutThemHasNone) {
   EXPECT_TRUE(received.empty());
 }
 
+TEST(PassedFds, WhereOneIsExpectedTwoAreNone) {
+  auto pair = socket_pair(SOCK_SEQPACKET);
+  ASSERT_TRUE(pair) << pair.error().what;
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (const std::size_t count : {0U, 1U, 2U}) {
+    SCOPED_TRACE(count);
+    const std::vector<int> sent(count, null.get());
+    char byte = 'x';
+    iovec part{.iov_base = &byte, .iov_len = 1};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    FdSpace<2> space;
+    if (!sent.empty()) attach_fds(message, space.bytes, sent);
+    ASSERT_EQ(::sendmsg(pair->own.get(), &message, MSG_NOSIGNAL), 1);
+    message.msg_control = space.bytes.data();
+    message.msg_controllen = space.bytes.size();
+    ASSERT_EQ(::recvmsg(pair->other.get(), &message, MSG_CMSG_CLOEXEC), 1);
+    const UniqueFd taken = take_one_fd(message);
+    EXPECT_EQ(static_cast<bool>(taken), count == 1);
+    if (taken) {
+      EXPECT_EQ(file_of(taken.get()), file_of(null.get()));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace flight

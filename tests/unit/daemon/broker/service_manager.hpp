@@ -14,10 +14,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "libcore/base/passed_fds.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight::test {
@@ -103,26 +103,20 @@ class ServiceManager {
     pollfd watched{socket_.get(), POLLIN, 0};
     if (::poll(&watched, 1, timeout_ms) <= 0) return false;
     std::array<char, 4096> text{};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(253 * sizeof(int))> control{};
+    FdSpace<253> space;  // SCM_MAX_FD
     iovec part{text.data(), text.size()};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    message.msg_control = space.bytes.data();
+    message.msg_controllen = space.bytes.size();
     const ssize_t bytes = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
     if (bytes <= 0) return false;
     const std::string words(text.data(), static_cast<std::size_t>(bytes));
     received_ += words + "\n";
     const std::string name = value_of(words, "FDNAME=");
     std::vector<UniqueFd> fds;
-    for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(&message, item)) {
-      for (std::size_t i = 0; i < (item->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(item) + i * sizeof fd, sizeof fd);
-        fds.emplace_back(fd);
-      }
-    }
+    take_fds(message, fds);
     if (value_of(words, "FDSTORE=") == "1") {
       EXPECT_EQ(value_of(words, "FDPOLL="), "0") << "PID 1 would take the wakeups of the sideband";
       for (UniqueFd& fd : fds) kept_.push_back({name, std::move(fd)});
