@@ -32,6 +32,22 @@ namespace fs = std::filesystem;
 // The CPU time of a process with one thread (Documentation/scheduler/sched-stats.rst).
 std::uint64_t ran_ns(pid_t pid) { return std::stoull("0" + read_text(fmt::format("/proc/{}/schedstat", pid))); }
 
+// The bytes of a build-id in hex.
+std::string raw_build_id(const std::string& build_id) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < build_id.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(build_id.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+constexpr std::string_view kHotFunction = "hot_function_for_flightd";
+
+// Replaces the first letter of the burner's function by an H.
+void rename_hot_function(std::string& program) {
+  for (std::size_t at = program.find(kHotFunction); at != std::string::npos; at = program.find(kHotFunction, at))
+    program[at] = 'H';
+}
+
 using FilesLong = Files;
 
 TEST_F(Files, AProgramDeletedBeforeTheStartHasItsBuildId) {
@@ -120,16 +136,12 @@ class ReplacedPrograms : public Files {
  protected:
   // A burner whose function has another name if `other` is set.
   void make(const std::string& path, bool other) const {
-    std::string bytes = read_text(burner_), note("GNU\0", 4);
-    const std::string id = build_id_of(burner_), symbol = "hot_function_for_flightd";
-    for (std::size_t i = 0; i + 1 < id.size(); i += 2)
-      note += static_cast<char>(std::stoi(id.substr(i, 2), nullptr, 16));
+    std::string bytes = read_text(burner_);
+    const std::string note = std::string("GNU\0", 4) + raw_build_id(build_id_of(burner_));
     const std::size_t at = bytes.find(note);
     ASSERT_NE(at, std::string::npos);
     bytes[at - 4] = 0x7f;  // the type of the note
-    if (other)
-      for (std::size_t found = bytes.find(symbol); found != std::string::npos; found = bytes.find(symbol, found))
-        bytes[found] = 'H';
+    if (other) rename_hot_function(bytes);
     write_text(path, bytes);
     ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
     ASSERT_EQ(build_id_of(path), "");
@@ -158,7 +170,7 @@ TEST_F(ReplacedPrograms, AProgramThatRunsHasNoOthersFunctions) {
   EXPECT_TRUE(wait_until(
       [&] {  // while nothing has replaced it, it has its names
         for (const NamedSample& sample : named_samples(folder_, daemon_.snapshot()["path"]))
-          if (sample.pid == child.pid() && sample.symbol == "hot_function_for_flightd") return true;
+          if (sample.pid == child.pid() && sample.symbol == kHotFunction) return true;
         return false;
       },
       20s));
@@ -183,10 +195,7 @@ TEST_F(ReplacedPrograms, AProgramThatEndedHasNoOthersFunctions) {
 
 // Another build of a program: it has another build-id.
 std::string rebuilt(std::string program, const std::string& build_id) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < build_id.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(build_id.substr(i, 2), nullptr, 16));
-  const std::size_t note = program.find(bytes);
+  const std::size_t note = program.find(raw_build_id(build_id));
   EXPECT_NE(note, std::string::npos);
   if (note != std::string::npos) program[note] = static_cast<char>(program[note] ^ 0x55);
   return program;
@@ -236,9 +245,9 @@ TEST_F(FilesLong, AProgramOverwrittenInPlaceHasNoOthersBuildId) {
 
 // Two files with one build-id: a program that was edited after it was linked. Each keeps its path and its symbols.
 TEST_F(Files, AProgramWithTheBuildIdOfAnotherHasItsOwnSymbols) {
-  const std::string impostor = folder_ / "scratch/impostor", symbol = "hot_function_for_flightd";
+  const std::string impostor = folder_ / "scratch/impostor";
   std::string bytes = read_text(burner_);
-  for (std::size_t at = bytes.find(symbol); at != std::string::npos; at = bytes.find(symbol, at)) bytes[at] = 'H';
+  rename_hot_function(bytes);
   write_text(impostor, bytes);
   ASSERT_EQ(::chmod(impostor.c_str(), 0755), 0);
   ASSERT_EQ(build_id_of(impostor), build_id_of(burner_));
@@ -264,7 +273,7 @@ TEST_F(Files, AProgramWithTheBuildIdOfAnotherHasItsOwnSymbols) {
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
     const bool is_copy = sample.pid == copy.pid();
     if ((sample.pid != original.pid() && !is_copy) || !sample.symbol.ends_with("ot_function_for_flightd")) continue;
-    EXPECT_EQ(sample.symbol, is_copy ? "Hot_function_for_flightd" : symbol) << sample.line;
+    EXPECT_EQ(sample.symbol, is_copy ? "Hot_function_for_flightd" : kHotFunction) << sample.line;
     EXPECT_EQ(sample.dso, is_copy ? impostor : burner_) << sample.line;
     ++(is_copy ? of_copy : of_original);
   }
@@ -340,7 +349,7 @@ TEST_F(Files, ProgramsInAChrootHaveTheHostsPath) {
     std::size_t named = 0;
     for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
       if (sample.comm != "early" && sample.comm != "late") continue;
-      if (sample.symbol == "hot_function_for_flightd") ++named;
+      if (sample.symbol == kHotFunction) ++named;
     }
     EXPECT_GT(named, 50U);
   }
