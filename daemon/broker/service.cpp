@@ -138,7 +138,7 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
   kernel_watch_.forget();
   kernel_is_wanted_ = false;
   client_kallsyms_.clear();
-  forget_reloads();
+  reloads_.forget(recording_.has_value());
   // A file thread may still hold this socket, so closing it would not disconnect the client.
   ::shutdown(client, SHUT_RDWR);
   // The client may have been killed between pause and resume, or after *disable*: resume and enable all, so that the

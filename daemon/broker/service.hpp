@@ -21,6 +21,7 @@
 #include "daemon/broker/kernel/kernel_watch.hpp"
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
+#include "daemon/broker/reload_queue.hpp"
 #include "daemon/broker/scan/scan.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
@@ -60,14 +61,14 @@ class Service {
   [[nodiscard]] std::chrono::milliseconds look_every() const;
   [[nodiscard]] int wake_fd() const { return readers_->wake_fd(); }
   // Watch it as well: -1 if no configuration is being read.
-  [[nodiscard]] int config_fd() const { return config_->fd(); }
+  [[nodiscard]] int config_fd() const { return reloads_.fd(); }
   // Updates `systemctl status`.
   void notify_state() const;
   [[nodiscard]] int watch_fd() const { return watch_.fd(); }
   // nullptr: it is recording.
   [[nodiscard]] const Error* start_error() const { return recording_ ? nullptr : &error_; }
   // From now on, look() and *attach* try to record again after 1, 2 and 5 s, and then every 10 s.
-  void keep_trying();
+  void keep_trying() { reloads_.keep_trying(Clock::now()); }
   // Whether the last failure was in the configuration, before any event was opened.
   [[nodiscard]] bool bad_config() const { return bad_config_; }
 
@@ -85,7 +86,7 @@ class Service {
         helpers_(std::move(threads.helpers)),
         files_(std::make_unique<FileWatch>(*readers_, files_reader(helpers_))),
         kernel_watch_(std::move(threads.kernel), readers_->waker()),
-        config_(std::make_unique<ConfigReader>(options_.config, config_child_command())) {}
+        reloads_(std::make_unique<ConfigReader>(options_.config, config_child_command())) {}
 
   // Each sends its reply; a returned error is an error of the connection.
   [[nodiscard]] Result<void> answer(int client, std::uint8_t request);
@@ -99,14 +100,12 @@ class Service {
   [[nodiscard]] Result<void> enable(int client, bool on);
 
   [[nodiscard]] Result<void> look(int client);
-  void try_to_record(bool now);
   // Answers the requests that wait for the configuration, when it is there.
   [[nodiscard]] Result<void> follow_config(int client);
-  [[nodiscard]] Result<void> take_config(int client, ConfigResult<Config> config);
+  [[nodiscard]] Result<void> take_config(int client, ReloadQueue::Reading read);
   [[nodiscard]] Result<void> answer_reloads(int client, const Result<bool>& changed, int times);
   [[nodiscard]] Result<void> answer_attaches(int client);
   bool note_failure(const Error& error);
-  void forget_reloads();
   [[nodiscard]] Result<void> follow_cpus(int client);
   [[nodiscard]] Result<void> follow_delivery(int client);
   // Sends the scans and build-ids that were requested and are ready.
@@ -145,8 +144,6 @@ class Service {
   static constexpr std::chrono::milliseconds kNewDocumentEvery{20};
   static constexpr std::chrono::milliseconds kBuildIdsWait{150};
   static constexpr std::chrono::seconds kSpareAfter{3};
-  // How long a reload waits for the configuration. flightd has just read its own.
-  static constexpr std::chrono::seconds kReloadWithin{3};
 
   BrokerOptions options_;
   EventSources sources_;
@@ -186,12 +183,7 @@ class Service {
   bool bad_config_ = false;
   std::string keep_warning_;  // why the next broker could not adopt the recording
   Error error_;               // why there is no recording
-  bool keeps_trying_ = false;
-  std::size_t tries_ = 0;
-  Clock::time_point tried_;
-  std::unique_ptr<ConfigReader> config_;
-  int reloads_ = 0, next_reloads_ = 0;  // requests for this reading, and for the next one
-  int attaches_ = 0;                    // that wait for this reading
+  ReloadQueue reloads_;
 };
 
 }  // namespace flight::broker

@@ -25,13 +25,9 @@ Result<void> Service::answer(int client, std::uint8_t request) {
                                known == Request::kernel || known == Request::counts || known == Request::disable ||
                                known == Request::enable;
   if (known == Request::attach) {
-    try_to_record(true);
+    if (!recording_) reloads_.try_again(true, Clock::now());
     if (auto followed = follow_config(client); !followed) return followed;
-    const bool may_come = config_->busy() && !config_->is_late();
-    if (!recording_ && may_come) {
-      ++attaches_;
-      return {};
-    }
+    if (!recording_ && reloads_.add_attach()) return {};
   }
   if (needs_recording && !recording_) return refuse(client, request, error_);
   switch (known) {

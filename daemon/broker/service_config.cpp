@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service's configuration: the start, reloads, and later attempts of a broker that cannot record. Another process
-// reads the files, and nothing waits for them here, except at the start.
+// reads the files, and nothing waits for them here, except at the start (reload_queue.hpp).
 #include <poll.h>
 
 #include <new>
@@ -9,7 +9,6 @@
 #include "daemon/broker/service.hpp"
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
-#include "libcore/base/retry.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/config/memory_share.hpp"
@@ -20,27 +19,12 @@ namespace flight::broker {
 Service Service::start(BrokerOptions options, EventSources sources, FdStore store, ServiceThreads threads,
                        std::unique_ptr<SpareDescriptors> spare, std::chrono::milliseconds patience, int stop_fd) {
   Service service(std::move(options), std::move(sources), std::move(store), std::move(threads), std::move(spare));
-  if (auto loaded = service.load(service.config_->read(patience, stop_fd)); !loaded) {
+  if (auto loaded = service.load(service.reloads_.read_at_start(patience, stop_fd)); !loaded) {
     service.error_ = loaded.error();
     pollfd stop{.fd = stop_fd, .events = POLLIN, .revents = 0};
     if (::poll(&stop, 1, 0) != 1) log::error("{}", service.error_.what);  // else it was asked to end meanwhile
   }
   return service;
-}
-
-void Service::keep_trying() {
-  keeps_trying_ = true;
-  tried_ = Clock::now();
-}
-
-// `now`: somebody waits for it. Not more than once a second: each attempt opens events on every CPU. Begins to read the
-// configuration; follow_config() does the rest.
-void Service::try_to_record(bool now) {
-  if (recording_ || !keeps_trying_ || config_->busy()) return;
-  if (Clock::now() - tried_ < retry_after(now ? 0 : tries_)) return;
-  ++tries_;
-  tried_ = Clock::now();
-  config_->begin();
 }
 
 // Out of memory is an error, whether the kernel says it (ENOMEM) or the allocator does (std::bad_alloc with RLIMIT_AS).
@@ -75,42 +59,25 @@ Result<bool> Service::load_now(ConfigResult<Config> config) {
 }
 
 Result<void> Service::reload(int client) {
-  // A reading that has begun may have read the old text.
-  if (reloads_ > 0) {
-    ++next_reloads_;
-    return {};
-  }
-  config_->drop();
-  reloads_ = 1;
-  config_->begin();
+  if (!reloads_.add_reload()) return {};
   return follow_config(client);
 }
 
 Result<void> Service::follow_config(int client) {
-  for (;;) {
-    std::optional<ConfigResult<Config>> config = config_->take();
-    if (!config && reloads_ > 0 && config_->is_late(kReloadWithin)) {
-      config = tl::unexpected(config_->silence());
-      config_->drop();
-    }
-    if (!config) break;
-    if (auto taken = take_config(client, std::move(*config)); !taken) return taken;
-    if (next_reloads_ == 0) return {};
-    reloads_ = std::exchange(next_reloads_, 0);
-    config_->begin();
-  }
-  if (recording_ || reloads_ > 0 || !config_->is_late()) return {};
+  while (auto read = reloads_.take())
+    if (auto taken = take_config(client, std::move(*read)); !taken) return taken;
+  const auto silence = recording_ ? std::nullopt : reloads_.silence();
+  if (!silence) return {};
   // The reading goes on, and so does the wait for it.
-  if (note_failure(fail(std::errc::timed_out, "{}", config_->silence().text()).value())) notify_state();
+  if (note_failure(fail(std::errc::timed_out, "{}", silence->text()).value())) notify_state();
   return answer_attaches(client);
 }
 
-Result<void> Service::take_config(int client, ConfigResult<Config> config) {
-  const int reloads = std::exchange(reloads_, 0);
-  if (recording_ && reloads == 0) return {};  // its client has left
-  const auto loaded = load(std::move(config));
-  tried_ = Clock::now();
-  if (reloads == 0) {
+Result<void> Service::take_config(int client, ReloadQueue::Reading read) {
+  if (recording_ && read.reloads == 0) return {};  // its client has left
+  const auto loaded = load(std::move(read.config));
+  reloads_.note_attempt(Clock::now());
+  if (read.reloads == 0) {
     if (!loaded) note_failure(loaded.error());
     notify_state();  // also the same again: the service manager may not have got it
   } else if (!loaded) {
@@ -121,7 +88,7 @@ Result<void> Service::take_config(int client, ConfigResult<Config> config) {
       notify_state();
     }
   }
-  if (auto answered = answer_reloads(client, loaded, reloads); !answered) return answered;
+  if (auto answered = answer_reloads(client, loaded, read.reloads); !answered) return answered;
   return answer_attaches(client);
 }
 
@@ -149,17 +116,11 @@ Result<void> Service::answer_reloads(int client, const Result<bool>& changed, in
 }
 
 Result<void> Service::answer_attaches(int client) {
-  for (int asked = std::exchange(attaches_, 0); asked > 0 && client >= 0; --asked) {
+  for (int asked = reloads_.take_attaches(); asked > 0 && client >= 0; --asked) {
     auto sent = recording_ ? attach(client) : refuse(client, static_cast<std::uint8_t>(Request::attach), error_);
     if (!sent) return sent;
   }
   return {};
-}
-
-// The client has left. A reading that only its reload needed is dropped; a broker that does not record still needs it.
-void Service::forget_reloads() {
-  if (std::exchange(reloads_, 0) > 0 && recording_) config_->drop();
-  next_reloads_ = attaches_ = 0;
 }
 
 }  // namespace flight::broker

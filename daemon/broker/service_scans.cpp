@@ -17,8 +17,7 @@ std::chrono::milliseconds Service::look_every() const {
   if (files_->has_news()) every = std::min(every, files_->soon());
   if (scan_ || scan_asked_ > 0 || scan_wanted_ || build_ids_asked_ > 0)
     every = std::min(every, ProcessScan::kLookEvery);
-  constexpr std::chrono::milliseconds kConfigEvery(50);  // until nobody waits for it any more
-  if (config_->busy() && (reloads_ > 0 || attaches_ > 0 || !config_->is_late())) every = std::min(every, kConfigEvery);
+  if (reloads_.is_awaited()) every = std::min(every, ReloadQueue::kLookEvery);
   if (counts_asked_ > 0 || kernel_asked_ > 0) every = std::min(every, kNewDocumentEvery);
   return std::min(every, kernel_watch_.look_every());
 }
@@ -30,7 +29,7 @@ Result<void> Service::look(int client) {
         "all processes that read mapped files (flightd-reader) have ended, so new files have no build-id; "
         "`systemctl kill flightd-broker` starts new ones");
   if (Clock::now() - requested_ >= kSpareAfter) spare_->take();
-  try_to_record(false);
+  if (!recording_) reloads_.try_again(false, Clock::now());
   if (auto followed = follow_config(client); !followed) return followed;
   if (auto followed = follow_cpus(client); !followed) return followed;
   if (auto followed = follow_delivery(client); !followed) return followed;
