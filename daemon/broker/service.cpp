@@ -57,7 +57,7 @@ Result<void> Service::open_or_adopt(const Config& config) {
       recording_.emplace(std::move(*taken));
       store_.drop_kept();
       sideband_is_new_ = false;
-      scan_wanted_ = true;
+      scans_.note_adopted();
       log::info("adopted the recording of the previous flightd-broker without a gap");
       return {};
     }
@@ -69,18 +69,13 @@ Result<void> Service::open_or_adopt(const Config& config) {
   auto opened = Recording::open(config, sources_, features, [this](const Manifest& manifest) {
     const ScanLimits limits = first_scan(scan_bytes_);
     kernel_watch_.wait_for_first(limits.process);
-    auto scan = ProcessScan::begin(scanners_, manifest, limits);
-    if (scan) scan->wait();
-    auto answer = scan ? scan->take() : Result<ScanAnswer>(propagate(scan.error()));
-    if (answer)
-      first_scan_ = std::move(*answer);
-    else
-      log::warn("processes that exit right after the start will have no name: {}", answer.error().what);
+    if (const auto read = scans_.read_first(manifest, limits); !read)
+      log::warn("processes that exit right after the start will have no name: {}", read.error().what);
   });
   if (!opened) return propagate(opened.error());
   recording_.emplace(std::move(*opened));
   store_.drop_kept();
-  if (first_scan_) files_->note_scan(first_scan_->records.bytes());
+  scans_.note_opened();
   if (!why_not.empty())
     recording_->warn("the history starts again: the recording of the previous flightd-broker could not be adopted (" +
                      why_not + ")");
@@ -134,7 +129,8 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
   }
   client_is_current_ = false;
   client_ = -1;
-  scan_for_ = scan_asked_ = build_ids_asked_ = kernel_asked_ = counts_asked_ = 0;
+  build_ids_asked_ = kernel_asked_ = counts_asked_ = 0;
+  scans_.forget();
   kernel_watch_.forget();
   kernel_is_wanted_ = false;
   client_kallsyms_.clear();
@@ -146,7 +142,7 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
   if (recording_) recording_->resume_all();
   if (recording_ && std::exchange(disabled_, false))
     if (auto on = recording_->enable_all(true); !on) log::error("recording could not be resumed: {}", on.error().what);
-  ++symbol_breaks_;  // it may have been disabled
+  scans_.note_break();  // it may have been disabled
   notify_state();
   return ended;
 }
@@ -156,7 +152,7 @@ Result<void> Service::follow_cpus(int client) {
   if (!look || !recording_) return {};
   if (store_.incomplete()) keep();
   if (!recording_->follow_cpus(look->online, look->probe, look->good_ns)) return {};
-  ++symbol_breaks_;
+  scans_.note_break();
   log_recording(recording_->manifest());
   keep();
   return notify_changed(client);

@@ -23,12 +23,12 @@
 #include "daemon/broker/options.hpp"
 #include "daemon/broker/reload_queue.hpp"
 #include "daemon/broker/scan/scan.hpp"
+#include "daemon/broker/scan/scan_answers.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/config/config_child.hpp"
 #include "libcore/config/config_reader.hpp"
 #include "libcore/perf/event_spec.hpp"
-#include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/recording.hpp"
 
 namespace flight::broker {
@@ -82,10 +82,10 @@ class Service {
         watch_(CpuWatch::open()),
         readers_(std::make_unique<BlockingThreads>(std::move(threads.readers))),
         makers_(std::make_unique<BlockingThreads>(std::move(threads.makers))),
-        scanners_(std::move(threads.scanners)),
         helpers_(std::move(threads.helpers)),
         files_(std::make_unique<FileWatch>(*readers_, files_reader(helpers_))),
         kernel_watch_(std::move(threads.kernel), readers_->waker()),
+        scans_(std::move(threads.scanners), readers_->waker(), *files_),
         reloads_(std::make_unique<ConfigReader>(options_.config, config_child_command())) {}
 
   // Each sends its reply; a returned error is an error of the connection.
@@ -113,12 +113,6 @@ class Service {
   [[nodiscard]] Result<void> follow_files(int client);
   [[nodiscard]] Result<void> follow_kernel(int client);
   [[nodiscard]] Result<void> follow_counts(int client);
-  // Whether symbols_ lists what is loaded now: since it was read, no record of a symbol came or can have been lost.
-  struct SymbolSigns {
-    std::uint64_t breaks = 0, news = 0, lost = 0;
-    friend bool operator==(const SymbolSigns&, const SymbolSigns&) = default;
-  };
-  [[nodiscard]] std::optional<SymbolSigns> symbol_signs();
   [[nodiscard]] Result<void> send_kernel(int client, const Result<KernelWatch::Answer>& answer);
   [[nodiscard]] Result<void> send_scan(int client, const Result<ScanAnswer>& scan, int times) const;
   // The same document to each of `times` requests.
@@ -137,10 +131,8 @@ class Service {
   void keep();
 
   using Clock = std::chrono::steady_clock;
-  // A minimum interval: each scan costs time and memory, whoever requests it.
-  static constexpr std::chrono::milliseconds kScanEvery{250};
-  static constexpr std::chrono::seconds kScanForFilesEvery{10};
-  // The replies to *counts* and *kernel* contain a time, so each differs. flightd requests them for each snapshot.
+  // A minimum interval. The replies to *counts* and *kernel* contain a time, so each differs. flightd requests them for
+  // each snapshot.
   static constexpr std::chrono::milliseconds kNewDocumentEvery{20};
   static constexpr std::chrono::milliseconds kBuildIdsWait{150};
   static constexpr std::chrono::seconds kSpareAfter{3};
@@ -153,22 +145,13 @@ class Service {
   CpuWatch watch_;
   std::optional<Recording> recording_;
   std::unique_ptr<BlockingThreads> readers_, makers_;
-  BlockingThreads scanners_;
   Helpers helpers_;
   bool helpers_gone_ = false;  // it has been said
   std::unique_ptr<FileWatch> files_;
   KernelWatch kernel_watch_;
-  bool sideband_is_new_ = true;              // nothing was recorded before files_ looked into it
-  std::optional<ScanAnswer> first_scan_;     // the processes before anything was recorded; the first reply
-  std::optional<ProcessScan> scan_;          // in progress
-  int scan_for_ = 0;                         // the number of requests that it answers
-  int scan_asked_ = 0;                       // later requests, which need the next scan
-  std::size_t scan_bytes_ = 0;               // the limit by the configuration's memory.max
-  SymbolRecords symbols_;                    // of the last scan
-  std::optional<SymbolSigns> symbol_signs_;  // before it
-  std::uint64_t symbol_breaks_ = 0;  // the rings changed, nothing was recorded for a while, or a module came or went
-  bool scan_wanted_ = false;         // for the service itself: which files are mapped
-  Clock::time_point scan_begun_;
+  ScanAnswers scans_;
+  std::size_t scan_bytes_ = 0;   // the limit of a scan by the configuration's memory.max
+  bool sideband_is_new_ = true;  // nothing was recorded before files_ looked into it
   int build_ids_asked_ = 0;
   Clock::time_point build_ids_until_;
   int kernel_asked_ = 0;

@@ -125,7 +125,7 @@ Result<void> Service::file(int client, Request request) {
 Result<void> Service::enable(int client, bool on) {
   const Request request = on ? Request::enable : Request::disable;
   disabled_ = !on;
-  ++symbol_breaks_;
+  scans_.note_break();
   if (auto done = recording_->enable_all(on); !done)
     return refuse(client, static_cast<std::uint8_t>(request), done.error());
   return send_message(client, header(request), {}, {});

@@ -47,7 +47,7 @@ Result<bool> Service::load_now(ConfigResult<Config> config) {
   if (recording_) {
     auto changed = recording_->reload(*config, sources_);
     if (!changed) return changed;
-    if (*changed) ++symbol_breaks_;
+    if (*changed) scans_.note_break();
     if (*changed) log_recording(recording_->manifest());
     keep();
     return changed;

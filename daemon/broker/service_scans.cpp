@@ -15,8 +15,7 @@ namespace flight::broker {
 std::chrono::milliseconds Service::look_every() const {
   std::chrono::milliseconds every = kWatchEvery;
   if (files_->has_news()) every = std::min(every, files_->soon());
-  if (scan_ || scan_asked_ > 0 || scan_wanted_ || build_ids_asked_ > 0)
-    every = std::min(every, ProcessScan::kLookEvery);
+  if (scans_.is_awaited() || build_ids_asked_ > 0) every = std::min(every, ProcessScan::kLookEvery);
   if (reloads_.is_awaited()) every = std::min(every, ReloadQueue::kLookEvery);
   if (counts_asked_ > 0 || kernel_asked_ > 0) every = std::min(every, kNewDocumentEvery);
   return std::min(every, kernel_watch_.look_every());
@@ -40,49 +39,15 @@ Result<void> Service::look(int client) {
 }
 
 Result<void> Service::processes(int client) {
-  // Only this scan knows processes that ended before the first request.
-  if (auto first = std::exchange(first_scan_, std::nullopt)) {
-    first->warning.clear();  // flightd requests another scan at once; it reports what is still missing
-    return send_scan(client, std::move(*first), 1);
-  }
-  ++scan_asked_;
+  if (auto first = scans_.ask()) return send_scan(client, std::move(*first), 1);
   return follow_scan(client);
 }
 
 Result<void> Service::follow_scan(int client) {
   if (!recording_) return {};
-  if (scan_ && scan_->finished()) {
-    const auto scan = scan_->take();
-    scan_.reset();
-    if (scan) files_->note_scan(scan->records.bytes(), scan_for_ == 0);
-    symbols_ = scan ? scan->symbols : nullptr;
-    if (auto sent = send_scan(client, scan, std::exchange(scan_for_, 0)); !sent) return sent;
-  }
-  const auto now = Clock::now();
-  if (!scan_ && files_->wants_scan() && now - scan_begun_ >= kScanForFilesEvery) scan_wanted_ = true;
-  if (scan_ || (scan_asked_ == 0 && !scan_wanted_) || now - scan_begun_ < kScanEvery) return {};
-  scan_begun_ = now;
-  scan_wanted_ = false;
-  scan_for_ = std::exchange(scan_asked_, 0);
-  const auto signs = symbol_signs();
-  if (!signs || std::exchange(symbol_signs_, signs) != signs) symbols_.reset();
-  auto begun =
-      ProcessScan::begin(scanners_, recording_->manifest(), {.bytes = scan_bytes_}, {}, readers_->waker(), symbols_);
-  if (!begun) return send_scan(client, propagate(begun.error()), std::exchange(scan_for_, 0));
-  scan_ = std::move(*begun);
+  while (const auto reply = scans_.next(*recording_, scan_bytes_))
+    if (auto sent = send_scan(client, reply->scan, reply->times); !sent) return sent;
   return {};
-}
-
-// nullopt: the kernel does not count what it loses.
-std::optional<Service::SymbolSigns> Service::symbol_signs() {
-  if (!recording_->manifest().lost_exact) return std::nullopt;
-  files_->look();
-  SymbolSigns out{.breaks = symbol_breaks_, .news = files_->symbol_news()};
-  const auto& sideband = recording_->manifest().events.front().ids;
-  for (const EventCount& count : recording_->counts().events)
-    if (std::any_of(sideband.begin(), sideband.end(), [&](const ManifestId& id) { return id.id == count.id; }))
-      out.lost += count.lost;
-  return out;
 }
 
 Result<void> Service::send_scan(int client, const Result<ScanAnswer>& scan, int times) const {
@@ -114,7 +79,7 @@ Result<void> Service::kernel(int client) {
 Result<void> Service::follow_kernel(int client) {
   if (watch_.take_module_news()) {
     kernel_watch_.suspect();
-    ++symbol_breaks_;
+    scans_.note_break();
   }
   if (kernel_asked_ > 0 && !kernel_is_wanted_ && Clock::now() - kernel_wanted_ >= kNewDocumentEvery) {
     kernel_is_wanted_ = true;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/broker/scan/scan_answers.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace flight::broker {
+
+ScanAnswers::ScanAnswers(BlockingThreads threads, std::function<void()> wake, FileWatch& files, ScanReads reads)
+    : threads_(std::move(threads)), wake_(std::move(wake)), files_(&files), reads_(std::move(reads)) {}
+
+Result<void> ScanAnswers::read_first(const Manifest& manifest, const ScanLimits& limits) {
+  auto scan = ProcessScan::begin(threads_, manifest, limits, reads_);
+  if (!scan) return propagate(scan.error());
+  scan->wait();
+  auto answer = scan->take();
+  if (!answer) return propagate(answer.error());
+  first_ = std::move(*answer);
+  return {};
+}
+
+void ScanAnswers::note_opened() {
+  if (first_) files_->note_scan(first_->records.bytes());
+}
+
+std::optional<ScanAnswer> ScanAnswers::ask() {
+  auto first = std::exchange(first_, std::nullopt);
+  if (first)
+    first->warning.clear();  // flightd requests another scan at once; it reports what is still missing
+  else
+    ++asked_;
+  return first;
+}
+
+std::optional<ScanAnswers::Reply> ScanAnswers::next(const Recording& recording, std::size_t bytes) {
+  if (scan_ && scan_->finished()) {
+    auto answer = scan_->take();
+    scan_.reset();
+    if (answer) files_->note_scan(answer->records.bytes(), scan_for_ == 0);
+    symbols_ = answer ? answer->symbols : nullptr;
+    return Reply{.scan = std::move(answer), .times = std::exchange(scan_for_, 0)};
+  }
+  const auto now = Clock::now();
+  if (!scan_ && files_->wants_scan() && now - begun_ >= kForFilesEvery) is_wanted_ = true;
+  if (scan_ || (asked_ == 0 && !is_wanted_) || now - begun_ < kEvery) return std::nullopt;
+  begun_ = now;
+  is_wanted_ = false;
+  scan_for_ = std::exchange(asked_, 0);
+  const auto signs = symbol_signs(recording);
+  if (!signs || std::exchange(signs_, signs) != signs) symbols_.reset();
+  auto begun = ProcessScan::begin(threads_, recording.manifest(), {.bytes = bytes}, reads_, wake_, symbols_);
+  if (!begun) return Reply{.scan = propagate(begun.error()), .times = std::exchange(scan_for_, 0)};
+  scan_ = std::move(*begun);
+  return std::nullopt;
+}
+
+// nullopt: the kernel does not count what it loses.
+std::optional<ScanAnswers::SymbolSigns> ScanAnswers::symbol_signs(const Recording& recording) const {
+  if (!recording.manifest().lost_exact) return std::nullopt;
+  files_->look();
+  SymbolSigns out{.breaks = breaks_, .news = files_->symbol_news()};
+  const auto& sideband = recording.manifest().events.front().ids;
+  for (const EventCount& count : recording.counts().events)
+    if (std::any_of(sideband.begin(), sideband.end(), [&](const ManifestId& id) { return id.id == count.id; }))
+      out.lost += count.lost;
+  return out;
+}
+
+}  // namespace flight::broker
