@@ -4,6 +4,7 @@
 // memory.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -19,6 +20,9 @@ class Document {
   explicit Document(const char* name) : name_(name) {}
   // Owned by this object, valid until the next call.
   [[nodiscard]] Result<int> of(std::span<const std::byte> bytes);
+  // The minimum interval for a content that always differs because it has a time. flightd requests the counts and the
+  // kernel's names for each snapshot.
+  static constexpr std::chrono::milliseconds kNewEvery{20};
 
  private:
   const char* name_;

@@ -68,7 +68,7 @@ Result<void> Service::open_or_adopt(const Config& config) {
   // window that begins with the recording knows modules that are unloaded later.
   auto opened = Recording::open(config, sources_, features, [this](const Manifest& manifest) {
     const ScanLimits limits = first_scan(scan_bytes_);
-    kernel_watch_.wait_for_first(limits.process);
+    kernel_.wait_for_first(limits.process);
     if (const auto read = scans_.read_first(manifest, limits); !read)
       log::warn("processes that exit right after the start will have no name: {}", read.error().what);
   });
@@ -129,11 +129,9 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
   }
   client_is_current_ = false;
   client_ = -1;
-  build_ids_asked_ = kernel_asked_ = counts_asked_ = 0;
+  build_ids_asked_ = counts_asked_ = 0;
   scans_.forget();
-  kernel_watch_.forget();
-  kernel_is_wanted_ = false;
-  client_kallsyms_.clear();
+  kernel_.forget();
   reloads_.forget(recording_.has_value());
   // A file thread may still hold this socket, so closing it would not disconnect the client.
   ::shutdown(client, SHUT_RDWR);

@@ -2,6 +2,9 @@
 // Answers the requests of one client at a time. It holds the recording for the life of the process. When a client
 // disconnects, paused rings are resumed and disabled events are enabled. After a failed start each reply contains the
 // reason, until a reload or, with keep_trying(), a later attempt succeeds.
+//
+// Nothing waits for a reply that is not ready: ReloadQueue, ScanAnswers and KernelAnswers know which requests wait for
+// what, and this class sends what they have ready. Main thread only.
 #pragma once
 
 #include <chrono>
@@ -18,6 +21,7 @@
 #include "daemon/broker/files/file_watch.hpp"
 #include "daemon/broker/helpers/helpers.hpp"
 #include "daemon/broker/helpers/reading.hpp"
+#include "daemon/broker/kernel/kernel_answers.hpp"
 #include "daemon/broker/kernel/kernel_watch.hpp"
 #include "daemon/broker/listener.hpp"
 #include "daemon/broker/options.hpp"
@@ -84,7 +88,7 @@ class Service {
         makers_(std::make_unique<BlockingThreads>(std::move(threads.makers))),
         helpers_(std::move(threads.helpers)),
         files_(std::make_unique<FileWatch>(*readers_, files_reader(helpers_))),
-        kernel_watch_(std::move(threads.kernel), readers_->waker()),
+        kernel_(KernelWatch(std::move(threads.kernel), readers_->waker())),
         scans_(std::move(threads.scanners), readers_->waker(), *files_),
         reloads_(std::make_unique<ConfigReader>(options_.config, config_child_command())) {}
 
@@ -113,7 +117,7 @@ class Service {
   [[nodiscard]] Result<void> follow_files(int client);
   [[nodiscard]] Result<void> follow_kernel(int client);
   [[nodiscard]] Result<void> follow_counts(int client);
-  [[nodiscard]] Result<void> send_kernel(int client, const Result<KernelWatch::Answer>& answer);
+  [[nodiscard]] Result<void> send_kernel(int client, const KernelAnswers::Reply& reply) const;
   [[nodiscard]] Result<void> send_scan(int client, const Result<ScanAnswer>& scan, int times) const;
   // The same document to each of `times` requests.
   [[nodiscard]] Result<void> send_document(int client, Request request, const Result<int>& memfd, int times,
@@ -131,9 +135,6 @@ class Service {
   void keep();
 
   using Clock = std::chrono::steady_clock;
-  // A minimum interval. The replies to *counts* and *kernel* contain a time, so each differs. flightd requests them for
-  // each snapshot.
-  static constexpr std::chrono::milliseconds kNewDocumentEvery{20};
   static constexpr std::chrono::milliseconds kBuildIdsWait{150};
   static constexpr std::chrono::seconds kSpareAfter{3};
 
@@ -148,18 +149,15 @@ class Service {
   Helpers helpers_;
   bool helpers_gone_ = false;  // it has been said
   std::unique_ptr<FileWatch> files_;
-  KernelWatch kernel_watch_;
+  KernelAnswers kernel_;
   ScanAnswers scans_;
   std::size_t scan_bytes_ = 0;   // the limit of a scan by the configuration's memory.max
   bool sideband_is_new_ = true;  // nothing was recorded before files_ looked into it
   int build_ids_asked_ = 0;
   Clock::time_point build_ids_until_;
-  int kernel_asked_ = 0;
   int counts_asked_ = 0;
-  Clock::time_point counts_made_, kernel_wanted_, delivery_looked_;
-  bool kernel_is_wanted_ = false;
-  Document manifest_{"flightd-manifest"}, kernel_names_{"flightd-kernel"}, counts_{"flightd-counts"};
-  std::string client_kallsyms_;     // the digest of the kallsyms that this client has; empty: none
+  Clock::time_point counts_made_, delivery_looked_;
+  Document manifest_{"flightd-manifest"}, counts_{"flightd-counts"};
   int client_ = -1;                 // the current client's socket
   bool client_is_current_ = false;  // it has attached to the current set of rings
   bool disabled_ = false;           // by this client

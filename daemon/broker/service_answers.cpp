@@ -104,7 +104,7 @@ Result<void> Service::counts(int client) {
 
 Result<void> Service::follow_counts(int client) {
   const auto now = Clock::now();
-  if (!recording_ || counts_asked_ == 0 || now - counts_made_ < kNewDocumentEvery) return {};
+  if (!recording_ || counts_asked_ == 0 || now - counts_made_ < Document::kNewEvery) return {};
   counts_made_ = now;
   Counts counts = recording_->counts();
   const ProcessUsage usage = process_usage(::getpid());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service's requests that read other processes and the kernel: scans, build-ids, kernel. Replies are sent when they
-// are ready; nothing waits here.
+// are ready (scan_answers.hpp, kernel_answers.hpp); nothing waits here.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -17,8 +17,8 @@ std::chrono::milliseconds Service::look_every() const {
   if (files_->has_news()) every = std::min(every, files_->soon());
   if (scans_.is_awaited() || build_ids_asked_ > 0) every = std::min(every, ProcessScan::kLookEvery);
   if (reloads_.is_awaited()) every = std::min(every, ReloadQueue::kLookEvery);
-  if (counts_asked_ > 0 || kernel_asked_ > 0) every = std::min(every, kNewDocumentEvery);
-  return std::min(every, kernel_watch_.look_every());
+  if (counts_asked_ > 0) every = std::min(every, Document::kNewEvery);
+  return std::min(every, kernel_.look_every());
 }
 
 Result<void> Service::look(int client) {
@@ -72,41 +72,24 @@ Result<void> Service::follow_files(int client) {
 }
 
 Result<void> Service::kernel(int client) {
-  ++kernel_asked_;
+  kernel_.ask();
   return follow_kernel(client);
 }
 
 Result<void> Service::follow_kernel(int client) {
   if (watch_.take_module_news()) {
-    kernel_watch_.suspect();
+    kernel_.suspect();
     scans_.note_break();
   }
-  if (kernel_asked_ > 0 && !kernel_is_wanted_ && Clock::now() - kernel_wanted_ >= kNewDocumentEvery) {
-    kernel_is_wanted_ = true;
-    kernel_wanted_ = Clock::now();
-    kernel_watch_.want(client_kallsyms_);
-  }
-  kernel_watch_.look();
-  auto answer = kernel_watch_.take();
-  if (!answer) return {};
-  kernel_is_wanted_ = false;
-  for (int asked = std::exchange(kernel_asked_, 0); asked > 0 && client >= 0; --asked) {
-    if (auto sent = send_kernel(client, *answer); !sent) return sent;
-    if (*answer && (*answer)->names.kallsyms == Kallsyms::sent) (*answer)->names.kallsyms = Kallsyms::unchanged;
-  }
+  while (const auto reply = kernel_.next())
+    if (auto sent = send_kernel(client, *reply); !sent) return sent;
   return {};
 }
 
-Result<void> Service::send_kernel(int client, const Result<KernelWatch::Answer>& answer) {
-  constexpr auto kKernel = static_cast<std::uint8_t>(Request::kernel);
-  if (!answer) return refuse(client, kKernel, answer.error());
-  const KernelNames& names = answer->names;
-  const auto document = kernel_names_.of(encode(names));
-  if (!document) return refuse(client, kKernel, document.error());
-  const std::array fds{*document, answer->kallsyms.get()};
-  const bool sent = names.kallsyms == Kallsyms::sent;
-  client_kallsyms_ = names.kallsyms == Kallsyms::none ? std::string() : names.digest;
-  return send_message(client, header(Request::kernel), {}, std::span(fds).first(sent ? 2 : 1));
+Result<void> Service::send_kernel(int client, const KernelAnswers::Reply& reply) const {
+  if (!reply.document) return refuse(client, static_cast<std::uint8_t>(Request::kernel), reply.document.error());
+  const std::array fds{*reply.document, reply.kallsyms};
+  return send_message(client, header(Request::kernel), {}, std::span(fds).first(reply.kallsyms >= 0 ? 2 : 1));
 }
 
 }  // namespace flight::broker
