@@ -49,7 +49,9 @@ bool StartWait::wait(const std::string& why) {
   loop_.restart();
   loop_.run();
   timer_.cancel();
-  hold_signals();  // during the attempt, SIGTERM ends the process
+  boost::system::error_code ignored;
+  signals_.close(ignored);  // or end() would read the signals of the flightd that has started
+  hold_signals();           // during the attempt, SIGTERM ends the process
   return !ended_;
 }
 
@@ -71,7 +73,6 @@ void StartWait::take_signals() {
   auto signals = block_signals();
   if (!signals) return;
   boost::system::error_code ignored;
-  signals_.close(ignored);
   signals_.assign(signals->release(), ignored);
   wait_for_signal();
 }
