@@ -44,7 +44,8 @@ bool StartWait::wait(const std::string& why) {
   listen();
   timer_.expires_after(report_.next_wait());
   timer_.async_wait([this](boost::system::error_code error) {
-    if (!error) loop_.stop();
+    // The handler of an earlier wait may still be in the loop's queue.
+    if (!error && timer_.expiry() <= std::chrono::steady_clock::now()) loop_.stop();
   });
   loop_.restart();
   loop_.run();
