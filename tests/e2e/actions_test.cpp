@@ -142,7 +142,10 @@ class Actions : public OwnBroker {
     EXPECT_EQ(::kill(pid, SIGCONT), 0);
     note(asker.finish(60s));
   }
-  void read_only() { EXPECT_TRUE(remount_tmpfs(folder_ / "state", true, kStore)); }
+  // The kernel refuses it while a file is open for writing: a snapshot, or a spare file that is just being made.
+  void read_only() {
+    EXPECT_TRUE(wait_until([&] { return remount_tmpfs(folder_ / "state", true, kStore); }, 10s));
+  }
   // Nearly: a snapshot does not fit, or only a small one. What was reported before may not make room.
   void fill_store() {
     if (filled_) return;
