@@ -153,7 +153,7 @@ class ComparedLong : public testing::Test {
     for (const Situation& situation : kSituations) {
       Slice slice{.situation = &situation, .begin_ns = monotonic_now(), .end_ns = 0};
       const std::string text = fmt::format("L={} C={} T={}; rm -rf $T; mkdir -m 777 $T; export L C T; {}",
-                                           folder_ / "bin", load_cpu(), folder, situation.command);
+                                           folder_.loads(), load_cpu(), folder, situation.command);
       ChildOptions options;
       options.nice = kBusy;
       Outcome outcome = Child::start({"bash", "-c", text}, options).finish(30s);

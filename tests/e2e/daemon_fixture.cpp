@@ -53,11 +53,20 @@ TempFolder::TempFolder() {
   std::filesystem::create_directory(*this / "bin");
   std::filesystem::create_directory(*this / "scratch");
   chmod((*this / "scratch").c_str(), 0777);
-  for (const auto& entry : std::filesystem::directory_iterator(required_env("FLIGHT_LOADS"))) {
-    if (entry.is_regular_file()) {
-      std::filesystem::copy_file(entry.path(), *this / ("bin/" + entry.path().filename().string()));
-    }
-  }
+}
+
+std::string TempFolder::load(const std::string& name) const {
+  const std::string copy = path_ + "/bin/" + name;
+  const std::string original = required_env("FLIGHT_LOADS") + "/" + name;
+  if (std::filesystem::is_regular_file(original) && copied_.insert(name).second)
+    std::filesystem::copy_file(original, copy);
+  return copy;
+}
+
+std::string TempFolder::loads() const {
+  for (const auto& entry : std::filesystem::directory_iterator(required_env("FLIGHT_LOADS")))
+    static_cast<void>(load(entry.path().filename().string()));
+  return path_ + "/bin";
 }
 
 std::string TempFolder::for_other_users(const std::string& file) const {
@@ -113,6 +122,7 @@ testing::AssertionResult TestDaemon::wait_ready() {
   bool ready = wait_until(
       [&] {
         if (!process_->running()) return true;
+        if (!std::filesystem::exists(socket())) return false;  // spares flightctl
         last = run(ctl_command({"--json", "status"}), 10s);
         Json status = Json::parse(last.out, nullptr, false);
         return last.exit_status == 0 && status.is_object() && records(status);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -40,13 +41,16 @@ class TempFolder {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-  // The path of a load's copy.
-  [[nodiscard]] std::string load(std::string_view name) const { return path_ + "/bin/" + std::string(name); }
+  // The path of a load's copy, which the first call makes.
+  [[nodiscard]] std::string load(const std::string& name) const;
+  // The directory of these copies, with all of them.
+  [[nodiscard]] std::string loads() const;
   // `file`, or a copy of it here if other users do not reach it: the build folder may be below /root.
   [[nodiscard]] std::string for_other_users(const std::string& file) const;
 
  private:
   std::string path_;
+  mutable std::set<std::string> copied_;  // a test may have removed the copy
 };
 
 struct StartOptions {
