@@ -60,8 +60,8 @@ int Daemon::run() {
   return exit_status_;
 }
 
-// What a client asks for first is done at once (UrgentWait), the rest at this thread's own priority: many messages must
-// not keep the CPU from others.
+// What a client asks for first is done at once (UrgentWait), the rest at this thread's own priority. Also clients that
+// ask again and again must not keep the CPU from others: that is what UrgentWait's share is for.
 void Daemon::serve() {
   UrgentWait urgent;
   for (;;) {

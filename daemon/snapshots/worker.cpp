@@ -147,6 +147,7 @@ void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
 void SnapshotWorker::take_memory(std::unique_lock<std::mutex>& lock) {
   if (!std::exchange(configured_, false)) return;
   const int level = config_.compression_level;
+  urgent_.end();
   lock.unlock();
   if (auto taken = memory_.set_level(level); !taken) callbacks_.warn(taken.error());
   lock.lock();
@@ -178,9 +179,9 @@ void SnapshotWorker::wait_until_due(std::unique_lock<std::mutex>& lock) {
   running_->frozen = true;  // requests that come later do not join
 }
 
-void SnapshotWorker::follow_attached() {
+std::shared_ptr<Attached> SnapshotWorker::follow_attached() {
   std::shared_ptr<Attached> next = recorder_.attached();
-  if (next == attached_) return;
+  if (next == attached_) return nullptr;
   BlackoutLog blackouts(next->rings.size());
   if (attached_)
     for (std::size_t i = 0; i < next->rings.size(); ++i) {
@@ -189,12 +190,12 @@ void SnapshotWorker::follow_attached() {
         blackouts[i] = std::move(blackouts_[static_cast<std::size_t>(old - attached_->rings.begin())]);
     }
   blackouts_ = std::move(blackouts);
-  attached_ = std::move(next);
+  return std::exchange(attached_, std::move(next));
 }
 
 // Captures every ring.
 EventTime SnapshotWorker::freeze(const Job& job) {
-  follow_attached();
+  const std::shared_ptr<Attached> replaced = follow_attached();  // released at the end
   recorder_.hold_fold(true);
   recorder_.clock().look();  // what it shows at the freeze
   const EventTime frozen_ns = monotonic_now();

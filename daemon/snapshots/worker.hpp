@@ -124,8 +124,9 @@ class SnapshotWorker {
   void wait_for_request(std::unique_lock<std::mutex>& lock);
   void wait_until_due(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Result<Sidecar> take(Job& job);
-  // Switches to the newest set of rings; keeps the blackouts of rings that are in both sets.
-  void follow_attached();
+  // Switches to the newest set of rings; keeps the blackouts of rings that are in both sets. Returns the set before,
+  // nullptr if it is the same: to release it takes long.
+  std::shared_ptr<Attached> follow_attached();
   // After a reload, for the next snapshot.
   void take_memory(std::unique_lock<std::mutex>& lock);
   EventTime freeze(const Job& job);

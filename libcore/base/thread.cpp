@@ -8,9 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -45,6 +48,12 @@ static_assert(sizeof(SchedulingAttributes) == 48);
 // linux/sched.h; glibc before 2.41 does not define it. A child process or thread has none of the priority.
 constexpr std::uint64_t kResetOnFork = 1;
 
+std::chrono::nanoseconds now_of(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 bool set_scheduling(const SchedulingAttributes& wanted) { return ::syscall(SYS_sched_setattr, 0, &wanted, 0U) == 0; }
 
 }  // namespace
@@ -75,8 +84,16 @@ void set_time_slice(std::chrono::nanoseconds slice) {
   static_cast<void>(set_scheduling(wanted));
 }
 
+void UrgentWait::earn() {
+  const std::chrono::nanoseconds now = now_of(CLOCK_MONOTONIC);
+  if (earned_at_.count() != 0) left_ = std::min<std::chrono::nanoseconds>(left_ + (now - earned_at_) / kShare, kAtOnce);
+  earned_at_ = now;
+}
+
 void UrgentWait::begin() {
   if (waits_ || refused_) return;
+  earn();
+  if (left_.count() <= 0) return;
   SchedulingAttributes now;
   // Only from SCHED_OTHER: who gave the thread another policy wants that.
   if (::syscall(SYS_sched_getattr, 0, &now, sizeof now, 0U) != 0 || now.policy != SCHED_OTHER) return;
@@ -84,6 +101,7 @@ void UrgentWait::begin() {
   urgent.policy = SCHED_FIFO;
   urgent.flags = kResetOnFork;
   urgent.priority = 1;
+  used_at_begin_ = now_of(CLOCK_THREAD_CPUTIME_ID);
   waits_ = set_scheduling(urgent);
   refused_ = !waits_;
   nice_ = now.nice;
@@ -97,6 +115,8 @@ void UrgentWait::end() {
   before.nice = nice_;
   before.runtime = slice_ns_;
   waits_ = !set_scheduling(before);
+  const std::chrono::nanoseconds used = now_of(CLOCK_THREAD_CPUTIME_ID);
+  left_ -= used - std::exchange(used_at_begin_, used);
 }
 
 }  // namespace flight

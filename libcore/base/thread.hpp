@@ -25,19 +25,30 @@ void set_time_slice(std::chrono::nanoseconds slice);
 
 // For a thread that must react at once: it waits with SCHED_FIFO 1, so that no ordinary program keeps the CPU when it
 // is woken, and takes its own policy again as soon as it has done what is urgent. Ordinary threads also at nice -10 and
-// with a short slice wait for one to three ticks of a busy machine (4 ms each at 250 Hz; Linux 6.18). One thread.
+// with a short slice wait for one to three ticks of a busy machine (4 ms each at 250 Hz; Linux 6.18).
+// Whatever wakes the thread, and however often: with this policy it uses at most 1 % of a CPU over time. Who has used
+// more waits as an ordinary thread until that share is made up for. For one thread.
 class UrgentWait {
  public:
+  // The CPU time that may be used at once, before the share of 1 % counts.
+  static constexpr std::chrono::milliseconds kAtOnce{10};
+  static constexpr int kShare = 100;  // one part of so many
+
   UrgentWait() = default;
   UrgentWait(const UrgentWait&) = delete;
   UrgentWait& operator=(const UrgentWait&) = delete;
   // Call it before the wait. Where SCHED_FIFO is refused (RLIMIT_RTPRIO), nothing changes, and it is not tried again.
+  // Nothing changes either while the share is used up.
   void begin();
   // Call it after the urgent part: the policy, nice level and slice are again those before begin(). Does nothing
   // without one.
   void end();
 
  private:
+  void earn();
+
+  std::chrono::nanoseconds left_ = kAtOnce;                 // below 0: used in advance
+  std::chrono::nanoseconds earned_at_{}, used_at_begin_{};  // CLOCK_MONOTONIC; CPU time of this thread
   int nice_ = 0;
   std::uint64_t slice_ns_ = 0;
   bool waits_ = false, refused_ = false;

@@ -10,10 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <utility>
 
 #include "libcore/base/files.hpp"
@@ -93,6 +95,46 @@ TEST(UrgentWait, IsRealTimeUntilItsEnd) {
   EXPECT_EQ(policy_of(inherited), SCHED_OTHER);
   before[kFlags] = after[kFlags];
   EXPECT_EQ(after, before);
+}
+
+std::chrono::nanoseconds clock_value(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+// Works as long as a slow answer, again and again. Only what was real-time counts.
+TEST(UrgentWait, UsesNoMoreThanItsShareHoweverOftenItIsWoken) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: RLIMIT_RTPRIO is 0 for others";
+  constexpr std::chrono::nanoseconds kAnswer = std::chrono::milliseconds(2);
+  std::chrono::nanoseconds urgent{}, ordinary{}, longest{}, took{};
+  int urgent_later = 0;
+  bool still_urgent = false;
+  auto thread = start_thread("urgent", [&] {
+    const std::chrono::nanoseconds begun = clock_value(CLOCK_MONOTONIC);
+    UrgentWait wait;
+    while (urgent_later < 2 && took < std::chrono::minutes(1)) {
+      const std::chrono::nanoseconds before = clock_value(CLOCK_THREAD_CPUTIME_ID);
+      wait.begin();
+      const bool is_urgent = policy_of(scheduling_attributes()) == SCHED_FIFO;
+      while (clock_value(CLOCK_THREAD_CPUTIME_ID) - before < kAnswer) {
+      }
+      wait.end();
+      const std::chrono::nanoseconds used = clock_value(CLOCK_THREAD_CPUTIME_ID) - before;
+      (is_urgent ? urgent : ordinary) += used;
+      longest = std::max(longest, used);
+      if (is_urgent && ordinary.count() > 0) ++urgent_later;
+      still_urgent = still_urgent || policy_of(scheduling_attributes()) != SCHED_OTHER;
+      took = clock_value(CLOCK_MONOTONIC) - begun;
+    }
+  });
+  ASSERT_TRUE(thread);
+  thread->join();
+  EXPECT_EQ(urgent_later, 2);
+  EXPECT_FALSE(still_urgent);
+  EXPECT_GT(urgent, UrgentWait::kAtOnce);
+  EXPECT_LE(urgent, UrgentWait::kAtOnce + longest + took / UrgentWait::kShare);
+  EXPECT_GT(ordinary, urgent);
 }
 
 TEST(UrgentWait, LeavesAnotherPolicyAlone) {
