@@ -267,44 +267,6 @@ TEST_F(Limits, TooFewTasksAtStartAreAnErrorThatNamesTheLimit) {
 
 // The sanitizers use terabytes of address space, keep freed memory, and have their own threads.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Everything large is allocated, and locked, at the start.
-TEST_F(Limits, WithHardlyAnyMemoryLeftSnapshotsAreTaken) {
-  const auto group = MemoryGroup::create(std::uint64_t{4} << 30U);
-  ASSERT_TRUE(group) << "no memory cgroup";
-  options_.prefix = group->enter();
-  config_["memory"] = {{"max", "96M"}};  // as below
-  TestDaemon daemon(folder_);
-  ASSERT_TRUE(daemon.start(config_, options_));
-  ASSERT_TRUE(group->limit(group->used_bytes() + (8U << 20U)));
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(daemon.goes_on());
-  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, daemon.ctl_json({"info", "latest"})));
-  EXPECT_TRUE(daemon.stop());
-}
-
-// The same with the rings of the default configuration, when they are full.
-TEST_F(LimitsLong, WithHardlyAnyMemoryLeftFullRingsAreWritten) {
-  const auto group = MemoryGroup::create(std::uint64_t{4} << 30U);
-  ASSERT_TRUE(group) << "no memory cgroup";
-  options_.prefix = group->enter();
-  config_ = stacks_config(3999, "2M");
-  // Programs of other tests run meanwhile. What flightd knows of them may grow to a part of this: to less than is left.
-  config_["memory"] = {{"max", "96M"}};
-  std::vector<Child> loads;
-  for (const int cpu : usable_cpus()) loads.push_back(start_load({folder_.load("burner"), std::to_string(cpu), "300"}));
-  TestDaemon daemon(folder_);
-  ASSERT_TRUE(daemon.start(config_, options_));
-  ASSERT_TRUE(group->limit(group->used_bytes() + (8U << 20U)));
-  const auto is_full = [&] {
-    return daemon.snapshot().value("raw_bytes", std::uint64_t{0}) > usable_cpus().size() * (2U << 20U) * 9 / 10;
-  };
-  ASSERT_TRUE(wait_until(is_full, 60s));
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(daemon.goes_on());
-  const Json sidecar = daemon.ctl_json({"info", "latest"});
-  EXPECT_EQ(sidecar["compression"], "zstd");
-  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
-  EXPECT_TRUE(daemon.stop());
-}
-
 // memory.max of the configuration is a share of the machine's RAM. The cgroup can be much smaller.
 TEST_F(Limits, WhatIsKnownAboutProcessesFitsTheCgroup) {
   constexpr std::uint64_t kMiB = 1U << 20U;
