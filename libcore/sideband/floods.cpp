@@ -35,9 +35,7 @@ void Floods::forget(EventTime before_ns) {
   std::erase_if(all_, [before_ns](const Flood& flood) { return flood.end_ns < before_ns; });
 }
 
-std::vector<std::string> Floods::texts(
-    EventTime begin_ns, EventTime end_ns,
-    const std::function<std::string(std::uint32_t pid, EventTime time_ns)>& name) const {
+std::vector<std::string> Floods::texts(EventTime begin_ns, EventTime end_ns, const Names& names) const {
   std::vector<Flood> some;
   for (const Flood& flood : all_)
     if (flood.begin_ns <= end_ns && flood.end_ns >= begin_ns) some.push_back(flood);
@@ -45,14 +43,19 @@ std::vector<std::string> Floods::texts(
     return (a.pid != 0) != (b.pid != 0) ? a.pid != 0 : a.left_out > b.left_out;
   });
   std::vector<std::string> out;
+  const auto nameless = std::find_if(some.begin(), some.end(), [](const Flood& flood) { return flood.pid == 0; });
+  const std::span<const Flood> listed(
+      some.data(), std::min(kListed, static_cast<std::size_t>(std::distance(some.begin(), nameless))));
+  std::vector<std::string> comms;
+  if (!listed.empty()) comms = names(listed);
   std::uint64_t others = 0, other_names = 0;
   for (std::size_t i = 0; i < some.size(); ++i) {
     const Flood& flood = some[i];
-    if (i >= kListed || flood.pid == 0) {
+    if (i >= listed.size()) {
       (flood.renames ? other_names : others) += flood.left_out;
       continue;
     }
-    const std::string comm = name(flood.pid, flood.end_ns);
+    const std::string& comm = comms.at(i);
     if (flood.renames) {
       out.push_back(
           fmt::format("names: {} (pid {}) renamed its tasks more than {} times a second: {} {} not kept, so "

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,10 @@ class Floods {
   // Call it with ascending times for each process.
   void add(const Flood& flood);
   void forget(EventTime before_ns);
-  // For a person: those with the most, and the number of the others. `name`: of the process at that time.
-  [[nodiscard]] std::vector<std::string> texts(
-      EventTime begin_ns, EventTime end_ns,
-      const std::function<std::string(std::uint32_t pid, EventTime time_ns)>& name) const;
+  // The names of their processes at their ends, in the same order.
+  using Names = std::function<std::vector<std::string>(std::span<const Flood> floods)>;
+  // For a person: those with the most, and the number of the others. Calls `names` once at most.
+  [[nodiscard]] std::vector<std::string> texts(EventTime begin_ns, EventTime end_ns, const Names& names) const;
   [[nodiscard]] const std::vector<Flood>& all() const { return all_; }
 
  private:

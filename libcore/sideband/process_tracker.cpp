@@ -241,9 +241,10 @@ void ProcessTracker::mark_sampled(EventTime begin_ns, EventTime end_ns, const st
 }
 
 std::vector<std::string> ProcessTracker::flood_warnings(EventTime begin_ns, EventTime end_ns) const {
-  return state_->floods.texts(begin_ns, end_ns, [this](std::uint32_t pid, EventTime time_ns) {
-    const ProcessAt asked{pid, time_ns};
-    return comms_of(std::span(&asked, 1)).front();
+  return state_->floods.texts(begin_ns, end_ns, [this](std::span<const Floods::Flood> floods) {
+    std::vector<ProcessAt> asked;
+    for (const Floods::Flood& flood : floods) asked.push_back({flood.pid, flood.end_ns});
+    return comms_of(asked);
   });
 }
 

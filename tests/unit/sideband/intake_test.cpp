@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <random>
 
@@ -444,9 +445,11 @@ TEST_F(RenameFlood, NoNameIsWrong) {
       const EventTime at = probe < 12 ? ends[static_cast<std::size_t>(probe)] : facts[random() % facts.size()].time_ns;
       const ReaderModel model = read(tracker_.export_window(at, at, {100, 200}), at);
       for (const std::uint32_t tid : tasks) {
-        std::string truth;
-        for (const Fact& fact : facts)
-          if (fact.time_ns <= at && fact.tid == tid) truth = fact.name;
+        const auto after = std::upper_bound(facts.begin(), facts.end(), at,
+                                            [](EventTime time, const Fact& fact) { return time < fact.time_ns; });
+        const auto last = std::find_if(std::reverse_iterator(after), facts.rend(),
+                                       [tid](const Fact& fact) { return fact.tid == tid; });
+        const std::string truth = last == facts.rend() ? "" : last->name;
         const std::string name = model.comm_of(tid / 100 * 100, tid);
         ASSERT_TRUE(name == truth || name == kLostName) << "seed " << seed << ": " << name << " is not " << truth;
         ++(name == truth ? right : unknown);
