@@ -222,7 +222,7 @@ TEST_F(Units, TheProgramsOfEarlierProcessesAreKnown) {
 
 // None of its executable mappings is one of its file: /proc/PID/exe says what it is, also after a gap, in which it
 // could have executed another program.
-TEST_F(Units, AProgramThatHasMovedItsCodeIsKnown) {
+TEST_F(UnitsLong, AProgramThatHasMovedItsCodeIsKnown) {
   ASSERT_TRUE(daemon_.stop());
   const Child mover = start_load({folder_.load("text_mover"), std::to_string(load_cpu()), "60"}, -10);
   ASSERT_TRUE(mover.wait_for_line("started"));

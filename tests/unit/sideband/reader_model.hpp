@@ -130,6 +130,11 @@ class ReaderModel {
     std::vector<Map> kept;
     const std::uint64_t begin = record.address, end = record.address + record.bytes;
     auto& maps = processes[record.pid].maps;
+    const auto overlaps = [begin, end](const Map& old) { return old.begin < end && begin < old.end; };
+    if (std::none_of(maps.begin(), maps.end(), overlaps)) {
+      maps.push_back({begin, end, record.page_offset, std::string(record.name), record.build_id});
+      return;
+    }
     for (const Map& old : maps) {
       if (old.begin < begin) {
         kept.push_back(old);
