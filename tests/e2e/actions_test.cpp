@@ -5,7 +5,6 @@
 // FLIGHT_ACTIONS_SEED repeat a run.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>

@@ -5,6 +5,7 @@
 // printed.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <thread>

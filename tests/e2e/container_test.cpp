@@ -22,7 +22,6 @@ namespace flight {
 namespace {
 
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 
 const Arguments kContainer{"unshare", "--pid", "--fork", "--mount-proc"};

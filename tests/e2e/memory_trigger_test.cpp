@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real OOM kill in a memory cgroup, and a real stall for lack of memory: one snapshot each, which contains the
 // culprit.
+#include <gmock/gmock.h>
+
 #include <algorithm>
 
 #include "tests/e2e/memory_group.hpp"

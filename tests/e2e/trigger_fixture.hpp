@@ -3,7 +3,7 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <map>
 #include <set>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Triggers that clients fire and triggers that the kernel fires: their actions, their limits, and what survives a
 // restart.
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

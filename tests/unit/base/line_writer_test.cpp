@@ -21,7 +21,6 @@ namespace flight {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
 using testing::StartsWith;
 
 struct Pipe {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/base/thread.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -12,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -22,8 +22,6 @@
 
 namespace flight {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(Thread, HasItsName) {
   std::string name;

@@ -2,7 +2,6 @@
 // The broker's reply to `kernel`, correct and wrong.
 #include "libcore/broker/kernel_names.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>

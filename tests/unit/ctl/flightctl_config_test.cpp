@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The output of flightctl reload and flightctl config, for people and for scripts.
+#include <gmock/gmock.h>
+
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
 namespace flight {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl get writes the whole file, owned by the caller, or nothing.
+#include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 

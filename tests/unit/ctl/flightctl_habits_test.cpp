@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common habits of typing: misspelled commands, patterns, several ids, other names of commands.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl -H: the real client and the real bridge behind a fake ssh, which runs the command on this machine as a
 // login shell would run it on the host.
+#include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,7 +19,6 @@ using namespace std::chrono_literals;
 using namespace test;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 class HostTest : public FlightctlTest {
  protected:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl snapshot -o, invalid replies, and text for terminals.
+#include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>

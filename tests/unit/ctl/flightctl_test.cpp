@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What scripts rely on: exit codes, --json, and what goes to stdout and to stderr.
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "libcore/base/version.hpp"

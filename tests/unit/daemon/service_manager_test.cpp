@@ -2,7 +2,6 @@
 // What the service manager passes to flightd, and what flightd reports: real sockets, the protocol of sd_listen_fds(3)
 // and sd_notify(3).
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>

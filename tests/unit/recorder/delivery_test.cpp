@@ -22,7 +22,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
 perf_event_attr sampled(std::uint64_t frequency) {
   perf_event_attr attr{};

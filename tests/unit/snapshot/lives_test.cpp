@@ -2,7 +2,7 @@
 // Which cgroups are one unit.
 #include "libcore/snapshot/lives.hpp"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <set>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes are slow while everything is calm. Still no trigger fires later than its "for" plus half a second, nor earlier
 // than before: a machine in continuous time, sampled as the trigger thread does it.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "libcore/trigger/pass_interval.hpp"
 #include "tests/unit/trigger/tape.hpp"

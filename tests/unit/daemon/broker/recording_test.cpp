@@ -24,7 +24,6 @@ using test::call_on;
 using test::calls_config;
 using test::heads;
 using test::map_rings;
-using testing::Each;
 using testing::HasSubstr;
 
 class Broker : public test::BrokerProcess {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls on the control socket: valid ones, invalid ones, and messages that are no call.
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include "libcore/base/version.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may connect, how many connections there may be, and which files may be at the socket's path.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

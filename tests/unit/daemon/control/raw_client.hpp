@@ -2,7 +2,6 @@
 // A client that sends exactly the given bytes, and the fixture of the control server's tests.
 #pragma once
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -11,7 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace test;
-using testing::HasSubstr;
 
 class ReadTest : public ControlServerTest {
  protected:

@@ -18,7 +18,6 @@ using namespace std::chrono_literals;
 using namespace test;
 using testing::AllOf;
 using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;

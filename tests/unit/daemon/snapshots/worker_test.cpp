@@ -11,7 +11,6 @@ namespace {
 
 using namespace test;
 using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
