@@ -30,6 +30,12 @@ std::string ClockWatch::text_at(EventTime time_ns) const {
   return to_rfc3339(history_.wall_at(time_ns));
 }
 
+std::vector<ClockTriple> ClockWatch::triples() const {
+  const std::lock_guard lock(mutex_);
+  const std::span<const ClockTriple> all = history_.triples();
+  return {all.begin(), all.end()};
+}
+
 std::vector<ClockTriple> ClockWatch::take_new() {
   const std::lock_guard lock(mutex_);
   return std::exchange(new_, {});

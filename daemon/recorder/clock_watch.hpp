@@ -25,7 +25,8 @@ class ClockWatch {
   // For people: what the wall clock showed at that time, as RFC 3339.
   [[nodiscard]] std::string text_at(EventTime time_ns) const;
 
-  // The triples since the last call, for the checkpoint.
+  // For the checkpoint: all triples, for a new file, and those since the last call, which are appended.
+  [[nodiscard]] std::vector<ClockTriple> triples() const;
   [[nodiscard]] std::vector<ClockTriple> take_new();
 
  private:

@@ -73,7 +73,7 @@ void RecorderThread::take_batch(std::size_t first, std::size_t end, EventTime co
     full = true;
   }
   if (full || tracker_.lost() != lost) blame();
-  if (checkpoint_) warn_of(checkpoint_->keep_up(tracker_, monotonic_now()));
+  if (checkpoint_) warn_of(checkpoint_->keep_up(tracker_, monotonic_now(), [this] { return clock_.triples(); }));
   drained_.clear();
 }
 
@@ -148,7 +148,7 @@ void RecorderThread::replay() {
 }
 
 void RecorderThread::begin_checkpoint() {
-  if (checkpoint_) warn_of(checkpoint_->begin(tracker_, monotonic_now()));
+  if (checkpoint_) warn_of(checkpoint_->begin(tracker_, monotonic_now(), [this] { return clock_.triples(); }));
 }
 
 // Nothing was recorded since then, so a scan must find which processes started, exited or changed.

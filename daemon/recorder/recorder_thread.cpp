@@ -51,11 +51,6 @@ RecorderThread::RecorderThread(std::unique_ptr<BrokerThread> broker_thread, Uniq
       tracker_(TrackerLimits::of(beside_, kDyingNs)),
       checkpoint_(std::move(checkpoint)),
       warn_(std::move(warn)) {
-  if (checkpoint_)
-    checkpoint_->keep_clock([this] {
-      const ClockHistory clock = clock_.history();
-      return std::vector<ClockTriple>(clock.triples().begin(), clock.triples().end());
-    });
   follow_attached();
   note_heads(monotonic_now());
 }

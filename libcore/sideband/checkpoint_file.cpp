@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "libcore/base/files.hpp"
 #include "libcore/perf/attr.hpp"
@@ -162,14 +163,14 @@ Result<void> CheckpointFile::failed(const Error& error) {
   return Failure(Error{error.code, trouble_});
 }
 
-Result<void> CheckpointFile::begin(const ProcessTracker& tracker, EventTime now_ns) {
+Result<void> CheckpointFile::begin(const ProcessTracker& tracker, EventTime now_ns, const ClockSource& clock) {
   tried_ns_ = now_ns;
-  if (auto written = write_new(tracker); !written) return failed(written.error());
+  if (auto written = write_new(tracker, clock); !written) return failed(written.error());
   trouble_.clear();
   return {};
 }
 
-Result<void> CheckpointFile::write_new(const ProcessTracker& tracker) {
+Result<void> CheckpointFile::write_new(const ProcessTracker& tracker, const ClockSource& clock) {
   auto folder = open_folder(folder_);
   if (!folder) return propagate(folder.error());
   const std::string name(kNewName);
@@ -187,7 +188,7 @@ Result<void> CheckpointFile::write_new(const ProcessTracker& tracker) {
   kMagic.copy(header.magic.data(), header.magic.size());
   grown_bytes_ = 0;
   Result<void> written = write(std::as_bytes(std::span(&header, 1)));
-  if (written && clock_) written = write(clock_records(clock_()));
+  if (written && clock) written = write(clock_records(clock()));
   CheckpointOmissions checkpoint = tracker.checkpoint(limits_.state_bytes, [&](std::span<const std::byte> records) {
     if (written) written = write(records);
   });
@@ -247,11 +248,11 @@ bool CheckpointFile::is_gone() const {
   return ::fstat(file_.get(), &info) != 0 || info.st_nlink == 0;
 }
 
-Result<void> CheckpointFile::keep_up(const ProcessTracker& tracker, EventTime now_ns) {
+Result<void> CheckpointFile::keep_up(const ProcessTracker& tracker, EventTime now_ns, const ClockSource& clock) {
   const std::size_t most = std::clamp(checkpoint_bytes_, limits_.least_growth_bytes, limits_.most_growth_bytes);
   const bool due = file_ ? grown_bytes_ > most || is_gone() : now_ns - tried_ns_ >= limits_.retry_ns;
   if (!due) return {};
-  return begin(tracker, now_ns);
+  return begin(tracker, now_ns, clock);
 }
 
 }  // namespace flight

@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "libcore/base/clock.hpp"
@@ -60,11 +59,12 @@ class CheckpointFile {
   // After this many reads without a new checkpoint it is ignored: it may be the cause of the crashes.
   static constexpr std::uint32_t kMaxReadings = 5;
 
+  // All triples of the clock. It is called once for each new file, on the thread of the call that writes the file.
+  // An empty function: the new file has none.
+  using ClockSource = std::function<std::vector<ClockTriple>()>;
+
   // Does nothing before the first call.
   CheckpointFile(std::string folder, std::string boot_id, CheckpointLimits limits = {});
-
-  // The source of the clock's triples for each begin(), called on its thread. Without it they are not kept.
-  void keep_clock(std::function<std::vector<ClockTriple>()> triples) { clock_ = std::move(triples); }
 
   // Returns the records for ProcessTracker::replay(), and counts the read. Empty if there is no file, or one of
   // another boot or layout. An error if the file cannot be trusted (not a regular file, another owner, writable for
@@ -73,15 +73,15 @@ class CheckpointFile {
   [[nodiscard]] Result<CheckpointContents> read();
 
   // The following return an error once, and again only after a success; meanwhile trouble() has its text. Replaces the
-  // file by a new one with everything in `tracker`.
-  [[nodiscard]] Result<void> begin(const ProcessTracker& tracker, EventTime now_ns);
+  // file by a new one with everything in `tracker` and in `clock`.
+  [[nodiscard]] Result<void> begin(const ProcessTracker& tracker, EventTime now_ns, const ClockSource& clock = {});
   // Appends drained `records`, which are added to the process tracker right after this. After an error nothing is
   // written until the next begin().
   [[nodiscard]] Result<void> append(const ProcessTracker& tracker, std::span<const std::byte> records);
   // Appends triples that are new since begin().
   [[nodiscard]] Result<void> append_clock(std::span<const ClockTriple> triples);
   // Calls begin() if it is due: the file has grown or was removed, or limits.retry_ns have passed since an error.
-  [[nodiscard]] Result<void> keep_up(const ProcessTracker& tracker, EventTime now_ns);
+  [[nodiscard]] Result<void> keep_up(const ProcessTracker& tracker, EventTime now_ns, const ClockSource& clock = {});
 
   // The size of the file.
   [[nodiscard]] std::size_t bytes() const { return file_ ? checkpoint_bytes_ + grown_bytes_ : 0; }
@@ -89,7 +89,7 @@ class CheckpointFile {
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
  private:
-  [[nodiscard]] Result<void> write_new(const ProcessTracker& tracker);
+  [[nodiscard]] Result<void> write_new(const ProcessTracker& tracker, const ClockSource& clock);
   [[nodiscard]] Result<void> write(std::span<const std::byte> bytes);
   [[nodiscard]] Result<void> failed(const Error& error);
   void mark_incomplete() const;
@@ -99,7 +99,6 @@ class CheckpointFile {
 
   std::string folder_, boot_id_;
   CheckpointLimits limits_;
-  std::function<std::vector<ClockTriple>()> clock_;
   UniqueFd file_;  // invalid: not begun, or an error
   std::size_t checkpoint_bytes_ = 0, grown_bytes_ = 0;
   EventTime tried_ns_ = 0;

@@ -143,10 +143,10 @@ bool same(const std::vector<ClockTriple>& a, const std::vector<ClockTriple>& b) 
 TEST_F(CheckpointFileTest, TheClocksPastIsKeptBesideTheRecords) {
   std::vector<ClockTriple> all = triples(ClockHistory::kMaxTriples, kSecond);
   CheckpointFile kept = checkpoint({.least_growth_bytes = 400'000, .most_growth_bytes = 400'000});
-  kept.keep_clock([&] { return all; });
+  const CheckpointFile::ClockSource source = [&] { return all; };
   ProcessTracker tracker;
   ASSERT_TRUE(kept.append_clock(all)) << "does nothing before the first begin()";
-  ASSERT_TRUE(kept.begin(tracker, 0));
+  ASSERT_TRUE(kept.begin(tracker, 0, source));
   drain(kept, tracker, shell().bytes());
   const auto later = triples(3, 5000 * kSecond);
   ASSERT_TRUE(kept.append_clock(later));
@@ -166,11 +166,14 @@ TEST_F(CheckpointFileTest, TheClocksPastIsKeptBesideTheRecords) {
             read(expected.export_window(0, kSecond, everybody())).text());
 
   // A new file has them as well; a torn end costs the last one.
-  ASSERT_TRUE(kept.begin(tracker, 0));
+  ASSERT_TRUE(kept.begin(tracker, 0, source));
   EXPECT_TRUE(same(checkpoint().read()->clock, all));
   ASSERT_TRUE(kept.append_clock(triples(3, 6000 * kSecond)));
   std::filesystem::resize_file(path(), file_bytes() - 1);
   EXPECT_EQ(checkpoint().read()->clock.size(), all.size() + 2);
+  ASSERT_EQ(::unlink(path().c_str()), 0);
+  ASSERT_TRUE(kept.keep_up(tracker, 0, source));
+  EXPECT_TRUE(same(checkpoint().read()->clock, all)) << "a new file because the old one was removed";
 }
 
 // Version 3 is the same without the clock.
