@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interface between the control server and the daemon. All functions are called on the event loop and return at
-// once; every `done` is called exactly once, on the event loop, now or later.
+// once; every `done` is called exactly once, on the event loop, now or later. ControlRouter overrides all functions,
+// which its test verifies; UnstartedBackend overrides three, and needs no line for a new method.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,25 +47,46 @@ class ControlBackend {
   using Progress = std::function<void(std::string_view step, unsigned percent)>;
 
   virtual ~ControlBackend() = default;
+
+  // These three are answered by a flightd that cannot start yet, too.
   virtual void get_status(Done done) = 0;
-  // `progress` may be called any number of times before `done`, also not at all.
-  virtual void take_snapshot(const Caller& caller, SnapshotParameters parameters, Progress progress, Done done) = 0;
-  virtual void list_snapshots(Done done) = 0;
-  virtual void describe_snapshot(std::string id, Done done) = 0;
-  virtual void remove_snapshot(std::string id, Done done) = 0;  // the text is "{}", also for the next two
-  virtual void pin_snapshot(std::string id, bool pinned, Done done) = 0;
-  virtual void set_recording(const Caller& caller, bool recording, Done done) = 0;
-  virtual void read_snapshot(std::string id, SnapshotFile file, Opened opened) = 0;
-  // The text is the whole reply of Vacuum.
-  virtual void vacuum(bool dry_run, Done done) = 0;
-  virtual void list_triggers(Done done) = 0;
-  virtual void fire_trigger(const Caller& caller, FireParameters parameters, Done done) = 0;  // the text is the id
-  virtual void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) = 0;
-  // The text is the whole reply, also for the next function.
-  virtual void reload(const Caller& caller, Done done) = 0;
-  virtual void get_config(Done done) = 0;
+  virtual void reload(const Caller& caller, Done done) = 0;  // the text is the whole reply
   // Publishes events from now on, one JSON object each; the first one is sent at once.
   virtual void monitor(Listener listener) = 0;
+
+  // The others fail with refusal() if they are not overridden.
+  // NOLINTBEGIN(performance-unnecessary-value-param): functions that override these move their parameters
+
+  // `progress` may be called any number of times before `done`, also not at all.
+  virtual void take_snapshot(const Caller& /*caller*/, SnapshotParameters /*parameters*/, Progress /*progress*/,
+                             Done done) {
+    refuse(done);
+  }
+  virtual void list_snapshots(Done done) { refuse(done); }
+  virtual void describe_snapshot(std::string /*id*/, Done done) { refuse(done); }
+  // The text is "{}", also for the next two functions.
+  virtual void remove_snapshot(std::string /*id*/, Done done) { refuse(done); }
+  virtual void pin_snapshot(std::string /*id*/, bool /*pinned*/, Done done) { refuse(done); }
+  virtual void set_recording(const Caller& /*caller*/, bool /*recording*/, Done done) { refuse(done); }
+  virtual void read_snapshot(std::string /*id*/, SnapshotFile /*file*/, Opened opened) {
+    opened(tl::unexpected(refusal()));
+  }
+  // The text is the whole reply of Vacuum.
+  virtual void vacuum(bool /*dry_run*/, Done done) { refuse(done); }
+  virtual void list_triggers(Done done) { refuse(done); }
+  // The text is the id.
+  virtual void fire_trigger(const Caller& /*caller*/, FireParameters /*parameters*/, Done done) { refuse(done); }
+  virtual void set_trigger(const Caller& /*caller*/, SetTriggerParameters /*parameters*/, Done done) { refuse(done); }
+  // The text is the whole reply.
+  virtual void get_config(Done done) { refuse(done); }
+
+  // NOLINTEND(performance-unnecessary-value-param)
+
+ private:
+  [[nodiscard]] virtual CallError refusal() const {
+    return write_failed(ENOSYS, "", "this flightd does not answer this call");
+  }
+  void refuse(const Done& done) const { done(tl::unexpected(refusal())); }
 };
 
 }  // namespace flight::daemon

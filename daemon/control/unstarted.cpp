@@ -28,25 +28,6 @@ void UnstartedBackend::get_status(Done done) {
   done(to_json(status));
 }
 
-void UnstartedBackend::take_snapshot(const Caller& /*caller*/, SnapshotParameters /*parameters*/, Progress /*progress*/,
-                                     Done done) {
-  refuse(done);
-}
-
-void UnstartedBackend::set_recording(const Caller& /*caller*/, bool /*recording*/, Done done) { refuse(done); }
-
-void UnstartedBackend::read_snapshot(std::string /*id*/, SnapshotFile /*file*/, Opened opened) {
-  opened(tl::unexpected(refusal()));
-}
-
-void UnstartedBackend::fire_trigger(const Caller& /*caller*/, FireParameters /*parameters*/, Done done) {
-  refuse(done);
-}
-
-void UnstartedBackend::set_trigger(const Caller& /*caller*/, SetTriggerParameters /*parameters*/, Done done) {
-  refuse(done);
-}
-
 void UnstartedBackend::monitor(Listener listener) {
   clients_.add(std::move(listener), {.event = std::string(kMonitoring), .message = reason_, .recording = false});
 }
