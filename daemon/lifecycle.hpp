@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The running daemon: its threads, its event loop, its signals, its end.
+// class Daemon, the running flightd: its threads, its event loop, its signals, its end.
 //
 // The threads are listed in ARCHITECTURE.md. This class owns the event loop, which serves the control socket and
 // signals and never waits. The objects that it owns start the other threads.

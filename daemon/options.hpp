@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd's command line.
+// flightd's command line. Main thread only, once: it reads the environment. Nothing is opened or changed. Directories
+// come from the options, else from the environment, else from the defaults below, and are absolute.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd-broker's command line.
+// flightd-broker's command line. Main thread only: it reads the environment and the user database. A service whose
+// usage is wrong parses it again and again, because a user that does not exist may be known later. Nothing is opened or
+// changed.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forwards each control call to the object that answers it; does nothing else. Event loop only.
+// Forwards each control call to the object that answers it; does nothing else. Event loop only. The objects outlive
+// it. It must override each function of ControlBackend, or the call is refused: router_test.cpp calls each method of
+// the interface.
 #pragma once
 
 #include "daemon/control/backend.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pauses and resumes recording on request, and remembers the last request. Event loop only.
+// Pauses and resumes recording on request, and remembers the last request. Event loop only: the recorder thread and
+// the broker do it, and the result is posted to the loop. The triggers are switched, and clients notified, only after
+// it has succeeded.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describes the gaps in a snapshot's window while a CPU was offline or suspended.
+// Describes the gaps in a snapshot's window while a CPU was offline or suspended. Called on the snapshot thread, for
+// the sidecar's warnings: a CPU without samples must not be taken for an idle one. It reads only its arguments.
 #pragma once
 
 #include <string>

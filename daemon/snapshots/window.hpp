@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts the window that a client requests with TakeSnapshot to the clock of the events.
+// Converts the window that a client requests with TakeSnapshot to the clock of the events. Called on the event loop.
+// The present is an argument, so that all parameters of a request mean the same moment. A window that cannot be had is
+// refused here, before anything is captured.
 #pragma once
 
 #include "libcore/base/clock_history.hpp"

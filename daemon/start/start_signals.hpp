@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signals of flightd before its event loop handles them. Before there are threads: all of them inherit the mask.
+// The signals of flightd before its event loop handles them: SIGTERM, SIGINT, SIGUSR2 and SIGHUP. Main thread only,
+// and before it makes other threads: all of them inherit the mask. In a thread that did not have it, the default action
+// of a signal would end flightd.
 #pragma once
 
 #include <chrono>

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/store/keep_free_watch.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/store/doubtful_time.hpp"
@@ -32,35 +33,6 @@ struct VacuumOutcome {
   std::optional<Error> error;
   Unsynced unsynced;                  // of these deletions
   std::vector<std::string> warnings;  // for the user who asked: as StoreBudget::warnings, and about the clock
-};
-
-// Whether deleting for keep_free has an effect: other programs may use the space that it frees, or the file system may
-// not release it (for example, if it has snapshots of its own). One minute after a deletion, free space is compared: if
-// less than half of the deleted bytes became free, nothing more is deleted until free space has grown by itself. The
-// bytes that the store itself wrote meanwhile count as freed: a snapshot uses what the vacuum before it has freed.
-class KeepFreeWatch {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-  // A vacuum that deleted something.
-  struct Pass {
-    std::uint64_t free_before_bytes = 0;                      // of the file system
-    std::uint64_t own_before_bytes = 0, own_after_bytes = 0;  // of the store
-    std::uint64_t freed_bytes = 0;                            // as counted
-    bool for_keep_free = false;                               // some of it
-  };
-  void deleted(Time now, const Pass& pass);
-  // `own_bytes`: what the store uses now.
-  [[nodiscard]] bool may_delete(Time now, std::uint64_t free_bytes, std::uint64_t own_bytes);
-  [[nodiscard]] bool waits() const { return futile_below_bytes_.has_value(); }
-
- private:
-  struct Freeing {
-    Time at;
-    std::int64_t free_before_bytes = 0, counted_bytes = 0;
-    std::int64_t written_bytes = 0, own_after_bytes = 0;  // written until the last pass, which left so much
-  };
-  std::optional<Freeing> freeing_;                   // not judged yet
-  std::optional<std::uint64_t> futile_below_bytes_;  // nothing is deleted until so much is free
 };
 
 class StoreBudget {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Numbers for JSON, and for texts that are made of numbers in JSON: what was computed can be infinite or no number, for
+// instance after a division by 0.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a value of the tree into a field of a struct and checks it. A Reader is one value and its path. The first
-// error is kept in the shared Check, and the rest is read without effect.
+// Reads a value of the configuration into a field of a struct and checks it. A Reader is one value and its path. The
+// first error is kept in the shared Check, and the rest is read without effect.
+//
+// Not json::Reader (libcore/json/reader.hpp), which reads what programs wrote, ignores unknown members and reports a
+// position in the JSON. People write a configuration: values have units, an unknown key is refused with the nearest
+// known one, an error names file and line, and a fragment may leave out what another file has.
 #pragma once
 
 #include <fmt/core.h>

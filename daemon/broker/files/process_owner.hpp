@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose process it is, for the share that each user has of the broker's helpers, threads and memory.
+// Whose process it is, for the share that each user has of the broker's helpers, threads and memory. Each call reads
+// /proc again: a process can change its user, and its pid can be used again. Any thread; no call needs the lock of the
+// process's mappings.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +14,7 @@
 namespace flight::broker {
 
 // The user who started the process, also if it executed a set-user-ID program: with the 65,536 uids of his subuid range
-// (subuid(5)), or in a user namespace that he made, he is still one user. nullopt: the process has ended. Any thread;
-// does not need the lock of the process's mappings.
+// (subuid(5)), or in a user namespace that he made, he is still one user. nullopt: the process has ended.
 [[nodiscard]] std::optional<uid_t> owner_if_there(std::uint32_t pid);
 // For a process that has ended it returns root, which has no limit.
 [[nodiscard]] uid_t owner_of(std::uint32_t pid);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between the broker and a helper (helpers.hpp), on a stream socket: frames, each with a body.
+// The messages between the broker and a helper (helpers.hpp), on a stream socket: frames, each with a body. Both sides
+// are one program, so a frame is sent as it is in memory. All functions wait for the other side; one thread at a time
+// uses a socket. The receiver compares a frame's length with Helpers::kMostBytes before it makes space for the body.
 #pragma once
 
 #include <cstddef>

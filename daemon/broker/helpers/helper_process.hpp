@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A helper's own life (helpers.hpp).
+// A helper's own life (helpers.hpp): it gives up what it inherited of the broker, then serves one request after the
+// other. Called on the only thread of a new process. It never returns, and no exception leaves it: a helper must not
+// run the broker's own code.
 #pragma once
 
 #include <sys/types.h>

@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The broker's side of one exchange with a helper (helpers.hpp), which is killed if it waits. On the thread that calls.
+// The broker's side of one exchange with a helper (helpers.hpp), on the thread that calls. A helper that waits is
+// killed, but only while it may wait for a process: one that waits for a disk is left alone. Once it is killed,
+// receive() returns what it had sent before, and then false.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
+
+#include "daemon/broker/helpers/pace.hpp"
 
 namespace flight::broker {
-
-// The CPU time of a process in ns. 0: it ended.
-[[nodiscard]] std::uint64_t used_cpu_ns(pid_t pid);
-
-// Whether a process uses a CPU, or waits for one.
-class Pace {
- public:
-  explicit Pace(pid_t pid) : pid_(pid), used_ns_(used_cpu_ns(pid)) {}
-  // Since the last call.
-  [[nodiscard]] bool goes_on();
-
- private:
-  [[nodiscard]] char state() const;
-  pid_t pid_;
-  std::uint64_t used_ns_;
-};
 
 class HelperReply {
  public:

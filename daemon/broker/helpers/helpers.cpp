@@ -20,6 +20,7 @@
 #include "daemon/broker/helpers/helper_messages.hpp"
 #include "daemon/broker/helpers/helper_process.hpp"
 #include "daemon/broker/helpers/helper_reply.hpp"
+#include "daemon/broker/helpers/pace.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/base/unix_socket.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of which a scan has no mappings, or not all, and the warning about them.
+// The processes of which a scan has no mappings, or not all, and the warning about them. A plain value; a scan uses it
+// with its mutex locked. All processes are counted, but only the first few are named, so the text stays short.
 #pragma once
 
 #include <array>

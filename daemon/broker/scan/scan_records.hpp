@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sideband records of what a scan has found, as the kernel would have written them.
+// The sideband records of what a scan has found, as the kernel would have written them. Any thread: these functions
+// only convert what was read, and append it. `trailer`: with the time of the read and the sideband's id (scan.hpp).
 #pragma once
 
 #include <cstddef>
