@@ -73,6 +73,15 @@ void read_event(const Reader& reader, EventConfig& out) {
     read_event_object(reader, out);
 }
 
+void read_cpus(const Reader& reader, std::vector<int>& out) {
+  constexpr std::string_view kRight = "a list of CPUs such as \"0-3,8\", or omit it to record all CPUs";
+  std::string list;
+  reader.text(list, kRight);
+  if (list.empty()) return;
+  if (const std::string fault = cpu_list_fault(list, out); !fault.empty())
+    reader.refuse(fmt::format("{}; use {}", fault, kRight));
+}
+
 void read_channel(const Reader& reader, ChannelConfig& out) {
   out.name = reader.value().key;
   reader.object({
@@ -85,6 +94,7 @@ void read_channel(const Reader& reader, ChannelConfig& out) {
        }},
       {"min_history",
        [&](const Reader& r) { r.duration(out.min_history, std::chrono::milliseconds(1), std::chrono::hours(24)); }},
+      {"cpus", [&](const Reader& r) { read_cpus(r, out.cpus); }},
   });
   if (reader.value().is_object() && !reader.fragment() && reader.value().member("events") == nullptr)
     reader.refuse("the key 'events' is missing: \"events\": [ \"cycles\" ]");

@@ -43,5 +43,7 @@ void read_event_name(const Reader& reader, std::string& out);
 // What is wrong with a set of workers; empty if it is valid: "cpu", "core", "package", "numa", a number of workers, or
 // masks in the syntax of `perf record --threads`.
 [[nodiscard]] std::string workers_fault(std::string_view words);
+// What is wrong with a list of CPUs such as "0-3,8"; empty if it is valid, and `cpus` has them, ascending.
+[[nodiscard]] std::string cpu_list_fault(std::string_view list, std::vector<int>& cpus);
 
 }  // namespace flight

@@ -3,6 +3,7 @@
 // parses the text; other modules need only this header.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -37,6 +38,10 @@ struct ChannelConfig {
   std::uint64_t ring_bytes = 2U << 20U;  // for each CPU; a power of two, 64K to 1G
   std::vector<EventConfig> events;
   std::chrono::nanoseconds min_history{};  // the status warns below it; 0: never
+  std::vector<int> cpus{};                 // only these are recorded, ascending; empty: all
+  [[nodiscard]] bool records_on(int cpu) const {
+    return cpus.empty() || std::binary_search(cpus.begin(), cpus.end(), cpu);
+  }
   friend bool operator==(const ChannelConfig&, const ChannelConfig&) = default;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks `snapshot.workers` as far as possible without the machine's CPUs: perf-record(1), --threads.
+// Checks lists of CPUs as far as possible without the machine's CPUs: `snapshot.workers` (perf-record(1), --threads)
+// and `cpus` of a channel (perf-record(1), -C).
 #include <algorithm>
 #include <array>
 #include <bitset>
@@ -32,17 +33,27 @@ std::string first_fault(std::string_view text, char separator, const Fault& faul
   }
 }
 
-// Checks "0-3,8": CPU numbers and rising ranges; none may be in `taken`.
-std::string list_fault(std::string_view list, std::string_view what, CpuSet& taken) {
-  CpuSet own;
-  std::string fault = first_fault(list, ',', [&](std::string_view range) -> std::string {
+// Calls `take` with each CPU of "0-3,8": CPU numbers and rising ranges. `take` returns a fault, or nothing.
+template <typename Take>
+std::string list_fault(std::string_view list, const Take& take) {
+  return first_fault(list, ',', [&](std::string_view range) -> std::string {
     const std::size_t dash = range.find('-');
     const auto first = number_of(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : number_of(range.substr(dash + 1));
     if (!first || !last || *first > *last || *last >= kMaxCpus)
       return fmt::format("'{}' is neither a CPU nor a range of CPUs such as 0-3", excerpt(range));
-    for (std::size_t cpu = *first; cpu <= *last; ++cpu) own.set(cpu);
+    for (std::size_t cpu = *first; cpu <= *last; ++cpu)
+      if (std::string fault = take(cpu); !fault.empty()) return fault;
     return {};
+  });
+}
+
+// None of its CPUs may be in `taken`.
+std::string mask_fault(std::string_view list, std::string_view what, CpuSet& taken) {
+  CpuSet own;
+  std::string fault = list_fault(list, [&](std::size_t cpu) {
+    own.set(cpu);
+    return std::string();
   });
   if (!fault.empty()) return fault;
   if (const CpuSet twice = own & taken; twice.any())
@@ -67,9 +78,23 @@ std::string workers_fault(std::string_view words) {
   return first_fault(words, ':', [&](std::string_view mask) -> std::string {
     const std::size_t slash = mask.find('/');
     if (slash == std::string_view::npos) return fmt::format("the mask '{}' has no '/': CPUs/AFFINITY", excerpt(mask));
-    std::string fault = list_fault(mask.substr(0, slash), "the CPUs", served);
-    return fault.empty() ? list_fault(mask.substr(slash + 1), "the affinities", used) : fault;
+    std::string fault = mask_fault(mask.substr(0, slash), "the CPUs", served);
+    return fault.empty() ? mask_fault(mask.substr(slash + 1), "the affinities", used) : fault;
   });
+}
+
+std::string cpu_list_fault(std::string_view list, std::vector<int>& cpus) {
+  CpuSet listed;
+  std::string fault = list_fault(list, [&](std::size_t cpu) {
+    if (listed.test(cpu)) return fmt::format("CPU {} is listed twice", cpu);
+    listed.set(cpu);
+    return std::string();
+  });
+  if (!fault.empty()) return fault;
+  cpus.clear();
+  for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu)
+    if (listed.test(cpu)) cpus.push_back(static_cast<int>(cpu));
+  return {};
 }
 
 }  // namespace flight

@@ -45,6 +45,8 @@ TEST(Config, ReadsEveryKey) {
   ASSERT_EQ(sched.events.size(), 2U);
   EXPECT_EQ(sched.events[0], (EventConfig{.event = "sched:sched_switch"}));
   EXPECT_EQ(sched.events[1], (EventConfig{.event = "sched:sched_wakeup", .filter = "prio < 100"}));
+  EXPECT_EQ(sched.cpus, (std::vector<int>{0, 1, 2, 3, 8}));
+  EXPECT_TRUE(stacks.cpus.empty()) << "all";
   EXPECT_EQ(config->channels[2].ring_bytes, ChannelConfig{}.ring_bytes);
   EXPECT_EQ(config->channels[2].events[0], (EventConfig{.event = "page-faults", .period = 100}));
 
