@@ -37,9 +37,9 @@ int Daemon::run() {
     log::warn("staging is not locked in memory: {}; raise LimitMEMLOCK", setup_.attached->staging.lock_error());
   const auto& manifest = setup_.attached->manifest;
   const std::string recording =
-      fmt::format("recording {}, {} of {} in all; control socket {}/{}",
-                  counted(setup_.attached->sideband.size(), "CPU"), counted(manifest.rings.size(), "ring"),
-                  format_bytes(setup_.attached->ring_bytes()), setup_.runtime_dir, kInterface);
+      fmt::format("recording {}, {} of {} in all; control socket {}/{}", counted(setup_.attached->online_cpus(), "CPU"),
+                  counted(manifest.rings.size(), "ring"), format_bytes(setup_.attached->ring_bytes()),
+                  setup_.runtime_dir, kInterface);
   if (setup_.refusal.empty())
     log::info("{}", recording);
   else

@@ -31,6 +31,7 @@
 #include "libcore/config/config_reader.hpp"
 #include "libcore/config/parse.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/channel_cpus.hpp"
 #include "libcore/recorder/recording.hpp"
 
 namespace flight::daemon {
@@ -196,6 +197,10 @@ int check(const Options& options, const Config& config) {
     for (const std::string& warning : *warnings) log::warn("{}", warning);
     if (auto readable = check_as_user(options, config); !readable) return failed(readable.error(), kBadConfig);
     looked_up = "all its events are available";
+  } else {
+    const auto warnings = check_channel_cpus(config);
+    if (!warnings) return failed(warnings.error(), kBadConfig);
+    for (const std::string& warning : *warnings) log::warn("{}", warning);
   }
   for (const std::string& warning : unread_warnings(config)) log::warn("{}", warning);
   fmt::print("the configuration is valid: {}, digest {}; {}\n", counted(config.channels.size(), "channel"),

@@ -36,6 +36,7 @@ Sums count(const Manifest& manifest) {
   std::string last;
   for (const ManifestRing& ring : manifest.rings) {
     if (ring.kind == RingKind::sideband) {
+      if (!any_channel_records(manifest, ring.cpu)) continue;
       ++sums.cpus;
       sums.online += ring.online ? 1 : 0;
     } else if (ring.kind == RingKind::channel && ring.channel != last) {

@@ -80,8 +80,8 @@ std::uint64_t Attached::ring_bytes() const {
 }
 
 std::size_t Attached::online_cpus() const {
-  return static_cast<std::size_t>(std::count_if(manifest.rings.begin(), manifest.rings.end(), [](const auto& ring) {
-    return ring.kind == RingKind::sideband && ring.online;
+  return static_cast<std::size_t>(std::count_if(manifest.rings.begin(), manifest.rings.end(), [this](const auto& ring) {
+    return ring.kind == RingKind::sideband && ring.online && any_channel_records(manifest, ring.cpu);
   }));
 }
 

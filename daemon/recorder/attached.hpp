@@ -34,7 +34,7 @@ struct Attached {
   [[nodiscard]] static Result<std::shared_ptr<Attached>> none(std::string boot_id);
 
   [[nodiscard]] std::uint64_t ring_bytes() const;  // channels, sideband and triggers
-  [[nodiscard]] std::size_t online_cpus() const;
+  [[nodiscard]] std::size_t online_cpus() const;   // those that any channel records
 
  private:
   explicit Attached(Staging memory) : staging(std::move(memory)) {}

@@ -171,7 +171,7 @@ void RecorderThread::note_heads(EventTime now_ns) {
   }
   oldest_held_ns_ = oldest;
   shortest_history_ns_ = shortest;
-  all_held_from_ns_ = all_from;
+  all_held_from_ns_ = all_from == 0 ? now_ns : all_from;  // 0: there is no ring, all CPUs of the channels are offline
 }
 
 void RecorderThread::reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done) {

@@ -7,6 +7,7 @@ std::vector<std::string> cpu_gap_warnings(const Manifest& manifest, EventTime be
                                           const ClockHistory& clock) {
   std::vector<std::string> out;
   for (const ManifestGap& gap : manifest.gaps) {
+    if (!any_channel_records(manifest, gap.cpu)) continue;
     if (gap.begin_ns > end_ns || (gap.end_ns != 0 && gap.end_ns < begin_ns)) continue;
     const std::string begin = to_rfc3339(clock.wall_at(gap.begin_ns));
     if (gap.end_ns == 0)

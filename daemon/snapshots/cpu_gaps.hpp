@@ -11,7 +11,8 @@
 
 namespace flight::daemon {
 
-// For the sidecar: one sentence for each gap of the manifest that overlaps the window.
+// For the sidecar: one sentence for each gap of the manifest that overlaps the window. A CPU that no channel records
+// has none: nothing of it is missing.
 [[nodiscard]] std::vector<std::string> cpu_gap_warnings(const Manifest& manifest, EventTime begin_ns, EventTime end_ns,
                                                         const ClockHistory& clock);
 

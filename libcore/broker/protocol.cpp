@@ -38,6 +38,10 @@ Object json_of(const ManifestTrigger& trigger) {
           {"off", trigger.off}};
 }
 
+Object json_of(const ManifestChannel& channel) {
+  return {{"cpus", channel.cpus}, {"name", channel.name}, {"recorded", channel.recorded}};
+}
+
 Object json_of(const ManifestGap& gap) {
   return {{"begin_ns", gap.begin_ns}, {"cpu", gap.cpu}, {"end_ns", gap.end_ns}};
 }
@@ -72,6 +76,21 @@ bool is_recorded(const Manifest& manifest, const ManifestRing& ring) {
   return std::any_of(manifest.events.begin(), manifest.events.end(), [&](const ManifestEvent& event) {
     return event.channel == ring.channel && !event.closed &&
            std::find(event.left_out.begin(), event.left_out.end(), ring.cpu) == event.left_out.end();
+  });
+}
+
+std::span<const int> recorded_cpus(const Manifest& manifest, std::string_view channel) {
+  const auto at = std::find_if(manifest.channels.begin(), manifest.channels.end(),
+                               [&](const ManifestChannel& one) { return one.name == channel; });
+  return at == manifest.channels.end() ? std::span<const int>() : std::span<const int>(at->recorded);
+}
+
+bool any_channel_records(const Manifest& manifest, int cpu) {
+  if (manifest.channels.empty()) return true;
+  return std::any_of(manifest.events.begin(), manifest.events.end(), [&](const ManifestEvent& event) {
+    if (event.channel.empty()) return false;
+    const std::span<const int> cpus = recorded_cpus(manifest, event.channel);
+    return cpus.empty() || std::binary_search(cpus.begin(), cpus.end(), cpu);
   });
 }
 
@@ -120,6 +139,7 @@ std::string encode(const Manifest& manifest) {
   Object formats;
   for (const auto& [name, format] : manifest.tracepoint_formats) formats.add(name, format);
   return json::dump(Object{{"boot_id", manifest.boot_id},
+                           {"channels", list_of(manifest.channels)},
                            {"config_digest", manifest.config_digest},
                            {"events", list_of(manifest.events)},
                            {"gaps", list_of(manifest.gaps)},

@@ -29,6 +29,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -150,6 +151,12 @@ struct ManifestRing {
   std::vector<std::uint64_t>
       live_ids;  // the events that write into it, in the order of the channel's events; none while offline
 };
+// A channel whose configuration lists the CPUs to record. All others record all CPUs.
+struct ManifestChannel {
+  std::string name;
+  std::vector<int> cpus;      // as configured, ascending; this machine need not have all of them
+  std::vector<int> recorded;  // those of this machine, ascending; empty: they are all of its CPUs
+};
 // A kernel event as a trigger: one small forward ring on each CPU, of kind trigger and with the trigger's name. The
 // tracepoint writes into it and wakes the poller for each record. Snapshots do not contain it.
 struct ManifestTrigger {
@@ -187,7 +194,12 @@ struct Manifest {
   // Those of `warnings` and `notes` that say what is missing in each snapshot. Optional: an older broker does not write
   // it.
   std::vector<std::string> missing;
+  std::vector<ManifestChannel> channels;  // optional: an older broker, which records all CPUs, does not write it
 };
+// The CPUs that the channel records, ascending; empty: all of the machine's.
+[[nodiscard]] std::span<const int> recorded_cpus(const Manifest& manifest, std::string_view channel);
+// Whether any channel records this CPU while it is online. The sideband and the triggers do so in any case.
+[[nodiscard]] bool any_channel_records(const Manifest& manifest, int cpu);
 // Whether any event records into this ring of a channel. Otherwise it stays empty, and its history means nothing.
 [[nodiscard]] bool is_recorded(const Manifest& manifest, const ManifestRing& ring);
 // The attr with the lowest frequency and the least deep stacks of all CPUs on which it records now, or recorded last if

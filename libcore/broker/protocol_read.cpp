@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <unordered_set>
 
 #include "libcore/broker/hex.hpp"
@@ -94,6 +95,19 @@ void read_trigger(const json::Reader& in, ManifestTrigger& trigger) {
   in.read("off", trigger.off);
 }
 
+void read_cpus(const json::Reader& in, const char* key, std::vector<int>& cpus) {
+  in.values(key, cpus, kMaxCpu + 1);
+  const bool rising = std::adjacent_find(cpus.begin(), cpus.end(), std::greater_equal<>()) == cpus.end();
+  if (!rising || (!cpus.empty() && (cpus.front() < 0 || cpus.back() > kMaxCpu)))
+    in.refuse(key, "CPUs, each once and in ascending order");
+}
+
+void read_channel(const json::Reader& in, ManifestChannel& channel) {
+  in.need("name", channel.name);
+  read_cpus(in, "cpus", channel.cpus);
+  read_cpus(in, "recorded", channel.recorded);
+}
+
 void read_gap(const json::Reader& in, ManifestGap& gap) {
   in.count("cpu", gap.cpu, kMaxCpu);
   in.read("begin_ns", gap.begin_ns);
@@ -125,6 +139,7 @@ void read_manifest(const json::Reader& in, Manifest& manifest) {
   if (manifest.events.empty()) in.refuse("it has no events");
   in.list("triggers", manifest.triggers, read_trigger, kMaxManifestTriggers);
   in.list("gaps", manifest.gaps, read_gap, kMaxGaps);
+  if (in.has("channels")) in.list("channels", manifest.channels, read_channel, kMaxEvents);
 }
 
 Result<void> check_ids_unique(const Manifest& manifest) {

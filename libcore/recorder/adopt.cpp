@@ -131,9 +131,17 @@ OpenChannel as_opened(const Manifest& kept, ChannelPlan plan) {
   return channel;
 }
 
+// As configured. Without an entry they are all CPUs.
+bool same_cpus(const Manifest& kept, const ChannelConfig& config) {
+  const auto at = std::find_if(kept.channels.begin(), kept.channels.end(),
+                               [&](const ManifestChannel& one) { return one.name == config.name; });
+  return at == kept.channels.end() ? config.cpus.empty() : at->cpus == config.cpus;
+}
+
 bool same_channel(const Manifest& kept, const ChannelPlan& plan) {
   const auto events = events_of(kept, plan.config.name);
-  return std::all_of(kept.rings.begin(), kept.rings.end(),
+  return same_cpus(kept, plan.config) &&
+         std::all_of(kept.rings.begin(), kept.rings.end(),
                      [&](const ManifestRing& ring) {
                        return ring.kind != RingKind::channel || ring.channel != plan.config.name ||
                               ring.ring_bytes == plan.ring_bytes;

@@ -12,6 +12,7 @@
 
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/kernel_features.hpp"
+#include "libcore/recorder/channel_cpus.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/recorder/ring_memory.hpp"
 
@@ -250,7 +251,7 @@ Result<OpenEvent> open_successor(const EventPlan& plan, const OpenRing& ring, bo
 Result<OpenChannel> OpenChannel::open(const ChannelPlan& plan, const KernelFeatures& features,
                                       const std::vector<int>& cpus) {
   OpenChannel channel{.plan = plan, .rings = {}};
-  for (const int cpu : cpus) {
+  for (const int cpu : those_recorded(plan.config.cpus, cpus)) {
     auto ring = open_channel_ring(plan, features, cpu);
     if (!ring && ring.error().errno_value() == ENODEV) continue;
     if (!ring) return propagate(ring.error());

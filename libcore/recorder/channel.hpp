@@ -97,11 +97,11 @@ struct FormerEvent {
 
 struct OpenChannel {
   ChannelPlan plan;                   // its events as they were opened
-  std::vector<OpenRing> rings;        // one for each CPU that was ever online
+  std::vector<OpenRing> rings;        // one for each CPU that it records and that was ever online
   std::vector<FormerEvent> former{};  // oldest first, at most kMaxOldIds
   std::vector<bool> seen{};  // by the events' index: a sample of it was seen, if it cannot be judged (delivery.hpp)
 
-  // Opens, filters, maps and redirects; omits CPUs that went offline meanwhile.
+  // Opens, filters, maps and redirects; omits CPUs that it does not record, and those that went offline meanwhile.
   [[nodiscard]] static Result<OpenChannel> open(const ChannelPlan& plan, const KernelFeatures& features,
                                                 const std::vector<int>& cpus);
 };

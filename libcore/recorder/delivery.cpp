@@ -243,6 +243,9 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
     state.look_for_unjudged(channel);
     for (std::string& one : state.unseen_of(channel)) unseen.push_back(std::move(one));
     sampled = sampled || std::find(channel.seen.begin(), channel.seen.end(), true) != channel.seen.end();
+    // None of its CPUs is online: nothing can come.
+    if (std::none_of(channel.rings.begin(), channel.rings.end(), [](const OpenRing& ring) { return ring.info.online; }))
+      continue;
     for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
       const EventPlan& event = channel.plan.events[i];
       if (!is_judged(event)) continue;

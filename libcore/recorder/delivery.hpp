@@ -2,6 +2,7 @@
 // Whether a sampling event delivers. In many virtual machines the PMU's counters can be opened and even count, and no
 // sample is ever written: only a sample in the ring proves that there are any. How many are missing follows from how
 // long the CPU was busy, for the events that have a frequency and count whenever a process runs (counts_while_busy()).
+// Only the CPUs of which the channel has a ring are looked at: the others owe it no sample.
 // The others need not occur: a raw or a cache event, one with a period, page-faults, task-clock, a tracepoint. That
 // they write no sample means nothing, nor do their counters; a sample proves that they are recorded.
 //

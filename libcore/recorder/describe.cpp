@@ -33,24 +33,32 @@ ManifestEvent to_manifest(const std::string& channel, const EventPlan& event) {
           .left_out = event.left_out};
 }
 
-// CPUs that have been offline since the start.
-void note_missing_cpus(const std::vector<OpenRing>& sideband, std::vector<std::string>& notes) {
+bool any_records_on(const std::vector<OpenChannel>& channels, int cpu) {
+  return std::any_of(channels.begin(), channels.end(),
+                     [cpu](const OpenChannel& channel) { return channel.plan.config.records_on(cpu); });
+}
+
+// CPUs that have been offline since the start. Those that no channel records are missed by nobody.
+void note_missing_cpus(const std::vector<OpenRing>& sideband, const std::vector<OpenChannel>& channels,
+                       std::vector<std::string>& notes) {
   const auto text = read_line("/sys/devices/system/cpu/present");
   const auto present = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
   if (!present) return;
   std::vector<int> missing;
   for (const int cpu : *present)
-    if (std::none_of(sideband.begin(), sideband.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; }))
+    if (any_records_on(channels, cpu) &&
+        std::none_of(sideband.begin(), sideband.end(), [&](const OpenRing& ring) { return ring.info.cpu == cpu; }))
       missing.push_back(cpu);
   if (!missing.empty())
     notes.push_back(
         fmt::format("CPUs {} are offline: they are recorded when they come online", format_cpu_list(missing)));
 }
 
-void note_gone_cpus(const std::vector<ManifestGap>& gaps, std::vector<std::string>& notes) {
+void note_gone_cpus(const std::vector<ManifestGap>& gaps, const std::vector<OpenChannel>& channels,
+                    std::vector<std::string>& notes) {
   const ClockPair clock = ClockPair::now();
   for (const ManifestGap& gap : gaps)
-    if (gap.end_ns == 0)
+    if (gap.end_ns == 0 && any_records_on(channels, gap.cpu))
       notes.push_back(fmt::format("CPU {} went offline at about {}: its history ends there and is kept", gap.cpu,
                                   to_rfc3339(clock.wall_at(gap.begin_ns))));
 }
@@ -97,8 +105,8 @@ void Recording::State::describe(std::uint64_t generation) {
   out.warnings.insert(out.warnings.end(), plan.warnings.begin(), plan.warnings.end());
   out.gaps = gaps;
   out.notes = plan.notes;
-  note_missing_cpus(sideband, out.notes);
-  note_gone_cpus(gaps, out.notes);
+  note_missing_cpus(sideband, channels, out.notes);
+  note_gone_cpus(gaps, channels, out.notes);
   out.missing = cpu_errors;
   out.missing.insert(out.missing.end(), delivery_warnings.begin(), delivery_warnings.end());
   for (const std::string& error : cpu_errors)
@@ -119,6 +127,9 @@ void Recording::State::describe(std::uint64_t generation) {
     out.rings.push_back(to_manifest(ring));
   }
   for (const OpenChannel& channel : channels) {
+    const ChannelPlan& planned = channel.plan;
+    if (!planned.config.cpus.empty())
+      out.channels.push_back({.name = planned.config.name, .cpus = planned.config.cpus, .recorded = planned.cpus});
     out.notes.insert(out.notes.end(), channel.plan.notes.begin(), channel.plan.notes.end());
     if (const std::string note = left_out_note(channel.plan); !note.empty()) {
       out.notes.push_back(note);

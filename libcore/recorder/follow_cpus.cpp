@@ -101,13 +101,15 @@ bool Recording::State::open_missing(const std::vector<int>& online) {
   for (const int cpu : online) {
     add(sideband, cpu, [&] { return open_sideband_ring(features, cpu, plan.sideband_ring_bytes); });
     if (!has_ring(sideband, cpu)) continue;
-    for (OpenChannel& channel : channels)
+    for (OpenChannel& channel : channels) {
+      if (!channel.plan.config.records_on(cpu)) continue;
       add(channel.rings, cpu, [&] {
         auto ring = open_channel_ring(channel.plan, features, cpu);
         if (ring || !replace_refused(channel, cpu)) return ring;
         opened = true;
         return open_channel_ring(channel.plan, features, cpu);
       });
+    }
     for (OpenTrigger& trigger : triggers)
       if (trigger.plan.off.empty())
         add(trigger.rings, cpu, [&] { return open_trigger_ring(trigger.plan, features, cpu); });

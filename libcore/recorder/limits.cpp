@@ -7,6 +7,7 @@
 
 #include "libcore/base/units.hpp"
 #include "libcore/broker/protocol.hpp"
+#include "libcore/recorder/channel_cpus.hpp"
 
 namespace flight {
 namespace {
@@ -19,9 +20,10 @@ constexpr const char* kMoreDescriptors =
 std::size_t fds_needed(const RecordingPlan& plan, std::size_t cpu_count) {
   constexpr std::size_t kOthers = 32;
   constexpr std::size_t kOfTrigger = 2;
-  std::size_t for_each_cpu = 1 + kOfTrigger * plan.watched_triggers();
-  for (const ChannelPlan& channel : plan.channels) for_each_cpu += 1 + channel.events.size();
-  return for_each_cpu * cpu_count + kOthers;
+  std::size_t needed = (1 + kOfTrigger * plan.watched_triggers()) * cpu_count + kOthers;
+  for (const ChannelPlan& channel : plan.channels)
+    needed += (1 + channel.events.size()) * most_rings(channel.cpus, cpu_count);
+  return needed;
 }
 
 void fit_descriptors(RecordingPlan& plan, std::size_t cpu_count) {
@@ -41,7 +43,9 @@ void fit_descriptors(RecordingPlan& plan, std::size_t cpu_count) {
 }
 
 Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count) {
-  if ((1 + plan.channels.size() + plan.watched_triggers()) * cpu_count <= kMaxRings) return {};
+  std::size_t needed = (1 + plan.watched_triggers()) * cpu_count;
+  for (const ChannelPlan& channel : plan.channels) needed += most_rings(channel.cpus, cpu_count);
+  if (needed <= kMaxRings) return {};
   return fail(std::errc::argument_list_too_long, "{} and {} on {} need more than {} rings, the maximum",
               counted(plan.channels.size(), "channel"), counted(plan.watched_triggers(), "kernel-event trigger"),
               counted(cpu_count, "CPU"), kMaxRings);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "libcore/base/units.hpp"
+#include "libcore/recorder/channel_cpus.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/recorder/ring_memory.hpp"
 
@@ -15,10 +16,10 @@ namespace {
 
 // With the control page of each ring.
 std::uint64_t locked_bytes(const RecordingPlan& plan, std::size_t cpu_count) {
-  std::uint64_t bytes = plan.sideband_ring_bytes + page_bytes();
-  for (const ChannelPlan& channel : plan.channels) bytes += channel.ring_bytes + page_bytes();
-  bytes += plan.watched_triggers() * (trigger_ring_bytes() + page_bytes());
-  return bytes * cpu_count;
+  std::uint64_t bytes = (plan.sideband_ring_bytes + page_bytes()) * cpu_count;
+  for (const ChannelPlan& channel : plan.channels)
+    bytes += (channel.ring_bytes + page_bytes()) * most_rings(channel.cpus, cpu_count);
+  return bytes + plan.watched_triggers() * (trigger_ring_bytes() + page_bytes()) * cpu_count;
 }
 
 }  // namespace

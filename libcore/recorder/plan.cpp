@@ -11,6 +11,7 @@
 #include "libcore/broker/protocol.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "libcore/recorder/channel_cpus.hpp"
 #include "libcore/recorder/locked_memory.hpp"
 #include "libcore/recorder/recording.hpp"
 #include "libcore/recorder/stand_in.hpp"
@@ -20,27 +21,26 @@
 namespace flight {
 namespace {
 
-// The whole budget: each channel's ring and its image in staging, the sideband's ring and each trigger's ring on every
-// CPU, and the memory that is not for rings.
-std::uint64_t needed_bytes(const std::vector<std::uint64_t>& ring_bytes, std::size_t cpu_count, std::uint64_t max_bytes,
+// The whole budget: the channels' rings and their images in staging, the sideband's ring and each trigger's ring on
+// every CPU, and the memory that is not for rings.
+std::uint64_t needed_bytes(std::uint64_t channel_bytes, std::size_t cpu_count, std::uint64_t max_bytes,
                            std::uint64_t sideband_bytes, std::size_t triggers) {
-  std::uint64_t for_each_cpu = sideband_bytes + triggers * trigger_ring_bytes();
-  for (const std::uint64_t bytes : ring_bytes) for_each_cpu += 2 * bytes;
+  const std::uint64_t for_each_cpu = sideband_bytes + triggers * trigger_ring_bytes();
   const std::uint64_t beside = beside_rings_bytes(max_bytes);
-  return for_each_cpu * cpu_count + beside + checkpoint_file_bytes(beside);
+  return 2 * channel_bytes + for_each_cpu * cpu_count + beside + checkpoint_file_bytes(beside);
 }
 
 void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t cpu_count, RecordingPlan& plan) {
-  std::vector<std::uint64_t> sizes;
+  std::uint64_t channel_bytes = 0;
   for (const ChannelPlan& channel : plan.channels) {
-    sizes.push_back(channel.ring_bytes);
+    channel_bytes += channel.ring_bytes * most_rings(channel.cpus, cpu_count);
     if (channel.ring_bytes != channel.config.ring_bytes)
       plan.warnings.push_back(fmt::format(
           "memory.max is {}: the rings of channel '{}' have {} instead of {} on each CPU", format_bytes(max_bytes),
           channel.config.name, format_bytes(channel.ring_bytes), format_bytes(channel.config.ring_bytes)));
   }
   if (const std::uint64_t needed =
-          needed_bytes(sizes, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
+          needed_bytes(channel_bytes, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
       needed > max_bytes && !config.channels.empty())
     plan.warnings.push_back(fmt::format(
         "memory.max is {}, but the smallest rings of {}, their staging and the programs need {}: raise memory.max",
@@ -60,6 +60,14 @@ bool keeps_tick(const perf_event_attr& attr) {
   const bool timer = attr.type == PERF_TYPE_SOFTWARE &&
                      (attr.config == PERF_COUNT_SW_CPU_CLOCK || attr.config == PERF_COUNT_SW_TASK_CLOCK);
   return attr.freq != 0 && !timer;
+}
+
+// `cpus`: those of the channel. If all of them refuse it, the machine's others need not.
+std::optional<Refused> refused_in(const ChannelPlan& channel, const EventPlan& event, const std::vector<int>& cpus,
+                                  const KernelFeatures& features) {
+  auto refused = refused_on(event, cpus, features);
+  if (refused && refused->cpus.empty() && !channel.cpus.empty()) refused->cpus = cpus;
+  return refused;
 }
 
 // Adds one event, in whatever form it can be recorded. The result, if it is omitted: the error that says why.
@@ -89,7 +97,7 @@ Result<std::optional<Error>> add_event(const EventConfig& config, const EventSou
     refused = Refused{.error_number = ENOENT, .cpus = {}, .error = missing.value()};
     event.attr.precise_ip = 0;  // no other precision need be tried
   } else {
-    refused = refused_on(event, cpus, features);
+    refused = refused_in(channel, event, cpus, features);
   }
   if (refused) event = stand_in(config, event, cpus, features, *refused);
   leave_out(event, nohz_full);
@@ -101,21 +109,24 @@ Result<std::optional<Error>> add_event(const EventConfig& config, const EventSou
   return is_omitted(channel.events.back()) ? std::optional(refused->error) : std::nullopt;
 }
 
-// Fails if an event is omitted and nothing else can be recorded: then it is the reason.
-Result<void> add_channels(const Config& config, const EventSources& sources, const KernelFeatures& features,
-                          const std::vector<int>& cpus, const std::vector<std::uint64_t>& ring_bytes,
-                          RecordingPlan& plan) {
+// `here`: the channels, their `cpus` as in ChannelCpus::here. Fails if an event is omitted and nothing else can be
+// recorded: then it is the reason.
+Result<void> add_channels(const Config& config, const std::vector<ChannelConfig>& here, const EventSources& sources,
+                          const KernelFeatures& features, const std::vector<int>& cpus,
+                          const std::vector<std::uint64_t>& ring_bytes, RecordingPlan& plan) {
   plan.nohz_full = nohz_full_cpus(sources.sysfs);
   std::optional<Failure> omitted;
   bool any = false;
   for (std::size_t i = 0; i < config.channels.size(); ++i) {
-    ChannelPlan channel{.config = config.channels[i], .ring_bytes = ring_bytes[i], .events = {}, .notes = {}};
+    ChannelPlan channel{
+        .config = config.channels[i], .ring_bytes = ring_bytes[i], .events = {}, .notes = {}, .cpus = here[i].cpus};
+    const std::vector<int> its_cpus = those_recorded(channel.cpus, cpus);
     for (std::size_t event = 0; event < channel.config.events.size(); ++event) {
       const std::string place = written_at(config, fmt::format("channels.{}.events[{}]", channel.config.name, event));
       const auto with_place = [&](const Error& error) {
         return wrap(error, "{}channel '{}'", place, channel.config.name);
       };
-      const auto added = add_event(channel.config.events[event], sources, features, cpus, plan.nohz_full, channel);
+      const auto added = add_event(channel.config.events[event], sources, features, its_cpus, plan.nohz_full, channel);
       if (!added) return with_place(added.error());
       if (*added && !omitted) omitted = with_place(**added);
       channel.events.back().place = place;
@@ -197,7 +208,12 @@ std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels,
   std::vector<std::uint64_t> sizes;
   sizes.reserve(channels.size());
   for (const ChannelConfig& channel : channels) sizes.push_back(channel.ring_bytes);
-  while (needed_bytes(sizes, cpu_count, max_bytes, sideband_bytes, triggers) > max_bytes) {
+  const auto channel_bytes = [&] {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < channels.size(); ++i) sum += sizes[i] * most_rings(channels[i].cpus, cpu_count);
+    return sum;
+  };
+  while (needed_bytes(channel_bytes(), cpu_count, max_bytes, sideband_bytes, triggers) > max_bytes) {
     const auto largest = std::max_element(sizes.begin(), sizes.end());
     if (largest == sizes.end() || *largest <= kLeastRingBytes) break;
     *largest /= 2;
@@ -266,21 +282,30 @@ std::string left_out_note(const ChannelPlan& channel) {
     if (!event.left_out.empty()) out = &event;
   }
   if (out == nullptr) return {};
+  const std::vector<int> missed = those_recorded(channel.cpus, out->left_out);
+  if (missed.empty()) return {};
   return fmt::format(
       "channel '{}': {} does not sample CPUs {} (nohz_full), because its timer would interrupt them: configure "
       "cpu-clock itself to sample them, too",
-      channel.config.name, out->name, format_cpu_list(out->left_out));
+      channel.config.name, out->name, format_cpu_list(missed));
 }
 
 Result<RecordingPlan> plan_recording(const Config& config, const EventSources& sources, const KernelFeatures& features,
                                      std::size_t cpu_count, const std::vector<int>& cpus) {
   RecordingPlan plan;
   const std::uint64_t max_bytes = config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
+  std::vector<ChannelConfig> here = config.channels;
+  for (ChannelConfig& channel : here) {
+    auto recorded = channel_cpus(config, channel, sources.sysfs);
+    if (!recorded) return propagate(recorded.error());
+    channel.cpus = std::move(recorded->here);
+    if (!recorded->warning.empty()) plan.warnings.push_back(std::move(recorded->warning));
+  }
   if (auto added = add_triggers(config, sources, features, plan); !added) return propagate(added.error());
   plan.sideband_ring_bytes = config.sideband_ring_bytes.value_or(sideband_ring_bytes(max_bytes, cpu_count));
-  const auto sizes =
-      fit_rings(config.channels, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
-  if (auto added = add_channels(config, sources, features, cpus, sizes, plan); !added) return propagate(added.error());
+  const auto sizes = fit_rings(here, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
+  if (auto added = add_channels(config, here, sources, features, cpus, sizes, plan); !added)
+    return propagate(added.error());
   warn_of_budget(config, max_bytes, cpu_count, plan);
   if (const auto limit = locked_memory_limit(features, cpu_count)) fit_locked_memory(plan, cpu_count, *limit);
   if (auto added = add_tracepoint_texts(sources, plan); !added) return propagate(added.error());

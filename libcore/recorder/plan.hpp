@@ -57,11 +57,13 @@ struct ChannelPlan {
   std::uint64_t ring_bytes = 0;    // within the budget
   std::vector<EventPlan> events;   // one for each of config.events, in the same order
   std::vector<std::string> notes;  // facts about this machine and its events; no action needed
+  std::vector<int> cpus{};         // as in ChannelCpus::here
 
   // Whether rings and history can be kept. It does not compare the whole config: a ring's size before it was halved,
   // and min_history, do not affect the open ring.
   [[nodiscard]] bool same_as(const ChannelPlan& other) const {
-    return config.name == other.config.name && config.events == other.config.events && ring_bytes == other.ring_bytes;
+    return config.name == other.config.name && config.events == other.config.events &&
+           config.cpus == other.config.cpus && ring_bytes == other.ring_bytes;
   }
 };
 
@@ -82,7 +84,7 @@ struct RecordingPlan {
   std::vector<TriggerPlan> triggers;  // those that are enabled and have a kernel event
   std::map<std::string, std::string> tracepoint_formats;
   std::string header_page, header_event;  // if there is any tracepoint
-  std::vector<std::string> warnings;      // about the budget
+  std::vector<std::string> warnings;      // about the budget, and CPUs that this machine does not have
   std::vector<std::string> notes;         // about shipped triggers that this machine does not support
   std::vector<int> nohz_full;             // CPUs that run without a timer tick
 
@@ -109,9 +111,9 @@ void add_replaced_text(const ChannelPlan& channel, const EventPlan& event, std::
                                                    const KernelFeatures& features, std::size_t cpu_count,
                                                    const std::vector<int>& cpus);
 
-// The ring sizes of `channels`, each for every CPU. They are halved, largest first, until they and as much staging fit
-// `max_bytes`, together with the sideband's and the triggers' rings and the memory of both programs
-// (memory_share.hpp); never below kLeastRingBytes.
+// The ring sizes of `channels`, each for every CPU that it records. They are halved, largest first, until they and as
+// much staging fit `max_bytes`, together with the sideband's and the triggers' rings and the memory of both programs
+// (memory_share.hpp); never below kLeastRingBytes. `cpus` of `channels` are as in ChannelCpus::here.
 [[nodiscard]] std::vector<std::uint64_t> fit_rings(const std::vector<ChannelConfig>& channels, std::size_t cpu_count,
                                                    std::uint64_t max_bytes, std::uint64_t sideband_bytes,
                                                    std::size_t triggers = 0);

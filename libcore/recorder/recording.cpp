@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "libcore/recorder/channel_cpus.hpp"
 #include "libcore/recorder/limits.hpp"
 #include "libcore/recorder/recording_state.hpp"
 #include "libcore/recorder/ring_memory.hpp"
@@ -87,21 +88,23 @@ Result<std::vector<std::string>> Recording::check(const Config& config, const Ev
   auto cpus = online_cpus();
   if (!cpus) return propagate(cpus.error());
   if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
-  const int cpu = cpus->front();
-  const KernelFeatures features = KernelFeatures::probe(cpu);
+  const int first = cpus->front();
+  const KernelFeatures features = KernelFeatures::probe(first);
   auto plan = plan_recording(config, sources, features, cpus->size(), *cpus);
   if (!plan) return propagate(plan.error());
   std::vector<std::string> warnings = std::move(plan->warnings);
   warnings.insert(warnings.end(), plan->notes.begin(), plan->notes.end());
   for (ChannelPlan& channel : plan->channels) {
     channel.ring_bytes = kLeastRingBytes;
-    if (auto opened = OpenChannel::open(channel, features, {cpu}); !opened) return propagate(opened.error());
+    std::vector<int> its_cpus = those_recorded(channel.cpus, *cpus);
+    its_cpus.resize(std::min<std::size_t>(its_cpus.size(), 1));  // none: all of them are offline
+    if (auto opened = OpenChannel::open(channel, features, its_cpus); !opened) return propagate(opened.error());
     warnings.insert(warnings.end(), channel.notes.begin(), channel.notes.end());
     for (const EventPlan& event : channel.events) add_replaced_text(channel, event, warnings, warnings);
     if (std::string note = left_out_note(channel); !note.empty()) warnings.push_back(std::move(note));
   }
   for (const TriggerPlan& trigger : plan->triggers)
-    if (auto opened = OpenTrigger::open(trigger, features, {cpu}); !opened) return propagate(opened.error());
+    if (auto opened = OpenTrigger::open(trigger, features, {first}); !opened) return propagate(opened.error());
   return warnings;
 }
 

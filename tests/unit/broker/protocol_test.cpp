@@ -115,6 +115,36 @@ TEST(Manifest, HasWhatIsBelowThePlan) {
   EXPECT_EQ(lowest_attr(in, event).sample_freq, 1000U) << "when it recorded";
 }
 
+// A channel that is not listed records all CPUs, as do all of a broker that knows nothing of it.
+TEST(Manifest, HasTheCpusOfChannels) {
+  Manifest in = some_manifest();
+  EXPECT_TRUE(recorded_cpus(in, "sched").empty());
+  EXPECT_TRUE(any_channel_records(in, 7));
+  in.channels = {{.name = "sched", .cpus = {0, 2, 100}, .recorded = {0, 2}}};
+  const auto parsed = parse_manifest(encode(in));
+  ASSERT_TRUE(parsed) << parsed.error().what;
+  ASSERT_EQ(parsed->channels.size(), 1U);
+  EXPECT_EQ(parsed->channels[0].name, "sched");
+  EXPECT_EQ(parsed->channels[0].cpus, (std::vector<int>{0, 2, 100}));
+  EXPECT_EQ(parsed->channels[0].recorded, (std::vector<int>{0, 2}));
+  EXPECT_EQ(recorded_cpus(*parsed, "sched").size(), 2U);
+  EXPECT_TRUE(recorded_cpus(*parsed, "other").empty());
+  EXPECT_TRUE(any_channel_records(*parsed, 2));
+  EXPECT_FALSE(any_channel_records(*parsed, 1));
+  in.channels[0].recorded.clear();
+  EXPECT_TRUE(any_channel_records(in, 1)) << "these are all that the machine has";
+  in.events.push_back(in.events[1]);
+  in.events.back().channel = "other";
+  in.channels[0].recorded = {0, 2};
+  EXPECT_TRUE(any_channel_records(in, 1)) << "the other channel does";
+  std::string text = encode(some_manifest());
+  constexpr std::string_view kChannels = "\"channels\":[],";
+  const std::size_t at = text.find(kChannels);
+  ASSERT_NE(at, std::string::npos);
+  text.erase(at, kChannels.size());
+  EXPECT_TRUE(parse_manifest(text)) << "of an older broker";
+}
+
 // Each must be refused, and the message must name the error.
 void expect_refused(const Manifest& manifest, const char* word) {
   auto parsed = parse_manifest(encode(manifest));
@@ -205,6 +235,20 @@ TEST(Manifest, CarriesTriggersBesideTheChannels) {
   std::string text = encode(manifest);
   text.replace(text.find("\"kind\":\"channel\""), 16, "\"kind\":\"chanell\"");
   EXPECT_FALSE(parse_manifest(text));
+}
+
+TEST(Manifest, RefusesCpusThatCannotBe) {
+  const std::vector<std::vector<int>> wrong{{2, 1}, {1, 1}, {-1}, {65536}};
+  for (const std::vector<int>& cpus : wrong) {
+    Manifest manifest = some_manifest();
+    manifest.channels = {{.name = "sched", .cpus = cpus, .recorded = {}}};
+    expect_refused(manifest, "channels[0].cpus");
+    manifest.channels = {{.name = "sched", .cpus = {}, .recorded = cpus}};
+    expect_refused(manifest, "channels[0].recorded");
+  }
+  Manifest manifest = some_manifest();
+  manifest.channels = {{.name = "", .cpus = {1}, .recorded = {}}};
+  expect_refused(manifest, "channels[0]");
 }
 
 TEST(Manifest, RefusesMoreRingsThanItTakes) {

@@ -37,6 +37,10 @@ TEST(CpuGaps, OnlyThoseThatMeetTheWindowAreNamed) {
   EXPECT_THAT(warnings(15, 16), ElementsAre(HasSubstr("CPU 1 ")));
   EXPECT_THAT(warnings(20, 30), ElementsAre(HasSubstr("CPU 1 "), HasSubstr("CPU 2 ")));
   EXPECT_THAT(warnings(100, 101), ElementsAre(HasSubstr("CPU 2 "))) << "it is offline still";
+  manifest.events.resize(1);
+  manifest.events[0].channel = "stacks";
+  manifest.channels = {{.name = "stacks", .cpus = {0, 2}, .recorded = {0, 2}}};
+  EXPECT_THAT(warnings(20, 30), ElementsAre(HasSubstr("CPU 2 "))) << "no channel records CPU 1";
 }
 
 }  // namespace
