@@ -91,6 +91,7 @@ std::string compared_text(const Sidecar& sidecar) {
     out += fmt::format("; before: the {} until then", span_text(c.now_begin_ns - c.before_begin_ns));
   else
     out += "; there is no data about the time before";
+  if (const std::string cpus = sampled_cpus_text(sidecar); !cpus.empty()) out += "; " + cpus;
   return out + (parts_are_cpus(sidecar) ? "; in percent of one CPU; samples: in percent of the window's"
                                         : "; in percent of the samples then; samples: of the window's");
 }

@@ -16,7 +16,7 @@ namespace {
 
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-constexpr std::size_t kAskersShown = 8;
+constexpr std::size_t kAskersShown = 8, kChannelsShown = 16;
 
 bool plain(const std::string& word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
@@ -84,6 +84,17 @@ Lines asker_lines(const Sidecar& sidecar) {
   return out;
 }
 
+// "stacks: 0-3,8; other channels: all".
+std::string cpus_of_channels(const Sidecar& sidecar) {
+  std::string out;
+  std::size_t shown = 0;
+  for (const SidecarChannelCpus& channel : sidecar.channel_cpus) {
+    if (++shown > kChannelsShown) return out + fmt::format("{} more", sidecar.channel_cpus.size() - kChannelsShown);
+    out += fmt::format("{}: {}; ", channel.channel, channel.cpus);
+  }
+  return out + "other channels: all";
+}
+
 Lines fact_lines(const Sidecar& sidecar) {
   const std::size_t slash = sidecar.path.rfind('/');
   const bool has_folder = slash != std::string::npos;
@@ -92,6 +103,7 @@ Lines fact_lines(const Sidecar& sidecar) {
             {"samples", std::to_string(sidecar.samples) + (sidecar.recording == "silent" ? " (silent)" : "")},
             {"losses", losses_text(sidecar)},
             {"processes", tracker_text(sidecar)}};
+  if (!sidecar.channel_cpus.empty()) out.emplace_back("recorded CPUs", cpus_of_channels(sidecar));
   for (auto& line : asker_lines(sidecar)) out.push_back(std::move(line));
   out.emplace_back("took", timings_text(sidecar));
   out.emplace_back(

@@ -40,7 +40,11 @@ std::string channels_text(const Status& status, const Screen& screen) {
   std::string note = "The history of the shortest and of the longest ring of each channel.";
   if (status.uptime_seconds < kRatesSeconds)
     note += fmt::format(" Rates cover only {}.", seconds_text(status.uptime_seconds));
-  return screen.table(std::move(rows), {2, 3, 4, 5}, {1, 0}) + screen.wrapped(note, 0);
+  std::string out = screen.table(std::move(rows), {2, 3, 4, 5}, {1, 0}) + screen.wrapped(note, 0);
+  for (const StatusChannel& channel : status.channels)
+    if (!channel.cpus.empty())
+      out += screen.wrapped(fmt::format("Channel {} records only the CPUs {}.", channel.name, channel.cpus), 0);
+  return out;
 }
 
 std::string recording_text(const Status& status) {

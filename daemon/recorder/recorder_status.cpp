@@ -7,6 +7,7 @@
 #include "daemon/recorder/recorder_thread.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
+#include "libcore/sysinfo/cpus.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -229,7 +230,14 @@ void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Count
       channel->history_max_seconds = std::max(channel->history_max_seconds, seconds);
     }
   }
+  // Without a ring: none of its CPUs was online so far.
+  for (const ManifestEvent& event : attached_->manifest.events)
+    if (!event.channel.empty() && std::none_of(status.channels.begin(), status.channels.end(),
+                                               [&](const StatusChannel& row) { return row.name == event.channel; }))
+      status.channels.push_back({.name = event.channel, .events = {}});
   for (StatusChannel& channel : status.channels) {
+    const auto cpus = recorded_cpus(attached_->manifest, channel.name);
+    channel.cpus = format_cpu_list({cpus.begin(), cpus.end()});
     double bytes_per_second = 0;
     for (std::size_t i = 0; i < attached_->rings.size(); ++i)
       if (attached_->rings[i]->info().channel == channel.name) bytes_per_second += histories_[i].bytes_per_second();

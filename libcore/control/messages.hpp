@@ -112,6 +112,7 @@ struct StatusChannel {
   std::string name;
   std::vector<StatusEvent> events;
   double history_min_seconds = 0, history_max_seconds = 0;
+  std::string cpus{};  // "0-3,8": only these are recorded; empty: all, and not written
 };
 struct StatusProcess {
   int pid = 0;

@@ -21,15 +21,17 @@ Object of_process(const StatusProcess& process) {
 }
 
 Object of_channel(const StatusChannel& channel) {
-  return {{"name", channel.name},
-          {"events", json::array_of(channel.events,
-                                    [](const StatusEvent& event) {
-                                      return Object{{"event", event.event},
-                                                    {"per_second", finite(event.per_second)},
-                                                    {"bytes_per_second", finite(event.bytes_per_second)}};
-                                    })},
-          {"history_seconds",
-           Object{{"min", finite(channel.history_min_seconds)}, {"max", finite(channel.history_max_seconds)}}}};
+  Object out{{"name", channel.name},
+             {"events", json::array_of(channel.events,
+                                       [](const StatusEvent& event) {
+                                         return Object{{"event", event.event},
+                                                       {"per_second", finite(event.per_second)},
+                                                       {"bytes_per_second", finite(event.bytes_per_second)}};
+                                       })},
+             {"history_seconds",
+              Object{{"min", finite(channel.history_min_seconds)}, {"max", finite(channel.history_max_seconds)}}}};
+  if (!channel.cpus.empty()) out.add("cpus", channel.cpus);
+  return out;
 }
 
 Object of_ring(const StatusRing& ring) {
@@ -85,6 +87,7 @@ StatusChannel channel_of(const Value& value) {
         {text_at(event, "event"), number_at(event, "per_second"), number_at(event, "bytes_per_second")});
   channel.history_min_seconds = number_at(value.at("history_seconds"), "min");
   channel.history_max_seconds = number_at(value.at("history_seconds"), "max");
+  channel.cpus = text_at(value, "cpus");
   return channel;
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "libcore/snapshot/recorded_cpus.hpp"
+
 namespace flight {
 namespace {
 
@@ -21,8 +23,10 @@ bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
 // samples.
 const ManifestEvent* only_clock(const Manifest& manifest) {
   const ManifestEvent* out = nullptr;
-  for (const ManifestEvent& event : manifest.events) {
-    if (event.attr.freq == 0) continue;
+  const std::vector<bool> samples = events_that_sample(manifest);
+  for (std::size_t i = 0; i < manifest.events.size(); ++i) {
+    const ManifestEvent& event = manifest.events[i];
+    if (!samples[i]) continue;
     const bool clock = event.attr.type == PERF_TYPE_SOFTWARE && event.attr.config == PERF_COUNT_SW_CPU_CLOCK &&
                        event.attr.exclude_user == 0 && event.attr.exclude_kernel == 0;
     if (!clock) return nullptr;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "libcore/snapshot/recorded_cpus.hpp"
+
 namespace flight {
 namespace {
 
@@ -123,12 +125,6 @@ void RingSelection::Tally::add(const SidecarCompared& compared, EventTime time_n
     count(now);
   else if (time_ns >= compared.before_begin_ns)
     count(before);
-}
-
-std::vector<bool> events_that_sample(const Manifest& manifest) {
-  std::vector<bool> out;
-  for (const ManifestEvent& event : manifest.events) out.push_back(event.attr.freq != 0);
-  return out;
 }
 
 EventTable event_table(const Manifest& manifest) {

@@ -53,7 +53,7 @@ struct RingSelection {
   EventTime covers_from_ns = 0;     // the ring is complete from this time on
   struct Count {
     std::uint64_t samples = 0;  // all events
-    std::uint64_t sampled = 0;  // only events with a frequency: shares of CPU time
+    std::uint64_t sampled = 0;  // only events_that_sample(): shares of CPU time
   };
   // A process can move to another cgroup: what it did before belongs to the unit that it was in then.
   struct Source {
@@ -93,9 +93,6 @@ struct Selection {
 
 // Ids and layouts of a recording.
 [[nodiscard]] EventTable event_table(const Manifest& manifest);
-
-// By event: whether it has a frequency, so that its samples are shares of CPU time.
-[[nodiscard]] std::vector<bool> events_that_sample(const Manifest& manifest);
 
 // `channel_rings`: manifest.rings index of each image's ring. Walks on the workers and waits.
 [[nodiscard]] Selection select(const std::vector<RingImage>& images, const Manifest& manifest,

@@ -23,6 +23,7 @@
 #include "libcore/snapshot/kernel_window.hpp"
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/needed_forks.hpp"
+#include "libcore/snapshot/recorded_cpus.hpp"
 #include "libcore/snapshot/symbol_ends.hpp"
 #include "libcore/snapshot/top.hpp"
 #include "libcore/snapshot/unknown_cgroups.hpp"
@@ -363,6 +364,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                      .lost = sideband.stats.lost,
                      .unsure = sideband.stats.unsure};
   sidecar.compared = selection.compared;
+  describe_cpus(recording.manifest, sidecar);
   Ranking ranking = rank(selection, recording.manifest, recording.channel_rings, recording.events, sideband,
                          recording.host.own_pid_namespace);
   sidecar.top_units = std::move(ranking.units);

@@ -75,11 +75,12 @@ std::string why_text(const Sidecar& sidecar) {
 std::string headline(const Sidecar& sidecar) {
   std::string out = printable_cut(sidecar.trigger, kTriggerColumns);
   if (const std::string why = why_text(sidecar); !why.empty()) out += ": " + why;
-  const std::string who = who_text(sidecar);
-  out += who.empty() ? "; no process was sampled" : "; " + who;
-  const std::string forks = forks_text(sidecar);
-  if (forks.empty()) return cut_end(out, kMaxHeadlineColumns);
-  return cut_end(out, kMaxHeadlineColumns - columns(forks) - 2) + "; " + forks;
+  const std::string who = users_text(sidecar);
+  out += "; " + (who.empty() ? "no process was sampled" : who);
+  std::string end;  // it stays, however long the names are
+  for (const std::string& part : {sampled_cpus_text(sidecar), forks_text(sidecar)})
+    if (!part.empty()) end += "; " + part;
+  return cut_end(out, kMaxHeadlineColumns - columns(end)) + end;
 }
 
 }  // namespace flight

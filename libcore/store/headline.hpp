@@ -5,7 +5,8 @@
 //   cpu-spike: cpu.busy 97 % (above 90 % for 2.1 s, before: 12 %); burn[1234] in burn.service: 94 % of a CPU, on CPU 1
 //   (before: 0 %), then payroll.service: 12 %; 3,000 forks/s (before: 2) by healthcheck.service (sh[312])
 //
-// Units come first, then programs outside of all units; one process is named if it is the largest part.
+// If only some CPUs are sampled, it says which. Units come first, then programs outside of all units; one process is
+// named if it is the largest part.
 #pragma once
 
 #include <optional>
@@ -24,6 +25,10 @@ inline constexpr std::size_t kCommColumns = 24;  // a comm has 15 bytes, but a s
 // Its first part: "cpu.busy 97 % (above 90 % for 2.1 s, before: 12 %)". Without `fired`: the reason, or the requester.
 [[nodiscard]] std::string why_text(const Sidecar& sidecar);
 // Its second part; empty if no process was sampled.
+[[nodiscard]] std::string users_text(const Sidecar& sidecar);
+// Its third part, "only CPUs 0-3,8 are sampled": the others may have been busy, too. Empty: all CPUs are.
+[[nodiscard]] std::string sampled_cpus_text(const Sidecar& sidecar);
+// The second and the third part; empty if no process was sampled.
 [[nodiscard]] std::string who_text(const Sidecar& sidecar);
 // Its last part, if processes are forked fast: "3,000 forks/s (before: 2) by healthcheck.service (sh[312])".
 [[nodiscard]] std::string forks_text(const Sidecar& sidecar);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// who_text() and forks_text() of headline.hpp.
+// users_text(), who_text(), sampled_cpus_text() and forks_text() of headline.hpp.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -165,7 +165,7 @@ std::string rate_text(double per_second) {
   return out;
 }
 
-std::string who_text(const Sidecar& sidecar) {
+std::string users_text(const Sidecar& sidecar) {
   std::vector<Who> all = candidates(sidecar);
   std::stable_sort(all.begin(), all.end(), [](const Who& a, const Who& b) { return a.part() > b.part(); });
   std::string out;
@@ -185,6 +185,19 @@ std::string who_text(const Sidecar& sidecar) {
     if (++named == kFewerNamed) break;
   }
   return out;
+}
+
+std::string who_text(const Sidecar& sidecar) {
+  std::string out = users_text(sidecar);
+  if (const std::string cpus = sampled_cpus_text(sidecar); !out.empty() && !cpus.empty()) out += "; " + cpus;
+  return out;
+}
+
+std::string sampled_cpus_text(const Sidecar& sidecar) {
+  if (sidecar.top_cpus.empty()) return "";
+  const bool several = sidecar.top_cpus.find_first_of(",-") != std::string::npos;
+  return fmt::format("only CPU{} {} {} sampled", several ? "s" : "", printable_cut(sidecar.top_cpus, kUnitColumns),
+                     several ? "are" : "is");
 }
 
 bool many_forks(const SidecarForks& forks) {

@@ -63,6 +63,8 @@ Object json_of(const SidecarRing& ring) {
           {"unknown_ids", ring.unknown_ids}};
 }
 
+Object json_of(const SidecarChannelCpus& channel) { return {{"channel", channel.channel}, {"cpus", channel.cpus}}; }
+
 // The common part of SidecarTop and SidecarGroup.
 template <typename Row>
 void add_shares(Object& json, const Row& row) {
@@ -176,6 +178,7 @@ Object json_of(const Sidecar& s) {
       Object{{"max_us", finite(s.blackout.max_us)}, {"lost", s.blackout.lost}, {"lost_exact", s.blackout.lost_exact}});
   json.add("holes", list_of(s.holes));
   json.add("rings", list_of(s.rings));
+  if (!s.channel_cpus.empty()) json.add("channel_cpus", list_of(s.channel_cpus));
   json.add("tracker", Object{{"processes", s.tracker.processes},
                              {"exited", s.tracker.exited},
                              {"stale", s.tracker.stale},
@@ -193,6 +196,7 @@ Object json_of(const Sidecar& s) {
     json.add("compared", Object{{"before_begin_ns", s.compared->before_begin_ns},
                                 {"now_begin_ns", s.compared->now_begin_ns},
                                 {"now_end_ns", s.compared->now_end_ns}});
+  if (!s.top_cpus.empty()) json.add("top_cpus", s.top_cpus);
   json.add("top_units", list_of(s.top_units));
   json.add("top_programs", list_of(s.top_programs));
   json.add("top", list_of(s.top));

@@ -57,6 +57,10 @@ struct SidecarRing {
   std::uint64_t lost = 0, torn_bytes = 0, unknown_ids = 0;
   std::uint64_t record_bytes = 0;  // for the status's rates, not written
 };
+// A channel that does not record all CPUs, and the list of those that it records: "0-3,8".
+struct SidecarChannelCpus {
+  std::string channel, cpus;
+};
 struct SidecarTop {
   std::string comm;
   std::uint32_t pid = 0;  // 0: not one process: the idle tasks, "[exiting]", or all outside of flightd's PID namespace
@@ -152,6 +156,7 @@ struct Sidecar {
   } blackout;
   std::vector<SidecarHole> holes;
   std::vector<SidecarRing> rings;
+  std::vector<SidecarChannelCpus> channel_cpus;  // written only if there are any
   struct {
     std::uint64_t processes = 0, exited = 0;
     bool stale = false;
@@ -160,6 +165,9 @@ struct Sidecar {
   } tracker;
   SidecarTimings timings_us;
   std::optional<SidecarCompared> compared;  // written only if there is one
+  // The list of the CPUs whose samples the rows below count. What the others did is not known. Empty: all CPUs, and not
+  // written.
+  std::string top_cpus;
   // Most samples first.
   std::vector<SidecarGroup> top_units, top_programs;
   std::vector<SidecarTop> top;

@@ -64,6 +64,11 @@ void read_ring(const json::Reader& in, SidecarRing& out) {
   in.read("unknown_ids", out.unknown_ids);
 }
 
+void read_channel_cpus(const json::Reader& in, SidecarChannelCpus& out) {
+  in.read("channel", out.channel);
+  in.read("cpus", out.cpus);
+}
+
 // The common part of SidecarTop and SidecarGroup.
 template <typename Row>
 void read_shares(const json::Reader& in, Row& out) {
@@ -161,6 +166,7 @@ void read_texts(const json::Reader& in, Sidecar& out) {
   in.read("recording", out.recording);
   in.read("capture", out.capture);
   in.read("compression", out.compression);
+  in.read("top_cpus", out.top_cpus);
   read_messages(in, out);
 }
 
@@ -221,6 +227,7 @@ Result<Sidecar> parse_sidecar(std::string_view text) {
     in.list("requests", out.requests, read_request);
     in.list("holes", out.holes, read_hole);
     in.list("rings", out.rings, read_ring);
+    in.list("channel_cpus", out.channel_cpus, read_channel_cpus);
     in.list("top_units", out.top_units, read_group);
     in.list("top_programs", out.top_programs, read_group);
     in.list("top", out.top, read_top);

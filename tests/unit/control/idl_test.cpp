@@ -91,6 +91,7 @@ TEST(Idl, DescribesStatusProgressAndParameters) {
   Status status;
   status.rings.push_back({"stacks", 1, 4096, 2.5});
   status.channels.push_back({"stacks", {{"cycles", 99.0, 1000.0}}, 1, 2});
+  status.channels.push_back({"net", {{"cycles", 99.0, 1000.0}}, 1, 2, "0-3,8"});
   status.warnings.emplace_back("careful");
   for (const auto& last : {std::optional<std::string>("7"), std::optional<std::string>()}) {
     status.last_snapshot = last;
@@ -112,6 +113,8 @@ TEST(Idl, DescribesTheSidecar) {
     const auto json = nlohmann::json::parse(to_json(sidecar));
     EXPECT_EQ(mismatch(idl, idl.types.at("Snapshot"), json, "snapshot"), "");
     sidecar.forks.reset();
+    sidecar.channel_cpus = {{"net", "0-3,8"}};
+    sidecar.top_cpus = "0-3,8";
     sidecar.compared.emplace();
     sidecar.metrics.emplace();
     sidecar.warnings.clear();

@@ -167,6 +167,19 @@ TEST(StatusTest, GoesThereAndBack) {
       R"("last_snapshot":"3","warnings":["cycles is not there: cpu-clock instead"],"messages":[{"severity":"warning","text":"cycles is not there: cpu-clock instead"}]})");
 }
 
+// Without the key, as of an older flightd, they are all.
+TEST(StatusTest, AChannelSaysWhichCpusItRecords) {
+  Status status;
+  status.channels = {{"net", {}, 1, 2, "0-3,8"}, {"stacks", {}, 1, 2}};
+  const std::string text = to_json(status);
+  EXPECT_THAT(text, HasSubstr(R"("history_seconds":{"min":1.0,"max":2.0},"cpus":"0-3,8"},)"));
+  const auto back = parse_status(text);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->channels.at(0).cpus, "0-3,8");
+  EXPECT_EQ(back->channels.at(1).cpus, "");
+  EXPECT_EQ(to_json(*back), text);
+}
+
 TEST(StatusTest, StrangeOnesAreReadAsFarAsTheyGo) {
   for (const char* text : {"", "[]", "1", "{"}) EXPECT_FALSE(parse_status(text)) << text;
   const auto strange = parse_status(R"({"version":7,"uptime_seconds":"x","cpus":-2,"recording":"yes","rings":{"a":1},

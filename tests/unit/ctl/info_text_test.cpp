@@ -327,6 +327,29 @@ TEST(Sparkline, ABurstIsVisibleAndUnknownValuesAreBlank) {
   EXPECT_EQ(ctl::sparkline({0, 0}, 60, 0, false).bars, "__");
 }
 
+TEST_F(InfoText, SaysWhichCpusAreRecorded) {
+  Sidecar s = lopsided();
+  s.channel_cpus = {{"net", "0-3,8"}, {"disk", "1"}};
+  s.top_cpus = "0-3,8";
+  const std::string text = ctl::info_text(s, kUtf8);
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, testing::ContainsRegex("recorded CPUs: +net: 0-3,8; disk: 1; other channels: all\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("only\\s+CPUs\\s+0-3,8\\s+are\\s+sampled\n"));
+  s.channel_cpus.assign(100, {std::string(300, 'x') + "\n", std::string(9000, '1')});
+  s.top_cpus = std::string(9000, '2');
+  expect_on_the_screen(ctl::info_text(s, kUtf8));
+}
+
+TEST(StatusText, SaysWhichCpusAChannelRecords) {
+  Status status;
+  status.recording = RecordingState::on, status.cpus = 1;
+  status.channels = {{"net", {{"cycles", 99, 30000}}, 12, 40, "0-3,8"}, {"sched", {{"x:y", 9, 30}}, 12, 40}};
+  const std::string text = ctl::status_text(status, {});
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, AllOf(HasSubstr("recording 1 CPU, "), HasSubstr("Channel net records only the CPUs 0-3,8.\n"),
+                          Not(HasSubstr("Channel sched"))));
+}
+
 TEST(StatusText, ShowsTheLastSnapshotWithItsAgeAndTimings) {
   Status status;
   status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2;

@@ -56,6 +56,20 @@ TEST(Headline, HasReasonProcessAndBefore) {
   EXPECT_THAT(text, Not(AnyOf(HasSubstr("tiny"), HasSubstr("stolen"))));
 }
 
+// What the other CPUs did is not known: they must not look idle.
+TEST(Headline, SaysWhichCpusAreSampled) {
+  Sidecar s = spike();
+  EXPECT_EQ(sampled_cpus_text(s), "");
+  s.top_cpus = "1";
+  EXPECT_THAT(headline(s), AllOf(HasSubstr("burn[1234] in burn.service: 94 % of a CPU"),
+                                 EndsWith("now 2.0 %; only CPU 1 is sampled")));
+  s.top_cpus = "0-3,8";
+  EXPECT_THAT(who_text(s), EndsWith("; only CPUs 0-3,8 are sampled"));
+  s.top.clear();
+  EXPECT_EQ(who_text(s), "");
+  EXPECT_THAT(headline(s), EndsWith("; no process was sampled; only CPUs 0-3,8 are sampled"));
+}
+
 TEST(Headline, WithoutCpusItIsOfTheSamples) {
   Sidecar s = spike();
   for (SidecarTop& row : s.top) row.cpus_before = row.cpus_now = std::nullopt;

@@ -52,6 +52,22 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
   EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","forks":{"by_pid":[{"pid":"x"}]}})"));
 }
 
+// Without the keys, as in sidecars of older versions, these are all CPUs.
+TEST(Sidecar, CpusThatAreNotAllAreWrittenAndRead) {
+  EXPECT_THAT(to_json_line(sample_sidecar()),
+              testing::Not(testing::AnyOf(HasSubstr("channel_cpus"), HasSubstr("top_cpus"))));
+  Sidecar sidecar = sample_sidecar();
+  sidecar.channel_cpus = {{"net", "0-3,8"}, {"disk", "1"}};
+  sidecar.top_cpus = "0-3,8";
+  const std::string text = to_json_line(sidecar);
+  EXPECT_THAT(text, HasSubstr(R"("channel_cpus":[{"channel":"net","cpus":"0-3,8"},{"channel":"disk","cpus":"1"}],)"));
+  EXPECT_THAT(text, HasSubstr(R"("top_cpus":"0-3,8","top_units":[])"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+  EXPECT_TRUE(summarize_sidecar(to_json(sidecar)));
+}
+
 TEST(Sidecar, MessagesHaveSeveritiesAndWarningsHasTheSevere) {
   Sidecar sidecar = sample_sidecar();
   sidecar.errors = {"bad"};

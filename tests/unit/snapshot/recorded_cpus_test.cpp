@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Channels that do not record all CPUs: what the sidecar says of them, and which samples count.
+#include "libcore/snapshot/recorded_cpus.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/perf_event.h>
+
+namespace flight {
+namespace {
+
+using testing::IsEmpty;
+
+class RecordedCpus : public testing::Test {
+ protected:
+  RecordedCpus() { manifest_.events.resize(1); }  // the sideband's
+  void add(const std::string& channel, std::uint64_t software_event, std::vector<int> cpus, bool sampled = true) {
+    ManifestEvent& event = manifest_.events.emplace_back();
+    event.channel = channel;
+    event.attr.type = PERF_TYPE_SOFTWARE;
+    event.attr.config = software_event;
+    event.attr.freq = sampled ? 1 : 0;
+    event.attr.sample_freq = 99;
+    if (!cpus.empty()) manifest_.channels.push_back({.name = channel, .cpus = cpus, .recorded = cpus});
+  }
+  [[nodiscard]] Sidecar described() const {
+    Sidecar sidecar;
+    describe_cpus(manifest_, sidecar);
+    return sidecar;
+  }
+  Manifest manifest_;
+};
+
+TEST_F(RecordedCpus, AllAreNotNamed) {
+  add("stacks", PERF_COUNT_SW_CPU_CLOCK, {});
+  manifest_.channels = {{.name = "stacks", .cpus = {0, 1}, .recorded = {}}};  // of a machine that has these two
+  EXPECT_THAT(described().channel_cpus, IsEmpty());
+  EXPECT_EQ(described().top_cpus, "");
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true}));
+}
+
+TEST_F(RecordedCpus, ThoseOfTheSamplingChannelsAreCounted) {
+  add("net", PERF_COUNT_SW_CPU_CLOCK, {0, 1, 2, 3, 8});
+  add("switches", PERF_COUNT_SW_CONTEXT_SWITCHES, {}, false);
+  const Sidecar sidecar = described();
+  ASSERT_EQ(sidecar.channel_cpus.size(), 1U);
+  EXPECT_EQ(sidecar.channel_cpus[0].channel, "net");
+  EXPECT_EQ(sidecar.channel_cpus[0].cpus, "0-3,8");
+  EXPECT_EQ(sidecar.top_cpus, "0-3,8") << "switches of the other CPUs are no shares of CPU time";
+  add("faults", PERF_COUNT_SW_PAGE_FAULTS, {});
+  EXPECT_EQ(described().top_cpus, "0-3,8") << "nor are page faults";
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, false, true}));
+  add("rest", PERF_COUNT_SW_CPU_CLOCK, {4, 5});
+  EXPECT_EQ(described().top_cpus, "0-5,8") << "both count";
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, false, true, true}));
+}
+
+TEST_F(RecordedCpus, WithoutASamplingEventAllChannelsCount) {
+  add("switches", PERF_COUNT_SW_CONTEXT_SWITCHES, {2}, false);
+  EXPECT_EQ(described().top_cpus, "2");
+  add("faults", PERF_COUNT_SW_PAGE_FAULTS, {}, false);
+  EXPECT_EQ(described().top_cpus, "");
+}
+
+// The samples of both would make a process on CPU 0 look twice as busy.
+TEST_F(RecordedCpus, ACpuThatIsSampledTwiceCountsOnce) {
+  add("fast", PERF_COUNT_SW_CPU_CLOCK, {0});
+  add("stacks", PERF_COUNT_SW_CPU_CLOCK, {});
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(described().top_cpus, "");
+  manifest_.channels.push_back({.name = "stacks", .cpus = {0, 1}, .recorded = {0, 1}});
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(described().top_cpus, "0-1");
+  manifest_.channels.back().recorded = {0};
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, true})) << "the same CPUs, as without lists";
+  manifest_.channels.back().recorded = {1, 2};
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, true}));
+  EXPECT_EQ(described().top_cpus, "0-2");
+}
+
+}  // namespace
+}  // namespace flight
