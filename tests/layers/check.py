@@ -14,7 +14,7 @@ import sys
 LAYERS = [
     {"base", "json"},
     {"perf", "perfdata", "compress", "sysinfo", "store", "config", "control", "broker", "unwind"},
-    {"recorder", "capture", "sideband", "trigger"},
+    {"recorder", "capture", "sideband", "trigger", "stream"},
     {"snapshot", "daemon/log"},
     {"daemon/notify", "daemon/units"},
     {"daemon/recorder", "daemon/store"},

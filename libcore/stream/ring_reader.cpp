@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/stream/ring_reader.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+
+#include "libcore/perf/record.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::uint64_t kMarginBytes = 64U << 10U;
+
+}  // namespace
+
+std::uint64_t live_margin(std::uint64_t size) { return std::min(kMarginBytes, size / 2); }
+
+RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past)
+    : data_(data), mask_(data.size() - 1), head_(std::move(head)), past_(past) {
+  assert(std::has_single_bit(data.size()) && data.size() >= 4096);
+  boundaries_.reserve(data.size() / kPieceBytes + 2);
+  copied_.assign(kBufferBytes, std::byte{0});
+  turned_.assign(kBufferBytes, std::byte{0});
+  if (!past) read_to_ = head_();
+}
+
+// From `head` upwards, so much is safe to read now.
+std::uint64_t RingReader::readable(std::uint64_t head) const {
+  const std::uint64_t written = head - head_();
+  const std::uint64_t sure = data_.size() - live_margin(data_.size());
+  return sure - std::min(sure, written);
+}
+
+// Records are multiples of 8 bytes, and so is the ring: no word wraps around its end.
+std::uint64_t RingReader::word(std::uint64_t position) const { return load<std::uint64_t>(&data_[position & mask_]); }
+
+// Fills boundaries_, from the newest (0) to the oldest, and returns the last one. Headers that were overwritten before
+// they were read lie above every later limit, and so do the boundaries that follow from them.
+std::uint64_t RingReader::find_boundaries(std::uint64_t head, std::uint64_t bytes) {
+  boundaries_.assign(1, 0);
+  const std::uint64_t limit = std::min(bytes, readable(head));
+  std::uint64_t at = 0;
+  while (at < limit) {
+    const auto header = std::bit_cast<perf_event_header>(word(head + at));
+    if (header.size < kRecordHeaderBytes || header.size % 8 != 0 || header.size > limit - at) break;
+    if (at + header.size - boundaries_.back() > kPieceBytes) boundaries_.push_back(at);
+    at += header.size;
+  }
+  if (at > boundaries_.back()) boundaries_.push_back(at);
+  return at;
+}
+
+void RingReader::copy(std::uint64_t from, std::size_t bytes) {
+  const std::size_t begin = from & mask_;
+  const std::size_t first = std::min(bytes, data_.size() - begin);
+  std::memcpy(copied_.data(), &data_[begin], first);
+  std::memcpy(copied_.data() + first, data_.data(), bytes - first);
+}
+
+// The records of the copied piece that end at or below `limit`, oldest first, at the end of turned_. Returns their
+// bytes.
+std::size_t RingReader::turn_round(std::size_t bytes, std::uint64_t limit) {
+  std::size_t at = 0;
+  while (at + kRecordHeaderBytes <= bytes) {
+    const auto header = load<perf_event_header>(&copied_[at]);
+    if (header.size < kRecordHeaderBytes || header.size % 8 != 0 ||
+        at + header.size > std::min<std::uint64_t>(bytes, limit))
+      break;
+    std::memcpy(turned_.data() + turned_.size() - at - header.size, &copied_[at], header.size);
+    at += header.size;
+  }
+  return at;
+}
+
+std::uint64_t RingReader::look(Sink& sink) {
+  const std::uint64_t head = head_();
+  const std::uint64_t bytes = read_to_ - head;
+  if (bytes == 0) return head;
+  // Above what was found: overwritten, or no records.
+  std::uint64_t missing = bytes - find_boundaries(head, bytes);
+  for (std::size_t i = boundaries_.size() - 1; i > 0; --i) {
+    const std::uint64_t begin = boundaries_[i - 1];
+    const std::size_t size = boundaries_[i] - begin;
+    copy(head + begin, size);
+    const std::uint64_t limit = readable(head);
+    const std::size_t good = limit <= begin ? 0 : turn_round(size, limit - begin);
+    missing += size - good;
+    if (good == 0) continue;
+    report(sink, std::exchange(missing, 0));
+    sink.records(std::span(turned_).last(good));
+    past_ = false;
+  }
+  report(sink, missing);
+  read_to_ = head;
+  return head;
+}
+
+// What is older than the oldest record that was read is no hole.
+void RingReader::report(Sink& sink, std::uint64_t missing) const {
+  if (missing > 0 && !past_) sink.hole(missing);
+}
+
+}  // namespace flight

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what is new in a backward ring while the kernel writes to it, oldest first, each record once. The ring is never
+// paused. One look:
+//
+//   h1 = head              boundaries of records are found from h1 upwards, newest to oldest, one per 256 KiB
+//   ├── piece ──┼── piece ──┼── piece ──┤ the last look's h1
+//     3rd          2nd         1st        copied oldest first: the kernel overwrites the oldest first, too
+//
+// After each piece h2 = head. What lies above h2 + size − 64 KiB (half of a small ring) may have been overwritten
+// before it was copied: a hole, whose bytes are known from the heads. The margin is for a record that is being written,
+// which lies below the head that was read. (Source: kernel/events/ring_buffer.c.)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace flight {
+
+// Of a live ring of `size` bytes, how many at the oldest end nobody may rely on.
+[[nodiscard]] std::uint64_t live_margin(std::uint64_t size);
+
+class RingReader {
+ public:
+  static constexpr std::size_t kPieceBytes = 256U << 10U;
+  // Memory of one reader: two buffers of a piece, which ends at a record's end, and a boundary for each piece.
+  static constexpr std::size_t kBufferBytes = kPieceBytes + 65536;
+
+  // Receives what a look finds, in the order of time.
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    // Whole records, oldest first; valid until it returns.
+    virtual void records(std::span<const std::byte> records) = 0;
+    // So many bytes of records were overwritten, or cannot be read, between the records before and those that follow.
+    virtual void hole(std::uint64_t bytes) = 0;
+  };
+
+  // `data`: the ring's data area, a power of two. `head`: reads data_head, load-acquire. Both must live as long as the
+  // reader. Touches its buffers. The first look begins with the oldest record that the ring holds (`past`), or with
+  // what is written from now on.
+  RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past);
+
+  // One thread at a time. Looks at everything up to the head at its beginning; that is also what it returns, for the
+  // time until which nothing is missing.
+  std::uint64_t look(Sink& sink);
+  // How many bytes were written since the last look.
+  [[nodiscard]] std::uint64_t news() const { return read_to_ - head_(); }
+
+ private:
+  [[nodiscard]] std::uint64_t find_boundaries(std::uint64_t head, std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t readable(std::uint64_t head) const;
+  void report(Sink& sink, std::uint64_t missing) const;
+  void copy(std::uint64_t from, std::size_t bytes);
+  [[nodiscard]] std::size_t turn_round(std::size_t bytes, std::uint64_t limit);
+  [[nodiscard]] std::uint64_t word(std::uint64_t position) const;
+
+  std::span<const std::byte> data_;
+  std::uint64_t mask_;
+  std::function<std::uint64_t()> head_;
+  std::uint64_t read_to_ = 0;              // the head of the last look: everything from here upwards is done with
+  bool past_;                              // nothing was read yet: what is older than the ring holds is no hole
+  std::vector<std::uint64_t> boundaries_;  // of this look, upwards from its head
+  std::vector<std::byte> copied_, turned_;
+};
+
+}  // namespace flight
