@@ -12,7 +12,7 @@
 #include "daemon/recorder/trigger_thread.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/config/memory_share.hpp"
-#include "libcore/snapshot/worker_plan.hpp"
+#include "libcore/sysinfo/worker_plan.hpp"
 
 namespace flight::daemon {
 namespace {

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/data_stream.hpp"
 
-#include <algorithm>
-
 #include "libcore/base/steps.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perfdata/user_records.hpp"
 
 namespace flight {
-namespace {
-
-// The planned size of a frame, within the 64 KiB of a COMPRESSED record.
-constexpr std::size_t kExpectedFrameBytes = 57U << 10U;
-
-}  // namespace
 
 DataStream::DataStream(FileWriter& writer, WorkerPool& workers, StreamMemory& memory, int level)
     : writer_(writer), workers_(workers), memory_(memory) {
@@ -115,7 +107,7 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
     const perf_event_header header = compressed_header(*size);
     chunk.packed.append(std::as_bytes(std::span(&header, 1)));
     chunk.packed.append(frame.first(*size));
-    learn(chunk, raw.size(), *size);
+    chunk.enough = next_chunk_bytes(chunk.enough, raw.size(), *size);
     return;
   }
   std::size_t cut = 0;
@@ -129,13 +121,6 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
   chunk.packed.append(raw);
   const std::lock_guard lock(mutex_);
   if (plain_chunks_++ == 0) refused_ = size.error().what;
-}
-
-// The next chunk in this place should fill a record, with a reserve for one that compresses less. A chunk that was
-// ended early is no measure.
-void DataStream::learn(Chunk& chunk, std::size_t raw_bytes, std::size_t frame_bytes) {
-  if (raw_bytes < kMinChunkBytes / 2) return;
-  chunk.enough = std::clamp(raw_bytes * kExpectedFrameBytes / frame_bytes, kMinChunkBytes, kMaxChunkBytes);
 }
 
 void DataStream::write_all_chunks() {

@@ -67,7 +67,6 @@ class DataStream {
   [[nodiscard]] Result<void> submit();
   void pack(Chunk& chunk, std::size_t worker);
   void pack_range(std::span<const std::byte> raw, Chunk& chunk, std::size_t worker);
-  static void learn(Chunk& chunk, std::size_t raw_bytes, std::size_t frame_bytes);
   void write_all_chunks();
 
   FileWriter& writer_;

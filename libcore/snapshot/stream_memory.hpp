@@ -4,40 +4,16 @@
 // back to the kernel, because a machine with 64 CPUs has 200 MB of them.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
-#include <cstring>
 #include <span>
 
+#include "libcore/base/fixed_bytes.hpp"
 #include "libcore/base/mapping.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/compress/zstd.hpp"
+#include "libcore/perfdata/chunk_size.hpp"
 
 namespace flight {
-
-inline constexpr std::size_t kMinChunkBytes = 128U << 10U;    // records of one frame
-inline constexpr std::size_t kFirstChunkBytes = 256U << 10U;  // before anything is known
-inline constexpr std::size_t kMaxChunkBytes = 512U << 10U;
-inline constexpr std::size_t kMaxExpandedBytes = kMaxChunkBytes + (64U << 10U);  // + one record: the file's mmap_len
-
-// A buffer that never grows.
-class FixedBytes {
- public:
-  FixedBytes() = default;
-  explicit FixedBytes(std::span<std::byte> memory) : memory_(memory) {}
-  void append(std::span<const std::byte> bytes) {
-    assert(bytes.size() <= memory_.size() - size_);
-    if (!bytes.empty()) std::memcpy(memory_.data() + size_, bytes.data(), bytes.size());
-    size_ += bytes.size();
-  }
-  void clear() { size_ = 0; }
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const { return memory_.first(size_); }
-
- private:
-  std::span<std::byte> memory_;
-  std::size_t size_ = 0;
-};
 
 // One stream at a time; any thread of it.
 class StreamMemory {

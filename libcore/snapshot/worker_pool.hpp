@@ -21,12 +21,9 @@
 #include <vector>
 
 #include "libcore/base/result.hpp"
-#include "libcore/snapshot/worker_plan.hpp"
+#include "libcore/sysinfo/worker_plan.hpp"
 
 namespace flight {
-
-// Lowers the priority of the calling thread: nice 5, SCHED_BATCH, best-effort I/O priority 7.
-void lower_this_thread();
 
 class WorkerPool {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words and masks of snapshot.workers on a machine of two packages, each with two cores of two threads: core
 // siblings are CPU n and n + 4, the packages are 0,1,4,5 and 2,3,6,7. CPU 7 is offline.
-#include "libcore/snapshot/worker_plan.hpp"
+#include "libcore/sysinfo/worker_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libcore/snapshot/worker_plan.hpp"
+#include "libcore/sysinfo/worker_plan.hpp"
 
 #include <algorithm>
 #include <charconv>
