@@ -30,6 +30,19 @@ Result<void> write_at(int fd, std::span<const std::byte> bytes, std::uint64_t of
   return {};
 }
 
+Result<std::vector<std::byte>> read_at(int fd, std::size_t bytes, std::uint64_t offset, std::string_view what) {
+  std::vector<std::byte> out(bytes);
+  for (std::size_t have = 0; have < bytes;) {
+    const ssize_t count = ::pread(fd, out.data() + have, bytes - have, static_cast<off_t>(offset + have));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return sys_error(errno, "read {} of a perf.data file ({} bytes at {})", what, bytes, offset);
+    if (count == 0)
+      return fail(std::errc::bad_message, "the file to go on with ends in {} ({} bytes at {})", what, bytes, offset);
+    have += static_cast<std::size_t>(count);
+  }
+  return out;
+}
+
 // Readers need an id in each record, at the same place, to distinguish the records of several events.
 Result<void> check_events(std::span<const FileEvent> events) {
   if (events.empty()) return fail(std::errc::invalid_argument, "a perf.data file needs at least one event");
@@ -80,20 +93,60 @@ Result<FileWriter> FileWriter::create(int fd, std::vector<FileEvent> events) {
     return fail(std::errc::invalid_argument, "the file to write is not empty, it has {} bytes", status.st_size);
 
   FileWriter writer(fd, std::move(events));
+  const std::vector<std::byte> head = writer.lay_out();
+  if (auto written = write_at(fd, head, 0, "the attributes"); !written) return propagate(written.error());
+  return writer;
+}
+
+// The file up to its data; sets the offsets.
+std::vector<std::byte> FileWriter::lay_out() {
   std::vector<std::byte> head(sizeof(FileHeader));  // zeros: no magic, so no reader accepts it as a perf.data file
   std::vector<std::byte> entries;
-  for (const FileEvent& event : writer.events_) {
+  for (const FileEvent& event : events_) {
     append_attr(entries, event.attr);
     append_value(entries, FileSection{head.size(), event.ids.size() * sizeof(std::uint64_t)});
     append_bytes(head, std::as_bytes(std::span(event.ids)));
   }
-  writer.attrs_offset_ = head.size();
+  attrs_offset_ = head.size();
   append_bytes(head, entries);
-  writer.data_offset_ = head.size();
-  writer.file_bytes_ = head.size();
-  if (auto written = write_at(fd, head, 0, "the attributes"); !written) return propagate(written.error());
+  data_offset_ = head.size();
+  file_bytes_ = head.size();
+  return head;
+}
+
+Result<FileWriter> FileWriter::resume(int fd, std::vector<FileEvent> events) {
+  if (auto checked = check_events(events); !checked) return propagate(checked.error());
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return sys_error(errno, "fstat of the file to go on with");
+  FileWriter writer(fd, std::move(events));
+  const std::vector<std::byte> head = writer.lay_out();
+  const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
+  if (file_bytes < head.size())
+    return fail(std::errc::bad_message, "the file to go on with has {} bytes, its attributes alone need {}", file_bytes,
+                head.size());
+  const auto found = read_at(fd, head.size() - sizeof(FileHeader), sizeof(FileHeader), "the attributes");
+  if (!found) return propagate(found.error());
+  // The header itself may be written already.
+  if (!std::equal(found->begin(), found->end(), head.begin() + sizeof(FileHeader)))
+    return fail(std::errc::bad_message, "the file to go on with has other events: it is not the one that was begun");
+  writer.file_bytes_ = file_bytes;
+  writer.data_bytes_ = file_bytes - writer.data_offset_;
   return writer;
 }
+
+Result<void> FileWriter::cut(std::uint64_t data_bytes) {
+  if (data_bytes > data_bytes_)
+    return fail(std::errc::invalid_argument, "the file has {} bytes of records, which are less than {}", data_bytes_,
+                data_bytes);
+  const std::uint64_t file_bytes = data_offset_ + data_bytes;
+  if (::ftruncate(fd_, static_cast<off_t>(file_bytes)) != 0)
+    return sys_error(errno, "cut a perf.data file to {} bytes", file_bytes);
+  data_bytes_ = data_bytes;
+  file_bytes_ = file_bytes;
+  return {};
+}
+
+Result<void> FileWriter::check(const Features& features) const { return check_formats(events_, features); }
 
 Result<void> FileWriter::append(std::span<const std::byte> records) {
   if (max_bytes_ != 0 && file_bytes_ + records.size() > max_bytes_)
@@ -105,7 +158,7 @@ Result<void> FileWriter::append(std::span<const std::byte> records) {
 }
 
 Result<void> FileWriter::finish(const Features& features) {
-  if (auto checked = check_formats(events_, features); !checked) return checked;
+  if (auto checked = check(features); !checked) return checked;
   return finish_encoded(encode_features(features, events_));
 }
 

@@ -119,6 +119,39 @@ TEST(Writer, LayoutToTheByte) {
   EXPECT_EQ(content, file.size());
 }
 
+TEST(Writer, GoesOnWithAFileThatWasBegun) {
+  const test::TemporaryFolder folder;
+  const UniqueFd whole = test::create_file(folder.path("whole")), begun = test::create_file(folder.path("begun"));
+  const Features features{.hostname = "box", .clock_resolution_ns = 0};
+  const Bytes records = some_records();
+  auto writer = FileWriter::create(whole.get(), two_events());
+  ASSERT_TRUE(writer && writer->append(records) && writer->finish(features));
+  {
+    auto first = FileWriter::create(begun.get(), two_events());
+    ASSERT_TRUE(first && first->append(records) && first->append(Bytes(17)));
+  }
+  auto second = FileWriter::resume(begun.get(), two_events());
+  ASSERT_TRUE(second) << second.error().what;
+  EXPECT_EQ(second->data_offset(), writer->data_offset());
+  EXPECT_EQ(second->data_bytes(), records.size() + 17);
+  EXPECT_EQ(second->cut(records.size() + 18).error().errno_value(), EINVAL);
+  ASSERT_TRUE(second->cut(records.size()));
+  ASSERT_TRUE(second->finish(features));
+  EXPECT_EQ(test::file_bytes(folder.path("begun")), test::file_bytes(folder.path("whole")));
+  EXPECT_EQ(second->file_bytes(), writer->file_bytes());
+}
+
+TEST(Writer, DoesNotGoOnWithAnotherFile) {
+  const test::TemporaryFolder folder;
+  const UniqueFd fd = test::create_file(folder.path("a"));
+  ASSERT_TRUE(FileWriter::create(fd.get(), two_events()));
+  std::vector<FileEvent> others = two_events();
+  others[0].ids[0] = 13;
+  EXPECT_EQ(FileWriter::resume(fd.get(), others).error().errno_value(), EBADMSG);
+  ASSERT_EQ(::ftruncate(fd.get(), 300), 0);
+  EXPECT_EQ(FileWriter::resume(fd.get(), two_events()).error().errno_value(), EBADMSG);
+}
+
 TEST(Writer, StoresAttrsOf128BytesWhateverTheirSizeWas) {
   const test::TemporaryFolder folder;
   for (const std::uint32_t size : {0U, 64U, 128U, 136U, 144U}) {
