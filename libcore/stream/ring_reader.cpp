@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "libcore/perf/record.hpp"
 
@@ -17,12 +18,18 @@ constexpr std::uint64_t kMarginBytes = 64U << 10U;
 
 std::uint64_t live_margin(std::uint64_t size) { return std::min(kMarginBytes, size / 2); }
 
-RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past)
+RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past,
+                       std::span<std::byte> memory)
     : data_(data), mask_(data.size() - 1), head_(std::move(head)), past_(past) {
   assert(std::has_single_bit(data.size()) && data.size() >= 4096);
   boundaries_.reserve(data.size() / kPieceBytes + 2);
-  copied_.assign(kBufferBytes, std::byte{0});
-  turned_.assign(kBufferBytes, std::byte{0});
+  if (memory.empty()) {
+    own_.resize(kMemoryBytes);
+    memory = own_;
+  }
+  assert(memory.size() >= kMemoryBytes);
+  copied_ = memory.first(kBufferBytes);
+  turned_ = memory.subspan(kBufferBytes, kBufferBytes);
   if (!past) read_to_ = head_();
 }
 
@@ -89,7 +96,7 @@ std::uint64_t RingReader::look(Sink& sink) {
     missing += size - good;
     if (good == 0) continue;
     report(sink, std::exchange(missing, 0));
-    sink.records(std::span(turned_).last(good));
+    sink.records(turned_.last(good));
     past_ = false;
   }
   report(sink, missing);

@@ -27,6 +27,7 @@ class RingReader {
   static constexpr std::size_t kPieceBytes = 256U << 10U;
   // Memory of one reader: two buffers of a piece, which ends at a record's end, and a boundary for each piece.
   static constexpr std::size_t kBufferBytes = kPieceBytes + 65536;
+  static constexpr std::size_t kMemoryBytes = 2 * kBufferBytes;
 
   // Receives what a look finds, in the order of time.
   class Sink {
@@ -39,9 +40,16 @@ class RingReader {
   };
 
   // `data`: the ring's data area, a power of two. `head`: reads data_head, load-acquire. Both must live as long as the
-  // reader. Touches its buffers. The first look begins with the oldest record that the ring holds (`past`), or with
-  // what is written from now on.
-  RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past);
+  // reader. The first look begins with the oldest record that the ring holds (`past`), or with what is written from now
+  // on. `memory`: kMemoryBytes for the buffers, not touched yet. It must outlive the reader; readers of which one looks
+  // at a time may share it. Empty: the reader's own.
+  RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past,
+             std::span<std::byte> memory = {});
+  RingReader(RingReader&&) = default;
+  RingReader& operator=(RingReader&&) = default;
+  RingReader(const RingReader&) = delete;
+  RingReader& operator=(const RingReader&) = delete;
+  ~RingReader() = default;
 
   // One thread at a time. Looks at everything up to the head at its beginning; that is also what it returns, for the
   // time until which nothing is missing.
@@ -63,7 +71,8 @@ class RingReader {
   std::uint64_t read_to_ = 0;              // the head of the last look: everything from here upwards is done with
   bool past_;                              // nothing was read yet: what is older than the ring holds is no hole
   std::vector<std::uint64_t> boundaries_;  // of this look, upwards from its head
-  std::vector<std::byte> copied_, turned_;
+  std::vector<std::byte> own_;
+  std::span<std::byte> copied_, turned_;
 };
 
 }  // namespace flight
