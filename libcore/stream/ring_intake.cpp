@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/stream/ring_intake.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace flight {
+namespace {
+
+// The newest type that the oldest supported perf knows; it aborts on any later type.
+constexpr std::uint32_t kNewestReadableType = PERF_RECORD_AUX_OUTPUT_HW_ID;
+
+}  // namespace
+
+RingIntake::RingIntake(std::size_t ring, const EventTable& events, StreamSink& next, EventTime begin_ns,
+                       EventTime since_ns)
+    : ring_(ring), events_(events), next_(next), since_ns_(since_ns), last_ns_(begin_ns) {}
+
+void RingIntake::records(std::span<const std::byte> records) {
+  for (std::size_t at = 0; at + kRecordHeaderBytes <= records.size();) {
+    const std::size_t size = load<perf_event_header>(&records[at]).size;
+    if (size < kRecordHeaderBytes || size > records.size() - at) break;  // never of RingReader
+    EventTime time_ns = 0;
+    if (read_time(records.subspan(at, size), time_ns)) {
+      take(records, at, size, time_ns);
+    } else {
+      pass_on(records);
+      ++counts_.foreign;
+    }
+    at += size;
+  }
+  pass_on(records);
+  report_late();
+}
+
+void RingIntake::take(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns) {
+  if (time_ns < since_ns_) {
+    pass_on(records);
+    return;
+  }
+  const bool sample = load<perf_event_header>(&records[at]).type == PERF_RECORD_SAMPLE;
+  counts_.events += sample ? 1 : 0;
+  counts_.bytes += size;
+  all_events_ += sample ? 1 : 0;
+  all_bytes_ += size;
+  if (time_ns < floor_ns_) {
+    pass_on(records);
+    late_ = {.cause = HoleCause::late,
+             .bytes = late_.bytes + size,
+             .events = late_.events + (sample ? 1 : 0),
+             .estimated = false,
+             .from_ns = late_.bytes == 0 ? time_ns : std::min(late_.from_ns, time_ns),
+             .until_ns = std::max(late_.until_ns, time_ns)};
+    return;
+  }
+  if (run_.end != 0 && at + size - run_.begin > RecordRun::kBytes) pass_on(records);
+  if (run_.end == 0) run_ = {.begin = at, .end = at, .events = 0, .oldest_ns = time_ns, .newest_ns = time_ns};
+  run_.end = at + size;
+  run_.events += sample ? 1 : 0;
+  run_.oldest_ns = std::min(run_.oldest_ns, time_ns);
+  run_.newest_ns = std::max(run_.newest_ns, time_ns);
+}
+
+// Holes first: they are older.
+void RingIntake::pass_on(std::span<const std::byte> records) {
+  if (run_.end == 0) return;
+  report_overwritten(run_.oldest_ns);
+  report_late();
+  const Run run = std::exchange(run_, {});
+  last_ns_ = std::max(last_ns_, run.newest_ns);
+  next_.records(ring_, {.records = records.subspan(run.begin, run.end - run.begin),
+                        .events = run.events,
+                        .oldest_ns = run.oldest_ns,
+                        .newest_ns = run.newest_ns});
+}
+
+// The mean size is that of all records of this ring; without any, nothing is known.
+void RingIntake::report_overwritten(EventTime until_ns) {
+  if (overwritten_ == 0) return;
+  const std::uint64_t bytes = std::exchange(overwritten_, 0);
+  const double events =
+      all_bytes_ == 0 ? 0
+                      : static_cast<double>(bytes) * static_cast<double>(all_events_) / static_cast<double>(all_bytes_);
+  next_.hole(ring_, {.cause = HoleCause::overwritten,
+                     .bytes = bytes,
+                     .events = static_cast<std::uint64_t>(events + 0.5),
+                     .estimated = true,
+                     .from_ns = std::min(last_ns_, until_ns),
+                     .until_ns = until_ns});
+}
+
+void RingIntake::report_late() {
+  if (late_.bytes == 0) return;
+  const Hole late = std::exchange(late_, {});
+  last_ns_ = std::max(last_ns_, late.until_ns);
+  next_.hole(ring_, late);
+}
+
+void RingIntake::end(EventTime now_ns) { report_overwritten(std::max(last_ns_, now_ns)); }
+
+RingIntake::Counts RingIntake::take_counts() { return std::exchange(counts_, {}); }
+
+const RecordLayout* RingIntake::layout_of(std::uint64_t id) {
+  Known& known = known_[id % known_.size()];
+  if (!known.filled || known.id != id) {
+    const auto event = events_.find(id);
+    known = {.id = id, .layout = event ? &events_.layout(*event) : nullptr, .filled = true};
+  }
+  return known.layout;
+}
+
+// False: perf could not read the record in a file of these events.
+bool RingIntake::read_time(std::span<const std::byte> record, EventTime& time_ns) {
+  const auto header = load<perf_event_header>(record.data());
+  const bool sample = header.type == PERF_RECORD_SAMPLE;
+  if (header.type == 0 || header.type > kNewestReadableType || record.size() < kRecordHeaderBytes + 8) return false;
+  const RecordLayout* layout = layout_of(load<std::uint64_t>(&record[sample ? kRecordHeaderBytes : record.size() - 8]));
+  if (layout == nullptr) return false;
+  const auto trailer_bytes = static_cast<std::size_t>(layout->trailer_bytes);
+  if (!sample && record.size() < kRecordHeaderBytes + trailer_bytes) return false;
+  const std::size_t time_at = sample ? static_cast<std::size_t>(layout->time)
+                                     : record.size() - trailer_bytes + static_cast<std::size_t>(layout->trailer_time);
+  if (time_at + sizeof(EventTime) > record.size()) return false;
+  time_ns = load<EventTime>(&record[time_at]);
+  return true;
+}
+
+}  // namespace flight

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the reader of a ring and the filters: finds the time and the event of each record, counts it, and passes runs
+// of records on. What perf could not read is dropped and counted (unknown ids, types newer than the oldest supported
+// perf), as in snapshots. Records older than the round's floor (round.hpp) become a hole with the cause `late`; what
+// was overwritten becomes a hole when the next record is known. The worker's thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/stream/ring_reader.hpp"
+#include "libcore/stream/sink.hpp"
+
+namespace flight {
+
+class RingIntake : public RingReader::Sink {
+ public:
+  // `ring`: its number among the worker's. `begin_ns`: when the recording began, for a hole before the first record.
+  // Records before `since_ns` are not wanted: no hole. `events` and `next` must outlive it.
+  RingIntake(std::size_t ring, const EventTable& events, StreamSink& next, EventTime begin_ns, EventTime since_ns);
+
+  // Before a look: the floor of its round.
+  void begin(EventTime floor_ns) { floor_ns_ = floor_ns; }
+  void records(std::span<const std::byte> records) override;
+  void hole(std::uint64_t bytes) override { overwritten_ += bytes; }
+  // After the last look: what was overwritten behind the last record.
+  void end(EventTime now_ns);
+
+  // Of all records since the last call.
+  struct Counts {
+    std::uint64_t events = 0, bytes = 0;
+    std::uint64_t foreign = 0;
+  };
+  [[nodiscard]] Counts take_counts();
+
+ private:
+  // What the intake needs of the event that an id belongs to.
+  struct Known {
+    std::uint64_t id = 0;
+    const RecordLayout* layout = nullptr;  // none: the id is unknown
+    bool filled = false;
+  };
+  // A run that is being collected; `end` is 0 without one.
+  struct Run {
+    std::size_t begin = 0, end = 0;
+    std::uint64_t events = 0;
+    EventTime oldest_ns = 0, newest_ns = 0;
+  };
+  [[nodiscard]] const RecordLayout* layout_of(std::uint64_t id);
+  [[nodiscard]] bool read_time(std::span<const std::byte> record, EventTime& time_ns);
+  void take(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns);
+  void pass_on(std::span<const std::byte> records);
+  void report_overwritten(EventTime until_ns);
+  void report_late();
+
+  std::size_t ring_;
+  const EventTable& events_;
+  StreamSink& next_;
+  EventTime floor_ns_ = 0, since_ns_;
+  EventTime last_ns_;              // of the newest record so far
+  std::uint64_t overwritten_ = 0;  // bytes, not reported yet
+  Run run_;
+  Hole late_;                                     // not reported yet, if it has bytes
+  std::uint64_t all_events_ = 0, all_bytes_ = 0;  // for the mean size
+  Counts counts_;
+  std::array<Known, 8> known_{};  // by id; a ring has few
+};
+
+}  // namespace flight
