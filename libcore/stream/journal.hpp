@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The journal of a part that is being written: what is needed to finish the file after its writer was killed. The facts
+// come first; then, after each round, an entry with the length of the data.
+//
+//   | magic 8 | bytes of the facts 8 | checksum 8 | events: attr 128, ids … | features: bit, contents … |
+//   | entry 48: number, data bytes, expanded bytes, first time, newest time, checksum | entry 48 | …
+//
+// All numbers are little-endian u64, counts u32. A checksum is FNV-1a over everything since the beginning of the
+// journal, or for an entry over it and the checksum of the facts, so that no entry of another journal is accepted.
+// The order of its entries is that of the file; a torn last one is ignored. The journal is input from outside when it
+// is read again: hostile bytes cause an error. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/perfdata/features.hpp"
+#include "libcore/perfdata/writer.hpp"
+
+namespace flight {
+
+// After a round the file is whole up to here.
+struct JournalEntry {
+  std::uint64_t data_bytes = 0;           // of the data section
+  std::uint64_t expanded_bytes = 0;       // the same, expanded
+  EventTime first_ns = 0, newest_ns = 0;  // of the records of rings so far; 0: there was none
+};
+
+class Journal {
+ public:
+  // `file`: empty. Writes the facts: attrs and ids of the events, and the encoded features (EVENT_DESC among them).
+  [[nodiscard]] static Result<Journal> create(UniqueFd file, std::span<const FileEvent> events,
+                                              std::span<const EncodedFeature> features);
+  // After an error the next entry takes the place of this one.
+  [[nodiscard]] Result<void> append(const JournalEntry& entry);
+  // fdatasync(2), after that of the data.
+  [[nodiscard]] Result<void> sync() const;
+
+ private:
+  Journal(UniqueFd file, std::uint64_t checksum, std::uint64_t end)
+      : file_(std::move(file)), checksum_(checksum), end_(end) {}
+  UniqueFd file_;
+  std::uint64_t checksum_;  // of the facts
+  std::uint64_t end_;       // of the file
+  std::uint64_t number_ = 0;
+};
+
+struct JournalContents {
+  std::vector<FileEvent> events;  // without names: these are in EVENT_DESC
+  std::vector<EncodedFeature> features;
+  std::vector<JournalEntry> entries;  // data_bytes ascends
+  std::uint64_t torn_bytes = 0;       // after the last valid entry
+};
+
+// EBADMSG: not a journal, or cut within its facts, or changed.
+[[nodiscard]] Result<JournalContents> parse_journal(std::span<const std::byte> bytes);
+
+}  // namespace flight

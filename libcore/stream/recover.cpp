@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/stream/recover.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "libcore/compress/zstd.hpp"
+#include "libcore/perfdata/chunk_size.hpp"
+#include "libcore/perfdata/user_records.hpp"
+#include "libcore/perfdata/writer.hpp"
+#include "libcore/stream/journal.hpp"
+
+namespace flight {
+namespace {
+
+constexpr std::uint64_t kReadBytes = 1U << 20U;  // at once; more than a record has
+
+// Verifies the data from their beginning on, one record after the other.
+class DataCheck {
+ public:
+  DataCheck(int file, std::uint64_t offset, std::uint64_t bytes) : file_(file), offset_(offset), bytes_(bytes) {}
+
+  // On to this length of the data, at least the one before. After an error only the counts are of use.
+  [[nodiscard]] Result<void> go_to(std::uint64_t end);
+  [[nodiscard]] std::uint64_t events() const { return events_; }
+
+ private:
+  [[nodiscard]] Result<void> read(std::size_t bytes);
+  [[nodiscard]] Result<void> take(std::span<const std::byte> record);
+  [[nodiscard]] Result<void> take_frame(std::span<const std::byte> frame);
+
+  int file_;
+  std::uint64_t offset_, bytes_;  // of the data in the file
+  std::uint64_t at_ = 0;
+  std::uint64_t events_ = 0;
+  std::vector<std::byte> window_;
+};
+
+Result<void> DataCheck::read(std::size_t bytes) {
+  window_.resize(bytes);
+  for (std::size_t have = 0; have < bytes;) {
+    const ssize_t count = ::pread(file_, window_.data() + have, bytes - have, static_cast<off_t>(offset_ + at_ + have));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return sys_error(errno, "read the records at {} of the part", at_ + have);
+    if (count == 0) return fail(std::errc::bad_message, "the part became shorter while it was read");
+    have += static_cast<std::size_t>(count);
+  }
+  return {};
+}
+
+Result<void> DataCheck::go_to(std::uint64_t end) {
+  if (end > bytes_)
+    return fail(std::errc::bad_message, "the journal states {} bytes of records, the file has {}", end, bytes_);
+  while (at_ < end) {
+    const std::uint64_t begin = at_;
+    if (auto done = read(static_cast<std::size_t>(std::min(end - at_, kReadBytes))); !done) return done;
+    std::span<const std::byte> rest = window_;
+    perf_event_header header{};
+    while (rest.size() >= sizeof header) {
+      std::memcpy(&header, rest.data(), sizeof header);
+      if (header.size < sizeof header || header.type == 0)
+        return fail(std::errc::bad_message, "at byte {} of the data is no record", at_);
+      if (header.size > rest.size()) break;
+      if (auto good = take(rest.first(header.size)); !good) return wrap(good.error(), "the record at byte {}", at_);
+      at_ += header.size;
+      rest = rest.subspan(header.size);
+    }
+    if (at_ == begin)
+      return fail(std::errc::bad_message, "the {} bytes that the journal states do not end with a record", end);
+  }
+  return {};
+}
+
+Result<void> DataCheck::take(std::span<const std::byte> record) {
+  perf_event_header header{};
+  std::memcpy(&header, record.data(), sizeof header);
+  if (header.type == kRecordCompressed) return take_frame(record.subspan(sizeof header));
+  if (header.type == PERF_RECORD_SAMPLE) ++events_;
+  return {};
+}
+
+Result<void> DataCheck::take_frame(std::span<const std::byte> frame) {
+  const auto records = expand(frame, kMaxExpandedBytes);
+  if (!records) return propagate(records.error());
+  if (records->empty()) return fail(std::errc::bad_message, "an empty COMPRESSED record");
+  std::span<const std::byte> rest = *records;
+  while (!rest.empty()) {
+    perf_event_header header{};
+    if (rest.size() < sizeof header) return fail(std::errc::bad_message, "a COMPRESSED record ends within a record");
+    std::memcpy(&header, rest.data(), sizeof header);
+    if (header.size < sizeof header || header.size > rest.size() || header.type == kRecordCompressed)
+      return fail(std::errc::bad_message, "a COMPRESSED record has something that is no record");
+    if (header.type == PERF_RECORD_SAMPLE) ++events_;
+    rest = rest.subspan(header.size);
+  }
+  return {};
+}
+
+// As encode_features() does: u64 first, u64 last.
+void set_sample_time(std::vector<EncodedFeature>& features, const JournalEntry& entry) {
+  std::erase_if(features, [](const EncodedFeature& feature) { return feature.bit == kFeatureSampleTime; });
+  if (entry.newest_ns == 0) return;
+  EncodedFeature times{.bit = kFeatureSampleTime, .bytes = {}};
+  for (const EventTime time_ns : {entry.first_ns, entry.newest_ns}) {
+    const auto bytes = std::as_bytes(std::span(&time_ns, 1));
+    times.bytes.insert(times.bytes.end(), bytes.begin(), bytes.end());
+  }
+  const auto behind = [](const EncodedFeature& feature) { return feature.bit > kFeatureSampleTime; };
+  features.insert(std::find_if(features.begin(), features.end(), behind), std::move(times));
+}
+
+}  // namespace
+
+Result<Recovered> recover(int data, std::span<const std::byte> journal) {
+  auto contents = parse_journal(journal);
+  if (!contents) return propagate(contents.error());
+  auto writer = FileWriter::resume(data, std::move(contents->events));
+  if (!writer) return propagate(writer.error());
+  if (contents->entries.empty())
+    return fail(std::errc::bad_message, "the recording was killed before the first round was in its file");
+
+  Recovered out;
+  const JournalEntry* newest = nullptr;
+  DataCheck check(data, writer->data_offset(), writer->data_bytes());
+  for (const JournalEntry& entry : contents->entries) {
+    if (auto good = check.go_to(entry.data_bytes); !good) {
+      out.reason = good.error().what;
+      break;
+    }
+    newest = &entry;
+    out.events = check.events();
+    ++out.rounds;
+  }
+  out.left_out = contents->entries.size() - out.rounds;
+  if (newest == nullptr) return fail(std::errc::bad_message, "no round of the recording can be used: {}", out.reason);
+
+  if (auto cut = writer->cut(newest->data_bytes); !cut) return propagate(cut.error());
+  set_sample_time(contents->features, *newest);
+  if (auto finished = writer->finish_encoded(contents->features); !finished) return propagate(finished.error());
+  out.file_bytes = writer->file_bytes();
+  out.data_bytes = newest->data_bytes;
+  out.expanded_bytes = newest->expanded_bytes;
+  out.first_ns = newest->first_ns;
+  out.newest_ns = newest->newest_ns;
+  return out;
+}
+
+}  // namespace flight

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finishes a part whose writer was killed, or whose machine lost its power: cuts the data to the length that the newest
+// usable entry of its journal states, appends the features, mends the header. The last step writes the header, so a
+// recovery that is killed is repeated.
+//
+// An entry is usable if the file has that much data, whole records up to there, and every frame of them can be
+// expanded: after a power cut the newest entries may be on the disk, and the records before them not. Both files are
+// input from outside: hostile bytes cause an error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/base/result.hpp"
+
+namespace flight {
+
+struct Recovered {
+  std::uint64_t file_bytes = 0, data_bytes = 0, expanded_bytes = 0;
+  std::uint64_t events = 0;               // samples
+  EventTime first_ns = 0, newest_ns = 0;  // of the records of rings
+  std::size_t rounds = 0;                 // with an entry that is kept
+  std::size_t left_out = 0;               // newer entries that are not usable,
+  std::string reason;                     // and why
+};
+
+// `data`: readable and writable. An error leaves it as it was, except if writing itself failed. EBADMSG: the journal is
+// none, or it is cut before its first round, or its first round is not in this file; the text says which.
+[[nodiscard]] Result<Recovered> recover(int data, std::span<const std::byte> journal);
+
+}  // namespace flight
