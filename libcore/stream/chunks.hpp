@@ -49,7 +49,8 @@ class Chunks {
   // where `enough` was the size of this one.
   [[nodiscard]] std::size_t pack(std::size_t enough, const Emit& emit);
 
-  [[nodiscard]] bool compresses() const { return compressor_.has_value(); }
+  // As for create(), also if zstd refuses.
+  [[nodiscard]] int level() const { return level_; }
   // Why zstd refused all, or the first of plain_chunks(); empty: it did not.
   [[nodiscard]] const std::string& refused() const { return refused_; }
   [[nodiscard]] std::uint64_t plain_chunks() const { return plain_chunks_; }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// One part of a recording that is being written: a perf.data file of its own.
+//
+//   | header, attrs | prologue | round: sideband, blocks by CPU, FINISHED_ROUND | round … |  features, when it ends
+//                                                                            journal: an entry after each round
+//
+// The file and its journal are such that recover() can finish it whenever its writer is killed. If the disk refuses
+// something, the round is cut off again, and nothing more is written: finish() can still make a whole file of the
+// rounds before. One thread at a time, the writer's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/perf/record_build.hpp"
+#include "libcore/perfdata/features.hpp"
+#include "libcore/perfdata/writer.hpp"
+#include "libcore/stream/chunks.hpp"
+#include "libcore/stream/journal.hpp"
+#include "libcore/stream/round.hpp"
+
+namespace flight {
+
+// The records about processes and code with times in (from_ns, until_ns], in order; all that are known.
+using SidebandSource = std::function<RecordBuffer(EventTime from_ns, EventTime until_ns)>;
+
+struct PartStart {
+  UniqueFd data, journal;          // empty files
+  std::vector<FileEvent> events;   // all whose records rings, prologue and sideband have
+  Features features;               // as they are known now, for recover(); COMPRESSED and SAMPLE_TIME are added
+  RecordBuffer prologue;           // the process tracker's whole state, as perf must know it before the first sample
+  EventTime sideband_from_ns = 0;  // the prologue's moment: at most the time of the first record
+};
+
+struct PartLimits {
+  std::uint64_t file_bytes = 64U << 20U;     // on the disk
+  std::uint64_t expanded_bytes = 1U << 30U;  // perf keeps all of it in memory
+};
+
+struct PartFacts {
+  static constexpr std::size_t kMaxHoles = 1024;
+  struct RingHole {
+    std::size_t ring = 0;
+    int cpu = 0;
+    Hole hole;
+  };
+
+  std::uint64_t file_bytes = 0, expanded_bytes = 0;
+  std::uint64_t events = 0;  // samples of rings that are in the file
+  std::uint64_t rounds = 0;
+  EventTime first_ns = 0, newest_ns = 0;          // of the records of rings; 0: there is none
+  std::uint64_t lost_events = 0, lost_bytes = 0;  // of all holes
+  std::vector<RingHole> holes;
+  std::uint64_t holes_left_out = 0;  // above kMaxHoles; they are counted above
+};
+
+class PartFile {
+ public:
+  // Writes header, attrs and prologue. `chunks` has begun, at the level of the workers'; it must outlive the part, and
+  // is not used by others.
+  [[nodiscard]] static Result<PartFile> create(PartStart start, Chunks& chunks);
+
+  // The records of a round that is not in the file afterwards become holes with the cause `disk`. Returns the disk's
+  // error, and the same for all later rounds.
+  [[nodiscard]] Result<void> write(const Round& round, const SidebandSource& sideband);
+  // fdatasync(2) of the data, then of the journal. An error is that of all later rounds, too.
+  [[nodiscard]] Result<void> sync();
+  // Rounds were written since sync().
+  [[nodiscard]] bool is_unsynced() const { return unsynced_; }
+  // Appends the features, mends the header, and syncs. After an error it can be tried again.
+  [[nodiscard]] Result<void> finish(Features features);
+
+  [[nodiscard]] const PartFacts& facts() const { return facts_; }
+  [[nodiscard]] bool is_full(const PartLimits& limits) const {
+    return facts_.file_bytes >= limits.file_bytes || facts_.expanded_bytes >= limits.expanded_bytes;
+  }
+
+ private:
+  PartFile(PartStart start, FileWriter writer, Journal journal, Chunks& chunks);
+  [[nodiscard]] Result<void> write_round(const Round& round, const SidebandSource& sideband);
+  void pack(std::span<const std::byte> records);
+  void put_chunk();
+  void write_out();
+  void lose(const Round& round);
+  void add_hole(const RingRound& ring, const Hole& hole);
+
+  UniqueFd data_;
+  FileWriter writer_;
+  Journal journal_;
+  Chunks* chunks_;
+  std::size_t enough_ = kFirstChunkBytes;  // of a chunk of the sideband
+  EventTime sideband_ns_;                  // it is in the file up to here
+  std::vector<std::byte> waiting_;         // bytes for the file, whole records
+  std::uint64_t expanded_bytes_ = 0;       // with what is waiting
+  Result<void> outcome_;                   // of the disk
+  bool unsynced_ = false;
+  PartFacts facts_;
+};
+
+}  // namespace flight
