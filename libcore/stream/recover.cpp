@@ -54,6 +54,7 @@ Result<void> DataCheck::read(std::size_t bytes) {
 }
 
 Result<void> DataCheck::go_to(std::uint64_t end) {
+  if (end == 0) return fail(std::errc::bad_message, "the journal states a file without any record");
   if (end > bytes_)
     return fail(std::errc::bad_message, "the journal states {} bytes of records, the file has {}", end, bytes_);
   while (at_ < end) {

@@ -298,6 +298,11 @@ StreamTotals StreamWorkers::totals() const {
   return totals_;
 }
 
+std::size_t StreamWorkers::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return open_ ? waiting_ : 0;
+}
+
 std::vector<std::string> StreamWorkers::warnings() const {
   const std::lock_guard lock(mutex_);
   return warnings_;

@@ -93,6 +93,8 @@ class StreamWorkers {
   // Any thread: which workers could not be pinned, and where zstd refused.
   [[nodiscard]] std::vector<std::string> warnings() const;
   [[nodiscard]] std::size_t size() const { return workers_.size(); }
+  // Any thread: of how many workers the round that was begun last waits; 0: it is closed.
+  [[nodiscard]] std::size_t waiting() const;
 
  private:
   struct Worker;
