@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of a recording, written from rounds of rings in memory, and read again by this reader and by stock perf.
+#include "libcore/stream/part_file.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <future>
+
+#include "libcore/stream/part_writer.hpp"
+#include "libcore/stream/recover.hpp"
+#include "tests/unit/stream/stream_bench.hpp"
+
+namespace flight {
+namespace {
+
+using test::comm_of;
+using test::counted_from;
+using test::made_features;
+using test::made_start;
+using test::MadeRounds;
+using test::read_back;
+using test::ReadBack;
+using test::StreamFolder;
+
+// Names the process of the samples again, as it is at the end of the round.
+RecordBuffer some_sideband(EventTime from_ns, EventTime until_ns) {
+  EXPECT_LT(from_ns, until_ns);
+  return comm_of(1, until_ns);
+}
+
+Chunks begun_chunks() {
+  Chunks chunks = Chunks::create(1).value();
+  chunks.begin();
+  return chunks;
+}
+
+std::vector<std::uint64_t> second_ring(std::uint64_t first, std::uint64_t last) {
+  return counted_from(MadeRounds::kSecondRing + first, MadeRounds::kSecondRing + last);
+}
+
+TEST(PartFileTest, ThePartIsAWholeFileOfItsRounds) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Chunks chunks = begun_chunks();
+  auto part = PartFile::create(made_start(folder.path("data"), folder.path("journal")), chunks);
+  ASSERT_TRUE(part) << part.error().what;
+  EXPECT_FALSE(part->is_unsynced());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(part->write(rounds.next(500), some_sideband));
+  EXPECT_TRUE(part->is_unsynced());
+  ASSERT_TRUE(part->sync());
+  EXPECT_FALSE(part->is_unsynced());
+  const Result<void> finished = part->finish(made_features());
+  ASSERT_TRUE(finished) << finished.error().what;
+
+  const PartFacts& facts = part->facts();
+  EXPECT_EQ(facts.events, 10'000U);
+  EXPECT_EQ(facts.rounds, 10U);
+  EXPECT_EQ(facts.lost_events, 0U);
+  EXPECT_EQ(facts.file_bytes, std::filesystem::file_size(folder.path("data")));
+  EXPECT_LT(facts.file_bytes * 2, facts.expanded_bytes);
+  EXPECT_GE(facts.expanded_bytes, 10'000U * 48);
+  const ReadBack read = read_back(folder.path("data"));
+  EXPECT_EQ(read.first, counted_from(1, 5'000));
+  EXPECT_EQ(read.second, second_ring(1, 5'000));
+  EXPECT_EQ(read.rounds, 10U);
+  EXPECT_EQ(read.comms, 11U) << "of the prologue, and of each round";
+  EXPECT_TRUE(read.in_order);
+  EXPECT_GT(read.compressed, 10U);
+
+  const auto said = test::run_perf(folder, "script -i " + folder.path("data") + " -F time");
+  EXPECT_EQ(said.lines(), 10'000U);
+  EXPECT_EQ(said.err, "");
+  const auto header = test::run_perf(folder, "report -i " + folder.path("data") + " --header-only");
+  EXPECT_NE(header.out.find("# time of first sample : 1001.000000"), std::string::npos) << header.out;
+  EXPECT_NE(header.out.find("# compressed : Zstd, level = 1"), std::string::npos) << header.out;
+  EXPECT_EQ(header.err, "");
+}
+
+TEST(PartFileTest, ItKnowsWhenItIsFull) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Chunks chunks = begun_chunks();
+  auto part = PartFile::create(made_start(folder.path("data"), folder.path("journal")), chunks);
+  ASSERT_TRUE(part) << part.error().what;
+  EXPECT_FALSE(part->is_full({}));
+  ASSERT_TRUE(part->write(rounds.next(5'000), {}));
+  EXPECT_FALSE(part->is_full({}));
+  EXPECT_TRUE(part->is_full({.file_bytes = 1U << 30U, .expanded_bytes = 400'000}));
+  EXPECT_TRUE(part->is_full({.file_bytes = 10'000, .expanded_bytes = 1U << 30U}));
+}
+
+TEST(PartFileTest, ARoundOfHolesIsNotInTheFileAndCounted) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Chunks chunks = begun_chunks();
+  auto part = PartFile::create(made_start(folder.path("data"), folder.path("journal")), chunks);
+  ASSERT_TRUE(part) << part.error().what;
+  const std::uint64_t before = part->facts().file_bytes;
+  Round round;
+  round.rings.resize(1);
+  round.rings[0].cpu = 3;
+  round.rings[0].add_hole({.cause = HoleCause::overwritten, .bytes = 960, .events = 20, .estimated = true});
+  ASSERT_TRUE(part->write(round, some_sideband));
+  EXPECT_EQ(part->facts().file_bytes, before);
+  EXPECT_EQ(part->facts().lost_events, 20U);
+  EXPECT_EQ(part->facts().lost_bytes, 960U);
+  ASSERT_EQ(part->facts().holes.size(), 1U);
+  EXPECT_EQ(part->facts().holes[0].cpu, 3);
+  for (std::size_t i = 0; i < PartFacts::kMaxHoles; ++i) ASSERT_TRUE(part->write(round, some_sideband));
+  EXPECT_EQ(part->facts().holes.size(), PartFacts::kMaxHoles);
+  EXPECT_EQ(part->facts().holes_left_out, 1U);
+  EXPECT_EQ(part->facts().lost_events, 20U * (PartFacts::kMaxHoles + 1));
+}
+
+TEST(PartFileTest, FeaturesThatAReaderWouldRefuseAreRefusedAtTheBeginning) {
+  const StreamFolder folder;
+  Chunks chunks = begun_chunks();
+  PartStart start = made_start(folder.path("data"), folder.path("journal"));
+  start.events[0].attr.type = PERF_TYPE_TRACEPOINT;
+  const auto part = PartFile::create(std::move(start), chunks);
+  ASSERT_FALSE(part);
+  EXPECT_NE(part.error().what.find("the format text of tracepoint"), std::string::npos) << part.error().what;
+}
+
+// A disk of 1 MiB. What is in the file before it is full stays readable, and the rest is stated.
+TEST(PartFileTest, AFullDiskEndsThePartWithAWholeFile) {
+  const StreamFolder folder;
+  const std::string mount = folder.path("small");
+  ASSERT_EQ(::mkdir(mount.c_str(), 0700), 0);
+  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=1m"), 0) << "this test needs root";
+  {
+    MadeRounds rounds;
+    Chunks chunks = begun_chunks();
+    auto part = PartFile::create(made_start(mount + "/data", mount + "/journal"), chunks);
+    EXPECT_TRUE(part) << part.error().what;
+    std::uint64_t lost = 0, kept = 0;
+    for (int i = 0; i < 20 && part; ++i) {
+      const auto written = part->write(rounds.next(50, 2'000), some_sideband);  // 200 KB that cannot be compressed
+      (written ? kept : lost) += 100;
+      if (!written) {
+        EXPECT_EQ(written.error().errno_value(), ENOSPC) << written.error().what;
+      }
+    }
+    EXPECT_GT(kept, 0U);
+    EXPECT_GT(lost, 0U);
+    if (part) {
+      EXPECT_EQ(part->facts().events, kept);
+      EXPECT_EQ(part->facts().lost_events, lost);
+      for (const PartFacts::RingHole& hole : part->facts().holes) EXPECT_EQ(hole.hole.cause, HoleCause::disk);
+      const auto finished = part->finish(made_features());
+      EXPECT_TRUE(finished) << finished.error().what;
+      EXPECT_EQ(part->facts().file_bytes, std::filesystem::file_size(mount + "/data"));
+    }
+    const ReadBack read = read_back(mount + "/data");
+    EXPECT_EQ(read.samples, kept);
+    EXPECT_EQ(read.first, counted_from(1, kept / 2));
+  }
+  EXPECT_EQ(::umount(mount.c_str()), 0);
+}
+
+// The outcome of a part, of the writer's thread.
+struct Outcome {
+  std::promise<std::pair<Result<void>, PartFacts>> promise;
+  std::future<std::pair<Result<void>, PartFacts>> future = promise.get_future();
+
+  PartWriter::PartEnd end() {
+    return {.features = made_features(), .ended = [this](Result<void> outcome, PartFacts facts) {
+              promise.set_value(std::pair(std::move(outcome), std::move(facts)));
+            }};
+  }
+  std::pair<Result<void>, PartFacts> wait() {
+    EXPECT_EQ(future.wait_for(test::kPatience), std::future_status::ready);
+    return future.get();
+  }
+};
+
+std::unique_ptr<PartWriter> start_writer(SidebandSource sideband = some_sideband, PartLimits limits = {}) {
+  PartWriter::Settings settings;
+  settings.sideband = std::move(sideband);
+  settings.limits = limits;
+  auto writer = PartWriter::start(std::move(settings));
+  EXPECT_TRUE(writer) << writer.error().what;
+  return std::move(writer.value());
+}
+
+TEST(PartWriterTest, NoRoundIsMissingAtTheSeamOfTwoParts) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Outcome first, second;
+  const auto writer = start_writer(some_sideband, {.file_bytes = 20'000, .expanded_bytes = 1U << 30U});
+  writer->begin(made_start(folder.path("1"), folder.path("journal-1")));
+  std::uint64_t in_first = 0;
+  while (!writer->progress().full && rounds.number() < 100'000) {
+    writer->write(rounds.next(200));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(writer->progress().full);
+  writer->write(rounds.next(200));
+  in_first = rounds.number();
+  // Rounds come while the next part is made ready; they are of the first one.
+  PartStart start = made_start(folder.path("2"), folder.path("journal-2"));
+  start.sideband_from_ns = 1'000'000'000'000;
+  writer->begin(std::move(start), first.end());
+  for (int i = 0; i < 5; ++i) writer->write(rounds.next(200));
+  writer->end(second.end());
+  const auto [first_outcome, first_facts] = first.wait();
+  const auto [second_outcome, second_facts] = second.wait();
+  ASSERT_TRUE(first_outcome) << first_outcome.error().what;
+  ASSERT_TRUE(second_outcome) << second_outcome.error().what;
+  EXPECT_EQ(first_facts.events, in_first * 2);
+  EXPECT_EQ(second_facts.events, 2'000U);
+  EXPECT_EQ(read_back(folder.path("1")).first, counted_from(1, in_first));
+  EXPECT_EQ(read_back(folder.path("2")).first, counted_from(in_first + 1, in_first + 1'000));
+  EXPECT_EQ(read_back(folder.path("2")).second, second_ring(in_first + 1, in_first + 1'000));
+  const auto said = test::run_perf(folder, "script -i " + folder.path("2") + " -F comm,time");
+  EXPECT_EQ(said.lines(), 2'000U);
+  EXPECT_EQ(said.err, "");
+  EXPECT_EQ(said.out.find(":1 "), std::string::npos) << "the second part names its processes itself";
+}
+
+// While the sideband is waited for, rounds are joined: the queue stays short, and nothing is lost.
+TEST(PartWriterTest, RoundsAreJoinedWhileTheWriterWaits) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  std::promise<void> go_on;
+  const std::shared_future<void> may_go_on = go_on.get_future().share();
+  Outcome outcome;
+  const auto writer = start_writer([&](EventTime from_ns, EventTime until_ns) {
+    may_go_on.wait();
+    return some_sideband(from_ns, until_ns);
+  });
+  writer->begin(made_start(folder.path("data"), folder.path("journal")));
+  for (int i = 0; i < 100; ++i) writer->write(rounds.next(20));
+  go_on.set_value();
+  writer->end(outcome.end());
+  const auto [ended, facts] = outcome.wait();
+  ASSERT_TRUE(ended) << ended.error().what;
+  EXPECT_EQ(facts.events, 4'000U);
+  EXPECT_LE(facts.rounds, PartWriter::kMaxQueuedRounds + 2) << "and one that it had begun";
+  const ReadBack read = read_back(folder.path("data"));
+  EXPECT_EQ(read.first, counted_from(1, 2'000));
+  EXPECT_EQ(read.second, second_ring(1, 2'000));
+  EXPECT_TRUE(read.in_order);
+  EXPECT_EQ(rounds.pool().free_bytes(), rounds.pool().size_bytes()) << "every block is free again";
+}
+
+TEST(PartWriterTest, WithoutAPartRoundsAreCountedAsLost) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Outcome outcome, again, none;
+  const auto writer = start_writer();
+  writer->write(rounds.next(30));
+  PartStart start = made_start(folder.path("data"), folder.path("journal"));
+  ASSERT_TRUE(write_all(start.data.get(), "not empty"));
+  writer->begin(std::move(start));
+  writer->write(rounds.next(20));
+  writer->end(outcome.end());
+  const auto [ended, facts] = outcome.wait();
+  ASSERT_FALSE(ended);
+  EXPECT_NE(ended.error().what.find("not empty"), std::string::npos) << ended.error().what;
+  EXPECT_EQ(facts.lost_events, 100U);
+  EXPECT_EQ(facts.lost_bytes, 100U * 48);
+  writer->begin(made_start(folder.path("data-2"), folder.path("journal-2")));
+  writer->write(rounds.next(10));
+  writer->end(again.end());
+  const auto [next_ended, next_facts] = again.wait();
+  EXPECT_TRUE(next_ended);
+  EXPECT_EQ(next_facts.events, 20U);
+  EXPECT_EQ(next_facts.lost_events, 0U);
+  writer->end(none.end());
+  EXPECT_FALSE(none.wait().first) << "no part is open";
+}
+
+// As after a crash, except that the queue was written.
+TEST(PartWriterTest, APartThatIsLeftOpenCanBeRecovered) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  {
+    const auto writer = start_writer();
+    writer->begin(made_start(folder.path("data"), folder.path("journal")));
+    for (int i = 0; i < 5; ++i) writer->write(rounds.next(100));
+  }
+  const auto file = open_file(folder.path("data"), O_RDWR);
+  ASSERT_TRUE(file);
+  const auto journal = read_file(folder.path("journal"));
+  ASSERT_TRUE(journal);
+  const auto recovered = recover(file->get(), std::as_bytes(std::span(*journal)));
+  ASSERT_TRUE(recovered) << recovered.error().what;
+  EXPECT_EQ(recovered->events, 1'000U);
+  EXPECT_EQ(recovered->left_out, 0U);
+  EXPECT_EQ(read_back(folder.path("data")).first, counted_from(1, 500));
+}
+
+}  // namespace
+}  // namespace flight
