@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 
 #include "libcore/base/result.hpp"
@@ -50,7 +51,7 @@ class PartWriter {
     std::function<void()> on_progress;  // the same, after each part and round; it must not wait
   };
   // Called on the writer's thread when a part is written, features and header, too, and synced; or with the error of
-  // finish(), or that of begin(): then it has no file. facts().holes may be moved away.
+  // finish(), or that of begin(): then it has no file.
   using Ended = std::function<void(Result<void> outcome, PartFacts facts)>;
   struct PartEnd {
     Features features;

@@ -71,7 +71,9 @@ class StreamWorkers {
   // not wait, and not call back.
   using Deliver = std::function<void(Round)>;
 
-  // `events`: of all rings. `pool` must outlive this object and its rounds.
+  // `events`: of all rings. `pool` must outlive this object and its rounds, and needs space for all blocks of a round,
+  // which is delivered when it is closed, beside what the disk has not taken yet. The largest one is round 0, all that
+  // the rings hold: about an eighth of their bytes.
   [[nodiscard]] static Result<std::unique_ptr<StreamWorkers>> start(std::vector<StreamRing> rings, EventTable events,
                                                                     StreamSettings settings, BlockPool& pool,
                                                                     Deliver deliver);

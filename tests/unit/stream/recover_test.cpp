@@ -106,7 +106,7 @@ TEST(RecoverTest, AWholePartHasAllFeaturesAndCanBeRecoveredAgain) {
   ASSERT_TRUE(reader) << reader.error().what;
   EXPECT_EQ(reader->string_feature(kFeatureHostname), "stream");
   EXPECT_EQ(reader->events().at(0).name, "cpu-clock");
-  const auto& times = reader->features().at(kFeatureSampleTime);
+  const std::vector<std::byte> times = reader->features().at(kFeatureSampleTime);
   ASSERT_EQ(times.size(), 16U);
   EXPECT_EQ(load<std::uint64_t>(times.data()), recovered->first_ns);
   EXPECT_EQ(load<std::uint64_t>(times.data() + 8), recovered->newest_ns);
