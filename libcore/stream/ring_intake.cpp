@@ -67,7 +67,7 @@ void RingIntake::pass_on(std::span<const std::byte> records) {
   report_overwritten(run_.oldest_ns);
   report_late();
   const Run run = std::exchange(run_, {});
-  last_ns_ = std::max(last_ns_, run.newest_ns);
+  note(run.newest_ns);
   next_.records(ring_, {.records = records.subspan(run.begin, run.end - run.begin),
                         .events = run.events,
                         .oldest_ns = run.oldest_ns,
@@ -92,8 +92,14 @@ void RingIntake::report_overwritten(EventTime until_ns) {
 void RingIntake::report_late() {
   if (late_.bytes == 0) return;
   const Hole late = std::exchange(late_, {});
-  last_ns_ = std::max(last_ns_, late.until_ns);
+  note(late.until_ns);
   next_.hole(ring_, late);
+}
+
+// The first records may be older than the recording.
+void RingIntake::note(EventTime newest_ns) {
+  last_ns_ = has_read_ ? std::max(last_ns_, newest_ns) : newest_ns;
+  has_read_ = true;
 }
 
 void RingIntake::end(EventTime now_ns) { report_overwritten(std::max(last_ns_, now_ns)); }

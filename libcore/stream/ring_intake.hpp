@@ -56,12 +56,14 @@ class RingIntake : public RingReader::Sink {
   void pass_on(std::span<const std::byte> records);
   void report_overwritten(EventTime until_ns);
   void report_late();
+  void note(EventTime newest_ns);
 
   std::size_t ring_;
   const EventTable& events_;
   StreamSink& next_;
   EventTime floor_ns_ = 0, since_ns_;
-  EventTime last_ns_;              // of the newest record so far
+  EventTime last_ns_;  // of the newest record so far; before the first one, when the recording began
+  bool has_read_ = false;
   std::uint64_t overwritten_ = 0;  // bytes, not reported yet
   Run run_;
   Hole late_;                                     // not reported yet, if it has bytes

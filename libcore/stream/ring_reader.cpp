@@ -20,7 +20,7 @@ std::uint64_t live_margin(std::uint64_t size) { return std::min(kMarginBytes, si
 
 RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past,
                        std::span<std::byte> memory)
-    : data_(data), mask_(data.size() - 1), head_(std::move(head)), past_(past) {
+    : data_(data), mask_(data.size() - 1), head_(std::move(head)), begun_at_(head_()), past_(past) {
   assert(std::has_single_bit(data.size()) && data.size() >= 4096);
   boundaries_.reserve(data.size() / kPieceBytes + 2);
   if (memory.empty()) {
@@ -30,7 +30,7 @@ RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint6
   assert(memory.size() >= kMemoryBytes);
   copied_ = memory.first(kBufferBytes);
   turned_ = memory.subspan(kBufferBytes, kBufferBytes);
-  if (!past) read_to_ = head_();
+  if (!past) read_to_ = begun_at_;
 }
 
 // From `head` upwards, so much is safe to read now.
@@ -95,18 +95,20 @@ std::uint64_t RingReader::look(Sink& sink) {
     const std::size_t good = limit <= begin ? 0 : turn_round(size, limit - begin);
     missing += size - good;
     if (good == 0) continue;
-    report(sink, std::exchange(missing, 0));
+    report(sink, std::exchange(missing, 0), head + begin + good);
     sink.records(turned_.last(good));
     past_ = false;
   }
-  report(sink, missing);
+  report(sink, missing, head);
   read_to_ = head;
   return head;
 }
 
-// What is older than the oldest record that was read is no hole.
-void RingReader::report(Sink& sink, std::uint64_t missing) const {
-  if (missing > 0 && !past_) sink.hole(missing);
+// `end`: the position below which nothing of it is missing. Positions fall, and may wrap around.
+void RingReader::report(Sink& sink, std::uint64_t missing, std::uint64_t end) const {
+  const auto since_begin = static_cast<std::int64_t>(begun_at_ - end);
+  if (past_) missing = std::min(missing, since_begin < 0 ? 0 : static_cast<std::uint64_t>(since_begin));
+  if (missing > 0) sink.hole(missing);
 }
 
 }  // namespace flight

@@ -41,8 +41,8 @@ class RingReader {
 
   // `data`: the ring's data area, a power of two. `head`: reads data_head, load-acquire. Both must live as long as the
   // reader. The first look begins with the oldest record that the ring holds (`past`), or with what is written from now
-  // on. `memory`: kMemoryBytes for the buffers, not touched yet. It must outlive the reader; readers of which one looks
-  // at a time may share it. Empty: the reader's own.
+  // on. What the ring had lost before now is no hole. `memory`: kMemoryBytes for the buffers, not touched yet. It must
+  // outlive the reader; readers of which one looks at a time may share it. Empty: the reader's own.
   RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past,
              std::span<std::byte> memory = {});
   RingReader(RingReader&&) = default;
@@ -60,7 +60,7 @@ class RingReader {
  private:
   [[nodiscard]] std::uint64_t find_boundaries(std::uint64_t head, std::uint64_t bytes);
   [[nodiscard]] std::uint64_t readable(std::uint64_t head) const;
-  void report(Sink& sink, std::uint64_t missing) const;
+  void report(Sink& sink, std::uint64_t missing, std::uint64_t end) const;
   void copy(std::uint64_t from, std::size_t bytes);
   [[nodiscard]] std::size_t turn_round(std::size_t bytes, std::uint64_t limit);
   [[nodiscard]] std::uint64_t word(std::uint64_t position) const;
@@ -69,7 +69,8 @@ class RingReader {
   std::uint64_t mask_;
   std::function<std::uint64_t()> head_;
   std::uint64_t read_to_ = 0;              // the head of the last look: everything from here upwards is done with
-  bool past_;                              // nothing was read yet: what is older than the ring holds is no hole
+  std::uint64_t begun_at_;                 // the head at the construction
+  bool past_;                              // nothing was read yet: what was older than that may be missing
   std::vector<std::uint64_t> boundaries_;  // of this look, upwards from its head
   std::vector<std::byte> own_;
   std::span<std::byte> copied_, turned_;

@@ -140,6 +140,21 @@ TEST(RingReader, ThePastIsWhatTheRingHolds) {
   EXPECT_EQ(none.numbers_.size(), 10U);
 }
 
+TEST(RingReader, WhatWasOverwrittenSinceItsBeginIsAHole) {
+  for (const bool past : {false, true}) {
+    BackwardRing ring(1U << 20U);
+    ring.write(56, 100'000);
+    const std::uint64_t before = ring.number_;
+    RingReader reader(
+        ring.data_, [&] { return ring.head_; }, past);
+    Found found;
+    ring.write(56, 50'000);
+    reader.look(found);
+    EXPECT_EQ(found.holes_.size(), 1U) << past;
+    expect_complete(ring, found, before + 1);
+  }
+}
+
 TEST(RingReader, WhatWasOverwrittenBetweenTwoLooksIsAHole) {
   BackwardRing ring(1U << 20U);
   RingReader reader(
