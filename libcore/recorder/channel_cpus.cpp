@@ -35,8 +35,8 @@ Result<ChannelCpus> channel_cpus(const Config& config, const ChannelConfig& chan
   const std::string place = written_at(config, fmt::format("channels.{}.cpus", channel.name));
   if (out.here.empty())
     return fail(std::errc::invalid_argument,
-                "{}channel '{}': this machine has none of the {} in its cpus; use some of {}, or omit cpus", place,
-                channel.name, named(unknown), format_cpu_list(possible));
+                "{}channel '{}': this machine has none of the CPUs {} in its cpus; use some of {}, or omit cpus", place,
+                channel.name, format_cpu_list(unknown), format_cpu_list(possible));
   if (!unknown.empty())
     out.warning = fmt::format("{}channel '{}': this machine does not have the {} in its cpus: only {} recorded", place,
                               channel.name, named(unknown), named(out.here) + (out.here.size() == 1 ? " is" : " are"));
