@@ -80,7 +80,7 @@ class Tar {
 
 std::string readme(const Sidecar& sidecar, const SnapshotName& name) {
   return fmt::format(
-      "A snapshot by flightd: what {} was doing until {} ({}, {:.1f} s). Run in this folder:\n"
+      "A snapshot by flightd: what {} was doing until {} ({}, {:.1f} s). Run in this directory:\n"
       "\n"
       "  perf report -i {} --kallsyms kallsyms\n"
       "\n"

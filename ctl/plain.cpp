@@ -27,7 +27,7 @@ Result<UniqueFd> nameless_file() {
   if (file) return file;
   std::string name = folder + "/flightctl-XXXXXX";
   file = UniqueFd(::mkostemp(name.data(), O_CLOEXEC));
-  if (!file) return sys_error(errno, "make a temporary file in {} ($TMPDIR names another folder)", folder);
+  if (!file) return sys_error(errno, "make a temporary file in {} ($TMPDIR names another directory)", folder);
   ::unlink(name.c_str());
   return file;
 }
@@ -69,7 +69,7 @@ Answer<std::string> fetch_plain(const Common& common, const std::string& id, con
   if (!packed) return failed(packed.error());
   auto copied = read_remote(*remote, [&](std::span<const std::byte> bytes) -> Result<void> {
     if (auto written = write_all(packed->get(), bytes); !written)
-      return wrap(written.error(), "a temporary file ($TMPDIR names its folder)");
+      return wrap(written.error(), "a temporary file ($TMPDIR names its directory)");
     return {};
   });
   if (!copied) return failed(copied.error());

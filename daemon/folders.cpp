@@ -38,8 +38,8 @@ Result<Folder> open_folder(int parent, const std::string& name, const std::strin
   if (::mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) {
     const int why = errno;
     if (why == ENOENT)
-      return sys_error(why, "create folder {}: its parent folder is missing; create it, or select another", path);
-    return sys_error(why, "create folder {}", path);
+      return sys_error(why, "create directory {}: its parent directory is missing; create it, or select another", path);
+    return sys_error(why, "create directory {}", path);
   }
   Folder out{.fd = UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
              .path = path};
@@ -49,10 +49,10 @@ Result<Folder> open_folder(int parent, const std::string& name, const std::strin
     const bool link = ::fstatat(parent, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
     const bool trap = link && (parent != AT_FDCWD || (info.st_uid != 0 && info.st_uid != ::geteuid()));
     return fail(trap ? std::errc::file_exists : std::errc::not_a_directory,
-                "{} is not a folder (links are not followed)", path);
+                "{} is not a directory (links are not followed)", path);
   }
-  if (!out.fd) return sys_error(errno, "open folder {}", path);
-  if (::fstat(out.fd.get(), &out.info) != 0) return sys_error(errno, "stat folder {}", path);
+  if (!out.fd) return sys_error(errno, "open directory {}", path);
+  if (::fstat(out.fd.get(), &out.info) != 0) return sys_error(errno, "stat directory {}", path);
   return out;
 }
 
@@ -73,7 +73,7 @@ Result<bool> is_empty(const Folder& folder) {
 Result<void> check_ours(const Folder& folder, const Identity& identity) {
   if (::geteuid() != 0) {
     if (::faccessat(folder.fd.get(), ".", W_OK | X_OK, AT_EACCESS) == 0 || errno == EROFS) return {};
-    return sys_error(errno, "folder {} is not writable for {}", folder.path, identity.user);
+    return sys_error(errno, "directory {} is not writable for {}", folder.path, identity.user);
   }
   const bool shared = (folder.info.st_mode & S_IWOTH) != 0;
   if (!shared && folder.info.st_uid == identity.uid) return {};
@@ -81,10 +81,11 @@ Result<void> check_ours(const Folder& folder, const Identity& identity) {
   auto empty = is_empty(folder);
   if (!empty) return propagate(empty.error());
   if (!shared && *empty) return {};
-  return fail(std::errc::file_exists,
-              "folder {} is not a folder of flightd ({}): flightd would change its owner; select an empty folder, or "
-              "one that does not exist yet",
-              folder.path, shared ? "all users may write to it" : "it contains other files");
+  return fail(
+      std::errc::file_exists,
+      "directory {} is not a directory of flightd ({}): flightd would change its owner; select an empty directory, or "
+      "one that does not exist yet",
+      folder.path, shared ? "all users may write to it" : "it contains other files");
 }
 
 std::string locked_by_another(int lock, const Folder& folder, std::string_view option) {
@@ -206,16 +207,16 @@ Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, s
   if (root && (folder.info.st_uid != identity.uid || folder.info.st_gid != identity.gid)) {
     const auto given = own_now(fd, identity.uid, identity.gid);
     if (!given && !is_fixed(given.error().errno_value()))
-      return wrap(given.error(), "folder {} to {}", folder.path, identity.user);
+      return wrap(given.error(), "directory {} to {}", folder.path, identity.user);
     if (!given || !*given)
-      warnings.push_back(fmt::format("folder {} could not be given to {}", folder.path, identity.user));
+      warnings.push_back(fmt::format("directory {} could not be given to {}", folder.path, identity.user));
   }
   const bool own = root || folder.info.st_uid == ::geteuid();
   if (!own || (folder.info.st_mode & 07777U) == mode) return {};
   // mkdir(2) applies the umask; the broker needs g+w.
   const auto set = mode_now(fd, mode);
   if (set || is_fixed(set.error().errno_value())) return {};
-  return wrap(set.error(), "folder {}", folder.path);
+  return wrap(set.error(), "directory {}", folder.path);
 }
 
 }  // namespace

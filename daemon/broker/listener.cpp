@@ -24,19 +24,18 @@ Result<void> make_folder(const std::string& path, uid_t owner) {
   if (::mkdir(path.c_str(), 0700) == 0) {
     // Not own_now(): in a folder that it does not own, flightd could not connect.
     if (::chown(path.c_str(), owner, kUnchanged) != 0)
-      return sys_error(errno, "give the runtime folder {} to uid {}", path, owner);
+      return sys_error(errno, "give the runtime directory {} to uid {}", path, owner);
     return {};
   }
-  if (errno != EEXIST) return sys_error(errno, "create the runtime folder {}", path);
+  if (errno != EEXIST) return sys_error(errno, "create the runtime directory {}", path);
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return sys_error(errno, "stat the runtime folder {}", path);
+  if (::lstat(path.c_str(), &status) != 0) return sys_error(errno, "stat the runtime directory {}", path);
   const bool trusted = status.st_uid == owner || status.st_uid == 0 || status.st_uid == ::geteuid();
   if (!S_ISDIR(status.st_mode) || !trusted || (status.st_mode & 022U) != 0)
-    return fail(
-        std::errc::permission_denied,
-        "the runtime folder {} is not a directory that only uid {} may write to: chmod 0700 it, or select another with "
-        "--runtime-dir",
-        path, owner);
+    return fail(std::errc::permission_denied,
+                "the runtime directory {} is not a directory that only uid {} may write to: chmod 0700 it, or select "
+                "another with --runtime-dir",
+                path, owner);
   return {};
 }
 

@@ -112,7 +112,7 @@ ParsedOptions parse_options(int argc, char** argv) {
   if (options.runtime_dir.empty() && !options.socket.empty())
     options.runtime_dir = std::filesystem::absolute(options.socket, error).parent_path();
   if (error)
-    return wrong(fmt::format("--socket {}: the current folder is not known: {}", options.socket, error.message()));
+    return wrong(fmt::format("--socket {}: the current directory is not known: {}", options.socket, error.message()));
   return {.options = std::move(options), .exit_status = 0, .usage = {}};
 }
 

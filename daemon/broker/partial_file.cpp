@@ -26,7 +26,7 @@ constexpr std::size_t kMaxFolderEntries = 1'000'000;
 Result<Directory> open_folder(const std::string& state_dir) {
   const std::string path = state_dir + "/snapshots";
   auto state = open_file(state_dir, O_RDONLY | O_DIRECTORY);
-  if (!state) return wrap(state.error(), "the state folder");
+  if (!state) return wrap(state.error(), "the state directory");
   return Directory::open_at(state->get(), "snapshots", path);
 }
 
@@ -39,7 +39,7 @@ Result<std::size_t> count_partial_files(Directory& folder) {
   });
   if (!read) return propagate(read.error());
   if (entries > kMaxFolderEntries)
-    return fail(std::errc::file_too_large, "the snapshots' folder has more than {} files", kMaxFolderEntries);
+    return fail(std::errc::file_too_large, "the snapshots' directory has more than {} files", kMaxFolderEntries);
   return found;
 }
 
@@ -84,7 +84,7 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
     // Without its random name: who tries again reports only a new reason.
     auto refused = sys_error(error_number, "create a file in {}/snapshots", state_dir);
     if (error_number == EACCES && group)
-      refused.value().what += fmt::format(": the folder must belong to the group {} and be writable for it", *group);
+      refused.value().what += fmt::format(": the directory must belong to the group {} and be writable for it", *group);
     return refused;
   }
   if (auto given = give_to_root(fd.get(), mode, group); !given) {

@@ -11,7 +11,7 @@ namespace {
 
 std::string_view what_next(int error_number) {
   if (is_full(error_number)) return " Free some space there, for instance with `flightctl remove ID`, and try again.";
-  if (error_number == EACCES) return " The folder must belong to flightd's user and be writable for its group.";
+  if (error_number == EACCES) return " The directory must belong to flightd's user and be writable for its group.";
   return "";
 }
 

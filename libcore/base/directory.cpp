@@ -23,9 +23,9 @@ Result<Directory> Directory::open_at(int folder, const char* name, const std::st
 }
 
 Result<Directory> Directory::of(UniqueFd fd, const std::string& path) {
-  if (!fd) return sys_error(errno, "open the folder {}", path);
+  if (!fd) return sys_error(errno, "open the directory {}", path);
   DIR* stream = ::fdopendir(fd.get());
-  if (stream == nullptr) return sys_error(errno, "open the folder {}", path);
+  if (stream == nullptr) return sys_error(errno, "open the directory {}", path);
   static_cast<void>(fd.release());  // the stream owns it now
   return Directory(stream, path);
 }
@@ -36,7 +36,7 @@ Result<void> Directory::each(const std::function<bool(const Entry&)>& visit) {
   for (;;) {
     errno = 0;
     const dirent* entry = ::readdir(stream);
-    if (entry == nullptr && errno != 0) return sys_error(errno, "read the folder {}", path_);
+    if (entry == nullptr && errno != 0) return sys_error(errno, "read the directory {}", path_);
     if (entry == nullptr) return {};
     const std::string_view name = static_cast<const char*>(entry->d_name);
     if (name == "." || name == "..") continue;

@@ -37,7 +37,7 @@ std::string_view advice(int error_number) {
     case ECONNREFUSED:
       return "; start it with `systemctl start flightd`, or as root by hand: `flightd`";
     case EACCES:
-      return "; this user may not access the folder of the socket; try as root";
+      return "; this user may not access the directory of the socket; try as root";
     default:
       return "";
   }

@@ -84,7 +84,7 @@ Result<bool> sync_folder(const std::string& path) {
   auto folder = open_file(path, O_RDONLY | O_DIRECTORY);
   if (!folder) return propagate(folder.error());
   auto synced = sync_now(folder->get());
-  if (!synced) return wrap(synced.error(), "folder {}", path);
+  if (!synced) return wrap(synced.error(), "directory {}", path);
   after_step(Step::folder_synced);
   return synced;
 }

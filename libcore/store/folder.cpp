@@ -115,7 +115,7 @@ Result<Unsynced> Folder::replace(const std::string& name, const std::string& tem
 Unsynced Folder::sync() const {
   const auto synced = sync_now(fd());
   if (synced) return std::nullopt;
-  return wrap(synced.error(), "folder {}", path_).value();
+  return wrap(synced.error(), "directory {}", path_).value();
 }
 
 std::string absolute_folder(const std::string& folder) {

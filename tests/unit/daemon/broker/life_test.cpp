@@ -185,7 +185,7 @@ TEST_F(BrokerLife, ARelativeSocketInAFolderThatIsGoneIsAnError) {
     if (::mkdir(gone.c_str(), 0700) != 0 || ::chdir(gone.c_str()) != 0 || ::rmdir(gone.c_str()) != 0) ::_exit(99);
   });
   EXPECT_EQ(wait_for_end(), 2);
-  EXPECT_THAT(errors(), HasSubstr("--socket broker: the current folder is not known"));
+  EXPECT_THAT(errors(), HasSubstr("--socket broker: the current directory is not known"));
 }
 
 TEST_F(BrokerLife, ListensToOneUidInAFolderOfItsOwn) {

@@ -400,7 +400,7 @@ TEST_F(StoreServiceTest, AStoreThatIsMissingAtStartIsUsedWhenItComes) {
   std::ofstream(state_ + "/triggers.state") << "counters";
   std::atomic<bool> there = false;
   start([&there]() -> Result<StateFolder> {
-    if (!there) return sys_error(EIO, "open folder STATE");
+    if (!there) return sys_error(EIO, "open directory STATE");
     return StateFolder{.lock = {}, .warnings = {"it has no locks"}};
   });
   const auto opened = service_->open(std::chrono::seconds(kPatience));
@@ -408,7 +408,7 @@ TEST_F(StoreServiceTest, AStoreThatIsMissingAtStartIsUsedWhenItComes) {
   EXPECT_EQ(*opened, "");
   EXPECT_FALSE(service_->usable());
   EXPECT_THAT(service_->trouble_text(), testing::StartsWith("degraded (disk)"));
-  EXPECT_THAT(service_->trouble_text(), HasSubstr("open folder STATE"));
+  EXPECT_THAT(service_->trouble_text(), HasSubstr("open directory STATE"));
   const auto room = service_->make_room("spike", 1 << 20);
   ASSERT_FALSE(room);
   EXPECT_EQ(room.error().errno_value(), EIO);
@@ -419,7 +419,7 @@ TEST_F(StoreServiceTest, AStoreThatIsMissingAtStartIsUsedWhenItComes) {
   service_->trigger_state().save("newer counters");
   settle();
   for (const Answer& answer : {removed, pinned, vacuumed})
-    EXPECT_THAT(error_of(answer), testing::AllOf(HasSubstr("WriteFailed"), HasSubstr("open folder STATE")));
+    EXPECT_THAT(error_of(answer), testing::AllOf(HasSubstr("WriteFailed"), HasSubstr("open directory STATE")));
   EXPECT_TRUE(has("flight-box-leftover.partial"));
   EXPECT_EQ(saved(), "counters") << "they were never read";
 
