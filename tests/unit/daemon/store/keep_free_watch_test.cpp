@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// When deleting for keep_free has no effect: numbers and times only, no file system.
+#include "daemon/store/keep_free_watch.hpp"
+
+#include <gtest/gtest.h>
+
+namespace flight::daemon {
+namespace {
+
+using std::chrono::hours;
+
+// `freed_bytes` were deleted for keep_free from a store that used `own_bytes`, when `free_bytes` were free.
+KeepFreeWatch::Pass pass_for_keep_free(std::uint64_t free_bytes, std::uint64_t own_bytes, std::uint64_t freed_bytes) {
+  return {.free_before_bytes = free_bytes,
+          .own_before_bytes = own_bytes,
+          .own_after_bytes = own_bytes - freed_bytes,
+          .freed_bytes = freed_bytes,
+          .for_keep_free = true};
+}
+
+TEST(KeepFreeWatchTest, WaitsIfLessThanHalfOfWhatWasDeletedBecameFree) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  EXPECT_TRUE(watch.may_delete(start, 1000, 500));
+  watch.deleted(start, pass_for_keep_free(1000, 500, 60));
+  EXPECT_TRUE(watch.may_delete(start + seconds(30), 1000, 440)) << "not judged yet: a file system may release it later";
+  watch.deleted(start + seconds(30), pass_for_keep_free(1000, 440, 40));
+  EXPECT_TRUE(watch.may_delete(start + seconds(59), 1000, 400));
+  EXPECT_FALSE(watch.may_delete(start + seconds(60), 1049, 400)) << "49 of 100";
+  EXPECT_TRUE(watch.waits());
+  EXPECT_FALSE(watch.may_delete(start + hours(24), 1098, 400)) << "however long it takes";
+  EXPECT_TRUE(watch.may_delete(start + hours(24), 1099, 400)) << "it has grown by itself";
+  EXPECT_FALSE(watch.waits());
+}
+
+TEST(KeepFreeWatchTest, GoesOnIfHalfOfItBecameFree) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  watch.deleted(start, pass_for_keep_free(1000, 500, 100));
+  EXPECT_TRUE(watch.may_delete(start + seconds(60), 1050, 400));
+  EXPECT_FALSE(watch.waits());
+  watch.deleted(start + seconds(70), pass_for_keep_free(1050, 400, 100));
+  EXPECT_FALSE(watch.may_delete(start + seconds(130), 900, 300)) << "others took even more";
+}
+
+// In an earlier version keep_free stopped after a minute in which two snapshots were written.
+TEST(KeepFreeWatchTest, WhatTheStoreItselfWroteWasFreed) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  watch.deleted(start, pass_for_keep_free(1000, 500, 100));
+  EXPECT_TRUE(watch.may_delete(start + seconds(60), 1000, 500)) << "a snapshot uses what was freed for it";
+  // Two within the minute.
+  watch.deleted(start + seconds(60), pass_for_keep_free(1000, 500, 100));
+  watch.deleted(start + seconds(80), pass_for_keep_free(1000, 500, 100));
+  EXPECT_TRUE(watch.may_delete(start + seconds(120), 1000, 500));
+  EXPECT_FALSE(watch.waits());
+  // The same sizes, but others wrote.
+  watch.deleted(start + seconds(120), pass_for_keep_free(1000, 500, 100));
+  EXPECT_FALSE(watch.may_delete(start + seconds(180), 1000, 400));
+  EXPECT_TRUE(watch.may_delete(start + seconds(240), 1050, 400));
+  // The store wrote 100, and others took all that was freed.
+  watch.deleted(start + seconds(240), pass_for_keep_free(1000, 500, 100));
+  EXPECT_FALSE(watch.may_delete(start + seconds(300), 900, 500));
+}
+
+TEST(KeepFreeWatchTest, OtherDeletionsOfTheStoreAreNotWhatOthersTook) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  watch.deleted(start, {.own_before_bytes = 500, .own_after_bytes = 400, .freed_bytes = 100});
+  EXPECT_TRUE(watch.may_delete(start + seconds(60), 0, 400)) << "nothing was deleted for keep_free";
+  watch.deleted(start + seconds(60), pass_for_keep_free(1000, 400, 100));
+  // 200 go for another limit, but they have another hard link; then a user removes 50.
+  watch.deleted(start + seconds(70), {.free_before_bytes = 1100, .own_before_bytes = 300, .own_after_bytes = 100});
+  EXPECT_TRUE(watch.may_delete(start + seconds(120), 1150, 50));
+  EXPECT_FALSE(watch.waits());
+}
+
+}  // namespace
+}  // namespace flight::daemon
