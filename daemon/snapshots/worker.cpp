@@ -20,7 +20,7 @@ namespace {
 // Spare files are requested after this long without a request.
 constexpr std::chrono::milliseconds kSpareAfter(200);
 constexpr std::chrono::seconds kSpareRetry(5);  // after the disk was full or did not answer
-constexpr std::chrono::milliseconds kNotifyWaitingEvery(500);
+constexpr EventTime kNotifyWaitingEveryNs = 500'000'000;
 
 // Maps the staged rings of `old` to indices in the manifest of `newer`; nullopt: some are missing there.
 std::optional<std::vector<std::size_t>> rings_in(const Attached& newer, const Attached& old) {
@@ -37,7 +37,7 @@ std::optional<std::vector<std::size_t>> rings_in(const Attached& newer, const At
 
 SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config,
                                const HostFacts& host, std::string folder, std::unique_ptr<WorkerPool> workers,
-                               StreamMemory memory, Callbacks callbacks)
+                               StreamMemory memory, Callbacks callbacks, const WaitingClock& clock)
     : recorder_(recorder),
       freezer_(freezer),
       host_(host),
@@ -45,19 +45,20 @@ SnapshotWorker::SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, 
       callbacks_(std::move(callbacks)),
       workers_(std::move(workers)),
       memory_(std::move(memory)),
+      clock_(clock),
       config_(config) {}
 
 Result<std::unique_ptr<SnapshotWorker>> SnapshotWorker::start(RecorderThread& recorder, FreezeThread& freezer,
                                                               const SnapshotConfig& config, const HostFacts& host,
                                                               std::string folder, std::vector<PlannedWorker> plan,
-                                                              Callbacks callbacks) {
+                                                              Callbacks callbacks, const WaitingClock& clock) {
   auto workers = WorkerPool::start(std::move(plan));
   if (!workers) return propagate(workers.error());
   auto memory = StreamMemory::create((*workers)->size(), config.compression_level);
   if (!memory) return propagate(memory.error());
   std::unique_ptr<SnapshotWorker> out(new SnapshotWorker(recorder, freezer, config, host, std::move(folder),
-                                                         std::move(*workers), std::move(*memory),
-                                                         std::move(callbacks)));
+                                                         std::move(*workers), std::move(*memory), std::move(callbacks),
+                                                         clock));
   auto thread = start_thread("snapshot", [self = out.get()] { self->run(); });
   if (!thread) return propagate(thread.error());
   out->thread_ = std::move(*thread);
@@ -129,7 +130,7 @@ void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
     last_taken_ = false;
   }
   urgent_.begin();
-  if (!std::exchange(refill_, false) && wake_.wait_for(lock, kSpareAfter, wanted)) return;
+  if (!std::exchange(refill_, false) && clock_.wait_for(wake_, lock, kSpareAfter, wanted)) return;
   urgent_.end();
   lock.unlock();
   const bool filled = callbacks_.store_usable() && files_.fill_spare();
@@ -139,7 +140,7 @@ void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
   if (filled)
     wake_.wait(lock, woken);
   else
-    wake_.wait_for(lock, kSpareRetry, woken);
+    clock_.wait_for(wake_, lock, kSpareRetry, woken);
   if (!waiting_) urgent_.end();
 }
 
@@ -169,12 +170,11 @@ void SnapshotWorker::wait_until_due(std::unique_lock<std::mutex>& lock) {
   for (;;) {
     if (waiting_ && waiting_->due_ns < running_->due_ns) std::swap(waiting_, running_);
     if (waiting_ && waiting_->askers.empty()) waiting_.reset();  // the last snapshot answers them
-    const EventTime now_ns = monotonic_now();
+    const EventTime now_ns = clock_.now();
     if (stopping_ && now_ns < running_->due_ns) running_->cut_short_ns = running_->due_ns - now_ns;
     if (stopping_ || now_ns >= running_->due_ns) break;
     notify_waiting(*running_, now_ns);
-    wake_.wait_for(lock, std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(running_->due_ns - now_ns),
-                                                            kNotifyWaitingEvery));
+    clock_.wait_until(wake_, lock, std::min(running_->due_ns, now_ns + kNotifyWaitingEveryNs));
   }
   running_->frozen = true;  // requests that come later do not join
 }

@@ -21,6 +21,7 @@
 #include "daemon/snapshots/files.hpp"
 #include "daemon/snapshots/freeze_thread.hpp"
 #include "libcore/base/thread.hpp"
+#include "libcore/base/waiting_clock.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/snapshot.hpp"
 
@@ -37,7 +38,7 @@ struct SnapshotRequest {
   SidecarRequest who;                 // includes the reason
   WindowRequest window;
   EventTime requested_ns = 0;
-  EventTime due_ns = 0;  // freeze not before this time (post)
+  EventTime due_ns = 0;  // freeze not before this time (post), by the worker's clock
   std::optional<CaptureMode> capture;
   // Both are called on the worker's thread; `done` exactly once. ECANCELED: flightd is stopping.
   std::function<void(std::string_view step, unsigned percent)> progress;
@@ -75,12 +76,11 @@ class SnapshotWorker {
     // Whether spare files may be made in the store.
     std::function<bool()> store_usable = [] { return true; };
   };
-  // Starts all threads of the worker, and takes the memory for compressing.
-  [[nodiscard]] static Result<std::unique_ptr<SnapshotWorker>> start(RecorderThread& recorder, FreezeThread& freezer,
-                                                                     const SnapshotConfig& config,
-                                                                     const HostFacts& host, std::string folder,
-                                                                     std::vector<PlannedWorker> plan,
-                                                                     Callbacks callbacks);
+  // Starts all threads of the worker, and takes the memory for compressing. All waits end by `clock`.
+  [[nodiscard]] static Result<std::unique_ptr<SnapshotWorker>> start(
+      RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config, const HostFacts& host,
+      std::string folder, std::vector<PlannedWorker> plan, Callbacks callbacks,
+      const WaitingClock& clock = WaitingClock::monotonic());
   SnapshotWorker(const SnapshotWorker&) = delete;
   SnapshotWorker& operator=(const SnapshotWorker&) = delete;
   ~SnapshotWorker();  // stop()
@@ -102,7 +102,8 @@ class SnapshotWorker {
 
  private:
   SnapshotWorker(RecorderThread& recorder, FreezeThread& freezer, const SnapshotConfig& config, const HostFacts& host,
-                 std::string folder, std::unique_ptr<WorkerPool> workers, StreamMemory memory, Callbacks callbacks);
+                 std::string folder, std::unique_ptr<WorkerPool> workers, StreamMemory memory, Callbacks callbacks,
+                 const WaitingClock& clock);
   struct Job {
     std::string trigger, reason;
     bool automatic = false, test = false;
@@ -160,6 +161,7 @@ class SnapshotWorker {
   bool room_in_vain_ = false;  // snapshots were deleted for one that did not fit nevertheless; until one is written
 
   std::atomic<EventTime> writing_since_ns_ = 0;
+  const WaitingClock& clock_;
 
   std::mutex mutex_;  // guards all following members
   SnapshotConfig config_;

@@ -1,40 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which requests share a snapshot. Its freeze is an hour away or blocked, so that only the requests set the times.
+// Which requests share a snapshot, and when it is taken. The worker's clock stands until a test advances it.
 #include <gmock/gmock.h>
+
+#include <algorithm>
 
 #include "tests/unit/daemon/snapshots/snapshot_bench.hpp"
 
 namespace flight::daemon {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace test;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr EventTime kJoinNs = 10'000'000'000, kTriggerNs = 1'000'000'000;
+// The limits of a wait for another's `post`, and the interval of the progress during a `post`.
+constexpr std::chrono::nanoseconds kMaxJoinWait = 10s, kMaxTriggerWait = 1s, kProgressEvery = 500ms;
+
+class Percents {
+ public:
+  void add(unsigned percent) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(percent);
+  }
+  [[nodiscard]] std::vector<unsigned> all() {
+    const std::lock_guard lock(mutex_);
+    return all_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<unsigned> all_;
+};
 
 class Joining : public testing::Test {
  protected:
   void SetUp() override {
     if (!may_open_events()) GTEST_SKIP() << kNoEvents;
     bench_.rings = small_recording(kQuiet);  // no record of it comes, so its history only gets longer
+    bench_.clock.emplace();
     ASSERT_NO_FATAL_FAILURE(bench_.start());
   }
 
-  // Whether one snapshot answers both requests, if the second comes while the first waits for its `post`.
+  VirtualClock& clock() { return *bench_.clock; }
+  // Requests of now, with this `post`.
+  SnapshotRequest person_in(std::chrono::nanoseconds post) { return due_in(by_person(), post); }
+  SnapshotRequest trigger_in(const std::string& name, std::chrono::nanoseconds post) {
+    return due_in(by_trigger(name), post);
+  }
+  SnapshotRequest due_in(SnapshotRequest request, std::chrono::nanoseconds post) {
+    request.requested_ns = clock().now();
+    request.due_ns = request.requested_ns + static_cast<EventTime>(post.count());
+    return request;
+  }
+  // Whether one snapshot answers both requests, if the second comes while the first waits for its `post`. Both are
+  // answered when the later `post` is over.
   bool join(SnapshotRequest first, SnapshotRequest second) {
     bench_.start_worker();
+    const std::chrono::nanoseconds longest(std::max(first.due_ns, second.due_ns) - clock().now());
     auto one = bench_.ask_and_wait(std::move(first));
     auto two = bench_.ask(std::move(second));
-    bench_.worker->stop();  // the running snapshot is taken, the waiting one is refused
+    clock().advance(longest);
     const auto a = answer_of(one), b = answer_of(two);
-    EXPECT_TRUE(a || b);
-    for (const auto* result : {&a, &b})
-      if (!*result) {
-        EXPECT_TRUE(result->error().code == std::errc::operation_canceled) << result->error().what;
-      }
+    EXPECT_TRUE(a) << a.error().what;
+    EXPECT_TRUE(b) << b.error().what;
     return a && b && a->id == b->id;
   }
   std::vector<SnapshotBench::Answer> ask(std::size_t count) {
@@ -44,7 +77,6 @@ class Joining : public testing::Test {
   }
 
   SnapshotBench bench_;
-  const EventTime due_ns_ = monotonic_now() + kFarNs;
 };
 
 TEST_F(Joining, AHundredCallersMakeTwoSnapshots) {
@@ -63,34 +95,75 @@ TEST_F(Joining, AHundredCallersMakeTwoSnapshots) {
 }
 
 TEST_F(Joining, ItWaitsTenSecondsForAnothersPost) {
-  EXPECT_TRUE(join(by_person(due_ns_), by_person(due_ns_)));
-  EXPECT_TRUE(join(by_person(due_ns_), by_person(due_ns_ - kJoinNs)));
-  EXPECT_FALSE(join(by_person(due_ns_), by_person(due_ns_ - kJoinNs - 1)));
+  EXPECT_TRUE(join(person_in(kMaxJoinWait), person_in(kMaxJoinWait)));
+  EXPECT_TRUE(join(person_in(kMaxJoinWait), person_in(0s)));
+  EXPECT_FALSE(join(person_in(kMaxJoinWait + 1ns), person_in(0s)));
 }
 
 TEST_F(Joining, APersonWaitsOneSecondForATriggersPost) {
-  EXPECT_TRUE(join(by_trigger("spike", due_ns_), by_person(due_ns_ - kTriggerNs)));
-  EXPECT_FALSE(join(by_trigger("spike", due_ns_), by_person(due_ns_ - kTriggerNs - 1)));
-  EXPECT_TRUE(join(by_trigger("spike", due_ns_), by_trigger("oom", due_ns_ - kJoinNs)));
-  EXPECT_TRUE(join(by_person(due_ns_), by_trigger("spike", due_ns_ - kJoinNs)));
+  EXPECT_TRUE(join(trigger_in("spike", kMaxTriggerWait), person_in(0s)));
+  EXPECT_FALSE(join(trigger_in("spike", kMaxTriggerWait + 1ns), person_in(0s)));
+  EXPECT_TRUE(join(trigger_in("spike", kMaxJoinWait), trigger_in("oom", 0s)));
+  EXPECT_TRUE(join(person_in(kMaxJoinWait), trigger_in("spike", 0s)));
 }
 
-TEST_F(Joining, APostIsNotCutShortByAnEarlierOne) { EXPECT_FALSE(join(by_person(due_ns_), by_person(due_ns_ + 1))); }
+TEST_F(Joining, APostIsNotCutShortByAnEarlierOne) {
+  EXPECT_FALSE(join(person_in(kMaxJoinWait), person_in(kMaxJoinWait + 1ns)));
+}
+
+TEST_F(Joining, NoneIsTakenBeforeThePostIsOver) {
+  auto first = bench_.ask_and_wait(person_in(kMaxJoinWait));
+  auto second = bench_.ask(trigger_in("spike", 0s));
+  const EventTime due_ns = person_in(kMaxJoinWait).due_ns;
+  clock().advance(kMaxJoinWait - 1ns);
+  ASSERT_TRUE(clock().is_waited_for(due_ns));
+  EXPECT_FALSE(is_there(first));
+  EXPECT_FALSE(is_there(second));
+  EXPECT_THAT(bench_.begun(), IsEmpty());
+  clock().advance(1ns);
+  const auto one = answer_of(first);
+  ASSERT_TRUE(one) << one.error().what;
+  EXPECT_EQ(answer_of(second).value().id, one->id);
+  EXPECT_THAT(bench_.begun(), ElementsAre("spike"));
+}
+
+TEST_F(Joining, ThePostsProgressComesTwiceASecond) {
+  auto seen = std::make_shared<Percents>();
+  SnapshotRequest request = person_in(2 * kProgressEvery);
+  const EventTime middle_ns = person_in(kProgressEvery).due_ns, due_ns = request.due_ns;
+  request.progress = [seen](std::string_view step, unsigned percent) {
+    if (step == "waiting") seen->add(percent);
+  };
+  auto answer = bench_.ask(std::move(request));
+  ASSERT_TRUE(clock().is_waited_for(middle_ns));
+  EXPECT_THAT(seen->all(), ElementsAre(0U));
+  clock().advance(kProgressEvery - 1ns);
+  EXPECT_THAT(seen->all(), ElementsAre(0U));
+  clock().advance(1ns);
+  ASSERT_TRUE(clock().is_waited_for(due_ns));
+  EXPECT_THAT(seen->all(), ElementsAre(0U, 50U));
+  clock().advance(kProgressEvery);
+  EXPECT_TRUE(answer_of(answer));
+  EXPECT_THAT(seen->all(), ElementsAre(0U, 50U));
+}
 
 TEST_F(Joining, TheEarlierOneGoesFirst) {
-  auto late = bench_.ask_and_wait(by_person(due_ns_));
-  auto now = bench_.ask(by_trigger("spike"));
+  constexpr auto kLater = kMaxJoinWait + 1ns;
+  auto late = bench_.ask_and_wait(person_in(kLater));
+  auto now = bench_.ask(trigger_in("spike", 0s));
   const auto first = answer_of(now);
   ASSERT_TRUE(first) << first.error().what;
   EXPECT_EQ(first->trigger, "spike");
   EXPECT_FALSE(is_there(late));
   EXPECT_THAT(bench_.begun(), ElementsAre("spike"));
+  clock().advance(kLater);
+  EXPECT_TRUE(answer_of(late));
 }
 
 TEST_F(Joining, AWindowMustBeCovered) {
   constexpr EventTime kBegin = 5, kEnd = UINT64_MAX - 5;
   const auto window = [this](EventTime begin_ns, EventTime end_ns) {
-    SnapshotRequest out = by_person(due_ns_);
+    SnapshotRequest out = person_in(kMaxJoinWait);
     out.window = {.begin_ns = begin_ns, .end_ns = end_ns};
     return out;
   };
@@ -104,7 +177,7 @@ TEST_F(Joining, AWindowMustBeCovered) {
 
 TEST_F(Joining, ACaptureThatIsAskedForIsKept) {
   const auto capture = [this](std::optional<CaptureMode> mode) {
-    SnapshotRequest out = by_person(due_ns_);
+    SnapshotRequest out = person_in(kMaxJoinWait);
     out.capture = mode;
     return out;
   };
@@ -126,11 +199,13 @@ TEST_F(Joining, AHistoryThatWouldNotLastIsNotWaitedFor) {
     static_cast<void>(bench_.recorder.status());  // notes the rings' heads
     return bench_.recorder.recorder->shortest_history_ns() != UINT64_MAX;
   }));
-  SnapshotRequest old = by_person(due_ns_ - kTriggerNs);
-  old.window.begin_ns = 1;
-  EXPECT_FALSE(join(by_person(due_ns_), old));
-  old.due_ns = due_ns_;
-  EXPECT_TRUE(join(by_person(due_ns_), old)) << "it need not wait longer than it wants to";
+  const auto old_in = [this](std::chrono::nanoseconds post) {
+    SnapshotRequest out = person_in(post);
+    out.window.begin_ns = 1;
+    return out;
+  };
+  EXPECT_FALSE(join(person_in(kMaxJoinWait), old_in(kMaxJoinWait - 1s)));
+  EXPECT_TRUE(join(person_in(kMaxJoinWait), old_in(kMaxJoinWait))) << "it need not wait longer than it wants to";
 }
 
 // Only waiting requests are widened: the running one stays as it was requested.
@@ -236,17 +311,18 @@ TEST_F(Joining, AnEndFinishesTheOneUnderWayAndRefusesTheRest) {
 }
 
 TEST_F(Joining, AnEndCutsAPostShortAndSaysSo) {
-  auto running = bench_.ask_and_wait(by_person(due_ns_));
+  auto running = bench_.ask_and_wait(person_in(kMaxJoinWait));
+  clock().advance(4s);
   bench_.worker->stop();
   const auto result = answer_of(running);
   ASSERT_TRUE(result) << result.error().what;
-  EXPECT_THAT(result->warnings, Contains(HasSubstr("flightd was stopped")));
+  EXPECT_THAT(result->warnings, Contains(AllOf(HasSubstr("flightd was stopped"), HasSubstr(" ends 6.0 s before "))));
 }
 
 TEST_F(Joining, TheLastSnapshotTakesAlongWhoWaits) {
   ASSERT_TRUE(bench_.has_spare_files());
   auto running = bench_.ask_and_hold(by_person());
-  auto waiting = bench_.ask(by_person(due_ns_));
+  auto waiting = bench_.ask(person_in(kMaxJoinWait));
   auto last = bench_.ask(SnapshotRequest::of_flightd(kBrokerLost, "a test"));
   bench_.begin.open();
   EXPECT_EQ(answer_of(running).value().trigger, "manual") << "it was frozen before";
@@ -258,7 +334,7 @@ TEST_F(Joining, TheLastSnapshotTakesAlongWhoWaits) {
 
 TEST_F(Joining, TheLastSnapshotEndsAPost) {
   ASSERT_TRUE(bench_.has_spare_files());
-  auto waiting = bench_.ask_and_wait(by_trigger("spike", due_ns_));
+  auto waiting = bench_.ask_and_wait(trigger_in("spike", kMaxJoinWait));
   auto last = bench_.ask(SnapshotRequest::of_flightd(kBrokerLost, "a test"));
   const auto result = answer_of(last);
   ASSERT_TRUE(result) << result.error().what;

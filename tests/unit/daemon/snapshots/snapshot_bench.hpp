@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A snapshot worker with everything that it needs: a recorder with real rings, a fake broker that makes its files, and
-// the freeze thread. A test can hold it just before it cuts the rings, and refuse it space on the disk.
+// the freeze thread. A test can hold it just before it cuts the rings, refuse it space on the disk, and move its clock.
 #pragma once
 
 #include <chrono>
@@ -16,13 +16,11 @@
 #include "daemon/snapshots/worker.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 #include "tests/unit/daemon/recorder/recorder_bench.hpp"
+#include "tests/unit/daemon/virtual_clock.hpp"
 
 namespace flight::test {
 
 using namespace daemon;
-
-// So long that no test reaches its end.
-constexpr EventTime kFarNs = 3'600'000'000'000;
 
 class SnapshotBench {
  public:
@@ -73,8 +71,9 @@ class SnapshotBench {
                                         .make_more_room = [](const std::string&, std::uint64_t) { return false; },
                                         .symbols_kept = [] {},
                                         .warn = [this](const Error& error) { warn(error.what); }};
+    const WaitingClock& used = clock ? static_cast<const WaitingClock&>(*clock) : WaitingClock::monotonic();
     auto started = SnapshotWorker::start(*recorder.recorder, *freezer, {}, host, recorder.snapshots(),
-                                         std::vector<PlannedWorker>(1), std::move(callbacks));
+                                         std::vector<PlannedWorker>(1), std::move(callbacks), used);
     ASSERT_TRUE(started) << started.error().what;
     worker = std::move(*started);
   }
@@ -134,6 +133,7 @@ class SnapshotBench {
   Gate begin;  // of each snapshot, just before the rings are cut
   std::function<void(const Result<Sidecar>&)> on_ended;
   std::function<std::optional<SidecarMetrics>()> metrics;
+  std::optional<VirtualClock> clock;  // the worker's, if a test makes it before start()
   std::unique_ptr<SnapshotWorker> worker;
 
  private:

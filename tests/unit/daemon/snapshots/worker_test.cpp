@@ -9,6 +9,7 @@
 namespace flight::daemon {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace test;
 using testing::Contains;
 using testing::HasSubstr;
@@ -225,6 +226,34 @@ TEST_F(SnapshotWorkerTest, TheNextBrokerMakesTheLastSnapshotRootsOwn) {
   EXPECT_TRUE(soon([this] { return bench_.recorder.next->asked(Request::spare) == 2; })) << "prepared again";
   EXPECT_TRUE(take());
   EXPECT_THAT(bench_.warnings(), IsEmpty());
+}
+
+// After five seconds, and another 200 ms without a request.
+TEST_F(SnapshotWorkerTest, SpareFilesThatAreRefusedAreRequestedAgain) {
+  constexpr std::chrono::nanoseconds kRetry = 5s, kQuietFor = 200ms;
+  VirtualClock& clock = bench_.clock.emplace();
+  bench_.open_rings();
+  ASSERT_TRUE(bench_.rings);
+  BrokerSetup setup = bench_.setup();
+  setup.refused[Request::spare] = {std::make_error_code(std::errc::no_space_on_device), "the disk is full"};
+  ASSERT_NO_FATAL_FAILURE(bench_.recorder.start(std::move(setup)));
+  ASSERT_NO_FATAL_FAILURE(bench_.start_worker());
+  const EventTime retry_ns = clock.now() + static_cast<EventTime>(kRetry.count());
+  const EventTime again_ns = retry_ns + static_cast<EventTime>(kQuietFor.count());
+  ASSERT_TRUE(clock.is_waited_for(retry_ns));
+  EXPECT_EQ(broker().asked(Request::spare), 1);
+  EXPECT_THAT(bench_.warnings(), Contains(HasSubstr("the disk is full")));
+  broker().obey(Request::spare);
+  clock.advance(kRetry - 1ns);
+  EXPECT_TRUE(clock.is_waited_for(retry_ns));
+  clock.advance(1ns);
+  ASSERT_TRUE(clock.is_waited_for(again_ns));
+  clock.advance(kQuietFor - 1ns);
+  EXPECT_TRUE(clock.is_waited_for(again_ns));
+  EXPECT_EQ(broker().asked(Request::spare), 1);
+  clock.advance(1ns);
+  EXPECT_TRUE(bench_.has_spare_files());
+  EXPECT_EQ(broker().asked(Request::spare), 3) << "two files";
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/base/waiting_clock.hpp"
+
+#include <algorithm>
+
+namespace flight {
+
+const WaitingClock& WaitingClock::monotonic() {
+  static const WaitingClock clock{};
+  return clock;
+}
+
+EventTime WaitingClock::now() const { return monotonic_now(); }
+
+ClockPair WaitingClock::pair() const { return ClockPair::now(); }
+
+void WaitingClock::wait_until(std::condition_variable& wake, std::unique_lock<std::mutex>& lock,
+                              EventTime until_ns) const {
+  const EventTime now_ns = monotonic_now();
+  wake.wait_for(lock, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)));
+}
+
+}  // namespace flight

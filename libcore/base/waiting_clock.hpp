@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clock of a thread that waits: what time it is, and a wait that ends at a time. A test of such a thread passes a
+// clock that it moves itself (tests/unit/daemon/virtual_clock.hpp), so that it need not wait for the thread's limits.
+// The times of records are always monotonic_now(). Any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "libcore/base/clock.hpp"
+
+namespace flight {
+
+class WaitingClock {
+ public:
+  // CLOCK_MONOTONIC.
+  [[nodiscard]] static const WaitingClock& monotonic();
+
+  WaitingClock() = default;
+  WaitingClock(const WaitingClock&) = delete;
+  WaitingClock& operator=(const WaitingClock&) = delete;
+  virtual ~WaitingClock() = default;
+
+  [[nodiscard]] virtual EventTime now() const;
+  // The same moment on the wall clock, too.
+  [[nodiscard]] virtual ClockPair pair() const;
+  // Until `wake` is notified, at most until `until_ns`. It may return early.
+  virtual void wait_until(std::condition_variable& wake, std::unique_lock<std::mutex>& lock, EventTime until_ns) const;
+
+  // Until `done()` holds, at most for `limit`. Returns whether it holds.
+  template <typename Done>
+  bool wait_for(std::condition_variable& wake, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds limit,
+                Done done) const {
+    const EventTime until_ns = now() + static_cast<EventTime>(limit.count());
+    while (!done()) {
+      if (now() >= until_ns) return false;
+      wait_until(wake, lock, until_ns);
+    }
+    return true;
+  }
+};
+
+}  // namespace flight

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A clock that stands until the test advances it, for a thread whose limits are tested. It begins an hour ahead of the
+// real one: a request that is due now by that one is due by this one, too. It wakes the thread that waits until a time,
+// and the test can wait until the thread does so. One thread waits; another one, the test's, calls the rest.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "libcore/base/waiting_clock.hpp"
+#include "tests/unit/daemon/patience.hpp"
+
+namespace flight::test {
+
+class VirtualClock : public WaitingClock {
+ public:
+  VirtualClock() { advance(std::chrono::hours(1)); }
+
+  [[nodiscard]] EventTime now() const override { return pair().monotonic_ns; }
+  [[nodiscard]] ClockPair pair() const override {
+    const std::lock_guard lock(mutex_);
+    return now_;
+  }
+  void wait_until(std::condition_variable& wake, std::unique_lock<std::mutex>& lock,
+                  EventTime until_ns) const override {
+    if (!begin_wait({.wake = &wake, .mutex = lock.mutex(), .until_ns = until_ns})) return;
+    wake.wait(lock);
+    const std::lock_guard own_lock(mutex_);
+    waiting_.reset();
+  }
+
+  void advance(std::chrono::nanoseconds by) {
+    const auto ended = move(by);
+    if (!ended) return;
+    const std::lock_guard lock(*ended->mutex);  // the thread holds it until it waits
+    ended->wake->notify_all();
+  }
+  // Waits for the thread to wait until `until_ns`.
+  [[nodiscard]] bool is_waited_for(EventTime until_ns) const {
+    return soon([&] {
+      const std::lock_guard lock(mutex_);
+      return waiting_ && waiting_->until_ns == until_ns;
+    });
+  }
+
+ private:
+  struct Waiting {
+    std::condition_variable* wake = nullptr;
+    std::mutex* mutex = nullptr;
+    EventTime until_ns = 0;
+  };
+  // False: it is that late already.
+  bool begin_wait(const Waiting& waiting) const {
+    const std::lock_guard lock(mutex_);
+    if (now_.monotonic_ns >= waiting.until_ns) return false;
+    waiting_ = waiting;
+    return true;
+  }
+  // Returns the wait that ends by that.
+  std::optional<Waiting> move(std::chrono::nanoseconds by) {
+    const std::lock_guard lock(mutex_);
+    now_.wall += by;
+    now_.monotonic_ns += static_cast<EventTime>(by.count());
+    if (!waiting_ || now_.monotonic_ns < waiting_->until_ns) return std::nullopt;
+    return std::exchange(waiting_, std::nullopt);
+  }
+
+  mutable std::mutex mutex_;
+  ClockPair now_ = ClockPair::now();
+  mutable std::optional<Waiting> waiting_;
+};
+
+}  // namespace flight::test
