@@ -52,6 +52,7 @@ Result<std::unique_ptr<TriggerThread>> TriggerThread::start(Setup setup, Callbac
 TriggerThread::TriggerThread(Setup setup, Callbacks callbacks, UniqueFd wake)
     : attached_of_(std::move(setup.attached)),
       look_at_clock_(std::move(setup.look_at_clock)),
+      clock_(setup.clock),
       boot_id_(std::move(setup.boot_id)),
       callbacks_(std::move(callbacks)),
       tasks_(std::move(wake)),
@@ -60,7 +61,7 @@ TriggerThread::TriggerThread(Setup setup, Callbacks callbacks, UniqueFd wake)
       rules_(triggers_, setup.guard, sampler_.missing()) {
   if (setup.saved.empty()) return;
   if (auto state = parse_trigger_state(setup.saved))
-    rules_.restore(*state, boot_id_, ClockPair::now());
+    rules_.restore(*state, boot_id_, clock_.pair());
   else
     saved_error_ = state.error().what;
 }
@@ -74,9 +75,9 @@ void TriggerThread::stop() {
 }
 
 void TriggerThread::run() {
-  EventTime next_ns = monotonic_now();
+  EventTime next_ns = clock_.now();
   while (!stopping_) {
-    const EventTime now_ns = monotonic_now();
+    const EventTime now_ns = clock_.now();
     if (now_ns >= next_ns) {
       look_at_clock_();
       follow_rings();
@@ -88,8 +89,8 @@ void TriggerThread::run() {
     }
     wait_for_work(next_ns);
   }
-  drain_events(monotonic_now());
-  const ClockPair now = ClockPair::now();
+  drain_events(clock_.now());
+  const ClockPair now = clock_.pair();
   for (SuppressedWindow& window : rules_.take_ended_windows(now, /*all=*/true))
     callbacks_.suppressed(std::move(window));
   callbacks_.keep(to_text(rules_.state(boot_id_, now)));
@@ -98,7 +99,7 @@ void TriggerThread::run() {
 // After records were read, the rings are polled again only after a pause: a busy tracepoint wakes the thread for each
 // event. Records that come during the pause wake nothing and are read at its end.
 void TriggerThread::wait_for_work(EventTime until_ns) {
-  const EventTime now_ns = monotonic_now();
+  const EventTime now_ns = clock_.now();
   const EventTime quiet_ns =
       last_event_ns_ + static_cast<EventTime>(std::chrono::nanoseconds(kTriggerDrainEvery).count());
   std::vector<pollfd> polled{{.fd = tasks_.fd(), .events = POLLIN, .revents = 0}};
@@ -112,7 +113,7 @@ void TriggerThread::wait_for_work(EventTime until_ns) {
   wait_for_any(polled, std::chrono::nanoseconds(wait_ns));
   if (polled[0].revents != 0) tasks_.run();
   if (resting || std::any_of(polled.begin() + 1, polled.end(), [](const pollfd& one) { return one.revents != 0; }))
-    drain_events(monotonic_now());
+    drain_events(clock_.now());
 }
 
 // Follows the set of trigger rings; an event trigger without a ring shows the reason.
@@ -137,7 +138,7 @@ void TriggerThread::follow_rings() {
 void TriggerThread::drain_events(EventTime now_ns) {
   for (const TriggerEvent& event : rings_.drain()) {
     last_event_ns_ = now_ns;
-    const ClockPair now = ClockPair::now();
+    const ClockPair now = clock_.pair();
     if (const auto decision = rules_.on_event(event.trigger, event.detail, now)) act(*decision);
     // Each event counts, also those that came too fast to be reported individually.
     const std::uint64_t uncounted = event.further + event.lost;
@@ -153,7 +154,7 @@ void TriggerThread::look(EventTime now_ns) {
     troubles_.note(triggers_, sampler_.missing());
   }
   if (looked_slowly_) pass.sure_ns = static_cast<std::uint64_t>(interval_.interval().count());
-  const ClockPair now = ClockPair::now();
+  const ClockPair now = clock_.pair();
   for (const Decision& decision : rules_.on_pass(pass, now)) act(decision);
   for (SuppressedWindow& window : rules_.take_ended_windows(now)) {
     callbacks_.suppressed(std::move(window));
@@ -170,23 +171,23 @@ void TriggerThread::act(const Decision& decision) {
   changed_ = true;
   if (!decision.fires()) return;
   callbacks_.fire(decision);
-  keep(monotonic_now());  // only now and then; after a kill -9 the last firings may be counted again
+  keep(clock_.now());  // only now and then; after a kill -9 the last firings may be counted again
 }
 
 void TriggerThread::keep(EventTime now_ns) {
   changed_ = false;
   kept_ns_ = now_ns;
-  callbacks_.keep(to_text(rules_.state(boot_id_, ClockPair::now())));
+  callbacks_.keep(to_text(rules_.state(boot_id_, clock_.pair())));
 }
 
 void TriggerThread::external(std::string trigger, std::string reason, bool test,
                              std::function<void(Result<Decision>)> done) {
   if (stopping_) return done(fail(std::errc::operation_canceled, "flightd is stopping"));
   tasks_.post([this, trigger = std::move(trigger), reason = std::move(reason), test, done = std::move(done)] {
-    const ClockPair now = ClockPair::now();
+    const ClockPair now = clock_.pair();
     auto decision = test ? rules_.test(trigger, now) : rules_.on_external(trigger, reason, now);
     changed_ = true;
-    if (decision && decision->fires() && !test) keep(monotonic_now());
+    if (decision && decision->fires() && !test) keep(clock_.now());
     done(std::move(decision));
   });
 }
@@ -195,7 +196,7 @@ void TriggerThread::enable(std::string trigger, bool on, std::function<void(Resu
   if (stopping_) return done(fail(std::errc::operation_canceled, "flightd is stopping"));
   tasks_.post([this, trigger = std::move(trigger), on, done = std::move(done)] {
     auto enabled = rules_.enable(trigger, on);
-    if (enabled) keep(monotonic_now());
+    if (enabled) keep(clock_.now());
     done(std::move(enabled));
   });
 }
@@ -204,7 +205,7 @@ void TriggerThread::rows(std::function<void(std::vector<Listed>)> done) {
   if (stopping_) return done({});
   tasks_.post([this, done = std::move(done)] {
     std::vector<Listed> out;
-    for (TriggerRow& row : rules_.rows(ClockPair::now())) {
+    for (TriggerRow& row : rules_.rows(clock_.pair())) {
       std::string kind(kind_of(triggers_, row.name));
       out.push_back({.row = std::move(row), .kind = std::move(kind)});
     }
@@ -233,9 +234,9 @@ void TriggerThread::set_recording(bool recording) {
 void TriggerThread::restore(std::string saved, std::function<void(std::string)> failed) {
   tasks_.post([this, saved = std::move(saved), failed = std::move(failed)] {
     const auto state = saved.empty() ? std::nullopt : std::make_optional(parse_trigger_state(saved));
-    if (state && *state) rules_.restore(**state, boot_id_, ClockPair::now());
+    if (state && *state) rules_.restore(**state, boot_id_, clock_.pair());
     if (state && !*state) failed(state->error().what);
-    keep(monotonic_now());
+    keep(clock_.now());
   });
 }
 
@@ -243,7 +244,7 @@ void TriggerThread::replace(std::vector<TriggerConfig> triggers, const StormGuar
   tasks_.post([this, triggers = std::move(triggers), guard] {
     triggers_ = triggers;
     attached_.reset();  // the broker's rings may differ: look them up again
-    rules_.replace(triggers, guard, ClockPair::now());
+    rules_.replace(triggers, guard, clock_.pair());
     troubles_.note(triggers_, sampler_.missing());
     changed_ = true;
   });
@@ -253,7 +254,7 @@ std::optional<SidecarMetrics> TriggerThread::metrics() {
   if (stopping_) return std::nullopt;
   return tasks_.ask([this] {
     // The last slow pass may be long ago.
-    const EventTime now_ns = monotonic_now();
+    const EventTime now_ns = clock_.now();
     if (looked_slowly_ && now_ns >= looked_ns_ + static_cast<EventTime>(interval_.interval().count())) look(now_ns);
     return rules_.history().exported();
   });

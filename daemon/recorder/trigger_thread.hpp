@@ -15,6 +15,7 @@
 #include "daemon/recorder/attached.hpp"
 #include "daemon/recorder/metric_troubles.hpp"
 #include "libcore/base/task_queue.hpp"
+#include "libcore/base/waiting_clock.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/trigger/pass_interval.hpp"
 #include "libcore/trigger/rules.hpp"
@@ -29,8 +30,9 @@ class TriggerThread {
     StormGuardConfig guard;
     std::string saved;    // the last argument of `keep` in an earlier flightd; empty: there was none
     std::string boot_id;  // of this boot
-    std::function<std::shared_ptr<Attached>()> attached;  // the newest set of rings
-    std::function<void()> look_at_clock = [] {};          // ClockWatch::look
+    std::function<std::shared_ptr<Attached>()> attached;    // the newest set of rings
+    std::function<void()> look_at_clock = [] {};            // ClockWatch::look
+    const WaitingClock& clock = WaitingClock::monotonic();  // each posted task makes the thread look at it
   };
   // All callbacks run on the trigger thread.
   struct Callbacks {
@@ -89,6 +91,7 @@ class TriggerThread {
 
   std::function<std::shared_ptr<Attached>()> attached_of_;
   std::function<void()> look_at_clock_;
+  const WaitingClock& clock_;
   std::string boot_id_;
   Callbacks callbacks_;
   TaskQueue tasks_;

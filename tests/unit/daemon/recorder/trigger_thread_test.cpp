@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trigger thread: its decisions, the state that it saves for the next flightd, and its report at its end.
-// tests/unit/trigger tests the rules themselves.
+// The trigger thread: its decisions, the state that it saves for the next flightd, and its report at its end. Its clock
+// stands until a test advances it. tests/unit/trigger tests the rules themselves.
 #include "daemon/recorder/trigger_thread.hpp"
 
 #include <gmock/gmock.h>
@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "tests/unit/daemon/recorder/recorder_bench.hpp"
+#include "tests/unit/daemon/virtual_clock.hpp"
 #include "tests/unit/full_table.hpp"
 
 namespace flight::daemon {
@@ -21,6 +22,9 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+
+// Time in which a pass becomes due: the interval while nothing happens.
+constexpr std::chrono::nanoseconds kOnePass = PassInterval::kCalm;
 
 TriggerConfig external(std::string name, std::chrono::nanoseconds cooldown = 0ns) {
   return {.name = std::move(name), .external = true, .cooldown = cooldown};
@@ -39,7 +43,8 @@ class TriggerThreadTest : public testing::Test {
                                .guard = {},
                                .saved = std::move(saved),
                                .boot_id = "boot",
-                               .attached = [attached] { return attached; }};
+                               .attached = [attached] { return attached; },
+                               .clock = clock_};
     auto thread = TriggerThread::start(
         std::move(setup), {.fire = [this](Decision one) { add(fired_, std::move(one)); },
                            .suppressed = [this](SuppressedWindow one) { add(suppressed_, std::move(one)); },
@@ -64,6 +69,13 @@ class TriggerThreadTest : public testing::Test {
     auto answer = promise->get_future();
     thread_->rows([promise](std::vector<TriggerThread::Listed> all) { promise->set_value(std::move(all)); });
     return answer.get();
+  }
+  // Advances the clock, and waits for the pass that is due then, if one is. The first task makes the thread read the
+  // clock again, the second one is run after that pass.
+  void advance(std::chrono::nanoseconds by) {
+    clock_.advance(by);
+    rows();
+    rows();
   }
   TriggerThread::Listed row(const std::string& name) {
     for (TriggerThread::Listed& one : rows())
@@ -99,6 +111,7 @@ class TriggerThreadTest : public testing::Test {
   std::vector<Decision> fired_;
   std::vector<SuppressedWindow> suppressed_;
   std::vector<std::string> kept_;
+  VirtualClock clock_;
   std::unique_ptr<TriggerThread> thread_;
 };
 
@@ -160,6 +173,21 @@ TEST_F(TriggerThreadTest, ACooldownHoldsForTheNextFlightd) {
   start({external("deploy", 1h)}, state);
   EXPECT_EQ(row("deploy").row.fired, 1U);
   EXPECT_EQ(fire("deploy").value().by, SuppressedBy::cooldown);
+  clock_.advance(1h - 1ns);
+  EXPECT_EQ(fire("deploy").value().by, SuppressedBy::cooldown);
+  clock_.advance(1ns);
+  EXPECT_TRUE(fire("deploy").value().fires());
+}
+
+TEST_F(TriggerThreadTest, WhatWasSuppressedIsKeptAfterFiveSeconds) {
+  start({external("deploy", 1h)});
+  ASSERT_TRUE(fire("deploy").value().fires());
+  EXPECT_EQ(fire("deploy").value().by, SuppressedBy::cooldown);
+  advance(5s - kOnePass);
+  EXPECT_EQ(saved("deploy").fired, 1U);
+  EXPECT_EQ(saved("deploy").suppressed, 0U);
+  advance(kOnePass);
+  EXPECT_EQ(saved("deploy").suppressed, 1U);
 }
 
 TEST_F(TriggerThreadTest, AnUnusableStateIsAnErrorAndNotTheEnd) {
@@ -220,6 +248,20 @@ TEST_F(TriggerThreadTest, ItsEndReportsWhatWasSuppressed) {
   EXPECT_EQ(saved("deploy").suppressed, 3U) << "the last state";
 }
 
+TEST_F(TriggerThreadTest, WhatWasSuppressedIsReportedWhenItMayFireAgain) {
+  start({external("deploy", 10min)});
+  ASSERT_TRUE(fire("deploy").value().fires());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(fire("deploy").value().by, SuppressedBy::cooldown);
+  advance(10min - kOnePass);
+  EXPECT_THAT(taken(suppressed_), IsEmpty());
+  advance(kOnePass);
+  const auto windows = taken(suppressed_);
+  ASSERT_EQ(windows.size(), 1U);
+  EXPECT_EQ(windows[0].trigger, "deploy");
+  EXPECT_EQ(windows[0].count, 3U);
+  EXPECT_TRUE(fire("deploy").value().fires());
+}
+
 TEST_F(TriggerThreadTest, AfterItsEndAllIsAnsweredAtOnce) {
   start({external("deploy")});
   thread_->stop();
@@ -242,6 +284,7 @@ TEST_F(TriggerThreadTest, AMetricFiresByItself) {
   start({{.name = "busy", .metric = "cpu.busy", .above = 0, .cooldown = 1h}});
   ASSERT_TRUE(soon([this] {
     fault(1);
+    advance(kOnePass);
     return !taken(fired_).empty();
   }));
   const Decision decision = taken(fired_).front();
@@ -276,8 +319,13 @@ TEST_F(TriggerThreadTest, MetricsThatCannotBeReadAtStartComeLater) {
   ASSERT_TRUE(notes) << notes.error().what;
   EXPECT_THAT(*notes, IsEmpty());
   full.reset();
+  advance(10s - kOnePass);
+  EXPECT_THAT(row("busy").row.note, HasSubstr("Too many open files"));
+  advance(kOnePass);
+  EXPECT_EQ(row("busy").row.note.find("Too many"), std::string::npos);
   EXPECT_TRUE(soon([this] {
     fault(1);
+    advance(kOnePass);
     return !taken(fired_).empty();
   })) << "after 10 s";
   EXPECT_EQ(row("busy").row.note.find("Too many"), std::string::npos);
@@ -304,6 +352,7 @@ TEST_F(TriggerThreadTest, AKernelEventFiresByItself) {
   ASSERT_TRUE(soon([this] { return !taken(fired_).empty(); }));
   EXPECT_EQ(taken(fired_).front().trigger, "winch");
   EXPECT_THAT(taken(fired_).front().reason, HasSubstr(fmt::format("sig={}", SIGWINCH)));
+  clock_.advance(kTriggerDrainEvery);  // from here on, the ring wakes the thread again
   ::kill(::getpid(), SIGWINCH);
   EXPECT_TRUE(soon([this] { return row("winch").row.suppressed == 1; }));
 }
