@@ -75,6 +75,7 @@ Result<void> Service::open_or_adopt(const Config& config) {
   if (!opened) return propagate(opened.error());
   recording_.emplace(std::move(*opened));
   store_.drop_kept();
+  follow_rings();  // scans_ must see the symbols that came since its first scan
   scans_.note_opened();
   if (!why_not.empty())
     recording_->warn("the history starts again: the recording of the previous flightd-broker could not be adopted (" +

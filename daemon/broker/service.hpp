@@ -115,6 +115,7 @@ class Service {
   // Sends the scans and build-ids that were requested and are ready.
   [[nodiscard]] Result<void> follow_scan(int client);
   [[nodiscard]] Result<void> follow_files(int client);
+  void follow_rings();
   [[nodiscard]] Result<void> follow_kernel(int client);
   [[nodiscard]] Result<void> follow_counts(int client);
   [[nodiscard]] Result<void> send_kernel(int client, const KernelAnswers::Reply& reply) const;

@@ -62,13 +62,17 @@ Result<void> Service::build_ids(int client) {
 
 Result<void> Service::follow_files(int client) {
   if (!recording_) return {};
-  std::vector<FileWatch::Ring> rings;
-  for (const auto& [owner_id, mapping] : recording_->sideband_rings()) rings.push_back({owner_id, mapping});
-  files_->follow(rings, std::exchange(sideband_is_new_, true));
+  follow_rings();
   files_->look(build_ids_asked_ > 0);
   if (build_ids_asked_ == 0 || (!files_->settled() && Clock::now() < build_ids_until_)) return {};
   const auto document = files_->answer();
   return send_document(client, Request::build_ids, document, std::exchange(build_ids_asked_, 0));
+}
+
+void Service::follow_rings() {
+  std::vector<FileWatch::Ring> rings;
+  for (const auto& [owner_id, mapping] : recording_->sideband_rings()) rings.push_back({owner_id, mapping});
+  files_->follow(rings, std::exchange(sideband_is_new_, true));
 }
 
 Result<void> Service::kernel(int client) {

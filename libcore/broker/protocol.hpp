@@ -68,7 +68,8 @@ inline constexpr std::uint32_t kScanUnread = 0x44524e55, kScanPartly = 0x5452415
 // In the LOST record after the KSYMBOL records of generated code (libcore/sysinfo/generated_code.hpp), whose time is
 // that of the read: its first number is the number of these records, the second one has kScanSymbols… bits. Without it
 // (an older broker, or hidden addresses) nothing is known about generated code. If no KSYMBOL record came or was lost
-// since the last read, that one is sent again.
+// since the last read, that one is sent again; the one from before the recording with the time at which the broker
+// found that it was still right.
 inline constexpr std::uint32_t kScanSymbolsListed = 0x4d59534b;
 inline constexpr std::uint64_t kScanSymbolsCut = 1;    // more exist than fit
 inline constexpr std::uint64_t kScanSymbolsNoBpf = 2;  // GeneratedCode::no_bpf

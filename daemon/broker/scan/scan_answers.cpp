@@ -4,18 +4,25 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/broker/scan/scan_records.hpp"
+#include "libcore/base/clock.hpp"
+
 namespace flight::broker {
 
 ScanAnswers::ScanAnswers(BlockingThreads threads, std::function<void()> wake, FileWatch& files, ScanReads reads)
     : threads_(std::move(threads)), wake_(std::move(wake)), files_(&files), reads_(std::move(reads)) {}
 
 Result<void> ScanAnswers::read_first(const Manifest& manifest, const ScanLimits& limits) {
+  symbols_.reset();
+  signs_ = SymbolSigns{.breaks = breaks_};
   auto scan = ProcessScan::begin(threads_, manifest, limits, reads_);
   if (!scan) return propagate(scan.error());
   scan->wait();
   auto answer = scan->take();
   if (!answer) return propagate(answer.error());
   first_ = std::move(*answer);
+  symbols_ = first_->symbols;
+  symbols_are_first_ = true;
   return {};
 }
 
@@ -46,8 +53,13 @@ std::optional<ScanAnswers::Reply> ScanAnswers::next(const Recording& recording, 
   begun_ = now;
   is_wanted_ = false;
   scan_for_ = std::exchange(asked_, 0);
+  const EventTime looked_ns = monotonic_now();
   const auto signs = symbol_signs(recording);
   if (!signs || std::exchange(signs_, signs) != signs) symbols_.reset();
+  // flightd can lack records from before its start (an incomplete checkpoint), and a list that is older than the end of
+  // a gap does not close it. So this list gets the time until which it is known to be right.
+  const bool are_first = std::exchange(symbols_are_first_, false);
+  if (symbols_ && are_first) symbols_ = symbols_at(looked_ns, *symbols_);
   auto begun = ProcessScan::begin(threads_, recording.manifest(), {.bytes = bytes}, reads_, wake_, symbols_);
   if (!begun) return Reply{.scan = propagate(begun.error()), .times = std::exchange(scan_for_, 0)};
   scan_ = std::move(*begun);

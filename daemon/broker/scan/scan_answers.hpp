@@ -8,7 +8,8 @@
 //
 // FileWatch gets the mappings of every scan. One scan at a time, and at most one every kEvery: each costs time and
 // memory, whoever requests it. The symbols of generated code are those of the scan before, unless a record of a symbol
-// came since then or can have been lost. Main thread only; only read_first() waits.
+// came since then or can have been lost. The sideband is on during read_first(), so this is true of that scan, too.
+// Main thread only; only read_first() waits.
 #pragma once
 
 #include <chrono>
@@ -32,12 +33,16 @@ class ScanAnswers {
   // object. `reads`: for tests.
   ScanAnswers(BlockingThreads threads, std::function<void()> wake, FileWatch& files, ScanReads reads = {});
 
-  // The scan from before the recording; waits for it. Then one of the next two, when there is a recording.
+  // The scan from before the recording, of whose sideband nothing was read yet; waits for it. Then one of the next two,
+  // when there is a recording. Before note_opened(), FileWatch must follow its rings from their beginning.
   [[nodiscard]] Result<void> read_first(const Manifest& manifest, const ScanLimits& limits);
   // It was opened: FileWatch gets what read_first() found.
   void note_opened();
   // It was adopted, without read_first(): FileWatch needs a scan.
-  void note_adopted() { is_wanted_ = true; }
+  void note_adopted() {
+    is_wanted_ = true;
+    note_break();
+  }
 
   // A request. Returns its answer if there is one already, that of read_first(); else next() will have it.
   [[nodiscard]] std::optional<ScanAnswer> ask();
@@ -75,6 +80,7 @@ class ScanAnswers {
   bool is_wanted_ = false;           // the next scan, for FileWatch
   Clock::time_point begun_;
   SymbolRecords symbols_;             // of the last scan
+  bool symbols_are_first_ = false;    // of read_first()
   std::optional<SymbolSigns> signs_;  // before it
   std::uint64_t breaks_ = 0;
 };

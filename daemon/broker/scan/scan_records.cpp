@@ -3,6 +3,8 @@
 
 #include <linux/perf_event.h>
 
+#include <cstring>
+
 #include "libcore/broker/protocol.hpp"
 
 namespace flight::broker {
@@ -86,6 +88,13 @@ SymbolRecords symbol_records(const GeneratedCode& code, const Trailer& trailer, 
   Trailer end = trailer;
   end.reserved = kScanSymbolsListed;
   append_lost(out, {.id = written, .lost = (cut ? kScanSymbolsCut : 0) | (code.no_bpf ? kScanSymbolsNoBpf : 0)}, end);
+  return std::make_shared<const RecordBuffer>(std::move(out));
+}
+
+// The last record is the end, which has the time of the list.
+SymbolRecords symbols_at(EventTime time_ns, const RecordBuffer& symbols) {
+  RecordBuffer out = symbols;
+  std::memcpy(out.data() + out.size() - sizeof(Trailer) + offsetof(Trailer, time_ns), &time_ns, sizeof time_ns);
   return std::make_shared<const RecordBuffer>(std::move(out));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "libcore/base/clock.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/sysinfo/generated_code.hpp"
 #include "libcore/sysinfo/processes.hpp"
@@ -24,5 +25,7 @@ void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer traile
 void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trailer);
 // Symbols beyond `most_bytes` are left out, and the end says so.
 [[nodiscard]] SymbolRecords symbol_records(const GeneratedCode& code, const Trailer& trailer, std::size_t most_bytes);
+// The same list with another time: it was still right then.
+[[nodiscard]] SymbolRecords symbols_at(EventTime time_ns, const RecordBuffer& symbols);
 
 }  // namespace flight::broker
