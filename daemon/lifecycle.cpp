@@ -65,8 +65,8 @@ int Daemon::run() {
 void Daemon::serve() {
   UrgentWait urgent;
   for (;;) {
-    urgent.begin();
-    const bool more = loop_.run_one() > 0;
+    const auto ordinary_for = urgent.begin();
+    const bool more = ordinary_for ? loop_.run_one_for(*ordinary_for) > 0 || !loop_.stopped() : loop_.run_one() > 0;
     urgent.end();
     if (!more) return;
     loop_.poll();

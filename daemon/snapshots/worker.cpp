@@ -136,11 +136,12 @@ void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
   const bool filled = callbacks_.store_usable() && files_.fill_spare();
   lock.lock();
   const auto woken = [&] { return wanted() || refill_ || configured_; };
-  urgent_.begin();
-  if (filled)
-    wake_.wait(lock, woken);
+  std::optional<std::chrono::nanoseconds> most = urgent_.begin();
+  if (!filled) most = std::min<std::chrono::nanoseconds>(most.value_or(kSpareRetry), kSpareRetry);
+  if (most)
+    clock_.wait_for(wake_, lock, *most, woken);
   else
-    clock_.wait_for(wake_, lock, kSpareRetry, woken);
+    wake_.wait(lock, woken);
   if (!waiting_) urgent_.end();
 }
 

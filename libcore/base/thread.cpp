@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <ctime>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -90,13 +91,13 @@ void UrgentWait::earn() {
   earned_at_ = now;
 }
 
-void UrgentWait::begin() {
-  if (waits_ || refused_) return;
+std::optional<std::chrono::nanoseconds> UrgentWait::begin() {
+  if (waits_ || refused_) return std::nullopt;
   earn();
-  if (left_.count() <= 0) return;
+  if (left_.count() <= 0) return (std::chrono::milliseconds(1) - left_) * kShare;
   SchedulingAttributes now;
   // Only from SCHED_OTHER: who gave the thread another policy wants that.
-  if (::syscall(SYS_sched_getattr, 0, &now, sizeof now, 0U) != 0 || now.policy != SCHED_OTHER) return;
+  if (::syscall(SYS_sched_getattr, 0, &now, sizeof now, 0U) != 0 || now.policy != SCHED_OTHER) return std::nullopt;
   SchedulingAttributes urgent;
   urgent.policy = SCHED_FIFO;
   urgent.flags = kResetOnFork;
@@ -106,6 +107,7 @@ void UrgentWait::begin() {
   refused_ = !waits_;
   nice_ = now.nice;
   slice_ns_ = now.runtime;
+  return std::nullopt;
 }
 
 void UrgentWait::end() {
@@ -115,6 +117,10 @@ void UrgentWait::end() {
   before.nice = nice_;
   before.runtime = slice_ns_;
   waits_ = !set_scheduling(before);
+  if (waits_) {
+    before.nice = ::getpriority(PRIO_PROCESS, 0);
+    waits_ = !set_scheduling(before);
+  }
   const std::chrono::nanoseconds used = now_of(CLOCK_THREAD_CPUTIME_ID);
   left_ -= used - std::exchange(used_at_begin_, used);
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -38,10 +39,11 @@ class UrgentWait {
   UrgentWait(const UrgentWait&) = delete;
   UrgentWait& operator=(const UrgentWait&) = delete;
   // Call it before the wait. Where SCHED_FIFO is refused (RLIMIT_RTPRIO), nothing changes, and it is not tried again.
-  // Nothing changes either while the share is used up.
-  void begin();
-  // Call it after the urgent part: the policy, nice level and slice are again those before begin(). Does nothing
-  // without one.
+  // Nothing changes either while the share is used up: then it returns after which time it is worth another call, so
+  // that a long wait does not stay an ordinary one.
+  std::optional<std::chrono::nanoseconds> begin();
+  // Call it after the urgent part: the policy, nice level and slice are again those before begin(). If the nice level
+  // was raised meanwhile and may not be lowered, it stays. Does nothing without a begin().
   void end();
 
  private:

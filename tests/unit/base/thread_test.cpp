@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <thread>
 #include <utility>
 
 #include "libcore/base/files.hpp"
@@ -133,6 +134,51 @@ TEST(UrgentWait, UsesNoMoreThanItsShareHoweverOftenItIsWoken) {
   EXPECT_GT(urgent, UrgentWait::kAtOnce);
   EXPECT_LE(urgent, UrgentWait::kAtOnce + longest + took / UrgentWait::kShare);
   EXPECT_GT(ordinary, urgent);
+}
+
+TEST(UrgentWait, SaysAfterWhichTimeItIsUrgentAgain) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: RLIMIT_RTPRIO is 0 for others";
+  std::chrono::nanoseconds after{};
+  bool said_nothing = false, urgent_again = false;
+  auto thread = start_thread("urgent", [&] {
+    UrgentWait wait;
+    said_nothing = !wait.begin();
+    const std::chrono::nanoseconds until = clock_value(CLOCK_THREAD_CPUTIME_ID) + UrgentWait::kAtOnce;
+    while (clock_value(CLOCK_THREAD_CPUTIME_ID) < until) {
+    }
+    wait.end();
+    after = wait.begin().value_or(std::chrono::nanoseconds(0));
+    std::this_thread::sleep_for(after);
+    urgent_again = !wait.begin() && policy_of(scheduling_attributes()) == SCHED_FIFO;
+    wait.end();
+  });
+  ASSERT_TRUE(thread);
+  thread->join();
+  EXPECT_TRUE(said_nothing);
+  EXPECT_GT(after.count(), 0);
+  EXPECT_TRUE(urgent_again);
+}
+
+// renice(1) also reaches a thread that waits, and only a privileged one may lower its nice level again.
+TEST(UrgentWait, EndsAlsoIfTheNiceLevelWasRaised) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root for a real-time priority";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+    if (::setrlimit(RLIMIT_NICE, &none) != 0) ::_exit(2);
+    UrgentWait wait;
+    wait.begin();
+    if (policy_of(scheduling_attributes()) != SCHED_FIFO) ::_exit(3);
+    if (::setpriority(PRIO_PROCESS, 0, 5) != 0) ::_exit(4);
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(5);
+    wait.end();
+    if (policy_of(scheduling_attributes()) != SCHED_OTHER) ::_exit(6);
+    ::_exit(::getpriority(PRIO_PROCESS, 0) == 5 ? 0 : 7);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(UrgentWait, LeavesAnotherPolicyAlone) {
