@@ -4,12 +4,16 @@
 
 Prints TAP, one line per tree. The first trees are clean and must pass: a check that always fails proves nothing.
 """
+import contextlib
+import io
 import os
-import subprocess
 import sys
 import tempfile
 
-CHECK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check.py")
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import check  # noqa: E402
+
 SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
 OUTSIDE = "/" + "work/notes"
 NEIGHBOUR = "../" + "shared/page.md"
@@ -97,24 +101,27 @@ def run(files):
             os.makedirs(os.path.dirname(full), exist_ok=True)
             with open(full, "w", encoding="utf-8") as file:
                 file.write(content)
-        return subprocess.run([sys.executable, CHECK, root], capture_output=True, text=True, check=False)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            sys.argv = ["check.py", root]
+            status = check.main()
+        return status, out.getvalue()
 
 
 def main():
     print(f"1..{len(CASES)}")
     failed = 0
     for number, (name, files, expected) in enumerate(CASES, 1):
-        done = run(files)
+        status, out = run(files)
         if expected is None:
-            good = done.returncode == 0
+            good = status == 0
         else:
             # Exactly one fault: a check that reports faults everywhere would hide the intended one.
-            good = done.returncode == 1 and expected in done.stdout and "1 faults" in done.stdout
+            good = status == 1 and expected in out and "1 faults" in out
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - {name}")
         if not good:
-            print("\n".join(f"# {line}" for line in [f"exit {done.returncode}", *done.stdout.splitlines(),
-                                                     *done.stderr.splitlines()]))
+            print("\n".join(f"# {line}" for line in [f"exit {status}", *out.splitlines()]))
     return 1 if failed else 0
 
 

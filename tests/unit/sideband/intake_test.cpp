@@ -424,7 +424,7 @@ TEST_F(RenameFlood, NoNameIsWrong) {
     for (int batch = 0; batch < 12; ++batch) {
       RecordBuffer rings[2];
       const bool flood = batch % 4 != 3;
-      for (int i = 0; i < (flood ? 2000 : 3); ++i) {
+      for (int i = 0; i < (flood ? 1200 : 3); ++i) {
         const std::uint32_t tid = tasks[random() % tasks.size()];
         const bool exec = tid == 200 && random() % 100 == 0;
         const std::string name = "x" + std::to_string(random() % 100'000);
