@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "libcore/recorder/plan.hpp"
 #include "libcore/sysinfo/cpus.hpp"
@@ -10,25 +11,62 @@
 namespace flight {
 namespace {
 
+// Stands for the CPUs that neither a ring nor a list names.
+constexpr int kOtherCpus = -1;
+
 bool measures_cpu_time(const ManifestEvent& event) { return event.attr.freq != 0 && counts_while_busy(event.attr); }
 
-// Whether `more` records all CPUs of `less`, and others.
-bool records_more(const Manifest& manifest, const std::string& more, const std::string& less) {
-  const auto all = recorded_cpus(manifest, more), part = recorded_cpus(manifest, less);
-  if (all.empty() || part.empty()) return all.empty() && !part.empty();
-  return all.size() > part.size() && std::includes(all.begin(), all.end(), part.begin(), part.end());
+// kOtherCpus and the CPUs that the manifest names, ascending.
+std::vector<int> all_cpus(const Manifest& manifest) {
+  std::set<int> out{kOtherCpus};
+  for (const ManifestRing& ring : manifest.rings) out.insert(ring.cpu);
+  for (const ManifestChannel& channel : manifest.channels) out.insert(channel.recorded.begin(), channel.recorded.end());
+  return {out.begin(), out.end()};
 }
 
-// The channels whose samples the rows of `top` count: the sampling events; without any, all events.
-std::vector<std::string> counted_channels(const Manifest& manifest) {
+// By event: those of all_cpus() on which it records.
+std::vector<std::vector<int>> cpus_of_events(const Manifest& manifest) {
+  const std::vector<int> all = all_cpus(manifest);
+  std::vector<std::vector<int>> out;
+  for (const ManifestEvent& event : manifest.events) {
+    const auto listed = recorded_cpus(manifest, event.channel);
+    std::vector<int>& cpus = out.emplace_back();
+    std::copy_if(all.begin(), all.end(), std::back_inserter(cpus), [&](int cpu) {
+      return (listed.empty() || std::binary_search(listed.begin(), listed.end(), cpu)) &&
+             std::find(event.left_out.begin(), event.left_out.end(), cpu) == event.left_out.end();
+    });
+  }
+  return out;
+}
+
+// Whether it has all CPUs of `less`, and others.
+bool has_more(const std::vector<int>& cpus, const std::vector<int>& less) {
+  return cpus.size() > less.size() && std::includes(cpus.begin(), cpus.end(), less.begin(), less.end());
+}
+
+// Whether both can write samples of the same time: one that is closed no longer records, and in its own channel it is
+// an earlier form of the others.
+bool is_beside(const ManifestEvent& other, const ManifestEvent& event) {
+  return !other.closed && (!event.closed || other.channel != event.channel);
+}
+
+// Closed, and another event of the channel samples now.
+bool has_successor(const Manifest& manifest, const ManifestEvent& event) {
+  return event.closed && std::any_of(manifest.events.begin(), manifest.events.end(), [&](const ManifestEvent& other) {
+           return !other.closed && other.channel == event.channel && other.attr.freq != 0;
+         });
+}
+
+// The events whose samples the rows of `top` count: the sampling ones; without any, all.
+std::vector<std::size_t> counted_events(const Manifest& manifest) {
   const std::vector<bool> samples = events_that_sample(manifest);
-  std::vector<std::string> all, sampling, of_cpu_time;
+  std::vector<std::size_t> all, sampling, of_cpu_time;
   for (std::size_t i = 0; i < manifest.events.size(); ++i) {
     const ManifestEvent& event = manifest.events[i];
-    if (event.channel.empty()) continue;
-    all.push_back(event.channel);
-    if (samples[i]) sampling.push_back(event.channel);
-    if (samples[i] && measures_cpu_time(event)) of_cpu_time.push_back(event.channel);
+    if (event.channel.empty() || has_successor(manifest, event)) continue;
+    all.push_back(i);
+    if (samples[i]) sampling.push_back(i);
+    if (samples[i] && measures_cpu_time(event)) of_cpu_time.push_back(i);
   }
   if (!of_cpu_time.empty()) return of_cpu_time;
   return sampling.empty() ? all : sampling;
@@ -36,26 +74,28 @@ std::vector<std::string> counted_channels(const Manifest& manifest) {
 
 // Empty: all CPUs.
 std::vector<int> counted_cpus(const Manifest& manifest) {
-  std::vector<int> out;
-  for (const std::string& channel : counted_channels(manifest)) {
-    const auto cpus = recorded_cpus(manifest, channel);
-    if (cpus.empty()) return {};
-    std::vector<int> sum;
-    std::set_union(out.begin(), out.end(), cpus.begin(), cpus.end(), std::back_inserter(sum));
-    out = std::move(sum);
-  }
-  return out;
+  const std::vector<std::vector<int>> cpus = cpus_of_events(manifest);
+  std::set<int> sum;
+  for (const std::size_t event : counted_events(manifest)) sum.insert(cpus[event].begin(), cpus[event].end());
+  if (sum.size() == all_cpus(manifest).size()) return {};
+  sum.erase(kOtherCpus);
+  return {sum.begin(), sum.end()};
 }
 
 }  // namespace
 
 std::vector<bool> events_that_sample(const Manifest& manifest) {
+  const std::vector<ManifestEvent>& events = manifest.events;
+  const std::vector<std::vector<int>> cpus = cpus_of_events(manifest);
+  const auto is_displaced = [&](std::size_t event) {
+    for (std::size_t other = 0; other < events.size(); ++other)
+      if (measures_cpu_time(events[other]) && is_beside(events[other], events[event]) &&
+          has_more(cpus[other], cpus[event]))
+        return true;
+    return false;
+  };
   std::vector<bool> out;
-  for (const ManifestEvent& event : manifest.events)
-    out.push_back(event.attr.freq != 0 &&
-                  std::none_of(manifest.events.begin(), manifest.events.end(), [&](const ManifestEvent& other) {
-                    return measures_cpu_time(other) && records_more(manifest, other.channel, event.channel);
-                  }));
+  for (std::size_t i = 0; i < events.size(); ++i) out.push_back(events[i].attr.freq != 0 && !is_displaced(i));
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace flight {
 
 // By event: whether its samples count as shares of CPU time. It has a frequency, and no event that measures CPU time
 // (counts_while_busy()) records its CPUs and others, too: with the samples of both, CPUs that two channels record would
-// weigh more than the others.
+// weigh more than the others. A CPU that an event leaves out is not one of its CPUs.
 [[nodiscard]] std::vector<bool> events_that_sample(const Manifest& manifest);
 
 // Sets channel_cpus and top_cpus.

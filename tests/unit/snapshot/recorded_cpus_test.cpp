@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
 
+#include <utility>
+
 namespace flight {
 namespace {
 
@@ -76,6 +78,35 @@ TEST_F(RecordedCpus, ACpuThatIsSampledTwiceCountsOnce) {
   manifest_.channels.back().recorded = {1, 2};
   EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, true}));
   EXPECT_EQ(described().top_cpus, "0-2");
+}
+
+// As cpu-clock in place of a counter that the machine does not have, with nohz_full 2-3.
+TEST_F(RecordedCpus, AnEventDoesNotSampleWhatItLeavesOut) {
+  for (const int cpu : {0, 1, 2, 3}) manifest_.rings.emplace_back().cpu = cpu;
+  add("stacks", PERF_COUNT_SW_CPU_CLOCK, {});
+  manifest_.events[1].left_out = {2, 3};
+  EXPECT_EQ(described().top_cpus, "0-1");
+  EXPECT_THAT(described().channel_cpus, IsEmpty()) << "nothing is configured";
+  add("isolated", PERF_COUNT_SW_CPU_CLOCK, {2, 3});
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, true})) << "nothing else samples these CPUs";
+  EXPECT_EQ(described().top_cpus, "");
+  manifest_.events[1].left_out = {8};
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(described().top_cpus, "") << "there is no CPU 8";
+}
+
+// Its samples in the ring are older than those of the event that took its place.
+TEST_F(RecordedCpus, AClosedEventDisplacesNone) {
+  for (const int cpu : {0, 1, 2, 3}) manifest_.rings.emplace_back().cpu = cpu;
+  add("stacks", PERF_COUNT_SW_CPU_CLOCK, {});
+  manifest_.events[1].closed = true;
+  add("stacks", PERF_COUNT_SW_CPU_CLOCK, {});
+  manifest_.events[2].left_out = {2, 3};
+  add("isolated", PERF_COUNT_SW_CPU_CLOCK, {2});
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, true, true}));
+  EXPECT_EQ(described().top_cpus, "0-2") << "CPU 3 is no longer sampled";
+  std::swap(manifest_.events[1].left_out, manifest_.events[2].left_out);
+  EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, true, false}));
 }
 
 }  // namespace
