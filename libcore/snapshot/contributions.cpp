@@ -64,11 +64,12 @@ std::vector<std::uint64_t> frequencies(const Manifest& manifest) {
 Contributions::Contributions(const Selection& selection, const Manifest& manifest,
                              const std::vector<std::size_t>& channel_rings, const EventTable& events, Lives& lives)
     : compared_(selection.compared), pauses_(selection.pauses), in_cpus_(only_clock(manifest) != nullptr) {
-  const std::vector<bool> samples_cpu = events_that_sample(manifest);
+  const SamplingEvents sampling(manifest);
   const std::vector<std::uint64_t> frequency = frequencies(manifest);
   for (std::uint32_t i = 0; i < selection.rings.size(); ++i) {
     const RingSelection& ring = selection.rings[i];
-    worth_.push_back(worth_of(ring, manifest.rings[channel_rings[i]].cpu, frequency[channel_rings[i]]));
+    const int cpu = manifest.rings[channel_rings[i]].cpu;
+    worth_.push_back(worth_of(ring, cpu, frequency[channel_rings[i]]));
     bool any_several = false;
     for (const auto& [source, tally] : ring.tallies) {
       if (lives.has_several(source.pid))
@@ -76,7 +77,7 @@ Contributions::Contributions(const Selection& selection, const Manifest& manifes
       else
         all_.push_back({.pid = source.pid, .ring = i, .cgroup = source.cgroup, .tally = &tally});
     }
-    if (any_several) add_lives(ring, i, events, samples_cpu, lives);
+    if (any_several) add_lives(ring, i, events, sampling.on(cpu), lives);
   }
   for (const Contribution& one : all_) {
     by_sampled_ = by_sampled_ || one.tally->window.sampled > 0;

@@ -42,7 +42,7 @@ class Contributions {
   [[nodiscard]] std::vector<Contribution>& all() { return all_; }
   [[nodiscard]] Share sum(std::span<const Contribution> some) const;
 
-  // The samples that count: those of events_that_sample(), if there are any.
+  // The samples that count: those of SamplingEvents, if there are any.
   [[nodiscard]] std::uint64_t of(const RingSelection::Count& count) const {
     return by_sampled_ ? count.sampled : count.samples;
   }

@@ -39,9 +39,16 @@ std::vector<std::vector<int>> cpus_of_events(const Manifest& manifest) {
   return out;
 }
 
-// Whether it has all CPUs of `less`, and others.
-bool has_more(const std::vector<int>& cpus, const std::vector<int>& less) {
-  return cpus.size() > less.size() && std::includes(cpus.begin(), cpus.end(), less.begin(), less.end());
+// Of two events with other CPUs, which counts on those that both record: the one that records more CPUs. Of as many,
+// the one whose list comes first, so that it is the same one on all CPUs.
+bool comes_first(const std::vector<int>& cpus, const std::vector<int>& others) {
+  const auto named = [](const std::vector<int>& some) {
+    return static_cast<std::size_t>(std::count_if(some.begin(), some.end(), [](int cpu) { return cpu != kOtherCpus; }));
+  };
+  const std::size_t ours = named(cpus), theirs = named(others);
+  if (ours != theirs) return ours > theirs;
+  if (cpus.size() != others.size()) return cpus.size() > others.size();
+  return cpus < others;
 }
 
 // Whether both can write samples of the same time: one that is closed no longer records, and in its own channel it is
@@ -84,19 +91,24 @@ std::vector<int> counted_cpus(const Manifest& manifest) {
 
 }  // namespace
 
-std::vector<bool> events_that_sample(const Manifest& manifest) {
+SamplingEvents::SamplingEvents(const Manifest& manifest) : anywhere_(manifest.events.size()) {
   const std::vector<ManifestEvent>& events = manifest.events;
   const std::vector<std::vector<int>> cpus = cpus_of_events(manifest);
-  const auto is_displaced = [&](std::size_t event) {
+  for (const int cpu : all_cpus(manifest)) by_cpu_[cpu].resize(events.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (events[i].attr.freq == 0) continue;
+    std::set<int> counted(cpus[i].begin(), cpus[i].end());
     for (std::size_t other = 0; other < events.size(); ++other)
-      if (measures_cpu_time(events[other]) && is_beside(events[other], events[event]) &&
-          has_more(cpus[other], cpus[event]))
-        return true;
-    return false;
-  };
-  std::vector<bool> out;
-  for (std::size_t i = 0; i < events.size(); ++i) out.push_back(events[i].attr.freq != 0 && !is_displaced(i));
-  return out;
+      if (measures_cpu_time(events[other]) && is_beside(events[other], events[i]) && comes_first(cpus[other], cpus[i]))
+        for (const int cpu : cpus[other]) counted.erase(cpu);
+    for (const int cpu : counted) by_cpu_[cpu][i] = true;
+    anywhere_[i] = !counted.empty();
+  }
+}
+
+const std::vector<bool>& SamplingEvents::on(int cpu) const {
+  const auto at = by_cpu_.find(cpu);
+  return at == by_cpu_.end() ? by_cpu_.at(kOtherCpus) : at->second;
 }
 
 void describe_cpus(const Manifest& manifest, Sidecar& sidecar) {

@@ -3,6 +3,7 @@
 // recorded has no samples, which must not look as if it had been idle.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "libcore/broker/protocol.hpp"
@@ -10,10 +11,26 @@
 
 namespace flight {
 
-// By event: whether its samples count as shares of CPU time. It has a frequency, and no event that measures CPU time
-// (counts_while_busy()) records its CPUs and others, too: with the samples of both, CPUs that two channels record would
-// weigh more than the others. A CPU that an event leaves out is not one of its CPUs.
-[[nodiscard]] std::vector<bool> events_that_sample(const Manifest& manifest);
+// The events whose samples count as shares of CPU time. Such an event has a frequency. Where an event that measures CPU
+// time (counts_while_busy()) records the same CPU and more CPUs in all, only the samples of that one count on this CPU:
+// with those of both it would weigh more than other CPUs. Events that record the same CPUs all count. A CPU that an
+// event leaves out is not one of its CPUs.
+class SamplingEvents {
+ public:
+  explicit SamplingEvents(const Manifest& manifest);
+
+  // By event: whether its samples on this CPU count.
+  [[nodiscard]] const std::vector<bool>& on(int cpu) const;
+  // By event: whether its samples count on any CPU.
+  [[nodiscard]] const std::vector<bool>& anywhere() const { return anywhere_; }
+
+ private:
+  std::map<int, std::vector<bool>> by_cpu_;
+  std::vector<bool> anywhere_;
+};
+[[nodiscard]] inline std::vector<bool> events_that_sample(const Manifest& manifest) {
+  return SamplingEvents(manifest).anywhere();
+}
 
 // Sets channel_cpus and top_cpus.
 void describe_cpus(const Manifest& manifest, Sidecar& sidecar);

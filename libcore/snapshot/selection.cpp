@@ -166,10 +166,10 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
   out.common_begin_ns = std::clamp(out.common_begin_ns, out.begin_ns, out.end_ns);
 
   out.compared = compare(out, manifest, channel_rings, change);
-  const std::vector<bool> samples_cpu = events_that_sample(manifest);
+  const SamplingEvents sampling(manifest);
   workers.for_each_ring(cpus, [&](std::size_t i) {
     cut_window(out.rings[i], out.begin_ns, out.end_ns);
-    tally(out.rings[i], events, samples_cpu, out.compared);
+    tally(out.rings[i], events, sampling.on(cpus[i]), out.compared);
   });
 
   for (std::size_t i = 0; i < out.rings.size(); ++i) {

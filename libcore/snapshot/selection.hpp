@@ -53,7 +53,7 @@ struct RingSelection {
   EventTime covers_from_ns = 0;     // the ring is complete from this time on
   struct Count {
     std::uint64_t samples = 0;  // all events
-    std::uint64_t sampled = 0;  // only events_that_sample(): shares of CPU time
+    std::uint64_t sampled = 0;  // only SamplingEvents: shares of CPU time
   };
   // A process can move to another cgroup: what it did before belongs to the unit that it was in then.
   struct Source {

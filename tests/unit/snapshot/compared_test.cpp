@@ -45,6 +45,15 @@ class Compared : public testing::Test {
     return {c.before_begin_ns / kSecond, c.now_begin_ns / kSecond, c.now_end_ns / kSecond, before, now};
   }
 
+  // The second ring becomes that of another channel, for the same CPU.
+  void share_cpu_0() {
+    manifest_.events.push_back(manifest_.events[0]);
+    manifest_.events[0].ids = {{1, 0, 0}};
+    manifest_.events[1].ids = {{2, 0, 1}};
+    manifest_.events[1].channel = manifest_.rings[1].channel = "net";
+    manifest_.rings[1].cpu = 0;
+  }
+
   Manifest manifest_;
   MadeRing rings_[2];
 };
@@ -80,6 +89,16 @@ TEST_F(Compared, BeforeStartsWhereAllSamplingRingsReach) {
   manifest_.rings[1].enabled_ns = 11 * kSecond;
   EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(11, 25, 31, 28, 14));
   manifest_.rings[1].channel = "tracepoints";  // its history is shorter, but it has no samples
+  EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 48, 14));
+}
+
+// Both rings are of CPU 0, but "net" records more CPUs than "made".
+TEST_F(Compared, ACpuOfTwoListsIsCountedOnce) {
+  share_cpu_0();
+  manifest_.channels = {{.name = "made", .cpus = {0, 1}, .recorded = {0, 1}},
+                        {.name = "net", .cpus = {0, 2, 3}, .recorded = {0, 2, 3}}};
+  EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 24, 7));
+  manifest_.rings[0].cpu = 1;
   EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 48, 14));
 }
 

@@ -109,5 +109,29 @@ TEST_F(RecordedCpus, AClosedEventDisplacesNone) {
   EXPECT_EQ(events_that_sample(manifest_), (std::vector<bool>{false, true, true, false}));
 }
 
+// Two lists of which neither includes the other.
+TEST_F(RecordedCpus, ACpuOfTwoListsCountsOnce) {
+  add("low", PERF_COUNT_SW_CPU_CLOCK, {0, 1});
+  add("high", PERF_COUNT_SW_CPU_CLOCK, {1, 2});
+  add("faults", PERF_COUNT_SW_PAGE_FAULTS, {2, 3, 4});
+  const std::vector<bool> low{false, true, false, false}, high{false, false, true, false},
+      high_and_faults{false, false, true, true}, faults{false, false, false, true}, none(4);
+  {
+    const SamplingEvents sampling(manifest_);
+    EXPECT_EQ(sampling.on(0), low);
+    EXPECT_EQ(sampling.on(1), low) << "as many CPUs: the list that begins first";
+    EXPECT_EQ(sampling.on(2), high_and_faults) << "page faults are no CPU time, and more CPUs are recorded of them";
+    EXPECT_EQ(sampling.on(3), faults);
+    EXPECT_EQ(sampling.on(9), none);
+    EXPECT_EQ(sampling.anywhere(), (std::vector<bool>{false, true, true, true}));
+    EXPECT_EQ(described().top_cpus, "0-2");
+  }
+  manifest_.channels[1].recorded = {1, 2, 5, 6};
+  const SamplingEvents sampling(manifest_);
+  EXPECT_EQ(sampling.on(0), low);
+  EXPECT_EQ(sampling.on(1), high) << "more CPUs";
+  EXPECT_EQ(sampling.on(2), high);
+}
+
 }  // namespace
 }  // namespace flight
