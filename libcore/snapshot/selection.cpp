@@ -89,18 +89,22 @@ void find_holes(const RingSelection& ring, const ManifestRing& info, const std::
   }
 }
 
-bool channel_samples(const Manifest& manifest, const std::string& channel) {
-  return std::any_of(manifest.events.begin(), manifest.events.end(),
-                     [&](const ManifestEvent& event) { return event.channel == channel && event.attr.freq != 0; });
+// Whether samples that count can be in this ring.
+bool has_counted_samples(const Manifest& manifest, const ManifestRing& ring, const SamplingEvents& sampling) {
+  const std::vector<bool>& counted = sampling.on(ring.cpu);
+  for (std::size_t i = 0; i < manifest.events.size(); ++i)
+    if (counted[i] && manifest.events[i].channel == ring.channel) return true;
+  return false;
 }
 
-// "Before" begins at the time to which all sampling rings reach back. Otherwise it would contain mostly idle CPUs,
-// whose rings reach back further.
+// "Before" begins at the time to which all rings with counted samples reach back. Otherwise it would contain mostly
+// idle CPUs, whose rings reach back further.
 SidecarCompared compare(const Selection& chosen, const Manifest& manifest,
-                        const std::vector<std::size_t>& channel_rings, const ChangeRequest& change) {
+                        const std::vector<std::size_t>& channel_rings, const SamplingEvents& sampling,
+                        const ChangeRequest& change) {
   EventTime all_from_ns = chosen.begin_ns;
   for (std::size_t i = 0; i < chosen.rings.size(); ++i)
-    if (channel_samples(manifest, manifest.rings[channel_rings[i]].channel))
+    if (has_counted_samples(manifest, manifest.rings[channel_rings[i]], sampling))
       all_from_ns = std::max(all_from_ns, chosen.rings[i].covers_from_ns);
   const EventTime end_ns = std::clamp(change.recorded_until_ns, chosen.begin_ns, chosen.end_ns);
   const EventTime span_ns = end_ns - chosen.begin_ns;
@@ -165,8 +169,8 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
   out.begin_ns = std::max(out.begin_ns, std::min(request.begin_ns, out.end_ns));
   out.common_begin_ns = std::clamp(out.common_begin_ns, out.begin_ns, out.end_ns);
 
-  out.compared = compare(out, manifest, channel_rings, change);
   const SamplingEvents sampling(manifest);
+  out.compared = compare(out, manifest, channel_rings, sampling, change);
   workers.for_each_ring(cpus, [&](std::size_t i) {
     cut_window(out.rings[i], out.begin_ns, out.end_ns);
     tally(out.rings[i], events, sampling.on(cpus[i]), out.compared);

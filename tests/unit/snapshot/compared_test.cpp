@@ -92,6 +92,16 @@ TEST_F(Compared, BeforeStartsWhereAllSamplingRingsReach) {
   EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 48, 14));
 }
 
+// A fast channel of a few CPUs, beside one that records all of them.
+TEST_F(Compared, BeforeNeedsNoRingWhoseSamplesDoNotCount) {
+  share_cpu_0();
+  manifest_.channels = {{.name = "net", .cpus = {0}, .recorded = {0}}};
+  manifest_.rings[1].enabled_ns = 11 * kSecond;
+  EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(1, 25, 31, 24, 7));
+  manifest_.channels.clear();  // then both count
+  EXPECT_THAT(stretches({.since_ns = 25 * kSecond}), testing::ElementsAre(11, 25, 31, 28, 14));
+}
+
 // Both rings are of CPU 0, but "net" records more CPUs than "made".
 TEST_F(Compared, ACpuOfTwoListsIsCountedOnce) {
   share_cpu_0();
