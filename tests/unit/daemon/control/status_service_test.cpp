@@ -2,8 +2,17 @@
 // GetStatus and the facts of the status line: what each part of flightd contributes, and what is missing.
 #include "daemon/control/status_service.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "daemon/log/log.hpp"
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/base/version.hpp"
 #include "tests/unit/daemon/daemon_bench.hpp"
 
@@ -14,6 +23,7 @@ using namespace test;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class StatusServiceTest : public testing::Test {
  protected:
@@ -76,6 +86,31 @@ TEST_F(StatusServiceTest, ItReportsAReloadThatNeedsARestart) {
   bench_.reloader->reload("a test", [&](const CallResult<ReloadReport>& report) { reloaded = report.has_value(); });
   ASSERT_TRUE(bench_.loop.until([&] { return reloaded; }));
   EXPECT_THAT(get().warnings, Contains(HasSubstr("user changed")));
+}
+
+// A pipe that is full and that nobody reads, as a journal that hangs.
+TEST_F(StatusServiceTest, ItCountsTheLogLinesThatWereDropped) {
+  constexpr const char* kText = "of flightd's log were dropped because stderr was not read";
+  const std::uint64_t before = log::dropped();
+  if (before == 0) {
+    EXPECT_THAT(get().warnings, Not(Contains(HasSubstr(kText))));
+  }
+  std::array<int, 2> ends{-1, -1};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  const UniqueFd out(ends[0]), in(ends[1]), own(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  ASSERT_TRUE(own);
+  const std::string page(4096, 'x');
+  while (::write(in.get(), page.data(), page.size()) > 0) {
+  }
+  const auto logger = spdlog::default_logger();
+  ASSERT_EQ(::dup2(in.get(), STDERR_FILENO), STDERR_FILENO);
+  log::start("status-service-test", "%v");
+  log::warn("one");
+  log::warn("two");
+  spdlog::set_default_logger(logger);
+  ASSERT_EQ(::dup2(own.get(), STDERR_FILENO), STDERR_FILENO);
+  EXPECT_GE(log::dropped(), before + 2);
+  EXPECT_THAT(get().warnings, Contains(HasSubstr(fmt::format("{} lines {}", log::dropped(), kText))));
 }
 
 TEST_F(StatusServiceTest, TheLinesFactsFollowTheRecording) {
