@@ -2,7 +2,6 @@
 // The kernel's own sideband records, from a real sideband event, parsed by flightd.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/bpf.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -18,6 +17,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perf/record_cut.hpp"
+#include "tests/unit/bpf_program.hpp"
 #include "tests/unit/perf/live_ring.hpp"
 #include "tests/unit/perf/temp_tree.hpp"
 
@@ -194,17 +194,6 @@ TEST_F(SidebandRecords, AThreadOfAnotherName) {
     }
   });
   EXPECT_EQ(story, (std::vector<std::string>{"fork", "a-thread"}));
-}
-
-// "return 0" as a program of the kernel's BPF machine.
-UniqueFd load_bpf_program() {
-  const std::array<bpf_insn, 2> program{{{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
-  bpf_attr attr{};
-  attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
-  attr.insn_cnt = program.size();
-  attr.insns = reinterpret_cast<std::uintptr_t>(program.data());
-  attr.license = reinterpret_cast<std::uintptr_t>("GPL");
-  return UniqueFd(static_cast<int>(::syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof attr)));
 }
 
 // Only a kernel that compiles BPF (bpf_jit_enable) gives its programs symbols; a container may forbid bpf(2).

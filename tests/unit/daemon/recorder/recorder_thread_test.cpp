@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
+#include <cerrno>
 #include <csignal>
 
+#include "libcore/perf/attr.hpp"
+#include "libcore/perf/record_cut.hpp"
+#include "libcore/recorder/forward_ring.hpp"
+#include "tests/unit/bpf_program.hpp"
 #include "tests/unit/daemon/recorder/recorder_bench.hpp"
 
 namespace flight::daemon {
@@ -94,6 +99,33 @@ TEST_F(RecorderThreadTest, ALostRecordIsFollowedByAScan) {
   EXPECT_TRUE(soon([&] { return name_now() == "second"; }));
   EXPECT_THAT(bench_.status().warnings,
               Contains(testing::ContainsRegex("sideband records? (was|were) lost [0-9]+ s ago")));
+}
+
+// Beside listeners that began later, the kernel writes some records with a wrong size. The first of them has the same
+// ones as flightd.
+TEST_F(RecorderThreadTest, ARecordOfAWrongSizeIsRepairedAndNoted) {
+  start_with_rings();
+  const OnCpu there(recorder().attached()->sideband.front()->info().cpu);
+  const auto listen = [&there]() -> Result<ForwardRing> {
+    auto event = open_event(sideband_attr(KernelFeatures::probe(there.cpu())), there.cpu(), "a listener");
+    if (!event) return propagate(event.error());
+    ManifestRing ring;
+    ring.cpu = there.cpu();
+    ring.ring_bytes = 512U << 10U;
+    auto opened = ForwardRing::open(std::move(*event), ring);
+    if (opened && ::ioctl(opened->fd(), PERF_EVENT_IOC_ENABLE, 0) != 0) return sys_error(errno, "enable a listener");
+    return opened;
+  };
+  auto first = listen(), second = listen();
+  ASSERT_TRUE(first) << first.error().what;
+  ASSERT_TRUE(second) << second.error().what;
+  const UniqueFd program = load_bpf_program();
+  RecordBuffer records;
+  ASSERT_TRUE(first->copy(records));
+  const std::size_t wrong = cut_to_content(records);
+  RecordProperty("wrong", static_cast<int>(wrong));
+  if (wrong == 0) return;  // a kernel may be mended
+  EXPECT_TRUE(soon([this] { return testing::Value(bench_.status().notes, Contains(HasSubstr("had a wrong size"))); }));
 }
 
 TEST_F(RecorderThreadTest, AnExportWaitsForTheScan) {
