@@ -356,6 +356,54 @@ TEST_F(Files, ProgramsInAChrootHaveTheHostsPath) {
   for (const char* library : {"/usr", "/lib64", "/lib"}) umount2((root + library).c_str(), MNT_DETACH);
 }
 
+// With a root of its own, as a container: both have the path inside, however flightd learned of them.
+TEST_F(Files, ProgramsInAContainerHaveThePathInside) {
+  constexpr const char* kContainer = R"(
+set -e
+mount -t tmpfs none "$1"
+mkdir "$1/bin" "$1/old"
+cp "$2" "$1/bin/$3"
+for library in /lib /lib64 /usr; do
+  [ -e $library ] || continue
+  mkdir "$1$library"
+  mount --rbind $library "$1$library"
+done
+cd "$1"
+pivot_root . old
+exec "/bin/$3" "$4" 60)";
+  const std::string root = folder_ / "scratch/container";
+  fs::create_directories(root);
+  const auto burn_inside = [&](const std::string& name) {
+    Child child = start_load(
+        {"unshare", "--mount", "sh", "-c", kContainer, "sh", root, burner_, name, std::to_string(load_cpu())});
+    EXPECT_TRUE(child.wait_for_line("started")) << child.err();
+    return child;
+  };
+  const Child early = burn_inside("early");
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  const Child late = burn_inside("late");
+  const auto burned_ns = [&] { return ran_ns(early.pid()) + ran_ns(late.pid()); };
+  const std::uint64_t before_ns = burned_ns();
+  EXPECT_TRUE(wait_until([&] { return burned_ns() > before_ns + 500'000'000; }, 30s));
+  Json sidecar;
+  std::string list;
+  const std::string id = build_id_of(burner_);
+  EXPECT_TRUE(wait_until(
+      [&] {
+        sidecar = daemon_.snapshot();
+        list = build_ids(sidecar);
+        return list.find(id + " /bin/early\n") != std::string::npos &&
+               list.find(id + " /bin/late\n") != std::string::npos;
+      },
+      20s))
+      << list;
+  EXPECT_THAT(list, Not(HasSubstr("scratch/container")));
+  std::size_t named = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"]))
+    if ((sample.comm == "early" || sample.comm == "late") && sample.dso == "/bin/" + sample.comm) ++named;
+  EXPECT_GT(named, 50U);
+}
+
 TEST_F(HungDisk, AtStart) {
   program_.emplace(burn(disk_ + "/program"));
   hang();
