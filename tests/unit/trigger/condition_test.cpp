@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libcore/config/default_text.hpp"
 #include "tests/unit/trigger/tape.hpp"
 
 namespace flight {
@@ -54,6 +55,27 @@ TEST(Condition, SaysHowMuchOfItWasStolen) {
   fired = system.play(100 * kMs, {{Metric::cpu_system, 96}, {Metric::cpu_steal, 3}});
   ASSERT_EQ(fired.size(), 1U);
   EXPECT_EQ(fired[0].fired->stolen, std::nullopt) << "the kernel's time has no stolen part";
+}
+
+// Of the triggers that are shipped.
+TEST(Condition, AStolenCpuFiresStealAndNotCpuSpike) {
+  Tape tape(*parse_config(built_in_config(), "built-in"));
+  const Tape::Values calm{{Metric::cpu_busy, 5}, {Metric::cpu_used, 5}, {Metric::cpu_steal, 0}};
+  const Tape::Values stolen{{Metric::cpu_busy, 96}, {Metric::cpu_used, 5}, {Metric::cpu_steal, 91}};
+  EXPECT_TRUE(tape.play(10 * kMin, calm).empty());
+  EXPECT_TRUE(tape.play(3 * kS, stolen).empty()) << "for 5 s";
+  const auto first = tape.play(3 * kS, stolen);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].trigger, "steal");
+  EXPECT_TRUE(first[0].fires());
+  EXPECT_TRUE(tape.play(kMin, calm).empty());
+  const auto second = tape.play(10 * kS, stolen);
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_FALSE(second[0].fires()) << "its cooldown is 15 min";
+  EXPECT_TRUE(tape.play(15 * kMin, calm).empty());
+  const auto third = tape.play(10 * kS, stolen);
+  ASSERT_EQ(third.size(), 1U);
+  EXPECT_TRUE(third[0].fires());
 }
 
 TEST(Condition, FiresOnceWhenItHeldForItsTime) {
