@@ -254,17 +254,18 @@ class Lines:
                 pathlib.Path(path.removesuffix(".perf.data") + ".json").write_text(one)
             for file in folder.iterdir():
                 file.chmod(0o644)
-            flightd.restart()
-            times = {}
-            for name in ("cold", "cached"):
-                begin = time.monotonic()
-                answer = flightd.call_raw("ListSnapshots", {})
-                times[name] = (time.monotonic() - begin) * 1e3
-            rows = json.loads(answer)["parameters"]["snapshots"]
-            begin = time.monotonic()
-            flightd.call("GetStatus", {})
-            times["status"] = (time.monotonic() - begin) * 1e3
-        self.figures["list"] = {"rows": len(rows), "ms": times}
+            every, counts = {"cold": [], "cached": [], "status": []}, set()
+            for _ in range(self.times(5)):
+                flightd.restart()
+                for name, method in (("cold", "ListSnapshots"), ("cached", "ListSnapshots"), ("status", "GetStatus")):
+                    begin = time.monotonic()
+                    answer = flightd.call_raw(method, {})
+                    every[name].append((time.monotonic() - begin) * 1e3)
+                    if method == "ListSnapshots":
+                        counts.add(len(json.loads(answer)["parameters"]["snapshots"]))
+        times = {name: statistics.median(values) for name, values in every.items()}
+        self.figures["list"] = {"rows": sorted(counts), "ms": every}
         self.row("list of 10,000 snapshots, ms", f"{times['cold']:.0f} / {times['cached']:.0f}", "—", "—", "≤ 500 cold / ≤ 30 cached",
-                 f"{len(rows)} rows over the socket, first and second after flightd's start; status then takes {times['status']:.1f} ms",
-                 len(rows) == many and times["cold"] <= 500 and times["cached"] <= 30)
+                 f"{max(counts)} rows over the socket, first and second after flightd's start, median of {len(every['cold'])} starts "
+                 f"(worst {max(every['cold']):.0f} / {max(every['cached']):.0f}); status then takes {times['status']:.1f} ms",
+                 counts == {many} and times["cold"] <= 500 and times["cached"] <= 30)
