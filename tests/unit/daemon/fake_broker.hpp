@@ -48,6 +48,7 @@ struct BrokerSetup {
   std::optional<Delivery> delivery;  // Counts::delivery; nullopt: as the rings have it
   std::vector<std::string> missing;  // Manifest::missing
   std::string left_out;              // a channel into which no CPU records
+  KnownFiles known_files;            // the build-ids that it knows
 };
 
 inline Manifest manifest_of(const BrokerSetup& setup) {
@@ -212,7 +213,7 @@ class FakeBroker {
   Reply reply_to(Request request) const {
     if (request == Request::counts) return {.fd = document(encode(counts())), .text = {}, .error = {}};
     if (request == Request::processes) return {.fd = document(setup_.processes), .text = {}, .error = {}};
-    if (request == Request::build_ids) return {.fd = document(encode(KnownFiles{})), .text = {}, .error = {}};
+    if (request == Request::build_ids) return {.fd = document(encode(setup_.known_files)), .text = {}, .error = {}};
     if (request == Request::kernel)
       return {
           .fd = document(encode(KernelNames{.looked_ns = 1, .digest = "0123456789abcdef"})), .text = {}, .error = {}};
