@@ -143,7 +143,7 @@ TEST(UrgentWait, SaysAfterWhichTimeItIsUrgentAgain) {
   auto thread = start_thread("urgent", [&] {
     UrgentWait wait;
     said_nothing = !wait.begin();
-    const std::chrono::nanoseconds until = clock_value(CLOCK_THREAD_CPUTIME_ID) + UrgentWait::kAtOnce;
+    const std::chrono::nanoseconds until = clock_value(CLOCK_THREAD_CPUTIME_ID) + UrgentWait::kAtOnce * 2;
     while (clock_value(CLOCK_THREAD_CPUTIME_ID) < until) {
     }
     wait.end();
