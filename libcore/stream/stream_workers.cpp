@@ -206,7 +206,6 @@ void StreamWorkers::close(EventTime now_ns) {
   Round round{.number = number_ - 1, .rings = {}, .newest_ns = 0};
   for (const auto& worker : workers_) {
     if (worker->asked == number_ && !worker->idle()) ++totals_.left;
-    if (worker->done != number_) continue;
     for (RingRound& ring : worker->held) {
       ring.drop_older(floor_ns_);
       round.rings.push_back(std::move(ring));

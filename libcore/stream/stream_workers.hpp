@@ -4,11 +4,11 @@
 //
 //   tick ─▶ round k: worker 0 ═══ looks ═══▶ ┐                    ┌─▶ round k + 1, at the earliest 50 ms later
 //                    worker 1 ═════ looks ═══▶ ┴ closed: deliver ──┘
-//                    worker 2 ════════ 1 s later: it leaves the round ═════▶ its blocks go into the next one
+//                    worker 2 ════════ 1 s later: it leaves the round ═════▶ its blocks go into a later one
 //
 // Nobody begins round k + 1 before all have finished round k or left it: with the 50 ms, for which records can be late
-// in a ring, this gives perf's order (round.hpp). What a worker that left reads belongs to the next round in which it
-// takes part; of that, what is older than the round's floor is a hole with the cause `late`.
+// in a ring, this gives perf's order (round.hpp). What a worker that left reads belongs to the next round that is
+// closed after its look; of that, what is older than the round's floor is a hole with the cause `late`.
 //
 // No timer of its own: tick() is called by the thread that polls the rings' heads. It never waits, and begins a round
 // only if something is new; on an idle machine nothing happens. All threads are made by start(), which takes their

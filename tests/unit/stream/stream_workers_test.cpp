@@ -43,8 +43,15 @@ class Door {
     waiting_.notify_all();
     open_.wait(false);
     waiting_ = false;
+    waiting_.notify_all();
   }
   void wait_until_used() const { waiting_.wait(false); }
+  // The one that waits passes; the next one waits again.
+  void let_one_pass() {
+    open();
+    waiting_.wait(true);
+    close();
+  }
 
  private:
   std::atomic<bool> open_ = true, waiting_ = false;
@@ -216,6 +223,29 @@ TEST_F(StreamWorkersTest, AWorkerThatIsLateLeavesTheRoundAndBringsItsBlocksToThe
     }
   }
   EXPECT_EQ(numbers, counted_from(21, 30));
+}
+
+// Worker 1 leaves each round. Worker 0 has nothing, so a round begins only when worker 1 is idle.
+TEST_F(StreamWorkersTest, AWorkerThatIsLateInEachRoundDelivers) {
+  start(one_each(), 4U << 20U, with_door());
+  door_.close();
+  two_.write_some(1'000, 10);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    now_ += 2 * kSecondNs;
+    ASSERT_TRUE(begin_round(*workers_, now_));
+    wait_for_the_other();
+    now_ += StreamWorkers::kFirstLateAfter;
+    while (workers_->totals().left == i) EXPECT_FALSE(workers_->tick(now_));
+    two_.write_some(2'000 + 1'000 * i, 10);
+    door_.let_one_pass();
+  }
+  auto rounds = delivered_.take();
+  EXPECT_EQ(numbers_of(rounds)[1], counted_from(1, 20)) << "each look comes with the close of the next round";
+  door_.open();
+  workers_->finish();
+  for (Round& round : delivered_.take()) rounds.push_back(std::move(round));
+  EXPECT_EQ(numbers_of(rounds)[1], counted_from(1, 40));
+  EXPECT_EQ(workers_->totals().lost_events, 0U);
 }
 
 TEST_F(StreamWorkersTest, WhatComesTooLateForTheOrderIsAHole) {
