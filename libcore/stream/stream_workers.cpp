@@ -149,14 +149,15 @@ void StreamWorkers::run(Worker& worker) {
   for (;;) {
     wake_.wait(lock, [&] { return stopping_ || !worker.idle(); });
     if (worker.idle()) return;
+    const std::uint64_t asked = worker.asked;  // finish() may ask again while it looks
     const EventTime floor_ns = floor_ns_;
     const auto end_ns = last_round_ ? std::optional(settings_.clock()) : std::nullopt;
     lock.unlock();
     std::vector<RingRound> found = worker.look(floor_ns, end_ns);
     lock.lock();
     append_rings(worker.held, std::move(found));
-    worker.done = worker.asked;
-    if (stopping_ || !open_ || worker.asked != number_) continue;  // it left that round, or nobody wants it
+    worker.done = asked;
+    if (stopping_ || !open_ || asked != number_) continue;  // it left that round, or nobody wants it
     if (--waiting_ == 0) close(settings_.clock());
   }
 }
@@ -189,12 +190,13 @@ bool StreamWorkers::is_due(EventTime now_ns) const {
 }
 
 bool StreamWorkers::begin(EventTime now_ns) {
-  const auto idle = [](const auto& worker) { return worker->idle(); };
-  waiting_ = static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(), idle));
+  // The last one is also for a worker that is still in an older look: it takes one more.
+  const auto takes_part = [this](const auto& worker) { return last_round_ || worker->idle(); };
+  waiting_ = static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(), takes_part));
   if (waiting_ == 0) return false;
   ++number_;
   for (const auto& worker : workers_)
-    if (worker->idle()) worker->asked = number_;
+    if (takes_part(worker)) worker->asked = number_;
   floor_ns_ = newest_before_ns_;
   begun_ns_ = now_ns;
   open_ = true;
@@ -264,32 +266,21 @@ void StreamWorkers::paused(EventTime from_ns, EventTime until_ns) {
   }
 }
 
-// Waits until the open round is closed, or closes it without the workers that are late.
-void StreamWorkers::close_at_last(std::unique_lock<std::mutex>& lock) {
-  if (!changed_.wait_for(lock, std::chrono::nanoseconds(late_after()), [this] { return !open_; }))
-    close(settings_.clock());
-}
-
 void StreamWorkers::finish() {
   std::unique_lock lock(mutex_);
   if (ending_) return;
   ending_ = true;
-  close_at_last(lock);
+  const auto closed = [this] { return !open_; };
+  if (!changed_.wait_for(lock, std::chrono::nanoseconds(late_after()), closed)) close(settings_.clock());
   lock.unlock();
   std::this_thread::sleep_for(std::chrono::nanoseconds(kRoundGap));
   lock.lock();
   last_round_ = true;
-  if (begin(settings_.clock())) close_at_last(lock);
+  static_cast<void>(begin(settings_.clock()));
+  // Without a limit: the threads end only after their looks, and no round comes for what is read later.
+  changed_.wait(lock, closed);
   lock.unlock();
   join();
-  lock.lock();
-  // What those had read that left the last round.
-  const auto holds = [](const auto& worker) { return !worker->held.empty(); };
-  if (!std::any_of(workers_.begin(), workers_.end(), holds)) return;
-  ++number_;
-  floor_ns_ = newest_before_ns_;
-  for (const auto& worker : workers_) worker->asked = worker->done = number_;
-  close(settings_.clock());
 }
 
 StreamTotals StreamWorkers::totals() const {

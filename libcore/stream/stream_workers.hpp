@@ -87,7 +87,8 @@ class StreamWorkers {
   bool tick(EventTime now_ns);
   // Any thread: nothing was recorded from `from_ns` to `until_ns`. A hole of each ring in the next round.
   void paused(EventTime from_ns, EventTime until_ns);
-  // Any thread that may wait, once: ends the round, takes a last one, and ends the threads. tick() does nothing more.
+  // Any thread that may wait, once: ends the round, takes a last one, which no worker leaves, and ends the threads.
+  // tick() does nothing more.
   void finish();
 
   // Any thread.
@@ -108,7 +109,6 @@ class StreamWorkers {
   [[nodiscard]] bool is_due(EventTime now_ns) const;
   bool begin(EventTime now_ns);
   void close(EventTime now_ns);
-  void close_at_last(std::unique_lock<std::mutex>& lock);
   void add_pauses(std::vector<RingRound>& rings);
   void count(const Round& round);
   [[nodiscard]] EventTime late_after() const { return number_ == 1 ? kFirstLateAfter : kLateAfter; }

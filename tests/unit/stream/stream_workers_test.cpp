@@ -325,6 +325,45 @@ TEST_F(StreamWorkersTest, FinishTakesALastRoundAndWhatALateWorkerHas) {
   EXPECT_EQ(pauses, 2U) << "one of each ring";
 }
 
+// Worker 1 is still in the look of an older round. Its rings are read once more: here one has turned meanwhile.
+TEST_F(StreamWorkersTest, FinishReadsTheRingsOfALateWorkerUpToTheEnd) {
+  start(one_each(), 4U << 20U, with_door());
+  one_.write_some(1'000, 10);
+  two_.write_some(1'000, 10);
+  auto rounds = next_round();
+  door_.close();
+  one_.write_some(2'000, 10);
+  two_.write_some(2'000, 10);
+  now_ += 2 * kSecondNs;
+  ASSERT_TRUE(begin_round(*workers_, now_));
+  wait_for_the_other();
+  now_ += StreamWorkers::kLateAfter;
+  while (workers_->totals().left == 0) EXPECT_FALSE(workers_->tick(now_));
+  one_.write_some(3'000, 10);
+  two_.write_some(3'000, 3 * kTestRingBytes / 48);
+  workers_->paused(3'100, 3'200);
+  std::thread opener([this] {
+    const auto end = std::chrono::steady_clock::now() + test::kPatience;
+    while (workers_->waiting() == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    door_.open();
+  });
+  workers_->finish();
+  opener.join();
+  for (Round& round : delivered_.take()) rounds.push_back(std::move(round));
+  auto numbers = numbers_of(rounds);
+  EXPECT_EQ(numbers[0], counted_from(1, 30));
+  ASSERT_GT(numbers[1].size(), 20U);
+  EXPECT_EQ(numbers[1].back(), two_.number());
+  std::map<HoleCause, std::vector<Hole>> holes;
+  for (const Round& round : rounds)
+    for (const RingRound& ring : round.rings)
+      for (const Hole& hole : ring.holes) holes[hole.cause].push_back(hole);
+  EXPECT_EQ(holes[HoleCause::paused].size(), 2U) << "one of each ring";
+  ASSERT_EQ(holes[HoleCause::overwritten].size(), 1U);
+  EXPECT_EQ(holes[HoleCause::overwritten][0].events, two_.number() - numbers[1].size());
+  EXPECT_EQ(holes.size(), 2U);
+}
+
 // Nobody takes the rounds, so no block is given back.
 TEST_F(StreamWorkersTest, AFullPoolMakesHolesAndTakesNoMoreMemory) {
   start(std::vector<PlannedWorker>(2), 64U << 10U);
