@@ -147,8 +147,12 @@ void StreamWorkers::run(Worker& worker) {
   if (!worker.chunks.refused().empty())
     warnings_.push_back("the recording is not compressed: " + worker.chunks.refused());
   for (;;) {
-    wake_.wait(lock, [&] { return stopping_ || !worker.idle(); });
-    if (worker.idle()) return;
+    wake_.wait(lock, [&] { return stopping_ || overdue_ || !worker.idle(); });
+    if (worker.idle()) {
+      if (stopping_) return;
+      close(settings_.clock());
+      continue;
+    }
     const std::uint64_t asked = worker.asked;  // finish() may ask again while it looks
     const EventTime floor_ns = floor_ns_;
     const auto end_ns = last_round_ ? std::optional(settings_.clock()) : std::nullopt;
@@ -157,8 +161,9 @@ void StreamWorkers::run(Worker& worker) {
     lock.lock();
     append_rings(worker.held, std::move(found));
     worker.done = asked;
-    if (stopping_ || !open_ || asked != number_) continue;  // it left that round, or nobody wants it
-    if (--waiting_ == 0) close(settings_.clock());
+    if (stopping_ || !open_) continue;  // nobody wants it, or the next round takes it
+    if (asked == number_) --waiting_;   // else it left that round
+    if (waiting_ == 0 || overdue_) close(settings_.clock());
   }
 }
 
@@ -167,8 +172,10 @@ bool StreamWorkers::tick(EventTime now_ns) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || ending_) return false;
   if (open_) {
-    if (now_ns < begun_ns_ + late_after()) return false;
-    close(now_ns);
+    if (overdue_ || now_ns < begun_ns_ + late_after()) return false;
+    overdue_ = true;
+    wake_.notify_all();
+    return false;
   }
   return is_due(now_ns) && begin(now_ns);
 }
@@ -223,7 +230,7 @@ void StreamWorkers::close(EventTime now_ns) {
     for (const Block& block : ring.blocks) newest_ns = std::max(newest_ns, block.newest_ns);
   newest_before_ns_ = newest_ns_;
   newest_ns_ = round.newest_ns = newest_ns;
-  open_ = false;
+  open_ = overdue_ = false;
   closed_ns_ = now_ns;
   changed_.notify_all();
   if (round.rings.empty()) return;

@@ -8,11 +8,13 @@
 //
 // Nobody begins round k + 1 before all have finished round k or left it: with the 50 ms, for which records can be late
 // in a ring, this gives perf's order (round.hpp). What a worker that left reads belongs to the next round that is
-// closed after its look; of that, what is older than the round's floor is a hole with the cause `late`.
+// closed after its look; of that, what is older than the round's floor is a hole with the cause `late`. A worker closes
+// the round: one that has finished it, or the first one that does. A single worker never leaves a round.
 //
-// No timer of its own: tick() is called by the thread that polls the rings' heads. It never waits, and begins a round
-// only if something is new; on an idle machine nothing happens. All threads are made by start(), which takes their
-// memory, too, less than 4 MiB each at level 1. Each touches its own; SCHED_BATCH, nice 5, pinned by the plan.
+// No timer of its own: tick() is called by the thread that polls the rings' heads. It never waits, neither for a lock
+// nor for the sink of the rounds, and begins a round only if something is new; on an idle machine nothing happens. All
+// threads are made by start(), which takes their memory, too, less than 4 MiB each at level 1. Each touches its own;
+// SCHED_BATCH, nice 5, pinned by the plan.
 #pragma once
 
 #include <chrono>
@@ -67,8 +69,8 @@ class StreamWorkers {
   static constexpr EventTime kLateAfter = 1'000'000'000;        // then a worker leaves the round,
   static constexpr EventTime kFirstLateAfter = 10'000'000'000;  // and that of the held past
 
-  // Called with the rounds in their order, from a worker's thread or in tick() and finish(), with a lock held: it must
-  // not wait, and not call back.
+  // Called with the rounds in their order, from a worker's thread or in finish(), with a lock held: it must not call
+  // back, and should not wait.
   using Deliver = std::function<void(Round)>;
 
   // `events`: of all rings. `pool` must outlive this object and its rounds, and needs space for all blocks of a round,
@@ -82,10 +84,12 @@ class StreamWorkers {
   // Without finish() it waits only for the looks that are under way; what they read is lost.
   ~StreamWorkers();
 
-  // One thread, which is also the one of `now_ns`. Begins a round if it is time for one, and ends one for which a
-  // worker is too late. True: it began one. Never waits: if a worker holds the lock just now, it does nothing.
+  // One thread, which is also the one of `now_ns`. Begins a round if it is time for one, and lets a worker close one
+  // for which another worker is too late. True: it began one. Never waits: if a worker holds the lock just now, it does
+  // nothing.
   bool tick(EventTime now_ns);
-  // Any thread: nothing was recorded from `from_ns` to `until_ns`. A hole of each ring in the next round.
+  // Any thread that may wait for a time slice of a worker, which closes a round; the same for all below. Nothing was
+  // recorded from `from_ns` to `until_ns`. A hole of each ring in the next round.
   void paused(EventTime from_ns, EventTime until_ns);
   // Any thread that may wait, once: ends the round, takes a last one, which no worker leaves, and ends the threads.
   // tick() does nothing more.
@@ -127,6 +131,7 @@ class StreamWorkers {
   // All of these under mutex_.
   std::uint64_t number_ = 0;                             // of the last round that was begun, from 1; in Round from 0
   bool open_ = false;                                    // it is not closed yet
+  bool overdue_ = false;                                 // it is open, and the next worker that can closes it
   std::size_t waiting_ = 0;                              // so many workers have not finished it
   EventTime begun_ns_ = 0;                               // when it began, and
   EventTime closed_ns_ = 0;                              // when the last one was closed

@@ -22,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -142,6 +143,7 @@ class Delivered {
     return [this](Round round) {
       const std::lock_guard lock(mutex_);
       rounds_.push_back(std::move(round));
+      threads_.insert(std::this_thread::get_id());
       changed_.notify_all();
     };
   }
@@ -154,11 +156,18 @@ class Delivered {
     const std::lock_guard lock(mutex_);
     return std::exchange(rounds_, {});
   }
+  // Any round.
+  [[nodiscard]] bool came_from_this_thread() {
+    const std::lock_guard lock(mutex_);
+    return threads_.count(std::this_thread::get_id()) != 0;
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Round> rounds_;  // under mutex_
+  // Under mutex_:
+  std::vector<Round> rounds_;
+  std::set<std::thread::id> threads_;
 };
 
 // tick() does nothing if a worker holds the lock: until it begins a round.

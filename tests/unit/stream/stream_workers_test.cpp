@@ -201,7 +201,7 @@ TEST_F(StreamWorkersTest, AWorkerThatIsLateLeavesTheRoundAndBringsItsBlocksToThe
 
   now_ = begun_ns + StreamWorkers::kLateAfter;
   while (workers_->totals().rounds < 3)
-    EXPECT_FALSE(workers_->tick(now_)) << "it closes the round, and 50 ms come first";
+    EXPECT_FALSE(workers_->tick(now_)) << "the round is closed, and 50 ms come first";
   const auto without = take(1);
   ASSERT_EQ(without.at(0).rings.size(), 1U);
   EXPECT_EQ(without.at(0).number, 2U);
@@ -223,6 +223,7 @@ TEST_F(StreamWorkersTest, AWorkerThatIsLateLeavesTheRoundAndBringsItsBlocksToThe
     }
   }
   EXPECT_EQ(numbers, counted_from(21, 30));
+  EXPECT_FALSE(delivered_.came_from_this_thread()) << "tick() would wait for the sink";
 }
 
 // Worker 1 leaves each round. Worker 0 has nothing, so a round begins only when worker 1 is idle.
@@ -246,6 +247,27 @@ TEST_F(StreamWorkersTest, AWorkerThatIsLateInEachRoundDelivers) {
   for (Round& round : delivered_.take()) rounds.push_back(std::move(round));
   EXPECT_EQ(numbers_of(rounds)[1], counted_from(1, 40));
   EXPECT_EQ(workers_->totals().lost_events, 0U);
+}
+
+TEST_F(StreamWorkersTest, WithoutAnotherWorkerTheRoundWaitsForTheLateOne) {
+  start(std::vector<PlannedWorker>(1), 4U << 20U,
+        {[this](StreamSink& next) { return std::make_unique<DoorFilter>(next, door_); }});
+  door_.close();
+  one_.write_some(1'000, 10);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    now_ += 2 * kSecondNs;
+    ASSERT_TRUE(begin_round(*workers_, now_));
+    door_.wait_until_used();
+    now_ += StreamWorkers::kFirstLateAfter;
+    for (int tick = 0; tick < 100; ++tick) EXPECT_FALSE(workers_->tick(now_));
+    EXPECT_EQ(workers_->waiting(), 1U);
+    one_.write_some(2'000 + 1'000 * i, 10);
+    door_.let_one_pass();
+    EXPECT_EQ(numbers_of(take(1))[0], counted_from(10 * i + 1, 10 * i + 10));
+  }
+  EXPECT_EQ(workers_->totals().left, 0U);
+  EXPECT_FALSE(delivered_.came_from_this_thread());
+  door_.open();
 }
 
 TEST_F(StreamWorkersTest, WhatComesTooLateForTheOrderIsAHole) {
