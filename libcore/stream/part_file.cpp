@@ -65,7 +65,8 @@ Result<void> PartFile::write(const Round& round, const SidebandSource& sideband)
 }
 
 Result<void> PartFile::write_round(const Round& round, const SidebandSource& sideband) {
-  const std::uint64_t before_bytes = expanded_bytes_;
+  const auto has_records = [](const RingRound& ring) { return !ring.blocks.empty(); };
+  if (std::none_of(round.rings.begin(), round.rings.end(), has_records)) return {};  // only holes
   if (sideband && round.newest_ns > sideband_ns_) {
     pack(sideband(sideband_ns_, round.newest_ns));
     sideband_ns_ = round.newest_ns;
@@ -81,7 +82,6 @@ Result<void> PartFile::write_round(const Round& round, const SidebandSource& sid
       newest_ns = std::max(newest_ns, block.newest_ns);
       if (waiting_.size() >= kWriteBytes) write_out();
     }
-  if (expanded_bytes_ == before_bytes) return outcome_;  // only holes
   append_finished_round(waiting_);
   write_out();
   if (!outcome_) return outcome_;

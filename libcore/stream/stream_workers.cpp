@@ -226,10 +226,15 @@ void StreamWorkers::close(EventTime now_ns) {
     return std::tie(left.cpu, left.ring) < std::tie(right.cpu, right.ring);
   });
   EventTime newest_ns = newest_ns_;
+  bool has_records = false;
   for (const RingRound& ring : round.rings)
-    for (const Block& block : ring.blocks) newest_ns = std::max(newest_ns, block.newest_ns);
-  newest_before_ns_ = newest_ns_;
-  newest_ns_ = round.newest_ns = newest_ns;
+    for (const Block& block : ring.blocks) {
+      newest_ns = std::max(newest_ns, block.newest_ns);
+      has_records = true;
+    }
+  // A round without records has no FINISHED_ROUND in the file, so it does not move the floor.
+  if (has_records) newest_before_ns_ = std::exchange(newest_ns_, newest_ns);
+  round.newest_ns = newest_ns;
   open_ = overdue_ = false;
   closed_ns_ = now_ns;
   changed_.notify_all();

@@ -136,7 +136,7 @@ class StreamWorkers {
   EventTime begun_ns_ = 0;                               // when it began, and
   EventTime closed_ns_ = 0;                              // when the last one was closed
   EventTime floor_ns_ = 0;                               // of the last round that was begun
-  EventTime newest_ns_ = 0;                              // of the records of all rounds that were closed, and
+  EventTime newest_ns_ = 0;                              // of all rounds that had records and were closed, and
   EventTime newest_before_ns_ = 0;                       // of those before the last one of them
   bool last_round_ = false;                              // of finish()
   bool ending_ = false;                                  // finish() was called

@@ -102,6 +102,7 @@ TEST(PartFileTest, ARoundOfHolesIsNotInTheFileAndCounted) {
   Round round;
   round.rings.resize(1);
   round.rings[0].cpu = 3;
+  round.newest_ns = 1'000'000'000'000;  // of earlier rounds, of the part before
   round.rings[0].add_hole({.cause = HoleCause::overwritten, .bytes = 960, .events = 20, .estimated = true});
   ASSERT_TRUE(part->write(round, some_sideband));
   EXPECT_EQ(part->facts().file_bytes, before);

@@ -249,6 +249,31 @@ TEST_F(StreamWorkersTest, AWorkerThatIsLateInEachRoundDelivers) {
   EXPECT_EQ(workers_->totals().lost_events, 0U);
 }
 
+// Worker 0 has nothing, and closes a round without records. The rings of worker 1 are read one after the other, so the
+// first record of the one is older than the last one that was read from the other.
+TEST_F(StreamWorkersTest, ARoundWithoutRecordsDoesNotMoveTheFloor) {
+  start({{.serves = {7}, .runs_on = {}}, {.serves = {0, 1}, .runs_on = {}}}, 4U << 20U, with_door());
+  std::vector<Round> rounds;
+  for (const EventTime at : {EventTime{1'000}, EventTime{2'000}}) {
+    one_.write_some(at, 10);
+    two_.write_some(at + 500, 10);
+    for (Round& round : next_round()) rounds.push_back(std::move(round));
+  }
+  door_.close();
+  one_.write_some(2'400, 10);
+  now_ += 2 * kSecondNs;
+  ASSERT_TRUE(begin_round(*workers_, now_));
+  wait_for_the_other();
+  now_ += StreamWorkers::kLateAfter;
+  while (workers_->totals().left == 0) EXPECT_FALSE(workers_->tick(now_));
+  EXPECT_TRUE(delivered_.take().empty());
+  door_.open();
+  for (Round& round : next_round()) rounds.push_back(std::move(round));
+  EXPECT_EQ(numbers_of(rounds)[0], counted_from(1, 30));
+  EXPECT_EQ(rounds.back().number, 3U);
+  EXPECT_EQ(workers_->totals().lost_events, 0U);
+}
+
 TEST_F(StreamWorkersTest, WithoutAnotherWorkerTheRoundWaitsForTheLateOne) {
   start(std::vector<PlannedWorker>(1), 4U << 20U,
         {[this](StreamSink& next) { return std::make_unique<DoorFilter>(next, door_); }});
