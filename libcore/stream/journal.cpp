@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -169,6 +170,15 @@ Result<void> Journal::append(const JournalEntry& entry) {
   if (auto written = write_journal(file_.get(), std::as_bytes(std::span(&stored, 1)), end_); !written) return written;
   end_ += sizeof stored;
   ++number_;
+  return {};
+}
+
+Result<void> Journal::cut(std::uint64_t entries) {
+  assert(entries <= number_);
+  end_ -= (number_ - entries) * sizeof(StoredEntry);
+  number_ = entries;
+  if (::ftruncate(file_.get(), static_cast<off_t>(end_)) != 0)
+    return sys_error(errno, "cut a recording's journal to {} bytes", end_);
   return {};
 }
 

@@ -39,6 +39,8 @@ class Journal {
                                               std::span<const EncodedFeature> features);
   // After an error the next entry takes the place of this one.
   [[nodiscard]] Result<void> append(const JournalEntry& entry);
+  // Leaves the first `entries` of those that were appended, at most all of them.
+  [[nodiscard]] Result<void> cut(std::uint64_t entries);
   // fdatasync(2), after that of the data.
   [[nodiscard]] Result<void> sync() const;
 

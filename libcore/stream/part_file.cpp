@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "libcore/base/file_calls.hpp"
 #include "libcore/perfdata/user_records.hpp"
 
 namespace flight {
@@ -20,10 +19,38 @@ CompressedFeature compressed_feature(int level, std::uint64_t expanded_bytes, st
           .mmap_bytes = static_cast<std::uint32_t>(kMaxExpandedBytes)};
 }
 
+// The records of a block, as the hole that they would leave.
+Hole hole_of(const Block& block) {
+  return {.cause = HoleCause::disk,
+          .bytes = block.expanded_bytes,
+          .events = block.events,
+          .estimated = false,
+          .from_ns = block.oldest_ns,
+          .until_ns = block.newest_ns};
+}
+
+// Adds what a ring has in a round to what it had before.
+void add_blocks(std::vector<PartFacts::RingHole>& rings, const RingRound& ring) {
+  if (ring.blocks.empty()) return;
+  auto known = std::find_if(rings.begin(), rings.end(), [&](const auto& other) { return other.ring == ring.ring; });
+  if (known == rings.end()) {
+    rings.push_back({.ring = ring.ring, .cpu = ring.cpu, .hole = hole_of(ring.blocks.front())});
+    known = rings.end() - 1;
+    known->hole.bytes = known->hole.events = 0;
+  }
+  for (const Block& block : ring.blocks) {
+    known->hole.bytes += block.expanded_bytes;
+    known->hole.events += block.events;
+    known->hole.from_ns = std::min(known->hole.from_ns, block.oldest_ns);
+    known->hole.until_ns = std::max(known->hole.until_ns, block.newest_ns);
+  }
+}
+
 }  // namespace
 
 PartFile::PartFile(PartStart start, FileWriter writer, Journal journal, Chunks& chunks)
     : data_(std::move(start.data)),
+      sync_(std::move(start.sync)),
       writer_(std::move(writer)),
       journal_(std::move(journal)),
       chunks_(&chunks),
@@ -42,22 +69,19 @@ Result<PartFile> PartFile::create(PartStart start, Chunks& chunks) {
   out.pack(prologue);
   out.write_out();
   if (!out.outcome_) return propagate(out.outcome_.error());
-  out.facts_.file_bytes = out.writer_.file_bytes();
-  out.facts_.expanded_bytes = out.expanded_bytes_;
+  out.go_to({.data_bytes = out.writer_.data_bytes(), .expanded_bytes = out.expanded_bytes_});
   return out;
 }
 
 Result<void> PartFile::write(const Round& round, const SidebandSource& sideband) {
   for (const RingRound& ring : round.rings)
-    for (const Hole& hole : ring.holes) add_hole(ring, hole);
+    for (const Hole& hole : ring.holes) add_hole(ring.ring, ring.cpu, hole);
   if (outcome_) {
-    const std::uint64_t whole_bytes = writer_.data_bytes();
     if (auto written = write_round(round, sideband); !written) {
       outcome_ = written;
       waiting_.clear();
-      // What was written of the round, also to have its space for the features. An error here is that of finish().
-      static_cast<void>(writer_.cut(whole_bytes));
-      facts_.file_bytes = writer_.file_bytes();
+      // What was written of the round. finish() does it again, and returns the error.
+      static_cast<void>(writer_.cut(written_.data_bytes));
     }
   }
   if (!outcome_) lose(round);
@@ -71,33 +95,41 @@ Result<void> PartFile::write_round(const Round& round, const SidebandSource& sid
     pack(sideband(sideband_ns_, round.newest_ns));
     sideband_ns_ = round.newest_ns;
   }
-  std::uint64_t events = 0;
-  EventTime first_ns = facts_.first_ns, newest_ns = facts_.newest_ns;
+  Mark now = written_;
   for (const RingRound& ring : round.rings)
     for (const Block& block : ring.blocks) {
       block.bytes.append_to(waiting_);
       expanded_bytes_ += block.expanded_bytes;
-      events += block.events;
-      first_ns = first_ns == 0 ? block.oldest_ns : std::min(first_ns, block.oldest_ns);
-      newest_ns = std::max(newest_ns, block.newest_ns);
+      now.events += block.events;
+      now.first_ns = now.first_ns == 0 ? block.oldest_ns : std::min(now.first_ns, block.oldest_ns);
+      now.newest_ns = std::max(now.newest_ns, block.newest_ns);
       if (waiting_.size() >= kWriteBytes) write_out();
     }
   append_finished_round(waiting_);
   write_out();
   if (!outcome_) return outcome_;
-  const JournalEntry entry{.data_bytes = writer_.data_bytes(),
-                           .expanded_bytes = expanded_bytes_,
-                           .first_ns = first_ns,
-                           .newest_ns = newest_ns};
+  ++now.rounds;
+  now.data_bytes = writer_.data_bytes();
+  now.expanded_bytes = expanded_bytes_;
+  const JournalEntry entry{.data_bytes = now.data_bytes,
+                           .expanded_bytes = now.expanded_bytes,
+                           .first_ns = now.first_ns,
+                           .newest_ns = now.newest_ns};
   if (auto noted = journal_.append(entry); !noted) return noted;
-  unsynced_ = true;
-  ++facts_.rounds;
-  facts_.events += events;
-  facts_.first_ns = first_ns;
-  facts_.newest_ns = newest_ns;
-  facts_.file_bytes = writer_.file_bytes();
-  facts_.expanded_bytes = expanded_bytes_;
+  for (const RingRound& ring : round.rings) add_blocks(unsynced_, ring);
+  go_to(now);
   return {};
+}
+
+// The file is as after this round; behind it may be bytes that finish() cuts off.
+void PartFile::go_to(const Mark& mark) {
+  written_ = mark;
+  facts_.file_bytes = writer_.data_offset() + mark.data_bytes;
+  facts_.expanded_bytes = mark.expanded_bytes;
+  facts_.events = mark.events;
+  facts_.rounds = mark.rounds;
+  facts_.first_ns = mark.first_ns;
+  facts_.newest_ns = mark.newest_ns;
 }
 
 void PartFile::pack(std::span<const std::byte> records) {
@@ -127,35 +159,47 @@ void PartFile::write_out() {
 
 void PartFile::lose(const Round& round) {
   for (const RingRound& ring : round.rings)
-    for (const Block& block : ring.blocks)
-      add_hole(ring, {.cause = HoleCause::disk,
-                      .bytes = block.expanded_bytes,
-                      .events = block.events,
-                      .estimated = false,
-                      .from_ns = block.oldest_ns,
-                      .until_ns = block.newest_ns});
+    for (const Block& block : ring.blocks) add_hole(ring.ring, ring.cpu, hole_of(block));
 }
 
-void PartFile::add_hole(const RingRound& ring, const Hole& hole) {
+// The journal's entries of these rounds go, too: until a restart of the machine, the file still seems to have them.
+void PartFile::lose_unsynced() {
+  for (const PartFacts::RingHole& lost : unsynced_) add_hole(lost.ring, lost.cpu, lost.hole);
+  unsynced_.clear();
+  go_to(synced_);
+  static_cast<void>(journal_.cut(synced_.rounds));
+  static_cast<void>(writer_.cut(synced_.data_bytes));  // as in write()
+}
+
+void PartFile::add_hole(std::size_t ring, int cpu, const Hole& hole) {
   facts_.lost_events += hole.events;
   facts_.lost_bytes += hole.bytes;
   if (facts_.holes.size() < PartFacts::kMaxHoles) {
-    facts_.holes.push_back({.ring = ring.ring, .cpu = ring.cpu, .hole = hole});
+    facts_.holes.push_back({.ring = ring, .cpu = cpu, .hole = hole});
   } else {
     ++facts_.holes_left_out;
   }
 }
 
-// After an error of the disk nobody knows which of the data are on it: nothing more is written.
 Result<void> PartFile::sync() {
-  unsynced_ = false;
-  const auto synced = sync_data_now(data_.get());
-  Result<void> done = synced ? journal_.sync() : Result<void>(wrap(synced.error(), "a part of a recording"));
+  Result<void> done;
+  if (const auto synced = sync_(data_.get()); synced) {
+    synced_ = written_;
+    unsynced_.clear();
+    done = journal_.sync();
+  } else {
+    lose_unsynced();
+    done = wrap(synced.error(), "a part of a recording");
+  }
   if (!done && outcome_) outcome_ = done;
   return done;
 }
 
 Result<void> PartFile::finish(Features features) {
+  if (!finished_) return finished_;
+  if (is_unsynced()) static_cast<void>(sync());  // an error is in outcome_
+  if (!outcome_ && written_.data_bytes == 0) return outcome_;
+  if (auto cut = writer_.cut(written_.data_bytes); !cut) return cut;
   features.compressed.reset();
   if (chunks_->level() > 0)
     features.compressed = compressed_feature(chunks_->level(), facts_.expanded_bytes, writer_.data_bytes());
@@ -163,9 +207,8 @@ Result<void> PartFile::finish(Features features) {
   if (facts_.newest_ns != 0) features.sample_time.emplace(facts_.first_ns, facts_.newest_ns);
   if (auto finished = writer_.finish(features); !finished) return finished;
   facts_.file_bytes = writer_.file_bytes();
-  if (const auto synced = sync_data_now(data_.get()); !synced) return wrap(synced.error(), "a part of a recording");
-  unsynced_ = false;
-  return {};
+  if (const auto synced = sync_(data_.get()); !synced) finished_ = wrap(synced.error(), "a part of a recording");
+  return finished_;
 }
 
 }  // namespace flight

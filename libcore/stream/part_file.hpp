@@ -6,7 +6,8 @@
 //
 // The file and its journal are such that recover() can finish it whenever its writer is killed. If the disk refuses
 // something, the round is cut off again, and nothing more is written: finish() can still make a whole file of the
-// rounds before. One thread at a time, the writer's.
+// rounds before. If it refuses fdatasync(2), nobody knows what it has of the rounds since the last one: all of these
+// are cut off. One thread at a time, the writer's.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/perf/record_build.hpp"
@@ -37,6 +39,7 @@ struct PartStart {
   Features features;               // as they are known now, for recover(); COMPRESSED and SAMPLE_TIME are added
   RecordBuffer prologue;           // the process tracker's whole state, as perf must know it before the first sample
   EventTime sideband_from_ns = 0;  // the prologue's moment: at most the time of the first record
+  std::function<Result<bool>(int file)> sync = sync_data_now;  // of the data; tests have their own
 };
 
 struct PartLimits {
@@ -70,11 +73,14 @@ class PartFile {
   // The records of a round that is not in the file afterwards become holes with the cause `disk`. Returns the disk's
   // error, and the same for all later rounds.
   [[nodiscard]] Result<void> write(const Round& round, const SidebandSource& sideband);
-  // fdatasync(2) of the data, then of the journal. An error is that of all later rounds, too.
+  // fdatasync(2) of the data, then of the journal. An error is that of all later rounds, too. The kernel reports it
+  // only once, and then takes the pages for written: after an error of the data, the records of all rounds since the
+  // last sync() become holes with the cause `disk`.
   [[nodiscard]] Result<void> sync();
   // Rounds were written since sync().
-  [[nodiscard]] bool is_unsynced() const { return unsynced_; }
-  // Appends the features, mends the header, and syncs. After an error it can be tried again.
+  [[nodiscard]] bool is_unsynced() const { return !unsynced_.empty(); }
+  // Syncs, cuts off what is not in whole rounds, appends the features, mends the header, and syncs these. After an
+  // error it can be tried again, except if that was the last step.
   [[nodiscard]] Result<void> finish(Features features);
 
   [[nodiscard]] const PartFacts& facts() const { return facts_; }
@@ -83,15 +89,24 @@ class PartFile {
   }
 
  private:
+  // The file after a round.
+  struct Mark {
+    std::uint64_t data_bytes = 0, expanded_bytes = 0, events = 0, rounds = 0;
+    EventTime first_ns = 0, newest_ns = 0;
+  };
+
   PartFile(PartStart start, FileWriter writer, Journal journal, Chunks& chunks);
   [[nodiscard]] Result<void> write_round(const Round& round, const SidebandSource& sideband);
   void pack(std::span<const std::byte> records);
   void put_chunk();
   void write_out();
+  void go_to(const Mark& mark);
   void lose(const Round& round);
-  void add_hole(const RingRound& ring, const Hole& hole);
+  void lose_unsynced();
+  void add_hole(std::size_t ring, int cpu, const Hole& hole);
 
   UniqueFd data_;
+  std::function<Result<bool>(int file)> sync_;
   FileWriter writer_;
   Journal journal_;
   Chunks* chunks_;
@@ -100,7 +115,10 @@ class PartFile {
   std::vector<std::byte> waiting_;         // bytes for the file, whole records
   std::uint64_t expanded_bytes_ = 0;       // with what is waiting
   Result<void> outcome_;                   // of the disk
-  bool unsynced_ = false;
+  Result<void> finished_;                  // of the last step of finish()
+  Mark written_;                           // after the last round that stays in the file
+  Mark synced_;                            // as of the last sync(); in the beginning nothing is on the disk for sure
+  std::vector<PartFacts::RingHole> unsynced_;  // what was written since then, of each ring as one hole
   PartFacts facts_;
 };
 

@@ -3,12 +3,14 @@
 #include "libcore/stream/part_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <future>
 
+#include "libcore/stream/journal.hpp"
 #include "libcore/stream/part_writer.hpp"
 #include "libcore/stream/recover.hpp"
 #include "tests/unit/stream/stream_bench.hpp"
@@ -160,6 +162,124 @@ TEST(PartFileTest, AFullDiskEndsThePartWithAWholeFile) {
     EXPECT_EQ(read.first, counted_from(1, kept / 2));
   }
   EXPECT_EQ(::umount(mount.c_str()), 0);
+}
+
+// Append-only: it can be written, and ftruncate(2) fails. linux/fs.h cannot be included beside sys/mount.h.
+bool set_append_only(const std::string& path, bool on) {
+  constexpr int kAppendOnly = 0x20;  // FS_APPEND_FL
+  const auto file = open_file(path, O_RDONLY | O_CLOEXEC);
+  int flags = 0;
+  if (!file || ::ioctl(file->get(), _IOR('f', 1, long), &flags) != 0) return false;  // FS_IOC_GETFLAGS
+  flags = on ? flags | kAppendOnly : flags & ~kAppendOnly;
+  return ::ioctl(file->get(), _IOW('f', 2, long), &flags) == 0;  // FS_IOC_SETFLAGS
+}
+
+// What is left of the round that did not fit must not follow the features.
+TEST(PartFileTest, AFileThatCannotBeCutIsNotFinished) {
+  const StreamFolder folder;
+  const std::string mount = folder.path("small");
+  ASSERT_EQ(::mkdir(mount.c_str(), 0700), 0);
+  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=1m"), 0) << "this test needs root";
+  bool can_set = false;
+  {
+    MadeRounds rounds;
+    Chunks chunks = begun_chunks();
+    auto part = PartFile::create(made_start(mount + "/data", mount + "/journal"), chunks);
+    EXPECT_TRUE(part) << part.error().what;
+    can_set = part && set_append_only(mount + "/data", true);
+    if (can_set) {
+      std::uint64_t kept = 0;
+      while (part->write(rounds.next(50, 2'000), some_sideband)) kept += 100;
+      const auto refused = part->finish(made_features());
+      EXPECT_FALSE(refused);
+      if (!refused) {
+        EXPECT_EQ(refused.error().errno_value(), EPERM) << refused.error().what;
+      }
+      EXPECT_TRUE(set_append_only(mount + "/data", false));
+      const auto finished = part->finish(made_features());
+      EXPECT_TRUE(finished) << finished.error().what;
+      EXPECT_EQ(part->facts().file_bytes, std::filesystem::file_size(mount + "/data"));
+      EXPECT_EQ(read_back(mount + "/data").samples, kept);
+    }
+  }
+  EXPECT_EQ(::umount(mount.c_str()), 0);
+  if (!can_set) GTEST_SKIP() << "files cannot be made append-only here";
+}
+
+// fdatasync(2) of a disk that fails: the kernel reports each error once.
+struct FailingSync {
+  std::size_t calls = 0;
+  std::size_t fails_at = 0;  // of them, from 1
+
+  std::function<Result<bool>(int)> make() {
+    return [this](int file) -> Result<bool> {
+      if (++calls == fails_at) return sys_error(EIO, "sync to the disk");
+      return sync_data_now(file);
+    };
+  }
+};
+
+TEST(PartFileTest, WhatAFailedSyncLeavesUncertainIsNotInTheFile) {
+  for (const bool at_the_end : {false, true}) {
+    const StreamFolder folder;
+    MadeRounds rounds;
+    Chunks chunks = begun_chunks();
+    FailingSync sync{.fails_at = 2};
+    PartStart start = made_start(folder.path("data"), folder.path("journal"));
+    start.sync = sync.make();
+    auto part = PartFile::create(std::move(start), chunks);
+    ASSERT_TRUE(part) << part.error().what;
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(part->write(rounds.next(100), some_sideband));
+    ASSERT_TRUE(part->sync());
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(part->write(rounds.next(100), some_sideband));
+    EXPECT_EQ(part->facts().events, 1'000U);
+    if (!at_the_end) {
+      EXPECT_EQ(part->sync().error().errno_value(), EIO);
+      EXPECT_FALSE(part->is_unsynced());
+      EXPECT_FALSE(part->write(rounds.next(100), some_sideband));
+      const std::string bytes = read_file(folder.path("journal")).value();
+      const auto journal = parse_journal(std::as_bytes(std::span(bytes)));
+      ASSERT_TRUE(journal) << journal.error().what;
+      EXPECT_EQ(journal->entries.size(), 3U) << "recover() would find the pages in the memory";
+    }
+    const auto finished = part->finish(made_features());
+    ASSERT_TRUE(finished) << finished.error().what;
+    const PartFacts& facts = part->facts();
+    EXPECT_EQ(facts.events, 600U);
+    EXPECT_EQ(facts.rounds, 3U);
+    EXPECT_EQ(facts.lost_events, at_the_end ? 400U : 600U);
+    EXPECT_EQ(facts.lost_bytes, facts.lost_events * 48);
+    ASSERT_GE(facts.holes.size(), 2U);
+    for (const PartFacts::RingHole& hole : facts.holes) EXPECT_EQ(hole.hole.cause, HoleCause::disk);
+    EXPECT_EQ(facts.holes[0].hole.events, 200U);
+    EXPECT_EQ(facts.holes[0].hole.from_ns, 1'004'000'000'000U);
+    EXPECT_EQ(facts.holes[1].cpu, 1);
+    EXPECT_EQ(facts.file_bytes, std::filesystem::file_size(folder.path("data")));
+    const ReadBack read = read_back(folder.path("data"));
+    EXPECT_EQ(read.first, counted_from(1, 300));
+    EXPECT_EQ(read.second, second_ring(1, 300));
+    EXPECT_EQ(read.rounds, 3U);
+  }
+}
+
+TEST(PartFileTest, AFailedSyncBeforeTheFirstGoodOneAndAtTheLastStepIsThatOfThePart) {
+  for (const std::size_t fails_at : {1U, 2U}) {
+    const StreamFolder folder;
+    MadeRounds rounds;
+    Chunks chunks = begun_chunks();
+    FailingSync sync{.fails_at = fails_at};
+    PartStart start = made_start(folder.path("data"), folder.path("journal"));
+    start.sync = sync.make();
+    auto part = PartFile::create(std::move(start), chunks);
+    ASSERT_TRUE(part) << part.error().what;
+    ASSERT_TRUE(part->write(rounds.next(100), some_sideband));
+    for (int i = 0; i < 2; ++i) {
+      const auto finished = part->finish(made_features());
+      ASSERT_FALSE(finished) << "the next fdatasync(2) would succeed";
+      EXPECT_EQ(finished.error().errno_value(), EIO) << finished.error().what;
+    }
+    EXPECT_EQ(part->facts().lost_events, fails_at == 1 ? 200U : 0U);
+  }
 }
 
 // The outcome of a part, of the writer's thread.
