@@ -30,7 +30,10 @@
 
 namespace flight {
 
-// The records about processes and code with times in (from_ns, until_ns], in order; all that are known.
+// The records about processes and code with times in (from_ns, until_ns], in order. They are not asked for again, so it
+// waits until the rings of the sideband have been drained once more: PartWriter calls it when until_ns is kSettleNs
+// ago, and then they hold all of these records. It may add older ones that it has only now; perf's order (round.hpp)
+// allows those that are not older than from_ns of the call before.
 using SidebandSource = std::function<RecordBuffer(EventTime from_ns, EventTime until_ns)>;
 
 struct PartStart {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/stream/part_writer.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -103,10 +104,21 @@ void PartWriter::run() {
 
 void PartWriter::handle(Round& round) {
   if (part_) {
-    outcome_ = part_->write(round, settings_.sideband);
+    SidebandSource sideband;
+    if (settings_.sideband)
+      sideband = [this](EventTime from_ns, EventTime until_ns) { return settled_sideband(from_ns, until_ns); };
+    outcome_ = part_->write(round, sideband);
   } else {
     count_lost(without_file_, round);
   }
+}
+
+// Never longer than that: the times are those of records, and may be wrong.
+RecordBuffer PartWriter::settled_sideband(EventTime from_ns, EventTime until_ns) const {
+  const EventTime now_ns = settings_.clock(), settled_ns = until_ns + kSettleNs;
+  if (settled_ns > now_ns)
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(settled_ns - now_ns, kSettleNs)));
+  return settings_.sideband(from_ns, until_ns);
 }
 
 void PartWriter::handle(PartStart& start) {

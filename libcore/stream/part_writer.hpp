@@ -5,8 +5,9 @@
 //
 // Nobody waits for the disk. The queue is bounded by the bytes of the pool, in which the blocks of its rounds lie, and
 // by kMaxQueuedRounds: above that a round is joined with the last one. What is queued between two parts is in the order
-// of the calls, so there is no gap at the seam. A part is synced every 5 s while rounds come, so that a power cut costs
-// no more; on an idle machine the thread sleeps. lower_this_thread().
+// of the calls, so there is no gap at the seam. The thread waits until the sideband of a round is complete; the next
+// round does not begin before that. A part is synced every 5 s while rounds come, so that a power cut costs no more; on
+// an idle machine the thread sleeps. lower_this_thread().
 #pragma once
 
 #include <chrono>
@@ -23,6 +24,7 @@
 #include <utility>
 #include <variant>
 
+#include "libcore/base/clock.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/stream/chunks.hpp"
 #include "libcore/stream/part_file.hpp"
@@ -47,8 +49,9 @@ class PartWriter {
   struct Settings {
     int level = 1;  // of zstd, as of the workers; 0: no compression
     PartLimits limits;
-    SidebandSource sideband;            // called on the writer's thread; it may wait
-    std::function<void()> on_progress;  // the same, after each part and round; it must not wait
+    SidebandSource sideband;            // called on the writer's thread, at the earliest kSettleNs after the round
+    std::function<void()> on_progress;  // on the same thread, after each part and round; it must not wait
+    std::function<EventTime()> clock = monotonic_now;  // the same thread; tests have their own
   };
   // Called on the writer's thread when a part is written, features and header, too, and synced; or with the error of
   // finish(), or that of begin(): then it has no file.
@@ -80,6 +83,7 @@ class PartWriter {
   void handle(Round& round);
   void handle(PartStart& start);
   void handle(PartEnd& end);
+  [[nodiscard]] RecordBuffer settled_sideband(EventTime from_ns, EventTime until_ns) const;
   void sync_if_due();
   void add(PartProgress& to) const;
   void note_progress();

@@ -18,6 +18,9 @@
 
 namespace flight {
 
+// A record may be in its ring so much later than its time says.
+inline constexpr EventTime kSettleNs = 50'000'000;
+
 enum class HoleCause : std::uint8_t {
   overwritten,  // before it was read: the worker came too late, or the ring is too small
   disk,         // no block was free, or the file could not be written

@@ -298,8 +298,13 @@ struct Outcome {
   }
 };
 
-std::unique_ptr<PartWriter> start_writer(SidebandSource sideband = some_sideband, PartLimits limits = {}) {
+// Long after all rounds.
+EventTime much_later() { return EventTime{1} << 62U; }
+
+std::unique_ptr<PartWriter> start_writer(SidebandSource sideband = some_sideband, PartLimits limits = {},
+                                         std::function<EventTime()> clock = much_later) {
   PartWriter::Settings settings;
+  settings.clock = std::move(clock);
   settings.sideband = std::move(sideband);
   settings.limits = limits;
   auto writer = PartWriter::start(std::move(settings));
@@ -366,6 +371,35 @@ TEST(PartWriterTest, RoundsAreJoinedWhileTheWriterWaits) {
   EXPECT_EQ(read.second, second_ring(1, 2'000));
   EXPECT_TRUE(read.in_order);
   EXPECT_EQ(rounds.pool().free_bytes(), rounds.pool().size_bytes()) << "every block is free again";
+}
+
+// Records can be late in their rings, also those of the sideband.
+TEST(PartWriterTest, TheSidebandIsTakenWhenItHasSettled) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Outcome outcome;
+  std::vector<std::pair<EventTime, EventTime>> asked;  // until then, and when; of the writer's thread
+  const auto writer = start_writer(
+      [&](EventTime from_ns, EventTime until_ns) {
+        asked.emplace_back(until_ns, monotonic_now());
+        return some_sideband(from_ns, until_ns);
+      },
+      {}, monotonic_now);
+  writer->begin(made_start(folder.path("data"), folder.path("journal")));
+  for (int i = 0; i < 3; ++i) {
+    Round round = rounds.next(20);
+    round.newest_ns = monotonic_now();
+    writer->write(std::move(round));
+  }
+  Round wrong = rounds.next(20);
+  wrong.newest_ns = monotonic_now() + 3'600'000'000'000;
+  writer->write(std::move(wrong));
+  writer->end(outcome.end());
+  const auto [ended, facts] = outcome.wait();
+  ASSERT_TRUE(ended) << ended.error().what;
+  ASSERT_EQ(asked.size(), 4U) << "a wrong time does not stop the writer";
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_GE(asked[i].second, asked[i].first + 50'000'000);
+  EXPECT_EQ(facts.events, 160U);
 }
 
 TEST(PartWriterTest, WithoutAPartRoundsAreCountedAsLost) {
