@@ -64,8 +64,8 @@ void RingIntake::take(std::span<const std::byte> records, std::size_t at, std::s
 // Holes first: they are older.
 void RingIntake::pass_on(std::span<const std::byte> records) {
   if (run_.end == 0) return;
-  report_overwritten(run_.oldest_ns);
   report_late();
+  report_overwritten(run_.oldest_ns);
   const Run run = std::exchange(run_, {});
   note(run.newest_ns);
   next_.records(ring_, {.records = records.subspan(run.begin, run.end - run.begin),
@@ -91,6 +91,7 @@ void RingIntake::report_overwritten(EventTime until_ns) {
 
 void RingIntake::report_late() {
   if (late_.bytes == 0) return;
+  report_overwritten(late_.from_ns);  // it was before them: hole() comes between two calls of records()
   const Hole late = std::exchange(late_, {});
   note(late.until_ns);
   next_.hole(ring_, late);

@@ -144,6 +144,30 @@ TEST_F(RoundTest, RecordsBelowTheFloorAreAHole) {
   EXPECT_EQ(rings[0].events, 100U) << "read, and not in the file";
 }
 
+// The first record behind what was overwritten is a late one, alone or with others.
+TEST_F(RoundTest, WhatWasOverwrittenBeforeLateRecordsEndsThere) {
+  for (const bool others : {false, true}) {
+    RingIntake intake(0, events_, chain_.first(), kBeginNs, 0);
+    intake.records(samples(1'000, 1, 100));
+    intake.begin(1'121);
+    intake.hole(480);
+    intake.records(samples(1'000, 111, others ? 130 : 120));
+    intake.begin(0);
+    intake.records(samples(1'000, 131, 140));
+    const auto rings = end_round();
+    ASSERT_EQ(rings.size(), 1U);
+    EXPECT_EQ(numbers_of(rings[0]).size(), others ? 120U : 110U);
+    ASSERT_EQ(rings[0].holes.size(), 2U);
+    EXPECT_EQ(rings[0].holes[0].cause, HoleCause::overwritten);
+    EXPECT_EQ(rings[0].holes[0].events, 10U);
+    EXPECT_EQ(rings[0].holes[0].from_ns, 1'100U);
+    EXPECT_EQ(rings[0].holes[0].until_ns, 1'111U);
+    EXPECT_EQ(rings[0].holes[1].cause, HoleCause::late);
+    EXPECT_EQ(rings[0].holes[1].from_ns, 1'111U);
+    EXPECT_EQ(rings[0].holes[1].until_ns, 1'120U);
+  }
+}
+
 TEST_F(RoundTest, WhatIsOlderThanWantedIsNoHole) {
   RingIntake wanted(0, events_, chain_.first(), kBeginNs, 1'091);
   wanted.records(samples(1'000, 1, 100));
