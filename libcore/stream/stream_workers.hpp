@@ -64,8 +64,9 @@ struct StreamTotals {
 
 class StreamWorkers {
  public:
-  static constexpr EventTime kRoundGap = kSettleNs;             // ns between the end of a round and the next
-  static constexpr EventTime kSlowRound = 1'000'000'000;        // between rounds, if no ring turned by a quarter
+  static constexpr EventTime kRoundGap = kSettleNs;  // ns between the end of a round and the next
+  // Between rounds, if no ring turned by a quarter. Less than a second: a tick of 1 s may come a little early.
+  static constexpr EventTime kSlowRound = 900'000'000;
   static constexpr EventTime kLateAfter = 1'000'000'000;        // then a worker leaves the round,
   static constexpr EventTime kFirstLateAfter = 10'000'000'000;  // and that of the held past
 
