@@ -13,6 +13,7 @@ namespace flight {
 namespace {
 
 constexpr std::uint64_t kMarginBytes = 64U << 10U;
+constexpr std::size_t kMostRecordBytes = 64U << 10U;  // its size is a u16
 
 }  // namespace
 
@@ -22,7 +23,8 @@ RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint6
                        std::span<std::byte> memory)
     : data_(data), mask_(data.size() - 1), head_(std::move(head)), begun_at_(head_()), past_(past) {
   assert(std::has_single_bit(data.size()) && data.size() >= 4096);
-  boundaries_.reserve(data.size() / kPieceBytes + 2);
+  // A piece ends before the record that would make it too large, and a record has less than 64 KiB.
+  boundaries_.reserve(data.size() / (kPieceBytes - kMostRecordBytes) + 2);
   if (memory.empty()) {
     own_.resize(kMemoryBytes);
     memory = own_;
@@ -91,6 +93,7 @@ std::uint64_t RingReader::look(Sink& sink) {
     const std::uint64_t begin = boundaries_[i - 1];
     const std::size_t size = boundaries_[i] - begin;
     copy(head + begin, size);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);  // the copy is complete before the head is read again
     const std::uint64_t limit = readable(head);
     const std::size_t good = limit <= begin ? 0 : turn_round(size, limit - begin);
     missing += size - good;
