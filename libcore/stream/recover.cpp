@@ -129,6 +129,10 @@ Result<Recovered> recover(int data, std::span<const std::byte> journal) {
   const JournalEntry* newest = nullptr;
   DataCheck check(data, writer->data_offset(), writer->data_bytes());
   for (const JournalEntry& entry : contents->entries) {
+    if (entry.first_ns > entry.newest_ns) {
+      out.reason = fmt::format("the journal states records from {} ns until {} ns", entry.first_ns, entry.newest_ns);
+      break;
+    }
     if (auto good = check.go_to(entry.data_bytes); !good) {
       out.reason = good.error().what;
       break;

@@ -4,8 +4,12 @@
 // recovery that is killed is repeated.
 //
 // An entry is usable if the file has that much data, whole records up to there, and every frame of them can be
-// expanded: after a power cut the newest entries may be on the disk, and the records before them not. Both files are
-// input from outside: hostile bytes cause an error.
+// expanded: after a power cut the newest entries may be on the disk, and the records before them not. What it does not
+// find: bytes that are zeros, or others, within a record or within a frame that can still be expanded, since neither
+// has a checksum. And it believes what an entry says about the times and the expanded size, if the times are in order.
+// Both files are input from outside: hostile bytes cause an error.
+//
+// It does not sync: do that with the data before the file gets its name and the journal is removed.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +24,8 @@ namespace flight {
 
 struct Recovered {
   std::uint64_t file_bytes = 0, data_bytes = 0, expanded_bytes = 0;
-  std::uint64_t events = 0;               // samples
-  EventTime first_ns = 0, newest_ns = 0;  // of the records of rings
+  std::uint64_t events = 0;               // samples, counted
+  EventTime first_ns = 0, newest_ns = 0;  // of the records of rings, as the journal says; so is expanded_bytes
   std::size_t rounds = 0;                 // with an entry that is kept
   std::size_t left_out = 0;               // newer entries that are not usable,
   std::string reason;                     // and why

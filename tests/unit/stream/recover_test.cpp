@@ -196,6 +196,25 @@ TEST(RecoverTest, AJournalThatLiesIsAnErrorWithTheReason) {
   }
 }
 
+TEST(RecoverTest, TimesThatEndBeforeTheyBeginAreNotBelieved) {
+  const StreamFolder folder;
+  const KilledPart killed = kill_part(folder);
+  const UniqueFd file = file_with(folder.path("data"), killed.data);
+  const auto entries = parse_journal(as_journal(killed.journal)).value().entries;
+  auto journal = Journal::create(create_file(folder.path("journal")), made_events(),
+                                 encode_features(made_features(), made_events()));
+  ASSERT_TRUE(journal) << journal.error().what;
+  ASSERT_TRUE(journal->append(entries[0]));
+  JournalEntry wrong = entries[1];
+  std::swap(wrong.first_ns, wrong.newest_ns);
+  ASSERT_TRUE(journal->append(wrong));
+  const auto recovered = recover(file.get(), as_journal(read_file(folder.path("journal")).value()));
+  ASSERT_TRUE(recovered) << recovered.error().what;
+  EXPECT_EQ(recovered->rounds, 1U);
+  EXPECT_NE(recovered->reason.find("the journal states records from"), std::string::npos) << recovered->reason;
+  EXPECT_EQ(recovered->events, killed.events[0]);
+}
+
 TEST(RecoverTest, WithoutARoundOrWithAnotherFileThereIsNothingToRecover) {
   const StreamFolder folder;
   const KilledPart killed = kill_part(folder);
