@@ -423,11 +423,17 @@ TEST_F(StreamWorkersTest, AFullPoolMakesHolesAndTakesNoMoreMemory) {
     one_.write_some(now_, 500);
     two_.write_some(now_, 500);
     for (Round& round : next_round()) rounds.push_back(std::move(round));
-    EXPECT_EQ(pool_->size_bytes(), 64U << 10U);
   }
+  std::size_t kept_bytes = 0;  // in whole pages
+  for (const Round& round : rounds)
+    for (const RingRound& ring : round.rings)
+      for (const Block& block : ring.blocks)
+        kept_bytes += (block.bytes.size() + BlockPool::kPageBytes - 1) / BlockPool::kPageBytes * BlockPool::kPageBytes;
+  EXPECT_EQ(kept_bytes + pool_->free_bytes(), 64U << 10U) << "no block is anywhere else";
   EXPECT_LT(pool_->free_bytes(), BlockPool::kPageBytes * 4);
-  // 30 rounds of 48 KB came since then; what is kept of each are its holes.
-  EXPECT_LT(heap_bytes(), before_bytes + (256U << 10U));
+  // 30 rounds of 48 KB came since then, about 8 KB when they are compressed; what is kept of each are its holes.
+  // (With ASan, mallinfo2(3) returns zeros.)
+  EXPECT_LT(heap_bytes(), before_bytes + (64U << 10U));
   std::map<int, std::uint64_t> kept, lost;
   for (const Round& round : rounds)
     for (const RingRound& ring : round.rings) {
