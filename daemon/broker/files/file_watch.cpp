@@ -162,7 +162,8 @@ void FileWatch::note_sighting(const Sighting& seen, Clock::time_point now) {
 
 void FileWatch::queue(MappedAt at) {
   const FileIdentity file = at.file;
-  if (queues_.add(owners_.of(at.pid).value_or(kEndedOwner), std::move(at))) return;
+  const uid_t owner = owners_.of(at.pid).value_or(kEndedOwner);
+  if (queues_.add(owner, std::move(at))) return;
   ++left_out_;
   table_.put_failed(file);
 }
