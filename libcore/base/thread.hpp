@@ -27,8 +27,8 @@ void set_time_slice(std::chrono::nanoseconds slice);
 // For a thread that must react at once: it waits with SCHED_FIFO 1, so that no ordinary program keeps the CPU when it
 // is woken, and takes its own policy again as soon as it has done what is urgent. Ordinary threads also at nice -10 and
 // with a short slice wait for one to three ticks of a busy machine (4 ms each at 250 Hz; Linux 6.18).
-// Whatever wakes the thread, and however often: with this policy it uses at most 1 % of a CPU over time. Who has used
-// more waits as an ordinary thread until that share is made up for. For one thread.
+// Whatever wakes the thread, and however often: with this policy it uses at most 1 % of a CPU over time. A thread that
+// has used more waits as an ordinary thread until its use is below 1 % again. For one thread.
 class UrgentWait {
  public:
   // The CPU time that may be used at once, before the share of 1 % counts.

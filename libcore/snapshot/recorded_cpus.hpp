@@ -13,8 +13,8 @@ namespace flight {
 
 // The events whose samples count as shares of CPU time. Such an event has a frequency. Where an event that measures CPU
 // time (counts_while_busy()) records the same CPU and more CPUs in all, only the samples of that one count on this CPU:
-// with those of both it would weigh more than other CPUs. Events that record the same CPUs all count. A CPU that an
-// event leaves out is not one of its CPUs.
+// with those of both it would weigh more than other CPUs. Events with the same list of CPUs all count; an event without
+// a list records more CPUs than one with a list. A CPU that an event leaves out is not one of its CPUs.
 class SamplingEvents {
  public:
   explicit SamplingEvents(const Manifest& manifest);
