@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "libcore/base/bytes.hpp"
@@ -15,18 +16,20 @@ namespace {
 
 constexpr int kAllSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
+// Files of /proc have no size, and some give 4 KiB at a time: `text` grows by its own length, not for each read.
 Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& name) {
+  constexpr std::size_t kFirst = 16U << 10U, kLeast = 4U << 10U;
   std::string text;
-  constexpr std::size_t kStep = 16U << 10U;
-  for (;;) {
-    const std::size_t have = text.size();
+  for (std::size_t have = 0;;) {
     if (have > max_bytes) return fail(std::errc::file_too_large, "{} has more than {} bytes", name, max_bytes);
-    text.resize(have + kStep);
-    const ssize_t count = ::pread(fd, text.data() + have, kStep, static_cast<off_t>(have));
-    text.resize(have + static_cast<std::size_t>(count < 0 ? 0 : count));
+    if (text.size() - have < kLeast) text.resize(std::min(std::max(kFirst, 2 * text.size()), max_bytes + kFirst));
+    const ssize_t count = ::pread(fd, text.data() + have, text.size() - have, static_cast<off_t>(have));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return sys_error(errno, "read {}", name);
-    if (count == 0) return text;
+    have += static_cast<std::size_t>(count);
+    if (count > 0) continue;
+    text.resize(have);
+    return text;
   }
 }
 

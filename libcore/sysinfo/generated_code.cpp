@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "libcore/base/files.hpp"
+#include "libcore/sysinfo/proc_text.hpp"
 
 namespace flight {
 namespace {
@@ -29,21 +30,44 @@ std::string_view module_of(std::string_view line) {
 bool is_bpf(std::string_view module) { return module == "bpf"; }
 bool is_generated(std::string_view module) { return is_bpf(module) || module.starts_with("__builtin__"); }
 
+// Calls `take` for each line with a module, in order, with the positions of its begin and its end. Only these lines end
+// with a bracket, and most lines have none: so brackets are searched for, and the other lines are not looked at.
+template <typename Take>
+void for_lines_with_module(std::string_view text, Take take) {
+  for (std::size_t at = text.find(']'); at != std::string_view::npos; at = text.find(']', at + 1)) {
+    if (at + 1 < text.size() && text[at + 1] != '\n') continue;
+    const std::size_t before = text.rfind('\n', at);
+    take(before == std::string_view::npos ? 0 : before + 1, at + 1);
+  }
+}
+
 class GeneratedCodeReader {
  public:
-  void take_line(std::string_view line);
+  // Whole lines.
+  void take(std::string_view lines);
   [[nodiscard]] GeneratedCode finish();
 
  private:
+  void take_symbol(std::string_view line);
+
   GeneratedCode out_;
   std::vector<std::uint64_t> others_;  // where symbols of modules begin
 };
 
+void GeneratedCodeReader::take(std::string_view lines) {
+  for (std::string_view rest = lines; !out_.has_addresses && !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    const std::size_t space = line.find(' ');
+    out_.has_addresses = space != std::string_view::npos && line.find_first_not_of('0') < space;
+  }
+  for_lines_with_module(lines,
+                        [&](std::size_t begin, std::size_t end) { take_symbol(lines.substr(begin, end - begin)); });
+}
+
 // "ADDRESS TYPE NAME", and "\t[MODULE]" after the name.
-void GeneratedCodeReader::take_line(std::string_view line) {
+void GeneratedCodeReader::take_symbol(std::string_view line) {
   const std::size_t space = line.find(' ');
   if (space == std::string_view::npos || line.size() < space + 4) return;
-  if (!out_.has_addresses) out_.has_addresses = line.find_first_not_of('0') < space;
   const std::string_view module = module_of(line);
   if (module.empty()) return;
   std::uint64_t address = 0;
@@ -94,12 +118,9 @@ Result<GeneratedCode> read_generated_code(const std::string& root) {
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
     text.append(chunk.data(), static_cast<std::size_t>(got));
-    std::string_view rest = text;
-    for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-      reader.take_line(rest.substr(0, end));
-      rest.remove_prefix(end + 1);
-    }
-    text.erase(0, text.size() - rest.size());
+    const std::size_t whole = text.rfind('\n') + 1;
+    reader.take(std::string_view(text).substr(0, whole));
+    text.erase(0, whole);
   }
   GeneratedCode out = reader.finish();
   const auto jit = read_line(root + "/proc/sys/net/core/bpf_jit_enable");
@@ -109,17 +130,17 @@ Result<GeneratedCode> read_generated_code(const std::string& root) {
 }
 
 void drop_generated_code(std::string& kallsyms) {
-  std::size_t kept = 0;
-  for (std::size_t begin = 0; begin < kallsyms.size();) {
-    const std::size_t newline = kallsyms.find('\n', begin);
-    const std::size_t end = newline == std::string::npos ? kallsyms.size() : newline + 1;
-    const std::string_view line(kallsyms.data() + begin, (newline == std::string::npos ? end : newline) - begin);
-    if (!is_generated(module_of(line))) {
-      std::copy(kallsyms.data() + begin, kallsyms.data() + end, kallsyms.data() + kept);
-      kept += end - begin;
-    }
-    begin = end;
-  }
+  std::size_t kept = 0, next = 0;  // what is before `next` was kept or dropped
+  const auto keep_until = [&](std::size_t end) {
+    std::copy(kallsyms.data() + next, kallsyms.data() + end, kallsyms.data() + kept);
+    kept += end - next;
+  };
+  for_lines_with_module(kallsyms, [&](std::size_t begin, std::size_t end) {
+    if (!is_generated(module_of(std::string_view(kallsyms).substr(begin, end - begin)))) return;
+    keep_until(begin);
+    next = std::min(end + 1, kallsyms.size());
+  });
+  keep_until(kallsyms.size());
   kallsyms.resize(kept);
 }
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sysinfo/kernel_maps.hpp"
 
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string>
+
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/proc_text.hpp"
 
@@ -13,22 +18,40 @@ struct KernelSymbols {
 };
 
 // Lines are "ffffffff81000000 T _text"; those of modules have "\t[module]" after the name.
-KernelSymbols find_symbols(std::string_view kallsyms) {
-  KernelSymbols found;
+bool has_symbols(std::string_view kallsyms) {
   while (!kallsyms.empty()) {
     const std::string_view line = take_line(kallsyms);
     const std::size_t space = line.find(' ');
-    if (space == std::string_view::npos || line.size() < space + 4) continue;
-    found.any = true;
-    if (line[space + 3] != '_') continue;  // all four begin with it; most lines end here
-    const std::string_view name = line.substr(space + 3);
-    const auto value = [&] { return leading_number(line.substr(0, space), 16); };
-    if (name == "_text") found.text = value();
-    if (name == "_stext") found.stext = value();
-    if (name == "_etext") found.etext = value();
-    if (name == "_edata") found.edata = value();
+    if (space != std::string_view::npos && line.size() >= space + 4) return true;
   }
-  return found;
+  return false;
+}
+
+// The address of a symbol of the kernel itself, of several the last one; 0 if there is none. The name is searched for
+// in the whole text: to take each of 100,000 lines apart takes ten times as long.
+std::uint64_t address_of(std::string_view kallsyms, std::string_view name) {
+  const std::string needle = fmt::format(" {}\n", name);
+  std::uint64_t address = 0;
+  for (std::string_view rest = kallsyms; !rest.empty();) {
+    const void* found = ::memmem(rest.data(), rest.size(), needle.data(), needle.size());
+    if (found == nullptr) break;
+    const auto at = static_cast<std::size_t>(static_cast<const char*>(found) - kallsyms.data());
+    const std::size_t before = kallsyms.rfind('\n', at);
+    const std::string_view line = kallsyms.substr(before == std::string_view::npos ? 0 : before + 1);
+    // "ADDRESS T" is what must be before the name.
+    const std::size_t space = line.find(' ');
+    if (line.data() + space + 2 == found) address = leading_number(line.substr(0, space), 16);
+    rest = kallsyms.substr(at + needle.size() - 1);
+  }
+  return address;
+}
+
+KernelSymbols find_symbols(std::string_view kallsyms) {
+  return {.text = address_of(kallsyms, "_text"),
+          .stext = address_of(kallsyms, "_stext"),
+          .etext = address_of(kallsyms, "_etext"),
+          .edata = address_of(kallsyms, "_edata"),
+          .any = has_symbols(kallsyms)};
 }
 
 }  // namespace
