@@ -161,6 +161,9 @@ Result<UniqueFd> open_lock(const Folder& folder, int access) {
   return sys_error(errno, "open {}/{}", folder.path, kLockName);
 }
 
+// open_lock() got no writable one.
+bool is_read_only(int file) { return (::fcntl(file, F_GETFL) & O_ACCMODE) == O_RDONLY; }
+
 struct LockKind {
   int access = O_RDONLY;
   std::string_view option;  // that selects another folder
@@ -188,15 +191,21 @@ Result<UniqueFd> take_lock(const Folder& folder, const LockKind& kind, const Ide
   }
   if (auto ours = make_private(file->get(), folder, identity); !ours) return propagate(ours.error());
   auto locked = lock_now(file->get());
+  std::string_view why_not = "its file system has no locks";
   if (!locked && locked.error().errno_value() == EBADF) {  // NFS, CIFS
     file = open_lock(folder, O_RDWR);
     if (!file) return file;
     locked = *file ? lock_now(file->get()) : Result<bool>(false);
+    // What is there is used, as on another read-only file system.
+    if (!locked && locked.error().errno_value() == EBADF && is_read_only(file->get())) {
+      locked = Result<bool>(false);
+      why_not = "its file system locks only writable files, and is read-only";
+    }
   }
   if (!locked && locked.error().errno_value() == EWOULDBLOCK)
     return fail(std::errc::operation_would_block, "{}", locked_by_another(file->get(), folder, kind.option));
   if (!locked) return wrap(locked.error(), "{}/{}", folder.path, kLockName);
-  if (!*locked) unlocked("its file system has no locks");
+  if (!*locked) unlocked(why_not);
   if (auto given = give_lock(file->get(), folder, identity); !given) return propagate(given.error());
   return file;
 }

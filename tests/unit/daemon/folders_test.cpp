@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lock of the two directories: no other process can take it, root changes no file of another user for it, and the
-// message names the holder correctly or not at all.
+// message names the holder correctly or not at all. This program has its own flock(2), which can be that of NFS.
 #include "daemon/folders.hpp"
 
 #include <fcntl.h>
@@ -9,10 +9,12 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +23,20 @@
 
 #include "daemon/start/root_state.hpp"
 #include "libcore/base/files.hpp"
+
+namespace {
+
+bool locks_only_writable = false;  // as NFS and CIFS do
+
+}  // namespace
+
+extern "C" int flock(int fd, int operation) noexcept {
+  if (locks_only_writable && (operation & LOCK_EX) != 0 && (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+    errno = EBADF;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_flock, fd, operation));
+}
 
 namespace flight::daemon {
 namespace {
@@ -74,7 +90,10 @@ class Folders : public testing::Test {
     file_ = run_ + "/flightd.lock";
     for (const std::string& folder : {state_, run_}) std::filesystem::create_directory(folder);
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  void TearDown() override {
+    locks_only_writable = false;
+    std::filesystem::remove_all(root_);
+  }
   struct Taken {
     RuntimeFolder runtime;
     StateFolder state;
@@ -136,6 +155,32 @@ TEST_F(Folders, AReadOnlyDiskIsNoReasonNotToStart) {
   EXPECT_TRUE(taken) << taken.error().what;
   if (taken) {
     EXPECT_THAT(taken->state.warnings, testing::Contains(HasSubstr("read-only file system")));
+  }
+  ::umount2(state_.c_str(), MNT_DETACH);
+}
+
+// It has no writable file that could be locked.
+TEST_F(Folders, AReadOnlyNetworkDiskIsNoReasonNotToStart) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", state_.c_str(), "tmpfs", 0, "size=1M,mode=755"), 0);
+  locks_only_writable = true;
+  {
+    const auto taken = take();
+    EXPECT_TRUE(taken) << taken.error().what;
+    if (taken) {
+      EXPECT_THAT(taken->state.warnings, testing::IsEmpty());
+    }
+    const auto second = take_state_folder(state_, identity_);
+    EXPECT_FALSE(second) << "it is locked";
+  }
+  ASSERT_EQ(::mount("none", state_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0);
+  const auto taken = take();
+  EXPECT_TRUE(taken) << taken.error().what;
+  if (taken) {
+    EXPECT_THAT(taken->state.warnings,
+                testing::AllOf(testing::Contains(HasSubstr("cannot be locked (its file system locks only writable "
+                                                           "files, and is read-only)")),
+                               testing::Contains(HasSubstr("no snapshot can be written until it is writable"))));
   }
   ::umount2(state_.c_str(), MNT_DETACH);
 }
