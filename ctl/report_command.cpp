@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "ctl/fetch.hpp"
 #include "ctl/kallsyms.hpp"
 #include "ctl/output.hpp"
+#include "ctl/pager.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -87,6 +89,17 @@ std::string queue_limit(const std::string& perf) {
   return line.ends_with("=0") ? "" : line;
 }
 
+// At a terminal perf shows a report itself, or prints it through a pager. If that does not exist, perf gets none.
+void settle_pager(const std::vector<std::string>& arguments) {
+  const bool prints = std::any_of(arguments.begin(), arguments.end(),
+                                  [](const std::string& word) { return word.starts_with("--stdio"); });
+  if (!prints || ::isatty(STDOUT_FILENO) != 1) return;
+  const std::string missing = missing_pager();
+  if (missing.empty()) return;
+  static_cast<void>(print(stderr, fmt::format("flightctl: {}: the report is printed without a pager\n", missing)));
+  ::setenv("PERF_PAGER", "cat", 1);
+}
+
 int become(const Common& common, const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -139,6 +152,7 @@ int run_report(const Common& common, const ReportOptions& options) {
     static_cast<void>(print(stderr, fmt::format("flightctl: perf's configuration has {}: if perf cannot allocate "
                                                 "memory, remove that or set PERF_CONFIG=/dev/null\n",
                                                 printable(limit))));
+  settle_pager(options.arguments);
   return become(common, words);
 }
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl report and get --with-symbols: stock perf gets the kernel symbols of the snapshot's boot.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "tests/e2e/daemon_test.hpp"
 
@@ -182,6 +186,39 @@ TEST_F(Report, NamesTheSettingOfPerfThatCanStopIt) {
   write_text(config, "[report]\n\tchildren = false\n\tqueue-size = 1K\n");
   EXPECT_THAT(said({}), HasSubstr(setting + "1K"));
   EXPECT_THAT(said({"PERF_CONFIG=/dev/null"}), Not(HasSubstr(setting)));
+}
+
+// perf would start the pager by a shell, and the report would be lost.
+TEST_F(Report, APagerThatDoesNotExistIsNamedAndLeftOut) {
+  const std::string perf = folder_ / "scratch/perf", given = folder_ / "scratch/pager";
+  write_text(perf, "#!/bin/sh\n[ \"$1\" = config ] || echo \"${PERF_PAGER-unset}\" >" + given + "\n");
+  ASSERT_EQ(chmod(perf.c_str(), 0755), 0);
+  const UniqueFd terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_EQ(grantpt(terminal.get()), 0);
+  ASSERT_EQ(unlockpt(terminal.get()), 0);
+  const std::string path = ptsname(terminal.get());
+  // What is said. perf's stdout is the terminal.
+  const auto said = [&](const std::string& pager, const Arguments& more) {
+    Arguments words{"report", "--perf", perf, id_};
+    words.insert(words.end(), more.begin(), more.end());
+    ChildOptions options;
+    options.env = {"PAGER=" + pager};
+    options.prepare = [&path] {
+      unsetenv("PERF_PAGER");
+      dup2(open(path.c_str(), O_RDWR | O_NOCTTY), STDOUT_FILENO);
+    };
+    const Outcome outcome = run(daemon_.ctl_command(words), 60s, options);
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
+    return outcome.err;
+  };
+  EXPECT_THAT(said("no-such-pager -R", {"--stdio"}),
+              HasSubstr("$PAGER is 'no-such-pager -R', and there is no program 'no-such-pager'"));
+  EXPECT_EQ(read_text(given), "cat\n");
+  for (const auto& [pager, option] : {std::pair("no-such-pager", "--children"), {"cat -v", "--stdio"}}) {
+    EXPECT_THAT(said(pager, {option}), Not(HasSubstr("$PAGER"))) << pager;
+    EXPECT_EQ(read_text(given), "unset\n") << pager;
+  }
+  EXPECT_TRUE(daemon_.stop());
 }
 
 // Another machine's kernel has other symbols. There perf must use the symbols in the tar.
