@@ -81,9 +81,11 @@ std::vector<std::string> ssh_words(const Host& host, const std::string& socket, 
   // of them.
   std::vector<std::string> words{other != nullptr && *other != '\0' ? other : "ssh", "-xT"};
   // The first value of an option counts: a list in IgnoreUnknown would end the user's own one. Forwardings are for his
-  // sessions: one that cannot be made again would end this connection.
-  for (const char* option : {"IgnoreUnknown=*", "RemoteCommand=none", "PermitLocalCommand=no", "StdinNull=no",
-                             "ForkAfterAuthentication=no", "SessionType=default", "ClearAllForwardings=yes"})
+  // sessions: one that cannot be made again would end this connection. With LogLevel QUIET, ssh would not
+  // say why it cannot connect.
+  for (const char* option :
+       {"IgnoreUnknown=*", "RemoteCommand=none", "PermitLocalCommand=no", "StdinNull=no", "ForkAfterAuthentication=no",
+        "SessionType=default", "ClearAllForwardings=yes", "LogLevel=INFO"})
     words.insert(words.end(), {"-o", option});
   if (!host.port.empty()) words.insert(words.end(), {"-p", host.port});
   words.insert(words.end(), {"--", host.destination});

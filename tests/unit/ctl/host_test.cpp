@@ -116,7 +116,8 @@ TEST(Host, AUsersConfigurationOfSshDoesNotMatter) {
   const std::string file = "/tmp/flightctl-ssh-config-" + std::to_string(::getpid());
   std::ofstream(file) << "IgnoreUnknown UseKeychain\nUseKeychain yes\nRemoteCommand tmux attach\nRequestTTY force\n"
                          "PermitLocalCommand yes\nLocalCommand echo hello\nStdinNull yes\nSessionType none\n"
-                         "ForkAfterAuthentication yes\nLocalForward 8080 localhost:80\nExitOnForwardFailure yes\n";
+                         "ForkAfterAuthentication yes\nLocalForward 8080 localhost:80\nExitOnForwardFailure yes\n"
+                         "LogLevel QUIET\n";
   std::string command = "ssh -G -F " + file;
   const auto words = ssh_words({"web3", ""}, "", "bridge");
   for (std::size_t i = 0; i + 1 < words.size(); ++i)
@@ -132,6 +133,7 @@ TEST(Host, AUsersConfigurationOfSshDoesNotMatter) {
   EXPECT_THAT(text, HasSubstr("permitlocalcommand no"));
   EXPECT_THAT(text, Not(HasSubstr("tmux")));
   EXPECT_THAT(text, Not(HasSubstr("stdinnull yes")));
+  EXPECT_THAT(text, HasSubstr("loglevel INFO")) << "ssh says why it cannot connect";
 }
 
 TEST(Host, AFailureNamesItsSource) {
