@@ -481,6 +481,28 @@ TEST_F(AdoptedPmu, ALimitThatChangedDoesNotEndTheHistory) {
   EXPECT_NE(other->manifest().rings.back().owner_id, owner) << "configured differently";
 }
 
+// The same for the depth of stacks (kernel.perf_event_max_stack).
+TEST_F(AdoptedPmu, ADepthThatChangedDoesNotEndTheHistory) {
+  config_.channels[0].events[0].stack = true;
+  features_.max_stack = 8;
+  open(Pmu::working);
+  EXPECT_EQ(event().attr.sample_max_stack, 8U);
+  EXPECT_EQ(event().max_stack, 127U) << "as configured";
+  for (const int cpu : cpus_) sample_on(cpu);
+  const std::uint64_t owner = recording_->manifest().rings.back().owner_id;
+  features_.max_stack = 127;
+  auto adopted = adopt();
+  ASSERT_TRUE(adopted) << adopted.error().what;
+  EXPECT_EQ(adopted->manifest().rings.back().owner_id, owner);
+  EXPECT_EQ(adopted->manifest().events[1].attr.sample_max_stack, 8U) << "as it was opened";
+  EXPECT_EQ(adopted->manifest().events[1].max_stack, 127U);
+  config_.channels[0].events[0].max_stack = 64;
+  recording_.emplace(std::move(*adopted));
+  auto other = adopt();
+  ASSERT_TRUE(other) << other.error().what;
+  EXPECT_NE(other->manifest().rings.back().owner_id, owner) << "configured differently";
+}
+
 // Between the plan and the opening of an event on one CPU, the kernel lowered its limit.
 TEST_F(AdoptedPmu, ARateThatWasLoweredOnOneCpuIsKnownToTheNextBroker) {
   if (cpus_.size() < 2) return;

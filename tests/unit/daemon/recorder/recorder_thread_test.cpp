@@ -90,6 +90,28 @@ TEST_F(RecorderThreadTest, AChannelThatNothingProvesIsNoted) {
   EXPECT_THAT(bench_.status().notes, Not(Contains(HasSubstr("'pmu'"))));
 }
 
+// As the sidecar (worker_test.cpp) and doctor say it.
+TEST_F(RecorderThreadTest, WhetherSamplesComeIsInTheStatus) {
+  start({.delivery = Delivery::silent});
+  Status now;
+  // The broker may be late once.
+  const auto becomes = [&](RecordingState state) {
+    return soon([&] {
+      now = bench_.status();
+      return now.recording == state;
+    });
+  };
+  const auto silence = Contains(HasSubstr("no sampling event delivers samples although CPUs are busy"));
+  EXPECT_TRUE(becomes(RecordingState::silent));
+  EXPECT_THAT(now.errors, silence);
+  for (const auto& [delivery, state] :
+       {std::pair(Delivery::on, RecordingState::on), {Delivery::unproven, RecordingState::unproven}}) {
+    bench_.broker->change([delivery = delivery](BrokerSetup& setup) { setup.delivery = delivery; });
+    EXPECT_TRUE(becomes(state));
+    EXPECT_THAT(now.errors, Not(silence));
+  }
+}
+
 TEST_F(RecorderThreadTest, ALostRecordIsFollowedByAScan) {
   start_with_rings();
   const auto before = scans();
