@@ -400,6 +400,33 @@ TEST_F(DiskLong, ListingThatFailsInTheMiddleEndsNothing) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// In an earlier version the data file was mapped: a sector that cannot be read was SIGBUS, also for each successor.
+TEST_F(DiskLong, BadSectorUnderASnapshotWithoutSidecarEndsNothing) {
+  ASSERT_TRUE(mount_slow_disk());
+  start();
+  const std::string path = daemon_.snapshot().value("path", "?");
+  ASSERT_TRUE(daemon_.stop());
+  ASSERT_TRUE(fs::remove(path.substr(0, path.rfind(".perf.data")) + ".json")) << path;
+  set_fault("read 0 5 0");
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+  EXPECT_TRUE(wait_until(
+      [&] {
+        const std::string log = daemon_.log();
+        return log.find("no new one could be made: ") != std::string::npos &&
+               log.find("Input/output error") != std::string::npos;
+      },
+      20s))
+      << daemon_.log();
+  EXPECT_TRUE(records(status_in_time()));
+  EXPECT_EQ(daemon_.ctl({"list"}).exit_status, 0);
+  EXPECT_EQ(daemon_.ctl({"info", "1"}).exit_status, 1) << "so the disk did answer?";
+  set_fault("none 0 0 0");
+  const Outcome info = daemon_.ctl({"info", "1"});
+  EXPECT_EQ(info.exit_status, 0) << "its sidecar can be made now: " << info.text();
+  expect_good_again();
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // If the disk was full when flightd started, flightd makes the spare files as soon as there is space. No snapshot is
 // needed.
 TEST_F(DiskLong, SpareFilesAreMadeAsSoonAsTheyCanBe) {
