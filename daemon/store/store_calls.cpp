@@ -87,6 +87,7 @@ void StoreService::remove(std::string id, Done done) {
         // A pinned snapshot is deleted as well: the user named it.
         auto removed = catalogue_.remove(id);
         if (!removed) return tl::unexpected(not_found(id, removed.error()));
+        note(catalogue_.unsynced());
         drop_unneeded_kallsyms(catalogue_);
         return "{}";
       },

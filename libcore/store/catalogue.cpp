@@ -245,7 +245,7 @@ Result<void> Catalogue::remove(std::string_view id) {
   // The data first: if flightd is killed between the two, the snapshot is still listed and can be removed again.
   for (const std::string& file : {found->name.data_file(), found->name.sidecar_file(), found->name.pin_file()})
     if (auto removed = folder->unlink(file); !removed) return propagate(removed.error());
-  return {};
+  return note(folder->sync());
 }
 
 Result<std::uint64_t> Catalogue::next_seq() {

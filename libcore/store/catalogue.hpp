@@ -73,13 +73,14 @@ class Catalogue {
   // attribute would have to be set on the data file, which belongs to root, and flightd may not do that. Durable
   // before it returns; pinning twice is no error. Errors as describe's.
   [[nodiscard]] Result<void> pin(std::string_view id, bool pinned);
-  // Unlinks data, sidecar and pin of `id`, pinned or not: a pin protects only from vacuuming. Errors as describe's.
+  // Unlinks data, sidecar and pin of `id`, pinned or not: a pin protects only from vacuuming. Durable before it
+  // returns. Errors as describe's.
   [[nodiscard]] Result<void> remove(std::string_view id);
   // One more than any SEQ in the directory and than the number in `folder/.seq`, which it raises, so that the id of a
   // removed snapshot is never used again. Durable before it returns.
   [[nodiscard]] Result<std::uint64_t> next_seq();
-  // Why a power failure may undo the last change by give_sidecar(), pin() or next_seq(). They succeed nevertheless: it
-  // took effect.
+  // Why a power failure may undo the last change by give_sidecar(), pin(), remove() or next_seq(). They succeed
+  // nevertheless: it took effect.
   [[nodiscard]] const Unsynced& unsynced() const { return unsynced_; }
   // Removes *.partial files of earlier processes, and pins without a snapshot; returns their number. Only at start:
   // the snapshot that is being written has such files.

@@ -365,6 +365,14 @@ TEST_F(Disk, WhatTookEffectIsNoFailureIfTheFolderCannotBeSynced) {
   set_fault("none 0 0 0");
   EXPECT_EQ(daemon_.ctl({"unpin", id}).exit_status, 0);
   EXPECT_TRUE(wait_until([&] { return !degraded(); }, 20s));
+  set_fault("fsyncdir 0 5 0");
+  const Outcome removed = daemon_.ctl({"remove", id});
+  EXPECT_EQ(removed.exit_status, 0) << removed.text();
+  EXPECT_NE(daemon_.ctl({"info", id}).exit_status, 0);
+  EXPECT_TRUE(wait_until([&] { return degraded(); }, 20s));
+  set_fault("none 0 0 0");
+  EXPECT_EQ(daemon_.ctl({"pin", "latest"}).exit_status, 0);
+  EXPECT_TRUE(wait_until([&] { return !degraded(); }, 20s));
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -78,6 +78,18 @@ TEST_F(UnsyncedStore, APinTookEffect) {
   EXPECT_FALSE(catalogue.unsynced());
 }
 
+// It could come back after a power failure.
+TEST_F(UnsyncedStore, WhatWasRemovedIsGone) {
+  Catalogue catalogue(folder_);
+  failing = Failing::folders;
+  EXPECT_TRUE(catalogue.remove("2"));
+  EXPECT_FALSE(fs::exists(at(name_of(2).data_file())));
+  EXPECT_TRUE(is_eio(catalogue.unsynced()));
+  failing = Failing::nothing;
+  EXPECT_TRUE(catalogue.remove("1"));
+  EXPECT_FALSE(catalogue.unsynced());
+}
+
 TEST_F(UnsyncedStore, ANumberIsGiven) {
   Catalogue catalogue(folder_);
   failing = Failing::folders;
