@@ -22,19 +22,47 @@ class RecentLives {
     return forker_in(table_, pid, time_ns);
   }
   void fork(const TaskRecord& task) {
-    const auto parent = find(task.ppid, task.time_ns);
-    recent_[task.pid] = {.start_ns = task.time_ns, .parent = task.ppid, .comm = parent ? parent->comm : Comm{}};
+    const std::optional<Comm> comm = comm_of(task.ppid, task.ptid, task.time_ns);
+    recent_[task.pid] = {
+        .start_ns = task.time_ns, .parent = task.ppid, .comm = comm.value_or(Comm{}), .copied = comm.has_value()};
+  }
+  void begin_thread(const TaskRecord& task) {
+    threads_[task.tid] = comm_of(task.ppid, task.ptid, task.time_ns).value_or(Comm{});
   }
   void comm(const CommRecord& record, EventTime time_ns) {
+    if (record.tid != record.pid) {
+      threads_[record.tid] = to_comm(record.name);
+      return;
+    }
     ForkerLife life = find(record.pid, time_ns).value_or(ForkerLife{});
     life.comm = to_comm(record.name);
+    life.copied = false;
     recent_[record.pid] = life;
   }
-  void exit(std::uint32_t pid) { recent_.erase(pid); }
+  void exit(const TaskRecord& task) {
+    if (task.tid == task.pid)
+      recent_.erase(task.pid);
+    else
+      threads_.erase(task.tid);
+  }
 
  private:
+  // A process has the name of the thread that forked it, until it sets its own (fork(2)). nullopt: unknown.
+  [[nodiscard]] std::optional<Comm> comm_of(std::uint32_t pid, std::uint32_t tid, EventTime time_ns) const {
+    const auto life = find(pid, time_ns);
+    if (tid != pid) {
+      if (const auto recent = threads_.find(tid); recent != threads_.end()) return recent->second;
+      for (const Incarnation& known : table_.of(pid)) {
+        const Thread* thread = known.find_thread(tid);
+        if (life && known.start_ns == life->start_ns && thread != nullptr) return thread->comm;
+      }
+    }
+    return life ? std::optional(life->comm) : std::nullopt;
+  }
+
   const ProcessTable& table_;
   std::unordered_map<std::uint32_t, ForkerLife> recent_;
+  std::unordered_map<std::uint32_t, Comm> threads_;  // by tid, without main threads
 };
 
 }  // namespace
@@ -81,7 +109,7 @@ Forker forker_of(std::uint32_t pid, EventTime time_ns, const FindForker& find) {
   std::optional<ForkerLife> life = find(pid, time_ns);
   for (int i = 0; i < kMostAncestors && life && time_ns - std::min(time_ns, life->start_ns) < kShortLivedNs; ++i) {
     const auto parent = find(life->parent, life->start_ns);
-    if (!parent || parent->comm != life->comm || life->parent == pid) break;
+    if (!parent || (!life->copied && parent->comm != life->comm) || life->parent == pid) break;
     pid = life->parent;
     life = parent;
   }
@@ -91,7 +119,9 @@ Forker forker_of(std::uint32_t pid, EventTime time_ns, const FindForker& find) {
 std::optional<ForkerLife> forker_in(const ProcessTable& table, std::uint32_t pid, EventTime time_ns) {
   const auto lives = table.of(pid);
   for (auto life = lives.rbegin(); life != lives.rend(); ++life)
-    if (life->start_ns <= time_ns) return ForkerLife{life->start_ns, life->parent, life->image.comm};
+    if (life->start_ns <= time_ns)
+      return ForkerLife{
+          .start_ns = life->start_ns, .parent = life->parent, .comm = life->image.comm, .copied = life->copied};
   return std::nullopt;
 }
 
@@ -102,15 +132,18 @@ std::vector<ForkCount> forks_in(const RecordLog& log, const ProcessTable& table,
   for (const RecordLog::Entry& entry : log.entries()) {
     if (entry.time_ns > end_ns) break;
     if (entry.type == PERF_RECORD_COMM) {
-      if (const auto comm = parse_comm(log.record(entry)); comm && comm->pid == comm->tid)
-        lives.comm(*comm, entry.time_ns);
+      if (const auto comm = parse_comm(log.record(entry))) lives.comm(*comm, entry.time_ns);
       continue;
     }
     if (entry.type != PERF_RECORD_FORK && entry.type != PERF_RECORD_EXIT) continue;
     const auto task = parse_task(log.record(entry));
-    if (!task || task->pid != task->tid) continue;
+    if (!task) continue;
     if (entry.type == PERF_RECORD_EXIT) {
-      lives.exit(task->pid);
+      lives.exit(*task);
+      continue;
+    }
+    if (task->pid != task->tid) {
+      lives.begin_thread(*task);
       continue;
     }
     // flightd's own records, from a scan or a checkpoint, have no event id.

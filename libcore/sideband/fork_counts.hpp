@@ -57,6 +57,7 @@ struct ForkerLife {
   EventTime start_ns = 0;
   std::uint32_t parent = 0;
   Comm comm{};
+  bool copied = false;  // as in Incarnation
 };
 using FindForker = std::function<std::optional<ForkerLife>(std::uint32_t pid, EventTime time_ns)>;
 

@@ -110,6 +110,7 @@ void ProcessTable::apply_fork(const TaskRecord& fork, EventTime time_ns) {
     child.image.comm = parent->comm_of(fork.ptid);
     child.image.maps = parent->image.maps;
     child.image.program = parent->image.program;
+    child.copied = true;
   }
   add(fork.pid, std::move(child));
 }
@@ -230,6 +231,7 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
   if (comm.exec) return exec(*process, comm, time_ns);
   if (comm.tid == comm.pid) {
     process->image.comm = to_comm(comm.name);
+    process->copied = false;
     return;
   }
   if (Thread* thread = thread_at(*process, comm.tid, time_ns)) {
@@ -253,6 +255,7 @@ void ProcessTable::exec(Incarnation& process, const CommRecord& comm, EventTime 
       if (thread.exit_ns == 0) thread.exit_ns = time_ns;
   process.live_threads = 0;
   process.leader_exit_ns = 0;
+  process.copied = false;
   if (time_ns < horizon_ns_) {
     process.past.clear();
     process.threads.clear();

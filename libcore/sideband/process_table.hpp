@@ -68,6 +68,7 @@ struct Incarnation {
   Origin origin = Origin::kFork;
   bool expects_program = false;  // it has executed something, and the kernel's record of the file follows
   bool sampled = false;          // a snapshot has samples of it (ProcessTable::mark_sampled)
+  bool copied = false;           // it has the name with which it was forked, and has executed nothing
   Image image;
   std::vector<Image> past;      // ascending
   std::vector<Thread> threads;  // without the leader; ascending by (tid, start)

@@ -61,6 +61,43 @@ TEST_F(Forks, OfASubshellThatLivesForAMomentCountForTheShell) {
               ElementsAre(Pair("curl[301]", 1), Pair("sh[100]", 2), Pair("sh[300]", 1)));
 }
 
+// fork(2) copies the name of the calling thread. Where the thread is known from makes no difference.
+class ForksOfThreads : public Forks, public testing::WithParamInterface<bool> {};
+
+TEST_P(ForksOfThreads, AreOfAProcessWithTheThreadsName) {
+  tape_.thread(2 * kSecond, 200, 201);
+  tape_.comm(2 * kSecond + 1, 200, 201, "worker-7");
+  tracker_.add(tape_.take());
+  if (GetParam()) tracker_.fold(2 * kSecond + kMs);
+  tape_.fork(3 * kSecond, 200, 300, 201);
+  tape_.fork(5 * kSecond, 300, 301);  // it has run for a long time
+  tape_.fork(5 * kSecond + kMs, 200, 302, 201);
+  tape_.fork(5 * kSecond + 2 * kMs, 302, 303);  // a copy that lives for a moment
+  tracker_.add(tape_.take());
+  const auto expected = ElementsAre(Pair("make[200]", 2), Pair("worker-7[300]", 1));
+  EXPECT_THAT(between(5 * kSecond, 6 * kSecond), expected);
+  tracker_.fold(5 * kSecond + 50 * kMs);
+  EXPECT_THAT(between(5 * kSecond, 6 * kSecond), expected) << "counted when the records left the log";
+}
+INSTANTIATE_TEST_SUITE_P(ThreadIn, ForksOfThreads, testing::Bool(),
+                         [](const auto& known) { return known.param ? "state" : "log"; });
+
+// A thread that has ended gives its name to no later one with its number.
+TEST_F(Forks, ByAThreadWithANumberThatIsUsedAgainHaveItsOwnName) {
+  tape_.thread(2 * kSecond, 200, 201);
+  tape_.comm(2 * kSecond + 1, 200, 201, "worker-7");
+  tracker_.add(tape_.take());
+  tracker_.fold(2 * kSecond + kMs);
+  tape_.exit(3 * kSecond, 200, 201);
+  tape_.exit(3 * kSecond + 1, 200);
+  tape_.fork(4 * kSecond, 100, 200);
+  tape_.thread(4 * kSecond + 1, 200, 201);
+  tape_.fork(4 * kSecond + 2, 200, 300, 201);
+  tape_.fork(6 * kSecond, 300, 301);
+  tracker_.add(tape_.take());
+  EXPECT_THAT(between(6 * kSecond, 6 * kSecond), ElementsAre(Pair("sh[300]", 1)));
+}
+
 TEST_F(Forks, ProcessesOfAScanAreNoForks) {
   tape_.scanned(400, 1, 5 * kSecond, "there");
   tracker_.add_scan(tape_.take(), 6 * kSecond);
