@@ -52,6 +52,10 @@ CallResult<WindowRequest> parse_window(const SnapshotParameters& parameters, con
     auto end = parse_event_time(*parameters.until, "until", now, latest_ns);
     if (!end) return tl::unexpected(end.error());
     out.end_ns = *end;
+    if (parameters.since && out.end_ns <= out.begin_ns)
+      return tl::unexpected(
+          invalid_parameter("until", fmt::format("{} is not after {}: a window must end later than it begins",
+                                                 *parameters.until, *parameters.since)));
     if (out.end_ns <= std::max(out.begin_ns, oldest_ns))
       return tl::unexpected(
           invalid_parameter("until", fmt::format("the rings hold nothing before {}: they reach back to {}",

@@ -153,6 +153,10 @@ TEST_F(Clock, SinceIsATimeThatTheClockShowed) {
               5e6);
   EXPECT_NEAR(static_cast<double>(begin_of({"--since", to_rfc3339(real(after_ns) - hours(24 * 40))})),
               static_cast<double>(after_ns), 5e6);
+  EXPECT_NEAR(static_cast<double>(begin_of(
+                  {"--since", to_rfc3339(real(before_ns)), "--until", to_rfc3339(real(after_ns) - hours(24 * 40))})),
+              static_cast<double>(before_ns), 5e6)
+      << "the end is the earlier time of the wall clock, and came later";
   const EventTime asked_ns = monotonic_now();
   const EventTime ago_ns = begin_of({"--since", "2500ms ago"});
   EXPECT_GE(ago_ns, asked_ns - 2500 * kMs) << "by the new clock it would be older than all rings";

@@ -23,8 +23,8 @@ std::string blamed(const CallResult<T>& result) {
 TEST(SnapshotParametersTest, GoThereAndBack) {
   const SnapshotParameters all{"why \"not\" é", std::nullopt, "2026-11-20T03:12:04.123Z", "2026-11-20T03:12:05+01:00",
                                60'000'000,      "live"};
-  // 03:12:05+01:00 is before 03:12:04Z.
-  EXPECT_EQ(blamed(parse_snapshot_parameters(to_json(all))), "until");
+  // 03:12:05+01:00 is before 03:12:04Z; but the clock may have been set back in between, as only flightd knows.
+  EXPECT_EQ(blamed(parse_snapshot_parameters(to_json(all))), "");
   SnapshotParameters good = all;
   good.until = "2026-11-20T04:12:05+01:00";
   const auto back = parse_snapshot_parameters(to_json(good));
@@ -68,6 +68,9 @@ TEST(SnapshotParametersTest, BlamesTheOneThatIsWrong) {
       {R"({"since":"tomorrow"})", "since"},
       {R"({"until":"2026-11-20T03:12:04Z"})", "until"},
       {R"({"since":"2026-11-20T03:12:04Z","until":"2026-11-20T03:12:04Z"})", "until"},
+      {R"({"since":"-10s","until":"-10s"})", "until"},
+      {R"({"since":"-10s","until":"10 s ago"})", "until"},
+      {R"({"since":"-10s","until":"-1min"})", "until"},
       {R"({"post_usec":60000001})", "post_usec"},
       {R"({"post_usec":-1})", "post_usec"},
       {R"({"capture":"PAUSE"})", "capture"},

@@ -80,6 +80,8 @@ TEST(Window, UntilLiesAfterTheBeginAndAfterTheOldest) {
   EXPECT_THAT(refusal({.until = "2026-11-20T02:58:20Z"}), HasSubstr("\"until\""));
   EXPECT_THAT(refusal({.since = "-10s", .until = "-11s"}), HasSubstr("\"until\""));
   EXPECT_THAT(refusal({.since = "-10s", .until = "-10s"}), HasSubstr("\"until\""));
+  EXPECT_THAT(refusal({.since = "2026-11-20T02:59:50Z", .until = "2026-11-20T03:59:49+01:00"}),
+              testing::AllOf(HasSubstr("\"until\""), HasSubstr("is not after 2026-11-20T02:59:50Z")));
   EXPECT_TRUE(parse_window({.since = "-10s", .until = "-9s"}, now()));
   EXPECT_TRUE(parse_window({.until = "2026-11-20T02:58:21Z"}, now()));
 }
@@ -116,6 +118,10 @@ TEST(Window, AfterTheClockWasSetATimeIsTheOneThatTheClockShowed) {
   const WindowRequest between = window("2026-11-20T00:59:30.500Z", "2026-11-20T02:00:00Z");
   EXPECT_EQ(between.begin_ns, kNow - 30 * kSecond);
   EXPECT_EQ(between.end_ns, kNow - 20 * kSecond) << "the clock did not show this: it is the moment of the change";
+  const WindowRequest across = window("2026-11-20T01:58:50.500Z", "2026-11-20T00:59:30.500Z");
+  EXPECT_EQ(across.begin_ns, kNow - 70 * kSecond);
+  EXPECT_EQ(across.end_ns, kNow - 30 * kSecond) << "an earlier time that came later";
+  EXPECT_FALSE(parse_window({.since = "2026-11-20T00:59:30.500Z", .until = "2026-11-20T01:58:50.500Z"}, present));
   EXPECT_THAT(parse_window({.since = "2026-11-20T01:00:00Z"}, present).error().parameters,
               HasSubstr("reach back to 2026-11-20T01:58:20.500Z"))
       << "the oldest time as the clock showed it then";
