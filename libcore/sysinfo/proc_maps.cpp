@@ -10,6 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <deque>
+#include <iterator>
+#include <utility>
 
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/sysinfo/map_query.hpp"
@@ -73,16 +76,64 @@ std::string executable_of(const std::string& task) {
   return {path.data(), static_cast<std::size_t>(bytes)};
 }
 
+// The mappings of one process, as they are read: ascending by address. The program is one of the first, and its
+// libraries are the last ones. Between them can be thousands of a JIT's, or of a server's files.
+class MapsReader::Kept {
+ public:
+  void add(ProcessMapping mapping);
+  void note_missing() { first_.cut = true; }
+  [[nodiscard]] bool empty() const { return first_.all.empty(); }
+  [[nodiscard]] ProcessMappings take();
+
+ private:
+  static constexpr std::size_t kLast = kMaxMappingsPerProcess / 4, kFirst = kMaxMappingsPerProcess - kLast;
+  static constexpr std::size_t kLastBytes = kMaxMappingBytesPerProcess / 4,
+                               kFirstBytes = kMaxMappingBytesPerProcess - kLastBytes;
+  static std::size_t bytes_of(const ProcessMapping& mapping) { return sizeof mapping + mapping.name.size(); }
+
+  ProcessMappings first_;
+  bool is_full_ = false;  // first_
+  std::deque<ProcessMapping> last_files_;
+  std::size_t last_bytes_ = 0;
+};
+
+void MapsReader::Kept::add(ProcessMapping mapping) {
+  const std::size_t bytes = bytes_of(mapping);
+  is_full_ = is_full_ || first_.all.size() >= kFirst || first_.bytes + bytes > kFirstBytes;
+  if (!is_full_) {
+    first_.bytes += bytes;
+    first_.all.push_back(std::move(mapping));
+    return;
+  }
+  if (mapping.inode == 0 && mapping.name == "//anon") return note_missing();
+  last_bytes_ += bytes;
+  last_files_.push_back(std::move(mapping));
+  while (last_files_.size() > kLast || last_bytes_ > kLastBytes) {
+    last_bytes_ -= bytes_of(last_files_.front());
+    last_files_.pop_front();
+    note_missing();
+  }
+}
+
+ProcessMappings MapsReader::Kept::take() {
+  first_.bytes += last_bytes_;
+  first_.all.insert(first_.all.end(), std::make_move_iterator(last_files_.begin()),
+                    std::make_move_iterator(last_files_.end()));
+  return std::move(first_);
+}
+
 ProcessMappings MapsReader::read(const std::string& task) {
-  ProcessMappings out;
   const UniqueFd maps(::open((task + "/maps").c_str(), O_RDONLY | O_CLOEXEC));
   if (!maps) {
+    ProcessMappings out;
     // Exited, or not allowed. Otherwise there is no descriptor or memory left, and the process has mappings that were
     // not read.
     out.cut = errno != ENOENT && errno != ESRCH && errno != EACCES && errno != EPERM;
     return out;
   }
-  if (!may_query_ || !read_by_query(maps.get(), out)) read_by_text(maps.get(), out);
+  Kept kept;
+  if (!may_query_ || !read_by_query(maps.get(), kept)) read_by_text(maps.get(), kept);
+  ProcessMappings out = kept.take();
   mark_program(task, out);
   return out;
 }
@@ -95,21 +146,6 @@ void MapsReader::mark_program(const std::string& task, ProcessMappings& out) {
   const auto first = std::find_if(out.all.begin(), out.all.end(),
                                   [&](const ProcessMapping& mapping) { return mapping.name == program; });
   if (first != out.all.end()) first->is_program = true;
-}
-
-// A quarter is kept for files: with thousands of anonymous mappings below them, a program's libraries would have no
-// names.
-bool MapsReader::add(ProcessMapping mapping, ProcessMappings& out) {
-  const bool anonymous = mapping.inode == 0 && mapping.name == "//anon";
-  const auto allowed = [anonymous](std::size_t most) { return anonymous ? most / 4 * 3 : most; };
-  const std::size_t bytes = sizeof mapping + mapping.name.size();
-  if (out.all.size() >= allowed(kMaxMappingsPerProcess) || out.bytes + bytes > allowed(kMaxMappingBytesPerProcess)) {
-    out.cut = true;
-    return anonymous;
-  }
-  out.bytes += bytes;
-  out.all.push_back(std::move(mapping));
-  return true;
 }
 
 // Sets `next` to the end of the executable mapping at or after the address.
@@ -127,7 +163,7 @@ bool MapsReader::skip_nameless(int maps_fd, std::uint64_t& next) {
 
 // False: this kernel has no PROCMAP_QUERY. It does not request build-ids: the kernel would read the file meanwhile,
 // with the memory map of the process locked.
-bool MapsReader::read_by_query(int maps_fd, ProcessMappings& out) {
+bool MapsReader::read_by_query(int maps_fd, Kept& out) {
   std::array<char, kMaxPathBytes> name;  // NOLINT: 4 KiB that the kernel fills
   std::uint64_t next = 0;
   for (;;) {
@@ -138,10 +174,10 @@ bool MapsReader::read_by_query(int maps_fd, ProcessMappings& out) {
     query.name_at = reinterpret_cast<std::uintptr_t>(name.data());
     if (::ioctl(maps_fd, kMapQuery, &query) != 0) {
       if (errno == EINTR) continue;
-      if (errno == ENOTTY && out.all.empty()) return may_query_ = false;
+      if (errno == ENOTTY && out.empty()) return may_query_ = false;
       if (errno == ENOENT || errno == ESRCH)
         return true;  // that was the last one; or the process exited, or is a kernel thread
-      out.cut = true;
+      out.note_missing();
       // A path of more than PATH_MAX: only this mapping is omitted.
       if (errno != ENAMETOOLONG || !skip_nameless(maps_fd, next)) return true;
       continue;
@@ -160,12 +196,12 @@ bool MapsReader::read_by_query(int maps_fd, ProcessMappings& out) {
     mapping.flags = (query.flags & kShared) != 0 ? MAP_SHARED : MAP_PRIVATE;
     // The size counts the terminating NUL.
     mapping.name = perf_name({name.data(), query.name_bytes == 0 ? 0 : query.name_bytes - 1});
-    if (!add(std::move(mapping), out)) return true;
+    out.add(std::move(mapping));
   }
 }
 
 // Reads piece by piece: most lines are not needed, and there may be very many.
-void MapsReader::read_by_text(int maps_fd, ProcessMappings& out) {
+void MapsReader::read_by_text(int maps_fd, Kept& out) {
   std::string text;
   for (std::size_t all = 0;;) {
     const std::size_t kept = text.size();
@@ -184,18 +220,14 @@ void MapsReader::read_by_text(int maps_fd, ProcessMappings& out) {
     std::size_t begin = 0;
     for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
       ProcessMapping mapping;
-      if (parse_line(std::string_view(text).substr(begin, end - begin), mapping) && !add(std::move(mapping), out))
-        return;
+      if (parse_line(std::string_view(text).substr(begin, end - begin), mapping)) out.add(std::move(mapping));
       begin = end + 1;
     }
     text.erase(0, begin);
-    if (all > kMaxMapsText) {
-      out.cut = true;
-      return;
-    }
+    if (all > kMaxMapsText) return out.note_missing();
   }
   ProcessMapping last;  // a test's file may end without a newline
-  if (parse_line(text, last)) add(std::move(last), out);
+  if (parse_line(text, last)) out.add(std::move(last));
 }
 
 }  // namespace flight

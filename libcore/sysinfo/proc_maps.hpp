@@ -16,7 +16,7 @@
 namespace flight {
 
 // One process can have 65,530 mappings, each with a path of 4 KiB: mappings beyond the limit are omitted, only for
-// that process.
+// that process. A quarter is for the last files.
 inline constexpr std::size_t kMaxMappingsPerProcess = 4096;
 inline constexpr std::size_t kMaxMappingBytesPerProcess = 1U << 20U;
 
@@ -37,11 +37,10 @@ class MapsReader {
   [[nodiscard]] bool queries() const { return may_query_; }
 
  private:
-  // False: the limit for files is reached.
-  static bool add(ProcessMapping mapping, ProcessMappings& out);
-  bool read_by_query(int maps_fd, ProcessMappings& out);
+  class Kept;
+  bool read_by_query(int maps_fd, Kept& out);
   static bool skip_nameless(int maps_fd, std::uint64_t& next);
-  static void read_by_text(int maps_fd, ProcessMappings& out);
+  static void read_by_text(int maps_fd, Kept& out);
   static void mark_program(const std::string& task, ProcessMappings& out);
 
   bool may_query_;

@@ -370,6 +370,29 @@ TEST_F(FakeProc, ManyAnonymousMappingsLeaveSpaceForFiles) {
   EXPECT_EQ(all.back().name, "/usr/lib/libc.so.6");
 }
 
+// The program is at the lowest addresses, its libraries are at the highest ones.
+TEST_F(FakeProc, ManyFilesLeaveSpaceForTheLibrariesBehindThem) {
+  std::string maps = "00400000-00420000 r-xp 00001000 fe:01 5   /usr/bin/tool\n";
+  for (std::size_t i = 0; i < 6000; ++i)
+    maps += fmt::format("{:08x}-{:08x} r-xp 00000000 fe:01 {}   /srv/part-{}\n", 0x10000000 + i * 0x2000,
+                        0x10001000 + i * 0x2000, 100 + i, i);
+  for (std::size_t i = 0; i < 100; ++i)
+    maps += fmt::format("{:08x}-{:08x} r-xp 00000000 00:00 0 \n", 0x20000000 + i * 0x2000, 0x20001000 + i * 0x2000);
+  maps += "7f0000000000-7f0000020000 r-xp 00001000 fe:01 6   /usr/lib/libc.so.6\n";
+  maps += "7fff00000000-7fff00002000 r-xp 00000000 00:00 0   [vdso]\n";
+  tree_.write("/proc/7/stat", stat_line(7, "server", 1, 1, 0));
+  tree_.write("/proc/7/maps", maps);
+  const auto found = scan(MapsSource::kText, tree_.root());
+  const auto& all = found.at(7).mappings;
+  ASSERT_EQ(all.size(), kMaxMappingsPerProcess);
+  EXPECT_TRUE(found.at(7).mappings_cut);
+  EXPECT_EQ(all.front().name, "/usr/bin/tool");
+  EXPECT_EQ(all[all.size() - 2].name, "/usr/lib/libc.so.6");
+  EXPECT_EQ(all.back().name, "[vdso]");
+  EXPECT_TRUE(
+      std::is_sorted(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.address < b.address; }));
+}
+
 // PROCMAP_QUERY does not return a path of more than PATH_MAX, and has its own errno for it.
 TEST(Processes, AMappingWithATooLongPathHidesNoOther) {
   const TempTree tree;
