@@ -38,8 +38,9 @@ bool is_id(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// A path component that is a container: "docker-ID.scope", "ID" below "docker", "lxc.payload.NAME", and
-// "kubepods-podUID.slice:cri-containerd:ID", which is a runtime's that does not know the kubelet's way with cgroups.
+// A path component that is a container: "docker-ID.scope", "ID" below "docker", "lxc.payload.NAME", "NAME" below "lxc"
+// (LXC before 4.0, Proxmox VE), and "kubepods-podUID.slice:cri-containerd:ID", which is a runtime's that does not know
+// the kubelet's way with cgroups.
 bool is_container(std::string_view name, std::string_view parent, CgroupName& out) {
   constexpr std::string_view kScope = ".scope", kLxc = "lxc.payload.";
   if (name.starts_with(kLxc) && name.size() > kLxc.size()) {
@@ -47,6 +48,7 @@ bool is_container(std::string_view name, std::string_view parent, CgroupName& ou
     out.label = "lxc-" + out.container;
     return true;
   }
+  const std::string_view whole = name;
   if (name.ends_with(kScope)) name.remove_suffix(kScope.size());
   if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos && is_id(name.substr(colon + 1))) {
     const std::size_t before = colon == 0 ? std::string_view::npos : name.rfind(':', colon - 1);
@@ -58,7 +60,12 @@ bool is_container(std::string_view name, std::string_view parent, CgroupName& ou
   }
   const std::size_t dash = name.rfind('-');
   const std::string_view id = dash == std::string_view::npos ? name : name.substr(dash + 1);
-  if (!is_id(id)) return false;
+  if (!is_id(id)) {
+    if (parent != "lxc" || name.empty() || is_unit(whole) || has_suffix(whole, ".slice")) return false;
+    out.container = name;
+    out.label = "lxc-" + out.container;
+    return true;
+  }
   std::string_view runtime = dash == std::string_view::npos ? parent : name.substr(0, dash);
   if (runtime.starts_with("pod")) runtime = "kubepods";  // a pod's cgroup, without systemd
   if (runtime.empty()) runtime = "container";

@@ -42,6 +42,13 @@ TEST(CgroupName, AContainerIsNamedAsItsRuntimeDoes) {
   EXPECT_EQ(label("/" + id), "container-3f2a91c7d8e0");
   EXPECT_EQ(label("/docker/" + id + "/system.slice/nginx.service"), "docker-3f2a91c7d8e0/nginx.service");
   EXPECT_EQ(label("/lxc.payload.web1/system.slice/nginx.service"), "lxc-web1/nginx.service");
+  EXPECT_EQ(label("/lxc/101/ns/system.slice/nginx.service"), "lxc-101/nginx.service");
+  EXPECT_EQ(label("/lxc/101/ns"), "lxc-101");
+  EXPECT_EQ(label("/lxc/101/ns/lxc/web1/init.scope"), "lxc-101/lxc-web1/init.scope");
+  EXPECT_EQ(label("/lxc/" + id), "lxc-3f2a91c7d8e0");
+  EXPECT_EQ(label("/lxc/a.service"), "a.service");
+  for (const char* none : {"/lxc", "/lxc/", "/lxc//"}) EXPECT_EQ(label(none), none);
+  EXPECT_EQ(name_of_cgroup("/lxc/101/ns").container, "101");
   EXPECT_EQ(name_of_cgroup("/docker/" + id).container, id);
 }
 
@@ -96,6 +103,7 @@ TEST(CgroupName, ThePathEndsWithTheUnit) {
   EXPECT_EQ(path("/docker/" + id + "/y"), "/docker/" + id);
   EXPECT_EQ(path("/docker/" + id + "/a.slice/b.slice/y"), "/docker/" + id + "/a.slice/b.slice");
   EXPECT_EQ(path("/machine.slice/payload"), "/machine.slice");
+  EXPECT_EQ(path("/lxc/101/ns/x"), "/lxc/101");
   EXPECT_EQ(path("/payload/x"), "/payload/x");
 }
 
