@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace flight {
 namespace {
@@ -106,8 +107,12 @@ EventTime middle_of(const ForkCount& forks) {
   return forks.begin_ns + (std::max(forks.begin_ns, forks.end_ns) - forks.begin_ns) / 2;
 }
 
-std::string unit_name(std::uint32_t unit, const Lives& lives) {
-  return unit == kNotKnown ? std::string(kUnknownForker) : lives.unit(unit).label;
+SidecarForker forker_row(std::string name, std::uint32_t pid, std::uint32_t unit, const Lives& lives) {
+  SidecarForker out{.name = std::move(name), .pid = pid, .unit = std::string(kUnknownForker)};
+  if (unit == kNotKnown) return out;
+  out.unit = lives.unit(unit).label;
+  out.cgroup = lives.unit(unit).path;
+  return out;
 }
 
 Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const UnitTimes& units, Lives& lives,
@@ -160,23 +165,21 @@ RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband
     most = std::max(most, {sum.window, key.first});
   }
   for (const auto& [unit, sum] : units) {
-    SidecarForker& row = out.by_unit.emplace_back(SidecarForker{.name = unit_name(unit, lives)});
+    SidecarForker& row = out.by_unit.emplace_back(forker_row("", 0, unit, lives));
+    row.name = row.unit;
     stretches.fill(row, sum);
     ranked.units[unit] = {.per_second = row.per_second_now.value_or(row.per_second),
                           .program = lives.program_text(loudest[unit].second)};
   }
   for (const auto& [program, total] : totals(sums.programs))
-    stretches.fill(out.by_program.emplace_back(SidecarForker{.name = lives.program_text(program),
-                                                             .unit = unit_name(total.busiest.second, lives)}),
+    stretches.fill(out.by_program.emplace_back(forker_row(lives.program_text(program), 0, total.busiest.second, lives)),
                    total.sum);
   for (const auto& [process, total] : totals(sums.processes)) {
     const auto& [pid, comm, life] = process;
-    stretches.fill(out.by_pid.emplace_back(SidecarForker{
-                       .name = std::string(name_of(comm)), .pid = pid, .unit = unit_name(total.busiest.second, lives)}),
+    stretches.fill(out.by_pid.emplace_back(forker_row(std::string(name_of(comm)), pid, total.busiest.second, lives)),
                    total.sum);
   }
   for (auto* rows : {&out.by_unit, &out.by_program, &out.by_pid}) cut(*rows);
-  for (SidecarForker& row : out.by_unit) row.unit = row.name;
   return ranked;
 }
 

@@ -108,7 +108,7 @@ void add_rates(Object& json, const SidecarForker& forker) {
 }
 
 Object json_of(const SidecarForker& forker) {
-  Object json{{"name", forker.name}, {"pid", forker.pid}, {"unit", forker.unit}};
+  Object json{{"name", forker.name}, {"pid", forker.pid}, {"unit", forker.unit}, {"cgroup", forker.cgroup}};
   add_rates(json, forker);
   return json;
 }

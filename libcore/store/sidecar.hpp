@@ -102,7 +102,7 @@ struct SidecarForker {
   std::string name;
   std::uint32_t pid = 0;  // 0: several processes
   // As in SidecarGroup; for a program, the unit that forked most. kUnknownForker: the process has no samples.
-  std::string unit;
+  std::string unit, cgroup;
   std::uint64_t count = 0;
   double per_second = 0;
   std::optional<double> per_second_before, per_second_now;  // in SidecarCompared's stretches

@@ -111,6 +111,7 @@ void read_forker(const json::Reader& in, SidecarForker& out) {
   in.read("name", out.name);
   in.read("pid", out.pid);
   in.read("unit", out.unit);
+  in.read("cgroup", out.cgroup);
   in.read("count", out.count);
   in.read("per_second", out.per_second);
   in.read("per_second_before", out.per_second_before);

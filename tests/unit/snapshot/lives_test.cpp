@@ -103,6 +103,29 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   EXPECT_EQ(forks.by_unit[1].count, 10U);
   ASSERT_EQ(forks.by_program.size(), 1U);
   EXPECT_EQ(forks.by_program[0].unit, "user@1000/payroll.service");
+  EXPECT_EQ(forks.by_program[0].cgroup, kEves);
+}
+
+TEST(Lives, ForkersInUnitsOfOneLabelAreToldApartByTheirCgroups) {
+  Selection selection;
+  selection.begin_ns = 1;
+  selection.end_ns = 2'000'000'000;
+  TrackerExport sideband;
+  sideband.forks = {{10, 10, 7, to_comm("sh"), 10}, {10, 10, 8, to_comm("sh"), 500}, {10, 10, 9, to_comm("sh"), 3}};
+  sideband.forker_cgroups = {{7, std::string(kSystems) + "/worker"}, {8, "/other.slice/payroll.service"}};
+  Lives lives(sideband, {}, false);
+  const SidecarForks forks = rank_forks(selection, sideband, UnitTimes(), lives).sidecar;
+  for (const auto* rows : {&forks.by_unit, &forks.by_pid}) {
+    ASSERT_EQ(rows->size(), 3U);
+    EXPECT_EQ((*rows)[0].unit, "payroll.service");
+    EXPECT_EQ((*rows)[0].cgroup, "/other.slice/payroll.service");
+    EXPECT_EQ((*rows)[1].unit, "payroll.service");
+    EXPECT_EQ((*rows)[1].cgroup, kSystems);
+    EXPECT_EQ((*rows)[2].unit, kUnknownForker);
+    EXPECT_EQ((*rows)[2].cgroup, "");
+  }
+  EXPECT_EQ(forks.by_unit[0].name, "payroll.service");
+  EXPECT_EQ(forks.by_unit[2].name, kUnknownForker);
 }
 
 }  // namespace

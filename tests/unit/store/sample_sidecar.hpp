@@ -69,7 +69,11 @@ inline Sidecar ranked_sidecar() {
   s.top_programs = {{.name = "hog", .program = "hog", .units = 2, .processes = 1, .pid = 99, .samples = 6}};
   s.forks = SidecarForks{.complete = false,
                          .all = {.count = 7500, .per_second = 3000, .per_second_before = 2, .per_second_now = 4500.5},
-                         .by_unit = {{.name = "h.service", .unit = "h.service", .count = 7400, .per_second = 2960}},
+                         .by_unit = {{.name = "h.service",
+                                      .unit = "h.service",
+                                      .cgroup = "/system.slice/h.service",
+                                      .count = 7400,
+                                      .per_second = 2960}},
                          .by_program = {{.name = "sh", .unit = "h.service", .count = 7400}},
                          .by_pid = {{.name = "sh", .pid = 97, .unit = "h.service", .count = 7400}}};
   return s;

@@ -42,10 +42,13 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
           R"("cgroup":"/system.slice/docker-x.scope","program":"worker","path":"/opt/worker","units":1,"processes":24,"pid":98,"pid_share":0.25,)"
           R"("forks_per_second":12.5,"forked_by":"sh",)"
           R"("samples":5,"share":0.75,"share_before":0.5,"share_now":1.0,"cpus_before":0.25,"cpus_now":1.5,"cpus":[0,1]}],)"));
-  EXPECT_THAT(text, HasSubstr(R"("forks":{"complete":false,"count":7500,"per_second":3000.0,"per_second_before":2.0,)"
-                              R"("per_second_now":4500.5,"by_unit":[{"name":"h.service","pid":0,"unit":"h.service",)"
-                              R"("count":7400,"per_second":2960.0,"per_second_before":null,"per_second_now":null}],)"
-                              R"("by_program":[{"name":"sh",)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          R"("forks":{"complete":false,"count":7500,"per_second":3000.0,"per_second_before":2.0,)"
+          R"("per_second_now":4500.5,"by_unit":[{"name":"h.service","pid":0,"unit":"h.service",)"
+          R"("cgroup":"/system.slice/h.service","count":7400,"per_second":2960.0,"per_second_before":null,"per_second_now":null}],)"
+          R"("by_program":[{"name":"sh",)"));
   const auto read = parse_sidecar(text);
   ASSERT_TRUE(read) << read.error().what;
   EXPECT_EQ(to_json_line(*read), text);
