@@ -78,6 +78,39 @@ TEST(Condition, AStolenCpuFiresStealAndNotCpuSpike) {
   EXPECT_TRUE(third[0].fires());
 }
 
+// The busiest CPU's stolen time: of all CPUs together it is little.
+TEST(Condition, SaysHowMuchOfTheBusiestCpuWasStolen) {
+  for (const auto& [metric, name] :
+       {std::pair(Metric::cpu_hottest, "cpu.hottest"), {Metric::cpu_lopsided, "cpu.lopsided"}}) {
+    Tape tape("\"t\": {\"metric\": \"" + std::string(name) + "\", \"above\": \"50%\"}");
+    tape.clock.go(100 * kMs);
+    MetricPass pass{.time_ns = tape.clock.monotonic_ns, .span_ns = 100 * kMs};
+    pass.of(metric) = 94;
+    pass.of(Metric::cpu_steal) = 23;
+    pass.cpus = {
+        {.cpu = 0, .busy = 2}, {.cpu = 1, .busy = 96, .steal = 91}, {.cpu = 2, .busy = 2}, {.cpu = 3, .busy = 2}};
+    const auto fired = tape.rules.on_pass(pass, tape.clock.now());
+    ASSERT_EQ(fired.size(), 1U) << name;
+    EXPECT_THAT(fired[0].reason, AllOf(StartsWith(name), HasSubstr("91 % stolen")));
+    EXPECT_EQ(fired[0].fired->stolen, 91) << name;
+  }
+}
+
+TEST(Condition, TheShippedStealFiresAboveThirtyPercentAndFourTimesADay) {
+  Tape tape(*parse_config(built_in_config(), "built-in"));
+  const auto stolen = [](double percent) {
+    return Tape::Values{{Metric::cpu_busy, percent + 5}, {Metric::cpu_used, 5}, {Metric::cpu_steal, percent}};
+  };
+  EXPECT_TRUE(tape.play(10 * kMin, stolen(0)).empty());
+  EXPECT_TRUE(tape.play(kMin, stolen(30)).empty()) << "not above it";
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(tape.play(16 * kMin, stolen(0), kS).empty());
+    EXPECT_EQ(tape.play(10 * kS, stolen(31)).size(), 1U) << i;
+  }
+  EXPECT_EQ(tape.fired, 4U);
+  EXPECT_EQ(tape.held_back, 2U);
+}
+
 TEST(Condition, FiresOnceWhenItHeldForItsTime) {
   Tape tape(kLevel);
   tape.play(10 * kS, Metric::cpu_hottest, 12);
