@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "daemon/recorder/cpu_notes.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
@@ -171,7 +172,7 @@ void RecorderThread::warn_of_names(Status& status) const {
 
 void RecorderThread::warn(Status& status) const {
   status.warnings = attached_->manifest.warnings;
-  status.notes = attached_->manifest.notes;
+  status.notes = notes_with_times(attached_->manifest, clock_.history());
   if (std::string paused = gaps_.status_warning(); !paused.empty())
     status.warnings.insert(status.warnings.begin(), std::move(paused));
   if (!attached_->staging.locked())

@@ -173,6 +173,9 @@ struct ManifestGap {
   EventTime begin_ns = 0;  // the last time at which recording was verified
   EventTime end_ns = 0;    // 0: it is still offline
 };
+// The note about a CPU that is offline. flightd adds the time: the broker does not know what the wall clock showed
+// then.
+[[nodiscard]] std::string gone_cpu_text(int cpu);
 // The complete description of the recording for flightd.
 struct Manifest {
   std::uint16_t protocol = kBrokerProtocol;

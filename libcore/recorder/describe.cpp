@@ -56,11 +56,8 @@ void note_missing_cpus(const std::vector<OpenRing>& sideband, const std::vector<
 
 void note_gone_cpus(const std::vector<ManifestGap>& gaps, const std::vector<OpenChannel>& channels,
                     std::vector<std::string>& notes) {
-  const ClockPair clock = ClockPair::now();
   for (const ManifestGap& gap : gaps)
-    if (gap.end_ns == 0 && any_records_on(channels, gap.cpu))
-      notes.push_back(fmt::format("CPU {} went offline at about {}: its history ends there and is kept", gap.cpu,
-                                  to_rfc3339(clock.wall_at(gap.begin_ns))));
+    if (gap.end_ns == 0 && any_records_on(channels, gap.cpu)) notes.push_back(gone_cpu_text(gap.cpu));
 }
 
 // Limits of the kernel under which an event records less than configured, on any CPU.
