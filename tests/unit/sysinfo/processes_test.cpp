@@ -23,6 +23,7 @@
 
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
+#include "libcore/sysinfo/map_query.hpp"
 #include "libcore/sysinfo/proc_maps.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
@@ -86,6 +87,9 @@ bool queries_maps() {
 }
 
 TEST(Mappings, TheKernelHasTheQuery) {
+  // As in the kernel's include/uapi/linux/fs.h, also where this kernel is older than the query.
+  static_assert(_IOC_TYPE(kMapQuery) == 'f' && _IOC_NR(kMapQuery) == 17 && _IOC_SIZE(kMapQuery) == 104);
+  static_assert(_IOC_DIR(kMapQuery) == (_IOC_READ | _IOC_WRITE));
   utsname names{};
   ASSERT_EQ(::uname(&names), 0);
   int major = 0, minor = 0;
