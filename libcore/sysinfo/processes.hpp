@@ -91,7 +91,7 @@ inline constexpr std::size_t kMostListedCgroups = 65536;
 // Resource usage of a process, from /proc/PID/stat and statm.
 struct ProcessUsage {
   double cpu_seconds = 0;
-  double uptime_seconds = 0;  // since its start, without the time of suspend
+  double uptime_seconds = 0;  // since its start, with the time of suspend
   std::uint64_t rss_bytes = 0;
 };
 [[nodiscard]] ProcessUsage process_usage(int pid);
