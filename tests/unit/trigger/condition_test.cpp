@@ -81,7 +81,7 @@ TEST(Condition, AStolenCpuFiresStealAndNotCpuSpike) {
 // The busiest CPU's stolen time: of all CPUs together it is little.
 TEST(Condition, SaysHowMuchOfTheBusiestCpuWasStolen) {
   for (const auto& [metric, name] :
-       {std::pair(Metric::cpu_hottest, "cpu.hottest"), {Metric::cpu_lopsided, "cpu.lopsided"}}) {
+       {std::pair(Metric::cpu_hottest, "cpu.hottest"), std::pair(Metric::cpu_lopsided, "cpu.lopsided")}) {
     Tape tape("\"t\": {\"metric\": \"" + std::string(name) + "\", \"above\": \"50%\"}");
     tape.clock.go(100 * kMs);
     MetricPass pass{.time_ns = tape.clock.monotonic_ns, .span_ns = 100 * kMs};
