@@ -16,6 +16,7 @@
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/tracepoint.hpp"
 #include "tests/unit/on_cpu.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
@@ -61,7 +62,7 @@ class Writer {
   std::thread thread_;
 };
 
-class Capture : public testing::Test {
+class Capture : public test::RootTest {
  protected:
   void SetUp() override {
     const auto tracefs = find_or_mount_tracefs();

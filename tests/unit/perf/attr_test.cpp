@@ -16,6 +16,7 @@
 
 #include "libcore/base/files.hpp"
 #include "tests/unit/perf/live_ring.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::test {
 namespace {
@@ -24,7 +25,8 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-EventSpec cpu_clock() { return must_parse("cpu-clock"); }
+// Also without tracefs.
+EventSpec cpu_clock() { return parse_event("cpu-clock", {"", "/sys"}).value(); }
 
 TEST(Attr, WhatAllOfThemShare) {
   KernelFeatures features;
@@ -100,6 +102,7 @@ TEST(Attr, ModesOfAnEvent) {
 
 // With this kernel's features, and with those of the oldest supported kernel.
 TEST(OpenEvent, TheKernelTakesAllOfThem) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const OnCpu here;
   const auto probed = KernelFeatures::probe(here.cpu());
   SamplingOptions stack;
@@ -120,6 +123,7 @@ TEST(OpenEvent, TheKernelTakesAllOfThem) {
 }
 
 TEST(OpenEvent, SaysWhatIsWrong) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const OnCpu here;
   const auto offline = open_event(owner_attr({}), 100000, "owner");
   ASSERT_FALSE(offline);
@@ -145,6 +149,7 @@ TEST(OpenEvent, SaysWhatIsWrong) {
 
 // Cycles open, or the error gives the cause and an event that works.
 TEST(OpenEvent, CyclesAreAsTheProbeSaid) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const OnCpu here;
   const auto features = KernelFeatures::probe(here.cpu());
   const auto cycles = open_event(event_attr(must_parse("cycles"), {}, features), here.cpu(), "cycles");
@@ -155,6 +160,7 @@ TEST(OpenEvent, CyclesAreAsTheProbeSaid) {
 }
 
 TEST(KernelFeatures, AreThisKernels) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const OnCpu here;
   const auto features = KernelFeatures::probe(here.cpu());
   const auto paranoid = read_line("/proc/sys/kernel/perf_event_paranoid");
@@ -224,6 +230,7 @@ TEST(SidebandAttr, WakesItsReaderAt128KiB) {
 int paranoid_now() { return KernelFeatures::probe(0).paranoid; }
 
 TEST(Privilege, AsNobodyTheErrorNamesTheCapability) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const OnCpu here;
   const auto text = in_child(become_nobody, [&] {
     const auto event = open_event(sideband_attr({}), here.cpu(), "sideband");
@@ -239,12 +246,14 @@ TEST(Privilege, AsNobodyTheErrorNamesTheCapability) {
 }
 
 TEST(Privilege, RootLacksNothing) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   EXPECT_THAT(explain_privilege(EACCES), IsEmpty());
   EXPECT_THAT(explain_privilege(EPERM), IsEmpty());
   EXPECT_THAT(explain_privilege(ENOENT), IsEmpty());
 }
 
 TEST(Privilege, ARefusedRingIsExplained) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const OnCpu here;
   const auto text = in_child(lose_ipc_lock_and_memlock, [&] {
     const auto owner = open_event(owner_attr({}), here.cpu(), "owner");

@@ -12,6 +12,7 @@
 #include "libcore/base/files.hpp"
 #include "tests/unit/perf/live_ring.hpp"
 #include "tests/unit/perf/temp_tree.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::test {
 namespace {
@@ -308,6 +309,7 @@ TEST(NearestNames, NearestFirst) {
 
 // This machine's own trees.
 TEST(EventSpecReal, TracepointsAndPmus) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const auto tracefs = find_or_mount_tracefs();
   ASSERT_TRUE(tracefs) << tracefs.error().what;
   const EventSources sources{*tracefs, "/sys"};

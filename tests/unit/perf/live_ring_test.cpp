@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "libcore/base/clock.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::test {
 namespace {
@@ -42,7 +43,7 @@ void expect_consecutive(const std::vector<int>& numbers, int last) {
   for (std::size_t i = 1; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], numbers[i - 1] + 1);
 }
 
-class LiveRingWalk : public ::testing::Test {
+class LiveRingWalk : public RootTest {
  protected:
   // raw_syscalls:sys_enter of only this thread's counter, into a ring of `bytes`, and optionally a second event.
   void start(std::size_t bytes, const std::string& second = "", bool second_known = true) {

@@ -20,13 +20,14 @@
 #include "tests/unit/bpf_program.hpp"
 #include "tests/unit/perf/live_ring.hpp"
 #include "tests/unit/perf/temp_tree.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::test {
 namespace {
 
 constexpr std::size_t kSidebandBytes = 512U << 10U;
 
-class SidebandRecords : public ::testing::Test {
+class SidebandRecords : public RootTest {
  protected:
   void SetUp() override {
     attr_ = sideband_attr(features_);

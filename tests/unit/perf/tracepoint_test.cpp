@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "tests/unit/perf/temp_tree.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::test {
 namespace {
@@ -49,6 +50,7 @@ TEST(Tracepoint, OfAnEmptyTree) {
 
 // The real id is in the text of the format, as a reader of our files expects.
 TEST(Tracepoint, OfThisKernel) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   const auto tracefs = find_or_mount_tracefs();
   ASSERT_TRUE(tracefs) << tracefs.error().what;
   const auto found = find_tracefs();
@@ -87,7 +89,10 @@ int mount_it_again() {
 }
 
 // In a mount namespace of its own.
-TEST(Tracefs, IsMountedWhereItIsNot) { EXPECT_EQ(in_child(mount_it_again), 0); }
+TEST(Tracefs, IsMountedWhereItIsNot) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
+  EXPECT_EQ(in_child(mount_it_again), 0);
+}
 
 int look_as_nobody() {
   constexpr uid_t kNobody = 65534;
@@ -100,6 +105,7 @@ int look_as_nobody() {
 }
 
 TEST(Tracefs, AsNobodyTheErrorNamesTheCapability) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
   ASSERT_TRUE(find_or_mount_tracefs());
   EXPECT_EQ(in_child(look_as_nobody), 0);
 }
@@ -115,7 +121,10 @@ int mount_as_nobody() {
   return refused.error().what.find("mount -t tracefs") == std::string::npos ? 5 : 0;
 }
 
-TEST(Tracefs, AsNobodyMountingFails) { EXPECT_EQ(in_child(mount_as_nobody), 0); }
+TEST(Tracefs, AsNobodyMountingFails) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
+  EXPECT_EQ(in_child(mount_as_nobody), 0);
+}
 
 }  // namespace
 }  // namespace flight::test

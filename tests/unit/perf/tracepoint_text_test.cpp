@@ -10,6 +10,7 @@
 
 #include "libcore/base/text.hpp"
 #include "libcore/perf/tracepoint.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
@@ -117,6 +118,7 @@ TEST(TracepointText, GarbageIsHarmless) {
 }
 
 TEST(TracepointText, EveryFormatOfThisKernelIsRead) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const auto tracefs = find_or_mount_tracefs();
   if (!tracefs) GTEST_SKIP() << tracefs.error().what;
   std::size_t fields = 0;

@@ -11,6 +11,7 @@
 #include "libcore/perfdata/plain.hpp"
 #include "libcore/perfdata/user_records.hpp"
 #include "tests/unit/perfdata/records.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
@@ -305,6 +306,7 @@ TEST(Reader, DataOfManyWindows) {
 }
 
 TEST(Reader, ReadsWhatTheStockPerfWrites) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const test::TemporaryFolder folder;
   const std::string path = folder.path("stock");
   const std::string command = "perf record -q -B -N -e cpu-clock -e dummy -F 999 -o " + path +

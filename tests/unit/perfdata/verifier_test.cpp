@@ -15,6 +15,7 @@
 #include "libcore/perfdata/writer.hpp"
 #include "tests/unit/perfdata/machine.hpp"
 #include "tests/unit/perfdata/records.hpp"
+#include "tests/unit/root_test.hpp"
 
 // The address of the files' user samples: perf must find its name in this executable.
 extern "C" __attribute__((noinline, used)) unsigned flight_verifier_hot_function(unsigned value) {
@@ -76,7 +77,7 @@ struct Kind {
   bool fallback = false;  // one of the compressed rounds is plain, as after a failure of zstd
 };
 
-class Verified : public testing::TestWithParam<Kind> {
+class Verified : public test::RootTest, public testing::WithParamInterface<Kind> {
  protected:
   void SetUp() override {
     const UniqueFd fd = test::create_file(path_);

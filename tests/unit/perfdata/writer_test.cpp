@@ -12,6 +12,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/perfdata/user_records.hpp"
 #include "tests/unit/perfdata/records.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
@@ -223,10 +224,11 @@ TEST(Writer, ErrorsOfTheSystemKeepTheirErrno) {
 }
 
 TEST(Writer, ADiskThatFillsUpIsENOSPCAndLeavesNoHeader) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const test::TemporaryFolder folder;
   const std::string mount = folder.path("small");
   ASSERT_EQ(::mkdir(mount.c_str(), 0700), 0);
-  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=256k"), 0) << "this test needs root";
+  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=256k"), 0);
   {
     const UniqueFd fd = test::create_file(mount + "/a");
     auto writer = FileWriter::create(fd.get(), two_events());

@@ -10,10 +10,11 @@
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "tests/unit/on_cpu.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::test {
 
-class OnThisMachine : public testing::Test {
+class OnThisMachine : public RootTest {
  protected:
   void SetUp() override {
     const auto tracefs = find_or_mount_tracefs();

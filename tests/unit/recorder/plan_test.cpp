@@ -13,6 +13,7 @@
 #include "libcore/recorder/recording.hpp"
 #include "libcore/recorder/stand_in.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
@@ -67,7 +68,7 @@ TEST(FormatFields, AreNamedWithTheCommonOnesLast) {
   EXPECT_THAT(format_fields("\tfield:"), IsEmpty());
 }
 
-class Plan : public testing::Test {
+class Plan : public test::RootTest {
  protected:
   void SetUp() override {
     const auto tracefs = find_or_mount_tracefs();

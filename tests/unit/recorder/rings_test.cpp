@@ -20,13 +20,14 @@
 #include "libcore/perf/record_build.hpp"
 #include "libcore/recorder/ring_memory.hpp"
 #include "tests/unit/on_cpu.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
 
 using testing::HasSubstr;
 
-class Sideband : public testing::Test {
+class Sideband : public test::RootTest {
  protected:
   void SetUp() override {
     const int cpu = here_.cpu();

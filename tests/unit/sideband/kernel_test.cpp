@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "libcore/base/files.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/sideband/kernel_rings.hpp"
 #include "tests/unit/sideband/reader_model.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 
 std::uint32_t number(pid_t pid) { return static_cast<std::uint32_t>(pid); }
 
-class OnTheKernel : public testing::Test {
+class OnTheKernel : public test::RootTest {
  protected:
   template <typename Body>
   static pid_t start(const Body& body) {

@@ -13,6 +13,7 @@
 #include "libcore/stream/journal.hpp"
 #include "libcore/stream/part_writer.hpp"
 #include "libcore/stream/recover.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/stream/stream_bench.hpp"
 
 namespace flight {
@@ -130,10 +131,11 @@ TEST(PartFileTest, FeaturesThatAReaderWouldRefuseAreRefusedAtTheBeginning) {
 
 // A disk of 1 MiB. What is in the file before it is full stays readable, and the rest is stated.
 TEST(PartFileTest, AFullDiskEndsThePartWithAWholeFile) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const StreamFolder folder;
   const std::string mount = folder.path("small");
   ASSERT_EQ(::mkdir(mount.c_str(), 0700), 0);
-  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=1m"), 0) << "this test needs root";
+  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=1m"), 0);
   {
     MadeRounds rounds;
     Chunks chunks = begun_chunks();
@@ -176,10 +178,11 @@ bool set_append_only(const std::string& path, bool on) {
 
 // What is left of the round that did not fit must not follow the features.
 TEST(PartFileTest, AFileThatCannotBeCutIsNotFinished) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const StreamFolder folder;
   const std::string mount = folder.path("small");
   ASSERT_EQ(::mkdir(mount.c_str(), 0700), 0);
-  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=1m"), 0) << "this test needs root";
+  ASSERT_EQ(::mount("flight-test", mount.c_str(), "tmpfs", 0, "size=1m"), 0);
   bool can_set = false;
   {
     MadeRounds rounds;

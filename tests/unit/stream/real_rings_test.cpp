@@ -15,6 +15,7 @@
 #include "libcore/stream/part_writer.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "tests/unit/on_cpu.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/stream/stream_bench.hpp"
 
 namespace flight {
@@ -71,7 +72,7 @@ struct Counted {
   EventTime time_ns = 0;
 };
 
-class RealRings : public testing::Test {
+class RealRings : public test::RootTest {
  protected:
   // One ring on each of two CPUs (both on the same one, if there is only one), each with the calls of its thread.
   void open(std::uint64_t ring_bytes) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "libcore/base/files.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
 namespace flight {
@@ -71,6 +72,7 @@ TEST(KernelMaps, HiddenAddressesAreAnErrorThatSaysWhatToDo) {
 }
 
 TEST(KernelMaps, OfThisMachine) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const auto symbols = read_file("/proc/kallsyms");
   ASSERT_TRUE(symbols);
   const auto image = kernel_image(*symbols);

@@ -23,6 +23,7 @@
 #include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/processes.hpp"
 #include "libcore/sysinfo/roots.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
 namespace flight {
@@ -74,7 +75,8 @@ class MappedPage {
   void* page_ = MAP_FAILED;
 };
 
-class MappedFileTest : public testing::Test {
+// /proc/PID/map_files is for root.
+class MappedFileTest : public test::RootTest {
  protected:
   MappedFileTest() { fs::copy_file("/proc/self/exe", program_); }
   TempTree tree_;

@@ -25,6 +25,7 @@
 #include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/map_query.hpp"
 #include "libcore/sysinfo/proc_maps.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
 namespace flight {
@@ -437,6 +438,7 @@ std::optional<std::string> cgroup2_mount() {
 }
 
 TEST(Cgroups, ANewOneIsListedWithTheKernelsId) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const auto mount = cgroup2_mount();
   ASSERT_TRUE(mount) << "this test needs a cgroup2 mount";
   const std::string folder = *mount + fmt::format("/flight-test-{}", ::getpid());

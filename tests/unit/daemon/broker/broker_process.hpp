@@ -26,6 +26,7 @@
 #include "libcore/recorder/rings.hpp"
 #include "tests/unit/environment.hpp"
 #include "tests/unit/on_cpu.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::test {
 
@@ -68,9 +69,10 @@ inline pid_t spawn(std::vector<std::string> words, const std::string& errors, in
   ::_exit(127);
 }
 
-class BrokerProcess : public testing::Test {
+class BrokerProcess : public RootTest {
  protected:
   BrokerProcess() {
+    if (IsSkipped()) return;
     ::mkdir((folder_ / "state").c_str(), 0711);
     ::mkdir(snapshots().c_str(), 0770);
     EXPECT_EQ(::chmod(snapshots().c_str(), 0770), 0);

@@ -11,6 +11,7 @@
 
 #include "libcore/perf/attr.hpp"
 #include "libcore/recorder/channel.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -35,6 +36,7 @@ std::chrono::nanoseconds cpu_time_of(const std::string& name) {
 }
 
 TEST(FreezeThread, LeavesTheBulkOfTheCopyToItsCaller) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   auto owner = open_event(owner_attr(KernelFeatures{}), 0, "owner");
   ASSERT_TRUE(owner) << owner.error().what;
   const ManifestRing info{.kind = RingKind::channel, .channel = "quiet", .cpu = 0, .ring_bytes = kRingBytes};

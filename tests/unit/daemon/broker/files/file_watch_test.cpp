@@ -14,6 +14,7 @@
 #include "libcore/perf/record_build.hpp"
 #include "tests/unit/daemon/broker/users_process.hpp"
 #include "tests/unit/daemon/patience.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::broker {
 namespace {
@@ -264,6 +265,7 @@ TEST(WatchWithoutHelpers, IsTriedOnceASecond) {
 }
 
 TEST_F(Watch, AUserTakesOneHelperWhateverHangs) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const test::UsersProcess one(false), other(false), inside(true);
   watch_.note_scan(mapping(kHungDevice, 1, "/net/x", one.pid()));
   watch_.note_scan(mapping(8, kHungInode, "/bin/y", other.pid()));
@@ -280,6 +282,7 @@ TEST_F(Watch, AUserTakesOneHelperWhateverHangs) {
 
 // A user maps files faster than helpers read them.
 TEST_F(Watch, UsersTakeTurns) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const test::UsersProcess user(false);
   for (std::uint64_t inode = 1; inode <= 5000; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user.pid()));
   watch_.look();
@@ -291,6 +294,7 @@ TEST_F(Watch, UsersTakeTurns) {
 
 // His files cost more than his share of a CPU. (Virtually: nothing here uses it.)
 TEST_F(Watch, AUserHasAShareOfACpuAndOthersDoNotWait) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const test::UsersProcess user(false);
   used = 1000ms;
   for (std::uint64_t inode = 1; inode <= 100; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user.pid()));
@@ -307,6 +311,7 @@ TEST_F(Watch, AUserHasAShareOfACpuAndOthersDoNotWait) {
 
 // Programs that have ended before they are looked at are those of the user whose process forked them.
 TEST_F(Watch, ShortProgramsAreTheirUsers) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   constexpr std::uint32_t kFirst = 4'100'000'000, kOther = 4'200'000'000;
   const test::UsersProcess user(false);
   const auto short_program = [&](std::uint32_t pid, std::uint32_t parent, std::uint64_t inode) {

@@ -24,6 +24,7 @@
 #include "daemon/broker/helpers/reading.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/processes.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::broker {
 namespace {
@@ -389,6 +390,7 @@ TEST(HelperLife, TheyDieWithTheBroker) {
 
 // flightd that was started by hand takes nice -10 for itself and its broker.
 TEST(HelperLife, ItIsNotMoreUrgentThanOthers) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   for (const int nice : {-10, 5}) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -435,7 +437,7 @@ TEST(HelperTitle, IsWhatPsShows) {
 }
 
 // The real work of the broker's helpers.
-class HelpersRead : public testing::Test {
+class HelpersRead : public test::RootTest {
  protected:
   ~HelpersRead() override { helpers_.end(1s); }
   Result<MappedFileFacts> read_one(const MappedAt& at, const std::function<void()>& answered) {
@@ -555,6 +557,7 @@ TEST(HelpersReadNot, WithoutAHelperEachFileHasTheReason) {
 
 // By the OOM killer, which takes them first.
 TEST(HelpersReadAgain, WhatAHelperReadWhenItWasKilledAnotherOneReads) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const std::string mark = testing::TempDir() + fmt::format("killed-{}", ::getpid());
   const Helpers helpers =
       Helpers::start([mark](std::span<const std::byte> request, const Helpers::Notices& notices) {

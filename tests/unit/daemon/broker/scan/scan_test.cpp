@@ -23,6 +23,7 @@
 #include "daemon/broker/scan/maps_readers.hpp"
 #include "libcore/perf/record.hpp"
 #include "tests/unit/daemon/broker/users_process.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::broker {
 namespace {
@@ -121,7 +122,7 @@ class Sleepers {
   std::vector<pid_t> pids_;
 };
 
-class Scan : public testing::Test {
+class Scan : public test::RootTest {
  protected:
   // A read that hangs counts in the next scan, too.
   ~Scan() override {
@@ -398,6 +399,7 @@ TEST_F(Scan, WithoutAddressesNothingIsSaidOfGeneratedCode) {
 }
 
 TEST(ProcessOwner, IsOneUserWithWhateverUids) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
   const test::UsersProcess plain(false), inside(true);
   for (const auto* process : {&plain, &inside}) {
     EXPECT_EQ(owner_of(process->pid()), test::UsersProcess::kUser);
@@ -447,7 +449,7 @@ TEST(Threads, NoneIsARefusalAndNoException) {
 TEST(ThreadsDeathTest, TooFewAreAnErrorThatNamesTheLimit) {
   const auto with_few = [] {
     const rlimit limit{.rlim_cur = 1, .rlim_max = 1};
-    if (::setrlimit(RLIMIT_NPROC, &limit) != 0 || ::setuid(65534) != 0) ::_exit(2);
+    if (::setrlimit(RLIMIT_NPROC, &limit) != 0 || (test::is_root() && ::setuid(65534) != 0)) ::_exit(2);
     const auto threads = BlockingThreads::start("x", 3);
     if (threads) ::_exit(3);
     fmt::print(stderr, "{}\n", threads.error().what);
