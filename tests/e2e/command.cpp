@@ -55,21 +55,60 @@ int status_of(int wait_status) {
   return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 
-[[noreturn]] void become(const Arguments& arguments, const ChildOptions& options, int in, int out, int err) {
+// The pointers of `texts`, and a null at the end.
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  out.reserve(texts.size() + 1);
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// The test's environment, and `more` over it.
+std::vector<std::string> environment_with(const std::vector<std::string>& more) {
+  std::vector<std::string> out = more;
+  const auto is_replaced = [&](std::string_view entry) {
+    const std::string_view name = entry.substr(0, entry.find('=') + 1);
+    return std::any_of(more.begin(), more.end(), [&](const std::string& one) { return one.starts_with(name); });
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!is_replaced(*entry)) out.emplace_back(*entry);
+  }
+  return out;
+}
+
+struct Program {
+  std::vector<char*> arguments, environment;
+  int in = -1, out = -1, err = -1;
+  int nice = 0;
+  const char* folder = nullptr;
+  const std::function<void()>* prepare = nullptr;
+};
+
+// In the child. After vfork() it uses the parent's memory, so without `prepare` it changes none.
+[[noreturn]] void become(const Program& program) {
   // If the test is killed, its children are killed too, except flightd, whose change of uid clears this setting.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  dup2(in, 0);
-  dup2(out, 1);
-  dup2(err, 2);
-  if (options.nice != 0) setpriority(PRIO_PROCESS, 0, options.nice);
-  for (const std::string& entry : options.env) putenv(strdup(entry.c_str()));
-  if (options.prepare) options.prepare();
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  dprintf(2, "cannot start %s: %s\n", argv[0], strerror(errno));
+  dup2(program.in, 0);
+  dup2(program.out, 1);
+  dup2(program.err, 2);
+  if (program.nice != 0) setpriority(PRIO_PROCESS, 0, program.nice);
+  if (program.folder != nullptr && chdir(program.folder) != 0) _exit(127);
+  if (program.prepare != nullptr) {
+    environ = const_cast<char**>(program.environment.data());
+    (*program.prepare)();
+  }
+  execvpe(program.arguments[0], program.arguments.data(),
+          program.prepare != nullptr ? environ : program.environment.data());
+  dprintf(2, "cannot start %s: %s\n", program.arguments[0], strerror(errno));
   _exit(127);
+}
+
+// fork() copies the page tables of the test, which takes as long as the program's start.
+pid_t start_program(const Program& program) {
+  const pid_t pid = program.prepare != nullptr ? fork() : vfork();
+  if (pid == 0) become(program);
+  return pid;
 }
 
 }  // namespace
@@ -92,8 +131,15 @@ Child Child::start(const Arguments& arguments, const ChildOptions& options) {
   }
   fcntl(child.out_.get(), F_SETFL, O_APPEND);
   fcntl(child.err_.get(), F_SETFL, O_APPEND);
-  child.pid_ = fork();
-  if (child.pid_ == 0) become(arguments, options, in.get(), child.out_.get(), child.err_.get());
+  const std::vector<std::string> environment = environment_with(options.env);
+  child.pid_ = start_program({.arguments = pointers(arguments),
+                              .environment = pointers(environment),
+                              .in = in.get(),
+                              .out = child.out_.get(),
+                              .err = child.err_.get(),
+                              .nice = options.nice,
+                              .folder = options.folder.empty() ? nullptr : options.folder.c_str(),
+                              .prepare = options.prepare ? &options.prepare : nullptr});
   child.pidfd_.reset(static_cast<int>(syscall(SYS_pidfd_open, child.pid_, 0)));
   return child;
 }

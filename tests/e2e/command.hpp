@@ -32,10 +32,12 @@ struct Outcome {
 };
 
 struct ChildOptions {
-  bool keep_stdin = false;        // a pipe that `go()` closes; else /dev/null
-  int nice = 0;                   // absolute
-  std::vector<std::string> env;   // "NAME=value", over the test's own
-  std::function<void()> prepare;  // runs in the child before exec
+  bool keep_stdin = false;       // a pipe that `go()` closes; else /dev/null
+  int nice = 0;                  // absolute
+  std::vector<std::string> env;  // "NAME=value", over the test's own
+  std::string folder;            // where it runs; empty: where the test does
+  // Runs in the child before exec. With it the child begins as a copy of the test, which takes as long as its exec.
+  std::function<void()> prepare;
 };
 
 // Exit status of tests/testbed/with-systemd if its Debian could not be downloaded.

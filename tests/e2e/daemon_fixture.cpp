@@ -264,11 +264,12 @@ Child start_load(const Arguments& arguments, int nice, bool keep_stdin) {
   // If the scheduler groups by session (autogroup), nice applies only inside the group, and the group has a nice value
   // of its own. In the session of this test it would stay, and the loads of tests that run at the same time would
   // starve.
-  options.prepare = [nice] {
-    if (nice == 0) return;
-    static_cast<void>(::setsid());
-    write_text("/proc/self/autogroup", std::to_string(nice));
-  };
+  if (nice != 0) {
+    options.prepare = [nice] {
+      static_cast<void>(::setsid());
+      write_text("/proc/self/autogroup", std::to_string(nice));
+    };
+  }
   return Child::start(arguments, options);
 }
 

@@ -78,9 +78,7 @@ Outcome Verifier::perf(const TempFolder& folder, const Arguments& arguments, Rea
   ChildOptions options;
   // HOME: perf neither reads nor fills the build id cache of this machine's user.
   options.env = {"HOME=" + folder / "scratch", "PAGER=cat", "LC_ALL=C.UTF-8"};
-  options.prepare = [&folder] {
-    if (chdir(folder.path().c_str()) != 0) _exit(127);
-  };
+  options.folder = folder.path();
   return run(command, kPerfLimit, options);
 }
 
