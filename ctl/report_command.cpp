@@ -89,15 +89,17 @@ std::string queue_limit(const std::string& perf) {
   return line.ends_with("=0") ? "" : line;
 }
 
-// At a terminal perf shows a report itself, or prints it through a pager. If that does not exist, perf gets none.
+// At a terminal perf shows a report itself, or prints it through a pager: with --stdio always, otherwise where it
+// cannot show it, or prints something else. If that pager does not exist, perf gets none.
 void settle_pager(const std::vector<std::string>& arguments) {
-  const bool prints = std::any_of(arguments.begin(), arguments.end(),
-                                  [](const std::string& word) { return word.starts_with("--stdio"); });
-  if (!prints || ::isatty(STDOUT_FILENO) != 1) return;
+  if (::isatty(STDOUT_FILENO) != 1) return;
   const std::string missing = missing_pager();
   if (missing.empty()) return;
-  static_cast<void>(print(stderr, fmt::format("flightctl: {}: the report is printed without a pager\n", missing)));
   ::setenv("PERF_PAGER", "cat", 1);
+  const bool prints = std::any_of(arguments.begin(), arguments.end(),
+                                  [](const std::string& word) { return word == "--stdio" || word == "--stdio2"; });
+  if (prints)
+    static_cast<void>(print(stderr, fmt::format("flightctl: {}: the report is printed without a pager\n", missing)));
 }
 
 int become(const Common& common, const std::vector<std::string>& words) {

@@ -214,10 +214,10 @@ TEST_F(Report, APagerThatDoesNotExistIsNamedAndLeftOut) {
   EXPECT_THAT(said("no-such-pager -R", {"--stdio"}),
               HasSubstr("$PAGER is 'no-such-pager -R', and there is no program 'no-such-pager'"));
   EXPECT_EQ(read_text(given), "cat\n");
-  for (const auto& [pager, option] : {std::pair("no-such-pager", "--children"), {"cat -v", "--stdio"}}) {
-    EXPECT_THAT(said(pager, {option}), Not(HasSubstr("$PAGER"))) << pager;
-    EXPECT_EQ(read_text(given), "unset\n") << pager;
-  }
+  EXPECT_THAT(said("no-such-pager", {"--children"}), Not(HasSubstr("$PAGER"))) << "perf may show it without a pager";
+  EXPECT_EQ(read_text(given), "cat\n");
+  EXPECT_THAT(said("cat -v", {"--stdio"}), Not(HasSubstr("$PAGER")));
+  EXPECT_EQ(read_text(given), "unset\n");
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -161,6 +161,9 @@ TEST_F(HostTest, DoctorsFindingsAreCheckedLocally) {
   EXPECT_THAT(outcome.out, HasSubstr("note  tracefs: ?[31mred (so). To do: that\n0 ok, 1 note"));
   EXPECT_EQ(doctor(with_state("fail", "1")).code, 1);
   EXPECT_EQ(doctor(with_state("fail", "0")).code, 1) << "its status is not believed either";
+  outcome = doctor("echo 'Authorized use only' >&2; " + with_state("fail", "1"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("0 ok, 0 note, 0 warn, 1 fail")) << outcome.err;
   const std::string json = there({"--json", "doctor"}).out;
   EXPECT_THAT(json, HasSubstr("\"fail\""));
   for (const char* body :
