@@ -16,13 +16,15 @@ namespace {
 
 constexpr int kAllSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-// Files of /proc have no size, and some give 4 KiB at a time: `text` grows by its own length, not for each read.
+// Files of /proc have no size, and some give 4 KiB at a time: so `text` does not grow for each read. What it
+// has grown by is cleared, and is memory that is used.
 Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& name) {
-  constexpr std::size_t kFirst = 16U << 10U, kLeast = 4U << 10U;
+  constexpr std::size_t kFirst = 16U << 10U, kLeast = 4U << 10U, kMost = 256U << 10U;
   std::string text;
   for (std::size_t have = 0;;) {
     if (have > max_bytes) return fail(std::errc::file_too_large, "{} has more than {} bytes", name, max_bytes);
-    if (text.size() - have < kLeast) text.resize(std::min(std::max(kFirst, 2 * text.size()), max_bytes + kFirst));
+    if (text.size() - have < kLeast)
+      text.resize(std::min(text.size() + std::clamp(text.size(), kFirst, kMost), max_bytes + kFirst));
     const ssize_t count = ::pread(fd, text.data() + have, text.size() - have, static_cast<off_t>(have));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return sys_error(errno, "read {}", name);

@@ -27,6 +27,7 @@ using namespace map_query;
 // A process can make the text of its maps arbitrarily long.
 constexpr std::size_t kMaxMapsText = 16U << 20U;
 constexpr std::size_t kPieceBytes = 64U << 10U;
+constexpr std::size_t kBytesOfLine = 73;  // of this text, before the path
 
 std::string perf_name(std::string_view name) {
   // The kernel's names in MMAP2 records for memory without a file.
@@ -166,7 +167,11 @@ bool MapsReader::skip_nameless(int maps_fd, std::uint64_t& next) {
 bool MapsReader::read_by_query(int maps_fd, Kept& out) {
   std::array<char, kMaxPathBytes> name;  // NOLINT: 4 KiB that the kernel fills
   std::uint64_t next = 0;
-  for (;;) {
+  for (std::size_t all = 0;;) {
+    if (all > kMaxMapsText) {
+      out.note_missing();
+      return true;
+    }
     MapQuery query;
     query.wanted = kThisOrNext | kExecutable;
     query.address = next;
@@ -183,6 +188,7 @@ bool MapsReader::read_by_query(int maps_fd, Kept& out) {
       continue;
     }
     next = query.end;
+    all += kBytesOfLine + query.name_bytes;
     ProcessMapping mapping;
     mapping.address = query.start;
     mapping.bytes = query.end - query.start;
