@@ -52,10 +52,15 @@ CallResult<WindowRequest> parse_window(const SnapshotParameters& parameters, con
     auto end = parse_event_time(*parameters.until, "until", now, latest_ns);
     if (!end) return tl::unexpected(end.error());
     out.end_ns = *end;
-    if (parameters.since && out.end_ns <= out.begin_ns)
-      return tl::unexpected(
-          invalid_parameter("until", fmt::format("{} is not after {}: a window must end later than it begins",
-                                                 *parameters.until, *parameters.since)));
+    if (parameters.since && out.end_ns <= out.begin_ns) {
+      const auto since = parse_time(*parameters.since, now.now.wall),
+                 until = parse_time(*parameters.until, now.now.wall);
+      const bool clock_was_set = since && until && *until > *since;
+      return tl::unexpected(invalid_parameter(
+          "until", fmt::format("{} did not come after {}: {}", *parameters.until, *parameters.since,
+                               clock_was_set ? "the clock was set; say how long ago, such as \"-5min\""
+                                             : "a window must end later than it begins")));
+    }
     if (out.end_ns <= std::max(out.begin_ns, oldest_ns))
       return tl::unexpected(
           invalid_parameter("until", fmt::format("the rings hold nothing before {}: they reach back to {}",

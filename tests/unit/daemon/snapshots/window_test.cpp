@@ -81,7 +81,7 @@ TEST(Window, UntilLiesAfterTheBeginAndAfterTheOldest) {
   EXPECT_THAT(refusal({.since = "-10s", .until = "-11s"}), HasSubstr("\"until\""));
   EXPECT_THAT(refusal({.since = "-10s", .until = "-10s"}), HasSubstr("\"until\""));
   EXPECT_THAT(refusal({.since = "2026-11-20T02:59:50Z", .until = "2026-11-20T03:59:49+01:00"}),
-              testing::AllOf(HasSubstr("\"until\""), HasSubstr("is not after 2026-11-20T02:59:50Z")));
+              testing::AllOf(HasSubstr("\"until\""), HasSubstr("did not come after 2026-11-20T02:59:50Z: a window")));
   EXPECT_TRUE(parse_window({.since = "-10s", .until = "-9s"}, now()));
   EXPECT_TRUE(parse_window({.until = "2026-11-20T02:58:21Z"}, now()));
 }
@@ -121,7 +121,13 @@ TEST(Window, AfterTheClockWasSetATimeIsTheOneThatTheClockShowed) {
   const WindowRequest across = window("2026-11-20T01:58:50.500Z", "2026-11-20T00:59:30.500Z");
   EXPECT_EQ(across.begin_ns, kNow - 70 * kSecond);
   EXPECT_EQ(across.end_ns, kNow - 30 * kSecond) << "an earlier time that came later";
-  EXPECT_FALSE(parse_window({.since = "2026-11-20T00:59:30.500Z", .until = "2026-11-20T01:58:50.500Z"}, present));
+  const auto earlier =
+      parse_window({.since = "2026-11-20T00:59:30.500Z", .until = "2026-11-20T01:58:50.500Z"}, present);
+  ASSERT_FALSE(earlier);
+  EXPECT_THAT(earlier.error().parameters, HasSubstr("the clock was set"));
+  const auto left_out = parse_window({.since = "2026-11-20T02:10:00Z", .until = "2026-11-20T02:50:00Z"}, present);
+  ASSERT_FALSE(left_out) << "the clock showed neither";
+  EXPECT_THAT(left_out.error().parameters, HasSubstr("the clock was set"));
   EXPECT_THAT(parse_window({.since = "2026-11-20T01:00:00Z"}, present).error().parameters,
               HasSubstr("reach back to 2026-11-20T01:58:20.500Z"))
       << "the oldest time as the clock showed it then";
