@@ -199,7 +199,7 @@ Result<UniqueFd> take_lock(const Folder& folder, const LockKind& kind, const Ide
     // What is there is used, as on another read-only file system.
     if (!locked && locked.error().errno_value() == EBADF && is_read_only(file->get())) {
       locked = Result<bool>(false);
-      why_not = "its file system locks only writable files, and is read-only";
+      why_not = "its file system locks only writable files, and this one cannot be opened for writing";
     }
   }
   if (!locked && locked.error().errno_value() == EWOULDBLOCK)

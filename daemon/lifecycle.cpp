@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "daemon/log/log.hpp"
+#include "daemon/recorder/cpu_notes.hpp"
 #include "libcore/base/retry.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/thread.hpp"
@@ -31,8 +32,9 @@ int Daemon::run() {
   for (const std::string& warning : setup_.attached->manifest.warnings) log::warn("{}", warning);
   for (const std::string& warning : setup_.warnings) log::warn("{}", warning);
   for (const std::string& warning : reloader_->warnings()) log::warn("{}", warning);
-  for (const auto* notes : {&setup_.attached->manifest.notes, &setup_.notes})
-    for (const std::string& note : *notes) log::info("{}", note);
+  for (const std::string& note : notes_with_times(setup_.attached->manifest, recorder_->clock().history()))
+    log::info("{}", note);
+  for (const std::string& note : setup_.notes) log::info("{}", note);
   if (setup_.refusal.empty() && !setup_.attached->staging.locked())
     log::warn("staging is not locked in memory: {}; raise LimitMEMLOCK", setup_.attached->staging.lock_error());
   const auto& manifest = setup_.attached->manifest;
@@ -159,7 +161,8 @@ void Daemon::notify_changed(const Attached& attached) {
   log::info("recording {}, {} of {} in all", counted(attached.online_cpus(), "CPU"),
             counted(attached.manifest.rings.size(), "ring"), format_bytes(attached.ring_bytes()));
   for (const std::string& warning : attached.manifest.warnings) log::warn("{}", warning);
-  for (const std::string& note : attached.manifest.notes) log::info("{}", note);
+  for (const std::string& note : notes_with_times(attached.manifest, recorder_->clock().history()))
+    log::info("{}", note);
 }
 
 // After the broker died: report it, save the content of the rings, look for the next broker, or end.

@@ -13,7 +13,7 @@ std::vector<std::string> notes_with_times(const Manifest& manifest, const ClockH
     if (gap.end_ns != 0) continue;
     const auto note = std::find(out.begin(), out.end(), gone_cpu_text(gap.cpu));
     if (note != out.end())
-      *note = fmt::format("CPU {} went offline at about {}: its history ends there and is kept", gap.cpu,
+      *note = fmt::format("CPU {} went offline at about {}: its history until then is kept", gap.cpu,
                           to_rfc3339(clock.wall_at(gap.begin_ns)));
   }
   return out;

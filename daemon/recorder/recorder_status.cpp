@@ -172,7 +172,9 @@ void RecorderThread::warn_of_names(Status& status) const {
 
 void RecorderThread::warn(Status& status) const {
   status.warnings = attached_->manifest.warnings;
-  status.notes = notes_with_times(attached_->manifest, clock_.history());
+  const std::vector<ManifestGap>& gaps = attached_->manifest.gaps;
+  const bool any_gone = std::any_of(gaps.begin(), gaps.end(), [](const ManifestGap& gap) { return gap.end_ns == 0; });
+  status.notes = any_gone ? notes_with_times(attached_->manifest, clock_.history()) : attached_->manifest.notes;
   if (std::string paused = gaps_.status_warning(); !paused.empty())
     status.warnings.insert(status.warnings.begin(), std::move(paused));
   if (!attached_->staging.locked())

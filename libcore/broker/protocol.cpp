@@ -99,9 +99,7 @@ std::string replaced_text(std::string_view channel, std::string_view why, std::s
   return fmt::format("channel '{}': {}, {} is recorded instead", channel, why, event);
 }
 
-std::string gone_cpu_text(int cpu) {
-  return fmt::format("CPU {} went offline: its history ends there and is kept", cpu);
-}
+std::string gone_cpu_text(int cpu) { return fmt::format("CPU {} went offline: its history until then is kept", cpu); }
 
 std::string_view to_string(RingKind kind) {
   switch (kind) {

@@ -244,7 +244,10 @@ Result<void> Catalogue::remove(std::string_view id) {
   if (!folder) return propagate(folder.error());
   // The data first: if flightd is killed between the two, the snapshot is still listed and can be removed again.
   for (const std::string& file : {found->name.data_file(), found->name.sidecar_file(), found->name.pin_file()})
-    if (auto removed = folder->unlink(file); !removed) return propagate(removed.error());
+    if (auto removed = folder->unlink(file); !removed) {
+      static_cast<void>(note(folder->sync()));  // what was removed before stays so
+      return propagate(removed.error());
+    }
   return note(folder->sync());
 }
 

@@ -179,7 +179,7 @@ TEST_F(Folders, AReadOnlyNetworkDiskIsNoReasonNotToStart) {
   if (taken) {
     EXPECT_THAT(taken->state.warnings,
                 testing::AllOf(testing::Contains(HasSubstr("cannot be locked (its file system locks only writable "
-                                                           "files, and is read-only)")),
+                                                           "files, and this one cannot be opened for writing)")),
                                testing::Contains(HasSubstr("no snapshot can be written until it is writable"))));
   }
   ::umount2(state_.c_str(), MNT_DETACH);
