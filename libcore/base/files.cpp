@@ -18,9 +18,10 @@ constexpr int kAllSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRI
 
 // Files of /proc have no size, and some give 4 KiB at a time: so `text` does not grow for each read. What it
 // has grown by is cleared, and is memory that is used.
-Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& name) {
+Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& name, std::size_t usual_bytes = 0) {
   constexpr std::size_t kFirst = 16U << 10U, kLeast = 4U << 10U, kMost = 256U << 10U;
   std::string text;
+  text.reserve(usual_bytes);
   for (std::size_t have = 0;;) {
     if (have > max_bytes) return fail(std::errc::file_too_large, "{} has more than {} bytes", name, max_bytes);
     if (text.size() - have < kLeast)
@@ -52,10 +53,10 @@ Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode) {
   return fd;
 }
 
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes, std::size_t usual_bytes) {
   auto fd = open_file(path, O_RDONLY);
   if (!fd) return propagate(fd.error());
-  return read_from(fd->get(), max_bytes, path);
+  return read_from(fd->get(), max_bytes, path, usual_bytes);
 }
 
 Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes) {

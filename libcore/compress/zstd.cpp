@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <span>
 
 namespace flight {
 namespace {
@@ -99,12 +101,14 @@ std::size_t compress_bound(std::size_t input_bytes) { return ZSTD_compressBound(
 Result<std::vector<std::byte>> compress_all(std::span<const std::byte> input, int level) {
   auto compressor = Compressor::create(level);
   if (!compressor) return propagate(compressor.error());
-  std::vector<std::byte> out(compress_bound(input.size()));
-  const auto bytes = compressor->compress(input, out);
+  // The bound is larger than the input: what the frame does not need is not touched, and not kept.
+  const std::size_t bound = compress_bound(input.size());
+  const auto room = std::make_unique_for_overwrite<std::byte[]>(bound);
+  const std::span<std::byte> whole(room.get(), bound);
+  const auto bytes = compressor->compress(input, whole);
   if (!bytes) return propagate(bytes.error());
-  out.resize(*bytes);
-  out.shrink_to_fit();  // otherwise the result keeps the memory of the bound, which is larger than the input
-  return out;
+  const auto frame = whole.first(*bytes);
+  return std::vector<std::byte>(frame.begin(), frame.end());
 }
 
 Result<std::vector<std::byte>> expand(std::span<const std::byte> frame, std::size_t max_bytes) {

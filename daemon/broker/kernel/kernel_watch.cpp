@@ -26,7 +26,8 @@ namespace {
 // After a uevent, a module may appear in /proc/modules later, and is in state Loading for a while.
 constexpr std::array kSettle{std::chrono::milliseconds(0), std::chrono::milliseconds(100),
                              std::chrono::milliseconds(1000)};
-constexpr int kTries = 3;  // in case modules are loaded or unloaded while kallsyms is read
+constexpr std::size_t kUsualKallsymsBytes = 8U << 20U;  // 5 MB without modules (Linux 6.18), 10 MB with many
+constexpr int kTries = 3;                               // in case modules are loaded or unloaded while kallsyms is read
 
 UniqueFd another(const UniqueFd& fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); }
 
@@ -109,7 +110,7 @@ void KernelWatch::read(Shared& shared, const Order& order) {
     }
     // kallsyms and the maps must describe the same set of modules.
     for (int i = 0; i < kTries && !shared.last_copy; ++i) {
-      auto text = read_file(shared.root + "/proc/kallsyms", kMaxKallsymsBytes);
+      auto text = read_file(shared.root + "/proc/kallsyms", kMaxKallsymsBytes, kUsualKallsymsBytes);
       const auto image = text ? kernel_image(*text, shared.root) : Result<KernelImage>(propagate(text.error()));
       shared.image_fault = image ? std::string() : image.error().what;
       if (!image) break;
