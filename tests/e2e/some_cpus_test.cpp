@@ -70,6 +70,7 @@ TEST_F(SomeCpus, TheOthersAreNotShownAsIdle) {
   ASSERT_TRUE(daemon_.start(config_));
   Child own = burn_on(recorded_);
   ASSERT_TRUE(own.wait_for_line("started"));
+  ASSERT_TRUE(own.runs_for(400ms));
   Json sidecar;
   ASSERT_TRUE(wait_until(
       [&] {
@@ -108,6 +109,7 @@ TEST_F(SomeCpus, TheOthersAreNotShownAsIdle) {
   record("");
   write_config();
   EXPECT_EQ(daemon_.ctl_json({"reload"})["changed"], true);
+  ASSERT_TRUE(other.runs_for(400ms));
   EXPECT_TRUE(wait_until(
       [&] {
         sidecar = daemon_.snapshot();
