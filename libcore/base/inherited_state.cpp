@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/base/inherited_state.hpp"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -31,6 +32,13 @@ void settle_stacks() {
   ::pthread_attr_destroy(&attributes);
 }
 
+// glibc reserves 64 MiB of address space for the memory of a thread, where it can. With a limit (ulimit -v) the first
+// threads would leave nothing to the others, so all share one heap.
+void settle_heaps() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
+}
+
 // A timer outlives execve(2), and its signal would end the program. Who starts a command may want that.
 void stop_timers() {
   constexpr itimerval kNone{};
@@ -43,6 +51,7 @@ void settle_inherited_state(ProgramKind kind) {
   static_cast<void>(std::signal(SIGCHLD, SIG_DFL));
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
   settle_stacks();
+  settle_heaps();
   if (kind == ProgramKind::command) {
     sigset_t none;
     ::sigemptyset(&none);

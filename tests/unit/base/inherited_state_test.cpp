@@ -13,7 +13,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <functional>
+#include <memory>
 #include <thread>
 
 namespace flight {
@@ -115,6 +117,43 @@ TEST(InheritedState, OfACommand) {
             }),
             0);
 }
+
+// A sanitizer has a heap of its own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// How much a thread with its stack of 8 MiB and its first allocation take of the address space, in MiB.
+std::size_t address_space_of_a_thread() {
+  const auto size_now = [] {
+    std::size_t pages = 0;
+    return std::fscanf(
+               std::unique_ptr<std::FILE, int (*)(std::FILE*)>(std::fopen("/proc/self/statm", "r"), std::fclose).get(),
+               "%zu", &pages) == 1
+               ? pages * static_cast<std::size_t>(::getpagesize())
+               : 0;
+  };
+  std::size_t grown = 0;
+  const std::size_t before = size_now();
+  std::thread([&] {
+    const std::unique_ptr<char[]> memory(new char[kSmall]);
+    grown = size_now() - before;
+  }).join();
+  return grown >> 20U;
+}
+
+// In a new process: one that had threads has heaps that a further thread gets.
+[[noreturn]] void end_with_what_a_thread_takes(rlim_t limit) {
+  const rlimit space{limit, RLIM_INFINITY};
+  if (::setrlimit(RLIMIT_AS, &space) != 0) ::_exit(1);
+  settle_inherited_state(ProgramKind::service);
+  ::_exit(address_space_of_a_thread() < 16 ? 2 : 3);
+}
+
+TEST(InheritedStateDeathTest, WithALimitOfTheAddressSpaceNoThreadTakesMuchOfIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(end_with_what_a_thread_takes(rlim_t{1} << 40U), testing::ExitedWithCode(2), "");
+  EXPECT_EXIT(end_with_what_a_thread_takes(RLIM_INFINITY), testing::ExitedWithCode(3), "")
+      << "glibc takes no 64 MiB any more: then nothing need be set";
+}
+#endif
 
 }  // namespace
 }  // namespace flight
