@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 #include "libcore/base/poll.hpp"
@@ -14,12 +13,6 @@ namespace flight::daemon {
 namespace {
 
 constexpr EventTime kKeepEveryNs = 5'000'000'000;
-
-std::chrono::nanoseconds thread_cpu_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
 
 std::string_view kind_of(const std::vector<TriggerConfig>& triggers, const std::string& name) {
   const auto found = std::find_if(triggers.begin(), triggers.end(), [&](const auto& one) { return one.name == name; });

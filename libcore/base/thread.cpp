@@ -77,6 +77,8 @@ Result<std::thread> start_thread(std::string name, std::function<void()> body) {
   }
 }
 
+std::chrono::nanoseconds thread_cpu_time() { return now_of(CLOCK_THREAD_CPUTIME_ID); }
+
 void set_time_slice(std::chrono::nanoseconds slice) {
   if (::sched_getscheduler(0) != SCHED_OTHER) return;
   SchedulingAttributes wanted;
@@ -102,7 +104,7 @@ std::optional<std::chrono::nanoseconds> UrgentWait::begin() {
   urgent.policy = SCHED_FIFO;
   urgent.flags = kResetOnFork;
   urgent.priority = 1;
-  used_at_begin_ = now_of(CLOCK_THREAD_CPUTIME_ID);
+  used_at_begin_ = thread_cpu_time();
   waits_ = set_scheduling(urgent);
   refused_ = !waits_;
   nice_ = now.nice;
@@ -121,7 +123,7 @@ void UrgentWait::end() {
     before.nice = ::getpriority(PRIO_PROCESS, 0);
     waits_ = !set_scheduling(before);
   }
-  const std::chrono::nanoseconds used = now_of(CLOCK_THREAD_CPUTIME_ID);
+  const std::chrono::nanoseconds used = thread_cpu_time();
   left_ -= used - std::exchange(used_at_begin_, used);
 }
 

@@ -19,6 +19,9 @@ namespace flight {
 // in ps(1). EAGAIN: no task or no memory is left.
 [[nodiscard]] Result<std::thread> start_thread(std::string name, std::function<void()> body);
 
+// The CPU time that the calling thread has used.
+[[nodiscard]] std::chrono::nanoseconds thread_cpu_time();
+
 // Sets the time slice of the calling thread, and of the threads that it starts later (sched_setattr(2), sched_runtime
 // of SCHED_OTHER: Linux 6.12 and newer; older kernels ignore it). 0: the kernel's own. When a thread wakes whose slice
 // is shorter than that of the running thread, it gets the CPU at once, and not at one of the next ticks.
