@@ -336,7 +336,8 @@ void FileWatch::begin(OwnerQueues::Task task) {
                                    read->process_answered = read->by_name;
                                    read->done.store(at + 1, std::memory_order_release);
                                  },
-                             .used = [&read](std::chrono::nanoseconds used) { read->used_ns += used.count(); }});
+                             .used = [&read](std::chrono::nanoseconds time,
+                                             std::chrono::nanoseconds) { read->used_ns += time.count(); }});
     read->ended.store(true, std::memory_order_release);
   });
   if (posted)

@@ -35,7 +35,7 @@ class FileWatch {
     // The result of the file that was read; the next one begins. ETIMEDOUT: its process did not answer. EBUSY: nothing
     // was read.
     std::function<void(Result<MappedFileFacts>)> done;
-    std::function<void(std::chrono::nanoseconds)> used = {};  // as in Helpers::Notices
+    std::function<void(std::chrono::nanoseconds time, std::chrono::nanoseconds cpu)> used = {};  // as Helpers::Notices
   };
   // read_mapped_file_in_steps() of one file after the other, in a helper (reading.hpp); tests replace it.
   using ReadFiles = std::function<void(std::span<const MappedAt> files, const Steps& steps)>;

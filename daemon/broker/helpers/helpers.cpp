@@ -43,6 +43,8 @@ struct Helpers::Shared {
     bool busy = false;
     bool lent = false;                   // busy only because it makes another one, or is made
     HelperClock::time_point not_before;  // when it may be made again
+    std::uint64_t ended_ns = 0;          // the CPU time that it had used when it ended
+    std::uint64_t told_ns = 0;           // what callers know of its CPU time
   };
   std::mutex mutex;
   std::condition_variable changed;
@@ -55,8 +57,9 @@ struct Helpers::Shared {
   [[nodiscard]] bool may_get_free();
   void wait_for_change();
   void give(Slot& slot, bool may_help_others = true);
-  Result<void> make(Slot& slot);
-  void keep_idle();
+  [[nodiscard]] static std::uint64_t newly_used_ns(Slot& slot, pid_t pid);
+  Result<void> make(Slot& slot, std::uint64_t& cpu_ns);
+  void keep_idle(std::uint64_t& cpu_ns);
   Result<std::vector<std::byte>> exchange(Slot& slot, FrameKind frame_kind, std::span<const std::byte> body,
                                           const Notices& notices);
   Failure ended(Slot& slot, bool killed);
@@ -69,7 +72,8 @@ void Helpers::Shared::forget(Slot& slot, const rusage& usage, std::chrono::milli
   const auto ns_of = [](const timeval& time) {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(time.tv_usec) * 1000U;
   };
-  ended_cpu_ns += ns_of(usage.ru_utime) + ns_of(usage.ru_stime);
+  slot.ended_ns = ns_of(usage.ru_utime) + ns_of(usage.ru_stime);
+  ended_cpu_ns += slot.ended_ns;
   slot.pid = -1;
   slot.socket.reset();
   slot.not_before = HelperClock::now() + pause;
@@ -188,7 +192,14 @@ void Helpers::Shared::wait_for_change() {
   changed.wait_for(lock, kLookForOne);
 }
 
-Result<void> Helpers::Shared::make(Slot& slot) {
+// The CPU time that the helper has used since the last call; it may have ended meanwhile. The slot must be busy.
+std::uint64_t Helpers::Shared::newly_used_ns(Slot& slot, pid_t pid) {
+  const std::uint64_t all_ns = std::max(slot.pid == pid ? used_cpu_ns(pid) : slot.ended_ns, slot.told_ns);
+  return all_ns - std::exchange(slot.told_ns, all_ns);
+}
+
+// Adds the CPU time that it takes to `cpu_ns`.
+Result<void> Helpers::Shared::make(Slot& slot, std::uint64_t& cpu_ns) {
   if (HelperClock::now() < slot.not_before)
     return fail(std::errc::operation_in_progress, "a {} ended just now, and is made again soon", kHelperTitle);
   auto pair = socket_pair(SOCK_STREAM);
@@ -196,10 +207,12 @@ Result<void> Helpers::Shared::make(Slot& slot) {
   Slot* parent = lend();
   if (parent == nullptr)
     return fail(std::errc::operation_in_progress, "start a {}: all of them are busy", kHelperTitle);
+  const pid_t parent_pid = parent->pid;
   const bool sent = send_with_descriptor(parent->socket.get(), {.kind = FrameKind::multiply}, pair->other.get());
   pair->other.reset();
   auto reply =
       sent ? exchange(*parent, FrameKind::multiply, {}, {}) : Result<std::vector<std::byte>>(ended(*parent, false));
+  cpu_ns += newly_used_ns(*parent, parent_pid);
   give(*parent);
   if (!reply) return propagate(reply.error());
   std::int64_t pid = -EBADMSG;
@@ -208,11 +221,12 @@ Result<void> Helpers::Shared::make(Slot& slot) {
   const std::lock_guard lock(mutex);
   slot.pid = static_cast<pid_t>(pid);
   slot.socket = std::move(pair->own);
+  slot.told_ns = 0;
   return {};
 }
 
 // As many as at the start, so that the next call need not make one. What fails is tried by the next call.
-void Helpers::Shared::keep_idle() {
+void Helpers::Shared::keep_idle(std::uint64_t& cpu_ns) {
   Slot* missing = nullptr;
   {
     const std::lock_guard lock(mutex);
@@ -227,7 +241,7 @@ void Helpers::Shared::keep_idle() {
     if (idle >= kAtStart || missing == nullptr) return;
     missing->busy = missing->lent = true;
   }
-  const bool made = make(*missing).has_value();
+  const bool made = make(*missing, cpu_ns).has_value();
   give(*missing, made);
 }
 
@@ -255,10 +269,14 @@ Result<Helpers> Helpers::start(const Work& work, std::span<char> command_line) {
 
 Result<std::vector<std::byte>> Helpers::call(std::span<const std::byte> request, const Notices& notices) const {
   const auto until = HelperClock::now() + kPatience;
+  std::uint64_t cpu_ns = 0;
+  const auto tell = [&](std::chrono::nanoseconds time) {
+    if (notices.used) notices.used(time, std::chrono::nanoseconds(std::exchange(cpu_ns, 0)));
+  };
   for (std::size_t died_idle = 0;;) {
     Shared::Slot* slot = shared_ ? shared_->take() : nullptr;
     Result<void> alive;
-    if (slot != nullptr && slot->pid < 0) alive = shared_->make(*slot);
+    if (slot != nullptr && slot->pid < 0) alive = shared_->make(*slot, cpu_ns);
     if (slot == nullptr || !alive) {
       if (slot != nullptr) shared_->give(*slot, false);
       const bool may_wait = alive || alive.error().code == std::errc::operation_in_progress;
@@ -266,20 +284,22 @@ Result<std::vector<std::byte>> Helpers::call(std::span<const std::byte> request,
         shared_->wait_for_change();
         continue;
       }
+      tell(std::chrono::nanoseconds(0));
       return fail(std::errc::device_or_resource_busy, "read mapped files: {}",
                   alive ? "all helpers (flightd-reader) work, or wait for a disk" : alive.error().what);
     }
     if (notices.has_helper) notices.has_helper(true);
     const pid_t pid = slot->pid;
-    const std::uint64_t used_before_ns = used_cpu_ns(pid);
     const auto begun = HelperClock::now();
     auto reply = shared_->exchange(*slot, FrameKind::request, request, notices);
-    if (notices.used)
-      notices.used(slot->pid == pid ? std::chrono::nanoseconds(used_cpu_ns(pid) - used_before_ns)
-                                    : std::chrono::nanoseconds(HelperClock::now() - begun));
+    const bool lives = slot->pid == pid;
+    const std::chrono::nanoseconds passed = HelperClock::now() - begun;
+    const std::chrono::nanoseconds used(Shared::newly_used_ns(*slot, pid));
+    cpu_ns += static_cast<std::uint64_t>(used.count());
     if (notices.has_helper) notices.has_helper(false);
     shared_->give(*slot);
-    shared_->keep_idle();
+    shared_->keep_idle(cpu_ns);
+    tell(lives ? used : passed);
     // One that was killed just now, while it was idle, has read nothing: the next one does it.
     if (reply || reply.error().code != std::errc::connection_reset) return reply;
     if (++died_idle > kMost) return fail(std::errc::device_or_resource_busy, "{}", reply.error().what);

@@ -40,8 +40,9 @@ class Helpers {
     std::function<void()> answered;                             // from now on a disk may hang, and no process
     std::function<void(std::span<const std::byte> part)> part;  // of the reply; then a process may hang again
     std::function<void(bool)> has_helper;                       // said by call() itself: a helper has the request
-    // Called by call() itself: the CPU time of the request, or the time that passed if its helper ended.
-    std::function<void(std::chrono::nanoseconds)> used;
+    // Called by call() itself, at its end: the CPU time of the request, or the time that passed if its helper ended;
+    // and the measured CPU time, also of one that ended, and of those that made another one meanwhile.
+    std::function<void(std::chrono::nanoseconds time, std::chrono::nanoseconds cpu)> used;
   };
   // Runs in a helper, for one request; returns the reply.
   using Work = std::function<std::vector<std::byte>(std::span<const std::byte> request, const Notices& notices)>;

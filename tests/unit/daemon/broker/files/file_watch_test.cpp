@@ -60,7 +60,7 @@ Result<MappedFileFacts> read_or_hang(const MappedAt& at, const std::function<voi
 void read_each(std::span<const MappedAt> files, const FileWatch::Steps& steps) {
   steps.has_helper(true);
   for (const MappedAt& at : files) steps.done(read_or_hang(at, steps.answered));
-  steps.used(used.load());
+  steps.used(used.load(), 0ms);
   steps.has_helper(false);
 }
 

@@ -242,16 +242,45 @@ TEST_F(HelperProcesses, OneThatWaitsForADiskIsNotKilled) {
 }
 
 TEST_F(HelperProcesses, TheCallerLearnsWhatARequestTookOfACpu) {
-  std::chrono::nanoseconds used{0};
-  const Helpers::Notices notices{
-      .answered = {}, .part = {}, .has_helper = {}, .used = [&](std::chrono::nanoseconds time) { used += time; }};
+  std::chrono::nanoseconds used{0}, cpu{0};
+  const Helpers::Notices notices{.answered = {},
+                                 .part = {},
+                                 .has_helper = {},
+                                 .used = [&](std::chrono::nanoseconds time, std::chrono::nanoseconds measured) {
+                                   used += time;
+                                   cpu += measured;
+                                 }};
   EXPECT_EQ(call("disk", notices), "did disk");
   EXPECT_LT(used, Helpers::kKillAfter) << "it waited";
+  EXPECT_EQ(cpu, used);
   EXPECT_EQ(call("work", notices), "did work");
   EXPECT_GT(used, 50ms);
-  used = 0ms;
+  EXPECT_EQ(cpu, used);
+  used = cpu = 0ms;
   EXPECT_FALSE(call("wait", notices));
   EXPECT_GE(used, Helpers::kKillAfter) << "it was killed, and another one is made";
+  EXPECT_LT(cpu, Helpers::kKillAfter) << "it only waited";
+  cpu = 0ms;
+  EXPECT_FALSE(call("work for ever", notices));
+  EXPECT_GT(cpu, 50ms) << "what it had used when it was killed";
+}
+
+// Nothing that the helpers use is left out, whatever ends them.
+TEST_F(HelperProcesses, TheCallersLearnAllThatTheHelpersUse) {
+  std::chrono::nanoseconds cpu{0};
+  const Helpers::Notices notices{
+      .answered = {},
+      .part = {},
+      .has_helper = {},
+      .used = [&](std::chrono::nanoseconds, std::chrono::nanoseconds measured) { cpu += measured; }};
+  EXPECT_EQ(call("work", notices), "did work");
+  EXPECT_FALSE(call("crash", notices));
+  EXPECT_FALSE(call("wait", notices));
+  EXPECT_EQ(call("work", notices), "did work");
+  EXPECT_EQ(call("x", notices), "did x");
+  const double all = helpers_.cpu_seconds(), told = std::chrono::duration<double>(cpu).count();
+  EXPECT_LE(told, all + 0.01) << "the kernel's count of an ended process is a rounded one";
+  EXPECT_GE(told, std::max(all / 2, all - 0.1)) << "but for those that have not worked since they were made";
 }
 
 TEST_F(HelperProcesses, PartsComeAsTheyAreReadAndTheNextProcessMayHangAgain) {
