@@ -49,6 +49,10 @@ void name_files(RecorderThread& recorder, TrackerExport& window) {
   if (named.served > 0)
     window.notes.push_back(fmt::format("build-id unread: on {} ({} of {} mapped files)",
                                        fmt::join(named.served_types, ", "), named.served, named.with + named.without));
+  if (named.waiting > 0)
+    window.notes.push_back(
+        fmt::format("build-id unread, later: not read yet with flightd-broker's share of a CPU ({} of {} mapped files)",
+                    named.waiting, named.with + named.without));
   if (named.changed > 0)
     window.notes.push_back(
         without(named.changed, "they were written after they had been mapped, before they could be read"));
@@ -60,8 +64,12 @@ void name_files(RecorderThread& recorder, TrackerExport& window) {
   if (named.forgotten > 0)
     window.notes.push_back(without(
         named.forgotten, fmt::format("flightd-broker knows the {} files that were mapped last", kMaxKnownFiles)));
-  const std::uint64_t gone =
-      named.without - named.unanswered - named.served - named.changed - named.replaced - named.two - named.forgotten;
+  if (named.left_out > 0)
+    window.notes.push_back(without(
+        named.left_out,
+        "more files were mapped than flightd-broker can note with its share of a CPU, or they were gone before"));
+  const std::uint64_t gone = named.without - named.unanswered - named.served - named.waiting - named.changed -
+                             named.replaced - named.two - named.forgotten - named.left_out;
   if (gone == 0) return;
   std::string why =
       "they were deleted or unmapped before they could be read, "

@@ -33,13 +33,34 @@ static_assert(sizeof(BuildIdEntry) == 72);
 
 constexpr std::size_t kMaxPathBytes = 4096;
 
+// left_out_ns and forgotten_ns.
+constexpr std::size_t kMoreEntries = 2;
+
+// Of inode 0.
+void add_bare(PackedWriter& out, const BuildIdEntry& entry) {
+  out.add(entry);
+  out.add_text("");
+}
+
+// An entry of inode 0.
+void read_bare(const BuildIdEntry& entry, KnownFiles& out) {
+  if (entry.to_ns != 0)
+    out.forgotten_ns = entry.to_ns;
+  else if (entry.generation != 0)
+    out.waiting.push_back(
+        {.file = {.major = entry.major, .minor = entry.minor, .inode = entry.generation}, .from_ns = entry.from_ns});
+  else
+    out.left_out_ns = entry.from_ns;
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const KnownFiles& known) {
   PackedWriter out(sizeof(BuildIdsHeader) + known.files.size() * sizeof(BuildIdEntry));
   const std::size_t unanswered = std::min(known.unanswered.size(), kMaxUnansweredDevices);
   const std::size_t served = std::min(known.served.size(), kMaxServedDisks);
-  const BuildIdsHeader header{.entries = known.files.size() + (known.forgotten_ns != 0 ? 1 : 0),
+  const BuildIdsHeader header{.entries = known.files.size() + known.waiting.size() + (known.left_out_ns != 0 ? 1 : 0) +
+                                         (known.forgotten_ns != 0 ? 1 : 0),
                               .missed_bytes = known.missed_bytes,
                               .unanswered = static_cast<std::uint32_t>(unanswered),
                               .served = static_cast<std::uint32_t>(served),
@@ -70,10 +91,11 @@ std::vector<std::byte> encode(const KnownFiles& known) {
     out.add(entry);
     out.add_text(std::string(recorded).append(host));
   }
-  if (known.forgotten_ns != 0) {
-    out.add(BuildIdEntry{.to_ns = known.forgotten_ns});
-    out.add_text("");
-  }
+  for (const WaitingFile& one : known.waiting)
+    add_bare(out,
+             {.major = one.file.major, .minor = one.file.minor, .generation = one.file.inode, .from_ns = one.from_ns});
+  if (known.left_out_ns != 0) add_bare(out, {.from_ns = known.left_out_ns});
+  if (known.forgotten_ns != 0) add_bare(out, {.to_ns = known.forgotten_ns});
   return std::move(out).take();
 }
 
@@ -81,8 +103,8 @@ Result<KnownFiles> parse_build_ids(std::span<const std::byte> bytes) {
   const auto broken = [] { return fail(std::errc::bad_message, "the broker's build-ids are cut off or malformed"); };
   PackedReader in(bytes);
   BuildIdsHeader header;
-  if (!in.take(header) || header.entries > kMaxKnownReadings + 1 || header.unanswered > kMaxUnansweredDevices ||
-      header.served > kMaxServedDisks)
+  if (!in.take(header) || header.entries > kMaxKnownReadings + kMoreEntries ||
+      header.unanswered > kMaxUnansweredDevices || header.served > kMaxServedDisks)
     return broken();
   KnownFiles out{.files = {},
                  .missed_bytes = header.missed_bytes,
@@ -108,7 +130,7 @@ Result<KnownFiles> parse_build_ids(std::span<const std::byte> bytes) {
     const auto names = in.take_text(std::size_t{entry.recorded_bytes} + entry.host_bytes);
     if (!names) return broken();
     if (entry.inode == 0) {
-      out.forgotten_ns = entry.to_ns;
+      read_bare(entry, out);
       continue;
     }
     out.files.push_back(

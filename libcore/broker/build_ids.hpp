@@ -6,8 +6,9 @@
 //   entry: | BuildIdEntry 72 | recorded name | host path | to 8 bytes |
 //
 // A file without a build-id has an entry of size 0. A file that could not be read has none. A file whose content
-// changed has an entry for each content that was read. If files were forgotten, the last entry is of inode 0, and its
-// to_ns is forgotten_ns.
+// changed has an entry for each content that was read. Entries of inode 0 come last, and older readers ignore the first
+// two kinds: with to_ns 0, the file that waits and whose inode is in `generation`; with both of them 0, left_out_ns in
+// from_ns; and the last one, if files were forgotten, has forgotten_ns in to_ns.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@
 namespace flight {
 
 inline constexpr std::size_t kMaxKnownFiles = 16384;                  // the least recently mapped are forgotten first
-inline constexpr std::size_t kMaxKnownReadings = 2 * kMaxKnownFiles;  // of all these files
+inline constexpr std::size_t kMaxKnownReadings = 2 * kMaxKnownFiles;  // of all these files; and of those that wait
 inline constexpr std::size_t kMaxUnansweredDevices = 64, kMaxServedDisks = 64;
 inline constexpr std::size_t kMaxFileSystemBytes = 64;  // of a file system's name
 inline constexpr std::size_t kMaxBuildIdsBytes = 64U << 20U;
@@ -47,6 +48,14 @@ struct ServedDisk {
   friend bool operator==(const ServedDisk&, const ServedDisk&) = default;
 };
 
+// A file that is read later: the broker has used up the CPU time that it may use for the user whose process mapped it,
+// or others come first.
+struct WaitingFile {
+  FileIdentity file;      // without a generation
+  EventTime from_ns = 0;  // what was mapped then, or later, is not known
+  friend bool operator==(const WaitingFile&, const WaitingFile&) = default;
+};
+
 struct KnownFiles {
   std::vector<KnownFile> files;
   std::uint64_t missed_bytes = 0;    // bytes of sideband that were missed: mappings in them are unknown
@@ -55,6 +64,11 @@ struct KnownFiles {
   EventTime forgotten_ns = 0;
   std::vector<DeviceNumber> unanswered;  // disks that had not answered yet: some of their files are missing
   std::vector<ServedDisk> served;        // none of their files is read
+  std::vector<WaitingFile> waiting = {};
+  // 0: none. What was mapped until then can be missing, because there was no space or CPU time to note it. It never
+  // goes back, so that a file that was gone before it could be read, for whatever reason, can be counted as one of
+  // these.
+  EventTime left_out_ns = 0;
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const KnownFiles& known);

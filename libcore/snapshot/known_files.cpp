@@ -18,11 +18,16 @@ namespace {
 
 class Namer {
  public:
-  Namer(const KnownFiles& known, TrackerExport& window) : window_(window), forgotten_ns_(known.forgotten_ns) {
+  Namer(const KnownFiles& known, TrackerExport& window)
+      : window_(window), forgotten_ns_(known.forgotten_ns), left_out_ns_(known.left_out_ns) {
     files_.reserve(known.files.size());
     for (const KnownFile& file : known.files) files_[numbers_of(file.file)].push_back(&file);
     unanswered_.insert(known.unanswered.begin(), known.unanswered.end());
     for (const ServedDisk& disk : known.served) served_.emplace(disk.disk, disk.type);
+    for (const WaitingFile& one : known.waiting) {
+      const auto [at, is_new] = waiting_.emplace(numbers_of(one.file), one.from_ns);
+      if (!is_new) at->second = std::min(at->second, one.from_ns);
+    }
     for (const TrackerExport::UserBuildId& there : window.build_ids) listed_.insert(key(there.id, there.name));
   }
 
@@ -57,6 +62,10 @@ class Namer {
         ++out.two;
       } else if (why == Why::forgotten) {
         ++out.forgotten;
+      } else if (why == Why::waiting) {
+        ++out.waiting;
+      } else if (why == Why::left_out) {
+        ++out.left_out;
       } else if (const auto served = served_.find(disk); served != served_.end()) {
         ++out.served;
         out.served_types.insert(served->second);
@@ -68,7 +77,7 @@ class Namer {
   }
 
  private:
-  enum class Why { unread, changed, replaced, two, forgotten };
+  enum class Why { unread, changed, replaced, two, forgotten, waiting, left_out };
   struct Found {
     const KnownFile* file = nullptr;
     Why why = Why::unread;
@@ -83,15 +92,29 @@ class Namer {
     return {std::string(id.bytes.begin(), id.bytes.begin() + id.size), std::string(name)};
   }
 
+  // The broker has not looked at it yet.
+  [[nodiscard]] bool waits(const FileIdentity& identity, EventTime mapped_ns) const {
+    const auto found = waiting_.find(numbers_of(identity));
+    return found != waiting_.end() && mapped_ns >= found->second;
+  }
+
+  // Of a file of which nothing, or nothing of this time, was read.
+  [[nodiscard]] Why why_unread(const FileIdentity& identity, EventTime mapped_ns, bool is_known) const {
+    if (waits(identity, mapped_ns)) return Why::waiting;
+    // No file of a disk that waits for a server is read, so none was forgotten or left out.
+    const DeviceNumber disk{.major = identity.major, .minor = identity.minor};
+    if (served_.contains(disk)) return Why::unread;
+    // This comes before a disk that did not answer: a needless " (not verified)" is better than a missing one.
+    if (!is_known && forgotten_ns_ != 0 && mapped_ns <= forgotten_ns_) return Why::forgotten;
+    return left_out_ns_ != 0 && mapped_ns <= left_out_ns_ ? Why::left_out : Why::unread;
+  }
+
   // What was read of the file when it was mapped, under this name if there is something of its own.
   [[nodiscard]] Found find(const FileIdentity& identity, EventTime mapped_ns, std::string_view name) const {
     Found out{.generation = identity.generation};
     const auto found = files_.find(numbers_of(identity));
     if (found == files_.end()) {
-      // A file that could not be read, because its disk did not answer, was not forgotten.
-      const DeviceNumber disk{.major = identity.major, .minor = identity.minor};
-      if (forgotten_ns_ != 0 && mapped_ns <= forgotten_ns_ && !served_.contains(disk) && !unanswered_.contains(disk))
-        out.why = Why::forgotten;
+      out.why = why_unread(identity, mapped_ns, false);
       return out;
     }
     // A scan reports no generation: of several files that had this inode one after the other, it saw the first or none.
@@ -113,7 +136,10 @@ class Namer {
       out.is_old = file->from_ns < newest_ns;
       if (out.generation == 0) out.generation = generation;
     }
-    if (out.file != nullptr) out.why = Why::unread;
+    if (out.file != nullptr)
+      out.why = Why::unread;
+    else if (out.why == Why::unread)
+      out.why = why_unread(identity, mapped_ns, true);
     return out;
   }
 
@@ -126,7 +152,8 @@ class Namer {
       return false;
     FileIdentity identity{
         .major = map->major, .minor = map->minor, .inode = map->inode, .generation = map->inode_generation};
-    Found found = find(identity, mapped_ns != nullptr ? *mapped_ns : trailer->time_ns, map->name);
+    const EventTime mapped = mapped_ns != nullptr ? *mapped_ns : trailer->time_ns;
+    Found found = find(identity, mapped, map->name);
     // A scan does not report generations: for perf these would be two files.
     const bool is_same = identity.generation == found.generation;
     map->inode_generation = identity.generation = found.generation;
@@ -137,9 +164,13 @@ class Namer {
     const bool has_none = found.file != nullptr && found.file->build_id.empty();
     if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(" (deleted)"))
       name.append(kNotTheHosts);
+    // Nobody has looked yet whether the name still leads to it.
+    const bool is_unsure = has_none && !name.ends_with(kNotTheHosts) && waits(identity, mapped);
+    if (is_unsure) found.why = Why::waiting;
+    if (is_unsure && !name.ends_with(" (deleted)")) name.append(kNotVerified);
     const bool is_misled = has_none && name.ends_with(kNotTheHosts);
     if (is_misled && was_read(*found.file)) found.why = Why::replaced;
-    if (found.file == nullptr || is_misled)
+    if (found.file == nullptr || is_misled || is_unsure)
       without_.emplace(identity, found.why);
     else
       with_.insert(identity);
@@ -167,8 +198,9 @@ class Namer {
   }
 
   TrackerExport& window_;
-  EventTime forgotten_ns_ = 0;
+  EventTime forgotten_ns_ = 0, left_out_ns_ = 0;
   std::unordered_map<FileIdentity, std::vector<const KnownFile*>, FileIdentityHash> files_;  // by numbers
+  std::unordered_map<FileIdentity, EventTime, FileIdentityHash> waiting_;                    // by numbers: from_ns
   std::unordered_set<FileIdentity, FileIdentityHash> with_;
   std::unordered_map<FileIdentity, Why, FileIdentityHash> without_;
   std::set<DeviceNumber> unanswered_;

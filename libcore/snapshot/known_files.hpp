@@ -2,8 +2,8 @@
 // Applies the broker's build-ids to the mappings of one snapshot: an MMAP2 record that names a file by device and inode
 // becomes one with the build-id that the file had when it was mapped, and the BUILD_ID section gets the file. The path
 // of a file without a build-id gets kNotTheHosts (mapped_file.hpp) if it does not lead to the file any more. Of unknown
-// files, those that were not read for a time or an error stay unchanged, and those whose path may lead to other content
-// get kNotVerified.
+// files, those that were not read for a time or an error stay unchanged, and those whose path may lead to other
+// content, or was not looked at yet, get kNotVerified.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,8 @@ struct NamedFiles {
   std::uint64_t replaced = 0;    // among those: it has none, and its name leads to another file, or to none
   std::uint64_t two = 0;         // among those: another file has the same numbers
   std::uint64_t forgotten = 0;   // among those: the broker knew too many others
+  std::uint64_t waiting = 0;     // among those: the broker reads it later (WaitingFile)
+  std::uint64_t left_out = 0;    // among those: perhaps the broker had no space or CPU time left to note it
   std::set<std::string> served_types;
 };
 [[nodiscard]] NamedFiles add_build_ids(const KnownFiles& known, TrackerExport& window);

@@ -90,6 +90,13 @@ TEST_F(UnnamedFiles, WhatKeptTheBrokerFromReadingItIsNoted) {
   known.served.push_back({.disk = {.major = kMapped.major, .minor = kMapped.minor}, .type = "fuse.sshfs"});
   EXPECT_TRUE(states(known, "build-id unread: on fuse.sshfs (1 of 1 mapped files)"));
   known = {};
+  known.waiting.push_back({.file = numbers_of(kMapped)});
+  EXPECT_TRUE(
+      states(known, "build-id unread, later: not read yet with flightd-broker's share of a CPU (1 of 1 mapped files)"));
+  known = {};
+  known.left_out_ns = kMappedNs + 1;
+  EXPECT_TRUE(states(known, "more files were mapped than flightd-broker can note with its share of a CPU"));
+  known = {};
   known.forgotten_ns = kMappedNs + 1;
   EXPECT_TRUE(states(known, "flightd-broker knows the 16384 files that were mapped last"));
 }

@@ -646,7 +646,9 @@ TEST(KnownFilesText, ComesBackAsItWas) {
                    .hung_processes = 3,
                    .forgotten_ns = 12,
                    .unanswered = {{.major = 8, .minor = 1}, {.major = 0, .minor = 66}},
-                   .served = {{.disk = {.major = 0, .minor = 70}, .type = "fuse.sshfs"}}};
+                   .served = {{.disk = {.major = 0, .minor = 70}, .type = "fuse.sshfs"}},
+                   .waiting = {{.file = file(4), .from_ns = 0}, {.file = file(5), .from_ns = 17}},
+                   .left_out_ns = 11};
   const auto bytes = encode(known);
   const auto parsed = parse_build_ids(bytes);
   ASSERT_TRUE(parsed) << parsed.error().what;
@@ -655,6 +657,8 @@ TEST(KnownFilesText, ComesBackAsItWas) {
   EXPECT_EQ(parsed->served, known.served);
   EXPECT_EQ(parsed->hung_processes, 3U);
   EXPECT_EQ(parsed->forgotten_ns, 12U);
+  EXPECT_EQ(parsed->waiting, known.waiting);
+  EXPECT_EQ(parsed->left_out_ns, 11U);
   ASSERT_EQ(parsed->files.size(), 2U);
   EXPECT_EQ(parsed->files[0].file, known.files[0].file);
   EXPECT_EQ(parsed->files[0].build_id, known.files[0].build_id);
