@@ -46,6 +46,8 @@ struct MappedAt {
   // Only whether `name` leads from the host's root to this file, with the content of `known`: perf(1) takes a file
   // without a build-id by its name. The process is not asked, and may have ended.
   bool by_name = false;
+  // Of a file that waits: its number in the broker's queues. A file can be there twice, and the last number counts.
+  std::uint64_t ticket = 0;
 };
 
 // Appended to a name for which the host has another file, or none: a reader of the snapshot must not use that one.

@@ -43,7 +43,7 @@ void FileTable::evict(uid_t newest_owner) {
   if (user->first == newest_owner && newest_owner != 0) --new_files_;
   const auto last = files_.find(user->second.back());
   if (last->second.is_listed()) ++version_;
-  if (last->second.waits) std::erase(later_, last->first);
+  if (last->second.is_listed_later) std::erase(later_, last->first);
   forgotten_ns_ = std::max(forgotten_ns_, last->second.last_ns);
   discharge_names(last->second);
   files_.erase(last);
@@ -80,21 +80,36 @@ void FileTable::look_at_owner(Entry& entry, std::uint32_t pid) {
   if (from->second.empty()) by_use_.erase(from);
 }
 
-bool FileTable::touch(const Sighting& seen) {
+bool FileTable::touch(const Sighting& seen, EventTime known_until) {
   const auto found = files_.find(numbers_of(seen.file));
   if (found == files_.end() || !found->second.is_listed()) return false;
-  look_at_owner(found->second, seen.pid);
-  use(found->second, seen);
-  return true;
+  Entry& entry = found->second;
+  look_at_owner(entry, seen.pid);
+  use(entry, seen);
+  if (known_until == 0 || entry.is_two) return true;
+  return !entry.readings.empty() && entry.readings.back().to_ns >= known_until;
 }
 
+// Each entry at most once. One that is read now is listed afterwards, if it still waits.
+void FileTable::list_later(Entry& entry, const FileIdentity& numbers) {
+  if (entry.waits && !entry.is_read && !std::exchange(entry.is_listed_later, true)) later_.push_back(numbers);
+}
+
+// The mapping by which it is looked at later: the newest one, but none of a held user where there is another.
 void FileTable::remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen) {
-  if (!std::exchange(entry.waits, true)) later_.push_back(numbers);
+  if (entry.waits && held_.process && held_.process(seen.pid) && !held_.process(entry.later.pid)) return;
+  entry.waits = true;
+  list_later(entry, numbers);
   entry.later.pid = seen.pid;
   entry.later.address = seen.address;
   entry.later.file = seen.file;
   entry.later.name = seen.name;
   entry.later.seen_ns = seen.time_ns;
+}
+
+// It waits in the queue of a held user, and another one's process has mapped it, too.
+bool FileTable::takes_over(const Entry& entry, std::uint32_t pid) const {
+  return entry.ticket != 0 && held_.queue && held_.queue(entry.queue) && !held_.process(pid);
 }
 
 bool FileTable::wants(const Sighting& seen, Time now) {
@@ -124,6 +139,10 @@ bool FileTable::wants(const Sighting& seen, Time now) {
       last != nullptr && seen.time_ns <= last->to_ns && can_be(last->generation, seen.file.generation);
   // With another name it is the same file, perhaps in a process with another root, or (btrfs) another one.
   if (is_known && last->name == seen.name) return false;
+  if (takes_over(entry, seen.pid)) {
+    entry.looked = now;
+    return true;
+  }
   const auto again = last == nullptr || last->name != seen.name ? kRetryAfter : kLookAgainAfter;
   if (entry.is_read || now - entry.looked < again) {
     remember(entry, numbers, seen);
@@ -149,9 +168,13 @@ std::vector<MappedAt> FileTable::due(Time now, bool asked) {
   std::vector<MappedAt> out;
   std::erase_if(later_, [&](const FileIdentity& numbers) {
     Entry& entry = files_.at(numbers);
-    if (!entry.waits) return true;
     const auto again = entry.readings.empty() ? kRetryAfter : std::chrono::milliseconds(kLookAgainAfter);
-    if (entry.is_read || now - entry.looked < (asked ? kAskedAfter : again)) return false;
+    const bool is_listed = entry.waits && !entry.is_read;
+    // No client waits until it is time for a file that goes into the queue of a held user.
+    const bool is_held = asked && held_.process && held_.process(entry.later.pid);
+    if (is_listed && !is_held && now - entry.looked < (asked ? kAskedAfter : again)) return false;
+    entry.is_listed_later = false;
+    if (!is_listed) return true;
     entry.waits = false;
     entry.looked = now;
     entry.is_read = true;
@@ -159,6 +182,46 @@ std::vector<MappedAt> FileTable::due(Time now, bool asked) {
     return true;
   });
   return out;
+}
+
+bool FileTable::was_looked_at(const FileIdentity& file) const {
+  const auto found = files_.find(numbers_of(file));
+  return found != files_.end() && (!found->second.readings.empty() || !found->second.names.empty());
+}
+
+void FileTable::note_queued(const FileIdentity& file, uid_t queue, std::uint64_t ticket) {
+  const auto found = files_.find(numbers_of(file));
+  if (found == files_.end()) return;
+  found->second.is_read = true;
+  found->second.ticket = ticket;
+  found->second.queue = queue;
+}
+
+bool FileTable::is_queued(const MappedAt& at) const {
+  const auto found = files_.find(numbers_of(at.file));
+  return found != files_.end() && at.ticket != 0 && found->second.ticket == at.ticket;
+}
+
+bool FileTable::begin_read(const MappedAt& at) {
+  if (!is_queued(at)) return false;
+  Entry& entry = files_.at(numbers_of(at.file));
+  entry.ticket = 0;
+  entry.is_read = true;
+  return true;
+}
+
+bool FileTable::leave_out(const MappedAt& at) {
+  if (!is_queued(at)) return false;
+  Entry& entry = files_.at(numbers_of(at.file));
+  entry.ticket = 0;
+  entry.is_read = entry.waits = false;
+  return true;
+}
+
+EventTime FileTable::unknown_from(const FileIdentity& file) const {
+  const auto found = files_.find(numbers_of(file));
+  if (found == files_.end() || found->second.readings.empty()) return 0;
+  return found->second.readings.back().to_ns + 1;
 }
 
 std::optional<FileStamp> FileTable::stamp_of(const MappedAt& at) const {
@@ -239,8 +302,12 @@ void FileTable::put_unread(Entry& entry, const MappedAt& at, MappedFileFacts fac
 void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
   const auto found = files_.find(numbers_of(at.file));
   if (found == files_.end()) return;  // it was removed meanwhile
-  Entry& entry = found->second;
-  entry.is_read = false;
+  found->second.is_read = false;
+  put_facts(found->second, at, std::move(facts));
+  list_later(found->second, found->first);
+}
+
+void FileTable::put_facts(Entry& entry, const MappedAt& at, MappedFileFacts facts) {
   if (entry.is_two) return;
   if (!facts.was_read) {
     put_unread(entry, at, std::move(facts));
@@ -268,10 +335,13 @@ void FileTable::put(const MappedAt& at, MappedFileFacts facts) {
 // Keeps what earlier readings found.
 void FileTable::put_failed(const FileIdentity& file) {
   const auto at = files_.find(numbers_of(file));
-  if (at != files_.end()) at->second.is_read = false;
+  if (at == files_.end()) return;
+  at->second.is_read = false;
+  list_later(at->second, at->first);
 }
 
-KnownFiles FileTable::known() const {
+KnownFiles FileTable::known(std::size_t waiting) const {
+  const std::size_t all = kMaxKnownReadings - std::min(waiting, kMaxKnownFiles);
   KnownFiles out{.files = {}, .forgotten_ns = forgotten_ns_, .unanswered = {}, .served = {}};
   NameSpace space;
   const auto add = [&](uid_t owner, const FileIdentity& numbers, const Reading& reading) {
@@ -299,12 +369,12 @@ KnownFiles FileTable::known() const {
       }
     }
   }
-  add_names(out, space);
+  add_names(out, space, all);
   // The earlier ones, as far as they fit; root's first.
   for (const auto& [owner, files] : by_use_) {
     for (const FileIdentity& file : files) {
       const Entry& entry = files_.at(file);
-      for (std::size_t i = 1; i < entry.readings.size() && out.files.size() < kMaxKnownReadings; ++i)
+      for (std::size_t i = 1; i < entry.readings.size() && out.files.size() < all; ++i)
         add(owner, file, entry.readings[entry.readings.size() - 1 - i]);
     }
   }

@@ -14,7 +14,10 @@
 //    ◀──── A ─────────────────────▶ unknown ╳───── B ────▶
 //
 // A file that can no longer be read keeps its readings. Of a file without a build-id, perf(1) takes what the name leads
-// to: so each name is looked at again when a client asks (to_check). One thread.
+// to: so each name is looked at again when a client asks (to_check).
+//
+// A file that is to be read is in the queue of one user. While that user is held (ReadShare), any other user whose
+// process maps it gets it into theirs. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -63,12 +66,19 @@ class FileTable {
 
   // Called for each sighting.
   using OwnerOf = std::function<std::optional<uid_t>(std::uint32_t pid)>;
+  // Whether the user of a process, or of a queue, may read nothing now. Empty: nobody is held.
+  struct Held {
+    std::function<bool(std::uint32_t pid)> process;
+    std::function<bool(uid_t queue)> queue;
+  };
   explicit FileTable(std::size_t most = kMaxKnownFiles, OwnerOf owner = owner_if_there)
       : most_(most), owner_of_(std::move(owner)) {}
+  FileTable(std::size_t most, OwnerOf owner, Held held)
+      : most_(most), owner_of_(std::move(owner)), held_(std::move(held)) {}
 
   // Mappings that are older than the first sighting were not reported, so no reading is valid for the time before it.
   void begin_late() { saw_all_ = false; }
-  // If it returns true, the caller must read the file and then call put() or put_failed().
+  // If it returns true, the caller must queue the file, read it, and then call put() or put_failed().
   [[nodiscard]] bool wants(const Sighting& seen, Time now);
   // The same for a file whose read failed: false where it is known or being read meanwhile, or was forgotten.
   [[nodiscard]] bool wants_again(const MappedAt& at, Time now);
@@ -76,8 +86,21 @@ class FileTable {
   // must read these files, too. `asked`: a client waits.
   [[nodiscard]] std::vector<MappedAt> due(Time now, bool asked);
   [[nodiscard]] bool has_due() const { return !later_.empty(); }
-  // A scan found a mapping of it, whatever its age. False where nothing was read of the file: see wants().
-  [[nodiscard]] bool touch(const Sighting& seen);
+  // Whether anything is known about it: then it is looked at again, and is no new file.
+  [[nodiscard]] bool was_looked_at(const FileIdentity& file) const;
+  // It is in the queue of this user, with this MappedAt::ticket (not 0). An earlier place in a queue counts no more.
+  void note_queued(const FileIdentity& file, uid_t queue, std::uint64_t ticket);
+  // False: this place in a queue counts no more. The file is in another one by now, or was read or forgotten.
+  [[nodiscard]] bool is_queued(const MappedAt& at) const;
+  // It was taken out of its queue, to be read. False: as is_queued().
+  [[nodiscard]] bool begin_read(const MappedAt& at);
+  // It was taken out of its queue, for others: it is not read before its next mapping or scan. False: as is_queued().
+  [[nodiscard]] bool leave_out(const MappedAt& at);
+  // The first time of which nothing was read.
+  [[nodiscard]] EventTime unknown_from(const FileIdentity& file) const;
+  // A scan found a mapping of it, whatever its age. False: see wants(), since nothing was read of the file, or it was
+  // not looked at since `known_until`.
+  [[nodiscard]] bool touch(const Sighting& seen, EventTime known_until = 0);
   void end_scan() { new_files_ = 0; }
   [[nodiscard]] bool wants_scan() const { return files_.size() >= most_ / 2 && new_files_ >= most_ / 4; }
   struct Check {
@@ -97,7 +120,8 @@ class FileTable {
 
   // Increases whenever known() changes.
   [[nodiscard]] std::uint64_t version() const { return version_; }
-  [[nodiscard]] KnownFiles known() const;
+  // `waiting`: the number of entries for which the answer must have space beside these.
+  [[nodiscard]] KnownFiles known(std::size_t waiting = 0) const;
   [[nodiscard]] std::size_t size() const { return files_.size(); }
   [[nodiscard]] std::size_t bytes_of_names() const { return all_name_bytes_; }
 
@@ -121,9 +145,12 @@ class FileTable {
   };
   static constexpr std::size_t kMaxNames = 4;  // of a file
   struct Entry {
-    bool is_read = false;  // a thread reads it
+    bool is_read = false;  // it is queued, or a thread reads it
     bool is_two = false;   // two files have these numbers
-    bool waits = false;    // `later` is set, and the entry is in later_
+    bool waits = false;    // `later` is set
+    bool is_listed_later = false;
+    std::uint64_t ticket = 0;  // in the queue of `queue`; 0: it is in none
+    uid_t queue = 0;
     Time looked;
     EventTime first_ns = 0, last_ns = 0;  // of the first and last sighting
     uid_t owner = 0;                      // of its processes; root: of more than one user's
@@ -151,11 +178,14 @@ class FileTable {
     bool note_name(const std::string& recorded, std::string host_path, Time now);
   };
   void remember(Entry& entry, const FileIdentity& numbers, const Sighting& seen);
+  void list_later(Entry& entry, const FileIdentity& numbers);
+  [[nodiscard]] bool takes_over(const Entry& entry, std::uint32_t pid) const;
   void use(Entry& entry, const Sighting& seen);
   [[nodiscard]] uid_t owner_of(std::uint32_t pid) const;
   void look_at_owner(Entry& entry, std::uint32_t pid);
   [[nodiscard]] std::map<uid_t, ByUse>::iterator to_evict_from();
   [[nodiscard]] EventTime begin_of(const Entry& entry, const MappedFileFacts& facts) const;
+  void put_facts(Entry& entry, const MappedAt& at, MappedFileFacts facts);
   void put_content(Entry& entry, const std::string& name, MappedFileFacts facts);
   void put_unread(Entry& entry, const MappedAt& at, MappedFileFacts facts);
   void add_checks(std::map<uid_t, ByUse>::iterator user, Time now, std::vector<Check>& out);
@@ -165,7 +195,7 @@ class FileTable {
     std::size_t all = 0;
     [[nodiscard]] bool take(uid_t owner, std::size_t bytes);
   };
-  void add_names(KnownFiles& out, NameSpace& space) const;
+  void add_names(KnownFiles& out, NameSpace& space, std::size_t all) const;
   // After each change of an entry's names.
   void charge_names(Entry& entry);
   void discharge_names(Entry& entry);
@@ -175,6 +205,7 @@ class FileTable {
   std::uint64_t version_ = 1;
   bool saw_all_ = true;
   OwnerOf owner_of_;
+  Held held_;
   std::map<uid_t, ByUse> by_use_;                           // by the owner; none is empty
   static constexpr std::size_t kMaxNameBytes = 32U << 20U;  // of all users but root, each of whom may have a quarter
   std::map<uid_t, std::size_t> name_bytes_;
@@ -183,7 +214,7 @@ class FileTable {
   std::uint64_t uses_ = 0;
   std::size_t new_files_ = 0;        // since the last scan
   EventTime forgotten_ns_ = 0;       // KnownFiles
-  std::vector<FileIdentity> later_;  // entries that wait
+  std::vector<FileIdentity> later_;  // entries that wait; not those that are read now
   std::unordered_map<FileIdentity, Entry, FileIdentityHash> files_;
 };
 

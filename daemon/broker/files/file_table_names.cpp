@@ -124,10 +124,10 @@ bool FileTable::NameSpace::take(uid_t owner, std::size_t bytes) {
 }
 
 // Entries of their own: a file can have several names, and each is as its reading. As far as they fit; root's first.
-void FileTable::add_names(KnownFiles& out, NameSpace& space) const {
+void FileTable::add_names(KnownFiles& out, NameSpace& space, std::size_t all) const {
   for (const auto& user : by_use_) {
     const uid_t owner = user.first;
-    const std::size_t most = std::min(kMaxKnownReadings, out.files.size() + kMaxKnownReadings / (owner == 0 ? 2 : 8));
+    const std::size_t most = std::min(all, out.files.size() + kMaxKnownReadings / (owner == 0 ? 2 : 8));
     for (const FileIdentity& file : user.second) {
       const Entry& entry = files_.at(file);
       KnownFile known{.file = file};

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/files/file_watch.hpp"
 
-#include <fmt/format.h>
 #include <linux/perf_event.h>
 
 #include <algorithm>
-#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
 #include <utility>
 
+#include "daemon/broker/files/file_watch_read.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
+#include "libcore/base/thread.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perf/record_cut.hpp"
@@ -19,11 +22,6 @@ namespace {
 
 // After new records the rings are checked often for this long.
 constexpr std::chrono::seconds kActiveFor(2);
-
-// The file was not read (Helpers::call), and can be later.
-bool is_the_helpers(const Error& error) {
-  return error.code == std::errc::timed_out || error.code == std::errc::device_or_resource_busy;
-}
 
 // nullopt: of no file, or of one whose build-id it has. `record`: MMAP2; the name is in it.
 std::optional<Sighting> sighting_of(std::span<const std::byte> record) {
@@ -50,34 +48,25 @@ std::uint64_t symbol_records_in(std::span<const std::byte> records) {
   return count;
 }
 
+// Whether the process has not ended.
+bool is_there(std::uint32_t pid) {
+  return pid != 0 && pid <= static_cast<std::uint32_t>(INT_MAX) &&
+         (::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
+}
+
 }  // namespace
 
-// A task, whose files are read one after the other. Shared with the reading thread, which may outlive the
-// watch.
-struct FileWatch::Read {
-  std::vector<MappedAt> files;
-  std::vector<Result<MappedFileFacts>> facts;
-  std::atomic<Clock::time_point> begun = Clock::time_point::max();  // of the file that is being read
-  std::atomic<std::size_t> done = 0;                                // number of files that were read
-  std::atomic<std::chrono::nanoseconds::rep> used_ns = 0;           // of a CPU
-  std::atomic<bool> ended = false;
-  std::atomic<bool> process_answered = false;   // of the file that is being read: if it hangs now, its disk does
-  std::atomic<bool> process_is_silent = false;  // the helper was killed, as the process did not answer
-  // Used by the main thread only.
-  bool given_up = false;       // it hangs; those behind the file are deferred
-  bool kept_others = false;    // others are deferred because it hangs
-  bool helper_failed = false;  // a file was not read because of that
-  bool by_name = false;        // of MappedAt
-  DeviceNumber disk;
-  std::uint32_t pid = 0;
-  uid_t uid = 0;    // owner of the process
-  uid_t owner = 0;  // the same, or kEndedOwner
-  std::size_t collected = 0;
-  std::size_t given_up_at = SIZE_MAX;
-};
-
 FileWatch::FileWatch(const BlockingThreads& threads, ReadFiles read)
-    : threads_(&threads), read_files_(std::move(read)) {}
+    : FileWatch(threads, std::move(read), {.now = Clock::now, .cpu = thread_cpu_time}) {}
+
+FileWatch::FileWatch(const BlockingThreads& threads, ReadFiles read, Clocks clocks, RecentOwners::OwnerOf owner)
+    : threads_(&threads),
+      read_files_(std::move(read)),
+      clocks_(std::move(clocks)),
+      owners_(std::move(owner)),
+      held_at_(clocks_.now()),
+      looked_at_(held_at_),
+      queues_(&share_, is_there) {}
 
 void FileWatch::follow(const std::vector<Ring>& rings, bool rewind) {
   if (!rewind) table_.begin_late();
@@ -97,7 +86,10 @@ void FileWatch::follow(const std::vector<Ring>& rings, bool rewind) {
 }
 
 void FileWatch::look(bool asked) {
-  const auto now = Clock::now();
+  const std::chrono::nanoseconds begun = clocks_.cpu();
+  const auto now = clocks_.now();
+  asked_ = asked;
+  looked_at_ = now;
   owners_.begin_look();
   copied_.clear();
   for (auto& [id, cursor] : cursors_)
@@ -109,18 +101,29 @@ void FileWatch::look(bool asked) {
     symbol_records_ += symbol_records_in(copied_);
   }
   collect();
+  look_who_is_held(now);
   for (MappedAt& at : table_.due(now, asked)) queue(std::move(at));
   if (asked && !names_checked_) check_names(now);
   names_checked_ = asked;
   send();
   active_ = now - news_ < kActiveFor || !settled() || queues_.goes_on(now).has_value();
+  charge_look(clocks_.cpu() - begun, now);
+}
+
+void FileWatch::charge_look(std::chrono::nanoseconds used, Clock::time_point now) {
+  std::uint64_t all = 0;
+  for (const auto& [account, done] : done_for_) all += done;
+  if (all == 0) share_.charge_notice(ReadShare::kLooks, used, now);
+  for (const auto& [account, done] : done_for_)
+    share_.charge_notice(account, used * static_cast<std::int64_t>(done) / static_cast<std::int64_t>(all), now);
+  done_for_.clear();
 }
 
 std::chrono::milliseconds FileWatch::soon() const {
-  const auto now = Clock::now();
-  const auto goes_on = queues_.goes_on(now);
-  if (!goes_on) return kSoon;
-  return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(*goes_on - now), kSoonest, kSoon);
+  const auto now = clocks_.now();
+  const auto pace_ends = queues_.pace_ends(now);
+  if (!pace_ends) return kSoon;
+  return std::clamp(std::chrono::ceil<std::chrono::milliseconds>(*pace_ends - now), kSoonest, kSoon);
 }
 
 std::uint64_t FileWatch::symbol_news() const {
@@ -132,238 +135,223 @@ std::uint64_t FileWatch::symbol_news() const {
 // Not of a scan, whose FORKs have the present parent and not the one that forked.
 void FileWatch::note_recorded(std::span<const std::byte> records) {
   owners_.note(records);
-  note(records);
+  note(records, Source::ring);
 }
 
 void FileWatch::note_scan(std::span<const std::byte> records, bool again) {
-  note(records, again);
+  const std::chrono::nanoseconds begun = clocks_.cpu();
+  note(records, again ? Source::own_scan : Source::scan);
+  scanned_for_.clear();
   table_.end_scan();
+  charge_look(clocks_.cpu() - begun, clocks_.now());
 }
 
-void FileWatch::note(std::span<const std::byte> records, bool again) {
-  const auto now = Clock::now();
+// Of files that were left out, a scan finds those that are still there; but not while none of them could be read.
+bool FileWatch::wants_scan() {
+  const auto now = clocks_.now();
+  const auto may = [&](ReadShare::Account account) { return share_.may(account, ReadShare::Use::again, now); };
+  return (table_.wants_scan() || std::any_of(left_out_of_.begin(), left_out_of_.end(), may)) && may(ReadShare::kScans);
+}
+
+void FileWatch::begin_scan() {
+  scanned_for_.merge(std::exchange(left_out_of_, {}));
+  scanned_for_until_ns_ = left_out_ns_;
+  scan_is_paid_by_ = scanned_for_;
+}
+
+void FileWatch::note_no_scan() { left_out_of_.merge(std::exchange(scanned_for_, {})); }
+
+// This can come when the scan has ended.
+void FileWatch::charge_scans(std::chrono::nanoseconds used) {
+  const auto now = clocks_.now();
+  if (scan_is_paid_by_.empty()) share_.charge(ReadShare::kScans, used, now);
+  for (const uid_t user : scan_is_paid_by_)
+    share_.charge(user, used / static_cast<std::int64_t>(scan_is_paid_by_.size()), now);
+}
+
+void FileWatch::look_who_is_held(Clock::time_point now) {
+  held_at_ = now;
+  lookups_left_ = kLookupsForHeld;
+  any_held_ = share_.any_held(now);
+}
+
+bool FileWatch::is_held(uid_t user) { return any_held_ && !share_.may(user, ReadShare::Use::fresh, held_at_); }
+
+// While a user is held, not at each of the thousands of processes that a flood can have.
+bool FileWatch::may_look_at(std::uint32_t pid) {
+  if (!any_held_ || owners_.was_looked_at(pid)) return true;
+  if (lookups_left_ == 0) return false;
+  --lookups_left_;
+  return true;
+}
+
+std::optional<uid_t> FileWatch::owner_of(std::uint32_t pid) {
+  return owners_.own(pid).has_value() || may_look_at(pid) ? owners_.of(pid) : owners_.likely(pid);
+}
+
+// For each record of a flood, so without a look at /proc if possible. The user of its parent is the last guess: root's
+// processes are forked by a user's sudo, too.
+std::optional<uid_t> FileWatch::held_user_of(std::uint32_t pid) {
+  if (!any_held_) return std::nullopt;
+  auto owner = owners_.own(pid);
+  if (!owner && may_look_at(pid)) owner = owners_.of(pid);
+  if (!owner) owner = owners_.likely(pid);
+  if (!owner && !owners_.was_looked_at(pid)) return std::nullopt;
+  const uid_t user = owner.value_or(kEndedOwner);
+  return is_held(user) ? std::optional(user) : std::nullopt;
+}
+
+// Mappings of some users were passed over until then: what was read of their files earlier may not hold for these. 0:
+// this process is none of theirs.
+EventTime FileWatch::must_be_known_until(std::uint32_t pid) {
+  if (scanned_for_.empty()) return 0;
+  const auto owner = owner_of(pid);
+  const bool is_scanned_for = !owner || scanned_for_.contains(*owner) || scanned_for_.contains(kEndedOwner);
+  return is_scanned_for ? scanned_for_until_ns_ : 0;
+}
+
+// A held user's records only cost what it takes to pass over them, except for the newest.
+void FileWatch::note(std::span<const std::byte> records, Source source) {
+  const auto now = clocks_.now();
+  const std::size_t most = source == Source::ring ? kNotedOfHeld : kScannedOfHeld;
   owners_.begin_look();
+  look_who_is_held(now);
+  std::map<uid_t, std::deque<std::span<const std::byte>>> newest;
+  std::uint64_t others = 0;
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
     records = records.subspan(record.size());
-    if (load<perf_event_header>(record.data()).type != PERF_RECORD_MMAP2) continue;
-    const auto seen = sighting_of(record);
-    if (seen && !(again && table_.touch(*seen))) note_sighting(*seen, now);
+    if (load<perf_event_header>(record.data()).type != PERF_RECORD_MMAP2) {
+      ++others;
+      continue;
+    }
+    const bool has_pid = record.size() >= kRecordHeaderBytes + sizeof(std::uint32_t);
+    const auto user = has_pid ? held_user_of(load<std::uint32_t>(record.data() + kRecordHeaderBytes)) : std::nullopt;
+    if (!user) {
+      note_record(record, source, now);
+      continue;
+    }
+    auto& of_user = newest[*user];
+    of_user.push_back(record);
+    if (of_user.size() <= most) continue;
+    leave_out(of_user.front(), *user, source);
+    of_user.pop_front();
   }
+  for (const auto& [user, some] : newest)
+    for (const auto& record : some) note_record(record, source, now);
+  if (others > 0) done_for_[ReadShare::kLooks] += others * kPassedOver;
 }
 
-void FileWatch::note_sighting(const Sighting& seen, Clock::time_point now) {
-  if (!table_.wants(seen, now)) return;
-  queue({.pid = seen.pid,
-         .address = seen.address,
-         .file = seen.file,
-         .name = std::string(seen.name),
-         .seen_ns = seen.time_ns});
+void FileWatch::note_record(std::span<const std::byte> record, Source source, Clock::time_point now) {
+  const auto seen = sighting_of(record);
+  if (!seen) {
+    done_for_[ReadShare::kLooks] += kPassedOver;
+    return;
+  }
+  const bool is_known = source == Source::own_scan && table_.touch(*seen, must_be_known_until(seen->pid));
+  if (!is_known && table_.wants(*seen, now))
+    queue({.pid = seen->pid,
+           .address = seen->address,
+           .file = seen->file,
+           .name = std::string(seen->name),
+           .seen_ns = seen->time_ns});
+  const auto owner = owners_.likely(seen->pid);
+  done_for_[owner ? ReadShare::Account{*owner} : ReadShare::kLooks] += kNoted;
+}
+
+// What a scan finds is not forgotten first, also if it is not looked at now.
+void FileWatch::leave_out(std::span<const std::byte> record, uid_t user, Source source) {
+  done_for_[user] += kPassedOver;
+  const auto seen = sighting_of(record);
+  if (!seen) return;
+  const bool is_known = source != Source::ring && table_.touch(*seen, must_be_known_until(seen->pid));
+  if (!is_known || source != Source::own_scan) note_left_out(user, seen->time_ns);
+}
+
+void FileWatch::note_left_out(uid_t user, EventTime mapped_ns) {
+  left_out_ns_ = std::max(left_out_ns_, mapped_ns);
+  left_out_of_.insert(left_out_of_.size() < ReadShare::kMaxUsers ? user : kEndedOwner);
 }
 
 void FileWatch::queue(MappedAt at) {
+  const uid_t owner = queues_.queue_of(owner_of(at.pid).value_or(kEndedOwner));
   const FileIdentity file = at.file;
-  const uid_t owner = owners_.of(at.pid).value_or(kEndedOwner);
-  if (queues_.add(owner, std::move(at))) return;
+  const EventTime seen_ns = at.seen_ns;
+  at.ticket = ++tickets_;
+  while (!queues_.has_space(owner, at)) {
+    const auto dropped = queues_.drop_oldest(owner, at.name.size());
+    if (!dropped) break;
+    leave_out(*dropped);
+  }
+  if (queues_.add(owner, std::move(at), table_.was_looked_at(file))) {
+    table_.note_queued(file, owner, tickets_);
+    return;
+  }
   ++left_out_;
+  note_left_out(owner, seen_ns);
   table_.put_failed(file);
 }
 
-// If a user's queue is full, the names that are known of the other files stay.
+void FileWatch::leave_out(const OwnerQueues::Task& dropped) {
+  for (const MappedAt& at : dropped.files) {
+    if (!table_.leave_out(at)) continue;
+    ++left_out_;
+    note_left_out(dropped.owner, at.seen_ns);
+  }
+}
+
+// Beyond the limit of a user, the names that are known stay.
 void FileWatch::check_names(Clock::time_point now) {
   for (FileTable::Check& check : table_.to_check(now))
     if (!queues_.add(check.owner, check.at)) put_failed(check.at);
 }
 
-void FileWatch::put_failed(const MappedAt& at) {
-  if (at.by_name)
-    table_.put_check(at, nullptr);
-  else
-    table_.put_failed(at.file);
-}
-
-// A slow disk looks like one that hangs, so the files that are given up now are read when the disk answers.
-void FileWatch::defer(MappedAt at, uid_t uid) {
-  put_failed(at);
-  if (at.by_name) return;  // the next client asks again
-  if (deferred_.size() < kMaxDeferred)
-    deferred_.push_back({.at = std::move(at), .uid = uid});
-  else
-    ++left_out_;
-}
-
-void FileWatch::retry_deferred() {
-  const auto now = Clock::now();
-  for (Deferred& one : std::exchange(deferred_, {})) {
-    if (!may_read(device_of(one.at), one.at.pid, one.uid))
-      deferred_.push_back(std::move(one));
-    else if (table_.wants_again(one.at, now))
-      queue(std::move(one.at));
-  }
-}
-
-void FileWatch::collect() {
-  bool came_back = false;
-  const auto now = Clock::now();
-  const bool any_hangs = std::any_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) {
-    return !read->ended.load(std::memory_order_acquire) && hangs(*read);
-  });
-  std::erase_if(reads_, [&](const std::shared_ptr<Read>& read) {
-    const bool ended = read->ended.load(std::memory_order_acquire);
-    const std::size_t done = read->done.load(std::memory_order_acquire);
-    for (; read->collected < done; ++read->collected) {
-      const MappedAt& at = read->files[read->collected];
-      auto& facts = read->facts[read->collected];
-      if (facts || at.by_name) {
-        put(*read, at, facts);
-      } else if (is_the_helpers(facts.error())) {
-        if (read->collected <= read->given_up_at) defer(at, read->uid);
-        read->helper_failed = true;
-      } else {
-        table_.put_failed(at.file);
-      }
-    }
-    if (read->helper_failed)
-      retry_at_ = retry_at_.value_or(now + kRetryDeferredAfter);
-    else
-      came_back = came_back || (ended && (read->given_up || read->kept_others || !any_hangs));
-    if (ended) queues_.note_used(read->owner, std::chrono::nanoseconds(read->used_ns.load()), now);
-    if (ended && read->process_is_silent)
-      note_silent(*read, now);
-    else if (ended)
-      silent_.erase(read->pid);  // only slow: a large process forks, or the machine has no time for the helper
-    return ended;
-  });
-  came_back = std::erase_if(silent_, [now](const auto& one) { return one.second.until <= now; }) > 0 || came_back;
-  if (retry_at_ && now >= *retry_at_) {
-    retry_at_.reset();
-    came_back = true;
-  }
-  for (const auto& read : reads_) {
-    if (!hangs(*read)) continue;
-    if (!read->process_answered) note_silent(*read, now);
-    if (read->given_up) continue;
-    read->given_up = true;
-    read->given_up_at = read->collected;
-    // The file that is being read may still come back.
-    if (read->collected < read->files.size()) put_failed(read->files[read->collected]);
-    for (std::size_t i = read->collected + 1; i < read->files.size(); ++i) defer(read->files[i], read->uid);
-  }
-  if (came_back) retry_deferred();
-}
-
-void FileWatch::put(const Read& read, const MappedAt& at, Result<MappedFileFacts>& facts) {
-  if (at.by_name) {
-    table_.put_check(at, facts ? &*facts : nullptr);
-    return;
-  }
-  if (facts->served_by.empty())
-    served_.erase(read.disk);  // the number may be another disk's by now
-  else if (served_.size() < kMaxServedDisks || served_.contains(read.disk))
-    served_[read.disk] = facts->served_by;
-  table_.put(at, std::move(*facts));
-}
-
-void FileWatch::note_silent(const Read& read, Clock::time_point now) {
-  if (silent_.size() < kMaxSilent || silent_.contains(read.pid))
-    silent_[read.pid] = {.until = now + kNotAgainFor, .uid = read.uid};
-}
-
-DeviceNumber FileWatch::device_of(const MappedAt& at) { return {.major = at.file.major, .minor = at.file.minor}; }
-
-bool FileWatch::hangs(const Read& read) { return Clock::now() - read.begun.load() >= kHangsAfter; }
-
-// One file of a disk, a process and a user (other than root) is read at a time.
-bool FileWatch::is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const {
-  return std::any_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
-    return !hangs(*read) && (read->disk == disk || (pid != 0 && read->pid == pid) || (read->uid == uid && uid != 0));
-  });
-}
-
-// While a read hangs, the disk or the process that it waits for, and its user, must not take the last helper, too. Nor
-// may a user take it with one process after the other.
-bool FileWatch::may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const {
-  if (silent_.contains(pid)) return false;
-  const auto of_user = [uid](const auto& one) { return one.second.uid == uid; };
-  if (uid != 0 && std::count_if(silent_.begin(), silent_.end(), of_user) >= kMaxSilentOfUser) return false;
-  return std::none_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
-    if (!hangs(*read)) return false;
-    return (read->uid == uid && uid != 0) || (read->process_answered ? read->disk == disk : read->pid == pid);
-  });
-}
-
-void FileWatch::send() {
-  const auto is_busy = [this](const MappedAt& at, uid_t owner) {
-    return this->is_busy(device_of(at), at.pid, owner == kEndedOwner ? 0 : owner);
-  };
-  while (reads_.size() < kMaxReads) {
-    auto task = queues_.take(is_busy, Clock::now());
-    if (!task) return;
-    begin(std::move(*task));
-  }
-}
-
-void FileWatch::begin(OwnerQueues::Task task) {
-  auto read = std::make_shared<Read>();
-  read->files = std::move(task.files);
-  read->facts.resize(read->files.size());
-  read->disk = device_of(read->files.front());
-  read->pid = read->files.front().pid;
-  read->by_name = read->process_answered = read->files.front().by_name;
-  read->owner = task.owner;
-  read->uid = task.owner == kEndedOwner ? 0 : task.owner;
-  for (MappedAt& at : read->files)
-    if (!at.by_name) at.known = table_.stamp_of(at);
-  if (!may_read(read->disk, read->pid, read->uid)) {
-    for (MappedAt& at : read->files) defer(std::move(at), read->uid);
-    for (const auto& other : reads_) other->kept_others = other->kept_others || hangs(*other);
-    return;
-  }
-  const bool posted = threads_->post([read, read_files = read_files_] {
-    read_files(read->files, {.has_helper =
-                                 [&read](bool has) {
-                                   read->process_answered = read->by_name;
-                                   read->begun.store(has ? Clock::now() : Clock::time_point::max());
-                                 },
-                             .answered = [&read] { read->process_answered = true; },
-                             .done =
-                                 [&read](Result<MappedFileFacts> facts) {
-                                   if (!read->by_name && !facts && facts.error().code == std::errc::timed_out)
-                                     read->process_is_silent = true;
-                                   const std::size_t at = read->done.load();
-                                   read->facts[at] = std::move(facts);
-                                   // First, or a process would be taken for silent whose disk was slow.
-                                   read->begun.store(Clock::now());
-                                   read->process_answered = read->by_name;
-                                   read->done.store(at + 1, std::memory_order_release);
-                                 },
-                             .used = [&read](std::chrono::nanoseconds time,
-                                             std::chrono::nanoseconds) { read->used_ns += time.count(); }});
-    read->ended.store(true, std::memory_order_release);
-  });
-  if (posted)
-    reads_.push_back(std::move(read));
-  else
-    for (const MappedAt& at : read->files) put_failed(at);  // all threads hang
-}
-
 bool FileWatch::settled() const {
   const bool all_hang =
-      std::all_of(reads_.begin(), reads_.end(), [](const std::shared_ptr<Read>& read) { return hangs(*read); });
+      std::all_of(reads_.begin(), reads_.end(), [this](const std::shared_ptr<Read>& read) { return hangs(*read); });
   // If every helper hangs, no file in the queue is read. The files of users above their share of a CPU are not waited
   // for.
-  return all_hang && (reads_.size() >= kMaxReads || (queues_.all_wait(Clock::now()) && !table_.has_due()));
+  return all_hang && (reads_.size() >= kMaxReads || (queues_.all_wait(looked_at_, asked_) && !table_.has_due()));
 }
 
+std::size_t FileWatch::waiting_files() const {
+  std::size_t count = 0;
+  queues_.each(clocks_.now(), false, [&](const MappedAt& at, bool held) {
+    if (held && table_.is_queued(at)) ++count;
+  });
+  return count;
+}
+
+// As many as the answer has space for beside what is known.
+void FileWatch::add_waiting(const MappedAt& at, Waiting& out) const {
+  const EventTime from_ns = at.by_name ? EventTime{0} : table_.unknown_from(at.file);
+  if (out.files.size() + 1 < kMaxKnownFiles)
+    out.files.push_back({.file = numbers_of(at.file), .from_ns = from_ns});
+  else
+    out.left_out_ns = std::max(out.left_out_ns, at.seen_ns);
+}
+
+// As of the last look: a moment later a user can have a share again, of which nothing was used yet. A file whose turn
+// has not come is not its disk's fault, unless a read of this disk hangs.
 FileWatch::Waiting FileWatch::waiting() const {
-  Waiting out;
+  Waiting out{.disks = {}, .processes = silent_.size(), .files = {}, .left_out_ns = left_out_ns_};
+  std::set<DeviceNumber> hung;
   const auto add = [&](DeviceNumber disk) {
     if (out.disks.size() < kMaxUnansweredDevices) out.disks.insert(disk);
   };
-  for (const auto& read : reads_)
-    if (!read->by_name && (!hangs(*read) || read->process_answered)) add(read->disk);
-  out.processes = silent_.size();
-  queues_.each([&](const MappedAt& at) {
-    if (!at.by_name) add(device_of(at));
+  for (const auto& read : reads_) {
+    if (!hangs(*read)) {
+      for (std::size_t i = read->collected; i < read->files.size(); ++i) add_waiting(read->files[i], out);
+    } else if (read->process_answered) {
+      hung.insert(read->disk);
+      if (!read->by_name) add(read->disk);
+    }
+  }
+  queues_.each(looked_at_, asked_, [&](const MappedAt& at, bool held) {
+    if (!at.by_name && !table_.is_queued(at)) return;
+    if (held || !hung.contains(device_of(at)))
+      add_waiting(at, out);
+    else if (!at.by_name)
+      add(device_of(at));
   });
   for (const Deferred& one : deferred_)
     if (!silent_.contains(one.at.pid)) add(device_of(one.at));
@@ -371,7 +359,7 @@ FileWatch::Waiting FileWatch::waiting() const {
 }
 
 Result<int> FileWatch::answer() {
-  const auto now = Clock::now();
+  const auto now = clocks_.now();
   names_checked_ = false;
   std::uint64_t missed = missed_before_ + left_out_;
   for (const auto& [id, cursor] : cursors_) missed += cursor.missed_bytes();
@@ -379,11 +367,13 @@ Result<int> FileWatch::answer() {
   const bool same =
       document_version_ == table_.version() + missed && document_waiting_ == waiting && document_served_ == served_;
   if (document_ && (same || now - document_made_ < kSameFor)) return document_.get();
-  KnownFiles known = table_.known();
+  KnownFiles known = table_.known(waiting.files.size() + 1);
   known.missed_bytes = missed;
   known.unanswered = {waiting.disks.begin(), waiting.disks.end()};
   known.hung_processes = waiting.processes;
   for (const auto& [disk, type] : served_) known.served.push_back({.disk = disk, .type = type});
+  known.waiting = waiting.files;
+  known.left_out_ns = waiting.left_out_ns;
   const auto bytes = encode(known);
   const SpareDescriptors::Use use;
   auto memfd = sealed_memfd("flightd-build-ids", bytes);

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records the build-id of every file as soon as it is mapped: reads the sideband rings in parallel to flightd, and
 // unknown files on the blocking threads, which wait for a helper (helpers.hpp). On an idle machine it only compares the
-// rings' heads when the broker wakes up for another reason. Main thread only.
+// rings' heads when the broker wakes up for another reason.
+//
+// What that takes of a CPU is measured, here and in the helpers, and charged to the users whose processes mapped the
+// files (read_share.hpp). The files of a user who has used up his share wait. Of his new mappings only the newest are
+// noted, and the answer says until when others may be missing; when he has a share again, a scan looks for those that
+// are still there. The answer lists all files that wait, also for their turn: a client must not take them for files
+// that are gone. Main thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +26,7 @@
 #include "daemon/broker/blocking_threads.hpp"
 #include "daemon/broker/files/file_table.hpp"
 #include "daemon/broker/files/owner_queues.hpp"
+#include "daemon/broker/files/read_share.hpp"
 #include "daemon/broker/files/recent_owners.hpp"
 #include "daemon/broker/files/sideband_cursor.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -39,11 +46,20 @@ class FileWatch {
   };
   // read_mapped_file_in_steps() of one file after the other, in a helper (reading.hpp); tests replace it.
   using ReadFiles = std::function<void(std::span<const MappedAt> files, const Steps& steps)>;
+  // Any thread; tests replace them. `cpu`: the CPU time of the calling thread.
+  struct Clocks {
+    std::function<std::chrono::steady_clock::time_point()> now;
+    std::function<std::chrono::nanoseconds()> cpu;
+  };
   FileWatch(const BlockingThreads& threads, ReadFiles read);
+  // `owner`: of a process; tests replace it.
+  FileWatch(const BlockingThreads& threads, ReadFiles read, Clocks clocks,
+            RecentOwners::OwnerOf owner = owner_if_there);
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
 
-  // How soon to call look() again: soon while there are new records, or when a user's next files may be read.
+  // How soon to call look() again: soon while there are new records, or when the next files may be read of a user who
+  // has a quarter of a CPU. What collects while a user has used up his share is read together.
   static constexpr std::chrono::milliseconds kSoon{150}, kSoonest{10};
   [[nodiscard]] std::chrono::milliseconds soon() const;
   [[nodiscard]] bool has_news() const { return active_; }
@@ -65,10 +81,19 @@ class FileWatch {
   // Adds the MMAP2 records of a scan. `again`: it was made for wants_scan(), so files that are known are not looked at
   // again.
   void note_scan(std::span<const std::byte> records, bool again = false);
-  [[nodiscard]] bool wants_scan() const { return table_.wants_scan(); }
+  [[nodiscard]] bool wants_scan();
+  // A scan begins. It ends with note_scan(), or note_no_scan() if there is no result.
+  void begin_scan();
+  void note_no_scan();
+  // The CPU time of a scan that was made for wants_scan() only. It is charged to the users whose files were left out
+  // before, in equal parts.
+  void charge_scans(std::chrono::nanoseconds used);
 
-  // True if every file was read, or looked at again, since it was last mapped, except for reads that hang.
+  // True if every file was read, or looked at again, since it was last mapped, except for reads that hang, and for
+  // files that may not be read now.
   [[nodiscard]] bool settled() const;
+  // The number of files that may not be read now, as their users have used up their share.
+  [[nodiscard]] std::size_t waiting_files() const;
   // The table as a sealed memfd: the same one while nothing changed, and at most one new one per kSameFor.
   static constexpr std::chrono::milliseconds kSameFor{100};
   [[nodiscard]] Result<int> answer();
@@ -83,39 +108,73 @@ class FileWatch {
   static constexpr std::size_t kMaxSilent = 4096;
   static constexpr std::ptrdiff_t kMaxSilentOfUser = 2;  // root has no limit
   static constexpr std::chrono::seconds kRetryDeferredAfter{1};
+  // The new mappings of a held user that are noted: the newest ones of one look, or of one scan.
+  static constexpr std::size_t kNotedOfHeld = 64, kScannedOfHeld = 1024;
+  static constexpr int kLookupsForHeld = 64;  // of owners, in one look
+  // What a look costs is divided by what it did for each user: it passed over a record, or did more with it.
+  static constexpr std::uint64_t kPassedOver = 1, kNoted = 16;
   struct Read;
+  enum class Source : std::uint8_t { ring, scan, own_scan };
 
-  void note(std::span<const std::byte> records, bool again = false);
-  void note_sighting(const Sighting& seen, Clock::time_point now);
+  void note(std::span<const std::byte> records, Source source);
+  void note_record(std::span<const std::byte> record, Source source, Clock::time_point now);
+  void leave_out(std::span<const std::byte> record, uid_t user, Source source);
+  void leave_out(const OwnerQueues::Task& dropped);
+  void note_left_out(uid_t user, EventTime mapped_ns);
   void queue(MappedAt at);
+  void look_who_is_held(Clock::time_point now);
+  [[nodiscard]] bool is_held(uid_t user);
+  [[nodiscard]] bool may_look_at(std::uint32_t pid);
+  [[nodiscard]] std::optional<uid_t> owner_of(std::uint32_t pid);
+  [[nodiscard]] std::optional<uid_t> held_user_of(std::uint32_t pid);
+  [[nodiscard]] EventTime must_be_known_until(std::uint32_t pid);
+  void charge_look(std::chrono::nanoseconds used, Clock::time_point now);
   void check_names(Clock::time_point now);
   void collect();
   void defer(MappedAt at, uid_t uid);
   void retry_deferred();
   void send();
   void begin(OwnerQueues::Task task);
+  static void run(Read& read, const ReadFiles& read_files, const Clocks& clocks);
   void put(const Read& read, const MappedAt& at, Result<MappedFileFacts>& facts);
   void put_failed(const MappedAt& at);
   void note_silent(const Read& read, Clock::time_point now);
   [[nodiscard]] bool is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] bool may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] static DeviceNumber device_of(const MappedAt& at);
-  [[nodiscard]] static bool hangs(const Read& read);
+  [[nodiscard]] bool hangs(const Read& read) const;
   struct Waiting {
-    std::set<DeviceNumber> disks;  // of files that are still to be read
-    std::uint64_t processes = 0;   // number of processes that did not answer
+    std::set<DeviceNumber> disks;    // that have not answered
+    std::uint64_t processes = 0;     // number of processes that did not answer
+    std::vector<WaitingFile> files;  // that wait for their user's share, or for their turn
+    EventTime left_out_ns = 0;       // KnownFiles
     friend bool operator==(const Waiting&, const Waiting&) = default;
   };
+  void add_waiting(const MappedAt& at, Waiting& out) const;
   [[nodiscard]] Waiting waiting() const;
 
   const BlockingThreads* threads_;
   ReadFiles read_files_;
+  Clocks clocks_;
   RecentOwners owners_;
-  FileTable table_{kMaxKnownFiles, [this](std::uint32_t pid) { return owners_.of(pid); }};
+  ReadShare share_;
+  bool any_held_ = false;  // at held_at_
+  Clock::time_point held_at_, looked_at_;
+  int lookups_left_ = 0;
+  std::uint64_t tickets_ = 0;
+  FileTable table_{kMaxKnownFiles, [this](std::uint32_t pid) { return owner_of(pid); },
+                   FileTable::Held{.process = [this](std::uint32_t pid) { return held_user_of(pid).has_value(); },
+                                   .queue = [this](uid_t queue) { return is_held(queue); }}};
   std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
   std::vector<std::byte> copied_;
-  OwnerQueues queues_;          // by the owner of the process
-  bool names_checked_ = false;  // for the client that waits
+  OwnerQueues queues_;                                    // by the owner of the process
+  bool asked_ = false;                                    // a client waits
+  bool names_checked_ = false;                            // for the client that waits
+  std::map<ReadShare::Account, std::uint64_t> done_for_;  // by the current look, to divide its cost
+  EventTime left_out_ns_ = 0;                             // KnownFiles
+  std::set<uid_t> left_out_of_, scanned_for_;  // users some of whose files were left out since, or before, a scan began
+  EventTime scanned_for_until_ns_ = 0;         // left_out_ns_ when it began
+  std::set<uid_t> scan_is_paid_by_;            // scanned_for_, until the next scan begins
   // Not read because their disk or process hangs; tried again when a read that hung comes back. They are not in the
   // queue, so that a disk that never answers costs nothing.
   static constexpr std::size_t kMaxDeferred = 1024;

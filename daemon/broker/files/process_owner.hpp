@@ -16,7 +16,7 @@ namespace flight::broker {
 // The user who started the process, also if it executed a set-user-ID program: with the 65,536 uids of his subuid range
 // (subuid(5)), or in a user namespace that he made, he is still one user. nullopt: the process has ended.
 [[nodiscard]] std::optional<uid_t> owner_if_there(std::uint32_t pid);
-// For a process that has ended it returns root, which has no limit.
+// For a process that has ended it returns root.
 [[nodiscard]] uid_t owner_of(std::uint32_t pid);
 // The user that stands for all exited processes whose user is not known, and for the users above a limit of users. It
 // is (uid_t)-1, which no process has.

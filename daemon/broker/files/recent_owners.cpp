@@ -55,6 +55,22 @@ std::optional<uid_t> RecentOwners::of_ended(std::uint32_t pid) {
   return std::nullopt;
 }
 
+std::optional<uid_t> RecentOwners::own(std::uint32_t pid) const {
+  const auto known = recent_.find(pid);
+  return known != recent_.end() ? known->second.owner : std::nullopt;
+}
+
+std::optional<uid_t> RecentOwners::likely(std::uint32_t pid) const {
+  for (int i = 0; i <= kMaxAncestors; ++i) {
+    const auto known = recent_.find(pid);
+    if (known == recent_.end()) return std::nullopt;
+    const auto& owner = known->second.owner;
+    if (owner) return i == 0 || *owner != 0 ? owner : std::nullopt;
+    pid = known->second.parent;
+  }
+  return std::nullopt;
+}
+
 std::optional<uid_t> RecentOwners::of(std::uint32_t pid) {
   const auto owner = seen(pid);
   return owner ? owner : of_ended(pid);

@@ -34,8 +34,15 @@ class RecentOwners {
   // A process that was looked at before can have another owner by now.
   void begin_look() { looked_at_.clear(); }
   // nullopt: it has ended, and its owner is not known. An ended process is root's only if it was seen to be:
-  // services are forked by root's processes before they become their user's, and root has no limit.
+  // services are forked by root's processes before they become their user's, and for some limits root is an exception.
   [[nodiscard]] std::optional<uid_t> of(std::uint32_t pid);
+  // The next three take no look at /proc, and what they know can have changed since.
+  // Whether there was a look at this process since begin_look(), so that of() need not look at it, either.
+  [[nodiscard]] bool was_looked_at(std::uint32_t pid) const { return looked_at_.contains(pid); }
+  // The user that this process had when it was last seen. nullopt: it was not.
+  [[nodiscard]] std::optional<uid_t> own(std::uint32_t pid) const;
+  // The same, or else the user that its parent had, if that was not root. A guess: it can be root's (sudo).
+  [[nodiscard]] std::optional<uid_t> likely(std::uint32_t pid) const;
 
  private:
   struct Process {

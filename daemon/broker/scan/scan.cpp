@@ -14,6 +14,7 @@
 #include "daemon/broker/scan/scan_misses.hpp"
 #include "daemon/broker/scan/scan_records.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/thread.hpp"
 
 namespace flight::broker {
 namespace {
@@ -83,6 +84,7 @@ struct ProcessScan::Job {
   std::uint64_t processes_written = 0;  // to the memfd
   ScanMisses misses;
 
+  void run(void (Job::*part)());
   void list();
   void name_all();
   void list_the_cgroups();
@@ -107,6 +109,12 @@ struct ProcessScan::Job {
   }
 };
 
+void ProcessScan::Job::run(void (Job::*part)()) {
+  const std::chrono::nanoseconds before = thread_cpu_time();
+  (this->*part)();
+  if (reads.used) reads.used(thread_cpu_time() - before);
+}
+
 // Only the first thread does this: reading names is cheap, and everything else follows.
 void ProcessScan::Job::list() {
   const auto pids = list_processes();
@@ -129,6 +137,7 @@ void ProcessScan::Job::list() {
   }
   changed.notify_all();
   if (list_error) list_the_cgroups();
+  work();
 }
 
 void ProcessScan::Job::name_all() {
@@ -322,19 +331,16 @@ Result<ProcessScan> ProcessScan::begin(const BlockingThreads& threads, const Man
   job->known_symbols = std::move(symbols);
   job->has_symbols = !reads_symbols;
   // The first task lists and names the processes; the others wait for that.
-  const bool posted = threads.post([job] {
-    job->list();
-    job->work();
-  });
-  if (!posted)
+  const auto post = [&](void (Job::*part)()) { return threads.post([job, part] { job->run(part); }); };
+  if (!post(&Job::list))
     return fail(std::errc::device_or_resource_busy,
                 "all {} threads that read other processes hang: what runs now is not known", threads.count());
-  if (reads_symbols && !threads.post([job] { job->read_symbols(); })) {
+  if (reads_symbols && !post(&Job::read_symbols)) {
     const std::lock_guard lock(job->mutex);
     job->has_symbols = true;  // none: no thread is free
     if (job->listed && job->list_error) job->settle();
   }
-  for (std::size_t i = 1; i < threads.count(); ++i) static_cast<void>(threads.post([job] { job->work(); }));
+  for (std::size_t i = 1; i < threads.count(); ++i) static_cast<void>(post(&Job::work));
   return ProcessScan(std::move(job));
 }
 

@@ -57,11 +57,13 @@ struct ScanAnswer {
   std::string warning;         // what is missing; empty if nothing is
 };
 
-// The functions that read a process; tests replace them.
+// The functions that read a process; tests replace them. `used`: any thread; the CPU time of a part of the scan, which
+// can come after take(). Empty: nobody wants to know.
 struct ScanReads {
   std::function<Presence(std::uint32_t, ProcessStat&)> stat = read_stat_of_owner;
   std::function<void(ProcessInfo&)> mappings = read_mappings;
   std::function<Result<GeneratedCode>()> symbols = [] { return read_generated_code(); };
+  std::function<void(std::chrono::nanoseconds)> used = {};
 };
 
 class ProcessScan {

@@ -40,10 +40,14 @@ std::optional<ScanAnswer> ScanAnswers::ask() {
 }
 
 std::optional<ScanAnswers::Reply> ScanAnswers::next(const Recording& recording, std::size_t bytes) {
+  if (const auto used_ns = used_ns_->exchange(0); used_ns != 0) files_->charge_scans(std::chrono::nanoseconds(used_ns));
   if (scan_ && scan_->finished()) {
     auto answer = scan_->take();
     scan_.reset();
-    if (answer) files_->note_scan(answer->records.bytes(), scan_for_ == 0);
+    if (answer)
+      files_->note_scan(answer->records.bytes(), scan_for_ == 0);
+    else
+      files_->note_no_scan();
     symbols_ = answer ? answer->symbols : nullptr;
     return Reply{.scan = std::move(answer), .times = std::exchange(scan_for_, 0)};
   }
@@ -60,7 +64,10 @@ std::optional<ScanAnswers::Reply> ScanAnswers::next(const Recording& recording, 
   // a gap does not close it. So this list gets the time until which it is known to be right.
   const bool are_first = std::exchange(symbols_are_first_, false);
   if (symbols_ && are_first) symbols_ = symbols_at(looked_ns, *symbols_);
-  auto begun = ProcessScan::begin(threads_, recording.manifest(), {.bytes = bytes}, reads_, wake_, symbols_);
+  ScanReads reads = reads_;
+  if (scan_for_ == 0) reads.used = [used_ns = used_ns_](std::chrono::nanoseconds used) { *used_ns += used.count(); };
+  auto begun = ProcessScan::begin(threads_, recording.manifest(), {.bytes = bytes}, std::move(reads), wake_, symbols_);
+  if (begun) files_->begin_scan();
   if (!begun) return Reply{.scan = propagate(begun.error()), .times = std::exchange(scan_for_, 0)};
   scan_ = std::move(*begun);
   return std::nullopt;

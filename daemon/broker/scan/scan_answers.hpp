@@ -12,10 +12,12 @@
 // Main thread only; only read_first() waits.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "daemon/broker/blocking_threads.hpp"
@@ -74,6 +76,9 @@ class ScanAnswers {
   std::function<void()> wake_;
   FileWatch* files_;
   ScanReads reads_;
+  // What scans for FileWatch only have used of a CPU, and it does not know yet. Their threads may outlive this object.
+  std::shared_ptr<std::atomic<std::chrono::nanoseconds::rep>> used_ns_ =
+      std::make_shared<std::atomic<std::chrono::nanoseconds::rep>>(0);
   std::optional<ScanAnswer> first_;
   std::optional<ProcessScan> scan_;  // in progress
   int scan_for_ = 0, asked_ = 0;     // requests that it answers, and later ones, which need the next scan

@@ -634,6 +634,132 @@ TEST_F(Table, AMisleadingNameIsReportedWithoutTheFile) {
   EXPECT_EQ(table.known().files[0].build_id.size(), 20U);
 }
 
+// The pid is the user's uid here; those in `held_` may read nothing.
+class HeldUsers : public Table {
+ protected:
+  static Sighting by(std::uint32_t user, std::uint64_t inode, double seconds) {
+    Sighting out = seen(file(inode), "/bin/x", at(seconds));
+    out.pid = user;
+    return out;
+  }
+  static MappedAt queued(std::uint64_t inode, std::uint64_t ticket) {
+    MappedAt out = place(file(inode));
+    out.ticket = ticket;
+    return out;
+  }
+  std::set<std::uint32_t> held_;
+  FileTable table_{kMaxKnownFiles, [](std::uint32_t pid) { return std::optional<uid_t>(pid); },
+                   FileTable::Held{.process = [this](std::uint32_t pid) { return held_.contains(pid); },
+                                   .queue = [this](uid_t queue) { return held_.contains(queue); }}};
+};
+
+TEST_F(HeldUsers, AFileInTheirQueueGoesIntoThatOfAnotherUserWhoNeedsIt) {
+  ASSERT_TRUE(table_.wants(by(1, 7, 10), now_));
+  table_.note_queued(file(7), 1, 11);
+  EXPECT_FALSE(table_.wants(by(2, 7, 11), now_)) << "it is read soon";
+  held_ = {1, 3};
+  EXPECT_TRUE(table_.is_queued(queued(7, 11)));
+  EXPECT_EQ(table_.unknown_from(file(7)), 0U);
+  EXPECT_FALSE(table_.wants(by(3, 7, 12), now_)) << "that one cannot have it read, either";
+  EXPECT_FALSE(table_.wants(by(1, 7, 12), now_));
+  EXPECT_TRUE(table_.wants(by(2, 7, 12), now_));
+  table_.note_queued(file(7), 2, 12);
+  EXPECT_FALSE(table_.wants(by(2, 7, 13), now_));
+  EXPECT_FALSE(table_.is_queued(queued(7, 11)));
+  EXPECT_FALSE(table_.begin_read(queued(7, 11))) << "it is not read twice";
+  EXPECT_TRUE(table_.begin_read(queued(7, 12)));
+  EXPECT_FALSE(table_.begin_read(queued(7, 12)));
+  EXPECT_FALSE(table_.wants(by(4, 7, 14), now_)) << "it is being read";
+  table_.put(place(file(7)), written(9, 1, 15));
+  EXPECT_EQ(id_at(table_, 14), 9);
+}
+
+// What waits there since before must not be taken for what waits there now.
+TEST_F(HeldUsers, AFileThatComesBackIntoAQueueIsThereOnce) {
+  ASSERT_TRUE(table_.wants(by(1, 7, 10), now_));
+  table_.note_queued(file(7), 1, 11);
+  held_ = {1};
+  ASSERT_TRUE(table_.wants(by(2, 7, 12), now_));
+  table_.note_queued(file(7), 2, 12);
+  held_ = {2};
+  ASSERT_TRUE(table_.wants(by(1, 7, 13), now_));
+  table_.note_queued(file(7), 1, 13);
+  EXPECT_FALSE(table_.is_queued(queued(7, 11)));
+  EXPECT_FALSE(table_.leave_out(queued(7, 11))) << "the old place";
+  EXPECT_FALSE(table_.begin_read(queued(7, 11)));
+  EXPECT_FALSE(table_.is_queued(queued(7, 0))) << "it never was in a queue";
+  EXPECT_TRUE(table_.is_queued(queued(7, 13)));
+  EXPECT_TRUE(table_.begin_read(queued(7, 13)));
+}
+
+TEST_F(HeldUsers, AKnownFileIsLookedAtAgainByAUserWhoMayDoSo) {
+  ASSERT_TRUE(table_.wants(by(2, 7, 10), now_));
+  table_.put(place(file(7)), written(9, 1, 10.1));
+  held_ = {1};
+  EXPECT_FALSE(table_.wants(by(2, 7, 10.2), now_ + 100ms)) << "a moment later";
+  EXPECT_FALSE(table_.wants(by(1, 7, 10.3), now_ + 200ms));
+  auto due = table_.due(now_ + 2s, false);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_EQ(due[0].pid, 2U) << "and not by the newest, who would let it wait";
+  table_.note_queued(file(7), 2, 11);
+  ASSERT_TRUE(table_.begin_read(queued(7, 11)));
+  table_.put(due[0], written(9, 1, 12));
+  EXPECT_EQ(id_at(table_, 10.3), 9) << "it holds for both";
+  // Of one who is held there is nothing to wait for.
+  EXPECT_FALSE(table_.wants(by(1, 7, 12.1), now_ + 2s));
+  EXPECT_TRUE(table_.has_due());
+  due = table_.due(now_ + 2s, true);
+  ASSERT_EQ(due.size(), 1U);
+  EXPECT_FALSE(table_.has_due());
+  table_.note_queued(file(7), 1, 12);
+  EXPECT_TRUE(table_.is_queued(queued(7, 12)));
+  EXPECT_EQ(table_.unknown_from(file(7)), at(12) + 1);
+  EXPECT_FALSE(table_.wants(by(1, 7, 13), now_ + 10s));
+  EXPECT_FALSE(table_.has_due()) << "no client waits for it";
+}
+
+TEST_F(HeldUsers, WhatIsLeftOutIsReadAfterItsNextMapping) {
+  ASSERT_TRUE(table_.wants(by(1, 7, 10), now_));
+  table_.note_queued(file(7), 1, 11);
+  EXPECT_FALSE(table_.wants(by(1, 7, 11), now_));
+  EXPECT_FALSE(table_.leave_out(queued(7, 12)));
+  EXPECT_TRUE(table_.leave_out(queued(7, 11)));
+  EXPECT_FALSE(table_.leave_out(queued(7, 11)));
+  EXPECT_FALSE(table_.begin_read(queued(7, 11)));
+  EXPECT_TRUE(table_.due(now_ + 10s, true).empty());
+  EXPECT_TRUE(table_.wants(by(1, 7, 12), now_ + 10s));
+  // One that was forgotten is in no queue.
+  EXPECT_FALSE(table_.begin_read(queued(8, 11)));
+  EXPECT_FALSE(table_.leave_out(queued(8, 11)));
+  table_.note_queued(file(8), 1, 11);
+  EXPECT_FALSE(table_.is_queued(queued(8, 11)));
+}
+
+// Mappings of it were passed over after it was read.
+TEST_F(HeldUsers, AKnownFileIsLookedAtAgainByAScanIfItMayHaveChanged) {
+  ASSERT_TRUE(table_.wants(by(1, 7, 10), now_));
+  table_.put(place(file(7)), written(9, 1, 10.1));
+  EXPECT_TRUE(table_.touch(by(1, 7, 30)));
+  EXPECT_TRUE(table_.touch(by(1, 7, 30), at(10.1)));
+  EXPECT_FALSE(table_.touch(by(1, 7, 30), at(20)));
+  ASSERT_TRUE(table_.wants(by(1, 7, 30), now_ + 20s));
+  table_.put(place(file(7)), written(9, 1, 30.1));
+  EXPECT_TRUE(table_.touch(by(1, 7, 40), at(20)));
+  EXPECT_EQ(id_at(table_, 20), 9);
+}
+
+TEST_F(HeldUsers, TheAnswerHasSpaceForWhatWaits) {
+  for (std::uint64_t inode = 1; inode <= kMaxKnownFiles; ++inode) {
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_TRUE(table_.wants(by(0, inode, 10 + i * 10), now_ + i * 10s));
+      table_.put(place(file(inode)), written(static_cast<std::uint8_t>(i + 1), 9 + i * 10, 10.5 + i * 10));
+    }
+  }
+  EXPECT_EQ(table_.known().files.size(), kMaxKnownReadings);
+  EXPECT_EQ(table_.known(1000).files.size(), kMaxKnownReadings - 1000);
+  EXPECT_EQ(table_.known(kMaxKnownReadings).files.size(), kMaxKnownFiles);
+}
+
 TEST(KnownFilesText, ComesBackAsItWas) {
   KnownFiles known{.files = {{.file = file(1, 2),
                               .build_id = {1, 2, 3},

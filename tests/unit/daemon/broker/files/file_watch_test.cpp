@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "libcore/base/files.hpp"
@@ -27,8 +29,10 @@ constexpr std::uint32_t kHungDevice = 66, kServedDevice = 67, kHungProcess = 4'0
 constexpr std::uint64_t kHungInode = 9'000, kOtherInode = 9'999, kPlainInode = 8'000;  // plain: without a build-id
 std::atomic<bool> released = false;
 std::atomic<bool> replaced = false, names_hang = false;
-std::atomic<std::chrono::milliseconds> used{0ms};  // of a CPU, by each task
-std::atomic<int> hanging = 0, asked = 0, asked_at_other = 0, names_asked = 0;
+std::atomic<std::chrono::milliseconds> used{0ms}, measured_cpu{0ms};  // of a CPU, by each task
+constexpr EventTime kLaterNs = 1'000'000'000;
+std::atomic<EventTime> looked_at_ns{kLaterNs};  // the files of records that have times
+std::atomic<int> hanging = 0, asked = 0, asked_at_other = 0, names_asked = 0, tasks_read = 0;
 
 void wait_for_release() {
   ++hanging;
@@ -53,36 +57,51 @@ Result<MappedFileFacts> read_or_hang(const MappedAt& at, const std::function<voi
   if (at.file.major == kServedDevice)
     return MappedFileFacts{.build_id = {}, .host_path = {}, .was_read = false, .served_by = "fuse.sshfs"};
   if (at.file.inode == kPlainInode) return MappedFileFacts{.build_id = {}, .host_path = {}};
+  const EventTime looked_ns = at.seen_ns != 0 ? looked_at_ns.load() : 0;
   return MappedFileFacts{.build_id = std::vector<std::uint8_t>(20, static_cast<std::uint8_t>(at.file.inode)),
-                         .host_path = {}};
+                         .host_path = {},
+                         .looked = {.wall = WallTime(static_cast<std::int64_t>(looked_ns)), .monotonic_ns = looked_ns}};
 }
 
 void read_each(std::span<const MappedAt> files, const FileWatch::Steps& steps) {
   steps.has_helper(true);
   for (const MappedAt& at : files) steps.done(read_or_hang(at, steps.answered));
-  steps.used(used.load(), 0ms);
+  ++tasks_read;
+  steps.used(used.load(), measured_cpu.load());
   steps.has_helper(false);
 }
 
-RecordBuffer mapping(std::uint32_t major, std::uint64_t inode, std::string_view name = "/bin/x",
-                     std::uint32_t pid = 1) {
+RecordBuffer mapping(std::uint32_t major, std::uint64_t inode, std::string_view name = "/bin/x", std::uint32_t pid = 1,
+                     EventTime time_ns = 0) {
   RecordBuffer out;
-  append_mmap2(
-      out, {.pid = pid, .tid = pid, .address = 4096, .bytes = 4096, .major = major, .inode = inode, .name = name}, {});
+  append_mmap2(out,
+               {.pid = pid, .tid = pid, .address = 4096, .bytes = 4096, .major = major, .inode = inode, .name = name},
+               {.time_ns = time_ns});
   return out;
+}
+
+KnownFiles known_by(FileWatch& watch) {
+  const auto document = watch.answer();
+  EXPECT_TRUE(document);
+  const auto bytes = read_sealed_memfd(*document, kMaxBuildIdsBytes);
+  return *parse_build_ids(std::as_bytes(std::span<const char>(*bytes)));
+}
+
+void reset_all() {
+  used = measured_cpu = 0ms;
+  looked_at_ns = kLaterNs;
+  released = replaced = names_hang = false;
+  names_asked = hanging = asked = asked_at_other = tasks_read = 0;
+}
+void release_all() {
+  released = true;
+  while (hanging > 0) std::this_thread::sleep_for(1ms);
 }
 
 class Watch : public testing::Test {
  protected:
-  Watch() {
-    used = 0ms;
-    released = replaced = names_hang = false;
-    names_asked = hanging = asked = asked_at_other = 0;
-  }
-  ~Watch() override {
-    released = true;
-    while (hanging > 0) std::this_thread::sleep_for(1ms);
-  }
+  Watch() { reset_all(); }
+  ~Watch() override { release_all(); }
   bool look_until(const std::function<bool()>& done) {
     return test::soon([&] {
       watch_.look();
@@ -94,10 +113,7 @@ class Watch : public testing::Test {
   }
   KnownFiles known() {
     std::this_thread::sleep_for(FileWatch::kSameFor);
-    const auto document = watch_.answer();
-    EXPECT_TRUE(document);
-    const auto bytes = read_sealed_memfd(*document, kMaxBuildIdsBytes);
-    return *parse_build_ids(std::as_bytes(std::span<const char>(*bytes)));
+    return known_by(watch_);
   }
   BlockingThreads threads_ = BlockingThreads::start("read", 2).value();
   FileWatch watch_{threads_, read_each};
@@ -225,7 +241,11 @@ TEST_F(Watch, WhereEveryHelperHangsItIsSettled) {
   watch_.note_scan(mapping(9, 3, "/bin/z", 3));
   watch_.look();
   EXPECT_TRUE(watch_.settled());
-  EXPECT_EQ(known().unanswered.size(), 3U) << "also that of the file in the queue";
+  const KnownFiles meanwhile = known();
+  EXPECT_EQ(meanwhile.unanswered,
+            (std::vector<DeviceNumber>{{.major = 8, .minor = 0}, {.major = kHungDevice, .minor = 0}}));
+  EXPECT_EQ(meanwhile.waiting, (std::vector<WaitingFile>{{.file = {.major = 9, .inode = 3}, .from_ns = 0}}))
+      << "it is not its disk's fault";
   released = true;
   EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().files.size() == 3U; }));
 }
@@ -304,6 +324,7 @@ TEST_F(Watch, AUserHasAShareOfACpuAndOthersDoNotWait) {
   EXPECT_EQ(asked, 16) << "the next one comes in seconds";
   EXPECT_TRUE(watch_.settled()) << "a client does not wait for his files";
   EXPECT_TRUE(watch_.has_news()) << "they are read nevertheless";
+  EXPECT_EQ(watch_.waiting_files(), 0U) << "his share over time is not used up";
   EXPECT_EQ(watch_.soon(), FileWatch::kSoon);
   for (std::uint64_t inode = 1; inode <= 100; ++inode) watch_.note_scan(mapping(9, inode));
   EXPECT_TRUE(look_until([&] { return asked == 116; })) << "root's";
@@ -387,6 +408,445 @@ TEST_F(Watch, AScanOfItsOwnLooksAtNewFilesOnly) {
   watch_.note_scan(both, true);
   EXPECT_TRUE(look_until([&] { return watch_.settled(); }));
   EXPECT_EQ(asked, 2);
+}
+
+// Virtual, so that nothing depends on this machine: the time, and the CPU time of the main thread, which grows by a
+// step with each look at it. A thread that reads may outlive the test.
+std::atomic<std::int64_t> now_is_ns = 0, cpu_is_ns = 0, cpu_step_ns = 0;
+std::atomic<std::thread::id> main_thread;
+
+std::chrono::nanoseconds virtual_cpu_time() {
+  if (std::this_thread::get_id() != main_thread.load()) return 0ms;
+  return std::chrono::nanoseconds(cpu_is_ns += cpu_step_ns.load());
+}
+std::chrono::steady_clock::time_point virtual_now() {
+  return std::chrono::steady_clock::time_point(std::chrono::steady_clock::duration(now_is_ns.load()));
+}
+
+// Processes that have ended, each of a user of its own.
+constexpr std::uint32_t kEndedUsers = 4'250'000'000;
+std::atomic<int> owners_asked = 0;
+
+std::optional<uid_t> virtual_owner(std::uint32_t pid) {
+  ++owners_asked;
+  return pid >= kEndedUsers ? std::optional<uid_t>(pid) : owner_if_there(pid);
+}
+
+class ShareOfWatch : public test::RootTest {
+ protected:
+  ShareOfWatch() {
+    if (test::is_root()) user_.emplace(false);
+    reset_all();
+    owners_asked = 0;
+    now_is_ns = 1'000'000'000'000;
+    cpu_step_ns = 0;
+    main_thread = std::this_thread::get_id();
+  }
+  ~ShareOfWatch() override { release_all(); }
+  static void pass(std::chrono::nanoseconds time) { now_is_ns += time.count(); }
+  bool look_until(const std::function<bool()>& done, bool client_waits = false) {
+    return test::soon([&] {
+      watch_.look(client_waits);
+      return done();
+    });
+  }
+  // Everything that may be read was read.
+  bool settle(bool client_waits = false) {
+    return look_until([&] { return watch_.settled(); }, client_waits);
+  }
+  KnownFiles known() {
+    pass(FileWatch::kSameFor);
+    return known_by(watch_);
+  }
+  static std::set<std::uint64_t> inodes(const std::vector<WaitingFile>& files) {
+    std::set<std::uint64_t> out;
+    for (const WaitingFile& one : files) out.insert(one.file.inode);
+    return out;
+  }
+  // A file of the user costs as much as that.
+  void spend(std::chrono::milliseconds time, std::uint32_t pid) {
+    const int before = tasks_read;
+    measured_cpu = time;
+    watch_.note_scan(mapping(8, 7'000 + static_cast<std::uint64_t>(before), "/bin/x", pid));
+    EXPECT_TRUE(look_until([&] { return tasks_read == before + 1 && watch_.settled(); }));
+    measured_cpu = 0ms;
+  }
+  void spend(std::chrono::milliseconds time) { spend(time, user()); }
+  // New files, mapped one after the other.
+  static RecordBuffer mappings(std::uint64_t first_inode, std::uint64_t count, std::uint32_t pid,
+                               EventTime first_ns = 0) {
+    RecordBuffer out;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const RecordBuffer one = mapping(8, first_inode + i, "/bin/x", pid, first_ns == 0 ? 0 : first_ns + i);
+      out.insert(out.end(), one.begin(), one.end());
+    }
+    return out;
+  }
+  [[nodiscard]] std::uint32_t user() const { return user_->pid(); }
+  std::optional<test::UsersProcess> user_;
+  BlockingThreads threads_ = BlockingThreads::start("read", 2).value();
+  FileWatch watch_{threads_, read_each, {.now = virtual_now, .cpu = virtual_cpu_time}, virtual_owner};
+};
+
+TEST_F(ShareOfWatch, FilesThatWaitAreSaidAndReadLater) {
+  measured_cpu = 500ms;
+  for (std::uint64_t inode = 1; inode <= 200; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user()));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, 96) << "six tasks: 3 s of a CPU";
+  EXPECT_TRUE(settle(true)) << "a client does not wait for the others";
+  EXPECT_EQ(asked, 128) << "for which a part is kept";
+  EXPECT_EQ(watch_.waiting_files(), 72U);
+  EXPECT_TRUE(watch_.has_news()) << "they are read nevertheless";
+  KnownFiles meanwhile = known();
+  EXPECT_EQ(meanwhile.files.size(), 128U);
+  EXPECT_EQ(meanwhile.waiting.size(), 72U);
+  EXPECT_EQ(*inodes(meanwhile.waiting).rbegin(), 72U) << "the newest were read first";
+  EXPECT_EQ(meanwhile.unanswered, std::vector<DeviceNumber>{}) << "their disk has answered";
+  EXPECT_EQ(meanwhile.missed_bytes, 0U);
+  EXPECT_EQ(meanwhile.left_out_ns, 0U);
+  // A new one does not go behind those that wait.
+  watch_.note_scan(mapping(8, kOtherInode, "/bin/y", user()));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked_at_other, 0);
+  pass(101s);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, 144);
+  EXPECT_GT(asked_at_other, 128);
+  pass(10'000s);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, 201);
+  EXPECT_EQ(watch_.waiting_files(), 0U);
+  meanwhile = known();
+  EXPECT_EQ(meanwhile.files.size(), 201U);
+  EXPECT_TRUE(meanwhile.waiting.empty());
+}
+
+TEST_F(ShareOfWatch, NeverMoreThanSomeAtOnceAndOnePercent) {
+  measured_cpu = 100ms;
+  constexpr int kSteps = 2000, kFiles = 20;
+  for (int i = 0; i < kSteps; ++i) {
+    RecordBuffer records;
+    for (int k = 0; k < kFiles; ++k) {
+      const RecordBuffer one = mapping(8, static_cast<std::uint64_t>(100'000 + i * kFiles + k), "/bin/x", user());
+      records.insert(records.end(), one.begin(), one.end());
+    }
+    watch_.note_recorded(records);
+    ASSERT_TRUE(settle());
+    pass(100ms);
+  }
+  EXPECT_LE(tasks_read.load() * 100ms, 3000ms + 2000ms + 100ms) << "and one item";
+  EXPECT_GE(tasks_read.load() * 100ms, 3000ms + 2000ms - 200ms);
+  EXPECT_LE(watch_.waiting_files(), OwnerQueues::kMaxQueued / 4);
+  watch_.note_scan(mapping(8, kOtherInode));
+  EXPECT_TRUE(settle());
+  EXPECT_GT(asked_at_other, 0) << "nobody else waits";
+}
+
+// What it costs to note his files is his, too, and leaves as much less for reading them.
+TEST_F(ShareOfWatch, LooksAndReadsTogetherTakeNoMoreThanOnePercent) {
+  constexpr std::chrono::microseconds kLook(500);
+  constexpr int kSteps = 2000, kFiles = 20;
+  measured_cpu = 100ms;
+  for (int i = 0; i < kSteps; ++i) {
+    cpu_step_ns = std::chrono::nanoseconds(kLook).count();
+    watch_.note_scan(mappings(100'000 + static_cast<std::uint64_t>(i) * kFiles, kFiles, user()));
+    cpu_step_ns = 0;
+    ASSERT_TRUE(settle());
+    pass(100ms);
+  }
+  const auto all = tasks_read.load() * 100ms + kSteps * kLook;
+  EXPECT_LE(all, 3000ms + 2000ms + 100ms) << "and one item";
+  EXPECT_GE(all, 3000ms + 2000ms - 200ms);
+}
+
+// Both have used up what is common.
+TEST_F(ShareOfWatch, TwoUsersWhoAreHeldLeaveAThirdWhatIsHisOwn) {
+  constexpr std::uint32_t kOne = kEndedUsers + 1, kOther = kEndedUsers + 2, kThird = kEndedUsers + 3;
+  spend(10'000ms, kOne);
+  spend(10'000ms, kOther);
+  const int before = tasks_read;
+  measured_cpu = 10ms;
+  for (std::uint32_t disk = 20; disk < 25; ++disk) watch_.note_scan(mapping(disk, 1, "/bin/z", kThird));
+  watch_.note_scan(mapping(8, 1, "/bin/x", kOne));
+  watch_.note_scan(mapping(8, 2, "/bin/y", kOther));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(tasks_read, before + 3) << "30 ms";
+  EXPECT_EQ(watch_.waiting_files(), 4U);
+  EXPECT_TRUE(settle(true));
+  EXPECT_EQ(tasks_read, before + 5) << "a snapshot has a part of what is common";
+  EXPECT_EQ(watch_.waiting_files(), 2U);
+  EXPECT_EQ(inodes(known().waiting), (std::set<std::uint64_t>{1, 2}));
+}
+
+TEST_F(ShareOfWatch, AFileThatOthersNeedDoesNotWaitWithHis) {
+  spend(10'000ms);
+  for (std::uint64_t inode = 1; inode <= 3; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user()));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(watch_.waiting_files(), 3U);
+  const int before = asked;
+  watch_.note_scan(mapping(8, 2));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before + 1);
+  EXPECT_EQ(watch_.waiting_files(), 2U) << "what is left of it in his queue counts no more";
+  EXPECT_EQ(inodes(known().waiting), (std::set<std::uint64_t>{1, 3}));
+  pass(10'000s);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before + 3) << "it is not read twice";
+}
+
+// Whatever he maps, only the newest is noted, so that it costs nearly nothing.
+TEST_F(ShareOfWatch, OfAFloodTheNewestAreNotedAndAScanLooksForTheRest) {
+  spend(10'000ms);
+  RecordBuffer records;
+  for (std::uint64_t inode = 1; inode <= 1000; ++inode) {
+    const RecordBuffer one = mapping(8, inode, "/bin/x", user(), 100 + inode);
+    records.insert(records.end(), one.begin(), one.end());
+  }
+  const RecordBuffer others = mapping(8, kOtherInode, "/bin/y", 1, 50);
+  records.insert(records.begin(), others.begin(), others.end());
+  watch_.note_recorded(records);
+  EXPECT_TRUE(settle());
+  EXPECT_GT(asked_at_other, 0);
+  EXPECT_EQ(watch_.waiting_files(), 64U);
+  KnownFiles meanwhile = known();
+  EXPECT_EQ(inodes(meanwhile.waiting).size(), 64U);
+  EXPECT_EQ(*inodes(meanwhile.waiting).begin(), 937U);
+  EXPECT_EQ(meanwhile.left_out_ns, 100U + 936U);
+  EXPECT_FALSE(watch_.wants_scan()) << "nothing of it could be read now";
+  pass(10'000s);
+  EXPECT_TRUE(watch_.wants_scan());
+  watch_.begin_scan();
+  EXPECT_FALSE(watch_.wants_scan());
+  watch_.note_no_scan();
+  EXPECT_TRUE(watch_.wants_scan()) << "it failed";
+  watch_.begin_scan();
+  watch_.note_scan(records, true);
+  EXPECT_TRUE(settle());
+  EXPECT_FALSE(watch_.wants_scan());
+  EXPECT_EQ(known().files.size(), 1002U);
+}
+
+// It was passed over, and what was known of it before does not hold for that mapping.
+TEST_F(ShareOfWatch, AScanAlsoLooksAtKnownFilesThatWereLeftOut) {
+  looked_at_ns = 10;
+  watch_.note_recorded(mapping(8, 7, "/bin/known", 1, 5));
+  EXPECT_TRUE(settle());
+  spend(10'000ms);
+  RecordBuffer records = mapping(8, 7, "/bin/known", user(), 20);
+  const RecordBuffer newer = mappings(100, 64, user(), 21);
+  records.insert(records.end(), newer.begin(), newer.end());
+  watch_.note_recorded(records);
+  EXPECT_TRUE(settle());
+  const auto known_until = [&](std::uint64_t inode) {
+    const KnownFiles now = known();
+    const auto found = std::find_if(now.files.begin(), now.files.end(),
+                                    [inode](const KnownFile& one) { return one.file.inode == inode; });
+    return found != now.files.end() ? found->to_ns : EventTime{0};
+  };
+  EXPECT_EQ(known().left_out_ns, 20U);
+  EXPECT_EQ(known_until(7), 10U);
+  pass(10'000s);
+  looked_at_ns = 1'000;
+  EXPECT_TRUE(settle());
+  ASSERT_TRUE(watch_.wants_scan());
+  watch_.begin_scan();
+  watch_.note_scan(mapping(8, 7, "/bin/known", user(), 900), true);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(known_until(7), 1'000U);
+  EXPECT_FALSE(watch_.wants_scan());
+  // The next one finds nothing to do for him.
+  const int before = asked;
+  watch_.begin_scan();
+  watch_.note_scan(mapping(8, 7, "/bin/known", user(), 2'000), true);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before);
+}
+
+TEST_F(ShareOfWatch, ScansThatAreMadeForNobodyHaveAShare) {
+  watch_.charge_scans(20s);
+  spend(5'000ms);
+  watch_.note_recorded(mappings(100, 65, user(), 20));
+  pass(901s);
+  EXPECT_FALSE(watch_.wants_scan()) << "he has a share again";
+  pass(10'000s);
+  EXPECT_TRUE(watch_.wants_scan());
+}
+
+TEST_F(ShareOfWatch, AScanIsPaidByThoseForWhomItIsMade) {
+  constexpr std::uint32_t kOther = kEndedUsers + 1, kThird = kEndedUsers + 2;
+  for (const std::uint32_t pid : {user(), kOther}) {
+    spend(5'000ms, pid);
+    watch_.note_recorded(mappings(pid + 10'000ULL, 65, pid, 20));
+  }
+  pass(10'000s);
+  ASSERT_TRUE(settle());
+  watch_.begin_scan();
+  watch_.note_scan({}, true);
+  watch_.charge_scans(10s);
+  const int before = asked;
+  for (const std::uint32_t pid : {user(), kOther, kThird}) watch_.note_scan(mapping(9, pid, "/bin/new", pid));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before + 1) << "the third one's";
+  EXPECT_EQ(inodes(known().waiting), (std::set<std::uint64_t>{user(), kOther})) << "they owe 5 s each";
+  pass(401s);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before + 3);
+}
+
+// The one who forked it is held, and root is not.
+TEST_F(ShareOfWatch, AProcessThatBecameRootsDoesNotWaitWithItsParents) {
+  spend(10'000ms);
+  const auto own = static_cast<std::uint32_t>(::getpid());
+  RecordBuffer records;
+  append_fork(records, {.pid = own, .ppid = user(), .tid = own, .ptid = user()}, {});
+  for (const std::uint32_t pid : {own, user()}) {
+    const RecordBuffer one = mapping(8, pid == own ? kOtherInode : 1, "/bin/x", pid);
+    records.insert(records.end(), one.begin(), one.end());
+  }
+  watch_.note_recorded(records);
+  EXPECT_TRUE(settle());
+  EXPECT_GT(asked_at_other, 0);
+  EXPECT_EQ(inodes(known().waiting), std::set<std::uint64_t>{1});
+}
+
+TEST_F(ShareOfWatch, AFloodOfProcessesTakesFewLooksAtThem) {
+  constexpr std::uint32_t kFirst = 4'100'000'000, kProcesses = 300;
+  spend(10'000ms);
+  RecordBuffer records;
+  for (std::uint32_t i = 0; i < kProcesses; ++i) {
+    const RecordBuffer one = mapping(8, 100 + i, "/bin/x", kFirst + i);
+    records.insert(records.end(), one.begin(), one.end());
+  }
+  const int before = asked;
+  owners_asked = 0;
+  watch_.note_recorded(records);
+  EXPECT_LE(owners_asked, 64);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before + static_cast<int>(kProcesses)) << "nobody's, and read nevertheless";
+}
+
+// At the end of a client's patience: a disk that answers is not one that hangs.
+TEST_F(ShareOfWatch, AFileWhoseTurnHasNotComeIsNotItsDisksFault) {
+  watch_.note_scan(mapping(8, kHungInode, "/bin/slow", 1));
+  EXPECT_TRUE(look_until([&] { return hanging == 1; }, true));
+  watch_.note_scan(mapping(8, 5, "/bin/next", 2));
+  watch_.look(true);
+  EXPECT_FALSE(watch_.settled());
+  KnownFiles at_once = known();
+  EXPECT_EQ(at_once.unanswered, std::vector<DeviceNumber>{});
+  EXPECT_EQ(inodes(at_once.waiting), (std::set<std::uint64_t>{5, kHungInode}));
+  EXPECT_EQ(watch_.waiting_files(), 0U) << "nobody has used up his share";
+  pass(300ms);
+  EXPECT_TRUE(settle(true));
+  at_once = known();
+  EXPECT_EQ(at_once.unanswered, (std::vector<DeviceNumber>{{.major = 8, .minor = 0}}));
+  EXPECT_TRUE(at_once.waiting.empty());
+  released = true;
+  EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && asked == 2; }, true));
+  at_once = known();
+  EXPECT_EQ(at_once.files.size(), 2U);
+  EXPECT_EQ(at_once.unanswered, std::vector<DeviceNumber>{});
+}
+
+// Else the main thread would wake a hundred times a second for one file at a time.
+TEST_F(ShareOfWatch, WhatCollectsIsReadTogether) {
+  spend(3'000ms);
+  watch_.note_scan(mapping(8, 1, "/bin/x", user()));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(watch_.waiting_files(), 1U);
+  EXPECT_TRUE(watch_.has_news());
+  EXPECT_EQ(watch_.soon(), FileWatch::kSoon) << "he may go on in a moment";
+  // A quarter of a CPU is a matter of milliseconds.
+  constexpr std::uint32_t kOther = kEndedUsers + 1;
+  used = 150ms;
+  spend(1ms, kOther);
+  used = 0ms;
+  watch_.note_scan(mapping(9, 2, "/bin/y", kOther));
+  watch_.look();
+  EXPECT_EQ(watch_.soon(), 50ms);
+}
+
+// A helper can wait for a disk for hours.
+TEST_F(ShareOfWatch, WhatCostsLateIsCharged) {
+  measured_cpu = 10'000ms;
+  watch_.note_scan(mapping(8, kHungInode, "/bin/x", user()));
+  EXPECT_TRUE(look_until([&] { return hanging == 1; }));
+  pass(1000s);
+  EXPECT_TRUE(settle());
+  released = true;
+  EXPECT_TRUE(look_until([&] { return tasks_read == 1 && !threads_.busy(); }));
+  EXPECT_TRUE(settle());
+  measured_cpu = 0ms;
+  const int before = asked;
+  watch_.note_scan(mapping(8, 2, "/bin/y", user()));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before);
+  EXPECT_EQ(watch_.waiting_files(), 1U);
+  pass(701s);
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before + 1);
+}
+
+TEST_F(ShareOfWatch, WhatTheBrokerItselfDoesIsChargedToTheSameUser) {
+  cpu_step_ns = 1'000'000'000;
+  for (std::uint64_t inode = 1; inode <= 4; ++inode) {
+    watch_.note_recorded(mapping(8, inode, "/bin/x", user()));
+    watch_.look();
+  }
+  cpu_step_ns = 0;
+  EXPECT_TRUE(settle());
+  const int before = asked;
+  watch_.note_recorded(mapping(8, 5, "/bin/x", user()));
+  watch_.note_recorded(mapping(8, 6));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, before + 1) << "root's";
+  EXPECT_GE(watch_.waiting_files(), 1U);
+}
+
+// Who renames threads for ever makes nobody wait whose programs start meanwhile.
+TEST_F(ShareOfWatch, RecordsOfSomethingElseAreNotChargedToThoseWhoMapFiles) {
+  cpu_step_ns = 1'000'000'000;
+  RecordBuffer renames;
+  for (int i = 0; i < 10'000; ++i) append_comm(renames, {.pid = 77, .tid = 77, .name = "x"}, {});
+  for (std::uint64_t inode = 1; inode <= 20; ++inode) {
+    RecordBuffer records = renames;
+    const RecordBuffer one = mapping(8, inode, "/bin/x", user());
+    records.insert(records.end(), one.begin(), one.end());
+    watch_.note_scan(records);
+    watch_.note_recorded(renames);
+    watch_.look();
+  }
+  cpu_step_ns = 0;
+  watch_.note_recorded(mapping(8, 100, "/bin/x", user()));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(watch_.waiting_files(), 0U);
+}
+
+// perf takes what its name leads to, and that was not looked at.
+TEST_F(ShareOfWatch, ANameThatCouldNotBeLookedAtIsSaid) {
+  watch_.note_scan(mapping(8, kPlainInode, "/bin/x", user()));
+  EXPECT_TRUE(settle());
+  spend(10'000ms);
+  pass(1s);
+  EXPECT_TRUE(settle(true));
+  EXPECT_EQ(names_asked, 0);
+  EXPECT_EQ(known().waiting, (std::vector<WaitingFile>{{.file = {.major = 8, .inode = kPlainInode}, .from_ns = 0}}));
+  pass(10'000s);
+  EXPECT_TRUE(settle(true));
+  EXPECT_GE(names_asked, 1);
+  EXPECT_TRUE(known().waiting.empty());
+}
+
+TEST_F(ShareOfWatch, ANameIsSaidHoweverManyFilesWait) {
+  watch_.note_scan(mapping(8, kPlainInode, "/bin/x", user()));
+  EXPECT_TRUE(settle());
+  spend(10'000ms);
+  for (std::uint64_t i = 0; i < 5; ++i) watch_.note_scan(mappings(100'000 + i * 1'000, 1'000, user()));
+  EXPECT_EQ(watch_.waiting_files(), OwnerQueues::kMaxQueued / 4) << "his queue is full";
+  pass(1s);
+  EXPECT_TRUE(settle(true));
+  EXPECT_EQ(names_asked, 0);
+  EXPECT_TRUE(inodes(known().waiting).contains(kPlainInode));
 }
 
 TEST_F(Watch, TheSameAnswerAsLongAsNothingChanged) {

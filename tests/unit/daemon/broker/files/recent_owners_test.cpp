@@ -84,6 +84,44 @@ TEST_F(Owners, AProcessThatBecomesAnotherUsersIsHis) {
   EXPECT_EQ(owners_.of(201), 1001U);
 }
 
+TEST_F(Owners, WhoseItProbablyIsTakesNoLook) {
+  EXPECT_EQ(owners_.likely(100), std::nullopt) << "nobody has looked yet";
+  EXPECT_EQ(owners_.of(100), 1000U);
+  EXPECT_EQ(owners_.of(200), 0U);
+  there_.clear();
+  EXPECT_EQ(owners_.likely(100), 1000U);
+  EXPECT_EQ(owners_.likely(200), 0U);
+  owners_.note(fork_of(101, 100));
+  owners_.note(fork_of(102, 101));
+  owners_.note(fork_of(201, 200));
+  EXPECT_EQ(owners_.likely(102), 1000U);
+  EXPECT_EQ(owners_.likely(201), std::nullopt) << "a service becomes its user's";
+  owners_.note(fork_of(301, 302));
+  owners_.note(fork_of(302, 301));
+  EXPECT_EQ(owners_.likely(301), std::nullopt) << "a ring of processes";
+}
+
+// A user's sudo forks them.
+TEST_F(Owners, OwnIsOnlyWhatWasSeenOfTheProcessItself) {
+  EXPECT_EQ(owners_.of(100), 1000U);
+  owners_.note(fork_of(101, 100));
+  EXPECT_EQ(owners_.own(100), 1000U);
+  EXPECT_EQ(owners_.own(101), std::nullopt);
+  EXPECT_EQ(owners_.likely(101), 1000U);
+  there_[101] = 0;
+  EXPECT_FALSE(owners_.was_looked_at(101));
+  EXPECT_EQ(owners_.of(101), 0U);
+  EXPECT_TRUE(owners_.was_looked_at(101));
+  EXPECT_EQ(owners_.own(101), 0U);
+  EXPECT_EQ(owners_.likely(101), 0U);
+  owners_.begin_look();
+  EXPECT_FALSE(owners_.was_looked_at(101));
+  EXPECT_EQ(owners_.own(101), 0U);
+  EXPECT_EQ(owners_.of(301), std::nullopt);
+  EXPECT_TRUE(owners_.was_looked_at(301)) << "it has ended";
+  EXPECT_EQ(owners_.own(301), std::nullopt);
+}
+
 TEST_F(Owners, TheOldestAreForgotten) {
   owners_.note(fork_of(101, 100));
   owners_.note(fork_of(102, 100));

@@ -152,6 +152,20 @@ TEST_F(Scan, AllOfItWhereNothingHangs) {
   EXPECT_TRUE(found.all_listed);
 }
 
+// Each thread says it when it has done its part, which may be after the result was taken.
+TEST_F(Scan, WhatItTookOfACpuIsSaid) {
+  const auto used_ns = std::make_shared<std::atomic<std::int64_t>>(0);
+  const auto parts = std::make_shared<std::atomic<int>>(0);
+  const auto answer = scan({.used = [used_ns, parts](std::chrono::nanoseconds used) {
+    *used_ns += used.count();
+    ++*parts;
+  }});
+  ASSERT_TRUE(answer) << answer.error().what;
+  EXPECT_TRUE(threads_.wait_idle(5s));
+  EXPECT_GT(*used_ns, 0);
+  EXPECT_GE(*parts, 2);
+}
+
 // A program can move its code to memory without a file, and keep nothing of its executable mapped.
 TEST_F(Scan, TheExecutableIsKnownWhateverIsMapped) {
   const std::string path = std::filesystem::read_symlink("/proc/self/exe");

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU time that the broker may use to read build-ids: some of it at once, and 1 % of a CPU over time, for all users
+// together. What is charged was measured, and may come late: who then owes more than is permitted waits for longer.
+//
+//   used up to now  =  paid back (1 % of the time, the same part to each user who owes something)  +  what they owe
+//
+//       owed by one user   0 ──────┬─── kOwn ────────────────────┬────────────────── kOfUser ──▶ waits
+//                                  nobody else can take it       from what is common, while there is some (kCommon)
+//
+// What it costs to notice that files were mapped cannot wait. It counts for the user, up to kNoticed, so that a
+// snapshot can always have some files read; and it takes nothing of what is common.
+//
+// So a user who maps new files for ever waits, and the others go on: each of them gets as much of what is paid back.
+// Root is a user like others. Times are of CLOCK_MONOTONIC, which stands while the machine is suspended. Main thread
+// only.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace flight::broker {
+
+class ReadShare {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using CpuTime = std::chrono::nanoseconds;
+  // A uid; or what is of no user: the scans that are made for the files only, and looks at records of something else.
+  using Account = std::uint64_t;
+  static constexpr Account kScans = Account{1} << 32U, kLooks = kScans + 1;
+
+  static constexpr int kPart = 100;  // one part of so many
+  // A file takes 50 to 150 µs: so a machine's first 16,384 files are read without a pause.
+  static constexpr std::chrono::milliseconds kOwn{40}, kOfUser{4000}, kCommon{8000};
+  // More than new files may use, so that a user whose files are read at that limit pays for both; and less than a
+  // snapshot may use.
+  static constexpr std::chrono::milliseconds kNoticed{3500};
+  static constexpr std::size_t kMaxUsers = 64;  // who owe something at a time; the others are one (kEndedOwner)
+
+  // Each leaves a part of what is permitted to those behind it. The value is the number of quarters that it may use.
+  enum class Use : std::uint8_t {
+    again = 2,  // a known file was mapped again: it can be looked at when a snapshot needs it
+    fresh = 3,  // of a new file, nothing is known when it is gone
+    asked = 4   // a snapshot waits
+  };
+  [[nodiscard]] bool may(Account account, Use use, Time now);
+  // When may() is true if all users pay back as now; nullopt: it is.
+  [[nodiscard]] std::optional<Time> goes_on(Account account, Use use, Time now);
+  // Whether there is a user who may use nothing for fresh files.
+  [[nodiscard]] bool any_held(Time now);
+
+  void charge(Account account, CpuTime used, Time now);
+  // For what cannot wait, as the records of a ring: the debt grows up to kNoticed only.
+  void charge_notice(Account account, CpuTime used, Time now);
+  [[nodiscard]] CpuTime owed(Account account) const;
+
+ private:
+  struct Debt {
+    CpuTime read{0}, noticed{0};
+    [[nodiscard]] CpuTime all() const { return read + noticed; }
+  };
+  void pay_back(Time now);
+  [[nodiscard]] Account account_of(Account account) const;
+  [[nodiscard]] CpuTime common() const;
+  [[nodiscard]] static CpuTime most(CpuTime all, Use use) { return all * static_cast<int>(use) / 4; }
+
+  std::map<Account, Debt> owed_;  // each above 0
+  std::optional<Time> paid_until_;
+};
+
+}  // namespace flight::broker
