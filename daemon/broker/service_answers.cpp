@@ -112,6 +112,7 @@ Result<void> Service::follow_counts(int client) {
   counts.broker_cpu_seconds = usage.cpu_seconds + helpers_.cpu_seconds();
   counts.broker_uptime_seconds = usage.uptime_seconds;
   counts.broker_rss_bytes = usage.rss_bytes;
+  counts.build_ids_waiting = files_->waiting_files();
   const auto document = counts_.of(bytes_of(encode(counts)));
   return send_document(client, Request::counts, document, std::exchange(counts_asked_, 0));
 }

@@ -165,6 +165,7 @@ std::string encode(const Counts& counts) {
                            {"broker_pid", counts.broker_pid},
                            {"broker_rss_bytes", counts.broker_rss_bytes},
                            {"broker_uptime_seconds", counts.broker_uptime_seconds},
+                           {"build_ids_waiting", counts.build_ids_waiting},
                            {"delivery", to_string(counts.delivery)},
                            {"events", list_of(counts.events)},
                            {"time_ns", counts.time_ns},

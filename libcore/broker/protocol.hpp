@@ -230,6 +230,8 @@ struct Counts {
   int broker_pid = 0;
   double broker_cpu_seconds = 0, broker_uptime_seconds = 0;
   std::uint64_t broker_rss_bytes = 0;
+  // Files that wait for the broker's share of a CPU. Optional: an older broker does not write it.
+  std::uint64_t build_ids_waiting = 0;
 };
 [[nodiscard]] std::string encode(const Counts& counts);  // JSON
 [[nodiscard]] Result<Counts> parse_counts(std::string_view text);

@@ -177,6 +177,7 @@ Result<Counts> parse_counts(std::string_view text) {
     in.read("broker_cpu_seconds", counts.broker_cpu_seconds);
     in.read("broker_uptime_seconds", counts.broker_uptime_seconds);
     in.read("broker_rss_bytes", counts.broker_rss_bytes);
+    if (in.has("build_ids_waiting")) in.read("build_ids_waiting", counts.build_ids_waiting);
     const auto read_event = [](const json::Reader& of_event, EventCount& count) {
       of_event.read("id", count.id);
       of_event.read("value", count.value);

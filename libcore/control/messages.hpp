@@ -146,7 +146,8 @@ struct Status {
   StatusProcess flightd, broker;
   std::uint64_t staging_bytes = 0, ring_bytes = 0;
   std::uint64_t tracker_bytes = 0, tracker_max_bytes = 0;  // the process tracker and its checkpoint; their limit
-  std::optional<std::string> last_snapshot;                // the last one's id; null: this flightd has taken none
+  std::uint64_t build_ids_waiting = 0;  // files that wait for the broker's share of a CPU; written if there are any
+  std::optional<std::string> last_snapshot;  // the last one's id; null: this flightd has taken none
   std::optional<StatusLast>
       last;  // written as last_snapshot_time, _age_seconds, _trigger and _timings_us, if there is one
   // Written as `messages`, each with its severity, most severe first; `warnings` contains the first two.

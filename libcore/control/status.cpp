@@ -20,6 +20,14 @@ Object of_process(const StatusProcess& process) {
   return json;
 }
 
+Object of_self(const Status& status) {
+  Object out{{"flightd", of_process(status.flightd)}, {"broker", of_process(status.broker)},
+             {"staging_bytes", status.staging_bytes}, {"ring_bytes", status.ring_bytes},
+             {"tracker_bytes", status.tracker_bytes}, {"tracker_max_bytes", status.tracker_max_bytes}};
+  if (status.build_ids_waiting > 0) out.add("build_ids_waiting", status.build_ids_waiting);
+  return out;
+}
+
 Object of_channel(const StatusChannel& channel) {
   Object out{{"name", channel.name},
              {"events", json::array_of(channel.events,
@@ -153,12 +161,7 @@ std::string to_json(const Status& status) {
                 {"channels", json::array_of(status.channels, of_channel)},
                 {"snapshots", status.snapshots},
                 {"store", Object{{"bytes", status.store_bytes}, {"max_bytes", status.store_max_bytes}}},
-                {"self", Object{{"flightd", of_process(status.flightd)},
-                                {"broker", of_process(status.broker)},
-                                {"staging_bytes", status.staging_bytes},
-                                {"ring_bytes", status.ring_bytes},
-                                {"tracker_bytes", status.tracker_bytes},
-                                {"tracker_max_bytes", status.tracker_max_bytes}}},
+                {"self", of_self(status)},
                 {"last_snapshot", status.last_snapshot}};
   if (status.last) add_last(object, *status.last);
   add_messages(object, status);
@@ -188,6 +191,7 @@ Result<Status> parse_status(std::string_view text) {
   status.ring_bytes = self.at("ring_bytes").count_or_zero();
   status.tracker_bytes = self.at("tracker_bytes").count_or_zero();
   status.tracker_max_bytes = self.at("tracker_max_bytes").count_or_zero();
+  status.build_ids_waiting = self.at("build_ids_waiting").count_or_zero();
   if (value.at("last_snapshot").text() != nullptr) status.last_snapshot = text_at(value, "last_snapshot");
   if (value.at("last_snapshot_timings_us").is_object()) status.last = last_of(value);
   read_messages(value, status);

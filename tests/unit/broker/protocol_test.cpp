@@ -298,6 +298,7 @@ TEST(Counts, ComeBackAsTheyWere) {
   in.broker_rss_bytes = 6U << 20U;
   in.broker_uptime_seconds = 86400.5;
   in.unseen = {"a", "b: c"};
+  in.build_ids_waiting = 4096;
   auto parsed = parse_counts(encode(in));
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(parsed->time_ns, in.time_ns);
@@ -309,14 +310,16 @@ TEST(Counts, ComeBackAsTheyWere) {
   EXPECT_EQ(parsed->broker_rss_bytes, 6U << 20U);
   EXPECT_DOUBLE_EQ(parsed->broker_uptime_seconds, 86400.5);
   EXPECT_EQ(parsed->unseen, in.unseen);
+  EXPECT_EQ(parsed->build_ids_waiting, 4096U);
 }
 
 TEST(Counts, OfABrokerThatIsOlder) {
   std::string text = encode(Counts{.time_ns = 1, .events = {{1, 2, 3}}});
-  constexpr std::string_view kUnseen = ",\"unseen\":[]";
-  const std::size_t at = text.find(kUnseen);
-  ASSERT_NE(at, std::string::npos);
-  text.erase(at, kUnseen.size());
+  for (const std::string_view key : {",\"unseen\":[]", ",\"build_ids_waiting\":0"}) {
+    const std::size_t at = text.find(key);
+    ASSERT_NE(at, std::string::npos);
+    text.erase(at, key.size());
+  }
   const auto parsed = parse_counts(text);
   ASSERT_TRUE(parsed) << parsed.error().what;
   EXPECT_EQ(parsed->events.size(), 1U);

@@ -93,6 +93,7 @@ TEST(Idl, DescribesStatusProgressAndParameters) {
   status.channels.push_back({"stacks", {{"cycles", 99.0, 1000.0}}, 1, 2});
   status.channels.push_back({"net", {{"cycles", 99.0, 1000.0}}, 1, 2, "0-3,8"});
   status.warnings.emplace_back("careful");
+  status.build_ids_waiting = 1;
   for (const auto& last : {std::optional<std::string>("7"), std::optional<std::string>()}) {
     status.last_snapshot = last;
     if (last) status.last = StatusLast{"2026-11-20T03:12:04.123Z", "manual", 1, 2, 3, 4, 5, 15, 2.5};

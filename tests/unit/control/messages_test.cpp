@@ -170,6 +170,18 @@ TEST(StatusTest, GoesThereAndBack) {
       R"("last_snapshot":"3","warnings":["cycles is not there: cpu-clock instead"],"messages":[{"severity":"warning","text":"cycles is not there: cpu-clock instead"}]})");
 }
 
+TEST(StatusTest, FilesThatWaitForTheirBuildIdsAreCounted) {
+  Status status;
+  EXPECT_EQ(to_json(status).find("build_ids_waiting"), std::string::npos);
+  status.build_ids_waiting = 12;
+  const std::string text = to_json(status);
+  EXPECT_THAT(text, HasSubstr(R"("tracker_max_bytes":0,"build_ids_waiting":12},)"));
+  const auto back = parse_status(text);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->build_ids_waiting, 12U);
+  EXPECT_EQ(to_json(*back), text);
+}
+
 // Without the key, as of an older flightd, they are all.
 TEST(StatusTest, AChannelSaysWhichCpusItRecords) {
   Status status;

@@ -44,11 +44,12 @@ struct BrokerSetup {
   std::string folder;                      // the directory of its files; empty: it makes none
   std::vector<std::byte> processes;        // the result of its scan
   std::string config_digest;
-  std::vector<std::string> unseen;   // Counts::unseen
-  std::optional<Delivery> delivery;  // Counts::delivery; nullopt: as the rings have it
-  std::vector<std::string> missing;  // Manifest::missing
-  std::string left_out;              // a channel into which no CPU records
-  KnownFiles known_files;            // the build-ids that it knows
+  std::vector<std::string> unseen;      // Counts::unseen
+  std::optional<Delivery> delivery;     // Counts::delivery; nullopt: as the rings have it
+  std::vector<std::string> missing;     // Manifest::missing
+  std::string left_out;                 // a channel into which no CPU records
+  KnownFiles known_files;               // the build-ids that it knows
+  std::uint64_t build_ids_waiting = 0;  // Counts::build_ids_waiting
 };
 
 inline Manifest manifest_of(const BrokerSetup& setup) {
@@ -228,6 +229,7 @@ class FakeBroker {
     if (setup_.rings) out = setup_.rings->counts();
     out.time_ns = setup_.counts_time;
     out.unseen = setup_.unseen;
+    out.build_ids_waiting = setup_.build_ids_waiting;
     out.delivery = setup_.delivery.value_or(out.delivery);
     out.broker_pid = kPid;
     return out;

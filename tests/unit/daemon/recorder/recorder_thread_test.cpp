@@ -112,6 +112,15 @@ TEST_F(RecorderThreadTest, WhetherSamplesComeIsInTheStatus) {
   }
 }
 
+TEST_F(RecorderThreadTest, FilesThatWaitForTheBrokersShareAreCountedAndNoted) {
+  start({.build_ids_waiting = 12});
+  const Status status = bench_.status();
+  EXPECT_EQ(status.build_ids_waiting, 12U);
+  EXPECT_THAT(status.notes, Contains(HasSubstr("the build-ids of 12 mapped files are read later")));
+  bench_.broker->change([](BrokerSetup& setup) { setup.build_ids_waiting = 0; });
+  EXPECT_THAT(bench_.status().notes, Not(Contains(HasSubstr("build-ids"))));
+}
+
 TEST_F(RecorderThreadTest, ALostRecordIsFollowedByAScan) {
   start_with_rings();
   const auto before = scans();
