@@ -13,8 +13,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "libcore/broker/build_ids.hpp"
 #include "libcore/sysinfo/mapped_file.hpp"
@@ -109,6 +114,95 @@ TEST_F(FilesLong, AProgramThatRunsHasItsBuildIdAfterManyOtherFiles) {
   Child many = Child::start({folder_.load("many_files"), folder_ / "scratch/many", std::to_string(kProcesses)});
   ASSERT_TRUE(many.wait_for_line("mapped", 120s)) << many.err();
   EXPECT_THAT(build_ids(daemon_.snapshot()), HasSubstr(wanted));
+}
+
+// The sum of these fields of proc_pid_stat(5), which begin with 0 behind the name, in seconds.
+double stat_seconds(const std::string& stat, std::initializer_list<std::size_t> fields) {
+  const std::string text = read_text(stat);
+  std::istringstream words(text.substr(std::min(text.size(), text.rfind(") ") + 2)));
+  std::vector<std::string> all;
+  for (std::string word; words >> word;) all.push_back(word);
+  double ticks = 0;
+  for (const std::size_t field : fields)
+    if (field < all.size()) ticks += std::stod(all[field]);
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+constexpr std::size_t kUserTime = 11, kSystemTime = 12, kUserTimeOfEnded = 13, kSystemTimeOfEnded = 14;
+
+// The CPU time of what only reads files for the broker: the helpers, also those that have ended, and the threads that
+// wait for them.
+double reading_seconds(pid_t broker) {
+  double seconds = stat_seconds(fmt::format("/proc/{}/stat", broker), {kUserTimeOfEnded, kSystemTimeOfEnded});
+  for (const pid_t helper : children_of(broker))
+    seconds += stat_seconds(fmt::format("/proc/{}/stat", helper), {kUserTime, kSystemTime});
+  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", broker)))
+    if (read_text(task.path().string() + "/comm") == "read\n")
+      seconds += stat_seconds(task.path().string() + "/stat", {kUserTime, kSystemTime});
+  return seconds;
+}
+
+// A disk that gives each file a new inode number.
+class NewDisk {
+ public:
+  explicit NewDisk(std::string path) : path_(std::move(path)) {
+    fs::create_directory(path_);
+    EXPECT_TRUE(mount_tmpfs(path_, "mode=777"));
+  }
+  NewDisk(const NewDisk&) = delete;
+  NewDisk& operator=(const NewDisk&) = delete;
+  ~NewDisk() { umount2(path_.c_str(), MNT_DETACH); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// 4 s at once for the user who does it, and 1 % of a CPU over time: by user, so that all others have their build-ids.
+TEST_F(FilesLong, AUserWhoMapsNewFilesForEverTakesOnePercentAndNobodyElseWaits) {
+  constexpr double kSeconds = 90, kAtOnce = 4;
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K")));
+  const NewDisk disk(folder_ / "scratch/flood");
+  const auto as_user = [&](int id, const Arguments& command) {
+    Arguments all{"setpriv", fmt::format("--reuid={}", id), "--clear-groups", "--"};
+    all.insert(all.end(), command.begin(), command.end());
+    return start_load(all);
+  };
+  const auto has_build_id = [&](const std::string& program) {
+    return [this, wanted = build_id_of(burner_) + " " + program] {
+      return build_ids(daemon_.snapshot()).find(wanted) != std::string::npos;
+    };
+  };
+  // What the start costs counts for root.
+  const Child first = burn(burner_, 300);
+  ASSERT_TRUE(wait_until(has_build_id(burner_), 20s));
+  const Stopwatch watch;
+  const double before = reading_seconds(daemon_.broker_pid());
+  Child flood = as_user(64'901, {folder_.load("file_flood"), disk.path()});
+  ASSERT_TRUE(flood.wait_for_line("started")) << flood.err();
+  const auto waiting = [&] { return daemon_.status()["self"].value("build_ids_waiting", 0); };
+  // Until 3 s are used up, it has a quarter of a CPU, and its files only wait for that.
+  EXPECT_TRUE(wait_until([&] { return waiting() > 100; }, 60s)) << "its files wait";
+
+  const std::string other = folder_ / "scratch/other";
+  fs::copy_file(burner_, other);
+  const Child program = as_user(64'902, {other, std::to_string(load_cpu()), "300"});
+  ASSERT_TRUE(program.wait_for_line("started")) << program.err();
+  EXPECT_TRUE(wait_until(has_build_id(other), 20s)) << "another user's does not";
+  const std::string roots = folder_ / "scratch/roots";
+  fs::copy_file(burner_, roots);
+  const Child of_root = burn(roots, 300);
+  EXPECT_TRUE(wait_until(has_build_id(roots), 20s)) << "nor root's";
+
+  EXPECT_TRUE(wait_until([&] { return watch.gone_by() >= std::chrono::duration<double>(kSeconds); }, 120s));
+  EXPECT_TRUE(flood.running()) << flood.err();
+  EXPECT_GT(waiting(), 100);
+  // Of each look the newest 64 wait, and the others were only counted.
+  EXPECT_THAT(daemon_.snapshot().dump(),
+              testing::AllOf(HasSubstr("build-id unread, later"), HasSubstr("more files were mapped than")));
+  const double used = reading_seconds(daemon_.broker_pid()) - before;
+  const double seconds = std::chrono::duration<double>(watch.gone_by()).count();
+  fmt::print("{:.2f} s of a CPU for reading files, in {:.0f} s\n", used, seconds);
+  EXPECT_LE(used, kAtOnce + seconds / 100 + 1) << "and what the other programs' files took";
 }
 
 // The build-id belongs to the file that runs, not to the file that has its path now.
