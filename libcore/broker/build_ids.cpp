@@ -47,8 +47,9 @@ void read_bare(const BuildIdEntry& entry, KnownFiles& out) {
   if (entry.to_ns != 0)
     out.forgotten_ns = entry.to_ns;
   else if (entry.generation != 0)
-    out.waiting.push_back(
-        {.file = {.major = entry.major, .minor = entry.minor, .inode = entry.generation}, .from_ns = entry.from_ns});
+    out.waiting.push_back({.file = {.major = entry.major, .minor = entry.minor, .inode = entry.generation},
+                           .from_ns = entry.from_ns,
+                           .is_next = entry.is_two != 0});
   else
     out.left_out_ns = entry.from_ns;
 }
@@ -92,8 +93,11 @@ std::vector<std::byte> encode(const KnownFiles& known) {
     out.add_text(std::string(recorded).append(host));
   }
   for (const WaitingFile& one : known.waiting)
-    add_bare(out,
-             {.major = one.file.major, .minor = one.file.minor, .generation = one.file.inode, .from_ns = one.from_ns});
+    add_bare(out, {.major = one.file.major,
+                   .minor = one.file.minor,
+                   .generation = one.file.inode,
+                   .is_two = static_cast<std::uint16_t>(one.is_next ? 1 : 0),
+                   .from_ns = one.from_ns});
   if (known.left_out_ns != 0) add_bare(out, {.from_ns = known.left_out_ns});
   if (known.forgotten_ns != 0) add_bare(out, {.to_ns = known.forgotten_ns});
   return std::move(out).take();

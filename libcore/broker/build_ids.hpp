@@ -7,8 +7,8 @@
 //
 // A file without a build-id has an entry of size 0. A file that could not be read has none. A file whose content
 // changed has an entry for each content that was read. Entries of inode 0 come last, and older readers ignore the first
-// two kinds: with to_ns 0, the file that waits and whose inode is in `generation`; with both of them 0, left_out_ns in
-// from_ns; and the last one, if files were forgotten, has forgotten_ns in to_ns.
+// two kinds: with to_ns 0, the file that waits and whose inode is in `generation`, with is_next in is_two; with both of
+// them 0, left_out_ns in from_ns; and the last one, if files were forgotten, has forgotten_ns in to_ns.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +53,7 @@ struct ServedDisk {
 struct WaitingFile {
   FileIdentity file;      // without a generation
   EventTime from_ns = 0;  // what was mapped then, or later, is not known
+  bool is_next = false;   // its user may have it read: only its turn has not come
   friend bool operator==(const WaitingFile&, const WaitingFile&) = default;
 };
 

@@ -25,8 +25,9 @@ class Namer {
     unanswered_.insert(known.unanswered.begin(), known.unanswered.end());
     for (const ServedDisk& disk : known.served) served_.emplace(disk.disk, disk.type);
     for (const WaitingFile& one : known.waiting) {
-      const auto [at, is_new] = waiting_.emplace(numbers_of(one.file), one.from_ns);
-      if (!is_new) at->second = std::min(at->second, one.from_ns);
+      Waits& worst = waiting_.try_emplace(numbers_of(one.file), Waits{.from_ns = one.from_ns}).first->second;
+      worst.from_ns = std::min(worst.from_ns, one.from_ns);
+      worst.is_next = worst.is_next && one.is_next;
     }
     for (const TrackerExport::UserBuildId& there : window.build_ids) listed_.insert(key(there.id, there.name));
   }
@@ -92,10 +93,20 @@ class Namer {
     return {std::string(id.bytes.begin(), id.bytes.begin() + id.size), std::string(name)};
   }
 
+  // As in WaitingFile; of several ones of a file, the worst.
+  struct Waits {
+    EventTime from_ns = 0;
+    bool is_next = true;
+  };
   // The broker has not looked at it yet.
   [[nodiscard]] bool waits(const FileIdentity& identity, EventTime mapped_ns) const {
     const auto found = waiting_.find(numbers_of(identity));
-    return found != waiting_.end() && mapped_ns >= found->second;
+    return found != waiting_.end() && mapped_ns >= found->second.from_ns;
+  }
+  // Nobody is held: as of any file that is not read yet, the path is taken.
+  [[nodiscard]] bool is_next(const FileIdentity& identity) const {
+    const auto found = waiting_.find(numbers_of(identity));
+    return found != waiting_.end() && found->second.is_next;
   }
 
   // Of a file of which nothing, or nothing of this time, was read.
@@ -165,7 +176,7 @@ class Namer {
     if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(" (deleted)"))
       name.append(kNotTheHosts);
     // Nobody has looked yet whether the name still leads to it.
-    const bool is_unsure = has_none && !name.ends_with(kNotTheHosts) && waits(identity, mapped);
+    const bool is_unsure = has_none && !name.ends_with(kNotTheHosts) && waits(identity, mapped) && !is_next(identity);
     if (is_unsure) found.why = Why::waiting;
     if (is_unsure && !name.ends_with(" (deleted)")) name.append(kNotVerified);
     const bool is_misled = has_none && name.ends_with(kNotTheHosts);
@@ -177,7 +188,7 @@ class Namer {
     if (found.file == nullptr) {
       // perf would take the file that is there now for it, without a word. If the numbers are two files', nothing says
       // to which of them this path leads from the host's root.
-      const bool may_mislead = found.why != Why::unread;
+      const bool may_mislead = found.why != Why::unread && !(found.why == Why::waiting && is_next(identity));
       if (!may_mislead || map->name.ends_with(" (deleted)")) return false;
       name.append(kNotVerified);
       map->name = name;
@@ -200,7 +211,7 @@ class Namer {
   TrackerExport& window_;
   EventTime forgotten_ns_ = 0, left_out_ns_ = 0;
   std::unordered_map<FileIdentity, std::vector<const KnownFile*>, FileIdentityHash> files_;  // by numbers
-  std::unordered_map<FileIdentity, EventTime, FileIdentityHash> waiting_;                    // by numbers: from_ns
+  std::unordered_map<FileIdentity, Waits, FileIdentityHash> waiting_;                        // by numbers
   std::unordered_set<FileIdentity, FileIdentityHash> with_;
   std::unordered_map<FileIdentity, Why, FileIdentityHash> without_;
   std::set<DeviceNumber> unanswered_;

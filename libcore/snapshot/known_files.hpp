@@ -2,8 +2,8 @@
 // Applies the broker's build-ids to the mappings of one snapshot: an MMAP2 record that names a file by device and inode
 // becomes one with the build-id that the file had when it was mapped, and the BUILD_ID section gets the file. The path
 // of a file without a build-id gets kNotTheHosts (mapped_file.hpp) if it does not lead to the file any more. Of unknown
-// files, those that were not read for a time or an error stay unchanged, and those whose path may lead to other
-// content, or was not looked at yet, get kNotVerified.
+// files, those that were not read for a time or an error, or whose turn has not come, stay unchanged, and those whose
+// path may lead to other content, or whose user has used up the broker's share, get kNotVerified.
 #pragma once
 
 #include <cstdint>

@@ -170,8 +170,8 @@ std::vector<MappedAt> FileTable::due(Time now, bool asked) {
     Entry& entry = files_.at(numbers);
     const auto again = entry.readings.empty() ? kRetryAfter : std::chrono::milliseconds(kLookAgainAfter);
     const bool is_listed = entry.waits && !entry.is_read;
-    // No client waits until it is time for a file that goes into the queue of a held user.
-    const bool is_held = asked && held_.process && held_.process(entry.later.pid);
+    // No client waits until it is time for a file that would not be read for the client, either.
+    const bool is_held = asked && held_.even_asked && held_.even_asked(entry.later.pid);
     if (is_listed && !is_held && now - entry.looked < (asked ? kAskedAfter : again)) return false;
     entry.is_listed_later = false;
     if (!is_listed) return true;

@@ -70,6 +70,7 @@ class FileTable {
   struct Held {
     std::function<bool(std::uint32_t pid)> process;
     std::function<bool(uid_t queue)> queue;
+    std::function<bool(std::uint32_t pid)> even_asked;  // also while a client waits
   };
   explicit FileTable(std::size_t most = kMaxKnownFiles, OwnerOf owner = owner_if_there)
       : most_(most), owner_of_(std::move(owner)) {}

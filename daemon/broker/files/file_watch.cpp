@@ -201,6 +201,12 @@ std::optional<uid_t> FileWatch::held_user_of(std::uint32_t pid) {
   return is_held(user) ? std::optional(user) : std::nullopt;
 }
 
+// Not only what is mapped waits, but also what a client asks for.
+bool FileWatch::is_held_even_asked(std::uint32_t pid) {
+  const auto user = held_user_of(pid);
+  return user && !share_.may(*user, ReadShare::Use::asked, held_at_);
+}
+
 // Mappings of some users were passed over until then: what was read of their files earlier may not hold for these. 0:
 // this process is none of theirs.
 EventTime FileWatch::must_be_known_until(std::uint32_t pid) {
@@ -322,16 +328,17 @@ std::size_t FileWatch::waiting_files() const {
 }
 
 // As many as the answer has space for beside what is known.
-void FileWatch::add_waiting(const MappedAt& at, Waiting& out) const {
+void FileWatch::add_waiting(const MappedAt& at, Waiting& out, bool is_next) const {
   const EventTime from_ns = at.by_name ? EventTime{0} : table_.unknown_from(at.file);
   if (out.files.size() + 1 < kMaxKnownFiles)
-    out.files.push_back({.file = numbers_of(at.file), .from_ns = from_ns});
+    out.files.push_back({.file = numbers_of(at.file), .from_ns = from_ns, .is_next = is_next});
   else
     out.left_out_ns = std::max(out.left_out_ns, at.seen_ns);
 }
 
 // As of the last look: a moment later a user can have a share again, of which nothing was used yet. A file whose turn
-// has not come is not its disk's fault, unless a read of this disk hangs.
+// has not come is not its disk's fault, unless a read of this disk hangs. A name was looked at before: what is known of
+// it holds until it is looked at again, if that may happen.
 FileWatch::Waiting FileWatch::waiting() const {
   Waiting out{.disks = {}, .processes = silent_.size(), .files = {}, .left_out_ns = left_out_ns_};
   std::set<DeviceNumber> hung;
@@ -340,17 +347,18 @@ FileWatch::Waiting FileWatch::waiting() const {
   };
   for (const auto& read : reads_) {
     if (!hangs(*read)) {
-      for (std::size_t i = read->collected; i < read->files.size(); ++i) add_waiting(read->files[i], out);
+      for (std::size_t i = read->collected; i < read->files.size(); ++i)
+        if (!read->by_name) add_waiting(read->files[i], out, true);
     } else if (read->process_answered) {
       hung.insert(read->disk);
       if (!read->by_name) add(read->disk);
     }
   }
   queues_.each(looked_at_, asked_, [&](const MappedAt& at, bool held) {
-    if (!at.by_name && !table_.is_queued(at)) return;
+    if (at.by_name ? !held : !table_.is_queued(at)) return;
     if (held || !hung.contains(device_of(at)))
-      add_waiting(at, out);
-    else if (!at.by_name)
+      add_waiting(at, out, !held);
+    else
       add(device_of(at));
   });
   for (const Deferred& one : deferred_)

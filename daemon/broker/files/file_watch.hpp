@@ -7,7 +7,7 @@
 // files (read_share.hpp). The files of a user who has used up his share wait. Of his new mappings only the newest are
 // noted, and the answer says until when others may be missing; when he has a share again, a scan looks for those that
 // are still there. The answer lists all files that wait, also for their turn: a client must not take them for files
-// that are gone. Main thread only.
+// that are gone. Of names that are looked at again, it lists those of such users only. Main thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -127,6 +127,7 @@ class FileWatch {
   [[nodiscard]] bool may_look_at(std::uint32_t pid);
   [[nodiscard]] std::optional<uid_t> owner_of(std::uint32_t pid);
   [[nodiscard]] std::optional<uid_t> held_user_of(std::uint32_t pid);
+  [[nodiscard]] bool is_held_even_asked(std::uint32_t pid);
   [[nodiscard]] EventTime must_be_known_until(std::uint32_t pid);
   void charge_look(std::chrono::nanoseconds used, Clock::time_point now);
   void check_names(Clock::time_point now);
@@ -150,7 +151,7 @@ class FileWatch {
     EventTime left_out_ns = 0;       // KnownFiles
     friend bool operator==(const Waiting&, const Waiting&) = default;
   };
-  void add_waiting(const MappedAt& at, Waiting& out) const;
+  void add_waiting(const MappedAt& at, Waiting& out, bool is_next) const;
   [[nodiscard]] Waiting waiting() const;
 
   const BlockingThreads* threads_;
@@ -164,7 +165,8 @@ class FileWatch {
   std::uint64_t tickets_ = 0;
   FileTable table_{kMaxKnownFiles, [this](std::uint32_t pid) { return owner_of(pid); },
                    FileTable::Held{.process = [this](std::uint32_t pid) { return held_user_of(pid).has_value(); },
-                                   .queue = [this](uid_t queue) { return is_held(queue); }}};
+                                   .queue = [this](uid_t queue) { return is_held(queue); },
+                                   .even_asked = [this](std::uint32_t pid) { return is_held_even_asked(pid); }}};
   std::map<std::uint64_t, SidebandCursor> cursors_;  // by the ring's owner
   std::vector<std::byte> copied_;
   OwnerQueues queues_;                                    // by the owner of the process

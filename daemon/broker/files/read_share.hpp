@@ -7,8 +7,8 @@
 //       owed by one user   0 ──────┬─── kOwn ────────────────────┬────────────────── kOfUser ──▶ waits
 //                                  nobody else can take it       from what is common, while there is some (kCommon)
 //
-// What it costs to notice that files were mapped cannot wait. It counts for the user, up to kNoticed, so that a
-// snapshot can always have some files read; and it takes nothing of what is common.
+// What it costs to notice that files were mapped cannot wait. It counts for the user, but only up to kNoticed: who owes
+// more has it beside the 1 %. And it takes nothing of what is common.
 //
 // So a user who maps new files for ever waits, and the others go on: each of them gets as much of what is paid back.
 // Root is a user like others. Times are of CLOCK_MONOTONIC, which stands while the machine is suspended. Main thread
@@ -34,9 +34,8 @@ class ReadShare {
   static constexpr int kPart = 100;  // one part of so many
   // A file takes 50 to 150 µs: so a machine's first 16,384 files are read without a pause.
   static constexpr std::chrono::milliseconds kOwn{40}, kOfUser{4000}, kCommon{8000};
-  // More than new files may use, so that a user whose files are read at that limit pays for both; and less than a
-  // snapshot may use.
-  static constexpr std::chrono::milliseconds kNoticed{3500};
+  // Less than known files may use: who only starts programs is not kept waiting.
+  static constexpr std::chrono::milliseconds kNoticed{1500};
   static constexpr std::size_t kMaxUsers = 64;  // who owe something at a time; the others are one (kEndedOwner)
 
   // Each leaves a part of what is permitted to those behind it. The value is the number of quarters that it may use.

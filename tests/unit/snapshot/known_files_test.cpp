@@ -230,15 +230,16 @@ TEST(KnownFiles, AForgottenFileIsNotTakenForAnother) {
 // The broker had no CPU time left to read it: nobody knows whether its path leads to it, as for a container's file.
 TEST(KnownFiles, AFileThatWaitsIsNotTakenForAnother) {
   TrackerExport window;
-  for (const std::uint64_t inode : {1, 2, 3, 4, 5, 6})
+  for (const std::uint64_t inode : {1, 2, 3, 4, 5, 6, 7, 8, 9})
     append_mmap2(window.prologue, mapping(inode, inode == 2 ? "/bin/b (deleted)" : "/bin/a"), {});
-  window.mapped_ns = {300, 300, 300, 300, 300, 300};
+  window.mapped_ns = {300, 300, 300, 300, 300, 300, 300, 300, 300};
   append_mmap2(window.log, mapping(3, "/bin/a"), {.time_ns = 100});
   const auto id = [](std::uint8_t byte) { return std::vector<std::uint8_t>(20, byte); };
   const KnownFiles known{.files = {{.file = file(3, 5), .build_id = id(0x33), .from_ns = 0, .to_ns = 200},
                                    {.file = file(4, 5), .build_id = id(0x44), .from_ns = 0, .to_ns = 300},
                                    {.file = file(5, 5), .from_ns = 0, .to_ns = 300},
-                                   {.file = file(6, 5), .from_ns = 0, .to_ns = 300}},
+                                   {.file = file(6, 5), .from_ns = 0, .to_ns = 300},
+                                   {.file = file(9, 5), .recorded_name = "/bin/a", .host_path = "/srv/a"}},
                          .forgotten_ns = 1'000,
                          .unanswered = {{.major = 8, .minor = 1}},
                          .served = {},
@@ -248,7 +249,11 @@ TEST(KnownFiles, AFileThatWaitsIsNotTakenForAnother) {
                                      {.file = file(4, 0), .from_ns = 301},
                                      {.file = file(5, 0), .from_ns = 301},
                                      {.file = file(6, 0), .from_ns = 0},
-                                     {.file = file(6, 0), .from_ns = 301}},
+                                     {.file = file(6, 0), .from_ns = 301, .is_next = true},
+                                     {.file = file(7, 0), .from_ns = 0, .is_next = true},
+                                     {.file = file(8, 0), .from_ns = 301, .is_next = false},
+                                     {.file = file(8, 0), .from_ns = 0, .is_next = true},
+                                     {.file = file(9, 0), .from_ns = 0, .is_next = true}},
                          .left_out_ns = 1'000};
   const NamedFiles named = add_build_ids(known, window);
   std::vector<int> ids;
@@ -259,14 +264,15 @@ TEST(KnownFiles, AFileThatWaitsIsNotTakenForAnother) {
         ids.push_back(map->build_id.size == 0 ? 0 : map->build_id.bytes[0]);
         names.emplace_back(map->name);
       }
-  EXPECT_EQ(ids, (std::vector<int>{0, 0, 0, 0x44, 0, 0, 0x33}));
+  EXPECT_EQ(ids, (std::vector<int>{0, 0, 0, 0x44, 0, 0, 0, 0, 0, 0x33}));
   EXPECT_EQ(names, (std::vector<std::string>{"/bin/a (not verified)", "/bin/b (deleted)", "/bin/a (not verified)",
-                                             "/bin/a", "/bin/a", "/bin/a (not verified)", "/bin/a"}))
+                                             "/bin/a", "/bin/a", "/bin/a (not verified)", "/bin/a",
+                                             "/bin/a (not verified)", "/srv/a", "/bin/a"}))
       << "what was known of the third one does not hold for the new mapping; the name of the sixth is still to be "
-         "checked";
-  EXPECT_EQ(named.waiting, 4U);
-  EXPECT_EQ(named.without, 4U);
-  EXPECT_EQ(named.with, 2U);
+         "checked; of the seventh and the last, only the turn has not come";
+  EXPECT_EQ(named.waiting, 6U);
+  EXPECT_EQ(named.without, 6U);
+  EXPECT_EQ(named.with, 3U);
   EXPECT_EQ(named.unanswered + named.forgotten + named.left_out, 0U);
 }
 

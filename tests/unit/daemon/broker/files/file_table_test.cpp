@@ -647,10 +647,11 @@ class HeldUsers : public Table {
     out.ticket = ticket;
     return out;
   }
-  std::set<std::uint32_t> held_;
+  std::set<std::uint32_t> held_, even_asked_;
   FileTable table_{kMaxKnownFiles, [](std::uint32_t pid) { return std::optional<uid_t>(pid); },
                    FileTable::Held{.process = [this](std::uint32_t pid) { return held_.contains(pid); },
-                                   .queue = [this](uid_t queue) { return held_.contains(queue); }}};
+                                   .queue = [this](uid_t queue) { return held_.contains(queue); },
+                                   .even_asked = [this](std::uint32_t pid) { return even_asked_.contains(pid); }}};
 };
 
 TEST_F(HeldUsers, AFileInTheirQueueGoesIntoThatOfAnotherUserWhoNeedsIt) {
@@ -705,9 +706,11 @@ TEST_F(HeldUsers, AKnownFileIsLookedAtAgainByAUserWhoMayDoSo) {
   ASSERT_TRUE(table_.begin_read(queued(7, 11)));
   table_.put(due[0], written(9, 1, 12));
   EXPECT_EQ(id_at(table_, 10.3), 9) << "it holds for both";
-  // Of one who is held there is nothing to wait for.
   EXPECT_FALSE(table_.wants(by(1, 7, 12.1), now_ + 2s));
   EXPECT_TRUE(table_.has_due());
+  EXPECT_TRUE(table_.due(now_ + 2s, true).empty()) << "a client can have it read, but not at once again";
+  // Of one who may not even have that there is nothing to wait for.
+  even_asked_ = {1};
   due = table_.due(now_ + 2s, true);
   ASSERT_EQ(due.size(), 1U);
   EXPECT_FALSE(table_.has_due());
@@ -773,7 +776,9 @@ TEST(KnownFilesText, ComesBackAsItWas) {
                    .forgotten_ns = 12,
                    .unanswered = {{.major = 8, .minor = 1}, {.major = 0, .minor = 66}},
                    .served = {{.disk = {.major = 0, .minor = 70}, .type = "fuse.sshfs"}},
-                   .waiting = {{.file = file(4), .from_ns = 0}, {.file = file(5), .from_ns = 17}},
+                   .waiting = {{.file = file(4), .from_ns = 0},
+                               {.file = file(5), .from_ns = 17},
+                               {.file = file(6), .from_ns = 18, .is_next = true}},
                    .left_out_ns = 11};
   const auto bytes = encode(known);
   const auto parsed = parse_build_ids(bytes);

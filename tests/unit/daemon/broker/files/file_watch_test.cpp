@@ -244,7 +244,8 @@ TEST_F(Watch, WhereEveryHelperHangsItIsSettled) {
   const KnownFiles meanwhile = known();
   EXPECT_EQ(meanwhile.unanswered,
             (std::vector<DeviceNumber>{{.major = 8, .minor = 0}, {.major = kHungDevice, .minor = 0}}));
-  EXPECT_EQ(meanwhile.waiting, (std::vector<WaitingFile>{{.file = {.major = 9, .inode = 3}, .from_ns = 0}}))
+  EXPECT_EQ(meanwhile.waiting,
+            (std::vector<WaitingFile>{{.file = {.major = 9, .inode = 3}, .from_ns = 0, .is_next = true}}))
       << "it is not its disk's fault";
   released = true;
   EXPECT_TRUE(look_until([&] { return hanging == 0 && watch_.settled() && known().files.size() == 3U; }));
@@ -463,6 +464,9 @@ class ShareOfWatch : public test::RootTest {
     for (const WaitingFile& one : files) out.insert(one.file.inode);
     return out;
   }
+  static bool any_is_next(const std::vector<WaitingFile>& files) {
+    return std::any_of(files.begin(), files.end(), [](const WaitingFile& one) { return one.is_next; });
+  }
   // A file of the user costs as much as that.
   void spend(std::chrono::milliseconds time, std::uint32_t pid) {
     const int before = tasks_read;
@@ -500,6 +504,7 @@ TEST_F(ShareOfWatch, FilesThatWaitAreSaidAndReadLater) {
   KnownFiles meanwhile = known();
   EXPECT_EQ(meanwhile.files.size(), 128U);
   EXPECT_EQ(meanwhile.waiting.size(), 72U);
+  EXPECT_FALSE(any_is_next(meanwhile.waiting)) << "they wait for his share";
   EXPECT_EQ(*inodes(meanwhile.waiting).rbegin(), 72U) << "the newest were read first";
   EXPECT_EQ(meanwhile.unanswered, std::vector<DeviceNumber>{}) << "their disk has answered";
   EXPECT_EQ(meanwhile.missed_bytes, 0U);
@@ -542,8 +547,9 @@ TEST_F(ShareOfWatch, NeverMoreThanSomeAtOnceAndOnePercent) {
   EXPECT_GT(asked_at_other, 0) << "nobody else waits";
 }
 
-// What it costs to note his files is his, too, and leaves as much less for reading them.
-TEST_F(ShareOfWatch, LooksAndReadsTogetherTakeNoMoreThanOnePercent) {
+// What it costs to note his files counts while he owes less than kNoticed. He who owes more has it beside the 1 % of
+// reading, and it is not limited.
+TEST_F(ShareOfWatch, LooksComeBesideTheOnePercentOfReading) {
   constexpr std::chrono::microseconds kLook(500);
   constexpr int kSteps = 2000, kFiles = 20;
   measured_cpu = 100ms;
@@ -554,9 +560,11 @@ TEST_F(ShareOfWatch, LooksAndReadsTogetherTakeNoMoreThanOnePercent) {
     ASSERT_TRUE(settle());
     pass(100ms);
   }
-  const auto all = tasks_read.load() * 100ms + kSteps * kLook;
-  EXPECT_LE(all, 3000ms + 2000ms + 100ms) << "and one item";
-  EXPECT_GE(all, 3000ms + 2000ms - 200ms);
+  const auto reads = tasks_read.load() * 100ms;
+  EXPECT_LE(reads, 3000ms + 2000ms + 100ms) << "and one item";
+  EXPECT_GE(reads, 3000ms + 2000ms - 200ms);
+  EXPECT_LE(reads + kSteps * kLook, 3000ms + 2000ms + 100ms + 1000ms)
+      << "as measured: half of a percent of looks in 200 s";
 }
 
 // Both have used up what is common.
@@ -735,6 +743,7 @@ TEST_F(ShareOfWatch, AFileWhoseTurnHasNotComeIsNotItsDisksFault) {
   KnownFiles at_once = known();
   EXPECT_EQ(at_once.unanswered, std::vector<DeviceNumber>{});
   EXPECT_EQ(inodes(at_once.waiting), (std::set<std::uint64_t>{5, kHungInode}));
+  for (const WaitingFile& one : at_once.waiting) EXPECT_TRUE(one.is_next) << one.file.inode;
   EXPECT_EQ(watch_.waiting_files(), 0U) << "nobody has used up his share";
   pass(300ms);
   EXPECT_TRUE(settle(true));
@@ -795,6 +804,9 @@ TEST_F(ShareOfWatch, WhatTheBrokerItselfDoesIsChargedToTheSameUser) {
   }
   cpu_step_ns = 0;
   EXPECT_TRUE(settle());
+  EXPECT_EQ(watch_.waiting_files(), 0U) << "that alone, 1.5 s of the 4 s, keeps nobody waiting";
+  EXPECT_EQ(asked, 4);
+  spend(1'500ms);
   const int before = asked;
   watch_.note_recorded(mapping(8, 5, "/bin/x", user()));
   watch_.note_recorded(mapping(8, 6));
@@ -820,6 +832,24 @@ TEST_F(ShareOfWatch, RecordsOfSomethingElseAreNotChargedToThoseWhoMapFiles) {
   watch_.note_recorded(mapping(8, 100, "/bin/x", user()));
   EXPECT_TRUE(settle());
   EXPECT_EQ(watch_.waiting_files(), 0U);
+}
+
+// Nobody is held: what is known of the names holds until they have been looked at.
+TEST_F(ShareOfWatch, ANameThatIsLookedAtAgainIsKnownMeanwhile) {
+  for (const std::uint32_t disk : {20U, 21U, 22U}) watch_.note_scan(mapping(disk, kPlainInode, "/bin/x", 1));
+  EXPECT_TRUE(settle());
+  names_hang = true;
+  pass(1s);
+  EXPECT_TRUE(look_until([&] { return hanging == 2; }, true));
+  EXPECT_FALSE(watch_.settled()) << "the third one is in the queue";
+  KnownFiles meanwhile = known();
+  EXPECT_EQ(meanwhile.files.size(), 3U);
+  EXPECT_TRUE(meanwhile.waiting.empty());
+  released = true;
+  EXPECT_TRUE(look_until([&] { return names_asked >= 3 && watch_.settled(); }, true));
+  meanwhile = known();
+  EXPECT_EQ(meanwhile.files.size(), 3U);
+  EXPECT_TRUE(meanwhile.waiting.empty());
 }
 
 // perf takes what its name leads to, and that was not looked at.

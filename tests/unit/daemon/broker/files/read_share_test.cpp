@@ -133,23 +133,31 @@ TEST_F(ReadShares, EachUseLeavesSomeForTheNext) {
 }
 
 // As of who starts thousands of programs a second, whose files are all known.
-TEST_F(ReadShares, WhatCannotWaitLeavesAPartToSnapshots) {
+TEST_F(ReadShares, WhatCannotWaitKeepsNobodyWaitingWhoHasNothingRead) {
   share_.charge_notice(1, 1s, now_);
   EXPECT_EQ(share_.owed(1), 1s);
   share_.charge_notice(1, 100s, now_);
   EXPECT_EQ(share_.owed(1), ReadShare::kNoticed);
+  EXPECT_TRUE(share_.may(1, Use::again, now_));
+  EXPECT_TRUE(share_.may(1, Use::fresh, now_));
+  EXPECT_FALSE(share_.any_held(now_));
+  // What is read comes on top.
+  share_.charge(1, 1500ms, now_);
   EXPECT_FALSE(share_.may(1, Use::fresh, now_));
   EXPECT_TRUE(share_.may(1, Use::asked, now_));
   EXPECT_TRUE(share_.any_held(now_));
   share_.charge(1, 1s, now_);
   EXPECT_FALSE(share_.may(1, Use::asked, now_));
   share_.charge_notice(1, 100s, now_);
-  EXPECT_EQ(share_.owed(1), ReadShare::kNoticed + 1s);
+  EXPECT_EQ(share_.owed(1), ReadShare::kNoticed + 2500ms) << "nothing more counts";
   // It is paid back like the rest.
-  now_ += 150s;
+  now_ += 50s;
   EXPECT_FALSE(share_.may(1, Use::fresh, now_));
   EXPECT_TRUE(share_.may(1, Use::asked, now_));
-  EXPECT_EQ(share_.owed(1), ReadShare::kNoticed - 500ms);
+  EXPECT_EQ(share_.owed(1), ReadShare::kNoticed + 2s);
+  now_ += 300s;
+  EXPECT_TRUE(share_.may(1, Use::fresh, now_));
+  EXPECT_EQ(share_.owed(1), ReadShare::kNoticed - 1s);
 }
 
 TEST_F(ReadShares, WhatCannotWaitTakesNothingOfWhatIsCommon) {

@@ -156,8 +156,8 @@ TEST_F(Scan, AllOfItWhereNothingHangs) {
 TEST_F(Scan, WhatItTookOfACpuIsSaid) {
   const auto used_ns = std::make_shared<std::atomic<std::int64_t>>(0);
   const auto parts = std::make_shared<std::atomic<int>>(0);
-  const auto answer = scan({.used = [used_ns, parts](std::chrono::nanoseconds used) {
-    *used_ns += used.count();
+  const auto answer = scan({.used = [used_ns, parts](std::chrono::nanoseconds of_part) {
+    *used_ns += of_part.count();
     ++*parts;
   }});
   ASSERT_TRUE(answer) << answer.error().what;
