@@ -82,14 +82,18 @@ ConfigResult<Config> Reloader::load(ConfigReader& reader, std::chrono::milliseco
   }
   if (auto triggers = TriggerThread::check(config->triggers); !triggers)
     return tl::unexpected(ConfigError{file, 0, "triggers", triggers.error().what});
-  constexpr std::string_view kWorkers = "snapshot.workers";
-  const auto workers = plan_workers(config->snapshot.workers);
-  if (workers) return config;
-  const auto written = std::find_if(config->values.begin(), config->values.end(),
-                                    [&](const ConfigValue& value) { return value.path == kWorkers; });
-  const bool known = written != config->values.end();
-  return tl::unexpected(ConfigError{known ? written->file : file, known ? written->line : 0, std::string(kWorkers),
-                                    workers.error().what});
+  for (const auto& [path, words] :
+       {std::pair<std::string_view, std::string>("snapshot.workers", config->snapshot.workers),
+        {"record.workers", config->record.workers}}) {
+    const auto workers = plan_workers(words);
+    if (workers) continue;
+    const auto written = std::find_if(config->values.begin(), config->values.end(),
+                                      [at = path](const ConfigValue& value) { return value.path == at; });
+    const bool known = written != config->values.end();
+    return tl::unexpected(
+        ConfigError{known ? written->file : file, known ? written->line : 0, std::string(path), workers.error().what});
+  }
+  return config;
 }
 
 void Reloader::reload(const std::string& who, Done done) {

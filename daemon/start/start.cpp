@@ -104,6 +104,10 @@ tl::expected<Configured, StartFailure> configure(ConfigReader& reader, std::chro
     return wrong_config(fmt::format("{}: snapshot.workers \"{}\": {}",
                                     reader.file().empty() ? "the configuration" : reader.file(),
                                     config->snapshot.workers, workers.error().what));
+  if (const auto planned = plan_workers(config->record.workers); !planned)
+    return wrong_config(fmt::format("{}: record.workers \"{}\": {}",
+                                    reader.file().empty() ? "the configuration" : reader.file(), config->record.workers,
+                                    planned.error().what));
   return Configured{.config = std::move(*config), .workers = std::move(*workers)};
 }
 

@@ -69,6 +69,14 @@ void read_snapshot(const Reader& reader, SnapshotConfig& out) {
   });
 }
 
+void read_record(const Reader& reader, RecordConfig& out) {
+  reader.object({
+      {"workers", [&](const Reader& r) { read_workers(r, out.workers); }},
+      {"max_size", [&](const Reader& r) { r.bytes(out.max_bytes, kMinPartBytes, kNoBytesLimit); }},
+      {"switch_size", [&](const Reader& r) { r.bytes(out.switch_bytes, kMinPartBytes, kMaxPartBytes); }},
+  });
+}
+
 void read_limit(const Reader& reader, std::optional<SizeOrShare>& out, bool zero_allowed) {
   SizeOrShare limit;
   reader.size_or_share(limit, zero_allowed);
@@ -110,6 +118,7 @@ ConfigResult<Config> check_config(const Value& root, bool fragment) {
            }},
           {"channels", [&](const Reader& r) { read_channels(r, out.channels); }},
           {"snapshot", [&](const Reader& r) { read_snapshot(r, out.snapshot); }},
+          {"record", [&](const Reader& r) { read_record(r, out.record); }},
           {"store", [&](const Reader& r) { read_store(r, out.store); }},
           {"triggers", [&](const Reader& r) { read_triggers(r, out.triggers); }},
           {"storm_guard", [&](const Reader& r) { read_storm_guard(r, out.storm_guard); }},

@@ -19,6 +19,8 @@ inline constexpr std::size_t kMaxTriggers = 64;
 inline constexpr std::uint32_t kMaxFirings = 1000;  // limit of every rate: firings are remembered while they count
 inline constexpr std::uint64_t kMinRingBytes = 64U << 10U;
 inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
+inline constexpr std::uint64_t kMinPartBytes = 1U << 20U;
+inline constexpr std::uint64_t kMaxPartBytes = 1U << 30U;  // perf holds a part in memory, expanded
 inline constexpr std::uint16_t kMaxStackDepth = 127;
 
 // The whole document, or the first error in it. `fragment`: one of several files; its keys are checked, and missing

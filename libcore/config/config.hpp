@@ -56,6 +56,13 @@ struct SnapshotConfig {
   bool on_stop = false;
 };
 
+// `flightctl record`. A change applies to the next recording.
+struct RecordConfig {
+  std::string workers = "cpu";                // as snapshot.workers; they read the rings of a recording
+  std::uint64_t max_bytes = 2ULL << 30U;      // a recording that has so many bytes ends
+  std::uint64_t switch_bytes = 64ULL << 20U;  // a part that has so many bytes ends, and the next one begins
+};
+
 struct StoreConfig {
   std::optional<SizeOrShare> max_use;    // nullopt: 10 % of the file system, at most 4 GiB
   std::optional<SizeOrShare> keep_free;  // nullopt: 15 % of it, at most 4 GiB
@@ -117,6 +124,7 @@ struct Config {
   std::optional<std::uint64_t> sideband_ring_bytes;  // on each CPU; nullopt: as large as memory_max allows
   std::vector<ChannelConfig> channels;               // in the file's order
   SnapshotConfig snapshot;
+  RecordConfig record;
   StoreConfig store;
   std::vector<TriggerConfig> triggers;
   StormGuardConfig storm_guard;

@@ -49,7 +49,7 @@ const Value* find(const Value& root, std::string_view section, std::string_view 
 struct Default {
   std::string_view section, key, value;
 };
-constexpr std::array<Default, 19> kDefaults{{
+constexpr std::array<Default, 22> kDefaults{{
     {"profile", "", "default"},
     {"user", "", "flightd"},
     {"memory", "max", "2%"},
@@ -59,6 +59,9 @@ constexpr std::array<Default, 19> kDefaults{{
     {"snapshot", "compression", "zstd"},
     {"snapshot", "compression_level", "1"},
     {"snapshot", "on_stop", "false"},
+    {"record", "workers", "cpu"},
+    {"record", "max_size", "2G"},
+    {"record", "switch_size", "64M"},
     {"store", "max_use", "10%, at most 4G"},
     {"store", "keep_free", "15%, at most 4G"},
     {"store", "max_files", "200"},
@@ -89,8 +92,8 @@ std::vector<ConfigValue> list_values(const Value& root, const Config& config) {
   // Sections stay together, in the order of their first value; inside, values are in the order in which they were
   // written.
   std::stable_sort(out.begin(), out.end(), [](const ConfigValue& a, const ConfigValue& b) {
-    constexpr std::array<std::string_view, 8> kOrder{"profile",  "user",  "memory",      "channels",
-                                                     "snapshot", "store", "storm_guard", "triggers"};
+    constexpr std::array<std::string_view, 9> kOrder{"profile", "user",  "memory",      "channels", "snapshot",
+                                                     "record",  "store", "storm_guard", "triggers"};
     const auto rank = [&](const ConfigValue& value) {
       return std::find(kOrder.begin(), kOrder.end(), value.path.substr(0, value.path.find('.'))) - kOrder.begin();
     };

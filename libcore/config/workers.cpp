@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks lists of CPUs as far as possible without the machine's CPUs: `snapshot.workers` (perf-record(1), --threads)
-// and `cpus` of a channel (perf-record(1), -C).
+// Checks lists of CPUs as far as possible without the machine's CPUs: `snapshot.workers`, `record.workers`
+// (perf-record(1), --threads) and `cpus` of a channel (perf-record(1), -C).
 #include <algorithm>
 #include <array>
 #include <bitset>
