@@ -51,6 +51,14 @@ class RingReader {
   RingReader& operator=(const RingReader&) = delete;
   ~RingReader() = default;
 
+  // Before the first look: goes on where an earlier reader of this ring ended, at its read_to(). What was overwritten
+  // since then is a hole.
+  void go_on_from(std::uint64_t head) {
+    read_to_ = head;
+    past_ = false;
+  }
+  // The head of the last look: everything from here upwards is done with.
+  [[nodiscard]] std::uint64_t read_to() const { return read_to_; }
   // One thread at a time. Looks at everything up to the head at its beginning; that is also what it returns, for the
   // time until which nothing is missing.
   std::uint64_t look(Sink& sink);
@@ -68,7 +76,7 @@ class RingReader {
   std::span<const std::byte> data_;
   std::uint64_t mask_;
   std::function<std::uint64_t()> head_;
-  std::uint64_t read_to_ = 0;              // the head of the last look: everything from here upwards is done with
+  std::uint64_t read_to_ = 0;
   std::uint64_t begun_at_;                 // the head at the construction
   bool past_;                              // nothing was read yet: what was older than that may be missing
   std::vector<std::uint64_t> boundaries_;  // of this look, upwards from its head

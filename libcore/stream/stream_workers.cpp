@@ -93,7 +93,7 @@ std::size_t StreamWorkers::worker_of(std::size_t ring) const {
 }
 
 Result<void> StreamWorkers::start_workers(BlockPool& pool) {
-  const EventTime begin_ns = settings_.clock();
+  const EventTime begin_ns = settings_.begun_ns != 0 ? settings_.begun_ns : settings_.clock();
   std::vector<std::vector<RoundBuilder::RingName>> names(settings_.plan.size());
   for (std::size_t i = 0; i < rings_.size(); ++i) names[worker_of(i)].push_back({.ring = i, .cpu = rings_[i].cpu});
   for (const auto& own : names) {
@@ -106,6 +106,7 @@ Result<void> StreamWorkers::start_workers(BlockPool& pool) {
     for (std::size_t i = 0; i < own.size(); ++i) {
       const StreamRing& ring = rings_[own[i].ring];
       worker.readers.emplace_back(ring.data, ring.head, settings_.past, worker.memory.bytes());
+      if (ring.read_to) worker.readers.back().go_on_from(*ring.read_to);
       worker.intakes.emplace_back(i, events_, worker.chain.first(), begin_ns, settings_.since_ns);
       worker.quarters.push_back(ring.data.size() / 4);
     }
@@ -293,6 +294,16 @@ void StreamWorkers::finish() {
   changed_.wait(lock, closed);
   lock.unlock();
   join();
+}
+
+std::vector<std::uint64_t> StreamWorkers::read_to() const {
+  std::vector<std::uint64_t> out;
+  std::vector<std::size_t> next(workers_.size(), 0);  // as start_workers() divided them
+  for (std::size_t i = 0; i < rings_.size(); ++i) {
+    const std::size_t worker = worker_of(i);
+    out.push_back(workers_[worker]->readers[next[worker]++].read_to());
+  }
+  return out;
 }
 
 StreamTotals StreamWorkers::totals() const {

@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,6 +45,8 @@ struct StreamRing {
   int cpu = 0;
   std::span<const std::byte> data;  // a power of two
   std::function<std::uint64_t()> head;
+  // Where the earlier workers of this ring ended (StreamWorkers::read_to). nullopt: there were none.
+  std::optional<std::uint64_t> read_to{};
 };
 
 struct StreamSettings {
@@ -51,6 +54,7 @@ struct StreamSettings {
   int level = 1;           // of zstd; 0: no compression
   bool past = true;        // round 0 begins with what the rings hold, else with what is written from now on
   EventTime since_ns = 0;  // older records are left out
+  EventTime begun_ns = 0;  // when the recording began, for a hole before the first record; 0: now
   std::vector<MakeFilter> filters;
   std::function<EventTime()> clock = monotonic_now;  // any thread calls it; tests have their own
 };
@@ -95,6 +99,9 @@ class StreamWorkers {
   // Any thread that may wait, once: ends the round, takes a last one, which no worker leaves, and ends the threads.
   // tick() does nothing more.
   void finish();
+
+  // After finish(): where the next workers go on, for each ring, so that each record is in one round of either.
+  [[nodiscard]] std::vector<std::uint64_t> read_to() const;
 
   // Any thread.
   [[nodiscard]] StreamTotals totals() const;

@@ -126,6 +126,36 @@ class StreamWorkersTest : public testing::Test {
   std::unique_ptr<StreamWorkers> workers_;
 };
 
+// As at a reload: the workers end, and others read the same rings.
+TEST_F(StreamWorkersTest, TheNextWorkersGoOnWhereTheFirstOnesEnded) {
+  start(one_each());
+  one_.write_some(now_, 300);
+  two_.write_some(now_, 40);
+  std::vector<Round> rounds = next_round();
+  one_.write_some(now_, 7);
+  workers_->finish();
+  for (Round& round : delivered_.take()) rounds.push_back(std::move(round));
+  const std::vector<std::uint64_t> read_to = workers_->read_to();
+  ASSERT_EQ(read_to.size(), 2U);
+  workers_.reset();
+  one_.write_some(now_, 50);
+
+  StreamSettings settings;
+  settings.clock = [this] { return now_.load(); };
+  std::vector<StreamRing> rings{one_.ring(), two_.ring()};
+  for (std::size_t i = 0; i < rings.size(); ++i) rings[i].read_to = read_to[i];
+  auto next =
+      StreamWorkers::start(std::move(rings), test::made_table(), std::move(settings), *pool_, delivered_.receive());
+  ASSERT_TRUE(next) << next.error().what;
+  workers_ = std::move(*next);
+  two_.write_some(now_, 5);
+  for (Round& round : next_round()) rounds.push_back(std::move(round));
+  workers_->finish();
+  auto numbers = numbers_of(rounds);
+  EXPECT_EQ(numbers[0], counted_from(1, 357));
+  EXPECT_EQ(numbers[1], counted_from(1, 45));
+}
+
 TEST_F(StreamWorkersTest, EachRecordIsInOneRound) {
   for (const std::size_t count : {1U, 2U, 3U}) {
     start(std::vector<PlannedWorker>(count));
