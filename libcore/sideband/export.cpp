@@ -164,6 +164,25 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
   return out;
 }
 
+std::unordered_set<std::uint32_t> pids_in(const RecordLog& log, const ProcessTable& table) {
+  std::unordered_set<std::uint32_t> out;
+  table.for_each([&out](std::uint32_t pid, std::span<const Incarnation>) { out.insert(pid); });
+  for (const RecordLog::Entry& entry : log.entries())
+    if (concerns_processes(entry)) out.insert(pid_of(log.record(entry)));
+  return out;
+}
+
+void append_between(const RecordLog& log, EventTime after_ns, EventTime until_ns, RecordBuffer& out) {
+  const Entries all = log.entries();
+  auto entry = std::upper_bound(all.begin(), all.end(), after_ns,
+                                [](EventTime time, const auto& one) { return time < one.time_ns; });
+  for (; entry != all.end() && entry->time_ns <= until_ns; ++entry) {
+    if (entry->type == kNoteRecord || is_empty_map(log, *entry)) continue;
+    const auto record = log.record(*entry);
+    out.insert(out.end(), record.begin(), record.end());
+  }
+}
+
 std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& table, std::span<const ProcessAt> asked) {
   std::unordered_set<std::uint32_t> wanted;
   for (const ProcessAt& one : asked) wanted.insert(one.pid);

@@ -33,6 +33,11 @@ struct ExportOrder {
 [[nodiscard]] TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
                                       const ExportOrder& order);
 
+// As ProcessTracker::pids.
+[[nodiscard]] std::unordered_set<std::uint32_t> pids_in(const RecordLog& log, const ProcessTable& table);
+// Appends the records with times in (after_ns, until_ns].
+void append_between(const RecordLog& log, EventTime after_ns, EventTime until_ns, RecordBuffer& out);
+
 // As ProcessTracker::comms_of.
 [[nodiscard]] std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& table,
                                                 std::span<const ProcessAt> asked);

@@ -234,6 +234,18 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   return window;
 }
 
+std::unordered_set<std::uint32_t> ProcessTracker::pids() const { return pids_in(state_->log, state_->table); }
+
+bool ProcessTracker::append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out) const {
+  const State& state = *state_;
+  if (state.folded_ns > after_ns) return false;
+  const Unread unread = in_doubt(state.gaps.unread());
+  const DoubtScope scope(state.gaps.pending(), unread, ~EventTime{0});
+  if (scope.first_begin_ns() < scope.last_end_ns() && scope.first_begin_ns() <= until_ns) return false;
+  append_between(state.log, after_ns, until_ns, out);
+  return true;
+}
+
 void ProcessTracker::mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids,
                                   const std::unordered_set<std::uint64_t>& cgroups) {
   state_->table.mark_sampled(pids, begin_ns, end_ns);

@@ -155,6 +155,7 @@ void ProcessTracker::State::fold_front(std::size_t count_records) {
     kernel.apply(record);
     if (++done % kBoundEvery == 0) shrink();
   }
+  if (count_records > 0) folded_ns = std::max(folded_ns, log.entries()[count_records - 1].time_ns);
   log.drop_front(count_records);
 }
 

@@ -43,6 +43,7 @@ struct ProcessTracker::State {
   Floods floods;
   EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses
   EventTime newest_fork_ns = 0;                    // among those in `forks`
+  EventTime folded_ns = 0;                         // the newest record that left the log
   EventTime drained_ns = 0;                        // as in add(); 0: unknown
   EventTime newest_ns = 0;                         // of all records written by the kernel
   bool replaying = false;

@@ -331,6 +331,50 @@ TEST_F(WithShell, TheLogHasAllOfTheWindowAndNothingElse) {
   EXPECT_THAT(times_of(tracker_.export_window(0, 59, {}).log), IsEmpty());
 }
 
+// What a recording asks for: first everything, then each part of the log once.
+TEST_F(WithShell, ARecordingGetsTheWholeStateAndThenTheLogPieceByPiece) {
+  tape_.fork(60, 100, 101);
+  tape_.exec(61, 101, "make");
+  tape_.fork(70, 100, 102);
+  drain();
+  EXPECT_THAT(tracker_.pids(), testing::UnorderedElementsAre(100U, 101U, 102U));
+  const ReaderModel model = read(tracker_.export_window(65, 65, tracker_.pids()));
+  EXPECT_EQ(model.comm_of(100, 100), "bash");
+  EXPECT_EQ(model.comm_of(101, 101), "make");
+  EXPECT_FALSE(model.processes.contains(102)) << "it is newer";
+
+  tape_.exec(80, 102, "cc");
+  tape_.exit(90, 102);
+  drain();
+  RecordBuffer first, second;
+  ASSERT_TRUE(tracker_.append_log(65, 80, first));
+  ASSERT_TRUE(tracker_.append_log(80, 200, second));
+  EXPECT_THAT(times_of(first), ElementsAre(70, 80));
+  EXPECT_THAT(times_of(second), ElementsAre(90));
+}
+
+TEST_F(WithShell, ALogThatWasFoldedIsNotGivenInPart) {
+  tape_.exec(60, 100, "make");
+  tape_.exec(70, 100, "cc");
+  drain();
+  tracker_.fold(65);
+  RecordBuffer out;
+  EXPECT_FALSE(tracker_.append_log(50, 80, out)) << "one of its records is state now";
+  EXPECT_TRUE(tracker_.append_log(60, 80, out));
+  EXPECT_THAT(times_of(out), ElementsAre(70));
+  EXPECT_THAT(times_of(tracker_.export_window(50, 80, tracker_.pids()).log), ElementsAre(60, 70));
+}
+
+TEST_F(WithShell, ALogWithNamesInDoubtIsNotGiven) {
+  tape_.exec(55, 100, "make");
+  drain();
+  tape_.lost(60, 3);
+  drain();
+  RecordBuffer out;
+  EXPECT_FALSE(tracker_.append_log(50, 80, out));
+  EXPECT_TRUE(tracker_.append_log(13, 20, out)) << "before the gap";
+}
+
 TEST(ProcessTracker, TheIdleTaskAndTheKernelAreNotProcesses) {
   Tape tape;
   tape.fork(5, 0, 1);
