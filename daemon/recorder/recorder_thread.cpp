@@ -20,6 +20,8 @@ constexpr EventTime kTickNs = 100'000'000;
 constexpr EventTime kQuietTickNs = 1'000'000'000;
 constexpr std::size_t kQuietBytes = 4096;
 constexpr EventTime kNoteEveryNs = 1'000'000'000;
+// After a ring's wakeup, while the last round is too young for another one.
+constexpr EventTime kTryAgainNs = 10'000'000;
 
 }  // namespace
 
@@ -103,6 +105,7 @@ void RecorderThread::run() {
   EventTime next_note_ns = 0;
   while (!stopping_) {
     wait_for_work(next_tick_ns);
+    tick_streams(monotonic_now());
     follow_attached();
     tasks_.run();
     drain();
@@ -111,7 +114,7 @@ void RecorderThread::run() {
     answer_late_statuses(now_ns);
     if (now_ns >= next_note_ns) {
       note_heads(now_ns);
-      if (!fold_held_ && oldest_held_ns_ != UINT64_MAX) tracker_.fold(oldest_held_ns_);
+      if (!fold_held_ && oldest_held_ns_ != UINT64_MAX) tracker_.fold(fold_horizon_ns(now_ns));
       next_note_ns = now_ns + kNoteEveryNs;
     }
     scan_if_due(now_ns);
@@ -142,14 +145,19 @@ void RecorderThread::follow_attached() {
   if (since_ns != UINT64_MAX) look_again(since_ns);
 }
 
-// Waits for a task, a sideband ring's watermark, or the tick.
+// Waits for a task, a sideband ring's watermark, that of a ring that is being recorded, or the tick.
 void RecorderThread::wait_for_work(EventTime until_ns) {
   std::vector<pollfd> fds;
   fds.reserve(attached_->sideband.size() + 1);
   fds.push_back({.fd = tasks_.fd(), .events = POLLIN, .revents = 0});
   for (const auto& ring : attached_->sideband) fds.push_back({.fd = ring->fd(), .events = POLLIN, .revents = 0});
+  const std::size_t others = fds.size();
   const EventTime now_ns = monotonic_now();
+  watch_streams(fds);
+  for (const auto& [id, watched] : streams_)
+    if (watched.woken_ns != 0) until_ns = std::min(until_ns, now_ns + kTryAgainNs);
   wait_for_any(fds, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)));
+  note_wakeups(std::span<const pollfd>(fds).subspan(others));
 }
 
 void RecorderThread::note_clock() {

@@ -4,6 +4,8 @@
 // thread waits for the broker's replies. Other threads post tasks to it.
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -11,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -101,6 +104,25 @@ class RecorderThread {
     return std::min(gaps_.paused_since_ns(), broker_thread_->gone() ? broker_thread_->lost_ns() : UINT64_MAX);
   }
 
+  // For a recording that is running. `tick` is called on the recorder thread, which alone polls the rings: at least
+  // once a second, and when one of `rings` was written by half. It never waits. True: what was due is begun.
+  struct Stream {
+    Rings rings;
+    std::function<bool(EventTime now_ns)> tick;
+  };
+  [[nodiscard]] std::uint64_t add_stream(Stream stream);
+  // Afterwards `tick` is not called any more.
+  void remove_stream(std::uint64_t id);
+  // All processes and symbols at `at_ns`, in the prologue: that is `since_ns`, or the oldest record of any ring if that
+  // is newer, or now. Waits for a scan that is due, as an export does.
+  struct WholeState {
+    EventTime at_ns = 0;
+    TrackerExport state;
+  };
+  [[nodiscard]] WholeState whole_state(EventTime since_ns);
+  // The sideband with times in (after_ns, until_ns], ascending; until_ns was at least 50 ms ago.
+  [[nodiscard]] RecordBuffer sideband_between(EventTime after_ns, EventTime until_ns);
+
   // Fills in the recorder's part: rings, channels, broker, warnings. `done` is called on the recorder thread. If the
   // broker does not reply, this waits for kStatusWaitNs.
   void status(std::function<void(Status)> done);
@@ -129,6 +151,10 @@ class RecorderThread {
   void take_scan(const Result<Mapping>& records, EventTime asked_ns);
   void note_clock();
   void note_heads(EventTime now_ns);
+  void watch_streams(std::vector<pollfd>& fds);
+  void note_wakeups(std::span<const pollfd> fds);
+  void tick_streams(EventTime now_ns);
+  [[nodiscard]] EventTime fold_horizon_ns(EventTime now_ns) const;
   void answer_late_statuses(EventTime now_ns);
   void answer_statuses(const Counts* counts, EventTime asked_until_ns);
   void fill(Status& status, const Counts* counts);
@@ -174,6 +200,13 @@ class RecorderThread {
     std::function<void(Status)> done;
   };
   std::vector<AskedStatus> statuses_;
+  struct Watched {
+    Stream stream;
+    std::vector<bool> polled;  // by ring; false: its owner has ended, and every poll would return at once
+    EventTime woken_ns = 0;    // when one of its rings woke this thread, until a tick was of use; 0: none
+  };
+  std::map<std::uint64_t, Watched> streams_;
+  std::uint64_t stream_number_ = 0;
   bool counts_asked_ = false;
   std::atomic<bool> fold_held_ = false;
   std::atomic<EventTime> oldest_held_ns_ = 0;

@@ -231,6 +231,51 @@ TEST_F(RecorderThreadTest, AnExportDoesNotWaitForEverForTheScan) {
   EXPECT_TRUE(soon([&] { return !recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale; }));
 }
 
+// For a recording.
+TEST_F(RecorderThreadTest, AStreamIsTickedUntilItIsRemoved) {
+  start_with_rings();
+  std::atomic<int> ticks = 0;
+  const Rings rings = recorder().attached()->rings;
+  const std::uint64_t id = recorder().add_stream({.rings = rings, .tick = [&ticks](EventTime) {
+                                                    ++ticks;
+                                                    return true;
+                                                  }});
+  ASSERT_TRUE(soon([&] { return ticks >= 2; })) << "also while nothing is recorded";
+  recorder().remove_stream(id);
+  const int last = ticks;
+  EXPECT_EQ(name_now(), "first") << "the thread has done something else since then";
+  EXPECT_EQ(ticks, last);
+}
+
+TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAndThenEachRecord) {
+  start_with_rings();
+  const auto names = [](std::span<const std::byte> records) {
+    std::vector<std::string> out;
+    for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+      if (const auto comm = parse_comm(record)) out.emplace_back(comm->name);
+      records = records.subspan(record.size());
+    }
+    return out;
+  };
+  const EventTime since_ns = monotonic_now();
+  const auto whole = recorder().whole_state(since_ns);
+  EXPECT_EQ(whole.at_ns, since_ns);
+  EXPECT_THAT(names(whole.state.prologue), Contains("first")) << "also a process that nobody has asked for";
+  EXPECT_THAT(whole.state.log, IsEmpty());
+  std::array<char, 16> name{};
+  ::prctl(PR_GET_NAME, name.data());
+  ::prctl(PR_SET_NAME, "in-the-stream");
+  const EventTime until_ns = monotonic_now();
+  ::prctl(PR_SET_NAME, name.data());
+  std::vector<std::string> found;
+  ASSERT_TRUE(soon([&] {
+    found = names(recorder().sideband_between(whole.at_ns, until_ns));
+    return !found.empty();
+  }));
+  EXPECT_THAT(found, Contains("in-the-stream"));
+  EXPECT_THAT(names(recorder().sideband_between(until_ns, until_ns)), IsEmpty());
+}
+
 // The scan that was refused is due again, but not at once.
 TEST_F(RecorderThreadTest, ARefusedScanIsAskedForAgain) {
   start_with_rings();
