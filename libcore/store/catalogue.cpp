@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <tuple>
 #include <unordered_set>
 
@@ -49,6 +52,7 @@ bool fill_from_sidecar(CatalogueRow& row, std::string_view text) {
   row.kallsyms = kallsyms_of(sidecar->kallsyms, sidecar->boot_id);
   row.boot_id = std::move(sidecar->boot_id);
   row.units = std::move(sidecar->units);
+  row.record = std::move(sidecar->record);
   return true;
 }
 
@@ -252,6 +256,9 @@ Result<void> Catalogue::remove(std::string_view id) {
 }
 
 Result<std::uint64_t> Catalogue::next_seq() {
+  // Snapshots and recordings are numbered by different threads, each with a catalogue of its own.
+  static std::mutex numbering;
+  const std::lock_guard lock(numbering);
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
   auto kept = kept_seq(*folder);
@@ -274,16 +281,36 @@ Result<std::uint64_t> Catalogue::next_seq() {
   return last_seq_;
 }
 
+Result<std::vector<std::uint64_t>> Catalogue::parts() const {
+  auto folder = Folder::open(folder_);
+  if (!folder) return propagate(folder.error());
+  std::set<std::uint64_t> data, journals;
+  auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    const auto name = parse_part_file(file);
+    if (name && name->kind == PartFileKind::data) data.insert(name->seq);
+    if (name && name->kind == PartFileKind::journal) journals.insert(name->seq);
+  });
+  if (!read) return propagate(read.error());
+  std::vector<std::uint64_t> out;
+  std::set_intersection(data.begin(), data.end(), journals.begin(), journals.end(), std::back_inserter(out));
+  return out;
+}
+
 std::size_t Catalogue::remove_partials() {
   auto folder = Folder::open(folder_);
   if (!folder) return 0;
+  const auto unfinished = parts();
+  const auto is_needed = [&](std::string_view file) {
+    const auto name = parse_part_file(file);
+    return name && (!unfinished || std::binary_search(unfinished->begin(), unfinished->end(), name->seq));
+  };
   std::vector<std::string> partials;
   std::vector<std::string> pins;
   std::unordered_set<std::string> snapshots;
   // Partial files seen before a read error are removed anyway. Pins are not: their snapshots can be among the rest.
   const auto complete = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const bool ours = file.starts_with("flight-") || file.starts_with(".flight");
-    if (ours && file.ends_with(kPartialSuffix)) partials.emplace_back(file);
+    if (ours && file.ends_with(kPartialSuffix) && !is_needed(file)) partials.emplace_back(file);
     if (ours && file.ends_with(kPinSuffix)) pins.emplace_back(file);
     if (parse_snapshot_name(file)) snapshots.emplace(stem_of(file));
   });

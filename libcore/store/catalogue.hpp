@@ -32,9 +32,10 @@ struct CatalogueRow {
   double seconds = 0;
   bool pinned = false;
   SnapshotState state = SnapshotState::present;
-  std::vector<std::string> units = {};  // the first kMaxRowUnits with the most samples; written if there are any
-  std::string boot_id = {};             // empty if the sidecar has none; not sent to clients
-  std::string kallsyms = {};            // kallsyms_of() the sidecar; not sent to clients
+  std::vector<std::string> units = {};       // the first kMaxRowUnits with the most samples; written if there are any
+  std::optional<SidecarRecord> record = {};  // of a part of a recording
+  std::string boot_id = {};                  // empty if the sidecar has none; not sent to clients
+  std::string kallsyms = {};                 // kallsyms_of() the sidecar; not sent to clients
 };
 [[nodiscard]] std::string to_json(const CatalogueRow& row);
 [[nodiscard]] std::string to_json(const std::vector<CatalogueRow>& rows);  // an array, one line
@@ -77,14 +78,17 @@ class Catalogue {
   // returns. Errors as describe's.
   [[nodiscard]] Result<void> remove(std::string_view id);
   // One more than any SEQ in the directory and than the number in `folder/.seq`, which it raises, so that the id of a
-  // removed snapshot is never used again. Durable before it returns.
+  // removed snapshot is never used again. Durable before it returns. Several catalogues of one process may do this at
+  // the same time.
   [[nodiscard]] Result<std::uint64_t> next_seq();
   // Why a power failure may undo the last change by give_sidecar(), pin(), remove() or next_seq(). They succeed
   // nevertheless: it took effect.
   [[nodiscard]] const Unsynced& unsynced() const { return unsynced_; }
   // Removes *.partial files of earlier processes, and pins without a snapshot; returns their number. Only at start:
-  // the snapshot that is being written has such files.
+  // the snapshot that is being written has such files. The files of parts() stay.
   std::size_t remove_partials();
+  // The numbers of the parts of recordings that were not finished, ascending: their data and their journal are there.
+  [[nodiscard]] Result<std::vector<std::uint64_t>> parts() const;
   // The number of snapshots, and the bytes (st_blocks) of their files, as store.max_use counts them: without kallsyms.
   struct Usage {
     std::uint64_t snapshots = 0, bytes = 0;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/store/names.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <utility>
 
 namespace flight {
 namespace {
@@ -20,6 +24,11 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
   text.remove_suffix(suffix.size());
   return true;
 }
+
+constexpr std::array<std::pair<PartFileKind, std::string_view>, 3> kPartPrefixes{
+    {{PartFileKind::data, ".flightd-part-"},
+     {PartFileKind::journal, ".flightd-rec-"},
+     {PartFileKind::sidecar, ".flightd-side-"}}};
 
 // A time that fits into 64 bits of nanoseconds since 1970; the comparison below checks the rest.
 bool year_in_range(std::string_view time) { return time >= "1970" && time < "2262"; }
@@ -75,6 +84,23 @@ std::optional<SnapshotName> parse_snapshot_name(std::string_view file) {
   // deleted.
   if (name.stem() != stem) return std::nullopt;
   return name;
+}
+
+std::string part_file(PartFileKind kind, std::uint64_t seq) {
+  const auto* const prefix =
+      std::find_if(kPartPrefixes.begin(), kPartPrefixes.end(), [kind](const auto& one) { return one.first == kind; });
+  return fmt::format("{}{}{}", prefix->second, seq, kPartialSuffix);
+}
+
+std::optional<PartFileName> parse_part_file(std::string_view file) {
+  if (!take_suffix(file, kPartialSuffix)) return std::nullopt;
+  for (const auto& [kind, prefix] : kPartPrefixes) {
+    if (!file.starts_with(prefix)) continue;
+    const auto seq = parse_seq(file.substr(prefix.size()));
+    if (!seq) return std::nullopt;
+    return PartFileName{.kind = kind, .seq = *seq};
+  }
+  return std::nullopt;
 }
 
 std::string kallsyms_file(std::string_view boot_id, std::string_view digest) {

@@ -4,6 +4,10 @@
 //   flight-HOST-YYYYMMDDTHHMMSS.mmmZ-TRIGGER-SEQ.perf.data      (and .json, .pinned in place of .perf.data)
 //   kallsyms-BOOTID-DIGEST.zst                                 (flightd 0.1: kallsyms-BOOTID.zst)
 //
+// and those of a part of a recording while it is written: its data, its journal, and what its sidecar can say already.
+//
+//   .flightd-part-SEQ.partial   .flightd-rec-SEQ.partial   .flightd-side-SEQ.partial
+//
 // HOST: characters outside [A-Za-z0-9._-] become _, at most 64. TRIGGER: [a-z0-9][a-z0-9-]{0,31}. SEQ: decimal.
 // DIGEST: of the loaded modules, 16 hex digits.
 #pragma once
@@ -34,6 +38,15 @@ struct SnapshotName {
   [[nodiscard]] std::string sidecar_file() const { return stem() + std::string(kSidecarSuffix); }
   [[nodiscard]] std::string pin_file() const { return stem() + std::string(kPinSuffix); }
 };
+
+enum class PartFileKind : std::uint8_t { data, journal, sidecar };
+[[nodiscard]] std::string part_file(PartFileKind kind, std::uint64_t seq);
+struct PartFileName {
+  PartFileKind kind = PartFileKind::data;
+  std::uint64_t seq = 0;
+};
+// nullopt: it is not such a file.
+[[nodiscard]] std::optional<PartFileName> parse_part_file(std::string_view file);
 
 [[nodiscard]] std::string clean_host(std::string_view host);
 [[nodiscard]] bool valid_trigger_name(std::string_view name);

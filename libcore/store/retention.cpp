@@ -65,7 +65,7 @@ void set_ranks(std::vector<Candidate>& candidates, const StoreLimits& limits, co
 }
 
 void set_stays(std::vector<Candidate>& candidates, bool writing) {
-  for (Candidate& one : candidates) one.stays = one.snapshot->pinned;
+  for (Candidate& one : candidates) one.stays = one.snapshot->pinned || one.snapshot->in_use;
   if (writing && !candidates.empty() && !candidates.back().snapshot->data) candidates.back().stays = true;
   const auto newest =
       std::find_if(candidates.rbegin(), candidates.rend(), [](const Candidate& one) { return one.snapshot->data; });

@@ -16,6 +16,8 @@
 //               only if that makes enough room
 //   keep_free   others fill the disk, too: only snapshots outside of the kept ones go, and only if that reaches it
 //
+// A part of a running recording is never deleted, and counts as one that must be kept.
+//
 // For the last two, snapshots with other hard links go only if the others are not enough, and none goes that frees
 // nothing of what is lacking.
 //
@@ -44,6 +46,7 @@ struct StoredSnapshot {
   std::uint64_t inodes = 1;       // the number of these files
   bool data = true;               // false: the data file is missing, only a sidecar exists
   bool pinned = false;
+  bool in_use = false;  // a part of a recording that is still running
 };
 
 // 0: no such limit, except for the two counts. max_use includes only the snapshots' own files. The kernel's symbols

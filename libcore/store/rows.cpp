@@ -25,6 +25,7 @@ std::string to_json(const CatalogueRow& row) {
                       {"samples", row.samples}, {"seconds", finite(row.seconds)},
                       {"pinned", row.pinned},   {"state", to_string(row.state)}};
   if (!row.units.empty()) object.add("units", row.units);
+  if (row.record) object.add("record", json_of(*row.record));
   return json::dump(object);
 }
 
@@ -53,6 +54,7 @@ Result<std::vector<CatalogueRow>> parse_rows(std::string_view text) {
     in.read("seconds", row.seconds);
     in.read("pinned", row.pinned);
     in.values("units", row.units);
+    in.object("record", [&](const json::Reader& m) { read_record(m, row.record.emplace()); });
     in.word("state", {SnapshotState::present, SnapshotState::missing, SnapshotState::orphan}, row.state);
   });
   if (!read) return wrap(read.error(), "list of snapshots");

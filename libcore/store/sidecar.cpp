@@ -42,11 +42,16 @@ Object json_of(const SidecarRequest& request) {
 }
 
 Object json_of(const SidecarHole& hole) {
-  return {{"channel", hole.channel},
-          {"cpu", hole.cpu},
-          {"begin_ns", hole.begin_ns},
-          {"end_ns", hole.end_ns},
-          {"lost", hole.lost}};
+  Object json{{"channel", hole.channel},
+              {"cpu", hole.cpu},
+              {"begin_ns", hole.begin_ns},
+              {"end_ns", hole.end_ns},
+              {"lost", hole.lost}};
+  if (hole.cause.empty()) return json;
+  json.add("cause", hole.cause);
+  json.add("bytes", hole.bytes);
+  json.add("estimated", hole.estimated);
+  return json;
 }
 
 Object json_of(const SidecarRing& ring) {
@@ -161,6 +166,10 @@ Object json_of(const Sidecar& s) {
   json.add("config_digest", s.config_digest);
   json.add("trigger", s.trigger);
   if (s.test) json.add("test", true);
+  if (s.record) {
+    json.add("kind", "recording");
+    json.add("record", json_of(*s.record));
+  }
   json.add("fired", s.fired ? Value(json_of(*s.fired)) : Value());
   json.add("reason", s.reason);
   json.add("requests", list_of(s.requests));
@@ -225,6 +234,10 @@ std::string dump(const Sidecar& sidecar, int indent) {
 }
 
 }  // namespace
+
+json::Object json_of(const SidecarRecord& record) {
+  return {{"first", record.first}, {"part", record.part}, {"ended", record.ended}};
+}
 
 SidecarWindow SidecarWindow::of(EventTime begin_ns, EventTime end_ns, const ClockHistory& clock) {
   const EventTime span = end_ns > begin_ns ? end_ns - begin_ns : 0;

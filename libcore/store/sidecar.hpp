@@ -15,6 +15,11 @@
 
 namespace flight {
 
+namespace json {
+class Object;
+class Reader;
+}  // namespace json
+
 inline constexpr std::size_t kMaxSidecarBytes = 16U << 20U;
 
 struct SidecarFired {
@@ -46,7 +51,18 @@ struct SidecarHole {
   int cpu = 0;
   EventTime begin_ns = 0, end_ns = 0;
   std::uint64_t lost = 0;
+  // Of a recording only: why (libcore/stream/round.hpp), the bytes of the records, and whether `lost` is an estimate.
+  std::string cause = {};
+  std::uint64_t bytes = 0;
+  bool estimated = false;
 };
+// The part of a recording.
+struct SidecarRecord {
+  std::string first;                 // the id of the first part
+  std::uint64_t part = 1;            // the number of this one
+  std::optional<std::string> ended;  // why the recording ended with this part; nullopt: it did not
+};
+inline constexpr std::string_view kRecordTrigger = "record";  // in the names of the parts of recordings
 struct SidecarRing {
   std::string channel;
   int cpu = 0;
@@ -141,6 +157,7 @@ struct Sidecar {
   std::string version, config_digest;
   std::string trigger;
   bool test = false;  // `flightctl triggers test` requested it: the trigger did not fire; written only if true
+  std::optional<SidecarRecord> record;  // of a part of a recording: written with `kind`; otherwise neither is
   std::optional<SidecarFired> fired;
   std::string reason;
   std::vector<SidecarRequest> requests;
@@ -180,6 +197,10 @@ struct Sidecar {
   std::vector<std::string> notes;     // facts about this machine, the same in all snapshots
 };
 
+// For sidecars and the rows of a list.
+[[nodiscard]] json::Object json_of(const SidecarRecord& record);
+void read_record(const json::Reader& in, SidecarRecord& out);
+
 // One JSON object, indented by 2, keys in the order above, a newline at the end. Bytes of names that are not UTF-8
 // become U+FFFD.
 [[nodiscard]] std::string to_json(const Sidecar& sidecar);
@@ -205,6 +226,7 @@ struct SidecarSummary {
   std::vector<std::string> units;       // the first kMaxRowUnits of top_units that have a name; in old sidecars, of top
   std::uint64_t size_bytes = 0, samples = 0;
   double seconds = 0;
+  std::optional<SidecarRecord> record = {};
 };
 [[nodiscard]] Result<SidecarSummary> summarize_sidecar(std::string_view text);
 // The name of the file with the kernel's symbols for a sidecar with these two values. Empty: there is none, or the

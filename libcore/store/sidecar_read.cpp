@@ -48,6 +48,9 @@ void read_hole(const json::Reader& in, SidecarHole& out) {
   in.read("begin_ns", out.begin_ns);
   in.read("end_ns", out.end_ns);
   in.read("lost", out.lost);
+  in.read("cause", out.cause);
+  in.read("bytes", out.bytes);
+  in.read("estimated", out.estimated);
 }
 
 void read_ring(const json::Reader& in, SidecarRing& out) {
@@ -172,6 +175,7 @@ void read_texts(const json::Reader& in, Sidecar& out) {
 }
 
 void read_blocks(const json::Reader& in, Sidecar& out) {
+  in.object("record", [&](const json::Reader& m) { read_record(m, out.record.emplace()); });
   in.object("fired", [&](const json::Reader& m) { read_fired(m, out.fired.emplace()); });
   in.object("metrics", [&](const json::Reader& m) {
     SidecarMetrics& metrics = out.metrics.emplace();
@@ -213,6 +217,12 @@ void read_blocks(const json::Reader& in, Sidecar& out) {
 }
 
 }  // namespace
+
+void read_record(const json::Reader& in, SidecarRecord& out) {
+  in.read("first", out.first);
+  in.read("part", out.part);
+  in.read("ended", out.ended);
+}
 
 Result<Sidecar> parse_sidecar(std::string_view text) {
   const auto value = json::parse(text, {.max_bytes = kMaxSidecarBytes});

@@ -22,6 +22,12 @@ class Picker : public json::Events {
       out_.kallsyms.reset();
       return fits();
     }
+    if (depth_ == kTop && key_ == "record") {
+      begin_record();
+      out_.record.reset();
+      return true;
+    }
+    if (in_record() && key_ == "ended") return take(out_.record->ended, std::nullopt);
     if (depth_ != kTop || key_ != "window") return other_type();
     out_.seconds = 0;
     bad_.erase("seconds");
@@ -36,11 +42,14 @@ class Picker : public json::Events {
     if (seconds()) return take(out_.seconds, static_cast<double>(value));
     if (depth_ == kTop && key_ == "size_bytes") return take(out_.size_bytes, value);
     if (depth_ == kTop && key_ == "samples") return take(out_.samples, value);
+    if (in_record() && key_ == "part") return take(out_.record->part, value);
     return other_type();
   }
   bool number(double value) override { return seconds() ? take(out_.seconds, value) : other_type(); }
   bool text(std::string& value) override {
     if (depth_ == kInRow && in_units_ && row_key_ == (new_units_ ? "name" : "unit")) take_unit(value);
+    if (in_record() && key_ == "first") return take(out_.record->first, std::move(value));
+    if (in_record() && key_ == "ended") return take(out_.record->ended, std::move(value));
     if (depth_ != kTop) return other_type();
     if (key_ == "reason") return take(out_.reason, std::move(value));
     if (key_ == "boot_id") return take(out_.boot_id, std::move(value));
@@ -50,8 +59,13 @@ class Picker : public json::Events {
     return other_type();
   }
   bool begin_object() override {
-    if (depth_ == kTop) in_window_ = key_ == "window";
-    if (in_window_ && depth_ == kTop) {
+    if (depth_ == kTop) {
+      in_window_ = key_ == "window";
+      in_record_ = key_ == "record";
+    }
+    if (in_record_ && depth_ == kTop) {
+      begin_record();
+    } else if (in_window_ && depth_ == kTop) {
       out_.seconds = 0;
       bad_.erase("seconds");
       fits();
@@ -62,11 +76,12 @@ class Picker : public json::Events {
   }
   bool key(std::string& name) override {
     if (depth_ == kInRow && in_units_) row_key_ = name;
-    if (depth_ == kTop || (depth_ == kInWindow && in_window_)) key_ = name;  // the parser keeps its buffer
+    if (depth_ == kTop || (depth_ == kInWindow && (in_window_ || in_record_)))
+      key_ = name;  // the parser keeps its buffer
     return true;
   }
   bool end_object() override {
-    if (--depth_ == kTop) in_window_ = false;
+    if (--depth_ == kTop) in_window_ = in_record_ = false;
     return true;
   }
   bool begin_array() override {
@@ -85,7 +100,7 @@ class Picker : public json::Events {
 
  private:
   static constexpr int kTop = 1;
-  static constexpr int kInWindow = 2;
+  static constexpr int kInWindow = 2;  // or in the record
   static constexpr int kInRow = 3;
 
   template <typename To, typename From>
@@ -102,6 +117,11 @@ class Picker : public json::Events {
     if (wanted()) bad_.insert(key_);
     return true;
   }
+  // Nothing of an earlier one counts.
+  void begin_record() {
+    out_.record.emplace();
+    for (const char* name : {"record", "first", "part", "ended"}) bad_.erase(name);
+  }
   // top_units comes before top; only an old sidecar lacks it.
   void begin_units() {
     if (key_ == "top_units") new_units_ = true;
@@ -113,11 +133,13 @@ class Picker : public json::Events {
   }
   bool deeper() { return ++depth_ <= json::kMaxDepth; }
   [[nodiscard]] bool seconds() const { return depth_ == kInWindow && in_window_ && key_ == "seconds"; }
+  [[nodiscard]] bool in_record() const { return depth_ == kInWindow && in_record_; }
   // Whether a value is read here and must have its type.
   [[nodiscard]] bool wanted() const {
+    if (in_record()) return key_ == "first" || key_ == "part" || key_ == "ended";
     if (depth_ != kTop) return seconds();
     for (const char* name :
-         {"reason", "boot_id", "kallsyms", "size_bytes", "samples", "window", "id", "path", "trigger"})
+         {"reason", "boot_id", "kallsyms", "size_bytes", "samples", "window", "record", "id", "path", "trigger"})
       if (key_ == name) return true;
     return false;
   }
@@ -126,7 +148,7 @@ class Picker : public json::Events {
   std::string key_;  // of the next value, on the two levels that are read
   int depth_ = 0;
   std::set<std::string> bad_;  // keys whose last value has a wrong type
-  bool in_window_ = false;
+  bool in_window_ = false, in_record_ = false;
   std::string row_key_;
   bool in_units_ = false, new_units_ = false;
   std::array<std::pair<const char*, bool>, 3> needed_{{{"id", false}, {"path", false}, {"trigger", false}}};

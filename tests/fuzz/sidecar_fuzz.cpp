@@ -19,6 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     assert(summary->boot_id == sidecar->boot_id && summary->reason == sidecar->reason);
     assert(summary->size_bytes == sidecar->size_bytes && summary->samples == sidecar->samples);
     assert(summary->seconds == sidecar->window.seconds);
+    assert(summary->record.has_value() == sidecar->record.has_value());
+    assert(!summary->record || summary->record->first == sidecar->record->first);
+    assert(!summary->record || summary->record->part == sidecar->record->part);
+    assert(!summary->record || summary->record->ended == sidecar->record->ended);
   }
   static_cast<void>(flight::summarize_sidecar(text));
   if (const auto name = flight::parse_snapshot_name(text)) {

@@ -61,6 +61,42 @@ class Store : public testing::Test {
   std::string folder_;
 };
 
+// A recording that was killed: its part can be finished, and what has no journal cannot.
+TEST_F(Store, PartsWithAJournalAreNoLeftovers) {
+  for (const std::uint64_t seq : {7U, 9U})
+    for (const PartFileKind kind : {PartFileKind::data, PartFileKind::journal, PartFileKind::sidecar})
+      write(part_file(kind, seq), "x");
+  write(part_file(PartFileKind::data, 8), "without a journal");
+  write(part_file(PartFileKind::sidecar, 8), "x");
+  write(part_file(PartFileKind::journal, 10), "without data");
+  write(".flightd-0123456789abcdef.partial", "of a snapshot");
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.remove_partials(), 4U);
+  EXPECT_EQ(catalogue.parts().value(), (std::vector<std::uint64_t>{7, 9}));
+  for (const std::uint64_t seq : {7U, 9U})
+    for (const PartFileKind kind : {PartFileKind::data, PartFileKind::journal, PartFileKind::sidecar})
+      EXPECT_TRUE(fs::exists(at(part_file(kind, seq))));
+  EXPECT_TRUE(ids(catalogue).empty()) << "none of it is a snapshot";
+}
+
+TEST_F(Store, ARowSaysWhichPartOfARecordingItIs) {
+  const SnapshotName name = name_of(42, "record");
+  Sidecar sidecar = sample_sidecar();
+  sidecar.record = SidecarRecord{.first = "41", .part = 2, .ended = "asked"};
+  write(name.data_file(), "PERFILE2");
+  write(name.sidecar_file(), to_json(sidecar));
+  Catalogue catalogue(folder_);
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows) << rows.error().what;
+  ASSERT_TRUE(rows->front().record);
+  const auto read = parse_rows(to_json(*rows));
+  ASSERT_TRUE(read) << read.error().what;
+  ASSERT_TRUE(read->front().record);
+  EXPECT_EQ(read->front().record->first, "41");
+  EXPECT_EQ(read->front().record->part, 2U);
+  EXPECT_EQ(read->front().record->ended, "asked");
+}
+
 TEST_F(Store, ARowHasNameAndSidecar) {
   make(name_of(42, "cpu-spike"));
   Catalogue catalogue(folder_);

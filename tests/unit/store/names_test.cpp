@@ -75,6 +75,22 @@ TEST(SnapshotName, LookAlikesAreNotOurs) {
   EXPECT_FALSE(parse_snapshot_name(std::string("flight-a\0b-20261120T031204.123Z-manual-42.json", 47)));
 }
 
+TEST(PartFile, NamesAreReadAsTheyAreWritten) {
+  EXPECT_EQ(part_file(PartFileKind::data, 12), ".flightd-part-12.partial");
+  EXPECT_EQ(part_file(PartFileKind::journal, 12), ".flightd-rec-12.partial");
+  EXPECT_EQ(part_file(PartFileKind::sidecar, 12), ".flightd-side-12.partial");
+  for (const PartFileKind kind : {PartFileKind::data, PartFileKind::journal, PartFileKind::sidecar}) {
+    const auto name = parse_part_file(part_file(kind, 7));
+    ASSERT_TRUE(name);
+    EXPECT_EQ(name->kind, kind);
+    EXPECT_EQ(name->seq, 7U);
+  }
+  for (const char* other :
+       {".flightd-part-.partial", ".flightd-part-07.partial", ".flightd-part-7x.partial", ".flightd-part-7",
+        ".flightd-0123456789abcdef.partial", "flightd-part-7.partial", ".flightd-rec-99999999999999999999.partial", ""})
+    EXPECT_FALSE(parse_part_file(other)) << other;
+}
+
 TEST(SnapshotName, CutAnywhereIsNotOurs) {
   const std::string file = name_of("web-3", "cpu-spike", 42).data_file();
   for (std::size_t i = 0; i < file.size(); ++i) {

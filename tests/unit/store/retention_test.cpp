@@ -78,6 +78,19 @@ TEST(Retention, EachLimitTakesTheOldestAndIsNamed) {
               ElementsAre("1 max_age", "2 max_use"));
 }
 
+TEST(Retention, APartOfARunningRecordingIsNeverDeleted) {
+  auto snapshots = row(1, 5, "record");
+  snapshots[0].in_use = snapshots[1].in_use = true;
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 2 * kEach}, now()), ElementsAre(3, 4));
+  EXPECT_THAT(gone(snapshots, {.max_age = hours(1)}, now()), ElementsAre(3, 4));
+  StoreNow full = now();
+  full.free_bytes = 0;
+  full.incoming = IncomingSnapshot{.trigger = "record", .disk_bytes = 3 * kEach};
+  EXPECT_THAT(gone(snapshots, {}, full), IsEmpty()) << "the rest is not enough";
+  full.incoming->disk_bytes = 2 * kEach;
+  EXPECT_THAT(gone(snapshots, {}, full), ElementsAre(3, 4));
+}
+
 TEST(Retention, TheOrderOfTheListDoesNotMatter) {
   auto snapshots = row(1, 9) + row(10, 12, "oom");
   const StoreLimits limits{.max_files = 6, .keep_first = 1, .keep_last = 1};

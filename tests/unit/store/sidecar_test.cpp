@@ -95,6 +95,36 @@ TEST(Sidecar, MessagesHaveSeveritiesAndWarningsHasTheSevere) {
   EXPECT_EQ(row->top[0].cpus_now, 0.5);
 }
 
+TEST(Sidecar, APartOfARecordingIsMarked) {
+  Sidecar written = sample_sidecar();
+  EXPECT_EQ(to_json(written).find("\"kind\""), std::string::npos);
+  EXPECT_EQ(to_json(written).find("\"record\""), std::string::npos);
+  EXPECT_EQ(to_json(written).find("\"cause\""), std::string::npos);
+  written.record = SidecarRecord{.first = "40", .part = 3, .ended = std::nullopt};
+  written.holes[0].cause = "disk";
+  written.holes[0].bytes = 4096;
+  written.holes[0].estimated = true;
+  EXPECT_NE(to_json_line(written).find(R"("kind":"recording","record":{"first":"40","part":3,"ended":null})"),
+            std::string::npos);
+  for (const std::optional<std::string>& ended : {std::optional<std::string>(), std::optional<std::string>("killed")}) {
+    written.record->ended = ended;
+    const std::string text = to_json(written);
+    const auto read = parse_sidecar(text);
+    ASSERT_TRUE(read && read->record);
+    EXPECT_EQ(read->record->first, "40");
+    EXPECT_EQ(read->record->part, 3U);
+    EXPECT_EQ(read->record->ended, ended);
+    EXPECT_EQ(read->holes[0].cause, "disk");
+    EXPECT_EQ(read->holes[0].bytes, 4096U);
+    EXPECT_TRUE(read->holes[0].estimated);
+    const auto summary = summarize_sidecar(text);
+    ASSERT_TRUE(summary && summary->record);
+    EXPECT_EQ(summary->record->first, "40");
+    EXPECT_EQ(summary->record->part, 3U);
+    EXPECT_EQ(summary->record->ended, ended);
+  }
+}
+
 TEST(Sidecar, ATestOfATriggerIsMarked) {
   Sidecar sidecar = sample_sidecar();
   EXPECT_THAT(to_json_line(sidecar), testing::Not(HasSubstr("\"test\"")));
