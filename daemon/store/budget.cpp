@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libcore/base/units.hpp"
+#include "libcore/store/sidecar.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -22,6 +23,8 @@ constexpr std::uint64_t kSidecarBytes = 1U << 20U;
 constexpr std::uint64_t kMostBytes = 1ULL << 50U;  // larger than any snapshot
 constexpr std::uint64_t kLeastBytes = 64U << 10U;  // do not begin a snapshot with less free space
 constexpr std::uint64_t kLeastInodes = 2;          // its data file and its sidecar
+constexpr std::uint64_t kLeastPartBytes = 1U << 20U;
+constexpr std::uint64_t kPartInodes = 3;  // its journal, too
 
 // The size of the largest of the newest few, plus a quarter.
 std::uint64_t likely_bytes(const Inventory& inventory, std::uint64_t most_bytes) {
@@ -78,8 +81,9 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   const auto failed = [](const Error& error) { return VacuumOutcome{.error = error}; };
   const auto space = space_of(folder_);
   if (!space) return failed(sys_error(errno, "statvfs of {}", folder_).value());
-  const auto inventory = take_inventory(folder_);
+  auto inventory = take_inventory(folder_);
   if (!inventory) return failed(inventory.error());
+  for (StoredSnapshot& snapshot : inventory->snapshots) snapshot.in_use = in_use_ && in_use_(snapshot.seq);
   const StoreLimits limits = limits_of(config_, space->total_bytes);
   StoreLimits allowed = limits;
   const std::uint64_t own_bytes = inventory->disk_bytes();
@@ -191,6 +195,22 @@ Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::ui
                      "make space for a snapshot in {}: it will probably need {}, {} are free, and no other snapshot "
                      "may be deleted for it",
                      folder_, format_bytes(likely), format_bytes(space->free_bytes));
+  return out;
+}
+
+Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_bytes) {
+  PartRoom out{.outcome = vacuum(
+                   {.incoming = IncomingSnapshot{.trigger = std::string(kRecordTrigger), .disk_bytes = most_bytes}}),
+               .limits = {}};
+  if (out.outcome.error) return propagate(*out.outcome.error);
+  const auto space = space_of(folder_);
+  out.limits = limits_of(config_, space.value_or(FileSystemSpace{}).total_bytes);
+  if (space && space->free_inodes && *space->free_inodes < kPartInodes)
+    return sys_error(ENOSPC, "begin a part of a recording in {}: its file system has {} free, a part needs {}", folder_,
+                     counted(*space->free_inodes, "inode"), kPartInodes);
+  if (space && space->free_bytes < std::min(most_bytes, kLeastPartBytes))
+    return sys_error(ENOSPC, "begin a part of a recording in {}: {} are free, and no snapshot may be deleted for it",
+                     folder_, format_bytes(space->free_bytes));
   return out;
 }
 

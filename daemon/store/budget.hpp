@@ -38,10 +38,14 @@ struct VacuumOutcome {
 class StoreBudget {
  public:
   // `writing`: whether a snapshot is being written now; any thread. `clock`: checked before anything is deleted
-  // because of its age.
+  // because of its age. `in_use`: whether a number is that of a part of a running recording; any thread.
   StoreBudget(std::string folder, const StoreConfig& config, std::function<bool()> writing,
-              std::function<StoreClock()> clock)
-      : folder_(std::move(folder)), config_(config), writing_(std::move(writing)), clock_(std::move(clock)) {}
+              std::function<StoreClock()> clock, std::function<bool(std::uint64_t seq)> in_use = {})
+      : folder_(std::move(folder)),
+        config_(config),
+        writing_(std::move(writing)),
+        clock_(std::move(clock)),
+        in_use_(std::move(in_use)) {}
 
   void use(const StoreConfig& config) { config_ = config; }
   [[nodiscard]] std::uint64_t max_use_bytes() const;
@@ -58,6 +62,12 @@ class StoreBudget {
   // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space,
   // so flightd does not begin it.
   [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes);
+  // The same before a part of a recording, which will have about `most_bytes`. ENOSPC: not even its beginning fits.
+  struct PartRoom {
+    VacuumOutcome outcome;
+    StoreLimits limits;
+  };
+  [[nodiscard]] Result<PartRoom> make_part_room(std::uint64_t most_bytes);
   // A snapshot of `trigger` failed after `written_bytes` because the disk or a quota is full (is_full): the oldest ones
   // go, but only if that makes room for it.
   [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t written_bytes);
@@ -77,6 +87,7 @@ class StoreBudget {
   StoreConfig config_;
   std::function<bool()> writing_;
   std::function<StoreClock()> clock_;
+  std::function<bool(std::uint64_t)> in_use_;  // empty: none is
   KeepFreeWatch keep_free_;
   std::string kept_;                   // why snapshots older than max_age by the clock are kept; empty: there are none
   std::vector<std::string> warnings_;  // the others

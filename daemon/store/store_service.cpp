@@ -46,7 +46,11 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
       age_clock_(setup.state_dir, std::move(setup.boot_id)),
       budget_(
           std::move(setup.folder), setup.config, [this] { return writing_.load(); },
-          [this] { return age_clock_.look(catalogue_); }),
+          [this] { return age_clock_.look(catalogue_); },
+          [this](std::uint64_t seq) {
+            const std::lock_guard lock(parts_mutex_);
+            return parts_.contains(seq);
+          }),
       trigger_state_(std::move(setup.state_dir), *thread, usable_),
       thread_(std::move(thread)) {
   if (!usable_)
@@ -214,6 +218,37 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   }
   if (auto why = trouble()) return propagate(std::move(*why));
   return max_snapshot_bytes_.load();
+}
+
+Result<StoreService::PartLimit> StoreService::make_part_room(std::uint64_t most_bytes) {
+  auto made = std::make_shared<std::promise<Result<PartLimit>>>();
+  auto room = made->get_future();
+  thread_->post([this, most_bytes, made] {
+    const SpareDescriptors::Use use;
+    if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
+    age_clock_.look();
+    auto done = budget_.make_part_room(most_bytes);
+    if (!done) return made->set_value(propagate(done.error()));
+    made->set_value(PartLimit{.max_use_bytes = done->limits.max_use_bytes, .max_files = done->limits.max_files});
+    note(done->outcome);
+    if (!done->outcome.removed.empty()) log_vacuumed(std::move(done->outcome));
+  });
+  if (room.wait_for(kRoomWait) == std::future_status::ready) return room.get();
+  if (auto why = trouble()) return propagate(std::move(*why));
+  return PartLimit{};
+}
+
+void StoreService::hold_part(std::uint64_t seq) {
+  const std::lock_guard lock(parts_mutex_);
+  parts_.insert(seq);
+}
+
+void StoreService::release_parts(const std::vector<std::uint64_t>& seqs) {
+  {
+    const std::lock_guard lock(parts_mutex_);
+    for (const std::uint64_t seq : seqs) parts_.erase(seq);
+  }
+  keep_budget();
 }
 
 bool StoreService::make_more_room(const std::string& trigger, std::uint64_t written_bytes) {

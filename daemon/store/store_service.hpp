@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,15 @@ class StoreService {
   // The same after a write that failed because the disk or a quota is full, although statvfs(3) reported space. True:
   // snapshots were deleted for it, so it is worth another try.
   [[nodiscard]] bool make_more_room(const std::string& trigger, std::uint64_t written_bytes);
+  // A recording's thread, before a part that will have about `most_bytes`: the same. Returns the limits that its parts
+  // must keep together; 0: none, or they are not known.
+  struct PartLimit {
+    std::uint64_t max_use_bytes = 0, max_files = 0;
+  };
+  [[nodiscard]] Result<PartLimit> make_part_room(std::uint64_t most_bytes);
+  // Any thread: a part of a running recording, which is not vacuumed until it is released.
+  void hold_part(std::uint64_t seq);
+  void release_parts(const std::vector<std::uint64_t>& seqs);
   // Any thread: the snapshot was written, or failed.
   void writing_ended() { writing_ = false; }
 
@@ -159,10 +169,12 @@ class StoreService {
   std::atomic<bool> writing_ = false;      // a snapshot is being written into the store
   std::atomic<bool> never_syncs_ = false;  // its file system cannot sync
   std::atomic<std::uint64_t> max_snapshot_bytes_;
-  Catalogue catalogue_;  // store thread only
-  AgeClock age_clock_;   // store thread only
-  StoreBudget budget_;   // store thread only
-  Unsynced unsynced_;    // store thread only
+  std::mutex parts_mutex_;
+  std::set<std::uint64_t> parts_;  // under parts_mutex_
+  Catalogue catalogue_;            // store thread only
+  AgeClock age_clock_;             // store thread only
+  StoreBudget budget_;             // store thread only
+  Unsynced unsynced_;              // store thread only
   TriggerState trigger_state_;
   std::unique_ptr<TaskThread> thread_;  // last member: it must end before the objects that its tasks use
 };

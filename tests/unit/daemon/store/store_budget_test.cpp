@@ -76,6 +76,21 @@ TEST_F(Budget, ADoubtfulClockDeletesNothingByAge) {
   EXPECT_THAT(budget.warnings(), IsEmpty());
 }
 
+TEST_F(Budget, APartOfARecordingGetsSpaceButNotThatOfTheOthers) {
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * std::chrono::minutes(1));
+  StoreConfig config;
+  config.max_files = 3;
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget(
+      folder_, config, [] { return false; }, [this] { return clock_; }, [](std::uint64_t seq) { return seq <= 2; });
+  const auto room = budget.make_part_room(4096);
+  ASSERT_TRUE(room) << room.error().what;
+  EXPECT_EQ(room->limits.max_files, 3U);
+  EXPECT_GT(room->limits.max_use_bytes, 0U);
+  ASSERT_EQ(room->outcome.removed.size(), 1U) << "the newest one could be the last";
+  EXPECT_EQ(room->outcome.removed[0].id, "3");
+}
+
 TEST_F(Budget, InTheFirstHourOfABootTheOtherLimitsApply) {
   for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * kDay);
   clock_.since_boot = std::chrono::minutes(15);

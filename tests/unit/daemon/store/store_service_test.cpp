@@ -133,6 +133,27 @@ class StoreServiceTest : public testing::Test {
   bool mounted_ = false;
 };
 
+TEST_F(StoreServiceTest, PartsOfARunningRecordingAreNotVacuumed) {
+  config_.keep_first = config_.keep_last = 0;
+  std::vector<std::string> files;
+  for (std::uint64_t seq = 1; seq <= 3; ++seq) files.push_back(folder_ + "/" + make(seq).data_file());
+  start();
+  service_->hold_part(1);
+  config_.max_files = 1;
+  service_->configure(config_);
+  settle();
+  EXPECT_TRUE(fs::exists(files[0]));
+  EXPECT_FALSE(fs::exists(files[1]));
+  EXPECT_TRUE(fs::exists(files[2])) << "the newest one";
+  auto room = std::async(std::launch::async, [this] { return service_->make_part_room(1U << 20U); });
+  const auto limit = room.get();
+  ASSERT_TRUE(limit) << limit.error().what;
+  EXPECT_EQ(limit->max_files, 1U);
+  service_->release_parts({1});
+  settle();
+  EXPECT_FALSE(fs::exists(files[0]));
+}
+
 TEST_F(StoreServiceTest, CallsAreAnsweredOnTheLoop) {
   const SnapshotName first = make(1), second = make(2);
   start();
