@@ -69,6 +69,21 @@ std::shared_ptr<Attached> BrokerThread::attached() const {
 
 Result<PartialFile> BrokerThread::file(std::chrono::seconds wait, bool spare) {
   constexpr std::chrono::seconds kNow(0);
+  const auto until = std::chrono::steady_clock::now() + wait;
+  const auto too_late = [wait] {
+    return fail(std::errc::timed_out, "the disk did not create an empty file within {} s", wait.count());
+  };
+  {
+    std::unique_lock lock(file_mutex_);
+    if (!file_free_.wait_until(lock, until, [this] { return !file_asked_; })) return too_late();
+    file_asked_ = true;
+  }
+  const auto release = [this](void*) {
+    const std::lock_guard lock(file_mutex_);
+    file_asked_ = false;
+    file_free_.notify_one();
+  };
+  const std::unique_ptr<void, decltype(release)> one_call(this, release);
   // The result of an earlier request that timed out: a late file can be used; a late error is ignored.
   if (file_under_way_.valid() && file_under_way_.wait_for(kNow) == std::future_status::ready)
     if (auto late = file_under_way_.get()) return late;
@@ -84,8 +99,8 @@ Result<PartialFile> BrokerThread::file(std::chrono::seconds wait, bool spare) {
       spare_wanted_ = spare;
     });
   }
-  if (file_under_way_.wait_for(wait) == std::future_status::ready) return file_under_way_.get();
-  return fail(std::errc::timed_out, "the disk did not create an empty file within {} s", wait.count());
+  if (file_under_way_.wait_until(until) == std::future_status::ready) return file_under_way_.get();
+  return too_late();
 }
 
 void BrokerThread::deliver_file() {

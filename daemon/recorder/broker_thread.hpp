@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <future>
 #include <memory>
@@ -63,8 +64,9 @@ class BrokerThread {
   // Any thread. Why attached() is not the broker's newest set of rings; empty: it is. Tried again every kAttachAgain.
   [[nodiscard]] std::string attach_warning() const;
   static constexpr std::chrono::seconds kAttachAgain{2};
-  // Snapshot worker's thread only. Other requests continue while the disk creates the file. ETIMEDOUT after `wait`: if
-  // the file comes later, the next call returns it; it is of the kind that was requested first.
+  // Any thread but the broker thread and those that never wait; one after the other. Other requests continue while the
+  // disk creates the file. ETIMEDOUT after `wait`: if the file comes later, the next call returns it; it is of the kind
+  // that was requested first.
   static constexpr std::chrono::seconds kFileWait{30};
   [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait, bool spare = false);
   // Any thread; `done` is called on the broker thread.
@@ -132,7 +134,11 @@ class BrokerThread {
   EventTime attach_again_ns_ = 0;  // 0: attached() is the newest set
   std::optional<std::promise<Result<PartialFile>>> file_wanted_;
   bool spare_wanted_ = false;
-  std::future<Result<PartialFile>> file_under_way_;  // used by the snapshot worker
+  // Not a std::timed_mutex: ThreadSanitizer of GCC 12 does not know pthread_mutex_clocklock(3).
+  std::mutex file_mutex_;
+  std::condition_variable file_free_;
+  bool file_asked_ = false;                          // under file_mutex_: a thread is in file()
+  std::future<Result<PartialFile>> file_under_way_;  // of that thread
 
   mutable std::mutex mutex_;  // guards the following members, and broker_ while it is replaced
   std::shared_ptr<Attached> attached_;

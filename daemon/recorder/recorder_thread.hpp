@@ -47,7 +47,7 @@ class RecorderThread {
   ~RecorderThread();
 
   // The following may be called on any thread but the recorder's and the broker thread. Each waits for its result, so
-  // never call it from the event loop. file(): snapshot worker's thread only, see BrokerThread.
+  // never call it from the event loop.
   [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait, bool spare) {
     return broker_thread_->file(wait, spare);
   }
