@@ -247,6 +247,9 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
     urgent_.end();
     return fail(std::errc::no_message_available, "nothing is recorded: {}", refusal);
   }
+  const std::string reads_rings = callbacks_.recording_id();
+  const bool not_paused = !reads_rings.empty() && job.capture == CaptureMode::pause;
+  if (not_paused) job.capture = CaptureMode::live;
   const EventTime frozen_ns = freeze(job);
   const EventTime recorded_until_ns = recorder_.recorded_until_ns();
   after_step(Step::frozen);
@@ -272,6 +275,11 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   const Manifest& manifest = newest_rings ? newest->manifest : attached_->manifest;
 
   SnapshotOrder order = order_of(job, manifest, frozen_ns, recorded_until_ns, clock);
+  if (not_paused)
+    order.notes.push_back(fmt::format(
+        "its rings were copied live, without a pause, because recording {} reads them: it would miss what is written "
+        "meanwhile",
+        reads_rings));
   writing_since_ns_ = monotonic_now();
   const auto max_bytes = callbacks_.make_room(job.trigger, attached_->ring_bytes());
   if (!max_bytes) return propagate(max_bytes.error());

@@ -75,6 +75,8 @@ class SnapshotWorker {
     std::function<void(Error)> warn;
     // Whether spare files may be made in the store.
     std::function<bool()> store_usable = [] { return true; };
+    // The id of a recording that is running, which would miss what is written while a ring is paused; empty: none is.
+    std::function<std::string()> recording_id = [] { return std::string(); };
   };
   // Starts all threads of the worker, and takes the memory for compressing. All waits end by `clock`.
   [[nodiscard]] static Result<std::unique_ptr<SnapshotWorker>> start(

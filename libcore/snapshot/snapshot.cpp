@@ -331,7 +331,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   sidecar.warnings.insert(sidecar.warnings.end(), part->kernel.warnings.begin(), part->kernel.warnings.end());
   if (std::string cgroups = warn_of_cgroups(selection, sideband); !cgroups.empty())
     sidecar.warnings.push_back(std::move(cgroups));
-  sidecar.notes = sideband.notes;
+  sidecar.notes = order.notes;
+  sidecar.notes.insert(sidecar.notes.end(), sideband.notes.begin(), sideband.notes.end());
   sidecar.notes.insert(sidecar.notes.end(), part->kernel.notes.begin(), part->kernel.notes.end());
   if (recording.host.own_pid_namespace)
     sidecar.notes.push_back(fmt::format(

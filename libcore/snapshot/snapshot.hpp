@@ -69,6 +69,7 @@ struct SnapshotOrder {
   std::function<void(bool)> synced;
   std::vector<std::string> warnings;  // known before: staging not locked, tracker stale …
   std::vector<std::string> errors;    // the same
+  std::vector<std::string> notes;
 };
 
 // The output: two empty .partial files in `folder`, renamed by the commit.

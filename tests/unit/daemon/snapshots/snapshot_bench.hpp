@@ -70,7 +70,8 @@ class SnapshotBench {
                                         .make_room = [this](const std::string&, std::uint64_t) { return room(); },
                                         .make_more_room = [](const std::string&, std::uint64_t) { return false; },
                                         .symbols_kept = [] {},
-                                        .warn = [this](const Error& error) { warn(error.what); }};
+                                        .warn = [this](const Error& error) { warn(error.what); },
+                                        .recording_id = [this] { return recording_id; }};
     const WaitingClock& used = clock ? static_cast<const WaitingClock&>(*clock) : WaitingClock::monotonic();
     auto started = SnapshotWorker::start(*recorder.recorder, *freezer, {}, host, recorder.snapshots(),
                                          std::vector<PlannedWorker>(1), std::move(callbacks), used);
@@ -133,6 +134,7 @@ class SnapshotBench {
   Gate begin;  // of each snapshot, just before the rings are cut
   std::function<void(const Result<Sidecar>&)> on_ended;
   std::function<std::optional<SidecarMetrics>()> metrics;
+  std::string recording_id;           // of one that is running; before start()
   std::optional<VirtualClock> clock;  // the worker's, if a test makes it before start()
   std::unique_ptr<SnapshotWorker> worker;
 

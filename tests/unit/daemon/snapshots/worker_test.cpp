@@ -72,6 +72,18 @@ TEST_F(SnapshotWorkerTest, ASnapshotHasWhatTheRingsHeld) {
   EXPECT_EQ(files().size(), 2U) << "data and sidecar";
 }
 
+// A pause would be a hole in the recording.
+TEST_F(SnapshotWorkerTest, WhileARecordingRunsRingsAreCopiedLive) {
+  bench_.recording_id = "12";
+  start();
+  fault(100);
+  const auto taken = take();
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_EQ(taken->capture, "live");
+  EXPECT_THAT(taken->notes, Contains(HasSubstr("because recording 12 reads them")));
+  EXPECT_EQ(taken->blackout.max_us, 0);
+}
+
 TEST_F(SnapshotWorkerTest, ItsSidecarSaysWhetherSamplesAreDelivered) {
   start();
   const auto silence = Contains(HasSubstr("no sampling event delivered samples"));
