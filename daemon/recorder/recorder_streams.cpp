@@ -61,7 +61,7 @@ void RecorderThread::tick_streams(EventTime now_ns) {
 }
 
 EventTime RecorderThread::fold_horizon_ns(EventTime now_ns) const {
-  const EventTime oldest_ns = oldest_held_ns_;
+  const EventTime oldest_ns = oldest_held_ns_;  // UINT64_MAX: there is no ring
   if (streams_.empty()) return oldest_ns;
   return std::min(oldest_ns, now_ns - std::min(now_ns, kKeptForStreamsNs));
 }
@@ -70,14 +70,11 @@ RecorderThread::WholeState RecorderThread::whole_state(EventTime since_ns) {
   await_scan({});
   return tasks_.ask([this, since_ns] {
     drain();
-    const EventTime oldest_ns = oldest_held_ns_;
-    const EventTime held_ns = oldest_ns == UINT64_MAX ? 0 : oldest_ns;
+    const EventTime now_ns = monotonic_now();
+    const EventTime known_ns = fold_horizon_ns(now_ns);
     WholeState out;
-    out.at_ns = std::min(std::max(since_ns, held_ns), monotonic_now());
+    out.at_ns = std::min(std::max(since_ns, known_ns == UINT64_MAX ? 0 : known_ns), now_ns);
     out.state = tracker_.export_window(out.at_ns, out.at_ns, tracker_.pids());
-    RecordBuffer& prologue = out.state.prologue;
-    prologue.insert(prologue.end(), out.state.log.begin(), out.state.log.end());
-    out.state.log.clear();
     return out;
   });
 }

@@ -113,8 +113,9 @@ class RecorderThread {
   [[nodiscard]] std::uint64_t add_stream(Stream stream);
   // Afterwards `tick` is not called any more.
   void remove_stream(std::uint64_t id);
-  // All processes and symbols at `at_ns`, in the prologue: that is `since_ns`, or the oldest record of any ring if that
-  // is newer, or now. Waits for a scan that is due, as an export does.
+  // All processes and symbols at `at_ns`, in the prologue; the log has records of that moment only. It is `since_ns`,
+  // but not older than the oldest record of any ring (while streams run, and 3 s), nor newer than now. Waits for a scan
+  // that is due, as an export does.
   struct WholeState {
     EventTime at_ns = 0;
     TrackerExport state;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/steps.hpp"
@@ -24,6 +23,7 @@
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/needed_forks.hpp"
 #include "libcore/snapshot/recorded_cpus.hpp"
+#include "libcore/snapshot/relabel.hpp"
 #include "libcore/snapshot/symbol_ends.hpp"
 #include "libcore/snapshot/top.hpp"
 #include "libcore/snapshot/unknown_cgroups.hpp"
@@ -44,22 +44,6 @@ Result<void> for_each_record(std::span<const std::byte> records, Visit&& visit) 
     if (Result<void> visited = visit(record, records); !visited) return visited;
   }
   return {};
-}
-
-// The process tracker's memory includes records of earlier brokers, whose ids are in no header, and its own, which have
-// none: they get the current sideband's id. It has no others (libcore/sideband/strangers.hpp).
-void relabel(RecordBuffer& log, const Manifest& manifest, const EventTable& events) {
-  const ManifestEvent& dummy = manifest.events.front();
-  if (dummy.ids.empty()) return;
-  const std::uint64_t ours = dummy.ids.front().id;
-  const auto trailer_bytes = static_cast<std::size_t>(events.layout(0).trailer_bytes);
-  std::size_t end = 0;
-  for (auto record = next_record(log); !record.empty(); record = next_record(std::span(log).subspan(end))) {
-    end += record.size();
-    if (record.size() < sizeof(perf_event_header) + trailer_bytes) continue;
-    if (!events.find(load<std::uint64_t>(log.data() + end - sizeof ours)))
-      std::memcpy(log.data() + end - sizeof ours, &ours, sizeof ours);
-  }
 }
 
 Result<void> stream_records(DataStream& stream, const Selection& selection, const TrackerExport& sideband,
