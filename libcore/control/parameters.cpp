@@ -51,6 +51,27 @@ CallResult<std::optional<std::uint64_t>> Parameters::usec(const char* key, std::
   return usec;
 }
 
+CallResult<std::optional<std::uint64_t>> Parameters::whole(const char* key, std::uint64_t most) const {
+  const json::Value& value = object_.at(key);
+  if (value.is_null()) return std::nullopt;
+  const auto number = value.whole<std::uint64_t>();
+  if (!number || *number > most) return refuse(key, fmt::format("'{}' must be a whole number from 0 to {}", key, most));
+  return number;
+}
+
+CallResult<std::vector<std::string>> Parameters::texts(const char* key, std::size_t most) const {
+  const json::Value& value = object_.at(key);
+  std::vector<std::string> out;
+  if (value.is_null()) return out;
+  bool good = value.is_array() && value.items().size() <= most;
+  for (const json::Value& item : value.items()) {
+    good = good && item.text() != nullptr;
+    out.push_back(item.text_or_empty());
+  }
+  if (!good) return refuse(key, fmt::format("'{}' must be a list of at most {} strings", key, most));
+  return out;
+}
+
 CallResult<std::string> Parameters::reason(const char* key) const {
   auto given = text(key);
   if (!given) return tl::unexpected(given.error());

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "libcore/control/messages.hpp"
 #include "libcore/json/value.hpp"
@@ -26,6 +27,10 @@ class Parameters {
   [[nodiscard]] CallResult<std::optional<bool>> flag(const char* key) const;
   // Microseconds, a whole number of at most `max_usec`.
   [[nodiscard]] CallResult<std::optional<std::uint64_t>> usec(const char* key, std::uint64_t max_usec) const;
+  // A whole number of at most `most`.
+  [[nodiscard]] CallResult<std::optional<std::uint64_t>> whole(const char* key, std::uint64_t most) const;
+  // A list of at most `most` texts; empty if it is missing.
+  [[nodiscard]] CallResult<std::vector<std::string>> texts(const char* key, std::size_t most) const;
   // One line of text, of at most kMaxReasonBytes, without control characters; empty if it is missing.
   [[nodiscard]] CallResult<std::string> reason(const char* key) const;
 
