@@ -34,7 +34,7 @@ struct StoredEntry {
   std::uint64_t number = 0, data_bytes = 0, expanded_bytes = 0, first_ns = 0, newest_ns = 0;
   std::uint64_t checksum = 0;
 };
-static_assert(sizeof(StoredEntry) == 48);
+static_assert(sizeof(StoredEntry) == kJournalEntryBytes);
 
 // FNV-1a, 64 bits.
 std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t before) {

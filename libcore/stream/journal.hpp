@@ -25,6 +25,8 @@
 
 namespace flight {
 
+inline constexpr std::size_t kJournalEntryBytes = 48;
+
 // After a round the file is whole up to here.
 struct JournalEntry {
   std::uint64_t data_bytes = 0;           // of the data section

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/base/file_calls.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/chunk_size.hpp"
 #include "libcore/perfdata/user_records.hpp"
@@ -153,6 +154,17 @@ Result<Recovered> recover(int data, std::span<const std::byte> journal) {
   out.first_ns = newest->first_ns;
   out.newest_ns = newest->newest_ns;
   return out;
+}
+
+Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal) {
+  auto done = recover(data, journal);
+  for (std::size_t bytes = kJournalEntryBytes; !done && is_full(done.error().errno_value()); bytes *= 2) {
+    if (bytes >= journal.size()) break;
+    auto shorter = recover(data, journal.first(journal.size() - bytes));
+    if (!shorter && !is_full(shorter.error().errno_value())) break;  // no round is left
+    done = std::move(shorter);
+  }
+  return done;
 }
 
 }  // namespace flight

@@ -3,12 +3,15 @@
 #include "libcore/stream/recover.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <random>
 
 #include "libcore/stream/journal.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/stream/stream_bench.hpp"
 
 namespace flight {
@@ -113,6 +116,45 @@ TEST(RecoverTest, AWholePartHasAllFeaturesAndCanBeRecoveredAgain) {
   // Killed behind the last step: the next start does it again.
   ASSERT_TRUE(recover(file.get(), as_journal(killed.journal)));
   EXPECT_EQ(read_file(folder.path("again")).value(), once);
+}
+
+// The features need space, too.
+TEST(RecoverTest, WhereTheDiskIsFullTheNewestRoundsMakeSpace) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
+  const StreamFolder folder;
+  const std::string disk = folder.path("disk");
+  std::filesystem::create_directory(disk);
+  ASSERT_EQ(::mount("none", disk.c_str(), "tmpfs", 0, "size=2M"), 0);
+  struct Mounted {
+    const std::string& path;
+    ~Mounted() { ::umount2(path.c_str(), MNT_DETACH); }
+  } mounted{disk};
+  MadeRounds rounds;
+  Chunks chunks = Chunks::create(1).value();
+  chunks.begin();
+  const std::string data_path = disk + "/data", journal_path = folder.path("journal");
+  PartStart start = made_start(data_path, journal_path);
+  start.features.command_line = {std::string(100'000, 'x')};
+  {
+    auto part = PartFile::create(std::move(start), chunks);
+    ASSERT_TRUE(part) << part.error().what;
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(part->write(rounds.next(40, 1000), {}));
+  }
+  const UniqueFd filler = create_file(disk + "/filler");
+  const std::vector<std::byte> page(4096, std::byte{1});
+  while (write_all(filler.get(), page)) {
+  }
+  const std::string journal = read_file(journal_path).value();
+  const auto file = open_file(data_path, O_RDWR | O_CLOEXEC);
+  ASSERT_TRUE(file) << file.error().what;
+  const auto refused = recover(file->get(), as_journal(journal));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), ENOSPC) << refused.error().what;
+  const auto recovered = recover_what_fits(file->get(), as_journal(journal));
+  ASSERT_TRUE(recovered) << recovered.error().what;
+  EXPECT_GT(recovered->rounds, 0U);
+  EXPECT_LT(recovered->rounds, 8U);
+  EXPECT_EQ(read_back(data_path).samples, recovered->events);
 }
 
 // After a power cut the file may have its length, and nothing was written to some of its pages.
