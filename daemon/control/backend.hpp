@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/control/record_messages.hpp"
 #include "libcore/control/trigger_messages.hpp"
 
 namespace flight::daemon {
@@ -43,6 +45,12 @@ class ControlBackend {
   struct Listener {
     std::weak_ptr<const void> client;
     std::function<void(const std::string& event)> send;
+  };
+  // Receives the steps of a recording (record_messages.hpp) while its client is connected; without a `step` nobody
+  // follows it.
+  struct Follower {
+    std::weak_ptr<const void> client;
+    std::function<void(const std::string& id, const std::optional<RecordProgress>& progress)> step;
   };
   using Progress = std::function<void(std::string_view step, unsigned percent)>;
 

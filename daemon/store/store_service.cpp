@@ -71,6 +71,17 @@ Result<std::string> StoreService::open(std::chrono::milliseconds most) {
   return std::string();
 }
 
+void StoreService::take_leftovers() {
+  if (const std::size_t removed = catalogue_.remove_partials(); removed > 0)
+    log::warn("removed {} of an earlier flightd from {}", counted(removed, "unfinished file"), folder());
+  auto parts = catalogue_.parts();
+  if (!parts || parts->empty()) return;
+  log::warn("{} of recordings of an earlier flightd {} not finished: it was killed", counted(parts->size(), "part"),
+            was_or_were(parts->size()));
+  const std::lock_guard lock(mutex_);
+  left_parts_ = std::move(*parts);
+}
+
 Result<void> StoreService::take_state() {
   if (usable_) return {};
   auto taken = take_();
@@ -78,8 +89,7 @@ Result<void> StoreService::take_state() {
   if (taken) {
     lock_ = std::move(taken->lock);
     for (const std::string& warning : taken->warnings) log::warn("{}", warning);
-    if (const std::size_t removed = catalogue_.remove_partials(); removed > 0)
-      log::warn("removed {} of an earlier flightd from {}", counted(removed, "unfinished file"), folder());
+    take_leftovers();
     saved = trigger_state_.read();
   }
   const std::lock_guard lock(mutex_);
@@ -236,6 +246,11 @@ Result<StoreService::PartLimit> StoreService::make_part_room(std::uint64_t most_
   if (room.wait_for(kRoomWait) == std::future_status::ready) return room.get();
   if (auto why = trouble()) return propagate(std::move(*why));
   return PartLimit{};
+}
+
+std::vector<std::uint64_t> StoreService::take_left_parts() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(left_parts_, {});
 }
 
 void StoreService::hold_part(std::uint64_t seq) {

@@ -117,6 +117,9 @@ class StoreService {
     std::uint64_t max_use_bytes = 0, max_files = 0;
   };
   [[nodiscard]] Result<PartLimit> make_part_room(std::uint64_t most_bytes);
+  // Any thread. The parts of recordings that an earlier flightd could not finish, as found when STATE was taken; empty
+  // from the second call on.
+  [[nodiscard]] std::vector<std::uint64_t> take_left_parts();
   // Any thread: a part of a running recording, which is not vacuumed until it is released.
   void hold_part(std::uint64_t seq);
   void release_parts(const std::vector<std::uint64_t>& seqs);
@@ -136,6 +139,7 @@ class StoreService {
   void keep_budget_hourly();
   // Store's thread: takes STATE if it was not taken. An error is what trouble() returns from now on.
   [[nodiscard]] Result<void> take_state();
+  void take_leftovers();
   void try_again();  // every 10 s, until STATE was taken
   // Store's thread: the vacuum, and with it repairs.
   void vacuum_now();
@@ -165,6 +169,7 @@ class StoreService {
   std::optional<Result<std::string>> first_answer_;  // for open()
   std::optional<Error> trouble_;
   std::vector<std::string> state_warnings_;
+  std::vector<std::uint64_t> left_parts_;
   std::atomic<bool> usable_, trying_ = false;
   std::atomic<bool> writing_ = false;      // a snapshot is being written into the store
   std::atomic<bool> never_syncs_ = false;  // its file system cannot sync

@@ -24,6 +24,8 @@ class EmptyChains {
   // `events` is the recording's own table; it must outlive this object.
   EmptyChains(const Manifest& manifest, const EventTable& events);
 
+  // Whether any sample is changed.
+  [[nodiscard]] bool any() const { return any_; }
   // Sets PERF_SAMPLE_CALLCHAIN in the attributes of the events whose samples get a chain. In the manifest's order.
   void mark(std::vector<FileEvent>& events) const;
   // The record for the file; valid until the next call. One thread.

@@ -19,6 +19,7 @@ LAYERS = [
     {"daemon/notify", "daemon/units"},
     {"daemon/recorder", "daemon/store"},
     {"daemon/snapshots"},
+    {"daemon/recordings"},
     {"daemon/control"},
     {"daemon", "daemon/start", "daemon/broker", "ctl"},
 ]
@@ -48,7 +49,7 @@ ONE_MORE = {
 # Only this module may include all of these: it is the pipeline.
 PIPELINE = ("snapshot", {"capture", "perfdata", "compress", "store"})
 
-DAEMON_MODULES = {"broker", "control", "log", "notify", "recorder", "snapshots", "start", "store", "units"}
+DAEMON_MODULES = {"broker", "control", "log", "notify", "recorder", "recordings", "snapshots", "start", "store", "units"}
 DAEMON, CTL = {"daemon"} | {f"daemon/{name}" for name in DAEMON_MODULES}, {"ctl"}
 # First component of <library/...>, or the whole name of a lone header -> the modules that may include it.
 LIBRARIES = {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recordings/part_facts.hpp"
+
+#include <algorithm>
+
+#include "libcore/base/units.hpp"
+#include "libcore/base/version.hpp"
+#include "libcore/snapshot/clock_steps.hpp"
+#include "libcore/snapshot/needed_forks.hpp"
+#include "libcore/snapshot/recorded_cpus.hpp"
+#include "libcore/snapshot/relabel.hpp"
+#include "libcore/snapshot/symbol_ends.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr std::size_t kMaxBuildIds = 65536;  // of one part, as far as the section lists them
+
+void append_needed_forks(RecordBuffer& out, std::span<const std::byte> records) {
+  const NeededForks forks(records);
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    records = records.subspan(record.size());
+    if (forks.has(record, records)) out.insert(out.end(), record.begin(), record.end());
+  }
+}
+
+std::string holes_text(const PartFacts& facts, bool estimated) {
+  return fmt::format("{}{} of the rings' events are not in this part (`holes` says when, and why)",
+                     estimated ? "about " : "", facts.lost_events);
+}
+
+}  // namespace
+
+RecordBuffer PartContext::prologue(TrackerExport state) const {
+  if (host_.own_pid_namespace)
+    append_outside(state.prologue);
+  else
+    append_exiting(state.prologue);
+  fit_symbols(state.prologue, state.log, kernel_);
+  relabel(state.log, rings_.attached->manifest, rings_.attached->events);
+  RecordBuffer out;
+  append_kernel_maps(out, kernel_.maps);
+  append_needed_forks(out, state.prologue);
+  out.insert(out.end(), state.log.begin(), state.log.end());
+  return out;
+}
+
+void PartContext::fit(RecordBuffer& log) const {
+  RecordBuffer none;
+  fit_symbols(none, log, kernel_);
+}
+
+void PartContext::add_build_ids(const std::vector<TrackerExport::UserBuildId>& found) {
+  const std::lock_guard lock(mutex_);
+  for (const TrackerExport::UserBuildId& one : found) {
+    if (build_ids_.size() >= kMaxBuildIds) return;
+    const std::string id(one.id.bytes.begin(), one.id.bytes.begin() + one.id.size);
+    if (listed_.insert(id + one.name).second) build_ids_.push_back(one);
+  }
+}
+
+Features PartContext::features(const ClockPair& clock) {
+  const std::lock_guard lock(mutex_);
+  return file_features(host_, rings_.attached->manifest, kernel_.maps, build_ids_, clock);
+}
+
+Sidecar PartContext::begun() const {
+  const Manifest& manifest = rings_.attached->manifest;
+  Sidecar out;
+  out.host = clean_host(host_.host.hostname);
+  out.boot_id = manifest.boot_id;
+  out.kernel = host_.host.os_release;
+  out.kallsyms = symbols_->file(manifest.boot_id);
+  out.version = kVersion;
+  out.config_digest = manifest.config_digest;
+  out.trigger = kRecordTrigger;
+  out.capture = std::string(to_string(CaptureMode::live));
+  out.warnings = kernel_.warnings;
+  out.notes = kernel_.notes;
+  describe_cpus(manifest, out);
+  out.top_cpus.clear();  // nothing is counted
+  return out;
+}
+
+void describe_part(Sidecar& out, const PartFacts& facts, const RecordedRings& rings, const ClockHistory& clock,
+                   EventTime at_ns) {
+  out.size_bytes = facts.file_bytes;
+  out.raw_bytes = facts.expanded_bytes;
+  out.samples = facts.events;
+  const bool empty = facts.newest_ns == 0;
+  out.window = SidecarWindow::of(empty ? at_ns : facts.first_ns, empty ? at_ns : facts.newest_ns, clock);
+  out.common_window = out.window;
+  describe_clock(out, clock);
+  bool estimated = false;
+  for (const PartFacts::RingHole& one : facts.holes) {
+    estimated = estimated || one.hole.estimated;
+    out.holes.push_back({.channel = one.ring < rings.rings.size() ? rings.channel_of(one.ring) : std::string(),
+                         .cpu = one.cpu,
+                         .begin_ns = one.hole.from_ns,
+                         .end_ns = one.hole.until_ns,
+                         .lost = one.hole.events,
+                         .cause = std::string(to_string(one.hole.cause)),
+                         .bytes = one.hole.bytes,
+                         .estimated = one.hole.estimated});
+  }
+  if (facts.lost_events > 0) out.warnings.push_back(holes_text(facts, estimated));
+  if (facts.holes_left_out > 0)
+    out.warnings.push_back(fmt::format("{} more {} are counted, and not listed", facts.holes_left_out, "holes"));
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the file and the sidecar of one part say besides its records.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/recorder/kernel_symbols.hpp"
+#include "daemon/recordings/recorded_rings.hpp"
+#include "libcore/base/clock_history.hpp"
+#include "libcore/sideband/process_tracker.hpp"
+#include "libcore/snapshot/file_facts.hpp"
+#include "libcore/snapshot/kernel_window.hpp"
+#include "libcore/store/sidecar.hpp"
+#include "libcore/stream/part_file.hpp"
+
+namespace flight::daemon {
+
+// Of one part; shared by the recording's thread and the writer's, which adds what the sideband brings.
+class PartContext {
+ public:
+  PartContext(RecordedRings rings, std::shared_ptr<const KernelSymbols> symbols, KernelWindow kernel, HostFacts host)
+      : rings_(std::move(rings)), symbols_(std::move(symbols)), kernel_(std::move(kernel)), host_(std::move(host)) {}
+
+  [[nodiscard]] const RecordedRings& rings() const { return rings_; }
+  [[nodiscard]] const KernelSymbols& symbols() const { return *symbols_; }
+  [[nodiscard]] const KernelWindow& kernel() const { return kernel_; }
+  [[nodiscard]] const HostFacts& host() const { return host_; }
+
+  // The first records of the file, from the tracker's whole state.
+  [[nodiscard]] RecordBuffer prologue(TrackerExport state) const;
+  // A round's records as they are in the file. `log`: with build-ids.
+  void fit(RecordBuffer& log) const;
+  // Any thread: files that were mapped.
+  void add_build_ids(const std::vector<TrackerExport::UserBuildId>& found);
+  [[nodiscard]] Features features(const ClockPair& clock);
+
+  // What is known when the part begins; `size_bytes` and all times come later.
+  [[nodiscard]] Sidecar begun() const;
+
+ private:
+  const RecordedRings rings_;
+  const std::shared_ptr<const KernelSymbols> symbols_;
+  const KernelWindow kernel_;
+  const HostFacts host_;
+  std::mutex mutex_;
+  std::vector<TrackerExport::UserBuildId> build_ids_;  // under mutex_
+  std::set<std::string> listed_;                       // their names and ids; under mutex_
+};
+
+// Fills in what the finished file has: its size, its window, its holes. `at_ns`: the window of a part without records.
+void describe_part(Sidecar& out, const PartFacts& facts, const RecordedRings& rings, const ClockHistory& clock,
+                   EventTime at_ns);
+
+}  // namespace flight::daemon

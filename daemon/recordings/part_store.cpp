@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recordings/part_store.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "libcore/base/file_calls.hpp"
+#include "libcore/base/files.hpp"
+#include "libcore/snapshot/commit.hpp"
+
+namespace flight::daemon {
+
+// A file of the other kind was requested for a snapshot, and came too late.
+Result<PartialFile> PartStore::make_one() {
+  auto file = recorder_.file(BrokerThread::kFileWait, false);
+  if (!file || !file->spare) return file;
+  unlink(file->name);
+  return recorder_.file(BrokerThread::kFileWait, false);
+}
+
+Result<UniqueFd> PartStore::ask_as(const std::string& name) {
+  auto file = make_one();
+  if (!file) return wrap(file.error(), "create a file in {}", folder());
+  const std::string made = folder() + "/" + file->name;
+  if (::rename(made.c_str(), (folder() + "/" + name).c_str()) == 0) return std::move(file->fd);
+  const int error_number = errno;
+  ::unlink(made.c_str());
+  return sys_error(error_number, "rename {} to {}", made, name);
+}
+
+Result<PartFiles> PartStore::make() {
+  const auto seq = catalogue_.next_seq();
+  if (!seq) return wrap(seq.error(), "number the part of a recording in {}", folder());
+  PartFiles out;
+  out.seq = *seq;
+  // The journal last: without one, what was made is removed at the next start.
+  for (const auto& [kind, file] : {std::pair(PartFileKind::data, &out.data),
+                                   {PartFileKind::sidecar, &out.sidecar},
+                                   {PartFileKind::journal, &out.journal}}) {
+    auto made = ask_as(part_file(kind, *seq));
+    if (!made) {
+      remove(*seq);
+      return propagate(made.error());
+    }
+    *file = std::move(*made);
+  }
+  return out;
+}
+
+Result<void> PartStore::describe(int sidecar, const Sidecar& begun) {
+  if (auto written = write_all(sidecar, to_json(begun)); !written)
+    return wrap(written.error(), "begin the sidecar of a part");
+  return sync_data_now(sidecar).map([](bool /*synced*/) {});
+}
+
+Result<bool> PartStore::commit(Ready part, const SnapshotName& name, const Sidecar& contents) {
+  if (::ftruncate(part.sidecar.get(), 0) != 0 || ::lseek(part.sidecar.get(), 0, SEEK_SET) != 0)
+    return sys_error(errno, "begin the sidecar of part {} again", name.seq);
+  SnapshotOutput output;
+  output.sidecar = std::move(part.sidecar);
+  output.data_name = std::move(part.data_name);
+  output.sidecar_name = std::move(part.sidecar_name);
+  output.folder = folder();
+  output.seq = name.seq;
+  const auto committed = flight::commit(output, name, to_json(contents), {});
+  if (!committed) return committed;
+  unlink(part_file(PartFileKind::journal, name.seq));
+  const auto synced = sync_folder(folder());
+  return *committed && synced.value_or(false);
+}
+
+void PartStore::unlink(const std::string& name) const { ::unlink((folder() + "/" + name).c_str()); }
+
+void PartStore::remove(std::uint64_t seq) const {
+  // The journal last, too: a part without data is a leftover.
+  for (const PartFileKind kind : {PartFileKind::data, PartFileKind::sidecar, PartFileKind::journal})
+    unlink(part_file(kind, seq));
+}
+
+}  // namespace flight::daemon

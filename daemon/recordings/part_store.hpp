@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of a part of a recording: three, created by the broker (root owns them, so that perf opens them), and a
+// number. Until the part is whole they have names that no reader takes for a snapshot's (libcore/store/names.hpp), and
+// the next flightd finds in them what it needs to finish the part of one that was killed:
+//
+//   .flightd-part-SEQ.partial   .flightd-rec-SEQ.partial: the journal   .flightd-side-SEQ.partial: the sidecar so far
+//
+// One thread at a time; it may wait for the disk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "daemon/recorder/recorder_thread.hpp"
+#include "libcore/base/unique_fd.hpp"
+#include "libcore/store/catalogue.hpp"
+#include "libcore/store/names.hpp"
+#include "libcore/store/sidecar.hpp"
+
+namespace flight::daemon {
+
+struct PartFiles {
+  std::uint64_t seq = 0;
+  UniqueFd data, journal, sidecar;  // empty
+};
+
+class PartStore {
+ public:
+  PartStore(RecorderThread& recorder, std::string folder) : recorder_(recorder), catalogue_(std::move(folder)) {}
+
+  // On an error nothing is left behind.
+  [[nodiscard]] Result<PartFiles> make();
+  // One empty file with a name of its own, which the next start removes: to finish the part of an earlier flightd,
+  // whose files cannot be written any more.
+  [[nodiscard]] Result<PartialFile> make_one();
+  // Writes what the sidecar can say already. Once.
+  [[nodiscard]] static Result<void> describe(int sidecar, const Sidecar& begun);
+  // The data is whole and synced: writes the sidecar, gives both their names, and removes the journal. False: the file
+  // system cannot sync.
+  struct Ready {
+    std::string data_name, sidecar_name;  // as they are called now
+    UniqueFd sidecar;
+  };
+  [[nodiscard]] static Ready ready(std::uint64_t seq, UniqueFd sidecar) {
+    return {.data_name = part_file(PartFileKind::data, seq),
+            .sidecar_name = part_file(PartFileKind::sidecar, seq),
+            .sidecar = std::move(sidecar)};
+  }
+  [[nodiscard]] Result<bool> commit(Ready part, const SnapshotName& name, const Sidecar& contents);
+  // All files of a part that is not whole.
+  void remove(std::uint64_t seq) const;
+
+  [[nodiscard]] const std::string& folder() const { return catalogue_.folder(); }
+
+ private:
+  [[nodiscard]] Result<UniqueFd> ask_as(const std::string& name);
+  void unlink(const std::string& name) const;
+
+  RecorderThread& recorder_;
+  Catalogue catalogue_;  // only for the next number
+};
+
+}  // namespace flight::daemon

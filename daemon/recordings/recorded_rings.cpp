@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recordings/recorded_rings.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "daemon/recordings/chain_filter.hpp"
+#include "libcore/snapshot/file_facts.hpp"
+
+namespace flight::daemon {
+namespace {
+
+// All events write the same trailer, so that the file can leave out those of other channels.
+std::vector<FileEvent> events_of(const Manifest& manifest, const EmptyChains& chains,
+                                 const std::set<std::string>& channels) {
+  std::vector<FileEvent> all = file_events(manifest);
+  chains.mark(all);
+  std::vector<FileEvent> out;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i == 0 || channels.contains(manifest.events[i].channel)) out.push_back(std::move(all[i]));
+  sort_for_readers(out);
+  return out;
+}
+
+std::string listed_channels(const Manifest& manifest) {
+  std::set<std::string> names;
+  for (const ManifestRing& ring : manifest.rings)
+    if (ring.kind == RingKind::channel) names.insert(ring.channel);
+  std::string out;
+  for (const std::string& name : names) out += fmt::format("{}{}", out.empty() ? "" : ", ", name);
+  return out;
+}
+
+bool same_event(const FileEvent& one, const FileEvent& other) { return one.name == other.name && one.ids == other.ids; }
+
+}  // namespace
+
+Result<RecordedRings> RecordedRings::of(std::shared_ptr<Attached> attached, const std::vector<std::string>& channels) {
+  const Manifest& manifest = attached->manifest;
+  std::set<std::string> wanted(channels.begin(), channels.end());
+  for (const std::string& name : channels)
+    if (std::none_of(attached->rings.begin(), attached->rings.end(),
+                     [&](const auto& ring) { return ring->info().channel == name; }))
+      return fail(std::errc::invalid_argument, "there is no channel '{}'; there are: {}", name,
+                  listed_channels(manifest));
+  RecordedRings out;
+  for (const auto& ring : attached->rings) {
+    if (channels.empty()) wanted.insert(ring->info().channel);
+    if (wanted.contains(ring->info().channel)) out.rings.push_back(ring);
+  }
+  if (out.rings.empty()) return fail(std::errc::no_message_available, "no channel is recorded now");
+  const EmptyChains chains(manifest, attached->events);
+  out.chains = chains.any();
+  out.events = events_of(manifest, chains, wanted);
+  out.attached = std::move(attached);
+  return out;
+}
+
+std::vector<StreamRing> RecordedRings::to_read(const RingPositions& read_to) const {
+  std::vector<StreamRing> out;
+  for (const auto& ring : rings) {
+    StreamRing& one = out.emplace_back();
+    one.cpu = ring->info().cpu;
+    one.data = ring->bytes();
+    one.head = [ring] { return ring->head(); };
+    if (const auto known = read_to.find(ring->owner_id()); known != read_to.end()) one.read_to = known->second;
+  }
+  return out;
+}
+
+RingPositions RecordedRings::positions(const std::vector<std::uint64_t>& read_to) const {
+  RingPositions out;
+  for (std::size_t i = 0; i < std::min(rings.size(), read_to.size()); ++i) out[rings[i]->owner_id()] = read_to[i];
+  return out;
+}
+
+std::vector<MakeFilter> RecordedRings::filters() const {
+  if (!chains) return {};
+  return {[attached = attached](StreamSink& next) -> std::unique_ptr<StreamSink> {
+    return std::make_unique<ChainFilter>(attached, next);
+  }};
+}
+
+bool RecordedRings::same_as(const RecordedRings& other) const {
+  return rings == other.rings && chains == other.chains &&
+         std::equal(events.begin(), events.end(), other.events.begin(), other.events.end(), same_event);
+}
+
+std::uint64_t RecordedRings::bytes() const {
+  std::uint64_t sum = 0;
+  for (const auto& ring : rings) sum += ring->info().ring_bytes;
+  return sum;
+}
+
+}  // namespace flight::daemon

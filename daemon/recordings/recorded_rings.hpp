@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rings that a recording reads, from one attach to the next: those of its channels. A plain value.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/recorder/attached.hpp"
+#include "libcore/perfdata/writer.hpp"
+#include "libcore/stream/stream_workers.hpp"
+
+namespace flight::daemon {
+
+// Where the workers of an earlier set ended, by the ring's owner.
+using RingPositions = std::map<std::uint64_t, std::uint64_t>;
+
+struct RecordedRings {
+  std::shared_ptr<Attached> attached;
+  Rings rings;                    // in the order of StreamRing
+  std::vector<FileEvent> events;  // of these channels and the sideband, as the files have them
+  bool chains = false;            // some samples get an empty callchain
+
+  // `channels`: empty: all. EINVAL: there is no such channel. ENODATA: no CPU records any of them.
+  [[nodiscard]] static Result<RecordedRings> of(std::shared_ptr<Attached> attached,
+                                                const std::vector<std::string>& channels);
+  // Those in `read_to` go on there, the others begin with what they hold.
+  [[nodiscard]] std::vector<StreamRing> to_read(const RingPositions& read_to) const;
+  [[nodiscard]] RingPositions positions(const std::vector<std::uint64_t>& read_to) const;
+  [[nodiscard]] std::vector<MakeFilter> filters() const;
+  // The same rings, and the same events write into them.
+  [[nodiscard]] bool same_as(const RecordedRings& other) const;
+  [[nodiscard]] const std::string& channel_of(std::size_t ring) const { return rings[ring]->info().channel; }
+  [[nodiscard]] std::uint64_t bytes() const;
+};
+
+}  // namespace flight::daemon

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recordings/recordings.hpp"
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "daemon/log/log.hpp"
+#include "daemon/recordings/recovery.hpp"
+#include "libcore/base/file_calls.hpp"
+#include "libcore/base/units.hpp"
+
+namespace flight::daemon {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::chrono::seconds kRecoverAgain(10);
+constexpr std::size_t kRecoverTries = 30;
+
+CallError error_of_recording(const Error& error) {
+  const int number = error.errno_value();
+  if (is_full(number))
+    return store_full(
+        fmt::format("{}. Nothing was recorded into a file. Free some space there, for instance with "
+                    "`flightctl remove ID`, and try again.",
+                    error.what));
+  if (error.code == std::errc::invalid_argument || error.code == std::errc::no_message_available)
+    return recording_refused(error.what);
+  return write_failed(number, "", error.what);
+}
+
+}  // namespace
+
+Recordings::Recordings(asio::io_context& loop, std::unique_ptr<TaskThread> thread, RecorderThread& recorder,
+                       StoreService& store, const HostFacts& host, const Config& config)
+    : loop_(loop), recorder_(recorder), store_(store), host_(host), recover_timer_(loop), thread_(std::move(thread)) {
+  configure(config);
+}
+
+Recordings::~Recordings() {
+  recover_timer_.cancel();
+  thread_->join();
+  std::map<std::uint64_t, Running> left;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    left.swap(running_);
+  }
+  left.clear();  // waits for their threads
+}
+
+void Recordings::configure(const Config& config) {
+  config_ = config.record;
+  level_ = config.snapshot.compression == "none" ? 0 : config.snapshot.compression_level;
+}
+
+RecordingOrder Recordings::order_of(const Caller& caller, RecordParameters parameters) const {
+  RecordingOrder out;
+  out.who = {.uid = caller.uid,
+             .pid = caller.pid,
+             .comm = caller.comm,
+             .time = to_rfc3339(wall_now()),
+             .reason = std::move(parameters.reason)};
+  out.past_ns = parameters.past_ns;
+  out.for_ns = parameters.for_ns.value_or(0);
+  out.max_bytes = parameters.max_bytes.value_or(config_.max_bytes);
+  out.part_bytes = parameters.part_bytes.value_or(config_.switch_bytes);
+  out.channels = std::move(parameters.channels);
+  out.workers = config_.workers;
+  out.level = level_;
+  return out;
+}
+
+RunningRecording::Callbacks Recordings::callbacks_of(std::uint64_t number) {
+  return {.begun =
+              [this, number](const std::string& id) {
+                asio::post(loop_, [this, number, id] {
+                  log::info("recording {} began", id);
+                  progressed(number, id, std::nullopt);
+                });
+              },
+          .progress =
+              [this, number](const std::string& id, const RecordProgress& progress) {
+                asio::post(loop_, [this, number, id, progress] { progressed(number, id, progress); });
+              },
+          .ended =
+              [this, number](const Result<RecordResult>& result) {
+                asio::post(loop_, [this, number, result] { ended(number, result); });
+              },
+          .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); }};
+}
+
+void Recordings::record(const Caller& caller, RecordParameters parameters, ControlBackend::Follower follower,
+                        ControlBackend::Done done) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return done(tl::unexpected(stopping()));
+    if (running_.size() >= kMost)
+      return done(tl::unexpected(recording_refused(
+          fmt::format("{} recordings run already ({}), which is the maximum; `flightctl record --stop ID` ends one",
+                      kMost, running_ids()))));
+  }
+  const std::uint64_t number = ++number_;
+  auto started = RunningRecording::start({.recorder = recorder_, .store = store_, .host = host_},
+                                         order_of(caller, std::move(parameters)), callbacks_of(number));
+  if (!started) return done(tl::unexpected(write_failed(started.error().errno_value(), "", started.error().what)));
+  Running running{.recording = std::move(*started), .follower = std::move(follower), .waiting = {}};
+  running.waiting.push_back(std::move(done));
+  const std::lock_guard lock(mutex_);
+  if (ending_) running.recording->stop(RecordingEnd::asked);
+  running_.emplace(number, std::move(running));
+}
+
+void Recordings::stop(const std::string& id, ControlBackend::Done done) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [number, running] : running_) {
+    if (running.recording->id() != id) continue;
+    running.waiting.push_back(std::move(done));
+    return running.recording->stop(RecordingEnd::asked);
+  }
+  const std::string ids = running_ids();
+  done(tl::unexpected(no_such_recording(
+      id, fmt::format("no recording {} is running{}", id, ids.empty() ? "" : fmt::format("; these are: {}", ids)))));
+}
+
+// A client that follows its recording and has gone ends it: nobody else would.
+void Recordings::progressed(std::uint64_t number, const std::string& id,
+                            const std::optional<RecordProgress>& progress) {
+  const std::lock_guard lock(mutex_);
+  const auto at = running_.find(number);
+  if (at == running_.end() || !at->second.follower.step) return;
+  if (at->second.follower.client.expired()) return at->second.recording->stop(RecordingEnd::asked);
+  at->second.follower.step(id, progress);
+}
+
+void Recordings::ended(std::uint64_t number, const Result<RecordResult>& result) {
+  std::map<std::uint64_t, Running>::node_type node;
+  {
+    const std::lock_guard lock(mutex_);
+    node = running_.extract(number);
+  }
+  changed_.notify_all();
+  if (node.empty()) return;
+  const Running& running = node.mapped();
+  if (result) {
+    const RecordProgress& all = result->progress;
+    log::info("recording {} ended ({}): {} in {}, {} events, {} lost", result->id, result->ended,
+              format_bytes(all.bytes), counted(all.finished.size(), "part"), all.events, all.lost);
+    for (const std::string& warning : result->warnings) log::warn("recording {}: {}", result->id, warning);
+  } else {
+    log::warn("a recording could not be made: {}", result.error().what);
+  }
+  store_.refresh_use();
+  for (const ControlBackend::Done& done : running.waiting) {
+    if (result)
+      done(to_json(*result));
+    else
+      done(tl::unexpected(error_of_recording(result.error())));
+  }
+  // Its thread has nothing more to do.
+}
+
+std::string Recordings::running_ids() const {
+  std::string out;
+  for (const auto& [number, running] : running_)
+    if (const std::string id = running.recording->id(); !id.empty()) out += (out.empty() ? "" : ", ") + id;
+  return out;
+}
+
+std::string Recordings::running_id() const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, running] : running_)
+    if (std::string id = running.recording->id(); !id.empty()) return id;
+  return "";
+}
+
+void Recordings::end_all() {
+  std::unique_lock lock(mutex_);
+  ending_ = true;
+  for (const auto& [number, running] : running_) running.recording->stop(RecordingEnd::asked);
+  changed_.wait(lock, [this] { return running_.empty(); });
+}
+
+void Recordings::recover(std::vector<std::uint64_t> seqs) {
+  if (seqs.empty()) return;
+  const bool first = recover_tries_ == 0;
+  thread_->post([this, first, seqs = std::move(seqs)] {
+    PartStore files(recorder_, store_.folder());
+    std::vector<std::uint64_t> left;
+    for (const std::uint64_t seq : seqs) {
+      const auto done = recover_part(files, seq, host_.host.hostname);
+      if (!done) left.push_back(seq);
+      if (done)
+        log::warn("{}", *done);
+      else if (first)
+        log::warn("part {} of a recording that was killed is not finished yet: {}", seq, done.error().what);
+    }
+    asio::post(loop_, [this, left = std::move(left)]() mutable {
+      store_.keep_budget();
+      store_.refresh_use();
+      recover_again(std::move(left));
+    });
+  });
+}
+
+void Recordings::recover_again(std::vector<std::uint64_t> seqs) {
+  if (seqs.empty()) return;
+  if (++recover_tries_ >= kRecoverTries)
+    return log::warn("{} of recordings that were killed could not be finished; the next start of flightd tries again",
+                     counted(seqs.size(), "part"));
+  recover_timer_.expires_after(kRecoverAgain);
+  recover_timer_.async_wait([this, seqs = std::move(seqs)](const boost::system::error_code& error) mutable {
+    if (!error) recover(std::move(seqs));
+  });
+}
+
+}  // namespace flight::daemon

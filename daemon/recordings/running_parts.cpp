@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a running recording: how each begins, and what becomes of it when it ends.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/recordings/running_recording.hpp"
+#include "daemon/snapshots/names.hpp"
+#include "libcore/base/file_calls.hpp"
+#include "libcore/base/files.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/snapshot/commit.hpp"
+#include "libcore/snapshot/relabel.hpp"
+#include "libcore/stream/recover.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr EventTime kSwitchAgainNs = 1'000'000'000;
+
+bool has_mappings(std::span<const std::byte> records) {
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    if (load<perf_event_header>(record.data()).type == PERF_RECORD_MMAP2) return true;
+    records = records.subspan(record.size());
+  }
+  return false;
+}
+
+void append_texts(std::vector<std::string>& out, const std::vector<std::string>& more) {
+  out.insert(out.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+Result<void> RunningRecording::begin_part(EventTime since_ns) {
+  RecorderThread& recorder = means_.recorder;
+  std::vector<std::string> warnings;
+  auto answer = recorder.refresh_kernel();
+  RecorderThread::WholeState whole = recorder.whole_state(since_ns);
+  auto symbols = take_kernel(recorder, std::move(answer), warnings);
+  KernelWindow kernel = kernel_window(symbols->names, whole.at_ns, monotonic_now());
+  name_files(recorder, whole.state);
+  auto context = std::make_shared<PartContext>(rings_, std::move(symbols), std::move(kernel), means_.host.again());
+  context->add_build_ids(whole.state.build_ids);
+
+  auto files = files_.make();
+  if (!files) return propagate(files.error());
+  const ClockHistory clock = recorder.clock().history();
+  OpenPart part;
+  part.seq = files->seq;
+  part.number = part_number_ + 1;
+  part.begun_ns = whole.at_ns;
+  part.context = context;
+  part.name = {.host = clean_host(context->host().host.hostname),
+               .time = clock.wall_at(whole.at_ns),
+               .trigger = std::string(kRecordTrigger),
+               .seq = files->seq};
+  Sidecar& contents = part.contents;
+  contents = context->begun();
+  contents.id = fmt::format("{}", files->seq);
+  contents.path = files_.folder() + "/" + part.name.data_file();
+  contents.record = SidecarRecord{.first = part.number == 1 ? contents.id : id(), .part = part.number, .ended = {}};
+  contents.reason = order_.who.reason;
+  contents.requests = {order_.who};
+  contents.compression = order_.level == 0 ? "none" : "zstd";
+  const TrackerStats& stats = whole.state.stats;
+  contents.tracker = {.processes = stats.processes,
+                      .exited = stats.exited,
+                      .stale = stats.stale,
+                      .evicted = stats.evicted,
+                      .lost = stats.lost,
+                      .unsure = stats.unsure};
+  contents.window = contents.common_window = SidecarWindow::of(whole.at_ns, whole.at_ns, clock);
+  append_texts(contents.warnings, whole.state.warnings);
+  append_texts(contents.warnings, warnings);
+  append_texts(contents.notes, whole.state.notes);
+  part.sidecar = std::move(files->sidecar);
+  part.data_again = UniqueFd(::fcntl(files->data.get(), F_DUPFD_CLOEXEC, 0));
+  Result<void> described = sys_error(errno, "duplicate the descriptor of a part");
+  if (part.data_again) described = PartStore::describe(part.sidecar.get(), contents);
+  if (!described) {
+    files_.remove(files->seq);
+    return described;
+  }
+  means_.store.hold_part(part.seq);
+  seqs_.push_back(part.seq);
+
+  PartStart start;
+  start.data = std::move(files->data);
+  start.journal = std::move(files->journal);
+  start.events = rings_.events;
+  start.features = context->features(clock.pair_at(monotonic_now()));
+  start.prologue = context->prologue(std::move(whole.state));
+  start.sideband_from_ns = whole.at_ns;
+  std::optional<PartWriter::PartEnd> before;
+  if (part_number_ > 0) before = end_of(open_.back().seq, *open_.back().context);
+  ++part_number_;
+  {
+    const std::lock_guard lock(mutex_);
+    contexts_[part_number_] = std::move(context);
+    if (id_.empty()) id_ = contents.id;
+  }
+  open_.push_back(std::move(part));
+  writer_->begin(std::move(start), std::move(before));
+  return {};
+}
+
+// The features as they are now: what is mapped until the writer ends the part has its build-id in its record.
+PartWriter::PartEnd RunningRecording::end_of(std::uint64_t seq, PartContext& context) {
+  PartWriter::PartEnd out;
+  out.features = context.features(means_.recorder.clock().history().pair_at(monotonic_now()));
+  out.ended = [this, seq](Result<void> outcome, PartFacts facts) {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_.push_back({.seq = seq, .outcome = std::move(outcome), .facts = std::move(facts)});
+    }
+    wake_.notify_one();
+  };
+  return out;
+}
+
+// The next part begins at the floor of the next round: no record of it is older (libcore/stream/round.hpp).
+std::optional<RecordingEnd> RunningRecording::switch_part() {
+  const auto room = means_.store.make_part_room(part_bytes_);
+  if (!room) {
+    warnings_.push_back(room.error().what);
+    return RecordingEnd::disk;
+  }
+  budget_ = *room;
+  if (budget_.max_files != 0 && part_number_ >= budget_.max_files) return RecordingEnd::budget;
+  EventTime floor_ns = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    floor_ns = newest_before_ns_;
+  }
+  const auto begun = begin_part(floor_ns);
+  if (begun) return std::nullopt;
+  // The part goes on until there is a broker again that can make files.
+  switch_again_ns_ = monotonic_now() + kSwitchAgainNs;
+  if (means_.recorder.broker_gone()) return std::nullopt;
+  warnings_.push_back(begun.error().what);
+  return RecordingEnd::disk;
+}
+
+void RunningRecording::commit_ended() {
+  for (;;) {
+    EndedPart ended;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_.empty()) return;
+      ended = std::move(ended_.front());
+      ended_.pop_front();
+    }
+    const auto at = std::find_if(open_.begin(), open_.end(), [&](const OpenPart& one) { return one.seq == ended.seq; });
+    OpenPart part = std::move(*at);
+    open_.erase(at);
+    {
+      const std::lock_guard lock(mutex_);
+      contexts_.erase(part.number);
+    }
+    if (ended.outcome)
+      commit(std::move(part), ended.facts);
+    else
+      rescue(std::move(part), ended.outcome.error(), std::move(ended.facts));
+  }
+}
+
+void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
+  Sidecar& contents = part.contents;
+  if (end_ && part.number == part_number_) {
+    contents.record->ended = std::string(to_string(*end_));
+    append_texts(contents.warnings, warnings_);
+  }
+  describe_part(contents, facts, part.context->rings(), means_.recorder.clock().history(), part.begun_ns);
+  if (std::string owner = owner_warning(part.data_again.get()); !owner.empty())
+    contents.warnings.push_back(std::move(owner));
+  const KernelSymbols& symbols = part.context->symbols();
+  if (symbols.frame != nullptr && contents.kallsyms && !contents.kallsyms->empty())
+    if (auto kept = keep_kallsyms(files_.folder(), *contents.kallsyms, *symbols.frame); !kept)
+      callbacks_.warn(kept.error());
+  const auto committed = files_.commit(PartStore::ready(part.seq, std::move(part.sidecar)), part.name, contents);
+  if (!committed) {
+    failure_ = committed.error();
+    warnings_.push_back(fmt::format("part {} is not in the store yet: {}; flightd tries again when it is started next",
+                                    contents.id, committed.error().what));
+    return;
+  }
+  means_.store.snapshot_synced(*committed);
+  finished_.push_back(contents.id);
+  paths_.push_back(contents.path);
+  means_.store.keep_budget();
+}
+
+// The writer could not finish it, and the rounds before are in the file.
+void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts) {
+  failure_ = error;
+  if (facts.rounds == 0) {
+    files_.remove(part.seq);
+    warnings_.push_back(error.what);
+    return;
+  }
+  if (is_full(error.errno_value()))
+    static_cast<void>(means_.store.make_more_room(std::string(kRecordTrigger), part_bytes_));
+  const auto journal = read_file(files_.folder() + "/" + part_file(PartFileKind::journal, part.seq));
+  Result<Recovered> recovered = propagate(error);
+  if (journal) recovered = recover_what_fits(part.data_again.get(), std::as_bytes(std::span(*journal)));
+  if (recovered)
+    if (const auto synced = sync_data_now(part.data_again.get()); !synced) recovered = propagate(synced.error());
+  if (!recovered) {
+    warnings_.push_back(fmt::format("part {} could not be finished: {}; flightd tries again when it is started next",
+                                    part.seq, recovered.error().what));
+    return;
+  }
+  facts.lost_events += facts.events - std::min(facts.events, recovered->events);
+  facts.file_bytes = recovered->file_bytes;
+  facts.expanded_bytes = recovered->expanded_bytes;
+  facts.events = recovered->events;
+  facts.first_ns = recovered->first_ns;
+  facts.newest_ns = recovered->newest_ns;
+  commit(std::move(part), facts);
+}
+
+// The writer's thread, when the records up to until_ns have settled.
+RecordBuffer RunningRecording::sideband(EventTime after_ns, EventTime until_ns) {
+  std::shared_ptr<PartContext> context;
+  const std::uint64_t number = writer_->progress().parts;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = contexts_.find(number); known != contexts_.end()) context = known->second;
+  }
+  TrackerExport window;
+  window.log = means_.recorder.sideband_between(after_ns, until_ns);
+  if (!context || window.log.empty()) return std::move(window.log);
+  const Attached& attached = *context->rings().attached;
+  relabel(window.log, attached.manifest, attached.events);
+  if (has_mappings(window.log)) {
+    name_files(means_.recorder, window);
+    context->add_build_ids(window.build_ids);
+  }
+  context->fit(window.log);
+  return std::move(window.log);
+}
+
+// A worker's thread.
+void RunningRecording::take_round(Round round) {
+  const bool has_records =
+      std::any_of(round.rings.begin(), round.rings.end(), [](const RingRound& ring) { return !ring.blocks.empty(); });
+  if (has_records) {
+    const std::lock_guard lock(mutex_);
+    newest_before_ns_ = std::exchange(newest_ns_, round.newest_ns);
+  }
+  writer_->write(std::move(round));
+}
+
+}  // namespace flight::daemon

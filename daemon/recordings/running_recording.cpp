@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/recordings/running_recording.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "libcore/base/thread.hpp"
+#include "libcore/base/units.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr EventTime kProgressEveryNs = 1'000'000'000;
+constexpr std::uint64_t kLeastPoolBytes = 4U << 20U, kMostPoolBytes = 256U << 20U;
+
+// Space for the held past, which is delivered as one round, and for as much again that the disk has not taken yet: its
+// blocks have about an eighth of the rings' bytes. Pages that are not needed are not touched.
+std::uint64_t pool_bytes(std::uint64_t ring_bytes, int level) {
+  const std::uint64_t wanted = level == 0 ? ring_bytes + ring_bytes / 4 : ring_bytes / 2;
+  return std::clamp(wanted, kLeastPoolBytes, kMostPoolBytes);
+}
+
+}  // namespace
+
+std::string_view to_string(RecordingEnd end) {
+  switch (end) {
+    case RecordingEnd::asked:
+      return "asked";
+    case RecordingEnd::max_size:
+      return "max_size";
+    case RecordingEnd::killed:
+      return "killed";
+    case RecordingEnd::disk:
+      return "disk";
+    case RecordingEnd::reload:
+      return "reload";
+    case RecordingEnd::budget:
+      return "budget";
+  }
+  return "asked";
+}
+
+RunningRecording::RunningRecording(const Means& means, RecordingOrder order, Callbacks callbacks)
+    : means_(means),
+      order_(std::move(order)),
+      callbacks_(std::move(callbacks)),
+      files_(means.recorder, means.store.folder()) {}
+
+Result<std::unique_ptr<RunningRecording>> RunningRecording::start(const Means& means, RecordingOrder order,
+                                                                  Callbacks callbacks) {
+  std::unique_ptr<RunningRecording> out(new RunningRecording(means, std::move(order), std::move(callbacks)));
+  auto thread = start_thread("record", [self = out.get()] { self->run(); });
+  if (!thread) return propagate(thread.error());
+  out->thread_ = std::move(*thread);
+  return out;
+}
+
+RunningRecording::~RunningRecording() {
+  stop(RecordingEnd::asked);
+  if (thread_.joinable()) thread_.join();
+}
+
+void RunningRecording::stop(RecordingEnd why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!asked_) asked_ = why;
+  }
+  wake_.notify_one();
+}
+
+std::string RunningRecording::id() const {
+  const std::lock_guard lock(mutex_);
+  return id_;
+}
+
+void RunningRecording::run() {
+  if (auto begun = begin(); !begun) return give_up(begun.error());
+  const std::string its_id = id();
+  callbacks_.begun(its_id);
+  EventTime next_ns = begun_ns_ + kProgressEveryNs;
+  for (;;) {
+    const EventTime now_ns = monotonic_now();
+    if (const auto end = look(now_ns)) return finish(*end);
+    if (now_ns >= next_ns) {
+      callbacks_.progress(its_id, progress(now_ns));
+      next_ns = now_ns + kProgressEveryNs;
+    }
+    wait(order_.for_ns == 0 ? next_ns : std::min(next_ns, begun_ns_ + order_.for_ns));
+  }
+}
+
+void RunningRecording::wait(EventTime until_ns) {
+  const EventTime now_ns = monotonic_now();
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)),
+                 [this] { return asked_ || news_ || !ended_.empty(); });
+  news_ = false;
+}
+
+Result<void> RunningRecording::begin() {
+  RecorderThread& recorder = means_.recorder;
+  if (const std::string why = recorder.refusal(); !why.empty() && recorder.attached()->rings.empty())
+    return fail(std::errc::no_message_available, "nothing is recorded: {}", why);
+  auto rings = RecordedRings::of(recorder.attached(), order_.channels);
+  if (!rings) return propagate(rings.error());
+  rings_ = std::move(*rings);
+  auto plan = plan_workers(order_.workers);
+  if (!plan) return wrap(plan.error(), "record.workers \"{}\"", order_.workers);
+  plan_ = std::move(*plan);
+  part_bytes_ = std::min(order_.part_bytes, order_.max_bytes);
+  const auto room = means_.store.make_part_room(part_bytes_);
+  if (!room) return propagate(room.error());
+  budget_ = *room;
+  if (budget_.max_use_bytes != 0) part_bytes_ = std::min(part_bytes_, budget_.max_use_bytes);
+  auto pool = BlockPool::create(static_cast<std::size_t>(pool_bytes(rings_.bytes(), order_.level)));
+  if (!pool) return propagate(pool.error());
+  pool_ = std::move(*pool);
+  PartWriter::Settings settings;
+  settings.level = order_.level;
+  settings.limits.file_bytes = part_bytes_;
+  settings.sideband = [this](EventTime after_ns, EventTime until_ns) { return sideband(after_ns, until_ns); };
+  settings.on_progress = [this] {
+    {
+      const std::lock_guard lock(mutex_);
+      news_ = true;
+    }
+    wake_.notify_one();
+  };
+  auto writer = PartWriter::start(std::move(settings));
+  if (!writer) return propagate(writer.error());
+  writer_ = std::move(*writer);
+
+  begun_ns_ = monotonic_now();
+  const EventTime wanted_ns = begun_ns_ - std::min(order_.past_ns, begun_ns_);
+  if (auto begun = begin_part(wanted_ns); !begun) return begun;
+  since_ns_ = paused_until_ns_ = open_.back().begun_ns;
+  if (order_.past_ns != 0 && since_ns_ > wanted_ns + kProgressEveryNs)
+    warnings_.push_back(fmt::format("the rings held {} of the {} before the recording began that were asked for",
+                                    format_duration(std::chrono::nanoseconds(begun_ns_ - since_ns_)),
+                                    format_duration(std::chrono::nanoseconds(order_.past_ns))));
+  {
+    const std::lock_guard lock(mutex_);
+    newest_ns_ = newest_before_ns_ = since_ns_;
+  }
+  return start_workers({}, since_ns_, order_.past_ns != 0);
+}
+
+Result<void> RunningRecording::start_workers(const RingPositions& read_to, EventTime since_ns, bool past) {
+  StreamSettings settings;
+  settings.plan = plan_;
+  settings.level = order_.level;
+  settings.past = past;
+  settings.since_ns = since_ns;
+  settings.filters = rings_.filters();
+  {
+    const std::lock_guard lock(mutex_);
+    settings.begun_ns = newest_ns_;
+  }
+  auto workers = StreamWorkers::start(rings_.to_read(read_to), rings_.attached->events, std::move(settings), *pool_,
+                                      [this](Round round) { take_round(std::move(round)); });
+  if (!workers) return propagate(workers.error());
+  workers_ = std::move(*workers);
+  stream_ = means_.recorder.add_stream(
+      {.rings = rings_.rings, .tick = [workers = workers_.get()](EventTime now_ns) { return workers->tick(now_ns); }});
+  return {};
+}
+
+void RunningRecording::end_workers() {
+  if (stream_ != 0) means_.recorder.remove_stream(std::exchange(stream_, 0));
+  if (!workers_) return;
+  workers_->finish();
+  for (std::string& warning : workers_->warnings())
+    if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
+      warnings_.push_back(std::move(warning));
+  if (const std::uint64_t foreign = workers_->totals().foreign; foreign > 0)
+    warnings_.push_back(fmt::format("{} of unknown events or types left out", counted(foreign, "record")));
+}
+
+// It could not begin: nothing of it stays.
+void RunningRecording::give_up(const Error& error) {
+  if (stream_ != 0) means_.recorder.remove_stream(std::exchange(stream_, 0));
+  workers_.reset();
+  writer_.reset();
+  for (const OpenPart& part : open_) files_.remove(part.seq);
+  open_.clear();
+  means_.store.release_parts(seqs_);
+  callbacks_.ended(propagate(error));
+}
+
+std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
+  commit_ended();
+  {
+    const std::lock_guard lock(mutex_);
+    if (asked_) return asked_;
+  }
+  if (failure_) return RecordingEnd::disk;
+  if (order_.for_ns != 0 && now_ns >= begun_ns_ + order_.for_ns) return RecordingEnd::asked;
+  const PartProgress written = writer_->progress();
+  if (!written.trouble.empty()) {
+    warnings_.push_back(written.trouble);
+    return RecordingEnd::disk;
+  }
+  if (written.bytes >= order_.max_bytes) return RecordingEnd::max_size;
+  if (budget_.max_use_bytes != 0 && written.bytes >= budget_.max_use_bytes) return RecordingEnd::budget;
+  report_pauses(now_ns, false);
+  if (const auto end = follow_attached()) return end;
+  // The writer has begun the newest part, and that one is full.
+  if (written.full && written.parts == part_number_ && now_ns >= switch_again_ns_) return switch_part();
+  return std::nullopt;
+}
+
+// Of a pause that lasts only its end tells how long the hole is. `last`: it ends with the recording.
+void RunningRecording::report_pauses(EventTime now_ns, bool last) {
+  if (!workers_) return;
+  for (const Pause& pause : means_.recorder.gaps().pauses()) {
+    if (pause.end_ns == UINT64_MAX && !last) continue;
+    const EventTime begin_ns = std::max(pause.begin_ns, paused_until_ns_);
+    const EventTime end_ns = std::min(pause.end_ns, now_ns);
+    if (end_ns <= begin_ns) continue;
+    workers_->paused(begin_ns, end_ns);
+    paused_until_ns_ = end_ns;
+  }
+}
+
+// After a reload, or when a CPU came back: new ids, and perhaps other rings.
+std::optional<RecordingEnd> RunningRecording::follow_attached() {
+  std::shared_ptr<Attached> next = means_.recorder.attached();
+  if (next == rings_.attached) return std::nullopt;
+  auto rings = RecordedRings::of(std::move(next), order_.channels);
+  if (!rings) {
+    warnings_.push_back(rings.error().what);
+    return RecordingEnd::reload;
+  }
+  const bool same = rings->same_as(rings_);
+  RingPositions read_to;
+  if (!same) {
+    end_workers();
+    read_to = rings_.positions(workers_->read_to());
+    workers_.reset();
+  }
+  rings_ = std::move(*rings);
+  if (same) return std::nullopt;
+  EventTime floor_ns = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    floor_ns = newest_before_ns_;
+  }
+  auto begun = begin_part(floor_ns);
+  if (begun) begun = start_workers(read_to, 0, true);
+  if (begun) return std::nullopt;
+  warnings_.push_back(begun.error().what);
+  return RecordingEnd::disk;
+}
+
+RecordProgress RunningRecording::progress(EventTime now_ns) const {
+  const PartProgress written = writer_->progress();
+  return {.seconds = static_cast<double>(now_ns - begun_ns_) / 1e9,
+          .bytes = written.bytes,
+          .events = written.events,
+          .lost = written.lost_events,
+          .parts = written.parts,
+          .finished = finished_};
+}
+
+void RunningRecording::finish(RecordingEnd end) {
+  end_ = end;
+  report_pauses(monotonic_now(), true);
+  end_workers();
+  workers_.reset();
+  OpenPart& last = open_.back();
+  writer_->end(end_of(last.seq, *last.context));
+  for (;;) {
+    commit_ended();
+    if (open_.empty()) break;
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return !ended_.empty(); });
+  }
+  RecordResult result{.id = id(),
+                      .ended = std::string(to_string(end)),
+                      .progress = progress(monotonic_now()),
+                      .paths = std::move(paths_),
+                      .warnings = std::move(warnings_)};
+  writer_.reset();
+  means_.store.release_parts(seqs_);
+  if (result.progress.finished.empty() && failure_) return callbacks_.ended(propagate(*failure_));
+  callbacks_.ended(std::move(result));
+}
+
+}  // namespace flight::daemon

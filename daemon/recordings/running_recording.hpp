@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// One recording that is running: reads the rings of its channels, goes on from the held past, and writes parts into the
+// store until it ends. A thread of its own coordinates; it waits for the broker, the recorder and the disk, and nothing
+// that reads, compresses or writes waits for it:
+//
+//   rings ══▶ StreamWorkers ── rounds ──▶ PartWriter ══▶ part │ part │ part          this thread: begins and commits
+//              ▲ tick                        ▲ sideband                                parts, once a second progress
+//           RecorderThread ─────────────────┘
+//
+// A part ends at its limit, and the next one begins between two rounds, so nothing is missing at the seam. A reload
+// that changes a channel ends the part as well: other workers go on where the first ones ended. Memory is bounded by
+// the pool of blocks, whatever the disk does: what does not fit is a hole.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/recordings/part_facts.hpp"
+#include "daemon/recordings/part_store.hpp"
+#include "daemon/recordings/recorded_rings.hpp"
+#include "daemon/store/store_service.hpp"
+#include "libcore/control/record_messages.hpp"
+#include "libcore/stream/block_pool.hpp"
+#include "libcore/stream/part_writer.hpp"
+#include "libcore/stream/stream_workers.hpp"
+
+namespace flight::daemon {
+
+// Why a recording ended. asked: its time was over, somebody stopped it, its client went away, or flightd stopped.
+enum class RecordingEnd : std::uint8_t { asked, max_size, killed, disk, reload, budget };
+[[nodiscard]] std::string_view to_string(RecordingEnd end);
+
+struct RecordingOrder {
+  SidecarRequest who;  // includes the reason
+  EventTime past_ns = 0;
+  EventTime for_ns = 0;  // 0: until it is stopped
+  std::uint64_t max_bytes = 0, part_bytes = 0;
+  std::vector<std::string> channels;  // empty: all
+  std::string workers = "cpu";        // record.workers
+  int level = 1;                      // of zstd; 0: no compression
+};
+
+class RunningRecording {
+ public:
+  struct Means {
+    RecorderThread& recorder;
+    StoreService& store;
+    const HostFacts& host;
+  };
+  // All of them on the recording's thread.
+  struct Callbacks {
+    std::function<void(const std::string& id)> begun;                                     // at most once
+    std::function<void(const std::string& id, const RecordProgress& progress)> progress;  // once a second
+    // Once, at last. ENODATA: nothing is recorded. EINVAL: no such channel. ENOSPC …: the first part was not written.
+    std::function<void(const Result<RecordResult>& result)> ended;
+    std::function<void(const Error& error)> warn;
+  };
+
+  [[nodiscard]] static Result<std::unique_ptr<RunningRecording>> start(const Means& means, RecordingOrder order,
+                                                                       Callbacks callbacks);
+  RunningRecording(const RunningRecording&) = delete;
+  RunningRecording& operator=(const RunningRecording&) = delete;
+  ~RunningRecording();  // stop(asked), and waits
+
+  // Any thread; never waits. The first reason counts.
+  void stop(RecordingEnd why);
+  // Any thread. Of its first part; empty: it has not begun.
+  [[nodiscard]] std::string id() const;
+
+ private:
+  struct OpenPart {
+    std::uint64_t seq = 0, number = 0;
+    UniqueFd sidecar, data_again;  // the latter to finish the part if the writer could not
+    std::shared_ptr<PartContext> context;
+    SnapshotName name;
+    Sidecar contents;
+    EventTime begun_ns = 0;
+  };
+  struct EndedPart {
+    std::uint64_t seq = 0;
+    Result<void> outcome;
+    PartFacts facts;
+  };
+
+  RunningRecording(const Means& means, RecordingOrder order, Callbacks callbacks);
+  void run();
+  [[nodiscard]] Result<void> begin();
+  [[nodiscard]] Result<void> start_workers(const RingPositions& read_to, EventTime since_ns, bool past);
+  void end_workers();
+  void give_up(const Error& error);
+  void wait(EventTime until_ns);
+  [[nodiscard]] std::optional<RecordingEnd> look(EventTime now_ns);
+  void report_pauses(EventTime now_ns, bool last);
+  [[nodiscard]] std::optional<RecordingEnd> follow_attached();
+  void finish(RecordingEnd end);
+  [[nodiscard]] RecordProgress progress(EventTime now_ns) const;
+
+  // running_parts.cpp
+  [[nodiscard]] Result<void> begin_part(EventTime since_ns);
+  [[nodiscard]] PartWriter::PartEnd end_of(std::uint64_t seq, PartContext& context);
+  [[nodiscard]] std::optional<RecordingEnd> switch_part();
+  void commit_ended();
+  void commit(OpenPart part, const PartFacts& facts);
+  void rescue(OpenPart part, const Error& error, PartFacts facts);
+  [[nodiscard]] RecordBuffer sideband(EventTime after_ns, EventTime until_ns);
+  void take_round(Round round);
+
+  const Means means_;
+  const RecordingOrder order_;
+  const Callbacks callbacks_;
+
+  // Of the recording's thread alone, but for what their own headers say. The pool outlives the blocks of the others.
+  PartStore files_;
+  RecordedRings rings_;
+  std::vector<PlannedWorker> plan_;
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<PartWriter> writer_;
+  std::unique_ptr<StreamWorkers> workers_;
+  std::uint64_t stream_ = 0;      // RecorderThread::add_stream(); 0: none
+  std::uint64_t part_bytes_ = 0;  // limit of a part
+  StoreService::PartLimit budget_;
+  std::deque<OpenPart> open_;  // begun, and not committed
+  std::uint64_t part_number_ = 0;
+  std::vector<std::uint64_t> seqs_;  // of all parts
+  std::vector<std::string> finished_, paths_, warnings_;
+  EventTime begun_ns_ = 0, since_ns_ = 0, paused_until_ns_ = 0;
+  EventTime switch_again_ns_ = 0;  // not before, since the last attempt failed
+  std::optional<RecordingEnd> end_;
+  std::optional<Error> failure_;  // why a part could not be written
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Under mutex_:
+  std::string id_;
+  std::optional<RecordingEnd> asked_;
+  bool news_ = false;
+  std::deque<EndedPart> ended_;
+  std::map<std::uint64_t, std::shared_ptr<PartContext>> contexts_;  // by the part's number, from 1
+  EventTime newest_ns_ = 0, newest_before_ns_ = 0;  // of the last round with records, and the one before
+
+  std::thread thread_;  // of start() and the destructor
+};
+
+}  // namespace flight::daemon

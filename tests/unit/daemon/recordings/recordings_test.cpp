@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recordings of real rings into a real directory, with a fake broker: parts, ends, refusals.
+#include "daemon/recordings/recordings.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libcore/compress/zstd.hpp"
+#include "libcore/perfdata/reader.hpp"
+#include "tests/unit/daemon/recorder/recorder_bench.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace test;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+namespace fs = std::filesystem;
+
+// A client of Record.
+struct RecordCall {
+  std::shared_ptr<int> client = std::make_shared<int>(0);
+  std::vector<RecordStep> steps;
+  std::optional<CallResult<std::string>> answer;
+
+  [[nodiscard]] std::string error() const {
+    if (!answer) return "not answered";
+    return *answer ? "no error" : answer->error().name + " " + answer->error().parameters;
+  }
+  [[nodiscard]] RecordResult result() const {
+    if (!answer || !*answer) return {};
+    auto parsed = parse_record_result(**answer);
+    EXPECT_TRUE(parsed) << **answer;
+    return parsed ? std::move(*parsed) : RecordResult();
+  }
+};
+
+class RecordingsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!may_open_events()) GTEST_SKIP() << kNoEvents;
+    rings_ = small_recording();
+    ASSERT_TRUE(rings_);
+    ASSERT_NO_FATAL_FAILURE(
+        bench_.start({.rings = rings_, .folder = bench_.snapshots(), .processes = scan_with(kUnknownPid, "first")}));
+    StoreConfig store;
+    store.keep_free = SizeOrShare{.bytes = 0};
+    store_ = std::make_unique<StoreService>(
+        loop_.io, TaskThread::start("store").value(),
+        StoreService::Setup{
+            .folder = bench_.snapshots(), .state_dir = bench_.folder, .boot_id = "boot", .config = store},
+        [] {});
+    config_.record.workers = "1";
+    recordings_ = std::make_unique<Recordings>(loop_.io, TaskThread::start("recordings").value(), *bench_.recorder,
+                                               *store_, host_, config_);
+  }
+  void TearDown() override {
+    recordings_.reset();
+    store_.reset();
+  }
+
+  void record(RecordCall& call, RecordParameters parameters = {}) {
+    recordings_->record(caller_, std::move(parameters),
+                        {.client = call.client,
+                         .step =
+                             [&call](const std::string& id, const std::optional<RecordProgress>& progress) {
+                               call.steps.push_back({.id = id, .progress = progress});
+                             }},
+                        [&call](CallResult<std::string> got) {
+                          EXPECT_FALSE(call.answer) << "answered twice";
+                          call.answer = std::move(got);
+                        });
+  }
+  void begin(RecordCall& call, RecordParameters parameters = {}) {
+    record(call, std::move(parameters));
+    ASSERT_TRUE(loop_.until([&] { return !call.steps.empty() || call.answer; }));
+    ASSERT_FALSE(call.answer) << call.error();
+    EXPECT_FALSE(call.steps.front().progress) << "first the id";
+  }
+  RecordResult stop(RecordCall& call) {
+    std::optional<CallResult<std::string>> stopped;
+    recordings_->stop(call.steps.front().id, [&](CallResult<std::string> got) { stopped = std::move(got); });
+    EXPECT_TRUE(loop_.until([&] { return call.answer && stopped; }));
+    EXPECT_TRUE(stopped && *stopped && call.answer && *call.answer && **stopped == **call.answer)
+        << "both get the same result";
+    return call.result();
+  }
+  [[nodiscard]] std::vector<std::string> files(std::string_view suffix) const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(bench_.snapshots()))
+      if (const std::string name = entry.path().filename(); name.ends_with(suffix)) out.push_back(name);
+    return out;
+  }
+  static Sidecar sidecar_of(const std::string& data_path) {
+    const std::string path = data_path.substr(0, data_path.size() - kDataSuffix.size()) + std::string(kSidecarSuffix);
+    const auto text = read_file(path);
+    auto sidecar = text ? parse_sidecar(*text) : Result<Sidecar>(propagate(text.error()));
+    EXPECT_TRUE(sidecar) << sidecar.error().what;
+    return sidecar ? std::move(*sidecar) : Sidecar();
+  }
+  static std::uint64_t samples_in(const std::string& path) {
+    std::uint64_t samples = 0;
+    const auto reader = FileReader::open(path);
+    EXPECT_TRUE(reader) << reader.error().what;
+    if (!reader) return 0;
+    const auto read = reader->for_each_record(
+        [&](std::span<const std::byte> record) -> Result<void> {
+          samples += load<perf_event_header>(record.data()).type == PERF_RECORD_SAMPLE ? 1 : 0;
+          return {};
+        },
+        expand);
+    EXPECT_TRUE(read) << read.error().what;
+    return samples;
+  }
+
+  Loop loop_;
+  RecorderBench bench_;
+  std::shared_ptr<const Recording> rings_;
+  HostFacts host_ = HostFacts::read({"test"});
+  Config config_;
+  const Caller caller_{.uid = 0, .gid = 0, .pid = ::getpid(), .comm = "unit-daemon", .groups = {}};
+  std::unique_ptr<StoreService> store_;
+  std::unique_ptr<Recordings> recordings_;
+};
+
+TEST_F(RecordingsTest, ARecordingHasThePastAndWhatFollows) {
+  fault(100);
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call, {.past_ns = 3'600'000'000'000, .for_ns = {}, .reason = "slow"}));
+  const std::string id = call.steps.front().id;
+  EXPECT_EQ(recordings_->running_id(), id);
+  fault(200);
+  const RecordResult result = stop(call);
+  EXPECT_EQ(result.id, id);
+  EXPECT_EQ(result.ended, "asked");
+  EXPECT_THAT(result.progress.finished, ElementsAre(id));
+  EXPECT_THAT(result.warnings, Contains(HasSubstr("that were asked for"))) << "the rings are younger than an hour";
+  ASSERT_EQ(result.paths.size(), 1U);
+  const Sidecar sidecar = sidecar_of(result.paths[0]);
+  EXPECT_EQ(sidecar.id, id);
+  EXPECT_EQ(sidecar.trigger, "record");
+  EXPECT_EQ(sidecar.capture, "live");
+  EXPECT_EQ(sidecar.reason, "slow");
+  ASSERT_EQ(sidecar.requests.size(), 1U);
+  ASSERT_TRUE(sidecar.record);
+  EXPECT_EQ(sidecar.record->first, id);
+  EXPECT_EQ(sidecar.record->part, 1U);
+  EXPECT_EQ(sidecar.record->ended, "asked");
+  EXPECT_GE(sidecar.samples, 300U);
+  EXPECT_EQ(sidecar.samples, samples_in(result.paths[0]));
+  EXPECT_EQ(sidecar.samples, result.progress.events);
+  EXPECT_GT(sidecar.window.seconds, 0);
+  EXPECT_THAT(files(kPartialSuffix), IsEmpty()) << "neither a journal nor a file that is not whole";
+  EXPECT_EQ(recordings_->running_id(), "");
+}
+
+TEST_F(RecordingsTest, PartsFollowEachOther) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call, {.part_bytes = 4096}));
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return files(kDataSuffix).size() >= 2 || call.answer;
+  }));
+  const RecordResult result = stop(call);
+  ASSERT_GE(result.paths.size(), 3U);
+  ASSERT_EQ(result.paths.size(), result.progress.finished.size());
+  std::uint64_t samples = 0;
+  for (std::size_t i = 0; i < result.paths.size(); ++i) {
+    const Sidecar sidecar = sidecar_of(result.paths[i]);
+    ASSERT_TRUE(sidecar.record);
+    EXPECT_EQ(sidecar.id, result.progress.finished[i]);
+    EXPECT_EQ(sidecar.record->first, result.id);
+    EXPECT_EQ(sidecar.record->part, i + 1);
+    EXPECT_EQ(sidecar.record->ended, i + 1 == result.paths.size() ? std::optional<std::string>("asked") : std::nullopt);
+    EXPECT_EQ(sidecar.samples, samples_in(result.paths[i]));
+    samples += sidecar.samples;
+  }
+  EXPECT_EQ(samples, result.progress.events);
+  EXPECT_THAT(files(kPartialSuffix), IsEmpty());
+}
+
+TEST_F(RecordingsTest, ItEndsAtItsSize) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call, {.max_bytes = 8192}));
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return call.answer.has_value();
+  }));
+  EXPECT_EQ(call.result().ended, "max_size");
+  EXPECT_GE(call.result().progress.bytes, 8192U);
+}
+
+TEST_F(RecordingsTest, ItEndsAfterItsTime) {
+  RecordCall call;
+  record(call, {.for_ns = 1});
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  EXPECT_EQ(call.result().ended, "asked");
+  EXPECT_EQ(call.result().paths.size(), 1U);
+}
+
+TEST_F(RecordingsTest, AThirdOneIsRefused) {
+  RecordCall first, second, third;
+  ASSERT_NO_FATAL_FAILURE(begin(first));
+  ASSERT_NO_FATAL_FAILURE(begin(second, {.channels = {"faults"}}));
+  record(third);
+  ASSERT_TRUE(third.answer);
+  EXPECT_THAT(third.error(), HasSubstr("RecordingRefused"));
+  EXPECT_THAT(third.error(), HasSubstr(first.steps.front().id + ", " + second.steps.front().id));
+  static_cast<void>(stop(first));
+  RecordCall fourth;
+  ASSERT_NO_FATAL_FAILURE(begin(fourth));
+  static_cast<void>(stop(second));
+  static_cast<void>(stop(fourth));
+}
+
+TEST_F(RecordingsTest, AClientThatGoesAwayEndsItsRecording) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  call.client.reset();
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  EXPECT_EQ(call.result().ended, "asked");
+  EXPECT_EQ(call.result().paths.size(), 1U);
+}
+
+TEST_F(RecordingsTest, WhatCannotBeginLeavesNothing) {
+  RecordCall unknown;
+  record(unknown, {.channels = {"no-such"}});
+  ASSERT_TRUE(loop_.until([&] { return unknown.answer.has_value(); }));
+  EXPECT_THAT(unknown.error(), HasSubstr("RecordingRefused"));
+  EXPECT_THAT(unknown.error(), HasSubstr("there are: faults"));
+
+  bench_.broker->refuse(Request::file, std::errc::no_space_on_device, "the disk is full");
+  RecordCall full;
+  record(full);
+  ASSERT_TRUE(loop_.until([&] { return full.answer.has_value(); }));
+  EXPECT_THAT(full.error(), HasSubstr("StoreFull"));
+  EXPECT_THAT(full.error(), HasSubstr("the disk is full"));
+  EXPECT_THAT(files(""), ElementsAre(".seq"));
+  std::optional<CallResult<std::string>> stopped;
+  recordings_->stop("4711", [&](CallResult<std::string> got) { stopped = std::move(got); });
+  ASSERT_TRUE(stopped && !*stopped);
+  EXPECT_THAT(stopped->error().name, HasSubstr("NoSuchRecording"));
+}
+
+TEST_F(RecordingsTest, APauseIsAHole) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  for (const bool on : {false, true}) {
+    auto promise = std::make_shared<std::promise<Result<void>>>();
+    auto answer = promise->get_future();
+    bench_.recorder->set_recording(on, "a test", [promise](const Result<void>& done) { promise->set_value(done); });
+    ASSERT_TRUE(answer_of(answer));
+  }
+  fault(100);
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  const Sidecar sidecar = sidecar_of(result.paths[0]);
+  std::vector<std::string> causes;
+  for (const SidecarHole& hole : sidecar.holes) causes.push_back(hole.cause);
+  EXPECT_THAT(causes, Contains("paused"));
+}
+
+// As at a reload that changes a channel: the broker has other rings.
+TEST_F(RecordingsTest, OtherRingsAreAnotherPart) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  fault(100);
+  const auto others = small_recording();
+  ASSERT_TRUE(others);
+  bench_.broker->change([&](BrokerSetup& setup) { setup.rings = others; });
+  bench_.broker->say(Request::changed);
+  ASSERT_TRUE(soon([&] { return bench_.changed >= 1; }));
+  ASSERT_TRUE(loop_.until([&] { return files(kDataSuffix).size() == 1; })) << "the part of the first rings";
+  fault(100);
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 2U);
+  for (const std::string& path : result.paths) EXPECT_GE(sidecar_of(path).samples, 100U) << path;
+}
+
+TEST_F(RecordingsTest, AllEndInOrderWhenFlightdStops) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  fault(50);
+  auto ended = std::async(std::launch::async, [this] { recordings_->end_all(); });
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  ended.get();
+  EXPECT_EQ(call.result().ended, "asked");
+  RecordCall late;
+  record(late);
+  EXPECT_THAT(late.error(), HasSubstr("Stopping"));
+}
+
+}  // namespace
+}  // namespace flight::daemon

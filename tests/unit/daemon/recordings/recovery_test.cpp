@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a flightd that was killed: what is whole is finished, what cannot be used goes.
+#include "daemon/recordings/recovery.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libcore/compress/zstd.hpp"
+#include "libcore/perf/attr.hpp"
+#include "libcore/perfdata/reader.hpp"
+#include "libcore/stream/part_file.hpp"
+#include "tests/unit/daemon/recorder/recorder_bench.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace test;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kSeq = 7;
+constexpr std::uint64_t kRecoveredId = 5;
+constexpr EventTime kRoundNs = 1'000'000'000;
+
+std::vector<FileEvent> recovered_events() {
+  FileEvent event;
+  event.attr.type = PERF_TYPE_SOFTWARE;
+  event.attr.size = kStoredAttrBytes;
+  event.attr.config = PERF_COUNT_SW_CPU_CLOCK;
+  event.attr.sample_type = kSidebandSampleType;
+  event.attr.sample_id_all = 1;
+  event.name = "cpu-clock";
+  event.ids = {kRecoveredId};
+  return {event};
+}
+
+// A record about a process, as far as this test needs one.
+RecordBuffer comm_at(EventTime time_ns) {
+  RecordBuffer out;
+  append_comm(out, {.pid = 1, .tid = 1, .name = "made", .exec = false},
+              {.pid = 1, .tid = 1, .time_ns = time_ns, .cpu = 0, .id = kRecoveredId});
+  return out;
+}
+
+class RecoveryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(bench_.start({.folder = bench_.snapshots()}));
+    store_ = std::make_unique<PartStore>(*bench_.recorder, bench_.snapshots());
+  }
+  void TearDown() override { store_.reset(); }
+  [[nodiscard]] std::string at(const std::string& name) const { return bench_.snapshots() + "/" + name; }
+  [[nodiscard]] UniqueFd create(PartFileKind kind) const {
+    return std::move(*open_file(at(part_file(kind, kSeq)), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
+  }
+
+  // Leaves the files of a part with so many rounds.
+  void kill_part(int rounds) {
+    auto pool = BlockPool::create(1U << 20U);
+    ASSERT_TRUE(pool);
+    auto chunks = Chunks::create(0);
+    ASSERT_TRUE(chunks);
+    chunks->begin();
+    PartStart start;
+    start.data = create(PartFileKind::data);
+    start.journal = create(PartFileKind::journal);
+    start.events = recovered_events();
+    start.features.hostname = "box";
+    start.features.arch = "x86_64";
+    start.features.cpus_available = start.features.cpus_online = 1;
+    start.prologue = comm_at(0);
+    auto part = PartFile::create(std::move(start), *chunks);
+    ASSERT_TRUE(part) << part.error().what;
+    for (int i = 1; i <= rounds; ++i) {
+      const EventTime time_ns = static_cast<EventTime>(i) * kRoundNs;
+      const RecordBuffer records = comm_at(time_ns);
+      Round round;
+      RingRound& ring = round.rings.emplace_back();
+      ring.blocks.push_back({.bytes = std::move(*(*pool)->keep({}, records)),
+                             .expanded_bytes = records.size(),
+                             .events = 0,
+                             .oldest_ns = time_ns,
+                             .newest_ns = time_ns});
+      round.newest_ns = time_ns;
+      ASSERT_TRUE(part->write(round, {}));
+    }
+  }
+  void describe() const {
+    Sidecar begun;
+    begun.id = "7";
+    begun.trigger = kRecordTrigger;
+    begun.reason = "slow";
+    begun.record = SidecarRecord{.first = "5", .part = 2, .ended = {}};
+    begun.path = at("flight-box-20261120T031204.123Z-record-7.perf.data");
+    const ClockPair pair{.wall = parse_time("2026-11-20T03:12:04Z", {}).value(), .monotonic_ns = kRoundNs};
+    begun.window = SidecarWindow::of(kRoundNs, kRoundNs, ClockHistory(pair));
+    std::ofstream(at(part_file(PartFileKind::sidecar, kSeq))) << to_json(begun);
+  }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(bench_.snapshots())) out.push_back(entry.path().filename());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+
+  RecorderBench bench_;
+  std::unique_ptr<PartStore> store_;
+};
+
+TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(3));
+  describe();
+  // Behind the last round: what was written of the next one.
+  std::ofstream(at(part_file(PartFileKind::data, kSeq)), std::ios::app) << "torn";
+  const auto done = recover_part(*store_, kSeq, "box");
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_THAT(*done, HasSubstr("part 7 of recording 5 was finished"));
+  const std::string stem = "flight-box-20261120T031204.123Z-record-7";
+  EXPECT_THAT(names(), testing::ElementsAre(stem + ".json", stem + ".perf.data"));
+  const auto sidecar = parse_sidecar(read_file(at(stem + ".json")).value());
+  ASSERT_TRUE(sidecar) << sidecar.error().what;
+  EXPECT_EQ(sidecar->record->ended, "killed");
+  EXPECT_EQ(sidecar->record->part, 2U);
+  EXPECT_EQ(sidecar->reason, "slow");
+  EXPECT_EQ(sidecar->window.begin_ns, kRoundNs);
+  EXPECT_EQ(sidecar->window.end_ns, 3 * kRoundNs);
+  EXPECT_EQ(sidecar->window.end, "2026-11-20T03:12:06.000Z");
+  EXPECT_EQ(sidecar->size_bytes, fs::file_size(at(stem + ".perf.data")));
+  const auto reader = FileReader::open(at(stem + ".perf.data"));
+  ASSERT_TRUE(reader) << reader.error().what;
+  EXPECT_EQ(reader->string_feature(kFeatureHostname), "box");
+}
+
+TEST_F(RecoveryTest, WithoutItsSidecarItIsStillFinished) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(1));
+  const auto done = recover_part(*store_, kSeq, "box");
+  ASSERT_TRUE(done) << done.error().what;
+  ASSERT_EQ(names().size(), 2U);
+  const auto name = parse_snapshot_name(names().front());
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->seq, kSeq);
+  const auto sidecar = parse_sidecar(read_file(at(name->sidecar_file())).value());
+  ASSERT_TRUE(sidecar && sidecar->record);
+  EXPECT_EQ(sidecar->record->first, "7");
+  EXPECT_EQ(sidecar->record->ended, "killed");
+}
+
+// Killed between the names of the two files.
+TEST_F(RecoveryTest, ASidecarThatHasItsNameAlreadyIsReplaced) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  describe();
+  const std::string sidecar = at("flight-box-20261120T031204.123Z-record-7.json");
+  fs::rename(at(part_file(PartFileKind::sidecar, kSeq)), sidecar);
+  describe();
+  const auto done = recover_part(*store_, kSeq, "box");
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_EQ(names().size(), 2U);
+  EXPECT_EQ(parse_sidecar(read_file(sidecar).value())->record->ended, "killed");
+}
+
+TEST_F(RecoveryTest, WhatHasNoRoundGoes) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(0));
+  describe();
+  const auto done = recover_part(*store_, kSeq, "box");
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_THAT(*done, HasSubstr("was removed"));
+  EXPECT_TRUE(names().empty());
+}
+
+TEST_F(RecoveryTest, AJournalThatLiesRemovesThePartAndNothingElse) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  std::ofstream(at(part_file(PartFileKind::journal, kSeq))) << "no journal";
+  std::ofstream(at("flight-box-20261120T031204.123Z-manual-6.perf.data")) << "another's";
+  const auto done = recover_part(*store_, kSeq, "box");
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_EQ(names().size(), 1U);
+}
+
+TEST_F(RecoveryTest, WithoutABrokerItStaysForTheNextTime) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  describe();
+  const auto before = names();
+  bench_.broker->refuse(Request::file, std::errc::no_space_on_device, "the disk is full");
+  EXPECT_FALSE(recover_part(*store_, kSeq, "box"));
+  EXPECT_EQ(names(), before);
+  bench_.broker->obey(Request::file);
+  EXPECT_TRUE(recover_part(*store_, kSeq, "box"));
+}
+
+}  // namespace
+}  // namespace flight::daemon
