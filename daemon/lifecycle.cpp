@@ -80,6 +80,7 @@ void Daemon::end_threads() {
   if (stopper_) stopper_->join();
   server_.reset();
   worker_.reset();
+  recordings_.reset();  // its threads use the recorder's
   if (triggers_) triggers_->stop();
   recorder_.reset();  // before the objects to which its thread may still send a status
   router_.reset();
@@ -117,6 +118,7 @@ void Daemon::take_signal() {
 
 void Daemon::on_config(const Config& config) {
   worker_->configure(config.snapshot);
+  recordings_->configure(config);
   store_->configure(config.store);
   triggers_->replace(config.triggers, config.storm_guard);
   want_histories(config);
@@ -148,6 +150,7 @@ void Daemon::stop(std::string why) {
   reloader_->stop();
   stopper_->post([this] {
     worker_->stop();
+    recordings_->end_all();
     triggers_->stop();  // its last reports are still handled
     asio::post(loop_, [this] {
       auto timer = std::make_shared<asio::steady_timer>(loop_, kCloseWait);

@@ -25,6 +25,7 @@
 #include "daemon/recorder/recorder_thread.hpp"
 #include "daemon/recorder/recording_switch.hpp"
 #include "daemon/recorder/trigger_thread.hpp"
+#include "daemon/recordings/recordings.hpp"
 #include "daemon/reload.hpp"
 #include "daemon/snapshots/freeze_thread.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
@@ -74,6 +75,7 @@ class Daemon {
   [[nodiscard]] Result<void> start_recorder();
   [[nodiscard]] Result<void> start_store();
   [[nodiscard]] Result<void> start_triggers();
+  [[nodiscard]] Result<void> start_recordings();
   [[nodiscard]] Result<void> start_snapshots();
   [[nodiscard]] Result<void> start_control();
   void serve();
@@ -110,6 +112,7 @@ class Daemon {
   std::unique_ptr<StoreService> store_;
   std::unique_ptr<TriggerThread> triggers_;
   boost::asio::steady_timer spare_again_{loop_};
+  std::unique_ptr<Recordings> recordings_;
   std::unique_ptr<SnapshotWorker> worker_;
   std::unique_ptr<SnapshotApi> snapshots_;
   std::unique_ptr<RecordingSwitch> recording_;

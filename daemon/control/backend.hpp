@@ -70,6 +70,11 @@ class ControlBackend {
                              Done done) {
     refuse(done);
   }
+  // `follower.step` may be called any number of times before `done`. The text is a RecordResult, also for the next one.
+  virtual void record(const Caller& /*caller*/, RecordParameters /*parameters*/, Follower /*follower*/, Done done) {
+    refuse(done);
+  }
+  virtual void stop_recording(std::string /*id*/, Done done) { refuse(done); }
   virtual void list_snapshots(Done done) { refuse(done); }
   virtual void describe_snapshot(std::string /*id*/, Done done) { refuse(done); }
   // The text is "{}", also for the next two functions.

@@ -6,6 +6,7 @@
 
 #include "libcore/base/version.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/control/record_messages.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -77,6 +78,30 @@ void take_snapshot(const Request& request) {
     };
   request.backend.take_snapshot(request.caller, std::move(*parameters), std::move(progress),
                                 snapshot_done(request.sink.reply));
+}
+
+void record(const Request& request) {
+  auto parameters = parse_record_parameters(request.call.parameters);
+  if (!parameters) return request.refuse(parameters.error());
+  if (!request.call.more && !parameters->for_ns)
+    return request.refuse(
+        invalid_parameter("for_ns", "without `more`, 'for_ns' must be given: nothing else would end the recording"));
+  ControlBackend::Follower follower;
+  if (request.call.more) {
+    request.sink.be_patient();
+    follower.client = request.sink.listen.client;
+    follower.step = [sink = request.sink.reply](const std::string& id, const std::optional<RecordProgress>& progress) {
+      sink({record_reply(id, progress), "", true});
+    };
+  }
+  request.backend.record(request.caller, std::move(*parameters), std::move(follower),
+                         last_reply(request.sink.reply, &recording_reply));
+}
+
+void stop_recording(const Request& request) {
+  auto id = parse_id_parameter(request.call.parameters);
+  if (!id) return request.refuse(id.error());
+  request.backend.stop_recording(std::move(*id), last_reply(request.sink.reply, &recording_reply));
 }
 
 void list_snapshots(const Request& request) {
@@ -181,6 +206,8 @@ constexpr auto kMethods = std::to_array<Method>({
     {kService, "GetInterfaceDescription", Access::everybody, &get_interface_description},
     {kInterface, "GetStatus", Access::trusted, &get_status},
     {kInterface, "TakeSnapshot", Access::trusted, &take_snapshot},
+    {kInterface, "Record", Access::trusted, &record},
+    {kInterface, "StopRecording", Access::trusted, &stop_recording},
     {kInterface, "ListSnapshots", Access::trusted, &list_snapshots},
     {kInterface, "DescribeSnapshot", Access::trusted, &describe_snapshot},
     {kInterface, "ReadSnapshot", Access::trusted, &read_snapshot, Answers::by_upgrade},

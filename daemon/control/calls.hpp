@@ -17,6 +17,8 @@ struct AnswerSink {
   std::function<void(Reply)> reply;
   std::function<void(Reply, OpenSnapshot)> upgrade;  // the last reply, then the file's bytes
   ControlBackend::Listener listen;                   // the events
+  // Replies that are followed by others may stay unread for as long as the client likes: they are dropped.
+  std::function<void()> be_patient = [] {};
 };
 
 void answer(const Call& call, const Caller& caller, const ControlAccess& access, ControlBackend& backend,

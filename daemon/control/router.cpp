@@ -13,6 +13,12 @@ void ControlRouter::take_snapshot(const Caller& caller, SnapshotParameters param
   snapshots_.take(caller, parameters, std::move(progress), std::move(done));
 }
 
+void ControlRouter::record(const Caller& caller, RecordParameters parameters, Follower follower, Done done) {
+  recordings_.record(caller, std::move(parameters), std::move(follower), std::move(done));
+}
+
+void ControlRouter::stop_recording(std::string id, Done done) { recordings_.stop(id, std::move(done)); }
+
 void ControlRouter::list_snapshots(Done done) { store_.list(std::move(done)); }
 
 void ControlRouter::describe_snapshot(std::string id, Done done) { store_.describe(std::move(id), std::move(done)); }

@@ -9,6 +9,7 @@
 #include "daemon/control/trigger_api.hpp"
 #include "daemon/notify/event_hub.hpp"
 #include "daemon/recorder/recording_switch.hpp"
+#include "daemon/recordings/recordings.hpp"
 #include "daemon/reload.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/store/store_service.hpp"
@@ -18,17 +19,20 @@ namespace flight::daemon {
 class ControlRouter : public ControlBackend {
  public:
   ControlRouter(StatusService& status, SnapshotApi& snapshots, StoreService& store, TriggerApi& triggers,
-                RecordingSwitch& recording, Reloader& reloader, EventHub& events)
+                RecordingSwitch& recording, Recordings& recordings, Reloader& reloader, EventHub& events)
       : status_(status),
         snapshots_(snapshots),
         store_(store),
         triggers_(triggers),
         recording_(recording),
+        recordings_(recordings),
         reloader_(reloader),
         events_(events) {}
 
   void get_status(Done done) override;
   void take_snapshot(const Caller& caller, SnapshotParameters parameters, Progress progress, Done done) override;
+  void record(const Caller& caller, RecordParameters parameters, Follower follower, Done done) override;
+  void stop_recording(std::string id, Done done) override;
   void list_snapshots(Done done) override;
   void describe_snapshot(std::string id, Done done) override;
   void remove_snapshot(std::string id, Done done) override;
@@ -49,6 +53,7 @@ class ControlRouter : public ControlBackend {
   StoreService& store_;
   TriggerApi& triggers_;
   RecordingSwitch& recording_;
+  Recordings& recordings_;
   Reloader& reloader_;
   EventHub& events_;
 };

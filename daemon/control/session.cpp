@@ -66,20 +66,26 @@ void ControlSession::run(const std::string& message) {
   auto call = parse_call(message);
   if (!call) return refuse_and_close(call.error().what);
   running_ = true;
+  patient_ = false;
   const std::uint64_t number = ++call_number_;
   // Weak: a snapshot may finish long after its client and this session are gone.
-  AnswerSink sink{
-      .reply =
-          [weak = weak_from_this(), number, oneway = call->oneway](const Reply& reply) {
-            if (const auto self = weak.lock()) self->take_reply(number, oneway, reply);
-          },
-      .upgrade =
-          [weak = weak_from_this(), number](const Reply& reply, OpenSnapshot snapshot) {
-            if (const auto self = weak.lock()) self->upgrade(number, reply, std::move(snapshot));
-          },
-      .listen = {.client = weak_from_this(), .send = [weak = weak_from_this(), number](const std::string& event) {
-                   if (const auto self = weak.lock()) self->queue_event(number, event);
-                 }}};
+  AnswerSink sink{.reply =
+                      [weak = weak_from_this(), number, oneway = call->oneway](const Reply& reply) {
+                        if (const auto self = weak.lock()) self->take_reply(number, oneway, reply);
+                      },
+                  .upgrade =
+                      [weak = weak_from_this(), number](const Reply& reply, OpenSnapshot snapshot) {
+                        if (const auto self = weak.lock()) self->upgrade(number, reply, std::move(snapshot));
+                      },
+                  .listen = {.client = weak_from_this(),
+                             .send =
+                                 [weak = weak_from_this(), number](const std::string& event) {
+                                   if (const auto self = weak.lock()) self->queue_event(number, event);
+                                 }},
+                  .be_patient =
+                      [weak = weak_from_this()] {
+                        if (const auto self = weak.lock()) self->patient_ = true;
+                      }};
   answer(*call, caller_, access_, backend_, std::move(sink));
   if (running_ || sender_) watch_hang_up();
 }
@@ -106,7 +112,11 @@ void ControlSession::hung_up() {
 
 void ControlSession::take_reply(std::uint64_t call_number, bool oneway, const Reply& reply) {
   if (closed_ || !running_ || call_number != call_number_) return;
-  if (!reply.continues) running_ = false;
+  if (!reply.continues) {
+    running_ = false;
+    // Its last reply must be read; a step may be stuck before it.
+    if (std::exchange(patient_, false) && !writing_.empty()) watch(slow_reader_timer_, limits_.slow_reader);
+  }
   if (oneway) {
     // Posted, not called: a thousand pipelined oneway calls must not become a thousand stack frames.
     if (!running_) boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->next(); });
@@ -170,7 +180,7 @@ void ControlSession::write() {
   } else {
     writing_ = next_event();
   }
-  if (!listening_) watch(slow_reader_timer_, limits_.slow_reader);
+  if (!listening_ && !patient_) watch(slow_reader_timer_, limits_.slow_reader);
   boost::asio::async_write(socket_, boost::asio::buffer(writing_),
                            [self = shared_from_this(), is_last](const error_code& error, std::size_t) {
                              if (self->closed_) return;

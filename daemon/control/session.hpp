@@ -7,8 +7,9 @@
 // Nothing is read while a call runs: pipelined calls wait in a buffer of kMaxCallBytes and then in the client's
 // socket. If a client reads slowly, only the newest progress reply is kept, and the newest kMaxEvents events with the
 // number of dropped ones. A client that sends half a message or does not read its reply is disconnected. A Monitor may
-// read slowly: it delays no other client. A disconnect cancels nothing: the slot is free at once, and the call
-// continues. ReadSnapshot is a connection's last call: the file's bytes follow the reply. Event loop only.
+// read slowly, and so may a client that records: it delays no other client. A disconnect cancels nothing: the slot is
+// free at once, and the call continues. ReadSnapshot is a connection's last call: the file's bytes follow the reply.
+// Event loop only.
 #pragma once
 
 #include <array>
@@ -96,6 +97,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   std::shared_ptr<FileSender> sender_;  // starts after the reply is written; its end closes the session
 
   bool listening_ = false;  // the running call is Monitor
+  bool patient_ = false;    // the running call is Record: progress that is not read is dropped
   std::deque<std::string> events_;
   std::uint64_t missed_events_ = 0;
   bool finishing_ = false, closed_ = false;

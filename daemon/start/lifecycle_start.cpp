@@ -40,6 +40,7 @@ Result<void> Daemon::start() {
   if (auto started = start_recorder(); !started) return started;
   if (auto started = start_store(); !started) return started;
   if (auto started = start_triggers(); !started) return started;
+  if (auto started = start_recordings(); !started) return started;
   if (auto started = start_snapshots(); !started) return started;
   if (auto started = start_control(); !started) return started;
   signals_.assign(setup_.signals.release());
@@ -112,6 +113,7 @@ void Daemon::use_store(std::string saved_triggers) {
   triggers_->restore(std::move(saved_triggers),
                      [](const std::string& why) { log::warn("{}: the earlier trigger counters are lost", why); });
   snapshots_->learn_last();
+  recordings_->recover(store_->take_left_parts());
   events_.store_opened(folder_);
 }
 
@@ -153,6 +155,14 @@ void Daemon::keep_spare() {
   });
 }
 
+Result<void> Daemon::start_recordings() {
+  auto thread = TaskThread::start("recordings");
+  if (!thread) return propagate(thread.error());
+  recordings_ = std::make_unique<Recordings>(loop_, std::move(*thread), *recorder_, *store_, host_, setup_.config);
+  if (store_->usable()) recordings_->recover(store_->take_left_parts());
+  return {};
+}
+
 Result<void> Daemon::start_snapshots() {
   if (const std::string& why = setup_.freezer->priority_error(); !why.empty()) setup_.warnings.push_back(why);
   SnapshotWorker::Callbacks callbacks{
@@ -180,7 +190,8 @@ Result<void> Daemon::start_snapshots() {
       .synced = [this](bool synced) { store_->snapshot_synced(synced); },
       .symbols_kept = [this] { store_->keep_budget(); },
       .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); },
-      .store_usable = [this] { return store_->usable(); }};
+      .store_usable = [this] { return store_->usable(); },
+      .recording_id = [this] { return recordings_->running_id(); }};
   auto worker = SnapshotWorker::start(*recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder_,
                                       std::move(setup_.workers), std::move(callbacks));
   if (!worker) return propagate(worker.error());
@@ -202,7 +213,7 @@ Result<void> Daemon::start_control() {
   status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_, *triggers_,
                                                     setup_.warnings, setup_.notes);
   router_ = std::make_unique<ControlRouter>(*status_service_, *snapshots_, *store_, *trigger_api_, *recording_,
-                                            *reloader_, events_);
+                                            *recordings_, *reloader_, events_);
   const ControlAccess access{.own_uid = setup_.identity.trusted_uid,
                              .group = setup_.identity.trusted_gid,
                              .trigger_group = setup_.identity.trigger_gid};

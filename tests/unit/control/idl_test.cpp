@@ -7,6 +7,7 @@
 #include "libcore/control/config_report.hpp"
 #include "libcore/control/events.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/control/record_messages.hpp"
 #include "libcore/control/trigger_messages.hpp"
 #include "tests/unit/control/varlink_idl.hpp"
 #include "tests/unit/environment.hpp"
@@ -65,6 +66,8 @@ TEST(Idl, DescribesEveryError) {
                                       write_failed(ENOSPC, "/kept", "no space"),
                                       bad_config("/etc/x", 3, "channels.a", "no"),
                                       stopping(),
+                                      no_such_recording("7", "none"),
+                                      recording_refused("two run"),
                                       no_such_trigger("x", "none"),
                                       trigger_disabled("x", "off"),
                                       suppressed("x", "2026-11-20T03:12:04Z", "later"),
@@ -113,12 +116,33 @@ TEST(Idl, DescribesTheSidecar) {
   for (int filled = 0; filled < 2; ++filled) {
     const auto json = nlohmann::json::parse(to_json(sidecar));
     EXPECT_EQ(mismatch(idl, idl.types.at("Snapshot"), json, "snapshot"), "");
+    sidecar.record = SidecarRecord{.first = "7", .part = 2, .ended = "killed"};
+    sidecar.holes = {{.channel = "net", .cause = "disk", .bytes = 5, .estimated = true}};
     sidecar.forks.reset();
     sidecar.channel_cpus = {{"net", "0-3,8"}};
     sidecar.top_cpus = "0-3,8";
     sidecar.compared.emplace();
     sidecar.metrics.emplace();
     sidecar.warnings.clear();
+  }
+}
+
+TEST(Idl, DescribesRecordings) {
+  const Idl idl = IdlParser::parse(recorder_idl());
+  const auto& record = idl.methods.at("Record");
+  const RecordParameters all{
+      .past_ns = 1, .for_ns = 2, .max_bytes = 3, .part_bytes = 4, .channels = {"stacks"}, .reason = "why"};
+  EXPECT_EQ(mismatch(idl, record.first, nlohmann::json::parse(to_json(all)), "parameters"), "");
+  EXPECT_EQ(record.first.fields.size(), 6U);
+  RecordProgress progress;
+  progress.finished = {"7"};
+  for (const auto& some : {std::optional<RecordProgress>(), std::optional(progress)})
+    EXPECT_EQ(mismatch(idl, record.second, nlohmann::json::parse(record_reply("7", some)), "step"), "");
+  for (const char* ended : {"asked", "max_size", "killed", "disk", "reload", "budget"}) {
+    const RecordResult result{.id = "7", .ended = ended, .progress = progress, .paths = {"/x"}, .warnings = {"w"}};
+    const auto reply = nlohmann::json::parse(recording_reply(to_json(result)));
+    EXPECT_EQ(mismatch(idl, record.second, reply, "reply"), "");
+    EXPECT_EQ(mismatch(idl, idl.methods.at("StopRecording").second, reply, "reply"), "");
   }
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/control/trigger_api.hpp"
 #include "daemon/notify/event_hub.hpp"
 #include "daemon/recorder/recording_switch.hpp"
+#include "daemon/recordings/recordings.hpp"
 #include "daemon/reload.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/store/store_service.hpp"
@@ -33,6 +34,7 @@ class DaemonBench {
   // As in the daemon: users of an object are destroyed before it.
   ~DaemonBench() {
     snapshots.end();
+    recordings.reset();
     if (triggers) triggers->stop();
     snapshots.recorder.recorder.reset();
   }
@@ -56,6 +58,8 @@ class DaemonBench {
                                                                .boot_id = "boot",
                                                                .config = config->store},
                                            [] {});
+    recordings = std::make_unique<Recordings>(loop.io, TaskThread::start("recordings").value(), recorder(), *store,
+                                              snapshots.host, *config);
     ASSERT_NO_FATAL_FAILURE(start_triggers(*config));
     api = std::make_unique<SnapshotApi>(loop.io, recorder(), *snapshots.worker, *store, events);
     recording = std::make_unique<RecordingSwitch>(loop.io, recorder(), *triggers, events);
@@ -124,6 +128,7 @@ class DaemonBench {
   std::vector<Config> applied;              // applied by reloads
   EventHub events{[this](JournalEntry entry) { journal.push_back(std::move(entry)); }, [] {}};
   std::unique_ptr<StoreService> store;
+  std::unique_ptr<Recordings> recordings;
   std::unique_ptr<TriggerThread> triggers;
   std::unique_ptr<SnapshotApi> api;
   std::unique_ptr<RecordingSwitch> recording;

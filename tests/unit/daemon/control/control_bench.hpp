@@ -18,9 +18,11 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "daemon/control/server.hpp"
 #include "daemon/notify/monitor_clients.hpp"
@@ -47,6 +49,24 @@ class MemoryBackend : public ControlBackend {
     if (refuse_snapshots) return done(tl::unexpected(*refuse_snapshots));
     step(0, std::make_shared<boost::asio::steady_timer>(io_), std::move(parameters), std::move(progress),
          std::move(done));
+  }
+
+  // A step every 20 ms until StopRecording; without a follower it ends at once.
+  void record(const Caller& caller, RecordParameters parameters, Follower follower, Done done) override {
+    last_caller = caller;
+    last_record = std::move(parameters);
+    if (refuse_recording) return done(tl::unexpected(*refuse_recording));
+    if (!follower.step) return done(to_json(result_to_report));
+    recorded_ = std::move(done);
+    follower_ = std::move(follower);
+    follower_.step(result_to_report.id, std::nullopt);
+    step_of_recording(std::make_shared<boost::asio::steady_timer>(io_));
+  }
+
+  void stop_recording(std::string id, Done done) override {
+    if (!recorded_ || id != result_to_report.id) return done(tl::unexpected(no_such_recording(id, "none such")));
+    end_recording();
+    done(to_json(result_to_report));
   }
 
   void list_snapshots(Done done) override { done(rows_to_report); }
@@ -145,6 +165,16 @@ class MemoryBackend : public ControlBackend {
                                 .memory = {.ring_bytes = 1U << 20U, .max_bytes = 4U << 20U},
                                 .digest = "d"};
   std::string rows_to_report = "[]";
+  RecordParameters last_record;
+  RecordResult result_to_report{.id = "7",
+                                .ended = "asked",
+                                .progress = {.seconds = 2, .bytes = 4096, .events = 20, .parts = 1, .finished = {"7"}},
+                                .paths = {"/nowhere"},
+                                .warnings = {}};
+  RecordProgress progress_to_report{.seconds = 1.5, .bytes = 2048, .events = 10, .parts = 1, .finished = {}};
+  std::optional<CallError> refuse_recording;
+  std::atomic<int> record_steps = 0;
+  std::atomic<bool> client_left = false;  // in the middle of a recording
   Status status_to_report;
   Caller last_caller;
   std::atomic<int> begun = 0, finished = 0;
@@ -164,8 +194,27 @@ class MemoryBackend : public ControlBackend {
         [=, this](const boost::system::error_code&) { step(number + 1, timer, parameters, progress, done); });
   }
 
+  void step_of_recording(const std::shared_ptr<boost::asio::steady_timer>& timer) {
+    timer->expires_after(std::chrono::milliseconds(20));
+    timer->async_wait([this, timer](const boost::system::error_code&) {
+      if (!recorded_) return;
+      if (follower_.client.expired()) {
+        client_left = true;
+        return end_recording();
+      }
+      follower_.step(result_to_report.id, progress_to_report);
+      ++record_steps;
+      step_of_recording(timer);
+    });
+  }
+  void end_recording() {
+    if (const Done done = std::exchange(recorded_, nullptr)) done(to_json(result_to_report));
+  }
+
   boost::asio::io_context& io_;
   std::map<std::string, std::string> snapshots_;
+  Done recorded_;
+  Follower follower_;
 };
 
 // Start it with run(); settings must be made before.

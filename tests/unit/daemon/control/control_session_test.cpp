@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients that behave badly. After each of them a good client must be served.
+#include <gmock/gmock.h>
+
 #include <filesystem>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/control/record_messages.hpp"
 #include "tests/unit/daemon/control/raw_client.hpp"
 #include "tests/unit/daemon/patience.hpp"
 
@@ -60,6 +63,47 @@ TEST_F(ControlServerTest, AClientThatDoesNotReadIsDropped) {
   expect_connections(0);
   // A client that reads gets everything.
   EXPECT_EQ(ask(call_text("io.flightd.Recorder.ListSnapshots")).error, "");
+}
+
+// A client of Record may be stopped, or lose its terminal: its recording goes on, and steps that it does not read are
+// dropped.
+TEST_F(ControlServerTest, AClientThatRecordsMayReadSlowly) {
+  ControlLimits limits;
+  limits.session.slow_reader = 100ms;
+  bench.backend.progress_to_report.finished = {std::string(4U << 20U, 'x')};  // more than the socket takes
+  run(limits);
+  RawClient client(bench.socket());
+  client.send(call_text("io.flightd.Recorder.Record", "{}", R"(,"more":true)"));
+  ASSERT_TRUE(soon([this] { return bench.backend.record_steps >= 20; }));
+  expect_connections(1);
+  EXPECT_EQ(ask(call_text("io.flightd.Recorder.StopRecording", R"({"id":"7"})")).error, "");
+  int steps = 0;
+  std::optional<Reply> last;
+  while ((last = client.receive()) && last->continues) ++steps;
+  ASSERT_TRUE(last);
+  EXPECT_EQ(parse_record_result(member(last->parameters, "recording")).value().id, "7");
+  EXPECT_LT(steps, 5);
+}
+
+TEST_F(ControlServerTest, TheEndOfAConnectionIsKnownToItsRecording) {
+  run();
+  {
+    RawClient client(bench.socket());
+    client.send(call_text("io.flightd.Recorder.Record", "{}", R"(,"more":true)"));
+    ASSERT_TRUE(soon([this] { return bench.backend.record_steps >= 1; }));
+  }
+  ASSERT_TRUE(soon([this] { return bench.backend.client_left.load(); }));
+  expect_connections(0);
+}
+
+TEST_F(ControlServerTest, ARecordingThatNobodyFollowsNeedsAnEnd) {
+  run();
+  const Reply refused = ask(call_text("io.flightd.Recorder.Record"));
+  EXPECT_THAT(refused.error, testing::HasSubstr("InvalidParameter"));
+  EXPECT_THAT(refused.parameters, testing::HasSubstr("for_ns"));
+  const Reply taken = ask(call_text("io.flightd.Recorder.Record", R"({"for_ns":1000})"));
+  EXPECT_EQ(taken.error, "");
+  EXPECT_EQ(parse_record_result(member(taken.parameters, "recording")).value().ended, "asked");
 }
 
 // The connection stays open however long the snapshot takes.

@@ -47,8 +47,8 @@ class ControlRouterTest : public testing::Test {
     route_to(*bench_.store);
   }
   void route_to(StoreService& store) {
-    router_.emplace(*bench_.status, *bench_.api, store, *bench_.trigger_api, *bench_.recording, *bench_.reloader,
-                    bench_.events);
+    router_.emplace(*bench_.status, *bench_.api, store, *bench_.trigger_api, *bench_.recording, *bench_.recordings,
+                    *bench_.reloader, bench_.events);
   }
 
   // The last reply, or the first event. Replies before the last one are in steps_, events in events_.
@@ -93,6 +93,12 @@ class ControlRouterTest : public testing::Test {
     EXPECT_TRUE(event) << reply.error << " " << reply.parameters;
     return event.value_or(RecorderEvent{});
   }
+  // One that runs until it is stopped.
+  std::string begin_recording() {
+    router_->record(bench_.caller, {}, {}, [](const CallResult<std::string>&) {});
+    EXPECT_TRUE(bench_.loop.until([this] { return !bench_.recordings->running_id().empty(); }));
+    return bench_.recordings->running_id();
+  }
   // Of a call; `more` begins with a comma.
   static std::string with_id(const std::string& id, const std::string& more = "") {
     return fmt::format(R"({{"id":"{}"{}}})", id, more);
@@ -113,8 +119,11 @@ class ControlRouterTest : public testing::Test {
 
 // Also those that a later version adds: a new method needs a call here, and below a test of what it reaches.
 TEST_F(ControlRouterTest, EachMethodOfTheInterfaceIsAnswered) {
+  const std::string recording = begin_recording();
   const std::vector<std::pair<std::string, std::string>> good_calls{
       {"GetStatus", "{}"},
+      {"Record", R"({"for_ns":1})"},
+      {"StopRecording", with_id(recording)},
       {"TakeSnapshot", "{}"},
       {"ListSnapshots", "{}"},
       {"DescribeSnapshot", R"({"id":"latest"})"},
@@ -178,6 +187,17 @@ TEST_F(ControlRouterTest, TheStoreAnswersForItsSnapshots) {
   EXPECT_EQ(ask("RemoveSnapshot", with_id(taken.id)).error, "");
   EXPECT_FALSE(std::filesystem::exists(taken.path));
   EXPECT_EQ(ask("DescribeSnapshot", with_id(taken.id)).error, error("NoSuchSnapshot"));
+}
+
+TEST_F(ControlRouterTest, ARecordingIsItsCallersAndIsStoppedByItsId) {
+  const std::string id = begin_recording();
+  const auto stopped = parse_record_result(member(ask("StopRecording", with_id(id)).parameters, "recording"));
+  ASSERT_TRUE(stopped) << stopped.error().what;
+  EXPECT_EQ(stopped->id, id);
+  const Sidecar part = sidecar_in(ask("DescribeSnapshot", with_id(id)));
+  ASSERT_EQ(part.requests.size(), 1U);
+  EXPECT_EQ(part.requests[0].comm, bench_.caller.comm);
+  EXPECT_EQ(ask("StopRecording", with_id(id)).error, error("NoSuchRecording"));
 }
 
 // Of a snapshot without its data file.
