@@ -21,6 +21,11 @@ std::string check_id(const std::string& id) {
   return "'" + printable(id) + "' is not a snapshot id: use a number from `flightctl list`, or latest";
 }
 
+std::string check_recording_id(const std::string& id) {
+  return id == "latest" ? "'latest' is not the id of a recording: `flightctl record` prints it when it begins"
+                        : check_id(id);
+}
+
 std::string check_host(const std::string& host) {
   const auto parsed = parse_host(host);
   return parsed ? "" : parsed.error().what;
@@ -84,6 +89,36 @@ void add_snapshot(CLI::App& app, SnapshotOptions& options) {
       ->check(check_capture);
   add_output(command, options.output, "copy the file to FILE; - is stdout");
   example(command, "flightctl snapshot --last 10s --post 2s --reason \"checkout is slow\"");
+}
+
+void add_record(CLI::App& app, RecordOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("record", "Record into files from now on, after the held past, until Ctrl-C or for some time");
+  std::vector<CLI::Option*> all;
+  const auto add = [&](const char* name, std::string& value, const char* what, const char* type) {
+    all.push_back(command->add_option(name, value, what)->type_name(type)->check(check_not_empty));
+  };
+  add("--past", options.past, "begin with this much of what the rings hold: 10s, 5min; default: nothing", "DURATION");
+  add("--for", options.duration, "end after this time; default: at Ctrl-C, or record --stop", "DURATION");
+  add("--max-size", options.max_size, "end at this size: 500M, 2G; default: record.max_size", "SIZE");
+  add("--switch-size", options.switch_size, "begin the next part at this size: 64M; default: record.switch_size",
+      "SIZE");
+  add("--reason", options.reason, "why; kept with the parts", "TEXT");
+  all.push_back(command->add_option("--channel", options.channels, "record only this channel; can be repeated")
+                    ->type_name("NAME")
+                    ->allow_extra_args(false)
+                    ->check(check_not_empty));
+  add_output(command, options.output, "copy each part to FILE, FILE.2 … when it is whole");
+  CLI::Option* stop = command->add_option("--stop", options.stop, "end the recording with this id")
+                          ->type_name("ID")
+                          ->check(check_recording_id);
+  for (const char* name : {"--output", "--force"}) all.push_back(command->get_option(name));
+  command->callback([stop, all] {
+    for (const CLI::Option* option : all)
+      if (stop->count() > 0 && option->count() > 0)
+        throw CLI::ValidationError("--stop", "it cannot be given with " + option->get_name());
+  });
+  example(command, "flightctl record --past 1min --for 10min --reason \"checkout is slow\"");
 }
 
 void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
@@ -187,6 +222,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   example(app.add_subcommand("doctor", "Check what this machine provides for flightd; advise how to fix problems"),
           "sudo flightctl doctor");
   add_snapshot(app, line.snapshot);
+  add_record(app, line.record);
   add_list(app, line.list, line.only_last);
   CLI::App* info = app.add_subcommand("info", "Show what snapshots contain and what they lack")->alias("show");
   info->add_option("ID", line.info_ids, "numbers from the list, or latest; default: latest")

@@ -15,6 +15,7 @@ inline constexpr const char* kDefaultSocket = "/run/flightd/io.flightd.Recorder"
 struct CommandLine {
   Common common;
   SnapshotOptions snapshot;
+  RecordOptions record;
   ListOptions list;
   ReportOptions report;
   std::vector<std::string> info_ids;  // none: latest

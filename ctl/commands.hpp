@@ -31,6 +31,13 @@ struct SnapshotOptions {
   OutputFile output;
 };
 
+// As typed. `stop`: the id of a recording to end; then there are no others.
+struct RecordOptions {
+  std::string past, duration, max_size, switch_size, reason, stop;
+  std::vector<std::string> channels;
+  OutputFile output;
+};
+
 struct ListOptions {
   std::string since, until, trigger, unit;  // unit and trigger: patterns, glob(7)
   std::uint64_t count = 0;                  // only the newest `count`; 0: all
@@ -44,6 +51,7 @@ struct ReportOptions {
 
 [[nodiscard]] int run_status(const Common& common);
 [[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
+[[nodiscard]] int run_record(const Common& common, const RecordOptions& options);
 [[nodiscard]] int run_list(const Common& common, const ListOptions& options);
 [[nodiscard]] int run_info(const Common& common, const std::vector<std::string>& ids);
 enum class GetForm { file, bundle, plain };

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl remove|pin|unpin ID...: an error on one snapshot does not stop the others.
+// flightctl remove|pin|unpin ID...: an error on one snapshot does not stop the others. Of a recording all parts.
+#include <algorithm>
+
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
+#include "ctl/recordings.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight::ctl {
@@ -22,10 +25,24 @@ Answer<std::string> number_of(const Common& common, const std::string& id) {
   return sidecar->id;
 }
 
-int run_each(const Common& common, const std::vector<std::string>& ids, const Deed& deed) {
+// Each recording as its parts.
+Answer<std::vector<std::string>> with_parts(const Common& common, const std::vector<std::string>& ids) {
+  std::vector<std::string> out;
+  for (const std::string& id : ids) {
+    const auto parts = parts_of(common, id);
+    if (!parts) return tl::unexpected(parts.error());
+    for (const std::string& part : *parts)
+      if (std::find(out.begin(), out.end(), part) == out.end()) out.push_back(part);
+  }
+  return out;
+}
+
+int run_each(const Common& common, const std::vector<std::string>& typed, const Deed& deed) {
+  const auto ids = with_parts(common, typed);
+  if (!ids) return complain(common, ids.error());
   std::vector<std::string> done;
   std::vector<Refusal> refusals;
-  for (const std::string& id : ids) {
+  for (const std::string& id : *ids) {
     auto number = number_of(common, id);
     auto answer = number ? ask(common, deed.method, deed.parameters(*number), "") : number;
     if (answer) {

@@ -229,16 +229,18 @@ std::string rings_part(const Sidecar& sidecar, const Screen& screen) {
 
 std::string holes_part(const Sidecar& sidecar, const Screen& screen) {
   if (sidecar.holes.empty()) return "";
-  std::string out = "\nholes (earlier snapshots' blackouts inside this one):\n";
+  std::string out = sidecar.record ? "\nholes (what is not in this part):\n"
+                                   : "\nholes (earlier snapshots' blackouts inside this one):\n";
   std::size_t shown = 0;
   for (const SidecarHole& hole : sidecar.holes) {
     if (++shown > kHolesShown) break;
     const double before_end_s = (static_cast<double>(sidecar.window.end_ns) - static_cast<double>(hole.begin_ns)) / 1e9;
     const double wide_us = (static_cast<double>(hole.end_ns) - static_cast<double>(hole.begin_ns)) / 1e3;
-    out +=
-        screen.wrapped(fmt::format("{} CPU {}: {} wide, {:.3f} s before the end, {} lost", screen.cut(hole.channel, 24),
-                                   hole.cpu, micros_text(wide_us), before_end_s, hole.lost),
-                       2);
+    out += screen.wrapped(
+        fmt::format("{} CPU {}: {} wide, {:.3f} s before the end, {}{} lost{}{}", screen.cut(hole.channel, 24),
+                    hole.cpu, micros_text(wide_us), before_end_s, hole.estimated ? "about " : "", hole.lost,
+                    hole.cause.empty() ? "" : ": ", screen.cut(hole.cause, 24)),
+        2);
   }
   if (sidecar.holes.size() > kHolesShown) out += fmt::format("  and {} more\n", sidecar.holes.size() - kHolesShown);
   return out;

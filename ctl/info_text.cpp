@@ -49,7 +49,17 @@ std::string command_text(const std::string& path, const Screen& screen) {
 // Always with a unit: a bare number could be read as a number of events.
 std::string size_of(std::uint64_t bytes) { return bytes < 1024 ? counted(bytes, "byte") : format_bytes(bytes) + "iB"; }
 
+std::string record_text(const SidecarRecord& record) {
+  return fmt::format("part {} of recording {}{}", record.part, record.first,
+                     record.ended ? ", which ended with it: " + *record.ended : "");
+}
+
 std::string losses_text(const Sidecar& sidecar) {
+  if (sidecar.record) {
+    std::uint64_t lost = 0;
+    for (const SidecarHole& hole : sidecar.holes) lost += hole.lost;
+    return fmt::format("{} in {}", counted(lost, "event"), counted(sidecar.holes.size(), "hole"));
+  }
   std::uint64_t torn = 0, unknown = 0;
   for (const SidecarRing& ring : sidecar.rings) torn += ring.torn_bytes, unknown += ring.unknown_ids;
   std::string out = fmt::format("{} {} in the longest blackout of {}", lost_text(sidecar),
@@ -103,9 +113,10 @@ Lines fact_lines(const Sidecar& sidecar) {
             {"samples", std::to_string(sidecar.samples) + (sidecar.recording == "silent" ? " (silent)" : "")},
             {"losses", losses_text(sidecar)},
             {"processes", tracker_text(sidecar)}};
+  if (sidecar.record) out.emplace_back("recording", record_text(*sidecar.record));
   if (!sidecar.channel_cpus.empty()) out.emplace_back("recorded CPUs", cpus_of_channels(sidecar));
   for (auto& line : asker_lines(sidecar)) out.push_back(std::move(line));
-  out.emplace_back("took", timings_text(sidecar));
+  if (!sidecar.record) out.emplace_back("took", timings_text(sidecar));
   out.emplace_back(
       "capture", fmt::format("{}, compression {}, flightd {}", sidecar.capture, sidecar.compression, sidecar.version));
   out.emplace_back("host", fmt::format("{}, Linux {}", sidecar.host, sidecar.kernel));

@@ -1,24 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl list: the store's snapshots as a table, oldest first. The options select rows as those of coredumpctl do.
+// flightctl list: the store's snapshots and recordings as a table, oldest first; as JSON each part is a row. The
+// options select rows as those of coredumpctl do.
 #include <fnmatch.h>
 
 #include <algorithm>
 
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
+#include "ctl/recordings.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/catalogue.hpp"
 
 namespace flight::ctl {
 namespace {
 
-std::string rows_text(const std::vector<CatalogueRow>& rows) {
+std::string state_text(const ListedRow& listed) {
+  std::string out = std::string(to_string(listed.row.state)) + (listed.row.pinned ? " pinned" : "");
+  if (listed.parts > 1) out += ", " + counted(listed.parts, "part");
+  if (!listed.ended.empty() && listed.ended != "asked") out += ", " + printable(listed.ended);
+  return out;
+}
+
+std::string rows_text(const std::vector<ListedRow>& rows) {
   std::vector<std::vector<std::string>> lines{
       {"TIME", "ID", "TRIGGER", "SECONDS", "SAMPLES", "SIZE", "STATE", "REASON"}};
-  for (const CatalogueRow& row : rows)
+  for (const ListedRow& listed : rows) {
+    const CatalogueRow& row = listed.row;
     lines.push_back({local_time(row.time), printable(row.id), printable(row.trigger),
                      fmt::format("{:.1f}", row.seconds), std::to_string(row.samples), format_bytes(row.size_bytes),
-                     std::string(to_string(row.state)) + (row.pinned ? " pinned" : ""), printable(row.reason)});
+                     state_text(listed), printable(row.reason)});
+  }
   return table(lines, {1, 3, 4, 5});
 }
 
@@ -59,8 +70,12 @@ struct Filter {
   }
 };
 
-void choose(std::vector<CatalogueRow>& rows, const Filter& filter, const ListOptions& options) {
-  std::erase_if(rows, [&](const CatalogueRow& row) { return !filter.takes(row); });
+const CatalogueRow& row_in(const CatalogueRow& row) { return row; }
+const CatalogueRow& row_in(const ListedRow& listed) { return listed.row; }
+
+template <typename Row>
+void choose(std::vector<Row>& rows, const Filter& filter, const ListOptions& options) {
+  std::erase_if(rows, [&](const Row& row) { return !filter.takes(row_in(row)); });
   if (options.count != 0 && rows.size() > options.count)
     rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(options.count));
   if (options.reverse) std::reverse(rows.begin(), rows.end());
@@ -88,12 +103,15 @@ int run_list(const Common& common, const ListOptions& options) {
   if (common.json && all && !options.reverse) return print(stdout, indented(*text));
   auto rows = parse_rows(*text);
   if (!rows) return complain(common, kBadReply, rows.error().what, kRefused);
-  const bool empty = rows->empty();
-  choose(*rows, *filter, options);
-  if (common.json) return print(stdout, indented(to_json(*rows)));
-  if (empty) return print(stderr, why_empty(common));
-  if (rows->empty()) return print(stderr, "No snapshot matches; `flightctl list` shows all snapshots.\n");
-  return print(stdout, rows_text(*rows));
+  if (common.json) {
+    choose(*rows, *filter, options);
+    return print(stdout, indented(to_json(*rows)));
+  }
+  if (rows->empty()) return print(stderr, why_empty(common));
+  std::vector<ListedRow> lines = join_recordings(std::move(*rows));
+  choose(lines, *filter, options);
+  if (lines.empty()) return print(stderr, "No snapshot matches; `flightctl list` shows all snapshots.\n");
+  return print(stdout, rows_text(lines));
 }
 
 }  // namespace flight::ctl

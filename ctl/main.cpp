@@ -62,6 +62,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("bridge")) return run_bridge(line.common);
   if (app.got_subcommand("status")) return run_status(line.common);
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
+  if (app.got_subcommand("record")) return run_record(line.common, line.record);
   if (app.got_subcommand("info")) return run_info(line.common, line.info_ids);
   if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output, get_form(line));
   if (app.got_subcommand("report")) return run_report(line.common, line.report);

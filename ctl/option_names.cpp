@@ -15,6 +15,11 @@ std::string with_option_names(const CallError& error) {
                                      {"'since'", "--since"},
                                      {"'until'", "--until"},
                                      {"'capture'", "--capture"},
+                                     {"'past_ns'", "--past"},
+                                     {"'for_ns'", "--for"},
+                                     {"'max_bytes'", "--max-size"},
+                                     {"'part_bytes'", "--switch-size"},
+                                     {"'channels'", "--channel"},
                                      {"'reason'", "--reason"}})
     for (std::size_t at = message.find(name); at != std::string::npos; at = message.find(name))
       message.replace(at, name.size(), option);

@@ -40,6 +40,7 @@ inline constexpr std::string_view kNotConnected = "io.flightd.Client.NotConnecte
 inline constexpr std::string_view kBadReply = "io.flightd.Client.BadReply";
 inline constexpr std::string_view kNoSuchKey = "io.flightd.Client.NoSuchKey";
 inline constexpr std::string_view kNoPerf = "io.flightd.Client.NoPerf";
+inline constexpr std::string_view kEndedEarly = "io.flightd.Client.EndedEarly";
 inline constexpr std::string_view kOutputFailed = "io.flightd.Client.OutputFailed";
 
 }  // namespace flight::ctl

@@ -88,10 +88,10 @@ _flightctl_value() {
     --host | -H) _flightctl_hosts ;;
     --socket | --output | -o | --perf) _flightctl_files ;;
     --capture) _flightctl_offer pause live ;;
-    --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost ;;
+    --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost record ;;
     --unit | -u) _flightctl_units ;;
     --since | --until) _flightctl_offer now today yesterday ;;
-    --reason | --last | --post | -n) ;;
+    --reason | --last | --post | -n | --past | --for | --max-size | --switch-size | --channel | --stop) ;;
     *) return 1 ;;
   esac
 }
@@ -100,6 +100,9 @@ _flightctl_options() {
   case "$1" in
     "") _flightctl_offer --version ;;
     snapshot) _flightctl_offer --reason --last --since --until --post --capture --output --force -o -f ;;
+    record)
+      _flightctl_offer --past --for --max-size --switch-size --reason --channel --output --force --stop -o -f
+      ;;
     list) _flightctl_offer --since --until --trigger --unit --reverse -u -n -1 -r ;;
     get) _flightctl_offer --output --force --with-symbols --plain -o -f ;;
     report) _flightctl_offer --perf ;;
@@ -112,7 +115,7 @@ _flightctl_options() {
 _flightctl_words() {
   case "$1" in
     "")
-      _flightctl_offer status doctor snapshot list info show get report remove rm pin unpin triggers fire vacuum pause \
+      _flightctl_offer status doctor snapshot record list info show get report remove rm pin unpin triggers fire vacuum pause \
         resume reload config monitor bridge help
       ;;
     help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;
@@ -142,7 +145,8 @@ _flightctl() {
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word=${COMP_WORDS[i]}
     case "$word" in
-      --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | --unit | -u | -n | --perf)
+      --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | --unit | -u | -n | --perf | \
+        --past | --for | --max-size | --switch-size | --channel | --stop)
         if [ "${COMP_WORDS[i + 1]}" = "=" ]; then i=$((i + 1)); fi
         i=$((i + 1))
         if [ "$word" = --host ] || [ "$word" = -H ]; then host=${COMP_WORDS[i]-}; fi

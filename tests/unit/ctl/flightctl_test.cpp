@@ -22,9 +22,9 @@ using testing::Not;
 TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"status",  "snapshot", "list",   "info",   "get",    "remove",   "pin",      "unpin",
-                           "pause",   "resume",   "report", "vacuum", "reload", "config",   "triggers", "fire",
-                           "monitor", "doctor",   "bridge", "help",   "--json", "--socket", "--host"})
+  for (const char* word : {"status", "snapshot", "record", "list",   "info",   "get",    "remove",   "pin",
+                           "unpin",  "pause",    "resume", "report", "vacuum", "reload", "config",   "triggers",
+                           "fire",   "monitor",  "doctor", "bridge", "help",   "--json", "--socket", "--host"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
@@ -48,7 +48,7 @@ TEST_F(FlightctlTest, EveryCommandExplainsItself) {
     EXPECT_THAT(help.out, AllOf(HasSubstr("Usage: flightctl " + found[1].str()), HasSubstr("Example:\n  ")));
     EXPECT_EQ(bare({"help", found[1]}).out, help.out);
   }
-  EXPECT_EQ(commands, 20);
+  EXPECT_EQ(commands, 21);
   EXPECT_EQ(bare({"help", "rm"}).out, bare({"remove", "--help"}).out);
   for (const char* own : {"list", "enable", "disable", "test"}) {
     const std::string help = bare({"triggers", own, "--help"}).out;
@@ -90,6 +90,14 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"list", "--trigger", ""},
       {"list", "--since", "-1h", "--until", "-2h"},
       {"pause", "now"},
+      {"record", "extra"},
+      {"record", "--for", "0s"},
+      {"record", "--past", "soon"},
+      {"record", "--max-size", "1"},
+      {"record", "--switch-size", "2G"},
+      {"record", "-o", "-"},
+      {"record", "--stop", "latest"},
+      {"record", "--stop", "7", "--for", "1s"},
       {"resume", "1"},
       {"monitor", "1"},
       {"doctor", "1"},
