@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -257,6 +258,49 @@ TEST_F(DiskLong, FailingOneLeavesNoHalfFile) {
     expect_good_again();
   }
   EXPECT_THAT(daemon_.log(), AllOf(HasSubstr("degraded (disk)"), HasSubstr("the disk works again")));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// What a recording reads meanwhile is a hole, and takes no memory beyond its own.
+TEST_F(DiskLong, SlowOneMakesHolesInARecording) {
+  ASSERT_TRUE(mount_slow_disk());
+  Child closer = start_load({folder_.load("closer"), std::to_string(load_cpu()), "100000", "200"}, 0, true);
+  ASSERT_TRUE(closer.wait_for_line("ready")) << closer.err();
+  Json config = stacks_config(49, "64K");
+  config["snapshot"]["compression"] = "none";
+  config["channels"] = {{"calls",
+                         {{"ring", "4M"},
+                          {"cpus", std::to_string(load_cpu())},
+                          {"events",
+                           {{{"event", "raw_syscalls:sys_enter"},
+                             {"filter", fmt::format("id == {} && common_pid == {}", SYS_close, closer.pid())}}}}}}};
+  ASSERT_TRUE(daemon_.start(config, options_));
+  closer.go();
+  ASSERT_TRUE(daemon_.goes_on());
+  Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--for", "8s", "--switch-size", "512M"}));
+  usleep(2'000'000);
+  const auto memory = [&] {
+    const std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
+    return std::stoul(status.substr(status.find("VmRSS:") + 6)) << 10U;
+  };
+  const std::size_t before = memory();
+  set_fault("write -1 0 0");
+  usleep(4'000'000);  // 50 MB of records
+  EXPECT_LT(memory(), before + ((sanitized() ? 64U : 16U) << 20U));
+  set_fault("none 0 0 0");
+  const Outcome outcome = recorder.finish(60s);
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+  const Json result = Json::parse(outcome.out);
+  EXPECT_GT(result["progress"]["lost"], 50'000);
+  const Json sidecar = daemon_.ctl_json({"info", result["id"]});
+  std::uint64_t lost = 0;
+  for (const Json& hole : sidecar["holes"])
+    if (hole["cause"] == "disk") lost += hole["lost"].get<std::uint64_t>();
+  EXPECT_GT(lost, 50'000U) << sidecar["holes"];
+  EXPECT_GT(sidecar["samples"], 50'000);
+  Json as_perf_sees_it = sidecar;  // a part has no LOST records
+  as_perf_sees_it["holes"] = Json::array();
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees_it));
   EXPECT_TRUE(daemon_.stop());
 }
 

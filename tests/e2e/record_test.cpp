@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl record: a load's rising numbers are in the parts of a recording, each once or inside a hole that a sidecar
+// states, stock perf reads each part, and however a recording ends, whole parts are left.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "libcore/compress/zstd.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/perfdata/reader.hpp"
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/mounts.hpp"
+#include "tests/e2e/raw_socket.hpp"
+#include "tests/e2e/verifier.hpp"
+
+namespace flight {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+struct NumberedCall {
+  std::uint64_t time_ns = 0;
+  long number = 0;
+};
+
+// As in live_test.
+constexpr std::size_t kCallTime = 8 + 3 * 8, kCallArgument = 8 + 6 * 8 + 4 + 8 + 8;
+
+std::vector<NumberedCall> numbered_calls(const Json& sidecar) {
+  std::vector<NumberedCall> calls;
+  const auto reader = FileReader::open(sidecar["path"]);
+  if (!reader) {
+    ADD_FAILURE() << reader.error().what;
+    return calls;
+  }
+  const auto visited = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        if (load<std::uint32_t>(record.data()) == PERF_RECORD_SAMPLE)
+          calls.push_back({load<std::uint64_t>(record.data() + kCallTime), -load<long>(record.data() + kCallArgument)});
+        return {};
+      },
+      expand);
+  EXPECT_TRUE(visited) << visited.error().what;
+  EXPECT_EQ(calls.size(), sidecar["samples"]) << sidecar["path"];
+  return calls;
+}
+
+// The ring lost what came between the two calls, and a sidecar says so.
+bool is_hole(const std::vector<Json>& parts, const NumberedCall& before, const NumberedCall& after) {
+  for (const Json& sidecar : parts)
+    for (const Json& hole : sidecar["holes"])
+      if (hole["cpu"] == load_cpu() && hole["begin_ns"] <= after.time_ns && hole["end_ns"] >= before.time_ns)
+        return true;
+  return false;
+}
+
+// All numbers between the first and the last, over all parts, each once and in order. Returns how many there are.
+std::size_t expect_each_once(const std::vector<Json>& parts) {
+  std::vector<NumberedCall> calls;
+  for (const Json& sidecar : parts) {
+    const std::vector<NumberedCall> more = numbered_calls(sidecar);
+    calls.insert(calls.end(), more.begin(), more.end());
+  }
+  std::size_t gaps = 0;
+  for (std::size_t i = 1; i < calls.size() && !testing::Test::HasFailure(); ++i) {
+    EXPECT_LE(calls[i - 1].time_ns, calls[i].time_ns);
+    EXPECT_GT(calls[i].number, calls[i - 1].number);
+    if (calls[i].number == calls[i - 1].number + 1) continue;
+    ++gaps;
+    EXPECT_TRUE(is_hole(parts, calls[i - 1], calls[i]))
+        << calls[i - 1].number << " is followed by " << calls[i].number << ", and no sidecar says so";
+  }
+  fmt::print("{} calls in {} parts, {} gaps\n", calls.size(), parts.size(), gaps);
+  return calls.size();
+}
+
+class Record : public testing::Test {
+ protected:
+  // A channel with the calls of a load, which begins with go(). It is not above the others: a worker of the recording
+  // shares its CPU.
+  Json calls_config(unsigned per_second, std::string_view ring) {
+    closer_.emplace(
+        start_load({folder_.load("closer"), std::to_string(load_cpu()), std::to_string(per_second), "200"}, 0, true));
+    EXPECT_TRUE(closer_->wait_for_line("ready")) << closer_->err();
+    Json config = stacks_config(49, "64K");
+    config["channels"] = Json::object();
+    config["channels"]["calls"] = {
+        {"ring", ring},
+        {"events",
+         {{{"event", "raw_syscalls:sys_enter"},
+           {"filter", fmt::format("id == {} && common_pid == {}", SYS_close, closer_->pid())}}}}};
+    return config;
+  }
+  // About 2.6 MiB of a file in a second: a part of 1 MiB has some 8,000 calls.
+  Json plain_calls_config() {
+    Json config = calls_config(20'000, "4M");
+    config["snapshot"]["compression"] = "none";
+    return config;
+  }
+  void start_calls(const Json& config) {
+    ASSERT_TRUE(daemon_.start(config, options_));
+    closer_->go();
+  }
+
+  // Record with `more`. Its first reply has the id.
+  [[nodiscard]] std::pair<RawSocket, std::string> begin(const Json& parameters = Json::object()) const {
+    RawSocket socket = RawSocket::connect(daemon_.socket());
+    const Json call = {{"method", "io.flightd.Recorder.Record"}, {"parameters", parameters}, {"more", true}};
+    EXPECT_TRUE(socket.call(call.dump()));
+    const Json reply = Json::parse(socket.receive().value_or("{}"), nullptr, false);
+    const std::string id = reply.value("/parameters/id"_json_pointer, "");
+    EXPECT_FALSE(id.empty()) << reply;
+    return {std::move(socket), id};
+  }
+  // The last reply to it.
+  static Json result_of(RawSocket& socket) {
+    for (;;) {
+      const Json reply = Json::parse(socket.receive(60s).value_or("{}"), nullptr, false);
+      if (!reply.value("continues", false)) return reply.value("/parameters/recording"_json_pointer, Json::object());
+      EXPECT_TRUE(reply.contains("/parameters/progress"_json_pointer)) << reply;
+    }
+  }
+  [[nodiscard]] Json stop(const std::string& id) const { return daemon_.ctl_json({"record", "--stop", id}); }
+
+  // The rows of the list that belong to a recording; of any, if `first` is empty.
+  static std::vector<Json> rows_of(const TestDaemon& daemon, const std::string& first = {}) {
+    std::vector<Json> rows;
+    for (const Json& row : daemon.ctl_json({"list"}))
+      if (row.contains("record") && (first.empty() || row["record"]["first"] == first)) rows.push_back(row);
+    return rows;
+  }
+  static std::vector<Json> sidecars_of(const TestDaemon& daemon, const std::string& first) {
+    std::vector<Json> sidecars;
+    for (const Json& row : rows_of(daemon, first)) sidecars.push_back(daemon.ctl_json({"info", row["id"]}));
+    for (std::size_t i = 0; i < sidecars.size(); ++i) {
+      EXPECT_EQ(sidecars[i]["kind"], "recording");
+      EXPECT_EQ(sidecars[i]["record"]["first"], first);
+      EXPECT_EQ(sidecars[i]["record"]["part"], i + 1);
+      EXPECT_TRUE(i + 1 == sidecars.size() || sidecars[i]["record"]["ended"].is_null()) << sidecars[i]["record"];
+    }
+    return sidecars;
+  }
+  // The bytes of the largest part that is not whole; 0: none is being written.
+  [[nodiscard]] std::uintmax_t partial_bytes() const {
+    std::uintmax_t most = 0;
+    for (const auto& entry : fs::directory_iterator(daemon_.snapshots_dir())) {
+      std::error_code gone;
+      if (!entry.path().filename().string().starts_with(".flightd-part-")) continue;
+      if (const std::uintmax_t bytes = entry.file_size(gone); !gone) most = std::max(most, bytes);
+    }
+    return most;
+  }
+
+  // `perf script` prints each sample, `perf report` has the load, and neither complains. A part has no LOST records, so
+  // perf does not know of its holes.
+  void expect_perf_reads(Json sidecar, const std::string& comm, bool every_perf = false) const {
+    SCOPED_TRACE(sidecar["path"]);
+    sidecar["holes"] = Json::array();
+    EXPECT_TRUE(every_perf ? all_count_all(folder_, sidecar) : counts_all(Verifier::installed(), folder_, sidecar));
+    const Outcome report =
+        Verifier::installed().perf(folder_, {"report", "-i", sidecar["path"], "--stdio", "--sort", "comm"});
+    EXPECT_EQ(report.exit_status, 0) << report.text();
+    EXPECT_THAT(report.out, HasSubstr(comm));
+    EXPECT_TRUE(stderr_is_right(report, false));
+  }
+
+  TempFolder folder_;
+  StartOptions options_;
+  TestDaemon daemon_{folder_};
+  std::optional<Child> closer_;
+};
+using RecordLong = Record;
+
+TEST_F(Record, ForSomeTimeIsOneFileThatEveryPerfReads) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "256K")));
+  Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--for", "2s", "--reason", "the test"}));
+  ASSERT_TRUE(wait_until([&] { return partial_bytes() > 0; }, 20s)) << recorder.err();
+  EXPECT_TRUE(rows_of(daemon_).empty()) << "a part that is not whole is listed";
+  // It begins meanwhile: its names come from the records that are written as they come.
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "20"}, -10);
+  const Outcome outcome = recorder.finish(30s);
+  burner.kill();
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+  const Json result = Json::parse(outcome.out);
+  EXPECT_EQ(result["ended"], "asked");
+  EXPECT_GE(result["progress"]["seconds"], 2.0);
+  ASSERT_EQ(result["paths"].size(), 1U);
+  const std::vector<Json> sidecars = sidecars_of(daemon_, result["id"]);
+  ASSERT_EQ(sidecars.size(), 1U);
+  const Json& sidecar = sidecars[0];
+  EXPECT_EQ(sidecar["path"], result["paths"][0]);
+  EXPECT_EQ(sidecar["samples"], result["progress"]["events"]);
+  EXPECT_EQ(sidecar["record"]["ended"], "asked");
+  EXPECT_EQ(sidecar["reason"], "the test");
+  EXPECT_EQ(sidecar["capture"], "live");
+  expect_perf_reads(sidecar, "burner", true);
+  std::size_t hot = 0;
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"]))
+    if (sample.comm == "burner" && sample.has_symbol() && sample.dso.ends_with("/burner")) ++hot;
+  EXPECT_GT(hot, 100U);
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Record, PartsHaveEachNumberOnceUntilCtrlC) {
+  start_calls(plain_calls_config());
+  ASSERT_TRUE(wait_until([&] { return daemon_.snapshot()["samples"] > 10'000; }, 20s));
+  const std::uint64_t asked_ns = now_ns();
+  const std::string copy = folder_ / "copy";
+  Child recorder = Child::start(daemon_.ctl_command(
+      {"--json", "record", "--past", "300ms", "--switch-size", "1M", "--channel", "calls", "-o", copy}));
+  ASSERT_TRUE(wait_until([&] { return rows_of(daemon_).size() >= 2; }, 30s)) << recorder.err() << daemon_.log();
+  const Json meanwhile = daemon_.snapshot({"--capture", "pause"});
+  EXPECT_EQ(meanwhile["capture"], "live");
+  EXPECT_THAT(meanwhile["messages"].dump(), HasSubstr("copied live"));
+  recorder.signal(SIGINT);
+  const Outcome outcome = recorder.finish(30s);
+  closer_->kill();
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+  const Json result = Json::parse(outcome.out);
+  const std::string id = result["id"];
+  EXPECT_EQ(result["ended"], "asked");
+
+  const std::vector<Json> parts = sidecars_of(daemon_, id);
+  ASSERT_GE(parts.size(), 3U);
+  EXPECT_EQ(parts.size(), result["paths"].size());
+  EXPECT_EQ(parts.back()["record"]["ended"], "asked");
+  EXPECT_EQ(expect_each_once(parts), result["progress"]["events"]);
+  EXPECT_LT(parts.front()["window"]["begin_ns"], asked_ns) << "the past is missing";
+  for (const Json& part : parts) expect_perf_reads(part, "closer");
+
+  // Each part was copied when it was whole; `get` of the first one copies all of them, too.
+  EXPECT_EQ(daemon_.ctl({"get", id, "-o", copy + "-again"}).exit_status, 0);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string suffix = i == 0 ? "" : fmt::format(".{}", i + 1), all = read_text(parts[i]["path"]);
+    EXPECT_FALSE(all.empty());
+    EXPECT_TRUE(read_text(copy + suffix) == all) << copy + suffix;
+    EXPECT_TRUE(read_text(copy + "-again" + suffix) == all) << copy + "-again" + suffix;
+  }
+  const std::string list = daemon_.ctl({"list"}).out;
+  EXPECT_EQ(count_of(list, "record"), 1U) << list;
+  EXPECT_THAT(list, HasSubstr(fmt::format("{} parts", parts.size())));
+  EXPECT_EQ(daemon_.ctl({"remove", id}).exit_status, 0);
+  EXPECT_TRUE(rows_of(daemon_).empty());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(RecordLong, CompressedPartsHaveEachNumberOnce) {
+  start_calls(calls_config(sanitized() ? 20'000 : 200'000, "16M"));
+  const Json result = daemon_.ctl_json({"record", "--for", "10s", "--switch-size", "1M"});
+  closer_->kill();
+  EXPECT_EQ(result["ended"], "asked");
+  const std::vector<Json> parts = sidecars_of(daemon_, result["id"]);
+  ASSERT_GE(parts.size(), 2U);
+  EXPECT_EQ(expect_each_once(parts), result["progress"]["events"]);
+  std::uint64_t lost = 0;
+  for (const Json& part : parts)
+    for (const Json& hole : part["holes"]) lost += hole["lost"].get<std::uint64_t>();
+  EXPECT_EQ(lost, result["progress"]["lost"]);
+  for (const Json& part : parts) expect_perf_reads(part, "closer", &part == &parts.back());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Record, StopEndsItAndAThirdOneIsRefused) {
+  ASSERT_TRUE(daemon_.start(stacks_config(99, "64K")));
+  auto [first, first_id] = begin();
+  auto [second, second_id] = begin({{"for_ns", 60'000'000'000}});
+  const Outcome third = daemon_.ctl({"record", "--for", "1s"});
+  EXPECT_EQ(third.exit_status, 1);
+  EXPECT_THAT(third.err, HasSubstr(fmt::format("2 recordings run already ({}, {})", first_id, second_id)));
+  EXPECT_EQ(stop(first_id)["ended"], "asked");
+  EXPECT_EQ(result_of(first)["id"], first_id);
+  const Outcome again = daemon_.ctl({"record", "--stop", first_id});
+  EXPECT_EQ(again.exit_status, 1);
+  EXPECT_THAT(again.err, HasSubstr(fmt::format("no recording {} is running; these are: {}", first_id, second_id)));
+  // The end of flightd ends the other one in order.
+  daemon_.process().signal(SIGTERM);
+  EXPECT_EQ(result_of(second)["ended"], "asked");
+  EXPECT_EQ(daemon_.process().wait(20s), 0) << daemon_.log();
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+}
+
+TEST_F(Record, EndsWithItsClient) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "64K")));
+  Child recorder = Child::start(daemon_.ctl_command({"record"}));
+  ASSERT_TRUE(wait_until([&] { return partial_bytes() > 0; }, 20s)) << recorder.err();
+  recorder.kill();
+  ASSERT_TRUE(wait_until([&] { return rows_of(daemon_).size() == 1; }, 20s)) << daemon_.log();
+  EXPECT_EQ(rows_of(daemon_)[0]["record"]["ended"], "asked");
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Record, EndsAtItsMaximum) {
+  start_calls(plain_calls_config());
+  const Json result = daemon_.ctl_json({"record", "--for", "60s", "--max-size", "2M", "--switch-size", "1M"});
+  EXPECT_EQ(result["ended"], "max_size");
+  EXPECT_GE(result["progress"]["bytes"], 2U << 20U);
+  EXPECT_LT(result["progress"]["bytes"], 4U << 20U);
+  const std::vector<Json> parts = sidecars_of(daemon_, result["id"]);
+  EXPECT_GE(parts.size(), 2U);
+  EXPECT_EQ(parts.back()["record"]["ended"], "max_size");
+  EXPECT_TRUE(daemon_.stop());
+}
+
+class RecordOnSmallDisk : public Record {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(mkdir(disk_.c_str(), 0755), 0);
+    ASSERT_TRUE(mount_tmpfs(disk_, "size=16m"));
+    options_.state_dir = disk_ + "/state";
+  }
+  void TearDown() override { unmount(disk_); }
+  std::string disk_ = folder_ / "disk";
+};
+
+TEST_F(RecordOnSmallDisk, EndsWithWholePartsWhenItIsFull) {
+  Json config = plain_calls_config();
+  config["store"]["keep_free"] = "0";
+  start_calls(config);
+  const Outcome outcome = daemon_.ctl({"--json", "record", "--for", "60s", "--switch-size", "3M"}, 120s);
+  EXPECT_EQ(outcome.exit_status, 1) << outcome.text();
+  const Json result = Json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(result.is_object()) << outcome.text();
+  EXPECT_EQ(result["ended"], "disk");
+  EXPECT_FALSE(result["warnings"].empty());
+  const std::vector<Json> parts = sidecars_of(daemon_, result["id"]);
+  ASSERT_GE(parts.size(), 2U);
+  EXPECT_GT(expect_each_once(parts), 10'000U);
+  for (const Json& part : parts) expect_perf_reads(part, "closer");
+  EXPECT_EQ(daemon_.ctl({"remove", result["id"]}).exit_status, 0);
+  EXPECT_TRUE(daemon_.goes_on());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Record, APauseIsAHole) {
+  start_calls(plain_calls_config());
+  auto [client, id] = begin();
+  usleep(300'000);
+  EXPECT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  usleep(500'000);
+  EXPECT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  usleep(300'000);
+  EXPECT_EQ(stop(id)["ended"], "asked");
+  const std::vector<Json> parts = sidecars_of(daemon_, id);
+  ASSERT_EQ(parts.size(), 1U);
+  std::uint64_t paused_ns = 0;
+  for (const Json& hole : parts[0]["holes"])
+    if (hole["cause"] == "paused" && hole["cpu"] == load_cpu())
+      paused_ns += hole["end_ns"].get<std::uint64_t>() - hole["begin_ns"].get<std::uint64_t>();
+  EXPECT_GT(paused_ns, 400'000'000U) << parts[0]["holes"];
+  EXPECT_GT(expect_each_once(parts), 1000U);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// The part that was open is finished by the next flightd.
+TEST_F(Record, AKilledFlightdLeavesWholeParts) {
+  const Json config = plain_calls_config();
+  start_calls(config);
+  Child recorder = Child::start(daemon_.ctl_command({"record", "--switch-size", "4M"}));
+  ASSERT_TRUE(wait_until([&] { return !rows_of(daemon_).empty(); }, 30s)) << recorder.err() << daemon_.log();
+  const std::string id = rows_of(daemon_)[0]["id"];
+  ASSERT_TRUE(wait_until([&] { return partial_bytes() > 256U << 10U && partial_bytes() < 3U << 20U; }, 20s));
+  daemon_.process().kill();
+  EXPECT_EQ(recorder.finish(20s).exit_status, 1);
+  TestDaemon next(folder_);
+  ASSERT_TRUE(next.start(config, options_));
+  const auto last = [&] {
+    const std::vector<Json> rows = rows_of(next, id);
+    return rows.empty() ? Json() : rows.back()["record"]["ended"];
+  };
+  EXPECT_TRUE(wait_until([&] { return last() == "killed"; }, 30s)) << next.log();
+  const std::vector<Json> parts = sidecars_of(next, id);
+  ASSERT_GE(parts.size(), 2U);
+  EXPECT_GT(parts.back()["samples"], 1000U);
+  expect_each_once(parts);
+  for (const Json& part : parts) expect_perf_reads(part, "closer");
+  EXPECT_TRUE(no_partials(next.snapshots_dir()));
+  EXPECT_THAT(next.log(), HasSubstr("was finished: flightd was killed"));
+  EXPECT_GT(std::stoul(next.snapshot()["id"].get<std::string>()), std::stoul(parts.back()["id"].get<std::string>()));
+  EXPECT_TRUE(next.stop());
+}
+
+TEST_F(Record, WithoutSuchAChannelIsRefused) {
+  ASSERT_TRUE(daemon_.start(stacks_config(99, "64K")));
+  const Outcome outcome = daemon_.ctl({"record", "--for", "1s", "--channel", "nothing"});
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("no channel 'nothing'"), HasSubstr("stacks")));
+  EXPECT_TRUE(rows_of(daemon_).empty());
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+}  // namespace
+}  // namespace flight
