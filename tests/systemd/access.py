@@ -21,6 +21,7 @@ DENIED = "org.varlink.service.PermissionDenied"
 NONE = {"id": "999999999"}  # no such snapshot, so nothing is lost
 PARAMETERS = {
     "DescribeSnapshot": NONE, "ReadSnapshot": NONE, "RemoveSnapshot": NONE, "PinSnapshot": {**NONE, "pinned": True},
+    "StopRecording": NONE,
     "Vacuum": {"dry_run": True}, "FireTrigger": {"name": "no-such-trigger"},
     "SetTrigger": {"name": "no-such-trigger", "enabled": True}, "SetRecording": {"recording": True},
 }
