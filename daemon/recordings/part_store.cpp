@@ -72,6 +72,13 @@ Result<bool> PartStore::commit(Ready part, const SnapshotName& name, const Sidec
   return *committed && synced.value_or(false);
 }
 
+Result<void> PartStore::take_back_sidecar(const SnapshotName& name) const {
+  const std::string from = folder() + "/" + name.sidecar_file();
+  const std::string to = folder() + "/" + part_file(PartFileKind::sidecar, name.seq);
+  if (::rename(from.c_str(), to.c_str()) != 0) return sys_error(errno, "rename {} to {}", from, to);
+  return {};
+}
+
 void PartStore::unlink(const std::string& name) const { ::unlink((folder() + "/" + name).c_str()); }
 
 void PartStore::remove(std::uint64_t seq) const {

@@ -48,6 +48,8 @@ class PartStore {
             .sidecar = std::move(sidecar)};
   }
   [[nodiscard]] Result<bool> commit(Ready part, const SnapshotName& name, const Sidecar& contents);
+  // A sidecar that has its name already, and no data, is what its part's sidecar can say so far.
+  [[nodiscard]] Result<void> take_back_sidecar(const SnapshotName& name) const;
   // All files of a part that is not whole.
   void remove(std::uint64_t seq) const;
 

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,11 +36,38 @@ Result<void> copy_part(int from, int to) {
   }
 }
 
+// The name that files of the part got before its flightd was killed: that of the data, if these have one.
+Result<std::optional<SnapshotName>> name_given(Folder& folder, std::uint64_t seq) {
+  std::optional<SnapshotName> out;
+  auto read = folder.each([&](std::string_view file, std::uint64_t /*inode*/) {
+    auto name = parse_snapshot_name(file);
+    if (!name || name->seq != seq || name->trigger != kRecordTrigger) return;
+    if (!out || file.ends_with(kDataSuffix)) out = std::move(name);
+  });
+  if (!read) return propagate(read.error());
+  return out;
+}
+
+// nullopt: it is missing, cut, or that of a snapshot.
+std::optional<Sidecar> part_sidecar(const Folder& folder, const std::string& file) {
+  const auto text = folder.read(file, kMaxSidecarBytes);
+  if (!text) return std::nullopt;
+  auto sidecar = parse_sidecar(*text);
+  if (!sidecar || !sidecar->record) return std::nullopt;
+  return std::move(*sidecar);
+}
+
+// Its sidecar got its name, and the data did not: it is again the one so far, so that nothing of it is lost, however
+// often this is repeated.
+Result<void> take_back_sidecar(const PartStore& store, const Folder& folder, const SnapshotName& name) {
+  if (part_sidecar(folder, part_file(PartFileKind::sidecar, name.seq)) || !part_sidecar(folder, name.sidecar_file()))
+    return folder.unlink(name.sidecar_file()).map([](bool /*existed*/) {});
+  return store.take_back_sidecar(name);
+}
+
 // What the flightd that was killed knew of it. Without that its number is all.
 Sidecar contents_so_far(const Folder& folder, std::uint64_t seq) {
-  const auto text = folder.read(part_file(PartFileKind::sidecar, seq), kMaxSidecarBytes);
-  auto begun = text ? parse_sidecar(*text) : Result<Sidecar>(propagate(text.error()));
-  if (begun && begun->record) return std::move(*begun);
+  if (auto begun = part_sidecar(folder, part_file(PartFileKind::sidecar, seq))) return std::move(*begun);
   Sidecar out;
   out.id = fmt::format("{}", seq);
   out.trigger = kRecordTrigger;
@@ -77,8 +106,18 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered) {
 }  // namespace
 
 Result<std::string> recover_part(PartStore& store, std::uint64_t seq, const std::string& host) {
-  const auto folder = Folder::open(store.folder());
+  auto folder = Folder::open(store.folder());
   if (!folder) return propagate(folder.error());
+  const auto given = name_given(*folder, seq);
+  if (!given) return propagate(given.error());
+  if (*given && folder->size_of((*given)->data_file())) {
+    // An earlier recovery was killed behind its last name.
+    if (const Unsynced unsynced = folder->sync()) return propagate(*unsynced);
+    store.remove(seq);
+    return fmt::format("part {} of a recording had its name already: {}", seq, (*given)->data_file());
+  }
+  if (*given)
+    if (auto taken = take_back_sidecar(store, *folder, **given); !taken) return propagate(taken.error());
   const auto journal = folder->read(part_file(PartFileKind::journal, seq), kMaxJournalBytes);
   if (!journal) return propagate(journal.error());
   const auto old = folder->open_file(part_file(PartFileKind::data, seq));
@@ -103,9 +142,6 @@ Result<std::string> recover_part(PartStore& store, std::uint64_t seq, const std:
   auto sidecar = store.make_one();
   if (!sidecar) return propagate(sidecar.error());
   PartialFiles also_made(store.folder(), {sidecar->name});
-  // It was killed between the two names: the sidecar has its own already.
-  if (!folder->size_of(name.data_file()))
-    if (auto removed = folder->unlink(name.sidecar_file()); !removed) return propagate(removed.error());
   const auto committed = store.commit(
       {.data_name = data->name, .sidecar_name = sidecar->name, .sidecar = std::move(sidecar->fd)}, name, contents);
   if (!committed) return propagate(committed.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finishes a part of a recording whose flightd was killed, or whose machine lost its power. Its files belong to root,
-// and this flightd cannot write to them: it copies the data to a new file of the broker's, and finishes that one.
+// and this flightd cannot write to them: it copies the data to a new file of the broker's, and finishes that one. It
+// can be killed at any step: the next start goes on with what it finds.
 #pragma once
 
 #include <cstdint>

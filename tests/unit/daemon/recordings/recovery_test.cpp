@@ -26,6 +26,7 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kSeq = 7;
+const std::string kStem = "flight-box-20261120T031204.123Z-record-7";
 constexpr std::uint64_t kRecoveredId = 5;
 constexpr EventTime kRoundNs = 1'000'000'000;
 
@@ -98,7 +99,7 @@ class RecoveryTest : public testing::Test {
     begun.trigger = kRecordTrigger;
     begun.reason = "slow";
     begun.record = SidecarRecord{.first = "5", .part = 2, .ended = {}};
-    begun.path = at("flight-box-20261120T031204.123Z-record-7.perf.data");
+    begun.path = at(kStem + ".perf.data");
     const ClockPair pair{.wall = parse_time("2026-11-20T03:12:04Z", {}).value(), .monotonic_ns = kRoundNs};
     begun.window = SidecarWindow::of(kRoundNs, kRoundNs, ClockHistory(pair));
     std::ofstream(at(part_file(PartFileKind::sidecar, kSeq))) << to_json(begun);
@@ -122,9 +123,8 @@ TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
   const auto done = recover_part(*store_, kSeq, "box");
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_THAT(*done, HasSubstr("part 7 of recording 5 was finished"));
-  const std::string stem = "flight-box-20261120T031204.123Z-record-7";
-  EXPECT_THAT(names(), testing::ElementsAre(stem + ".json", stem + ".perf.data"));
-  const auto sidecar = parse_sidecar(read_file(at(stem + ".json")).value());
+  EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
+  const auto sidecar = parse_sidecar(read_file(at(kStem + ".json")).value());
   ASSERT_TRUE(sidecar) << sidecar.error().what;
   EXPECT_EQ(sidecar->record->ended, "killed");
   EXPECT_EQ(sidecar->record->part, 2U);
@@ -132,8 +132,8 @@ TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
   EXPECT_EQ(sidecar->window.begin_ns, kRoundNs);
   EXPECT_EQ(sidecar->window.end_ns, 3 * kRoundNs);
   EXPECT_EQ(sidecar->window.end, "2026-11-20T03:12:06.000Z");
-  EXPECT_EQ(sidecar->size_bytes, fs::file_size(at(stem + ".perf.data")));
-  const auto reader = FileReader::open(at(stem + ".perf.data"));
+  EXPECT_EQ(sidecar->size_bytes, fs::file_size(at(kStem + ".perf.data")));
+  const auto reader = FileReader::open(at(kStem + ".perf.data"));
   ASSERT_TRUE(reader) << reader.error().what;
   EXPECT_EQ(reader->string_feature(kFeatureHostname), "box");
 }
@@ -156,13 +156,44 @@ TEST_F(RecoveryTest, WithoutItsSidecarItIsStillFinished) {
 TEST_F(RecoveryTest, ASidecarThatHasItsNameAlreadyIsReplaced) {
   ASSERT_NO_FATAL_FAILURE(kill_part(2));
   describe();
-  const std::string sidecar = at("flight-box-20261120T031204.123Z-record-7.json");
-  fs::rename(at(part_file(PartFileKind::sidecar, kSeq)), sidecar);
-  describe();
+  fs::rename(at(part_file(PartFileKind::sidecar, kSeq)), at(kStem + ".json"));
   const auto done = recover_part(*store_, kSeq, "box");
   ASSERT_TRUE(done) << done.error().what;
-  EXPECT_EQ(names().size(), 2U);
-  EXPECT_EQ(parse_sidecar(read_file(sidecar).value())->record->ended, "killed");
+  EXPECT_THAT(*done, HasSubstr("part 7 of recording 5 was finished"));
+  EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
+  const auto sidecar = parse_sidecar(read_file(at(kStem + ".json")).value());
+  ASSERT_TRUE(sidecar && sidecar->record);
+  EXPECT_EQ(sidecar->record->ended, "killed");
+  EXPECT_EQ(sidecar->record->part, 2U);
+  EXPECT_EQ(sidecar->reason, "slow");
+}
+
+// The same in a recovery: what the first flightd knew is there, too.
+TEST_F(RecoveryTest, ASidecarOfARecoveryThatWasKilledIsReplaced) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  describe();
+  std::ofstream(at(kStem + ".json")) << "cut";
+  const auto done = recover_part(*store_, kSeq, "box");
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
+  EXPECT_EQ(parse_sidecar(read_file(at(kStem + ".json")).value())->record->first, "5");
+}
+
+// A recovery was killed behind its last name: the copy is whole, and what it was made from is still there.
+TEST_F(RecoveryTest, APartWithItsNameIsNotFinishedAgain) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  describe();
+  const std::string journal = read_file(at(part_file(PartFileKind::journal, kSeq))).value();
+  const std::string data = read_file(at(part_file(PartFileKind::data, kSeq))).value();
+  ASSERT_TRUE(recover_part(*store_, kSeq, "box"));
+  const std::string whole = read_file(at(kStem + ".perf.data")).value();
+  std::ofstream(at(part_file(PartFileKind::journal, kSeq))) << journal;
+  std::ofstream(at(part_file(PartFileKind::data, kSeq))) << data;
+  const auto done = recover_part(*store_, kSeq, "box");
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_THAT(*done, HasSubstr("had its name already"));
+  EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
+  EXPECT_EQ(read_file(at(kStem + ".perf.data")).value(), whole);
 }
 
 TEST_F(RecoveryTest, WhatHasNoRoundGoes) {
