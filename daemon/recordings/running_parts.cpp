@@ -18,6 +18,7 @@
 namespace flight::daemon {
 namespace {
 
+// Between two parts. Each costs an export, three files, three fsync(2) and a vacuum.
 constexpr EventTime kSwitchAgainNs = 1'000'000'000;
 
 bool has_mappings(std::span<const std::byte> records) {
@@ -136,9 +137,9 @@ std::optional<RecordingEnd> RunningRecording::switch_part() {
     floor_ns = newest_before_ns_;
   }
   const auto begun = begin_part(floor_ns);
+  switch_again_ns_ = monotonic_now() + kSwitchAgainNs;
   if (begun) return std::nullopt;
   // The part goes on until there is a broker again that can make files.
-  switch_again_ns_ = monotonic_now() + kSwitchAgainNs;
   if (means_.recorder.broker_gone()) return std::nullopt;
   warnings_.push_back(begun.error().what);
   return RecordingEnd::disk;

@@ -201,7 +201,8 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
     warnings_.push_back(written.trouble);
     return RecordingEnd::disk;
   }
-  if (written.bytes >= order_.max_bytes) return RecordingEnd::max_size;
+  // The first prologue alone may have as much.
+  if (written.events > 0 && written.bytes >= order_.max_bytes) return RecordingEnd::max_size;
   if (budget_.max_use_bytes != 0 && written.bytes >= budget_.max_use_bytes) return RecordingEnd::budget;
   report_pauses(now_ns, false);
   if (const auto end = follow_attached()) return end;

@@ -134,7 +134,7 @@ class RunningRecording {
   std::vector<std::uint64_t> seqs_;  // of all parts
   std::vector<std::string> finished_, paths_, warnings_;
   EventTime begun_ns_ = 0, since_ns_ = 0, paused_until_ns_ = 0;
-  EventTime switch_again_ns_ = 0;  // not before, since the last attempt failed
+  EventTime switch_again_ns_ = 0;  // not before
   std::optional<RecordingEnd> end_;
   std::optional<Error> failure_;  // why a part could not be written
 

@@ -70,6 +70,7 @@ Result<PartFile> PartFile::create(PartStart start, Chunks& chunks) {
   out.write_out();
   if (!out.outcome_) return propagate(out.outcome_.error());
   out.go_to({.data_bytes = out.writer_.data_bytes(), .expanded_bytes = out.expanded_bytes_});
+  out.begun_ = {.file_bytes = out.facts_.file_bytes, .expanded_bytes = out.facts_.expanded_bytes};
   return out;
 }
 

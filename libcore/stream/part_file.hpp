@@ -10,6 +10,7 @@
 // are cut off. One thread at a time, the writer's.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -48,6 +49,7 @@ struct PartStart {
 struct PartLimits {
   std::uint64_t file_bytes = 64U << 20U;     // on the disk
   std::uint64_t expanded_bytes = 1U << 30U;  // perf keeps all of it in memory
+  std::uint64_t rounds = 1U << 20U;          // a journal of 48 MiB, besides its facts
 };
 
 struct PartFacts {
@@ -87,8 +89,13 @@ class PartFile {
   [[nodiscard]] Result<void> finish(Features features);
 
   [[nodiscard]] const PartFacts& facts() const { return facts_; }
+  // A part has at least one round, and at least as much of rounds as of the prologue: on a machine with many processes
+  // the prologue alone may be larger than a limit, and each part begins with one.
   [[nodiscard]] bool is_full(const PartLimits& limits) const {
-    return facts_.file_bytes >= limits.file_bytes || facts_.expanded_bytes >= limits.expanded_bytes;
+    if (facts_.rounds == 0) return false;
+    return facts_.file_bytes >= std::max(limits.file_bytes, 2 * begun_.file_bytes) ||
+           facts_.expanded_bytes >= std::max(limits.expanded_bytes, 2 * begun_.expanded_bytes) ||
+           facts_.rounds >= limits.rounds;
   }
 
  private:
@@ -123,6 +130,7 @@ class PartFile {
   Mark synced_;                            // as of the last sync(); in the beginning nothing is on the disk for sure
   std::vector<PartFacts::RingHole> unsynced_;  // what was written since then, of each ring as one hole
   PartFacts facts_;
+  PartLimits begun_;  // what header, attrs and prologue have
 };
 
 }  // namespace flight

@@ -95,6 +95,35 @@ TEST(PartFileTest, ItKnowsWhenItIsFull) {
   EXPECT_TRUE(part->is_full({.file_bytes = 10'000, .expanded_bytes = 1U << 30U}));
 }
 
+// On a machine with many processes each part would be full before its first round.
+TEST(PartFileTest, APrologueAloneDoesNotFillIt) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Chunks chunks = begun_chunks();
+  PartStart start = made_start(folder.path("data"), folder.path("journal"));
+  for (std::uint32_t pid = 2; pid < 2'000; ++pid) {
+    const RecordBuffer more = comm_of(pid, 0);
+    start.prologue.insert(start.prologue.end(), more.begin(), more.end());
+  }
+  auto part = PartFile::create(std::move(start), chunks);
+  ASSERT_TRUE(part) << part.error().what;
+  const std::uint64_t begun_bytes = part->facts().file_bytes, begun_expanded = part->facts().expanded_bytes;
+  const PartLimits small_file{.file_bytes = 1}, small_memory{.expanded_bytes = 1}, few_rounds{.rounds = 2};
+  EXPECT_FALSE(part->is_full(small_file));
+  EXPECT_FALSE(part->is_full(small_memory));
+  ASSERT_TRUE(part->write(rounds.next(1), {}));
+  EXPECT_FALSE(part->is_full(small_file));
+  EXPECT_FALSE(part->is_full(small_memory));
+  EXPECT_FALSE(part->is_full(few_rounds));
+  ASSERT_TRUE(part->write(rounds.next(1), {}));
+  EXPECT_TRUE(part->is_full(few_rounds));
+  while (part->facts().file_bytes < 2 * begun_bytes || part->facts().expanded_bytes < 2 * begun_expanded)
+    ASSERT_TRUE(part->write(rounds.next(1'000), {}));
+  EXPECT_TRUE(part->is_full(small_file));
+  EXPECT_TRUE(part->is_full(small_memory));
+  EXPECT_FALSE(part->is_full({}));
+}
+
 TEST(PartFileTest, ARoundOfHolesIsNotInTheFileAndCounted) {
   const StreamFolder folder;
   MadeRounds rounds;

@@ -169,6 +169,7 @@ TEST_F(RecordingsTest, PartsFollowEachOther) {
     fault(400);
     return files(kDataSuffix).size() >= 2 || call.answer;
   }));
+  fault(400);
   const RecordResult result = stop(call);
   ASSERT_GE(result.paths.size(), 3U);
   ASSERT_EQ(result.paths.size(), result.progress.finished.size());
@@ -180,6 +181,7 @@ TEST_F(RecordingsTest, PartsFollowEachOther) {
     EXPECT_EQ(sidecar.record->first, result.id);
     EXPECT_EQ(sidecar.record->part, i + 1);
     EXPECT_EQ(sidecar.record->ended, i + 1 == result.paths.size() ? std::optional<std::string>("asked") : std::nullopt);
+    EXPECT_GT(sidecar.samples, 0U) << "its prologue alone does not fill a part";
     EXPECT_EQ(sidecar.samples, samples_in(result.paths[i]));
     samples += sidecar.samples;
   }
@@ -196,6 +198,7 @@ TEST_F(RecordingsTest, ItEndsAtItsSize) {
   }));
   EXPECT_EQ(call.result().ended, "max_size");
   EXPECT_GE(call.result().progress.bytes, 8192U);
+  for (const std::string& path : call.result().paths) EXPECT_GT(sidecar_of(path).samples, 0U) << path;
 }
 
 TEST_F(RecordingsTest, ItEndsAfterItsTime) {
