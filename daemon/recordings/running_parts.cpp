@@ -87,6 +87,7 @@ Result<void> RunningRecording::begin_part(EventTime since_ns) {
   }
   means_.store.hold_part(part.seq);
   seqs_.push_back(part.seq);
+  keep_symbols(*context, contents);  // if flightd is killed, the next one has them not
 
   PartStart start;
   start.data = std::move(files->data);
@@ -106,6 +107,13 @@ Result<void> RunningRecording::begin_part(EventTime since_ns) {
   open_.push_back(std::move(part));
   writer_->begin(std::move(start), std::move(before));
   return {};
+}
+
+void RunningRecording::keep_symbols(const PartContext& context, const Sidecar& contents) const {
+  const KernelSymbols& symbols = context.symbols();
+  if (symbols.frame == nullptr || !contents.kallsyms || contents.kallsyms->empty()) return;
+  if (auto kept = keep_kallsyms(files_.folder(), *contents.kallsyms, *symbols.frame); !kept)
+    callbacks_.warn(kept.error());
 }
 
 // The features as they are now: what is mapped until the writer ends the part has its build-id in its record.
@@ -177,10 +185,6 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
   describe_part(contents, facts, part.context->rings(), means_.recorder.clock().history(), part.begun_ns);
   if (std::string owner = owner_warning(part.data_again.get()); !owner.empty())
     contents.warnings.push_back(std::move(owner));
-  const KernelSymbols& symbols = part.context->symbols();
-  if (symbols.frame != nullptr && contents.kallsyms && !contents.kallsyms->empty())
-    if (auto kept = keep_kallsyms(files_.folder(), *contents.kallsyms, *symbols.frame); !kept)
-      callbacks_.warn(kept.error());
   const auto committed = files_.commit(PartStore::ready(part.seq, std::move(part.sidecar)), part.name, contents);
   if (!committed) {
     failure_ = committed.error();
@@ -189,6 +193,8 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
     return;
   }
   means_.store.snapshot_synced(*committed);
+  // Again: while no snapshot with this name was there, a vacuum may have removed it.
+  keep_symbols(*part.context, contents);
   finished_.push_back(contents.id);
   paths_.push_back(contents.path);
   means_.store.keep_budget();

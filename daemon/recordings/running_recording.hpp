@@ -109,6 +109,8 @@ class RunningRecording {
   [[nodiscard]] Result<void> begin_part(EventTime since_ns);
   [[nodiscard]] PartWriter::PartEnd end_of(std::uint64_t seq, PartContext& context);
   [[nodiscard]] std::optional<RecordingEnd> switch_part();
+  // The kernel's symbols of this part, beside the snapshots.
+  void keep_symbols(const PartContext& context, const Sidecar& contents) const;
   void commit_ended();
   void commit(OpenPart part, const PartFacts& facts);
   void rescue(OpenPart part, const Error& error, PartFacts facts);

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <mutex>
 
 #include "libcore/base/bytes.hpp"
 #include "libcore/base/file_calls.hpp"
@@ -94,6 +95,9 @@ Result<std::vector<std::byte>> pack_kallsyms(std::string_view text) {
 }
 
 Result<bool> keep_kallsyms(const std::string& folder, const std::string& file_name, std::span<const std::byte> frame) {
+  // Snapshots and recordings do this on different threads, and the name of the unfinished file is always the same.
+  static std::mutex keeping;
+  const std::lock_guard lock(keeping);
   const std::string path = folder + "/" + file_name;
   if (::access(path.c_str(), F_OK) == 0) return false;
   const std::string partial = folder + "/.flightd-kallsyms" + std::string(kPartialSuffix);

@@ -97,6 +97,7 @@ using OnProgress = std::function<void(std::string_view step, unsigned percent)>;
 // needs it.
 [[nodiscard]] Result<std::vector<std::byte>> pack_kallsyms(std::string_view text);
 // Writes such a frame beside the snapshots as `file` (kallsyms_file()), once, 0640. False: it exists already.
+// Any thread.
 [[nodiscard]] Result<bool> keep_kallsyms(const std::string& folder, const std::string& file,
                                          std::span<const std::byte> frame);
 

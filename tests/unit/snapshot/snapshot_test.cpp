@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -21,7 +22,7 @@
 
 namespace {
 
-int next_sync = 0, failing_sync = -1;  // their numbers; the first one is the data's
+std::atomic<int> next_sync = 0, failing_sync = -1;  // their numbers; the first one is the data's
 
 }  // namespace
 
