@@ -21,6 +21,10 @@ namespace {
 // Between two parts. Each costs an export, three files, three fsync(2) and a vacuum.
 constexpr EventTime kSwitchAgainNs = 1'000'000'000;
 
+// Snapshots are not deleted for more than that at once, however large a part may become.
+constexpr std::uint64_t kRoomAtOnceBytes = 64U << 20U;
+constexpr std::uint64_t kLeastLeftBytes = 1U << 20U;  // of the budget, to begin a part
+
 bool has_mappings(std::span<const std::byte> records) {
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
     if (load<perf_event_header>(record.data()).type == PERF_RECORD_MMAP2) return true;
@@ -35,7 +39,31 @@ void append_texts(std::vector<std::string>& out, const std::vector<std::string>&
 
 }  // namespace
 
+Result<std::optional<RecordingEnd>> RunningRecording::prepare_part() {
+  auto room = means_.store.make_part_room(std::min(part_bytes_, kRoomAtOnceBytes), begun_free_bytes_);
+  if (!room) return propagate(room.error());
+  if (*room) {
+    budget_ = *room;
+    begun_free_bytes_ = begun_free_bytes_.value_or(budget_->free_bytes);
+  }
+  if (budget_ && budget_->left_bytes < kLeastLeftBytes) return RecordingEnd::budget;
+  if (budget_ && budget_->max_files != 0 && part_number_ >= budget_->max_files) return RecordingEnd::budget;
+  auto files = files_.make();
+  if (!files) return propagate(files.error());
+  next_ = std::move(*files);
+  return std::nullopt;
+}
+
 Result<void> RunningRecording::begin_part(EventTime since_ns) {
+  PartFiles files = std::move(*next_);
+  next_.reset();
+  const std::uint64_t seq = files.seq;
+  auto begun = begin_part(std::move(files), since_ns);
+  if (!begun) files_.remove(seq);
+  return begun;
+}
+
+Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   RecorderThread& recorder = means_.recorder;
   std::vector<std::string> warnings;
   auto answer = recorder.refresh_kernel();
@@ -46,21 +74,19 @@ Result<void> RunningRecording::begin_part(EventTime since_ns) {
   auto context = std::make_shared<PartContext>(rings_, std::move(symbols), std::move(kernel), means_.host.again());
   context->add_build_ids(whole.state.build_ids);
 
-  auto files = files_.make();
-  if (!files) return propagate(files.error());
   const ClockHistory clock = recorder.clock().history();
   OpenPart part;
-  part.seq = files->seq;
+  part.seq = files.seq;
   part.number = part_number_ + 1;
   part.begun_ns = whole.at_ns;
   part.context = context;
   part.name = {.host = clean_host(context->host().host.hostname),
                .time = clock.wall_at(whole.at_ns),
                .trigger = std::string(kRecordTrigger),
-               .seq = files->seq};
+               .seq = files.seq};
   Sidecar& contents = part.contents;
   contents = context->begun();
-  contents.id = fmt::format("{}", files->seq);
+  contents.id = fmt::format("{}", files.seq);
   contents.path = files_.folder() + "/" + part.name.data_file();
   contents.record = SidecarRecord{.first = part.number == 1 ? contents.id : id(), .part = part.number, .ended = {}};
   contents.reason = order_.who.reason;
@@ -77,25 +103,26 @@ Result<void> RunningRecording::begin_part(EventTime since_ns) {
   append_texts(contents.warnings, whole.state.warnings);
   append_texts(contents.warnings, warnings);
   append_texts(contents.notes, whole.state.notes);
-  part.sidecar = std::move(files->sidecar);
-  part.data_again = UniqueFd(::fcntl(files->data.get(), F_DUPFD_CLOEXEC, 0));
+  part.sidecar = std::move(files.sidecar);
+  part.data_again = UniqueFd(::fcntl(files.data.get(), F_DUPFD_CLOEXEC, 0));
   Result<void> described = sys_error(errno, "duplicate the descriptor of a part");
   if (part.data_again) described = PartStore::describe(part.sidecar.get(), contents);
-  if (!described) {
-    files_.remove(files->seq);
-    return described;
-  }
+  if (!described) return described;
   means_.store.hold_part(part.seq);
   seqs_.push_back(part.seq);
   keep_symbols(*context, contents);  // if flightd is killed, the next one has them not
 
   PartStart start;
-  start.data = std::move(files->data);
-  start.journal = std::move(files->journal);
+  start.data = std::move(files.data);
+  start.journal = std::move(files.journal);
   start.events = rings_.events;
   start.features = context->features(clock.pair_at(monotonic_now()));
   start.prologue = context->prologue(std::move(whole.state));
   start.sideband_from_ns = whole.at_ns;
+  if (budget_) {
+    start.most_bytes = std::min(part_bytes_, budget_->left_bytes);
+    enough_bytes_ = writer_->progress().bytes + budget_->left_bytes;
+  }
   std::optional<PartWriter::PartEnd> before;
   if (part_number_ > 0) before = end_of(open_.back().seq, *open_.back().context);
   ++part_number_;
@@ -132,25 +159,25 @@ PartWriter::PartEnd RunningRecording::end_of(std::uint64_t seq, PartContext& con
 
 // The next part begins at the floor of the next round: no record of it is older (libcore/stream/round.hpp).
 std::optional<RecordingEnd> RunningRecording::switch_part() {
-  const auto room = means_.store.make_part_room(part_bytes_);
-  if (!room) {
-    warnings_.push_back(room.error().what);
-    return RecordingEnd::disk;
-  }
-  budget_ = *room;
-  if (budget_.max_files != 0 && part_number_ >= budget_.max_files) return RecordingEnd::budget;
-  EventTime floor_ns = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    floor_ns = newest_before_ns_;
-  }
-  const auto begun = begin_part(floor_ns);
+  const auto refused = prepare_part();
+  if (refused && *refused) return refused.value();
+  Result<void> begun;
+  if (refused)
+    begun = begin_part(floor_ns());
+  else
+    begun = propagate(refused.error());
   switch_again_ns_ = monotonic_now() + kSwitchAgainNs;
   if (begun) return std::nullopt;
   // The part goes on until there is a broker again that can make files.
   if (means_.recorder.broker_gone()) return std::nullopt;
   warnings_.push_back(begun.error().what);
   return RecordingEnd::disk;
+}
+
+// No record of a later round is older.
+EventTime RunningRecording::floor_ns() const {
+  const std::lock_guard lock(mutex_);
+  return newest_before_ns_;
 }
 
 void RunningRecording::commit_ended() {
@@ -209,7 +236,8 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
     return;
   }
   if (is_full(error.errno_value()))
-    static_cast<void>(means_.store.make_more_room(std::string(kRecordTrigger), part_bytes_));
+    static_cast<void>(
+        means_.store.make_more_room(std::string(kRecordTrigger), std::min(part_bytes_, kRoomAtOnceBytes)));
   const auto journal = read_file(files_.folder() + "/" + part_file(PartFileKind::journal, part.seq));
   Result<Recovered> recovered = propagate(error);
   if (journal) recovered = recover_what_fits(part.data_again.get(), std::as_bytes(std::span(*journal)));

@@ -109,10 +109,13 @@ Result<void> RunningRecording::begin() {
   if (!plan) return wrap(plan.error(), "record.workers \"{}\"", order_.workers);
   plan_ = std::move(*plan);
   part_bytes_ = std::min(order_.part_bytes, order_.max_bytes);
-  const auto room = means_.store.make_part_room(part_bytes_);
-  if (!room) return propagate(room.error());
-  budget_ = *room;
-  if (budget_.max_use_bytes != 0) part_bytes_ = std::min(part_bytes_, budget_.max_use_bytes);
+  const auto refused = prepare_part();
+  if (!refused) return propagate(refused.error());
+  if (*refused)
+    return fail(std::errc::no_space_on_device,
+                "store.max_use or store.keep_free leaves no space for a recording in {}, and no snapshot may be "
+                "deleted for it",
+                files_.folder());
   auto pool = BlockPool::create(static_cast<std::size_t>(pool_bytes(rings_.bytes(), order_.level)));
   if (!pool) return propagate(pool.error());
   pool_ = std::move(*pool);
@@ -182,6 +185,7 @@ void RunningRecording::give_up(const Error& error) {
   if (stream_ != 0) means_.recorder.remove_stream(std::exchange(stream_, 0));
   workers_.reset();
   writer_.reset();
+  if (next_) files_.remove(next_->seq);
   for (const OpenPart& part : open_) files_.remove(part.seq);
   open_.clear();
   means_.store.release_parts(seqs_);
@@ -203,11 +207,11 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
   }
   // The first prologue alone may have as much.
   if (written.events > 0 && written.bytes >= order_.max_bytes) return RecordingEnd::max_size;
-  if (budget_.max_use_bytes != 0 && written.bytes >= budget_.max_use_bytes) return RecordingEnd::budget;
   report_pauses(now_ns, false);
   if (const auto end = follow_attached()) return end;
   // The writer has begun the newest part, and that one is full.
-  if (written.full && written.parts == part_number_ && now_ns >= switch_again_ns_) return switch_part();
+  const bool due = now_ns >= switch_again_ns_ || written.bytes >= enough_bytes_;
+  if (written.full && written.parts == part_number_ && due) return switch_part();
   return std::nullopt;
 }
 
@@ -233,21 +237,22 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
     warnings_.push_back(rings.error().what);
     return RecordingEnd::reload;
   }
-  const bool same = rings->same_as(rings_);
-  RingPositions read_to;
-  if (!same) {
-    end_workers();
-    read_to = rings_.positions(workers_->read_to());
-    workers_.reset();
+  if (rings->same_as(rings_)) {
+    rings_ = std::move(*rings);
+    return std::nullopt;
   }
+  // First: while the disk makes them, the readers of the old rings go on.
+  const auto refused = prepare_part();
+  if (refused && *refused) return refused.value();
+  if (!refused) {
+    warnings_.push_back(refused.error().what);
+    return RecordingEnd::disk;
+  }
+  end_workers();
+  const RingPositions read_to = rings_.positions(workers_->read_to());
+  workers_.reset();
   rings_ = std::move(*rings);
-  if (same) return std::nullopt;
-  EventTime floor_ns = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    floor_ns = newest_before_ns_;
-  }
-  auto begun = begin_part(floor_ns);
+  auto begun = begin_part(floor_ns());
   if (begun) begun = start_workers(read_to, 0, true);
   if (begun) return std::nullopt;
   warnings_.push_back(begun.error().what);

@@ -106,9 +106,14 @@ class RunningRecording {
   [[nodiscard]] RecordProgress progress(EventTime now_ns) const;
 
   // running_parts.cpp
+  // Asks for the space and the files of the next part. `budget`: the store has none for it.
+  [[nodiscard]] Result<std::optional<RecordingEnd>> prepare_part();
+  // With these files.
   [[nodiscard]] Result<void> begin_part(EventTime since_ns);
+  [[nodiscard]] Result<void> begin_part(PartFiles files, EventTime since_ns);
   [[nodiscard]] PartWriter::PartEnd end_of(std::uint64_t seq, PartContext& context);
   [[nodiscard]] std::optional<RecordingEnd> switch_part();
+  [[nodiscard]] EventTime floor_ns() const;
   // The kernel's symbols of this part, beside the snapshots.
   void keep_symbols(const PartContext& context, const Sidecar& contents) const;
   void commit_ended();
@@ -128,10 +133,13 @@ class RunningRecording {
   std::unique_ptr<BlockPool> pool_;
   std::unique_ptr<PartWriter> writer_;
   std::unique_ptr<StreamWorkers> workers_;
-  std::uint64_t stream_ = 0;      // RecorderThread::add_stream(); 0: none
-  std::uint64_t part_bytes_ = 0;  // limit of a part
-  StoreService::PartLimit budget_;
-  std::deque<OpenPart> open_;  // begun, and not committed
+  std::uint64_t stream_ = 0;                       // RecorderThread::add_stream(); 0: none
+  std::uint64_t part_bytes_ = 0;                   // limit of a part
+  std::optional<StoreService::PartLimit> budget_;  // of the part that was begun last; nullopt: not known
+  std::optional<std::uint64_t> begun_free_bytes_;  // of the file system
+  std::uint64_t enough_bytes_ = UINT64_MAX;        // then the newest part has what the budget left for it
+  std::optional<PartFiles> next_;                  // of prepare_part()
+  std::deque<OpenPart> open_;                      // begun, and not committed
   std::uint64_t part_number_ = 0;
   std::vector<std::uint64_t> seqs_;  // of all parts
   std::vector<std::string> finished_, paths_, warnings_;

@@ -7,6 +7,8 @@
 #include <cerrno>
 
 #include "libcore/base/units.hpp"
+#include "libcore/store/folder.hpp"
+#include "libcore/store/names.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight::daemon {
@@ -198,19 +200,44 @@ Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::ui
   return out;
 }
 
-Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_bytes) {
-  PartRoom out{.outcome = vacuum(
-                   {.incoming = IncomingSnapshot{.trigger = std::string(kRecordTrigger), .disk_bytes = most_bytes}}),
+// Of the parts of running recordings, which are no snapshots yet.
+std::uint64_t StoreBudget::open_part_bytes() const {
+  auto folder = Folder::open(folder_);
+  if (!folder) return 0;
+  std::vector<std::string> files;
+  static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    const auto name = parse_part_file(file);
+    if (name && name->kind == PartFileKind::data && in_use_ && in_use_(name->seq)) files.emplace_back(file);
+  }));
+  std::uint64_t bytes = 0;
+  for (const std::string& file : files)
+    if (const auto size = folder->size_of(file)) bytes += size->disk_bytes;
+  return bytes;
+}
+
+Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_bytes,
+                                                          std::optional<std::uint64_t> begun_free_bytes) {
+  if (!begun_free_bytes) begun_free_bytes = space_of(folder_).value_or(FileSystemSpace{}).free_bytes;
+  PartRoom out{.outcome = vacuum({.incoming = IncomingSnapshot{.trigger = std::string(kRecordTrigger),
+                                                               .disk_bytes = most_bytes + open_part_bytes()}}),
                .limits = {}};
   if (out.outcome.error) return propagate(*out.outcome.error);
   const auto space = space_of(folder_);
-  out.limits = limits_of(config_, space.value_or(FileSystemSpace{}).total_bytes);
   if (space && space->free_inodes && *space->free_inodes < kPartInodes)
     return sys_error(ENOSPC, "begin a part of a recording in {}: its file system has {} free, a part needs {}", folder_,
                      counted(*space->free_inodes, "inode"), kPartInodes);
   if (space && space->free_bytes < std::min(most_bytes, kLeastPartBytes))
     return sys_error(ENOSPC, "begin a part of a recording in {}: {} are free, and no snapshot may be deleted for it",
                      folder_, format_bytes(space->free_bytes));
+  const auto left = take_inventory(folder_);
+  if (!left) return propagate(left.error());
+  out.limits = limits_of(config_, space.value_or(FileSystemSpace{}).total_bytes);
+  out.free_bytes = space.value_or(FileSystemSpace{}).free_bytes;
+  const auto without = [](std::uint64_t from, std::uint64_t bytes) { return from - std::min(from, bytes); };
+  out.left_bytes = without(out.free_bytes, std::min(out.limits.keep_free_bytes, *begun_free_bytes / 2));
+  if (out.limits.max_use_bytes != 0)
+    out.left_bytes =
+        std::min(out.left_bytes, without(out.limits.max_use_bytes, left->disk_bytes() + open_part_bytes()));
   return out;
 }
 

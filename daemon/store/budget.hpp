@@ -63,11 +63,17 @@ class StoreBudget {
   // so flightd does not begin it.
   [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // The same before a part of a recording, which will have about `most_bytes`. ENOSPC: not even its beginning fits.
+  // `begun_free_bytes`: what was free when the recording began; nullopt: it begins now.
   struct PartRoom {
     VacuumOutcome outcome;
     StoreLimits limits;
+    std::uint64_t free_bytes = 0;  // afterwards
+    // So much the part may have: what max_use leaves beside all snapshots and the parts that are being written, and
+    // keep_free of what is free. On a disk with less than keep_free, a recording may use half of what it found.
+    std::uint64_t left_bytes = 0;
   };
-  [[nodiscard]] Result<PartRoom> make_part_room(std::uint64_t most_bytes);
+  [[nodiscard]] Result<PartRoom> make_part_room(std::uint64_t most_bytes,
+                                                std::optional<std::uint64_t> begun_free_bytes = std::nullopt);
   // A snapshot of `trigger` failed after `written_bytes` because the disk or a quota is full (is_full): the oldest ones
   // go, but only if that makes room for it.
   [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t written_bytes);
@@ -81,6 +87,7 @@ class StoreBudget {
     std::string age;  // how a doubtful clock changed it, or would have
   };
   [[nodiscard]] Plan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now, const Order& order);
+  [[nodiscard]] std::uint64_t open_part_bytes() const;
   [[nodiscard]] std::vector<std::string> assess(const Inventory& inventory, const VacuumPlan& plan,
                                                 const StoreLimits& limits) const;
   std::string folder_;

@@ -230,22 +230,24 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   return max_snapshot_bytes_.load();
 }
 
-Result<StoreService::PartLimit> StoreService::make_part_room(std::uint64_t most_bytes) {
-  auto made = std::make_shared<std::promise<Result<PartLimit>>>();
+Result<std::optional<StoreService::PartLimit>> StoreService::make_part_room(
+    std::uint64_t most_bytes, std::optional<std::uint64_t> begun_free_bytes) {
+  auto made = std::make_shared<std::promise<Result<std::optional<PartLimit>>>>();
   auto room = made->get_future();
-  thread_->post([this, most_bytes, made] {
+  thread_->post([this, most_bytes, begun_free_bytes, made] {
     const SpareDescriptors::Use use;
     if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
     age_clock_.look();
-    auto done = budget_.make_part_room(most_bytes);
+    auto done = budget_.make_part_room(most_bytes, begun_free_bytes);
     if (!done) return made->set_value(propagate(done.error()));
-    made->set_value(PartLimit{.max_use_bytes = done->limits.max_use_bytes, .max_files = done->limits.max_files});
+    made->set_value(
+        PartLimit{.left_bytes = done->left_bytes, .free_bytes = done->free_bytes, .max_files = done->limits.max_files});
     note(done->outcome);
     if (!done->outcome.removed.empty()) log_vacuumed(std::move(done->outcome));
   });
   if (room.wait_for(kRoomWait) == std::future_status::ready) return room.get();
   if (auto why = trouble()) return propagate(std::move(*why));
-  return PartLimit{};
+  return std::optional<PartLimit>();
 }
 
 std::vector<std::uint64_t> StoreService::take_left_parts() {

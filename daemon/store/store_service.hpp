@@ -111,12 +111,14 @@ class StoreService {
   // The same after a write that failed because the disk or a quota is full, although statvfs(3) reported space. True:
   // snapshots were deleted for it, so it is worth another try.
   [[nodiscard]] bool make_more_room(const std::string& trigger, std::uint64_t written_bytes);
-  // A recording's thread, before a part that will have about `most_bytes`: the same. Returns the limits that its parts
-  // must keep together; 0: none, or they are not known.
+  // A recording's thread, before a part that will have about `most_bytes`: the same. `begun_free_bytes`, `left_bytes`:
+  // as of StoreBudget. nullopt: the disk does not answer, so nothing is known.
   struct PartLimit {
-    std::uint64_t max_use_bytes = 0, max_files = 0;
+    std::uint64_t left_bytes = 0, free_bytes = 0;
+    std::uint64_t max_files = 0;  // 0: no limit
   };
-  [[nodiscard]] Result<PartLimit> make_part_room(std::uint64_t most_bytes);
+  [[nodiscard]] Result<std::optional<PartLimit>> make_part_room(
+      std::uint64_t most_bytes, std::optional<std::uint64_t> begun_free_bytes = std::nullopt);
   // Any thread. The parts of recordings that an earlier flightd could not finish, as found when STATE was taken; empty
   // from the second call on.
   [[nodiscard]] std::vector<std::uint64_t> take_left_parts();

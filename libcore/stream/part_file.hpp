@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct PartStart {
   Features features;               // as they are known now, for recover(); COMPRESSED and SAMPLE_TIME are added
   RecordBuffer prologue;           // the process tracker's whole state, as perf must know it before the first sample
   EventTime sideband_from_ns = 0;  // the prologue's moment: at most the time of the first record
+  std::optional<std::uint64_t> most_bytes{};                   // of this part, if less than PartLimits::file_bytes
   std::function<Result<bool>(int file)> sync = sync_data_now;  // of the data; tests have their own
 };
 

@@ -125,6 +125,8 @@ void PartWriter::handle(PartStart& start) {
   assert(!part_);
   ++before_.parts;
   outcome_ = Result<void>();
+  limits_ = settings_.limits;
+  limits_.file_bytes = std::min(limits_.file_bytes, start.most_bytes.value_or(limits_.file_bytes));
   auto part = PartFile::create(std::move(start), chunks_);
   if (part) {
     part_.emplace(std::move(*part));
@@ -171,7 +173,7 @@ void PartWriter::add(PartProgress& to) const {
 void PartWriter::note_progress() {
   PartProgress now = before_;
   add(now);
-  now.full = part_ && part_->is_full(settings_.limits);
+  now.full = part_ && part_->is_full(limits_);
   if (!outcome_) now.trouble = outcome_.error().what;
   {
     const std::lock_guard lock(mutex_);

@@ -92,6 +92,7 @@ class PartWriter {
 
   // Of the writer's thread alone:
   Chunks chunks_;
+  PartLimits limits_;  // of the part that was begun last
   std::optional<PartFile> part_;
   Result<void> outcome_;    // of the part that was begun last
   PartFacts without_file_;  // what was lost since the last part ended, where there is no file

@@ -379,6 +379,35 @@ TEST(PartWriterTest, NoRoundIsMissingAtTheSeamOfTwoParts) {
   EXPECT_EQ(said.out.find(":1 "), std::string::npos) << "the second part names its processes itself";
 }
 
+// Of the disk's space: less than usual is left for this part.
+TEST(PartWriterTest, APartMayHaveASmallerLimit) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Outcome first, second;
+  const auto writer = start_writer();
+  PartStart start = made_start(folder.path("1"), folder.path("journal-1"));
+  start.most_bytes = 10'000;
+  writer->begin(std::move(start));
+  const auto until = std::chrono::steady_clock::now() + test::kPatience;
+  while (!writer->progress().full && std::chrono::steady_clock::now() < until) {
+    writer->write(rounds.next(1'000));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_TRUE(writer->progress().full);
+  EXPECT_LT(writer->progress().bytes, 1U << 20U);
+  // The next one has that of the settings.
+  writer->begin(made_start(folder.path("2"), folder.path("journal-2")), first.end());
+  const auto [outcome, facts] = first.wait();
+  ASSERT_TRUE(outcome) << outcome.error().what;
+  writer->write(rounds.next(5'000));
+  while (writer->progress().events < facts.events + 10'000 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(writer->progress().events, facts.events + 10'000);
+  EXPECT_FALSE(writer->progress().full);
+  writer->end(second.end());
+  EXPECT_TRUE(second.wait().first);
+}
+
 // While the sideband is waited for, rounds are joined: the queue stays short, and nothing is lost.
 TEST(PartWriterTest, RoundsAreJoinedWhileTheWriterWaits) {
   const StreamFolder folder;

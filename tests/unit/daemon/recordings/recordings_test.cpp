@@ -3,7 +3,9 @@
 #include "daemon/recordings/recordings.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -199,6 +201,58 @@ TEST_F(RecordingsTest, ItEndsAtItsSize) {
   EXPECT_EQ(call.result().ended, "max_size");
   EXPECT_GE(call.result().progress.bytes, 8192U);
   for (const std::string& path : call.result().paths) EXPECT_GT(sidecar_of(path).samples, 0U) << path;
+}
+
+// Other programs write to this disk, too.
+TEST_F(RecordingsTest, ItLeavesHalfOfADiskWithLessThanKeepFree) {
+  ASSERT_EQ(::mount("none", bench_.snapshots().c_str(), "tmpfs", 0, "size=6M"), 0);
+  const std::string disk = bench_.snapshots();
+  const std::unique_ptr<const std::string, void (*)(const std::string*)> mounted(
+      &disk, [](const std::string* path) { ::umount2(path->c_str(), MNT_DETACH); });
+  StoreConfig store;
+  store.keep_free = SizeOrShare{.bytes = 1ULL << 40U};
+  store.max_use = SizeOrShare{.bytes = 1ULL << 40U};
+  store_->configure(store);
+  const std::uint64_t free_bytes = fs::space(disk).available;
+  config_.snapshot.compression = "none";
+  recordings_->configure(config_);
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call, {.part_bytes = 4096}));
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return call.answer.has_value();
+  }));
+  EXPECT_EQ(call.result().ended, "budget");
+  EXPECT_GE(call.result().paths.size(), 1U);
+  EXPECT_GE(fs::space(disk).available, free_bytes / 2 - (512U << 10U));
+}
+
+// They, and not each of them, have max_use.
+TEST_F(RecordingsTest, TwoShareTheBudget) {
+  constexpr std::uint64_t kMaxUse = 3U << 20U;
+  StoreConfig store;
+  store.keep_free = SizeOrShare{.bytes = 0};
+  store.max_use = SizeOrShare{.bytes = kMaxUse};
+  store_->configure(store);
+  config_.snapshot.compression = "none";
+  recordings_->configure(config_);
+  RecordCall first, second;
+  ASSERT_NO_FATAL_FAILURE(begin(first, {.part_bytes = 4096}));
+  ASSERT_NO_FATAL_FAILURE(begin(second, {.part_bytes = 4096}));
+  std::uint64_t most_bytes = 0;
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    std::uint64_t bytes = 0;
+    for (const auto& entry : fs::directory_iterator(bench_.snapshots())) {
+      std::error_code gone;
+      if (const auto size = entry.file_size(gone); !gone) bytes += size;
+    }
+    most_bytes = std::max(most_bytes, bytes);
+    return first.answer && second.answer;
+  }));
+  EXPECT_EQ(first.result().ended, "budget");
+  EXPECT_EQ(second.result().ended, "budget");
+  EXPECT_LT(most_bytes, kMaxUse + kMaxUse / 2);
 }
 
 TEST_F(RecordingsTest, ItEndsAfterItsTime) {

@@ -91,6 +91,46 @@ TEST_F(Budget, APartOfARecordingGetsSpaceButNotThatOfTheOthers) {
   EXPECT_EQ(room->outcome.removed[0].id, "3");
 }
 
+// What is left for a part is what all others leave of max_use: pinned snapshots, and the parts that are being written.
+TEST_F(Budget, APartGetsWhatTheOthersLeave) {
+  make(1, wall_now());
+  const std::string stem = SnapshotName{.host = "box", .time = wall_now(), .trigger = "spike", .seq = 2}.stem();
+  std::ofstream(folder_ + "/" + stem + std::string(kDataSuffix)) << std::string(5U << 20U, 'x');
+  std::ofstream(folder_ + "/" + stem + std::string(kPinSuffix)) << "";
+  for (const std::uint64_t seq : {8U, 9U})
+    std::ofstream(folder_ + "/" + part_file(PartFileKind::data, seq)) << std::string(2U << 20U, 'x');
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 10U << 20U};
+  config.keep_free = SizeOrShare{.bytes = 0};
+  StoreBudget budget(
+      folder_, config, [] { return false; }, [this] { return clock_; }, [](std::uint64_t seq) { return seq == 9; });
+  const auto room = budget.make_part_room(1U << 20U);
+  ASSERT_TRUE(room) << room.error().what;
+  EXPECT_LE(room->left_bytes, 3U << 20U) << "of 10 MiB the pinned one has 5, and the other recording 2";
+  EXPECT_GT(room->left_bytes, 2U << 20U) << "8 is not a part of a recording that runs";
+}
+
+TEST_F(Budget, APartLeavesKeepFreeOrHalfOfWhatWasFree) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 1U << 30U};
+  config.keep_free = SizeOrShare{.bytes = 6U << 20U};
+  StoreBudget budget = this->budget(config);
+  const auto first = budget.make_part_room(1U << 20U);
+  ASSERT_TRUE(first) << first.error().what;
+  EXPECT_EQ(first->left_bytes, first->free_bytes - (6U << 20U));
+  std::ofstream(folder_ + "/other") << std::string(8U << 20U, 'x');
+  const auto less = budget.make_part_room(1U << 20U, first->free_bytes);
+  ASSERT_TRUE(less) << less.error().what;
+  EXPECT_EQ(less->left_bytes, less->free_bytes - (6U << 20U));
+  // It began when there was less than keep_free and as much again.
+  const auto late = budget.make_part_room(1U << 20U, 8U << 20U);
+  ASSERT_TRUE(late) << late.error().what;
+  EXPECT_EQ(late->left_bytes, late->free_bytes - (4U << 20U));
+}
+
 TEST_F(Budget, InTheFirstHourOfABootTheOtherLimitsApply) {
   for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - (50 - seq) * kDay);
   clock_.since_boot = std::chrono::minutes(15);

@@ -148,7 +148,8 @@ TEST_F(StoreServiceTest, PartsOfARunningRecordingAreNotVacuumed) {
   auto room = std::async(std::launch::async, [this] { return service_->make_part_room(1U << 20U); });
   const auto limit = room.get();
   ASSERT_TRUE(limit) << limit.error().what;
-  EXPECT_EQ(limit->max_files, 1U);
+  ASSERT_TRUE(*limit) << "the disk answers";
+  EXPECT_EQ((*limit)->max_files, 1U);
   service_->release_parts({1});
   settle();
   EXPECT_FALSE(fs::exists(files[0]));
