@@ -279,7 +279,24 @@ void StreamWorkers::paused(EventTime from_ns, EventTime until_ns) {
   }
 }
 
+// A real-time task may have the CPUs of a mask for itself: the end of a recording does not wait for that.
+void StreamWorkers::run_anywhere() {
+  const auto online = online_cpus();
+  if (!online || online->empty()) return;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const std::vector<int>& own = settings_.plan[i].runs_on;
+    if (own.empty() || !workers_[i]->thread.joinable()) continue;
+    std::vector<int> others;
+    for (const int cpu : *online)
+      if (std::find(own.begin(), own.end(), cpu) == own.end()) others.push_back(cpu);
+    // It moves at once only if the new mask does not have its CPU.
+    if (!others.empty()) static_cast<void>(keep_on_cpus(workers_[i]->thread, others));
+    static_cast<void>(keep_on_cpus(workers_[i]->thread, *online));
+  }
+}
+
 void StreamWorkers::finish() {
+  run_anywhere();  // first: a worker may have lost its CPU while it holds the lock
   std::unique_lock lock(mutex_);
   if (ending_) return;
   ending_ = true;

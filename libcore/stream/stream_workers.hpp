@@ -124,6 +124,7 @@ class StreamWorkers {
   void add_pauses(std::vector<RingRound>& rings);
   void count(const Round& round);
   [[nodiscard]] EventTime late_after() const { return number_ == 1 ? kFirstLateAfter : kLateAfter; }
+  void run_anywhere();
   void join();
 
   // Constant after start().

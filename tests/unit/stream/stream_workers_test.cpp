@@ -555,6 +555,12 @@ TEST_F(StreamWorkersTest, AWorkerHasItsPriorityAndItsCpus) {
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_NE(warnings[0].find(fmt::format("worker 1 could not be pinned to CPUs {}", absent)), std::string::npos)
       << warnings[0];
+  // At the end no CPU is waited for that others have for themselves.
+  one_.write_some(now_, 10);
+  two_.write_some(now_, 10);
+  workers_->finish();
+  EXPECT_EQ(places[0].cpus, places[1].cpus);
+  EXPECT_NE(std::find(places[0].cpus.begin(), places[0].cpus.end(), last), places[0].cpus.end());
 }
 
 }  // namespace
