@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <cstdlib>
 
 #include "daemon/log/log.hpp"
 #include "daemon/recorder/cpu_notes.hpp"
@@ -22,6 +23,8 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::chrono::seconds kCloseWait(2);
+// For the last round of a recording and its files: a disk that hangs may need longer than systemd waits.
+constexpr std::chrono::seconds kRecordingsEnd(20);
 // By then every thread has started, and memory that only the start needed is free.
 constexpr std::chrono::seconds kSettled(2);
 
@@ -57,6 +60,12 @@ int Daemon::run() {
   });
   serve();
 
+  if (abandoned_) {
+    // Their threads wait for the disk, and end_threads() would wait for them.
+    log::warn("ended, although the disk of {} does not answer", folder_);
+    log::flush();
+    std::_Exit(exit_status_);
+  }
   end_threads();
   log::info("ended");
   return exit_status_;
@@ -150,7 +159,7 @@ void Daemon::stop(std::string why) {
   reloader_->stop();
   stopper_->post([this] {
     worker_->stop();
-    recordings_->end_all();
+    if (!recordings_->end_all(kRecordingsEnd)) asio::post(loop_, [this] { abandoned_ = recordings_->abandon(); });
     triggers_->stop();  // its last reports are still handled
     asio::post(loop_, [this] {
       auto timer = std::make_shared<asio::steady_timer>(loop_, kCloseWait);

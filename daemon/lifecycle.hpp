@@ -9,6 +9,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,7 @@ class Daemon {
   std::unique_ptr<TriggerThread> triggers_;
   boost::asio::steady_timer spare_again_{loop_};
   std::unique_ptr<Recordings> recordings_;
+  std::optional<Recordings::Abandoned> abandoned_;  // of a disk that does not answer: flightd exits beside them
   std::unique_ptr<SnapshotWorker> worker_;
   std::unique_ptr<SnapshotApi> snapshots_;
   std::unique_ptr<RecordingSwitch> recording_;

@@ -10,6 +10,7 @@
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/snapshot/commit.hpp"
+#include "libcore/store/folder.hpp"
 
 namespace flight::daemon {
 
@@ -47,6 +48,8 @@ Result<PartFiles> PartStore::make() {
     }
     *file = std::move(*made);
   }
+  // What cannot be synced can still be recorded.
+  static_cast<void>(sync_folder(folder()));
   return out;
 }
 
@@ -56,7 +59,21 @@ Result<void> PartStore::describe(int sidecar, const Sidecar& begun) {
   return sync_data_now(sidecar).map([](bool /*synced*/) {});
 }
 
-Result<bool> PartStore::commit(Ready part, const SnapshotName& name, const Sidecar& contents) {
+PartStore::Ready PartStore::ready(std::uint64_t seq, UniqueFd sidecar) {
+  Ready out{.data_name = part_file(PartFileKind::data, seq),
+            .sidecar_name = part_file(PartFileKind::sidecar, seq),
+            .sidecar = std::move(sidecar)};
+  if (auto fresh = make_one()) {
+    out.sidecar_name = std::move(fresh->name);
+    out.sidecar = std::move(fresh->fd);
+  }
+  return out;
+}
+
+Result<PartStore::Committed> PartStore::commit(Ready part, const SnapshotName& name, const Sidecar& contents,
+                                               const std::function<bool(std::uint64_t)>& make_room) {
+  PartialFiles made(folder(), {});
+  if (part.sidecar_name != part_file(PartFileKind::sidecar, name.seq)) made.add(part.sidecar_name);
   if (::ftruncate(part.sidecar.get(), 0) != 0 || ::lseek(part.sidecar.get(), 0, SEEK_SET) != 0)
     return sys_error(errno, "begin the sidecar of part {} again", name.seq);
   SnapshotOutput output;
@@ -65,11 +82,29 @@ Result<bool> PartStore::commit(Ready part, const SnapshotName& name, const Sidec
   output.sidecar_name = std::move(part.sidecar_name);
   output.folder = folder();
   output.seq = name.seq;
-  const auto committed = flight::commit(output, name, to_json(contents), {});
-  if (!committed) return committed;
+  const auto committed = flight::commit(output, name, to_json(contents), make_room);
+  if (!committed) return propagate(committed.error());
+  made.keep();
+  unlink(part_file(PartFileKind::sidecar, name.seq));
   unlink(part_file(PartFileKind::journal, name.seq));
+  Committed out{.can_sync = *committed, .unsynced = std::nullopt};
   const auto synced = sync_folder(folder());
-  return *committed && synced.value_or(false);
+  if (synced)
+    out.can_sync = out.can_sync && *synced;
+  else
+    out.unsynced = synced.error();
+  return out;
+}
+
+Result<void> PartStore::describe_again(const SnapshotName& name, const Sidecar& contents) const {
+  const auto store = Folder::open(folder());
+  if (!store) return propagate(store.error());
+  // remove_partials() removes a leftover.
+  const auto done =
+      store->replace(name.sidecar_file(), fmt::format(".flightd-again-{}.partial", name.seq), to_json(contents));
+  if (!done) return propagate(done.error());
+  if (*done) return propagate(**done);
+  return {};
 }
 
 Result<void> PartStore::take_back_sidecar(const SnapshotName& name) const {

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -36,18 +38,23 @@ class PartStore {
   [[nodiscard]] Result<PartialFile> make_one();
   // Writes what the sidecar can say already. Once.
   [[nodiscard]] static Result<void> describe(int sidecar, const Sidecar& begun);
-  // The data is whole and synced: writes the sidecar, gives both their names, and removes the journal. False: the file
-  // system cannot sync.
   struct Ready {
     std::string data_name, sidecar_name;  // as they are called now
     UniqueFd sidecar;
   };
-  [[nodiscard]] static Ready ready(std::uint64_t seq, UniqueFd sidecar) {
-    return {.data_name = part_file(PartFileKind::data, seq),
-            .sidecar_name = part_file(PartFileKind::sidecar, seq),
-            .sidecar = std::move(sidecar)};
-  }
-  [[nodiscard]] Result<bool> commit(Ready part, const SnapshotName& name, const Sidecar& contents);
+  // What its sidecar said so far stays in its file, for the case that flightd is killed or the disk is full now. Only
+  // if the broker gives no other file, that one is written again.
+  [[nodiscard]] Ready ready(std::uint64_t seq, UniqueFd sidecar);
+  // The data is whole and synced: writes the sidecar, gives both their names, and removes the other files of the part.
+  // `make_room`: as in SnapshotOrder. On an error, what the part is made from is still there.
+  struct Committed {
+    bool can_sync = true;           // false: the file system cannot sync
+    std::optional<Error> unsynced;  // the directory could not be synced: a power failure now may undo it
+  };
+  [[nodiscard]] Result<Committed> commit(Ready part, const SnapshotName& name, const Sidecar& contents,
+                                         const std::function<bool(std::uint64_t written_bytes)>& make_room = {});
+  // A part that has its name: its sidecar says something else now. Durable.
+  [[nodiscard]] Result<void> describe_again(const SnapshotName& name, const Sidecar& contents) const;
   // A sidecar that has its name already, and no data, is what its part's sidecar can say so far.
   [[nodiscard]] Result<void> take_back_sidecar(const SnapshotName& name) const;
   // All files of a part that is not whole.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "daemon/log/log.hpp"
-#include "daemon/recordings/recovery.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/units.hpp"
 
@@ -16,16 +15,14 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::chrono::seconds kRecoverAgain(10);
-constexpr std::size_t kRecoverTries = 30;
-
-CallError error_of_recording(const Error& error) {
+// `left`: something of it is in the store, and is finished later.
+CallError error_of_recording(const Error& error, bool left) {
   const int number = error.errno_value();
   if (is_full(number))
-    return store_full(
-        fmt::format("{}. Nothing was recorded into a file. Free some space there, for instance with "
-                    "`flightctl remove ID`, and try again.",
-                    error.what));
+    return store_full(fmt::format(
+        "{}. {} Free some space there, for instance with `flightctl remove ID`{}", error.what,
+        left ? "What was recorded is finished as soon as there is space." : "Nothing was recorded into a file.",
+        left ? "." : ", and try again."));
   if (error.code == std::errc::invalid_argument || error.code == std::errc::no_message_available)
     return recording_refused(error.what);
   return write_failed(number, "", error.what);
@@ -35,13 +32,16 @@ CallError error_of_recording(const Error& error) {
 
 Recordings::Recordings(asio::io_context& loop, std::unique_ptr<TaskThread> thread, RecorderThread& recorder,
                        StoreService& store, const HostFacts& host, const Config& config)
-    : loop_(loop), recorder_(recorder), store_(store), host_(host), recover_timer_(loop), thread_(std::move(thread)) {
+    : loop_(loop),
+      recorder_(recorder),
+      store_(store),
+      host_(host),
+      recovery_(loop, std::move(thread), recorder, store, host.host.hostname) {
   configure(config);
 }
 
 Recordings::~Recordings() {
-  recover_timer_.cancel();
-  thread_->join();
+  recovery_.stop();
   std::map<std::uint64_t, Running> left;
   {
     const std::lock_guard lock(mutex_);
@@ -86,8 +86,8 @@ RunningRecording::Callbacks Recordings::callbacks_of(std::uint64_t number) {
                 asio::post(loop_, [this, number, id, progress] { progressed(number, id, progress); });
               },
           .ended =
-              [this, number](const Result<RecordResult>& result) {
-                asio::post(loop_, [this, number, result] { ended(number, result); });
+              [this, number](const RecordingOutcome& outcome) {
+                asio::post(loop_, [this, number, outcome] { ended(number, outcome); });
               },
           .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); }};
 }
@@ -135,7 +135,8 @@ void Recordings::progressed(std::uint64_t number, const std::string& id,
   at->second.follower.step(id, progress);
 }
 
-void Recordings::ended(std::uint64_t number, const Result<RecordResult>& result) {
+void Recordings::ended(std::uint64_t number, const RecordingOutcome& outcome) {
+  const Result<RecordResult>& result = outcome.result;
   std::map<std::uint64_t, Running>::node_type node;
   {
     const std::lock_guard lock(mutex_);
@@ -153,11 +154,12 @@ void Recordings::ended(std::uint64_t number, const Result<RecordResult>& result)
     log::warn("a recording could not be made: {}", result.error().what);
   }
   store_.refresh_use();
+  recovery_.recover(outcome.unfinished, RecordingEnd::disk);
   for (const ControlBackend::Done& done : running.waiting) {
     if (result)
       done(to_json(*result));
     else
-      done(tl::unexpected(error_of_recording(result.error())));
+      done(tl::unexpected(error_of_recording(result.error(), !outcome.unfinished.empty())));
   }
   // Its thread has nothing more to do.
 }
@@ -176,44 +178,35 @@ std::string Recordings::running_id() const {
   return "";
 }
 
-void Recordings::end_all() {
-  std::unique_lock lock(mutex_);
-  ending_ = true;
-  for (const auto& [number, running] : running_) running.recording->stop(RecordingEnd::asked);
-  changed_.wait(lock, [this] { return running_.empty(); });
+bool Recordings::end_all(std::chrono::seconds most) {
+  const auto end = std::chrono::steady_clock::now() + most;
+  recovery_.stop();
+  {
+    std::unique_lock lock(mutex_);
+    ending_ = true;
+    for (const auto& [number, running] : running_) running.recording->stop(RecordingEnd::asked);
+    if (!changed_.wait_until(lock, end, [this] { return running_.empty(); })) return false;
+  }
+  return recovery_.wait_until(end);
 }
 
-void Recordings::recover(std::vector<std::uint64_t> seqs) {
-  if (seqs.empty()) return;
-  const bool first = recover_tries_ == 0;
-  thread_->post([this, first, seqs = std::move(seqs)] {
-    PartStore files(recorder_, store_.folder());
-    std::vector<std::uint64_t> left;
-    for (const std::uint64_t seq : seqs) {
-      const auto done = recover_part(files, seq, host_.host.hostname);
-      if (!done) left.push_back(seq);
-      if (done)
-        log::warn("{}", *done);
-      else if (first)
-        log::warn("part {} of a recording that was killed is not finished yet: {}", seq, done.error().what);
-    }
-    asio::post(loop_, [this, left = std::move(left)]() mutable {
-      store_.keep_budget();
-      store_.refresh_use();
-      recover_again(std::move(left));
-    });
-  });
-}
-
-void Recordings::recover_again(std::vector<std::uint64_t> seqs) {
-  if (seqs.empty()) return;
-  if (++recover_tries_ >= kRecoverTries)
-    return log::warn("{} of recordings that were killed could not be finished; the next start of flightd tries again",
-                     counted(seqs.size(), "part"));
-  recover_timer_.expires_after(kRecoverAgain);
-  recover_timer_.async_wait([this, seqs = std::move(seqs)](const boost::system::error_code& error) mutable {
-    if (!error) recover(std::move(seqs));
-  });
+Recordings::Abandoned Recordings::abandon() {
+  std::map<std::uint64_t, Running> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(running_);
+  }
+  Abandoned out;
+  for (auto& [number, running] : left) {
+    const std::string id = running.recording->id();
+    const std::string text =
+        fmt::format("recording {} is not finished: the disk of {} does not answer; the next flightd finishes its parts",
+                    id.empty() ? "without an id" : id, store_.folder());
+    log::warn("{}", text);
+    for (const ControlBackend::Done& done : running.waiting) done(tl::unexpected(write_failed(ETIMEDOUT, "", text)));
+    out.push_back(std::move(running.recording));
+  }
+  return out;
 }
 
 }  // namespace flight::daemon

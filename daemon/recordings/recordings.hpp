@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recordings that are running, at most kMost; answers the control calls about them. Each has threads of its own
-// (running_recording.hpp). Finishes the parts of an earlier flightd on a further thread. Event loop only, except where
-// noted; each `done` is called once, on the event loop.
+// (running_recording.hpp). What is left of parts is finished on a further thread (recovery_thread.hpp). Event loop
+// only, except where noted; each `done` is called once, on the event loop.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -16,6 +16,7 @@
 
 #include "daemon/control/backend.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/recordings/recovery_thread.hpp"
 #include "daemon/recordings/running_recording.hpp"
 #include "daemon/store/store_service.hpp"
 #include "libcore/base/task_thread.hpp"
@@ -33,7 +34,7 @@ class Recordings {
              StoreService& store, const HostFacts& host, const Config& config);
   Recordings(const Recordings&) = delete;
   Recordings& operator=(const Recordings&) = delete;
-  ~Recordings();  // end_all()
+  ~Recordings();  // ends all, and waits
 
   // For the recordings that begin later.
   void configure(const Config& config);
@@ -45,10 +46,15 @@ class Recordings {
 
   // Any thread. The id of one that runs; empty: none does.
   [[nodiscard]] std::string running_id() const;
-  // Any thread but the event loop, which must still run: ends all in order, and waits. No other one begins.
-  void end_all();
-  // Finishes these parts, whose flightd was killed; tries again if the broker or the disk does not answer.
-  void recover(std::vector<std::uint64_t> seqs);
+  // Any thread but the event loop, which must still run: ends all in order, and waits. No other one begins. False:
+  // after `most` the disk or the broker has not answered.
+  [[nodiscard]] bool end_all(std::chrono::seconds most);
+  // Then: answers those that wait for the end, with an error. The threads of what is returned still run: it may be
+  // destroyed only after the disk has answered, and before the objects that they use.
+  using Abandoned = std::vector<std::unique_ptr<RunningRecording>>;
+  [[nodiscard]] Abandoned abandon();
+  // Finishes these parts, whose flightd was killed.
+  void recover(const std::vector<std::uint64_t>& seqs) { recovery_.recover(seqs, RecordingEnd::killed); }
 
  private:
   struct Running {
@@ -59,9 +65,8 @@ class Recordings {
   [[nodiscard]] RecordingOrder order_of(const Caller& caller, RecordParameters parameters) const;
   [[nodiscard]] RunningRecording::Callbacks callbacks_of(std::uint64_t number);
   void progressed(std::uint64_t number, const std::string& id, const std::optional<RecordProgress>& progress);
-  void ended(std::uint64_t number, const Result<RecordResult>& result);
+  void ended(std::uint64_t number, const RecordingOutcome& outcome);
   [[nodiscard]] std::string running_ids() const;
-  void recover_again(std::vector<std::uint64_t> seqs);
 
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;
@@ -69,8 +74,6 @@ class Recordings {
   const HostFacts& host_;
   RecordConfig config_;
   int level_ = 1;
-  boost::asio::steady_timer recover_timer_;
-  std::size_t recover_tries_ = 0;
   std::uint64_t number_ = 0;
 
   mutable std::mutex mutex_;
@@ -78,7 +81,7 @@ class Recordings {
   std::map<std::uint64_t, Running> running_;  // under mutex_; changed on the event loop
   bool ending_ = false;                       // under mutex_
 
-  std::unique_ptr<TaskThread> thread_;  // last member: it must end before the objects that its tasks use
+  RecoveryThread recovery_;  // last member: it must end before the objects that its tasks use
 };
 
 }  // namespace flight::daemon

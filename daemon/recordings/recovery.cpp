@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -24,9 +26,10 @@ namespace {
 constexpr std::size_t kMaxJournalBytes = 64U << 20U;
 constexpr std::size_t kCopyAtOnceBytes = 1U << 20U;
 
-Result<void> copy_part(int from, int to) {
+Result<void> copy_part(int from, int to, const std::function<bool()>& stop) {
   std::vector<std::byte> buffer(kCopyAtOnceBytes);
   for (;;) {
+    if (stop && stop()) return fail(std::errc::operation_canceled, "flightd stops");
     const ssize_t count = ::read(from, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return sys_error(errno, "read an unfinished part");
@@ -86,8 +89,14 @@ SnapshotName name_of_part(const Sidecar& contents, std::uint64_t seq, const std:
   return {.host = clean_host(host), .time = wall_now(), .trigger = std::string(kRecordTrigger), .seq = seq};
 }
 
-void describe_recovered(Sidecar& contents, const Recovered& recovered) {
-  contents.record->ended = std::string(to_string(RecordingEnd::killed));
+std::string_view what_happened(RecordingEnd why) {
+  return why == RecordingEnd::disk ? "the disk refused a part of it when it ended"
+                                   : "flightd was killed while it wrote this part";
+}
+
+void describe_recovered(Sidecar& contents, const Recovered& recovered, const PartRecovery& order) {
+  // Its sidecar had its name already: then that says why.
+  if (order.last && !contents.record->ended) contents.record->ended = std::string(to_string(order.why));
   PartFacts facts;
   facts.file_bytes = recovered.file_bytes;
   facts.expanded_bytes = recovered.expanded_bytes;
@@ -96,60 +105,120 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered) {
   facts.newest_ns = recovered.newest_ns;
   // The clock of that boot, as it was when the part began.
   describe_part(contents, facts, RecordedRings(), clock_of(contents), contents.window.begin_ns);
-  contents.warnings.emplace_back(
-      "flightd was killed while it wrote this part: what was written last is missing, and holes in it are not known");
+  contents.warnings.push_back(
+      fmt::format("{}: what was written last is missing, and holes in it are not known", what_happened(order.why)));
   if (recovered.left_out > 0)
     contents.warnings.push_back(fmt::format("its newest rounds ({}) could not be used: {}", recovered.left_out,
                                             recovered.reason.empty() ? "the disk is full" : recovered.reason));
 }
 
+// The newest part of this recording before `seq` that has its name; nullopt: there is none.
+std::optional<SnapshotName> part_before(Folder& folder, const std::string& first, std::uint64_t seq) {
+  std::vector<SnapshotName> names;
+  static_cast<void>(folder.each([&](std::string_view file, std::uint64_t /*inode*/) {
+    auto name = parse_snapshot_name(file);
+    if (name && name->seq < seq && name->trigger == kRecordTrigger && file.ends_with(kSidecarSuffix))
+      names.push_back(std::move(*name));
+  }));
+  std::sort(names.begin(), names.end(), [](const auto& left, const auto& right) { return left.seq > right.seq; });
+  for (SnapshotName& name : names)
+    if (const auto sidecar = part_sidecar(folder, name.sidecar_file()); sidecar && sidecar->record->first == first)
+      return std::move(name);
+  return std::nullopt;
+}
+
+// The last part goes, since it has nothing: now the one before it is the last one.
+Result<std::string> drop_part(const PartStore& store, Folder& folder, const PartRecovery& order, const Error& error) {
+  const Sidecar contents = contents_so_far(folder, order.seq);
+  if (const auto before = order.last ? part_before(folder, contents.record->first, order.seq) : std::nullopt) {
+    auto sidecar = part_sidecar(folder, before->sidecar_file());
+    if (sidecar && !sidecar->record->ended) {
+      sidecar->record->ended = std::string(to_string(order.why));
+      sidecar->warnings.push_back(
+          fmt::format("the recording had one more part, and nothing in it can be used: {}", what_happened(order.why)));
+      if (auto done = store.describe_again(*before, *sidecar); !done) return propagate(done.error());
+    }
+  }
+  store.remove(order.seq);
+  return fmt::format("part {} of a recording was removed, since nothing in it can be used: {}", order.seq, error.what);
+}
+
+// The part has its name already; what an earlier recovery left of it is not needed.
+Result<std::string> tidy_up(const PartStore& store, const Folder& folder, const SnapshotName& name) {
+  if (const Unsynced unsynced = folder.sync()) return propagate(*unsynced);
+  store.remove(name.seq);
+  return fmt::format("part {} of a recording had its name already: {}", name.seq, name.data_file());
+}
+
+// A copy of the part's data, whole and synced.
+struct RecoveredCopy {
+  PartialFile file;
+  Recovered recovered;
+};
+Result<RecoveredCopy> recover_copy(PartStore& store, const Folder& folder, const PartRecovery& order) {
+  const auto journal = folder.read(part_file(PartFileKind::journal, order.seq), kMaxJournalBytes);
+  if (!journal) return propagate(journal.error());
+  const std::string data = part_file(PartFileKind::data, order.seq);
+  const auto old = folder.open_file(data);
+  if (!old) return propagate(old.error());
+  if (order.make_room)
+    if (auto room = order.make_room(folder.size_of(data).value_or(Folder::Size()).bytes); !room)
+      return propagate(room.error());
+  auto file = store.make_one();
+  if (!file) return propagate(file.error());
+  PartialFiles made(store.folder(), {file->name});
+  if (auto copied = copy_part(old->get(), file->fd.get(), order.stop); !copied) return propagate(copied.error());
+  auto recovered = recover_what_fits(file->fd.get(), std::as_bytes(std::span(*journal)));
+  if (!recovered) return propagate(recovered.error());
+  if (const auto synced = sync_data_now(file->fd.get()); !synced) return propagate(synced.error());
+  made.keep();
+  return RecoveredCopy{.file = std::move(*file), .recovered = std::move(*recovered)};
+}
+
 }  // namespace
 
-Result<std::string> recover_part(PartStore& store, std::uint64_t seq, const std::string& host) {
+Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
   auto folder = Folder::open(store.folder());
   if (!folder) return propagate(folder.error());
-  const auto given = name_given(*folder, seq);
+  const auto given = name_given(*folder, order.seq);
   if (!given) return propagate(given.error());
-  if (*given && folder->size_of((*given)->data_file())) {
-    // An earlier recovery was killed behind its last name.
-    if (const Unsynced unsynced = folder->sync()) return propagate(*unsynced);
-    store.remove(seq);
-    return fmt::format("part {} of a recording had its name already: {}", seq, (*given)->data_file());
-  }
+  if (*given && folder->size_of((*given)->data_file())) return tidy_up(store, *folder, **given);
   if (*given)
     if (auto taken = take_back_sidecar(store, *folder, **given); !taken) return propagate(taken.error());
-  const auto journal = folder->read(part_file(PartFileKind::journal, seq), kMaxJournalBytes);
-  if (!journal) return propagate(journal.error());
-  const auto old = folder->open_file(part_file(PartFileKind::data, seq));
-  if (!old) return propagate(old.error());
-  auto data = store.make_one();
-  if (!data) return propagate(data.error());
-  PartialFiles made(store.folder(), {data->name});
-  if (auto copied = copy_part(old->get(), data->fd.get()); !copied) return propagate(copied.error());
-  const auto recovered = recover_what_fits(data->fd.get(), std::as_bytes(std::span(*journal)));
-  if (!recovered && recovered.error().code == std::errc::bad_message) {
-    store.remove(seq);
-    return fmt::format("part {} of a recording was removed, since nothing in it can be used: {}", seq,
-                       recovered.error().what);
-  }
-  if (!recovered) return propagate(recovered.error());
-  if (const auto synced = sync_data_now(data->fd.get()); !synced) return propagate(synced.error());
-
-  Sidecar contents = contents_so_far(*folder, seq);
-  const SnapshotName name = name_of_part(contents, seq, host);
+  auto copy = recover_copy(store, *folder, order);
+  if (!copy && copy.error().code == std::errc::bad_message) return drop_part(store, *folder, order, copy.error());
+  if (!copy) return propagate(copy.error());
+  PartialFiles made(store.folder(), {copy->file.name});
+  Sidecar contents = contents_so_far(*folder, order.seq);
+  const SnapshotName name = name_of_part(contents, order.seq, order.host);
   contents.path = store.folder() + "/" + name.data_file();
-  describe_recovered(contents, *recovered);
+  describe_recovered(contents, copy->recovered, order);
   auto sidecar = store.make_one();
   if (!sidecar) return propagate(sidecar.error());
-  PartialFiles also_made(store.folder(), {sidecar->name});
   const auto committed = store.commit(
-      {.data_name = data->name, .sidecar_name = sidecar->name, .sidecar = std::move(sidecar->fd)}, name, contents);
+      {.data_name = copy->file.name, .sidecar_name = sidecar->name, .sidecar = std::move(sidecar->fd)}, name, contents);
   if (!committed) return propagate(committed.error());
   made.keep();
-  also_made.keep();
-  store.remove(seq);
-  return fmt::format("part {} of recording {} was finished: flightd was killed while it wrote it; it has {} events",
-                     seq, contents.record->first, recovered->events);
+  store.remove(order.seq);
+  return fmt::format("part {} of recording {} was finished: {}; it has {} events", order.seq, contents.record->first,
+                     what_happened(order.why), copy->recovered.events);
+}
+
+std::set<std::uint64_t> last_parts(const std::string& folder, const std::vector<std::uint64_t>& seqs) {
+  std::map<std::string, std::uint64_t> last;  // by the recording
+  if (const auto store = Folder::open(folder))
+    for (const std::uint64_t seq : seqs) {
+      std::uint64_t& known = last[contents_so_far(*store, seq).record->first];
+      known = std::max(known, seq);
+    }
+  std::set<std::uint64_t> out;
+  for (const auto& [first, seq] : last) out.insert(seq);
+  return out;
+}
+
+std::chrono::seconds recover_again_after(const Error& error) {
+  constexpr std::chrono::seconds kSoon(10), kFullDisk(std::chrono::hours(1));
+  return is_full(error.errno_value()) ? kFullDisk : kSoon;
 }
 
 }  // namespace flight::daemon

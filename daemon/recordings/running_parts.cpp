@@ -212,14 +212,24 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
   describe_part(contents, facts, part.context->rings(), means_.recorder.clock().history(), part.begun_ns);
   if (std::string owner = owner_warning(part.data_again.get()); !owner.empty())
     contents.warnings.push_back(std::move(owner));
-  const auto committed = files_.commit(PartStore::ready(part.seq, std::move(part.sidecar)), part.name, contents);
+  const auto make_room = [this](std::uint64_t bytes) {
+    return means_.store.make_more_room(std::string(kRecordTrigger), bytes);
+  };
+  auto ready = files_.ready(part.seq, std::move(part.sidecar));
+  const auto committed = files_.commit(std::move(ready), part.name, contents, make_room);
   if (!committed) {
     failure_ = committed.error();
-    warnings_.push_back(fmt::format("part {} is not in the store yet: {}; flightd tries again when it is started next",
-                                    contents.id, committed.error().what));
+    unfinished_.push_back(part.seq);
+    warnings_.push_back(
+        fmt::format("part {} is not in the store yet: {}; flightd tries again", contents.id, committed.error().what));
     return;
   }
-  means_.store.snapshot_synced(*committed);
+  if (committed->unsynced)
+    callbacks_.warn(
+        wrap(*committed->unsynced, "part {} is in the store, but a power failure now may remove its name", contents.id)
+            .value());
+  else
+    means_.store.snapshot_synced(committed->can_sync);
   // Again: while no snapshot with this name was there, a vacuum may have removed it.
   keep_symbols(*part.context, contents);
   finished_.push_back(contents.id);
@@ -244,8 +254,9 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
   if (recovered)
     if (const auto synced = sync_data_now(part.data_again.get()); !synced) recovered = propagate(synced.error());
   if (!recovered) {
-    warnings_.push_back(fmt::format("part {} could not be finished: {}; flightd tries again when it is started next",
-                                    part.seq, recovered.error().what));
+    unfinished_.push_back(part.seq);
+    warnings_.push_back(
+        fmt::format("part {} could not be finished: {}; flightd tries again", part.seq, recovered.error().what));
     return;
   }
   facts.lost_events += facts.events - std::min(facts.events, recovered->events);

@@ -189,7 +189,7 @@ void RunningRecording::give_up(const Error& error) {
   for (const OpenPart& part : open_) files_.remove(part.seq);
   open_.clear();
   means_.store.release_parts(seqs_);
-  callbacks_.ended(propagate(error));
+  callbacks_.ended({.result = propagate(error), .unfinished = {}});
 }
 
 std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
@@ -289,8 +289,9 @@ void RunningRecording::finish(RecordingEnd end) {
                       .warnings = std::move(warnings_)};
   writer_.reset();
   means_.store.release_parts(seqs_);
-  if (result.progress.finished.empty() && failure_) return callbacks_.ended(propagate(*failure_));
-  callbacks_.ended(std::move(result));
+  if (result.progress.finished.empty() && failure_)
+    return callbacks_.ended({.result = propagate(*failure_), .unfinished = std::move(unfinished_)});
+  callbacks_.ended({.result = std::move(result), .unfinished = std::move(unfinished_)});
 }
 
 }  // namespace flight::daemon

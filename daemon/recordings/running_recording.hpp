@@ -50,6 +50,12 @@ struct RecordingOrder {
   int level = 1;                      // of zstd; 0: no compression
 };
 
+struct RecordingOutcome {
+  // ENODATA: nothing is recorded. EINVAL: no such channel. ENOSPC …: the first part was not written.
+  Result<RecordResult> result;
+  std::vector<std::uint64_t> unfinished;  // parts that could not be written whole, for recover_part()
+};
+
 class RunningRecording {
  public:
   struct Means {
@@ -61,8 +67,8 @@ class RunningRecording {
   struct Callbacks {
     std::function<void(const std::string& id)> begun;                                     // at most once
     std::function<void(const std::string& id, const RecordProgress& progress)> progress;  // once a second
-    // Once, at last. ENODATA: nothing is recorded. EINVAL: no such channel. ENOSPC …: the first part was not written.
-    std::function<void(const Result<RecordResult>& result)> ended;
+    // Once, at last.
+    std::function<void(const RecordingOutcome& outcome)> ended;
     std::function<void(const Error& error)> warn;
   };
 
@@ -141,7 +147,8 @@ class RunningRecording {
   std::optional<PartFiles> next_;                  // of prepare_part()
   std::deque<OpenPart> open_;                      // begun, and not committed
   std::uint64_t part_number_ = 0;
-  std::vector<std::uint64_t> seqs_;  // of all parts
+  std::vector<std::uint64_t> seqs_;        // of all parts
+  std::vector<std::uint64_t> unfinished_;  // of those whose files are left
   std::vector<std::string> finished_, paths_, warnings_;
   EventTime begun_ns_ = 0, since_ns_ = 0, paused_until_ns_ = 0;
   EventTime switch_again_ns_ = 0;  // not before

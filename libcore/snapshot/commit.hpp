@@ -25,6 +25,7 @@ class PartialFiles {
   PartialFiles(const PartialFiles&) = delete;
   PartialFiles& operator=(const PartialFiles&) = delete;
   ~PartialFiles();
+  void add(std::string name) { names_.push_back(std::move(name)); }
   void keep() { names_.clear(); }
 
  private:

@@ -267,8 +267,10 @@ Result<std::uint64_t> Catalogue::next_seq() {
   std::string last_file = kSeqFile;
   auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const auto name = parse_snapshot_name(file);
-    if (!name || name->seq <= last) return;
-    last = name->seq;
+    const auto part = name ? std::nullopt : parse_part_file(file);
+    const std::uint64_t seq = name ? name->seq : part ? part->seq : 0;
+    if (seq <= last) return;
+    last = seq;
     last_file = file;
   });
   if (!read) return propagate(read.error());

@@ -77,9 +77,9 @@ class Catalogue {
   // Unlinks data, sidecar and pin of `id`, pinned or not: a pin protects only from vacuuming. Durable before it
   // returns. Errors as describe's.
   [[nodiscard]] Result<void> remove(std::string_view id);
-  // One more than any SEQ in the directory and than the number in `folder/.seq`, which it raises, so that the id of a
-  // removed snapshot is never used again. Durable before it returns. Several catalogues of one process may do this at
-  // the same time.
+  // One more than any SEQ in the directory, also of an unfinished part, and than the number in `folder/.seq`, which it
+  // raises, so that the id of a removed snapshot is never used again. Durable before it returns. Several catalogues of
+  // one process may do this at the same time.
   [[nodiscard]] Result<std::uint64_t> next_seq();
   // Why a power failure may undo the last change by give_sidecar(), pin(), remove() or next_seq(). They succeed
   // nevertheless: it took effect.

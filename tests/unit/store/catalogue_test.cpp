@@ -341,6 +341,8 @@ TEST_F(Store, NumbersRiseAndAreNeverUsedTwice) {
   write(name_of(20).sidecar_file(), "only a sidecar");
   EXPECT_EQ(*catalogue.next_seq(), 21U);
   EXPECT_EQ(*read_file(at(".seq")), "21\n");
+  write(part_file(PartFileKind::data, 30), "a part that is not finished, and .seq is that of an older backup");
+  EXPECT_EQ(*catalogue.next_seq(), 31U);
 }
 
 TEST_F(Store, GarbageInTheNumbersFileIsOverwritten) {

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -346,13 +347,50 @@ TEST_F(RecordingsTest, AllEndInOrderWhenFlightdStops) {
   RecordCall call;
   ASSERT_NO_FATAL_FAILURE(begin(call));
   fault(50);
-  auto ended = std::async(std::launch::async, [this] { recordings_->end_all(); });
+  auto ended = std::async(std::launch::async, [this] { return recordings_->end_all(kPatience); });
+  ASSERT_TRUE(loop_.until([&] { return is_there(ended); }));
+  EXPECT_TRUE(ended.get());
   ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
-  ended.get();
   EXPECT_EQ(call.result().ended, "asked");
   RecordCall late;
   record(late);
   EXPECT_THAT(late.error(), HasSubstr("Stopping"));
+}
+
+// The broker waits for it, and the recording for the broker.
+TEST_F(RecordingsTest, ADiskThatDoesNotAnswerDoesNotKeepFlightd) {
+  bench_.broker->leave(Request::file);
+  RecordCall call;
+  record(call);
+  ASSERT_TRUE(soon([&] { return bench_.broker->asked(Request::file) == 1; }));
+  EXPECT_FALSE(recordings_->end_all(std::chrono::seconds(0)));
+  Recordings::Abandoned left = recordings_->abandon();
+  EXPECT_EQ(left.size(), 1U);
+  ASSERT_TRUE(call.answer);
+  EXPECT_THAT(call.error(), HasSubstr("does not answer; the next flightd finishes its parts"));
+  EXPECT_EQ(recordings_->running_id(), "");
+  RecordCall late;
+  record(late);
+  EXPECT_THAT(late.error(), HasSubstr("Stopping"));
+  // Here it answers in the end.
+  bench_.broker->obey(Request::file);
+  bench_.broker->say(Request::file);
+  left.clear();
+  loop_.poll();
+}
+
+// As its other work in bulk, at low priority.
+TEST_F(RecordingsTest, RecoveryIsNiceToOthers) {
+  recordings_->recover({4711});
+  const auto nice_of_recovery = [] {
+    for (const auto& entry : fs::directory_iterator("/proc/self/task")) {
+      const auto name = read_line((entry.path() / "comm").string());
+      if (name && *name == "recordings")
+        return ::getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoul(entry.path().filename().string())));
+    }
+    return -1;
+  };
+  EXPECT_TRUE(soon([&] { return nice_of_recovery() == 5; })) << nice_of_recovery();
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -93,16 +95,20 @@ class RecoveryTest : public testing::Test {
       ASSERT_TRUE(part->write(round, {}));
     }
   }
-  void describe() const {
-    Sidecar begun;
-    begun.id = "7";
-    begun.trigger = kRecordTrigger;
-    begun.reason = "slow";
-    begun.record = SidecarRecord{.first = "5", .part = 2, .ended = {}};
-    begun.path = at(kStem + ".perf.data");
+  void describe() const { std::ofstream(at(part_file(PartFileKind::sidecar, kSeq))) << to_json(begun()); }
+  [[nodiscard]] Sidecar begun() const {
+    Sidecar out;
+    out.id = "7";
+    out.trigger = kRecordTrigger;
+    out.reason = "slow";
+    out.record = SidecarRecord{.first = "5", .part = 2, .ended = {}};
+    out.path = at(kStem + ".perf.data");
     const ClockPair pair{.wall = parse_time("2026-11-20T03:12:04Z", {}).value(), .monotonic_ns = kRoundNs};
-    begun.window = SidecarWindow::of(kRoundNs, kRoundNs, ClockHistory(pair));
-    std::ofstream(at(part_file(PartFileKind::sidecar, kSeq))) << to_json(begun);
+    out.window = SidecarWindow::of(kRoundNs, kRoundNs, ClockHistory(pair));
+    return out;
+  }
+  [[nodiscard]] Result<std::string> recover(bool last = true) {
+    return recover_part(*store_, {.seq = kSeq, .host = "box", .last = last, .make_room = {}, .stop = {}});
   }
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> out;
@@ -120,7 +126,7 @@ TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
   describe();
   // Behind the last round: what was written of the next one.
   std::ofstream(at(part_file(PartFileKind::data, kSeq)), std::ios::app) << "torn";
-  const auto done = recover_part(*store_, kSeq, "box");
+  const auto done = recover();
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_THAT(*done, HasSubstr("part 7 of recording 5 was finished"));
   EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
@@ -140,7 +146,7 @@ TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
 
 TEST_F(RecoveryTest, WithoutItsSidecarItIsStillFinished) {
   ASSERT_NO_FATAL_FAILURE(kill_part(1));
-  const auto done = recover_part(*store_, kSeq, "box");
+  const auto done = recover();
   ASSERT_TRUE(done) << done.error().what;
   ASSERT_EQ(names().size(), 2U);
   const auto name = parse_snapshot_name(names().front());
@@ -157,7 +163,7 @@ TEST_F(RecoveryTest, ASidecarThatHasItsNameAlreadyIsReplaced) {
   ASSERT_NO_FATAL_FAILURE(kill_part(2));
   describe();
   fs::rename(at(part_file(PartFileKind::sidecar, kSeq)), at(kStem + ".json"));
-  const auto done = recover_part(*store_, kSeq, "box");
+  const auto done = recover();
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_THAT(*done, HasSubstr("part 7 of recording 5 was finished"));
   EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
@@ -173,7 +179,7 @@ TEST_F(RecoveryTest, ASidecarOfARecoveryThatWasKilledIsReplaced) {
   ASSERT_NO_FATAL_FAILURE(kill_part(2));
   describe();
   std::ofstream(at(kStem + ".json")) << "cut";
-  const auto done = recover_part(*store_, kSeq, "box");
+  const auto done = recover();
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
   EXPECT_EQ(parse_sidecar(read_file(at(kStem + ".json")).value())->record->first, "5");
@@ -185,11 +191,11 @@ TEST_F(RecoveryTest, APartWithItsNameIsNotFinishedAgain) {
   describe();
   const std::string journal = read_file(at(part_file(PartFileKind::journal, kSeq))).value();
   const std::string data = read_file(at(part_file(PartFileKind::data, kSeq))).value();
-  ASSERT_TRUE(recover_part(*store_, kSeq, "box"));
+  ASSERT_TRUE(recover());
   const std::string whole = read_file(at(kStem + ".perf.data")).value();
   std::ofstream(at(part_file(PartFileKind::journal, kSeq))) << journal;
   std::ofstream(at(part_file(PartFileKind::data, kSeq))) << data;
-  const auto done = recover_part(*store_, kSeq, "box");
+  const auto done = recover();
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_THAT(*done, HasSubstr("had its name already"));
   EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
@@ -199,7 +205,7 @@ TEST_F(RecoveryTest, APartWithItsNameIsNotFinishedAgain) {
 TEST_F(RecoveryTest, WhatHasNoRoundGoes) {
   ASSERT_NO_FATAL_FAILURE(kill_part(0));
   describe();
-  const auto done = recover_part(*store_, kSeq, "box");
+  const auto done = recover();
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_THAT(*done, HasSubstr("was removed"));
   EXPECT_TRUE(names().empty());
@@ -209,9 +215,86 @@ TEST_F(RecoveryTest, AJournalThatLiesRemovesThePartAndNothingElse) {
   ASSERT_NO_FATAL_FAILURE(kill_part(2));
   std::ofstream(at(part_file(PartFileKind::journal, kSeq))) << "no journal";
   std::ofstream(at("flight-box-20261120T031204.123Z-manual-6.perf.data")) << "another's";
-  const auto done = recover_part(*store_, kSeq, "box");
+  const auto done = recover();
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_EQ(names().size(), 1U);
+}
+
+// What its sidecar said so far is not overwritten before the other one has its name.
+TEST_F(RecoveryTest, ACommitThatFailsLeavesWhatRecoveryNeeds) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  describe();
+  const auto before = names();
+  std::ofstream(at(kStem + ".perf.data")) << "in the way";
+  auto ready = store_->ready(kSeq, std::move(*open_file(at(part_file(PartFileKind::sidecar, kSeq)), O_RDWR)));
+  EXPECT_FALSE(store_->commit(std::move(ready), *parse_snapshot_name(kStem + ".perf.data"), Sidecar()));
+  fs::remove(at(kStem + ".perf.data"));
+  EXPECT_EQ(names(), before);
+  ASSERT_TRUE(recover());
+  EXPECT_EQ(parse_sidecar(read_file(at(kStem + ".json")).value())->reason, "slow");
+}
+
+// Two parts of a recording were not finished: only the last one says that it was killed.
+TEST_F(RecoveryTest, OnlyTheLastPartSaysWhyTheRecordingEnded) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(1));
+  describe();
+  Sidecar other = begun();
+  other.id = "9";
+  std::ofstream(at(part_file(PartFileKind::sidecar, 9))) << to_json(other);
+  other.record->first = other.id = "8";
+  std::ofstream(at(part_file(PartFileKind::sidecar, 8))) << to_json(other);
+  EXPECT_THAT(last_parts(bench_.snapshots(), {7, 8, 9}), testing::ElementsAre(8U, 9U));
+  ASSERT_TRUE(recover(false));
+  EXPECT_EQ(parse_sidecar(read_file(at(kStem + ".json")).value())->record->ended, std::nullopt);
+}
+
+TEST_F(RecoveryTest, WithoutTheLastPartTheOneBeforeSaysWhy) {
+  const std::string before = "flight-box-20261120T031203.123Z-record-6";
+  Sidecar sidecar = begun();
+  sidecar.id = "6";
+  sidecar.record->part = 1;
+  sidecar.path = at(before + ".perf.data");
+  std::ofstream(at(before + ".perf.data")) << "data";
+  std::ofstream(at(before + ".json")) << to_json(sidecar);
+  ASSERT_NO_FATAL_FAILURE(kill_part(0));
+  describe();
+  ASSERT_TRUE(recover());
+  EXPECT_THAT(names(), testing::ElementsAre(before + ".json", before + ".perf.data"));
+  const auto after = parse_sidecar(read_file(at(before + ".json")).value());
+  ASSERT_TRUE(after && after->record);
+  EXPECT_EQ(after->record->ended, "killed");
+  EXPECT_EQ(after->reason, "slow");
+  EXPECT_THAT(after->warnings, testing::Contains(HasSubstr("one more part")));
+}
+
+TEST_F(RecoveryTest, WithoutSpaceItIsNotCopied) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  describe();
+  const auto before = names();
+  const std::uint64_t bytes = fs::file_size(at(part_file(PartFileKind::data, kSeq)));
+  std::uint64_t asked = 0;
+  const auto no_room = [&asked](std::uint64_t wanted) -> Result<void> {
+    asked = wanted;
+    return sys_error(ENOSPC, "a test");
+  };
+  const auto done = recover_part(*store_, {.seq = kSeq, .host = "box", .make_room = no_room, .stop = {}});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(asked, bytes);
+  EXPECT_EQ(bench_.broker->asked(Request::file), 0);
+  EXPECT_EQ(names(), before);
+  using std::chrono::seconds;
+  EXPECT_EQ(recover_again_after(done.error()), seconds(3600)) << "not every 10 s";
+  EXPECT_EQ(recover_again_after(sys_error(ETIMEDOUT, "a test").value()), seconds(10));
+}
+
+TEST_F(RecoveryTest, ItStopsWithFlightd) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  describe();
+  const auto before = names();
+  const auto done = recover_part(*store_, {.seq = kSeq, .host = "box", .make_room = {}, .stop = [] { return true; }});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().errno_value(), ECANCELED);
+  EXPECT_EQ(names(), before);
 }
 
 TEST_F(RecoveryTest, WithoutABrokerItStaysForTheNextTime) {
@@ -219,10 +302,10 @@ TEST_F(RecoveryTest, WithoutABrokerItStaysForTheNextTime) {
   describe();
   const auto before = names();
   bench_.broker->refuse(Request::file, std::errc::no_space_on_device, "the disk is full");
-  EXPECT_FALSE(recover_part(*store_, kSeq, "box"));
+  EXPECT_FALSE(recover());
   EXPECT_EQ(names(), before);
   bench_.broker->obey(Request::file);
-  EXPECT_TRUE(recover_part(*store_, kSeq, "box"));
+  EXPECT_TRUE(recover());
 }
 
 }  // namespace
