@@ -79,12 +79,12 @@ RecorderThread::WholeState RecorderThread::whole_state(EventTime since_ns) {
   });
 }
 
-RecordBuffer RecorderThread::sideband_between(EventTime after_ns, EventTime until_ns) {
-  return tasks_.ask([this, after_ns, until_ns] {
+RecorderThread::SidebandPart RecorderThread::sideband_between(EventTime after_ns, EventTime until_ns, bool in_doubt) {
+  return tasks_.ask([this, after_ns, until_ns, in_doubt] {
     drain();
-    RecordBuffer out;
-    if (!tracker_.append_log(after_ns, until_ns, out))
-      out = tracker_.export_window(after_ns, until_ns, tracker_.pids()).log;
+    SidebandPart out;
+    out.whole = !tracker_.append_log(after_ns, until_ns, out.state.log, in_doubt);
+    if (out.whole) out.state = tracker_.export_window(after_ns, until_ns, tracker_.pids());
     return out;
   });
 }

@@ -121,8 +121,14 @@ class RecorderThread {
     TrackerExport state;
   };
   [[nodiscard]] WholeState whole_state(EventTime since_ns);
-  // The sideband with times in (after_ns, until_ns], ascending; until_ns was at least 50 ms ago.
-  [[nodiscard]] RecordBuffer sideband_between(EventTime after_ns, EventTime until_ns);
+  // The sideband with times in (after_ns, until_ns], ascending, as the log; until_ns was at least 50 ms ago. `whole`:
+  // some of it was folded already, or names are in doubt and `in_doubt` is not set; the prologue then has all processes
+  // and symbols at after_ns, and the warnings say which names are uncertain. That costs a whole export.
+  struct SidebandPart {
+    TrackerExport state;
+    bool whole = false;
+  };
+  [[nodiscard]] SidebandPart sideband_between(EventTime after_ns, EventTime until_ns, bool in_doubt = false);
 
   // Fills in the recorder's part: rings, channels, broker, warnings. `done` is called on the recorder thread. If the
   // broker does not reply, this waits for kStatusWaitNs.

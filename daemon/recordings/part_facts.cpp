@@ -36,18 +36,33 @@ RecordBuffer PartContext::prologue(TrackerExport state) const {
     append_outside(state.prologue);
   else
     append_exiting(state.prologue);
-  fit_symbols(state.prologue, state.log, kernel_);
-  relabel(state.log, rings_.attached->manifest, rings_.attached->events);
   RecordBuffer out;
   append_kernel_maps(out, kernel_.maps);
+  const RecordBuffer records = records_of(std::move(state));
+  out.insert(out.end(), records.begin(), records.end());
+  return out;
+}
+
+RecordBuffer PartContext::records_of(TrackerExport state) const {
+  fit_symbols(state.prologue, state.log, kernel_);
+  relabel(state.log, rings_.attached->manifest, rings_.attached->events);
+  if (state.prologue.empty()) return std::move(state.log);
+  RecordBuffer out;
   append_needed_forks(out, state.prologue);
   out.insert(out.end(), state.log.begin(), state.log.end());
   return out;
 }
 
-void PartContext::fit(RecordBuffer& log) const {
-  RecordBuffer none;
-  fit_symbols(none, log, kernel_);
+void PartContext::warn(const std::vector<std::string>& warnings) {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& text : warnings)
+    if (warnings_.size() < kMaxWarnings && std::find(warnings_.begin(), warnings_.end(), text) == warnings_.end())
+      warnings_.push_back(text);
+}
+
+std::vector<std::string> PartContext::warnings() const {
+  const std::lock_guard lock(mutex_);
+  return warnings_;
 }
 
 void PartContext::add_build_ids(const std::vector<TrackerExport::UserBuildId>& found) {

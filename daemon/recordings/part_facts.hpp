@@ -34,8 +34,13 @@ class PartContext {
 
   // The first records of the file, from the tracker's whole state.
   [[nodiscard]] RecordBuffer prologue(TrackerExport state) const;
-  // A round's records as they are in the file. `log`: with build-ids.
-  void fit(RecordBuffer& log) const;
+  // The same for a state in between: the records of a round, from a log with build-ids, behind the prologue if there is
+  // one.
+  [[nodiscard]] RecordBuffer records_of(TrackerExport state) const;
+  // Any thread: what the sidecar says about names, each text once, at most kMaxWarnings of them.
+  static constexpr std::size_t kMaxWarnings = 16;
+  void warn(const std::vector<std::string>& warnings);
+  [[nodiscard]] std::vector<std::string> warnings() const;
   // Any thread: files that were mapped.
   void add_build_ids(const std::vector<TrackerExport::UserBuildId>& found);
   [[nodiscard]] Features features(const ClockPair& clock);
@@ -48,7 +53,8 @@ class PartContext {
   const std::shared_ptr<const KernelSymbols> symbols_;
   const KernelWindow kernel_;
   const HostFacts host_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> warnings_;                  // under mutex_
   std::vector<TrackerExport::UserBuildId> build_ids_;  // under mutex_
   std::set<std::string> listed_;                       // their names and ids; under mutex_
 };

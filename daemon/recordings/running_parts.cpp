@@ -12,7 +12,6 @@
 #include "libcore/base/files.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/snapshot/commit.hpp"
-#include "libcore/snapshot/relabel.hpp"
 #include "libcore/stream/recover.hpp"
 
 namespace flight::daemon {
@@ -21,6 +20,7 @@ namespace {
 // Between two parts. Each costs an export, three files, three fsync(2) and a vacuum.
 constexpr EventTime kSwitchAgainNs = 1'000'000'000;
 
+constexpr EventTime kAskAgainNs = 1'000'000'000;
 // Snapshots are not deleted for more than that at once, however large a part may become.
 constexpr std::uint64_t kRoomAtOnceBytes = 64U << 20U;
 constexpr std::uint64_t kLeastLeftBytes = 1U << 20U;  // of the budget, to begin a part
@@ -210,6 +210,8 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
     append_texts(contents.warnings, warnings_);
   }
   describe_part(contents, facts, part.context->rings(), means_.recorder.clock().history(), part.begun_ns);
+  append_texts(contents.warnings, part.context->warnings());
+  append_texts(contents.warnings, gaps_until(contents.window.end_ns));
   if (std::string owner = owner_warning(part.data_again.get()); !owner.empty())
     contents.warnings.push_back(std::move(owner));
   const auto make_room = [this](std::uint64_t bytes) {
@@ -234,7 +236,32 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
   keep_symbols(*part.context, contents);
   finished_.push_back(contents.id);
   paths_.push_back(contents.path);
+  committed_ = CommittedPart{.name = std::move(part.name), .contents = std::move(contents)};
   means_.store.keep_budget();
+}
+
+// Since the part before: nothing was recorded. A hole says that of a pause, and only this of a broker that was gone.
+std::vector<std::string> RunningRecording::gaps_until(EventTime until_ns) {
+  RecorderThread& recorder = means_.recorder;
+  const EventTime after_ns = std::exchange(gaps_said_ns_, std::max(until_ns, gaps_said_ns_));
+  std::vector<std::string> out =
+      recorder.gaps().warnings(std::min(after_ns, until_ns), until_ns, recorder.oldest_held_ns());
+  const EventTime recorded_until_ns = recorder.recorded_until_ns();
+  if (recorder.broker_gone() && recorded_until_ns != UINT64_MAX)
+    out.push_back(fmt::format("flightd-broker is gone since {}: nothing later is in this part",
+                              recorder.clock().text_at(recorded_until_ns)));
+  return out;
+}
+
+// The part behind it had no round, and is gone: now this is the last one.
+void RunningRecording::describe_last_again() {
+  if (!committed_ || committed_->contents.record->ended || !unfinished_.empty()) return;
+  Sidecar& contents = committed_->contents;
+  contents.record->ended = std::string(to_string(*end_));
+  append_texts(contents.warnings, warnings_);
+  if (lost_behind_ > 0)
+    contents.warnings.push_back(fmt::format("{} events behind this part are in no part", lost_behind_));
+  if (auto done = files_.describe_again(committed_->name, contents); !done) callbacks_.warn(done.error());
 }
 
 // The writer could not finish it, and the rounds before are in the file.
@@ -242,6 +269,7 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
   failure_ = error;
   if (facts.rounds == 0) {
     files_.remove(part.seq);
+    lost_behind_ += facts.lost_events;
     warnings_.push_back(error.what);
     return;
   }
@@ -276,17 +304,22 @@ RecordBuffer RunningRecording::sideband(EventTime after_ns, EventTime until_ns) 
     const std::lock_guard lock(mutex_);
     if (const auto known = contexts_.find(number); known != contexts_.end()) context = known->second;
   }
-  TrackerExport window;
-  window.log = means_.recorder.sideband_between(after_ns, until_ns);
-  if (!context || window.log.empty()) return std::move(window.log);
-  const Attached& attached = *context->rings().attached;
-  relabel(window.log, attached.manifest, attached.events);
-  if (has_mappings(window.log)) {
-    name_files(means_.recorder, window);
-    context->add_build_ids(window.build_ids);
+  const EventTime now_ns = monotonic_now();
+  // While names are in doubt, the whole state once a second: it may be megabytes.
+  auto [state, whole] = means_.recorder.sideband_between(after_ns, until_ns, now_ns < whole_again_ns_);
+  if (whole) whole_again_ns_ = now_ns + kAskAgainNs;
+  if (!context) return std::move(state.log);
+  context->warn(state.warnings);
+  if (whole || has_mappings(state.log)) {
+    // The broker's thread has others to serve, and a machine may map files all the time.
+    if (!known_files_ || now_ns >= files_again_ns_) {
+      known_files_ = ask_for_files(means_.recorder);
+      files_again_ns_ = now_ns + kAskAgainNs;
+    }
+    name_files(means_.recorder, *known_files_, state);
+    context->add_build_ids(state.build_ids);
   }
-  context->fit(window.log);
-  return std::move(window.log);
+  return context->records_of(std::move(state));
 }
 
 // A worker's thread.

@@ -137,7 +137,7 @@ Result<void> RunningRecording::begin() {
   begun_ns_ = monotonic_now();
   const EventTime wanted_ns = begun_ns_ - std::min(order_.past_ns, begun_ns_);
   if (auto begun = begin_part(wanted_ns); !begun) return begun;
-  since_ns_ = paused_until_ns_ = open_.back().begun_ns;
+  since_ns_ = paused_until_ns_ = gaps_said_ns_ = open_.back().begun_ns;
   if (order_.past_ns != 0 && since_ns_ > wanted_ns + kProgressEveryNs)
     warnings_.push_back(fmt::format("the rings held {} of the {} before the recording began that were asked for",
                                     format_duration(std::chrono::nanoseconds(begun_ns_ - since_ns_)),
@@ -187,9 +187,25 @@ void RunningRecording::give_up(const Error& error) {
   writer_.reset();
   if (next_) files_.remove(next_->seq);
   for (const OpenPart& part : open_) files_.remove(part.seq);
-  open_.clear();
+  free_memory();
   means_.store.release_parts(seqs_);
   callbacks_.ended({.result = propagate(error), .unfinished = {}});
+}
+
+// On this thread: the event loop, which destroys this object, would need milliseconds for the pool, up to 256 MiB.
+void RunningRecording::free_memory() {
+  writer_.reset();
+  open_.clear();
+  next_.reset();
+  known_files_.reset();
+  committed_.reset();
+  rings_ = RecordedRings();
+  {
+    const std::lock_guard lock(mutex_);
+    contexts_.clear();
+    ended_.clear();
+  }
+  pool_.reset();
 }
 
 std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
@@ -282,12 +298,13 @@ void RunningRecording::finish(RecordingEnd end) {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [this] { return !ended_.empty(); });
   }
+  describe_last_again();
   RecordResult result{.id = id(),
                       .ended = std::string(to_string(end)),
                       .progress = progress(monotonic_now()),
                       .paths = std::move(paths_),
                       .warnings = std::move(warnings_)};
-  writer_.reset();
+  free_memory();
   means_.store.release_parts(seqs_);
   if (result.progress.finished.empty() && failure_)
     return callbacks_.ended({.result = propagate(*failure_), .unfinished = std::move(unfinished_)});

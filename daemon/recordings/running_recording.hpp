@@ -92,6 +92,10 @@ class RunningRecording {
     Sidecar contents;
     EventTime begun_ns = 0;
   };
+  struct CommittedPart {
+    SnapshotName name;
+    Sidecar contents;
+  };
   struct EndedPart {
     std::uint64_t seq = 0;
     Result<void> outcome;
@@ -124,7 +128,10 @@ class RunningRecording {
   void keep_symbols(const PartContext& context, const Sidecar& contents) const;
   void commit_ended();
   void commit(OpenPart part, const PartFacts& facts);
+  [[nodiscard]] std::vector<std::string> gaps_until(EventTime until_ns);
   void rescue(OpenPart part, const Error& error, PartFacts facts);
+  void describe_last_again();
+  void free_memory();
   [[nodiscard]] RecordBuffer sideband(EventTime after_ns, EventTime until_ns);
   void take_round(Round round);
 
@@ -150,10 +157,17 @@ class RunningRecording {
   std::vector<std::uint64_t> seqs_;        // of all parts
   std::vector<std::uint64_t> unfinished_;  // of those whose files are left
   std::vector<std::string> finished_, paths_, warnings_;
+  std::optional<CommittedPart> committed_;  // the last one
+  std::uint64_t lost_behind_ = 0;           // events in the parts behind it that had no round
   EventTime begun_ns_ = 0, since_ns_ = 0, paused_until_ns_ = 0;
+  EventTime gaps_said_ns_ = 0;     // gaps before are in the sidecars of earlier parts
   EventTime switch_again_ns_ = 0;  // not before
   std::optional<RecordingEnd> end_;
   std::optional<Error> failure_;  // why a part could not be written
+
+  // Of the writer's thread alone, in sideband():
+  EventTime whole_again_ns_ = 0, files_again_ns_ = 0;  // not before
+  std::optional<Result<KnownFiles>> known_files_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

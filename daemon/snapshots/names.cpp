@@ -36,10 +36,16 @@ std::shared_ptr<const KernelSymbols> take_kernel(RecorderThread& recorder, std::
   return kernel;
 }
 
+Result<KnownFiles> ask_for_files(RecorderThread& recorder) { return recorder.build_ids(kBuildIdsWait); }
+
 void name_files(RecorderThread& recorder, TrackerExport& window) {
+  name_files(recorder, ask_for_files(recorder), window);
+}
+
+void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, TrackerExport& window) {
   if (std::string scan = recorder.scan_warning(); !scan.empty()) window.warnings.push_back(std::move(scan));
-  const auto known = recorder.build_ids(kBuildIdsWait);
-  const NamedFiles named = add_build_ids(known.value_or(KnownFiles{}), window);
+  const KnownFiles none;
+  const NamedFiles named = add_build_ids(known ? *known : none, window);
   const auto without = [&](std::uint64_t files, std::string_view why) {
     return fmt::format("{} of {} mapped files have no build-id here: {}", files, named.with + named.without, why);
   };

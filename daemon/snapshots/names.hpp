@@ -20,5 +20,8 @@ namespace flight::daemon {
 // Adds build-ids, for which it waits at most 300 ms, and notes or warnings about files without one. Without the
 // broker's reply a file has device and inode from the tracker.
 void name_files(RecorderThread& recorder, TrackerExport& window);
+// The same with this reply.
+[[nodiscard]] Result<KnownFiles> ask_for_files(RecorderThread& recorder);
+void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, TrackerExport& window);
 
 }  // namespace flight::daemon

@@ -236,12 +236,13 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
 
 std::unordered_set<std::uint32_t> ProcessTracker::pids() const { return pids_in(state_->log, state_->table); }
 
-bool ProcessTracker::append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out) const {
+bool ProcessTracker::append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out, bool also_in_doubt) const {
   const State& state = *state_;
   if (state.folded_ns > after_ns) return false;
   const Unread unread = in_doubt(state.gaps.unread());
   const DoubtScope scope(state.gaps.pending(), unread, ~EventTime{0});
-  if (scope.first_begin_ns() < scope.last_end_ns() && scope.first_begin_ns() <= until_ns) return false;
+  const bool doubtful = scope.first_begin_ns() < scope.last_end_ns() && scope.first_begin_ns() <= until_ns;
+  if (doubtful && !also_in_doubt) return false;
   append_between(state.log, after_ns, until_ns, out);
   return true;
 }

@@ -199,8 +199,9 @@ class ProcessTracker {
   // For a recording, of which nobody knows yet who will have samples: every process that is known.
   [[nodiscard]] std::unordered_set<std::uint32_t> pids() const;
   // Appends the log's records with times in (after_ns, until_ns], for a file that has those up to after_ns. False: some
-  // were folded, or names are in doubt; export_window() has what is known of them.
-  [[nodiscard]] bool append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out) const;
+  // were folded, or names are in doubt; export_window() has what is known of them. `also_in_doubt`: then, too.
+  [[nodiscard]] bool append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out,
+                                bool also_in_doubt = false) const;
   // After an export: if memory is short, living ones of these processes are forgotten after all others, and so are
   // these cgroups (ids).
   void mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids,

@@ -147,7 +147,7 @@ class Record : public testing::Test {
       EXPECT_EQ(sidecars[i]["kind"], "recording");
       EXPECT_EQ(sidecars[i]["record"]["first"], first);
       EXPECT_EQ(sidecars[i]["record"]["part"], i + 1);
-      EXPECT_TRUE(i + 1 == sidecars.size() || sidecars[i]["record"]["ended"].is_null()) << sidecars[i]["record"];
+      EXPECT_EQ(i + 1 != sidecars.size(), sidecars[i]["record"]["ended"].is_null()) << sidecars[i]["record"];
     }
     return sidecars;
   }

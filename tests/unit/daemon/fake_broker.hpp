@@ -50,6 +50,7 @@ struct BrokerSetup {
   std::string left_out;                 // a channel into which no CPU records
   KnownFiles known_files;               // the build-ids that it knows
   std::uint64_t build_ids_waiting = 0;  // Counts::build_ids_waiting
+  bool dirty_files = false;             // its files are not empty: no file of perf begins there
 };
 
 inline Manifest manifest_of(const BrokerSetup& setup) {
@@ -243,6 +244,9 @@ class FakeBroker {
     UniqueFd fd(::open((setup_.folder + "/" + name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (!fd) return {.fd = {}, .text = {}, .error = sys_error(errno, "create {}", name).value()};
     EXPECT_EQ(::fchmod(fd.get(), mode), 0);
+    if (setup_.dirty_files) {
+      EXPECT_EQ(::write(fd.get(), "x", 1), 1);
+    }
     return {.fd = std::move(fd), .text = name, .error = {}};
   }
   static UniqueFd document(std::span<const std::byte> bytes) { return sealed_memfd("test", bytes).value(); }

@@ -373,6 +373,9 @@ TEST_F(WithShell, ALogWithNamesInDoubtIsNotGiven) {
   RecordBuffer out;
   EXPECT_FALSE(tracker_.append_log(50, 80, out));
   EXPECT_TRUE(tracker_.append_log(13, 20, out)) << "before the gap";
+  out.clear();
+  EXPECT_TRUE(tracker_.append_log(50, 80, out, /*in_doubt=*/true));
+  EXPECT_THAT(times_of(out), ElementsAre(55));
 }
 
 TEST(ProcessTracker, TheIdleTaskAndTheKernelAreNotProcesses) {

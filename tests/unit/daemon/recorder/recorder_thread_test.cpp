@@ -247,20 +247,21 @@ TEST_F(RecorderThreadTest, AStreamIsTickedUntilItIsRemoved) {
   EXPECT_EQ(ticks, last);
 }
 
+std::vector<std::string> comms_in_records(std::span<const std::byte> records) {
+  std::vector<std::string> out;
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    if (const auto comm = parse_comm(record)) out.emplace_back(comm->name);
+    records = records.subspan(record.size());
+  }
+  return out;
+}
+
 TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAndThenEachRecord) {
   start_with_rings();
-  const auto names = [](std::span<const std::byte> records) {
-    std::vector<std::string> out;
-    for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
-      if (const auto comm = parse_comm(record)) out.emplace_back(comm->name);
-      records = records.subspan(record.size());
-    }
-    return out;
-  };
   const EventTime since_ns = monotonic_now();
   const auto whole = recorder().whole_state(since_ns);
   EXPECT_EQ(whole.at_ns, since_ns);
-  EXPECT_THAT(names(whole.state.prologue), Contains("first")) << "also a process that nobody has asked for";
+  EXPECT_THAT(comms_in_records(whole.state.prologue), Contains("first")) << "also a process that nobody has asked for";
   std::array<char, 16> name{};
   ::prctl(PR_GET_NAME, name.data());
   ::prctl(PR_SET_NAME, "in-the-stream");
@@ -268,11 +269,30 @@ TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAndThenEachRecord) {
   ::prctl(PR_SET_NAME, name.data());
   std::vector<std::string> found;
   ASSERT_TRUE(soon([&] {
-    found = names(recorder().sideband_between(whole.at_ns, until_ns));
+    found = comms_in_records(recorder().sideband_between(whole.at_ns, until_ns).state.log);
     return !found.empty();
   }));
   EXPECT_THAT(found, Contains("in-the-stream"));
-  EXPECT_THAT(names(recorder().sideband_between(until_ns, until_ns)), IsEmpty());
+  EXPECT_THAT(recorder().sideband_between(until_ns, until_ns).state.log, IsEmpty());
+}
+
+// As after a disk that was slow for longer than the log is kept: what was folded is in the state.
+TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAgainIfRecordsAreMissing) {
+  start_with_rings();
+  wait_until_a_scan_may_follow();
+  bench_.broker->refuse(Request::processes, std::errc::io_error, "no");
+  const EventTime since_ns = monotonic_now();
+  lose_a_sideband_record(*recorder().attached());
+  RecorderThread::SidebandPart found;
+  ASSERT_TRUE(soon([&] {
+    found = recorder().sideband_between(since_ns, monotonic_now());
+    return found.whole;
+  }));
+  EXPECT_THAT(comms_in_records(found.state.prologue), Contains("first"));
+  EXPECT_THAT(found.state.warnings, Not(IsEmpty()));
+  found = recorder().sideband_between(since_ns, monotonic_now(), /*in_doubt=*/true);
+  EXPECT_FALSE(found.whole);
+  EXPECT_THAT(found.state.prologue, IsEmpty());
 }
 
 // The scan that was refused is due again, but not at once.

@@ -2,7 +2,9 @@
 // Recordings of real rings into a real directory, with a fake broker: parts, ends, refusals.
 #include "daemon/recordings/recordings.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -190,6 +192,82 @@ TEST_F(RecordingsTest, PartsFollowEachOther) {
   }
   EXPECT_EQ(samples, result.progress.events);
   EXPECT_THAT(files(kPartialSuffix), IsEmpty());
+}
+
+// The next part cannot be begun, and nothing of it is left.
+TEST_F(RecordingsTest, TheLastPartInTheStoreSaysWhyItEnded) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call, {.part_bytes = 4096}));
+  bench_.broker->change([](BrokerSetup& setup) { setup.dirty_files = true; });
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return call.answer.has_value();
+  }));
+  const RecordResult result = call.result();
+  EXPECT_EQ(result.ended, "disk");
+  ASSERT_EQ(result.paths.size(), 1U);
+  const Sidecar sidecar = sidecar_of(result.paths[0]);
+  EXPECT_EQ(sidecar.record->ended, "disk");
+  EXPECT_THAT(sidecar.warnings, Contains(HasSubstr("not empty")));
+  EXPECT_THAT(files(kPartialSuffix), IsEmpty());
+}
+
+TEST_F(RecordingsTest, ABrokerThatWasGoneIsInTheSidecar) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  const EventTime lost_ns = monotonic_now();
+  fault(100);
+  bench_.recorder->gaps().without_broker(lost_ns, monotonic_now());
+  fault(100);
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  EXPECT_THAT(sidecar_of(result.paths[0]).warnings, Contains(HasSubstr("flightd-broker was gone from")));
+}
+
+// Its destructor runs on the event loop, which must not free hundreds of MiB.
+TEST_F(RecordingsTest, ItsMemoryIsFreeWhenItHasEnded) {
+  const auto attached = bench_.recorder->attached();
+  const auto uses = attached.use_count();
+  std::promise<long> left;
+  RecordingOrder order;
+  order.for_ns = 1;
+  order.max_bytes = order.part_bytes = 64U << 20U;
+  order.workers = "1";
+  auto running =
+      RunningRecording::start({.recorder = *bench_.recorder, .store = *store_, .host = host_}, std::move(order),
+                              {.begun = [](const std::string&) {},
+                               .progress = [](const std::string&, const RecordProgress&) {},
+                               .ended =
+                                   [&](const RecordingOutcome& outcome) {
+                                     EXPECT_TRUE(outcome.result);
+                                     left.set_value(attached.use_count());
+                                   },
+                               .warn = [](const Error&) {}});
+  ASSERT_TRUE(running) << running.error().what;
+  EXPECT_EQ(left.get_future().get(), uses);
+}
+
+// The broker's thread has others to serve, and a machine may map files all the time.
+TEST_F(RecordingsTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
+  const auto map_code = [] {
+    const UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    constexpr std::size_t kPage = 4096;
+    void* code = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
+    ASSERT_NE(code, MAP_FAILED);
+    ::munmap(code, kPage);
+  };
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_TRUE(loop_.until([&] {
+    map_code();
+    fault(400);
+    return call.steps.back().progress && call.steps.back().progress->events > 15'000;
+  }));
+  static_cast<void>(stop(call));
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begun);
+  EXPECT_GE(bench_.broker->asked(Request::build_ids), 2) << "when it began, and then";
+  EXPECT_LE(bench_.broker->asked(Request::build_ids), seconds.count() + 3);
 }
 
 TEST_F(RecordingsTest, ItEndsAtItsSize) {
