@@ -90,8 +90,10 @@ void stop_on_signals(const Common& common, const std::shared_ptr<const RecordedI
     if (::sigwait(&wanted, &number) != 0) return;
     const std::string known = id->get();
     if (known.empty()) std::_Exit(kBySignal + number);
+    // Before the request, which may wait for the disk: the next signal ends flightctl, by its default action.
+    ::pthread_sigmask(SIG_UNBLOCK, &wanted, nullptr);
     static_cast<void>(ask(common, "StopRecording", id_parameters(known), "recording"));
-    if (::sigwait(&wanted, &number) == 0) std::_Exit(kBySignal + number);
+    for (;;) ::pause();  // no other thread takes it
   });
   if (thread)
     thread->detach();

@@ -99,6 +99,21 @@ TEST_F(RecordTest, CtrlCEndsItInOrderAndEachPartIsCopiedAsItEnds) {
   EXPECT_EQ(asked.reason, "slow");
 }
 
+// The first one waits for a disk that hangs.
+TEST_F(RecordTest, TheSecondCtrlCEndsFlightctlAtOnce) {
+  bench.backend.answer_stops = false;
+  run();
+  ASSERT_NO_FATAL_FAILURE(begin({}));
+  ASSERT_TRUE(soon([this] { return bench.backend.record_steps >= 1; }));
+  ::kill(pid_, SIGINT);
+  ASSERT_TRUE(soon([this] { return bench.backend.stops_asked >= 1; }));
+  ::kill(pid_, SIGINT);
+  int status = 0;
+  ASSERT_TRUE(soon([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }));
+  pid_ = -1;
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
+}
+
 TEST_F(RecordTest, AnotherFlightctlStopsIt) {
   run();
   ASSERT_NO_FATAL_FAILURE(begin({}));

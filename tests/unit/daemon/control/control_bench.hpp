@@ -64,6 +64,8 @@ class MemoryBackend : public ControlBackend {
   }
 
   void stop_recording(std::string id, Done done) override {
+    ++stops_asked;
+    if (!answer_stops) return;
     if (!recorded_ || id != result_to_report.id) return done(tl::unexpected(no_such_recording(id, "none such")));
     end_recording();
     done(to_json(result_to_report));
@@ -173,7 +175,8 @@ class MemoryBackend : public ControlBackend {
                                 .warnings = {}};
   RecordProgress progress_to_report{.seconds = 1.5, .bytes = 2048, .events = 10, .parts = 1, .finished = {}};
   std::optional<CallError> refuse_recording;
-  std::atomic<int> record_steps = 0;
+  std::atomic<int> record_steps = 0, stops_asked = 0;
+  std::atomic<bool> answer_stops = true;  // StopRecording
   std::atomic<bool> client_left = false;  // in the middle of a recording
   Status status_to_report;
   Caller last_caller;
