@@ -78,7 +78,7 @@ void RunningRecording::run() {
   if (auto begun = begin(); !begun) return give_up(begun.error());
   const std::string its_id = id();
   callbacks_.begun(its_id);
-  EventTime next_ns = begun_ns_ + kProgressEveryNs;
+  EventTime next_ns = running_since_ns_ + kProgressEveryNs;
   for (;;) {
     const EventTime now_ns = monotonic_now();
     if (const auto end = look(now_ns)) return finish(*end);
@@ -86,7 +86,7 @@ void RunningRecording::run() {
       callbacks_.progress(its_id, progress(now_ns));
       next_ns = now_ns + kProgressEveryNs;
     }
-    wait(order_.for_ns == 0 ? next_ns : std::min(next_ns, begun_ns_ + order_.for_ns));
+    wait(order_.for_ns == 0 ? next_ns : std::min(next_ns, running_since_ns_ + order_.for_ns));
   }
 }
 
@@ -146,7 +146,9 @@ Result<void> RunningRecording::begin() {
     const std::lock_guard lock(mutex_);
     newest_ns_ = newest_before_ns_ = since_ns_;
   }
-  return start_workers({}, since_ns_, order_.past_ns != 0);
+  auto started = start_workers({}, since_ns_, order_.past_ns != 0);
+  running_since_ns_ = monotonic_now();
+  return started;
 }
 
 Result<void> RunningRecording::start_workers(const RingPositions& read_to, EventTime since_ns, bool past) {
@@ -215,7 +217,7 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
     if (asked_) return asked_;
   }
   if (failure_) return RecordingEnd::disk;
-  if (order_.for_ns != 0 && now_ns >= begun_ns_ + order_.for_ns) return RecordingEnd::asked;
+  if (order_.for_ns != 0 && now_ns >= running_since_ns_ + order_.for_ns) return RecordingEnd::asked;
   const PartProgress written = writer_->progress();
   if (!written.trouble.empty()) {
     warnings_.push_back(written.trouble);
@@ -277,7 +279,7 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
 
 RecordProgress RunningRecording::progress(EventTime now_ns) const {
   const PartProgress written = writer_->progress();
-  return {.seconds = static_cast<double>(now_ns - begun_ns_) / 1e9,
+  return {.seconds = static_cast<double>(now_ns - running_since_ns_) / 1e9,
           .bytes = written.bytes,
           .events = written.events,
           .lost = written.lost_events,

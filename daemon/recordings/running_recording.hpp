@@ -160,8 +160,9 @@ class RunningRecording {
   std::optional<CommittedPart> committed_;  // the last one
   std::uint64_t lost_behind_ = 0;           // events in the parts behind it that had no round
   EventTime begun_ns_ = 0, since_ns_ = 0, paused_until_ns_ = 0;
-  EventTime gaps_said_ns_ = 0;     // gaps before are in the sidecars of earlier parts
-  EventTime switch_again_ns_ = 0;  // not before
+  EventTime running_since_ns_ = 0;  // the export and the files before may take seconds
+  EventTime gaps_said_ns_ = 0;      // gaps before are in the sidecars of earlier parts
+  EventTime switch_again_ns_ = 0;   // not before
   std::optional<RecordingEnd> end_;
   std::optional<Error> failure_;  // why a part could not be written
 

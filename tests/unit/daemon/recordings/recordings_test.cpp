@@ -342,6 +342,19 @@ TEST_F(RecordingsTest, ItEndsAfterItsTime) {
   EXPECT_EQ(call.result().paths.size(), 1U);
 }
 
+// What it needs before its workers run does not count: here it waits a second for the broker.
+TEST_F(RecordingsTest, ItsTimeBeginsWithItsWorkers) {
+  bench_.broker->leave(Request::kernel);
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call, {.for_ns = 1'000'000'000}));
+  const EventTime begun_ns = monotonic_now();
+  bench_.broker->obey(Request::kernel);
+  bench_.broker->say(Request::kernel);
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  EXPECT_GE(monotonic_now() - begun_ns, 500'000'000U);
+  EXPECT_EQ(call.result().ended, "asked");
+}
+
 TEST_F(RecordingsTest, AThirdOneIsRefused) {
   RecordCall first, second, third;
   ASSERT_NO_FATAL_FAILURE(begin(first));
