@@ -27,13 +27,12 @@ Answer<std::string> number_of(const Common& common, const std::string& id) {
 
 // Each recording as its parts.
 Answer<std::vector<std::string>> with_parts(const Common& common, const std::vector<std::string>& ids) {
+  const auto rows = all_rows(common);
+  if (!rows) return tl::unexpected(rows.error());
   std::vector<std::string> out;
-  for (const std::string& id : ids) {
-    const auto parts = parts_of(common, id);
-    if (!parts) return tl::unexpected(parts.error());
-    for (const std::string& part : *parts)
-      if (std::find(out.begin(), out.end(), part) == out.end()) out.push_back(part);
-  }
+  for (const std::string& id : ids)
+    for (const RecordedPart& part : parts_of(*rows, id))
+      if (std::find(out.begin(), out.end(), part.id) == out.end()) out.push_back(part.id);
   return out;
 }
 

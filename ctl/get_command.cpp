@@ -21,19 +21,27 @@ int run_get(const Common& common, const std::string& id, const OutputFile& targe
   if (const std::string why = check_target(target); !why.empty()) return complain(common, kUsageError, why, kUsage);
   if (const auto place = check_place(target); !place)
     return complain(common, kOutputFailed, place.error().what, kRefused);
-  const auto ids = parts_of(common, id);
-  if (!ids) return complain(common, ids.error());
-  if (target.path == "-" && ids->size() > 1)
+  const auto rows = all_rows(common);
+  if (!rows) return complain(common, rows.error());
+  const std::vector<RecordedPart> parts = parts_of(*rows, id);
+  if (target.path == "-" && parts.size() > 1)
     return complain(common, kUsageError,
                     fmt::format("recording {} has {} parts, which are files of their own: give -o FILE, or the id of a "
                                 "part",
-                                ids->front(), ids->size()),
+                                parts.front().id, parts.size()),
                     kUsage);
+  const auto target_of = [&target](const RecordedPart& part) {
+    OutputFile out = target;
+    if (!out.path.empty() && out.path != "-") out.path = part_path(target.path, part.number);
+    return out;
+  };
+  // All of them before the first is written.
+  for (const RecordedPart& part : parts)
+    if (const auto place = check_place(target_of(part)); !place)
+      return complain(common, kOutputFailed, place.error().what, kRefused);
   std::vector<std::string> written;
-  for (std::size_t i = 0; i < ids->size(); ++i) {
-    OutputFile part = target;
-    if (!part.path.empty()) part.path = part_path(target.path, i + 1);
-    auto where = fetch_one(common, (*ids)[i], part, form);
+  for (const RecordedPart& part : parts) {
+    auto where = fetch_one(common, part.id, target_of(part), form);
     if (!where) return complain(common, where.error());
     written.push_back(std::move(*where));
   }

@@ -109,7 +109,9 @@ class PartCopies {
   void follow(const std::vector<std::string>& finished) {
     if (output_.path.empty()) return;
     for (; next_ < finished.size() && !refusal_; ++next_) {
-      const OutputFile target{.path = part_path(output_.path, next_ + 1), .force = output_.force};
+      const std::uint64_t number = number_of_part(common_, finished[next_]);
+      const OutputFile target{.path = part_path(output_.path, number != 0 ? number : next_ + 1),
+                              .force = output_.force};
       auto copied = fetch(common_, finished[next_], target);
       if (!copied)
         refusal_ = Refusal{copied.error().name, fmt::format("part {} was recorded, but not copied to {}: {}",

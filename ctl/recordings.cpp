@@ -46,21 +46,30 @@ std::vector<ListedRow> join_recordings(std::vector<CatalogueRow> rows) {
   return out;
 }
 
-Answer<std::vector<std::string>> parts_of(const Common& common, const std::string& id) {
+Answer<std::vector<CatalogueRow>> all_rows(const Common& common) {
   const auto text = ask(common, "ListSnapshots", "{}", "snapshots");
   if (!text) return tl::unexpected(text.error());
   auto rows = parse_rows(*text);
   if (!rows) return tl::unexpected(Refusal{std::string(kBadReply), rows.error().what});
-  std::erase_if(*rows, [&](const CatalogueRow& row) { return !row.record || row.record->first != id; });
-  if (rows->empty()) return std::vector{id};
-  std::sort(rows->begin(), rows->end(),
-            [](const CatalogueRow& a, const CatalogueRow& b) { return a.record->part < b.record->part; });
-  std::vector<std::string> out;
-  for (const CatalogueRow& row : *rows) out.push_back(row.id);
+  return std::move(*rows);
+}
+
+std::vector<RecordedPart> parts_of(const std::vector<CatalogueRow>& rows, const std::string& id) {
+  std::vector<RecordedPart> out;
+  for (const CatalogueRow& row : rows)
+    if (row.record && row.record->first == id) out.push_back({.id = row.id, .number = row.record->part});
+  if (out.empty()) return std::vector{RecordedPart{.id = id}};
+  std::sort(out.begin(), out.end(), [](const RecordedPart& a, const RecordedPart& b) { return a.number < b.number; });
   return out;
 }
 
-std::string part_path(const std::string& path, std::size_t number) {
+std::uint64_t number_of_part(const Common& common, const std::string& id) {
+  const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
+  const auto sidecar = text ? parse_sidecar(*text) : Result<Sidecar>(propagate({}));
+  return sidecar && sidecar->record ? sidecar->record->part : 0;
+}
+
+std::string part_path(const std::string& path, std::uint64_t number) {
   return number == 1 ? path : fmt::format("{}.{}", path, number);
 }
 

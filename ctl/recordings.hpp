@@ -3,6 +3,7 @@
 // first part do what they do with all of its parts.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,16 @@ struct ListedRow {
 // `rows`: oldest first; so is the result.
 [[nodiscard]] std::vector<ListedRow> join_recordings(std::vector<CatalogueRow> rows);
 
-// The ids of the parts of this recording, in their order; of anything else, of a later part and of "latest" the id
-// itself.
-[[nodiscard]] Answer<std::vector<std::string>> parts_of(const Common& common, const std::string& id);
+struct RecordedPart {
+  std::string id;
+  std::uint64_t number = 1;  // in its recording: earlier ones may have been deleted
+};
+[[nodiscard]] Answer<std::vector<CatalogueRow>> all_rows(const Common& common);
+// The parts of this recording, in their order; of anything else, of a later part and of "latest" the id itself.
+[[nodiscard]] std::vector<RecordedPart> parts_of(const std::vector<CatalogueRow>& rows, const std::string& id);
+// As its sidecar says it; 0: it does not.
+[[nodiscard]] std::uint64_t number_of_part(const Common& common, const std::string& id);
 // FILE, FILE.2, …; numbers begin at 1.
-[[nodiscard]] std::string part_path(const std::string& path, std::size_t number);
+[[nodiscard]] std::string part_path(const std::string& path, std::uint64_t number);
 
 }  // namespace flight::ctl

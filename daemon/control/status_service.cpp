@@ -72,6 +72,7 @@ std::string StatusService::complete(Status status) const {
   append(status.warnings, triggers_.metric_troubles());
   append(status.warnings, warnings_);
   append(status.notes, notes_);
+  append(status.notes, recordings_.notes());
   append(status.warnings, reloader_.warnings());
   return to_json(status);
 }

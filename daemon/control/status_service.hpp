@@ -11,6 +11,7 @@
 #include "daemon/notify/status_line.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
 #include "daemon/recorder/trigger_thread.hpp"
+#include "daemon/recordings/recordings.hpp"
 #include "daemon/reload.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/store/store_service.hpp"
@@ -23,13 +24,14 @@ class StatusService {
   // `warnings`, `notes`: from the start; each status repeats them. The uptime starts here.
   StatusService(boost::asio::io_context& loop, RecorderThread& recorder, const SnapshotApi& snapshots,
                 StoreService& store, const Reloader& reloader, const TriggerThread& triggers,
-                std::vector<std::string> warnings, std::vector<std::string> notes)
+                const Recordings& recordings, std::vector<std::string> warnings, std::vector<std::string> notes)
       : loop_(loop),
         recorder_(recorder),
         snapshots_(snapshots),
         store_(store),
         reloader_(reloader),
         triggers_(triggers),
+        recordings_(recordings),
         warnings_(std::move(warnings)),
         notes_(std::move(notes)),
         started_ns_(monotonic_now()) {}
@@ -51,6 +53,7 @@ class StatusService {
   StoreService& store_;
   const Reloader& reloader_;
   const TriggerThread& triggers_;
+  const Recordings& recordings_;
   const std::vector<std::string> warnings_, notes_;
   const EventTime started_ns_;
 };

@@ -8,6 +8,7 @@
 
 #include "daemon/log/log.hpp"
 #include "libcore/base/file_calls.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
 
 namespace flight::daemon {
@@ -106,7 +107,10 @@ void Recordings::record(const Caller& caller, RecordParameters parameters, Contr
   auto started = RunningRecording::start({.recorder = recorder_, .store = store_, .host = host_},
                                          order_of(caller, std::move(parameters)), callbacks_of(number));
   if (!started) return done(tl::unexpected(write_failed(started.error().errno_value(), "", started.error().what)));
-  Running running{.recording = std::move(*started), .follower = std::move(follower), .waiting = {}};
+  Running running{.recording = std::move(*started),
+                  .follower = std::move(follower),
+                  .waiting = {},
+                  .who = fmt::format("user {} ({})", caller.uid, printable(caller.comm))};
   running.waiting.push_back(std::move(done));
   const std::lock_guard lock(mutex_);
   if (ending_) running.recording->stop(RecordingEnd::asked);
@@ -130,7 +134,9 @@ void Recordings::progressed(std::uint64_t number, const std::string& id,
                             const std::optional<RecordProgress>& progress) {
   const std::lock_guard lock(mutex_);
   const auto at = running_.find(number);
-  if (at == running_.end() || !at->second.follower.step) return;
+  if (at == running_.end()) return;
+  if (progress) at->second.last = *progress;
+  if (!at->second.follower.step) return;
   if (at->second.follower.client.expired()) return at->second.recording->stop(RecordingEnd::asked);
   at->second.follower.step(id, progress);
 }
@@ -168,6 +174,18 @@ std::string Recordings::running_ids() const {
   std::string out;
   for (const auto& [number, running] : running_)
     if (const std::string id = running.recording->id(); !id.empty()) out += (out.empty() ? "" : ", ") + id;
+  return out;
+}
+
+std::vector<std::string> Recordings::notes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> out;
+  for (const auto& [number, running] : running_) {
+    const std::string id = running.recording->id();
+    if (id.empty()) continue;
+    out.push_back(fmt::format("recording {} of {} is running: {} in {}; `flightctl record --stop {}` ends it", id,
+                              running.who, format_bytes(running.last.bytes), counted(running.last.parts, "part"), id));
+  }
   return out;
 }
 

@@ -46,6 +46,8 @@ class Recordings {
 
   // Any thread. The id of one that runs; empty: none does.
   [[nodiscard]] std::string running_id() const;
+  // Any thread. For the status: each that runs, who began it, and its size.
+  [[nodiscard]] std::vector<std::string> notes() const;
   // Any thread but the event loop, which must still run: ends all in order, and waits. No other one begins. False:
   // after `most` the disk or the broker has not answered.
   [[nodiscard]] bool end_all(std::chrono::seconds most);
@@ -61,6 +63,8 @@ class Recordings {
     std::unique_ptr<RunningRecording> recording;
     ControlBackend::Follower follower;
     std::vector<ControlBackend::Done> waiting;  // the caller, and who stopped it
+    std::string who;
+    RecordProgress last{};
   };
   [[nodiscard]] RecordingOrder order_of(const Caller& caller, RecordParameters parameters) const;
   [[nodiscard]] RunningRecording::Callbacks callbacks_of(std::uint64_t number);

@@ -211,7 +211,7 @@ Result<void> Daemon::start_control() {
       loop_, *recorder_, events_, setup_.config_reader, setup_.config, std::move(*reading),
       [this](const Config& config) { on_config(config); }, [this] { retry_.cancel(); });
   status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_, *triggers_,
-                                                    setup_.warnings, setup_.notes);
+                                                    *recordings_, setup_.warnings, setup_.notes);
   router_ = std::make_unique<ControlRouter>(*status_service_, *snapshots_, *store_, *trigger_api_, *recording_,
                                             *recordings_, *reloader_, events_);
   const ControlAccess access{.own_uid = setup_.identity.trusted_uid,

@@ -179,7 +179,23 @@ TEST_F(RecordTest, TheFirstPartsIdIsThatOfAll) {
   EXPECT_THAT(refused.err, HasSubstr("2 parts"));
   for (int i = 0; i < 9; ++i) EXPECT_EQ(ctl({"snapshot"}).code, 0);
   EXPECT_EQ(ctl({"pin", "7"}).out, "pinned 7\npinned 9\n");
+  const int lists = bench.backend.lists;
   EXPECT_EQ(ctl({"remove", "7", "9"}).out, "removed 7\nremoved 9\n") << "each once";
+  EXPECT_EQ(bench.backend.lists, lists + 1) << "a list may have 10,000 snapshots";
+}
+
+TEST_F(RecordTest, AFileHasTheNumberOfItsPart) {
+  bench.backend.rows_to_report = to_json(std::vector{part("9", 2, "7", std::nullopt), part("10", 3, "7", "asked")});
+  run();
+  std::ofstream(path("all.3")) << "old";
+  const Outcome refused = ctl({"get", "7", "-o", path("all")});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("all.3"));
+  EXPECT_FALSE(std::filesystem::exists(path("all.2"))) << "nothing is copied in part";
+  std::filesystem::remove(path("all.3"));
+  const Outcome both = ctl({"get", "7", "-o", path("all")});
+  EXPECT_EQ(both.out, path("all") + ".2\n" + path("all") + ".3\n") << both.err;
+  EXPECT_FALSE(std::filesystem::exists(path("all"))) << "the first one was vacuumed";
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class DaemonBench {
         loop.io, recorder(), events, std::make_shared<ConfigReader>(config_file(), config_command), *config,
         TaskThread::start("reload").value(), [this](const Config& next) { applied.push_back(next); },
         [this] { ++no_broker; });
-    status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, *triggers,
+    status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, *triggers, *recordings,
                                              std::move(warnings), std::vector<std::string>());
     events.listen({.client = client_, .send = [this](const std::string& text) { seen.push_back(*parse_event(text)); }},
                   "", true);

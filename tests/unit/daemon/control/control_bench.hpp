@@ -71,7 +71,10 @@ class MemoryBackend : public ControlBackend {
     done(to_json(result_to_report));
   }
 
-  void list_snapshots(Done done) override { done(rows_to_report); }
+  void list_snapshots(Done done) override {
+    ++lists;
+    done(rows_to_report);
+  }
 
   void describe_snapshot(std::string id, Done done) override {
     if (id == "latest" && !snapshots_.empty()) return done(snapshots_.rbegin()->second);
@@ -175,7 +178,7 @@ class MemoryBackend : public ControlBackend {
                                 .warnings = {}};
   RecordProgress progress_to_report{.seconds = 1.5, .bytes = 2048, .events = 10, .parts = 1, .finished = {}};
   std::optional<CallError> refuse_recording;
-  std::atomic<int> record_steps = 0, stops_asked = 0;
+  std::atomic<int> record_steps = 0, stops_asked = 0, lists = 0;
   std::atomic<bool> answer_stops = true;  // StopRecording
   std::atomic<bool> client_left = false;  // in the middle of a recording
   Status status_to_report;

@@ -127,5 +127,17 @@ TEST_F(StatusServiceTest, TheLinesFactsFollowTheRecording) {
   EXPECT_THAT(get().errors, Contains(HasSubstr("flightd-broker is gone")));
 }
 
+TEST_F(StatusServiceTest, ARunningRecordingIsNoted) {
+  bool begun = false;
+  const auto client = std::make_shared<int>(0);
+  bench_.recordings->record(bench_.caller, {},
+                            {.client = client, .step = [&](const auto&, const auto&) { begun = true; }},
+                            [](const CallResult<std::string>&) {});
+  ASSERT_TRUE(bench_.loop.until([&] { return begun; }));
+  const std::string id = bench_.recordings->running_id();
+  EXPECT_THAT(get().notes, Contains(HasSubstr("recording " + id + " of user")));
+  EXPECT_THAT(get().notes, Contains(HasSubstr("`flightctl record --stop " + id + "` ends it")));
+}
+
 }  // namespace
 }  // namespace flight::daemon
