@@ -9,6 +9,7 @@
 
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/steps.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/store/folder.hpp"
 
@@ -50,13 +51,17 @@ Result<PartFiles> PartStore::make() {
   }
   // What cannot be synced can still be recorded.
   static_cast<void>(sync_folder(folder()));
+  after_step(Step::part_made);
   return out;
 }
 
 Result<void> PartStore::describe(int sidecar, const Sidecar& begun) {
   if (auto written = write_all(sidecar, to_json(begun)); !written)
     return wrap(written.error(), "begin the sidecar of a part");
-  return sync_data_now(sidecar).map([](bool /*synced*/) {});
+  auto synced = sync_data_now(sidecar);
+  if (!synced) return propagate(synced.error());
+  after_step(Step::part_described);
+  return {};
 }
 
 PartStore::Ready PartStore::ready(std::uint64_t seq, UniqueFd sidecar) {
@@ -87,6 +92,7 @@ Result<PartStore::Committed> PartStore::commit(Ready part, const SnapshotName& n
   made.keep();
   unlink(part_file(PartFileKind::sidecar, name.seq));
   unlink(part_file(PartFileKind::journal, name.seq));
+  after_step(Step::part_tidied);
   Committed out{.can_sync = *committed, .unsynced = std::nullopt};
   const auto synced = sync_folder(folder());
   if (synced)

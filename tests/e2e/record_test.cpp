@@ -301,12 +301,12 @@ TEST_F(Record, EndsWithItsClient) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-TEST_F(Record, EndsAtItsMaximum) {
+TEST_F(RecordLong, EndsAtItsMaximum) {
   start_calls(plain_calls_config());
-  const Json result = daemon_.ctl_json({"record", "--for", "60s", "--max-size", "2M", "--switch-size", "1M"});
+  const Json result = daemon_.ctl_json({"record", "--for", "60s", "--max-size", "16M", "--switch-size", "4M"}, 120s);
   EXPECT_EQ(result["ended"], "max_size");
-  EXPECT_GE(result["progress"]["bytes"], 2U << 20U);
-  EXPECT_LT(result["progress"]["bytes"], 4U << 20U);
+  EXPECT_GE(result["progress"]["bytes"], 16U << 20U);
+  EXPECT_LT(result["progress"]["bytes"], 20U << 20U);
   const std::vector<Json> parts = sidecars_of(daemon_, result["id"]);
   EXPECT_GE(parts.size(), 2U);
   EXPECT_EQ(parts.back()["record"]["ended"], "max_size");

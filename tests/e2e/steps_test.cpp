@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include "libcore/base/steps.hpp"
 #include "libcore/store/names.hpp"
@@ -73,6 +76,31 @@ class StepsLong : public testing::Test {
     for (const std::string& id : reported_) EXPECT_TRUE(ids.contains(id)) << "flightd reported snapshot " << id;
   }
 
+  // A flightd that only finishes what is left: all recordings are whole, and each is there once.
+  void expect_recordings(const Json& config, std::size_t count) {
+    TestDaemon next(folder_);
+    ASSERT_TRUE(next.start(config));
+    const auto unfinished = [&] {
+      for (const auto& entry : fs::directory_iterator(next.snapshots_dir()))
+        if (parse_part_file(entry.path().filename().string())) return true;
+      return false;
+    };
+    ASSERT_TRUE(wait_until([&] { return !unfinished(); }, 60s)) << next.log();
+    expect_cleaned_and_listed(next);
+    expect_only_whole_files();
+    std::size_t found = 0;
+    for (const Json& row : next.ctl_json({"list"})) {
+      if (!row.contains("record")) continue;
+      ++found;
+      EXPECT_EQ(row["state"], "present") << row;
+      EXPECT_EQ(row["record"]["first"], row["id"]);
+      EXPECT_FALSE(row["record"]["ended"].is_null()) << row;
+      EXPECT_EQ(next.ctl_json({"info", row["id"]})["reason"], "steps") << "what it knew when it began";
+    }
+    EXPECT_EQ(found, count);
+    EXPECT_TRUE(next.stop());
+  }
+
   TempFolder folder_;
   std::set<std::string> verified_;
   std::set<std::string> reported_;
@@ -80,7 +108,7 @@ class StepsLong : public testing::Test {
 
 TEST_F(StepsLong, KilledAfterEachOfThem) {
   const Json config = stacks_config(499, "64K");
-  for (const std::string_view step : kStepNames) {
+  for (const std::string_view step : std::span(kStepNames).first(kSnapshotSteps)) {
     SCOPED_TRACE(step);
     TestDaemon daemon(folder_);
     ASSERT_TRUE(daemon.start(config, stop_after(step)));
@@ -104,6 +132,55 @@ TEST_F(StepsLong, KilledAfterEachOfThem) {
   EXPECT_GT(std::stoul(last.snapshot()["id"].get<std::string>()), std::stoul(rows.back()["id"].get<std::string>()));
   EXPECT_THAT(rows.dump(), testing::HasSubstr("missing")) << "none was killed between the two names?";
   EXPECT_TRUE(last.stop());
+}
+
+TEST_F(StepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
+  const Json config = stacks_config(499, "64K");
+  std::size_t recordings = 0;
+  bool has_rounds = false;
+  for (const std::string_view step : {"seq_written", "part_made", "part_described", "sidecar_written", "sidecar_synced",
+                                      "sidecar_named", "data_named", "part_tidied"}) {
+    SCOPED_TRACE(step);
+    has_rounds = has_rounds || step == "sidecar_written";
+    {
+      TestDaemon daemon(folder_);
+      ASSERT_TRUE(daemon.start(config, stop_after(step)));
+      Child recorder = Child::start(daemon.ctl_command({"record", "--for", "1s", "--reason", "steps"}));
+      ASSERT_TRUE(wait_until([&] { return is_stopped(daemon.pid()); }, 60s)) << "this step is never taken";
+      daemon.process().kill();
+      EXPECT_EQ(recorder.finish(20s).exit_status, 1);
+      expect_only_whole_files();
+    }
+    if (has_rounds) ++recordings;
+    ASSERT_NO_FATAL_FAILURE(expect_recordings(config, recordings));
+  }
+}
+
+// Twice: the flightd that recorded, and the one that finishes its part.
+TEST_F(StepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
+  const Json config = stacks_config(499, "64K");
+  std::size_t recordings = 0;
+  for (const std::string_view step :
+       {"sidecar_written", "sidecar_synced", "sidecar_named", "data_named", "part_tidied"}) {
+    SCOPED_TRACE(step);
+    {
+      TestDaemon daemon(folder_);
+      ASSERT_TRUE(daemon.start(config));
+      Child recorder = Child::start(daemon.ctl_command({"record", "--reason", "steps"}));
+      ASSERT_TRUE(wait_until([&] { return daemon.status().dump().find(" is running: ") != std::string::npos; }, 60s))
+          << recorder.err();
+      usleep(2'500'000);  // two rounds
+      daemon.process().kill();
+      EXPECT_EQ(recorder.finish(20s).exit_status, 1);
+    }
+    {
+      TestDaemon killed_again(folder_);
+      killed_again.launch(config.dump(2), stop_after(step));
+      ASSERT_TRUE(wait_until([&] { return is_stopped(killed_again.pid()); }, 60s)) << "this step is never taken";
+      killed_again.process().kill();
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_recordings(config, ++recordings));
+  }
 }
 
 }  // namespace
