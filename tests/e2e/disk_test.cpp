@@ -304,6 +304,33 @@ TEST_F(DiskLong, SlowOneMakesHolesInARecording) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// flightd ends before systemd would kill it, its client gets an answer, and the next flightd finishes the part.
+TEST_F(DiskLong, HangingOneDoesNotKeepFlightdThatRecords) {
+  ASSERT_TRUE(mount_slow_disk());
+  const Json config = stacks_config(499, "64K");
+  ASSERT_TRUE(daemon_.start(config, options_));
+  Child recorder = Child::start(daemon_.ctl_command({"record"}));
+  ASSERT_TRUE(wait_until([&] { return daemon_.status().dump().find(" is running: ") != std::string::npos; }, 20s));
+  usleep(2'500'000);  // two rounds
+  set_fault("write -1 0 0");
+  daemon_.process().signal(SIGTERM);
+  EXPECT_EQ(daemon_.process().wait(60s), 0) << daemon_.log();
+  EXPECT_THAT(daemon_.log(), HasSubstr("does not answer"));
+  const Outcome outcome = recorder.finish(20s);
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the next flightd finishes its parts"));
+  set_fault("none 0 0 0");
+  TestDaemon next(folder_);
+  ASSERT_TRUE(next.start(config, options_));
+  const auto is_finished = [&] {
+    const Json rows = next.ctl_json({"list"});
+    return rows.size() == 1 && rows[0]["record"]["ended"] == "killed";
+  };
+  EXPECT_TRUE(wait_until(is_finished, 60s)) << next.log();
+  EXPECT_TRUE(no_partials(next.snapshots_dir()));
+  EXPECT_TRUE(next.stop());
+}
+
 // NFS with root_squash, CIFS, vfat. In an earlier version no snapshot could be written there.
 TEST_F(DiskLong, WhatRootCannotOwnIsASnapshotAndSaysSo) {
   ASSERT_TRUE(mount_slow_disk());

@@ -44,7 +44,9 @@ class StepsLong : public testing::Test {
         const std::string sidecar = entry.path().string().substr(0, entry.path().string().size() - 10) + ".json";
         ASSERT_TRUE(fs::exists(sidecar)) << name << " has its name before its sidecar has";
         if (!verified_.insert(name).second) continue;
-        EXPECT_TRUE(counts_all(Verifier::installed(), folder_, Json::parse(read_text(sidecar))));
+        Json contents = Json::parse(read_text(sidecar));
+        if (contents.contains("record")) contents["holes"] = Json::array();  // a part has no LOST records
+        EXPECT_TRUE(counts_all(Verifier::installed(), folder_, contents));
       } else if (name.ends_with(".json")) {
         EXPECT_TRUE(Json::accept(read_text(entry.path()))) << name;
       } else if (name.ends_with(".zst")) {
