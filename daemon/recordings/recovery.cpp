@@ -112,12 +112,14 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered, const Par
                                             recovered.reason.empty() ? "the disk is full" : recovered.reason));
 }
 
-// The newest part of this recording before `seq` that has its name; nullopt: there is none.
-std::optional<SnapshotName> part_before(Folder& folder, const std::string& first, std::uint64_t seq) {
+// The newest part of this recording in [from, before) that has its name; nullopt: there is none.
+std::optional<SnapshotName> newest_part(Folder& folder, const std::string& first, std::uint64_t from,
+                                        std::uint64_t before) {
   std::vector<SnapshotName> names;
   static_cast<void>(folder.each([&](std::string_view file, std::uint64_t /*inode*/) {
     auto name = parse_snapshot_name(file);
-    if (name && name->seq < seq && name->trigger == kRecordTrigger && file.ends_with(kSidecarSuffix))
+    if (name && name->seq >= from && name->seq < before && name->trigger == kRecordTrigger &&
+        file.ends_with(kSidecarSuffix))
       names.push_back(std::move(*name));
   }));
   std::sort(names.begin(), names.end(), [](const auto& left, const auto& right) { return left.seq > right.seq; });
@@ -130,7 +132,7 @@ std::optional<SnapshotName> part_before(Folder& folder, const std::string& first
 // The last part goes, since it has nothing: now the one before it is the last one.
 Result<std::string> drop_part(const PartStore& store, Folder& folder, const PartRecovery& order, const Error& error) {
   const Sidecar contents = contents_so_far(folder, order.seq);
-  if (const auto before = order.last ? part_before(folder, contents.record->first, order.seq) : std::nullopt) {
+  if (const auto before = order.last ? newest_part(folder, contents.record->first, 0, order.seq) : std::nullopt) {
     auto sidecar = part_sidecar(folder, before->sidecar_file());
     if (sidecar && !sidecar->record->ended) {
       sidecar->record->ended = std::string(to_string(order.why));
@@ -182,7 +184,9 @@ Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
   if (!folder) return propagate(folder.error());
   const auto given = name_given(*folder, order.seq);
   if (!given) return propagate(given.error());
-  if (*given && folder->size_of((*given)->data_file())) return tidy_up(store, *folder, **given);
+  // Both: a commit names the sidecar first. Of another file with such a name it knows nothing.
+  if (*given && folder->size_of((*given)->data_file()) && folder->size_of((*given)->sidecar_file()))
+    return tidy_up(store, *folder, **given);
   if (*given)
     if (auto taken = take_back_sidecar(store, *folder, **given); !taken) return propagate(taken.error());
   auto copy = recover_copy(store, *folder, order);
@@ -205,14 +209,19 @@ Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
 }
 
 std::set<std::uint64_t> last_parts(const std::string& folder, const std::vector<std::uint64_t>& seqs) {
-  std::map<std::string, std::uint64_t> last;  // by the recording
-  if (const auto store = Folder::open(folder))
-    for (const std::uint64_t seq : seqs) {
-      std::uint64_t& known = last[contents_so_far(*store, seq).record->first];
-      known = std::max(known, seq);
-    }
   std::set<std::uint64_t> out;
-  for (const auto& [first, seq] : last) out.insert(seq);
+  auto store = Folder::open(folder);
+  if (!store) return out;
+  std::map<std::string, std::uint64_t> last;  // by the recording
+  for (const std::uint64_t seq : seqs) {
+    Sidecar contents = contents_so_far(*store, seq);
+    if (const auto given = name_given(*store, seq); given && *given)
+      if (auto named = part_sidecar(*store, (*given)->sidecar_file())) contents = std::move(*named);
+    std::uint64_t& known = last[contents.record->first];
+    known = std::max(known, seq);
+  }
+  for (const auto& [first, seq] : last)
+    if (!newest_part(*store, first, seq + 1, UINT64_MAX)) out.insert(seq);
   return out;
 }
 

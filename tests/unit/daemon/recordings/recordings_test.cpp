@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <optional>
@@ -236,6 +237,36 @@ TEST_F(RecordingsTest, TheLastPartInTheStoreSaysWhyItEnded) {
   EXPECT_EQ(sidecar.record->ended, "disk");
   EXPECT_THAT(sidecar.warnings, Contains(HasSubstr("not empty")));
   EXPECT_THAT(files(kPartialSuffix), IsEmpty());
+}
+
+// It is finished by this flightd, not only by the next one.
+TEST_F(RecordingsTest, APartThatIsNotInTheStoreIsTriedAgain) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  fault(100);
+  const std::string id = call.steps.front().id;
+  const auto begun = parse_sidecar(
+      read_file(bench_.snapshots() + "/" + part_file(PartFileKind::sidecar, *parse_seq(id))).value_or(""));
+  ASSERT_TRUE(begun) << begun.error().what;
+  std::ofstream(begun->path) << "in the way";
+  const auto asked = bench_.broker->asked(Request::file);
+  recordings_->stop(id, [](const CallResult<std::string>&) {});
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  EXPECT_THAT(call.error(), HasSubstr("rename"));
+  ASSERT_TRUE(soon([&] { return bench_.broker->asked(Request::file) >= asked + 3; }))
+      << "one for its sidecar, and two to recover it";
+  EXPECT_THAT(files(kPartialSuffix), Contains(part_file(PartFileKind::journal, *parse_seq(id))));
+  EXPECT_EQ(read_file(begun->path).value_or(""), "in the way");
+}
+
+TEST(PartContextTest, EachWarningIsSaidOnceAndNotWithoutALimit) {
+  PartContext context(RecordedRings(), std::make_shared<const KernelSymbols>(), KernelWindow(),
+                      HostFacts::read({"test"}));
+  context.warn({"one", "two"});
+  context.warn({"two"});
+  EXPECT_THAT(context.warnings(), ElementsAre("one", "two"));
+  for (int i = 0; i < 100; ++i) context.warn({fmt::format("number {}", i)});
+  EXPECT_EQ(context.warnings().size(), PartContext::kMaxWarnings);
 }
 
 TEST_F(RecordingsTest, ABrokerThatWasGoneIsInTheSidecar) {

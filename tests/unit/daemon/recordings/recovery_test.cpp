@@ -244,6 +244,9 @@ TEST_F(RecoveryTest, OnlyTheLastPartSaysWhyTheRecordingEnded) {
   other.record->first = other.id = "8";
   std::ofstream(at(part_file(PartFileKind::sidecar, 8))) << to_json(other);
   EXPECT_THAT(last_parts(bench_.snapshots(), {7, 8, 9}), testing::ElementsAre(8U, 9U));
+  other.record->first = "8";
+  std::ofstream(at("flight-box-20261120T031205.123Z-record-10.json")) << to_json(other);
+  EXPECT_THAT(last_parts(bench_.snapshots(), {7, 8, 9}), testing::ElementsAre(9U)) << "10 is behind 8";
   ASSERT_TRUE(recover(false));
   EXPECT_EQ(parse_sidecar(read_file(at(kStem + ".json")).value())->record->ended, std::nullopt);
 }
