@@ -10,6 +10,7 @@
 #include "libcore/snapshot/recorded_cpus.hpp"
 #include "libcore/snapshot/relabel.hpp"
 #include "libcore/snapshot/symbol_ends.hpp"
+#include "libcore/store/names.hpp"
 
 namespace flight::daemon {
 namespace {
