@@ -52,12 +52,11 @@ std::string RecordingGaps::status_warning() const {
       who_);
 }
 
-std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns) {
+std::vector<std::string> RecordingGaps::warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns) const {
   const std::lock_guard lock(mutex_);
-  std::erase_if(gaps_, [&](const Gap& gap) { return gap.end_ns < oldest_ns; });
   std::vector<std::string> out;
   for (const Gap& gap : gaps_)
-    if (gap.end_ns >= begin_ns && gap.begin_ns <= end_ns)
+    if (gap.end_ns >= std::max(begin_ns, oldest_ns) && gap.begin_ns <= end_ns)
       out.push_back(fmt::format("{} from {} to {}: nothing of that time is in this snapshot",
                                 gap.was_paused ? "recording was paused" : "flightd-broker was gone",
                                 clock_.text_at(gap.begin_ns), clock_.text_at(gap.end_ns)));

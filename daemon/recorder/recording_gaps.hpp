@@ -29,9 +29,9 @@ class RecordingGaps {
 
   // For the status: since when, by which caller, and how to resume; empty: not paused.
   [[nodiscard]] std::string status_warning() const;
-  // For the sidecar of a snapshot with this window: one text per gap in it. Gaps that end before `oldest_ns` are
-  // removed: no ring reaches back to them.
-  [[nodiscard]] std::vector<std::string> warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns);
+  // For the sidecar of a snapshot with this window: one text per gap in it. Gaps that end before `oldest_ns` are left
+  // out: no ring reaches back to them. They are kept: a part of a recording may be older than its rings.
+  [[nodiscard]] std::vector<std::string> warnings(EventTime begin_ns, EventTime end_ns, EventTime oldest_ns) const;
   // The pauses that are known, oldest first; one that lasts has no end.
   [[nodiscard]] std::vector<Pause> pauses() const;
 

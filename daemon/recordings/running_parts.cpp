@@ -244,8 +244,8 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
 std::vector<std::string> RunningRecording::gaps_until(EventTime until_ns) {
   RecorderThread& recorder = means_.recorder;
   const EventTime after_ns = std::exchange(gaps_said_ns_, std::max(until_ns, gaps_said_ns_));
-  std::vector<std::string> out =
-      recorder.gaps().warnings(std::min(after_ns, until_ns), until_ns, recorder.oldest_held_ns());
+  // Whatever the rings hold now: the part has what they held then.
+  std::vector<std::string> out = recorder.gaps().warnings(std::min(after_ns, until_ns), until_ns, 0);
   const EventTime recorded_until_ns = recorder.recorded_until_ns();
   if (recorder.broker_gone() && recorded_until_ns != UINT64_MAX)
     out.push_back(fmt::format("flightd-broker is gone since {}: nothing later is in this part",
