@@ -219,7 +219,8 @@ Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_byt
                                                           std::optional<std::uint64_t> begun_free_bytes) {
   if (!begun_free_bytes) begun_free_bytes = space_of(folder_).value_or(FileSystemSpace{}).free_bytes;
   PartRoom out{.outcome = vacuum({.incoming = IncomingSnapshot{.trigger = std::string(kRecordTrigger),
-                                                               .disk_bytes = most_bytes + open_part_bytes()}}),
+                                                               .disk_bytes = most_bytes,
+                                                               .beside_bytes = open_part_bytes()}}),
                .limits = {}};
   if (out.outcome.error) return propagate(*out.outcome.error);
   const auto space = space_of(folder_);

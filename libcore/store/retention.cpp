@@ -88,12 +88,13 @@ class Budget {
       : limits_(limits), incoming_(now.incoming.has_value()) {
     files_ = candidates.size() + (now.incoming ? 1 : 0);
     incoming_bytes_ = now.incoming ? now.incoming->disk_bytes : 0;
-    use_bytes_ = incoming_bytes_;
+    const std::uint64_t beside_bytes = now.incoming ? now.incoming->beside_bytes : 0;
+    use_bytes_ = incoming_bytes_ + beside_bytes;
     for (const Candidate& one : candidates) use_bytes_ += one.snapshot->disk_bytes;
     if (exceeds_alone(incoming_bytes_)) apart_bytes_ = incoming_bytes_;
     free_bytes_ = now.free_bytes;
     free_inodes_ = now.free_inodes;
-    std::uint64_t least_files = now.incoming ? 1 : 0, least_bytes = incoming_bytes_ - apart_bytes_;
+    std::uint64_t least_files = now.incoming ? 1 : 0, least_bytes = incoming_bytes_ - apart_bytes_ + beside_bytes;
     for (const Candidate& one : candidates) {
       const bool pinned = one.snapshot->pinned;
       if (!pinned && !one.stays && (!one.newest || now.incoming)) continue;

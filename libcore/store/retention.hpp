@@ -61,6 +61,9 @@ struct StoreLimits {
 struct IncomingSnapshot {
   std::string trigger;
   std::uint64_t disk_bytes = 0;  // an estimate
+  // Of files that are being written beside it, and are no snapshots yet: they count for max_use. Nothing is deleted to
+  // make space for them: they have theirs.
+  std::uint64_t beside_bytes = 0;
 };
 
 struct StoreNow {

@@ -91,6 +91,16 @@ TEST(Retention, APartOfARunningRecordingIsNeverDeleted) {
   EXPECT_THAT(gone(snapshots, {}, full), ElementsAre(3, 4));
 }
 
+// It is on the disk already, and needs no space there.
+TEST(Retention, WhatIsWrittenBesideCountsForMaxUseOnly) {
+  const auto snapshots = row(1, 5);
+  StoreNow situation = now();
+  situation.free_bytes = 250;
+  situation.incoming = IncomingSnapshot{.trigger = "record", .disk_bytes = kEach, .beside_bytes = 10 * kEach};
+  EXPECT_THAT(gone(snapshots, {.keep_free_bytes = 150}, situation), IsEmpty());
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 14 * kEach}, situation), ElementsAre(1, 2));
+}
+
 TEST(Retention, TheOrderOfTheListDoesNotMatter) {
   auto snapshots = row(1, 9) + row(10, 12, "oom");
   const StoreLimits limits{.max_files = 6, .keep_first = 1, .keep_last = 1};

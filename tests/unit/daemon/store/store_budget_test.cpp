@@ -110,6 +110,27 @@ TEST_F(Budget, APartGetsWhatTheOthersLeave) {
   EXPECT_GT(room->left_bytes, 2U << 20U) << "8 is not a part of a recording that runs";
 }
 
+// Nothing is deleted for what the part before has written.
+TEST_F(Budget, TheNextPartNeedsSpaceForItselfOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  make(1, wall_now());
+  const std::string stem = SnapshotName{.host = "box", .time = wall_now(), .trigger = "spike", .seq = 2}.stem();
+  std::ofstream(folder_ + "/" + stem + std::string(kDataSuffix)) << std::string(4U << 20U, 'x');
+  make(3, wall_now());
+  std::ofstream(folder_ + "/" + part_file(PartFileKind::data, 9)) << std::string(4U << 20U, 'x');
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 1U << 30U};
+  config.keep_free = SizeOrShare{.bytes = 0};
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget(
+      folder_, config, [] { return false; }, [this] { return clock_; }, [](std::uint64_t seq) { return seq == 9; });
+  const auto room = budget.make_part_room(6U << 20U);
+  ASSERT_TRUE(room) << room.error().what;
+  EXPECT_THAT(room->outcome.removed, IsEmpty()) << "8 MiB are free";
+}
+
 TEST_F(Budget, APartLeavesKeepFreeOrHalfOfWhatWasFree) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
   ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
