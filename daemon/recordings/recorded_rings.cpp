@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/recordings/chain_filter.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
 namespace flight::daemon {
@@ -42,7 +43,7 @@ Result<RecordedRings> RecordedRings::of(std::shared_ptr<Attached> attached, cons
   for (const std::string& name : channels)
     if (std::none_of(attached->rings.begin(), attached->rings.end(),
                      [&](const auto& ring) { return ring->info().channel == name; }))
-      return fail(std::errc::invalid_argument, "there is no channel '{}'; there are: {}", name,
+      return fail(std::errc::invalid_argument, "there is no channel '{}'; there are: {}", printable(name),
                   listed_channels(manifest));
   RecordedRings out;
   for (const auto& ring : attached->rings) {

@@ -449,10 +449,10 @@ TEST_F(RecordingsTest, AClientThatGoesAwayEndsItsRecording) {
 
 TEST_F(RecordingsTest, WhatCannotBeginLeavesNothing) {
   RecordCall unknown;
-  record(unknown, {.channels = {"no-such"}});
+  record(unknown, {.channels = {"no\nsuch"}});
   ASSERT_TRUE(loop_.until([&] { return unknown.answer.has_value(); }));
   EXPECT_THAT(unknown.error(), HasSubstr("RecordingRefused"));
-  EXPECT_THAT(unknown.error(), HasSubstr("there are: faults"));
+  EXPECT_THAT(unknown.error(), HasSubstr("no channel 'no?such'; there are: faults")) << "it is also in the log";
 
   bench_.broker->refuse(Request::file, std::errc::no_space_on_device, "the disk is full");
   RecordCall full;
