@@ -36,6 +36,11 @@ std::string text_of(const UniqueFd& fd) {
 
 // Runs in the child. Returns errno if exec failed; otherwise it does not return.
 int become(const std::vector<char*>& words, int in, int out, int err, pid_t parent) {
+  // The parent may have blocked it, to wait for it with sigwait(3), and the child would not end.
+  sigset_t end;
+  ::sigemptyset(&end);
+  ::sigaddset(&end, SIGTERM);
+  ::sigprocmask(SIG_UNBLOCK, &end, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) return ESRCH;
   if (::dup2(in, STDIN_FILENO) < 0 || ::dup2(out, STDOUT_FILENO) < 0 || ::dup2(err, STDERR_FILENO) < 0) return errno;

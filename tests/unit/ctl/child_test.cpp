@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
+#include <string>
 
 namespace flight::ctl {
 namespace {
@@ -41,6 +43,21 @@ TEST(Child, OneThatStaysIsNotWaitedForLonger) {
   EXPECT_EQ(child->wait(10ms), std::nullopt);
   child->kill();
   EXPECT_EQ(child->wait(20s), 128 + SIGKILL);
+}
+
+// As flightctl record, which waits for both with sigwait(3): Ctrl-C must not end its ssh, and its own end must.
+TEST(Child, SigtermEndsItWhateverItsParentBlocks) {
+  sigset_t blocked, before;
+  ::sigemptyset(&blocked);
+  for (const int number : {SIGINT, SIGTERM}) ::sigaddset(&blocked, number);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
+  auto child = Child::start({"grep", "SigBlk", "/proc/self/status"});
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
+  ASSERT_TRUE(child) << child.error().what;
+  ASSERT_EQ(child->wait(20s), 0);
+  const std::uint64_t mask = std::stoull(child->out().substr(sizeof "SigBlk:" - 1), nullptr, 16);
+  EXPECT_NE(mask & (1U << (SIGINT - 1)), 0U);
+  EXPECT_EQ(mask & (1U << (SIGTERM - 1)), 0U);
 }
 
 TEST(Child, ItsOutputIsBounded) {
