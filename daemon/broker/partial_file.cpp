@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view kPrefix = ".flightd-";
 constexpr std::string_view kSuffix = ".partial";
+constexpr std::size_t kNumberDigits = 16;
 constexpr mode_t kMode = 0640, kSpareMode = 0660;
 constexpr std::size_t kMaxFolderEntries = 1'000'000;
 
@@ -30,11 +31,19 @@ Result<Directory> open_folder(const std::string& state_dir) {
   return Directory::open_at(state->get(), "snapshots", path);
 }
 
+// As random_name() makes it. flightd gives those of a recording other names: it has up to twelve, and those of parts
+// that it could not finish stay until there is space on the disk.
+bool has_first_name(std::string_view file) {
+  if (file.size() != kPrefix.size() + kNumberDigits + kSuffix.size()) return false;
+  if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) return false;
+  return file.substr(kPrefix.size(), kNumberDigits).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 Result<std::size_t> count_partial_files(Directory& folder) {
   std::size_t entries = 0;
   std::size_t found = 0;
   auto read = folder.each([&](const Directory::Entry& entry) {
-    if (entry.name.starts_with(kPrefix) && entry.name.ends_with(kSuffix)) ++found;
+    if (has_first_name(entry.name)) ++found;
     return ++entries <= kMaxFolderEntries;
   });
   if (!read) return propagate(read.error());

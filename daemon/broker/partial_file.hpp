@@ -23,8 +23,8 @@ struct NewFile {
 // be remounted read-only.
 enum class FileKind { final, spare };
 // Created in `state_dir`/snapshots, root:`group`, mode 0640 (a spare file 0660), open for reading and writing; with
-// another owner or mode if its file system does not allow these. Refused if there are kMaxPartialFiles already: a
-// client may take files and never rename them.
+// another owner or mode if its file system does not allow these. Refused if there are kMaxPartialFiles with such names
+// already: a client may take files and never rename them.
 [[nodiscard]] Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group,
                                                   FileKind kind);
 

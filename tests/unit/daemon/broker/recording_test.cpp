@@ -342,6 +342,19 @@ TEST_F(Broker, MakesFilesThatAreRoots) {
   EXPECT_TRUE(client_->file());
 }
 
+// Otherwise a snapshot would be refused while parts wait for space on the disk.
+TEST_F(Broker, PartsOfRecordingsAreNotCountedAsUnfinishedFiles) {
+  start(calls_config());
+  for (int part = 1; part <= 8; ++part)
+    for (const char* kind : {"part", "side", "rec"}) {
+      const auto file = client_->file();
+      ASSERT_TRUE(file) << part << ": " << file.error().what;
+      std::filesystem::rename(snapshots() + "/" + file->name,
+                              snapshots() + fmt::format("/.flightd-{}-{}.partial", kind, part));
+    }
+  EXPECT_TRUE(client_->file());
+}
+
 TEST_F(Broker, SaysSoWhereItCannotMakeAFile) {
   start(calls_config());
   std::filesystem::remove(snapshots());
