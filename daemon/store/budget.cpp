@@ -88,7 +88,7 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   for (StoredSnapshot& snapshot : inventory->snapshots) snapshot.in_use = in_use_ && in_use_(snapshot.seq);
   const StoreLimits limits = limits_of(config_, space->total_bytes);
   StoreLimits allowed = limits;
-  const std::uint64_t own_bytes = inventory->disk_bytes();
+  const std::uint64_t own_bytes = inventory->disk_bytes() + part_bytes(/*running=*/false);
   // The snapshot that is being written is not in the inventory yet.
   const bool judges = !order.dry_run && (order.incoming || !writing_());
   const bool may_delete = judges ? keep_free_.may_delete(order.now, space->free_bytes, own_bytes) : !keep_free_.waits();
@@ -200,14 +200,14 @@ Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::ui
   return out;
 }
 
-// Of the parts of running recordings, which are no snapshots yet.
-std::uint64_t StoreBudget::open_part_bytes() const {
+std::uint64_t StoreBudget::part_bytes(bool running) const {
   auto folder = Folder::open(folder_);
   if (!folder) return 0;
   std::vector<std::string> files;
   static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const auto name = parse_part_file(file);
-    if (name && name->kind == PartFileKind::data && in_use_ && in_use_(name->seq)) files.emplace_back(file);
+    if (!name || name->kind != PartFileKind::data) return;
+    if (!running || (in_use_ && in_use_(name->seq))) files.emplace_back(file);
   }));
   std::uint64_t bytes = 0;
   for (const std::string& file : files)
@@ -220,7 +220,7 @@ Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_byt
   if (!begun_free_bytes) begun_free_bytes = space_of(folder_).value_or(FileSystemSpace{}).free_bytes;
   PartRoom out{.outcome = vacuum({.incoming = IncomingSnapshot{.trigger = std::string(kRecordTrigger),
                                                                .disk_bytes = most_bytes,
-                                                               .beside_bytes = open_part_bytes()}}),
+                                                               .beside_bytes = part_bytes(/*running=*/true)}}),
                .limits = {}};
   if (out.outcome.error) return propagate(*out.outcome.error);
   const auto space = space_of(folder_);
@@ -238,7 +238,7 @@ Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_byt
   out.left_bytes = without(out.free_bytes, std::min(out.limits.keep_free_bytes, *begun_free_bytes / 2));
   if (out.limits.max_use_bytes != 0)
     out.left_bytes =
-        std::min(out.left_bytes, without(out.limits.max_use_bytes, left->disk_bytes() + open_part_bytes()));
+        std::min(out.left_bytes, without(out.limits.max_use_bytes, left->disk_bytes() + part_bytes(/*running=*/true)));
   return out;
 }
 

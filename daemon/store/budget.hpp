@@ -87,7 +87,8 @@ class StoreBudget {
     std::string age;  // how a doubtful clock changed it, or would have
   };
   [[nodiscard]] Plan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now, const Order& order);
-  [[nodiscard]] std::uint64_t open_part_bytes() const;
+  // Of the parts of recordings that are no snapshots yet; `running`: only of recordings that run.
+  [[nodiscard]] std::uint64_t part_bytes(bool running) const;
   [[nodiscard]] std::vector<std::string> assess(const Inventory& inventory, const VacuumPlan& plan,
                                                 const StoreLimits& limits) const;
   std::string folder_;

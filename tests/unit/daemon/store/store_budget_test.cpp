@@ -259,6 +259,33 @@ TEST_F(Budget, KeepFreeGoesOnWhileOnlyTheStoreWrites) {
   EXPECT_THAT(budget.vacuum({.dry_run = true, .now = at}).removed, IsEmpty()) << "as the next one";
 }
 
+// The parts that are being written are no snapshots yet, and not the files of others either.
+TEST_F(Budget, KeepFreeGoesOnWhileARecordingWrites) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  constexpr std::uint64_t kMebi = 1U << 20U;
+  for (std::uint64_t seq = 1; seq <= 10; ++seq) {
+    const SnapshotName name{.host = "box", .time = wall_now(), .trigger = "spike", .seq = seq};
+    std::ofstream(folder_ + "/" + name.data_file()) << std::string(kMebi, 'x');
+    std::ofstream(folder_ + "/" + name.sidecar_file()) << "{}";
+  }
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 64 * kMebi};
+  config.keep_free = SizeOrShare{.bytes = 6 * kMebi};
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget(
+      folder_, config, [] { return false; }, [this] { return clock_; }, [](std::uint64_t seq) { return seq == 11; });
+  const IncomingSnapshot next{.trigger = "record", .disk_bytes = kMebi + 8192};
+  KeepFreeWatch::Time at = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i, at += std::chrono::seconds(61)) {
+    const auto outcome = budget.vacuum({.incoming = next, .now = at});
+    ASSERT_FALSE(outcome.removed.empty()) << i;
+    EXPECT_EQ(outcome.removed[0].reason, VacuumReason::keep_free);
+    std::ofstream(folder_ + "/" + part_file(PartFileKind::data, 11), std::ios::app) << std::string(kMebi, 'x');
+  }
+}
+
 TEST_F(Budget, AFullInodeTableDeletesTheOldest) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
   ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=40"), 0);
