@@ -16,7 +16,7 @@ using std::chrono::minutes;
 using std::chrono::nanoseconds;
 
 // Names of snapshots that no configured trigger took.
-constexpr std::array<std::string_view, 4> kReserved{"manual", "signal", "broker-lost", "stop"};
+constexpr std::array<std::string_view, 5> kReserved{"manual", "signal", "broker-lost", "stop", "record"};
 // Keys that apply only to a metric.
 constexpr std::array<std::string_view, 6> kOfMetrics{"above", "below", "delta", "for", "rearm", "warmup"};
 

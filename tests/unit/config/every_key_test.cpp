@@ -253,7 +253,7 @@ TEST(EveryKey, ThresholdsOfTasks) {
 }
 
 TEST(EveryKey, ReservedNames) {
-  for (const char* name : {"manual", "signal", "broker-lost", "stop"}) {
+  for (const char* name : {"manual", "signal", "broker-lost", "stop", "record"}) {
     const auto config = parse_config(fmt::format("{{\"triggers\": {{\n\"{}\": {{\"external\": true}}}}}}", name), "x");
     ASSERT_FALSE(config) << name;
     EXPECT_EQ(config.error().line, 2);
