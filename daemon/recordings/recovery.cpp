@@ -39,18 +39,6 @@ Result<void> copy_part(int from, int to, const std::function<bool()>& stop) {
   }
 }
 
-// The name that files of the part got before its flightd was killed: that of the data, if these have one.
-Result<std::optional<SnapshotName>> name_given(Folder& folder, std::uint64_t seq) {
-  std::optional<SnapshotName> out;
-  auto read = folder.each([&](std::string_view file, std::uint64_t /*inode*/) {
-    auto name = parse_snapshot_name(file);
-    if (!name || name->seq != seq || name->trigger != kRecordTrigger) return;
-    if (!out || file.ends_with(kDataSuffix)) out = std::move(name);
-  });
-  if (!read) return propagate(read.error());
-  return out;
-}
-
 // nullopt: it is missing, cut, or that of a snapshot.
 std::optional<Sidecar> part_sidecar(const Folder& folder, const std::string& file) {
   const auto text = folder.read(file, kMaxSidecarBytes);
@@ -58,14 +46,6 @@ std::optional<Sidecar> part_sidecar(const Folder& folder, const std::string& fil
   auto sidecar = parse_sidecar(*text);
   if (!sidecar || !sidecar->record) return std::nullopt;
   return std::move(*sidecar);
-}
-
-// Its sidecar got its name, and the data did not: it is again the one so far, so that nothing of it is lost, however
-// often this is repeated.
-Result<void> take_back_sidecar(const PartStore& store, const Folder& folder, const SnapshotName& name) {
-  if (part_sidecar(folder, part_file(PartFileKind::sidecar, name.seq)) || !part_sidecar(folder, name.sidecar_file()))
-    return folder.unlink(name.sidecar_file()).map([](bool /*existed*/) {});
-  return store.take_back_sidecar(name);
 }
 
 // What the flightd that was killed knew of it. Without that its number is all.
@@ -87,6 +67,28 @@ SnapshotName name_of_part(const Sidecar& contents, std::uint64_t seq, const std:
   auto name = parse_snapshot_name(file);
   if (name && name->seq == seq) return std::move(*name);
   return {.host = clean_host(host), .time = wall_now(), .trigger = std::string(kRecordTrigger), .seq = seq};
+}
+
+// The name that files of the part got before its flightd was killed: that of the data, if these have one. A copy from
+// another host can have its number.
+Result<std::optional<SnapshotName>> name_given(Folder& folder, std::uint64_t seq, const std::string& host) {
+  const std::string own_host = name_of_part(contents_so_far(folder, seq), seq, host).host;
+  std::optional<SnapshotName> out;
+  auto read = folder.each([&](std::string_view file, std::uint64_t /*inode*/) {
+    auto name = parse_snapshot_name(file);
+    if (!name || name->seq != seq || name->trigger != kRecordTrigger || name->host != own_host) return;
+    if (!out || file.ends_with(kDataSuffix)) out = std::move(name);
+  });
+  if (!read) return propagate(read.error());
+  return out;
+}
+
+// Its sidecar got its name, and the data did not: it is again the one so far, so that nothing of it is lost, however
+// often this is repeated.
+Result<void> take_back_sidecar(const PartStore& store, const Folder& folder, const SnapshotName& name) {
+  if (part_sidecar(folder, part_file(PartFileKind::sidecar, name.seq)) || !part_sidecar(folder, name.sidecar_file()))
+    return folder.unlink(name.sidecar_file()).map([](bool /*existed*/) {});
+  return store.take_back_sidecar(name);
 }
 
 std::string_view what_happened(RecordingEnd why) {
@@ -112,13 +114,13 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered, const Par
                                             recovered.reason.empty() ? "the disk is full" : recovered.reason));
 }
 
-// The newest part of this recording in [from, before) that has its name; nullopt: there is none.
-std::optional<SnapshotName> newest_part(Folder& folder, const std::string& first, std::uint64_t from,
-                                        std::uint64_t before) {
+// The newest part of this recording of this host in [from, before) that has its name; nullopt: there is none.
+std::optional<SnapshotName> newest_part(Folder& folder, const std::string& host, const std::string& first,
+                                        std::uint64_t from, std::uint64_t before) {
   std::vector<SnapshotName> names;
   static_cast<void>(folder.each([&](std::string_view file, std::uint64_t /*inode*/) {
     auto name = parse_snapshot_name(file);
-    if (name && name->seq >= from && name->seq < before && name->trigger == kRecordTrigger &&
+    if (name && name->seq >= from && name->seq < before && name->trigger == kRecordTrigger && name->host == host &&
         file.ends_with(kSidecarSuffix))
       names.push_back(std::move(*name));
   }));
@@ -132,7 +134,8 @@ std::optional<SnapshotName> newest_part(Folder& folder, const std::string& first
 // The last part goes, since it has nothing: now the one before it is the last one.
 Result<std::string> drop_part(const PartStore& store, Folder& folder, const PartRecovery& order, const Error& error) {
   const Sidecar contents = contents_so_far(folder, order.seq);
-  if (const auto before = order.last ? newest_part(folder, contents.record->first, 0, order.seq) : std::nullopt) {
+  const std::string host = name_of_part(contents, order.seq, order.host).host;
+  if (const auto before = order.last ? newest_part(folder, host, contents.record->first, 0, order.seq) : std::nullopt) {
     auto sidecar = part_sidecar(folder, before->sidecar_file());
     if (sidecar && !sidecar->record->ended) {
       sidecar->record->ended = std::string(to_string(order.why));
@@ -182,7 +185,7 @@ Result<RecoveredCopy> recover_copy(PartStore& store, const Folder& folder, const
 Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
   auto folder = Folder::open(store.folder());
   if (!folder) return propagate(folder.error());
-  const auto given = name_given(*folder, order.seq);
+  const auto given = name_given(*folder, order.seq, order.host);
   if (!given) return propagate(given.error());
   // Both: a commit names the sidecar first. Of another file with such a name it knows nothing.
   if (*given && folder->size_of((*given)->data_file()) && folder->size_of((*given)->sidecar_file()))
@@ -208,20 +211,23 @@ Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
                      what_happened(order.why), copy->recovered.events);
 }
 
-std::set<std::uint64_t> last_parts(const std::string& folder, const std::vector<std::uint64_t>& seqs) {
+std::set<std::uint64_t> last_parts(const std::string& folder, const std::vector<std::uint64_t>& seqs,
+                                   const std::string& host) {
   std::set<std::uint64_t> out;
   auto store = Folder::open(folder);
   if (!store) return out;
   std::map<std::string, std::uint64_t> last;  // by the recording
   for (const std::uint64_t seq : seqs) {
     Sidecar contents = contents_so_far(*store, seq);
-    if (const auto given = name_given(*store, seq); given && *given)
+    if (const auto given = name_given(*store, seq, host); given && *given)
       if (auto named = part_sidecar(*store, (*given)->sidecar_file())) contents = std::move(*named);
     std::uint64_t& known = last[contents.record->first];
     known = std::max(known, seq);
   }
-  for (const auto& [first, seq] : last)
-    if (!newest_part(*store, first, seq + 1, UINT64_MAX)) out.insert(seq);
+  for (const auto& [first, seq] : last) {
+    const std::string own_host = name_of_part(contents_so_far(*store, seq), seq, host).host;
+    if (!newest_part(*store, own_host, first, seq + 1, UINT64_MAX)) out.insert(seq);
+  }
   return out;
 }
 

@@ -31,8 +31,9 @@ struct PartRecovery {
 // tried again. ECANCELED: `stop`.
 [[nodiscard]] Result<std::string> recover_part(PartStore& store, const PartRecovery& order);
 
-// Those of these unfinished parts that are the last of their recordings.
-[[nodiscard]] std::set<std::uint64_t> last_parts(const std::string& folder, const std::vector<std::uint64_t>& seqs);
+// Those of these unfinished parts that are the last of their recordings. `host`: as in PartRecovery.
+[[nodiscard]] std::set<std::uint64_t> last_parts(const std::string& folder, const std::vector<std::uint64_t>& seqs,
+                                                 const std::string& host);
 
 // After such an error. A full disk is not made fuller all the time.
 [[nodiscard]] std::chrono::seconds recover_again_after(const Error& error);

@@ -67,7 +67,7 @@ std::vector<RecoveryThread::Job> RecoveryThread::work(std::vector<Job> jobs) {
   PartStore files(recorder_, store_.folder());
   std::vector<std::uint64_t> seqs;
   for (const Job& job : jobs) seqs.push_back(job.seq);
-  const std::set<std::uint64_t> last = last_parts(store_.folder(), seqs);
+  const std::set<std::uint64_t> last = last_parts(store_.folder(), seqs, host_);
   std::vector<Job> left;
   for (Job& job : jobs) {
     if (stopping_) break;

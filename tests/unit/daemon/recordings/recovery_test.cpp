@@ -202,6 +202,36 @@ TEST_F(RecoveryTest, APartWithItsNameIsNotFinishedAgain) {
   EXPECT_EQ(read_file(at(kStem + ".perf.data")).value(), whole);
 }
 
+// It was copied here, with its number, and is no part of this one.
+TEST_F(RecoveryTest, APartOfAnotherHostIsLeftAlone) {
+  const std::string others = "flight-other-20261120T031204.123Z-record-7";
+  for (const bool has_data : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(kill_part(2));
+    describe();
+    Sidecar other = begun();
+    other.path = at(others + ".perf.data");
+    std::ofstream(at(others + ".json")) << to_json(other);
+    if (has_data) std::ofstream(at(others + ".perf.data")) << "data";
+    const auto done = recover();
+    ASSERT_TRUE(done) << done.error().what;
+    EXPECT_THAT(*done, HasSubstr("part 7 of recording 5 was finished"));
+    EXPECT_TRUE(fs::exists(at(others + ".json")));
+    EXPECT_EQ(fs::exists(at(others + ".perf.data")), has_data);
+    EXPECT_TRUE(fs::remove(at(kStem + ".json")) && fs::remove(at(kStem + ".perf.data")));
+    fs::remove(at(others + ".perf.data"));
+  }
+  // Nor is it the one behind this one, or before it.
+  const std::string behind = "flight-other-20261120T031204.123Z-record-8.json";
+  std::ofstream(at(behind)) << to_json(begun());
+  ASSERT_NO_FATAL_FAILURE(kill_part(0));
+  describe();
+  EXPECT_THAT(last_parts(bench_.snapshots(), {7}, "box"), testing::ElementsAre(7U));
+  const std::string before = "flight-other-20261120T031204.123Z-record-6.json";
+  std::ofstream(at(before)) << to_json(begun());
+  ASSERT_TRUE(recover());
+  EXPECT_EQ(parse_sidecar(read_file(at(before)).value())->record->ended, std::nullopt);
+}
+
 TEST_F(RecoveryTest, WhatHasNoRoundGoes) {
   ASSERT_NO_FATAL_FAILURE(kill_part(0));
   describe();
@@ -243,10 +273,10 @@ TEST_F(RecoveryTest, OnlyTheLastPartSaysWhyTheRecordingEnded) {
   std::ofstream(at(part_file(PartFileKind::sidecar, 9))) << to_json(other);
   other.record->first = other.id = "8";
   std::ofstream(at(part_file(PartFileKind::sidecar, 8))) << to_json(other);
-  EXPECT_THAT(last_parts(bench_.snapshots(), {7, 8, 9}), testing::ElementsAre(8U, 9U));
+  EXPECT_THAT(last_parts(bench_.snapshots(), {7, 8, 9}, "box"), testing::ElementsAre(8U, 9U));
   other.record->first = "8";
   std::ofstream(at("flight-box-20261120T031205.123Z-record-10.json")) << to_json(other);
-  EXPECT_THAT(last_parts(bench_.snapshots(), {7, 8, 9}), testing::ElementsAre(9U)) << "10 is behind 8";
+  EXPECT_THAT(last_parts(bench_.snapshots(), {7, 8, 9}, "box"), testing::ElementsAre(9U)) << "10 is behind 8";
   ASSERT_TRUE(recover(false));
   EXPECT_EQ(parse_sidecar(read_file(at(kStem + ".json")).value())->record->ended, std::nullopt);
 }
