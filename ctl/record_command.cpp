@@ -53,7 +53,7 @@ Result<RecordParameters> record_parameters(const RecordOptions& options) {
   out.reason = options.reason;
   // Applies the daemon's own rules, so that a usage error needs no connection.
   if (auto checked = parse_record_parameters(to_json(out)); !checked)
-    return fail(std::errc::invalid_argument, "{}", with_option_names(checked.error()));
+    return flight::fail(std::errc::invalid_argument, "{}", with_option_names(checked.error()));
   return out;
 }
 

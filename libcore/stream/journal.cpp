@@ -159,7 +159,7 @@ Result<Journal> Journal::create(UniqueFd file, std::span<const FileEvent> events
   return Journal(std::move(file), header.checksum, out.size());
 }
 
-Result<void> Journal::append(const JournalEntry& entry) {
+Result<void> Journal::append(const JournaledRound& entry) {
   StoredEntry stored{.number = number_,
                      .data_bytes = entry.data_bytes,
                      .expanded_bytes = entry.expanded_bytes,

@@ -28,7 +28,7 @@ namespace flight {
 inline constexpr std::size_t kJournalEntryBytes = 48;
 
 // After a round the file is whole up to here.
-struct JournalEntry {
+struct JournaledRound {
   std::uint64_t data_bytes = 0;           // of the data section
   std::uint64_t expanded_bytes = 0;       // the same, expanded
   EventTime first_ns = 0, newest_ns = 0;  // of the records of rings so far; 0: there was none
@@ -40,7 +40,7 @@ class Journal {
   [[nodiscard]] static Result<Journal> create(UniqueFd file, std::span<const FileEvent> events,
                                               std::span<const EncodedFeature> features);
   // After an error the next entry takes the place of this one.
-  [[nodiscard]] Result<void> append(const JournalEntry& entry);
+  [[nodiscard]] Result<void> append(const JournaledRound& entry);
   // Leaves the first `entries` of those that were appended, at most all of them.
   [[nodiscard]] Result<void> cut(std::uint64_t entries);
   // fdatasync(2), after that of the data.
@@ -58,8 +58,8 @@ class Journal {
 struct JournalContents {
   std::vector<FileEvent> events;  // without names: these are in EVENT_DESC
   std::vector<EncodedFeature> features;
-  std::vector<JournalEntry> entries;  // data_bytes ascends
-  std::uint64_t torn_bytes = 0;       // after the last valid entry
+  std::vector<JournaledRound> entries;  // data_bytes ascends
+  std::uint64_t torn_bytes = 0;         // after the last valid entry
 };
 
 // EBADMSG: not a journal, or cut within its facts, or changed.

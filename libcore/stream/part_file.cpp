@@ -112,10 +112,10 @@ Result<void> PartFile::write_round(const Round& round, const SidebandSource& sid
   ++now.rounds;
   now.data_bytes = writer_.data_bytes();
   now.expanded_bytes = expanded_bytes_;
-  const JournalEntry entry{.data_bytes = now.data_bytes,
-                           .expanded_bytes = now.expanded_bytes,
-                           .first_ns = now.first_ns,
-                           .newest_ns = now.newest_ns};
+  const JournaledRound entry{.data_bytes = now.data_bytes,
+                             .expanded_bytes = now.expanded_bytes,
+                             .first_ns = now.first_ns,
+                             .newest_ns = now.newest_ns};
   if (auto noted = journal_.append(entry); !noted) return noted;
   for (const RingRound& ring : round.rings) add_blocks(unsynced_, ring);
   go_to(now);

@@ -104,7 +104,7 @@ Result<void> DataCheck::take_frame(std::span<const std::byte> frame) {
 }
 
 // As encode_features() does: u64 first, u64 last.
-void set_sample_time(std::vector<EncodedFeature>& features, const JournalEntry& entry) {
+void set_sample_time(std::vector<EncodedFeature>& features, const JournaledRound& entry) {
   std::erase_if(features, [](const EncodedFeature& feature) { return feature.bit == kFeatureSampleTime; });
   if (entry.newest_ns == 0) return;
   EncodedFeature times{.bit = kFeatureSampleTime, .bytes = {}};
@@ -127,9 +127,9 @@ Result<Recovered> recover(int data, std::span<const std::byte> journal) {
     return fail(std::errc::bad_message, "the recording was killed before the first round was in its file");
 
   Recovered out;
-  const JournalEntry* newest = nullptr;
+  const JournaledRound* newest = nullptr;
   DataCheck check(data, writer->data_offset(), writer->data_bytes());
-  for (const JournalEntry& entry : contents->entries) {
+  for (const JournaledRound& entry : contents->entries) {
     if (entry.first_ns > entry.newest_ns) {
       out.reason = fmt::format("the journal states records from {} ns until {} ns", entry.first_ns, entry.newest_ns);
       break;

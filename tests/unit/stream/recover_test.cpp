@@ -247,7 +247,7 @@ TEST(RecoverTest, TimesThatEndBeforeTheyBeginAreNotBelieved) {
                                  encode_features(made_features(), made_events()));
   ASSERT_TRUE(journal) << journal.error().what;
   ASSERT_TRUE(journal->append(entries[0]));
-  JournalEntry wrong = entries[1];
+  JournaledRound wrong = entries[1];
   std::swap(wrong.first_ns, wrong.newest_ns);
   ASSERT_TRUE(journal->append(wrong));
   const auto recovered = recover(file.get(), as_journal(read_file(folder.path("journal")).value()));
