@@ -22,7 +22,7 @@ std::string check_id(const std::string& id) {
 }
 
 std::string check_recording_id(const std::string& id) {
-  return id == "latest" ? "'latest' is not the id of a recording: `flightctl record` prints it when it begins"
+  return id == "latest" ? "'latest' is not the id of a recording: `flightctl status` shows those that run"
                         : check_id(id);
 }
 

@@ -154,6 +154,7 @@ TEST_F(RecordTest, ARefusalIsAnError) {
   EXPECT_EQ(error_of(ctl({"--json", "record"})), "io.flightd.Recorder.RecordingRefused");
   std::ofstream(path("there")) << "old";
   EXPECT_THAT(ctl({"record", "-o", path("there")}).err, HasSubstr("--force overwrites it"));
+  EXPECT_THAT(ctl({"record", "--stop", "latest"}).err, HasSubstr("`flightctl status` shows those that run"));
 }
 
 TEST_F(RecordTest, TheListHasOneLineForEachRecording) {
