@@ -108,7 +108,7 @@ void add_record(CLI::App& app, RecordOptions& options) {
                     ->type_name("NAME")
                     ->allow_extra_args(false)
                     ->check(check_not_empty));
-  add_output(command, options.output, "copy each part to FILE, FILE.2 … when it is whole");
+  add_output(command, options.output, "copy the parts to FILE, FILE.2 and so on, each when it is whole");
   CLI::Option* stop = command->add_option("--stop", options.stop, "end the recording with this id")
                           ->type_name("ID")
                           ->check(check_recording_id);

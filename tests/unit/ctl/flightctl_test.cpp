@@ -240,6 +240,7 @@ TEST_F(FlightctlTest, NothingBeyondAsciiWhereTheLocaleHasNone) {
                                              {"status"},
                                              {"list"},
                                              {"info", "77"},
+                                             {"record", "--help"},
                                              {"--help"}}) {
     const Outcome outcome = in_c(words);
     for (const std::string& text : {outcome.out, outcome.err})
