@@ -222,18 +222,19 @@ Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_byt
                                                                .disk_bytes = most_bytes,
                                                                .beside_bytes = part_bytes(/*running=*/true)}}),
                .limits = {}};
-  if (out.outcome.error) return propagate(*out.outcome.error);
+  // What could not be deleted leaves less space, and no more.
   const auto space = space_of(folder_);
-  if (space && space->free_inodes && *space->free_inodes < kPartInodes)
+  if (!space) return sys_error(errno, "statvfs of {}", folder_);
+  if (space->free_inodes && *space->free_inodes < kPartInodes)
     return sys_error(ENOSPC, "begin a part of a recording in {}: its file system has {} free, a part needs {}", folder_,
                      counted(*space->free_inodes, "inode"), kPartInodes);
-  if (space && space->free_bytes < std::min(most_bytes, kLeastPartBytes))
+  if (space->free_bytes < std::min(most_bytes, kLeastPartBytes))
     return sys_error(ENOSPC, "begin a part of a recording in {}: {} are free, and no snapshot may be deleted for it",
                      folder_, format_bytes(space->free_bytes));
   const auto left = take_inventory(folder_);
   if (!left) return propagate(left.error());
-  out.limits = limits_of(config_, space.value_or(FileSystemSpace{}).total_bytes);
-  out.free_bytes = space.value_or(FileSystemSpace{}).free_bytes;
+  out.limits = limits_of(config_, space->total_bytes);
+  out.free_bytes = space->free_bytes;
   const auto without = [](std::uint64_t from, std::uint64_t bytes) { return from - std::min(from, bytes); };
   out.left_bytes = without(out.free_bytes, std::min(out.limits.keep_free_bytes, *begun_free_bytes / 2));
   if (out.limits.max_use_bytes != 0)

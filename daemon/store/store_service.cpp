@@ -243,7 +243,7 @@ Result<std::optional<StoreService::PartLimit>> StoreService::make_part_room(
     made->set_value(
         PartLimit{.left_bytes = done->left_bytes, .free_bytes = done->free_bytes, .max_files = done->limits.max_files});
     note(done->outcome);
-    if (!done->outcome.removed.empty()) log_vacuumed(std::move(done->outcome));
+    if (!done->outcome.removed.empty() || done->outcome.error) log_vacuumed(std::move(done->outcome));
   });
   if (room.wait_for(kRoomWait) == std::future_status::ready) return room.get();
   if (auto why = trouble()) return propagate(std::move(*why));

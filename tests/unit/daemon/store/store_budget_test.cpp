@@ -110,6 +110,28 @@ TEST_F(Budget, APartGetsWhatTheOthersLeave) {
   EXPECT_GT(room->left_bytes, 2U << 20U) << "8 is not a part of a recording that runs";
 }
 
+// As before a snapshot: the store is over its budget, and the status says so.
+TEST_F(Budget, ASnapshotThatCannotBeDeletedRefusesNoPart) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  for (std::uint64_t seq = 1; seq <= 3; ++seq) make(seq, wall_now());
+  std::string stuck;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    if (entry.path().string().ends_with("-1.perf.data")) stuck = entry.path().string();
+  const std::string other = folder_ + "/other";
+  std::ofstream(other) << "data";
+  ASSERT_EQ(::mount(other.c_str(), stuck.c_str(), nullptr, MS_BIND, nullptr), 0);  // unlink(2): EBUSY
+  StoreConfig config;
+  config.max_files = 1;
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget = this->budget(config);
+  const auto room = budget.make_part_room(4096);
+  EXPECT_EQ(::umount2(stuck.c_str(), MNT_DETACH), 0);
+  ASSERT_TRUE(room) << room.error().what;
+  ASSERT_TRUE(room->outcome.error) << "it is logged";
+  EXPECT_EQ(room->outcome.error->errno_value(), EBUSY);
+  EXPECT_GT(room->left_bytes, 0U);
+}
+
 // Nothing is deleted for what the part before has written.
 TEST_F(Budget, TheNextPartNeedsSpaceForItselfOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
