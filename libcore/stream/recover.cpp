@@ -116,6 +116,13 @@ void set_sample_time(std::vector<EncodedFeature>& features, const JournaledRound
   features.insert(std::find_if(features.begin(), features.end(), behind), std::move(times));
 }
 
+// In the file, with their places in the table.
+std::uint64_t size_of_features(std::span<const EncodedFeature> features) {
+  std::uint64_t bytes = 0;
+  for (const EncodedFeature& feature : features) bytes += feature.bytes.size() + 2 * sizeof(std::uint64_t);
+  return bytes;
+}
+
 }  // namespace
 
 Result<Recovered> recover(int data, std::span<const std::byte> journal) {
@@ -158,11 +165,18 @@ Result<Recovered> recover(int data, std::span<const std::byte> journal) {
 
 Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal) {
   auto done = recover(data, journal);
-  for (std::size_t bytes = kJournalEntryBytes; !done && is_full(done.error().errno_value()); bytes *= 2) {
-    if (bytes >= journal.size()) break;
-    auto shorter = recover(data, journal.first(journal.size() - bytes));
-    if (!shorter && !is_full(shorter.error().errno_value())) break;  // no round is left
-    done = std::move(shorter);
+  if (done || !is_full(done.error().errno_value())) return done;
+  const auto contents = parse_journal(journal);
+  if (!contents) return done;
+  const std::vector<JournalEntry>& entries = contents->entries;
+  const std::uint64_t all_bytes = entries.back().data_bytes, needed_bytes = size_of_features(contents->features);
+  if (all_bytes < needed_bytes) return done;
+  const std::size_t whole = journal.size() - static_cast<std::size_t>(contents->torn_bytes);
+  // What is cut off need not be free at once (btrfs), and others may take it.
+  for (std::size_t dropped = 1; dropped < entries.size(); dropped *= 2) {
+    done = recover(data, journal.first(whole - dropped * kJournalEntryBytes));
+    if (done || !is_full(done.error().errno_value())) break;
+    if (all_bytes - entries[entries.size() - 1 - dropped].data_bytes >= 2 * needed_bytes) break;
   }
   return done;
 }

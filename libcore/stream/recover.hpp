@@ -34,7 +34,8 @@ struct Recovered {
 // `data`: readable and writable. An error leaves it as it was, except if writing itself failed. EBADMSG: the journal is
 // none, or it is cut before its first round, or its first round is not in this file; the text says which.
 [[nodiscard]] Result<Recovered> recover(int data, std::span<const std::byte> journal);
-// The same where the disk may be full: then the newest rounds make space for the features.
+// The same where the disk may be full: then the newest rounds make space for the features, about twice as much as these
+// need. If that does not help, the others stay.
 [[nodiscard]] Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal);
 
 }  // namespace flight

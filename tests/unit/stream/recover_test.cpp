@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <random>
+#include <thread>
 
 #include "libcore/stream/journal.hpp"
 #include "tests/unit/root_test.hpp"
@@ -118,34 +121,57 @@ TEST(RecoverTest, AWholePartHasAllFeaturesAndCanBeRecoveredAgain) {
   EXPECT_EQ(read_file(folder.path("again")).value(), once);
 }
 
+// A tmpfs that is full, and a part on it whose features have not been written.
+class FullDisk {
+ public:
+  FullDisk(const StreamFolder& folder, const char* size, int rounds, std::size_t feature_bytes)
+      : path_(folder.path("disk")), journal_path_(folder.path("journal")) {
+    std::filesystem::create_directory(path_);
+    EXPECT_EQ(::mount("none", path_.c_str(), "tmpfs", 0, size), 0);
+    MadeRounds made;
+    Chunks chunks = Chunks::create(1).value();
+    chunks.begin();
+    PartStart start = made_start(data_path(), journal_path_);
+    start.features.command_line = {std::string(feature_bytes, 'x')};
+    auto part = PartFile::create(std::move(start), chunks);
+    EXPECT_TRUE(part) << part.error().what;
+    for (int i = 0; part && i < rounds; ++i) EXPECT_TRUE(part->write(made.next(40, 1000), {}));
+    filler_ = create_file(path_ + "/filler");
+    fill();
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  ~FullDisk() { ::umount2(path_.c_str(), MNT_DETACH); }
+
+  void fill() const {
+    const std::vector<std::byte> page(4096, std::byte{1});
+    while (write_all(filler_.get(), page)) {
+    }
+  }
+  [[nodiscard]] std::string data_path() const { return path_ + "/data"; }
+  [[nodiscard]] std::string journal() const { return read_file(journal_path_).value(); }
+  // The rounds that the part still has, where there is space.
+  [[nodiscard]] std::size_t rounds_in(const std::string& copy) const {
+    std::filesystem::copy_file(data_path(), copy);
+    const auto file = open_file(copy, O_RDWR | O_CLOEXEC);
+    const std::string entries = journal();
+    const auto recovered = recover(file.value().get(), as_journal(entries));
+    EXPECT_TRUE(recovered) << recovered.error().what;
+    return recovered ? recovered->rounds : 0;
+  }
+
+ private:
+  std::string path_, journal_path_;
+  UniqueFd filler_;
+};
+
 // The features need space, too.
 TEST(RecoverTest, WhereTheDiskIsFullTheNewestRoundsMakeSpace) {
   if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
   const StreamFolder folder;
-  const std::string disk = folder.path("disk");
-  std::filesystem::create_directory(disk);
-  ASSERT_EQ(::mount("none", disk.c_str(), "tmpfs", 0, "size=2M"), 0);
-  struct Mounted {
-    const std::string& path;
-    ~Mounted() { ::umount2(path.c_str(), MNT_DETACH); }
-  } mounted{disk};
-  MadeRounds rounds;
-  Chunks chunks = Chunks::create(1).value();
-  chunks.begin();
-  const std::string data_path = disk + "/data", journal_path = folder.path("journal");
-  PartStart start = made_start(data_path, journal_path);
-  start.features.command_line = {std::string(100'000, 'x')};
-  {
-    auto part = PartFile::create(std::move(start), chunks);
-    ASSERT_TRUE(part) << part.error().what;
-    for (int i = 0; i < 8; ++i) ASSERT_TRUE(part->write(rounds.next(40, 1000), {}));
-  }
-  const UniqueFd filler = create_file(disk + "/filler");
-  const std::vector<std::byte> page(4096, std::byte{1});
-  while (write_all(filler.get(), page)) {
-  }
-  const std::string journal = read_file(journal_path).value();
-  const auto file = open_file(data_path, O_RDWR | O_CLOEXEC);
+  const FullDisk disk(folder, "size=2M", 8, 100'000);
+  const std::string journal = disk.journal();
+  const auto file = open_file(disk.data_path(), O_RDWR | O_CLOEXEC);
   ASSERT_TRUE(file) << file.error().what;
   const auto refused = recover(file->get(), as_journal(journal));
   ASSERT_FALSE(refused);
@@ -154,7 +180,41 @@ TEST(RecoverTest, WhereTheDiskIsFullTheNewestRoundsMakeSpace) {
   ASSERT_TRUE(recovered) << recovered.error().what;
   EXPECT_GT(recovered->rounds, 0U);
   EXPECT_LT(recovered->rounds, 8U);
-  EXPECT_EQ(read_back(data_path).samples, recovered->events);
+  EXPECT_EQ(read_back(disk.data_path()).samples, recovered->events);
+}
+
+TEST(RecoverTest, NoRoundIsGivenUpInVain) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
+  const StreamFolder folder;
+  const FullDisk disk(folder, "size=2M", 8, 1'000'000);
+  const std::string journal = disk.journal();
+  const auto file = open_file(disk.data_path(), O_RDWR | O_CLOEXEC);
+  ASSERT_TRUE(file) << file.error().what;
+  const auto refused = recover_what_fits(file->get(), as_journal(journal));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), ENOSPC) << refused.error().what;
+  EXPECT_EQ(disk.rounds_in(folder.path("copy")), 8U);
+}
+
+// Whoever gets it: a few of 64 rounds are enough for the features.
+TEST(RecoverTest, WhereOthersTakeTheSpaceFewRoundsAreGivenUp) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
+  const StreamFolder folder;
+  const FullDisk disk(folder, "size=8M", 64, 100'000);
+  const std::string journal = disk.journal();
+  const auto file = open_file(disk.data_path(), O_RDWR | O_CLOEXEC);
+  ASSERT_TRUE(file) << file.error().what;
+  std::atomic<bool> ends = false;
+  std::thread others([&] {
+    while (!ends) disk.fill();
+  });
+  const auto recovered = recover_what_fits(file->get(), as_journal(journal));
+  ends = true;
+  others.join();
+  if (!recovered) {
+    EXPECT_EQ(recovered.error().errno_value(), ENOSPC) << recovered.error().what;
+  }
+  EXPECT_GE(disk.rounds_in(folder.path("copy")), 60U);
 }
 
 // After a power cut the file may have its length, and nothing was written to some of its pages.
