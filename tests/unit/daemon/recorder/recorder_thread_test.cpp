@@ -16,6 +16,7 @@ namespace flight::daemon {
 namespace {
 
 using namespace test;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -288,7 +289,8 @@ TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAgainIfRecordsAreMissing) 
     found = recorder().sideband_between(since_ns, monotonic_now());
     return found.whole;
   }));
-  EXPECT_THAT(comms_in_records(found.state.prologue), Contains("first"));
+  EXPECT_THAT(comms_in_records(found.state.prologue), AllOf(Contains(std::string(kLostName)), Not(Contains("first"))))
+      << "no scan has confirmed its name";
   EXPECT_THAT(found.state.warnings, Not(IsEmpty()));
   found = recorder().sideband_between(since_ns, monotonic_now(), /*in_doubt=*/true);
   EXPECT_FALSE(found.whole);
