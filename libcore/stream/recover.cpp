@@ -168,7 +168,7 @@ Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal
   if (done || !is_full(done.error().errno_value())) return done;
   const auto contents = parse_journal(journal);
   if (!contents) return done;
-  const std::vector<JournalEntry>& entries = contents->entries;
+  const std::vector<JournaledRound>& entries = contents->entries;
   const std::uint64_t all_bytes = entries.back().data_bytes, needed_bytes = size_of_features(contents->features);
   if (all_bytes < needed_bytes) return done;
   const std::size_t whole = journal.size() - static_cast<std::size_t>(contents->torn_bytes);
