@@ -248,7 +248,19 @@ TEST_F(NextBroker, FlightdSavesTheRingsAndContinuesWithTheNextBroker) {
   EXPECT_EQ(info.st_mode & 07777U, 0640U);
   EXPECT_EQ(info.st_uid, 0U);
   EXPECT_TRUE(counts_all(Verifier::installed(), folder_, lost));
-  // The same again: flightd has new spare files.
+  daemon.process().kill();
+}
+
+TEST_F(NextBrokerLong, OneThatDiesAgainFindsNewSpareFiles) {
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  (void)daemon.snapshot();
+  broker_->kill();
+  EXPECT_TRUE(wait_until([&] { return sidecars_of(daemon.snapshots_dir(), "broker-lost").size() == 1; }, 20s))
+      << daemon.log();
+  ASSERT_NO_FATAL_FAILURE(start_broker());
+  EXPECT_TRUE(wait_until([&] { return records(daemon.status()); }, 30s)) << daemon.log();
+  (void)daemon.snapshot();
   broker_->kill();
   EXPECT_TRUE(wait_until([&] { return sidecars_of(daemon.snapshots_dir(), "broker-lost").size() == 2; }, 20s))
       << daemon.log();

@@ -188,7 +188,7 @@ TEST_F(Record, ForSomeTimeIsOneFileThatEveryPerfReads) {
   ASSERT_TRUE(wait_until([&] { return partial_bytes() > 0; }, 20s)) << recorder.err();
   EXPECT_TRUE(rows_of(daemon_).empty()) << "a part that is not whole is listed";
   // It begins meanwhile: its names come from the records that are written as they come.
-  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "20"}, -10);
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "20"});
   const Outcome outcome = recorder.finish(30s);
   burner.kill();
   ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
@@ -313,7 +313,7 @@ TEST_F(RecordLong, EndsAtItsMaximum) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-class RecordOnSmallDisk : public Record {
+class RecordOnSmallDiskLong : public Record {
  protected:
   void SetUp() override {
     ASSERT_EQ(mkdir(disk_.c_str(), 0755), 0);
@@ -324,7 +324,7 @@ class RecordOnSmallDisk : public Record {
   std::string disk_ = folder_ / "disk";
 };
 
-TEST_F(RecordOnSmallDisk, EndsWithWholePartsWhenItIsFull) {
+TEST_F(RecordOnSmallDiskLong, EndsWithWholePartsWhenItIsFull) {
   Json config = plain_calls_config();
   config["store"]["keep_free"] = "0";
   start_calls(config);
