@@ -110,7 +110,7 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   if (!described) return described;
   means_.store.hold_part(part.seq);
   seqs_.push_back(part.seq);
-  keep_symbols(*context, contents);  // if flightd is killed, the next one has them not
+  keep_symbols(*context, contents);  // the next flightd cannot, if this one is killed
 
   PartStart start;
   start.data = std::move(files.data);

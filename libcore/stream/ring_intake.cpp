@@ -23,6 +23,7 @@ void RingIntake::records(std::span<const std::byte> records) {
     EventTime time_ns = 0;
     if (read_time(records.subspan(at, size), time_ns)) {
       take(records, at, size, time_ns);
+      note_pause(records, at, size, time_ns);
     } else {
       pass_on(records);
       ++counts_.foreign;
@@ -59,6 +60,24 @@ void RingIntake::take(std::span<const std::byte> records, std::size_t at, std::s
   run_.events += sample ? 1 : 0;
   run_.oldest_ns = std::min(run_.oldest_ns, time_ns);
   run_.newest_ns = std::max(run_.newest_ns, time_ns);
+}
+
+// While a ring is paused the kernel only counts. The first record behind the pause is followed by LOST (in a backward
+// ring; __perf_output_begin() in kernel/events/ring_buffer.c).
+void RingIntake::note_pause(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns) {
+  const auto lost = lost_fields(records.subspan(at, size));
+  if (!lost) {
+    before_newest_ns_ = std::exchange(newest_ns_, time_ns);
+    return;
+  }
+  if (time_ns < since_ns_) return;
+  pass_on(records);
+  next_.hole(ring_, {.cause = HoleCause::paused,
+                     .bytes = 0,
+                     .events = lost->lost,
+                     .estimated = false,
+                     .from_ns = std::max(before_newest_ns_, since_ns_),
+                     .until_ns = std::max(newest_ns_, since_ns_)});
 }
 
 // Holes first: they are older.

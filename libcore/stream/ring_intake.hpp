@@ -2,7 +2,8 @@
 // Between the reader of a ring and the filters: finds the time and the event of each record, counts it, and passes runs
 // of records on. What perf could not read is dropped and counted (unknown ids, types newer than the oldest supported
 // perf), as in snapshots. Records older than the round's floor (round.hpp) become a hole with the cause `late`; what
-// was overwritten becomes a hole when the next record is known. The worker's thread.
+// was overwritten becomes a hole when the next record is known, and so does a pause of the ring, from its LOST record.
+// The worker's thread.
 #pragma once
 
 #include <array>
@@ -53,6 +54,7 @@ class RingIntake : public RingReader::Sink {
   [[nodiscard]] const RecordLayout* layout_of(std::uint64_t id);
   [[nodiscard]] bool read_time(std::span<const std::byte> record, EventTime& time_ns);
   void take(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns);
+  void note_pause(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns);
   void pass_on(std::span<const std::byte> records);
   void report_overwritten(EventTime until_ns);
   void report_late();
@@ -64,7 +66,8 @@ class RingIntake : public RingReader::Sink {
   EventTime floor_ns_ = 0, since_ns_;
   EventTime last_ns_;  // of the newest record so far; before the first one, when the recording began
   bool has_read_ = false;
-  std::uint64_t overwritten_ = 0;  // bytes, not reported yet
+  std::uint64_t overwritten_ = 0;                   // bytes, not reported yet
+  EventTime newest_ns_ = 0, before_newest_ns_ = 0;  // of the last two records but LOST; 0: there was none
   Run run_;
   Hole late_;                                     // not reported yet, if it has bytes
   std::uint64_t all_events_ = 0, all_bytes_ = 0;  // for the mean size

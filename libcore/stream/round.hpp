@@ -25,7 +25,7 @@ enum class HoleCause : std::uint8_t {
   overwritten,  // before it was read: the worker came too late, or the ring is too small
   disk,         // no block was free, or the file could not be written
   late,         // older than the round's floor: its worker left the round in which it read them
-  paused,       // nothing was recorded: flightctl pause
+  paused,       // nothing was recorded: flightctl pause, or a snapshot that paused the ring
 };
 [[nodiscard]] std::string_view to_string(HoleCause cause);
 
@@ -34,7 +34,7 @@ enum class HoleCause : std::uint8_t {
 struct Hole {
   HoleCause cause = HoleCause::overwritten;
   std::uint64_t bytes = 0;   // as in the ring; of `paused` 0
-  std::uint64_t events = 0;  // samples; of `paused` 0, since the ring's LOST record has them
+  std::uint64_t events = 0;  // samples; of `paused` those of the ring's LOST record, 0 until that is read
   bool estimated = false;    // `events` is `bytes` by the mean size of the ring's records
   EventTime from_ns = 0, until_ns = 0;
 };

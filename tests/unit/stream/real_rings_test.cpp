@@ -144,6 +144,11 @@ class RealRings : public test::RootTest {
     for (const auto& counting : counting_) counting->begin();
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     while (std::chrono::steady_clock::now() < end) {
+      if (pauses_) {
+        ASSERT_EQ(rings_[0]->pause(), 0);
+        std::this_thread::sleep_for(3 * kCallsEvery);
+        ASSERT_EQ(rings_[0]->resume(), 0);
+      }
       static_cast<void>((*workers)->tick(monotonic_now()));
       std::this_thread::sleep_for(interval);
     }
@@ -222,6 +227,7 @@ class RealRings : public test::RootTest {
   std::vector<long> last_;  // of each ring, what was counted
   StreamTotals totals_;
   PartFacts facts_;
+  bool pauses_ = false;  // the first ring, before each tick
 };
 
 TEST_F(RealRings, EachNumberIsInTheFileOnce) {
@@ -243,6 +249,21 @@ TEST_F(RealRings, EachNumberIsInTheFileOnce) {
   const auto read = test::read_back(folder_.path("data"));
   EXPECT_EQ(read.rounds, facts_.rounds);
   expect_that_perf_reads_it(facts_.events);
+}
+
+// As snapshots do: what the kernel did not record is known exactly.
+TEST_F(RealRings, APausedRingHasHoles) {
+  open(4U << 20U);
+  if (HasFatalFailure()) return;
+  pauses_ = true;
+  record(std::vector<PlannedWorker>(2), 32U << 20U, std::chrono::milliseconds(20));
+  if (HasFatalFailure()) return;
+  const auto numbers = counted();
+  std::uint64_t missing = 0;
+  for (std::size_t ring = 0; ring < numbers.size(); ++ring)
+    missing += expect_each_once_or_in_a_hole(ring, numbers[ring]);
+  EXPECT_GT(missing, 100U);
+  EXPECT_EQ(facts_.lost_events, missing);
 }
 
 // A ring that turns many times between two looks, and a pool of 64 KiB: most is missing, and every gap is stated.

@@ -87,7 +87,30 @@ TEST_F(RoundTest, WhatPerfCouldNotReadIsDroppedAndCounted) {
   EXPECT_EQ(numbers_of(rings[0]), (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 9, 10, 11, 12}));
   EXPECT_EQ(rings[0].events, 9U) << "a LOST record is no sample";
   EXPECT_EQ(rings[0].foreign, 2U);
-  EXPECT_EQ(rings[0].blocks.at(0).expanded_bytes, 9 * 48U + 56) << "a LOST record is never dropped";
+  ASSERT_EQ(rings[0].blocks.size(), 2U) << "a hole is between them";
+  EXPECT_EQ(rings[0].blocks[0].expanded_bytes, 5 * 48U + 56) << "a LOST record is never dropped";
+  EXPECT_EQ(rings[0].blocks[1].expanded_bytes, 4 * 48U);
+}
+
+// As after a snapshot that paused the ring: the first record behind it, and then LOST.
+TEST_F(RoundTest, APauseLiesBeforeTheRecordThatLostFollows) {
+  RecordBuffer records = samples(1'000, 1, 5);
+  const RecordBuffer first = made_sample(1'009, 9);
+  records.insert(records.end(), first.begin(), first.end());
+  append_lost(records, {.id = kMadeId, .lost = 3}, {.time_ns = 1'009, .id = kMadeId});
+  const RecordBuffer rest = samples(1'000, 10, 12);
+  records.insert(records.end(), rest.begin(), rest.end());
+  intake_.records(records);
+  const auto rings = end_round();
+  ASSERT_EQ(rings.size(), 1U);
+  EXPECT_EQ(numbers_of(rings[0]), (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 9, 10, 11, 12}));
+  ASSERT_EQ(rings[0].holes.size(), 1U);
+  const Hole& hole = rings[0].holes[0];
+  EXPECT_EQ(hole.cause, HoleCause::paused);
+  EXPECT_EQ(hole.events, 3U);
+  EXPECT_FALSE(hole.estimated);
+  EXPECT_EQ(hole.from_ns, 1'005U);
+  EXPECT_EQ(hole.until_ns, 1'009U);
 }
 
 TEST_F(RoundTest, WhatWasOverwrittenLiesBetweenTheRecordsBesideIt) {
