@@ -124,7 +124,8 @@ TEST(RecoverTest, AWholePartHasAllFeaturesAndCanBeRecoveredAgain) {
 // A tmpfs that is full, and a part on it whose features have not been written.
 class FullDisk {
  public:
-  FullDisk(const StreamFolder& folder, const char* size, int rounds, std::size_t feature_bytes)
+  // `features`: so many times 100,000 bytes; a text of more than 256 KiB would be cut.
+  FullDisk(const StreamFolder& folder, const char* size, int rounds, std::size_t features)
       : path_(folder.path("disk")), journal_path_(folder.path("journal")) {
     std::filesystem::create_directory(path_);
     EXPECT_EQ(::mount("none", path_.c_str(), "tmpfs", 0, size), 0);
@@ -132,7 +133,7 @@ class FullDisk {
     Chunks chunks = Chunks::create(1).value();
     chunks.begin();
     PartStart start = made_start(data_path(), journal_path_);
-    start.features.command_line = {std::string(feature_bytes, 'x')};
+    start.features.command_line.assign(features, std::string(100'000, 'x'));
     auto part = PartFile::create(std::move(start), chunks);
     EXPECT_TRUE(part) << part.error().what;
     for (int i = 0; part && i < rounds; ++i) EXPECT_TRUE(part->write(made.next(40, 1000), {}));
@@ -169,7 +170,7 @@ class FullDisk {
 TEST(RecoverTest, WhereTheDiskIsFullTheNewestRoundsMakeSpace) {
   if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
   const StreamFolder folder;
-  const FullDisk disk(folder, "size=2M", 8, 100'000);
+  const FullDisk disk(folder, "size=2M", 8, 1);
   const std::string journal = disk.journal();
   const auto file = open_file(disk.data_path(), O_RDWR | O_CLOEXEC);
   ASSERT_TRUE(file) << file.error().what;
@@ -186,7 +187,7 @@ TEST(RecoverTest, WhereTheDiskIsFullTheNewestRoundsMakeSpace) {
 TEST(RecoverTest, NoRoundIsGivenUpInVain) {
   if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
   const StreamFolder folder;
-  const FullDisk disk(folder, "size=2M", 8, 1'000'000);
+  const FullDisk disk(folder, "size=2M", 8, 10);
   const std::string journal = disk.journal();
   const auto file = open_file(disk.data_path(), O_RDWR | O_CLOEXEC);
   ASSERT_TRUE(file) << file.error().what;
@@ -200,7 +201,7 @@ TEST(RecoverTest, NoRoundIsGivenUpInVain) {
 TEST(RecoverTest, WhereOthersTakeTheSpaceFewRoundsAreGivenUp) {
   if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
   const StreamFolder folder;
-  const FullDisk disk(folder, "size=8M", 64, 100'000);
+  const FullDisk disk(folder, "size=8M", 64, 1);
   const std::string journal = disk.journal();
   const auto file = open_file(disk.data_path(), O_RDWR | O_CLOEXEC);
   ASSERT_TRUE(file) << file.error().what;
