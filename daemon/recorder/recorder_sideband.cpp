@@ -213,7 +213,8 @@ void RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_n
     return answer_waiters();
   }
   drain();
-  tracker_.add_scan(records->bytes(), asked_ns, std::exchange(wanted_, {}));
+  clock_.look();
+  tracker_.add_scan(records->bytes(), asked_ns, std::exchange(wanted_, {}), clock_.history());
   intake_.looked(asked_ns);
   begin_checkpoint();  // with those who were not known
   if (!tracker_.stale()) answer_waiters();
@@ -235,7 +236,8 @@ bool RecorderThread::take_first_scan(const Result<Mapping>& records) {
   if (!trailer || attached_->rings.empty()) return false;
   for (const auto& ring : attached_->rings)
     if (trailer->time_ns > ring->info().enabled_ns) return false;
-  tracker_.add_scan(bytes, trailer->time_ns);
+  clock_.look();
+  tracker_.add_scan(bytes, trailer->time_ns, {}, clock_.history());
   return true;
 }
 

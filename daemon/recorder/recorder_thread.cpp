@@ -74,7 +74,8 @@ TrackerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns
     tracker_.mark_sampled(begin_ns, end_ns, pids, cgroups);
     return found;
   });
-  read_forker_cgroups(window, pids);
+  clock_.look();
+  read_forker_cgroups(window, pids, clock_.history());
   return window;
 }
 

@@ -139,6 +139,22 @@ std::uint64_t ClockHistory::boottime_at(EventTime time_ns) const {
   return in_force.boottime_ns + (time_ns - in_force.monotonic_ns);
 }
 
+EventTime ClockHistory::event_at_boottime(std::uint64_t boottime_ns) const {
+  if (triples_.empty()) return boottime_ns;
+  const auto next = std::upper_bound(triples_.begin(), triples_.end(), boottime_ns,
+                                     [](std::uint64_t time, const ClockTriple& one) { return time < one.boottime_ns; });
+  const ClockTriple& after = next == triples_.end() ? triples_.back() : *next;
+  // If no suspend was between it and `after`.
+  const nanoseconds time = difference(after.monotonic_ns + boottime_ns, after.boottime_ns);
+  const nanoseconds earliest = next == triples_.begin() || next == triples_.end()
+                                   ? nanoseconds(0)
+                                   : difference(std::prev(next)->monotonic_ns, 0);
+  if (time >= earliest) return static_cast<EventTime>(time.count());
+  if (next == triples_.begin()) return 0;
+  const ClockTriple& before = *std::prev(next);
+  return std::min(before.monotonic_ns + (boottime_ns - before.boottime_ns), after.monotonic_ns);
+}
+
 EventTime ClockHistory::event_at(WallTime time, EventTime latest_ns) const {
   if (triples_.empty()) return 0;
   const EventTime newest_at = triples_.back().pair().event_at(time);

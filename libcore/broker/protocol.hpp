@@ -9,7 +9,8 @@
 //   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP KSYMBOL, with trailers}. The
 //                   first answer of a broker is of the moment before it enabled its events, as the trailers' times say.
 //                   It comes when the scan is done, out of order, or (after some seconds at most) in part: then the
-//                   records' trailers mark what is missing (kScan…), and the text describes it
+//                   records' trailers mark what is missing (kScan…), and the text describes it. The time in a FORK, but
+//                   not in its trailer, is of CLOCK_BOOTTIME: when it started. flightd knows the suspends since then
 //   build_ids       one message, fd {sealed memfd: build_ids.hpp}, the same one as long as nothing changed. It may wait
 //                   a moment for files that are being read, out of order
 //   kernel          one message, fds {sealed memfd: kernel_names.hpp, read after the request} and, only if

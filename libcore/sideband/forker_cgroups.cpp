@@ -41,12 +41,13 @@ std::vector<Unsampled> forkers(const TrackerExport& window, const std::unordered
 }  // namespace
 
 void read_forker_cgroups(TrackerExport& window, const std::unordered_set<std::uint32_t>& sampled,
-                         const std::string& root) {
+                         const ClockHistory& clock, const std::string& root) {
   for (const Unsampled& forker : forkers(window, sampled)) {
     ProcessInfo now;
     if (!read_process(forker.pid, now, root) || now.cgroup.empty()) continue;
     const EventTime first_ns = std::max(forker.first->begin_ns, forker.first->end_ns);  // a slice's begin is inexact
-    if (now.started_ns > first_ns + kStartToleranceNs || now.comm != name_of(forker.first->comm)) continue;
+    const EventTime started_ns = clock.event_at_boottime(now.started_boottime_ns);
+    if (started_ns > first_ns + kStartToleranceNs || now.comm != name_of(forker.first->comm)) continue;
     window.forker_cgroups.emplace(forker.pid, std::move(now.cgroup));
   }
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "libcore/base/clock_history.hpp"
 #include "libcore/sideband/process_tracker.hpp"
 
 namespace flight {
@@ -15,8 +16,8 @@ inline constexpr std::size_t kMostForkersRead = 32;  // those that forked most; 
 
 // Sets window.forker_cgroups for processes that are not in `sampled`. Only if /proc has the same name for that pid,
 // and the process existed before the first of these forks. Any thread that may wait for the kernel's cgroup lock.
-// `root` as in cpus.hpp.
+// `clock`: with a look after the forks. `root` as in cpus.hpp.
 void read_forker_cgroups(TrackerExport& window, const std::unordered_set<std::uint32_t>& sampled,
-                         const std::string& root = "");
+                         const ClockHistory& clock, const std::string& root = "");
 
 }  // namespace flight

@@ -77,10 +77,10 @@ void ProcessTracker::add_gap_until(EventTime end_ns) { add_gap(std::min(state_->
 void ProcessTracker::blame(std::string who) { state_->gaps.blame(std::move(who)); }
 
 void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scanned_ns,
-                              const std::unordered_set<std::uint32_t>& wanted) {
+                              const std::unordered_set<std::uint32_t>& wanted, const ClockHistory& clock) {
   State& state = *state_;
   ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.symbol_gap, state.known_from_ns, state.log,
-                                state.table, state.kernel);
+                                clock, state.table, state.kernel);
   if (merged.old_bpf) state.old_bpf = merged.old_bpf;
   if (merged.settled) state.gaps.settle(scanned_ns, merged.unsure, std::move(merged.unread));
   state.unsure += merged.unsure;

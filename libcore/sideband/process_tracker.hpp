@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/base/clock_history.hpp"
 #include "libcore/config/memory_share.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/sideband/fork_counts.hpp"
@@ -163,9 +164,10 @@ class ProcessTracker {
   // missing facts are added. After a gap, processes that the scan does not confirm by pid, start time, name and maps
   // are called kLostName from the gap on, until their names are known. This ends staleness for gaps that are over by
   // then. A process that exists but that the broker could not read waits for the next scan; after several such scans it
-  // is called kLostName. `wanted`: a snapshot has samples of them, so they stay if memory is short.
+  // is called kLostName. `wanted`: a snapshot has samples of them, so they stay if memory is short. `clock`: with a
+  // look after the scan, as the start times are of CLOCK_BOOTTIME.
   void add_scan(std::span<const std::byte> records, EventTime scanned_ns,
-                const std::unordered_set<std::uint32_t>& wanted = {});
+                const std::unordered_set<std::uint32_t>& wanted = {}, const ClockHistory& clock = ClockHistory());
 
   // Folds records that are older than every ring's oldest sample; removes processes whose exit is older.
   void fold(EventTime horizon_ns);

@@ -156,8 +156,8 @@ ScanMerge merge_processes(const Scan& scan, EventTime scanned_ns, const Gaps& ga
 
 ScanMerge merge_scan(std::span<const std::byte> bytes, EventTime scanned_ns, const Gaps& gaps,
                      std::optional<SymbolGap>& symbol_gap, EventTime known_from_ns, const RecordLog& log,
-                     ProcessTable& table, KernelTable& kernel) {
-  const Scan scan = read_scan(bytes, kernel);
+                     const ClockHistory& clock, ProcessTable& table, KernelTable& kernel) {
+  const Scan scan = read_scan(bytes, clock, kernel);
   if (scan.processes.empty()) return {};
   ScanMerge out = merge_processes(scan, scanned_ns, gaps, log, table);
   if (const auto& gap = gaps.pending(); gap && gap->begin_ns < gap->end_ns) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "libcore/base/clock_history.hpp"
 #include "libcore/sideband/gaps.hpp"
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/process_table.hpp"
@@ -30,9 +31,9 @@ struct ScanMerge {
 };
 
 // `gaps`: the records that are missing since the last scan, and the processes that it left in doubt. `symbol_gap`: the
-// same for symbols; a scan with symbols ends it. `known_from_ns`: as for merge_symbols().
+// same for symbols; a scan with symbols ends it. `known_from_ns`: as for merge_symbols(). `clock`: as for read_scan().
 [[nodiscard]] ScanMerge merge_scan(std::span<const std::byte> scan, EventTime scanned_ns, const Gaps& gaps,
                                    std::optional<SymbolGap>& symbol_gap, EventTime known_from_ns, const RecordLog& log,
-                                   ProcessTable& table, KernelTable& kernel);
+                                   const ClockHistory& clock, ProcessTable& table, KernelTable& kernel);
 
 }  // namespace flight

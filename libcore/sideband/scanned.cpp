@@ -13,7 +13,7 @@ namespace {
 
 class ScanReader {
  public:
-  explicit ScanReader(KernelTable& kernel) : kernel_(kernel) {}
+  ScanReader(const ClockHistory& clock, KernelTable& kernel) : clock_(clock), kernel_(kernel) {}
 
   Scan read(std::span<const std::byte> bytes) {
     for (auto record = next_record(bytes); !record.empty(); record = next_record(bytes)) {
@@ -83,7 +83,7 @@ class ScanReader {
     found.unread = mark == kScanUnread;
     found.partly = mark == kScanPartly;
     found.parent = fork.ppid;
-    found.started_ns = fork.time_ns;
+    found.started_ns = clock_.event_at_boottime(fork.time_ns);
   }
 
   void take_comm(const CommRecord& comm, std::span<const std::byte> record) {
@@ -94,6 +94,7 @@ class ScanReader {
       found.threads.back().comm = comm.name;
   }
 
+  const ClockHistory& clock_;
   KernelTable& kernel_;
   std::vector<ScannedProcess> processes_;
   const std::byte* first_ = nullptr;     // the last one's first record
@@ -117,6 +118,8 @@ void ScannedMaps::Iterator::settle() {
   rest_ = {};
 }
 
-Scan read_scan(std::span<const std::byte> bytes, KernelTable& kernel) { return ScanReader(kernel).read(bytes); }
+Scan read_scan(std::span<const std::byte> bytes, const ClockHistory& clock, KernelTable& kernel) {
+  return ScanReader(clock, kernel).read(bytes);
+}
 
 }  // namespace flight

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libcore/base/clock_history.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/sideband/kernel_table.hpp"
 
@@ -90,7 +91,8 @@ struct Scan {
   std::optional<ScannedSymbols> symbols;  // nullopt: nothing is known about them
 };
 
-// The scan's cgroups go to `kernel`. The result's views are into `bytes`.
-[[nodiscard]] Scan read_scan(std::span<const std::byte> bytes, KernelTable& kernel);
+// The scan's cgroups go to `kernel`. `clock`: for the times of the processes' starts. The result's views are into
+// `bytes`.
+[[nodiscard]] Scan read_scan(std::span<const std::byte> bytes, const ClockHistory& clock, KernelTable& kernel);
 
 }  // namespace flight

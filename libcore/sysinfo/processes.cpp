@@ -151,23 +151,10 @@ std::uint64_t ticks_per_second() {
   return kTicks > 0 ? static_cast<std::uint64_t>(kTicks) : 100;
 }
 
-// starttime includes suspended time, CLOCK_MONOTONIC does not: the difference is the time of suspend.
-class StartClock {
- public:
-  StartClock() {
-    const EventTime monotonic = monotonic_now();
-    const EventTime boot = boottime_now();
-    suspended_ns_ = boot > monotonic ? boot - monotonic : 0;
-  }
-  [[nodiscard]] EventTime monotonic_of(std::uint64_t ticks) const {
-    const std::uint64_t per_second = ticks_per_second();
-    const EventTime boot = ticks / per_second * 1'000'000'000ULL + ticks % per_second * 1'000'000'000ULL / per_second;
-    return boot > suspended_ns_ ? boot - suspended_ns_ : 0;
-  }
-
- private:
-  EventTime suspended_ns_ = 0;
-};
+std::uint64_t ns_of_ticks(std::uint64_t ticks) {
+  const std::uint64_t per_second = ticks_per_second();
+  return ticks / per_second * 1'000'000'000ULL + ticks % per_second * 1'000'000'000ULL / per_second;
+}
 
 void read_other_threads(const std::string& process, ProcessInfo& info) {
   const auto tids = numbered_entries(process + "/task", kMaxThreads);
@@ -208,7 +195,7 @@ Presence read_stat(std::uint32_t pid, ProcessStat& out, const std::string& root)
   out.parent = stat->parent;
   out.uid = ::stat(process.c_str(), &owner) == 0 ? owner.st_uid : 0;
   out.comm = std::move(stat->comm);
-  out.started_ns = StartClock().monotonic_of(stat->start_ticks);
+  out.started_boottime_ns = ns_of_ticks(stat->start_ticks);
   out.thread_count = stat->threads;
   out.is_kernel_thread = (stat->flags & kKernelThread) != 0;
   out.leader_exited = leader_exited;
@@ -273,7 +260,7 @@ ProcessUsage process_usage(int pid) {
   if (!stat) return usage;
   usage.cpu_seconds =
       static_cast<double>(stat->user_ticks + stat->system_ticks) / static_cast<double>(ticks_per_second());
-  const EventTime now_ns = monotonic_now(), started_ns = StartClock().monotonic_of(stat->start_ticks);
+  const std::uint64_t now_ns = boottime_now(), started_ns = ns_of_ticks(stat->start_ticks);
   if (now_ns > started_ns) usage.uptime_seconds = static_cast<double>(now_ns - started_ns) / 1e9;
   const SmallFile memory(process + "/statm");  // "SIZE RESIDENT …", in pages
   const std::size_t blank = memory.text().find(' ');

@@ -33,8 +33,8 @@ struct ProcessMappings {
 // What /proc/PID and its stat say.
 struct ProcessStat {
   std::uint32_t pid = 0, parent = 0;
-  uid_t uid = 0;             // effective: the owner of /proc/PID (fs/proc/base.c, task_dump_owner)
-  EventTime started_ns = 0;  // CLOCK_MONOTONIC (from starttime, which is boot time)
+  uid_t uid = 0;                          // effective: the owner of /proc/PID (fs/proc/base.c, task_dump_owner)
+  std::uint64_t started_boottime_ns = 0;  // CLOCK_BOOTTIME; see ClockHistory::event_at_boottime()
   std::string comm;
   std::uint64_t thread_count = 0;
   bool is_kernel_thread = false, leader_exited = false;

@@ -46,9 +46,9 @@ struct ScanLimits {
 }
 
 struct ScanAnswer {
-  // CGROUP and KSYMBOL records. For each process, in no order: FORK (at the time it started), COMM, FORK and COMM for
-  // each further thread, MMAP2 for each executable mapping; or a part of that, as protocol.hpp says (kScan…). At the
-  // end kScanAllListed.
+  // CGROUP and KSYMBOL records. For each process, in no order: FORK (at its start by CLOCK_BOOTTIME), COMM, FORK and
+  // COMM for each further thread, MMAP2 for each executable mapping; or a part of that, as protocol.hpp says (kScan…).
+  // At the end kScanAllListed.
   Mapping records;
   UniqueFd memfd;              // with the records in it, sealed
   SymbolRecords symbols;       // those among the records

@@ -53,7 +53,7 @@ void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer traile
                .ppid = process.parent,
                .tid = process.pid,
                .ptid = process.parent,
-               .time_ns = process.started_ns,
+               .time_ns = process.started_boottime_ns,
                .exec = true},
               trailer);
   trailer.reserved = 0;
@@ -69,7 +69,7 @@ void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trail
                  .ppid = process.pid,
                  .tid = thread.tid,
                  .ptid = process.pid,
-                 .time_ns = process.started_ns},
+                 .time_ns = process.started_boottime_ns},
                 trailer);
     append_comm(out, {.pid = process.pid, .tid = thread.tid, .name = thread.comm}, trailer);
   }

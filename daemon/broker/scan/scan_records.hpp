@@ -20,7 +20,7 @@ using SymbolRecords = std::shared_ptr<const RecordBuffer>;
 // A record of the executable that covers nothing: none of the process's mappings is one of it, or they are not read.
 void append_executable(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
 void append_mappings(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
-// `mark`: what is missing (protocol.hpp).
+// At the process's start by CLOCK_BOOTTIME. `mark`: what is missing (protocol.hpp).
 void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark);
 void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trailer);
 // Symbols beyond `most_bytes` are left out, and the end says so.

@@ -154,6 +154,47 @@ TEST(ClockHistory, ASuspendIsAChangeThatSaysSo) {
   EXPECT_EQ(clock.event_before(now, hours(24)), 0U);
 }
 
+TEST(ClockHistory, ATimeSinceTheBootIsFoundBehindASuspend) {
+  Machine machine;
+  machine.run(seconds(30));
+  machine.suspend(hours(8));
+  machine.run(seconds(30));
+  const ClockHistory& clock = machine.history;
+  const std::uint64_t slept = nanoseconds(hours(8)).count();
+  for (const EventTime at : {50 * kMs, 20 * kSecond, 30 * kSecond + 50 * kMs})
+    EXPECT_EQ(clock.event_at_boottime(at), at) << "before the suspend";
+  for (const EventTime at : {30 * kSecond + 50 * kMs, 40 * kSecond, 90 * kSecond})
+    EXPECT_EQ(clock.event_at_boottime(at + slept), at) << "after it";
+  EXPECT_EQ(ClockHistory().event_at_boottime(7), 7U);
+  ClockHistory late;  // of a flightd that was started after it
+  late.look(machine.now());
+  EXPECT_EQ(late.event_at_boottime(40 * kSecond + slept), 40 * kSecond);
+  EXPECT_EQ(late.event_at_boottime(40 * kSecond), 0U) << "nothing is known, and it was not later";
+}
+
+// What is compared with it must not take a process for another one because it seems to be younger than it is.
+TEST(ClockHistory, ATimeSinceTheBootIsNeverTooLate) {
+  Machine machine;
+  std::vector<ClockTriple> moments;
+  std::mt19937 random(11);
+  const auto between_two_looks = [&] {
+    machine.monotonic_ns += (random() % 500) * kMs;
+    moments.push_back(machine.now());
+  };
+  for (int i = 0; i < 500; ++i) {
+    machine.run(milliseconds(1 + random() % 3000), milliseconds(1 + random() % 900));
+    between_two_looks();
+    if (random() % 3 == 0) machine.suspend(milliseconds(200 + random() % 5000));
+    between_two_looks();
+  }
+  machine.run(seconds(1));
+  for (const ClockTriple& moment : moments) {
+    const EventTime found = machine.history.event_at_boottime(moment.boottime_ns);
+    EXPECT_LE(found, moment.monotonic_ns);
+    EXPECT_GE(found + kSecond, moment.monotonic_ns) << "it is not before the last look before the suspend";
+  }
+}
+
 // The kernel's wall clock went on, and something set it back: perf's times are right, and nothing is to be said.
 TEST(ClockHistory, ASuspendWithoutAMoveOfTheWallClockIsNoStep) {
   Machine machine;

@@ -146,11 +146,11 @@ TEST(ForkerCgroups, AreThoseOfProcRightNowIfItIsTheSameProcess) {
   proc(302, "other", 100);
   proc(304, "sh", 200);  // 303 has exited
   proc(305, "sh", 100);  // it is not known which of the two names is right
-  read_forker_cgroups(window, {}, tree.root());
+  read_forker_cgroups(window, {}, ClockHistory(), tree.root());
   EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(300, "/system.slice/300.service"),
                                                                    Pair(304, "/system.slice/304.service")));
   window.forker_cgroups.clear();
-  read_forker_cgroups(window, {300}, tree.root());
+  read_forker_cgroups(window, {300}, ClockHistory(), tree.root());
   EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(304, "/system.slice/304.service")))
       << "a sample says it better";
 
@@ -160,7 +160,7 @@ TEST(ForkerCgroups, AreThoseOfProcRightNowIfItIsTheSameProcess) {
     proc(pid, "sh", 100);
     window.forks.push_back({kDay, kDay, pid, to_comm("sh"), pid});
   }
-  read_forker_cgroups(window, {}, tree.root());
+  read_forker_cgroups(window, {}, ClockHistory(), tree.root());
   EXPECT_EQ(window.forker_cgroups.size(), kMostForkersRead);
   EXPECT_TRUE(window.forker_cgroups.contains(1099));
 }

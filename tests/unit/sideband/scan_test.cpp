@@ -227,6 +227,44 @@ TEST(Scan, AfterALossANumberMayBelongToAnother) {
   EXPECT_EQ(read(window, 40 * kSecond).text(), "200 of 1: 200=server 5000-6000@1000/bin/other\n");
 }
 
+// A machine that slept for an hour after 4 s, and for two after 44 s. Its /proc counts that.
+ClockHistory of_a_machine_that_slept() {
+  ClockHistory clock;
+  const auto look = [&](EventTime at, EventTime slept) {
+    clock.look({.monotonic_ns = at,
+                .boottime_ns = at + slept,
+                .wall = WallTime(static_cast<std::int64_t>(at + slept)),
+                .took_ns = 0});
+  };
+  constexpr EventTime kHour = 3600 * kSecond;
+  for (const EventTime at : {1 * kSecond, 4 * kSecond}) look(at, 0);
+  for (const EventTime at : {5 * kSecond, 44 * kSecond}) look(at, kHour);
+  for (const EventTime at : {45 * kSecond, 50 * kSecond}) look(at, 3 * kHour);
+  return clock;
+}
+
+TEST(Scan, ANumberThatIsUsedAgainBeforeASuspendIsAnotherProcess) {
+  for (const bool again : {false, true}) {
+    ProcessTracker tracker;
+    Tape tape;
+    tape.fork(10 * kSecond, 1, 200);
+    tape.exec(10 * kSecond + 1, 200, "server");
+    tape.map(10 * kSecond + 2, 200, 0x1000, 0x1000, "/bin/server");
+    tracker.add(tape.bytes());
+    tracker.add_gap(20 * kSecond, 40 * kSecond);
+    Tape scan;
+    scan.scanned(200, 1, (again ? 30U : 10U) * kSecond + 3600 * kSecond - 7'000'000, "server");
+    scan.map(0, 200, 0x1000, 0x1000, "/bin/server");
+    scan.all_listed();
+    tracker.add_scan(scan.bytes(), 50 * kSecond, {}, of_a_machine_that_slept());
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200});
+    EXPECT_EQ(read(window, 19 * kSecond).comm_of(200, 200), "server");
+    EXPECT_EQ(read(window, 35 * kSecond).comm_of(200, 200), again ? "[lost]" : "server");
+    EXPECT_EQ(read(window, 45 * kSecond).comm_of(200, 200), "server");
+    EXPECT_EQ(tracker.stats().unsure, again ? 1U : 0U);
+  }
+}
+
 TEST(Scan, AnExecIntoTheSameNameIsSeenByItsMaps) {
   for (const bool execed : {false, true}) {
     ProcessTracker tracker;

@@ -101,7 +101,7 @@ TEST(Mappings, TheKernelHasTheQuery) {
 }
 
 TEST(Processes, ThisOneIsThereWithItsParentAndStart) {
-  const EventTime before = monotonic_now();
+  const std::uint64_t before = boottime_now();
   const Child child([](int ready) {
     ::prctl(PR_SET_NAME, "odd ) (name\\\n");
     say_ready(ready);
@@ -114,8 +114,8 @@ TEST(Processes, ThisOneIsThereWithItsParentAndStart) {
   EXPECT_EQ(info.parent, static_cast<std::uint32_t>(::getpid()));
   EXPECT_THAT(info.threads, IsEmpty());
   // Start times are in ticks of 10 ms, rounded down.
-  EXPECT_GE(info.started_ns + 20'000'000, before);
-  EXPECT_LE(info.started_ns, monotonic_now());
+  EXPECT_GE(info.started_boottime_ns + 20'000'000, before);
+  EXPECT_LE(info.started_boottime_ns, boottime_now());
 }
 
 TEST(Processes, ThreadsHaveTheirNames) {
@@ -305,6 +305,8 @@ TEST_F(FakeProc, ReadsStatCgroupAndMaps) {
   ASSERT_EQ(found.size(), 1U);
   const ProcessInfo& info = found.at(7);
   EXPECT_EQ(info.comm, "a b) (c");
+  EXPECT_EQ(info.started_boottime_ns, 250'000'000'000U / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)))
+      << "whatever the time of suspend since then";
   EXPECT_EQ(info.parent, 3U);
   EXPECT_EQ(info.cgroup, "/system.slice/x.service");
   ASSERT_EQ(info.mappings.size(), 3U);
