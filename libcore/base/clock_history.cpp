@@ -171,6 +171,25 @@ EventTime ClockHistory::event_at(WallTime time, EventTime latest_ns) const {
   return newest_at > latest_ns ? newest_at : skipped.value_or(newest_at);
 }
 
+std::optional<EventTime> ClockHistory::latest_at(WallTime time, const ClockPair& now) const {
+  constexpr auto kUnsureNs = static_cast<EventTime>(kMostMoved.count());
+  std::optional<EventTime> latest;
+  const auto look_between = [&](EventTime begin_ns, EventTime end_ns, const ClockPair& clock) {
+    const EventTime at = clock.event_at(time);
+    if (at + kUnsureNs < begin_ns || at > end_ns + kUnsureNs) return;
+    latest = std::max(latest.value_or(0), std::min(at, now.monotonic_ns));
+  };
+  for (std::size_t i = 0; i < triples_.size(); ++i) {
+    // The newest pair is the most exact one of a clock that did not change.
+    const ClockPair clock = triples_[i].pair();
+    const bool is_same = !Moved::beyond(clock.wall_at(now.monotonic_ns) - now.wall, kMostMoved);
+    look_between(i == 0 ? 0 : triples_[i - 1].monotonic_ns,
+                 i + 1 < triples_.size() ? triples_[i + 1].monotonic_ns : now.monotonic_ns, is_same ? now : clock);
+  }
+  look_between(triples_.empty() ? 0 : triples_.back().monotonic_ns, now.monotonic_ns, now);
+  return latest;
+}
+
 EventTime ClockHistory::event_before(const ClockTriple& now, nanoseconds span) const {
   const auto back = static_cast<std::uint64_t>(std::max<std::int64_t>(span.count(), 0));
   const std::uint64_t boot_ns = now.boottime_ns - std::min(now.boottime_ns, back);

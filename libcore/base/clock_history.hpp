@@ -72,6 +72,9 @@ class ClockHistory {
   // When the wall clock showed `time`, up to `latest_ns`. A time that was twice is the later one; one that never was,
   // because the clock was set forward, is the moment of the change. A time that is still to come is after `latest_ns`.
   [[nodiscard]] EventTime event_at(WallTime time, EventTime latest_ns) const;
+  // When the wall clock can have shown `time` last, up to `now`, a later look: it can also have been between two looks
+  // of which one was before a change and one after it. nullopt: it never did.
+  [[nodiscard]] std::optional<EventTime> latest_at(WallTime time, const ClockPair& now) const;
   // This long before `now`, suspended time included, whatever the wall clock showed; in a suspend: when that began.
   [[nodiscard]] EventTime event_before(const ClockTriple& now, std::chrono::nanoseconds span) const;
   // The changes of the wall clock after `begin_ns` up to `end_ns`, oldest first.

@@ -232,22 +232,24 @@ std::optional<FileStamp> FileTable::stamp_of(const MappedAt& at) const {
   return last.stamp;
 }
 
-// The earliest time at which the file can have had this content, which was not known before.
+// The earliest time at which the file can have had this content, which was not known before. If the clock was set since
+// then, a time of the file can have been more than once: the latest one counts.
 EventTime FileTable::begin_of(const Entry& entry, const MappedFileFacts& facts) const {
-  const EventTime changed_ns = facts.looked.event_at(facts.stamp.changed);
-  const EventTime modified_ns = facts.looked.event_at(facts.stamp.modified);
-  const bool in_future = facts.stamp.changed > facts.looked.wall;
-  const EventTime written_ns = facts.unlinked ? std::min(changed_ns, modified_ns) : changed_ns;
+  const EventTime looked_ns = facts.looked.monotonic_ns;
+  const auto last_shown = [&](WallTime time) { return clock_.latest_at(time, facts.looked); };
+  const WallTime changed = facts.stamp.changed, oldest = std::min(changed, facts.stamp.modified);
+  const auto written_ns = last_shown(facts.unlinked ? oldest : changed);
   if (!entry.readings.empty()) {
     const Reading& before = entry.readings.back();
-    if (in_future || !same_clock(before.looked, facts.looked)) return facts.looked.monotonic_ns;
+    if (changed > facts.looked.wall || !same_clock(before.looked, facts.looked)) return looked_ns;
     // Another file with the same inode number: a mapping's generation shows which of the two it is of.
-    if (!can_be(before.generation, facts.generation)) return std::max(written_ns, before.to_ns);
-    return std::max(changed_ns + kFileTimeTickNs, before.to_ns);
+    if (!can_be(before.generation, facts.generation)) return std::max(written_ns.value_or(0), before.to_ns);
+    return std::max(last_shown(changed).value_or(looked_ns) + kFileTimeTickNs, before.to_ns);
   }
-  // All mappings that are older than the first sighting are those of processes that ran then.
-  if (!in_future && written_ns > entry.first_ns) return written_ns;
-  return saw_all_ ? 0 : std::min({changed_ns, modified_ns, facts.looked.monotonic_ns});
+  // All mappings that are older than the first sighting are those of processes that ran then. A time that never was
+  // since the boot is of an earlier one.
+  if (written_ns && *written_ns > entry.first_ns) return *written_ns;
+  return saw_all_ ? 0 : last_shown(oldest).value_or(oldest > facts.looked.wall ? looked_ns : 0);
 }
 
 void FileTable::put_content(Entry& entry, const std::string& name, MappedFileFacts facts) {

@@ -37,6 +37,7 @@
 
 #include "daemon/broker/files/process_owner.hpp"
 #include "libcore/base/clock.hpp"
+#include "libcore/base/clock_history.hpp"
 #include "libcore/broker/build_ids.hpp"
 #include "libcore/sysinfo/mapped_file.hpp"
 
@@ -77,6 +78,8 @@ class FileTable {
   FileTable(std::size_t most, OwnerOf owner, Held held)
       : most_(most), owner_of_(std::move(owner)), held_(std::move(held)) {}
 
+  // A look at the clocks, before the results of threads: what was read then is of the clocks that were in force so far.
+  void note_clock(const ClockTriple& now) { clock_.look(now); }
   // Mappings that are older than the first sighting were not reported, so no reading is valid for the time before it.
   void begin_late() { saw_all_ = false; }
   // If it returns true, the caller must queue the file, read it, and then call put() or put_failed().
@@ -205,6 +208,7 @@ class FileTable {
   std::size_t most_;
   std::uint64_t version_ = 1;
   bool saw_all_ = true;
+  ClockHistory clock_;
   OwnerOf owner_of_;
   Held held_;
   std::map<uid_t, ByUse> by_use_;                           // by the owner; none is empty

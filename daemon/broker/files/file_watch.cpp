@@ -91,6 +91,7 @@ void FileWatch::look(bool asked) {
   asked_ = asked;
   looked_at_ = now;
   owners_.begin_look();
+  table_.note_clock(ClockTriple::now());
   copied_.clear();
   for (auto& [id, cursor] : cursors_)
     if (cursor.has_news()) cursor.read(copied_);

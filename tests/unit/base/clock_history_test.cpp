@@ -106,6 +106,28 @@ TEST(ClockHistory, ATimeThatWasTwiceIsTheLaterOneAndOneThatNeverWasTheMomentOfTh
   EXPECT_EQ(clock.event_at(kNoon - hours(9000), now_ns), 0U) << "before the machine started";
 }
 
+TEST(ClockHistory, TheLastTimeAtWhichATimeCanHaveBeenShownIsAlsoBetweenTwoLooks) {
+  for (const nanoseconds by : {nanoseconds(hours(1)), nanoseconds(hours(-1))}) {
+    Machine machine;
+    machine.run(seconds(30));
+    machine.monotonic_ns += 40 * kMs;
+    const ClockTriple before = machine.now();
+    machine.set(by);
+    machine.monotonic_ns += 40 * kMs;
+    const ClockTriple after = machine.now();
+    machine.run(seconds(30));
+    const ClockPair now = machine.now().pair();
+    EXPECT_EQ(machine.history.latest_at(before.wall, now), before.monotonic_ns);
+    EXPECT_EQ(machine.history.latest_at(after.wall, now), after.monotonic_ns);
+    EXPECT_EQ(machine.history.latest_at(kNoon + seconds(10), now), 10 * kSecond);
+    EXPECT_EQ(machine.history.latest_at(now.wall, now), now.monotonic_ns);
+    EXPECT_EQ(machine.history.latest_at(kNoon + by + seconds(10), now).value_or(0), 0U) << "that clock came later";
+    EXPECT_EQ(machine.history.latest_at(kNoon + hours(2), now), std::nullopt) << "it is still to come";
+  }
+  EXPECT_EQ(ClockHistory().latest_at(kNoon, {.wall = kNoon, .monotonic_ns = 7}), 7U);
+  EXPECT_EQ(ClockHistory().latest_at(kNoon - hours(1), {.wall = kNoon, .monotonic_ns = 7}), 0U) << "before the boot";
+}
+
 // 12:05 was, although the clock shows 11:15 now.
 TEST(ClockHistory, ATimeOfBeforeAStepBackIsNotInTheFuture) {
   Machine machine;

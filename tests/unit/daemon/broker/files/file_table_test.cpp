@@ -171,6 +171,60 @@ TEST_F(Table, AStepOfTheClockMakesNoBuildIdWrong) {
   }
 }
 
+// It was mapped at 10'000 s, the clock was set at 10'002.5 s, and nothing was read before 10'003.1 s.
+class StepBeforeTheFirstReading : public Table {
+ protected:
+  static void look(FileTable& table, double seconds, double shown) {
+    table.note_clock({.monotonic_ns = at(seconds), .boottime_ns = at(seconds), .wall = wall(shown), .took_ns = 0});
+  }
+  // `changed`: what the clock showed then.
+  void read(FileTable& table, double step, double changed, double mapped = 10'000) {
+    look(table, 9'999, 9'999);
+    look(table, 10'002.4, 10'002.4);
+    if (mapped < 10'002) {
+      ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(mapped)), now_));
+    }
+    look(table, 10'003, 10'003 + step);
+    if (mapped > 10'002) {
+      ASSERT_TRUE(table.wants(seen(file(1), "/bin/x", at(mapped)), now_));
+    }
+    MappedFileFacts first = written(8, changed, 10'003.1);
+    first.looked.wall += wall(step);
+    table.put(place(file(1)), first);
+  }
+};
+
+TEST_F(StepBeforeTheFirstReading, WhatWasOverwrittenIsNotWhatWasMapped) {
+  for (const double step : {3600.0, -3600.0}) {
+    FileTable before_it, after_it;
+    read(before_it, step, 10'002);
+    EXPECT_EQ(id_at(before_it, 10'001), 0) << step;
+    EXPECT_EQ(id_at(before_it, 10'002.5), 8) << step;
+    read(after_it, step, 10'002.6 + step);
+    EXPECT_EQ(id_at(after_it, 10'002.5), 0) << step;
+    EXPECT_EQ(id_at(after_it, 10'002.7), 8) << step;
+  }
+}
+
+TEST_F(StepBeforeTheFirstReading, AnOlderFileIsKnown) {
+  for (const double step : {3600.0, -3600.0}) {
+    FileTable table;
+    read(table, step, 1);
+    EXPECT_EQ(id_at(table, 10'000), 8) << step;
+  }
+  FileTable earlier_boot;  // the clock never showed that since
+  read(earlier_boot, 3600, 12'000);
+  EXPECT_EQ(id_at(earlier_boot, 10'000), 8);
+}
+
+TEST_F(StepBeforeTheFirstReading, ABrokerThatBeganLateDoesNotTakeTheFileForOlder) {
+  FileTable table;
+  table.begin_late();
+  read(table, 3600, 10'002, 10'003.05);
+  EXPECT_EQ(id_at(table, 10'001), 0);
+  EXPECT_EQ(id_at(table, 10'003), 8);
+}
+
 // The predecessor of this broker saw mappings that this one has not: only what was written before them is theirs.
 TEST_F(Table, ABrokerThatBeganLateVouchesForLess) {
   FileTable table;
