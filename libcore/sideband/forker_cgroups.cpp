@@ -48,7 +48,7 @@ void read_forker_cgroups(TrackerExport& window, const std::unordered_set<std::ui
     const EventTime first_ns = std::max(forker.first->begin_ns, forker.first->end_ns);  // a slice's begin is inexact
     const EventTime started_ns = clock.event_at_boottime(now.started_boottime_ns);
     if (started_ns > first_ns + kStartToleranceNs || now.comm != name_of(forker.first->comm)) continue;
-    window.forker_cgroups.emplace(forker.pid, std::move(now.cgroup));
+    window.forker_cgroups[forker.pid].path = std::move(now.cgroup);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cgroups of processes that fork but have no samples. The sideband does not have them: its CGROUP records contain
-// a cgroup's path, and only a sample assigns a process to it. So /proc is read for those that are still alive.
+// a cgroup's path, and only a sample assigns a process to it. So /proc is read for those that are still alive. It has
+// the present cgroup: nothing records a move, but a cgroup that was made later was not the process's before.
 #pragma once
 
 #include <cstddef>

@@ -201,6 +201,17 @@ std::vector<std::string> ProcessTracker::comms_of(std::span<const ProcessAt> ask
   return comms_in(state_->log, state_->table, asked);
 }
 
+void ProcessTracker::date_forker_cgroups(TrackerExport& window) const {
+  if (window.forker_cgroups.empty()) return;
+  for (const RecordLog::Entry& entry : state_->log.entries()) {
+    if (entry.type != PERF_RECORD_CGROUP) continue;
+    const auto made = parse_cgroup(state_->log.record(entry));
+    if (!made) continue;
+    for (auto& [pid, cgroup] : window.forker_cgroups)
+      if (cgroup.path == made->path) cgroup.since_ns = entry.time_ns;
+  }
+}
+
 TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns,
                                             const std::unordered_set<std::uint32_t>& pids) const {
   const State& state = *state_;

@@ -106,8 +106,12 @@ struct TrackerExport {
   // Processes that exited before names_from_ns may have no name, and `forks` is incomplete before forks_from_ns. 0:
   // nothing is missing. Records that were lost in `gaps` are missing as well.
   EventTime names_from_ns = 0, forks_from_ns = 0;
-  // The cgroup paths of processes that fork but have no samples, by pid, read from /proc.
-  std::unordered_map<std::uint32_t, std::string> forker_cgroups;
+  // Of processes that fork but have no samples, by pid, read from /proc.
+  struct ForkerCgroup {
+    std::string path;
+    EventTime since_ns = 0;  // when it was made: before that, the process was in another one, which is not known
+  };
+  std::unordered_map<std::uint32_t, ForkerCgroup> forker_cgroups;
   std::vector<SidebandGap> gaps;      // in the window or shortly before it, ascending
   ForgottenFacts forgotten;           // of this window
   std::uint64_t left_out = 0;         // processes whose mappings were omitted, because they would exceed the limit
@@ -204,6 +208,8 @@ class ProcessTracker {
   // were folded, or names are in doubt; export_window() has what is known of them. `also_in_doubt`: then, too.
   [[nodiscard]] bool append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out,
                                 bool also_in_doubt = false) const;
+  // After read_forker_cgroups(): sets since_ns, as far as the log reaches.
+  void date_forker_cgroups(TrackerExport& window) const;
   // After an export: if memory is short, living ones of these processes are forgotten after all others, and so are
   // these cgroups (ids).
   void mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids,

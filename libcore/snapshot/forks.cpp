@@ -129,9 +129,10 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const Un
       program = life->program;
       process = life->process;
       unit = units.at(forks.pid, process, middle_of(forks));
-    } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid);
-               cgroup != sideband.forker_cgroups.end() && !lives.is_sampled(forks.pid)) {
-      unit = lives.unit_of_path(cgroup->second);
+    } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid); cgroup != sideband.forker_cgroups.end() &&
+                                                                            forks.begin_ns >= cgroup->second.since_ns &&
+                                                                            !lives.is_sampled(forks.pid)) {
+      unit = lives.unit_of_path(cgroup->second.path);
     }
     out.programs[{program, unit}].add(sum);
     if (forks.pid != 0) out.processes[{{forks.pid, forks.comm, process}, unit}].add(sum);

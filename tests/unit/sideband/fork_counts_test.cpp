@@ -147,11 +147,12 @@ TEST(ForkerCgroups, AreThoseOfProcRightNowIfItIsTheSameProcess) {
   proc(304, "sh", 200);  // 303 has exited
   proc(305, "sh", 100);  // it is not known which of the two names is right
   read_forker_cgroups(window, {}, ClockHistory(), tree.root());
-  EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(300, "/system.slice/300.service"),
-                                                                   Pair(304, "/system.slice/304.service")));
+  const auto in = [](const char* path) { return testing::Field(&TrackerExport::ForkerCgroup::path, path); };
+  EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(300, in("/system.slice/300.service")),
+                                                                   Pair(304, in("/system.slice/304.service"))));
   window.forker_cgroups.clear();
   read_forker_cgroups(window, {300}, ClockHistory(), tree.root());
-  EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(304, "/system.slice/304.service")))
+  EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(304, in("/system.slice/304.service"))))
       << "a sample says it better";
 
   window.forks.clear();
@@ -163,6 +164,19 @@ TEST(ForkerCgroups, AreThoseOfProcRightNowIfItIsTheSameProcess) {
   read_forker_cgroups(window, {}, ClockHistory(), tree.root());
   EXPECT_EQ(window.forker_cgroups.size(), kMostForkersRead);
   EXPECT_TRUE(window.forker_cgroups.contains(1099));
+}
+
+// Also where a cgroup of this name was there before.
+TEST_F(Forks, AForkersCgroupIsKnownSinceItWasMadeLast) {
+  tape_.cgroup(3 * kSecond, 5, "/user.slice/run-1.scope");
+  tape_.cgroup(4 * kSecond, 6, "/user.slice/run-2.scope");
+  tape_.cgroup(5 * kSecond, 7, "/user.slice/run-1.scope");
+  tracker_.add(tape_.take());
+  TrackerExport window = tracker_.export_window(2 * kSecond, 3 * kSecond, {});
+  window.forker_cgroups = {{100, {"/user.slice/run-1.scope"}}, {200, {"/system.slice/old.service"}}};
+  tracker_.date_forker_cgroups(window);
+  EXPECT_EQ(window.forker_cgroups.at(100).since_ns, 5 * kSecond);
+  EXPECT_EQ(window.forker_cgroups.at(200).since_ns, 0U);
 }
 
 TEST(ForkCounts, AreBoundedInTimeAndInForkers) {

@@ -87,7 +87,7 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   selection.end_ns = 2'000'000'000;
   TrackerExport sideband;
   sideband.forks = {{10, 10, 7, to_comm("sh"), 10}, {10, 10, 8, to_comm("sh"), 500}};
-  sideband.forker_cgroups = {{7, kSystems}, {8, kEves}};
+  sideband.forker_cgroups = {{7, {kSystems}}, {8, {kEves}}};
   Lives lives(sideband, {}, false);
   const RankedForks ranked = rank_forks(selection, sideband, UnitTimes(), lives);
   const auto& units = ranked.units;
@@ -106,13 +106,30 @@ TEST(Lives, ForksOfUnitsWithTheSameNameAreApart) {
   EXPECT_EQ(forks.by_program[0].cgroup, kEves);
 }
 
+// It was moved there after its first forks.
+TEST(Lives, AForkerIsNotInACgroupThatIsYoungerThanItsForks) {
+  Selection selection;
+  selection.begin_ns = 1;
+  selection.end_ns = 2'000'000'000;
+  TrackerExport sideband;
+  sideband.forks = {{10, 10, 7, to_comm("sh"), 100}, {20, 25, 7, to_comm("sh"), 5}, {30, 30, 7, to_comm("sh"), 10}};
+  sideband.forker_cgroups = {{7, {.path = kSystems, .since_ns = 22}}};
+  Lives lives(sideband, {}, false);
+  const SidecarForks forks = rank_forks(selection, sideband, UnitTimes(), lives).sidecar;
+  ASSERT_EQ(forks.by_unit.size(), 2U);
+  EXPECT_EQ(forks.by_unit[0].name, kUnknownForker);
+  EXPECT_EQ(forks.by_unit[0].count, 105U) << "with those of a time that is not exact";
+  EXPECT_EQ(forks.by_unit[1].cgroup, kSystems);
+  EXPECT_EQ(forks.by_unit[1].count, 10U);
+}
+
 TEST(Lives, ForkersInUnitsOfOneLabelAreToldApartByTheirCgroups) {
   Selection selection;
   selection.begin_ns = 1;
   selection.end_ns = 2'000'000'000;
   TrackerExport sideband;
   sideband.forks = {{10, 10, 7, to_comm("sh"), 10}, {10, 10, 8, to_comm("sh"), 500}, {10, 10, 9, to_comm("sh"), 3}};
-  sideband.forker_cgroups = {{7, std::string(kSystems) + "/worker"}, {8, "/other.slice/payroll.service"}};
+  sideband.forker_cgroups = {{7, {std::string(kSystems) + "/worker"}}, {8, {"/other.slice/payroll.service"}}};
   Lives lives(sideband, {}, false);
   const SidecarForks forks = rank_forks(selection, sideband, UnitTimes(), lives).sidecar;
   for (const auto* rows : {&forks.by_unit, &forks.by_pid}) {

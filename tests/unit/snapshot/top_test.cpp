@@ -638,7 +638,7 @@ TEST_F(Top, TheUnitOfAForkerWithoutSamplesIsByItsCgroup) {
   cgroup(9, 5);
   sideband_.forks = {{11 * kSecond, 11 * kSecond, 7, to_comm("sh"), 10},
                      {11 * kSecond, 11 * kSecond, 8, to_comm("make"), 5}};
-  sideband_.forker_cgroups = {{7, "/system.slice/health.service/loop"}};
+  sideband_.forker_cgroups = {{7, {"/system.slice/health.service/loop"}}};
   const SidecarForks forks = ranked().forks;
   ASSERT_EQ(forks.by_pid.size(), 2U);
   EXPECT_EQ(forks.by_pid[0].unit, "health.service");
