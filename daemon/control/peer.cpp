@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight::daemon {
@@ -30,9 +31,21 @@ Result<std::vector<gid_t>> groups_of(int socket_fd) {
   }
 }
 
-std::string comm_of(pid_t pid) {
-  auto comm = read_line(fmt::format("/proc/{}/comm", pid));
-  return comm ? plain_comm(std::move(*comm)) : "";
+#ifdef SO_PEERPIDFD
+constexpr int kPeerPidfd = SO_PEERPIDFD;
+#else
+constexpr int kPeerPidfd = 77;  // as in asm-generic/socket.h; glibc 2.36 does not have it
+#endif
+
+// Whether the client's process still has its pid. fdinfo of a pidfd has -1 if it was reaped; before 6.16 it has no
+// pidfd then.
+bool has_pid_still(int socket_fd, pid_t pid) {
+  int number = -1;
+  socklen_t size = sizeof number;
+  if (::getsockopt(socket_fd, SOL_SOCKET, kPeerPidfd, &number, &size) != 0) return errno == ENOPROTOOPT;
+  const UniqueFd process(number);
+  const auto info = read_file(fmt::format("/proc/self/fdinfo/{}", process.get()));
+  return info && info->find(fmt::format("\nPid:\t{}\n", pid)) != std::string::npos;
 }
 
 bool is_member(const Caller& caller, const std::optional<gid_t>& group) {
@@ -41,6 +54,12 @@ bool is_member(const Caller& caller, const std::optional<gid_t>& group) {
 }
 
 }  // namespace
+
+// The name is read first: if the process has its pid afterwards, it had it then.
+std::string peer_comm(int socket_fd, pid_t pid, const std::string& root) {
+  auto comm = read_line(fmt::format("{}/proc/{}/comm", root, pid));
+  return comm && has_pid_still(socket_fd, pid) ? plain_comm(std::move(*comm)) : "";
+}
 
 std::string plain_comm(std::string comm) {
   for (char& c : comm)
@@ -58,7 +77,8 @@ Result<Caller> peer_of(int socket_fd) {
   if (!credentials) return propagate(credentials.error());
   auto groups = groups_of(socket_fd);
   if (!groups) return propagate(groups.error());
-  return Caller{credentials->uid, credentials->gid, credentials->pid, comm_of(credentials->pid), std::move(*groups)};
+  return Caller{credentials->uid, credentials->gid, credentials->pid, peer_comm(socket_fd, credentials->pid),
+                std::move(*groups)};
 }
 
 bool ControlAccess::trusts(const Caller& caller) const {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The identity of a client of a Unix socket, from the kernel: SO_PEERCRED has no supplementary groups, SO_PEERGROUPS
-// has them (Linux 4.13). Both are from the moment of connect(2). The client cannot change them.
+// has them (Linux 4.13). Both are from the moment of connect(2). The client cannot change them. A pid can be used again
+// since then; SO_PEERPIDFD (Linux 6.5) shows that.
 #pragma once
 
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 
 #include "daemon/control/backend.hpp"
 #include "libcore/base/result.hpp"
@@ -16,6 +18,9 @@ namespace flight::daemon {
 // characters become '?'.
 [[nodiscard]] Result<Caller> peer_of(int socket_fd);
 
+// For peer_of(): the name of process `pid`, which SO_PEERCRED says; empty if the client's process has ended, as the
+// name could be another one's. Kernels before 6.5 do not say that. `root` as in cpus.hpp.
+[[nodiscard]] std::string peer_comm(int socket_fd, pid_t pid, const std::string& root = "");
 // For display: `comm` with '?' for characters that a terminal could interpret.
 [[nodiscard]] std::string plain_comm(std::string comm);
 // "flightctl (pid 12, uid 0)"; without the name if /proc does not show it.
