@@ -107,7 +107,7 @@ Result<void> Service::follow_counts(int client) {
   if (!recording_ || counts_asked_ == 0 || now - counts_made_ < Document::kNewEvery) return {};
   counts_made_ = now;
   Counts counts = recording_->counts();
-  const ProcessUsage usage = process_usage(::getpid());
+  const ProcessUsage usage = own_usage();
   counts.broker_pid = ::getpid();
   counts.broker_cpu_seconds = usage.cpu_seconds + helpers_.cpu_seconds();
   counts.broker_uptime_seconds = usage.uptime_seconds;

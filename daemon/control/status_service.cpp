@@ -46,7 +46,7 @@ std::string StatusService::complete(Status status) const {
   status.snapshots = store_.use().usage.snapshots;
   status.store_bytes = store_.use().usage.bytes;
   status.store_max_bytes = store_.use().max_bytes;
-  const ProcessUsage self = process_usage(::getpid());
+  const ProcessUsage self = own_usage();
   status.flightd = {.pid = ::getpid(),
                     .cpu_seconds = self.cpu_seconds,
                     .rss_bytes = self.rss_bytes,

@@ -18,7 +18,7 @@ CallError UnstartedBackend::refusal() const {
 void UnstartedBackend::get_status(Done done) {
   Status status;
   status.version = kVersion;
-  const ProcessUsage self = process_usage(::getpid());
+  const ProcessUsage self = own_usage();
   status.uptime_seconds = self.uptime_seconds;
   status.flightd = {.pid = ::getpid(),
                     .cpu_seconds = self.cpu_seconds,

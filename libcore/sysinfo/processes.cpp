@@ -21,10 +21,11 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kMaxProcesses = 4U << 20U;     // PID_MAX_LIMIT
-constexpr std::size_t kMaxThreads = 65536;           // of one process
-constexpr std::size_t kMaxCommBytes = 15;            // TASK_COMM_LEN without its NUL
-constexpr std::uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD of the "flags" in /proc/PID/stat
+constexpr std::size_t kMaxProcesses = 4U << 20U;        // PID_MAX_LIMIT
+constexpr std::size_t kMaxThreads = 65536;              // of one process
+constexpr std::size_t kMaxCommBytes = 15;               // TASK_COMM_LEN without its NUL
+constexpr std::uint64_t kKernelThread = 0x00200000;     // PF_KTHREAD of the "flags" in /proc/PID/stat
+const auto kLoaded = std::chrono::steady_clock::now();  // of a forked broker: its parent
 
 // The entries of `path` whose names are numbers, ascending.
 Result<std::vector<std::uint32_t>> numbered_entries(const std::string& path, std::size_t most) {
@@ -252,7 +253,7 @@ Result<void> for_each_process(const std::function<void(const ProcessInfo&)>& vis
   return for_each_process_by(MapsSource::kBest, visit, root);
 }
 
-ProcessUsage process_usage(int pid) {
+ProcessUsage process_usage(int pid, std::chrono::steady_clock::time_point since) {
   ProcessUsage usage;
   const std::string process = fmt::format("/proc/{}", pid);
   const SmallFile file(process + "/stat");
@@ -261,7 +262,9 @@ ProcessUsage process_usage(int pid) {
   usage.cpu_seconds =
       static_cast<double>(stat->user_ticks + stat->system_ticks) / static_cast<double>(ticks_per_second());
   const std::uint64_t now_ns = boottime_now(), started_ns = ns_of_ticks(stat->start_ticks);
-  if (now_ns > started_ns) usage.uptime_seconds = static_cast<double>(now_ns - started_ns) / 1e9;
+  const std::chrono::duration<double> awake = std::chrono::steady_clock::now() - since;
+  if (now_ns > started_ns)
+    usage.uptime_seconds = std::min(static_cast<double>(now_ns - started_ns) / 1e9, awake.count());
   const SmallFile memory(process + "/statm");  // "SIZE RESIDENT …", in pages
   const std::size_t blank = memory.text().find(' ');
   if (blank == std::string_view::npos) return usage;
@@ -271,5 +274,7 @@ ProcessUsage process_usage(int pid) {
   usage.rss_bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return usage;
 }
+
+ProcessUsage own_usage() { return process_usage(::getpid(), kLoaded); }
 
 }  // namespace flight

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -91,9 +92,11 @@ inline constexpr std::size_t kMostListedCgroups = 65536;
 // Resource usage of a process, from /proc/PID/stat and statm.
 struct ProcessUsage {
   double cpu_seconds = 0;
-  double uptime_seconds = 0;  // since its start, with the time of suspend
+  double uptime_seconds = 0;  // since its start, without the time of suspend
   std::uint64_t rss_bytes = 0;
 };
-[[nodiscard]] ProcessUsage process_usage(int pid);
+// `since`: it began then or later. /proc has the start by CLOCK_BOOTTIME only, which counts a suspend.
+[[nodiscard]] ProcessUsage process_usage(int pid, std::chrono::steady_clock::time_point since);
+[[nodiscard]] ProcessUsage own_usage();
 
 }  // namespace flight

@@ -471,18 +471,28 @@ TEST(Cgroups, ANewOneIsListedWithTheKernelsId) {
 }
 
 TEST(ProcessUsage, CountsTimeAndMemory) {
-  const ProcessUsage before = process_usage(::getpid());
+  const ProcessUsage before = own_usage();
   std::vector<char> memory(32U << 20U, 'x');
   timespec used{};
   do {
     ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   } while (used.tv_sec == 0 && used.tv_nsec < 150'000'000);
-  const ProcessUsage after = process_usage(::getpid());
+  const ProcessUsage after = own_usage();
   EXPECT_GE(after.cpu_seconds, 0.1);
   EXPECT_GE(after.uptime_seconds, 0.1);
-  EXPECT_GE(process_usage(::getppid()).uptime_seconds, before.uptime_seconds);
+  EXPECT_GE(process_usage(::getppid(), {}).uptime_seconds, before.uptime_seconds);
   EXPECT_GE(after.rss_bytes, before.rss_bytes + memory.size() / 2);
-  EXPECT_EQ(process_usage(-1).rss_bytes, 0U);
+  EXPECT_EQ(process_usage(-1, {}).rss_bytes, 0U);
+}
+
+// After a suspend, a process is older by CLOCK_BOOTTIME than by the clock of its CPU time.
+TEST(ProcessUsage, AnUptimeHasNoMoreThanTheTimeThatPassedForTheProcess) {
+  const auto since = std::chrono::steady_clock::now();
+  const ProcessUsage usage = process_usage(::getppid(), since);
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - since;
+  EXPECT_GT(usage.uptime_seconds, 0);
+  EXPECT_LE(usage.uptime_seconds, passed.count());
+  EXPECT_GT(process_usage(::getppid(), {}).uptime_seconds, usage.uptime_seconds);
 }
 
 }  // namespace
