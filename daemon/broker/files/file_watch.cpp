@@ -136,6 +136,7 @@ std::uint64_t FileWatch::symbol_news() const {
 // Not of a scan, whose FORKs have the present parent and not the one that forked.
 void FileWatch::note_recorded(std::span<const std::byte> records) {
   owners_.note(records);
+  note_forks(records);
   note(records, Source::ring);
 }
 

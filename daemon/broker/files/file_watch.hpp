@@ -140,6 +140,7 @@ class FileWatch {
   void put(const Read& read, const MappedAt& at, Result<MappedFileFacts>& facts);
   void put_failed(const MappedAt& at);
   void note_silent(const Read& read, Clock::time_point now);
+  void note_forks(std::span<const std::byte> records);
   [[nodiscard]] bool is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] bool may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] static DeviceNumber device_of(const MappedAt& at);
@@ -190,8 +191,11 @@ class FileWatch {
   struct Silent {
     Clock::time_point until;  // when it may be asked again
     uid_t uid = 0;
+    EventTime mapped_ns = 0;
   };
-  std::map<std::uint32_t, Silent> silent_;      // processes that did not answer
+  // Processes that did not answer, by pid. If that is another process's since then, by a number that is no pid.
+  std::map<std::uint64_t, Silent> silent_;
+  std::uint64_t renumbered_ = 0;
   std::map<DeviceNumber, std::string> served_;  // disks whose files must not be opened; at most kMaxServedDisks
   std::uint64_t symbol_records_ = 0;            // KSYMBOL and LOST
   std::uint64_t missed_before_ = 0;             // of rings that no longer exist

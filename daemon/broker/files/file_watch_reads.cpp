@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How FileWatch has files read: tasks, what hangs, what is tried again, and what it cost.
+#include <linux/perf_event.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "daemon/broker/files/file_watch.hpp"
 #include "daemon/broker/files/file_watch_read.hpp"
+#include "libcore/perf/record.hpp"
+#include "libcore/perf/record_build.hpp"
 
 namespace flight::broker {
 namespace {
@@ -108,8 +112,28 @@ void FileWatch::put(const Read& read, const MappedAt& at, Result<MappedFileFacts
 }
 
 void FileWatch::note_silent(const Read& read, Clock::time_point now) {
-  if (silent_.size() < kMaxSilent || silent_.contains(read.pid))
-    silent_[read.pid] = {.until = now + kNotAgainFor, .uid = read.uid};
+  if (read.pid != 0 && (silent_.size() < kMaxSilent || silent_.contains(read.pid)))
+    silent_[read.pid] = {.until = now + kNotAgainFor, .uid = read.uid, .mapped_ns = read.mapped_ns};
+}
+
+// A process that was forked after the mapping has the pid of one that hangs, and is another one. What its user's
+// processes have done still counts for the user.
+void FileWatch::note_forks(std::span<const std::byte> records) {
+  if (silent_.empty() && reads_.empty()) return;
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    records = records.subspan(record.size());
+    if (load<perf_event_header>(record.data()).type != PERF_RECORD_FORK) continue;
+    const auto fork = parse_task(record);
+    if (!fork || fork->pid == fork->ppid) continue;  // a thread
+    for (const auto& read : reads_)
+      if (read->pid == fork->pid && read->mapped_ns < fork->time_ns) read->pid = 0;
+    const auto silent = silent_.find(fork->pid);
+    if (silent == silent_.end() || silent->second.mapped_ns >= fork->time_ns) continue;
+    auto renumbered = silent_.extract(silent);
+    renumbered.key() = ++renumbered_ << 32U;
+    silent_.insert(std::move(renumbered));
+    retry_at_ = clocks_.now();
+  }
 }
 
 DeviceNumber FileWatch::device_of(const MappedAt& at) { return {.major = at.file.major, .minor = at.file.minor}; }
@@ -131,7 +155,8 @@ bool FileWatch::may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const 
   if (uid != 0 && std::count_if(silent_.begin(), silent_.end(), of_user) >= kMaxSilentOfUser) return false;
   return std::none_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
     if (!hangs(*read)) return false;
-    return (read->uid == uid && uid != 0) || (read->process_answered ? read->disk == disk : read->pid == pid);
+    return (read->uid == uid && uid != 0) ||
+           (read->process_answered ? read->disk == disk : pid != 0 && read->pid == pid);
   });
 }
 
@@ -157,8 +182,10 @@ void FileWatch::begin(OwnerQueues::Task task) {
   read->by_name = read->process_answered = read->files.front().by_name;
   read->owner = task.owner;
   read->uid = task.owner == kEndedOwner ? 0 : task.owner;
-  for (MappedAt& at : read->files)
+  for (MappedAt& at : read->files) {
+    read->mapped_ns = std::max(read->mapped_ns, at.seen_ns);
     if (!at.by_name) at.known = table_.stamp_of(at);
+  }
   if (!may_read(read->disk, read->pid, read->uid)) {
     for (MappedAt& at : read->files) defer(std::move(at), read->uid);
     for (const auto& other : reads_) other->kept_others = other->kept_others || hangs(*other);

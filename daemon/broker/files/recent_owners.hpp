@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The user of each process, of exited ones, too: many exit before the broker looks. An exited process keeps the user
 // that it had when it was last seen, else the user of the process that forked it. So a user's short programs count for
-// that user, and not for all. Bounded. Main thread only.
+// that user, and not for all. A FORK begins a new process with its pid. If that record is lost, and the process has
+// ended as well, it counts for the user of the one before: nothing but a share depends on that. Bounded. Main thread
+// only.
 #pragma once
 
 #include <sys/types.h>

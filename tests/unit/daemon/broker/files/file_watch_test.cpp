@@ -492,6 +492,26 @@ class ShareOfWatch : public test::RootTest {
   FileWatch watch_{threads_, read_each, {.now = virtual_now, .cpu = virtual_cpu_time}, virtual_owner};
 };
 
+TEST_F(ShareOfWatch, WhoseNumberASilentProcessHadIsAsked) {
+  const auto fork_at = [](EventTime time_ns) {
+    RecordBuffer out;
+    append_fork(out, {.pid = kHungProcess, .ppid = 1, .tid = kHungProcess, .ptid = 1, .time_ns = time_ns},
+                {.time_ns = time_ns});
+    return out;
+  };
+  released = true;  // its helper was killed
+  watch_.note_scan(mapping(8, 1, "/bin/x", kHungProcess, 1000));
+  EXPECT_TRUE(look_until([&] { return asked == 1 && watch_.settled(); }));
+  EXPECT_EQ(known().hung_processes, 1U);
+  watch_.note_recorded(fork_at(999));
+  watch_.note_scan(mapping(8, 2, "/bin/y", kHungProcess, 1001));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, 1) << "the record of its own fork came late";
+  watch_.note_recorded(fork_at(2000));
+  EXPECT_TRUE(look_until([&] { return asked > 1; }));
+  EXPECT_GE(known().hung_processes, 1U) << "the user's processes are counted on";
+}
+
 TEST_F(ShareOfWatch, FilesThatWaitAreSaidAndReadLater) {
   measured_cpu = 500ms;
   for (std::uint64_t inode = 1; inode <= 200; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user()));
