@@ -140,6 +140,7 @@ void append_comm(RecordBuffer& out, const CommRecord& record, const Trailer& tra
   writer.put_name(record.name, kMaxCommBytes);
   Trailer marked = trailer;
   if (record.generated) marked.reserved = kGeneratedComm;
+  if (record.lost) marked.reserved = kLostComm;
   writer.finish(marked);
 }
 
@@ -203,8 +204,10 @@ std::optional<CommRecord> parse_comm(std::span<const std::byte> record) {
   if (!reader.is(PERF_RECORD_COMM)) return std::nullopt;
   const auto body = reader.take<CommBody>();
   CommRecord comm{body.pid, body.tid, reader.take_name(), (reader.misc() & PERF_RECORD_MISC_COMM_EXEC) != 0};
-  comm.generated = reader.good() && reader.trailer().reserved == kGeneratedComm;
-  return reader.good() ? std::optional(comm) : std::nullopt;
+  if (!reader.good()) return std::nullopt;
+  comm.lost = reader.trailer().reserved == kLostComm;
+  comm.generated = comm.lost || reader.trailer().reserved == kGeneratedComm;
+  return comm;
 }
 
 std::optional<TaskRecord> parse_task(std::span<const std::byte> record) {

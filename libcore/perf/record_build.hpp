@@ -20,9 +20,9 @@ using RecordBuffer = std::vector<std::byte>;
 
 inline constexpr std::uint32_t kKernelPid = 0xffffffffU;  // pid of kernel maps: (u32)-1
 inline constexpr std::size_t kMaxNameBytes = 4096;
-// The `reserved` field of the trailer of a generated COMM, and of a MMAP2 of the program; the kernel writes 0, and perf
-// does not read it.
-inline constexpr std::uint32_t kGeneratedComm = 0x4d4d4f43, kProgramMap = 0x474f5250;
+// The `reserved` field of the trailer of a generated COMM, of one that stands for an unknown name, and of a MMAP2 of
+// the program; the kernel writes 0, and perf does not read it.
+inline constexpr std::uint32_t kGeneratedComm = 0x4d4d4f43, kLostComm = 0x54534f4c, kProgramMap = 0x474f5250;
 
 // The trailer: all zero for facts that perf regards as known from the beginning.
 struct Trailer {
@@ -46,6 +46,7 @@ struct CommRecord {
   std::string_view name;   // <= 15 bytes
   bool exec = false;       // PERF_RECORD_MISC_COMM_EXEC
   bool generated = false;  // not the kernel's: the first mapping after an exec need not be the program
+  bool lost = false;       // generated; the name is unknown, and no process has called itself so
 };
 struct TaskRecord {  // FORK and EXIT
   std::uint32_t pid = 0, ppid = 0, tid = 0, ptid = 0;

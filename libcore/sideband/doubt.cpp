@@ -43,6 +43,9 @@ class Doubter {
   void put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, std::string_view name, bool exec) {
     append_comm(out_.additions, {pid, tid, name, exec, exec}, at(pid, tid, time_ns));
   }
+  void put_lost_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid) {
+    append_comm(out_.additions, {.pid = pid, .tid = tid, .name = kLostName, .lost = true}, at(pid, tid, time_ns));
+  }
   void put_end(EventTime time_ns, std::uint32_t pid, const Incarnation& known);
   void put_lost(EventTime time_ns, std::uint32_t pid, std::uint32_t parent);
   void put_rest(EventTime time_ns, const ScannedProcess& process);
@@ -101,7 +104,7 @@ void Doubter::put_end(EventTime time_ns, std::uint32_t pid, const Incarnation& k
 // Writes a process of which only the existence is known. The flag: it has none of its parent's mappings.
 void Doubter::put_lost(EventTime time_ns, std::uint32_t pid, std::uint32_t parent) {
   append_fork(out_.additions, {pid, parent, pid, parent, time_ns, true}, at(pid, pid, time_ns));
-  put_comm(time_ns, pid, pid, kLostName, false);
+  put_lost_comm(time_ns, pid, pid);
   unsure_.insert(pid);
 }
 
@@ -109,7 +112,10 @@ void Doubter::put_threads(EventTime time_ns, const ScannedProcess& process) {
   for (const ScannedThread& thread : process.threads) {
     append_fork(out_.additions, {process.pid, process.pid, thread.tid, process.pid, time_ns},
                 at(process.pid, thread.tid, time_ns));
-    put_comm(time_ns, process.pid, thread.tid, renamed(thread.tid).first_ns != 0 ? kLostName : thread.comm, false);
+    if (renamed(thread.tid).first_ns != 0)
+      put_lost_comm(time_ns, process.pid, thread.tid);
+    else
+      put_comm(time_ns, process.pid, thread.tid, thread.comm, false);
   }
 }
 
@@ -124,7 +130,10 @@ void Doubter::put_rest(EventTime time_ns, const ScannedProcess& process) {
               at(process.pid, process.pid, time_ns));
   append_fork(out_.additions, {process.pid, process.parent, process.pid, process.parent, time_ns, true},
               at(process.pid, process.pid, time_ns));
-  put_comm(time_ns, process.pid, process.pid, later.first_ns != 0 ? kLostName : process.comm, false);
+  if (later.first_ns != 0)
+    put_lost_comm(time_ns, process.pid, process.pid);
+  else
+    put_comm(time_ns, process.pid, process.pid, process.comm, false);
   put_maps(time_ns, process);
   put_threads(time_ns, process);
 }
@@ -148,6 +157,8 @@ bool same_name(std::string_view a, std::string_view b) {
   return a.starts_with(kWorker) && b.starts_with(kWorker) &&
          a.substr(0, a.find_first_of("-+")) == b.substr(0, b.find_first_of("-+"));
 }
+
+bool is_called(const Comm& known, std::string_view name) { return !is_lost_comm(known) && name_of(known) == name; }
 
 bool is_lost(const ProcessMap& map) { return map.file->name == kLostName; }
 
@@ -183,7 +194,8 @@ bool execed(const ScannedProcess& process, const Incarnation& known) {
 }
 
 bool Doubter::differs(const ScannedProcess& process, const Incarnation& known) const {
-  if (!same_name(name_of(known.image.comm), process.comm) || execed(process, known)) return true;
+  if (is_lost_comm(known.image.comm) || !same_name(name_of(known.image.comm), process.comm) || execed(process, known))
+    return true;
   return std::any_of(process.maps.begin(), process.maps.end(),
                      [&](const Mmap2Record& map) { return overlaps_another(map, known); });
 }
@@ -204,8 +216,8 @@ void Doubter::confirm_threads(const ScannedProcess& process, const Incarnation& 
     const Thread* old = known.find_thread(thread.tid);
     if (old == nullptr || old->exit_ns != 0) {
       if (old == nullptr || old->exit_ns < begin) missing.threads.push_back(thread);
-    } else if (old->start_ns <= end && (old->start_ns >= begin || name_of(old->comm) != thread.comm)) {
-      put_comm(std::max(begin, old->start_ns), process.pid, thread.tid, kLostName, false);
+    } else if (old->start_ns <= end && (old->start_ns >= begin || !is_called(old->comm, thread.comm))) {
+      put_lost_comm(std::max(begin, old->start_ns), process.pid, thread.tid);
       if (renamed(thread.tid).first_ns == 0) put_comm(end, process.pid, thread.tid, thread.comm, false);
     }
   }
@@ -287,7 +299,7 @@ void Doubter::doubt_the_ended() {
     if (begin == end) return;
     for (const Incarnation& life : lives) {
       if (life.alive() || life.exit_ns < begin || life.start_ns > end) continue;
-      if (name_of(life.image.comm) == kLostName) continue;  // an earlier scan found this
+      if (is_lost_comm(life.image.comm)) continue;  // an earlier scan found this
       const EventTime from = std::max(begin, life.start_ns);
       put_end(from, pid, life);
       put_lost(from, pid, life.parent);
@@ -338,7 +350,7 @@ void Doubter::repair_children(const std::vector<ScannedProcess>& scan) {
       continue;
     const Incarnation& known = lives.back();
     if (!nameless_.contains(known.parent) || renamed(process.pid).first_ns != 0) continue;
-    if (name_of(known.image.comm) != process.comm) continue;
+    if (!is_called(known.image.comm, process.comm)) continue;
     put_comm(known.start_ns, process.pid, process.pid, process.comm, true);
     put_maps(known.start_ns, process);
   }
@@ -354,7 +366,7 @@ void Doubter::doubt_names_in_between() {
     const auto comm = parse_comm(log_.record(*entry));
     if (comm && unsure_.contains(comm->pid) && entry->time_ns >= begin_of(comm->pid) &&
         entry->time_ns < end_of(comm->pid))
-      put_comm(entry->time_ns, comm->pid, comm->tid, kLostName, false);
+      put_lost_comm(entry->time_ns, comm->pid, comm->tid);
   }
 }
 

@@ -195,8 +195,8 @@ std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& tabl
     if (process != nullptr)
       for (auto past = process->past.rbegin(); past != process->past.rend() && then->from_ns > one.time_ns; ++past)
         then = &*past;
-    const std::string_view name = then != nullptr ? name_of(then->comm) : "";
-    out.emplace_back(name != kLostName ? name : "");
+    const bool is_known = then != nullptr && !is_lost_comm(then->comm);
+    out.emplace_back(is_known ? name_of(then->comm) : std::string_view());
   }
   return out;
 }

@@ -31,11 +31,11 @@ class RecentLives {
   }
   void comm(const CommRecord& record, EventTime time_ns) {
     if (record.tid != record.pid) {
-      threads_[record.tid] = to_comm(record.name);
+      threads_[record.tid] = to_comm(record);
       return;
     }
     ForkerLife life = find(record.pid, time_ns).value_or(ForkerLife{});
-    life.comm = to_comm(record.name);
+    life.comm = to_comm(record);
     life.copied = false;
     recent_[record.pid] = life;
   }

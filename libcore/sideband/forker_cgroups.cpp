@@ -47,7 +47,8 @@ void read_forker_cgroups(TrackerExport& window, const std::unordered_set<std::ui
     if (!read_process(forker.pid, now, root) || now.cgroup.empty()) continue;
     const EventTime first_ns = std::max(forker.first->begin_ns, forker.first->end_ns);  // a slice's begin is inexact
     const EventTime started_ns = clock.event_at_boottime(now.started_boottime_ns);
-    if (started_ns > first_ns + kStartToleranceNs || now.comm != name_of(forker.first->comm)) continue;
+    const Comm& comm = forker.first->comm;
+    if (started_ns > first_ns + kStartToleranceNs || is_lost_comm(comm) || now.comm != name_of(comm)) continue;
     window.forker_cgroups[forker.pid].path = std::move(now.cgroup);
   }
 }

@@ -32,6 +32,12 @@ Comm to_comm(std::string_view name) {
   return comm;
 }
 
+Comm to_comm(const CommRecord& record) {
+  Comm comm = to_comm(record.name);
+  comm.back() = record.lost ? '\1' : '\0';
+  return comm;
+}
+
 const Thread* Incarnation::find_thread(std::uint32_t tid) const {
   auto next = std::upper_bound(threads.begin(), threads.end(), tid,
                                [](std::uint32_t wanted, const Thread& thread) { return wanted < thread.tid; });
@@ -223,25 +229,24 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
     if (!comm.exec) return;
     Incarnation next;  // its FORK was lost: an exited process does not exec
     next.start_ns = next.image.from_ns = time_ns;
-    next.image.comm = to_comm(comm.name);
+    next.image.comm = to_comm(comm);
     next.origin = Origin::kInferred;
     next.expects_program = !comm.generated;
     return add(comm.pid, std::move(next));
   }
   if (comm.exec) return exec(*process, comm, time_ns);
   if (comm.tid == comm.pid) {
-    process->image.comm = to_comm(comm.name);
+    process->image.comm = to_comm(comm);
     process->copied = false;
     return;
   }
   if (Thread* thread = thread_at(*process, comm.tid, time_ns)) {
-    thread->comm = to_comm(comm.name);
+    thread->comm = to_comm(comm);
     return;
   }
   if (!process->alive()) return;
   const Accounted accounted(*this, processes_[comm.pid]);
-  process->threads.insert(place_of(process->threads, comm.tid, time_ns),
-                          Thread{comm.tid, to_comm(comm.name), time_ns, 0});
+  process->threads.insert(place_of(process->threads, comm.tid, time_ns), Thread{comm.tid, to_comm(comm), time_ns, 0});
   ++process->live_threads;
 }
 
@@ -264,7 +269,7 @@ void ProcessTable::exec(Incarnation& process, const CommRecord& comm, EventTime 
     process.past.push_back(std::move(process.image));
     note_end(comm.pid, time_ns, ended);
   }
-  process.image = Image{.from_ns = time_ns, .comm = to_comm(comm.name), .maps = nullptr, .program = nullptr};
+  process.image = Image{.from_ns = time_ns, .comm = to_comm(comm), .maps = nullptr, .program = nullptr};
   process.expects_program = !comm.generated;
 }
 

@@ -37,9 +37,13 @@ inline constexpr std::size_t kMostReplayBytes = 4U << 20U;
 // records.
 inline constexpr std::size_t kBoundEvery = 16;
 
-using Comm = std::array<char, 16>;  // as in the kernel, NUL-terminated; empty: unknown
+// As in the kernel, NUL-terminated; empty: unknown. The last byte is no part of a name: it distinguishes kLostName from
+// a process that calls itself so.
+using Comm = std::array<char, 16>;
 [[nodiscard]] Comm to_comm(std::string_view name);
+[[nodiscard]] Comm to_comm(const CommRecord& record);
 [[nodiscard]] inline std::string_view name_of(const Comm& comm) { return comm.data(); }
+[[nodiscard]] inline bool is_lost_comm(const Comm& comm) { return comm.back() != 0; }
 
 struct Image {
   EventTime from_ns = 0;

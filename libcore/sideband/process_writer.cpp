@@ -48,7 +48,7 @@ void ProcessWriter::put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t
 void ProcessWriter::put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec) {
   if (name_of(comm).empty()) return;  // unknown: the reader shows the number
   put(time_ns, pid, tid, [&](RecordBuffer& out, const Trailer& trailer) {
-    append_comm(out, {pid, tid, name_of(comm), exec, exec}, trailer);
+    append_comm(out, {pid, tid, name_of(comm), exec, exec, is_lost_comm(comm)}, trailer);
   });
 }
 

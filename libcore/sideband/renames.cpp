@@ -14,6 +14,11 @@ void put_name(std::uint32_t pid, std::uint32_t tid, EventTime time_ns, std::stri
   append_comm(additions, {.pid = pid, .tid = tid, .name = name}, {.pid = pid, .tid = tid, .time_ns = time_ns});
 }
 
+void put_lost_name(std::uint32_t pid, std::uint32_t tid, EventTime time_ns, RecordBuffer& additions) {
+  append_comm(additions, {.pid = pid, .tid = tid, .name = kLostName, .lost = true},
+              {.pid = pid, .tid = tid, .time_ns = time_ns});
+}
+
 }  // namespace
 
 void Renames::drop(const CommRecord& comm, EventTime time_ns, EventTime began_ns, RecordBuffer& additions) {
@@ -28,7 +33,7 @@ void Renames::drop(const CommRecord& comm, EventTime time_ns, EventTime began_ns
   if (next == task.changes.begin() || !std::prev(next)->second) {
     if (next != task.changes.end() && next->second) task.changes.erase(next);  // it is lost since earlier
     task.changes[time_ns] = true;
-    put_name(comm.pid, comm.tid, time_ns, kLostName, additions);
+    put_lost_name(comm.pid, comm.tid, time_ns, additions);
   }
   if (time_ns >= task.last_ns) {
     task.last_ns = time_ns;
@@ -46,7 +51,7 @@ void Renames::exec(std::uint32_t pid, EventTime time_ns, RecordBuffer& additions
   task.changes[time_ns] = false;
   if (task.last_ns <= time_ns) return;
   task.changes[time_ns + 1] = true;
-  put_name(pid, pid, time_ns + 1, kLostName, additions);
+  put_lost_name(pid, pid, time_ns + 1, additions);
 }
 
 void Renames::put_back(std::uint32_t pid, EventTime complete_ns, RecordBuffer& additions) {

@@ -122,7 +122,7 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const Un
     const Sum sum = stretches.of(forks);
     if (sum.window == 0) continue;
     all.add(sum);
-    const std::uint32_t comm = lives.comm_id(name_of(forks.comm));
+    const std::uint32_t comm = lives.comm_id(forks.comm);
     std::uint32_t program = lives.program_of_forker(forks.pid, comm);
     std::uint32_t unit = kNotKnown, process = kNotKnown;
     if (const Lives::Life* life = forker_of(forks, comm, lives)) {

@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint32_t kKernelThreadsParent = 2;  // kthreadd
 constexpr std::string_view kUnknownProgram = "[unknown]";
 constexpr std::string_view kIdleProgram = "[swapper]";  // the idle tasks: the kernel records no name of them
+const std::string kLostText(kLostName);
 
 std::string_view file_name(std::string_view path) {
   constexpr std::string_view kDeleted = " (deleted)";
@@ -36,11 +37,17 @@ std::uint32_t Texts::id_of(std::string_view text) {
   return entry->second;
 }
 
+std::uint32_t Texts::id_apart(const std::string& text) {
+  texts_.push_back(&text);
+  return static_cast<std::uint32_t>(texts_.size()) - 1;
+}
+
 Lives::Lives(const TrackerExport& sideband, const std::unordered_set<std::uint32_t>& sampled, bool own_pid_namespace)
     : sampled_(sampled),
       own_pid_namespace_(own_pid_namespace),
       forgotten_(sideband.names_from_ns != 0 || !sideband.gaps.empty()) {
   static_cast<void>(texts_.id_of(""));  // number 0
+  lost_ = texts_.id_apart(kLostText);
   for (const auto* records : {&sideband.prologue, &sideband.log}) {
     std::span<const std::byte> rest(*records);
     for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
@@ -64,7 +71,7 @@ void Lives::note(std::span<const std::byte> record, bool in_window) {
       if (const auto comm = parse_comm(record); comm && comm->pid == comm->tid)
         note_comm(*comm, in_window ? parse_trailer(record)->time_ns : 0);
       else if (comm)
-        thread_comms_[comm->tid] = texts_.id_of(comm->name);
+        thread_comms_[comm->tid] = id_of(*comm);
       return;
     case PERF_RECORD_FORK:
       if (const auto task = parse_task(record); task && task->pid == task->tid)
@@ -102,7 +109,7 @@ std::uint32_t Lives::comm_of(std::uint32_t pid, std::uint32_t tid) const {
 
 // `time_ns`: 0 before the window.
 void Lives::note_comm(const CommRecord& comm, EventTime time_ns) {
-  const std::uint32_t id = texts_.id_of(comm.name);
+  const std::uint32_t id = id_of(comm);
   const bool expects = comm.exec && !comm.generated;
   if (!sampled_.contains(comm.pid)) {
     Other& other = others_[comm.pid];

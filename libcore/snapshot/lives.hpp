@@ -25,6 +25,8 @@ namespace flight {
 class Texts {
  public:
   [[nodiscard]] std::uint32_t id_of(std::string_view text);
+  // A number that no text gets from id_of(), not even this one. `text`: outlives this object.
+  [[nodiscard]] std::uint32_t id_apart(const std::string& text);
   [[nodiscard]] const std::string& operator[](std::uint32_t id) const { return *texts_[id]; }
 
  private:
@@ -63,7 +65,7 @@ class Lives {
   [[nodiscard]] std::uint32_t unit_of_path(const std::string& cgroup);
   [[nodiscard]] bool is_sampled(std::uint32_t pid) const { return sampled_.contains(pid); }
   // Whether the samples of this process have a name.
-  [[nodiscard]] bool has_name(const Life& life) const { return life.comm != 0 && texts_[life.comm] != kLostName; }
+  [[nodiscard]] bool has_name(const Life& life) const { return life.comm != 0 && life.comm != lost_; }
   // As passed to unit_of(); empty: unknown.
   [[nodiscard]] const std::string& path_of(std::uint64_t cgroup) const;
 
@@ -72,7 +74,9 @@ class Lives {
   // the whole path; empty: it has none.
   [[nodiscard]] std::string program_text(std::uint32_t program) const;
   [[nodiscard]] std::string program_path(std::uint32_t program) const;
-  [[nodiscard]] std::uint32_t comm_id(std::string_view comm) { return texts_.id_of(comm); }
+  [[nodiscard]] std::uint32_t comm_id(const Comm& comm) {
+    return is_lost_comm(comm) ? lost_ : texts_.id_of(name_of(comm));
+  }
   // The program of a process without samples that forks; 0: its executable is not known.
   [[nodiscard]] std::uint32_t program_of_forker(std::uint32_t pid, std::uint32_t comm) const;
   [[nodiscard]] const CgroupName& unit(std::uint32_t id) const { return units_[id]; }
@@ -92,6 +96,7 @@ class Lives {
   // Those of processes that were there before the log.
   void note_programs_before(const TrackerExport& sideband);
   void name_the_rest();
+  [[nodiscard]] std::uint32_t id_of(const CommRecord& comm) { return comm.lost ? lost_ : texts_.id_of(comm.name); }
   [[nodiscard]] Other now_of(std::uint32_t pid) const;
   [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid, std::uint32_t tid) const;
   void split_outside();
@@ -108,6 +113,7 @@ class Lives {
   std::unordered_map<std::string, std::uint32_t> unit_of_path_;  // by CgroupName::path: labels need not be unique
   std::vector<CgroupName> units_ = std::vector<CgroupName>(1);   // the first one means "none"
   Texts texts_;
+  std::uint32_t lost_ = 0;  // the name of those whose name is unknown
 };
 
 }  // namespace flight

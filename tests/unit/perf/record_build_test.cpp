@@ -53,6 +53,16 @@ TEST(RecordBuild, CommOfEveryLength) {
   }
 }
 
+TEST(RecordBuild, AnUnknownNameIsNoNameOfThatText) {
+  RecordBuffer unknown, own;
+  append_comm(unknown, {.pid = 10, .tid = 11, .name = "[lost]", .lost = true}, kTrailer);
+  append_comm(own, {.pid = 10, .tid = 11, .name = "[lost]"}, kTrailer);
+  EXPECT_EQ(parse_comm(unknown)->name, parse_comm(own)->name);
+  EXPECT_TRUE(parse_comm(unknown)->lost);
+  EXPECT_TRUE(parse_comm(unknown)->generated);
+  EXPECT_FALSE(parse_comm(own)->lost);
+}
+
 TEST(RecordBuild, TasksForkAndExit) {
   for (const bool fork : {true, false}) {
     RecordBuffer out;

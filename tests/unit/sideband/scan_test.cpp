@@ -409,6 +409,37 @@ TEST(Scan, AProcessThatLivedInAGapIsLost) {
   }
 }
 
+// A process that calls itself as the tracker calls those whose name is unknown is doubted like any other, once.
+TEST(Scan, AProcessCanCallItselfLost) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  Tape tape;
+  tape.fork(12 * kSecond, 200, 400);
+  tape.exec(13 * kSecond, 400, "[lost]");
+  tape.thread(14 * kSecond, 400, 402);
+  tape.exit(30 * kSecond, 400, 402);
+  tape.exit(30 * kSecond, 400);
+  tracker.add(tape.bytes());
+  const auto name_at = [](const ProcessTracker& of, EventTime time) {
+    const ProcessAt asked{.pid = 400, .time_ns = time};
+    return of.comms_of(std::span(&asked, 1)).front();
+  };
+  EXPECT_EQ(name_at(tracker, 15 * kSecond), "[lost]") << "as it says";
+  tracker.add_gap(20 * kSecond, 40 * kSecond);
+  tracker.add_scan(scan_of_a_server().bytes(), 50 * kSecond);
+  EXPECT_EQ(tracker.stats().unsure, 1U);
+  EXPECT_EQ(name_at(tracker, 15 * kSecond), "[lost]");
+  EXPECT_EQ(name_at(tracker, 25 * kSecond), "") << "it can have executed something";
+  tracker.fold(26 * kSecond);
+  EXPECT_EQ(name_at(tracker, 27 * kSecond), "") << "from the state";
+  ProcessTracker after;
+  RecordBuffer kept;
+  (void)tracker.checkpoint(1U << 20U,
+                           [&](std::span<const std::byte> some) { kept.insert(kept.end(), some.begin(), some.end()); });
+  after.replay(kept, {});
+  EXPECT_EQ(name_at(after, 27 * kSecond), "") << "of the next flightd";
+}
+
 TEST(Scan, WithoutAScanNoNameIsConfirmed) {
   ProcessTracker tracker;
   tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);

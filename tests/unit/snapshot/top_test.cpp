@@ -415,7 +415,7 @@ TEST_F(Top, AnUnknownExecutableHasAReason) {
   process(7, "server");
   comm(8, "moved", 0);
   comm(9, "moved", 0);
-  comm(10, "[lost]", 0);
+  append_comm(sideband_.prologue, {.pid = 10, .tid = 10, .name = "[lost]", .lost = true}, {});
   samples(7, 100, 197);
   samples(0, 100, 500, 1);  // idle
   EXPECT_THAT(ranked().warnings, testing::IsEmpty());
@@ -425,6 +425,14 @@ TEST_F(Top, AnUnknownExecutableHasAReason) {
   samples(10, 300, 100);
   samples(11, 300, 100);  // no name either
   EXPECT_THAT(ranked().warnings, testing::ElementsAre(testing::HasSubstr("the executables of 2 processes (1.5 % of")));
+}
+
+TEST_F(Top, AProcessThatCallsItselfLostHasAName) {
+  process(7, "server");
+  comm(8, "[lost]", 0);
+  samples(7, 100, 90);
+  samples(8, 100, 10);
+  EXPECT_THAT(ranked().warnings, testing::ElementsAre(testing::HasSubstr("the executables of 1 process (10 % of")));
 }
 
 TEST_F(Top, ManyShortLivedProcessesAreOneProgramAndFewRows) {
