@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "daemon/log/log.hpp"
 #include "daemon/store/kallsyms_upkeep.hpp"
 #include "daemon/store/sidecar_repair.hpp"
 #include "daemon/store/store_service.hpp"
@@ -87,6 +88,9 @@ void StoreService::remove(std::string id, Done done) {
         // A pinned snapshot is deleted as well: the user named it.
         auto removed = catalogue_.remove(id);
         if (!removed) return tl::unexpected(not_found(id, removed.error()));
+        if (const auto& left = catalogue_.left_behind())
+          log::warn("snapshot {} is removed, but a small file is left behind: {}; trying again every hour", id,
+                    left->what);
         note(catalogue_.unsynced());
         drop_unneeded_kallsyms(catalogue_);
         return "{}";

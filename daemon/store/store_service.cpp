@@ -197,6 +197,7 @@ void StoreService::vacuum_now() {
 }
 
 void StoreService::tidy() {
+  if (usable_) catalogue_.remove_left();
   vacuum_now();
   if (usable_) give_sidecars(catalogue_, std::nullopt);
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_set>
+#include <utility>
 
 #include "libcore/store/folder.hpp"
 
@@ -156,7 +157,7 @@ Result<void> Catalogue::look() {
   }
   const std::string path = absolute_folder(folder_);
   for (const auto& [stem, files] : others) {
-    if (!files.data && !files.sidecar) continue;
+    if ((!files.data && !files.sidecar) || is_left(*folder, stem)) continue;
     const auto name = parse_snapshot_name(stem + std::string(kDataSuffix));
     if (!name) continue;
     text_.clear();
@@ -210,7 +211,7 @@ Result<Catalogue::Found> Catalogue::find(std::string_view id) const {
     const auto seq = ending_seq(file);
     if (!seq || (wanted->latest ? *seq < greatest : *seq != wanted->seq)) return;
     auto name = parse_snapshot_name(file);
-    if (!name) return;
+    if (!name || is_left(*folder, stem_of(file))) return;
     greatest = *seq;
     Found& one = found[name->stem()];
     (file.ends_with(kDataSuffix) ? one.files.data : one.files.sidecar) = true;
@@ -242,17 +243,36 @@ Result<std::string> Catalogue::describe(std::string_view id) const {
 }
 
 Result<void> Catalogue::remove(std::string_view id) {
+  left_behind_.reset();
   const auto found = find(id);
   if (!found) return propagate(found.error());
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
   // The data first: if flightd is killed between the two, the snapshot is still listed and can be removed again.
-  for (const std::string& file : {found->name.data_file(), found->name.sidecar_file(), found->name.pin_file()})
-    if (auto removed = folder->unlink(file); !removed) {
-      static_cast<void>(note(folder->sync()));  // what was removed before stays so
-      return propagate(removed.error());
-    }
+  const auto had_data = folder->unlink(found->name.data_file());
+  if (!had_data) return propagate(had_data.error());
+  std::optional<Error> left;
+  for (const std::string& file : {found->name.sidecar_file(), found->name.pin_file()})
+    if (auto removed = folder->unlink(file); !removed && !left) left = removed.error();
+  if (left && !*had_data) return propagate(*left);
+  if (left) left_.insert(found->name.stem());
+  left_behind_ = std::move(left);
   return note(folder->sync());
+}
+
+bool Catalogue::is_left(const Folder& folder, std::string_view stem) const {
+  return left_.contains(stem) && !folder.size_of(std::string(stem) + std::string(kDataSuffix));
+}
+
+void Catalogue::remove_left() {
+  if (left_.empty()) return;
+  const auto folder = Folder::open(folder_);
+  if (!folder) return;
+  std::erase_if(left_, [&](const std::string& stem) {
+    if (!is_left(*folder, stem)) return true;  // somebody put the data back
+    const bool sidecar_gone = folder->unlink(stem + std::string(kSidecarSuffix)).has_value();
+    return folder->unlink(stem + std::string(kPinSuffix)).has_value() && sidecar_gone;
+  });
 }
 
 Result<std::uint64_t> Catalogue::next_seq() {

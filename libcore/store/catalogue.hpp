@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -75,8 +77,11 @@ class Catalogue {
   // before it returns; pinning twice is no error. Errors as describe's.
   [[nodiscard]] Result<void> pin(std::string_view id, bool pinned);
   // Unlinks data, sidecar and pin of `id`, pinned or not: a pin protects only from vacuuming. Durable before it
-  // returns. Errors as describe's.
+  // returns. Errors as describe's. If the data is gone and another file cannot be unlinked, the snapshot is removed:
+  // left_behind() has the reason, and the rest is neither listed nor found until remove_left() unlinks it.
   [[nodiscard]] Result<void> remove(std::string_view id);
+  [[nodiscard]] const std::optional<Error>& left_behind() const { return left_behind_; }  // of the last one
+  void remove_left();
   // One more than any SEQ in the directory, also of an unfinished part, and than the number in `folder/.seq`, which it
   // raises, so that the id of a removed snapshot is never used again. Durable before it returns. Several catalogues of
   // one process may do this at the same time.
@@ -126,7 +131,11 @@ class Catalogue {
   // cached_, oldest first; valid until the next look().
   [[nodiscard]] std::vector<const Cached*> in_order() const;
   [[nodiscard]] Result<void> note(Result<Unsynced> done);
+  // Whether remove() removed the data of this stem, but not the rest.
+  [[nodiscard]] bool is_left(const Folder& folder, std::string_view stem) const;
   std::string folder_;
+  std::set<std::string, std::less<>> left_;  // stems of snapshots that remove() left files of
+  std::optional<Error> left_behind_;
   Unsynced unsynced_;
   std::uint64_t last_seq_ = 0;  // issued by this object: not issued again, even if the directory is lost
   struct Hash {

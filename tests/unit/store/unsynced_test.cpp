@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory that cannot be synced: what took effect is no failure, and is not called durable. This program has its
-// own fsync(2), which fails for directories (or for files) while a test wants it.
+// A directory that cannot be synced, or loses only one of two files: what took effect is no failure, and is not called
+// durable. This program has its own fsync(2) and unlinkat(2), which fail while a test wants it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "libcore/base/files.hpp"
 #include "libcore/store/catalogue.hpp"
@@ -19,7 +20,7 @@
 
 namespace {
 
-enum class Failing { nothing, folders, files } failing = Failing::nothing;
+enum class Failing { nothing, folders, files, sidecar_removal } failing = Failing::nothing;
 
 }  // namespace
 
@@ -31,6 +32,14 @@ extern "C" int fsync(int fd) {
     return -1;
   }
   return static_cast<int>(::syscall(SYS_fsync, fd));
+}
+
+extern "C" int unlinkat(int fd, const char* name, int flags) noexcept {
+  if (failing == Failing::sidecar_removal && std::string_view(name).ends_with(flight::kSidecarSuffix)) {
+    errno = EIO;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_unlinkat, fd, name, flags));
 }
 
 namespace flight {
@@ -88,6 +97,57 @@ TEST_F(UnsyncedStore, WhatWasRemovedIsGone) {
   failing = Failing::nothing;
   EXPECT_TRUE(catalogue.remove("1"));
   EXPECT_FALSE(catalogue.unsynced());
+}
+
+// In an earlier version that was an error, and the snapshot was still listed: its data was gone.
+TEST_F(UnsyncedStore, WhatLostItsDataIsRemoved) {
+  Catalogue catalogue(folder_);
+  failing = Failing::sidecar_removal;
+  EXPECT_TRUE(catalogue.remove("3"));
+  EXPECT_FALSE(fs::exists(at(name_of(3).data_file())));
+  ASSERT_TRUE(catalogue.left_behind());
+  EXPECT_EQ(catalogue.left_behind()->errno_value(), EIO);
+  EXPECT_THAT(catalogue.left_behind()->what, HasSubstr(at(name_of(3).sidecar_file())));
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->size(), 2U);
+  EXPECT_FALSE(catalogue.describe("3"));
+  EXPECT_FALSE(catalogue.remove("3"));
+  const auto latest = catalogue.open_data("latest");
+  ASSERT_TRUE(latest);
+  EXPECT_EQ(latest->name, name_of(2).data_file());
+  failing = Failing::nothing;
+  catalogue.remove_left();
+  EXPECT_FALSE(fs::exists(at(name_of(3).sidecar_file())));
+  EXPECT_TRUE(catalogue.remove("2"));
+  EXPECT_FALSE(catalogue.left_behind());
+}
+
+// Nothing took effect: the data was gone before.
+TEST_F(UnsyncedStore, ASidecarThatStaysIsAFailureIfThereWasNoData) {
+  Catalogue catalogue(folder_);
+  fs::remove(at(name_of(2).data_file()));
+  failing = Failing::sidecar_removal;
+  const auto removed = catalogue.remove("2");
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().errno_value(), EIO);
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->size(), 3U);
+}
+
+// It is there again, for example from a backup.
+TEST_F(UnsyncedStore, DataThatWasPutBackIsListed) {
+  Catalogue catalogue(folder_);
+  failing = Failing::sidecar_removal;
+  ASSERT_TRUE(catalogue.remove("2"));
+  std::ofstream(at(name_of(2).data_file())) << "PERFILE2";
+  failing = Failing::nothing;
+  catalogue.remove_left();
+  EXPECT_TRUE(catalogue.describe("2"));
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->size(), 3U);
 }
 
 TEST_F(UnsyncedStore, ANumberIsGiven) {
