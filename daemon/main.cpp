@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 #include "daemon/start/start_report.hpp"
 #include "daemon/start/start_signals.hpp"
 #include "daemon/start/start_wait.hpp"
+#include "daemon/units/folder_answers.hpp"
 #include "daemon/units/unit_view.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/service_manager.hpp"
@@ -187,6 +189,8 @@ Result<void> check_for_unit(const Options& options, const Config& config) {
 
 // Checks what the broker would check, as far as the privileges of this process allow.
 int check(const Options& options, const Config& config) {
+  const std::array folders{options.state_dir, options.runtime_dir};
+  if (auto answers = check_answers(folders); !answers) return failed(answers.error());
   if (auto seen = check_for_unit(options, config); !seen) return failed(seen.error(), kBadConfig);
   std::string looked_up = "events were not checked, because this requires root";
   if (::geteuid() == 0) {

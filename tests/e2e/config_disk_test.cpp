@@ -236,6 +236,17 @@ TEST_F(ConfigDiskLong, ACheckEnds) {
   EXPECT_THAT(refused.err, HasSubstr(silent(flightds_)));
 }
 
+TEST_F(ConfigDiskLong, ACheckEndsIfTheStateDirectoryHangs) {
+  keep_here(flightds_);
+  hang();
+  const std::string state = disk_ + "/state";
+  Child check =
+      Child::start({required_env("FLIGHTD"), "--check-config", "--config", folder_ / flightds_, "--state-dir", state});
+  const Outcome refused = check.finish(30s);
+  EXPECT_EQ(refused.exit_status, 1) << refused.text();
+  EXPECT_THAT(refused.err, HasSubstr(state + " does not answer: "));
+}
+
 // By hand, as one that starts its own broker.
 TEST_F(ConfigDisk, ByHandItEndsWhileItsStartWaits) {
   hang();

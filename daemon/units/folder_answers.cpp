@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/units/folder_answers.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <system_error>
+
+#include "libcore/base/poll.hpp"
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight::daemon {
+namespace {
+
+constexpr char kAnswered = '.';
+
+// One byte for each directory that answered. It holds nothing else of its parent: whoever reads the parent's stdout
+// waits for its end.
+[[noreturn]] void look_at_all(std::span<const std::string> folders, int answers,
+                              const std::function<void(const std::string&)>& look) {
+  if (::dup2(answers, STDIN_FILENO) == STDIN_FILENO && ::close_range(STDIN_FILENO + 1, ~0U, 0) == 0)
+    for (const std::string& folder : folders) {
+      look(folder);
+      if (::write(STDIN_FILENO, &kAnswered, 1) != 1) break;
+    }
+  ::_exit(0);
+}
+
+}  // namespace
+
+void walk_path(const std::string& folder) {
+  std::error_code ignored;
+  static_cast<void>(std::filesystem::weakly_canonical(folder, ignored));
+}
+
+Result<void> check_answers(std::span<const std::string> folders, std::chrono::milliseconds limit,
+                           const std::function<void(const std::string&)>& look) {
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sys_error(errno, "make a pipe");
+  const UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return sys_error(errno, "start a process");
+  if (child == 0) look_at_all(folders, to.get(), look);
+  to = UniqueFd();
+  std::size_t answered = 0;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (auto now = std::chrono::steady_clock::now(); answered < folders.size() && now < until;
+       now = std::chrono::steady_clock::now()) {
+    std::array<pollfd, 1> watched{pollfd{from.get(), POLLIN, 0}};
+    wait_for_any(watched, until - now);
+    if (watched[0].revents == 0) continue;
+    char byte = 0;
+    const ssize_t count = ::read(from.get(), &byte, 1);
+    if (count < 0 && errno == EINTR) continue;
+    if (count != 1) answered = folders.size();  // it ended: no answer of it is missing for ever
+    if (count == 1) ++answered;
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, answered < folders.size() ? WNOHANG : 0);
+  if (answered == folders.size()) return {};
+  return fail(std::errc::timed_out, "{} does not answer: its file system waits for a server or a disk that hangs",
+              folders[answered]);
+}
+
+}  // namespace flight::daemon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/units/folder_answers.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+namespace flight::daemon {
+namespace {
+
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+const std::array<std::string, 3> kFolders{"/", "/proc/self", "/no/such/folder"};
+
+TEST(FolderAnswers, AllThatEnd) {
+  EXPECT_TRUE(check_answers(kFolders));
+  EXPECT_TRUE(check_answers({}));
+}
+
+// As a stat(2) on a FUSE file system whose server hangs.
+TEST(FolderAnswers, NamesTheFirstThatDoesNotEnd) {
+  const auto answers = check_answers(kFolders, 1s, [](const std::string& folder) {
+    if (folder == "/") return;
+    for (;;) ::pause();
+  });
+  ASSERT_FALSE(answers);
+  EXPECT_EQ(answers.error().code, std::errc::timed_out);
+  EXPECT_THAT(answers.error().what, HasSubstr("/proc/self does not answer"));
+}
+
+// A look that fails, or even kills its process, has not waited.
+TEST(FolderAnswers, OneThatDiesDoesNotHang) {
+  EXPECT_TRUE(check_answers(kFolders, 1h, [](const std::string&) { ::_exit(1); }));
+}
+
+}  // namespace
+}  // namespace flight::daemon
