@@ -2,6 +2,7 @@
 #include <charconv>
 
 #include "ctl/doctor/assess.hpp"
+#include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight::ctl {
@@ -97,6 +98,13 @@ Finding pmu(const KernelFacts& kernel) {
           "none needed; or enable a PMU for this virtual machine on its host"};
 }
 
+Finding nohz_full(const std::vector<int>& cpus) {
+  return {"nohz-full", note, fmt::format("CPUs {} run without a timer tick", format_cpu_list(cpus)),
+          "a counter with a frequency, such as cycles, would keep the tick on all of them: cpu-clock is recorded "
+          "instead, on the other CPUs only, so snapshots have no stacks from these",
+          "to record them, configure cpu-clock, or an event with a period: see flightd.json(5)"};
+}
+
 Finding kernel_symbols(const KernelFacts& kernel) {
   const std::string found = "kptr_restrict is " + text_of(kernel.kptr_restrict);
   const std::string why = "kernel functions get their names from /proc/kallsyms";
@@ -167,6 +175,7 @@ Findings assess_kernel(const KernelFacts& kernel) {
   if (kernel.lockdown) out.push_back(lockdown(*kernel.lockdown));
   if (kernel.probe.opens) out.push_back(features(kernel));
   out.push_back(pmu(kernel));
+  if (!kernel.nohz_full.empty()) out.push_back(nohz_full(kernel.nohz_full));
   out.push_back(kernel_symbols(kernel));
   for (Finding& finding : limits(kernel)) out.push_back(std::move(finding));
   out.push_back({"tracefs", kernel.tracefs ? ok : warn, kernel.tracefs ? "mounted" : "not mounted",

@@ -123,6 +123,7 @@ KernelFacts gather_kernel() {
   out.clocksource = line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   out.lockdown = line_of("/sys/kernel/security/lockdown");
   out.cpu_pmu = has_cpu_pmu();
+  out.nohz_full = nohz_full_cpus();
   // With psi=0 on the kernel's command line the files exist, but reading them fails.
   out.psi = read_line("/proc/pressure/cpu").has_value() && read_line("/proc/pressure/memory").has_value();
   bool v1 = false, v2_elsewhere = false;

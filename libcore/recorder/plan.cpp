@@ -47,13 +47,6 @@ void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t c
         format_bytes(max_bytes), counted(cpu_count, "CPU"), format_bytes(needed)));
 }
 
-// Empty: there are none.
-std::vector<int> nohz_full_cpus(const std::string& sysfs) {
-  const auto text = read_line(sysfs + "/devices/system/cpu/nohz_full");
-  const auto cpus = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
-  return cpus ? *cpus : std::vector<int>();  // "(null)" without nohz_full=
-}
-
 // An event with a frequency on any CPU keeps the tick on every nohz_full CPU (TICK_DEP_BIT_PERF_EVENTS). The timers of
 // cpu-clock and task-clock have a constant rate (perf_swevent_init_hrtimer() in kernel/events/core.c).
 bool keeps_tick(const perf_event_attr& attr) {

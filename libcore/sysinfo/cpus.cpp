@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
@@ -96,6 +97,11 @@ Result<std::vector<int>> online_cpus(const std::string& root) {
   if (!cpus) return wrap(cpus.error(), "{}", path);
   if (cpus->empty()) return fail(std::errc::no_such_device, "{} lists no CPU", path);
   return cpus;
+}
+
+std::vector<int> nohz_full_cpus(const std::string& sysfs) {
+  auto cpus = parse_cpu_list(line_of(sysfs + "/devices/system/cpu/nohz_full"));
+  return cpus ? std::move(*cpus) : std::vector<int>();  // "(null)" without nohz_full=
 }
 
 std::uint32_t available_cpus(const std::string& root) {

@@ -16,6 +16,8 @@ namespace flight {
 [[nodiscard]] std::string format_cpu_list(const std::vector<int>& cpus);
 
 [[nodiscard]] Result<std::vector<int>> online_cpus(const std::string& root = "");
+// Those that run without a timer tick (the kernel's option nohz_full=); empty: there are none. `sysfs`: where sysfs is.
+[[nodiscard]] std::vector<int> nohz_full_cpus(const std::string& sysfs = "/sys");
 // The number of possible CPUs, offline ones included.
 [[nodiscard]] std::uint32_t available_cpus(const std::string& root = "");
 

@@ -132,6 +132,10 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"perf-event-paranoid", note, "cap-sys-admin", [](Facts& f) { f.kernel.paranoid = 3; }},
       {"event-features", note, "newer", [](Facts& f) { f.kernel.probe.features.format_lost = false; }},
       {"pmu", note, "virtual machine", [](Facts& f) { f.kernel.probe.features.hardware_pmu = false; }},
+      {"nohz-full", note, "period",
+       [](Facts& f) {
+         f.kernel.nohz_full = {2, 3, 5};
+       }},
       {"kernel-symbols", warn, "kptr_restrict=1", [](Facts& f) { f.kernel.kptr_restrict = 2; }},
       {"kernel-symbols", warn, "CAP_SYSLOG", [](Facts& f) { f.kernel.probe.kernel_addresses = false; }},
       {"pid-namespace", warn, "hostPID", [](Facts& f) { f.kernel.own_pid_namespace = true; }},

@@ -42,6 +42,17 @@ TEST(CpuList, FormatsWhatItReads) {
     EXPECT_EQ(format_cpu_list(parse_cpu_list(text).value()), text);
 }
 
+TEST(Cpus, WithoutTick) {
+  TempTree tree;
+  EXPECT_THAT(nohz_full_cpus(tree.root()), IsEmpty());
+  for (const char* none : {"", "\n", " (null)\n"}) {
+    tree.write("/devices/system/cpu/nohz_full", none);
+    EXPECT_THAT(nohz_full_cpus(tree.root()), IsEmpty()) << none;
+  }
+  tree.write("/devices/system/cpu/nohz_full", "2-3,5\n");
+  EXPECT_THAT(nohz_full_cpus(tree.root()), ElementsAre(2, 3, 5));
+}
+
 TEST(Cpus, OfThisMachine) {
   const auto online = online_cpus();
   ASSERT_TRUE(online) << online.error().what;
