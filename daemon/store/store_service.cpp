@@ -38,6 +38,8 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
       use_changed_(std::move(use_changed)),
       hourly_(loop),
       again_(loop),
+      save_again_(loop),
+      save_again_after_(setup.save_again),
       take_(std::move(setup.take_state)),
       opened_late_(std::move(setup.opened_late)),
       usable_(!take_),
@@ -51,7 +53,8 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
             const std::lock_guard lock(parts_mutex_);
             return parts_.contains(seq);
           }),
-      trigger_state_(std::move(setup.state_dir), *thread, usable_),
+      trigger_state_(std::move(setup.state_dir), *thread, usable_,
+                     [this] { asio::post(loop_, [this] { save_later(); }); }),
       thread_(std::move(thread)) {
   if (!usable_)
     trouble_ = sys_error(ETIMEDOUT, "{} has not answered since flightd started", trigger_state_.folder()).value();
@@ -127,6 +130,13 @@ void StoreService::try_again() {
       trying_ = false;
     });
     try_again();
+  });
+}
+
+void StoreService::save_later() {
+  save_again_.expires_after(save_again_after_);
+  save_again_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) trigger_state_.try_again();
   });
 }
 

@@ -52,6 +52,8 @@ class StoreService {
     std::function<Result<StateFolder>()> take_state = {};
     // Called on the event loop if STATE was not taken in open(), but later; with its triggers.state.
     std::function<void(std::string saved)> opened_late = {};
+    // After a failure to save the triggers' state.
+    std::chrono::milliseconds save_again{10'000};
   };
   // Vacuums and repairs now and then once an hour. `use_changed` is called on the event loop after each refresh of
   // use().
@@ -143,6 +145,7 @@ class StoreService {
   [[nodiscard]] Result<void> take_state();
   void take_leftovers();
   void try_again();  // every 10 s, until STATE was taken
+  void save_later();
   // Store's thread: the vacuum, and with it repairs.
   void vacuum_now();
   void tidy();
@@ -162,6 +165,8 @@ class StoreService {
   std::size_t calls_ = 0;
   boost::asio::steady_timer hourly_;
   boost::asio::steady_timer again_;
+  boost::asio::steady_timer save_again_;
+  const std::chrono::milliseconds save_again_after_;
   std::function<Result<StateFolder>()> take_;
   std::function<void(std::string)> opened_late_;
   UniqueFd lock_;  // of STATE; store thread only

@@ -26,7 +26,15 @@ std::string TriggerState::read() const {
 
 void TriggerState::save(std::string text) {
   const std::lock_guard lock(mutex_);
+  unsaved_.reset();
   if (std::exchange(waiting_, std::move(text))) return;
+  disk_.post([this] { write(); });
+}
+
+void TriggerState::try_again() {
+  const std::lock_guard lock(mutex_);
+  if (!unsaved_ || waiting_) return;
+  waiting_ = std::exchange(unsaved_, std::nullopt);
   disk_.post([this] { write(); });
 }
 
@@ -45,11 +53,15 @@ void TriggerState::write() {
       kept ? (*kept ? fmt::format("the triggers' state may be lost in a power failure: {}", (*kept)->what) : "")
            : fmt::format(
                  "the triggers' state cannot be saved: {}; a restart of flightd loses the latest counters, and which "
-                 "triggers were enabled or disabled since",
+                 "triggers were enabled or disabled since; trying again",
                  kept.error().what);
-  const std::lock_guard lock(mutex_);
-  if (!why.empty() && trouble_.empty()) log::warn("{}", why);
-  trouble_ = why;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!why.empty() && trouble_.empty()) log::warn("{}", why);
+    trouble_ = why;
+    if (!kept && !waiting_) unsaved_ = std::move(newest);
+  }
+  if (!kept) failed_();
 }
 
 std::string TriggerState::trouble() const {

@@ -56,7 +56,8 @@ class StoreServiceTest : public testing::Test {
                             .boot_id = "boot",
                             .config = config_,
                             .take_state = std::move(take),
-                            .opened_late = [this](std::string saved) { opened_late_.push_back(std::move(saved)); }},
+                            .opened_late = [this](std::string saved) { opened_late_.push_back(std::move(saved)); },
+                            .save_again = 20ms},
         [this] { ++use_changes_; });
     settle();
   }
@@ -360,6 +361,26 @@ TEST_F(StoreServiceTest, AnUnsavedTriggerStateIsReported) {
   settle();
   EXPECT_EQ(service_->trigger_state().trouble(), "");
   EXPECT_EQ(saved(), "state 2");
+}
+
+// In an earlier version a trigger that was disabled while the disk was full was enabled after the next restart.
+TEST_F(StoreServiceTest, AnUnsavedTriggerStateIsSavedLater) {
+  start();
+  fs::create_directories(state_ + "/triggers.state/in-the-way");
+  service_->trigger_state().save("state 1");
+  settle();
+  for (int i = 0; i < 3; ++i) {
+    run_loop(50ms);
+    settle();
+  }
+  EXPECT_THAT(service_->trigger_state().trouble(), HasSubstr("cannot be saved"));
+  fs::remove_all(state_ + "/triggers.state");
+  for (int i = 0; i < 200 && saved() != "state 1"; ++i) {
+    run_loop(50ms);
+    settle();
+  }
+  EXPECT_EQ(saved(), "state 1");
+  EXPECT_EQ(service_->trigger_state().trouble(), "");
 }
 
 // An earlier flightd of this boot saw the right time; the clock jumped before this one started.
