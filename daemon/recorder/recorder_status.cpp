@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/recorder/cpu_notes.hpp"
+#include "daemon/recorder/event_rates.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
@@ -210,7 +211,6 @@ void RecorderThread::warn(Status& status) const {
         static_cast<double>(now_ns - asked_ns) / 1e9));
 }
 
-// Tracepoints are counted exactly; sampling events are estimated from the bytes in the ring.
 void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Counts* now, const Counts& before) {
   std::map<std::uint64_t, std::uint64_t> old_values;
   for (const EventCount& count : before.events) old_values[count.id] = count.value;
@@ -246,34 +246,39 @@ void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Count
   for (StatusChannel& channel : status.channels) {
     const auto cpus = recorded_cpus(attached_->manifest, channel.name);
     channel.cpus = format_cpu_list({cpus.begin(), cpus.end()});
-    double bytes_per_second = 0;
-    for (std::size_t i = 0; i < attached_->rings.size(); ++i)
-      if (attached_->rings[i]->info().channel == channel.name) bytes_per_second += histories_[i].bytes_per_second();
     const auto measured = record_bytes.find(channel.name);
     const double bytes_each = measured != record_bytes.end() ? measured->second : kTypicalRecordBytes;
-    double counted = 0;
-    std::size_t samplers = 0;
-    std::vector<bool> samples;  // which of the rows are sampling events (have a frequency)
+    std::map<int, double> counted_on;  // by CPU
+    double counted = 0, most_sampled = 0;
+    std::vector<double> frequencies;  // of the rows; 0: an event with a period
     for (const ManifestEvent& event : attached_->manifest.events) {
       if (event.channel != channel.name || event.closed || is_omitted(event)) continue;
       StatusEvent& row = channel.events.emplace_back(StatusEvent{.event = event.name});
-      samples.push_back(event.attr.freq != 0);
-      if (samples.back()) {
-        ++samplers;
-        continue;
+      frequencies.push_back(event.attr.freq != 0 ? static_cast<double>(event.attr.sample_freq) : 0);
+      most_sampled += frequencies.back();
+      if (event.attr.freq != 0) continue;
+      const auto period = static_cast<double>(std::max<std::uint64_t>(event.attr.sample_period, 1));
+      for (const ManifestId& id : event.ids) {
+        const double here = static_cast<double>(deltas[id.id]) / elapsed / period;
+        row.per_second += here;
+        counted_on[id.cpu] += here;
       }
-      std::uint64_t delta = 0;
-      for (const ManifestId& id : event.ids) delta += deltas[id.id];
-      row.per_second = static_cast<double>(delta) / elapsed /
-                       static_cast<double>(std::max<std::uint64_t>(event.attr.sample_period, 1));
-      row.bytes_per_second = std::min(row.per_second * bytes_each, bytes_per_second);
-      counted += row.bytes_per_second;
+      counted += row.per_second;
     }
+    std::vector<RingFlow> flows;
+    for (std::size_t i = 0; i < attached_->rings.size(); ++i)
+      if (const ManifestRing& ring = attached_->rings[i]->info(); ring.channel == channel.name)
+        flows.push_back(
+            {.bytes_per_second = histories_[i].bytes_per_second(), .counted_per_second = counted_on[ring.cpu]});
+    const ChannelFlow flow = split_flow(flows, bytes_each, most_sampled);
     for (std::size_t i = 0; i < channel.events.size(); ++i) {
       StatusEvent& row = channel.events[i];
-      if (!samples[i]) continue;
-      row.bytes_per_second = std::max(bytes_per_second - counted, 0.0) / static_cast<double>(samplers);
-      row.per_second = row.bytes_per_second / bytes_each;
+      if (frequencies[i] > 0) {
+        row.per_second = flow.sampled_per_second * frequencies[i] / most_sampled;
+        row.bytes_per_second = flow.sampled_bytes * frequencies[i] / most_sampled;
+      } else if (counted > 0) {
+        row.bytes_per_second = flow.counted_bytes * row.per_second / counted;
+      }
     }
   }
 }
