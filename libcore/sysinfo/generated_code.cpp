@@ -45,6 +45,7 @@ class GeneratedCodeReader {
  public:
   // Whole lines.
   void take(std::string_view lines);
+  [[nodiscard]] bool has_addresses() const { return out_.has_addresses; }
   [[nodiscard]] GeneratedCode finish();
 
  private:
@@ -55,11 +56,7 @@ class GeneratedCodeReader {
 };
 
 void GeneratedCodeReader::take(std::string_view lines) {
-  for (std::string_view rest = lines; !out_.has_addresses && !rest.empty();) {
-    const std::string_view line = take_line(rest);
-    const std::size_t space = line.find(' ');
-    out_.has_addresses = space != std::string_view::npos && line.find_first_not_of('0') < space;
-  }
+  if (!out_.has_addresses) out_.has_addresses = shows_address(lines);
   for_lines_with_module(lines,
                         [&](std::size_t begin, std::size_t end) { take_symbol(lines.substr(begin, end - begin)); });
 }
@@ -104,6 +101,15 @@ GeneratedCode GeneratedCodeReader::finish() {
 
 }  // namespace
 
+bool shows_address(std::string_view lines) {
+  while (!lines.empty()) {
+    const std::string_view line = take_line(lines);
+    const std::size_t space = line.find(' ');
+    if (space != std::string_view::npos && line.find_first_not_of('0') < space) return true;
+  }
+  return false;
+}
+
 Result<GeneratedCode> read_generated_code(const std::string& root) {
   const std::string path = root + "/proc/kallsyms";
   const auto file = open_file(path, O_RDONLY);
@@ -121,6 +127,7 @@ Result<GeneratedCode> read_generated_code(const std::string& root) {
     const std::size_t whole = text.rfind('\n') + 1;
     reader.take(std::string_view(text).substr(0, whole));
     text.erase(0, whole);
+    if (done >= kHiddenKallsymsBytes && !reader.has_addresses()) break;
   }
   GeneratedCode out = reader.finish();
   const auto jit = read_line(root + "/proc/sys/net/core/bpf_jit_enable");

@@ -37,7 +37,13 @@ struct GeneratedCode {
   bool no_bpf = false;
 };
 
-// Reads /proc/kallsyms in pieces: about 0.1 s of CPU time, and memory for the symbols of modules only.
+// Whether any of these lines of /proc/kallsyms shows an address. The kernel hides all or none; the first few symbols of
+// x86 are at 0 in any case. So if none of the first kHiddenKallsymsBytes shows one, no other line does.
+[[nodiscard]] bool shows_address(std::string_view lines);
+inline constexpr std::size_t kHiddenKallsymsBytes = 64U << 10U;
+
+// Reads /proc/kallsyms in pieces: about 0.1 s of CPU time, and memory for the symbols of modules only. Of hidden
+// addresses, only the beginning is read.
 [[nodiscard]] Result<GeneratedCode> read_generated_code(const std::string& root = "");
 
 // Removes the lines of generated code from the text of /proc/kallsyms.

@@ -2,6 +2,7 @@
 #include "daemon/broker/kernel/kernel_watch.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -30,6 +31,26 @@ constexpr std::size_t kUsualKallsymsBytes = 8U << 20U;  // 5 MB without modules 
 constexpr int kTries = 3;                               // in case modules are loaded or unloaded while kallsyms is read
 
 UniqueFd another(const UniqueFd& fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); }
+
+// All of it, or the beginning if the kernel hides the addresses: then the other megabytes are of no use.
+Result<std::string> read_kallsyms(const std::string& path) {
+  {
+    const auto file = open_file(path, O_RDONLY);
+    if (!file) return propagate(file.error());
+    std::string head(kHiddenKallsymsBytes, '\0');
+    std::size_t done = 0;
+    while (done < head.size()) {
+      const ssize_t got = ::read(file->get(), head.data() + done, head.size() - done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return sys_error(errno, "read {}", path);
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    head.resize(done);
+    if (!shows_address(head)) return head;
+  }
+  return read_file(path, kMaxKallsymsBytes, kUsualKallsymsBytes);
+}
 
 }  // namespace
 
@@ -110,7 +131,7 @@ void KernelWatch::read(Shared& shared, const Order& order) {
     }
     // kallsyms and the maps must describe the same set of modules.
     for (int i = 0; i < kTries && !shared.last_copy; ++i) {
-      auto text = read_file(shared.root + "/proc/kallsyms", kMaxKallsymsBytes, kUsualKallsymsBytes);
+      auto text = read_kallsyms(shared.root + "/proc/kallsyms");
       const auto image = text ? kernel_image(*text, shared.root) : Result<KernelImage>(propagate(text.error()));
       shared.image_fault = image ? std::string() : image.error().what;
       if (!image) break;

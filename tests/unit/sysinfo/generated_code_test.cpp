@@ -67,6 +67,18 @@ TEST_F(Generated, HiddenAddressesAreNotTaken) {
   EXPECT_THAT(code.symbols, IsEmpty());
 }
 
+// In an earlier version each scan read 5 to 10 MB of zeros.
+TEST_F(Generated, HiddenAddressesEndTheReading) {
+  std::string text;
+  while (text.size() < 2 * kHiddenKallsymsBytes) text += line(0, "hidden");
+  const auto code = read(text + line(kArea, "bpf_prog_1", "bpf"));
+  EXPECT_FALSE(code.has_addresses) << "it read on";
+  EXPECT_THAT(code.symbols, IsEmpty());
+  text.resize(kHiddenKallsymsBytes / 2);
+  text.resize(text.rfind('\n') + 1);
+  EXPECT_TRUE(read(text + line(kArea, "bpf_prog_1", "bpf")).has_addresses) << "symbols that are at 0";
+}
+
 TEST_F(Generated, NoBpfIsReportedOnlyIfTheKernelCompilesIt) {
   const std::string without = line(kImage, "_text") + line(kArea, "ftrace_trampoline", "__builtin__ftrace");
   EXPECT_FALSE(read(without).no_bpf);

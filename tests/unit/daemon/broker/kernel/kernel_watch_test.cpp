@@ -14,6 +14,7 @@
 
 #include "daemon/broker/kernel/module_history.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/sysinfo/generated_code.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
 namespace flight::broker {
@@ -210,6 +211,17 @@ TEST_F(ModuleWatch, WithoutAddressesTheAnswerSaysWhy) {
   EXPECT_EQ(answer->names.kallsyms, Kallsyms::none);
   // If the first check was before that, ext4's addresses are history.
   EXPECT_THAT(answer->names.maps, testing::Each(testing::Field(&KernelMap::end_ns, testing::Ne(0U))));
+  EXPECT_THAT(answer->names.warning, HasSubstr("kptr_restrict"));
+}
+
+// Each request would read 5 to 10 MB again.
+TEST_F(ModuleWatch, OfHiddenAddressesOnlyTheBeginningIsRead) {
+  std::string text;
+  while (text.size() < 2 * kHiddenKallsymsBytes) text += "0000000000000000 T hidden\n";
+  tree_.write("/proc/kallsyms", text + "ffffffff81000000 T _text\nffffffff81001000 T _etext\n");
+  const auto answer = ask();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->names.kallsyms, Kallsyms::none) << "it read on";
   EXPECT_THAT(answer->names.warning, HasSubstr("kptr_restrict"));
 }
 
