@@ -10,7 +10,13 @@ namespace {
 
 using json::Object;
 
-std::string wrapped(std::string_view key, std::string_view json) { return fmt::format(R"({{"{}":{}}})", key, json); }
+// A list of 10,000 snapshots is 4 MB: it is copied once.
+std::string wrapped(std::string_view key, std::string_view json) {
+  std::string out;
+  out.reserve(json.size() + key.size() + 5);
+  out.append(R"({")").append(key).append(R"(":)").append(json).append("}");
+  return out;
+}
 
 }  // namespace
 

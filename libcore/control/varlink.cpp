@@ -44,7 +44,9 @@ Result<std::string> read_parameters(const json::Value& object) {
 
 // `parameters` is JSON text already and is inserted unchanged: a list of 10,000 rows is not parsed again.
 std::string message_with(std::string head, std::string_view parameters, std::string_view flags) {
-  head += R"("parameters":)";
+  constexpr std::string_view kKey = R"("parameters":)";
+  head.reserve(head.size() + kKey.size() + parameters.size() + flags.size() + 4);  // the parameters are copied once
+  head += kKey;
   head += parameters.empty() ? std::string_view("{}") : parameters;
   head += flags;
   head += '}';

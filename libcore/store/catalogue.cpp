@@ -195,7 +195,8 @@ Result<std::string> Catalogue::list_json() {
     if (text.size() > 1) text += ',';
     text += cached->json;
   }
-  text_ = text + "]";
+  text += ']';
+  text_ = std::move(text);
   return text_;
 }
 

@@ -71,8 +71,17 @@ Result<std::string> Folder::read_until(const std::string& name, std::string_view
   const auto file = open_file(name);
   if (!file) return propagate(file.error());
   std::string head(kHeadBytes, '\0');
-  const ssize_t count = ::pread(file->get(), head.data(), head.size(), 0);
-  if (count == static_cast<ssize_t>(head.size()) && head.find(enough) != std::string::npos) return head;
+  std::size_t done = 0;
+  while (done < head.size()) {
+    const ssize_t count = ::pread(file->get(), head.data() + done, head.size() - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;  // read_all() reports it
+    done += static_cast<std::size_t>(count);
+    if (count > 0) continue;
+    head.resize(done);  // this is all of it
+    return head;
+  }
+  if (done == head.size() && head.find(enough) != std::string::npos) return head;
   auto text = read_all(file->get(), max_bytes);
   if (!text) return wrap(text.error(), "{}/{}", path_, name);
   return text;

@@ -151,6 +151,23 @@ TEST_F(Store, MissingAndOrphan) {
   EXPECT_EQ(rows->at(2).state, SnapshotState::orphan);
 }
 
+// A sidecar is read up to what is not needed, or to its end; the first piece has 16 KiB.
+TEST_F(Store, SidecarsOfAnySizeAreRead) {
+  auto folder = Folder::open(folder_);
+  ASSERT_TRUE(folder);
+  constexpr std::size_t kPiece = 16U << 10U;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, kPiece - 1, kPiece, kPiece + 1, 3 * kPiece}) {
+    const std::string text(size, 'x');
+    write("file", text);
+    EXPECT_EQ(folder->read_until("file", "END", 1U << 20U).value_or("?"), text) << size;
+  }
+  std::string text = "begin END" + std::string(3 * kPiece, 'x');
+  write("file", text);
+  text.resize(kPiece);
+  EXPECT_EQ(folder->read_until("file", "END", 1U << 20U).value_or("?"), text);
+  EXPECT_FALSE(folder->read_until("file", "none", kPiece)) << "it is larger";
+}
+
 // Shows that a second list() opens no sidecar: their text has changed (in the same inode), and the rows have not.
 TEST_F(Store, ASecondListReadsNoSidecar) {
   for (std::uint64_t seq = 1; seq <= 5; ++seq) make(name_of(seq));
