@@ -361,6 +361,21 @@ TEST_F(DiskLong, WhatRootCannotOwnIsASnapshotAndSaysSo) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// The gate's part of the next one.
+TEST_F(Disk, WhatCannotBeSyncedIsASnapshotAndACopy) {
+  ASSERT_TRUE(mount_slow_disk());
+  ASSERT_TRUE(daemon_.start(stacks_config(99, "256K"), options_));
+  set_fault("fsync 0 22 0");
+  EXPECT_FALSE(daemon_.snapshot({"--last", "200ms"}).empty());
+  const std::string copy = disk_ + "/copy";
+  const Outcome copied = daemon_.ctl({"get", "latest", "-o", copy});
+  EXPECT_EQ(copied.exit_status, 0) << copied.text();
+  const auto said = [&] { return count_of(daemon_.log(), "cannot be synced (its file system has no fsync)"); };
+  EXPECT_TRUE(wait_until([&] { return said() == 1; }, 10s)) << daemon_.log();
+  set_fault("none 0 0 0");
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // CIFS, 9p and FUSE. In an earlier version there was no message.
 TEST_F(DiskLong, WhatCannotBeSyncedIsASnapshotAndSaidOnce) {
   ASSERT_TRUE(mount_slow_disk());
