@@ -19,11 +19,14 @@ void ReloadQueue::keep_trying(Clock::time_point now) {
 }
 
 void ReloadQueue::try_again(bool is_requested, Clock::time_point now) {
-  if (!keeps_trying_ || reader_->busy()) return;
+  if (!keeps_trying_ || (reader_->busy() && !reader_->is_late())) return;
   if (now - tried_ < retry_after(is_requested ? 0 : tries_)) return;
   ++tries_;
   tried_ = now;
-  reader_->begin();
+  if (reader_->busy())
+    reader_->look_again();
+  else
+    reader_->begin();
 }
 
 bool ReloadQueue::add_reload() {

@@ -7,7 +7,8 @@
 //   none     after keep_trying(): a reading 1, 2, 5, and then every 10 s after the last attempt
 //
 // A reading for a reload that takes longer than kReloadWithin is dropped, and the reload gets the reason. Any other
-// reading goes on, however long it takes. Main thread only; only read_at_start() waits.
+// reading goes on, however long it takes; attempts during it look whether what it waits for was replaced. Main thread
+// only; only read_at_start() waits.
 #pragma once
 
 #include <chrono>

@@ -62,8 +62,13 @@ bool asks_a_server(const std::string& path) {
   return std::find(kLocal.begin(), kLocal.end(), type) == kLocal.end();
 }
 
+// What another process waits for.
+struct Hung {
+  std::string path, as;
+};
+
 // False: the parent is gone.
-bool gather(const std::string& file) {
+bool gather(const std::string& file, const Hung& hung) {
   Gathered sent;  // a second look at the same place has the same result, as it has in the parent
   bool may_hang = false, broken = false;
   const auto say = [&](const std::string& message) {
@@ -75,6 +80,9 @@ bool gather(const std::string& file) {
   const LookUp look = [&](Look how, const std::string& path) {
     if (auto known = sent.find(how, path)) return std::move(*known);
     say(Gathered::begins(how, path));
+    const std::string as = broken ? std::string() : entry_identity(path);
+    if (path == hung.path && as == hung.as) ::_exit(kConfigChildSame);
+    say(Gathered::begins(how, path, as));
     // Nobody would end it if the look hangs.
     if (broken) return Result<std::string>(fail(std::errc::broken_pipe, "the parent is gone"));
     auto result = look_up(how, path);
@@ -94,7 +102,8 @@ void run_config_child(int argc, char** argv) {
   if (argc < 2 || argv[1] != kReadConfigOption) return;
   become_child();
   try {
-    ::_exit(gather(argc > 2 ? argv[2] : "") ? 0 : 1);
+    const Hung hung = argc > 4 ? Hung{.path = argv[3], .as = argv[4]} : Hung{};
+    ::_exit(gather(argc > 2 ? argv[2] : "", hung) ? 0 : 1);
   } catch (const std::exception&) {
     ::_exit(kConfigChildNoMemory);
   }

@@ -40,7 +40,7 @@ ConfigError silent_at(const std::string& path) {
 
 ConfigReader::ConfigReader(std::string file, std::vector<std::string> command)
     : file_(std::move(file)), command_(std::move(command)) {
-  left_.reserve(kMostLeft);  // so that leave() needs no memory
+  left_.reserve(kMostLeft + 1);  // so that leave() needs no memory, also for two processes
 }
 
 ConfigReader::~ConfigReader() { drop(); }
@@ -78,68 +78,99 @@ void ConfigReader::start() {
         fail(std::errc::resource_unavailable_try_again, "the processes that read it before have not ended yet")
             .value());
   }
-  auto pair = socket_pair(SOCK_STREAM);
-  if (!pair) return cannot(pair.error());
-  std::vector<std::string> arguments(command_.begin() + 1, command_.end());
-  if (!file_.empty()) arguments.push_back(file_);
-  auto gathered = std::make_shared<Gathered>();
-  const auto pid = start_reading_child(command_.front(), std::move(arguments), pair->other.get());
-  if (pid) {
-    child_.emplace(Child{.pid = *pid,
-                         .socket = std::move(pair->own),
-                         .gathered = std::move(gathered),
-                         .begun = Clock::now(),
-                         .looks_since = {}});
+  auto child = start_child();
+  if (child) {
+    child_ = std::move(*child);
     return;
   }
   // With no task left a reload works, too, where no file had to be asked of a server before.
-  const int why = pid.error().errno_value();
+  const int why = child.error().errno_value();
   if (near_ && (why == EAGAIN || why == ENOMEM))
     result_ = load(look_up);
   else
-    cannot(pid.error());
+    cannot(child.error());
+}
+
+// `hung`: what another one waits for, and its identity; or nothing.
+Result<ConfigReader::Child> ConfigReader::start_child(const std::vector<std::string>& hung) {
+  auto pair = socket_pair(SOCK_STREAM);
+  if (!pair) return propagate(pair.error());
+  std::vector<std::string> arguments(command_.begin() + 1, command_.end());
+  if (!file_.empty() || !hung.empty()) arguments.push_back(file_);
+  arguments.insert(arguments.end(), hung.begin(), hung.end());
+  const auto pid = start_reading_child(command_.front(), std::move(arguments), pair->other.get());
+  if (!pid) return propagate(pid.error());
+  return Child{.pid = *pid,
+               .socket = std::move(pair->own),
+               .gathered = std::make_shared<Gathered>(),
+               .begun = Clock::now(),
+               .looks_since = {}};
+}
+
+void ConfigReader::look_again() {
+  reap();
+  if (!child_ || child_->gathered->as().empty() || left_.size() >= kMostLeft) return;
+  try {
+    if (again_) {
+      const bool hangs_elsewhere = !again_->gathered->as().empty();  // otherwise it has not begun
+      if (hangs_elsewhere) child_.swap(again_);
+      leave(again_, hangs_elsewhere);
+      return;
+    }
+    if (auto child = start_child({child_->gathered->at(), child_->gathered->as()})) again_ = std::move(*child);
+  } catch (const std::bad_alloc&) {
+    // The reading goes on.
+  }
 }
 
 std::optional<ConfigResult<Config>> ConfigReader::take() {
   if (!left_.empty()) reap();
   try {
-    if (child_) receive();
+    if (again_) receive_again();
+    if (child_) {
+      if (auto result = receive(child_)) result_ = std::move(*result);
+    }
+    if (result_ && again_) leave(again_, false);
   } catch (const std::bad_alloc&) {
-    if (child_) leave(false);
+    if (again_) leave(again_, false);
+    if (child_) leave(child_, false);
     result_ = tl::unexpected(unread(file_, kOutOfMemory));
   }
   return std::exchange(result_, std::nullopt);
 }
 
-void ConfigReader::receive() {
+std::optional<ConfigResult<Config>> ConfigReader::receive(std::optional<Child>& child) {
   std::array<char, std::size_t{64} << 10U> piece{};
   for (;;) {
-    const ssize_t count = ::recv(child_->socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+    const ssize_t count = ::recv(child->socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return;
-    if (count <= 0) {
-      result_ = tl::unexpected(how_it_ended());
-      return;
-    }
-    const auto added = child_->gathered->add({piece.data(), static_cast<std::size_t>(count)});
+    if (count < 0 && errno == EAGAIN) return std::nullopt;
+    if (count <= 0) return tl::unexpected(how_it_ended(child));
+    const auto added = child->gathered->add({piece.data(), static_cast<std::size_t>(count)});
     if (!added) {
-      leave(false);
-      result_ = tl::unexpected(unread(file_, "the configuration cannot be read: " + added.error().what));
-      return;
+      leave(child, false);
+      return tl::unexpected(unread(file_, "the configuration cannot be read: " + added.error().what));
     }
-    if (!child_->looks_since) child_->looks_since = Clock::now();
-    if (!child_->gathered->is_complete()) continue;
-    const std::shared_ptr<Gathered> gathered = child_->gathered;
+    if (!child->looks_since) child->looks_since = Clock::now();
+    if (!child->gathered->is_complete()) continue;
+    const std::shared_ptr<Gathered> gathered = child->gathered;
     near_ = !gathered->may_hang();
-    leave(false);
-    result_ = load(gathered->look_up());
-    return;
+    leave(child, false);
+    return load(gathered->look_up());
   }
 }
 
+// One that came to the same entry, or could not do its work, changes nothing.
+void ConfigReader::receive_again() {
+  auto result = receive(again_);
+  if (!result || (!*result && result->error().unread)) return;
+  result_ = std::move(*result);
+  leave(child_, true);
+}
+
 // Its socket is closed.
-ConfigError ConfigReader::how_it_ended() {
-  const std::optional<int> status = leave(false);
+ConfigError ConfigReader::how_it_ended(std::optional<Child>& child) {
+  const std::optional<int> status = leave(child, false);
   if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildNoMemory) return unread(file_, kOutOfMemory);
   const std::string how = !status                ? std::string("it closed its socket")
                           : WIFSIGNALED(*status) ? fmt::format("signal {}", WTERMSIG(*status))
@@ -148,11 +179,11 @@ ConfigError ConfigReader::how_it_ended() {
 }
 
 // The status of one that ends. One that hangs in the kernel ends when it is answered.
-std::optional<int> ConfigReader::leave(bool hangs) {
-  const pid_t pid = child_->pid;
-  std::shared_ptr<Gathered> gathered = std::move(child_->gathered);
+std::optional<int> ConfigReader::leave(std::optional<Child>& child, bool hangs) {
+  const pid_t pid = child->pid;
+  std::shared_ptr<Gathered> gathered = std::move(child->gathered);
   if (!gathered->is_complete()) ::kill(pid, SIGKILL);
-  child_.reset();
+  child.reset();
   for (const auto until = Clock::now() + kEndsWithin;;) {
     int status = 0;
     const pid_t ended = ::waitpid(pid, &status, WNOHANG);
@@ -191,7 +222,8 @@ ConfigResult<Config> ConfigReader::read(std::chrono::milliseconds limit, int sto
 
 void ConfigReader::drop() {
   result_.reset();
-  if (child_) leave(is_late() && !child_->gathered->at().empty());
+  if (again_) leave(again_, false);
+  if (child_) leave(child_, is_late() && !child_->gathered->at().empty());
 }
 
 ConfigError ConfigReader::silence() const {

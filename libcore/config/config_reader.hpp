@@ -37,13 +37,17 @@ class ConfigReader {
 
   // Begins to read, unless a reading is under way, which goes on.
   void begin();
+  // The reading under way is late: another process reads everything again, unless it comes to the same entry that the
+  // first one waits for. So a file that took the place of a link to a server that hangs is found, and no process is
+  // left behind for one that was not replaced. Call it now and then.
+  void look_again();
   [[nodiscard]] bool busy() const { return child_.has_value(); }
   // The reading has taken `limit`, from the time at which its process began to look, for which it has kToBegin.
   [[nodiscard]] bool is_late(std::chrono::milliseconds limit = kSoon) const {
     return child_ && Clock::now() >= due(child_->begun, limit);
   }
   // Readable when take() can go on; -1: no reading is under way.
-  [[nodiscard]] int fd() const { return child_ ? child_->socket.get() : -1; }
+  [[nodiscard]] int fd() const { return again_ ? again_->socket.get() : child_ ? child_->socket.get() : -1; }
   // The result of the reading, once; nullopt: not yet. It may be as old as the beginning of the reading. Waits only for
   // the end of a process that has answered, 50 ms at most.
   [[nodiscard]] std::optional<ConfigResult<Config>> take();
@@ -74,18 +78,22 @@ class ConfigReader {
   static constexpr std::size_t kMostLeft = 4;
 
   void start();
+  [[nodiscard]] Result<Child> start_child(const std::vector<std::string>& hung = {});
   // When a request that was made at `asked` has waited for `limit`.
   [[nodiscard]] Clock::time_point due(Clock::time_point asked, std::chrono::milliseconds limit) const;
-  void receive();
-  std::optional<int> leave(bool hangs);
+  // The result of the process, if it has sent everything or has ended.
+  [[nodiscard]] std::optional<ConfigResult<Config>> receive(std::optional<Child>& child);
+  void receive_again();
+  std::optional<int> leave(std::optional<Child>& child, bool hangs);
   void reap();
-  [[nodiscard]] ConfigError how_it_ended();
+  [[nodiscard]] ConfigError how_it_ended(std::optional<Child>& child);
   [[nodiscard]] ConfigResult<Config> load(const LookUp& look) const;
 
   const std::string file_;
   const std::vector<std::string> command_;
   std::optional<Child> child_;
-  std::vector<Left> left_;  // that were not seen to end; at most kMostLeft
+  std::optional<Child> again_;  // of look_again(), while child_ hangs
+  std::vector<Left> left_;      // that were not seen to end; at most kMostLeft
   std::optional<ConfigResult<Config>> result_;
   bool near_ = false;  // the last reading asked no server
 };

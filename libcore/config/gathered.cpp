@@ -31,8 +31,8 @@ struct Gathered::Message {
   }
 };
 
-std::string Gathered::begins(Look look, const std::string& path) {
-  return Message::bytes({.kind = kBegins, .look = look}, path, {});
+std::string Gathered::begins(Look look, const std::string& path, const std::string& as) {
+  return Message::bytes({.kind = kBegins, .look = look}, path, as);
 }
 
 std::string Gathered::found(Look look, const std::string& path, const Result<std::string>& result) {
@@ -70,9 +70,11 @@ bool Gathered::take(const Message& message, std::string_view path, std::string_v
   switch (message.kind) {
     case kBegins:
       at_ = path;
+      as_ = text;
       return true;
     case kFound: {
       at_.clear();
+      as_.clear();
       Result<std::string> result(text);
       if (message.flag != 0)
         result = propagate({.code = {message.error_number, std::generic_category()}, .what = std::string(text)});

@@ -20,8 +20,9 @@ class Gathered {
  public:
   static constexpr std::size_t kMostBytes = 64U << 20U;  // of all messages
 
-  // The messages: a look begins; its result; all is there. `may_hang`: a file lies where a server is asked for it.
-  [[nodiscard]] static std::string begins(Look look, const std::string& path);
+  // The messages: a look begins, `as`: entry_identity() if it is known; its result; all is there. `may_hang`: a file
+  // lies where a server is asked for it.
+  [[nodiscard]] static std::string begins(Look look, const std::string& path, const std::string& as = "");
   [[nodiscard]] static std::string found(Look look, const std::string& path, const Result<std::string>& result);
   [[nodiscard]] static std::string complete(bool may_hang);
 
@@ -31,6 +32,8 @@ class Gathered {
   [[nodiscard]] bool may_hang() const { return may_hang_; }
   // The file or folder that is read at the moment; empty: none.
   [[nodiscard]] const std::string& at() const { return at_; }
+  // Its identity when the look began; empty: it is not known yet.
+  [[nodiscard]] const std::string& as() const { return as_; }
   // The result of a look; nullopt: there was none.
   [[nodiscard]] std::optional<Result<std::string>> find(Look look, const std::string& path) const;
   // As look_up(), with the results from here. It must not outlive this object.
@@ -39,7 +42,7 @@ class Gathered {
  private:
   struct Message;
   [[nodiscard]] bool take(const Message& message, std::string_view path, std::string_view text);
-  std::string unparsed_, at_;
+  std::string unparsed_, at_, as_;
   std::size_t bytes_ = 0;
   std::map<std::pair<Look, std::string>, Result<std::string>> results_;
   bool complete_ = false, may_hang_ = false;

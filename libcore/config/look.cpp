@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/config/look.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -84,6 +87,12 @@ Result<std::string> look_up(Look look, const std::string& path) {
       return join_names(unread_in(path));
   }
   return fail(std::errc::invalid_argument, "look at {}", path);
+}
+
+std::string entry_identity(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return fmt::format("error {}", errno);
+  return fmt::format("{}:{} {}.{}", status.st_dev, status.st_ino, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
 }
 
 std::string join_names(const std::vector<std::string>& names) {

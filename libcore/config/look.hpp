@@ -28,6 +28,9 @@ using LookUp = std::function<Result<std::string>(Look look, const std::string& p
 // On the calling thread.
 [[nodiscard]] Result<std::string> look_up(Look look, const std::string& path);
 
+// What tells whether an entry was replaced, by lstat(2): of a link, it is the link's own. A missing one has one, too.
+[[nodiscard]] std::string entry_identity(const std::string& path);
+
 // Each name is followed by a zero byte.
 [[nodiscard]] std::string join_names(const std::vector<std::string>& names);
 [[nodiscard]] std::vector<std::string> split_names(std::string_view joined);

@@ -153,6 +153,16 @@ TEST_F(ConfigDisk, ABrokerSaysWhatItsStartWaitsFor) {
   end_soon(*other_);
 }
 
+// In an earlier version only the next broker read it.
+TEST_F(ConfigDisk, ABrokerFindsACopyInPlaceOfTheLink) {
+  hang();
+  start_broker_service();
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording: no (" + silent(brokers_))) << other_->err();
+  keep_here(brokers_);
+  EXPECT_TRUE(manager_->wait_for("STATUS=recording ")) << other_->err();
+  end_soon(*other_);
+}
+
 TEST_F(ConfigDisk, ABrokerEndsWhileItsStartWaits) {
   hang();
   start_broker_service();

@@ -3,6 +3,7 @@
 // tests/e2e/config_disk_test.cpp has file systems that hang.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "libcore/config/config_child.hpp"
@@ -118,6 +120,73 @@ TEST_F(ConfigReading, NamesWhatDoesNotAnswerAndGoesOnLater) {
   EXPECT_FALSE(reader.busy());
   reader.begin();
   EXPECT_TRUE(reader.busy());
+}
+
+class ReplacedWhileItHangs : public ConfigReading {
+ protected:
+  void SetUp() override {
+    ConfigReading::SetUp();
+    std::filesystem::create_symlink("elsewhere", file_);
+    reader_.emplace(file_, std::vector<std::string>{test::config_child(), "child", "--hangs-at-links"});
+    ASSERT_FALSE(reader_->read(ConfigReader::kSoon));
+    ASSERT_TRUE(reader_->is_late());
+  }
+  // Until the process of look_again() has ended: the descriptor is that of the first one again.
+  [[nodiscard]] bool nothing_new() {
+    const int hangs = reader_->fd();
+    reader_->look_again();
+    for (int i = 0; i < 6000 && reader_->fd() != hangs; ++i) {
+      if (reader_->take()) return false;
+      std::this_thread::sleep_for(10ms);
+    }
+    return reader_->fd() == hangs && reader_->busy();
+  }
+  [[nodiscard]] std::optional<ConfigResult<Config>> look_again() {
+    reader_->look_again();
+    for (int i = 0; i < 6000; ++i) {
+      if (auto result = reader_->take()) return result;
+      std::this_thread::sleep_for(10ms);
+    }
+    return std::nullopt;
+  }
+  std::optional<ConfigReader> reader_;
+};
+
+// In an earlier version only another broker read it.
+TEST_F(ReplacedWhileItHangs, ByAFileIsFound) {
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(nothing_new()) << "more than may be left behind";
+  EXPECT_THAT(reader_->silence().text(), HasSubstr("the configuration " + file_ + " does not answer"));
+  std::filesystem::remove(file_);
+  write("{ \"snapshot\": { \"workers\": 1 } }");
+  const auto config = look_again();
+  ASSERT_TRUE(config && *config);
+  EXPECT_EQ((*config)->digest, load_config(file_)->digest);
+  EXPECT_FALSE(reader_->busy());
+}
+
+TEST_F(ReplacedWhileItHangs, ByAWrongFileIsAnError) {
+  std::filesystem::remove(file_);
+  write("{");
+  const auto config = look_again();
+  ASSERT_TRUE(config);
+  ASSERT_FALSE(*config);
+  EXPECT_EQ(config->error().text(), load_config(file_).error().text());
+  EXPECT_FALSE(reader_->busy());
+}
+
+TEST_F(ReplacedWhileItHangs, ByAnotherThatHangsIsWaitedFor) {
+  std::filesystem::remove(file_);
+  std::filesystem::create_symlink("another", file_);
+  reader_->look_again();
+  pollfd looks{.fd = reader_->fd(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&looks, 1, 60'000), 1);
+  EXPECT_FALSE(reader_->take());
+  reader_->look_again();
+  ASSERT_TRUE(nothing_new()) << "the second one is the reading now";
+  std::filesystem::remove(file_);
+  write("{}");
+  const auto config = look_again();
+  EXPECT_TRUE(config && *config);
 }
 
 TEST_F(ConfigReading, ItIsLateWhenALookTakesLong) {

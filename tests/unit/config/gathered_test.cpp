@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -150,6 +151,31 @@ TEST(Gathered, RefusesWhatItsProgramNeverSends) {
 TEST(Gathered, NamesHaveAnyCharacter) {
   EXPECT_THAT(split_names(join_names({"a b", "c\nd", "ä"})), ElementsAre("a b", "c\nd", "ä"));
   EXPECT_THAT(split_names(join_names({})), ElementsAre());
+}
+
+TEST(Gathered, NamesTheEntryThatIsLookedAt) {
+  Gathered gathered;
+  EXPECT_EQ(gathered.at() + gathered.as(), "");
+  ASSERT_TRUE(gathered.add(Gathered::begins(Look::text, "/etc/a")));
+  EXPECT_EQ(gathered.at(), "/etc/a");
+  EXPECT_EQ(gathered.as(), "") << "lstat(2) may hang, too";
+  ASSERT_TRUE(gathered.add(Gathered::begins(Look::text, "/etc/a", "1:2")));
+  EXPECT_EQ(gathered.at(), "/etc/a");
+  EXPECT_EQ(gathered.as(), "1:2");
+  ASSERT_TRUE(gathered.add(Gathered::found(Look::text, "/etc/a", std::string("{}"))));
+  EXPECT_EQ(gathered.at() + gathered.as(), "");
+}
+
+TEST_F(GatheredFiles, AnEntryThatWasReplacedIsAnother) {
+  const std::string file = root_ + "/file";
+  fs::create_symlink("a", file);
+  const std::string first = entry_identity(file);
+  EXPECT_EQ(entry_identity(file), first);
+  fs::create_symlink("a", root_ + "/new");
+  fs::rename(root_ + "/new", file);
+  EXPECT_NE(entry_identity(file), first) << "also by one with the same target";
+  fs::remove(file);
+  EXPECT_EQ(entry_identity(file), fmt::format("error {}", ENOENT));
 }
 
 }  // namespace
