@@ -41,8 +41,9 @@
 namespace flight {
 
 // Also raised when the attr of an owner or of the sideband changes: the next broker adopts the events of the previous
-// one.
-inline constexpr std::uint16_t kBrokerProtocol = 7;
+// one. Since 8 a start in *processes* is of CLOCK_BOOTTIME: taken for CLOCK_MONOTONIC, each process would be another
+// one than before a suspend.
+inline constexpr std::uint16_t kBrokerProtocol = 8;
 // Advice shown on a protocol mismatch.
 inline constexpr std::string_view kProtocolAdvice =
     "install flightd and flightd-broker from one version, then `systemctl kill flightd-broker; systemctl restart "
