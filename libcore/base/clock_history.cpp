@@ -151,8 +151,10 @@ EventTime ClockHistory::event_at_boottime(std::uint64_t boottime_ns) const {
                                    : difference(std::prev(next)->monotonic_ns, 0);
   if (time >= earliest) return static_cast<EventTime>(time.count());
   if (next == triples_.begin()) return 0;
+  // Before the suspend. If that is after the later look, there were several, and it was between two of them.
   const ClockTriple& before = *std::prev(next);
-  return std::min(before.monotonic_ns + (boottime_ns - before.boottime_ns), after.monotonic_ns);
+  const EventTime time_before = before.monotonic_ns + (boottime_ns - before.boottime_ns);
+  return time_before <= after.monotonic_ns ? time_before : before.monotonic_ns;
 }
 
 EventTime ClockHistory::event_at(WallTime time, EventTime latest_ns) const {

@@ -66,8 +66,8 @@ class ClockHistory {
   // CLOCK_BOOTTIME at that time; before the oldest triple, as if the machine had not been suspended.
   [[nodiscard]] std::uint64_t boottime_at(EventTime time_ns) const;
   // When CLOCK_BOOTTIME showed that. If it was between two looks, and can have been before or after a suspend, it is
-  // the earlier time: the result is not too late (but for suspends below kMostSlept). Before the oldest triple, as
-  // boottime_at().
+  // the earlier time. Only a short suspend makes the result too late, by its length at most: one below kMostSlept, or
+  // the first of several between two looks. Before the oldest triple, as boottime_at().
   [[nodiscard]] EventTime event_at_boottime(std::uint64_t boottime_ns) const;
   // When the wall clock showed `time`, up to `latest_ns`. A time that was twice is the later one; one that never was,
   // because the clock was set forward, is the moment of the change. A time that is still to come is after `latest_ns`.

@@ -217,6 +217,22 @@ TEST(ClockHistory, ATimeSinceTheBootIsNeverTooLate) {
   }
 }
 
+// Between two looks that are far apart, as those of two flightds.
+TEST(ClockHistory, ATimeSinceTheBootIsNotTooLateBetweenTwoSuspends) {
+  Machine machine;
+  machine.run(seconds(10));
+  machine.monotonic_ns += 5 * kSecond;
+  machine.suspend(hours(1));
+  machine.monotonic_ns += 5 * kSecond;
+  const ClockTriple between = machine.now();
+  machine.suspend(hours(1));
+  machine.monotonic_ns += 60 * kSecond;
+  machine.run(seconds(1));
+  const EventTime found = machine.history.event_at_boottime(between.boottime_ns);
+  EXPECT_LE(found, between.monotonic_ns);
+  EXPECT_GE(found, 10 * kSecond) << "the last look before";
+}
+
 // The kernel's wall clock went on, and something set it back: perf's times are right, and nothing is to be said.
 TEST(ClockHistory, ASuspendWithoutAMoveOfTheWallClockIsNoStep) {
   Machine machine;
