@@ -31,10 +31,10 @@ struct FileWatch::Read {
   bool helper_failed = false;  // a file was not read because of that
   bool by_name = false;        // of MappedAt
   DeviceNumber disk;
-  std::uint32_t pid = 0;    // 0: it is another process's by now
-  EventTime mapped_ns = 0;  // the newest mapping
-  uid_t uid = 0;            // owner of the process
-  uid_t owner = 0;          // the same, or kEndedOwner
+  std::uint64_t number = 0;  // of the process in silent_: its pid, until that is another process's
+  EventTime mapped_ns = 0;   // the newest mapping
+  uid_t uid = 0;             // owner of the process
+  uid_t owner = 0;           // the same, or kEndedOwner
   std::size_t collected = 0;
   std::size_t given_up_at = SIZE_MAX;
 };

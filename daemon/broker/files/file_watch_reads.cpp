@@ -78,7 +78,7 @@ void FileWatch::collect() {
     if (ended && read->process_is_silent)
       note_silent(*read, now);
     else if (ended)
-      silent_.erase(read->pid);  // only slow: a large process forks, or the machine has no time for the helper
+      silent_.erase(read->number);  // only slow: a large process forks, or the machine has no time for the helper
     return ended;
   });
   came_back = std::erase_if(silent_, [now](const auto& one) { return one.second.until <= now; }) > 0 || came_back;
@@ -112,8 +112,8 @@ void FileWatch::put(const Read& read, const MappedAt& at, Result<MappedFileFacts
 }
 
 void FileWatch::note_silent(const Read& read, Clock::time_point now) {
-  if (read.pid != 0 && (silent_.size() < kMaxSilent || silent_.contains(read.pid)))
-    silent_[read.pid] = {.until = now + kNotAgainFor, .uid = read.uid, .mapped_ns = read.mapped_ns};
+  if (silent_.size() < kMaxSilent || silent_.contains(read.number))
+    silent_[read.number] = {.until = now + kNotAgainFor, .uid = read.uid, .mapped_ns = read.mapped_ns};
 }
 
 // A process that was forked after the mapping has the pid of one that hangs, and is another one. What its user's
@@ -125,12 +125,13 @@ void FileWatch::note_forks(std::span<const std::byte> records) {
     if (load<perf_event_header>(record.data()).type != PERF_RECORD_FORK) continue;
     const auto fork = parse_task(record);
     if (!fork || fork->pid == fork->ppid) continue;  // a thread
+    const std::uint64_t number = ++renumbered_ << 32U;
     for (const auto& read : reads_)
-      if (read->pid == fork->pid && read->mapped_ns < fork->time_ns) read->pid = 0;
+      if (read->number == fork->pid && read->mapped_ns < fork->time_ns) read->number = number;
     const auto silent = silent_.find(fork->pid);
     if (silent == silent_.end() || silent->second.mapped_ns >= fork->time_ns) continue;
     auto renumbered = silent_.extract(silent);
-    renumbered.key() = ++renumbered_ << 32U;
+    renumbered.key() = number;
     silent_.insert(std::move(renumbered));
     retry_at_ = clocks_.now();
   }
@@ -143,7 +144,7 @@ bool FileWatch::hangs(const Read& read) const { return clocks_.now() - read.begu
 // One file of a disk, a process and a user (other than root) is read at a time.
 bool FileWatch::is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const {
   return std::any_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
-    return !hangs(*read) && (read->disk == disk || (pid != 0 && read->pid == pid) || (read->uid == uid && uid != 0));
+    return !hangs(*read) && (read->disk == disk || (pid != 0 && read->number == pid) || (read->uid == uid && uid != 0));
   });
 }
 
@@ -155,8 +156,7 @@ bool FileWatch::may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const 
   if (uid != 0 && std::count_if(silent_.begin(), silent_.end(), of_user) >= kMaxSilentOfUser) return false;
   return std::none_of(reads_.begin(), reads_.end(), [&](const std::shared_ptr<Read>& read) {
     if (!hangs(*read)) return false;
-    return (read->uid == uid && uid != 0) ||
-           (read->process_answered ? read->disk == disk : pid != 0 && read->pid == pid);
+    return (read->uid == uid && uid != 0) || (read->process_answered ? read->disk == disk : read->number == pid);
   });
 }
 
@@ -178,7 +178,7 @@ void FileWatch::begin(OwnerQueues::Task task) {
   read->files = std::move(task.files);
   read->facts.resize(read->files.size());
   read->disk = device_of(read->files.front());
-  read->pid = read->files.front().pid;
+  read->number = read->files.front().pid;
   read->by_name = read->process_answered = read->files.front().by_name;
   read->owner = task.owner;
   read->uid = task.owner == kEndedOwner ? 0 : task.owner;

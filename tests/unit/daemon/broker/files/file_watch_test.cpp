@@ -492,13 +492,25 @@ class ShareOfWatch : public test::RootTest {
   FileWatch watch_{threads_, read_each, {.now = virtual_now, .cpu = virtual_cpu_time}, virtual_owner};
 };
 
+// Of a process with the pid of the one that hangs.
+RecordBuffer fork_at(EventTime time_ns) {
+  RecordBuffer out;
+  append_fork(out, {.pid = kHungProcess, .ppid = 1, .tid = kHungProcess, .ptid = 1, .time_ns = time_ns},
+              {.time_ns = time_ns});
+  return out;
+}
+
+TEST_F(ShareOfWatch, AReadThatHangsIsCountedWhoeverHasTheNumberThen) {
+  watch_.note_scan(mapping(8, 1, "/bin/x", kHungProcess, 1000));
+  EXPECT_TRUE(look_until([] { return hanging == 1; }));
+  watch_.note_recorded(fork_at(2000));
+  released = true;  // its helper was killed
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(known().hung_processes, 1U) << "or its user's next one gets a helper, too";
+}
+
 TEST_F(ShareOfWatch, WhoseNumberASilentProcessHadIsAsked) {
-  const auto fork_at = [](EventTime time_ns) {
-    RecordBuffer out;
-    append_fork(out, {.pid = kHungProcess, .ppid = 1, .tid = kHungProcess, .ptid = 1, .time_ns = time_ns},
-                {.time_ns = time_ns});
-    return out;
-  };
   released = true;  // its helper was killed
   watch_.note_scan(mapping(8, 1, "/bin/x", kHungProcess, 1000));
   EXPECT_TRUE(look_until([&] { return asked == 1 && watch_.settled(); }));
