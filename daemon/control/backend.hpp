@@ -21,13 +21,14 @@
 
 namespace flight::daemon {
 
-// The caller: SO_PEERCRED, SO_PEERGROUPS, /proc/PID/comm.
+// The caller: SO_PEERCRED, SO_PEERGROUPS, /proc/PID/comm, SO_PEERPIDFD.
 struct Caller {
   uid_t uid = 0;
   gid_t gid = 0;
   pid_t pid = 0;
   std::string comm;
   std::vector<gid_t> groups;
+  bool has_ended = false;  // before it was served: the pid can be another process's
 };
 
 // A file of a snapshot, open for reading.

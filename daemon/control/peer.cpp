@@ -56,9 +56,10 @@ bool is_member(const Caller& caller, const std::optional<gid_t>& group) {
 }  // namespace
 
 // The name is read first: if the process has its pid afterwards, it had it then.
-std::string peer_comm(int socket_fd, pid_t pid, const std::string& root) {
+std::optional<std::string> peer_comm(int socket_fd, pid_t pid, const std::string& root) {
   auto comm = read_line(fmt::format("{}/proc/{}/comm", root, pid));
-  return comm && has_pid_still(socket_fd, pid) ? plain_comm(std::move(*comm)) : "";
+  if (!has_pid_still(socket_fd, pid)) return std::nullopt;
+  return comm ? plain_comm(std::move(*comm)) : std::string();
 }
 
 std::string plain_comm(std::string comm) {
@@ -77,8 +78,13 @@ Result<Caller> peer_of(int socket_fd) {
   if (!credentials) return propagate(credentials.error());
   auto groups = groups_of(socket_fd);
   if (!groups) return propagate(groups.error());
-  return Caller{credentials->uid, credentials->gid, credentials->pid, peer_comm(socket_fd, credentials->pid),
-                std::move(*groups)};
+  auto comm = peer_comm(socket_fd, credentials->pid);
+  return Caller{.uid = credentials->uid,
+                .gid = credentials->gid,
+                .pid = credentials->pid,
+                .comm = comm ? std::move(*comm) : std::string(),
+                .groups = std::move(*groups),
+                .has_ended = !comm};
 }
 
 bool ControlAccess::trusts(const Caller& caller) const {

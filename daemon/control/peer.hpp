@@ -18,9 +18,10 @@ namespace flight::daemon {
 // characters become '?'.
 [[nodiscard]] Result<Caller> peer_of(int socket_fd);
 
-// For peer_of(): the name of process `pid`, which SO_PEERCRED says; empty if the client's process has ended, as the
-// name could be another one's. Kernels before 6.5 do not say that. `root` as in cpus.hpp.
-[[nodiscard]] std::string peer_comm(int socket_fd, pid_t pid, const std::string& root = "");
+// For peer_of(): the name of process `pid`, which SO_PEERCRED says; empty if /proc does not show it. nullopt: the
+// client's process has ended, and any name could be another one's. Kernels before 6.5 do not say that. `root` as in
+// cpus.hpp.
+[[nodiscard]] std::optional<std::string> peer_comm(int socket_fd, pid_t pid, const std::string& root = "");
 // For display: `comm` with '?' for characters that a terminal could interpret.
 [[nodiscard]] std::string plain_comm(std::string comm);
 // "flightctl (pid 12, uid 0)"; without the name if /proc does not show it.

@@ -102,14 +102,16 @@ void TriggerApi::fire(const Caller& caller, FireParameters parameters, ControlBa
                            .time = to_rfc3339(wall_now()),
                            .reason = parameters.reason};
   const bool test = parameters.test;
-  auto decided = [this, who, test, name = parameters.name, done = std::move(done)](Result<Decision> decision) {
-    asio::post(loop_, [this, who, test, name, done, decision = std::move(decision)] {
+  auto decided = [this, who, has_ended = caller.has_ended, test, name = parameters.name,
+                  done = std::move(done)](Result<Decision> decision) {
+    asio::post(loop_, [this, who, has_ended, test, name, done, decision = std::move(decision)] {
       if (!decision) return done(tl::unexpected(refused(name, decision.error())));
       if (!decision->fires()) return done(tl::unexpected(held_back(*decision)));
       SnapshotRequest request = request_of(*decision);
       request.automatic = !test;  // a person waits for the result of a test
       request.test = test;
       request.who = who;
+      request.has_ended = has_ended;
       request.who.reason = decision->reason;
       if (!test) events_.trigger_fired(name, decision->reason);
       snapshots_.submit(std::move(request), [this, name, test, done](const Result<Sidecar>& result) {

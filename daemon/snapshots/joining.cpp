@@ -149,17 +149,18 @@ SnapshotRequest SnapshotRequest::of_flightd(std::string_view trigger, std::strin
 std::vector<SidecarRequest> askers_of(std::span<const SnapshotRequest> askers, RecorderThread& recorder) {
   std::vector<SidecarRequest> out;
   std::vector<ProcessAt> unnamed;
+  const auto is_unnamed = [](const SnapshotRequest& asker) { return asker.who.comm.empty() && !asker.has_ended; };
   for (const SnapshotRequest& asker : askers) {
     out.push_back(asker.who);
     // /proc may not show the caller (ProtectProc=invisible, or a `kill -USR2` that already exited): the process
     // tracker has its name at the time of the request.
-    if (asker.who.comm.empty()) unnamed.push_back({static_cast<std::uint32_t>(asker.who.pid), asker.requested_ns});
+    if (is_unnamed(asker)) unnamed.push_back({static_cast<std::uint32_t>(asker.who.pid), asker.requested_ns});
   }
   if (unnamed.empty()) return out;
   const std::vector<std::string> names = recorder.comms_of(unnamed);
   auto name = names.begin();
-  for (SidecarRequest& asker : out)
-    if (asker.comm.empty()) asker.comm = plain_comm(*name++);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (is_unnamed(askers[i])) out[i].comm = plain_comm(*name++);
   return out;
 }
 

@@ -31,6 +31,7 @@ void SnapshotApi::take(const Caller& caller, const SnapshotParameters& parameter
                  .comm = caller.comm,
                  .time = to_rfc3339(now.wall),
                  .reason = parameters.reason};
+  request.has_ended = caller.has_ended;
   request.window = *window;
   request.requested_ns = now_ns;
   request.due_ns = now_ns + parameters.post_usec.value_or(0) * 1000;

@@ -36,6 +36,7 @@ struct SnapshotRequest {
   bool test = false;                  // a person tests the trigger
   std::optional<SidecarFired> fired;  // the reason, if a metric caused it
   SidecarRequest who;                 // includes the reason
+  bool has_ended = false;             // the pid in `who` can be another process's: Caller
   WindowRequest window;
   EventTime requested_ns = 0;
   EventTime due_ns = 0;  // freeze not before this time (post), by the worker's clock
@@ -49,7 +50,8 @@ struct SnapshotRequest {
 };
 
 // For the sidecar. If /proc did not show a requester's name (ProtectProc=invisible; the sender of a signal has
-// exited), the process tracker has it. Any thread that may wait for the recorder's.
+// exited), the process tracker has it. A client that had ended has no name: the tracker has that of whoever had the pid
+// at the time of the request. Any thread that may wait for the recorder's.
 [[nodiscard]] std::vector<SidecarRequest> askers_of(std::span<const SnapshotRequest> askers, RecorderThread& recorder);
 
 class SnapshotWorker {

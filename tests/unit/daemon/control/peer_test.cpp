@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <optional>
+#include <string>
 
 #include "libcore/base/unique_fd.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
@@ -62,18 +65,26 @@ class PeerTest : public testing::Test {
 };
 
 TEST_F(PeerTest, AClientIsNamedWhileItIsThere) {
-  EXPECT_EQ(peer_comm(served_.get(), pid_, tree_.root()), "owner-of-the-pid");
+  EXPECT_EQ(peer_comm(served_.get(), pid_, tree_.root()).value_or("ended"), "owner-of-the-pid");
+  EXPECT_EQ(peer_comm(served_.get(), pid_, tree_.root() + "/hidden").value_or("ended"), "");
   const auto caller = peer_of(served_.get());
   ASSERT_TRUE(caller) << caller.error().what;
   EXPECT_EQ(caller->pid, pid_);
-  EXPECT_EQ(caller->comm, "unit-daemon");
+  std::string own;
+  std::getline(std::ifstream("/proc/self/comm"), own);
+  EXPECT_EQ(caller->comm, own);
+  EXPECT_FALSE(caller->has_ended);
 }
 
 // Its pid can be another process's by now, as in this /proc.
 TEST_F(PeerTest, AClientThatHasEndedIsNotNamedAfterAnotherProcess) {
   const pid_t pid = pid_;
   end();
-  EXPECT_EQ(peer_comm(served_.get(), pid, tree_.root()), kernel_says_who_it_is() ? "" : "owner-of-the-pid");
+  const bool is_known = kernel_says_who_it_is();
+  EXPECT_EQ(peer_comm(served_.get(), pid, tree_.root()).value_or("ended"), is_known ? "ended" : "owner-of-the-pid");
+  const auto caller = peer_of(served_.get());
+  ASSERT_TRUE(caller) << caller.error().what;
+  EXPECT_EQ(caller->has_ended, is_known);
 }
 
 }  // namespace

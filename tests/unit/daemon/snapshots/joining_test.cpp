@@ -332,6 +332,22 @@ TEST_F(Joining, TheLastSnapshotTakesAlongWhoWaits) {
   EXPECT_EQ(answer_of(waiting).value().id, result->id) << "at once: no more records will come";
 }
 
+// The process tracker knows who had the pid at the time of the request: that is another process, if the client had
+// ended.
+TEST_F(Joining, AClientThatHadEndedIsNotNamedAfterItsPid) {
+  SnapshotRequest hidden = by_person();
+  hidden.who.pid = static_cast<std::int32_t>(kUnknownPid);
+  hidden.who.comm.clear();
+  SnapshotRequest ended = hidden;
+  ended.has_ended = true;
+  const std::vector<SnapshotRequest> requests{ended, hidden, by_person()};
+  const std::vector<SidecarRequest> askers = askers_of(requests, *bench_.recorder.recorder);
+  ASSERT_THAT(askers, SizeIs(3));
+  EXPECT_EQ(askers[0].comm, "");
+  EXPECT_EQ(askers[1].comm, "first") << "of the scan";
+  EXPECT_EQ(askers[2].comm, "unit-daemon");
+}
+
 TEST_F(Joining, TheLastSnapshotEndsAPost) {
   ASSERT_TRUE(bench_.has_spare_files());
   auto waiting = bench_.ask_and_wait(trigger_in("spike", kMaxJoinWait));
