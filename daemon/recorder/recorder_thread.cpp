@@ -76,6 +76,7 @@ TrackerExport RecorderThread::export_window(EventTime begin_ns, EventTime end_ns
   });
   clock_.look();
   read_forker_cgroups(window, pids, clock_.history());
+  if (window.forker_cgroups.empty()) return window;
   tasks_.ask([this, &window] {
     drain();  // with the cgroups that were made until now
     tracker_.date_forker_cgroups(window);
