@@ -113,7 +113,7 @@ TEST(Lives, AForkerIsNotInACgroupThatIsYoungerThanItsForks) {
   selection.end_ns = 2'000'000'000;
   TrackerExport sideband;
   sideband.forks = {{10, 10, 7, to_comm("sh"), 100}, {20, 25, 7, to_comm("sh"), 5}, {30, 30, 7, to_comm("sh"), 10}};
-  sideband.forker_cgroups = {{7, {.path = kSystems, .since_ns = 22}}};
+  sideband.forker_cgroups[7] = {.path = kSystems, .since_ns = 22};
   Lives lives(sideband, {}, false);
   const SidecarForks forks = rank_forks(selection, sideband, UnitTimes(), lives).sidecar;
   ASSERT_EQ(forks.by_unit.size(), 2U);
