@@ -252,10 +252,17 @@ Result<void> Catalogue::remove(std::string_view id) {
   // The data first: if flightd is killed between the two, the snapshot is still listed and can be removed again.
   const auto had_data = folder->unlink(found->name.data_file());
   if (!had_data) return propagate(had_data.error());
+  bool took_effect = *had_data;
   std::optional<Error> left;
-  for (const std::string& file : {found->name.sidecar_file(), found->name.pin_file()})
-    if (auto removed = folder->unlink(file); !removed && !left) left = removed.error();
-  if (left && !*had_data) return propagate(*left);
+  for (const std::string& file : {found->name.sidecar_file(), found->name.pin_file()}) {
+    const auto removed = folder->unlink(file);
+    if (removed) {
+      took_effect = took_effect || *removed;
+    } else {
+      if (!took_effect) return propagate(removed.error());  // it is still listed, and keeps its pin
+      if (!left) left = removed.error();
+    }
+  }
   if (left) left_.insert(found->name.stem());
   left_behind_ = std::move(left);
   return note(folder->sync());

@@ -77,7 +77,7 @@ class Catalogue {
   // before it returns; pinning twice is no error. Errors as describe's.
   [[nodiscard]] Result<void> pin(std::string_view id, bool pinned);
   // Unlinks data, sidecar and pin of `id`, pinned or not: a pin protects only from vacuuming. Durable before it
-  // returns. Errors as describe's. If the data is gone and another file cannot be unlinked, the snapshot is removed:
+  // returns. Errors as describe's. If one of them was unlinked and another cannot be, the snapshot is removed:
   // left_behind() has the reason, and the rest is neither listed nor found until remove_left() unlinks it.
   [[nodiscard]] Result<void> remove(std::string_view id);
   [[nodiscard]] const std::optional<Error>& left_behind() const { return left_behind_; }  // of the last one

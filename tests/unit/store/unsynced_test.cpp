@@ -20,7 +20,7 @@
 
 namespace {
 
-enum class Failing { nothing, folders, files, sidecar_removal } failing = Failing::nothing;
+enum class Failing { nothing, folders, files, sidecar_removal, pin_removal } failing = Failing::nothing;
 
 }  // namespace
 
@@ -35,7 +35,9 @@ extern "C" int fsync(int fd) {
 }
 
 extern "C" int unlinkat(int fd, const char* name, int flags) noexcept {
-  if (failing == Failing::sidecar_removal && std::string_view(name).ends_with(flight::kSidecarSuffix)) {
+  const std::string_view file(name);
+  if ((failing == Failing::sidecar_removal && file.ends_with(flight::kSidecarSuffix)) ||
+      (failing == Failing::pin_removal && file.ends_with(flight::kPinSuffix))) {
     errno = EIO;
     return -1;
   }
@@ -123,17 +125,34 @@ TEST_F(UnsyncedStore, WhatLostItsDataIsRemoved) {
   EXPECT_FALSE(catalogue.left_behind());
 }
 
-// Nothing took effect: the data was gone before.
+// Nothing took effect: the data was gone before. In an earlier version its pin was gone then.
 TEST_F(UnsyncedStore, ASidecarThatStaysIsAFailureIfThereWasNoData) {
   Catalogue catalogue(folder_);
+  ASSERT_TRUE(catalogue.pin("2", true));
   fs::remove(at(name_of(2).data_file()));
   failing = Failing::sidecar_removal;
   const auto removed = catalogue.remove("2");
   ASSERT_FALSE(removed);
   EXPECT_EQ(removed.error().errno_value(), EIO);
+  EXPECT_TRUE(fs::exists(at(name_of(2).pin_file())));
   const auto rows = catalogue.list();
   ASSERT_TRUE(rows);
   EXPECT_EQ(rows->size(), 3U);
+}
+
+// In an earlier version that was an error, although nothing of it was listed any more.
+TEST_F(UnsyncedStore, APinThatStaysIsLeftBehindIfOnlyTheDataWasMissing) {
+  Catalogue catalogue(folder_);
+  ASSERT_TRUE(catalogue.pin("2", true));
+  fs::remove(at(name_of(2).data_file()));
+  failing = Failing::pin_removal;
+  EXPECT_TRUE(catalogue.remove("2"));
+  ASSERT_TRUE(catalogue.left_behind());
+  EXPECT_THAT(catalogue.left_behind()->what, HasSubstr(at(name_of(2).pin_file())));
+  EXPECT_FALSE(catalogue.describe("2"));
+  failing = Failing::nothing;
+  catalogue.remove_left();
+  EXPECT_FALSE(fs::exists(at(name_of(2).pin_file())));
 }
 
 // It is there again, for example from a backup.
