@@ -46,7 +46,8 @@ class ConfigReader {
   [[nodiscard]] bool is_late(std::chrono::milliseconds limit = kSoon) const {
     return child_ && Clock::now() >= due(child_->begun, limit);
   }
-  // Readable when take() can go on; -1: no reading is under way.
+  // Readable when take() can go on; -1: no reading is under way. After look_again() it is that of the other process
+  // until this ends: call take() now and then, too.
   [[nodiscard]] int fd() const { return again_ ? again_->socket.get() : child_ ? child_->socket.get() : -1; }
   // The result of the reading, once; nullopt: not yet. It may be as old as the beginning of the reading. Waits only for
   // the end of a process that has answered, 50 ms at most.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that reads the configuration for another one, as flightd and flightd-broker do. With --silent it says what
 // it looks at, and does no more; with --hangs-at-links only if that is a link, as if it led to a server that hangs;
-// with
-// --endless it finds one file after the other.
+// with --endless it finds one file after the other.
 #include <unistd.h>
 
 #include <array>

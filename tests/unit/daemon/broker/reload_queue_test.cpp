@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -147,6 +148,37 @@ TEST_F(Reloads, AttachesWaitUntilTheReadingIsLate) {
   EXPECT_FALSE(queue.is_awaited());
   EXPECT_FALSE(queue.add_attach());
   EXPECT_GE(queue.fd(), 0) << "the reading goes on";
+}
+
+// Each look is another process, and ends if what hangs was not replaced.
+TEST_F(Reloads, AnAttemptFindsWhatReplacedALinkThatHangs) {
+  std::filesystem::remove(file());
+  std::filesystem::create_symlink("elsewhere", file());
+  ReloadQueue queue = make({test::config_child(), "child", "--hangs-at-links"});
+  begin_attempt(queue);
+  ASSERT_TRUE(test::soon([&] {
+    EXPECT_FALSE(queue.take());
+    const auto why = queue.silence();
+    return why && why->text().find("does not answer") != std::string::npos;
+  }));
+  const int hangs = queue.fd();
+  ReloadQueue::Clock::time_point now = ReloadQueue::Clock::time_point{} + 1s;
+  for (int i = 0; i < 3; ++i) {
+    now += 10s;
+    queue.try_again(false, now);
+    EXPECT_NE(queue.fd(), hangs) << "it looks";
+    EXPECT_TRUE(test::soon([&] { return !queue.take() && queue.fd() == hangs; }));
+  }
+  std::filesystem::remove(file());
+  write(2);
+  queue.try_again(false, now + 9s);
+  EXPECT_EQ(queue.fd(), hangs) << "not before 10 s";
+  queue.try_again(false, now + 10s);
+  const auto reading = next(queue);
+  ASSERT_TRUE(reading && reading->config);
+  EXPECT_EQ(reading->reloads, 0);
+  EXPECT_EQ(reading->config->digest, digest());
+  EXPECT_EQ(queue.fd(), -1);
 }
 
 // It is read on this thread, so that there is a result at once.
