@@ -128,7 +128,11 @@ std::optional<ConfigResult<Config>> ConfigReader::take() {
   try {
     if (again_) receive_again();
     if (child_) {
-      if (auto result = receive(child_)) result_ = std::move(*result);
+      auto result = receive(child_);
+      if (result && std::exchange(came_to_same_, false))
+        start();  // it took the place of another one, and has come to what that one waited for
+      else if (result)
+        result_ = std::move(*result);
     }
     if (result_ && again_) leave(again_, false);
   } catch (const std::bad_alloc&) {
@@ -163,6 +167,7 @@ std::optional<ConfigResult<Config>> ConfigReader::receive(std::optional<Child>& 
 // One that came to the same entry, or could not do its work, changes nothing.
 void ConfigReader::receive_again() {
   auto result = receive(again_);
+  came_to_same_ = false;
   if (!result || (!*result && result->error().unread)) return;
   result_ = std::move(*result);
   leave(child_, true);
@@ -171,6 +176,7 @@ void ConfigReader::receive_again() {
 // Its socket is closed.
 ConfigError ConfigReader::how_it_ended(std::optional<Child>& child) {
   const std::optional<int> status = leave(child, false);
+  came_to_same_ = status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildSame;
   if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildNoMemory) return unread(file_, kOutOfMemory);
   const std::string how = !status                ? std::string("it closed its socket")
                           : WIFSIGNALED(*status) ? fmt::format("signal {}", WTERMSIG(*status))

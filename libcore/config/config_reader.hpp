@@ -96,7 +96,8 @@ class ConfigReader {
   std::optional<Child> again_;  // of look_again(), while child_ hangs
   std::vector<Left> left_;      // that were not seen to end; at most kMostLeft
   std::optional<ConfigResult<Config>> result_;
-  bool near_ = false;  // the last reading asked no server
+  bool near_ = false;          // the last reading asked no server
+  bool came_to_same_ = false;  // the process that ended last has come to what it was told another one waits for
 };
 
 }  // namespace flight

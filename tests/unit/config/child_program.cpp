@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "libcore/base/files.hpp"
 #include "libcore/config/config_child.hpp"
@@ -15,7 +17,7 @@
 
 namespace {
 
-// FILE, and what another process hangs at: PATH and its identity.
+// FILE, and what another process hangs at: PATH and its identity. To that it comes, too, once there is FILE.ends.
 int hang_at_links(int argc, char** argv) {
   const std::string file = argv[2];
   if (!std::filesystem::is_symlink(file)) {
@@ -27,7 +29,9 @@ int hang_at_links(int argc, char** argv) {
   const std::string as = flight::entry_identity(file);
   if (argc == 5 && argv[3] == file && argv[4] == as) return flight::kConfigChildSame;
   if (!flight::write_all(STDOUT_FILENO, flight::Gathered::begins(flight::Look::text, file, as))) return 1;
-  for (;;) ::pause();
+  while (argc != 5 || !std::filesystem::exists(file + ".ends"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return flight::kConfigChildSame;
 }
 
 }  // namespace

@@ -149,6 +149,16 @@ class ReplacedWhileItHangs : public ConfigReading {
     }
     return std::nullopt;
   }
+  // The process of look_again() hangs at another link, and is the reading from now on.
+  void hang_at_another() {
+    std::filesystem::remove(file_);
+    std::filesystem::create_symlink("another", file_);
+    reader_->look_again();
+    pollfd looks{.fd = reader_->fd(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&looks, 1, 60'000), 1);
+    EXPECT_FALSE(reader_->take());
+    reader_->look_again();
+  }
   std::optional<ConfigReader> reader_;
 };
 
@@ -175,18 +185,23 @@ TEST_F(ReplacedWhileItHangs, ByAWrongFileIsAnError) {
 }
 
 TEST_F(ReplacedWhileItHangs, ByAnotherThatHangsIsWaitedFor) {
-  std::filesystem::remove(file_);
-  std::filesystem::create_symlink("another", file_);
-  reader_->look_again();
-  pollfd looks{.fd = reader_->fd(), .events = POLLIN, .revents = 0};
-  ASSERT_EQ(::poll(&looks, 1, 60'000), 1);
-  EXPECT_FALSE(reader_->take());
-  reader_->look_again();
+  ASSERT_NO_FATAL_FAILURE(hang_at_another());
   ASSERT_TRUE(nothing_new()) << "the second one is the reading now";
   std::filesystem::remove(file_);
   write("{}");
   const auto config = look_again();
   EXPECT_TRUE(config && *config);
+}
+
+// In an earlier version the reading failed: "the process that reads it ended (exit status 75)".
+TEST_F(ReplacedWhileItHangs, ByAnotherThatAnswersAndThenByTheFirst) {
+  ASSERT_NO_FATAL_FAILURE(hang_at_another());
+  std::filesystem::remove(file_);
+  write("{}");
+  std::ofstream(file_ + ".ends") << "";
+  const auto config = reader_->read(kLong);
+  EXPECT_TRUE(config) << config.error().text();
+  EXPECT_FALSE(reader_->busy());
 }
 
 TEST_F(ConfigReading, ItIsLateWhenALookTakesLong) {
