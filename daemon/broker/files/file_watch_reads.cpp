@@ -186,7 +186,7 @@ void FileWatch::begin(OwnerQueues::Task task) {
     read->mapped_ns = std::max(read->mapped_ns, at.seen_ns);
     if (!at.by_name) at.known = table_.stamp_of(at);
   }
-  if (!may_read(read->disk, read->pid, read->uid)) {
+  if (!may_read(read->disk, read->files.front().pid, read->uid)) {
     for (MappedAt& at : read->files) defer(std::move(at), read->uid);
     for (const auto& other : reads_) other->kept_others = other->kept_others || hangs(*other);
     return;
