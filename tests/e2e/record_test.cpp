@@ -162,17 +162,20 @@ class Record : public testing::Test {
     return most;
   }
 
-  // `perf script` prints each sample, `perf report` has the load, and neither complains. A part has no LOST records, so
-  // perf does not know of its holes.
+  // `perf script` prints each sample, `perf report` has the load, and neither complains. perf knows only of the holes
+  // that are LOST records: what the kernel counted while a snapshot paused the ring.
   void expect_perf_reads(Json sidecar, const std::string& comm, bool every_perf = false) const {
     SCOPED_TRACE(sidecar["path"]);
-    sidecar["holes"] = Json::array();
+    Json known = Json::array();
+    for (const Json& hole : sidecar["holes"])
+      if (hole["cause"] == "paused" && hole["lost"] > 0) known.push_back(hole);
+    sidecar["holes"] = known;
     EXPECT_TRUE(every_perf ? all_count_all(folder_, sidecar) : counts_all(Verifier::installed(), folder_, sidecar));
     const Outcome report =
         Verifier::installed().perf(folder_, {"report", "-i", sidecar["path"], "--stdio", "--sort", "comm"});
     EXPECT_EQ(report.exit_status, 0) << report.text();
     EXPECT_THAT(report.out, HasSubstr(comm));
-    EXPECT_TRUE(stderr_is_right(report, false));
+    EXPECT_TRUE(stderr_is_right(report, !known.empty()));
   }
 
   TempFolder folder_;
@@ -182,7 +185,7 @@ class Record : public testing::Test {
 };
 using RecordLong = Record;
 
-TEST_F(Record, ForSomeTimeIsOneFileThatEveryPerfReads) {
+TEST_F(Record, ForSomeTimeIsOneFileThatPerfReads) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "256K")));
   Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--for", "2s", "--reason", "the test"}));
   ASSERT_TRUE(wait_until([&] { return partial_bytes() > 0; }, 20s)) << recorder.err();
@@ -204,7 +207,7 @@ TEST_F(Record, ForSomeTimeIsOneFileThatEveryPerfReads) {
   EXPECT_EQ(sidecar["record"]["ended"], "asked");
   EXPECT_EQ(sidecar["reason"], "the test");
   EXPECT_EQ(sidecar["capture"], "live");
-  expect_perf_reads(sidecar, "burner", true);
+  expect_perf_reads(sidecar, "burner");
   std::size_t hot = 0;
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"]))
     if (sample.comm == "burner" && sample.has_symbol() && sample.dso.ends_with("/burner")) ++hot;
