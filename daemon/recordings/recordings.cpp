@@ -64,6 +64,7 @@ RecordingOrder Recordings::order_of(const Caller& caller, RecordParameters param
              .comm = caller.comm,
              .time = to_rfc3339(wall_now()),
              .reason = std::move(parameters.reason)};
+  out.asked_ns = monotonic_now();
   out.past_ns = parameters.past_ns;
   out.for_ns = parameters.for_ns.value_or(0);
   out.max_bytes = parameters.max_bytes.value_or(config_.max_bytes);

@@ -134,13 +134,13 @@ Result<void> RunningRecording::begin() {
   if (!writer) return propagate(writer.error());
   writer_ = std::move(*writer);
 
-  begun_ns_ = monotonic_now();
-  const EventTime wanted_ns = begun_ns_ - std::min(order_.past_ns, begun_ns_);
+  const EventTime asked_ns = order_.asked_ns;
+  const EventTime wanted_ns = order_.past_ns == 0 ? monotonic_now() : asked_ns - std::min(order_.past_ns, asked_ns);
   if (auto begun = begin_part(wanted_ns); !begun) return begun;
   since_ns_ = paused_until_ns_ = gaps_said_ns_ = open_.back().begun_ns;
   if (order_.past_ns != 0 && since_ns_ > wanted_ns + kProgressEveryNs)
     warnings_.push_back(fmt::format("the rings held {} of the {} before the recording began that were asked for",
-                                    format_duration(std::chrono::nanoseconds(begun_ns_ - since_ns_)),
+                                    format_duration(std::chrono::nanoseconds(asked_ns - std::min(since_ns_, asked_ns))),
                                     format_duration(std::chrono::nanoseconds(order_.past_ns))));
   {
     const std::lock_guard lock(mutex_);

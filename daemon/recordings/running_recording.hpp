@@ -41,7 +41,8 @@ enum class RecordingEnd : std::uint8_t { asked, max_size, killed, disk, reload, 
 [[nodiscard]] std::string_view to_string(RecordingEnd end);
 
 struct RecordingOrder {
-  SidecarRequest who;  // includes the reason
+  SidecarRequest who;      // includes the reason
+  EventTime asked_ns = 0;  // when it was asked for: the end of past_ns, however long the beginning takes
   EventTime past_ns = 0;
   EventTime for_ns = 0;  // 0: until it is stopped
   std::uint64_t max_bytes = 0, part_bytes = 0;
@@ -159,7 +160,7 @@ class RunningRecording {
   std::vector<std::string> finished_, paths_, warnings_;
   std::optional<CommittedPart> committed_;  // the last one
   std::uint64_t lost_behind_ = 0;           // events in the parts behind it that had no round
-  EventTime begun_ns_ = 0, since_ns_ = 0, paused_until_ns_ = 0;
+  EventTime since_ns_ = 0, paused_until_ns_ = 0;
   EventTime running_since_ns_ = 0;  // the export and the files before may take seconds
   EventTime gaps_said_ns_ = 0;      // gaps before are in the sidecars of earlier parts
   EventTime switch_again_ns_ = 0;   // not before

@@ -45,7 +45,7 @@ class StepsLong : public testing::Test {
         ASSERT_TRUE(fs::exists(sidecar)) << name << " has its name before its sidecar has";
         if (!verified_.insert(name).second) continue;
         Json contents = Json::parse(read_text(sidecar));
-        if (contents.contains("record")) contents["holes"] = Json::array();  // a part has no LOST records
+        if (contents.contains("record")) contents = as_perf_sees(std::move(contents));
         EXPECT_TRUE(counts_all(Verifier::installed(), folder_, contents));
       } else if (name.ends_with(".json")) {
         EXPECT_TRUE(Json::accept(read_text(entry.path()))) << name;

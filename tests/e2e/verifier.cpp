@@ -100,6 +100,14 @@ testing::AssertionResult stderr_is_right(const Outcome& outcome, bool has_holes)
   return testing::AssertionSuccess();
 }
 
+Json as_perf_sees(Json part) {
+  Json known = Json::array();
+  for (const Json& hole : part["holes"])
+    if (hole["cause"] == "paused" && hole["lost"] > 0) known.push_back(hole);
+  part["holes"] = std::move(known);
+  return part;
+}
+
 testing::AssertionResult counts_all(const Verifier& verifier, const TempFolder& folder, const Json& sidecar,
                                     Reader reader) {
   Outcome script = verifier.perf(folder, {"script", "-i", sidecar.value("path", "?"), "-F", "time"}, reader);

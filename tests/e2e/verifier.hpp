@@ -38,6 +38,9 @@ class Verifier {
 // stderr is empty except for perf's own "lost … chunks" warning, which must appear if and only if the sidecar has
 // holes.
 [[nodiscard]] testing::AssertionResult stderr_is_right(const Outcome& outcome, bool has_holes);
+// The sidecar of a recording's part with only those holes that perf knows of: LOST records, which have what the kernel
+// counted while a snapshot paused the ring.
+[[nodiscard]] Json as_perf_sees(Json part);
 // `perf script -F time` prints as many lines as the sidecar has samples, and its stderr is as expected.
 [[nodiscard]] testing::AssertionResult counts_all(const Verifier& verifier, const TempFolder& folder,
                                                   const Json& sidecar, Reader reader = Reader::root);
