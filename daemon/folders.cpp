@@ -196,7 +196,7 @@ Result<UniqueFd> take_lock(const Folder& folder, const LockKind& kind, const Ide
     file = open_lock(folder, O_RDWR);
     if (!file) return file;
     locked = *file ? lock_now(file->get()) : Result<bool>(false);
-    // What is there is used, as on another read-only file system.
+    // The folders that exist are used, as on any other read-only file system.
     if (!locked && locked.error().errno_value() == EBADF && is_read_only(file->get())) {
       locked = Result<bool>(false);
       why_not = "its file system locks only writable files, and this one cannot be opened for writing";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When CPUs went offline, for people. The broker reports it by the clock of the events, and says the same again for as
-// long as the CPU is offline; meanwhile the wall clock can be set. Only flightd knows what it showed then.
+// long as the CPU is offline; meanwhile the wall clock can be set. Only flightd knows which time it showed before.
 #pragma once
 
 #include <string>

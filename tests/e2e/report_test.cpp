@@ -197,7 +197,7 @@ TEST_F(Report, APagerThatDoesNotExistIsNamedAndLeftOut) {
   ASSERT_EQ(grantpt(terminal.get()), 0);
   ASSERT_EQ(unlockpt(terminal.get()), 0);
   const std::string path = ptsname(terminal.get());
-  // What is said. perf's stdout is the terminal.
+  // What flightctl itself prints: perf's output goes to the terminal directly.
   const auto said = [&](const std::string& pager, const Arguments& more) {
     Arguments words{"report", "--perf", perf, id_};
     words.insert(words.end(), more.begin(), more.end());

@@ -4,10 +4,10 @@
 // rings' heads when the broker wakes up for another reason.
 //
 // What that takes of a CPU is measured, here and in the helpers, and charged to the users whose processes mapped the
-// files (read_share.hpp). The files of a user who has used up his share wait. Of his new mappings only the newest are
-// noted, and the answer says until when others may be missing; when he has a share again, a scan looks for those that
-// are still there. The answer lists all files that wait, also for their turn: a client must not take them for files
-// that are gone. Of names that are looked at again, it lists those of such users only. Main thread only.
+// files (read_share.hpp). The files of a user who has used up their share wait. Of their new mappings only the newest
+// are noted, and the answer says until when others may be missing; when they have a share again, a scan looks for those
+// that are still there. The answer lists all files that wait, also for their turn: a client must not take them for
+// files that are gone. Of names that are looked at again, it lists those of such users only. Main thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -59,7 +59,7 @@ class FileWatch {
   FileWatch& operator=(const FileWatch&) = delete;
 
   // How soon to call look() again: soon while there are new records, or when the next files may be read of a user who
-  // has a quarter of a CPU. What collects while a user has used up his share is read together.
+  // has a quarter of a CPU. What collects while a user has used up their share is read together.
   static constexpr std::chrono::milliseconds kSoon{150}, kSoonest{10};
   [[nodiscard]] std::chrono::milliseconds soon() const;
   [[nodiscard]] bool has_news() const { return active_; }
@@ -111,7 +111,8 @@ class FileWatch {
   // The new mappings of a held user that are noted: the newest ones of one look, or of one scan.
   static constexpr std::size_t kNotedOfHeld = 64, kScannedOfHeld = 1024;
   static constexpr int kLookupsForHeld = 64;  // of owners, in one look
-  // What a look costs is divided by what it did for each user: it passed over a record, or did more with it.
+  // The time of a look is divided among the users by their records in it: one that was passed over costs less than one
+  // that was worked on.
   static constexpr std::uint64_t kPassedOver = 1, kNoted = 16;
   struct Read;
   enum class Source : std::uint8_t { ring, scan, own_scan };

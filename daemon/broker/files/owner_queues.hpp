@@ -66,7 +66,7 @@ class OwnerQueues {
   void note_used(uid_t owner, std::chrono::nanoseconds used, Time now);
   // When the next task may begin of a user with more than a quarter of a CPU; nullopt: there is no such user.
   [[nodiscard]] std::optional<Time> pace_ends(Time now) const;
-  // The same, or of a user who has used up what ReadShare permits.
+  // The same, or the user has used up what ReadShare permits.
   [[nodiscard]] std::optional<Time> goes_on(Time now) const;
 
   [[nodiscard]] bool empty() const { return queues_.empty(); }

@@ -9,7 +9,7 @@
 namespace flight::broker {
 namespace {
 
-// What is paid back in less time is not worth the division.
+// A debt that is paid back sooner is not divided.
 constexpr std::chrono::milliseconds kPayEvery{1};
 
 }  // namespace

@@ -76,7 +76,7 @@ class ScanAnswers {
   std::function<void()> wake_;
   FileWatch* files_;
   ScanReads reads_;
-  // What scans for FileWatch only have used of a CPU, and it does not know yet. Their threads may outlive this object.
+  // CPU time of scans that were for FileWatch only, until it is told. Their threads may outlive this object.
   std::shared_ptr<std::atomic<std::chrono::nanoseconds::rep>> used_ns_ =
       std::make_shared<std::atomic<std::chrono::nanoseconds::rep>>(0);
   std::optional<ScanAnswer> first_;

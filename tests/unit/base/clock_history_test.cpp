@@ -244,7 +244,7 @@ TEST(ClockHistory, ASuspendWithoutAMoveOfTheWallClockIsNoStep) {
   EXPECT_EQ(machine.history.event_before(machine.now(), hours(8) + seconds(50)), 10 * kSecond);
 }
 
-// Of 100 ms by CLOCK_BOOTTIME, whatever the wall clock did.
+// The tenth of a second is by CLOCK_BOOTTIME: it does not matter what the wall clock did.
 TEST(ClockHistory, AShortSuspendIsKeptIfItWasLongerThanATenthOfASecond) {
   for (const int milliseconds_slept : {90, 110}) {
     const bool is_kept = milliseconds_slept > 100;
