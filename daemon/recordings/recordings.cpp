@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recordings/recordings.hpp"
 
+#include <unistd.h>
+
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <chrono>
@@ -57,21 +59,28 @@ void Recordings::configure(const Config& config) {
   level_ = config.snapshot.compression == "none" ? 0 : config.snapshot.compression_level;
 }
 
-RecordingOrder Recordings::order_of(const Caller& caller, RecordParameters parameters) const {
+RecordingOrder Recordings::new_order() const {
   RecordingOrder out;
+  out.asked_ns = monotonic_now();
+  out.max_bytes = config_.max_bytes;
+  out.part_bytes = config_.switch_bytes;
+  out.workers = config_.workers;
+  out.level = level_;
+  return out;
+}
+
+RecordingOrder Recordings::order_of(const Caller& caller, RecordParameters parameters) const {
+  RecordingOrder out = new_order();
   out.who = {.uid = caller.uid,
              .pid = caller.pid,
              .comm = caller.comm,
              .time = to_rfc3339(wall_now()),
              .reason = std::move(parameters.reason)};
-  out.asked_ns = monotonic_now();
-  out.past_ns = parameters.past_ns;
+  if (parameters.past_ns != 0) out.since_ns = out.asked_ns - std::min(parameters.past_ns, out.asked_ns - 1);
   out.for_ns = parameters.for_ns.value_or(0);
-  out.max_bytes = parameters.max_bytes.value_or(config_.max_bytes);
-  out.part_bytes = parameters.part_bytes.value_or(config_.switch_bytes);
+  out.max_bytes = parameters.max_bytes.value_or(out.max_bytes);
+  out.part_bytes = parameters.part_bytes.value_or(out.part_bytes);
   out.channels = std::move(parameters.channels);
-  out.workers = config_.workers;
-  out.level = level_;
   return out;
 }
 
@@ -96,26 +105,76 @@ RunningRecording::Callbacks Recordings::callbacks_of(std::uint64_t number) {
 
 void Recordings::record(const Caller& caller, RecordParameters parameters, ControlBackend::Follower follower,
                         ControlBackend::Done done) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (ending_) return done(tl::unexpected(stopping()));
-    if (running_.size() >= kMost)
-      return done(tl::unexpected(recording_refused(
-          fmt::format("{} recordings run already ({}), which is the maximum; `flightctl record --stop ID` ends one",
-                      kMost, running_ids()))));
-  }
-  const std::uint64_t number = ++number_;
-  auto started = RunningRecording::start({.recorder = recorder_, .store = store_, .host = host_},
-                                         order_of(caller, std::move(parameters)), callbacks_of(number));
-  if (!started) return done(tl::unexpected(write_failed(started.error().errno_value(), "", started.error().what)));
-  Running running{.recording = std::move(*started),
+  Running running{.recording = nullptr,
                   .follower = std::move(follower),
                   .waiting = {},
                   .who = fmt::format("user {} ({})", caller.uid, printable(caller.comm))};
   running.waiting.push_back(std::move(done));
+  if (auto started = start(order_of(caller, std::move(parameters)), running); !started)
+    running.waiting.front()(tl::unexpected(std::move(started.error())));
+}
+
+void Recordings::record(const OfTrigger& wanted, std::function<void(const std::string& id)> begun,
+                        ControlBackend::Done done) {
+  if (prolong(wanted, done)) return;
+  RecordingOrder order = new_order();
+  order.who = {.uid = static_cast<std::uint32_t>(::getuid()),
+               .pid = static_cast<std::int32_t>(::getpid()),
+               .comm = "flightd",
+               .time = to_rfc3339(wall_now()),
+               .reason = fmt::format("trigger {}: {}", wanted.trigger, wanted.reason)};
+  order.since_ns = wanted.since_ns;
+  order.all_since = true;
+  order.for_ns = wanted.for_ns;
+  Running running{.recording = nullptr,
+                  .follower = {.client = own_,
+                               .step =
+                                   [begun = std::move(begun)](const std::string& id,
+                                                              const std::optional<RecordProgress>& progress) {
+                                     if (!progress) begun(id);
+                                   }},
+                  .waiting = {},
+                  .who = "trigger " + wanted.trigger,
+                  .last = {},
+                  .trigger = wanted.trigger};
+  running.waiting.push_back(std::move(done));
+  auto started = start(std::move(order), running);
+  if (started) return;
+  log::warn("trigger {}: no recording is made: {}", wanted.trigger, error_message(started.error()));
+  running.waiting.front()(tl::unexpected(std::move(started.error())));
+}
+
+// Two of one trigger would have the same records, and leave none for others.
+bool Recordings::prolong(const OfTrigger& wanted, const ControlBackend::Done& done) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [number, running] : running_) {
+    if (running.trigger != wanted.trigger || !running.recording->go_on_until(monotonic_now() + wanted.for_ns)) continue;
+    running.waiting.push_back(done);
+    log::info("trigger {} fired again: its recording {} goes on for {}", wanted.trigger, running.recording->id(),
+              format_duration(std::chrono::nanoseconds(wanted.for_ns)));
+    return true;
+  }
+  return false;
+}
+
+CallResult<void> Recordings::start(RecordingOrder order, Running& running) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return tl::unexpected(stopping());
+    if (running_.size() >= kMost)
+      return tl::unexpected(recording_refused(
+          fmt::format("{} recordings run already ({}), which is the maximum; `flightctl record --stop ID` ends one",
+                      kMost, running_ids())));
+  }
+  const std::uint64_t number = ++number_;
+  auto started = RunningRecording::start({.recorder = recorder_, .store = store_, .host = host_}, std::move(order),
+                                         callbacks_of(number));
+  if (!started) return tl::unexpected(write_failed(started.error().errno_value(), "", started.error().what));
+  running.recording = std::move(*started);
   const std::lock_guard lock(mutex_);
   if (ending_) running.recording->stop(RecordingEnd::asked);
   running_.emplace(number, std::move(running));
+  return {};
 }
 
 void Recordings::stop(const std::string& id, ControlBackend::Done done) {
@@ -154,11 +213,11 @@ void Recordings::ended(std::uint64_t number, const RecordingOutcome& outcome) {
   const Running& running = node.mapped();
   if (result) {
     const RecordProgress& all = result->progress;
-    log::info("recording {} ended ({}): {} in {}, {} events, {} lost", result->id, result->ended,
+    log::info("recording {} of {} ended ({}): {} in {}, {} events, {} lost", result->id, running.who, result->ended,
               format_bytes(all.bytes), counted(all.finished.size(), "part"), all.events, all.lost);
     for (const std::string& warning : result->warnings) log::warn("recording {}: {}", result->id, warning);
   } else {
-    log::warn("a recording could not be made: {}", result.error().what);
+    log::warn("a recording of {} could not be made: {}", running.who, result.error().what);
   }
   store_.refresh_use();
   recovery_.recover(outcome.unfinished, RecordingEnd::disk);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,14 @@ class Recordings {
               ControlBackend::Done done);
   void stop(const std::string& id, ControlBackend::Done done);
 
+  // A recording that flightd makes by itself, for a trigger; nobody follows it. If the trigger's last one still runs,
+  // that one goes on for so long from now instead. `begun`: as RunningRecording's; `done`: as of record().
+  struct OfTrigger {
+    std::string trigger, reason;
+    EventTime since_ns = 0;  // what the rings hold of the time since then comes first
+    EventTime for_ns = 0;
+  };
+  void record(const OfTrigger& wanted, std::function<void(const std::string& id)> begun, ControlBackend::Done done);
   // Any thread. The id of one that runs; empty: none does.
   [[nodiscard]] std::string running_id() const;
   // Any thread. For the status: each that runs, who began it, and its size.
@@ -65,8 +74,14 @@ class Recordings {
     std::vector<ControlBackend::Done> waiting;  // the caller, and who stopped it
     std::string who;
     RecordProgress last{};
+    std::string trigger{};  // empty: a person's
   };
+  // With the settings of the configuration.
+  [[nodiscard]] RecordingOrder new_order() const;
   [[nodiscard]] RecordingOrder order_of(const Caller& caller, RecordParameters parameters) const;
+  // An error: it was not started, and `running` is as before; otherwise moved from.
+  [[nodiscard]] CallResult<void> start(RecordingOrder order, Running& running);
+  [[nodiscard]] bool prolong(const OfTrigger& wanted, const ControlBackend::Done& done);
   [[nodiscard]] RunningRecording::Callbacks callbacks_of(std::uint64_t number);
   void progressed(std::uint64_t number, const std::string& id, const std::optional<RecordProgress>& progress);
   void ended(std::uint64_t number, const RecordingOutcome& outcome);
@@ -79,6 +94,7 @@ class Recordings {
   RecordConfig config_;
   int level_ = 1;
   std::uint64_t number_ = 0;
+  const std::shared_ptr<const void> own_ = std::make_shared<int>(0);  // the client of triggers' recordings
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -69,6 +69,13 @@ void RunningRecording::stop(RecordingEnd why) {
   wake_.notify_one();
 }
 
+bool RunningRecording::go_on_until(EventTime until_ns) {
+  const std::lock_guard lock(mutex_);
+  if (over_ || asked_) return false;
+  until_ns_ = std::max(until_ns_, until_ns);
+  return true;
+}
+
 std::string RunningRecording::id() const {
   const std::lock_guard lock(mutex_);
   return id_;
@@ -86,13 +93,14 @@ void RunningRecording::run() {
       callbacks_.progress(its_id, progress(now_ns));
       next_ns = now_ns + kProgressEveryNs;
     }
-    wait(order_.for_ns == 0 ? next_ns : std::min(next_ns, running_since_ns_ + order_.for_ns));
+    wait(next_ns);
   }
 }
 
 void RunningRecording::wait(EventTime until_ns) {
   const EventTime now_ns = monotonic_now();
   std::unique_lock lock(mutex_);
+  until_ns = std::min(until_ns, ends_ns());
   wake_.wait_for(lock, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)),
                  [this] { return asked_ || news_ || !ended_.empty(); });
   news_ = false;
@@ -135,18 +143,19 @@ Result<void> RunningRecording::begin() {
   writer_ = std::move(*writer);
 
   const EventTime asked_ns = order_.asked_ns;
-  const EventTime wanted_ns = order_.past_ns == 0 ? monotonic_now() : asked_ns - std::min(order_.past_ns, asked_ns);
+  const bool past = order_.since_ns != 0;
+  const EventTime wanted_ns = past ? std::min(order_.since_ns, asked_ns) : monotonic_now();
   if (auto begun = begin_part(wanted_ns); !begun) return begun;
   since_ns_ = paused_until_ns_ = gaps_said_ns_ = open_.back().begun_ns;
-  if (order_.past_ns != 0 && since_ns_ > wanted_ns + kProgressEveryNs)
+  if (past && since_ns_ > wanted_ns + (order_.all_since ? 0 : kProgressEveryNs))
     warnings_.push_back(fmt::format("the rings held {} of the {} before the recording began that were asked for",
                                     format_duration(std::chrono::nanoseconds(asked_ns - std::min(since_ns_, asked_ns))),
-                                    format_duration(std::chrono::nanoseconds(order_.past_ns))));
+                                    format_duration(std::chrono::nanoseconds(asked_ns - wanted_ns))));
   {
     const std::lock_guard lock(mutex_);
     newest_ns_ = newest_before_ns_ = since_ns_;
   }
-  auto started = start_workers({}, since_ns_, order_.past_ns != 0);
+  auto started = start_workers({}, since_ns_, past);
   running_since_ns_ = monotonic_now();
   return started;
 }
@@ -217,7 +226,7 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
     if (asked_) return asked_;
   }
   if (failure_) return RecordingEnd::disk;
-  if (order_.for_ns != 0 && now_ns >= running_since_ns_ + order_.for_ns) return RecordingEnd::asked;
+  if (is_over(now_ns)) return RecordingEnd::asked;
   const PartProgress written = writer_->progress();
   if (!written.trouble.empty()) {
     warnings_.push_back(written.trouble);
@@ -231,6 +240,16 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
   const bool due = now_ns >= switch_again_ns_ || written.bytes >= enough_bytes_;
   if (written.full && written.parts == part_number_ && due) return switch_part();
   return std::nullopt;
+}
+
+bool RunningRecording::is_over(EventTime now_ns) {
+  const std::lock_guard lock(mutex_);
+  over_ = over_ || now_ns >= ends_ns();
+  return over_;
+}
+
+EventTime RunningRecording::ends_ns() const {
+  return order_.for_ns == 0 ? UINT64_MAX : std::max(running_since_ns_ + order_.for_ns, until_ns_);
 }
 
 // Of a pause that lasts only its end tells how long the hole is. `last`: it ends with the recording.
@@ -289,6 +308,10 @@ RecordProgress RunningRecording::progress(EventTime now_ns) const {
 
 void RunningRecording::finish(RecordingEnd end) {
   end_ = end;
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
   report_pauses(monotonic_now(), true);
   end_workers();
   workers_.reset();

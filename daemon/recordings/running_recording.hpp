@@ -42,9 +42,10 @@ enum class RecordingEnd : std::uint8_t { asked, max_size, killed, disk, reload, 
 
 struct RecordingOrder {
   SidecarRequest who;      // includes the reason
-  EventTime asked_ns = 0;  // when it was asked for: the end of past_ns, however long the beginning takes
-  EventTime past_ns = 0;
-  EventTime for_ns = 0;  // 0: until it is stopped
+  EventTime asked_ns = 0;  // when it was asked for: the end of the held past, however long the beginning takes
+  EventTime since_ns = 0;  // what the rings hold of the time since then comes first; 0: nothing
+  bool all_since = false;  // less than that is said, however little is missing; false: if a second is
+  EventTime for_ns = 0;    // 0: until it is stopped
   std::uint64_t max_bytes = 0, part_bytes = 0;
   std::vector<std::string> channels;  // empty: all
   std::string workers = "cpu";        // record.workers
@@ -81,6 +82,8 @@ class RunningRecording {
 
   // Any thread; never waits. The first reason counts.
   void stop(RecordingEnd why);
+  // Any thread. It ends at its time, but not before `until_ns`. False: it ends already.
+  [[nodiscard]] bool go_on_until(EventTime until_ns);
   // Any thread. Of its first part; empty: it has not begun.
   [[nodiscard]] std::string id() const;
 
@@ -111,6 +114,8 @@ class RunningRecording {
   void give_up(const Error& error);
   void wait(EventTime until_ns);
   [[nodiscard]] std::optional<RecordingEnd> look(EventTime now_ns);
+  [[nodiscard]] bool is_over(EventTime now_ns);
+  [[nodiscard]] EventTime ends_ns() const;  // under mutex_
   void report_pauses(EventTime now_ns, bool last);
   [[nodiscard]] std::optional<RecordingEnd> follow_attached();
   void finish(RecordingEnd end);
@@ -176,6 +181,8 @@ class RunningRecording {
   // Under mutex_:
   std::string id_;
   std::optional<RecordingEnd> asked_;
+  EventTime until_ns_ = 0;  // of go_on_until()
+  bool over_ = false;
   bool news_ = false;
   std::deque<EndedPart> ended_;
   std::map<std::uint64_t, std::shared_ptr<PartContext>> contexts_;  // by the part's number, from 1

@@ -165,4 +165,8 @@ std::string error_message(const Reply& reply) {
   return message.empty() ? reply.error : message;
 }
 
+std::string error_message(const CallError& error) {
+  return error_message(Reply{.parameters = error.parameters, .error = error.name});
+}
+
 }  // namespace flight

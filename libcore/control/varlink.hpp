@@ -61,6 +61,7 @@ struct CallError {
 [[nodiscard]] CallError bad_config(std::string_view file, int line, std::string_view path, std::string_view message);
 // The "message" of an error's parameters; the error's name if there is none.
 [[nodiscard]] std::string error_message(const Reply& reply);
+[[nodiscard]] std::string error_message(const CallError& error);
 
 // The interface's IDL, the text of io.flightd.Recorder.varlink, and org.varlink.service's.
 [[nodiscard]] std::string_view recorder_idl();

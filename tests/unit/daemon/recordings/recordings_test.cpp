@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -25,6 +26,7 @@ namespace flight::daemon {
 namespace {
 
 using namespace test;
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -47,6 +49,12 @@ struct RecordCall {
     EXPECT_TRUE(parsed) << **answer;
     return parsed ? std::move(*parsed) : RecordResult();
   }
+};
+
+// A trigger whose action is a recording.
+struct TriggersCall {
+  std::vector<std::string> begun;
+  std::optional<CallResult<std::string>> answer;
 };
 
 class RecordingsTest : public testing::Test {
@@ -84,6 +92,16 @@ class RecordingsTest : public testing::Test {
                           EXPECT_FALSE(call.answer) << "answered twice";
                           call.answer = std::move(got);
                         });
+  }
+  // For an hour.
+  void record_for(const std::string& trigger, TriggersCall& call, EventTime since_ns = monotonic_now()) {
+    recordings_->record(
+        {.trigger = trigger, .reason = "cpu.busy 99 %", .since_ns = since_ns, .for_ns = 3'600'000'000'000},
+        [&call](const std::string& id) { call.begun.push_back(id); },
+        [&call](CallResult<std::string> got) {
+          EXPECT_FALSE(call.answer) << "answered twice";
+          call.answer = std::move(got);
+        });
   }
   void begin(RecordCall& call, RecordParameters parameters = {}) {
     record(call, std::move(parameters));
@@ -439,6 +457,91 @@ TEST_F(RecordingsTest, AThirdOneIsRefused) {
   ASSERT_NO_FATAL_FAILURE(begin(fourth));
   static_cast<void>(stop(second));
   static_cast<void>(stop(fourth));
+}
+
+TEST_F(RecordingsTest, ATriggersHasThePastSinceThen) {
+  fault(100);
+  const EventTime since_ns = monotonic_now();
+  fault(100);
+  TriggersCall call;
+  record_for("hot", call, since_ns);
+  ASSERT_TRUE(loop_.until([&] { return !call.begun.empty() || call.answer; }));
+  ASSERT_THAT(call.begun, ElementsAre(recordings_->running_id()));
+  const std::string id = call.begun.front();
+  EXPECT_THAT(recordings_->notes(), ElementsAre(AllOf(HasSubstr("of trigger hot is running"),
+                                                      HasSubstr("`flightctl record --stop " + id + "` ends it"))));
+  fault(100);
+  recordings_->stop(id, [](const CallResult<std::string>&) {});
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  ASSERT_TRUE(*call.answer) << call.answer->error().parameters;
+  const auto result = parse_record_result(**call.answer);
+  ASSERT_TRUE(result) << result.error().what;
+  EXPECT_EQ(result->ended, "asked");
+  ASSERT_EQ(result->paths.size(), 1U);
+  const Sidecar sidecar = sidecar_of(result->paths[0]);
+  EXPECT_EQ(sidecar.reason, "trigger hot: cpu.busy 99 %");
+  ASSERT_EQ(sidecar.requests.size(), 1U);
+  EXPECT_EQ(sidecar.requests[0].comm, "flightd");
+  EXPECT_GE(sidecar.window.begin_ns, since_ns) << "the snapshot has what was before";
+  EXPECT_GE(own_samples_in(result->paths[0]), 200U) << "also those before it began";
+}
+
+// Else one trigger would take both places.
+TEST_F(RecordingsTest, ATriggerThatFiresAgainHasOneRecording) {
+  TriggersCall first, again, other, third;
+  record_for("hot", first);
+  ASSERT_TRUE(loop_.until([&] { return !first.begun.empty() || first.answer; }));
+  record_for("hot", again);
+  record_for("other", other);
+  ASSERT_TRUE(loop_.until([&] { return !other.begun.empty() || other.answer; }));
+  EXPECT_FALSE(again.answer) << "it waits for the end of the first one";
+  EXPECT_THAT(again.begun, IsEmpty());
+  EXPECT_EQ(recordings_->notes().size(), 2U);
+  record_for("third", third);
+  ASSERT_TRUE(third.answer && !*third.answer) << "two run already";
+  EXPECT_THAT(error_message(third.answer->error()),
+              HasSubstr("2 recordings run already (" + first.begun.front() + ", " + other.begun.front() + ")"));
+  EXPECT_THAT(third.begun, IsEmpty());
+  for (const std::string& id : {first.begun.front(), other.begun.front()})
+    recordings_->stop(id, [](const CallResult<std::string>&) {});
+  ASSERT_TRUE(loop_.until([&] { return first.answer && again.answer && other.answer; }));
+  ASSERT_TRUE(*first.answer && *again.answer && *other.answer);
+  EXPECT_EQ(**first.answer, **again.answer);
+  // That one has ended: the next firing begins another one.
+  TriggersCall next;
+  record_for("hot", next);
+  ASSERT_TRUE(loop_.until([&] { return !next.begun.empty() || next.answer; }));
+  ASSERT_EQ(next.begun.size(), 1U);
+  EXPECT_NE(next.begun.front(), first.begun.front());
+  recordings_->stop(next.begun.front(), [](const CallResult<std::string>&) {});
+  ASSERT_TRUE(loop_.until([&] { return next.answer.has_value(); }));
+}
+
+TEST_F(RecordingsTest, ItGoesOnAfterItsTimeIfItIsAskedTo) {
+  std::atomic<bool> goes_on = false, ended = false;
+  bench_.broker->leave(Request::file);
+  RecordingOrder order;
+  order.for_ns = 1;
+  order.max_bytes = order.part_bytes = 64U << 20U;
+  order.workers = "1";
+  auto running =
+      RunningRecording::start({.recorder = *bench_.recorder, .store = *store_, .host = host_}, std::move(order),
+                              {.begun = [](const std::string&) {},
+                               .progress = [&](const std::string&, const RecordProgress&) { goes_on = true; },
+                               .ended = [&](const RecordingOutcome&) { ended = true; },
+                               .warn = [](const Error&) {}});
+  ASSERT_TRUE(running) << running.error().what;
+  ASSERT_TRUE(soon([&] { return bench_.broker->asked(Request::file) == 1; }));
+  EXPECT_TRUE((*running)->go_on_until(UINT64_MAX));
+  EXPECT_TRUE((*running)->go_on_until(1)) << "the later time counts";
+  bench_.broker->obey(Request::file);
+  bench_.broker->say(Request::file);
+  EXPECT_TRUE(soon([&] { return goes_on || ended; }));
+  EXPECT_TRUE(goes_on.load()) << "a second after it began";
+  EXPECT_FALSE(ended.load());
+  (*running)->stop(RecordingEnd::asked);
+  EXPECT_TRUE(soon([&] { return ended.load(); }));
+  EXPECT_FALSE((*running)->go_on_until(UINT64_MAX));
 }
 
 TEST_F(RecordingsTest, AClientThatGoesAwayEndsItsRecording) {
