@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
+#include <memory>
 #include <utility>
 
 #include "daemon/control/peer.hpp"
@@ -43,9 +44,13 @@ ListedTrigger listed(TriggerThread::Listed trigger) {
                     .last_fired = {},
                     .last_snapshot = {},
                     .fired = row.fired,
-                    .suppressed = row.suppressed};
+                    .suppressed = row.suppressed,
+                    .last_recording = {},
+                    .recordings = row.recordings,
+                    .recordings_failed = row.recordings_failed};
   if (row.fired_at) out.last_fired = to_rfc3339(*row.fired_at);
   if (!row.snapshot.empty()) out.last_snapshot = std::move(row.snapshot);
+  if (!row.recording.empty()) out.last_recording = std::move(row.recording);
   return out;
 }
 
@@ -68,6 +73,7 @@ void TriggerApi::take(const Decision& decision) {
   events_.trigger_fired(decision.trigger, decision.reason);
   if (!recording_.on() || recorder_.broker_gone()) {
     log::warn("trigger {}: no snapshot is taken because nothing is recorded now", decision.trigger);
+    if (decision.record.count() > 0) triggers_.note_unrecorded(decision.trigger, "nothing was recorded then");
     return triggers_.note_lost(decision.trigger, "nothing was recorded then");
   }
   SnapshotRequest request = request_of(decision);
@@ -77,12 +83,50 @@ void TriggerApi::take(const Decision& decision) {
                  .comm = "flightd",
                  .time = to_rfc3339(wall_now()),
                  .reason = decision.reason};
-  snapshots_.submit(std::move(request), [this, trigger = decision.trigger](const Result<Sidecar>& result) {
+  submit(decision, std::move(request), [this, trigger = decision.trigger](const Result<Sidecar>& result) {
     if (result)
       triggers_.note_snapshot(trigger, result->id);
     else
       triggers_.note_lost(trigger, result.error().what);
   });
+}
+
+// The recording has everything from `due_ns` on, which is not after the freeze, so nothing is missing between both
+// files. It does not wait until the snapshot is written: the rings may not hold that much. Pausing a ring would be a
+// hole that no file reports, so the rings are copied live, as for all snapshots while a recording runs.
+void TriggerApi::submit(const Decision& decision, SnapshotRequest request,
+                        std::function<void(const Result<Sidecar>&)> done) {
+  if (decision.record.count() == 0) return snapshots_.submit(std::move(request), std::move(done));
+  request.capture = CaptureMode::live;
+  const Recordings::OfTrigger wanted{.trigger = decision.trigger,
+                                     .reason = decision.reason,
+                                     .since_ns = request.due_ns,
+                                     .for_ns = static_cast<EventTime>(decision.record.count())};
+  const auto begin = [this, wanted, counted = !request.test, begun = std::make_shared<bool>(false)] {
+    if (!std::exchange(*begun, true)) record(wanted, counted);
+  };
+  // All steps but "waiting" come after the freeze, and are reported by one thread at a time.
+  request.progress = [this, begin, told = std::make_shared<bool>(false)](std::string_view step, unsigned /*percent*/) {
+    if (step != "waiting" && !std::exchange(*told, true)) asio::post(loop_, [begin] { begin(); });
+  };
+  snapshots_.submit(std::move(request), [begin, done = std::move(done)](const Result<Sidecar>& result) {
+    const bool canceled = !result && result.error().code == std::errc::operation_canceled;
+    if (!canceled) begin();  // also without a snapshot
+    done(result);
+  });
+}
+
+void TriggerApi::record(const Recordings::OfTrigger& wanted, bool counted) {
+  // flightd is stopping, and has cut `post` short.
+  if (monotonic_now() < wanted.since_ns && !recorder_.broker_gone()) return;
+  recordings_.record(
+      wanted,
+      [this, counted, name = wanted.trigger](const std::string& id) {
+        if (counted) triggers_.note_recording(name, id);
+      },
+      [this, counted, name = wanted.trigger](const CallResult<std::string>& result) {
+        if (counted && !result) triggers_.note_unrecorded(name, error_message(result.error()));
+      });
 }
 
 void TriggerApi::list(ControlBackend::Done done) {
@@ -114,7 +158,7 @@ void TriggerApi::fire(const Caller& caller, FireParameters parameters, ControlBa
       request.has_ended = has_ended;
       request.who.reason = decision->reason;
       if (!test) events_.trigger_fired(name, decision->reason);
-      snapshots_.submit(std::move(request), [this, name, test, done](const Result<Sidecar>& result) {
+      submit(*decision, std::move(request), [this, name, test, done](const Result<Sidecar>& result) {
         if (!result) {
           if (!test) triggers_.note_lost(name, result.error().what);
           return done(tl::unexpected(snapshots_.call_error(result.error())));

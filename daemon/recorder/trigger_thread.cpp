@@ -220,6 +220,20 @@ void TriggerThread::note_lost(std::string trigger, std::string why) {
   });
 }
 
+void TriggerThread::note_recording(std::string trigger, std::string first_id) {
+  tasks_.post([this, trigger = std::move(trigger), first_id = std::move(first_id)] {
+    rules_.note_recording(trigger, first_id);
+    changed_ = true;
+  });
+}
+
+void TriggerThread::note_unrecorded(std::string trigger, std::string why) {
+  tasks_.post([this, trigger = std::move(trigger), why = std::move(why)] {
+    rules_.note_unrecorded(trigger, why);
+    changed_ = true;
+  });
+}
+
 void TriggerThread::set_recording(bool recording) {
   tasks_.post([this, recording] { rules_.set_recording(recording); });
 }

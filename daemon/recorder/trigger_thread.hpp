@@ -59,6 +59,8 @@ class TriggerThread {
   void rows(std::function<void(std::vector<Listed>)> done);
   void note_snapshot(std::string trigger, std::string id);
   void note_lost(std::string trigger, std::string why);
+  void note_recording(std::string trigger, std::string first_id);
+  void note_unrecorded(std::string trigger, std::string why);
   void set_recording(bool recording);
   // The state of an earlier flightd, which could not be read at start: what counted since then is added.
   // `failed`: why it is unusable; on the trigger thread.

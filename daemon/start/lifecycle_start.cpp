@@ -200,7 +200,8 @@ Result<void> Daemon::start_snapshots() {
   snapshots_ = std::make_unique<SnapshotApi>(loop_, *recorder_, *worker_, *store_, events_);
   recording_ = std::make_unique<RecordingSwitch>(loop_, *recorder_, *triggers_, events_);
   keep_spare();
-  trigger_api_ = std::make_unique<TriggerApi>(loop_, *triggers_, *snapshots_, *recorder_, *recording_, events_);
+  trigger_api_ =
+      std::make_unique<TriggerApi>(loop_, *triggers_, *snapshots_, *recorder_, *recording_, *recordings_, events_);
   return {};
 }
 

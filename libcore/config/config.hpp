@@ -56,7 +56,7 @@ struct SnapshotConfig {
   bool on_stop = false;
 };
 
-// `flightctl record`. A change applies to the next recording.
+// `flightctl record`, and recordings of triggers. A change applies to the next recording.
 struct RecordConfig {
   std::string workers = "cpu";                // as snapshot.workers; they read the rings of a recording
   std::uint64_t max_bytes = 2ULL << 30U;      // a recording that has so many bytes ends
@@ -89,6 +89,7 @@ struct TriggerConfig {
   // Action:
   std::chrono::nanoseconds post{}, last{};  // last 0: everything in the rings
   std::optional<CaptureMode> capture;
+  std::chrono::nanoseconds record{};  // action.record: a recording goes on for so long; 0: none
   // The origin of the trigger. If the machine lacks the source, a shipped trigger is off, with a note; a trigger of an
   // administrator is an error, reported at `place`.
   bool shipped = false;

@@ -79,6 +79,13 @@ void read_count(const Reader& reader, std::uint32_t& out) {
   out = static_cast<std::uint32_t>(count);
 }
 
+// What a trigger does besides its snapshot.
+void read_action(const Reader& reader, TriggerConfig& out) {
+  reader.object({{"record", [&](const Reader& r) { r.duration(out.record, std::chrono::seconds(1), hours(24)); }}});
+  if (reader.value().is_object() && !reader.fragment() && reader.value().member("record") == nullptr)
+    reader.refuse("the key 'record' is missing; use { \"record\": \"2min\" }, or remove 'action'");
+}
+
 // A trigger belongs to the file that defines its condition. A missing source is a note for a shipped trigger and an
 // error for an administrator's. A changed cooldown in another file does not make the trigger the administrator's.
 void note_origin(const Value& trigger, TriggerConfig& out) {
@@ -195,6 +202,7 @@ void read_trigger(const Reader& reader, TriggerConfig& out) {
       {"post", time(out.post, nanoseconds(0), minutes(10))},
       {"last", time(out.last, std::chrono::milliseconds(1), hours(24))},
       {"capture", [&](const Reader& r) { r.capture_mode(out.capture.emplace()); }},
+      {"action", [&](const Reader& r) { read_action(r, out); }},
       {"enabled", [&](const Reader& r) { r.flag(out.enabled); }},
   });
   note_origin(reader.value(), out);

@@ -35,6 +35,9 @@ ListedTrigger row_of(const json::Value& value) {
   row.last_snapshot = optional_text("last_snapshot");
   row.fired = value.at("fired").whole<std::uint64_t>().value_or(row.fired);
   row.suppressed = value.at("suppressed").whole<std::uint64_t>().value_or(row.suppressed);
+  row.last_recording = optional_text("last_recording");
+  row.recordings = value.at("recordings").count_or_zero();
+  row.recordings_failed = value.at("recordings_failed").count_or_zero();
   return row;
 }
 
@@ -52,7 +55,10 @@ std::string to_json(const std::vector<ListedTrigger>& rows) {
                         {"last_fired", row.last_fired},
                         {"last_snapshot", row.last_snapshot},
                         {"fired", row.fired},
-                        {"suppressed", row.suppressed}};
+                        {"suppressed", row.suppressed},
+                        {"last_recording", row.last_recording},
+                        {"recordings", row.recordings},
+                        {"recordings_failed", row.recordings_failed}};
   }));
 }
 

@@ -24,6 +24,8 @@ struct ListedTrigger {
   std::optional<double> value;
   std::optional<std::string> last_fired, last_snapshot;  // RFC 3339; an id
   std::uint64_t fired = 0, suppressed = 0;
+  std::optional<std::string> last_recording{};  // the id of its first part
+  std::uint64_t recordings = 0, recordings_failed = 0;
 };
 [[nodiscard]] std::string to_json(const std::vector<ListedTrigger>& rows);  // an array, one line
 [[nodiscard]] Result<std::vector<ListedTrigger>> parse_listed_triggers(std::string_view text);

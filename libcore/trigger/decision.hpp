@@ -28,6 +28,7 @@ struct Decision {
   // The action:
   std::chrono::nanoseconds post{}, last{};  // last 0: everything in the rings
   std::optional<CaptureMode> capture;
+  std::chrono::nanoseconds record{};  // then a recording goes on for so long; 0: none
 
   [[nodiscard]] bool fires() const { return by == SuppressedBy::nothing; }
 };
@@ -54,6 +55,8 @@ struct TriggerRow {
   std::optional<WallTime> fired_at;
   std::string snapshot;  // the last one's id; empty: none yet
   std::uint64_t fired = 0, suppressed = 0;
+  std::string recording{};  // the last one's id; empty: none yet
+  std::uint64_t recordings = 0, recordings_failed = 0;
 };
 
 }  // namespace flight

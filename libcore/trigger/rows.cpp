@@ -65,8 +65,11 @@ std::vector<TriggerRow> TriggerRules::rows(const ClockPair& now) const {
   std::vector<TriggerRow> out;
   for (const Rule& rule : rules_) {
     TriggerRow& one = out.emplace_back(row(rule, now));
-    if (rule.lost.empty()) continue;
-    one.note += fmt::format("{}its last firing left no snapshot: {}", one.note.empty() ? "" : "; ", rule.lost);
+    const auto add = [&one](std::string_view what, std::string_view why) {
+      if (!why.empty()) one.note += fmt::format("{}{}: {}", one.note.empty() ? "" : "; ", what, why);
+    };
+    add("its last firing left no snapshot", rule.lost);
+    add("its last firing made no recording", rule.unrecorded);
   }
   return out;
 }
@@ -79,7 +82,10 @@ TriggerRow TriggerRules::row(const Rule& rule, const ClockPair& now) const {
                  .fired_at = rule.fired_at,
                  .snapshot = rule.snapshot,
                  .fired = rule.fired,
-                 .suppressed = rule.suppressed};
+                 .suppressed = rule.suppressed,
+                 .recording = rule.recording,
+                 .recordings = rule.recordings,
+                 .recordings_failed = rule.recordings_failed};
   if (rule.condition) {
     row.share = info_of(rule.condition->metric()).share;
     row.value = rule.condition->last_value();

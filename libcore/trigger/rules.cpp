@@ -145,7 +145,8 @@ Decision TriggerRules::decide(Rule& rule, std::string reason, std::optional<Side
                .fired = std::move(fired),
                .post = rule.config.post,
                .last = rule.config.last,
-               .capture = rule.config.capture};
+               .capture = rule.config.capture,
+               .record = rule.config.record};
   if (!rule.on()) {
     out.by = SuppressedBy::disabled;
     return out;
@@ -228,7 +229,8 @@ Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& n
                   .reason = cleaned(reason),
                   .post = rule->config.post,
                   .last = rule->config.last,
-                  .capture = rule->config.capture};
+                  .capture = rule->config.capture,
+                  .record = rule->config.record};
 }
 
 Result<void> TriggerRules::enable(std::string_view trigger, bool on) {
@@ -260,6 +262,21 @@ void TriggerRules::note_lost(std::string_view trigger, std::string_view why) {
   rule->lost = cleaned(why);
 }
 
+void TriggerRules::note_recording(std::string_view trigger, std::string first_id) {
+  Rule* rule = find(trigger);
+  if (rule == nullptr) return;
+  ++rule->recordings;
+  rule->recording = std::move(first_id);
+  rule->unrecorded.clear();
+}
+
+void TriggerRules::note_unrecorded(std::string_view trigger, std::string_view why) {
+  Rule* rule = find(trigger);
+  if (rule == nullptr) return;
+  ++rule->recordings_failed;
+  rule->unrecorded = cleaned(why);
+}
+
 void TriggerRules::note_unavailable(std::string_view trigger, std::string why) {
   if (Rule* rule = find(trigger)) rule->unavailable = std::move(why);
 }
@@ -281,6 +298,10 @@ void TriggerRules::replace(std::vector<TriggerConfig> triggers, const StormGuard
       rule.suppressed = before->suppressed;
       rule.fired_at = before->fired_at;
       rule.snapshot = std::move(before->snapshot);
+      rule.recording = std::move(before->recording);
+      rule.recordings = before->recordings;
+      rule.recordings_failed = before->recordings_failed;
+      if (rule.config.record.count() > 0) rule.unrecorded = std::move(before->unrecorded);
     }
     rules_.push_back(std::move(rule));
   }
@@ -294,7 +315,7 @@ TriggerState TriggerRules::state(std::string boot_id, const ClockPair& now) cons
   out.guard_tokens = guard_.tokens(out.monotonic_ns);
   for (const Rule& rule : rules_)
     out.triggers.push_back({rule.config.name, rule.fired, rule.suppressed, rule.switched, rule.fired_at, rule.snapshot,
-                            rule.policy.firings()});
+                            rule.policy.firings(), rule.recordings, rule.recordings_failed, rule.recording});
   return out;
 }
 
@@ -315,6 +336,9 @@ void TriggerRules::restore(const TriggerState& state, std::string_view boot_id, 
     rule->suppressed += saved.suppressed;
     if (!rule->fired_at) rule->fired_at = saved.fired_at;
     if (rule->snapshot.empty()) rule->snapshot = saved.snapshot;
+    rule->recordings += saved.recordings;
+    rule->recordings_failed += saved.recordings_failed;
+    if (rule->recording.empty()) rule->recording = saved.recording;
   }
 }
 

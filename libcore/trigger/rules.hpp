@@ -62,6 +62,9 @@ class TriggerRules {
   // The result of a decision: a snapshot, or none.
   void note_snapshot(std::string_view trigger, std::string snapshot_id);
   void note_lost(std::string_view trigger, std::string_view why);
+  // The same for its recording: one that began, or none.
+  void note_recording(std::string_view trigger, std::string first_id);
+  void note_unrecorded(std::string_view trigger, std::string_view why);
   // While recording is paused, firings are suppressed and do not count for any limit.
   void set_recording(bool recording) { recording_ = recording; }
   // The metrics that cannot be measured from now on.
@@ -99,6 +102,9 @@ class TriggerRules {
     std::uint64_t fired = 0, suppressed = 0;
     std::optional<WallTime> fired_at;
     std::string snapshot;
+    std::string recording;  // the last one's id
+    std::uint64_t recordings = 0, recordings_failed = 0;
+    std::string unrecorded;  // why its last firing made no recording
 
     [[nodiscard]] bool on() const { return switched.value_or(config.enabled); }
   };

@@ -81,11 +81,22 @@ bool parse_trigger(Words words, SavedTrigger& out) {
   return true;
 }
 
+bool parse_recordings(Words words, SavedTrigger& out) {
+  if (!number(words.take(), out.recordings) || !number(words.take(), out.recordings_failed)) return false;
+  out.recording.clear();
+  if (const std::string_view word = words.take(); word != "-") {
+    if (!plain(word)) return false;
+    out.recording = word;
+  }
+  return words.empty();
+}
+
 bool parse_line(std::string_view line, TriggerState& out) {
   Words words(line);
   const std::string_view what = words.take();
   if (what == "saved") return parse_saved(words, out);
   if (what == "guard") return parse_guard(words, out);
+  if (what == "recordings") return !out.triggers.empty() && parse_recordings(words, out.triggers.back());
   return what == "trigger" && out.triggers.size() < kMaxTriggers && parse_trigger(words, out.triggers.emplace_back());
 }
 
@@ -109,6 +120,9 @@ std::string to_text(const TriggerState& state) {
                        trigger.snapshot.empty() ? "-" : trigger.snapshot);
     for (const SignedTime firing : trigger.firings) out += fmt::format(" {}", firing);
     out += '\n';
+    if (trigger.recordings == 0 && trigger.recordings_failed == 0) continue;
+    out += fmt::format("recordings {} {} {}\n", trigger.recordings, trigger.recordings_failed,
+                       trigger.recording.empty() ? "-" : trigger.recording);
   }
   return out + "end\n";
 }

@@ -6,7 +6,10 @@
 //   saved BOOT_ID WALL_NS MONOTONIC_NS
 //   guard TOKENS
 //   trigger NAME FIRED SUPPRESSED on|off|config LAST_WALL_NS|- SNAPSHOT|- MONOTONIC_NS…
+//   recordings NUMBER FAILED ID|-
 //   end
+//
+// A line of recordings belongs to the trigger above it, and is there only if it counts something.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +34,8 @@ struct SavedTrigger {
   std::optional<WallTime> fired_at;
   std::string snapshot;             // the last one's id
   std::vector<SignedTime> firings;  // in the boot in which it was saved
+  std::uint64_t recordings = 0, recordings_failed = 0;
+  std::string recording{};  // the last one's id
 };
 
 struct TriggerState {

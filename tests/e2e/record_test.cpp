@@ -293,6 +293,37 @@ TEST_F(Record, ThePastEndsWhenItIsAskedFor) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// Its snapshot and its recording have each number between them, some of them twice.
+TEST_F(Record, ATriggersGoesOnFromItsSnapshot) {
+  Json config = plain_calls_config();
+  config["triggers"]["probe"] = {{"external", true}, {"action", {{"record", "1s"}}}};
+  start_calls(config);
+  ASSERT_TRUE(wait_until([&] { return daemon_.snapshot()["samples"] > 10'000; }, 20s));
+  const Json fired = daemon_.ctl_json({"fire", "probe", "--reason", "p99 is 1200 ms"});
+  const Json snapshot = daemon_.ctl_json({"info", fired["id"]});
+  const auto has_ended = [&] {
+    const std::vector<Json> rows = rows_of(daemon_);
+    return !rows.empty() && !rows.back()["record"]["ended"].is_null();
+  };
+  ASSERT_TRUE(wait_until(has_ended, 30s)) << daemon_.log();
+  closer_->kill();
+  EXPECT_EQ(snapshot["trigger"], "probe");
+  EXPECT_EQ(snapshot["capture"], "live");
+  const std::string id = rows_of(daemon_).front()["id"];
+  const std::vector<Json> parts = sidecars_of(daemon_, id);
+  EXPECT_EQ(parts.back()["record"]["ended"], "asked");
+  EXPECT_EQ(parts.front()["reason"], "trigger probe: p99 is 1200 ms");
+  EXPECT_EQ(parts.front()["requests"][0]["comm"], "flightd");
+  EXPECT_GT(expect_each_once(parts), 10'000U) << "in a second";
+  const std::vector<NumberedCall> before = numbered_calls(snapshot), after = numbered_calls(parts.front());
+  ASSERT_TRUE(!before.empty() && !after.empty());
+  EXPECT_LE(after.front().number, before.back().number + 1) << "what came between is missing";
+  EXPECT_GT(after.back().number, before.back().number);
+  expect_perf_reads(parts.front(), "closer");
+  EXPECT_THAT(daemon_.log(), HasSubstr(fmt::format("recording {} of trigger probe ended (asked)", id)));
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(Record, StopEndsItAndAThirdOneIsRefused) {
   ASSERT_TRUE(daemon_.start(stacks_config(99, "64K")));
   auto [first, first_id] = begin();

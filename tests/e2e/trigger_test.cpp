@@ -190,6 +190,62 @@ TEST_F(KernelEvent, AThousandInAStormAreCountedAndThreeAreTaken) {
   EXPECT_EQ(count_of(daemon_.log(), fmt::format("{} firings", sent - 3)), 1U) << "reported once";
 }
 
+// As KernelEvent; each firing goes on in a recording.
+class RecordedEvent : public TriggerTest {
+ protected:
+  RecordedEvent()
+      : TriggerTest({{"signalled",
+                      {{"event",
+                        {{"event", "signal:signal_generate"},
+                         {"filter", fmt::format("sig == {} && pid == {}", SIGWINCH, ::getpid())}}},
+                       {"action", {{"record", "10min"}}}}},
+                     {"probe", {{"external", true}, {"action", {{"record", "10min"}}}}}}) {}
+  // The id of its last recording, when it has begun.
+  [[nodiscard]] std::string recording_of(std::string_view name) const {
+    Json id;
+    EXPECT_TRUE(wait_until([&] { return (id = trigger(name)["last_recording"]).is_string(); }, 60s)) << daemon_.log();
+    return id.is_string() ? id.get<std::string>() : "";
+  }
+  [[nodiscard]] bool is_running(const std::string& id) const {
+    return daemon_.status()["messages"].dump().find(fmt::format("recording {} of trigger", id)) != std::string::npos;
+  }
+};
+
+TEST_F(RecordedEvent, GoesOnWhateverBecomesOfItsTrigger) {
+  ::kill(::getpid(), SIGWINCH);
+  const Json snapshot = await_snapshot_of("signalled");
+  const std::string id = recording_of("signalled");
+  EXPECT_NE(snapshot["id"], id);
+  EXPECT_EQ(trigger("signalled")["recordings"], 1);
+  EXPECT_EQ(trigger("signalled")["recordings_failed"], 0);
+  EXPECT_TRUE(is_running(id));
+  EXPECT_EQ(daemon_.ctl({"triggers", "disable", "signalled"}).exit_status, 0);
+  EXPECT_TRUE(is_running(id));
+  config_["triggers"].erase("signalled");
+  write_text(folder_ / "flightd.json", config_.dump(2));
+  EXPECT_EQ(daemon_.ctl({"reload"}).exit_status, 0);
+  EXPECT_TRUE(trigger("signalled").is_null());
+  EXPECT_TRUE(is_running(id));
+  EXPECT_EQ(daemon_.ctl_json({"record", "--stop", id})["ended"], "asked");
+  const Json part = daemon_.ctl_json({"info", id});
+  EXPECT_EQ(part["kind"], "recording");
+  EXPECT_EQ(part["trigger"], "record");
+  EXPECT_THAT(part["reason"].get<std::string>(), HasSubstr("trigger signalled: signal:signal_generate"));
+  EXPECT_EQ(part["record"]["ended"], "asked");
+  EXPECT_FALSE(is_running(id));
+}
+
+TEST_F(RecordedEvent, TheEndOfFlightdEndsItInOrder) {
+  EXPECT_EQ(daemon_.ctl({"fire", "probe"}).exit_status, 0);
+  const std::string id = recording_of("probe");
+  ASSERT_TRUE(daemon_.stop());
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  ASSERT_TRUE(daemon_.start(config_));
+  EXPECT_EQ(daemon_.ctl_json({"info", id})["record"]["ended"], "asked");
+  EXPECT_EQ(trigger("probe")["recordings"], 1) << "it is counted on";
+  EXPECT_EQ(trigger("probe")["last_recording"], id);
+}
+
 class Guarded : public TriggerTest {
  protected:
   Guarded()

@@ -28,6 +28,7 @@ const std::vector<Section>& sections() {
       {"store", "{\"store\": {\n", "\n}}"},
       {"triggers.t", "{\"triggers\": {\"t\": {\n", "\n}}}"},
       {"triggers.t.event", "{\"triggers\": {\"t\": {\"event\": {\n", "\n}}}}"},
+      {"triggers.t.action", "{\"triggers\": {\"t\": {\"external\": true, \"action\": {\n", "\n}}}}"},
       {"storm_guard", "{\"storm_guard\": {\n", "\n}}"},
   };
   return kAll;
@@ -143,9 +144,11 @@ const std::vector<Key>& keys() {
       {"triggers.t", "post", kExternal, {R"("1s")"}, kNoTime},
       {"triggers.t", "last", kExternal, {R"("1s")"}, {R"("0s")", R"("5")", R"("25h")", R"("-1s")"}},
       {"triggers.t", "capture", kExternal, {R"("pause")"}, {R"("stop")"}},
+      {"triggers.t", "action", kExternal, {R"({"record": "2min"})"}, {"{}"}},
       {"triggers.t", "enabled", kExternal, {"false"}, {}},
       {"triggers.t.event", "event", "", {R"("oom:mark_victim")"}, {R"("cycles")", R"("a b:c")"}},
       {"triggers.t.event", "filter", kEvent, {R"("pid > 1")"}, {}},
+      {"triggers.t.action", "record", "", {R"("2min")"}, {R"("0s")", R"("999ms")", R"("5")", R"("25h")", R"("-1s")"}},
       {"storm_guard", "burst", "", {"6"}, kNoCount},
       {"storm_guard", "per_hour", "", {"12"}, kNoCount},
   };

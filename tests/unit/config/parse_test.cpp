@@ -94,6 +94,8 @@ TEST(Config, ReadsEveryKeyOfATrigger) {
   EXPECT_FALSE(config->triggers[4].enabled);
   EXPECT_TRUE(config->triggers[5].external);
   EXPECT_EQ(config->triggers[5].max_per_hour, 6U);
+  EXPECT_EQ(config->triggers[5].record, minutes(2));
+  EXPECT_EQ(config->triggers[4].record, seconds(0)) << "only a snapshot";
 }
 
 TEST(Config, AnEmptyObjectIsEveryDefault) {

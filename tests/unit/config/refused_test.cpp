@@ -315,6 +315,21 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"MaxPerDay", trigger("\"external\": true,\n\"max_per_day\": \"4\""), 4, "triggers.t.max_per_day",
                 "without quotes"},
         Refused{"Capture", trigger("\"external\": true,\n\"capture\": \"fast\""), 4, "triggers.t.capture", "\"live\""},
+        Refused{"ActionType", trigger("\"external\": true,\n\"action\": \"record\""), 4, "triggers.t.action",
+                "\"record\" is not allowed here; use an object { … }"},
+        Refused{"ActionUnknown", trigger("\"external\": true, \"action\": {\n\"recor\": \"2min\"}"), 4,
+                "triggers.t.action.recor", "there is no such key; the nearest is 'record' (known here: record)"},
+        Refused{"ActionEmpty", trigger("\"external\": true,\n\"action\": {}"), 4, "triggers.t.action",
+                "the key 'record' is missing; use { \"record\": \"2min\" }, or remove 'action'"},
+        Refused{"ActionRecord", trigger("\"external\": true, \"action\": {\n\"record\": \"0s\"}"), 4,
+                "triggers.t.action.record",
+                "\"0s\" is not such a time; use a time such as \"500ms\", \"2s\", \"5min\", \"1h\" or \"30d\", from "
+                "1.0 s to "
+                "24.0 h"},
+        Refused{"ActionRecordNumber", trigger("\"external\": true, \"action\": {\n\"record\": 120}"), 4,
+                "triggers.t.action.record", "120 is not allowed here; use a time such as"},
+        Refused{"RecordBesideAction", trigger("\"external\": true,\n\"record\": \"2min\""), 4, "triggers.t.record",
+                "there is no such key"},
         Refused{"Enabled", trigger("\"external\": true,\n\"enabled\": \"no\""), 4, "triggers.t.enabled",
                 "true or false"}),
     name_of);

@@ -156,7 +156,7 @@ TEST(Idl, DescribesTriggers) {
     const auto again = parse_listed_triggers(text);
     ASSERT_TRUE(again) << again.error().what;
     EXPECT_EQ(to_json(*again), text);
-    row = {"x", "external", "", false, "disabled", "why", 1.5, "2026-11-20T03:12:04.123Z", "7", 3, 4};
+    row = {"x", "external", "", false, "disabled", "why", 1.5, "2026-11-20T03:12:04.123Z", "7", 3, 4, "8", 5, 6};
   }
   const auto& fire = idl.methods.at("FireTrigger");
   EXPECT_EQ(mismatch(idl, fire.first, nlohmann::json::parse(to_json(FireParameters{"x", "why", true})), "in"), "");

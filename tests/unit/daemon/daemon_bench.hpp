@@ -63,7 +63,7 @@ class DaemonBench {
     ASSERT_NO_FATAL_FAILURE(start_triggers(*config));
     api = std::make_unique<SnapshotApi>(loop.io, recorder(), *snapshots.worker, *store, events);
     recording = std::make_unique<RecordingSwitch>(loop.io, recorder(), *triggers, events);
-    trigger_api = std::make_unique<TriggerApi>(loop.io, *triggers, *api, recorder(), *recording, events);
+    trigger_api = std::make_unique<TriggerApi>(loop.io, *triggers, *api, recorder(), *recording, *recordings, events);
     reloader = std::make_unique<Reloader>(
         loop.io, recorder(), events, std::make_shared<ConfigReader>(config_file(), config_command), *config,
         TaskThread::start("reload").value(), [this](const Config& next) { applied.push_back(next); },

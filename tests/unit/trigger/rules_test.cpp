@@ -67,6 +67,40 @@ TEST(TriggerRules, AFiringThatLeftNoSnapshotUsesUpNoDay) {
   EXPECT_EQ(tape.rules.on_external("slow", "", tape.clock.now())->by, SuppressedBy::max_per_day);
 }
 
+TEST(TriggerRules, ARecordingBelongsToTheAction) {
+  Tape tape(R"("hot": {"external": true, "action": {"record": "2min"}}, "oom": {"event": "oom:mark_victim"})");
+  EXPECT_EQ(tape.rules.on_external("hot", "", tape.clock.now())->record, std::chrono::minutes(2));
+  EXPECT_EQ(tape.rules.test("hot", tape.clock.now())->record, std::chrono::minutes(2));
+  EXPECT_EQ(tape.rules.on_event("oom", "", tape.clock.now())->record, std::chrono::nanoseconds(0));
+}
+
+TEST(TriggerRules, WhatBecameOfItsRecordingsIsCounted) {
+  const std::string hot = R"("hot": {"external": true, "max_per_day": 1, "action": {"record": "2min"}})";
+  Tape tape(hot);
+  EXPECT_TRUE(tape.rules.on_external("hot", "", tape.clock.now())->fires());
+  tape.rules.note_recording("hot", "12");
+  EXPECT_EQ(tape.row("hot").recording, "12");
+  EXPECT_EQ(tape.row("hot").recordings, 1U);
+  EXPECT_EQ(tape.row("hot").recordings_failed, 0U);
+  EXPECT_THAT(tape.row("hot").note, Not(HasSubstr("recording")));
+  tape.rules.note_unrecorded("hot", "2 recordings run already \x1b[31m");
+  EXPECT_EQ(tape.row("hot").recordings_failed, 1U);
+  EXPECT_EQ(tape.row("hot").recording, "12") << "the last one that there is";
+  EXPECT_THAT(tape.row("hot").note, HasSubstr("made no recording: 2 recordings run already ?[31m"));
+  EXPECT_FALSE(tape.rules.on_external("hot", "", tape.clock.now())->fires()) << "its snapshot was taken: it counts";
+  const Config next = test::config_of(hot);
+  tape.rules.replace(next.triggers, next.storm_guard, tape.clock.now());
+  EXPECT_EQ(tape.row("hot").recordings, 1U);
+  EXPECT_EQ(tape.row("hot").recordings_failed, 1U);
+  EXPECT_EQ(tape.row("hot").recording, "12");
+  EXPECT_THAT(tape.row("hot").note, HasSubstr("made no recording"));
+  tape.rules.note_recording("hot", "15");
+  EXPECT_THAT(tape.row("hot").note, Not(HasSubstr("made no recording")));
+  // It is gone after a reload, and its recording ends later.
+  tape.rules.note_recording("gone", "16");
+  tape.rules.note_unrecorded("gone", "the disk is full");
+}
+
 TEST(TriggerRules, WhileNothingIsRecordedNothingIsUsedUp) {
   Tape tape(R"("slow": {"external": true, "max_per_day": 1})");
   tape.rules.set_recording(false);

@@ -25,7 +25,7 @@ TriggerState sample() {
           .wall = hours(24 * 365 * 56),
           .monotonic_ns = 5'000'000'000'000,
           .guard_tokens = 2.25,
-          .triggers = {{"cpu-spike", 12, 40, std::nullopt, WallTime(hours(490'000)), "42", {1, 2, 3}},
+          .triggers = {{"cpu-spike", 12, 40, std::nullopt, WallTime(hours(490'000)), "42", {1, 2, 3}, 7, 2, "43"},
                        {"oom", 0, 0, false, std::nullopt, "", {}},
                        {"x", 18446744073709551615U, 1, true, std::nullopt, "", {-5}}}};
 }
@@ -37,6 +37,10 @@ TEST(TriggerStateText, ComesBackAsItWas) {
   ASSERT_EQ(state->triggers.size(), 3U);
   EXPECT_EQ(state->triggers[0].firings, (std::vector<SignedTime>{1, 2, 3}));
   EXPECT_EQ(state->triggers[0].snapshot, "42");
+  EXPECT_EQ(state->triggers[0].recordings, 7U);
+  EXPECT_EQ(state->triggers[0].recordings_failed, 2U);
+  EXPECT_EQ(state->triggers[0].recording, "43");
+  EXPECT_EQ(state->triggers[1].recordings, 0U);
   EXPECT_EQ(state->triggers[0].fired_at, WallTime(hours(490'000)));
   EXPECT_EQ(state->triggers[1].enabled, false);
   EXPECT_EQ(state->triggers[2].fired, 18446744073709551615U);
@@ -60,6 +64,10 @@ TEST(TriggerStateText, DamageIsReported) {
         "flightd-triggers 1\nsaved b 1 2\nguard 1\ntrigger t 1 -1 on - -\nend\n",
         "flightd-triggers 1\nsaved b 1 2\nguard 1\ntrigger t 1 1 on - - 9223372036854775807\nend\n",
         "flightd-triggers 1\nsaved b 1 2\nguard 1\ntrigger t 1 1 on - - 5x\nend\n",
+        "flightd-triggers 1\nsaved b 1 2\nguard 1\nrecordings 1 0 5\nend\n",
+        "flightd-triggers 1\nsaved b 1 2\nguard 1\ntrigger t 1 1 on - -\nrecordings 1 0\nend\n",
+        "flightd-triggers 1\nsaved b 1 2\nguard 1\ntrigger t 1 1 on - -\nrecordings 1 -1 5\nend\n",
+        "flightd-triggers 1\nsaved b 1 2\nguard 1\ntrigger t 1 1 on - -\nrecordings 1 0 5 6\nend\n",
         "flightd-triggers 1\nsaved b 1 2\nguard 1\nend\nmore\n"})
     EXPECT_FALSE(parse_trigger_state(wrong)) << wrong;
   EXPECT_FALSE(parse_trigger_state(std::string(kMaxTriggerStateBytes + 1, ' ')));
@@ -132,6 +140,20 @@ TEST_F(Restart, CountersAndRatesGoOn) {
   EXPECT_FALSE(fires(rules, clock));
   clock.go(1 * kMin);
   EXPECT_TRUE(fires(rules, clock)) << "an hour after the first";
+}
+
+// One without recordings has no line of them, as flightd 0.1 wrote it; and what happened since then is added.
+TEST_F(Restart, RecordingsAreCountedOn) {
+  EXPECT_THAT(text_, testing::Not(testing::HasSubstr("recordings")));
+  before_.rules.note_recording("t", "18");
+  before_.rules.note_unrecorded("t", "the disk is full");
+  text_ = to_text(before_.rules.state("boot-1", before_.clock.now()));
+  Tape next(kLimited);
+  next.rules.note_recording("t", "20");
+  next.rules.restore(*parse_trigger_state(text_), "boot-1", next.clock.now());
+  EXPECT_EQ(next.row("t").recordings, 2U);
+  EXPECT_EQ(next.row("t").recordings_failed, 1U);
+  EXPECT_EQ(next.row("t").recording, "20");
 }
 
 TEST_F(Restart, InTheSameBootTheWallClockDoesNotMatter) {

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <future>
+
 #include "libcore/base/files.hpp"
 #include "tests/unit/daemon/daemon_bench.hpp"
 
@@ -132,6 +134,135 @@ TEST_F(TriggerApiTest, WhileNothingIsRecordedNoSnapshotIsTaken) {
   bench_.trigger_api->take(fired());
   EXPECT_THAT(row().note, HasSubstr("nothing was recorded then"));
   EXPECT_THAT(bench_.snapshots.begun(), IsEmpty());
+}
+
+// A trigger whose recording would last an hour.
+class TriggersRecordingTest : public TriggerApiTest {
+ protected:
+  void SetUp() override {
+    bench_.write_config(R"({ "record": { "workers": "1" }, "store": { "keep_free": "0" },
+                             "triggers": { "deploy": { "external": true, "action": { "record": "1h" } } } })");
+    TriggerApiTest::SetUp();
+  }
+  void TearDown() override {
+    if (!bench_.recordings) return;
+    for (std::string id = bench_.recordings->running_id(); !id.empty(); id = bench_.recordings->running_id())
+      if (const std::string stopped = stop(id); !stopped.starts_with('{')) FAIL() << stopped;
+  }
+  std::string stop(const std::string& id) {
+    return bench_.call([&](ControlBackend::Done done) { bench_.recordings->stop(id, std::move(done)); });
+  }
+  // Waits until the trigger knows its recording; its id.
+  std::string recording() {
+    std::optional<std::string> id;
+    EXPECT_TRUE(soon([&] { return (id = row().last_recording).has_value(); })) << row().note;
+    return id.value_or("");
+  }
+  void expect_none(std::string_view why) {
+    EXPECT_TRUE(soon([this] { return row().recordings_failed == 1; })) << "it is not counted";
+    const ListedTrigger listed = row();
+    EXPECT_EQ(listed.recordings, 0U);
+    EXPECT_EQ(listed.last_recording, std::nullopt);
+    EXPECT_THAT(listed.note, AllOf(HasSubstr("made no recording"), HasSubstr(std::string(why))));
+  }
+};
+
+TEST_F(TriggersRecordingTest, AFiringIsASnapshotAndTheRecordingThatFollows) {
+  const EventTime fired_ns = monotonic_now();
+  const Sidecar taken = snapshot(fire("deploy"));
+  EXPECT_EQ(taken.trigger, "deploy");
+  EXPECT_EQ(taken.capture, "live") << "a pause would be a hole in the recording";
+  const std::string id = recording();
+  EXPECT_EQ(row().recordings, 1U);
+  EXPECT_EQ(row().recordings_failed, 0U);
+  fault(100);
+  EXPECT_THAT(stop(id), HasSubstr(R"("ended":"asked")"));
+  const Sidecar part = snapshot(id);
+  EXPECT_EQ(part.trigger, "record");
+  EXPECT_EQ(part.reason, "trigger deploy: a release");
+  ASSERT_EQ(part.requests.size(), 1U);
+  EXPECT_EQ(part.requests[0].comm, "flightd");
+  EXPECT_GE(part.window.begin_ns, fired_ns);
+  EXPECT_GE(part.samples, 100U);
+  EXPECT_THAT(bench_.events_of("deploy"), ElementsAre("trigger_fired", "snapshot_finished"));
+}
+
+TEST_F(TriggersRecordingTest, OneThatFiresByItselfRecordsToo) {
+  Decision decision = fired();
+  decision.record = std::chrono::hours(1);
+  bench_.trigger_api->take(decision);
+  const std::string id = recording();
+  EXPECT_THAT(stop(id), HasSubstr(R"("ended":"asked")"));
+  EXPECT_EQ(snapshot(id).reason, "trigger deploy: by itself");
+}
+
+// What is under way is ended by its time, or by `flightctl record --stop`.
+TEST_F(TriggersRecordingTest, ItGoesOnWhateverBecomesOfItsTrigger) {
+  fire("deploy");
+  const std::string id = recording();
+  fire("deploy");
+  EXPECT_EQ(row().recordings, 1U) << "it goes on longer";
+  EXPECT_EQ(set("deploy", false), "{}");
+  EXPECT_THAT(fire("deploy"), StartsWith(error("TriggerDisabled")));
+  EXPECT_THAT(bench_.recordings->notes(), ElementsAre(HasSubstr(fmt::format("recording {} of trigger deploy", id))));
+  bench_.triggers->replace({}, {});
+  EXPECT_EQ(bench_.call([this](ControlBackend::Done done) { bench_.trigger_api->list(std::move(done)); }), "[]");
+  EXPECT_EQ(bench_.recordings->running_id(), id);
+  EXPECT_THAT(stop(id), HasSubstr(R"("ended":"asked")"));
+}
+
+TEST_F(TriggersRecordingTest, TheEndOfFlightdEndsItInOrder) {
+  fire("deploy");
+  const std::string id = recording();
+  auto ended = std::async(std::launch::async, [this] { return bench_.recordings->end_all(kPatience); });
+  ASSERT_TRUE(bench_.loop.until([&] { return is_there(ended); }));
+  EXPECT_TRUE(ended.get());
+  const Sidecar part = snapshot(id);
+  ASSERT_TRUE(part.record);
+  EXPECT_EQ(part.record->ended, "asked");
+  EXPECT_EQ(row().recordings_failed, 0U);
+}
+
+TEST_F(TriggersRecordingTest, ATestRecordsAndIsNotCounted) {
+  fire("deploy", true);
+  ASSERT_TRUE(bench_.loop.until([this] { return !bench_.recordings->running_id().empty(); }));
+  const std::string id = bench_.recordings->running_id();
+  stop(id);
+  EXPECT_THAT(snapshot(id).reason, StartsWith("trigger deploy: test of the trigger"));
+  EXPECT_EQ(row().recordings, 0U);
+  EXPECT_EQ(row().last_recording, std::nullopt);
+}
+
+TEST_F(TriggersRecordingTest, AThirdOneIsCountedAsFailed) {
+  for (std::size_t i = 0; i < Recordings::kMost; ++i)
+    bench_.recordings->record(bench_.caller, {}, {}, [](const CallResult<std::string>&) {});
+  ASSERT_TRUE(bench_.loop.until([this] { return bench_.recordings->notes().size() == Recordings::kMost; }));
+  const Sidecar taken = snapshot(fire("deploy"));
+  EXPECT_EQ(taken.trigger, "deploy") << "its snapshot is taken all the same";
+  expect_none("2 recordings run already");
+}
+
+TEST_F(TriggersRecordingTest, WithoutSpaceNothingIsLeft) {
+  bench_.snapshots.refuse_room(Error{std::make_error_code(std::errc::no_space_on_device), "no space for it"});
+  bench_.broker().refuse(Request::file, std::errc::no_space_on_device, "the disk is full");
+  EXPECT_THAT(fire("deploy"), StartsWith(error("StoreFull")));
+  expect_none("the disk is full");
+  EXPECT_THAT(row().note, HasSubstr("no space for it")) << "the snapshot's reason";
+  // The disk has space again.
+  bench_.snapshots.refuse_room(std::nullopt);
+  bench_.broker().obey(Request::file);
+  EXPECT_EQ(snapshot(fire("deploy")).trigger, "deploy");
+  recording();
+  EXPECT_EQ(row().note, "");
+}
+
+TEST_F(TriggersRecordingTest, WhileNothingIsRecordedThereIsNone) {
+  bench_.call([this](ControlBackend::Done done) { bench_.recording->set(false, "a test", std::move(done)); });
+  Decision decision = fired();
+  decision.record = std::chrono::hours(1);
+  bench_.trigger_api->take(decision);
+  expect_none("nothing was recorded then");
+  EXPECT_EQ(bench_.recordings->running_id(), "");
 }
 
 }  // namespace

@@ -217,6 +217,21 @@ TEST_F(TriggerThreadTest, AStateThatComesLateIsAdded) {
   EXPECT_EQ(row("deploy").row.fired, 2U);
 }
 
+TEST_F(TriggerThreadTest, RecordingsAreInItsRowAndKept) {
+  start({external("deploy")});
+  thread_->note_recording("deploy", "8");
+  thread_->note_unrecorded("deploy", "the disk is full");
+  const TriggerRow kept = row("deploy").row;
+  EXPECT_EQ(kept.recordings, 1U);
+  EXPECT_EQ(kept.recordings_failed, 1U);
+  EXPECT_EQ(kept.recording, "8");
+  EXPECT_THAT(kept.note, HasSubstr("the disk is full"));
+  thread_->stop();
+  EXPECT_EQ(saved("deploy").recordings, 1U);
+  EXPECT_EQ(saved("deploy").recordings_failed, 1U);
+  EXPECT_EQ(saved("deploy").recording, "8");
+}
+
 TEST_F(TriggerThreadTest, AReloadKeepsTheCounters) {
   start({external("deploy", 1h), external("gone")});
   ASSERT_TRUE(fire("deploy").value().fires());
