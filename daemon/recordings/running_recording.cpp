@@ -166,6 +166,7 @@ Result<void> RunningRecording::start_workers(const RingPositions& read_to, Event
   settings.level = order_.level;
   settings.past = past;
   settings.since_ns = since_ns;
+  settings.all_since = order_.all_since && since_ns != 0;
   settings.filters = rings_.filters();
   {
     const std::lock_guard lock(mutex_);

@@ -13,8 +13,8 @@ constexpr std::uint32_t kNewestReadableType = PERF_RECORD_AUX_OUTPUT_HW_ID;
 }  // namespace
 
 RingIntake::RingIntake(std::size_t ring, const EventTable& events, StreamSink& next, EventTime begin_ns,
-                       EventTime since_ns)
-    : ring_(ring), events_(events), next_(next), since_ns_(since_ns), last_ns_(begin_ns) {}
+                       EventTime since_ns, bool all_since)
+    : ring_(ring), events_(events), next_(next), since_ns_(since_ns), last_ns_(begin_ns), all_since_(all_since) {}
 
 void RingIntake::records(std::span<const std::byte> records) {
   for (std::size_t at = 0; at + kRecordHeaderBytes <= records.size();) {
@@ -22,6 +22,10 @@ void RingIntake::records(std::span<const std::byte> records) {
     if (size < kRecordHeaderBytes || size > records.size() - at) break;  // never of RingReader
     EventTime time_ns = 0;
     if (read_time(records.subspan(at, size), time_ns)) {
+      if (cut_ && cut_->until_ns == 0) {
+        cut_->until_ns = time_ns;
+        cut_->known_bytes = overwritten_;
+      }
       take(records, at, size, time_ns);
       note_pause(records, at, size, time_ns);
     } else {
@@ -32,6 +36,7 @@ void RingIntake::records(std::span<const std::byte> records) {
   }
   pass_on(records);
   report_late();
+  report_cut();
 }
 
 void RingIntake::take(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns) {
@@ -94,18 +99,41 @@ void RingIntake::pass_on(std::span<const std::byte> records) {
 }
 
 // The mean size is that of all records of this ring; without any, nothing is known.
+std::uint64_t RingIntake::events_in(std::uint64_t bytes) const {
+  if (all_bytes_ == 0) return 0;
+  const double each = static_cast<double>(all_events_) / static_cast<double>(all_bytes_);
+  return static_cast<std::uint64_t>(static_cast<double>(bytes) * each + 0.5);
+}
+
 void RingIntake::report_overwritten(EventTime until_ns) {
   if (overwritten_ == 0) return;
   const std::uint64_t bytes = std::exchange(overwritten_, 0);
-  const double events =
-      all_bytes_ == 0 ? 0
-                      : static_cast<double>(bytes) * static_cast<double>(all_events_) / static_cast<double>(all_bytes_);
   next_.hole(ring_, {.cause = HoleCause::overwritten,
                      .bytes = bytes,
-                     .events = static_cast<std::uint64_t>(events + 0.5),
+                     .events = events_in(bytes),
                      .estimated = true,
                      .from_ns = std::min(last_ns_, until_ns),
                      .until_ns = until_ns});
+}
+
+// After the first records: their rate is the best that is known of those before them.
+void RingIntake::report_cut() {
+  if (!cut_ || cut_->until_ns == 0) return;
+  const Cut cut = *cut_;
+  cut_.reset();
+  if (cut.until_ns <= since_ns_) return;
+  double bytes = 0;
+  if (last_ns_ > cut.until_ns)
+    bytes = static_cast<double>(all_bytes_) / static_cast<double>(last_ns_ - cut.until_ns) *
+            static_cast<double>(cut.until_ns - since_ns_);
+  bytes -= std::min(bytes, static_cast<double>(cut.known_bytes));
+  const auto at_most = static_cast<std::uint64_t>(std::min(bytes, static_cast<double>(cut.most_bytes)));
+  next_.hole(ring_, {.cause = HoleCause::overwritten,
+                     .bytes = at_most,
+                     .events = events_in(at_most),
+                     .estimated = true,
+                     .from_ns = since_ns_,
+                     .until_ns = cut.until_ns});
 }
 
 void RingIntake::report_late() {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "libcore/base/clock.hpp"
@@ -21,13 +22,18 @@ namespace flight {
 class RingIntake : public RingReader::Sink {
  public:
   // `ring`: its number among the worker's. `begin_ns`: when the recording began, for a hole before the first record.
-  // Records before `since_ns` are not wanted: no hole. `events` and `next` must outlive it.
-  RingIntake(std::size_t ring, const EventTable& events, StreamSink& next, EventTime begin_ns, EventTime since_ns);
+  // Records before `since_ns` are not wanted: no hole. `all_since`: all later ones are, also those that were
+  // overwritten before the reader began. `events` and `next` must outlive it.
+  RingIntake(std::size_t ring, const EventTable& events, StreamSink& next, EventTime begin_ns, EventTime since_ns,
+             bool all_since = false);
 
   // Before a look: the floor of its round.
   void begin(EventTime floor_ns) { floor_ns_ = floor_ns; }
   void records(std::span<const std::byte> records) override;
   void hole(std::uint64_t bytes) override { overwritten_ += bytes; }
+  void past_is_cut(std::uint64_t bytes) override {
+    if (all_since_) cut_ = Cut{.most_bytes = bytes, .known_bytes = 0, .until_ns = 0};
+  }
   // After the last look: what was overwritten behind the last record.
   void end(EventTime now_ns);
 
@@ -51,12 +57,20 @@ class RingIntake : public RingReader::Sink {
     std::uint64_t events = 0;
     EventTime oldest_ns = 0, newest_ns = 0;
   };
+  // What the ring had overwritten before the reader was made, until it is reported.
+  struct Cut {
+    std::uint64_t most_bytes = 0;   // since the ring exists
+    std::uint64_t known_bytes = 0;  // overwritten since the reader was made: a hole of the same time
+    EventTime until_ns = 0;         // of the first record behind it; 0: none has come
+  };
   [[nodiscard]] const RecordLayout* layout_of(std::uint64_t id);
   [[nodiscard]] bool read_time(std::span<const std::byte> record, EventTime& time_ns);
   void take(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns);
   void note_pause(std::span<const std::byte> records, std::size_t at, std::size_t size, EventTime time_ns);
   void pass_on(std::span<const std::byte> records);
+  [[nodiscard]] std::uint64_t events_in(std::uint64_t bytes) const;
   void report_overwritten(EventTime until_ns);
+  void report_cut();
   void report_late();
   void note(EventTime newest_ns);
 
@@ -65,9 +79,11 @@ class RingIntake : public RingReader::Sink {
   StreamSink& next_;
   EventTime floor_ns_ = 0, since_ns_;
   EventTime last_ns_;  // of the newest record so far; before the first one, when the recording began
+  bool all_since_;
   bool has_read_ = false;
   std::uint64_t overwritten_ = 0;                   // bytes, not reported yet
   EventTime newest_ns_ = 0, before_newest_ns_ = 0;  // of the last two records but LOST; 0: there was none
+  std::optional<Cut> cut_;
   Run run_;
   Hole late_;                                     // not reported yet, if it has bytes
   std::uint64_t all_events_ = 0, all_bytes_ = 0;  // for the mean size

@@ -109,8 +109,12 @@ std::uint64_t RingReader::look(Sink& sink) {
 
 // `end`: the position below which nothing of it is missing. Positions fall, and may wrap around.
 void RingReader::report(Sink& sink, std::uint64_t missing, std::uint64_t end) const {
-  const auto since_begin = static_cast<std::int64_t>(begun_at_ - end);
-  if (past_) missing = std::min(missing, since_begin < 0 ? 0 : static_cast<std::uint64_t>(since_begin));
+  if (past_) {
+    const auto since_begin = static_cast<std::int64_t>(begun_at_ - end);
+    const std::uint64_t hole = std::min(missing, since_begin < 0 ? 0 : static_cast<std::uint64_t>(since_begin));
+    if (missing > hole) sink.past_is_cut(missing - hole);
+    missing = hole;
+  }
   if (missing > 0) sink.hole(missing);
 }
 

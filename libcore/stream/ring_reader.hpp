@@ -37,12 +37,16 @@ class RingReader {
     virtual void records(std::span<const std::byte> records) = 0;
     // So many bytes of records were overwritten, or cannot be read, between the records before and those that follow.
     virtual void hole(std::uint64_t bytes) = 0;
+    // Before the first records, once: so many bytes were overwritten before the reader was made, since the ring exists.
+    // No hole: the past is what the ring holds.
+    virtual void past_is_cut(std::uint64_t /*bytes*/) {}
   };
 
   // `data`: the ring's data area, a power of two. `head`: reads data_head, load-acquire. Both must live as long as the
   // reader. The first look begins with the oldest record that the ring holds (`past`), or with what is written from now
-  // on. What the ring had lost before now is no hole. `memory`: kMemoryBytes for the buffers, not touched yet. It must
-  // outlive the reader; readers of which one looks at a time may share it. Empty: the reader's own.
+  // on. What the ring had lost before now is no hole: past_is_cut(). `memory`: kMemoryBytes for the buffers, not
+  // touched yet. It must outlive the reader; readers of which one looks at a time may share it. Empty: the reader's
+  // own.
   RingReader(std::span<const std::byte> data, std::function<std::uint64_t()> head, bool past,
              std::span<std::byte> memory = {});
   RingReader(RingReader&&) = default;

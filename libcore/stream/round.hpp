@@ -35,7 +35,9 @@ struct Hole {
   HoleCause cause = HoleCause::overwritten;
   std::uint64_t bytes = 0;   // as in the ring; of `paused` 0
   std::uint64_t events = 0;  // samples; of `paused` those of the ring's LOST record, 0 until that is read
-  bool estimated = false;    // `events` is `bytes` by the mean size of the ring's records
+  // `events` is `bytes` by the mean size of the ring's records. Of what was overwritten before the recording began,
+  // `bytes` is by the rate of the records behind it.
+  bool estimated = false;
   EventTime from_ns = 0, until_ns = 0;
 };
 

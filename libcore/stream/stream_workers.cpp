@@ -107,7 +107,7 @@ Result<void> StreamWorkers::start_workers(BlockPool& pool) {
       const StreamRing& ring = rings_[own[i].ring];
       worker.readers.emplace_back(ring.data, ring.head, settings_.past, worker.memory.bytes());
       if (ring.read_to) worker.readers.back().go_on_from(*ring.read_to);
-      worker.intakes.emplace_back(i, events_, worker.chain.first(), begin_ns, settings_.since_ns);
+      worker.intakes.emplace_back(i, events_, worker.chain.first(), begin_ns, settings_.since_ns, settings_.all_since);
       worker.quarters.push_back(ring.data.size() / 4);
     }
   }

@@ -54,6 +54,7 @@ struct StreamSettings {
   int level = 1;           // of zstd; 0: no compression
   bool past = true;        // round 0 begins with what the rings hold, else with what is written from now on
   EventTime since_ns = 0;  // older records are left out
+  bool all_since = false;  // what a ring had of the time since then, and has overwritten before the start, is a hole
   EventTime begun_ns = 0;  // when the recording began, for a hole before the first record; 0: now
   std::vector<MakeFilter> filters;
   std::function<EventTime()> clock = monotonic_now;  // any thread calls it; tests have their own

@@ -62,6 +62,11 @@ class Found : public RingReader::Sink {
     most_ = std::max(most_, records.size());
   }
   void hole(std::uint64_t bytes) override { holes_.emplace_back(numbers_.empty() ? 0 : numbers_.back(), bytes); }
+  void past_is_cut(std::uint64_t bytes) override {
+    EXPECT_TRUE(numbers_.empty() && holes_.empty() && cut_ == 0);
+    cut_ = bytes;
+  }
+  std::uint64_t cut_ = 0;
   std::vector<std::uint64_t> numbers_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> holes_;  // after which number, bytes
   std::size_t most_ = 0;
@@ -117,6 +122,7 @@ TEST(RingReader, AFullRingIsReadInPieces) {
   reader.look(found);
   expect_complete(ring, found, 1);
   EXPECT_EQ(found.numbers_.size(), 30'000U);
+  EXPECT_EQ(found.cut_, 0U);
   EXPECT_LE(found.most_, RingReader::kPieceBytes);
   EXPECT_GT(found.most_, RingReader::kPieceBytes - 200);
 }
@@ -163,6 +169,8 @@ TEST(RingReader, ThePastIsWhatTheRingHolds) {
   EXPECT_TRUE(none.numbers_.empty());
   ASSERT_FALSE(all.numbers_.empty());
   EXPECT_TRUE(all.holes_.empty()) << "older than the ring holds is not missing";
+  EXPECT_EQ(all.cut_, (100'000 - all.numbers_.size()) * 56);
+  EXPECT_EQ(none.cut_, 0U);
   EXPECT_GE(all.numbers_.size() * 56, ring.data_.size() - live_margin(ring.data_.size()) - 56);
   expect_complete(ring, all, all.numbers_.front());
   ring.write(56, 10);
@@ -181,6 +189,7 @@ TEST(RingReader, WhatWasOverwrittenSinceItsBeginIsAHole) {
     ring.write(56, 50'000);
     reader.look(found);
     EXPECT_EQ(found.holes_.size(), 1U) << past;
+    EXPECT_EQ(found.cut_, past ? before * 56 : 0);
     expect_complete(ring, found, before + 1);
   }
 }

@@ -202,6 +202,49 @@ TEST_F(RoundTest, WhatIsOlderThanWantedIsNoHole) {
   EXPECT_TRUE(rings[0].holes.empty());
 }
 
+// A rate of 100 records in 99 ns, and 201 ns before them.
+TEST_F(RoundTest, WhatTheRingHadOverwrittenSinceThenIsAHoleIfAllIsWanted) {
+  constexpr EventTime kSinceNs = 900;
+  constexpr std::uint64_t kBytes = 100 * 48 * 201 / 99;
+  for (const std::uint64_t known_bytes : {0U, 4'800U}) {
+    RingIntake intake(0, events_, chain_.first(), kSinceNs, kSinceNs, true);
+    intake.past_is_cut(1U << 30U);
+    if (known_bytes != 0) intake.hole(known_bytes);
+    intake.records(samples(1'000, 101, 200));
+    intake.records(samples(1'000, 201, 300));
+    const auto rings = end_round();
+    ASSERT_EQ(rings.size(), 1U);
+    EXPECT_EQ(numbers_of(rings[0]), counted_from(101, 300));
+    ASSERT_EQ(rings[0].holes.size(), 1U);
+    const Hole& hole = rings[0].holes[0];
+    EXPECT_EQ(hole.cause, HoleCause::overwritten);
+    EXPECT_EQ(hole.bytes, kBytes);
+    EXPECT_EQ(hole.events, 203U);
+    EXPECT_TRUE(hole.estimated);
+    EXPECT_EQ(hole.from_ns, kSinceNs);
+    EXPECT_EQ(hole.until_ns, 1'101U);
+  }
+  RingIntake young(0, events_, chain_.first(), kSinceNs, kSinceNs, true);
+  young.past_is_cut(480);
+  young.records(samples(1'000, 101, 200));
+  const auto rings = end_round();
+  ASSERT_EQ(rings.at(0).holes.size(), 1U);
+  EXPECT_EQ(rings[0].holes[0].bytes, 480U) << "no more than was ever written";
+  EXPECT_EQ(rings[0].holes[0].events, 10U);
+}
+
+TEST_F(RoundTest, WhatTheRingHadOverwrittenBeforeThatIsNoHole) {
+  RingIntake reaches_back(0, events_, chain_.first(), kBeginNs, 1'101, true);
+  RingIntake what_there_is(1, events_, chain_.first(), kBeginNs, 900);
+  RingIntake not_cut(1, events_, chain_.first(), kBeginNs, 900, true);
+  reaches_back.past_is_cut(1U << 30U);
+  reaches_back.records(samples(1'000, 101, 200));
+  what_there_is.past_is_cut(1U << 30U);
+  what_there_is.records(samples(1'000, 101, 200));
+  not_cut.records(samples(1'000, 201, 300));
+  for (const RingRound& ring : end_round()) EXPECT_TRUE(ring.holes.empty()) << ring.ring;
+}
+
 // 16 pages: as many small blocks. What comes then is missing, exactly counted, until blocks are given back.
 TEST_F(RoundTest, WithoutAFreeBlockRecordsAreAHole) {
   std::vector<RingRound> kept;

@@ -502,6 +502,30 @@ TEST_F(StreamWorkersTest, AnOverwrittenRingHasAHole) {
   EXPECT_EQ(ring.holes[0].until_ns, ring.blocks.front().oldest_ns);
 }
 
+// Of all that was written since 900: only the first ring was overwritten.
+TEST_F(StreamWorkersTest, ARingThatWasOverwrittenBeforeTheStartHasAHoleIfAllIsWanted) {
+  one_.write_some(1'000, 3 * kTestRingBytes / 48);
+  two_.write_some(1'000, 10);
+  pool_ = BlockPool::create(4U << 20U).value();
+  StreamSettings settings;
+  settings.since_ns = settings.begun_ns = 900;
+  settings.all_since = true;
+  settings.clock = [this] { return now_.load(); };
+  auto workers = StreamWorkers::start({one_.ring(), two_.ring()}, test::made_table(), std::move(settings), *pool_,
+                                      delivered_.receive());
+  ASSERT_TRUE(workers) << workers.error().what;
+  workers_ = std::move(*workers);
+  const auto rounds = next_round();
+  ASSERT_EQ(rounds.at(0).rings.size(), 2U);
+  const RingRound& ring = rounds[0].rings[0];
+  ASSERT_EQ(ring.holes.size(), 1U);
+  EXPECT_EQ(ring.holes[0].cause, HoleCause::overwritten);
+  EXPECT_EQ(ring.holes[0].events, one_.number() - numbers_of(ring).size()) << "no more than was ever written";
+  EXPECT_EQ(ring.holes[0].from_ns, 900U);
+  EXPECT_EQ(ring.holes[0].until_ns, ring.blocks.front().oldest_ns);
+  EXPECT_TRUE(rounds[0].rings[1].holes.empty());
+}
+
 struct Place {
   int policy = -1, nice = 0;
   std::vector<int> cpus;

@@ -486,6 +486,27 @@ TEST_F(RecordingsTest, ATriggersHasThePastSinceThen) {
   EXPECT_GE(own_samples_in(result->paths[0]), 200U) << "also those before it began";
 }
 
+// The ring turns before the recording begins.
+TEST_F(RecordingsTest, ATriggersSaysWhatTheRingsDidNotHoldAnyMore) {
+  const EventTime since_ns = monotonic_now();
+  fault(4096);
+  TriggersCall call;
+  record_for("hot", call, since_ns);
+  ASSERT_TRUE(loop_.until([&] { return !call.begun.empty() || call.answer; }));
+  ASSERT_EQ(call.begun.size(), 1U);
+  recordings_->stop(call.begun.front(), [](const CallResult<std::string>&) {});
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  ASSERT_TRUE(*call.answer) << call.answer->error().parameters;
+  const auto result = parse_record_result(**call.answer);
+  ASSERT_TRUE(result && result->paths.size() == 1) << **call.answer;
+  const Sidecar sidecar = sidecar_of(result->paths[0]);
+  const auto is_said = [&](const SidecarHole& hole) {
+    return hole.cause == "overwritten" && hole.begin_ns >= since_ns && hole.end_ns > hole.begin_ns && hole.lost > 0;
+  };
+  EXPECT_TRUE(std::any_of(sidecar.holes.begin(), sidecar.holes.end(), is_said)) << **call.answer;
+  EXPECT_THAT(sidecar.warnings, Contains(HasSubstr("of the rings' events are not in this part")));
+}
+
 // Else one trigger would take both places.
 TEST_F(RecordingsTest, ATriggerThatFiresAgainHasOneRecording) {
   TriggersCall first, again, other, third;
