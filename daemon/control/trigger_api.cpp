@@ -92,8 +92,8 @@ void TriggerApi::take(const Decision& decision) {
 }
 
 // The recording has everything from `due_ns` on, which is not after the freeze, so nothing is missing between both
-// files. It does not wait until the snapshot is written: the rings may not hold that much. Pausing a ring would be a
-// hole that no file reports, so the rings are copied live, as for all snapshots while a recording runs.
+// files. It does not wait until the snapshot is written: the rings may not hold that much. A pause of the rings would
+// be its first hole, so they are copied live, as for all snapshots while a recording runs.
 void TriggerApi::submit(const Decision& decision, SnapshotRequest request,
                         std::function<void(const Result<Sidecar>&)> done) {
   if (decision.record.count() == 0) return snapshots_.submit(std::move(request), std::move(done));
@@ -102,23 +102,27 @@ void TriggerApi::submit(const Decision& decision, SnapshotRequest request,
                                      .reason = decision.reason,
                                      .since_ns = request.due_ns,
                                      .for_ns = static_cast<EventTime>(decision.record.count())};
-  const auto begin = [this, wanted, counted = !request.test, begun = std::make_shared<bool>(false)] {
+  const bool counted = !request.test;
+  const auto begin = [this, wanted, counted, begun = std::make_shared<bool>(false)] {
     if (!std::exchange(*begun, true)) record(wanted, counted);
   };
   // All steps but "waiting" come after the freeze, and are reported by one thread at a time.
   request.progress = [this, begin, told = std::make_shared<bool>(false)](std::string_view step, unsigned /*percent*/) {
     if (step != "waiting" && !std::exchange(*told, true)) asio::post(loop_, [begin] { begin(); });
   };
-  snapshots_.submit(std::move(request), [begin, done = std::move(done)](const Result<Sidecar>& result) {
-    const bool canceled = !result && result.error().code == std::errc::operation_canceled;
-    if (!canceled) begin();  // also without a snapshot
+  snapshots_.submit(std::move(request), [this, begin, counted, name = decision.trigger,
+                                         done = std::move(done)](const Result<Sidecar>& result) {
+    if (!result && result.error().code == std::errc::operation_canceled)
+      prevented(name, counted);
+    else
+      begin();  // also without a snapshot
     done(result);
   });
 }
 
 void TriggerApi::record(const Recordings::OfTrigger& wanted, bool counted) {
-  // flightd is stopping, and has cut `post` short.
-  if (monotonic_now() < wanted.since_ns && !recorder_.broker_gone()) return;
+  // `post` was cut short.
+  if (monotonic_now() < wanted.since_ns && !recorder_.broker_gone()) return prevented(wanted.trigger, counted);
   recordings_.record(
       wanted,
       [this, counted, name = wanted.trigger](const std::string& id) {
@@ -127,6 +131,11 @@ void TriggerApi::record(const Recordings::OfTrigger& wanted, bool counted) {
       [this, counted, name = wanted.trigger](const CallResult<std::string>& result) {
         if (counted && !result) triggers_.note_unrecorded(name, error_message(result.error()));
       });
+}
+
+void TriggerApi::prevented(const std::string& trigger, bool counted) {
+  log::warn("trigger {}: no recording is made because flightd is stopping", trigger);
+  if (counted) triggers_.note_unrecorded(trigger, "flightd is stopping");
 }
 
 void TriggerApi::list(ControlBackend::Done done) {

@@ -45,6 +45,8 @@ class TriggerApi {
   void submit(const Decision& decision, SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
   // `counted`: a firing, not a test.
   void record(const Recordings::OfTrigger& wanted, bool counted);
+  // flightd stops first.
+  void prevented(const std::string& trigger, bool counted);
 
   boost::asio::io_context& loop_;
   TriggerThread& triggers_;

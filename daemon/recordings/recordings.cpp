@@ -150,7 +150,7 @@ bool Recordings::prolong(const OfTrigger& wanted, const ControlBackend::Done& do
   for (auto& [number, running] : running_) {
     if (running.trigger != wanted.trigger || !running.recording->go_on_until(monotonic_now() + wanted.for_ns)) continue;
     running.waiting.push_back(done);
-    log::info("trigger {} fired again: its recording {} goes on for {}", wanted.trigger, running.recording->id(),
+    log::info("trigger {} fired again: its recording goes on for {}", wanted.trigger,
               format_duration(std::chrono::nanoseconds(wanted.for_ns)));
     return true;
   }

@@ -223,6 +223,16 @@ TEST_F(TriggersRecordingTest, TheEndOfFlightdEndsItInOrder) {
   EXPECT_EQ(row().recordings_failed, 0U);
 }
 
+// It would begin after `post`. The snapshot is cut short, or refused if the worker did not see it yet.
+TEST_F(TriggersRecordingTest, OneThatTheEndOfFlightdPreventsIsCountedAsFailed) {
+  Decision decision = fired();
+  decision.post = decision.record = std::chrono::hours(1);
+  bench_.trigger_api->take(decision);
+  bench_.snapshots.worker->stop();
+  expect_none("flightd is stopping");
+  EXPECT_EQ(bench_.recordings->running_id(), "");
+}
+
 TEST_F(TriggersRecordingTest, ATestRecordsAndIsNotCounted) {
   fire("deploy", true);
   ASSERT_TRUE(bench_.loop.until([this] { return !bench_.recordings->running_id().empty(); }));
