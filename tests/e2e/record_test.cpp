@@ -294,9 +294,9 @@ TEST_F(Record, ThePastEndsWhenItIsAskedFor) {
 }
 
 // Its snapshot and its recording have each number between them, some of them twice.
-TEST_F(Record, ATriggersGoesOnFromItsSnapshot) {
-  Json config = plain_calls_config();
-  config["triggers"]["probe"] = {{"external", true}, {"action", {{"record", "1s"}}}};
+TEST_F(RecordLong, ATriggersGoesOnFromItsSnapshot) {
+  Json config = calls_config(20'000, "16M");  // of some six seconds: the recording begins before the ring turns
+  config["triggers"]["probe"] = {{"external", true}, {"action", {{"record", "2s"}}}};
   start_calls(config);
   ASSERT_TRUE(wait_until([&] { return daemon_.snapshot()["samples"] > 10'000; }, 20s));
   const Json fired = daemon_.ctl_json({"fire", "probe", "--reason", "p99 is 1200 ms"});
@@ -314,7 +314,7 @@ TEST_F(Record, ATriggersGoesOnFromItsSnapshot) {
   EXPECT_EQ(parts.back()["record"]["ended"], "asked");
   EXPECT_EQ(parts.front()["reason"], "trigger probe: p99 is 1200 ms");
   EXPECT_EQ(parts.front()["requests"][0]["comm"], "flightd");
-  EXPECT_GT(expect_each_once(parts), 10'000U) << "in a second";
+  EXPECT_GT(expect_each_once(parts), 10'000U) << "in two seconds";
   const std::vector<NumberedCall> before = numbered_calls(snapshot), after = numbered_calls(parts.front());
   ASSERT_TRUE(!before.empty() && !after.empty());
   EXPECT_LE(after.front().number, before.back().number + 1) << "what came between is missing";
