@@ -16,6 +16,7 @@ using Bytes = std::vector<std::byte>;
 // The limit of a feature's text; the CPU list of the largest machine has a tenth of it.
 constexpr std::size_t kMaxTextBytes = 256U << 10U;
 constexpr std::size_t kTextAlignment = 64;
+constexpr std::uint64_t kDirFormatVersion = 1;  // perf knows no other one
 constexpr std::uint32_t kUnknownId = std::numeric_limits<std::uint32_t>::max();
 
 std::uint32_t count_of(std::size_t count) { return static_cast<std::uint32_t>(count); }
@@ -241,6 +242,7 @@ std::vector<EncodedFeature> encode_features(const Features& features, std::span<
     add(kFeatureSampleTime, std::move(range));
   }
   add(kFeatureClockId, encode_u64(features.clock_resolution_ns));
+  if (features.directory) add(kFeatureDirFormat, encode_u64(kDirFormatVersion));
   if (features.compressed) add(kFeatureCompressed, encode_compressed(*features.compressed));
   add(kFeatureClockData, encode_clock_data(features.clock_data));
   return out;

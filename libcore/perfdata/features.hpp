@@ -35,6 +35,7 @@ enum FeatureBit : unsigned {
   kFeaturePmuMappings = 16,
   kFeatureSampleTime = 21,
   kFeatureClockId = 23,
+  kFeatureDirFormat = 24,
   kFeatureCompressed = 27,
   kFeatureClockData = 29,
 };
@@ -94,6 +95,7 @@ struct Features {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> sample_time;  // first, last
   std::optional<CompressedFeature> compressed;
   std::uint64_t clock_resolution_ns = 1;
+  bool directory = false;  // the file is `data` of a data directory
   ClockDataFeature clock_data;
 };
 

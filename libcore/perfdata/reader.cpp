@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/perfdata/format.hpp"
 #include "libcore/perfdata/user_records.hpp"
@@ -209,6 +210,13 @@ Result<void> walk(const FileBytes& file, const FileSection& section, std::string
   return {};
 }
 
+Result<FileBytes> file_bytes_of(UniqueFd file, const std::string& path) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}", path);
+  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is not a regular file", path);
+  return FileBytes(std::move(file), static_cast<std::uint64_t>(status.st_size));
+}
+
 }  // namespace
 
 Result<std::vector<std::byte>> FileBytes::read(const FileSection& section, std::uint64_t most,
@@ -240,10 +248,44 @@ Result<FileReader> FileReader::open(const std::string& path) {
   if (!fd) return propagate(fd.error());
   struct stat status {};
   if (::fstat(fd->get(), &status) != 0) return sys_error(errno, "fstat {}", path);
-  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is not a regular file", path);
-  if (status.st_size == 0) return fail(std::errc::bad_message, "{} is not a perf.data file: it is empty", path);
-  auto reader = parse(FileBytes(std::move(*fd), static_cast<std::uint64_t>(status.st_size)));
+  if (S_ISDIR(status.st_mode)) return open_folder(path);
+  auto bytes = file_bytes_of(std::move(*fd), path);
+  if (!bytes) return propagate(bytes.error());
+  if (bytes->size() == 0) return fail(std::errc::bad_message, "{} is not a perf.data file: it is empty", path);
+  auto reader = parse(std::move(*bytes));
   if (!reader) return wrap(reader.error(), "{}", path);
+  return reader;
+}
+
+Result<FileReader> FileReader::open_folder(const std::string& path) {
+  const auto folder = DataFolder::open_at(AT_FDCWD, path, path);
+  if (!folder) return propagate(folder.error());
+  UniqueFd data;
+  std::vector<UniqueFd> more;
+  for (const DataFolderFile& one : folder->files()) {
+    auto file = folder->open_file(one.name);
+    if (!file) return propagate(file.error());
+    if (one.name == kMainDataFile)
+      data = std::move(*file);
+    else
+      more.push_back(std::move(*file));
+  }
+  return open_files(std::move(data), std::move(more), path);
+}
+
+Result<FileReader> FileReader::open_files(UniqueFd data, std::vector<UniqueFd> more, const std::string& path) {
+  auto bytes = file_bytes_of(std::move(data), path);
+  if (!bytes) return propagate(bytes.error());
+  auto reader = parse(std::move(*bytes));
+  if (!reader) return wrap(reader.error(), "{}/{}", path, kMainDataFile);
+  if (reader->features_.count(kFeatureDirFormat) == 0)
+    return fail(std::errc::bad_message, "{}/{} does not say that it is that of a directory: perf would read only it",
+                path, kMainDataFile);
+  for (UniqueFd& one : more) {
+    auto file = file_bytes_of(std::move(one), path);
+    if (!file) return propagate(file.error());
+    reader->more_.push_back(std::move(*file));
+  }
   return reader;
 }
 
@@ -280,24 +322,40 @@ std::string FileReader::string_feature(unsigned bit) const {
   return text;
 }
 
+std::uint64_t FileReader::file_bytes() const {
+  std::uint64_t sum = bytes_.size();
+  for (const FileBytes& file : more_) sum += file.size();
+  return sum;
+}
+
+Result<void> FileReader::for_each_stored_record(const Visit& visit) const {
+  const auto each = [&](std::uint32_t type, ByteView record) -> Result<void> {
+    if (type == kRecordAuxtrace)
+      return fail(std::errc::not_supported, "a file with AUX data, which flightd never writes");
+    return visit(record);
+  };
+  auto walked = walk(bytes_, {.offset = data_offset_, .size = data_bytes_}, "data", each);
+  for (std::size_t i = 0; walked && i < more_.size(); ++i)
+    walked = walk(more_[i], {.offset = 0, .size = more_[i].size()}, bare_data_file(i), each);
+  return walked;
+}
+
 Result<void> FileReader::for_each_record(const Visit& visit, const Expand& expand) const {
   const auto visit_plain = [&](std::uint32_t type, ByteView record) -> Result<void> {
     if (type == kRecordCompressed)
       return fail(std::errc::bad_message, "a COMPRESSED record is inside a COMPRESSED record");
     return visit(record);
   };
-  return walk(bytes_, {.offset = data_offset_, .size = data_bytes_}, "data",
-              [&](std::uint32_t type, ByteView record) -> Result<void> {
-                if (type == kRecordAuxtrace)
-                  return fail(std::errc::not_supported, "a file with AUX data, which flightd never writes");
-                if (type != kRecordCompressed) return visit(record);
-                if (mmap_bytes_ == 0)
-                  return fail(std::errc::bad_message, "a COMPRESSED record in a file without that feature");
-                const auto records = expand(record.subspan(sizeof(perf_event_header)), mmap_bytes_);
-                if (!records) return wrap(records.error(), "a COMPRESSED record of {} bytes", record.size());
-                if (records->empty()) return fail(std::errc::bad_message, "an empty COMPRESSED record");
-                return walk(*records, "COMPRESSED record", visit_plain);
-              });
+  return for_each_stored_record([&](ByteView record) -> Result<void> {
+    perf_event_header header{};
+    std::memcpy(&header, record.data(), sizeof header);
+    if (header.type != kRecordCompressed) return visit(record);
+    if (mmap_bytes_ == 0) return fail(std::errc::bad_message, "a COMPRESSED record in a file without that feature");
+    const auto records = expand(record.subspan(sizeof header), mmap_bytes_);
+    if (!records) return wrap(records.error(), "a COMPRESSED record of {} bytes", record.size());
+    if (records->empty()) return fail(std::errc::bad_message, "an empty COMPRESSED record");
+    return walk(*records, "COMPRESSED record", visit_plain);
+  });
 }
 
 }  // namespace flight

@@ -2,6 +2,7 @@
 // Reads a perf.data file of flightd: for tests, and to repair a snapshot without its sidecar; not for reports, which
 // are perf's job. The file is input from outside: every offset and size is checked, and hostile bytes cause an error.
 // It is read by pread(2), never mapped: a bad sector or a truncated file then causes an error, not SIGBUS.
+// A data directory (libcore/base/data_folder.hpp) is read as one file that has the records of all its files.
 #pragma once
 
 #include <cstddef>
@@ -46,11 +47,16 @@ class FileReader {
   using Expand = std::function<Result<std::vector<std::byte>>(std::span<const std::byte> frame, std::size_t max_bytes)>;
   using Visit = std::function<Result<void>(std::span<const std::byte> record)>;
 
+  // A file or a data directory.
   [[nodiscard]] static Result<FileReader> open(const std::string& path);
+  // The files of a data directory: `data`, and data.0, data.1 …
+  [[nodiscard]] static Result<FileReader> open_files(UniqueFd data, std::vector<UniqueFd> more,
+                                                     const std::string& path);
   // `bytes` must outlive the reader (fuzzers).
   [[nodiscard]] static Result<FileReader> parse(std::span<const std::byte> bytes);
 
-  [[nodiscard]] std::uint64_t file_bytes() const { return bytes_.size(); }
+  // Of all files.
+  [[nodiscard]] std::uint64_t file_bytes() const;
   // Names come from EVENT_DESC.
   [[nodiscard]] const std::vector<FileEvent>& events() const { return events_; }
   // Raw feature contents by bit.
@@ -61,11 +67,15 @@ class FileReader {
   // Visits every record in the file's order, COMPRESSED ones expanded (they must then be whole records); ends with the
   // first error, its own or the visitor's.
   [[nodiscard]] Result<void> for_each_record(const Visit& visit, const Expand& expand) const;
+  // The same with COMPRESSED records as they are.
+  [[nodiscard]] Result<void> for_each_stored_record(const Visit& visit) const;
 
  private:
   FileReader() = default;
+  [[nodiscard]] static Result<FileReader> open_folder(const std::string& path);
   [[nodiscard]] static Result<FileReader> parse(FileBytes bytes);
   FileBytes bytes_;
+  std::vector<FileBytes> more_;  // bare records: the other files of a data directory
   std::uint64_t data_offset_ = 0, data_bytes_ = 0;
   std::vector<FileEvent> events_;
   std::map<unsigned, std::vector<std::byte>> features_;
