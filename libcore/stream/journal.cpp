@@ -3,13 +3,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <utility>
 
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/perf/attr.hpp"
 
@@ -29,12 +33,7 @@ struct JournalHeader {
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(JournalHeader) == 24);
-
-struct StoredEntry {
-  std::uint64_t number = 0, data_bytes = 0, expanded_bytes = 0, first_ns = 0, newest_ns = 0;
-  std::uint64_t checksum = 0;
-};
-static_assert(sizeof(StoredEntry) == kJournalEntryBytes);
+static_assert(kJournalEntryBytes == 6 * sizeof(std::uint64_t));  // encode_entry()
 
 // FNV-1a, 64 bits.
 std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t before) {
@@ -47,10 +46,9 @@ std::uint64_t checksum_of(const JournalHeader& header, std::span<const std::byte
   return checksum_of(facts, checksum_of(std::as_bytes(std::span(begin)), kChecksumBasis));
 }
 
-std::uint64_t checksum_of(const StoredEntry& entry, std::uint64_t facts_checksum) {
-  const std::array<std::uint64_t, 6> fields{facts_checksum,       entry.number,   entry.data_bytes,
-                                            entry.expanded_bytes, entry.first_ns, entry.newest_ns};
-  return checksum_of(std::as_bytes(std::span(fields)), kChecksumBasis);
+// `fields`: an entry but for its checksum.
+std::uint64_t checksum_of_entry(std::span<const std::byte> fields, std::uint64_t facts_checksum) {
+  return checksum_of(fields, checksum_of(std::as_bytes(std::span(&facts_checksum, 1)), kChecksumBasis));
 }
 
 template <typename T>
@@ -59,7 +57,8 @@ void put_value(std::vector<std::byte>& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-std::vector<std::byte> encode_facts(std::span<const FileEvent> events, std::span<const EncodedFeature> features) {
+std::vector<std::byte> encode_facts(std::span<const FileEvent> events, std::span<const EncodedFeature> features,
+                                    std::size_t more_files) {
   std::vector<std::byte> out;
   put_value(out, static_cast<std::uint32_t>(events.size()));
   for (const FileEvent& event : events) {
@@ -77,6 +76,16 @@ std::vector<std::byte> encode_facts(std::span<const FileEvent> events, std::span
     put_value(out, static_cast<std::uint64_t>(feature.bytes.size()));
     out.insert(out.end(), feature.bytes.begin(), feature.bytes.end());
   }
+  if (more_files > 0) put_value(out, static_cast<std::uint32_t>(more_files));
+  return out;
+}
+
+std::vector<std::byte> encode_entry(std::uint64_t number, const JournaledRound& entry, std::uint64_t facts_checksum) {
+  std::vector<std::byte> out;
+  for (const std::uint64_t field : {number, entry.data_bytes, entry.expanded_bytes, entry.first_ns, entry.newest_ns})
+    put_value(out, field);
+  for (const std::uint64_t bytes : entry.more_bytes) put_value(out, bytes);
+  put_value(out, checksum_of_entry(out, facts_checksum));
   return out;
 }
 
@@ -141,14 +150,41 @@ bool decode_facts(std::span<const std::byte> bytes, JournalContents& out) {
     if (bit > kHighestFeature || !ascends) return false;
     out.features.push_back({.bit = bit, .bytes = {contents.begin(), contents.end()}});
   }
-  return cursor.at_end();
+  if (cursor.at_end() || !cursor.good()) return cursor.good();
+  out.more_files = cursor.take<std::uint32_t>();
+  return cursor.at_end() && out.more_files > 0 && out.more_files < kMaxDataFiles;
+}
+
+// nullopt: its checksum or its number is wrong.
+std::optional<JournaledRound> decode_entry(std::span<const std::byte> bytes, std::uint64_t number,
+                                           std::size_t more_files, std::uint64_t facts_checksum) {
+  FactsCursor cursor(bytes);
+  const auto its_number = cursor.take<std::uint64_t>();
+  JournaledRound entry;
+  entry.data_bytes = cursor.take<std::uint64_t>();
+  entry.expanded_bytes = cursor.take<std::uint64_t>();
+  entry.first_ns = cursor.take<std::uint64_t>();
+  entry.newest_ns = cursor.take<std::uint64_t>();
+  for (std::size_t i = 0; i < more_files; ++i) entry.more_bytes.push_back(cursor.take<std::uint64_t>());
+  const auto checksum = cursor.take<std::uint64_t>();
+  const auto fields = bytes.first(bytes.size() - sizeof checksum);
+  if (its_number != number || checksum != checksum_of_entry(fields, facts_checksum)) return std::nullopt;
+  return entry;
+}
+
+bool follows(const JournaledRound& entry, const std::vector<JournaledRound>& before) {
+  if (before.empty()) return true;
+  const JournaledRound& last = before.back();
+  return entry.data_bytes >= last.data_bytes &&
+         std::equal(entry.more_bytes.begin(), entry.more_bytes.end(), last.more_bytes.begin(), last.more_bytes.end(),
+                    std::greater_equal<>());
 }
 
 }  // namespace
 
 Result<Journal> Journal::create(UniqueFd file, std::span<const FileEvent> events,
-                                std::span<const EncodedFeature> features) {
-  const std::vector<std::byte> facts = encode_facts(events, features);
+                                std::span<const EncodedFeature> features, std::size_t more_files) {
+  const std::vector<std::byte> facts = encode_facts(events, features, more_files);
   JournalHeader header;
   header.facts_bytes = facts.size();
   header.checksum = checksum_of(header, facts);
@@ -156,26 +192,21 @@ Result<Journal> Journal::create(UniqueFd file, std::span<const FileEvent> events
   put_value(out, header);
   out.insert(out.end(), facts.begin(), facts.end());
   if (auto written = write_journal(file.get(), out, 0); !written) return propagate(written.error());
-  return Journal(std::move(file), header.checksum, out.size());
+  return Journal(std::move(file), header.checksum, out.size(), more_files);
 }
 
 Result<void> Journal::append(const JournaledRound& entry) {
-  StoredEntry stored{.number = number_,
-                     .data_bytes = entry.data_bytes,
-                     .expanded_bytes = entry.expanded_bytes,
-                     .first_ns = entry.first_ns,
-                     .newest_ns = entry.newest_ns,
-                     .checksum = 0};
-  stored.checksum = checksum_of(stored, checksum_);
-  if (auto written = write_journal(file_.get(), std::as_bytes(std::span(&stored, 1)), end_); !written) return written;
-  end_ += sizeof stored;
+  assert(entry.more_bytes.size() == more_files_);
+  const std::vector<std::byte> stored = encode_entry(number_, entry, checksum_);
+  if (auto written = write_journal(file_.get(), stored, end_); !written) return written;
+  end_ += stored.size();
   ++number_;
   return {};
 }
 
 Result<void> Journal::cut(std::uint64_t entries) {
   assert(entries <= number_);
-  end_ -= (number_ - entries) * sizeof(StoredEntry);
+  end_ -= (number_ - entries) * entry_bytes();
   number_ = entries;
   if (::ftruncate(file_.get(), static_cast<off_t>(end_)) != 0)
     return sys_error(errno, "cut a recording's journal to {} bytes", end_);
@@ -205,17 +236,12 @@ Result<JournalContents> parse_journal(std::span<const std::byte> bytes) {
     return fail(std::errc::bad_message,
                 "the journal of the recording is damaged: what it says about the file is wrong");
   bytes = bytes.subspan(facts.size());
-  StoredEntry entry;
-  while (bytes.size() >= sizeof entry) {
-    std::memcpy(&entry, bytes.data(), sizeof entry);
-    const bool follows = entry.number == out.entries.size() &&
-                         (out.entries.empty() || entry.data_bytes >= out.entries.back().data_bytes);
-    if (!follows || entry.checksum != checksum_of(entry, header.checksum)) break;
-    out.entries.push_back({.data_bytes = entry.data_bytes,
-                           .expanded_bytes = entry.expanded_bytes,
-                           .first_ns = entry.first_ns,
-                           .newest_ns = entry.newest_ns});
-    bytes = bytes.subspan(sizeof entry);
+  const std::size_t entry_bytes = kJournalEntryBytes + out.more_files * sizeof(std::uint64_t);
+  while (bytes.size() >= entry_bytes) {
+    auto entry = decode_entry(bytes.first(entry_bytes), out.entries.size(), out.more_files, header.checksum);
+    if (!entry || !follows(*entry, out.entries)) break;
+    out.entries.push_back(std::move(*entry));
+    bytes = bytes.subspan(entry_bytes);
   }
   out.torn_bytes = bytes.size();
   return out;

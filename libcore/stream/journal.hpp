@@ -5,6 +5,9 @@
 //   | magic 8 | bytes of the facts 8 | checksum 8 | events: attr 128, ids … | features: bit, contents … |
 //   | entry 48: number, data bytes, expanded bytes, first time, newest time, checksum | entry 48 | …
 //
+// If the part is a directory, the facts end with the number of its files data.N, u32, and an entry has the length of
+// each before its checksum.
+//
 // All numbers are little-endian u64, counts u32. A checksum is FNV-1a over everything since the beginning of the
 // journal, or for an entry over it and the checksum of the facts, so that no entry of another journal is accepted.
 // The order of its entries is that of the file; a torn last one is ignored. The journal is input from outside when it
@@ -29,36 +32,41 @@ inline constexpr std::size_t kJournalEntryBytes = 48;
 
 // After a round the file is whole up to here.
 struct JournaledRound {
-  std::uint64_t data_bytes = 0;           // of the data section
-  std::uint64_t expanded_bytes = 0;       // the same, expanded
-  EventTime first_ns = 0, newest_ns = 0;  // of the records of rings so far; 0: there was none
+  std::uint64_t data_bytes = 0;             // of the data section
+  std::uint64_t expanded_bytes = 0;         // the same, expanded
+  EventTime first_ns = 0, newest_ns = 0;    // of the records of rings so far; 0: there was none
+  std::vector<std::uint64_t> more_bytes{};  // of a directory: the lengths of data.0, data.1 …
 };
 
 class Journal {
  public:
   // `file`: empty. Writes the facts: attrs and ids of the events, and the encoded features (EVENT_DESC among them).
+  // `more_files`: of a directory, the number of its files data.N; each entry has so many lengths.
   [[nodiscard]] static Result<Journal> create(UniqueFd file, std::span<const FileEvent> events,
-                                              std::span<const EncodedFeature> features);
+                                              std::span<const EncodedFeature> features, std::size_t more_files = 0);
   // After an error the next entry takes the place of this one.
   [[nodiscard]] Result<void> append(const JournaledRound& entry);
   // Leaves the first `entries` of those that were appended, at most all of them.
   [[nodiscard]] Result<void> cut(std::uint64_t entries);
   // fdatasync(2), after that of the data.
   [[nodiscard]] Result<void> sync() const;
+  [[nodiscard]] std::size_t entry_bytes() const { return kJournalEntryBytes + more_files_ * sizeof(std::uint64_t); }
 
  private:
-  Journal(UniqueFd file, std::uint64_t checksum, std::uint64_t end)
-      : file_(std::move(file)), checksum_(checksum), end_(end) {}
+  Journal(UniqueFd file, std::uint64_t checksum, std::uint64_t end, std::size_t more_files)
+      : file_(std::move(file)), checksum_(checksum), end_(end), more_files_(more_files) {}
   UniqueFd file_;
   std::uint64_t checksum_;  // of the facts
   std::uint64_t end_;       // of the file
+  std::size_t more_files_;
   std::uint64_t number_ = 0;
 };
 
 struct JournalContents {
   std::vector<FileEvent> events;  // without names: these are in EVENT_DESC
   std::vector<EncodedFeature> features;
-  std::vector<JournaledRound> entries;  // data_bytes ascends
+  std::size_t more_files = 0;           // of a directory; 0: the part is one file
+  std::vector<JournaledRound> entries;  // the lengths ascend
   std::uint64_t torn_bytes = 0;         // after the last valid entry
 };
 

@@ -2,6 +2,7 @@
 #include "libcore/stream/part_file.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "libcore/perfdata/user_records.hpp"
@@ -52,6 +53,7 @@ PartFile::PartFile(PartStart start, FileWriter writer, Journal journal, Chunks& 
     : data_(std::move(start.data)),
       sync_(std::move(start.sync)),
       writer_(std::move(writer)),
+      bare_(std::move(start.more)),
       journal_(std::move(journal)),
       chunks_(&chunks),
       sideband_ns_(start.sideband_from_ns) {}
@@ -62,14 +64,18 @@ Result<PartFile> PartFile::create(PartStart start, Chunks& chunks) {
   // At once, and not when all is recorded.
   if (auto checked = writer->check(start.features); !checked) return propagate(checked.error());
   if (chunks.level() > 0) start.features.compressed = compressed_feature(chunks.level(), 0, 0);
-  auto journal = Journal::create(std::move(start.journal), start.events, encode_features(start.features, start.events));
+  start.features.directory = !start.more.empty();
+  auto journal = Journal::create(std::move(start.journal), start.events, encode_features(start.features, start.events),
+                                 start.more.size());
   if (!journal) return propagate(journal.error());
   const RecordBuffer prologue = std::move(start.prologue);
   PartFile out(std::move(start), std::move(*writer), std::move(*journal), chunks);
   out.pack(prologue);
   out.write_out();
   if (!out.outcome_) return propagate(out.outcome_.error());
-  out.go_to({.data_bytes = out.writer_.data_bytes(), .expanded_bytes = out.expanded_bytes_});
+  out.go_to({.data_bytes = out.writer_.data_bytes(),
+             .expanded_bytes = out.expanded_bytes_,
+             .more_bytes = out.bare_.lengths()});
   out.begun_ = {.file_bytes = out.facts_.file_bytes, .expanded_bytes = out.facts_.expanded_bytes};
   return out;
 }
@@ -83,6 +89,7 @@ Result<void> PartFile::write(const Round& round, const SidebandSource& sideband)
       waiting_.clear();
       // What was written of the round. finish() does it again, and returns the error.
       static_cast<void>(writer_.cut(written_.data_bytes));
+      static_cast<void>(bare_.cut(written_.more_bytes));
     }
   }
   if (!outcome_) lose(round);
@@ -97,25 +104,29 @@ Result<void> PartFile::write_round(const Round& round, const SidebandSource& sid
     sideband_ns_ = round.newest_ns;
   }
   Mark now = written_;
-  for (const RingRound& ring : round.rings)
+  for (const RingRound& ring : round.rings) {
+    std::vector<std::byte>& waiting = bare_.empty() ? waiting_ : bare_.waiting(ring.worker);
     for (const Block& block : ring.blocks) {
-      block.bytes.append_to(waiting_);
+      block.bytes.append_to(waiting);
       expanded_bytes_ += block.expanded_bytes;
       now.events += block.events;
       now.first_ns = now.first_ns == 0 ? block.oldest_ns : std::min(now.first_ns, block.oldest_ns);
       now.newest_ns = std::max(now.newest_ns, block.newest_ns);
-      if (waiting_.size() >= kWriteBytes) write_out();
+      if (waiting.size() >= kWriteBytes) write_out();
     }
-  append_finished_round(waiting_);
+  }
+  if (bare_.empty()) append_finished_round(waiting_);
   write_out();
   if (!outcome_) return outcome_;
   ++now.rounds;
   now.data_bytes = writer_.data_bytes();
   now.expanded_bytes = expanded_bytes_;
+  now.more_bytes = bare_.lengths();
   const JournaledRound entry{.data_bytes = now.data_bytes,
                              .expanded_bytes = now.expanded_bytes,
                              .first_ns = now.first_ns,
-                             .newest_ns = now.newest_ns};
+                             .newest_ns = now.newest_ns,
+                             .more_bytes = now.more_bytes};
   if (auto noted = journal_.append(entry); !noted) return noted;
   for (const RingRound& ring : round.rings) add_blocks(unsynced_, ring);
   go_to(now);
@@ -125,7 +136,8 @@ Result<void> PartFile::write_round(const Round& round, const SidebandSource& sid
 // The file is as after this round; behind it may be bytes that finish() cuts off.
 void PartFile::go_to(const Mark& mark) {
   written_ = mark;
-  facts_.file_bytes = writer_.data_offset() + mark.data_bytes;
+  facts_.file_bytes =
+      std::accumulate(mark.more_bytes.begin(), mark.more_bytes.end(), writer_.data_offset() + mark.data_bytes);
   facts_.expanded_bytes = mark.expanded_bytes;
   facts_.events = mark.events;
   facts_.rounds = mark.rounds;
@@ -156,6 +168,8 @@ void PartFile::put_chunk() {
 void PartFile::write_out() {
   if (outcome_ && !waiting_.empty()) outcome_ = writer_.append(waiting_);
   waiting_.clear();
+  if (outcome_) outcome_ = bare_.write_out();
+  if (!outcome_) bare_.drop_waiting();
 }
 
 void PartFile::lose(const Round& round) {
@@ -170,6 +184,7 @@ void PartFile::lose_unsynced() {
   go_to(synced_);
   static_cast<void>(journal_.cut(synced_.rounds));
   static_cast<void>(writer_.cut(synced_.data_bytes));  // as in write()
+  static_cast<void>(bare_.cut(synced_.more_bytes));
 }
 
 void PartFile::add_hole(std::size_t ring, int cpu, const Hole& hole) {
@@ -184,7 +199,9 @@ void PartFile::add_hole(std::size_t ring, int cpu, const Hole& hole) {
 
 Result<void> PartFile::sync() {
   Result<void> done;
-  if (const auto synced = sync_(data_.get()); synced) {
+  Result<bool> synced = bare_.sync(sync_);
+  if (synced) synced = sync_(data_.get());
+  if (synced) {
     synced_ = written_;
     unsynced_.clear();
     done = journal_.sync();
@@ -201,13 +218,20 @@ Result<void> PartFile::finish(Features features) {
   if (is_unsynced()) static_cast<void>(sync());  // an error is in outcome_
   if (!outcome_ && written_.data_bytes == 0) return outcome_;
   if (auto cut = writer_.cut(written_.data_bytes); !cut) return cut;
+  if (auto cut = bare_.cut(written_.more_bytes); !cut) return cut;
+  if (const auto synced = bare_.sync(sync_); !synced) {
+    finished_ = wrap(synced.error(), "a part of a recording");
+    return finished_;
+  }
+  features.directory = !bare_.empty();
   features.compressed.reset();
   if (chunks_->level() > 0)
-    features.compressed = compressed_feature(chunks_->level(), facts_.expanded_bytes, writer_.data_bytes());
+    features.compressed =
+        compressed_feature(chunks_->level(), facts_.expanded_bytes, writer_.data_bytes() + bare_.bytes());
   features.sample_time.reset();
   if (facts_.newest_ns != 0) features.sample_time.emplace(facts_.first_ns, facts_.newest_ns);
   if (auto finished = writer_.finish(features); !finished) return finished;
-  facts_.file_bytes = writer_.file_bytes();
+  facts_.file_bytes = writer_.file_bytes() + bare_.bytes();
   if (const auto synced = sync_(data_.get()); !synced) finished_ = wrap(synced.error(), "a part of a recording");
   return finished_;
 }

@@ -4,6 +4,9 @@
 //   | header, attrs | prologue | round: sideband, blocks by CPU, FINISHED_ROUND | round … |  features, when it ends
 //                                                                            journal: an entry after each round
 //
+// Or it is a data directory: the file above is `data`, without blocks and without FINISHED_ROUND, since perf sorts what
+// a directory has as a whole; the blocks are in data.0, data.1 …, a file for each worker.
+//
 // The file and its journal are such that recover() can finish it whenever its writer is killed. If the disk refuses
 // something, the round is cut off again, and nothing more is written: finish() can still make a whole file of the
 // rounds before. If it refuses fdatasync(2), nobody knows what it has of the rounds since the last one: all of these
@@ -26,6 +29,7 @@
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perfdata/features.hpp"
 #include "libcore/perfdata/writer.hpp"
+#include "libcore/stream/bare_files.hpp"
 #include "libcore/stream/chunks.hpp"
 #include "libcore/stream/journal.hpp"
 #include "libcore/stream/round.hpp"
@@ -40,6 +44,7 @@ using SidebandSource = std::function<RecordBuffer(EventTime from_ns, EventTime u
 
 struct PartStart {
   UniqueFd data, journal;          // empty files
+  std::vector<UniqueFd> more{};    // the same, of a directory: data.0, data.1 … by worker; none: it is one file
   std::vector<FileEvent> events;   // all whose records rings, prologue and sideband have
   Features features;               // as they are known now, for recover(); COMPRESSED and SAMPLE_TIME are added
   RecordBuffer prologue;           // the process tracker's whole state, as perf must know it before the first sample
@@ -92,12 +97,13 @@ class PartFile {
 
   [[nodiscard]] const PartFacts& facts() const { return facts_; }
   // A part has at least one round, and at least as much of rounds as of the prologue: on a machine with many processes
-  // the prologue alone may be larger than a limit, and each part begins with one.
+  // the prologue alone may be larger than a limit, and each part begins with one. The journal's entries of a directory
+  // are longer.
   [[nodiscard]] bool is_full(const PartLimits& limits) const {
     if (facts_.rounds == 0) return false;
     return facts_.file_bytes >= std::max(limits.file_bytes, 2 * begun_.file_bytes) ||
            facts_.expanded_bytes >= std::max(limits.expanded_bytes, 2 * begun_.expanded_bytes) ||
-           facts_.rounds >= limits.rounds;
+           facts_.rounds * journal_.entry_bytes() >= limits.rounds * kJournalEntryBytes;
   }
 
  private:
@@ -105,6 +111,7 @@ class PartFile {
   struct Mark {
     std::uint64_t data_bytes = 0, expanded_bytes = 0, events = 0, rounds = 0;
     EventTime first_ns = 0, newest_ns = 0;
+    std::vector<std::uint64_t> more_bytes{};  // of a directory: of data.0, data.1 …
   };
 
   PartFile(PartStart start, FileWriter writer, Journal journal, Chunks& chunks);
@@ -120,6 +127,7 @@ class PartFile {
   UniqueFd data_;
   std::function<Result<bool>(int file)> sync_;
   FileWriter writer_;
+  BareFiles bare_;
   Journal journal_;
   Chunks* chunks_;
   std::size_t enough_ = kFirstChunkBytes;  // of a chunk of the sideband

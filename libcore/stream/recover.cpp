@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/stream/recover.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/chunk_size.hpp"
@@ -123,11 +126,63 @@ std::uint64_t size_of_features(std::span<const EncodedFeature> features) {
   return bytes;
 }
 
+// Of all files of the part.
+std::uint64_t bytes_after(const JournaledRound& entry) {
+  return std::accumulate(entry.more_bytes.begin(), entry.more_bytes.end(), entry.data_bytes);
+}
+
+// All files of a part.
+class PartCheck {
+ public:
+  PartCheck(int data, const FileWriter& writer) : data_(data, writer.data_offset(), writer.data_bytes()) {}
+  [[nodiscard]] Result<void> add(int file);
+  // On to what a round left; after an error only events() before it is of use.
+  [[nodiscard]] Result<void> go_to(const JournaledRound& entry);
+  [[nodiscard]] std::uint64_t events() const;
+
+ private:
+  DataCheck data_;
+  std::vector<DataCheck> more_;
+};
+
+Result<void> PartCheck::add(int file) {
+  struct stat status {};
+  if (::fstat(file, &status) != 0) return sys_error(errno, "fstat {} of the part", bare_data_file(more_.size()));
+  more_.emplace_back(file, std::uint64_t{0}, static_cast<std::uint64_t>(status.st_size));
+  return {};
+}
+
+Result<void> PartCheck::go_to(const JournaledRound& entry) {
+  if (auto good = data_.go_to(entry.data_bytes); !good) return good;
+  for (std::size_t i = 0; i < more_.size(); ++i) {
+    if (entry.more_bytes[i] == 0) continue;  // its worker had nothing yet
+    if (auto good = more_[i].go_to(entry.more_bytes[i]); !good) return wrap(good.error(), "{}", bare_data_file(i));
+  }
+  return {};
+}
+
+std::uint64_t PartCheck::events() const {
+  std::uint64_t sum = data_.events();
+  for (const DataCheck& one : more_) sum += one.events();
+  return sum;
+}
+
+Result<void> cut_all(FileWriter& writer, std::span<const int> more, const JournaledRound& entry) {
+  if (auto cut = writer.cut(entry.data_bytes); !cut) return cut;
+  for (std::size_t i = 0; i < more.size(); ++i)
+    if (::ftruncate(more[i], static_cast<off_t>(entry.more_bytes[i])) != 0)
+      return sys_error(errno, "cut {} of the part to {} bytes", bare_data_file(i), entry.more_bytes[i]);
+  return {};
+}
+
 }  // namespace
 
-Result<Recovered> recover(int data, std::span<const std::byte> journal) {
+Result<Recovered> recover(int data, std::span<const std::byte> journal, std::span<const int> more) {
   auto contents = parse_journal(journal);
   if (!contents) return propagate(contents.error());
+  if (contents->more_files != more.size())
+    return fail(std::errc::bad_message, "the journal is that of a part with {} files beside `data`, and there are {}",
+                contents->more_files, more.size());
   auto writer = FileWriter::resume(data, std::move(contents->events));
   if (!writer) return propagate(writer.error());
   if (contents->entries.empty())
@@ -135,13 +190,15 @@ Result<Recovered> recover(int data, std::span<const std::byte> journal) {
 
   Recovered out;
   const JournaledRound* newest = nullptr;
-  DataCheck check(data, writer->data_offset(), writer->data_bytes());
+  PartCheck check(data, *writer);
+  for (const int file : more)
+    if (auto added = check.add(file); !added) return propagate(added.error());
   for (const JournaledRound& entry : contents->entries) {
     if (entry.first_ns > entry.newest_ns) {
       out.reason = fmt::format("the journal states records from {} ns until {} ns", entry.first_ns, entry.newest_ns);
       break;
     }
-    if (auto good = check.go_to(entry.data_bytes); !good) {
+    if (auto good = check.go_to(entry); !good) {
       out.reason = good.error().what;
       break;
     }
@@ -152,33 +209,40 @@ Result<Recovered> recover(int data, std::span<const std::byte> journal) {
   out.left_out = contents->entries.size() - out.rounds;
   if (newest == nullptr) return fail(std::errc::bad_message, "no round of the recording can be used: {}", out.reason);
 
-  if (auto cut = writer->cut(newest->data_bytes); !cut) return propagate(cut.error());
+  if (auto cut = cut_all(*writer, more, *newest); !cut) return propagate(cut.error());
   set_sample_time(contents->features, *newest);
   if (auto finished = writer->finish_encoded(contents->features); !finished) return propagate(finished.error());
-  out.file_bytes = writer->file_bytes();
-  out.data_bytes = newest->data_bytes;
+  const std::uint64_t more_bytes = bytes_after(*newest) - newest->data_bytes;
+  out.file_bytes = writer->file_bytes() + more_bytes;
+  out.data_bytes = newest->data_bytes + more_bytes;
   out.expanded_bytes = newest->expanded_bytes;
   out.first_ns = newest->first_ns;
   out.newest_ns = newest->newest_ns;
   return out;
 }
 
-Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal) {
-  auto done = recover(data, journal);
+Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal, std::span<const int> more) {
+  auto done = recover(data, journal, more);
   if (done || !is_full(done.error().errno_value())) return done;
   const auto contents = parse_journal(journal);
   if (!contents) return done;
   const std::vector<JournaledRound>& entries = contents->entries;
-  const std::uint64_t all_bytes = entries.back().data_bytes, needed_bytes = size_of_features(contents->features);
+  const std::uint64_t all_bytes = bytes_after(entries.back()), needed_bytes = size_of_features(contents->features);
   if (all_bytes < needed_bytes) return done;
+  const std::size_t entry_bytes = kJournalEntryBytes + more.size() * sizeof(std::uint64_t);
   const std::size_t whole = journal.size() - static_cast<std::size_t>(contents->torn_bytes);
   // What is cut off need not be free at once (btrfs), and others may take it.
   for (std::size_t dropped = 1; dropped < entries.size(); dropped *= 2) {
-    done = recover(data, journal.first(whole - dropped * kJournalEntryBytes));
+    done = recover(data, journal.first(whole - dropped * entry_bytes), more);
     if (done || !is_full(done.error().errno_value())) break;
-    if (all_bytes - entries[entries.size() - 1 - dropped].data_bytes >= 2 * needed_bytes) break;
+    if (all_bytes - bytes_after(entries[entries.size() - 1 - dropped]) >= 2 * needed_bytes) break;
   }
   return done;
+}
+
+std::size_t more_files_of(std::span<const std::byte> journal) {
+  const auto contents = parse_journal(journal);
+  return contents ? contents->more_files : 0;
 }
 
 }  // namespace flight

@@ -23,8 +23,8 @@
 namespace flight {
 
 struct Recovered {
-  std::uint64_t file_bytes = 0, data_bytes = 0, expanded_bytes = 0;
-  std::uint64_t events = 0;               // samples, counted
+  std::uint64_t file_bytes = 0, data_bytes = 0, expanded_bytes = 0;  // of a directory: of all its files
+  std::uint64_t events = 0;                                          // samples, counted
   EventTime first_ns = 0, newest_ns = 0;  // of the records of rings, as the journal says; so is expanded_bytes
   std::size_t rounds = 0;                 // with an entry that is kept
   std::size_t left_out = 0;               // newer entries that are not usable,
@@ -32,10 +32,14 @@ struct Recovered {
 };
 
 // `data`: readable and writable. An error leaves it as it was, except if writing itself failed. EBADMSG: the journal is
-// none, or it is cut before its first round, or its first round is not in this file; the text says which.
-[[nodiscard]] Result<Recovered> recover(int data, std::span<const std::byte> journal);
+// none, or it is cut before its first round, or its first round is not in this file; the text says which. `more`: of a
+// directory, data.0, data.1 …, as `data`.
+[[nodiscard]] Result<Recovered> recover(int data, std::span<const std::byte> journal, std::span<const int> more = {});
 // The same where the disk may be full: then the newest rounds make space for the features, about twice as much as these
 // need. If that does not help, the others stay.
-[[nodiscard]] Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal);
+[[nodiscard]] Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal,
+                                                  std::span<const int> more = {});
+// How many files data.N the part of this journal has; 0: it is one file, or the journal cannot be used.
+[[nodiscard]] std::size_t more_files_of(std::span<const std::byte> journal);
 
 }  // namespace flight

@@ -54,6 +54,7 @@ struct RingRound {
 
   std::size_t ring = 0;
   int cpu = 0;
+  std::size_t worker = 0;     // that reads the ring
   std::vector<Block> blocks;  // oldest first
   std::vector<Hole> holes;
   // Read from the ring, before any filter; samples and their bytes with all other records'.

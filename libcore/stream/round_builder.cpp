@@ -28,6 +28,7 @@ RoundBuilder::RoundBuilder(Chunks& chunks, BlockPool& pool, const std::vector<Ri
   for (std::size_t i = 0; i < rings.size(); ++i) {
     rings_[i].round.ring = rings[i].ring;
     rings_[i].round.cpu = rings[i].cpu;
+    rings_[i].round.worker = rings[i].worker;
   }
 }
 
@@ -105,6 +106,7 @@ std::vector<RingRound> RoundBuilder::take() {
     RingRound next;
     next.ring = ring.round.ring;
     next.cpu = ring.round.cpu;
+    next.worker = ring.round.worker;
     out.push_back(std::exchange(ring.round, std::move(next)));
   }
   return out;

@@ -20,6 +20,7 @@ class RoundBuilder : public StreamSink {
   struct RingName {
     std::size_t ring = 0;  // among all rings
     int cpu = 0;
+    std::size_t worker = 0;
   };
   // `rings`: the worker's. `chunks` and `pool` must outlive it; it is the only user of `chunks`.
   RoundBuilder(Chunks& chunks, BlockPool& pool, const std::vector<RingName>& rings);

@@ -95,7 +95,8 @@ std::size_t StreamWorkers::worker_of(std::size_t ring) const {
 Result<void> StreamWorkers::start_workers(BlockPool& pool) {
   const EventTime begin_ns = settings_.begun_ns != 0 ? settings_.begun_ns : settings_.clock();
   std::vector<std::vector<RoundBuilder::RingName>> names(settings_.plan.size());
-  for (std::size_t i = 0; i < rings_.size(); ++i) names[worker_of(i)].push_back({.ring = i, .cpu = rings_[i].cpu});
+  for (std::size_t i = 0; i < rings_.size(); ++i)
+    names[worker_of(i)].push_back({.ring = i, .cpu = rings_[i].cpu, .worker = worker_of(i)});
   for (const auto& own : names) {
     auto chunks = Chunks::create(settings_.level);
     if (!chunks) return propagate(chunks.error());
@@ -263,6 +264,7 @@ void StreamWorkers::add_pauses(std::vector<RingRound>& rings) {
   for (std::size_t i = 0; i < rings_.size(); ++i) {
     paused_rings[i].ring = i;
     paused_rings[i].cpu = rings_[i].cpu;
+    paused_rings[i].worker = worker_of(i);
     for (const auto& [from_ns, until_ns] : pauses_)
       paused_rings[i].holes.push_back({.cause = HoleCause::paused, .from_ns = from_ns, .until_ns = until_ns});
   }

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cassert>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/files.hpp"
@@ -93,13 +95,53 @@ void stated_lengths(flight::fuzz::Input& input) {
   assert(!has_header || flight::FileReader::parse(as_bytes(*bytes)));
 }
 
+// The same for a directory with two files beside `data`: up to 8 entries with three lengths each, then what the two
+// files have, then the data.
+void stated_folder(flight::fuzz::Input& input) {
+  flight::Features features;
+  features.compressed = flight::CompressedFeature{.level = 1, .ratio = 1, .mmap_bytes = 589'824};
+  features.directory = true;
+  const flight::UniqueFd data = memory_file(), journal_file = memory_file(), first = memory_file(),
+                         second = memory_file();
+  auto journal = flight::Journal::create(flight::UniqueFd(::dup(journal_file.get())), one_event(),
+                                         flight::encode_features(features, one_event()), 2);
+  auto writer = flight::FileWriter::create(data.get(), one_event());
+  if (!journal || !writer) std::abort();
+  for (unsigned i = input.take<std::uint8_t>() % 8U; i > 0; --i) {
+    flight::JournaledRound entry{.data_bytes = input.take<std::uint16_t>(), .expanded_bytes = 1};
+    for (int file = 0; file < 2; ++file) entry.more_bytes.push_back(input.take<std::uint16_t>());
+    entry.newest_ns = input.take<std::uint8_t>();
+    if (!journal->append(entry)) std::abort();
+  }
+  for (const flight::UniqueFd* file : {&first, &second})
+    if (!flight::write_all(file->get(), input.take_bytes(input.take<std::uint16_t>()))) std::abort();
+  if (!writer->append(input.bytes())) std::abort();
+  const auto text = flight::read_all(journal_file.get());
+  if (!text) std::abort();
+  const std::array<int, 2> more{first.get(), second.get()};
+  const auto all_bytes = [&] { return size_of(data) + size_of(first) + size_of(second); };
+  const std::uint64_t before = all_bytes();
+  const auto recovered = flight::recover(data.get(), as_bytes(*text), more);
+  if (!recovered) {
+    assert(all_bytes() == before);
+    return;
+  }
+  assert(recovered->file_bytes == all_bytes());
+  std::vector<flight::UniqueFd> others;
+  for (const int file : more) others.emplace_back(::dup(file));
+  assert(flight::FileReader::open_files(flight::UniqueFd(::dup(data.get())), std::move(others), "part"));
+}
+
 }  // namespace
 
-// u8: 0: any files, else lengths that a journal states.
+// u8: 0: any files; 2: a directory; else lengths that a journal states.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   flight::fuzz::Input input(data, size);
-  if (input.take<std::uint8_t>() == 0) {
+  const auto kind = input.take<std::uint8_t>();
+  if (kind == 0) {
     any_files(input);
+  } else if (kind == 2) {
+    stated_folder(input);
   } else {
     stated_lengths(input);
   }

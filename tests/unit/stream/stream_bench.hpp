@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perf/attr.hpp"
@@ -228,7 +229,7 @@ inline std::vector<std::uint64_t> counted_from(std::uint64_t first, std::uint64_
   return out;
 }
 
-// Rounds of two rings, as a worker makes them. Numbers of the second ring begin at 1,000,001.
+// Rounds of two rings, as two workers make them. Numbers of the second ring begin at 1,000,001.
 class MadeRounds {
  public:
   static constexpr std::uint64_t kSecondRing = 1'000'000;
@@ -260,7 +261,7 @@ class MadeRounds {
   std::unique_ptr<BlockPool> pool_ = BlockPool::create(32U << 20U).value();
   Chunks chunks_;
   EventTable events_ = made_table();
-  RoundBuilder builder_{chunks_, *pool_, {{.ring = 0, .cpu = 0}, {.ring = 1, .cpu = 1}}};
+  RoundBuilder builder_{chunks_, *pool_, {{.ring = 0, .cpu = 0, .worker = 0}, {.ring = 1, .cpu = 1, .worker = 1}}};
   std::array<RingIntake, 2> intakes_{RingIntake(0, events_, builder_, 0, 0), RingIntake(1, events_, builder_, 0, 0)};
   std::array<std::uint64_t, 2> numbers_{0, kSecondRing};
   EventTime begin_ns_ = 1'000'000'000'000;
@@ -332,6 +333,14 @@ inline PartStart made_start(const std::string& data_path, const std::string& jou
   start.features = made_features();
   start.prologue = comm_of(1, 0);
   append_finished_init(start.prologue);
+  return start;
+}
+
+// The same as a directory with `more` files beside `data`.
+inline PartStart made_folder_start(const std::string& folder, const std::string& journal_path, std::size_t more) {
+  std::filesystem::create_directory(folder);
+  PartStart start = made_start(folder + "/data", journal_path);
+  for (std::size_t i = 0; i < more; ++i) start.more.push_back(create_file(folder + "/" + bare_data_file(i)));
   return start;
 }
 
