@@ -18,6 +18,7 @@
 #include "libcore/control/messages.hpp"
 #include "libcore/control/record_messages.hpp"
 #include "libcore/control/trigger_messages.hpp"
+#include "libcore/store/pieces.hpp"
 
 namespace flight::daemon {
 
@@ -36,6 +37,7 @@ struct OpenSnapshot {
   UniqueFd file;
   std::string name;
   std::uint64_t size_bytes = 0;
+  Pieces tar{};  // in place of the file: a data directory
 };
 
 class ControlBackend {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/file_sender.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <cerrno>
 #include <utility>
 
 namespace flight::daemon {
@@ -14,24 +11,16 @@ namespace {
 
 constexpr std::size_t kBytes = 64U << 10U;
 
-std::size_t read_some(int fd, std::vector<char>& buffer) {
-  for (;;) {
-    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
-    if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno != EINTR) return 0;
-  }
-}
-
 }  // namespace
 
-FileSender::FileSender(boost::asio::local::stream_protocol::socket& socket, TaskThread& reader, UniqueFd file,
-                       std::uint64_t bytes, std::chrono::milliseconds limit, std::function<void()> ended)
+FileSender::FileSender(boost::asio::local::stream_protocol::socket& socket, TaskThread& reader, Pieces pieces,
+                       std::chrono::milliseconds limit, std::function<void()> ended)
     : socket_(socket),
       loop_(socket.get_executor()),
       reader_(reader),
       slow_reader_timer_(loop_),
-      file_(std::move(file)),
-      left_bytes_(bytes),
+      pieces_(std::move(pieces)),
+      left_bytes_(pieces_.bytes()),
       limit_(limit),
       ended_(std::move(ended)),
       buffer_(kBytes) {}
@@ -39,7 +28,7 @@ FileSender::FileSender(boost::asio::local::stream_protocol::socket& socket, Task
 void FileSender::read() {
   if (left_bytes_ == 0) return end();
   reader_.post([self = shared_from_this()]() mutable {
-    const std::size_t bytes = read_some(self->file_.get(), self->buffer_);
+    const std::size_t bytes = self->pieces_.read(self->buffer_);
     const auto loop = self->loop_;
     boost::asio::post(loop, [self = std::move(self), bytes] { self->take(bytes); });
   });

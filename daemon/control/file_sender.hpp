@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends a file to one client, one buffer at a time: read on the given thread, because the disk may block and the event
-// loop must not, and sent on the event loop.
+// Sends a file, or a data directory as a tar, to one client, one buffer at a time: read on the given thread, because
+// the disk may block and the event loop must not, and sent on the event loop.
 //
 //      loop ── read the next ──▶ reader thread ── a buffer of kBytes ──▶ loop ──▶ the client's socket
 //
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "libcore/base/task_thread.hpp"
-#include "libcore/base/unique_fd.hpp"
+#include "libcore/store/pieces.hpp"
 
 namespace flight::daemon {
 
@@ -25,8 +25,8 @@ class FileSender : public std::enable_shared_from_this<FileSender> {
  public:
   // `ended` is called once, when all bytes are sent or no more can be sent, unless stop() was called before. `socket`
   // must outlive this object.
-  FileSender(boost::asio::local::stream_protocol::socket& socket, TaskThread& reader, UniqueFd file,
-             std::uint64_t bytes, std::chrono::milliseconds limit, std::function<void()> ended);
+  FileSender(boost::asio::local::stream_protocol::socket& socket, TaskThread& reader, Pieces pieces,
+             std::chrono::milliseconds limit, std::function<void()> ended);
 
   void start() { read(); }
   void stop();
@@ -42,7 +42,7 @@ class FileSender : public std::enable_shared_from_this<FileSender> {
   boost::asio::any_io_executor loop_;
   TaskThread& reader_;
   boost::asio::steady_timer slow_reader_timer_;
-  UniqueFd file_;
+  Pieces pieces_;  // of the reader's thread while it reads
   std::uint64_t left_bytes_;
   std::chrono::milliseconds limit_;
   std::function<void()> ended_;

@@ -129,8 +129,10 @@ void ControlSession::take_reply(std::uint64_t call_number, bool oneway, const Re
 void ControlSession::upgrade(std::uint64_t call_number, const Reply& reply, OpenSnapshot snapshot) {
   if (closed_ || !running_ || call_number != call_number_) return;
   running_ = false;
-  sender_ = std::make_shared<FileSender>(socket_, reader_, std::move(snapshot.file), snapshot.size_bytes,
-                                         limits_.slow_reader, [self = shared_from_this()] { self->close(); });
+  Pieces pieces =
+      snapshot.tar.empty() ? Pieces(std::move(snapshot.file), snapshot.size_bytes) : std::move(snapshot.tar);
+  sender_ = std::make_shared<FileSender>(socket_, reader_, std::move(pieces), limits_.slow_reader,
+                                         [self = shared_from_this()] { self->close(); });
   last_ = encode(reply);
   write();
 }

@@ -125,7 +125,10 @@ void StoreService::read(std::string id, SnapshotFile file, Opened opened) {
                                                     : catalogue_.open_data(id);
         if (!data) return tl::unexpected(not_found(id, data.error()));
         // The reply contains the file's name: `latest` may be another snapshot by the time of a second call.
-        return OpenSnapshot{.file = std::move(data->fd), .name = std::move(data->name), .size_bytes = data->bytes};
+        return OpenSnapshot{.file = std::move(data->fd),
+                            .name = std::move(data->name),
+                            .size_bytes = data->bytes,
+                            .tar = std::move(data->tar)};
       },
       std::move(opened));
 }

@@ -35,6 +35,14 @@ std::optional<std::size_t> number_of_bare(std::string_view name) {
 std::string bare_data_file(std::size_t number) { return fmt::format("data.{}", number); }
 
 Result<DataFolder> DataFolder::open_at(int parent, const std::string& name, const std::string& path) {
+  auto out = open_any(parent, name, path);
+  if (out && (out->files_.empty() || out->files_.front().name != kMainDataFile))
+    return fail(std::errc::bad_message,
+                "{} is not a regular file, and not a data directory of perf: it has no file `{}`", path, kMainDataFile);
+  return out;
+}
+
+Result<DataFolder> DataFolder::open_any(int parent, const std::string& name, const std::string& path) {
   auto entries = Directory::open_at(parent, name.c_str(), path);
   if (!entries) return propagate(entries.error());
   UniqueFd folder = with_spare([&] { return ::fcntl(entries->fd(), F_DUPFD_CLOEXEC, 0); });
@@ -62,9 +70,6 @@ Result<DataFolder> DataFolder::open_at(int parent, const std::string& name, cons
   if (found.size() > kMaxDataFiles)
     return fail(std::errc::bad_message, "{} has more than {} files", path, kMaxDataFiles);
   std::sort(found.begin(), found.end(), [](const auto& left, const auto& right) { return left.first < right.first; });
-  if (found.empty() || found.front().first != 0)
-    return fail(std::errc::bad_message,
-                "{} is not a regular file, and not a data directory of perf: it has no file `{}`", path, kMainDataFile);
   for (auto& [number, file] : found) out.files_.push_back(std::move(file));
   return out;
 }

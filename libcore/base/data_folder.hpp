@@ -35,6 +35,8 @@ class DataFolder {
   // `name` in the directory `parent`, or a path with AT_FDCWD. ENOENT; ENOTDIR, ELOOP: it is no directory. EBADMSG: it
   // has no `data`, or more than kMaxDataFiles files. `path`: for messages.
   [[nodiscard]] static Result<DataFolder> open_at(int parent, const std::string& name, const std::string& path);
+  // The same of one that may lack `data`: it is being made or removed.
+  [[nodiscard]] static Result<DataFolder> open_any(int parent, const std::string& name, const std::string& path);
 
   // `data`, then data.0, data.1 …, in the order of their numbers; some may be missing.
   [[nodiscard]] const std::vector<DataFolderFile>& files() const { return files_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The catalogue of the snapshots. It is the directory itself, without a database: names identify snapshots, sidecars
-// describe them.
+// describe them. The data of a snapshot is a file or a data directory (folder.hpp).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/store/folder.hpp"
 #include "libcore/store/names.hpp"
+#include "libcore/store/pieces.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
@@ -44,7 +45,7 @@ struct CatalogueRow {
 [[nodiscard]] Result<std::vector<CatalogueRow>> parse_rows(std::string_view text);
 
 // One thread at a time. The rows of sidecars that were read are kept in memory, so a second list() costs one readdir.
-// Only regular files with names of flightd's form count; symbolic links are never followed.
+// Only regular files and data directories with names of flightd's form count; symbolic links are never followed.
 class Catalogue {
  public:
   // `folder`: STATE/snapshots; must exist.
@@ -61,11 +62,13 @@ class Catalogue {
   // sidecar: durable, and never over an existing one.
   [[nodiscard]] Result<std::vector<SnapshotName>> orphans() const;
   [[nodiscard]] Result<void> give_sidecar(const SnapshotName& name, std::string_view text);
-  // The data file of `id`, for reading. Errors as describe's; ENODATA: the data file is missing.
+  // The data file of `id`, for reading. Errors as describe's; ENODATA: the data file is missing. A data directory is a
+  // tar, and its name ends with kTarSuffix.
   struct DataFile {
-    UniqueFd fd;
+    UniqueFd fd;  // not of a tar
     std::string name;
     std::uint64_t bytes = 0;
+    Pieces tar{};  // empty: it is a file
   };
   [[nodiscard]] Result<DataFile> open_data(std::string_view id) const;
   // The same for its sidecar, and for the symbols of its kernel (one zstd frame). ENODATA: they are missing, or were

@@ -33,7 +33,17 @@ Result<Catalogue::DataFile> Catalogue::open_data(std::string_view id) const {
   if (!found->files.data)
     return fail(std::errc::no_message_available, "snapshot {}: the data file {} is missing; only its sidecar exists",
                 found->name.seq, found->name.data_file());
-  return open_in(*folder, found->name.data_file());
+  auto file = open_in(*folder, found->name.data_file());
+  if (file || file.error().code != std::errc::invalid_argument) return file;
+  const auto files = folder->open_folder(found->name.data_file());
+  if (!files) return propagate(files.error());
+  auto tar = tar_of(*files, found->name);
+  if (!tar) return propagate(tar.error());
+  const std::uint64_t bytes = tar->bytes();
+  return DataFile{.fd = UniqueFd(),
+                  .name = found->name.data_file() + std::string(kTarSuffix),
+                  .bytes = bytes,
+                  .tar = std::move(*tar)};
 }
 
 Result<Catalogue::DataFile> Catalogue::open_sidecar(std::string_view id) const {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -23,11 +24,18 @@ namespace {
 constexpr unsigned kFileMode = 0644;        // a flightd of another user must be able to read it
 constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks, see stat(2)
 
-bool is_regular(int folder, const Directory::Entry& entry) {
-  if (entry.type != DT_UNKNOWN) return entry.type == DT_REG;
+// S_IFREG, S_IFDIR or another one; 0: it does not exist any more.
+mode_t kind_of(int folder, const Directory::Entry& entry) {
+  if (entry.type != DT_UNKNOWN) return DTTOIF(static_cast<mode_t>(entry.type));
   struct stat status {};  // the file system does not report it
-  return ::fstatat(folder, std::string(entry.name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISREG(status.st_mode);
+  const bool known = ::fstatat(folder, std::string(entry.name).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  return known ? status.st_mode & S_IFMT : 0;
+}
+
+// Of a directory while it is removed. Not counted by flightd-broker as a file that it made.
+std::string name_of_removed(const std::string& name) {
+  if (name.ends_with(kPartialSuffix)) return name;
+  return fmt::format(".flight-{}{}", name, kPartialSuffix);
 }
 
 }  // namespace
@@ -40,11 +48,26 @@ Result<Folder> Folder::open(const std::string& path) {
 
 Result<void> Folder::each(const std::function<void(std::string_view, std::uint64_t)>& visit) {
   auto read = directory_.each([&](const Directory::Entry& entry) {
-    if (is_regular(fd(), entry)) visit(entry.name, entry.inode);
+    if (is_visited(entry)) visit(entry.name, entry.inode);
     return true;
   });
   if (!read) return wrap(read.error(), "the snapshots");
   return {};
+}
+
+bool Folder::is_visited(const Directory::Entry& entry) const {
+  const mode_t kind = kind_of(fd(), entry);
+  if (S_ISREG(kind)) return true;
+  if (!S_ISDIR(kind)) return false;
+  if (entry.name.starts_with(".flight") && entry.name.ends_with(kPartialSuffix)) return true;
+  if (!entry.name.ends_with(kDataSuffix)) return false;
+  const std::string main = fmt::format("{}/{}", entry.name, kMainDataFile);
+  struct stat status {};
+  return ::fstatat(fd(), main.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+}
+
+Result<DataFolder> Folder::open_folder(const std::string& name) const {
+  return DataFolder::open_at(fd(), name, fmt::format("{}/{}", path_, name));
 }
 
 Result<UniqueFd> Folder::open_file(const std::string& name) const {
@@ -90,16 +113,56 @@ Result<std::string> Folder::read_until(const std::string& name, std::string_view
 std::optional<Folder::Size> Folder::size_of(const std::string& name) const {
   struct stat status {};
   if (::fstatat(fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
-  return Size{.bytes = static_cast<std::uint64_t>(status.st_size),
-              .disk_bytes = static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes,
-              .regular = S_ISREG(status.st_mode),
-              .links = status.st_nlink};
+  Size out{.bytes = static_cast<std::uint64_t>(status.st_size),
+           .disk_bytes = static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes,
+           .ours = S_ISREG(status.st_mode),
+           .links = status.st_nlink};
+  if (!S_ISDIR(status.st_mode)) return out;
+  out.links = 1;
+  const auto folder = open_folder(name);
+  if (!folder) return out;
+  out.ours = true;
+  out.bytes = folder->bytes();
+  for (const DataFolderFile& file : folder->files()) {
+    out.disk_bytes += file.disk_bytes;
+    out.links = std::max(out.links, file.links);
+    ++out.inodes;
+  }
+  return out;
 }
 
 Result<bool> Folder::unlink(const std::string& name) const {
   if (::unlinkat(fd(), name.c_str(), 0) == 0) return true;
-  if (errno == ENOENT) return false;
-  return sys_error(errno, "remove {}/{}", path_, name);
+  const int why = errno;
+  if (why == ENOENT) return false;
+  struct stat status {};
+  const bool folder = ::fstatat(fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+  if (folder && (name.ends_with(kDataSuffix) || name.ends_with(kPartialSuffix))) return remove_folder(name);
+  return sys_error(why, "remove {}/{}", path_, name);
+}
+
+Result<bool> Folder::remove_folder(const std::string& name) const {
+  const std::string shown = fmt::format("{}/{}", path_, name);
+  // One that is being made or removed may lack its main file; another one without it is not flightd's.
+  const auto folder =
+      name.ends_with(kPartialSuffix) ? DataFolder::open_any(fd(), name, shown) : DataFolder::open_at(fd(), name, shown);
+  if (!folder) return wrap(folder.error(), "remove {}", shown);
+  if (!folder->other().empty())
+    return sys_error(ENOTEMPTY, "remove {}: {} in it is not flightd's; move it elsewhere", shown, folder->other());
+  // Before it has another name: a flightd of another user cannot empty it.
+  if (::faccessat(folder->fd(), ".", W_OK | X_OK, AT_EACCESS) != 0)
+    return sys_error(errno, "remove {}: the directory belongs to another user", shown);
+  const std::string removed = name_of_removed(name);
+  if (removed != name) {
+    static_cast<void>(unlink(removed));  // of an earlier attempt
+    if (::renameat(fd(), name.c_str(), fd(), removed.c_str()) != 0) return sys_error(errno, "rename {}", shown);
+  }
+  for (const DataFolderFile& file : folder->files())
+    if (::unlinkat(folder->fd(), file.name.c_str(), 0) != 0 && errno != ENOENT)
+      return sys_error(errno, "remove {}/{} ({})", path_, removed, file.name);
+  if (::unlinkat(fd(), removed.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+    return sys_error(errno, "remove {}/{}", path_, removed);
+  return true;
 }
 
 Result<Unsynced> Folder::replace(const std::string& name, const std::string& temporary, std::string_view text) const {

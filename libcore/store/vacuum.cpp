@@ -16,7 +16,7 @@ Result<bool> remove_files(const Folder& folder, const SnapshotName& name, bool h
   if (!had_data && folder.size_of(name.data_file())) return false;
   for (const std::string& file : {name.data_file(), name.sidecar_file(), name.pin_file()}) {
     const auto size = folder.size_of(file);
-    if (!size || !size->regular) continue;  // a link with this name is not a snapshot
+    if (!size || !size->ours) continue;  // a link with this name is not a snapshot
     if (auto removed = folder.unlink(file); !removed) return propagate(removed.error());
   }
   return true;
@@ -68,13 +68,13 @@ Result<Inventory> take_inventory(const std::string& path) {
                             .time = one.first.time,
                             .inodes = 0,
                             .data = one.second,
-                            .pinned = pin && pin->regular};
+                            .pinned = pin && pin->ours};
     for (const std::string& file : {one.first.data_file(), one.first.sidecar_file(), one.first.pin_file()})
-      if (const auto size = folder->size_of(file); size && size->regular) {
+      if (const auto size = folder->size_of(file); size && size->ours) {
         snapshot.disk_bytes += size->disk_bytes;
         if (size->links > 1) continue;
         snapshot.freed_bytes += size->disk_bytes;
-        ++snapshot.inodes;
+        snapshot.inodes += size->inodes;
       }
     out.names.push_back(std::move(one.first));
     out.snapshots.push_back(std::move(snapshot));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the inventory for a vacuum and deletes what retention.hpp decided. Only regular files with exactly a snapshot's
-// name are counted or deleted. No sidecar is read: ten thousand snapshots cost one stat(2) per file.
+// Takes the inventory for a vacuum and deletes what retention.hpp decided. Only regular files and data directories with
+// exactly a snapshot's name are counted or deleted. No sidecar is read: ten thousand snapshots cost one stat(2) per
+// file.
 #pragma once
 
 #include <cstdint>
