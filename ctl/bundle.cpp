@@ -11,6 +11,7 @@
 #include "ctl/fetch.hpp"
 #include "ctl/kallsyms.hpp"
 #include "ctl/output.hpp"
+#include "ctl/remote_folder.hpp"
 #include "libcore/base/bytes.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -91,6 +92,16 @@ std::string readme(const Sidecar& sidecar, const SnapshotName& name) {
       printable(sidecar.kernel), name.sidecar_file());
 }
 
+// A file, or a directory of files.
+Result<void> add_data(Tar& tar, const std::string& path, RemoteFile& data, WallTime time) {
+  const TakeBytes add = [&](std::span<const std::byte> bytes) { return tar.add(bytes); };
+  if (is_folder(data))
+    return read_remote_folder(
+        data, [&](const std::string& file, std::uint64_t bytes) { return tar.begin(path + "/" + file, bytes, time); },
+        add);
+  return tar.begin(path, data.bytes, time).and_then([&] { return read_remote(data, add); });
+}
+
 Answer<std::string> target_of(const OutputFile& target, const SnapshotName& name) {
   if (!target.path.empty()) return target.path;
   auto own = own_place(name.stem() + ".tar", target);
@@ -114,7 +125,7 @@ Answer<std::string> fetch_bundle(const Common& common, const std::string& id, co
   auto data = open_remote(common, sidecar->id, SnapshotFile::data);
   if (!data) return tl::unexpected(data.error());
   // The name comes from the daemon and becomes a path where the tar is unpacked, so it is checked.
-  const auto name = parse_snapshot_name(data->name);
+  const auto name = name_of(*data);
   if (!name)
     return tl::unexpected(Refusal{std::string(kBadReply), fmt::format("flightd calls the snapshot '{}', which is not "
                                                                       "a snapshot name",
@@ -128,8 +139,7 @@ Answer<std::string> fetch_bundle(const Common& common, const std::string& id, co
     return tar->whole(folder + "README", bytes_of(readme(*sidecar, *name)), name->time)
         .and_then([&] { return tar->whole(folder + name->sidecar_file(), bytes_of(to_json(*sidecar)), name->time); })
         .and_then([&] { return tar->whole(folder + "kallsyms", *kallsyms, name->time); })
-        .and_then([&] { return tar->begin(folder + name->data_file(), data->bytes, name->time); })
-        .and_then([&] { return read_remote(*data, [&](std::span<const std::byte> bytes) { return tar->add(bytes); }); })
+        .and_then([&] { return add_data(*tar, folder + name->data_file(), *data, name->time); })
         .and_then([&] { return tar->close(); });
   });
   if (!written) return failed(written.error());

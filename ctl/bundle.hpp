@@ -3,6 +3,7 @@
 //
 //   STEM/STEM.perf.data  STEM/STEM.json  STEM/kallsyms  STEM/README
 //
+// Data that is a directory is one here, too.
 // STEM is the snapshot's name. The README has the command for perf.
 #pragma once
 

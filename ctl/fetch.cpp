@@ -5,12 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "ctl/new_file.hpp"
 #include "ctl/output.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/store/names.hpp"
+#include "libcore/store/pieces.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -19,11 +22,11 @@ constexpr std::size_t kBufferBytes = 256U << 10U;
 
 // The name comes from the daemon: root's flightctl creates only files with a snapshot's name, in the current
 // directory.
-Result<std::string> own_name(const std::string& name, const OutputFile& target) {
-  if (!parse_snapshot_name(name) || !name.ends_with(kDataSuffix))
+Result<std::string> own_name(const RemoteFile& remote, const OutputFile& target) {
+  if (!name_of(remote))
     return fail(std::errc::bad_message, "flightd calls the snapshot '{}', which is not a snapshot name; use -o FILE",
-                printable(name));
-  return own_place(name, target);
+                printable(remote.name));
+  return own_place(remote.name, target);
 }
 
 // A pipe or a device is written to. An empty file, as mktemp(1) makes it, may be overwritten.
@@ -73,19 +76,29 @@ Answer<RemoteFile> open_remote(const Common& common, const std::string& id, Snap
   return RemoteFile{std::move(*connection), std::move(opened->name), opened->size_bytes};
 }
 
+std::optional<SnapshotName> name_of(const RemoteFile& file) {
+  std::string_view name = file.name;
+  if (name.ends_with(kTarSuffix)) name.remove_suffix(kTarSuffix.size());
+  return name.ends_with(kDataSuffix) ? parse_snapshot_name(name) : std::nullopt;
+}
+
+Result<std::size_t> read_next(RemoteFile& file, std::uint64_t left_bytes, std::span<char> buffer) {
+  const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, buffer.size()));
+  const auto count = file.connection.read_raw(buffer.first(most));
+  if (count && *count == 0)
+    return fail(
+        std::errc::connection_reset,
+        "flightd closed the connection {} bytes before the end: it stopped, or its disk failed; see its journal",
+        left_bytes);
+  return count;
+}
+
 Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
   std::vector<char> buffer(kBufferBytes);
   for (std::uint64_t left_bytes = file.bytes; left_bytes > 0;) {
-    const auto some =
-        std::span(buffer).first(static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, kBufferBytes)));
-    const auto count = file.connection.read_raw(some);
+    const auto count = read_next(file, left_bytes, buffer);
     if (!count) return propagate(count.error());
-    if (*count == 0)
-      return fail(
-          std::errc::connection_reset,
-          "flightd closed the connection {} bytes before the end: it stopped, or its disk failed; see its journal",
-          left_bytes);
-    if (auto taken = take(std::as_bytes(some.first(*count))); !taken) return taken;
+    if (auto taken = take(std::as_bytes(std::span(buffer).first(*count))); !taken) return taken;
     left_bytes -= *count;
   }
   return {};
@@ -109,7 +122,7 @@ Answer<std::string> fetch(const Common& common, const std::string& id, const Out
   if (auto file = check_place(target); !file) return failed(file.error());
   auto remote = open_remote(common, id, SnapshotFile::data);
   if (!remote) return tl::unexpected(remote.error());
-  auto where = target.path.empty() ? own_name(remote->name, target) : Result<std::string>(target.path);
+  auto where = target.path.empty() ? own_name(*remote, target) : Result<std::string>(target.path);
   if (!where) return failed(where.error());
   auto copied = write_target(*where, [&](int to) {
     return read_remote(*remote, [&](std::span<const std::byte> bytes) -> Result<void> {

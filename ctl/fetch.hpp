@@ -3,18 +3,21 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "ctl/commands.hpp"
 #include "ctl/connection.hpp"
 #include "ctl/daemon_call.hpp"
+#include "libcore/store/names.hpp"
 
 namespace flight::ctl {
 
 // Writes to `target`. A regular file appears complete or not at all; a pipe or a device is written to directly.
-// Returns the path.
+// Returns the path. Data that is a directory becomes a tar.
 [[nodiscard]] Answer<std::string> fetch(const Common& common, const std::string& id, const OutputFile& target);
 
 // One file of a snapshot, before the daemon sends it.
@@ -24,6 +27,10 @@ struct RemoteFile {
   std::uint64_t bytes = 0;
 };
 [[nodiscard]] Answer<RemoteFile> open_remote(const Common& common, const std::string& id, SnapshotFile file);
+// The snapshot's name; nullopt: flightd did not send one.
+[[nodiscard]] std::optional<SnapshotName> name_of(const RemoteFile& file);
+// Receives some of the bytes that are left, at least one.
+[[nodiscard]] Result<std::size_t> read_next(RemoteFile& file, std::uint64_t left_bytes, std::span<char> buffer);
 // Receives the whole file, piece by piece. Call it once.
 using TakeBytes = std::function<Result<void>(std::span<const std::byte> bytes)>;
 [[nodiscard]] Result<void> read_remote(RemoteFile& file, const TakeBytes& take);

@@ -11,6 +11,7 @@
 
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
+#include "ctl/remote_folder.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/plain.hpp"
@@ -45,12 +46,13 @@ Result<void> copy_all(int from, int to) {
   }
 }
 
-Result<std::string> place_of(const std::string& name, const OutputFile& target) {
+Result<std::string> place_of(const RemoteFile& remote, const OutputFile& target) {
   if (!target.path.empty()) return target.path;
-  const auto parsed = parse_snapshot_name(name);
+  const auto parsed = name_of(remote);
   if (!parsed)
     return flight::fail(std::errc::bad_message,
-                        "flightd calls the snapshot '{}', which is not a snapshot name; use -o FILE", printable(name));
+                        "flightd calls the snapshot '{}', which is not a snapshot name; use -o FILE",
+                        printable(remote.name));
   return own_place(parsed->stem() + ".plain" + std::string(kDataSuffix), target);
 }
 
@@ -63,17 +65,9 @@ Answer<std::string> fetch_plain(const Common& common, const std::string& id, con
   if (auto file = check_place(target); !file) return failed(file.error());
   auto remote = open_remote(common, id, SnapshotFile::data);
   if (!remote) return tl::unexpected(remote.error());
-  auto where = place_of(remote->name, target);
+  auto where = place_of(*remote, target);
   if (!where) return failed(where.error());
-  auto packed = nameless_file();
-  if (!packed) return failed(packed.error());
-  auto copied = read_remote(*remote, [&](std::span<const std::byte> bytes) -> Result<void> {
-    if (auto written = write_all(packed->get(), bytes); !written)
-      return wrap(written.error(), "a temporary file ($TMPDIR names its directory)");
-    return {};
-  });
-  if (!copied) return failed(copied.error());
-  const auto reader = FileReader::open(fmt::format("/proc/self/fd/{}", packed->get()));
+  const auto reader = read_remote_data(*remote, nameless_file, "a temporary file ($TMPDIR names its directory)");
   if (!reader) return failed(reader.error());
   auto written = write_target(*where, [&](int to) -> Result<void> {
     struct stat found {};

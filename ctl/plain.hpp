@@ -9,7 +9,8 @@
 
 namespace flight::ctl {
 
-// As fetch(). The compressed file, and for a pipe the other one, too, is first in a nameless file in $TMPDIR
+// As fetch(), but one file also of data that is a directory. The compressed file, and for a pipe the other one, too, is
+// first in a nameless file in $TMPDIR
 // (/var/tmp).
 [[nodiscard]] Answer<std::string> fetch_plain(const Common& common, const std::string& id, const OutputFile& target);
 

@@ -18,8 +18,11 @@
 #include "ctl/kallsyms.hpp"
 #include "ctl/output.hpp"
 #include "ctl/pager.hpp"
+#include "ctl/remote_folder.hpp"
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/inherited_state.hpp"
+#include "libcore/perfdata/plain.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight::ctl {
@@ -40,12 +43,34 @@ Result<UniqueFd> memory_file(const char* name) {
   return fd;
 }
 
-// Whether this process may read the store. perf opens files that belong to root or to its user.
+// perf opens files that belong to root or to its user.
+bool is_perfs(uid_t owner) { return owner == 0 || owner == ::geteuid(); }
+
+bool is_readable_folder(const Sidecar& sidecar) {
+  const auto folder = DataFolder::open_at(AT_FDCWD, sidecar.path, sidecar.path);
+  if (!folder || folder->bytes() != sidecar.size_bytes) return false;
+  return std::all_of(folder->files().begin(), folder->files().end(), [&](const DataFolderFile& one) {
+    const auto file = folder->open_file(one.name);
+    struct stat found {};
+    return file && ::fstat(file->get(), &found) == 0 && is_perfs(found.st_uid);
+  });
+}
+
+// Whether this process may read the store.
 bool readable_in_place(const Common& common, const Sidecar& sidecar) {
   struct stat found {};
-  return common.host.empty() && ::stat(sidecar.path.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
-         (found.st_uid == 0 || found.st_uid == ::geteuid()) &&
+  if (!common.host.empty() || ::stat(sidecar.path.c_str(), &found) != 0) return false;
+  if (S_ISDIR(found.st_mode)) return is_readable_folder(sidecar);
+  return S_ISREG(found.st_mode) && is_perfs(found.st_uid) &&
          static_cast<std::uint64_t>(found.st_size) == sidecar.size_bytes && ::access(sidecar.path.c_str(), R_OK) == 0;
+}
+
+// perf reads no directory from memory: its files become one.
+Result<void> join_folder(RemoteFile& remote, int to) {
+  const auto reader = read_remote_data(
+      remote, [] { return open_memfd("data"); }, "memory");
+  if (!reader) return propagate(reader.error());
+  return write_joined(*reader, to);
 }
 
 Answer<UniqueFd> fetch_data(const Common& common, const std::string& id) {
@@ -56,7 +81,10 @@ Answer<UniqueFd> fetch_data(const Common& common, const std::string& id) {
   if (!remote) return tl::unexpected(remote.error());
   auto fd = memory_file("perf.data");
   if (!fd) return failed(fd.error());
-  auto copied = read_remote(*remote, [&](std::span<const std::byte> bytes) { return write_all(fd->get(), bytes); });
+  auto copied =
+      is_folder(*remote)
+          ? join_folder(*remote, fd->get())
+          : read_remote(*remote, [&](std::span<const std::byte> bytes) { return write_all(fd->get(), bytes); });
   if (!copied) return failed(copied.error());
   return std::move(*fd);
 }

@@ -34,6 +34,8 @@ std::optional<std::size_t> number_of_bare(std::string_view name) {
 
 std::string bare_data_file(std::size_t number) { return fmt::format("data.{}", number); }
 
+bool is_data_file(std::string_view name) { return name == kMainDataFile || number_of_bare(name).has_value(); }
+
 Result<DataFolder> DataFolder::open_at(int parent, const std::string& name, const std::string& path) {
   auto out = open_any(parent, name, path);
   if (out && (out->files_.empty() || out->files_.front().name != kMainDataFile))

@@ -23,6 +23,8 @@ inline constexpr std::size_t kMaxDataFiles = 4096;  // of one directory; flightd
 
 // data.NUMBER
 [[nodiscard]] std::string bare_data_file(std::size_t number);
+// `data` or data.N, as these are written.
+[[nodiscard]] bool is_data_file(std::string_view name);
 
 struct DataFolderFile {
   std::string name;

@@ -26,7 +26,9 @@
 
 #include "daemon/control/server.hpp"
 #include "daemon/notify/monitor_clients.hpp"
+#include "libcore/base/data_folder.hpp"
 #include "libcore/control/config_report.hpp"
+#include "libcore/store/pieces.hpp"
 
 namespace flight::test {
 
@@ -116,6 +118,7 @@ class MemoryBackend : public ControlBackend {
     UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat found {};
     if (!file || ::fstat(file.get(), &found) != 0 || id == "99") return opened(tl::unexpected(no_such_snapshot(id)));
+    if (S_ISDIR(found.st_mode)) return opened(as_tar(path));
     opened(OpenSnapshot{std::move(file), name_to_read, static_cast<std::uint64_t>(found.st_size) + bytes_too_many});
   }
 
@@ -186,6 +189,17 @@ class MemoryBackend : public ControlBackend {
   std::atomic<int> begun = 0, finished = 0;
 
  private:
+  // As the store does it.
+  [[nodiscard]] CallResult<OpenSnapshot> as_tar(const std::string& path) const {
+    const auto folder = DataFolder::open_at(AT_FDCWD, path, path);
+    const auto name = parse_snapshot_name(name_to_read);
+    if (!folder || !name) return tl::unexpected(no_such_snapshot("1"));
+    auto tar = tar_of(*folder, *name);
+    if (!tar) return tl::unexpected(no_such_snapshot("1"));
+    const std::uint64_t bytes = tar->bytes() + bytes_too_many;
+    return OpenSnapshot{UniqueFd(), name_to_read + std::string(kTarSuffix), bytes, std::move(*tar)};
+  }
+
   void step(int number, std::shared_ptr<boost::asio::steady_timer> timer, SnapshotParameters parameters,
             Progress progress, Done done) {
     if (number == 5) {
