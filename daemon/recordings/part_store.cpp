@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recordings/part_store.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <utility>
 
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/steps.hpp"
@@ -14,6 +16,11 @@
 #include "libcore/store/folder.hpp"
 
 namespace flight::daemon {
+namespace {
+
+constexpr mode_t kDataFolderMode = 0750;
+
+}  // namespace
 
 // A file of the other kind was requested for a snapshot, and came too late.
 Result<PartialFile> PartStore::make_one() {
@@ -33,15 +40,50 @@ Result<UniqueFd> PartStore::ask_as(const std::string& name) {
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
-Result<PartFiles> PartStore::make() {
+Result<PartStore::DataFiles> PartStore::make_folder(const std::string& name, std::size_t more) {
+  unlink(name);
+  const std::string path = folder() + "/" + name;
+  if (::mkdir(path.c_str(), kDataFolderMode) != 0) return sys_error(errno, "create the directory {}", path);
+  PartialFiles made(folder(), {name});
+  DataFiles out;
+  auto data = ask_as(fmt::format("{}/{}", name, kMainDataFile));
+  if (!data) return propagate(data.error());
+  out.data = std::move(*data);
+  for (std::size_t i = 0; i < more; ++i) {
+    auto file = ask_as(fmt::format("{}/{}", name, bare_data_file(i)));
+    if (!file) return propagate(file.error());
+    out.more.push_back(std::move(*file));
+  }
+  // Its files must have their names before it gets its own. What cannot be synced can still be recorded.
+  if (const auto inside = Folder::open(path)) static_cast<void>(inside->sync());
+  made.keep();
+  return out;
+}
+
+Result<void> PartStore::make_data(PartFiles& out, std::size_t more) {
+  const std::string name = part_file(PartFileKind::data, out.seq);
+  if (more == 0) {
+    auto data = ask_as(name);
+    if (!data) return propagate(data.error());
+    out.data = std::move(*data);
+    return {};
+  }
+  auto files = make_folder(name, more);
+  if (!files) return propagate(files.error());
+  out.data = std::move(files->data);
+  out.more = std::move(files->more);
+  return {};
+}
+
+Result<PartFiles> PartStore::make(std::size_t more) {
   const auto seq = catalogue_.next_seq();
   if (!seq) return wrap(seq.error(), "number the part of a recording in {}", folder());
   PartFiles out;
   out.seq = *seq;
+  if (auto made = make_data(out, more); !made) return propagate(made.error());
   // The journal last: without one, what was made is removed at the next start.
-  for (const auto& [kind, file] : {std::pair(PartFileKind::data, &out.data),
-                                   {PartFileKind::sidecar, &out.sidecar},
-                                   {PartFileKind::journal, &out.journal}}) {
+  for (const auto& [kind, file] :
+       {std::pair(PartFileKind::sidecar, &out.sidecar), {PartFileKind::journal, &out.journal}}) {
     auto made = ask_as(part_file(kind, *seq));
     if (!made) {
       remove(*seq);
@@ -120,7 +162,11 @@ Result<void> PartStore::take_back_sidecar(const SnapshotName& name) const {
   return {};
 }
 
-void PartStore::unlink(const std::string& name) const { ::unlink((folder() + "/" + name).c_str()); }
+void PartStore::unlink(const std::string& name) const {
+  if (::unlink((folder() + "/" + name).c_str()) == 0 || errno == ENOENT) return;
+  // A directory.
+  if (const auto store = Folder::open(folder())) static_cast<void>(store->unlink(name));
+}
 
 void PartStore::remove(std::uint64_t seq) const {
   // The journal last, too: a part without data is a leftover.

@@ -5,14 +5,19 @@
 //
 //   .flightd-part-SEQ.partial   .flightd-rec-SEQ.partial: the journal   .flightd-side-SEQ.partial: the sidecar so far
 //
+// The data may be a data directory (libcore/base/data_folder.hpp): flightd makes the directory, and the broker's files
+// are renamed into it.
+//
 // One thread at a time; it may wait for the disk.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/recorder/recorder_thread.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -25,14 +30,22 @@ namespace flight::daemon {
 struct PartFiles {
   std::uint64_t seq = 0;
   UniqueFd data, journal, sidecar;  // empty
+  std::vector<UniqueFd> more{};     // the same, of a directory: data.0, data.1 …
 };
 
 class PartStore {
  public:
   PartStore(RecorderThread& recorder, std::string folder) : recorder_(recorder), catalogue_(std::move(folder)) {}
 
-  // On an error nothing is left behind.
-  [[nodiscard]] Result<PartFiles> make();
+  // On an error nothing is left behind. `more`: 0: the data is a file; else a directory with so many files beside
+  // `data`.
+  [[nodiscard]] Result<PartFiles> make(std::size_t more = 0);
+  // Such a directory of empty files. What has its name goes.
+  struct DataFiles {
+    UniqueFd data;
+    std::vector<UniqueFd> more;
+  };
+  [[nodiscard]] Result<DataFiles> make_folder(const std::string& name, std::size_t more);
   // One empty file with a name of its own, which the next start removes: to finish the part of an earlier flightd,
   // whose files cannot be written any more.
   [[nodiscard]] Result<PartialFile> make_one();
@@ -64,6 +77,7 @@ class PartStore {
 
  private:
   [[nodiscard]] Result<UniqueFd> ask_as(const std::string& name);
+  [[nodiscard]] Result<void> make_data(PartFiles& out, std::size_t more);
   void unlink(const std::string& name) const;
 
   RecorderThread& recorder_;

@@ -48,7 +48,7 @@ Result<std::optional<RecordingEnd>> RunningRecording::prepare_part() {
   }
   if (budget_ && budget_->left_bytes < kLeastLeftBytes) return RecordingEnd::budget;
   if (budget_ && budget_->max_files != 0 && part_number_ >= budget_->max_files) return RecordingEnd::budget;
-  auto files = files_.make();
+  auto files = files_.make(order_.directory ? plan_.size() : 0);
   if (!files) return propagate(files.error());
   next_ = std::move(*files);
   return std::nullopt;
@@ -104,10 +104,8 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   append_texts(contents.warnings, warnings);
   append_texts(contents.notes, whole.state.notes);
   part.sidecar = std::move(files.sidecar);
-  part.data_again = UniqueFd(::fcntl(files.data.get(), F_DUPFD_CLOEXEC, 0));
-  Result<void> described = sys_error(errno, "duplicate the descriptor of a part");
-  if (part.data_again) described = PartStore::describe(part.sidecar.get(), contents);
-  if (!described) return described;
+  if (auto again = duplicate_files(files, part); !again) return again;
+  if (auto described = PartStore::describe(part.sidecar.get(), contents); !described) return described;
   means_.store.hold_part(part.seq);
   seqs_.push_back(part.seq);
   keep_symbols(*context, contents);  // the next flightd cannot, if this one is killed
@@ -115,6 +113,7 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   PartStart start;
   start.data = std::move(files.data);
   start.journal = std::move(files.journal);
+  start.more = std::move(files.more);
   start.events = rings_.events;
   start.features = context->features(clock.pair_at(monotonic_now()));
   start.prologue = context->prologue(std::move(whole.state));
@@ -133,6 +132,18 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   }
   open_.push_back(std::move(part));
   writer_->begin(std::move(start), std::move(before));
+  return {};
+}
+
+Result<void> RunningRecording::duplicate_files(const PartFiles& files, OpenPart& part) {
+  const auto again = [](const UniqueFd& file) { return UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0)); };
+  part.data_again = again(files.data);
+  bool all = static_cast<bool>(part.data_again);
+  for (const UniqueFd& file : files.more) {
+    if (!all) break;
+    all = static_cast<bool>(part.more_again.emplace_back(again(file)));
+  }
+  if (!all) return sys_error(errno, "duplicate the descriptor of a part");
   return {};
 }
 
@@ -278,9 +289,14 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
         means_.store.make_more_room(std::string(kRecordTrigger), std::min(part_bytes_, kRoomAtOnceBytes)));
   const auto journal = read_file(files_.folder() + "/" + part_file(PartFileKind::journal, part.seq));
   Result<Recovered> recovered = propagate(error);
-  if (journal) recovered = recover_what_fits(part.data_again.get(), std::as_bytes(std::span(*journal)));
-  if (recovered)
-    if (const auto synced = sync_data_now(part.data_again.get()); !synced) recovered = propagate(synced.error());
+  std::vector<int> more;
+  for (const UniqueFd& file : part.more_again) more.push_back(file.get());
+  if (journal) recovered = recover_what_fits(part.data_again.get(), std::as_bytes(std::span(*journal)), more);
+  more.push_back(part.data_again.get());
+  for (const int file : more) {
+    if (!recovered) break;
+    if (const auto synced = sync_data_now(file); !synced) recovered = propagate(synced.error());
+  }
   if (!recovered) {
     unfinished_.push_back(part.seq);
     warnings_.push_back(

@@ -49,6 +49,7 @@ struct RecordingOrder {
   std::uint64_t max_bytes = 0, part_bytes = 0;
   std::vector<std::string> channels;  // empty: all
   std::string workers = "cpu";        // record.workers
+  bool directory = false;             // each part is a data directory, with a file for each worker
   int level = 1;                      // of zstd; 0: no compression
 };
 
@@ -90,7 +91,9 @@ class RunningRecording {
  private:
   struct OpenPart {
     std::uint64_t seq = 0, number = 0;
-    UniqueFd sidecar, data_again;  // the latter to finish the part if the writer could not
+    UniqueFd sidecar;
+    UniqueFd data_again;               // to finish the part if the writer could not
+    std::vector<UniqueFd> more_again;  // the same, of a directory
     std::shared_ptr<PartContext> context;
     SnapshotName name;
     Sidecar contents;
@@ -127,6 +130,7 @@ class RunningRecording {
   // With these files.
   [[nodiscard]] Result<void> begin_part(EventTime since_ns);
   [[nodiscard]] Result<void> begin_part(PartFiles files, EventTime since_ns);
+  [[nodiscard]] static Result<void> duplicate_files(const PartFiles& files, OpenPart& part);
   [[nodiscard]] PartWriter::PartEnd end_of(std::uint64_t seq, PartContext& context);
   [[nodiscard]] std::optional<RecordingEnd> switch_part();
   [[nodiscard]] EventTime floor_ns() const;

@@ -15,6 +15,7 @@
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/compress/zstd.hpp"
+#include "libcore/store/folder.hpp"
 
 namespace flight {
 namespace {
@@ -45,7 +46,11 @@ Result<bool> write_sidecar(const SnapshotOutput& output, std::string_view text) 
 }  // namespace
 
 PartialFiles::~PartialFiles() {
-  for (const std::string& name : names_) ::unlink((folder_ + "/" + name).c_str());
+  for (const std::string& name : names_) {
+    if (::unlink((folder_ + "/" + name).c_str()) == 0 || errno == ENOENT) continue;
+    // A data directory.
+    if (const auto folder = Folder::open(folder_)) static_cast<void>(folder->unlink(name));
+  }
 }
 
 std::string owner_warning(int data) {

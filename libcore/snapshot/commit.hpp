@@ -17,7 +17,7 @@
 
 namespace flight {
 
-// Unlinks the .partial files when it goes out of scope, unless they were kept.
+// Unlinks the .partial files and data directories when it goes out of scope, unless they were kept.
 class PartialFiles {
  public:
   PartialFiles(std::string folder, std::vector<std::string> names)

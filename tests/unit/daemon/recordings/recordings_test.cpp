@@ -334,6 +334,43 @@ TEST_F(RecordingsTest, ItsMemoryIsFreeWhenItHasEnded) {
   EXPECT_TRUE(freed.get_future().get());
 }
 
+// A data directory has a file for each worker, also for one that has no ring.
+TEST_F(RecordingsTest, APartCanBeADirectory) {
+  RecordingOrder order;
+  order.for_ns = 300'000'000;
+  order.asked_ns = monotonic_now();
+  order.since_ns = 1;
+  order.max_bytes = order.part_bytes = 64U << 20U;
+  order.workers = "3";
+  order.directory = true;
+  fault(100);
+  std::promise<Result<RecordResult>> ended;
+  auto running =
+      RunningRecording::start({.recorder = *bench_.recorder, .store = *store_, .host = host_}, std::move(order),
+                              {.begun = [](const std::string&) {},
+                               .progress = [](const std::string&, const RecordProgress&) {},
+                               .ended = [&](const RecordingOutcome& outcome) { ended.set_value(outcome.result); },
+                               .warn = [](const Error&) {}});
+  ASSERT_TRUE(running) << running.error().what;
+  const auto result = ended.get_future().get();
+  ASSERT_TRUE(result) << result.error().what;
+  ASSERT_EQ(result->paths.size(), 1U);
+  const std::string& path = result->paths[0];
+  std::vector<std::string> names;
+  std::uint64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    names.push_back(entry.path().filename());
+    bytes += entry.file_size();
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("data", "data.0", "data.1", "data.2"));
+  const Sidecar sidecar = sidecar_of(path);
+  EXPECT_EQ(sidecar.size_bytes, bytes);
+  EXPECT_EQ(sidecar.samples, samples_in(path));
+  EXPECT_GE(own_samples_in(path), 100U);
+  EXPECT_EQ(samples_in(path + "/data"), 0U) << "these are in the other files";
+  EXPECT_THAT(files(kPartialSuffix), IsEmpty());
+}
+
 // The broker's thread has others to serve, and a machine may map files all the time.
 TEST_F(RecordingsTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
   const auto map_code = [] {
