@@ -103,6 +103,7 @@ void add_record(CLI::App& app, RecordOptions& options) {
   add("--max-size", options.max_size, "end at this size: 500M, 2G; default: record.max_size", "SIZE");
   add("--switch-size", options.switch_size, "begin the next part at this size: 64M; default: record.switch_size",
       "SIZE");
+  add("--layout", options.layout, "the form of a part: file or directory; default: record.layout", "LAYOUT");
   add("--reason", options.reason, "why; kept with the parts", "TEXT");
   all.push_back(command->add_option("--channel", options.channels, "record only this channel; can be repeated")
                     ->type_name("NAME")

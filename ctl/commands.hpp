@@ -33,7 +33,7 @@ struct SnapshotOptions {
 
 // As typed. `stop`: the id of a recording to end; then there are no others.
 struct RecordOptions {
-  std::string past, duration, max_size, switch_size, reason, stop;
+  std::string past, duration, max_size, switch_size, layout, reason, stop;
   std::vector<std::string> channels;
   OutputFile output;
 };

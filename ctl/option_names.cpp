@@ -20,6 +20,7 @@ std::string with_option_names(const CallError& error) {
                                      {"'max_bytes'", "--max-size"},
                                      {"'part_bytes'", "--switch-size"},
                                      {"'channels'", "--channel"},
+                                     {"'layout'", "--layout"},
                                      {"'reason'", "--reason"}})
     for (std::size_t at = message.find(name); at != std::string::npos; at = message.find(name))
       message.replace(at, name.size(), option);

@@ -50,6 +50,7 @@ Result<RecordParameters> record_parameters(const RecordOptions& options) {
   out.max_bytes = *most;
   out.part_bytes = *part;
   out.channels = options.channels;
+  if (!options.layout.empty()) out.layout = options.layout;
   out.reason = options.reason;
   // Applies the daemon's own rules, so that a usage error needs no connection.
   if (auto checked = parse_record_parameters(to_json(out)); !checked)

@@ -88,6 +88,7 @@ _flightctl_value() {
     --host | -H) _flightctl_hosts ;;
     --socket | --output | -o | --perf) _flightctl_files ;;
     --capture) _flightctl_offer pause live ;;
+    --layout) _flightctl_offer file directory ;;
     --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost record ;;
     --unit | -u) _flightctl_units ;;
     --since | --until) _flightctl_offer now today yesterday ;;
@@ -101,7 +102,7 @@ _flightctl_options() {
     "") _flightctl_offer --version ;;
     snapshot) _flightctl_offer --reason --last --since --until --post --capture --output --force -o -f ;;
     record)
-      _flightctl_offer --past --for --max-size --switch-size --reason --channel --output --force --stop -o -f
+      _flightctl_offer --past --for --max-size --switch-size --layout --reason --channel --output --force --stop -o -f
       ;;
     list) _flightctl_offer --since --until --trigger --unit --reverse -u -n -1 -r ;;
     get) _flightctl_offer --output --force --with-symbols --plain -o -f ;;
@@ -146,7 +147,7 @@ _flightctl() {
     word=${COMP_WORDS[i]}
     case "$word" in
       --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | --unit | -u | -n | --perf | \
-        --past | --for | --max-size | --switch-size | --channel | --stop)
+        --past | --for | --max-size | --switch-size | --layout | --channel | --stop)
         if [ "${COMP_WORDS[i + 1]}" = "=" ]; then i=$((i + 1)); fi
         i=$((i + 1))
         if [ "$word" = --host ] || [ "$word" = -H ]; then host=${COMP_WORDS[i]-}; fi

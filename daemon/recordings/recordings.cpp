@@ -64,6 +64,7 @@ RecordingOrder Recordings::new_order() const {
   out.asked_ns = monotonic_now();
   out.max_bytes = config_.max_bytes;
   out.part_bytes = config_.switch_bytes;
+  out.directory = config_.layout == "directory";
   out.workers = config_.workers;
   out.level = level_;
   return out;
@@ -81,6 +82,7 @@ RecordingOrder Recordings::order_of(const Caller& caller, RecordParameters param
   out.max_bytes = parameters.max_bytes.value_or(out.max_bytes);
   out.part_bytes = parameters.part_bytes.value_or(out.part_bytes);
   out.channels = std::move(parameters.channels);
+  if (parameters.layout) out.directory = *parameters.layout == "directory";
   return out;
 }
 

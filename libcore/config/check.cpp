@@ -74,6 +74,10 @@ void read_record(const Reader& reader, RecordConfig& out) {
       {"workers", [&](const Reader& r) { read_workers(r, out.workers); }},
       {"max_size", [&](const Reader& r) { r.bytes(out.max_bytes, kMinPartBytes, kNoBytesLimit); }},
       {"switch_size", [&](const Reader& r) { r.bytes(out.switch_bytes, kMinPartBytes, kMaxPartBytes); }},
+      {"layout",
+       [&](const Reader& r) {
+         r.choice(out.layout, {"file", "directory"});
+       }},
   });
 }
 

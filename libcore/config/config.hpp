@@ -61,6 +61,7 @@ struct RecordConfig {
   std::string workers = "cpu";                // as snapshot.workers; they read the rings of a recording
   std::uint64_t max_bytes = 2ULL << 30U;      // a recording that has so many bytes ends
   std::uint64_t switch_bytes = 64ULL << 20U;  // a part that has so many bytes ends, and the next one begins
+  std::string layout = "file";                // or "directory": of a part
 };
 
 struct StoreConfig {

@@ -49,7 +49,7 @@ const Value* find(const Value& root, std::string_view section, std::string_view 
 struct Default {
   std::string_view section, key, value;
 };
-constexpr std::array<Default, 22> kDefaults{{
+constexpr std::array<Default, 23> kDefaults{{
     {"profile", "", "default"},
     {"user", "", "flightd"},
     {"memory", "max", "2%"},
@@ -62,6 +62,7 @@ constexpr std::array<Default, 22> kDefaults{{
     {"record", "workers", "cpu"},
     {"record", "max_size", "2G"},
     {"record", "switch_size", "64M"},
+    {"record", "layout", "file"},
     {"store", "max_use", "10%, at most 4G"},
     {"store", "keep_free", "15%, at most 4G"},
     {"store", "max_files", "200"},

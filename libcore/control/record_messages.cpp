@@ -50,7 +50,7 @@ CallResult<void> check_numbers(const RecordParameters& parameters) {
 
 CallResult<RecordParameters> parse_record_parameters(std::string_view parameters) {
   const auto given =
-      Parameters::parse(parameters, {"past_ns", "for_ns", "max_bytes", "part_bytes", "channels", "reason"});
+      Parameters::parse(parameters, {"past_ns", "for_ns", "max_bytes", "part_bytes", "channels", "layout", "reason"});
   if (!given) return tl::unexpected(given.error());
   RecordParameters out;
   auto reason = given->reason("reason");
@@ -70,6 +70,11 @@ CallResult<RecordParameters> parse_record_parameters(std::string_view parameters
   auto channels = given->texts("channels", kMaxRecordChannels);
   if (!channels) return tl::unexpected(channels.error());
   out.channels = std::move(*channels);
+  auto layout = given->text("layout");
+  if (!layout) return tl::unexpected(layout.error());
+  if (*layout && **layout != "file" && **layout != "directory")
+    return tl::unexpected(invalid_parameter("layout", "'layout' must be 'file' or 'directory'"));
+  out.layout = std::move(*layout);
   if (auto checked = check_numbers(out); !checked) return tl::unexpected(checked.error());
   return out;
 }
@@ -81,6 +86,7 @@ std::string to_json(const RecordParameters& parameters) {
   if (parameters.max_bytes) object.add("max_bytes", *parameters.max_bytes);
   if (parameters.part_bytes) object.add("part_bytes", *parameters.part_bytes);
   if (!parameters.channels.empty()) object.add("channels", parameters.channels);
+  if (parameters.layout) object.add("layout", *parameters.layout);
   if (!parameters.reason.empty()) object.add("reason", parameters.reason);
   return json::dump(object);
 }

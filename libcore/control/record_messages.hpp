@@ -25,6 +25,7 @@ struct RecordParameters {
   std::optional<std::uint64_t> for_ns;                 // then it ends; nullopt: when it is stopped
   std::optional<std::uint64_t> max_bytes, part_bytes;  // nullopt: those of the configuration
   std::vector<std::string> channels;                   // empty: all
+  std::optional<std::string> layout{};                 // "file" or "directory"; nullopt: that of the configuration
   std::string reason;                                  // as of SnapshotParameters
 };
 [[nodiscard]] CallResult<RecordParameters> parse_record_parameters(std::string_view parameters);

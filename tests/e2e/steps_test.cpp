@@ -136,8 +136,18 @@ TEST_F(StepsLong, KilledAfterEachOfThem) {
   EXPECT_TRUE(last.stop());
 }
 
-TEST_F(StepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
-  const Json config = stacks_config(499, "64K");
+// With parts that are files, and with directories.
+class RecordingStepsLong : public StepsLong, public testing::WithParamInterface<const char*> {
+ protected:
+  static Json layout_config() {
+    Json config = stacks_config(499, "64K");
+    config["record"]["layout"] = GetParam();
+    return config;
+  }
+};
+
+TEST_P(RecordingStepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
+  const Json config = layout_config();
   std::size_t recordings = 0;
   bool has_rounds = false;
   for (const std::string_view step : {"seq_written", "part_made", "part_described", "sidecar_written", "sidecar_synced",
@@ -159,8 +169,8 @@ TEST_F(StepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
 }
 
 // Twice: the flightd that recorded, and the one that finishes its part.
-TEST_F(StepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
-  const Json config = stacks_config(499, "64K");
+TEST_P(RecordingStepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
+  const Json config = layout_config();
   std::size_t recordings = 0;
   for (const std::string_view step :
        {"sidecar_written", "sidecar_synced", "sidecar_named", "data_named", "part_tidied"}) {
@@ -184,6 +194,8 @@ TEST_F(StepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
     ASSERT_NO_FATAL_FAILURE(expect_recordings(config, ++recordings));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, RecordingStepsLong, testing::Values("file", "directory"));
 
 }  // namespace
 }  // namespace flight

@@ -118,6 +118,7 @@ const std::vector<Key>& keys() {
       {"record", "workers", "", {R"("cpu")", "4"}, {R"("socket")", R"("0")", R"("65")", R"("0-3/")", "0", "65"}},
       {"record", "max_size", "", {R"("2G")"}, {R"("5%")", R"("5MB")", R"("1023K")", R"("0")", R"("-1G")"}},
       {"record", "switch_size", "", {R"("64M")"}, {R"("5%")", R"("5MB")", R"("1023K")", R"("0")", R"("2G")"}},
+      {"record", "layout", "", {R"("directory")", R"("file")"}, {R"("folder")", R"("")"}},
       {"store", "max_use", "", {R"("10%")"}, kNoSize},
       {"store", "keep_free", "", {R"("0%")"}, {R"("5%%")", R"("5MB")", R"("-5M")", R"("101%")"}},
       {"store", "max_files", "", {"5"}, {"0", "-1", "1.5", "1000001"}},

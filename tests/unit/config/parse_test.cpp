@@ -58,6 +58,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->record.workers, "numa");
   EXPECT_EQ(config->record.max_bytes, 4ULL << 30U);
   EXPECT_EQ(config->record.switch_bytes, 32U << 20U);
+  EXPECT_EQ(config->record.layout, "directory");
   EXPECT_EQ(config->store.max_use->percent, 10);
   EXPECT_EQ(config->store.keep_free->bytes, 2ULL << 30U);
   EXPECT_EQ(config->store.keep_free->percent, 0);
@@ -163,6 +164,7 @@ TEST(Config, TheShippedFileSaysTheDefaults) {
   EXPECT_EQ(config->record.workers, defaults.record.workers);
   EXPECT_EQ(config->record.max_bytes, defaults.record.max_bytes);
   EXPECT_EQ(config->record.switch_bytes, defaults.record.switch_bytes);
+  EXPECT_EQ(config->record.layout, defaults.record.layout);
   EXPECT_EQ(config->store.max_use.has_value(), defaults.store.max_use.has_value());
   EXPECT_EQ(config->store.keep_free.has_value(), defaults.store.keep_free.has_value());
   EXPECT_EQ(config->store.max_files, defaults.store.max_files);

@@ -130,10 +130,15 @@ TEST(Idl, DescribesTheSidecar) {
 TEST(Idl, DescribesRecordings) {
   const Idl idl = IdlParser::parse(recorder_idl());
   const auto& record = idl.methods.at("Record");
-  const RecordParameters all{
-      .past_ns = 1, .for_ns = 2, .max_bytes = 3, .part_bytes = 4, .channels = {"stacks"}, .reason = "why"};
+  const RecordParameters all{.past_ns = 1,
+                             .for_ns = 2,
+                             .max_bytes = 3,
+                             .part_bytes = 4,
+                             .channels = {"stacks"},
+                             .layout = "directory",
+                             .reason = "why"};
   EXPECT_EQ(mismatch(idl, record.first, nlohmann::json::parse(to_json(all)), "parameters"), "");
-  EXPECT_EQ(record.first.fields.size(), 6U);
+  EXPECT_EQ(record.first.fields.size(), 7U);
   RecordProgress progress;
   progress.finished = {"7"};
   for (const auto& some : {std::optional<RecordProgress>(), std::optional(progress)})

@@ -13,6 +13,7 @@ TEST(RecordParametersTest, GoThereAndBack) {
                              .max_bytes = 7U << 20U,
                              .part_bytes = 2U << 20U,
                              .channels = {"stacks", "sched"},
+                             .layout = "directory",
                              .reason = "slow"};
   const auto back = parse_record_parameters(to_json(all));
   ASSERT_TRUE(back) << back.error().parameters;
@@ -21,11 +22,13 @@ TEST(RecordParametersTest, GoThereAndBack) {
   EXPECT_EQ(back->max_bytes, all.max_bytes);
   EXPECT_EQ(back->part_bytes, all.part_bytes);
   EXPECT_EQ(back->channels, all.channels);
+  EXPECT_EQ(back->layout, all.layout);
   EXPECT_EQ(back->reason, all.reason);
   const auto none = parse_record_parameters(R"({"for_ns":null,"channels":null})");
   ASSERT_TRUE(none);
   EXPECT_FALSE(none->for_ns);
   EXPECT_TRUE(none->channels.empty());
+  EXPECT_FALSE(none->layout);
 }
 
 TEST(RecordParametersTest, BlamesTheOneThatIsWrong) {
@@ -41,6 +44,8 @@ TEST(RecordParametersTest, BlamesTheOneThatIsWrong) {
       {R"({"part_bytes":2147483648})", "part_bytes"},
       {R"({"channels":"stacks"})", "channels"},
       {R"({"channels":[1]})", "channels"},
+      {R"({"layout":"folder"})", "layout"},
+      {R"({"layout":1})", "layout"},
       {R"({"reason":"a\u001b[2J"})", "reason"},
   };
   for (const auto& [text, blamed] : cases) {

@@ -81,7 +81,7 @@ TEST_F(RecordTest, CtrlCEndsItInOrderAndEachPartIsCopiedAsItEnds) {
   bench.backend.result_to_report.progress.finished = {"7", "9"};
   run();
   ASSERT_NO_FATAL_FAILURE(begin({"--past", "1min", "--channel", "stacks", "--channel", "sched", "--reason", "slow",
-                                 "--max-size", "1G", "-o", path("copy")}));
+                                 "--max-size", "1G", "--layout", "directory", "-o", path("copy")}));
   ASSERT_TRUE(soon([this] { return std::filesystem::exists(path("copy")); })) << "while it runs";
   EXPECT_FALSE(std::filesystem::exists(path("copy.2")));
   ::kill(pid_, SIGINT);
@@ -96,6 +96,7 @@ TEST_F(RecordTest, CtrlCEndsItInOrderAndEachPartIsCopiedAsItEnds) {
   EXPECT_EQ(asked.max_bytes, 1U << 30U);
   EXPECT_FALSE(asked.part_bytes);
   EXPECT_THAT(asked.channels, testing::ElementsAre("stacks", "sched"));
+  EXPECT_EQ(asked.layout, "directory");
   EXPECT_EQ(asked.reason, "slow");
 }
 

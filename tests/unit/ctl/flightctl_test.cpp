@@ -95,6 +95,7 @@ TEST_F(FlightctlTest, EveryUsageErrorIsTwo) {
       {"record", "--past", "soon"},
       {"record", "--max-size", "1"},
       {"record", "--switch-size", "2G"},
+      {"record", "--layout", "folder"},
       {"record", "-o", "-"},
       {"record", "--stop", "latest"},
       {"record", "--stop", "7", "--for", "1s"},
