@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recordings/part_store.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <utility>
 
-#include "libcore/base/data_folder.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/steps.hpp"
@@ -16,11 +14,6 @@
 #include "libcore/store/folder.hpp"
 
 namespace flight::daemon {
-namespace {
-
-constexpr mode_t kDataFolderMode = 0750;
-
-}  // namespace
 
 // A file of the other kind was requested for a snapshot, and came too late.
 Result<PartialFile> PartStore::make_one() {
@@ -40,24 +33,8 @@ Result<UniqueFd> PartStore::ask_as(const std::string& name) {
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
-Result<PartStore::DataFiles> PartStore::make_folder(const std::string& name, std::size_t more) {
-  unlink(name);
-  const std::string path = folder() + "/" + name;
-  if (::mkdir(path.c_str(), kDataFolderMode) != 0) return sys_error(errno, "create the directory {}", path);
-  PartialFiles made(folder(), {name});
-  DataFiles out;
-  auto data = ask_as(fmt::format("{}/{}", name, kMainDataFile));
-  if (!data) return propagate(data.error());
-  out.data = std::move(*data);
-  for (std::size_t i = 0; i < more; ++i) {
-    auto file = ask_as(fmt::format("{}/{}", name, bare_data_file(i)));
-    if (!file) return propagate(file.error());
-    out.more.push_back(std::move(*file));
-  }
-  // Its files must have their names before it gets its own. What cannot be synced can still be recorded.
-  if (const auto inside = Folder::open(path)) static_cast<void>(inside->sync());
-  made.keep();
-  return out;
+Result<DataFolderFiles> PartStore::make_folder(const std::string& name, std::size_t more) {
+  return make_data_folder(folder(), name, more, [this] { return make_one(); });
 }
 
 Result<void> PartStore::make_data(PartFiles& out, std::size_t more) {

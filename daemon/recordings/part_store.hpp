@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "daemon/recorder/recorder_thread.hpp"
+#include "daemon/snapshots/data_folder_files.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/store/catalogue.hpp"
 #include "libcore/store/names.hpp"
@@ -40,12 +41,8 @@ class PartStore {
   // On an error nothing is left behind. `more`: 0: the data is a file; else a directory with so many files beside
   // `data`.
   [[nodiscard]] Result<PartFiles> make(std::size_t more = 0);
-  // Such a directory of empty files. What has its name goes.
-  struct DataFiles {
-    UniqueFd data;
-    std::vector<UniqueFd> more;
-  };
-  [[nodiscard]] Result<DataFiles> make_folder(const std::string& name, std::size_t more);
+  // Such a directory (data_folder_files.hpp).
+  [[nodiscard]] Result<DataFolderFiles> make_folder(const std::string& name, std::size_t more);
   // One empty file with a name of its own, which the next start removes: to finish the part of an earlier flightd,
   // whose files cannot be written any more.
   [[nodiscard]] Result<PartialFile> make_one();

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "daemon/snapshots/data_folder_files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/snapshot/commit.hpp"
@@ -13,6 +14,8 @@ namespace flight::daemon {
 namespace {
 
 constexpr std::chrono::seconds kSpareWait(1);  // for each file
+// One snapshot is written at a time; the next start removes a leftover.
+constexpr const char* kSnapshotFolder = ".flightd-snapshot.partial";
 
 }  // namespace
 
@@ -33,11 +36,28 @@ Result<std::uint64_t> SnapshotFiles::next_seq() {
   return seq;
 }
 
-Result<SnapshotOutput> SnapshotFiles::make() {
+Result<SnapshotOutput> SnapshotFiles::make_data(std::size_t more) {
+  SnapshotOutput out;
+  if (more == 0) {
+    auto data = ask(BrokerThread::kFileWait, false);
+    if (!data) return wrap(data.error(), "create a file in {}", folder());
+    out.data = std::move(data->fd);
+    out.data_name = std::move(data->name);
+    return out;
+  }
+  out.data_name = kSnapshotFolder;
+  auto files = make_data_folder(folder(), out.data_name, more, [this] { return ask(BrokerThread::kFileWait, false); });
+  if (!files) return propagate(files.error());
+  out.data = std::move(files->data);
+  out.more = std::move(files->more);
+  return out;
+}
+
+Result<SnapshotOutput> SnapshotFiles::make(std::size_t more) {
   const SpareDescriptors::Use use;
-  auto data = ask(BrokerThread::kFileWait, false);
-  if (!data) return wrap(data.error(), "create a file in {}", folder());
-  PartialFiles made(folder(), {data->name});
+  auto out = make_data(more);
+  if (!out) return out;
+  PartialFiles made(folder(), {out->data_name});
   after_step(Step::data_made);
   auto sidecar = ask(BrokerThread::kFileWait, false);
   if (!sidecar) return wrap(sidecar.error(), "create a file in {}", folder());
@@ -48,13 +68,12 @@ Result<SnapshotOutput> SnapshotFiles::make() {
   after_step(Step::numbered);
   made.keep();
   also_made.keep();
-  warn_of_owner(data->fd.get());
-  return SnapshotOutput{.data = std::move(data->fd),
-                        .sidecar = std::move(sidecar->fd),
-                        .data_name = std::move(data->name),
-                        .sidecar_name = std::move(sidecar->name),
-                        .folder = folder(),
-                        .seq = *seq};
+  warn_of_owner(out->data.get());
+  out->sidecar = std::move(sidecar->fd);
+  out->sidecar_name = std::move(sidecar->name);
+  out->folder = folder();
+  out->seq = *seq;
+  return out;
 }
 
 void SnapshotFiles::warn_of_owner(int data) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -19,8 +20,8 @@ class SnapshotFiles {
   SnapshotFiles(RecorderThread& recorder, std::string folder, std::function<void(Error)> warn)
       : recorder_(recorder), catalogue_(std::move(folder)), warn_(std::move(warn)), spare_(catalogue_.folder()) {}
 
-  // On an error nothing is left behind.
-  [[nodiscard]] Result<SnapshotOutput> make();
+  // On an error nothing is left behind. `more`: as of make_data_folder(); 0: the data is a file.
+  [[nodiscard]] Result<SnapshotOutput> make(std::size_t more = 0);
   // For the last snapshot: there is no broker any more.
   [[nodiscard]] Result<SnapshotOutput> take_spare();
   // Call it when no request waits. False: not finished, try again later.
@@ -32,6 +33,8 @@ class SnapshotFiles {
 
  private:
   [[nodiscard]] Result<PartialFile> ask(std::chrono::seconds wait, bool spare);
+  // The data alone.
+  [[nodiscard]] Result<SnapshotOutput> make_data(std::size_t more);
   [[nodiscard]] Result<std::uint64_t> next_seq();
   void warn_of_owner(int data);
 

@@ -292,9 +292,10 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   };
   order.make_room = make_more_room;
   order.synced = callbacks_.synced;
-  auto output = job.trigger == kBrokerLost ? files_.take_spare() : files_.make();
+  const std::size_t more = job.config.layout == "directory" ? workers_->size() : 0;
+  auto output = job.trigger == kBrokerLost ? files_.take_spare() : files_.make(more);
   if (!output && job.trigger != kBrokerLost && is_full(output.error().errno_value()) && make_more_room(0))
-    output = files_.make();
+    output = files_.make(more);
   if (!output) return propagate(output.error());
 
   kernel_ = take_kernel(recorder_, std::move(kernel), order.warnings);

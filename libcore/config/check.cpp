@@ -65,6 +65,10 @@ void read_snapshot(const Reader& reader, SnapshotConfig& out) {
          r.whole(level, 1, kMaxLevel);
          out.compression_level = static_cast<int>(level);
        }},
+      {"layout",
+       [&](const Reader& r) {
+         r.choice(out.layout, {"file", "directory"});
+       }},
       {"on_stop", [&](const Reader& r) { r.flag(out.on_stop); }},
   });
 }

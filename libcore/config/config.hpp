@@ -53,6 +53,7 @@ struct SnapshotConfig {
   std::string workers = "cpu";       // "cpu", "core", "package", "numa", a number, or masks "0-3/3:4-7/4"
   std::string compression = "zstd";  // or "none"
   int compression_level = 1;
+  std::string layout = "file";  // or "directory"
   bool on_stop = false;
 };
 

@@ -49,7 +49,7 @@ const Value* find(const Value& root, std::string_view section, std::string_view 
 struct Default {
   std::string_view section, key, value;
 };
-constexpr std::array<Default, 23> kDefaults{{
+constexpr std::array<Default, 24> kDefaults{{
     {"profile", "", "default"},
     {"user", "", "flightd"},
     {"memory", "max", "2%"},
@@ -58,6 +58,7 @@ constexpr std::array<Default, 23> kDefaults{{
     {"snapshot", "workers", "cpu"},
     {"snapshot", "compression", "zstd"},
     {"snapshot", "compression_level", "1"},
+    {"snapshot", "layout", "file"},
     {"snapshot", "on_stop", "false"},
     {"record", "workers", "cpu"},
     {"record", "max_size", "2G"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/data_stream.hpp"
 
+#include <utility>
+
 #include "libcore/base/steps.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perfdata/user_records.hpp"
@@ -8,7 +10,14 @@
 namespace flight {
 
 DataStream::DataStream(FileWriter& writer, WorkerPool& workers, StreamMemory& memory, int level)
-    : writer_(writer), workers_(workers), memory_(memory) {
+    : DataStream([&writer](std::span<const std::byte> bytes, std::uint64_t /*chunk*/) { return writer.append(bytes); },
+                 true, workers, memory, level) {}
+
+DataStream::DataStream(Sink sink, WorkerPool& workers, StreamMemory& memory, int level)
+    : DataStream(std::move(sink), false, workers, memory, level) {}
+
+DataStream::DataStream(Sink sink, bool rounds, WorkerPool& workers, StreamMemory& memory, int level)
+    : sink_(std::move(sink)), rounds_(rounds), workers_(workers), memory_(memory) {
   if (level > 0) make_compressors(level);
   chunks_.resize(memory_.chunks());
   for (std::size_t i = 0; i < chunks_.size(); ++i) {
@@ -47,11 +56,12 @@ Result<void> DataStream::append(std::span<const std::byte> record) {
   raw_bytes_ += record.size();
   since_round_ += record.size();
   if (chunk.raw.size() < chunk.enough) return {};
-  return since_round_ + chunk.enough / 2 >= kRoundBytes ? round() : submit();
+  return rounds_ && since_round_ + chunk.enough / 2 >= kRoundBytes ? round() : submit();
 }
 
 Result<void> DataStream::round() {
   since_round_ = 0;
+  if (!rounds_) return submit();
   std::vector<std::byte> record;
   append_finished_round(record);
   return marker(record);
@@ -124,8 +134,8 @@ void DataStream::pack_range(std::span<const std::byte> raw, Chunk& chunk, std::s
 }
 
 void DataStream::write_all_chunks() {
-  for (std::size_t at = 0;; at = (at + 1) % chunks_.size()) {
-    Chunk& chunk = chunks_[at];
+  for (std::uint64_t number = 0;; ++number) {
+    Chunk& chunk = chunks_[number % chunks_.size()];
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return chunk.stage == Stage::ready || (closing_ && chunk.stage != Stage::queued); });
     if (chunk.stage != Stage::ready) {
@@ -136,7 +146,7 @@ void DataStream::write_all_chunks() {
     const bool good = outcome_.has_value();
     lock.unlock();
     // After the first error the chunks are only drained: the merge gets the error at its next submit.
-    Result<void> written = good && chunk.packed.size() > 0 ? writer_.append(chunk.packed.bytes()) : Result<void>{};
+    Result<void> written = good && chunk.packed.size() > 0 ? sink_(chunk.packed.bytes(), number) : Result<void>{};
     after_step(Step::streaming);
     lock.lock();
     if (!written && outcome_) outcome_ = written;

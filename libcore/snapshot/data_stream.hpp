@@ -8,7 +8,7 @@
 // bugs in their decompress loop can read it. Each frame begins with an empty window. The size of a chunk is estimated
 // from the frame of the previous chunk in the same place, so that its frame fits into a record: the file depends on
 // the records and the number of workers, not on their speed. Data that zstd refuses is written uncompressed. A
-// FINISHED_ROUND is never compressed.
+// FINISHED_ROUND is never compressed. The files of a data directory have none: perf sorts what is in them as a whole.
 #pragma once
 
 #include <condition_variable>
@@ -35,6 +35,10 @@ class DataStream {
   // level 0: no compression; if zstd refuses, there is none either, and refused() says why. `writer`, `workers` and
   // `memory` must outlive the stream; it is the only user of the writer until close(), and of the memory.
   DataStream(FileWriter& writer, WorkerPool& workers, StreamMemory& memory, int level);
+  // The same without FINISHED_ROUND, for a data directory. `sink`: where the bytes of the chunks go, in their order;
+  // it is called on the writer's thread.
+  using Sink = std::function<Result<void>(std::span<const std::byte> bytes, std::uint64_t chunk)>;
+  DataStream(Sink sink, WorkerPool& workers, StreamMemory& memory, int level);
   DataStream(const DataStream&) = delete;
   DataStream& operator=(const DataStream&) = delete;
   ~DataStream();
@@ -63,13 +67,15 @@ class DataStream {
     std::vector<std::byte> marker;          // an uncompressed record after it
   };
 
+  DataStream(Sink sink, bool rounds, WorkerPool& workers, StreamMemory& memory, int level);
   void make_compressors(int level);
   [[nodiscard]] Result<void> submit();
   void pack(Chunk& chunk, std::size_t worker);
   void pack_range(std::span<const std::byte> raw, Chunk& chunk, std::size_t worker);
   void write_all_chunks();
 
-  FileWriter& writer_;
+  const Sink sink_;
+  const bool rounds_;
   WorkerPool& workers_;
   StreamMemory& memory_;
   std::vector<Compressor> compressors_;  // one for each worker; empty: no compression

@@ -72,12 +72,14 @@ struct SnapshotOrder {
   std::vector<std::string> notes;
 };
 
-// The output: two empty .partial files in `folder`, renamed by the commit.
+// The output: two empty .partial files in `folder`, renamed by the commit. The data may be a data directory, which is
+// then called data_name: `data` is its file of that name, `more` are the others.
 struct SnapshotOutput {
   UniqueFd data, sidecar;
   std::string data_name, sidecar_name;  // of the .partial files
   std::string folder;
   std::uint64_t seq = 0;
+  std::vector<UniqueFd> more{};  // data.0, data.1 …; none: the data is a file
 };
 
 // `pids` and `cgroups`: those with samples.

@@ -308,6 +308,33 @@ TEST_F(RecordFolders, AKilledFlightdLeavesWholeDirectories) {
   EXPECT_TRUE(next.stop());
 }
 
+TEST_F(RecordFolders, ASnapshotCanBeOne) {
+  Json config = stacks_config(997, "256K");
+  config["snapshot"]["layout"] = "directory";
+  config["snapshot"]["workers"] = 2;
+  ASSERT_TRUE(daemon_.start(config));
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "20"}, -10);
+  ASSERT_TRUE(wait_until([&] { return daemon_.snapshot({"--last", "1s"})["samples"] > 500; }, 20s));
+  // The second one has the hole that the pause of the first one left.
+  static_cast<void>(daemon_.snapshot({"--capture", "pause"}));
+  const Json snapshot = daemon_.snapshot({"--capture", "pause"});
+  burner.kill();
+  ASSERT_NO_FATAL_FAILURE(expect_folder(snapshot, 2));
+  EXPECT_GT(bytes_in(snapshot["path"]), 0U);
+  EXPECT_TRUE(all_count_all(folder_, snapshot));
+  std::size_t hot = 0;
+  for (const NamedSample& sample : named_samples(folder_, snapshot["path"]))
+    if (sample.comm == "burner" && sample.has_symbol() && sample.dso.ends_with("/burner")) ++hot;
+  EXPECT_GT(hot, 100U);
+  const Outcome report = daemon_.ctl({"report", snapshot["id"], "--stdio", "--sort", "comm", "-g", "none"});
+  EXPECT_EQ(report.exit_status, 0) << report.text();
+  EXPECT_THAT(report.out, HasSubstr("burner"));
+  EXPECT_EQ(daemon_.ctl({"remove", snapshot["id"]}).exit_status, 0);
+  EXPECT_FALSE(fs::exists(snapshot["path"].get<std::string>()));
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(RecordFoldersLong, CompressedPartsHaveEachNumberOnce) {
   ASSERT_TRUE(daemon_.start(calls_config(sanitized() ? 20'000 : 200'000, "16M")));
   closer_->go();

@@ -108,8 +108,18 @@ class StepsLong : public testing::Test {
   std::set<std::string> reported_;
 };
 
-TEST_F(StepsLong, KilledAfterEachOfThem) {
-  const Json config = stacks_config(499, "64K");
+// With data that is a file, and with directories.
+class LayoutStepsLong : public StepsLong, public testing::WithParamInterface<const char*> {
+ protected:
+  static Json layout_config() {
+    Json config = stacks_config(499, "64K");
+    config["snapshot"]["layout"] = config["record"]["layout"] = GetParam();
+    return config;
+  }
+};
+
+TEST_P(LayoutStepsLong, KilledAfterEachOfThem) {
+  const Json config = layout_config();
   for (const std::string_view step : std::span(kStepNames).first(kSnapshotSteps)) {
     SCOPED_TRACE(step);
     TestDaemon daemon(folder_);
@@ -136,17 +146,7 @@ TEST_F(StepsLong, KilledAfterEachOfThem) {
   EXPECT_TRUE(last.stop());
 }
 
-// With parts that are files, and with directories.
-class RecordingStepsLong : public StepsLong, public testing::WithParamInterface<const char*> {
- protected:
-  static Json layout_config() {
-    Json config = stacks_config(499, "64K");
-    config["record"]["layout"] = GetParam();
-    return config;
-  }
-};
-
-TEST_P(RecordingStepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
+TEST_P(LayoutStepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
   const Json config = layout_config();
   std::size_t recordings = 0;
   bool has_rounds = false;
@@ -169,7 +169,7 @@ TEST_P(RecordingStepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
 }
 
 // Twice: the flightd that recorded, and the one that finishes its part.
-TEST_P(RecordingStepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
+TEST_P(LayoutStepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
   const Json config = layout_config();
   std::size_t recordings = 0;
   for (const std::string_view step :
@@ -195,7 +195,7 @@ TEST_P(RecordingStepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, RecordingStepsLong, testing::Values("file", "directory"));
+INSTANTIATE_TEST_SUITE_P(Layouts, LayoutStepsLong, testing::Values("file", "directory"));
 
 }  // namespace
 }  // namespace flight

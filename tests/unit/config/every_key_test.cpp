@@ -114,6 +114,7 @@ const std::vector<Key>& keys() {
       {"snapshot", "workers", "", {R"("cpu")", "4"}, {R"("socket")", R"("0")", R"("65")", R"("0-3/")", "0", "65"}},
       {"snapshot", "compression", "", {R"("none")"}, {R"("gzip")"}},
       {"snapshot", "compression_level", "", {"3"}, {"0", "20", "-1", "1.5"}},
+      {"snapshot", "layout", "", {R"("directory")", R"("file")"}, {R"("folder")", R"("")"}},
       {"snapshot", "on_stop", "", {"true"}, {}},
       {"record", "workers", "", {R"("cpu")", "4"}, {R"("socket")", R"("0")", R"("65")", R"("0-3/")", "0", "65"}},
       {"record", "max_size", "", {R"("2G")"}, {R"("5%")", R"("5MB")", R"("1023K")", R"("0")", R"("-1G")"}},

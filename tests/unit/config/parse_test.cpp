@@ -54,6 +54,7 @@ TEST(Config, ReadsEveryKey) {
   EXPECT_EQ(config->snapshot.workers, "0-3/3:4-7/4");
   EXPECT_EQ(config->snapshot.compression, "none");
   EXPECT_EQ(config->snapshot.compression_level, 3);
+  EXPECT_EQ(config->snapshot.layout, "directory");
   EXPECT_TRUE(config->snapshot.on_stop);
   EXPECT_EQ(config->record.workers, "numa");
   EXPECT_EQ(config->record.max_bytes, 4ULL << 30U);
@@ -160,6 +161,7 @@ TEST(Config, TheShippedFileSaysTheDefaults) {
   EXPECT_EQ(config->snapshot.workers, defaults.snapshot.workers);
   EXPECT_EQ(config->snapshot.compression, defaults.snapshot.compression);
   EXPECT_EQ(config->snapshot.compression_level, defaults.snapshot.compression_level);
+  EXPECT_EQ(config->snapshot.layout, defaults.snapshot.layout);
   EXPECT_EQ(config->snapshot.on_stop, defaults.snapshot.on_stop);
   EXPECT_EQ(config->record.workers, defaults.record.workers);
   EXPECT_EQ(config->record.max_bytes, defaults.record.max_bytes);

@@ -222,6 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"Level", section("snapshot", "\"compression_level\": 20"), 2, "snapshot.compression_level", "1 to 19"},
         Refused{"LevelType", section("snapshot", "\"compression_level\": \"1\""), 2, "snapshot.compression_level",
                 "without quotes"},
+        Refused{"Layout", section("snapshot", "\"layout\": \"folder\""), 2, "snapshot.layout",
+                "\"file\" or \"directory\""},
         Refused{"OnStop", section("snapshot", "\"on_stop\": 1"), 2, "snapshot.on_stop", "true or false"},
         Refused{"RecordWorkers", section("record", "\"workers\": \"0-3/\""), 2, "record.workers", "masks"},
         Refused{"RecordMaxSize", section("record", "\"max_size\": \"5%\""), 2, "record.max_size", "K, M or G"},

@@ -193,6 +193,39 @@ TEST(DataStreamTest, WithoutMemoryForAnotherLevelTheFileIsPlain) {
 }
 #endif
 
+// As the files of a data directory get them.
+TEST(DataStreamTest, ASinkGetsTheChunksInTheirOrderWithoutRounds) {
+  const auto workers = WorkerPool::start(2).value();
+  auto memory = StreamMemory::create(workers->size(), 1).value();
+  const auto records = comm_records(8U << 20U);
+  std::vector<std::byte> read;
+  std::vector<std::uint64_t> numbers;
+  const DataStream::Sink sink = [&](std::span<const std::byte> bytes, std::uint64_t chunk) -> Result<void> {
+    numbers.push_back(chunk);
+    while (!bytes.empty()) {
+      const auto header = load<perf_event_header>(bytes.data());
+      EXPECT_EQ(header.type, kRecordCompressed);
+      const auto some = expand(bytes.subspan(sizeof header, header.size - sizeof header), kMaxExpandedBytes);
+      EXPECT_TRUE(some) << some.error().what;
+      if (some) read.insert(read.end(), some->begin(), some->end());
+      bytes = bytes.subspan(header.size);
+    }
+    return {};
+  };
+  DataStream stream(sink, *workers, memory, 1);
+  for (std::span<const std::byte> rest(records); !rest.empty();) {
+    const auto record = next_record(rest);
+    ASSERT_TRUE(stream.append(record));
+    rest = rest.subspan(record.size());
+  }
+  ASSERT_TRUE(stream.round());
+  ASSERT_TRUE(stream.close());
+  EXPECT_TRUE(read == records);
+  EXPECT_EQ(stream.raw_bytes(), records.size());
+  ASSERT_GT(numbers.size(), 8U);
+  for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], i);
+}
+
 TEST(DataStreamTest, AnErrorOfTheDiskReachesTheMerge) {
   // /dev/full accepts nothing; the writer's first bytes go to a real file.
   const UniqueFd file(::memfd_create("stream", MFD_CLOEXEC));

@@ -17,7 +17,9 @@
 
 #include "libcore/base/files.hpp"
 #include "libcore/compress/zstd.hpp"
+#include "libcore/perf/record.hpp"
 #include "libcore/perfdata/reader.hpp"
+#include "libcore/perfdata/user_records.hpp"
 #include "tests/unit/snapshot/made_recording.hpp"
 
 namespace {
@@ -51,7 +53,8 @@ class WriteSnapshot : public testing::Test {
     failing_sync = -1;
   }
 
-  Result<Sidecar> write(const TrackerExport& sideband) {
+  // `more`: a data directory with so many files beside `data`; 0: a file.
+  Result<Sidecar> write(const TrackerExport& sideband, std::size_t more = 0) {
     const auto workers = WorkerPool::start(1).value();
     const auto staging = Staging::create({}).value();
     const std::vector<std::size_t> no_rings;
@@ -64,12 +67,14 @@ class WriteSnapshot : public testing::Test {
                                    .kallsyms = {}};
     const CaptureFacts capture{
         .staging = staging, .frozen_ns = MadeRecording::kEnd, .blackouts = no_blackouts, .lost = {}};
-    SnapshotOutput output{.data = file("data.partial"),
+    if (more > 0) std::filesystem::create_directory(folder_ + "/data.partial");
+    SnapshotOutput output{.data = file(more > 0 ? "data.partial/data" : "data.partial"),
                           .sidecar = file("sidecar.partial"),
                           .data_name = "data.partial",
                           .sidecar_name = "sidecar.partial",
                           .folder = folder_,
                           .seq = 1};
+    for (std::size_t i = 0; i < more; ++i) output.more.push_back(file(fmt::format("data.partial/data.{}", i)));
     const auto tracker = [&](EventTime, EventTime, const std::unordered_set<std::uint32_t>&,
                              const std::unordered_set<std::uint64_t>&) { return sideband; };
     return write_snapshot(order_, recording, capture, std::move(output), tracker, *workers, memory_,
@@ -235,6 +240,62 @@ TEST_F(WriteSnapshot, ForksThatSayNoMoreThanCommsAreLeftOut) {
       expand);
   EXPECT_TRUE(read);
   EXPECT_THAT(found, ElementsAre("comm 100", "comm 101", "fork 102"));
+}
+
+TEST_F(WriteSnapshot, ADirectoryHasTheSidebandInItsFirstFile) {
+  TrackerExport sideband;
+  append_comm(sideband.prologue, {100, 100, "server"}, {});
+  append_comm(sideband.log, {100, 100, "later"}, {.time_ns = MadeRecording::kEnd - 5});
+  const auto written = write(sideband, 2);
+  ASSERT_TRUE(written) << written.error().what;
+  const std::string path = written->path;
+  ASSERT_TRUE(std::filesystem::is_directory(path));
+  std::uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) bytes += entry.file_size();
+  EXPECT_EQ(written->size_bytes, bytes);
+  EXPECT_EQ(stored()->size_bytes, bytes);
+  EXPECT_EQ(std::filesystem::file_size(path + "/data.0"), 0U) << "there is no ring";
+  EXPECT_EQ(std::filesystem::file_size(path + "/data.1"), 0U);
+  const FileReader file = data();
+  EXPECT_TRUE(file.features().contains(kFeatureDirFormat));
+  EXPECT_TRUE(file.features().contains(kFeatureCompressed));
+  std::vector<std::string> names;
+  std::size_t rounds = 0;
+  const auto read = file.for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        if (const auto comm = parse_comm(record)) names.emplace_back(comm->name);
+        rounds += load<std::uint32_t>(record.data()) == kRecordFinishedRound ? 1 : 0;
+        return {};
+      },
+      expand);
+  EXPECT_TRUE(read) << read.error().what;
+  EXPECT_THAT(names, ElementsAre("server", "later"));
+  EXPECT_EQ(rounds, 0U);
+}
+
+TEST_F(WriteSnapshot, ADirectoryOnAFullQuotaGetsRoomOnce) {
+  std::vector<std::uint64_t> asked;
+  order_.make_room = [&](std::uint64_t written_bytes) {
+    asked.push_back(written_bytes);
+    return true;
+  };
+  next_sync = 0;
+  failing_sync = 1;  // of data.1
+  const auto written = write({}, 2);
+  ASSERT_TRUE(written) << written.error().what;
+  EXPECT_EQ(next_sync, 2 + 3 + 1) << "again all three, and the sidecar";
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_GT(asked[0], 0U);
+  EXPECT_TRUE(data().for_each_record([](std::span<const std::byte>) -> Result<void> { return {}; }, expand));
+  std::filesystem::remove_all(folder_);
+  std::filesystem::create_directory(folder_);
+  // And nothing is left of it without room.
+  order_.make_room = [](std::uint64_t) { return false; };
+  next_sync = 0;
+  const auto refused = write({}, 2);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), EDQUOT);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 }  // namespace
