@@ -32,6 +32,9 @@ mode_t kind_of(int folder, const Directory::Entry& entry) {
   return known ? status.st_mode & S_IFMT : 0;
 }
 
+// Only with such a name is a directory flightd's: the data of a snapshot, or unfinished.
+bool may_be_data_folder(std::string_view name) { return name.ends_with(kDataSuffix) || name.ends_with(kPartialSuffix); }
+
 // Of a directory while it is removed. Not counted by flightd-broker as a file that it made.
 std::string name_of_removed(const std::string& name) {
   if (name.ends_with(kPartialSuffix)) return name;
@@ -119,6 +122,7 @@ std::optional<Folder::Size> Folder::size_of(const std::string& name) const {
            .links = status.st_nlink};
   if (!S_ISDIR(status.st_mode)) return out;
   out.links = 1;
+  if (!may_be_data_folder(name)) return out;
   const auto folder = open_folder(name);
   if (!folder) return out;
   out.ours = true;
@@ -137,7 +141,7 @@ Result<bool> Folder::unlink(const std::string& name) const {
   if (why == ENOENT) return false;
   struct stat status {};
   const bool folder = ::fstatat(fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
-  if (folder && (name.ends_with(kDataSuffix) || name.ends_with(kPartialSuffix))) return remove_folder(name);
+  if (folder && may_be_data_folder(name)) return remove_folder(name);
   return sys_error(why, "remove {}/{}", path_, name);
 }
 

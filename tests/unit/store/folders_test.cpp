@@ -130,16 +130,26 @@ TEST_F(StoredFolders, WithAForeignFileTheyStay) {
   EXPECT_TRUE(left().empty());
 }
 
-// In the place of a file that is gone, or of a sidecar.
+// In the place of a file that is gone, or of a sidecar and a pin, even if they look like a data directory.
 TEST_F(StoredFolders, ForeignDirectoriesStay) {
-  for (const std::string& name : {name_of(1).data_file(), name_of(2).sidecar_file()}) fs::create_directory(at(name));
+  fs::create_directory(at(name_of(1).data_file()));
   write(name_of(1).sidecar_file(), to_json(sample_sidecar()));
   write(name_of(2).data_file(), "PERFILE2");
+  make_folder(name_of(2).sidecar_file());
+  make_folder(name_of(2).pin_file());
+  const auto found = take_inventory(folder_);
+  ASSERT_TRUE(found) << found.error().what;
+  ASSERT_EQ(found->snapshots.size(), 2U);
+  EXPECT_FALSE(found->snapshots[1].pinned);
+  EXPECT_EQ(found->snapshots[1].inodes, 1U) << "of its data alone";
   Catalogue catalogue(folder_);
   EXPECT_FALSE(catalogue.remove("1"));
-  EXPECT_FALSE(catalogue.remove("2"));
   EXPECT_TRUE(fs::is_directory(at(name_of(1).data_file())));
-  EXPECT_TRUE(fs::is_directory(at(name_of(2).sidecar_file())));
+  ASSERT_TRUE(catalogue.remove("2"));
+  ASSERT_TRUE(catalogue.left_behind());
+  EXPECT_THAT(catalogue.left_behind()->what, HasSubstr(name_of(2).sidecar_file()));
+  for (const std::string& name : {name_of(2).sidecar_file(), name_of(2).pin_file()})
+    EXPECT_EQ(read_file(at(name + "/data")).value_or(""), "PERFILE2") << name;
 }
 
 TEST_F(StoredFolders, ThatAreUnfinishedGoAtTheNextStart) {
