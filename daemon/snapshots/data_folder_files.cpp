@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshots/data_folder_files.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,8 @@
 #include <utility>
 
 #include "libcore/base/data_folder.hpp"
+#include "libcore/base/file_calls.hpp"
+#include "libcore/base/files.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/store/folder.hpp"
 
@@ -26,6 +29,14 @@ Result<UniqueFd> move_into(const std::string& folder, const std::string& name, R
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
+// mkdir(2) applies the umask; the group of the store reads the directory, as it reads the broker's files.
+Result<void> let_group_read(const std::string& path) {
+  const auto folder = open_file(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (!folder) return propagate(folder.error());
+  if (const auto set = mode_now(folder->get(), kDataFolderMode); !set) return wrap(set.error(), "directory {}", path);
+  return {};
+}
+
 }  // namespace
 
 Result<DataFolderFiles> make_data_folder(const std::string& folder, const std::string& name, std::size_t more,
@@ -35,6 +46,7 @@ Result<DataFolderFiles> make_data_folder(const std::string& folder, const std::s
   const std::string path = folder + "/" + name;
   if (::mkdir(path.c_str(), kDataFolderMode) != 0) return sys_error(errno, "create the directory {}", path);
   PartialFiles made(folder, {name});
+  if (auto readable = let_group_read(path); !readable) return propagate(readable.error());
   DataFolderFiles out;
   auto data = move_into(folder, fmt::format("{}/{}", name, kMainDataFile), ask());
   if (!data) return propagate(data.error());

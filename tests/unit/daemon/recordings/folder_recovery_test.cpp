@@ -2,6 +2,7 @@
 // Parts that are data directories, of a flightd that was killed.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -218,6 +219,17 @@ TEST_F(FolderRecoveryTest, WithoutTheBrokersFilesNothingIsLeft) {
   bench_.broker->obey(Request::file);
   ASSERT_TRUE(recover());
   ASSERT_NO_FATAL_FAILURE(expect_whole(2));
+}
+
+// perf is run by the members of the store's group, too.
+TEST_F(FolderRecoveryTest, TheGroupReadsADirectoryWhateverTheUmaskIs) {
+  const mode_t before = ::umask(077);
+  const auto made = store_->make(1);
+  ::umask(before);
+  ASSERT_TRUE(made) << made.error().what;
+  struct stat found {};
+  ASSERT_EQ(::stat(at(part_file(PartFileKind::data, made->seq)).c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777U, 0750U);
 }
 
 TEST_F(FolderRecoveryTest, ThePartsFilesAreMadeTogetherOrNotAtAll) {
