@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of a recording that are data directories: written, killed and recovered, and read again by this reader and by
 // stock perf.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
@@ -268,6 +269,51 @@ TEST(RecoverFolderTest, ItCanBeRecoveredAgain) {
     EXPECT_EQ(recovered->left_out, 0U);
     EXPECT_EQ(read_back(opened.path).samples, recovered->events);
   }
+}
+
+// Nearly all bytes of the rounds are in the other files, and the entries of the journal are longer than those of a
+// file.
+TEST(RecoverFolderTest, WhereTheDiskIsFullAFewRoundsMakeSpace) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
+  constexpr std::size_t kRounds = 64;  // with about 84 KB each
+  const StreamFolder folder;
+  const std::string disk = folder.path("disk"), path = disk + "/part", journal_path = folder.path("journal");
+  fs::create_directory(disk);
+  ASSERT_EQ(::mount("none", disk.c_str(), "tmpfs", 0, "size=8M"), 0);
+  struct Mounted {
+    const std::string& where;
+    ~Mounted() { ::umount2(where.c_str(), MNT_DETACH); }
+  } mounted{disk};
+  {
+    MadeRounds rounds;
+    Chunks chunks = folder_chunks();
+    PartStart start = made_folder_start(path, journal_path, kWorkers);
+    start.features.command_line = {std::string(250'000, 'x'), std::string(250'000, 'y')};
+    auto part = PartFile::create(std::move(start), chunks);
+    ASSERT_TRUE(part) << part.error().what;
+    for (std::size_t i = 0; i < kRounds; ++i) {
+      ASSERT_TRUE(part->write(rounds.next(40, 1'000), folder_sideband));
+    }
+  }
+  const UniqueFd filler = test::create_file(disk + "/filler");
+  const std::vector<std::byte> page(4096, std::byte{1});
+  while (write_all(filler.get(), page)) {
+  }
+  std::vector<UniqueFd> files;
+  std::vector<int> numbers;
+  for (const std::string& name : names_of_files()) {
+    auto file = open_file(path + "/" + name, O_RDWR | O_CLOEXEC);
+    ASSERT_TRUE(file) << file.error().what;
+    numbers.push_back(file->get());
+    files.push_back(std::move(*file));
+  }
+  const std::string journal = read_file(journal_path).value();
+  const auto recovered =
+      recover_what_fits(numbers.front(), std::as_bytes(std::span(journal)), std::span(numbers).subspan(1));
+  ASSERT_TRUE(recovered) << recovered.error().what;
+  EXPECT_EQ(recovered->rounds, kRounds - 8) << "the newest 1, 2, 4 and then 8";
+  EXPECT_EQ(recovered->file_bytes, folder_bytes(path));
+  EXPECT_EQ(read_back(path).samples, recovered->events);
 }
 
 TEST(RecoverFolderTest, WithAnotherNumberOfFilesNothingIsRecovered) {
