@@ -41,6 +41,17 @@ std::string name_of_removed(const std::string& name) {
   return fmt::format(".flight-{}{}", name, kPartialSuffix);
 }
 
+// `is_whole`: none of its files is gone.
+Result<void> unlink_files(const DataFolder& folder, const std::string& shown, bool& is_whole) {
+  is_whole = true;
+  for (const DataFolderFile& file : folder.files()) {
+    if (::unlinkat(folder.fd(), file.name.c_str(), 0) != 0 && errno != ENOENT)
+      return sys_error(errno, "remove {}/{}", shown, file.name);
+    is_whole = false;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Folder> Folder::open(const std::string& path) {
@@ -161,9 +172,12 @@ Result<bool> Folder::remove_folder(const std::string& name) const {
     static_cast<void>(unlink(removed));  // of an earlier attempt
     if (::renameat(fd(), name.c_str(), fd(), removed.c_str()) != 0) return sys_error(errno, "rename {}", shown);
   }
-  for (const DataFolderFile& file : folder->files())
-    if (::unlinkat(folder->fd(), file.name.c_str(), 0) != 0 && errno != ENOENT)
-      return sys_error(errno, "remove {}/{} ({})", path_, removed, file.name);
+  bool is_whole = true;
+  if (auto emptied = unlink_files(*folder, shown, is_whole); !emptied) {
+    // It stays a snapshot. A user may have made its files immutable, to keep them.
+    if (is_whole && removed != name) static_cast<void>(::renameat(fd(), removed.c_str(), fd(), name.c_str()));
+    return propagate(emptied.error());
+  }
   if (::unlinkat(fd(), removed.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
     return sys_error(errno, "remove {}/{}", path_, removed);
   return true;

@@ -46,7 +46,8 @@ class Folder {
   // Opens a data directory. Errors as DataFolder::open_at's.
   [[nodiscard]] Result<DataFolder> open_folder(const std::string& name) const;
   // True: it existed. A missing file is no error. A data directory first gets a name that remove_partials() knows, so
-  // that no half of it is left under the old one. ENOTEMPTY: something else is in it, and it stays.
+  // that no half of it is left under the old one. ENOTEMPTY: something else is in it, and it stays; so it does if its
+  // first file cannot be removed.
   [[nodiscard]] Result<bool> unlink(const std::string& name) const;
   // Replaces a file's text durably: writes `temporary`, syncs and renames it, then syncs the directory. An error: the
   // old text is still there.

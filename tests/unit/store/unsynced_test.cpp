@@ -13,6 +13,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/store/catalogue.hpp"
 #include "libcore/store/vacuum.hpp"
@@ -20,7 +21,7 @@
 
 namespace {
 
-enum class Failing { nothing, folders, files, sidecar_removal, pin_removal } failing = Failing::nothing;
+enum class Failing { nothing, folders, files, data_removal, sidecar_removal, pin_removal } failing = Failing::nothing;
 
 }  // namespace
 
@@ -36,7 +37,8 @@ extern "C" int fsync(int fd) {
 
 extern "C" int unlinkat(int fd, const char* name, int flags) noexcept {
   const std::string_view file(name);
-  if ((failing == Failing::sidecar_removal && file.ends_with(flight::kSidecarSuffix)) ||
+  if ((failing == Failing::data_removal && file == flight::kMainDataFile) ||
+      (failing == Failing::sidecar_removal && file.ends_with(flight::kSidecarSuffix)) ||
       (failing == Failing::pin_removal && file.ends_with(flight::kPinSuffix))) {
     errno = EIO;
     return -1;
@@ -99,6 +101,27 @@ TEST_F(UnsyncedStore, WhatWasRemovedIsGone) {
   failing = Failing::nothing;
   EXPECT_TRUE(catalogue.remove("1"));
   EXPECT_FALSE(catalogue.unsynced());
+}
+
+// For example because its files are immutable (chattr(1)).
+TEST_F(UnsyncedStore, ADirectoryThatCannotBeEmptiedKeepsItsName) {
+  const std::string path = at(name_of(4).data_file());
+  fs::create_directory(path);
+  for (const char* file : {"data", "data.0"}) std::ofstream(path + "/" + file) << "PERFILE2";
+  std::ofstream(at(name_of(4).sidecar_file())) << to_json(sample_sidecar());
+  Catalogue catalogue(folder_);
+  failing = Failing::data_removal;
+  const auto removed = catalogue.remove("4");
+  ASSERT_FALSE(removed);
+  EXPECT_THAT(removed.error().what, HasSubstr(path + "/data"));
+  EXPECT_TRUE(fs::exists(path + "/data.0"));
+  const auto rows = catalogue.list();
+  ASSERT_TRUE(rows);
+  ASSERT_EQ(rows->size(), 4U);
+  EXPECT_EQ(rows->at(3).state, SnapshotState::present);
+  failing = Failing::nothing;
+  EXPECT_TRUE(catalogue.remove("4"));
+  for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_FALSE(entry.is_directory()) << entry.path();
 }
 
 // In an earlier version that was an error, and the snapshot was still listed: its data was gone.
