@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "daemon/log/log.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/folder.hpp"
 #include "libcore/store/names.hpp"
@@ -86,6 +87,7 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   auto inventory = take_inventory(folder_);
   if (!inventory) return failed(inventory.error());
   for (StoredSnapshot& snapshot : inventory->snapshots) snapshot.in_use = in_use_ && in_use_(snapshot.seq);
+  restore_keep_free(order.now);
   const StoreLimits limits = limits_of(config_, space->total_bytes);
   StoreLimits allowed = limits;
   const std::uint64_t own_bytes = inventory->disk_bytes() + part_bytes(/*running=*/false);
@@ -126,6 +128,7 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
       warnings_ = left ? assess(*left, plan, limits) : std::vector<std::string>{};
     }
     kept_ = order.by_hand ? "" : age;
+    keep_free_state_.save(keep_free_.text());
   }
   if (order.by_hand) {
     if (!age.empty()) out.warnings.push_back(std::move(age));
@@ -133,6 +136,15 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   }
   for (const VacuumedSnapshot& one : out.removed) out.freed_bytes += one.bytes;
   return out;
+}
+
+void StoreBudget::restore_keep_free(KeepFreeWatch::Time now) {
+  if (keep_free_state_.loaded()) return;
+  const std::string saved = keep_free_state_.load();
+  if (saved.empty()) return;
+  if (const auto restored = keep_free_.restore(saved, now); !restored)
+    log::warn("{}: {}; whether deletions for keep_free had an effect is not known", KeepFreeState::kFile,
+              restored.error().what);
 }
 
 // If the clock is doubtful, snapshots are not deleted because of their age, unless a user asks. The other limits still

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/store/keep_free_state.hpp"
 #include "daemon/store/keep_free_watch.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/config/config.hpp"
@@ -38,14 +39,17 @@ struct VacuumOutcome {
 class StoreBudget {
  public:
   // `writing`: whether a snapshot is being written now; any thread. `clock`: checked before anything is deleted
-  // because of its age. `in_use`: whether a number is that of a part of a running recording; any thread.
+  // because of its age. `in_use`: whether a number is that of a part of a running recording; any thread. `state_dir`:
+  // STATE, for what must be known after a restart; empty: nothing is kept.
   StoreBudget(std::string folder, const StoreConfig& config, std::function<bool()> writing,
-              std::function<StoreClock()> clock, std::function<bool(std::uint64_t seq)> in_use = {})
+              std::function<StoreClock()> clock, std::function<bool(std::uint64_t seq)> in_use = {},
+              std::string state_dir = "")
       : folder_(std::move(folder)),
         config_(config),
         writing_(std::move(writing)),
         clock_(std::move(clock)),
-        in_use_(std::move(in_use)) {}
+        in_use_(std::move(in_use)),
+        keep_free_state_(std::move(state_dir)) {}
 
   void use(const StoreConfig& config) { config_ = config; }
   [[nodiscard]] std::uint64_t max_use_bytes() const;
@@ -86,6 +90,7 @@ class StoreBudget {
     VacuumPlan deletions;
     std::string age;  // how a doubtful clock changed it, or would have
   };
+  void restore_keep_free(KeepFreeWatch::Time now);
   [[nodiscard]] Plan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now, const Order& order);
   // Of the parts of recordings that are no snapshots yet; `running`: only of recordings that run.
   [[nodiscard]] std::uint64_t part_bytes(bool running) const;
@@ -97,6 +102,7 @@ class StoreBudget {
   std::function<StoreClock()> clock_;
   std::function<bool(std::uint64_t)> in_use_;  // empty: none is
   KeepFreeWatch keep_free_;
+  KeepFreeState keep_free_state_;
   std::string kept_;                   // why snapshots older than max_age by the clock are kept; empty: there are none
   std::vector<std::string> warnings_;  // the others
 };

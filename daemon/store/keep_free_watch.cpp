@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/store/keep_free_watch.hpp"
 
+#include <utility>
+
+#include "libcore/json/parse.hpp"
+#include "libcore/json/reader.hpp"
+
 namespace flight::daemon {
+namespace {
+
+constexpr std::int64_t kMostCountedBytes = 1LL << 60U;  // no sum of these overflows
+
+}  // namespace
 
 void KeepFreeWatch::deleted(Time now, const Pass& pass) {
   if (!freeing_ && !pass.for_keep_free) return;
@@ -26,6 +36,40 @@ bool KeepFreeWatch::may_delete(Time now, std::uint64_t free_bytes, std::uint64_t
   if (futile_below_bytes_ && free_bytes < *futile_below_bytes_) return false;
   futile_below_bytes_.reset();
   return true;
+}
+
+std::string KeepFreeWatch::text() const {
+  json::Object out;
+  if (futile_below_bytes_) out.add("futile_below_bytes", *futile_below_bytes_);
+  if (freeing_) {
+    out.add("counted_bytes", freeing_->counted_bytes);
+    out.add("free_before_bytes", freeing_->free_before_bytes);
+    out.add("written_bytes", freeing_->written_bytes);
+    out.add("own_after_bytes", freeing_->own_after_bytes);
+  }
+  return futile_below_bytes_ || freeing_ ? json::dump(out) + '\n' : "";
+}
+
+Result<void> KeepFreeWatch::restore(std::string_view text, Time now) {
+  const auto value = json::parse(text, {.max_bytes = kMaxTextBytes});
+  if (!value) return propagate(value.error());
+  std::uint64_t futile_below_bytes = 0;
+  Freeing freeing{.at = now, .free_before_bytes = 0, .counted_bytes = -1};
+  const auto read = json::read_object(*value, json::Missing::keeps_default, [&](const json::Reader& in) {
+    in.count("futile_below_bytes", futile_below_bytes, kMostCountedBytes);
+    const std::pair<const char*, std::int64_t*> numbers[] = {{"counted_bytes", &freeing.counted_bytes},
+                                                             {"free_before_bytes", &freeing.free_before_bytes},
+                                                             {"written_bytes", &freeing.written_bytes},
+                                                             {"own_after_bytes", &freeing.own_after_bytes}};
+    for (const auto& [key, number] : numbers) {
+      in.read(key, *number);
+      if (*number > kMostCountedBytes || *number < -kMostCountedBytes) in.refuse(key, "a number of bytes");
+    }
+  });
+  if (!read) return propagate(read.error());
+  if (futile_below_bytes > 0) futile_below_bytes_ = futile_below_bytes;
+  if (freeing.counted_bytes >= 0) freeing_ = freeing;
+  return {};
 }
 
 }  // namespace flight::daemon

@@ -7,8 +7,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
+
+#include "libcore/base/result.hpp"
 
 namespace flight::daemon {
 
@@ -25,6 +30,11 @@ class KeepFreeWatch {
   void deleted(Time now, const Pass& pass);
   // `own_bytes`: what the store uses now.
   [[nodiscard]] bool may_delete(Time now, std::uint64_t free_bytes, std::uint64_t own_bytes);
+  // What the next flightd must know, as JSON; empty: nothing. It judges a deletion one minute after its start.
+  static constexpr std::size_t kMaxTextBytes = 4096;
+  [[nodiscard]] std::string text() const;
+  // An error: it is not such a text, and nothing is changed.
+  [[nodiscard]] Result<void> restore(std::string_view text, Time now);
   [[nodiscard]] bool waits() const { return futile_below_bytes_.has_value(); }
 
  private:

@@ -52,7 +52,8 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
           [this](std::uint64_t seq) {
             const std::lock_guard lock(parts_mutex_);
             return parts_.contains(seq);
-          }),
+          },
+          setup.state_dir),
       trigger_state_(std::move(setup.state_dir), *thread, usable_,
                      [this] { asio::post(loop_, [this] { save_later(); }); }),
       thread_(std::move(thread)) {

@@ -79,5 +79,33 @@ TEST(KeepFreeWatchTest, OtherDeletionsOfTheStoreAreNotWhatOthersTook) {
   EXPECT_FALSE(watch.waits());
 }
 
+// In an earlier version each restart deleted snapshots once more.
+TEST(KeepFreeWatchTest, TheNextFlightdWaitsAsWell) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  EXPECT_EQ(watch.text(), "");
+  watch.deleted(start, pass_for_keep_free(1000, 500, 100));
+  KeepFreeWatch judges;  // started before the minute was over
+  ASSERT_TRUE(judges.restore(watch.text(), start + seconds(10)));
+  EXPECT_TRUE(judges.may_delete(start + seconds(69), 1000, 400));
+  EXPECT_FALSE(judges.may_delete(start + seconds(70), 1049, 400));
+  KeepFreeWatch waits;
+  ASSERT_TRUE(waits.restore(judges.text(), start));
+  EXPECT_TRUE(waits.waits());
+  EXPECT_FALSE(waits.may_delete(start, 1098, 400));
+  EXPECT_TRUE(waits.may_delete(start, 1099, 400));
+  EXPECT_EQ(waits.text(), "");
+}
+
+TEST(KeepFreeWatchTest, ADamagedTextChangesNothing) {
+  for (const char* text : {"", "rubbish", "[]", R"({"futile_below_bytes":-1})", R"({"futile_below_bytes":"x"})",
+                           R"({"counted_bytes":9223372036854775807})", R"({"own_after_bytes":-9223372036854775808})"}) {
+    KeepFreeWatch watch;
+    EXPECT_FALSE(watch.restore(text, {})) << text;
+    EXPECT_EQ(watch.text(), "") << text;
+  }
+}
+
 }  // namespace
 }  // namespace flight::daemon

@@ -308,6 +308,112 @@ TEST_F(Budget, KeepFreeGoesOnWhileARecordingWrites) {
   }
 }
 
+// Ten snapshots of 1 MiB on a file system of 16 MiB, and one flightd after the other.
+class KeepFreeOverARestart : public Budget {
+ protected:
+  static constexpr std::uint64_t kMebi = 1U << 20U;
+  static constexpr std::uint64_t kPart = 11;  // the number of a recording's part
+
+  void SetUp() override {
+    Budget::SetUp();
+    if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+    std::string name = "/tmp/flight-budget-state-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    state_ = name;
+    ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+    mounted_ = true;
+    for (std::uint64_t seq = 1; seq <= 10; ++seq) append(data_of("spike", seq), kMebi);
+    config_.max_use = SizeOrShare{.bytes = 64 * kMebi};
+    config_.keep_free = SizeOrShare{.bytes = 7 * kMebi};
+    config_.keep_first = config_.keep_last = 0;
+  }
+  void TearDown() override {
+    if (!state_.empty()) std::filesystem::remove_all(state_);
+    Budget::TearDown();
+  }
+  [[nodiscard]] static std::string data_of(const std::string& trigger, std::uint64_t seq) {
+    return SnapshotName{.host = "box", .time = wall_now(), .trigger = trigger, .seq = seq}.data_file();
+  }
+  void append(const std::string& file, std::uint64_t bytes) const {
+    std::ofstream(folder_ + "/" + file, std::ios::app) << std::string(bytes, 'x');
+  }
+  [[nodiscard]] bool is_remembered() const { return std::filesystem::exists(state_ + "/keep-free.state"); }
+  // Of the next flightd; `in_use`: a part of its recording.
+  [[nodiscard]] StoreBudget next_budget(std::uint64_t in_use = 0) const {
+    return {folder_,
+            config_,
+            [] { return false; },
+            [this] { return clock_; },
+            [in_use](std::uint64_t seq) { return seq == in_use; },
+            state_};
+  }
+  // Others take what is deleted, and more. Then 4 MiB and a page are free; with 1 MiB more, deletions go on.
+  void make_it_futile() {
+    append("others", kMebi - 4096);
+    StoreBudget first = next_budget();
+    ASSERT_EQ(first.vacuum({.now = at_}).removed.size(), 2U);
+    append("others", 3 * kMebi);
+    at_ += std::chrono::seconds(61);
+    ASSERT_THAT(first.vacuum({.now = at_}).removed, IsEmpty());
+    ASSERT_TRUE(is_remembered());
+  }
+
+  std::string state_;
+  StoreConfig config_;
+  KeepFreeWatch::Time at_ = std::chrono::steady_clock::now();
+};
+
+// In an earlier version each restart deleted snapshots once more, for nothing.
+TEST_F(KeepFreeOverARestart, NothingMoreIsDeleted) {
+  make_it_futile();
+  if (HasFatalFailure()) return;
+  const auto removed_by_next = [&] {
+    StoreBudget budget = next_budget();
+    const std::size_t at_once = budget.vacuum({.now = at_}).removed.size();
+    at_ += std::chrono::seconds(61);
+    return at_once + budget.vacuum({.now = at_}).removed.size();
+  };
+  EXPECT_EQ(removed_by_next(), 0U);
+  EXPECT_EQ(removed_by_next(), 0U);
+  std::filesystem::remove(folder_ + "/others");  // more than enough has become free, so it is no longer of use
+  EXPECT_EQ(removed_by_next(), 0U);
+  EXPECT_FALSE(is_remembered());
+}
+
+TEST_F(KeepFreeOverARestart, ARecordingCostsNoSnapshots) {
+  make_it_futile();
+  if (HasFatalFailure()) return;
+  StoreBudget budget = next_budget(kPart);
+  const auto first = budget.make_part_room(kMebi);
+  ASSERT_TRUE(first) << first.error().what;
+  EXPECT_THAT(first->outcome.removed, IsEmpty());
+  EXPECT_EQ(first->left_bytes, first->free_bytes / 2) << "it found less than keep_free";
+  append(part_file(PartFileKind::data, kPart), kMebi + kMebi / 2);
+  const auto second = budget.make_part_room(kMebi, first->free_bytes);
+  ASSERT_TRUE(second) << second.error().what;
+  EXPECT_THAT(second->outcome.removed, IsEmpty());
+  EXPECT_LT(second->left_bytes, kMebi) << "the recording ends";
+  // The part becomes a snapshot, and no part is in use any more.
+  std::filesystem::rename(folder_ + "/" + part_file(PartFileKind::data, kPart),
+                          folder_ + "/" + data_of("record", kPart));
+  EXPECT_THAT(next_budget().vacuum({.now = at_}).removed, IsEmpty());
+}
+
+// flightd was killed while it recorded: its part is not a file of others.
+TEST_F(KeepFreeOverARestart, ItGoesOnIfARecordingUsedWhatWasFreed) {
+  config_.keep_free = SizeOrShare{.bytes = 6 * kMebi};
+  const IncomingSnapshot next{.trigger = "record", .disk_bytes = kMebi + 8192};
+  ASSERT_EQ(next_budget(kPart).vacuum({.incoming = next, .now = at_}).removed.size(), 2U);
+  ASSERT_TRUE(is_remembered());
+  append(part_file(PartFileKind::data, kPart), kMebi + 65536);
+  StoreBudget budget = next_budget();
+  EXPECT_THAT(budget.vacuum({.now = at_}).removed, IsEmpty()) << "enough is free";
+  at_ += std::chrono::seconds(61);
+  const auto outcome = budget.vacuum({.incoming = next, .now = at_});
+  ASSERT_EQ(outcome.removed.size(), 1U);
+  EXPECT_EQ(outcome.removed[0].reason, VacuumReason::keep_free);
+}
+
 TEST_F(Budget, AFullInodeTableDeletesTheOldest) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
   ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=40"), 0);

@@ -425,6 +425,16 @@ TEST_F(StoreServiceTest, TheNextFlightdKnowsThatTheClockRanAhead) {
   EXPECT_EQ(count(), 1);
 }
 
+// The first vacuum reads it, and removes what is of no use.
+TEST_F(StoreServiceTest, ADamagedKeepFreeStateIsNotKept) {
+  for (const std::string& text : {std::string("rubbish"), std::string(8192, ' ')}) {
+    std::ofstream(state_ + "/keep-free.state") << text;
+    start();
+    EXPECT_FALSE(fs::exists(state_ + "/keep-free.state")) << text.size();
+    service_.reset();
+  }
+}
+
 TEST_F(StoreServiceTest, TheEndWaitsForTheDisk) {
   const SnapshotName name = make(1);
   start();
