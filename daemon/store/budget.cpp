@@ -89,6 +89,7 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   for (StoredSnapshot& snapshot : inventory->snapshots) snapshot.in_use = in_use_ && in_use_(snapshot.seq);
   restore_keep_free(order.now);
   const StoreLimits limits = limits_of(config_, space->total_bytes);
+  if (!order.dry_run) keep_free_.use_limit(limits.keep_free_bytes);
   StoreLimits allowed = limits;
   const std::uint64_t own_bytes = inventory->disk_bytes() + part_bytes(/*running=*/false);
   // The snapshot that is being written is not in the inventory yet.

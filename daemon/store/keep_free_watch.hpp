@@ -28,6 +28,8 @@ class KeepFreeWatch {
     bool for_keep_free = false;                               // some of it
   };
   void deleted(Time now, const Pass& pass);
+  // Before may_delete(): keep_free as it is now. If a user has lowered it, nothing waits for more than that.
+  void use_limit(std::uint64_t keep_free_bytes);
   // `own_bytes`: what the store uses now.
   [[nodiscard]] bool may_delete(Time now, std::uint64_t free_bytes, std::uint64_t own_bytes);
   // What the next flightd must know, as JSON; empty: nothing. It judges a deletion one minute after its start.
@@ -45,6 +47,7 @@ class KeepFreeWatch {
   };
   std::optional<Freeing> freeing_;                   // not judged yet
   std::optional<std::uint64_t> futile_below_bytes_;  // nothing is deleted until so much is free
+  std::uint64_t limit_bytes_ = 0;                    // keep_free; 0: not known yet
 };
 
 }  // namespace flight::daemon

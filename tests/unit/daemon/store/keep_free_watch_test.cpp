@@ -98,6 +98,32 @@ TEST(KeepFreeWatchTest, TheNextFlightdWaitsAsWell) {
   EXPECT_EQ(waits.text(), "");
 }
 
+// In an earlier version a lower keep_free was not kept until so much was free as the higher one had lacked.
+TEST(KeepFreeWatchTest, ALowerLimitIsKept) {
+  using std::chrono::seconds;
+  const KeepFreeWatch::Time start{};
+  KeepFreeWatch watch;
+  watch.use_limit(2000);
+  watch.deleted(start, pass_for_keep_free(1000, 500, 100));
+  ASSERT_FALSE(watch.may_delete(start + seconds(60), 1000, 400));
+  const std::string text = watch.text();
+  watch.use_limit(2000);
+  EXPECT_FALSE(watch.may_delete(start + seconds(61), 1049, 400));
+  watch.use_limit(1040);
+  EXPECT_FALSE(watch.may_delete(start + seconds(62), 1039, 400)) << "it is not reached either";
+  EXPECT_TRUE(watch.may_delete(start + seconds(63), 1040, 400));
+  EXPECT_FALSE(watch.waits());
+  // It was lowered while no flightd ran.
+  KeepFreeWatch next;
+  ASSERT_TRUE(next.restore(text, start));
+  next.use_limit(1000);
+  EXPECT_TRUE(next.may_delete(start, 1000, 400));
+  KeepFreeWatch same;
+  ASSERT_TRUE(same.restore(text, start));
+  same.use_limit(2000);
+  EXPECT_FALSE(same.may_delete(start, 1049, 400));
+}
+
 TEST(KeepFreeWatchTest, ADamagedTextChangesNothing) {
   for (const char* text : {"", "rubbish", "[]", R"({"futile_below_bytes":-1})", R"({"futile_below_bytes":"x"})",
                            R"({"counted_bytes":9223372036854775807})", R"({"own_after_bytes":-9223372036854775808})"}) {

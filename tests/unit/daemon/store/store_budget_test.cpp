@@ -380,6 +380,22 @@ TEST_F(KeepFreeOverARestart, NothingMoreIsDeleted) {
   EXPECT_FALSE(is_remembered());
 }
 
+// The status advises it.
+TEST_F(KeepFreeOverARestart, ALowerKeepFreeIsKept) {
+  make_it_futile();
+  if (HasFatalFailure()) return;
+  StoreBudget budget = next_budget();
+  EXPECT_THAT(budget.vacuum({.now = at_}).removed, IsEmpty());
+  EXPECT_THAT(budget.warnings(), ElementsAre(HasSubstr("lower store.keep_free")));
+  config_.keep_free = SizeOrShare{.bytes = 4 * kMebi};
+  budget.use(config_);
+  EXPECT_THAT(budget.vacuum({.now = at_}).removed, IsEmpty()) << "so much is free";
+  EXPECT_THAT(budget.warnings(), IsEmpty());
+  EXPECT_FALSE(is_remembered());
+  append("others", kMebi);
+  EXPECT_EQ(budget.vacuum({.now = at_}).removed.size(), 1U);
+}
+
 TEST_F(KeepFreeOverARestart, ARecordingCostsNoSnapshots) {
   make_it_futile();
   if (HasFatalFailure()) return;
