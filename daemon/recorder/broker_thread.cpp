@@ -251,16 +251,19 @@ void BrokerThread::attach_again() {
 void BrokerThread::run() {
   while (!stopping_) {
     std::array<pollfd, 2> fds{pollfd{tasks_.fd(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
-    const EventTime now_ns = monotonic_now();
-    wait_for_any(fds, attach_again_ns_ == 0
-                          ? std::chrono::nanoseconds(-1)
-                          : std::chrono::nanoseconds(attach_again_ns_ - std::min(now_ns, attach_again_ns_)));
+    const EventTime now_ns = monotonic_now(), due_ns = attach_due_ns();
+    wait_for_any(
+        fds, due_ns == 0 ? std::chrono::nanoseconds(-1) : std::chrono::nanoseconds(due_ns - std::min(now_ns, due_ns)));
     tasks_.run();
     check_broker();
-    if (attach_again_ns_ != 0 && monotonic_now() >= attach_again_ns_ && !gone_ && !cut_) attach_again();
+    if (attach_due_ns() != 0 && monotonic_now() >= attach_again_ns_) attach_again();
     deliver_file();
   }
 }
+
+// While the broker is gone there is nothing to attach, and run() would turn without a pause. The next broker is
+// attached when it is found.
+EventTime BrokerThread::attach_due_ns() const { return gone_ || cut_ ? 0 : attach_again_ns_; }
 
 void BrokerThread::check_broker() {
   if (gone_ || cut_) return;

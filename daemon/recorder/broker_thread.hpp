@@ -110,6 +110,7 @@ class BrokerThread {
   void run();
   void check_broker();
   void attach_again();
+  [[nodiscard]] EventTime attach_due_ns() const;  // when run() calls it; 0: never
   void deliver_file();
   [[nodiscard]] Result<void> attach(BrokerClient& broker);
   [[nodiscard]] Result<void> publish(Attachment attachment);

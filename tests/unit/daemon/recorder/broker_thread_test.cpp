@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <future>
 
+#include "libcore/base/files.hpp"
 #include "tests/unit/daemon/fake_broker.hpp"
 
 namespace flight::daemon {
@@ -176,6 +177,26 @@ TEST_F(BrokerThreadTest, ASetOfRingsThatCannotBeUsedIsTriedAgain) {
   ASSERT_TRUE(soon([&] { return changed_ == 1; }));
   EXPECT_EQ(thread_->attached()->manifest.generation, 2U);
   EXPECT_EQ(thread_->attach_warning(), "");
+}
+
+// Whether the broker thread waits for something; while it runs, or is ready to, it does not.
+bool is_asleep() {
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task"))
+    if (read_file(thread.path() / "stat").value_or("").find("(broker) S ") != std::string::npos) return true;
+  return false;
+}
+
+// In an earlier version the thread turned without a pause from that time on, until the next broker came.
+TEST_F(BrokerThreadTest, AnAttachThatIsDueAfterTheBrokerDiedIsNotWaitedFor) {
+  start({}, false);
+  broker_->refuse(Request::attach, std::errc::not_enough_memory, "no memory for the rings");
+  broker_->say(Request::changed);
+  ASSERT_TRUE(soon([&] { return !thread_->attach_warning().empty(); }));
+  broker_->die();
+  ASSERT_TRUE(soon([&] { return lost_ == 1; }));
+  const auto due = std::chrono::steady_clock::now() + BrokerThread::kAttachAgain;
+  ASSERT_TRUE(soon([&] { return std::chrono::steady_clock::now() >= due; }));
+  EXPECT_TRUE(soon(is_asleep));
 }
 
 TEST_F(BrokerThreadTest, AFileThatComesLateIsTheNextOnes) {
