@@ -128,29 +128,11 @@ class PartCopies {
   std::optional<Refusal> refusal_;
 };
 
-// One line on stderr that is overwritten; nothing if stderr is not a terminal that can do that.
-class RecordLine {
- public:
-  explicit RecordLine(bool wanted) : shown_(wanted && takes_escapes(STDERR_FILENO)) {}
-  RecordLine(const RecordLine&) = delete;
-  RecordLine& operator=(const RecordLine&) = delete;
-  ~RecordLine() { show("\r\x1b[K"); }
-
-  void step(const RecordStep& step) {
-    const RecordProgress now = step.progress.value_or(RecordProgress{});
-    show(fmt::format("\rrecording {} (Ctrl-C ends it): {:.0f} s, {} in {}, {}, {} lost\x1b[K", printable(step.id),
-                     now.seconds, format_bytes(now.bytes), counted(now.parts, "part"), counted(now.events, "event"),
-                     now.lost));
-  }
-
- private:
-  void show(const std::string& text) {
-    if (!shown_) return;
-    std::fputs(text.c_str(), stderr);
-    std::fflush(stderr);
-  }
-  bool shown_;
-};
+std::string step_text(const RecordStep& step) {
+  const RecordProgress now = step.progress.value_or(RecordProgress{});
+  return fmt::format("recording {} (Ctrl-C ends it): {:.0f} s, {} in {}, {}, {} lost", printable(step.id), now.seconds,
+                     format_bytes(now.bytes), counted(now.parts, "part"), counted(now.events, "event"), now.lost);
+}
 
 Answer<RecordResult> result_of(const Result<Reply>& reply) {
   if (!reply) return tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what});
@@ -197,13 +179,13 @@ Answer<RecordResult> record(const Common& common, const RecordParameters& parame
   stop_on_signals(common, id);
   auto connection = Connection::open(common);
   if (!connection) return tl::unexpected(Refusal{std::string(kNotConnected), connection.error().what});
-  RecordLine line(!common.json);
+  const ProgressLine line(!common.json);
   const Call call{fmt::format("{}.Record", kInterface), to_json(parameters), true, false, false};
   return result_of(connection->call(call, [&](const Reply& reply) {
     const auto step = parse_record_step(reply.parameters);
     if (!step) return;
     id->set(step->id);
-    line.step(*step);
+    line.show(step_text(*step));
     if (step->progress) copies.follow(step->progress->finished);
   }));
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ctl/screen.hpp"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "ctl/output.hpp"
@@ -115,6 +117,16 @@ std::string Screen::table(std::vector<std::vector<std::string>> rows, const std:
     rest.remove_prefix(end + 1);
   }
   return out;
+}
+
+ProgressLine::ProgressLine(bool wanted) : shown_(wanted && takes_escapes(STDERR_FILENO)) {}
+
+ProgressLine::~ProgressLine() { show(""); }
+
+void ProgressLine::show(std::string_view text) const {
+  if (!shown_) return;
+  std::fputs(fmt::format("\r{}\x1b[K", text).c_str(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace flight::ctl

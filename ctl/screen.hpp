@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formats pages for 80 columns, whatever names and reasons they contain: long values are wrapped or cut in the middle.
-// Characters beyond ASCII are used if the locale has them.
+// Characters beyond ASCII are used if the locale has them. And one line that shows how far a call is.
 #pragma once
 
 #include <string>
@@ -39,6 +39,21 @@ class Screen {
   [[nodiscard]] std::string cut_cell(std::string_view text, std::size_t most) const;
   [[nodiscard]] std::string_view mark() const { return utf8_ ? "…" : "..."; }
   bool utf8_;
+};
+
+// One line on stderr that is overwritten, and removed at the end; nothing if stderr is not a terminal that can do that.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool wanted);
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine();
+
+  // `text` is printable.
+  void show(std::string_view text) const;
+
+ private:
+  bool shown_;
 };
 
 }  // namespace flight::ctl

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl snapshot: takes a snapshot, waits until it is durable, and prints a summary.
-#include <unistd.h>
-
 #include "ctl/daemon_call.hpp"
 #include "ctl/fetch.hpp"
 #include "ctl/option_names.hpp"
@@ -57,31 +55,11 @@ Result<SnapshotParameters> parameters_of(const SnapshotOptions& options) {
   return parameters;
 }
 
-// One line on stderr that is overwritten and removed at the end; nothing if stderr is not a terminal that can do that.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool wanted) : shown_(wanted && takes_escapes(STDERR_FILENO)) {}
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  ~ProgressLine() { show("\r\x1b[K"); }
-
-  void step(const SnapshotProgress& progress) {
-    show(fmt::format("\r{} {}%\x1b[K", printable(progress.step), progress.percent));
-  }
-
- private:
-  void show(const std::string& text) {
-    if (!shown_) return;
-    std::fputs(text.c_str(), stderr);
-    std::fflush(stderr);
-  }
-  bool shown_;
-};
-
 Answer<std::string> take(const Common& common, const SnapshotParameters& parameters) {
-  ProgressLine line(!common.json);
-  return ask(common, "TakeSnapshot", to_json(parameters), "snapshot",
-             [&](const SnapshotProgress& progress) { line.step(progress); });
+  const ProgressLine line(!common.json);
+  return ask(common, "TakeSnapshot", to_json(parameters), "snapshot", [&](const SnapshotProgress& progress) {
+    line.show(fmt::format("{} {}%", printable(progress.step), progress.percent));
+  });
 }
 
 int report(const Common& common, const SnapshotOptions& options, const std::string& text) {
