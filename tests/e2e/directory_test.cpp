@@ -13,10 +13,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "libcore/compress/zstd.hpp"
-#include "libcore/perf/record.hpp"
-#include "libcore/perfdata/reader.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/numbered_calls.hpp"
 #include "tests/e2e/verifier.hpp"
 
 namespace flight {
@@ -24,14 +22,6 @@ namespace {
 
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-// As in record_test.
-constexpr std::size_t kNumberedTime = 8 + 3 * 8, kNumberedArgument = 8 + 6 * 8 + 4 + 8 + 8;
-
-struct NumberInFolder {
-  std::uint64_t time_ns = 0;
-  long number = 0;
-};
 
 class RecordFolders : public testing::Test {
  protected:
@@ -103,48 +93,6 @@ class RecordFolders : public testing::Test {
     EXPECT_EQ(report.exit_status, 0) << report.text();
     EXPECT_THAT(report.out, HasSubstr(comm));
     EXPECT_TRUE(stderr_is_right(report, false));
-  }
-  static std::vector<NumberInFolder> numbers_of(const Json& part) {
-    std::vector<NumberInFolder> numbers;
-    const auto reader = FileReader::open(part["path"]);
-    if (!reader) {
-      ADD_FAILURE() << reader.error().what;
-      return numbers;
-    }
-    const auto visited = reader->for_each_record(
-        [&](std::span<const std::byte> record) -> Result<void> {
-          if (load<std::uint32_t>(record.data()) == PERF_RECORD_SAMPLE)
-            numbers.push_back(
-                {load<std::uint64_t>(record.data() + kNumberedTime), -load<long>(record.data() + kNumberedArgument)});
-          return {};
-        },
-        expand);
-    EXPECT_TRUE(visited) << visited.error().what;
-    EXPECT_EQ(numbers.size(), part["samples"]) << part["path"];
-    return numbers;
-  }
-  // All numbers over all parts, each once and in order, or in a hole that a sidecar states. How many there are.
-  static std::size_t expect_numbers_once(const std::vector<Json>& parts) {
-    std::vector<NumberInFolder> all;
-    for (const Json& part : parts) {
-      const auto more = numbers_of(part);
-      all.insert(all.end(), more.begin(), more.end());
-    }
-    const auto is_stated = [&](const NumberInFolder& before, const NumberInFolder& after) {
-      for (const Json& part : parts)
-        for (const Json& hole : part["holes"])
-          if (hole["cpu"] == load_cpu() && hole["begin_ns"] <= after.time_ns && hole["end_ns"] >= before.time_ns)
-            return true;
-      return false;
-    };
-    for (std::size_t i = 1; i < all.size() && !HasFailure(); ++i) {
-      EXPECT_GT(all[i].number, all[i - 1].number);
-      if (all[i].number != all[i - 1].number + 1) {
-        EXPECT_TRUE(is_stated(all[i - 1], all[i]))
-            << all[i - 1].number << " is followed by " << all[i].number << ", and no sidecar says so";
-      }
-    }
-    return all.size();
   }
   [[nodiscard]] std::uint64_t open_part_bytes() const {
     std::uint64_t most = 0;
@@ -220,7 +168,7 @@ TEST_F(RecordFoldersLong, PartsHaveEachNumberOnce) {
   const std::string id = Json::parse(outcome.out)["id"];
   const std::vector<Json> parts = parts_in(daemon_);
   ASSERT_GE(parts.size(), 3U);
-  EXPECT_GT(expect_numbers_once(parts), 10'000U);
+  EXPECT_GT(expect_each_once(parts), 10'000U);
   for (const Json& part : parts) expect_perf_reads(part, "closer");
 
   // Each was copied as a tar when it was whole; `get` does the same.
@@ -302,7 +250,7 @@ TEST_F(RecordFoldersLong, AKilledFlightdLeavesWholeDirectories) {
   const std::vector<Json> parts = parts_in(next);
   ASSERT_GE(parts.size(), 2U);
   EXPECT_GT(parts.back()["samples"], 1000U);
-  expect_numbers_once(parts);
+  expect_each_once(parts);
   for (const Json& part : parts) {
     ASSERT_NO_FATAL_FAILURE(expect_folder(part, 2));
     expect_perf_reads(part, "closer");
@@ -345,7 +293,7 @@ TEST_F(RecordFoldersLong, CompressedPartsHaveEachNumberOnce) {
   closer_->kill();
   const std::vector<Json> parts = parts_in(daemon_);
   ASSERT_GE(parts.size(), 2U);
-  EXPECT_EQ(expect_numbers_once(parts), result["progress"]["events"]);
+  EXPECT_EQ(expect_each_once(parts), result["progress"]["events"]);
   for (const Json& part : parts) expect_perf_reads(part, "closer", &part == &parts.back());
   EXPECT_TRUE(daemon_.stop());
 }

@@ -6,46 +6,15 @@
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <vector>
 
-#include "libcore/compress/zstd.hpp"
-#include "libcore/perf/record.hpp"
-#include "libcore/perfdata/reader.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/numbered_calls.hpp"
 #include "tests/e2e/verifier.hpp"
 
 namespace flight {
 namespace {
-
-struct Call {
-  std::uint64_t time_ns = 0;
-  long number = 0;
-};
-
-// Offsets in a SAMPLE with IDENTIFIER, IP, TID, TIME, CPU, PERIOD and RAW: u32 size, 8 common bytes, long id, args[0].
-constexpr std::size_t kTime = 8 + 3 * 8, kFirstArgument = 8 + 6 * 8 + 4 + 8 + 8;
-
-// Uses flightd's own reader, because perf would need too long for fifty files; perf checks one of them.
-std::vector<Call> calls_in(const Json& sidecar) {
-  std::vector<Call> calls;
-  const auto reader = FileReader::open(sidecar["path"]);
-  if (!reader) {
-    ADD_FAILURE() << reader.error().what;
-    return calls;
-  }
-  const auto visited = reader->for_each_record(
-      [&](std::span<const std::byte> record) -> Result<void> {
-        if (load<std::uint32_t>(record.data()) == PERF_RECORD_LOST)
-          return fail(std::errc::bad_message, "a LOST record: something was paused");
-        if (load<std::uint32_t>(record.data()) == PERF_RECORD_SAMPLE)
-          calls.push_back({load<std::uint64_t>(record.data() + kTime), -load<long>(record.data() + kFirstArgument)});
-        return {};
-      },
-      expand);
-  EXPECT_TRUE(visited) << visited.error().what;
-  EXPECT_EQ(calls.size(), sidecar["samples"]);
-  return calls;
-}
 
 class Live : public testing::Test {
  protected:
@@ -69,7 +38,7 @@ class Live : public testing::Test {
   }
 
   // All numbers between the first and the last, each with a later time than the one before.
-  static void expect_no_gap(const std::vector<Call>& calls, const Json& sidecar) {
+  static void expect_no_gap(const std::vector<NumberedCall>& calls, const Json& sidecar) {
     EXPECT_EQ(sidecar["capture"], "live");
     EXPECT_EQ(sidecar["blackout"]["max_us"], 0.0);
     EXPECT_EQ(sidecar["blackout"]["lost"], 0);
@@ -94,14 +63,14 @@ using LiveLong = Live;
 TEST_F(LiveLong, FiftySnapshotsMissNothingInsideOrBetweenThem) {
   start("16M", 200'000);
   const int many = sanitized() ? 10 : 50;
-  std::vector<Call> earlier;
+  std::vector<NumberedCall> earlier;
   std::size_t all = 0;
   int overlaps = 0;
   double seconds = 0;
   Json sidecar;
   for (int i = 0; i < many && !HasFailure(); ++i) {
     sidecar = daemon_.snapshot();
-    const std::vector<Call> calls = calls_in(sidecar);
+    const std::vector<NumberedCall> calls = numbered_calls(sidecar, LostRecords::are_a_failure);
     ASSERT_GT(calls.size(), 1000U);
     expect_no_gap(calls, sidecar);
     if (!earlier.empty() && calls.front().number <= earlier.back().number + 1) {
@@ -131,7 +100,7 @@ class SmallRing : public Live {
     std::size_t all = 0;
     for (int i = 0; i < 20; ++i) {
       const Json sidecar = daemon_.snapshot();
-      const std::vector<Call> calls = calls_in(sidecar);
+      const std::vector<NumberedCall> calls = numbered_calls(sidecar, LostRecords::are_a_failure);
       expect_no_gap(calls, sidecar);
       EXPECT_GE(loaded_ring(sidecar)["torn_bytes"], given_up);
       all += calls.size();
