@@ -2,19 +2,17 @@
 // The recording and the replies of the real flightd-broker, from flightd's end of the broker protocol.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/bpf.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 #include <csignal>
-#include <cstring>
 #include <set>
 
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perf/ring_walk.hpp"
 #include "libcore/recorder/trigger_rings.hpp"
+#include "tests/unit/bpf_program.hpp"
 #include "tests/unit/daemon/broker/broker_process.hpp"
 
 namespace flight {
@@ -23,6 +21,7 @@ namespace {
 using test::call_on;
 using test::calls_config;
 using test::heads;
+using test::load_bpf_program;
 using test::map_rings;
 using testing::HasSubstr;
 
@@ -211,18 +210,6 @@ TEST_F(Broker, ReportsTheRunningProcesses) {
   EXPECT_TRUE(named);
   EXPECT_TRUE(mapped) << program;
   EXPECT_TRUE(pids.contains(1)) << "other users' processes, too";
-}
-
-// "return 0" as a BPF program; -1: this machine loads none.
-UniqueFd load_bpf_program(const char* name) {
-  const std::array<bpf_insn, 2> program{{{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
-  bpf_attr attr{};
-  attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
-  attr.insn_cnt = program.size();
-  attr.insns = reinterpret_cast<std::uintptr_t>(program.data());
-  attr.license = reinterpret_cast<std::uintptr_t>("GPL");
-  std::strncpy(attr.prog_name, name, sizeof attr.prog_name - 1);
-  return UniqueFd(static_cast<int>(::syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof attr)));
 }
 
 // The kernel's list is read again only if a symbol may have come or gone.
