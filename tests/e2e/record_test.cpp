@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <utility>
 #include <vector>
 
+#include "libcore/store/names.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/numbered_calls.hpp"
@@ -92,6 +95,21 @@ class Record : public testing::Test {
       EXPECT_EQ(i + 1 != sidecars.size(), sidecars[i]["record"]["ended"].is_null()) << sidecars[i]["record"];
     }
     return sidecars;
+  }
+  // Of which flightd said, until it was killed, that they are in files.
+  static std::uint64_t events_reported(RawSocket& socket) {
+    std::uint64_t most = 0;
+    while (const auto text = socket.receive()) {
+      const Json reply = Json::parse(*text, nullptr, false);
+      most = std::max(most, reply.value("/parameters/progress/events"_json_pointer, std::uint64_t(0)));
+    }
+    return most;
+  }
+  // The next flightd has neither finished nor removed it yet.
+  static bool has_unfinished_part(const TestDaemon& daemon) {
+    for (const auto& entry : fs::directory_iterator(daemon.snapshots_dir()))
+      if (parse_part_file(entry.path().filename().string())) return true;
+    return false;
   }
   // The bytes of the largest part that is not whole; 0: none is being written.
   [[nodiscard]] std::uintmax_t partial_bytes() const {
@@ -384,6 +402,62 @@ TEST_F(Record, AKilledFlightdLeavesWholeParts) {
   EXPECT_THAT(next.log(), HasSubstr("was finished: flightd was killed"));
   EXPECT_GT(std::stoul(next.snapshot()["id"].get<std::string>()), std::stoul(parts.back()["id"].get<std::string>()));
   EXPECT_TRUE(next.stop());
+}
+
+// From before its first file to its third part. FLIGHT_RECORD_SEED repeats a run. A round is in the file or is not:
+// what is missing comes after all that is there, and is no more than what came after the last report.
+TEST_F(RecordLong, KilledAtAnyMomentLosesOnlyItsLastRound) {
+  const char* chosen = std::getenv("FLIGHT_RECORD_SEED");
+  const std::uint64_t seed = chosen == nullptr ? std::random_device()() : std::strtoull(chosen, nullptr, 10);
+  fmt::print("FLIGHT_RECORD_SEED={}\n", seed);
+  std::mt19937_64 generator(seed);
+  std::uniform_int_distribution<useconds_t> moments(0, 4'000'000);
+  std::uint64_t events = 0;
+  for (int i = 0; i < (sanitized() ? 3 : 25) && !HasFailure(); ++i) {
+    const useconds_t moment_us = moments(generator);
+    Json config = plain_calls_config("16M");  // of some six seconds: the reader cannot be late
+    config["record"]["layout"] = generator() % 2 == 0 ? "file" : "directory";
+    if (generator() % 2 == 0) config["snapshot"]["compression"] = "zstd";
+    SCOPED_TRACE(
+        fmt::format("{}: killed after {} us, {} {}", i, moment_us, config["record"].dump(), config["snapshot"].dump()));
+    std::uint64_t reported = 0, killed_ns = 0;
+    {
+      TestDaemon killed(folder_);
+      ASSERT_TRUE(killed.start(config));
+      closer_->go();
+      RawSocket client = RawSocket::connect(killed.socket());
+      const Json call = {
+          {"method", "io.flightd.Recorder.Record"}, {"parameters", {{"part_bytes", 1U << 20U}}}, {"more", true}};
+      ASSERT_TRUE(client.call(call.dump()));
+      usleep(moment_us);
+      killed_ns = now_ns();
+      killed.process().kill();
+      reported = events_reported(client);
+    }
+    TestDaemon next(folder_);
+    ASSERT_TRUE(next.start(config));
+    ASSERT_TRUE(wait_until([&] { return !has_unfinished_part(next); }, 60s)) << next.log();
+    const std::vector<Json> rows = rows_of(next);
+    std::uint64_t found = 0;
+    if (!rows.empty()) {
+      const std::vector<Json> parts = sidecars_of(next, rows[0]["record"]["first"]);
+      ASSERT_EQ(parts.size(), rows.size());
+      EXPECT_EQ(parts.back()["record"]["ended"], "killed");
+      found = expect_each_once(parts);
+      for (const Json& part : parts) expect_perf_reads(part, "closer");
+      const std::uint64_t end_ns = parts.back()["window"]["end_ns"];
+      fmt::print("the last one {} ms before the kill\n", (killed_ns - std::min(killed_ns, end_ns)) / 1'000'000);
+      EXPECT_EQ(next.ctl({"remove", rows[0]["id"]}).exit_status, 0);
+    }
+    EXPECT_GE(found, reported) << "flightd said that they are in files";
+    events += found;
+    EXPECT_TRUE(no_partials(next.snapshots_dir()));
+    EXPECT_TRUE(next.stop());
+    closer_->kill();
+  }
+  if (!sanitized()) {
+    EXPECT_GT(events, 100'000U);
+  }
 }
 
 TEST_F(Record, WithoutSuchAChannelIsRefused) {
