@@ -59,8 +59,9 @@ class Lines:
         with self.memory_group() as group, Flightd(self, "2M", enter=group, parent=parent) as flightd, self.pressure(group):
             return self.requests(flightd, many)
 
-    def requests(self, flightd, many):
-        """Milliseconds from request to frozen_ns, in rising order, and of the blackouts."""
+    @staticmethod
+    def requests(flightd, many, look=lambda sidecar: None):
+        """Milliseconds from request to frozen_ns, in rising order, and of the blackouts. `look` sees each snapshot."""
         waits, blackouts = [], []
         time.sleep(2)
         for _ in range(many):
@@ -69,6 +70,7 @@ class Lines:
             sidecar = flightd.call("TakeSnapshot", {"reason": "bench", "last_usec": 10000})["snapshot"]
             waits.append((sidecar["window"]["end_ns"] - begin) / 1e6)
             blackouts.append(sidecar["blackout"]["max_us"] / 1e3)
+            look(sidecar)
             flightd.remove(sidecar)
         return sorted(waits), blackouts
 

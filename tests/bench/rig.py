@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lines of scripts/bench stand on: a flightd and a perf of their own, loads, and the numbers in a file."""
-import json, os, pathlib, re, shutil, signal, socket, subprocess, sys, tempfile, time
+import contextlib, json, os, pathlib, re, shutil, signal, socket, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EVENT = "raw_syscalls:sys_enter"
@@ -24,9 +24,10 @@ def wait_until(condition, seconds, what):
     raise SystemExit(f"bench: waited {seconds} s in vain for {what}")
 
 
-def jiffies(pid):
+def jiffies(pid, and_reaped=False):
+    """Of all its threads; and of its children that have ended."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
+    return sum(map(int, fields[11:15 if and_reaped else 13]))
 
 
 def wakeups(pids):
@@ -82,7 +83,11 @@ class Flightd:
         self.process = subprocess.Popen(
             [*self.enter, self.bench.build / "daemon/flightd", "--config", self.config, "--state-dir", self.dir / "state",
              "--runtime-dir", self.dir / "run"], stderr=self.log, stdout=self.log)
-        wait_until(lambda: self.status() or self.process.poll() is not None, 20, "flightd")
+        try:
+            wait_until(lambda: self.status() or self.process.poll() is not None, 20, "flightd")
+        except BaseException:
+            self.process.kill()
+            raise
         if self.process.poll() is not None:
             raise SystemExit("bench: flightd did not start: " + (self.dir / "log").read_text())
 
@@ -127,12 +132,50 @@ class Flightd:
     def remove(self, sidecar):
         self.ctl("remove", sidecar["id"])
 
+    def cpu_seconds(self):
+        """So far, of all threads of flightd, its broker and the broker's helpers."""
+        broker = self.status()["self"]["broker"]["pid"]
+        return sum(jiffies(pid, and_reaped=True) for pid in (self.process.pid, broker, *children(broker))) / os.sysconf("SC_CLK_TCK")
+
+    def record(self, *words):
+        answer = self.ctl("record", *words)
+        return self.whole_recording(answer.stdout, answer.stderr)
+
+    @contextlib.contextmanager
+    def recording(self, *words):
+        """flightctl record runs in the block; after it the result is in the dictionary."""
+        result = {}
+        child = subprocess.Popen([self.bench.build / "ctl/flightctl", "--socket", self.socket, "--json", "record", *words],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            wait_until(lambda: b" is running: " in self.call_raw("GetStatus", {}) or child.poll() is not None, 20, "the recording")
+            yield result
+            child.send_signal(signal.SIGTERM)  # a shell's background jobs ignore SIGINT
+            result.update(self.whole_recording(*child.communicate(timeout=60)))
+        finally:
+            child.kill()
+            child.wait()
+
+    @staticmethod
+    def whole_recording(out, err):
+        result = json.loads(out or "{}")
+        if result.get("ended") != "asked":
+            raise SystemExit(f"bench: the recording ended early: {result.get('warnings', '')} {err}")
+        return result
+
+    def parts(self, result):
+        """The sidecars of a recording's parts, in their order."""
+        return [self.call("DescribeSnapshot", {"id": number})["snapshot"] for number in result["progress"]["finished"]]
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
+        try:
+            self.process.wait(20)
+        finally:
+            self.process.kill()
         self.log.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
@@ -192,17 +235,59 @@ class Load:
             process.wait()
 
 
+class Closers:
+    """tests/e2e/loads/closer on every CPU: close(-n), at `rate` a second each, from go() on. No other call matches `filter`."""
+
+    def __init__(self, bench, rate, seconds=900):
+        self.processes = []
+        with contextlib.ExitStack() as failed:
+            failed.callback(self.stop)
+            for cpu in CPUS:
+                words = [bench.build / "tests/e2e/loads/closer", str(cpu), str(rate), str(seconds)]
+                self.processes.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+                self.processes[-1].stdout.readline()  # it is ready
+            failed.pop_all()
+        self.filter = f"{FILTER} && (" + " || ".join(f"common_pid == {process.pid}" for process in self.processes) + ")"
+
+    def go(self):
+        for process in self.processes:
+            process.stdin.close()
+        time.sleep(2)
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+NUMBERED = re.compile(r"\s*\[(\d+)\]\s+(\d+)\.(\d{9}):\s+NR \d+ \(([0-9a-f]+)")
+
+
+def each_number(path):
+    """(cpu, time in ns, number) of every close in the file or directory, by stock perf."""
+    words = ["perf", "script", "-i", str(path), "--ns", "-F", "cpu,time,trace"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+        try:
+            for line in child.stdout:
+                match = NUMBERED.match(line)
+                if match:
+                    cpu, seconds, fraction, value = match.groups()
+                    value = int(value, 16)
+                    if value >= 1 << 63:
+                        yield int(cpu), int(seconds + fraction), (1 << 64) - value
+        finally:
+            child.kill()
+
+
 def numbers_of(path):
-    """(cpu, time in s, number) of every close in the file, by stock perf."""
-    out = subprocess.run(["perf", "script", "-i", str(path), "--ns", "-F", "cpu,time,trace"], capture_output=True, text=True).stdout
-    found = []
-    for line in out.splitlines():
-        match = re.match(r"\s*\[(\d+)\]\s+([\d.]+):\s+NR \d+ \(([0-9a-f]+)", line)
-        if match:
-            value = int(match.group(3), 16)
-            if value >= 1 << 63:
-                found.append((int(match.group(1)), float(match.group(2)), (1 << 64) - value))
-    return found
+    """The same with the time in s."""
+    return [(cpu, ns / 1e9, number) for cpu, ns, number in each_number(path)]
 
 
 def gaps_ms(paths):
