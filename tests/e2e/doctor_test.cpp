@@ -5,10 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <map>
-
 #include "tests/e2e/daemon_test.hpp"
+#include "tests/e2e/doctor_findings.hpp"
 
 namespace flight {
 namespace {
@@ -16,37 +14,13 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-using Findings = std::map<std::string, Json>;
-
-// The findings by their check. If a check appears several times, the last one counts.
-Findings findings(const Outcome& outcome) {
-  const Json json = Json::parse(outcome.out, nullptr, false);
-  EXPECT_TRUE(json.is_array()) << outcome.text();
-  Findings found;
-  bool fails = false;
-  for (const Json& finding : json) {
-    EXPECT_EQ(finding.size(), 5U) << finding;
-    for (const char* key : {"check", "state", "found", "why"}) EXPECT_NE(finding.value(key, ""), "") << finding;
-    const std::string state = finding.value("state", "");
-    EXPECT_THAT(state, AnyOf("ok", "note", "warn", "fail"));
-    // Facts of the machine that flightd reports need nothing to be done.
-    const bool is_fact = state == "note" && finding.value("why", "") == "reported by flightd";
-    EXPECT_TRUE(state == "ok" || is_fact || !finding.value("do", "").empty()) << finding;
-    fails = fails || state == "fail";
-    found[finding.value("check", "")] = finding;
-  }
-  EXPECT_EQ(outcome.exit_status, fails ? 1 : 0) << outcome.text();
-  EXPECT_EQ(outcome.err, "");
-  return found;
-}
-
 class Doctor : public DaemonTest {
  protected:
   Doctor() : DaemonTest(stacks_config(99, "256K")) {}
 };
 
 TEST_F(Doctor, ShowsTheLimitsOfTheRunningProcesses) {
-  Findings found = findings(daemon_.ctl({"--json", "doctor"}));
+  DoctorFindings found = doctor_findings(daemon_.ctl({"--json", "doctor"}));
   EXPECT_EQ(found["socket"]["state"], "ok");
   EXPECT_EQ(found["perf-events"]["state"], "ok") << "tried";
   EXPECT_EQ(found["recording"]["state"], "ok");
@@ -68,50 +42,21 @@ TEST_F(Doctor, ShowsTheLimitsOfTheRunningProcesses) {
   EXPECT_TRUE(found.contains("disk"));
   EXPECT_TRUE(found.contains("store"));
   ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
-  found = findings(daemon_.ctl({"--json", "doctor"}));
+  found = doctor_findings(daemon_.ctl({"--json", "doctor"}));
   EXPECT_EQ(found["recording"]["state"], "warn");
   // The broker has lost what it needs: this test lowers its limit of descriptors while it runs.
   ASSERT_EQ(run({"prlimit", "--pid", std::to_string(daemon_.broker_pid()), "--nofile=200:200"}).exit_status, 0);
-  found = findings(daemon_.ctl({"--json", "doctor"}));
+  found = doctor_findings(daemon_.ctl({"--json", "doctor"}));
   EXPECT_EQ(found["broker-descriptors"]["state"], "warn");
   EXPECT_THAT(found["broker-descriptors"]["found"], HasSubstr("200"));
   EXPECT_TRUE(daemon_.stop());
-}
-
-// For a moment, the kernel allows fewer samples than flightd asks for, as it does itself on a machine that is too slow.
-class LowerRate {
- public:
-  LowerRate() : before_(read_text(kFile)), is_set_(set("50")) {}
-  LowerRate(const LowerRate&) = delete;
-  LowerRate& operator=(const LowerRate&) = delete;
-  ~LowerRate() { set(before_); }
-  [[nodiscard]] bool is_set() const { return is_set_; }
-
- private:
-  static constexpr const char* kFile = "/proc/sys/kernel/perf_event_max_sample_rate";
-  static bool set(const std::string& text) {
-    std::ofstream file(kFile);
-    file << text << std::flush;
-    return file.good();
-  }
-  std::string before_;
-  bool is_set_;
-};
-
-TEST_F(Doctor, ALowLimitOfSamplesIsNotTakenForAMissingRight) {
-  const LowerRate lower;
-  ASSERT_TRUE(lower.is_set());
-  Findings found = findings(daemon_.ctl({"--json", "doctor"}));
-  EXPECT_EQ(found["perf-events"]["state"], "ok") << found["perf-events"];
-  EXPECT_EQ(found["perf-max-sample-rate"]["state"], "warn");
-  EXPECT_THAT(found["cap-sys-admin"]["why"], HasSubstr("(tried)"));
 }
 
 // A user without access still gets the findings about the kernel.
 TEST_F(Doctor, AnotherUserSeesThePublicFacts) {
   Arguments command = daemon_.ctl_command({"--json", "doctor"});
   command.insert(command.begin(), {"setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"});
-  Findings found = findings(run(command));
+  DoctorFindings found = doctor_findings(run(command));
   EXPECT_EQ(found["socket"]["state"], "ok");
   EXPECT_EQ(found["recording"]["state"], "note");
   EXPECT_THAT(found["recording"]["found"], HasSubstr("may not call"));
@@ -125,7 +70,7 @@ TEST_F(Doctor, AnotherUserSeesThePublicFacts) {
 
 TEST_F(Doctor, WithoutADaemon) {
   ASSERT_TRUE(daemon_.stop());
-  Findings found = findings(daemon_.ctl({"--json", "doctor"}));
+  DoctorFindings found = doctor_findings(daemon_.ctl({"--json", "doctor"}));
   EXPECT_THAT(found["socket"]["state"], AnyOf("warn", "fail"));  // "fail" if flightd is a service of this machine
   EXPECT_FALSE(found.contains("flightd-user"));
   EXPECT_EQ(found["perf-events"]["state"], "ok");
