@@ -73,7 +73,7 @@ Json row_of(const Json& rows, const std::string& name) {
 
 class Units : public DaemonTest {
  protected:
-  Units() : DaemonTest(stacks_config(199, "1M")) {}
+  explicit Units(unsigned frequency = 997) : DaemonTest(stacks_config(frequency, "1M")) {}
 };
 
 // Names that end alike at three depths are three rows, and none of them is called like another one.
@@ -86,7 +86,7 @@ TEST_F(Units, NamesThatEndAlikeAtThreeDepthsAreThreeRows) {
     loads.push_back(group->start({folder_.load("burner"), std::to_string(load_cpu()), "60"}));
     ASSERT_TRUE(loads.back().wait_for_line("started"));
   }
-  for (const Child& load : loads) ASSERT_TRUE(load.runs_for(300ms));
+  for (const Child& load : loads) ASSERT_TRUE(load.runs_for(100ms));
   const Json sidecar = daemon_.snapshot();
   std::set<std::string> names, paths, units;
   for (const Json& row : sidecar["top_units"]) {
@@ -114,8 +114,8 @@ TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
   Json sidecar, unit, program;
   EXPECT_TRUE(wait_until(
       [&] {
-        ::sleep(3);
-        sidecar = daemon_.snapshot({"--last", "3s"});
+        ::sleep(1);
+        sidecar = daemon_.snapshot({"--last", "1s"});
         unit = row_of(sidecar["top_units"], "workers.service");
         program = row_of(sidecar["top_programs"], "workers");
         return unit.is_object() && unit["processes"] >= 20;
@@ -146,11 +146,11 @@ TEST_F(Units, ManyWorkersAreOneRowAboveASingleProcess) {
 TEST_F(Units, WhatAProcessDidBeforeItMovedIsOfTheUnitBefore) {
   const UnitGroup culprit_group("culprit.service"), victim_group("victim.service");
   if (!culprit_group.made() || !victim_group.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
-  const Child mover = culprit_group.start(
-      {"bash", "-c",
-       "end=$((SECONDS+4)); while [ $SECONDS -lt $end ]; do for ((i=0;i<2000;i++)); do :; done; /bin/true; done\n"
-       "echo $$ >\"$0\"/cgroup.procs; for ((i=0;i<20000;i++)); do :; done; echo moved; sleep 60",
-       victim_group.path()});
+  const Child mover =
+      culprit_group.start({"bash", "-c",
+                           "for ((n=0;n<80;n++)); do for ((i=0;i<2000;i++)); do :; done; /bin/true; done\n"
+                           "echo $$ >\"$0\"/cgroup.procs; for ((i=0;i<20000;i++)); do :; done; echo moved; sleep 60",
+                           victim_group.path()});
   ASSERT_TRUE(mover.wait_for_line("moved"));
   const Json sidecar = daemon_.snapshot();
   const Json culprit = row_of(sidecar["top_units"], "culprit.service");
@@ -175,7 +175,10 @@ TEST_F(Units, WhatAProcessDidBeforeItMovedIsOfTheUnitBefore) {
   EXPECT_THAT(daemon_.ctl({"info", sidecar["id"]}).out, HasSubstr("culprit.service"));
 }
 
-using UnitsLong = Units;
+class UnitsLong : public Units {
+ protected:
+  UnitsLong() : Units(199) {}
+};
 
 // The samples before an exec are those of the program that ran then, and a name that a process gives itself is not its
 // program.
@@ -213,8 +216,8 @@ TEST_F(Units, TheProgramsOfEarlierProcessesAreKnown) {
   ASSERT_TRUE(daemon_.stop());
   const Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"}, -10);
   ASSERT_TRUE(burner.wait_for_line("started"));
-  ASSERT_TRUE(daemon_.start(stacks_config(199, "1M")));
-  ASSERT_TRUE(burner.runs_for(500ms));
+  ASSERT_TRUE(daemon_.start(config_));
+  ASSERT_TRUE(burner.runs_for(200ms));
   const Json row = row_of(daemon_.snapshot()["top_programs"], "burner");
   ASSERT_TRUE(row.is_object());
   EXPECT_EQ(row["pid"], burner.pid());
@@ -251,10 +254,12 @@ TEST_F(Units, AForkStormHasAForkerAndARate) {
   std::string text;
   EXPECT_TRUE(wait_until(
       [&] {
-        ::sleep(3);
-        text = daemon_.ctl({"snapshot", "--last", "2s"}).out;
-        sidecar = daemon_.snapshot({"--last", "2s"});
-        return sidecar["forks"]["per_second"] >= 100 && text.find("forks/s") != std::string::npos;
+        ::sleep(1);
+        text = daemon_.ctl({"snapshot", "--last", "1s"}).out;
+        sidecar = daemon_.snapshot({"--last", "1s"});
+        const Json by_unit = row_of(sidecar["forks"]["by_unit"], "healthcheck.service");
+        return sidecar["forks"]["per_second"] >= 100 && by_unit.is_object() && by_unit["count"] >= 100 &&
+               text.find("forks/s") != std::string::npos;
       },
       60s))
       << sidecar["forks"];
