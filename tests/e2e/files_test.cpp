@@ -522,7 +522,7 @@ TEST_F(HungDisk, WhileTheHolderOfTheLockIsLookedUp) {
   Child heir = Child::start({"sh", "-c", fmt::format("exec 9<>{}; flock -x 9; echo locked; exec sleep 60", lock)});
   ASSERT_TRUE(heir.wait_for_line("locked"));
   hang();
-  usleep(1'500'000);  // until the kernel's copy of the attributes is too old
+  wait_for_old_attributes();
   daemon_.launch(stacks_config(99, "64K").dump());
   EXPECT_TRUE(daemon_.process().wait(kForEver));
   stopped_ = true;
@@ -550,7 +550,7 @@ TEST_F(HungDisk, ALinkOntoItIsNotFollowed) {
   struct stat status {};
   ASSERT_EQ(stat(burner_.c_str(), &status), 0);
   hang();
-  usleep(1'500'000);  // until the kernel's copy of the attributes is too old
+  wait_for_old_attributes();
   const MappedAt at{.pid = 0x7fffffff,
                     .file = {.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino},
                     .name = link + "/program"};
@@ -587,7 +587,7 @@ TEST_F(HungDisk, TheSamePathInAChrootIsReadThere) {
   fs::create_directories(root + disk_);
   fs::copy_file(burner_, root + disk_ + "/program");
   hang();
-  usleep(1'500'000);  // until the kernel's copy of the attributes is too old
+  wait_for_old_attributes();
   expect_comes_back_on_host([&] {
     const pid_t inside = map_inside(root, disk_ + "/program");
     if (inside < 0) return false;

@@ -59,7 +59,8 @@ class HungDisk : public Files {
     for (const std::string& name : {backing_, disk_}) ASSERT_EQ(mkdir(name.c_str(), 0755), 0);
     std::filesystem::copy_file(burner_, backing_ + "/program");
     set_fault("none 0 0 0");
-    fuse_.emplace(Child::start({required_env("FLIGHT_SLOW_DISK"), backing_, disk_, control_}));
+    fuse_.emplace(Child::start(
+        {required_env("FLIGHT_SLOW_DISK"), backing_, disk_, control_, "attr_timeout=0.2,entry_timeout=0.2"}));
     ASSERT_TRUE(wait_until([&] { return std::filesystem::exists(disk_ + "/program"); }, 10s)) << fuse_->err();
   }
   void TearDown() override {
@@ -75,6 +76,8 @@ class HungDisk : public Files {
     std::filesystem::rename(control_ + ".new", control_);
   }
   void hang() { set_fault("* -1 0 0"); }
+  // Until the kernel's copy of names and attributes is too old: it lasts for 0.2 s.
+  static void wait_for_old_attributes() { usleep(300'000); }
   void expect_recorded() {
     Json sidecar;
     EXPECT_LT(fastest_of_three(limit(),

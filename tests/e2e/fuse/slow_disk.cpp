@@ -2,7 +2,7 @@
 // A disk that is slow, fails or hangs on request: mounts BACKING at MOUNT, and reads the file CONTROL before each
 // operation.
 //
-//   slow_disk BACKING MOUNT CONTROL
+//   slow_disk BACKING MOUNT CONTROL [OPTIONS]    OPTIONS: of mount.fuse3(8)
 //   CONTROL: OPERATION MS ERRNO BEHIND    "write 0 5 65536": a write behind the first 64 KiB of a file fails with EIO
 //                                         "readdir 0 5 1":   a listing begins and then fails with EIO
 //                                         "* -1 0 0":        all operations hang, until CONTROL changes
@@ -155,8 +155,8 @@ int read_folder(const char* path, void* out, fuse_fill_dir_t fill, off_t offset,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: slow_disk BACKING MOUNT CONTROL\n");
+  if (argc != 4 && argc != 5) {
+    std::fprintf(stderr, "usage: slow_disk BACKING MOUNT CONTROL [OPTIONS]\n");
     return 2;
   }
   backing = argv[1];
@@ -183,6 +183,7 @@ int main(int argc, char** argv) {
   operations.readdir = read_folder;
   std::string name = argv[0], foreground = "-f", option = "-o", options = "allow_other,default_permissions",
               mount = argv[2];
+  if (argc == 5) options += std::string(",") + argv[4];
   char* words[] = {name.data(), foreground.data(), option.data(), options.data(), mount.data(), nullptr};
   return ::fuse_main(5, words, &operations, nullptr);
 }
