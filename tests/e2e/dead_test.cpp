@@ -252,12 +252,15 @@ class DeadBeforeFlightd : public OwnBroker {
   }
   void SetUp() override {
     ASSERT_TRUE(load_->wait_for_line("started"));
-    OwnBroker::SetUp();
+    ASSERT_NO_FATAL_FAILURE(OwnBroker::SetUp());
+    const auto broker_records = [this] {
+      return broker_->err().find("flightd-broker: recording ") != std::string::npos;
+    };
+    ASSERT_TRUE(wait_until(broker_records, 60s)) << broker_->err();
   }
   // What a snapshot says of it.
   [[nodiscard]] Tally snapshot_after_its_end() {
-    EXPECT_TRUE(load_->runs_for(1s));
-    usleep(1'000'000);  // the broker may have begun to record later
+    EXPECT_TRUE(load_->runs_for(300ms));  // about 150 samples
     const pid_t pid = load_->pid();
     load_->kill();
     TestDaemon daemon(folder_);
@@ -279,10 +282,11 @@ TEST_F(DeadBeforeFlightd, EverySampleHasItsName) {
   EXPECT_EQ(ours.with_symbol, ours.samples) << ours.without_symbol;
 }
 
-// Its records since then say nothing about its name: the broker's first look at the processes has that.
+// Its records since then say nothing about its name: the broker's first look at the processes has that. They come a
+// hundred at a time, five times a second.
 class DeadBeforeFlightdWithRecords : public DeadBeforeFlightd {
  protected:
-  DeadBeforeFlightdWithRecords() : DeadBeforeFlightd("toggler", {"60", "1", "100"}) {}
+  DeadBeforeFlightdWithRecords() : DeadBeforeFlightd("toggler", {"60", "1", "500"}) {}
 };
 
 TEST_F(DeadBeforeFlightdWithRecords, EverySampleHasItsName) { (void)snapshot_after_its_end(); }
