@@ -82,9 +82,8 @@ class Beside : public testing::Test {
           return static_cast<bool>(start) || !perf.running();
         },
         20s));
-    // -p and top: perf opens its events while the command waits, and enables them a moment later.
     EXPECT_TRUE(wait_until([&] { return !perf.running() || records_already(perf.pid()); }, 20s));
-    usleep(700'000);
+    usleep(enables_late_ ? 700'000 : 100'000);
     then();
     if (start) {
       EXPECT_EQ(write(start.get(), "go\n", 3), 3);
@@ -139,6 +138,9 @@ class Beside : public testing::Test {
   TempFolder folder_;
   TestDaemon daemon_{folder_};
   int files_ = 0;
+  // -p and top: perf opens its events while the command waits, and enables them a moment later. Those of a command that
+  // perf starts are enabled before it waits.
+  bool enables_late_ = false;
 };
 
 using BesideLong = Beside;
@@ -150,6 +152,7 @@ TEST_F(BesideLong, RecordOfACommandWithStacks) {
 }
 
 TEST_F(BesideLong, RecordOfAProcess) {
+  enables_late_ = true;
   same_beside(
       "sh -c \"$GO; $PROGRAMS\" & pid=$!\n"
       "$PERF record -o $FILE -p $pid & perf=$!\n"
@@ -162,6 +165,7 @@ TEST_F(BesideLong, RecordOfAll) { same_beside("exec $PERF record -a -o $FILE -- 
 TEST_F(BesideLong, Trace) { same_beside("exec $PERF trace -o $FILE -- sh -c \"$GO; $PROGRAMS\"", false); }
 
 TEST_F(BesideLong, Top) {
+  enables_late_ = true;
   same_beside(
       "(eval \"$GO\"; for i in 1 2 3 4 5; do sh -c \"$PROGRAMS\"; sleep 0.2; done; printf q) |\n"
       "$PERF top --stdio -d 1 > $FILE",
