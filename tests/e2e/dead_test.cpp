@@ -150,7 +150,7 @@ TEST_F(Dead, ExecLateLibraryAndThreadAreKnown) {
   EXPECT_LT(began[threader.pid()], oldest_ns(sidecar, usable_cpus().front()));
 
   std::map<std::string, std::size_t> hot;
-  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+  for (const NamedSample& sample : counted_samples(folder_, sidecar)) {
     if (!began.contains(sample.pid)) continue;
     // The machine's own libraries are stripped: perf names only exported functions.
     EXPECT_NE(sample.dso, "[unknown]") << sample.comm << " " << sample.symbol;
@@ -179,7 +179,7 @@ TEST_F(Dead, ExecLateLibraryAndThreadAreKnown) {
   for (const char* symbol : {"hot_function_for_flightd", "hot_in_late_library", "hot_in_thread"}) {
     EXPECT_GT(hot[symbol], 10U) << symbol;
   }
-  EXPECT_TRUE(all_count_all(folder_, sidecar));
+  EXPECT_TRUE(others_count_all(folder_, sidecar));
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -41,11 +41,15 @@ class Verifier {
 // The sidecar of a recording's part with only those holes that perf knows of: LOST records, which have what the kernel
 // counted while a snapshot paused the ring.
 [[nodiscard]] Json as_perf_sees(Json part);
-// `perf script -F time` prints as many lines as the sidecar has samples, and its stderr is as expected.
+// This `perf script` printed a line for each of the sidecar's samples and nothing else, and its stderr is as expected.
+[[nodiscard]] testing::AssertionResult prints_all(const Outcome& script, const Json& sidecar);
+// The same of `perf script -F time`.
 [[nodiscard]] testing::AssertionResult counts_all(const Verifier& verifier, const TempFolder& folder,
                                                   const Json& sidecar, Reader reader = Reader::root);
 // counts_all for every verifier.
 [[nodiscard]] testing::AssertionResult all_count_all(const TempFolder& folder, const Json& sidecar);
+// counts_all for every verifier but the installed one, whose samples are counted already: see counted_samples().
+[[nodiscard]] testing::AssertionResult others_count_all(const TempFolder& folder, const Json& sidecar);
 
 // One sample as printed by perf, without its callchain.
 struct NamedSample {
@@ -59,6 +63,8 @@ struct NamedSample {
 };
 // All samples of a file, as the installed perf prints them.
 [[nodiscard]] std::vector<NamedSample> named_samples(const TempFolder& folder, const std::string& file);
+// The same of a snapshot's file, and expects what counts_all() does of this one run of perf.
+[[nodiscard]] std::vector<NamedSample> counted_samples(const TempFolder& folder, const Json& sidecar);
 
 // The build id of an ELF file by readelf, or of the kernel by its notes.
 [[nodiscard]] std::string build_id_of(const std::string& path);
