@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/e2e/daemon_test.hpp"
 
@@ -46,10 +48,12 @@ class TriggerTest : public DaemonTest {
   }
   [[nodiscard]] Json await_snapshot_of(std::string_view name) const {
     Json found;
-    // Polls slowly: a client that polls fast keeps a CPU busy, which triggers measure.
+    // Looks into the store: a client that polls keeps a CPU busy, which triggers measure.
+    const auto is_sidecar = [](const std::string& file) { return file.ends_with(".json"); };
     const auto there = [&] {
-      std::this_thread::sleep_for(1s);
-      return !(found = newest_of(name)).is_null();
+      std::this_thread::sleep_for(50ms);
+      const std::vector<std::string> written = files(fmt::format("-{}-", name));
+      return std::any_of(written.begin(), written.end(), is_sidecar) && !(found = newest_of(name)).is_null();
     };
     EXPECT_TRUE(wait_until(there, 60s)) << name << daemon_.ctl({"triggers"}).text();
     return found;
