@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "tests/e2e/daemon_test.hpp"
 
@@ -26,7 +27,8 @@ class Culprit : public DaemonTest {
 TEST_F(Culprit, IsNamedWithBeforeAndNow) {
   Child monitor = Child::start(daemon_.ctl_command({"monitor"}));
   ASSERT_TRUE(monitor.wait_for_line("2"));
-  ASSERT_TRUE(wait_until([&] { return daemon_.status()["uptime_seconds"].get<double>() > 4; }, 60s));
+  // The time before. "Now" is the last second of a recording that is shorter than three (selection.cpp).
+  std::this_thread::sleep_for(2200ms);
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "200"}, -10);
   ASSERT_TRUE(burner.wait_for_line("started"));
   Json sidecar, row;
