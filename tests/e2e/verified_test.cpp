@@ -17,7 +17,7 @@ namespace {
 constexpr int kAttempts = 3;
 constexpr int kAlone = -20;  // nice
 constexpr double kLeastShare = 0.95;
-constexpr std::size_t kLeastSamples = 500;  // 2 s at 499 Hz, minus those that a loaded machine may lose
+constexpr std::size_t kLeastSamples = 500;  // 1 s at 997 Hz, minus those that a loaded machine may lose
 
 class Verified : public testing::Test {
  protected:
@@ -25,7 +25,7 @@ class Verified : public testing::Test {
   static void SetUpTestSuite() {
     folder_ = new TempFolder;
     daemon_ = new TestDaemon(*folder_);
-    ASSERT_TRUE(daemon_->start(stacks_config(499, "1M")));
+    ASSERT_TRUE(daemon_->start(stacks_config(997, "1M")));
     // Another process may take the CPU from a load for a moment. Then try again.
     for (int attempt = 1; attempt <= kAttempts; ++attempt) {
       take();
@@ -50,9 +50,9 @@ class Verified : public testing::Test {
     Child kernel_burner = start_load({folder_->load("burner"), std::to_string(usable_cpus().front()), "30", "kernel"});
     ASSERT_TRUE(burner.wait_for_line("started"));
     ASSERT_TRUE(kernel_burner.wait_for_line("started"));
-    // The load runs for longer than the 2 s of `--last 2s` and the freeze, so the window lies inside its life.
-    usleep(2'300'000);
-    sidecar_ = daemon_->snapshot({"--reason", "verified", "--last", "2s"});
+    // The load runs for longer than the 1 s of `--last 1s` and the freeze, so the window lies inside its life.
+    usleep(1'300'000);
+    sidecar_ = daemon_->snapshot({"--reason", "verified", "--last", "1s"});
     pid_ = burner.pid();
     pid_t other = kernel_burner.pid();
     burner.kill();  // perf needs a CPU, too
