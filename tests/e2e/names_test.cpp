@@ -76,7 +76,7 @@ TEST_F(Names, AThreadWithTheNumberOfADeadProcessIsNotCalledSo) {
   const auto victim = static_cast<int>(number_in(*line, "victim"));
   const Json overlapping = daemon_.snapshot();
   const std::uint64_t from_ns = now_ns();
-  ASSERT_TRUE(reuser.runs_for(1s));
+  ASSERT_TRUE(reuser.runs_for(600ms));
   const Json sidecar = daemon_.snapshot({"--last", fmt::format("{}ms", (now_ns() - from_ns) / 1'000'000)});
   std::size_t of_heir = 0;
   std::size_t of_victim = 0;
@@ -109,7 +109,7 @@ TEST_F(Names, AProcessThatAThreadForkedHasTheThreadsName) {
   ASSERT_TRUE(line) << threader.err();
   const auto child = static_cast<pid_t>(number_in(*line, "pid"));
   EXPECT_EQ(comm_of(child), "hot-thread");
-  EXPECT_TRUE(runs_for(child, 500ms));
+  EXPECT_TRUE(runs_for(child, 250ms));
   const Json sidecar = daemon_.snapshot();
   std::size_t samples = 0;
   for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {

@@ -219,7 +219,7 @@ TEST(VerifiedPlain, UncompressedFilesAreReadToo) {
   Json config = stacks_config(499, "256K");
   config["snapshot"] = {{"compression", "none"}};
   ASSERT_TRUE(daemon.start(config));
-  Child burner = start_load({folder.load("burner"), std::to_string(load_cpu()), "1"});
+  Child burner = start_load({folder.load("burner"), std::to_string(load_cpu()), "0.3"});
   EXPECT_EQ(burner.wait(30s), 0);
   Json sidecar = daemon.snapshot();
   EXPECT_EQ(sidecar["compression"], "none");
