@@ -84,11 +84,22 @@ class Disk : public testing::Test {
     return -1;
   }
   // A load makes the snapshot larger than the space on some of these disks.
-  void start() {
+  void start(unsigned frequency = 997) {
     burner_.emplace(start_load({folder_.load("burner"), std::to_string(load_cpu()), "300"}));
     ASSERT_TRUE(burner_->wait_for_line("started"));
-    ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
+    ASSERT_TRUE(daemon_.start(stacks_config(frequency, "256K"), options_));
     usleep(300'000);
+  }
+  // The load ends when a snapshot is as large as a ring: what the rings have stays there. The store is empty then.
+  void start_with_full_rings() {
+    ASSERT_NO_FATAL_FAILURE(start(3989));
+    const auto are_full = [&] {
+      const Json sidecar = daemon_.snapshot();
+      EXPECT_EQ(daemon_.ctl({"remove", sidecar["id"]}).exit_status, 0);
+      return sidecar["raw_bytes"] > (256U << 10U) * 9 / 10;
+    };
+    ASSERT_TRUE(wait_until(are_full, 60s));
+    burner_->kill();
   }
 
   // The reply to TakeSnapshot, which may be an error.
@@ -435,7 +446,7 @@ TEST_F(DiskLong, AQuotaThatIsReportedAtTheSyncMakesRoom) {
 
 TEST_F(Disk, WhatTookEffectIsNoFailureIfTheFolderCannotBeSynced) {
   ASSERT_TRUE(mount_slow_disk());
-  start();
+  ASSERT_NO_FATAL_FAILURE(start_with_full_rings());
   ASSERT_TRUE(daemon_.goes_on());
   set_fault("fsyncdir 0 5 0");
   const std::string id = daemon_.snapshot()["id"];
@@ -464,7 +475,7 @@ TEST_F(Disk, WhatTookEffectIsNoFailureIfTheFolderCannotBeSynced) {
 
 TEST_F(Disk, GoneAndBackAgain) {
   ASSERT_TRUE(mount_slow_disk());
-  start();
+  ASSERT_NO_FATAL_FAILURE(start_with_full_rings());
   ASSERT_TRUE(daemon_.goes_on());
   fuse_->kill();
   expect_write_failed(ENOTCONN, "its server was killed");
@@ -539,7 +550,7 @@ TEST_F(DiskLong, SpareFilesAreMadeAsSoonAsTheyCanBe) {
 
 TEST_F(Disk, FullAndReadOnlyLoopDevice) {
   ASSERT_TRUE(mount_image());
-  start();
+  ASSERT_NO_FATAL_FAILURE(start_with_full_rings());
   ASSERT_TRUE(daemon_.goes_on());
   ASSERT_TRUE(symbols_come(daemon_.snapshots_dir()));
   // Some space is left, so the write fails in the middle.
@@ -601,7 +612,7 @@ TEST_F(DiskLong, FullOneWithoutLocksIsAnErrorAndGoodAgain) {
 // chattr(1) +i: root gets EPERM where others get EROFS.
 TEST_F(Disk, ImmutableStoreAtTheStartIsReadAndUsedLater) {
   ASSERT_TRUE(mount_image());
-  start();
+  ASSERT_NO_FATAL_FAILURE(start_with_full_rings());
   ASSERT_TRUE(daemon_.goes_on());
   ASSERT_TRUE(daemon_.stop());
   const Arguments folders{daemon_.snapshots_dir(), options_.state_dir};
@@ -661,6 +672,7 @@ TEST_F(Disk, NotifiesTheServiceManagerOfTheDisk) {
   ASSERT_TRUE(mount_slow_disk());
   options_.prefix = manager.environment();
   start();
+  burner_->kill();  // the size of the snapshots does not matter here
   EXPECT_TRUE(manager.receives("STATUS=recording")) << manager.last();
   set_fault("fsync 0 5 0");
   expect_write_failed(EIO, "no sync");
