@@ -83,13 +83,13 @@ class RecordFolders : public testing::Test {
       EXPECT_EQ(found.st_uid, 0U) << name;
     }
   }
-  // A part has no LOST records, so perf does not know of its holes.
+  // A part has no LOST records, so perf does not know of its holes. --no-inline: as in record_test.
   void expect_perf_reads(Json part, const std::string& comm, bool every_perf = false) const {
     SCOPED_TRACE(part["path"]);
     part["holes"] = Json::array();
     EXPECT_TRUE(every_perf ? all_count_all(folder_, part) : counts_all(Verifier::installed(), folder_, part));
     const Outcome report =
-        Verifier::installed().perf(folder_, {"report", "-i", part["path"], "--stdio", "--sort", "comm"});
+        Verifier::installed().perf(folder_, {"report", "-i", part["path"], "--stdio", "--no-inline", "--sort", "comm"});
     EXPECT_EQ(report.exit_status, 0) << report.text();
     EXPECT_THAT(report.out, HasSubstr(comm));
     EXPECT_TRUE(stderr_is_right(report, false));

@@ -122,13 +122,14 @@ class Record : public testing::Test {
     return most;
   }
 
-  // `perf script` prints each sample, `perf report` has the load, and neither complains.
+  // `perf script` prints each sample, `perf report` has the load, and neither complains. Without --no-inline perf
+  // starts addr2line for programs with debug information, such as flightd.
   void expect_perf_reads(const Json& part, const std::string& comm, bool every_perf = false) const {
     const Json sidecar = as_perf_sees(part);
     SCOPED_TRACE(sidecar["path"]);
     EXPECT_TRUE(every_perf ? all_count_all(folder_, sidecar) : counts_all(Verifier::installed(), folder_, sidecar));
-    const Outcome report =
-        Verifier::installed().perf(folder_, {"report", "-i", sidecar["path"], "--stdio", "--sort", "comm"});
+    const Outcome report = Verifier::installed().perf(
+        folder_, {"report", "-i", sidecar["path"], "--stdio", "--no-inline", "--sort", "comm"});
     EXPECT_EQ(report.exit_status, 0) << report.text();
     EXPECT_THAT(report.out, HasSubstr(comm));
     EXPECT_TRUE(stderr_is_right(report, !sidecar["holes"].empty()));
@@ -178,7 +179,7 @@ TEST_F(Record, PartsHaveEachNumberOnceUntilCtrlC) {
   const std::uint64_t asked_ns = now_ns();
   const std::string copy = folder_ / "copy";
   Child recorder = Child::start(daemon_.ctl_command(
-      {"--json", "record", "--past", "5s", "--switch-size", "1M", "--channel", "calls", "-o", copy}));
+      {"--json", "record", "--past", "2s", "--switch-size", "1M", "--channel", "calls", "-o", copy}));
   ASSERT_TRUE(wait_until([&] { return rows_of(daemon_).size() >= 2; }, 30s)) << recorder.err() << daemon_.log();
   const Json meanwhile = daemon_.snapshot({"--capture", "pause"});
   EXPECT_EQ(meanwhile["capture"], "live");
@@ -385,6 +386,7 @@ TEST_F(Record, AKilledFlightdLeavesWholeParts) {
   // More than what it begins with, which is the names of all processes.
   ASSERT_TRUE(wait_until([&] { return partial_bytes() > 2U << 20U && partial_bytes() < 7U << 19U; }, 20s));
   daemon_.process().kill();
+  closer_->kill();
   EXPECT_EQ(recorder.finish(20s).exit_status, 1);
   TestDaemon next(folder_);
   ASSERT_TRUE(next.start(config, options_));
