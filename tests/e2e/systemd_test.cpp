@@ -75,6 +75,7 @@ TEST_F(Systemd, JournalctlAndSystemctlShowIt) {
     snapshot=MESSAGE_ID=569dd7ad7633419d8fb3a32326c62f33 degraded=MESSAGE_ID=e9b92a3c69c94002a11d5de30652aceb
     wait_for 'ctl snapshot --reason "by the test" | grep -q "burner\["'  # what else this machine does may come first
     wait_for 'journalctl -q -n1 $snapshot | grep -q "burner\["'
+    systemctl stop burn
     wait_for 'systemctl status flightd | grep -q "Status: \"recording.*last snapshot.*manual.*store"'
     echo "== status"; systemctl status --no-pager -l -n0 flightd
     echo "== entry"; journalctl -q -n1 -o json $snapshot
