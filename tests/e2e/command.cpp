@@ -28,7 +28,10 @@
 namespace flight {
 namespace {
 
-constexpr Milliseconds kPollInterval = 10ms;
+// Between two looks of wait_until() a sixteenth of the time that has passed, within these limits: a look can start a
+// program, which takes a tenth of a second of a CPU.
+constexpr int kPartOfTime = 16;
+constexpr Milliseconds kLeastInterval = 10ms, kMostInterval = 100ms;
 
 std::string read_fd(int fd) {
   std::string text;
@@ -231,10 +234,11 @@ Milliseconds fastest_of_three(Milliseconds limit, const std::function<Millisecon
 }
 
 bool wait_until(const std::function<bool()>& condition, Milliseconds limit) {
-  auto deadline = std::chrono::steady_clock::now() + limit;
+  const Stopwatch watch;
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return condition();
-    std::this_thread::sleep_for(kPollInterval);
+    const Milliseconds passed = watch.gone_by();
+    if (passed > limit) return condition();
+    std::this_thread::sleep_for(std::clamp(passed / kPartOfTime, kLeastInterval, kMostInterval));
   }
   return true;
 }

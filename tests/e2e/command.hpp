@@ -92,7 +92,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-// Polls until `condition` holds; false if it never did.
+// Polls until `condition` holds, less often the longer it takes; false if it never did.
 [[nodiscard]] bool wait_until(const std::function<bool()>& condition, Milliseconds limit);
 
 [[nodiscard]] bool process_exists(pid_t pid);
