@@ -220,29 +220,36 @@ TEST_F(Store, ASecondListSeesAllChanges) {
   EXPECT_EQ(catalogue.list_json(), "[]");
 }
 
-TEST_F(Store, TwoThousandRows) {
-  for (std::uint64_t seq = 1; seq <= 2000; ++seq) {
-    write(name_of(seq).data_file(), "");
-    write(name_of(seq).sidecar_file(),
-          fmt::format(R"({{"id": "{0}", "path": "/p", "trigger": "manual", "reason": "reason {0}", "samples": {0}0}})",
-                      seq));
-  }
-  Catalogue catalogue(folder_);
-  for (int round = 0; round < 2; ++round) {
-    const auto rows = catalogue.list();
-    ASSERT_TRUE(rows);
-    ASSERT_EQ(rows->size(), 2000U);
-    for (std::uint64_t seq = 1; seq <= 2000; ++seq) {
-      const CatalogueRow& row = rows->at(seq - 1);
-      ASSERT_EQ(row.id, fmt::format("{}", seq));
-      ASSERT_EQ(row.samples, seq * 10);
-      ASSERT_EQ(row.reason, fmt::format("reason {}", seq));
+class ManyRows : public Store {
+ protected:
+  void expect_rows(std::uint64_t count) const {
+    for (std::uint64_t seq = 1; seq <= count; ++seq) {
+      write(name_of(seq).data_file(), "");
+      write(name_of(seq).sidecar_file(),
+            fmt::format(
+                R"({{"id": "{0}", "path": "/p", "trigger": "manual", "reason": "reason {0}", "samples": {0}0}})", seq));
     }
+    Catalogue catalogue(folder_);
+    for (int round = 0; round < 2; ++round) {
+      const auto rows = catalogue.list();
+      ASSERT_TRUE(rows);
+      ASSERT_EQ(rows->size(), count);
+      for (std::uint64_t seq = 1; seq <= count; ++seq) {
+        const CatalogueRow& row = rows->at(seq - 1);
+        ASSERT_EQ(row.id, fmt::format("{}", seq));
+        ASSERT_EQ(row.samples, seq * 10);
+        ASSERT_EQ(row.reason, fmt::format("reason {}", seq));
+      }
+    }
+    for (std::uint64_t seq = 1; seq <= 20; ++seq) ASSERT_TRUE(catalogue.remove(fmt::format("{}", seq)));
+    EXPECT_EQ(ids(catalogue).size(), count - 20);
+    EXPECT_EQ(*catalogue.next_seq(), count + 1);
   }
-  for (std::uint64_t seq = 1; seq <= 20; ++seq) ASSERT_TRUE(catalogue.remove(fmt::format("{}", seq)));
-  EXPECT_EQ(ids(catalogue).size(), 1980U);
-  EXPECT_EQ(*catalogue.next_seq(), 2001U);
-}
+};
+using ManyRowsLong = ManyRows;
+
+TEST_F(ManyRows, FiveHundred) { expect_rows(500); }
+TEST_F(ManyRowsLong, TwoThousand) { expect_rows(2000); }
 
 TEST_F(Store, DescribeIsTheSidecarsText) {
   make(name_of(9));
