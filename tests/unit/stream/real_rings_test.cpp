@@ -114,7 +114,7 @@ class RealRings : public test::RootTest {
     tracing.systems = {{"raw_syscalls", {tracepoint_format(*tracefs, spec->system, spec->event).value_or("")}}};
   }
 
-  // Records for two seconds, with a tick at each interval; the file is `data`.
+  // Records for some time, with a tick at each interval; the file is `data`.
   void record(std::vector<PlannedWorker> plan, std::size_t pool_bytes, std::chrono::milliseconds interval) {
     const auto pool = BlockPool::create(pool_bytes).value();
     std::promise<void> promise;
@@ -142,7 +142,7 @@ class RealRings : public test::RootTest {
                                         [&](Round round) { writer->write(std::move(round)); });
     ASSERT_TRUE(workers) << workers.error().what;
     for (const auto& counting : counting_) counting->begin();
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    const auto end = std::chrono::steady_clock::now() + time_;
     while (std::chrono::steady_clock::now() < end) {
       if (pauses_) {
         ASSERT_EQ(rings_[0]->pause(), 0);
@@ -228,11 +228,13 @@ class RealRings : public test::RootTest {
   StreamTotals totals_;
   PartFacts facts_;
   bool pauses_ = false;  // the first ring, before each tick
+  std::chrono::seconds time_{1};
 };
 
 TEST_F(RealRings, EachNumberIsInTheFileOnce) {
   open(4U << 20U);
   if (HasFatalFailure()) return;
+  time_ = std::chrono::seconds(2);  // so that the rings turn
   record(std::vector<PlannedWorker>(2), 32U << 20U, std::chrono::milliseconds(20));
   if (HasFatalFailure()) return;
   const auto numbers = counted();
