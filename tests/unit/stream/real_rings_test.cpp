@@ -166,7 +166,7 @@ class RealRings : public test::RootTest {
   }
 
   // What the file has of each ring.
-  std::vector<std::vector<Counted>> counted() const {
+  std::vector<std::vector<Counted>> counted() {
     std::vector<std::vector<Counted>> out(rings_.size());
     const auto reader = FileReader::open(folder_.path("data"));
     EXPECT_TRUE(reader) << reader.error().what;
@@ -177,7 +177,10 @@ class RealRings : public test::RootTest {
           const auto id = load<std::uint64_t>(record.data() + 8);
           const bool first = id == part_events_[0].ids[0];
           const auto argument = load<long>(record.data() + kCallNumber);
-          if (argument < 0) out[first ? 0 : 1].push_back({-argument, load<EventTime>(record.data() + kCallTime)});
+          if (argument < 0)
+            out[first ? 0 : 1].push_back({-argument, load<EventTime>(record.data() + kCallTime)});
+          else
+            ++others_;
           return {};
         },
         expand);
@@ -227,7 +230,8 @@ class RealRings : public test::RootTest {
   std::vector<long> last_;  // of each ring, what was counted
   StreamTotals totals_;
   PartFacts facts_;
-  bool pauses_ = false;  // the first ring, before each tick
+  std::uint64_t others_ = 0;  // calls in the file that were not counted: a sanitizer closes a real file in each thread
+  bool pauses_ = false;       // the first ring, before each tick
   std::chrono::seconds time_{1};
 };
 
@@ -245,7 +249,8 @@ TEST_F(RealRings, EachNumberIsInTheFileOnce) {
   }
   EXPECT_EQ(missing == 0, facts_.lost_events == 0);
   EXPECT_LE(missing, static_cast<std::uint64_t>(last_[0] + last_[1]) / 100) << "the rings hold about a second";
-  EXPECT_EQ(facts_.events, numbers[0].size() + numbers[1].size());
+  EXPECT_EQ(facts_.events, numbers[0].size() + numbers[1].size() + others_);
+  EXPECT_LE(others_, 2 * counting_.size());
   EXPECT_EQ(totals_.foreign, 0U);
   EXPECT_GT(facts_.rounds, 1U);
   const auto read = test::read_back(folder_.path("data"));

@@ -86,9 +86,9 @@ TEST_F(ReadTest, ASlowReaderIsGivenUpOnlyWhenNothingMoves) {
   ASSERT_TRUE(slow.receive());
   ASSERT_TRUE(stuck.receive());
   std::string got;
-  // Three times the limit in all.
+  // Three times the limit in all. What is left is more than the socket's buffer holds: flightd is not done.
   for (int part = 0; part < 24; ++part) {
-    got += slow.receive_raw(bytes_.size() / 26);
+    got += slow.receive_raw(bytes_.size() / 32);
     std::this_thread::sleep_for(250ms);
   }
   expect_connections(1);  // the client that read nothing was disconnected

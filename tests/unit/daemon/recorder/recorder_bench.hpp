@@ -36,15 +36,16 @@ constexpr const char* kNoEvents = "needs root: perf events of all processes";
 constexpr const char* kBusy = "page-faults";        // fault() makes as many as a test needs
 constexpr const char* kQuiet = "alignment-faults";  // which does not occur here
 
-// Real events of this machine: its sideband, and `event`, each in a ring of 64 KiB for each CPU; and channels into
-// which nothing is recorded. nullptr: an error.
+// Real events of this machine: its sideband, and `event`, each in a ring of 64 KiB (the second one: `ring_bytes`) for
+// each CPU; and channels into which nothing is recorded. nullptr: an error.
 inline std::shared_ptr<const Recording> small_recording(const char* event = kBusy,
                                                         std::vector<TriggerConfig> triggers = {},
-                                                        const std::vector<std::string>& quiet = {}) {
+                                                        const std::vector<std::string>& quiet = {},
+                                                        std::uint64_t ring_bytes = 64U << 10U) {
   Config config;
   config.memory_max = {.bytes = 1U << 30U};
   config.digest = "digest";
-  config.channels = {{.name = "faults", .ring_bytes = 64U << 10U, .events = {{.event = event, .period = 1}}}};
+  config.channels = {{.name = "faults", .ring_bytes = ring_bytes, .events = {{.event = event, .period = 1}}}};
   for (const std::string& name : quiet)
     config.channels.push_back({.name = name, .ring_bytes = 64U << 10U, .events = {{.event = kQuiet, .period = 1}}});
   config.triggers = std::move(triggers);
