@@ -26,6 +26,12 @@ constexpr std::size_t kCallTime = 8 + 3 * 8;
 constexpr std::size_t kCallNumber = 8 + 6 * 8 + 4 + 8 + 8;
 constexpr long kCallsEachTime = 60;
 constexpr std::chrono::milliseconds kCallsEvery{2};
+// Real files that the runtime itself closes in a thread that counts.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kClosedByTheRuntime = 2;
+#else
+constexpr std::uint64_t kClosedByTheRuntime = 0;
+#endif
 
 // Counts on one CPU until it is destroyed.
 class Counting {
@@ -230,7 +236,7 @@ class RealRings : public test::RootTest {
   std::vector<long> last_;  // of each ring, what was counted
   StreamTotals totals_;
   PartFacts facts_;
-  std::uint64_t others_ = 0;  // calls in the file that were not counted: a sanitizer closes a real file in each thread
+  std::uint64_t others_ = 0;  // calls in the file that were not counted
   bool pauses_ = false;       // the first ring, before each tick
   std::chrono::seconds time_{1};
 };
@@ -250,7 +256,7 @@ TEST_F(RealRings, EachNumberIsInTheFileOnce) {
   EXPECT_EQ(missing == 0, facts_.lost_events == 0);
   EXPECT_LE(missing, static_cast<std::uint64_t>(last_[0] + last_[1]) / 100) << "the rings hold about a second";
   EXPECT_EQ(facts_.events, numbers[0].size() + numbers[1].size() + others_);
-  EXPECT_LE(others_, 2 * counting_.size());
+  EXPECT_LE(others_, kClosedByTheRuntime * counting_.size());
   EXPECT_EQ(totals_.foreign, 0U);
   EXPECT_GT(facts_.rounds, 1U);
   const auto read = test::read_back(folder_.path("data"));
