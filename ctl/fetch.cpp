@@ -18,7 +18,7 @@
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kBufferBytes = 256U << 10U;
+constexpr std::size_t kFetchBytes = 256U << 10U;
 
 // The name comes from the daemon: root's flightctl creates only files with a snapshot's name, in the current
 // directory.
@@ -94,7 +94,7 @@ Result<std::size_t> read_next(RemoteFile& file, std::uint64_t left_bytes, std::s
 }
 
 Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
-  std::vector<char> buffer(kBufferBytes);
+  std::vector<char> buffer(kFetchBytes);
   for (std::uint64_t left_bytes = file.bytes; left_bytes > 0;) {
     const auto count = read_next(file, left_bytes, buffer);
     if (!count) return propagate(count.error());

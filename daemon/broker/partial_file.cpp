@@ -62,10 +62,10 @@ Result<std::string> random_name() {
 // A file system that does not let root own it is no reason to lose a snapshot: its sidecar then says that perf needs
 // `-f` (libcore/snapshot/commit.hpp). At least its group shall be flightd's, which reads it.
 Result<void> give_to_root(int file, mode_t mode, std::optional<gid_t> group) {
-  constexpr auto kUnchanged = static_cast<gid_t>(-1);
+  constexpr auto kSameGroup = static_cast<gid_t>(-1);
   // Set the mode first: a broker with its own uid cannot change it after the file belongs to root.
   if (auto set = mode_now(file, mode); !set) return propagate(set.error());
-  auto given = own_now(file, 0, group.value_or(kUnchanged));
+  auto given = own_now(file, 0, group.value_or(kSameGroup));
   if (given && !*given && group) given = own_now(file, static_cast<uid_t>(-1), *group);
   if (!given) return propagate(given.error());
   return {};

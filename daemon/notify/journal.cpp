@@ -22,7 +22,7 @@
 namespace flight::daemon {
 namespace {
 
-constexpr std::chrono::seconds kEndWait(2);
+constexpr std::chrono::seconds kLastSendWait(2);
 
 void log_entry(const JournalEntry& entry) {
   const auto level = entry.priority == Priority::error     ? log::Level::error
@@ -100,7 +100,8 @@ Journal::~Journal() {
   std::unique_lock lock(state_->mutex);
   state_->ending = true;
   state_->wake.notify_all();
-  const bool done = state_->idle.wait_for(lock, kEndWait, [this] { return state_->queue.empty() && !state_->sending; });
+  const bool done =
+      state_->idle.wait_for(lock, kLastSendWait, [this] { return state_->queue.empty() && !state_->sending; });
   state_->left = !done;
   std::thread thread = std::move(state_->thread);
   lock.unlock();

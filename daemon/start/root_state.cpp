@@ -24,7 +24,7 @@ namespace flight::daemon {
 namespace {
 
 constexpr std::chrono::milliseconds kRootWait(3000);  // then recording begins without the store
-constexpr std::size_t kMostBytes = 64U << 10U;
+constexpr std::size_t kMostStateBytes = 64U << 10U;
 
 // One message: the errno (0: taken), then the error's text or the warnings, each with a '\0' at its end; the lock as a
 // descriptor.
@@ -34,7 +34,7 @@ void send_taken(int socket, const Result<StateFolder>& taken) {
   if (!taken) text += taken.error().what + '\0';
   if (taken)
     for (const std::string& warning : taken->warnings) text += warning + '\0';
-  text.resize(std::min(text.size(), kMostBytes));
+  text.resize(std::min(text.size(), kMostStateBytes));
   iovec part{.iov_base = text.data(), .iov_len = text.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -47,7 +47,7 @@ void send_taken(int socket, const Result<StateFolder>& taken) {
 
 // Nullopt: the child ended without an answer.
 std::optional<Result<StateFolder>> receive_taken(int socket) {
-  std::string text(kMostBytes, '\0');
+  std::string text(kMostStateBytes, '\0');
   iovec part{.iov_base = text.data(), .iov_len = text.size()};
   FdSpace<1> space;
   msghdr message{};

@@ -15,7 +15,7 @@
 namespace flight {
 namespace {
 
-constexpr std::string_view kSuffix = ".json";
+constexpr std::string_view kJsonSuffix = ".json";
 
 Result<std::string> json_files(const std::string& folder) {
   std::vector<std::string> names;
@@ -23,7 +23,7 @@ Result<std::string> json_files(const std::string& folder) {
   if (!dir) return propagate(dir.error());
   auto read = dir->each([&](const Directory::Entry& entry) {
     const std::string_view name = entry.name;
-    if (name[0] != '.' && name.size() > kSuffix.size() && name.ends_with(kSuffix)) names.emplace_back(name);
+    if (name[0] != '.' && name.size() > kJsonSuffix.size() && name.ends_with(kJsonSuffix)) names.emplace_back(name);
     return names.size() <= kMaxDropIns;
   });
   if (!read) return propagate(read.error());
@@ -57,7 +57,7 @@ std::vector<std::string> unread_in(const std::string& etc) {
   };
   look(etc, [](std::string_view name, const std::string&) { return name == "flightd.json" || name == "conf.d"; });
   look(etc + "/conf.d", [&](std::string_view name, const std::string& path) {
-    return name.size() > kSuffix.size() && name.ends_with(kSuffix) && !is_folder(path);
+    return name.size() > kJsonSuffix.size() && name.ends_with(kJsonSuffix) && !is_folder(path);
   });
   std::sort(out.begin(), out.end());
   return out;

@@ -10,7 +10,7 @@
 namespace flight {
 namespace {
 
-tl::unexpected<CallError> refuse(std::string_view parameter, std::string_view message) {
+tl::unexpected<CallError> refuse_parameter(std::string_view parameter, std::string_view message) {
   return tl::unexpected(invalid_parameter(parameter, message));
 }
 
@@ -18,19 +18,19 @@ tl::unexpected<CallError> refuse(std::string_view parameter, std::string_view me
 
 CallResult<Parameters> Parameters::parse(std::string_view text, std::initializer_list<std::string_view> known) {
   json::Value object = json::parse_or_null(text);
-  if (!object.is_object()) return refuse("parameters", "the parameters must be a JSON object");
+  if (!object.is_object()) return refuse_parameter("parameters", "the parameters must be a JSON object");
   for (const json::Member& member : object.members())
     if (std::find(known.begin(), known.end(), member.key) == known.end())
-      return refuse(member.key, known.size() == 0 ? std::string("this method takes no parameters")
-                                                  : fmt::format("there is no parameter '{}'; there are: {}", member.key,
-                                                                fmt::join(known, ", ")));
+      return refuse_parameter(member.key, known.size() == 0 ? std::string("this method takes no parameters")
+                                                            : fmt::format("there is no parameter '{}'; there are: {}",
+                                                                          member.key, fmt::join(known, ", ")));
   return Parameters(std::move(object));
 }
 
 CallResult<std::optional<std::string>> Parameters::text(const char* key) const {
   const json::Value& value = object_.at(key);
   if (value.is_null()) return std::nullopt;
-  if (value.text() == nullptr) return refuse(key, fmt::format("'{}' must be a string", key));
+  if (value.text() == nullptr) return refuse_parameter(key, fmt::format("'{}' must be a string", key));
   return *value.text();
 }
 
@@ -38,7 +38,7 @@ CallResult<std::optional<bool>> Parameters::flag(const char* key) const {
   const json::Value& value = object_.at(key);
   if (value.is_null()) return std::nullopt;
   const auto flag = value.flag();
-  if (!flag) return refuse(key, fmt::format("'{}' must be true or false", key));
+  if (!flag) return refuse_parameter(key, fmt::format("'{}' must be true or false", key));
   return flag;
 }
 
@@ -46,8 +46,10 @@ CallResult<std::optional<std::uint64_t>> Parameters::usec(const char* key, std::
   const json::Value& value = object_.at(key);
   if (value.is_null()) return std::nullopt;
   const auto usec = value.whole<std::uint64_t>();
-  if (!usec) return refuse(key, fmt::format("'{}' must be a whole number of microseconds, not negative", key));
-  if (*usec > max_usec) return refuse(key, fmt::format("'{}' may be at most {} s", key, max_usec / 1'000'000));
+  if (!usec)
+    return refuse_parameter(key, fmt::format("'{}' must be a whole number of microseconds, not negative", key));
+  if (*usec > max_usec)
+    return refuse_parameter(key, fmt::format("'{}' may be at most {} s", key, max_usec / 1'000'000));
   return usec;
 }
 
@@ -55,7 +57,8 @@ CallResult<std::optional<std::uint64_t>> Parameters::whole(const char* key, std:
   const json::Value& value = object_.at(key);
   if (value.is_null()) return std::nullopt;
   const auto number = value.whole<std::uint64_t>();
-  if (!number || *number > most) return refuse(key, fmt::format("'{}' must be a whole number from 0 to {}", key, most));
+  if (!number || *number > most)
+    return refuse_parameter(key, fmt::format("'{}' must be a whole number from 0 to {}", key, most));
   return number;
 }
 
@@ -68,7 +71,7 @@ CallResult<std::vector<std::string>> Parameters::texts(const char* key, std::siz
     good = good && item.text() != nullptr;
     out.push_back(item.text_or_empty());
   }
-  if (!good) return refuse(key, fmt::format("'{}' must be a list of at most {} strings", key, most));
+  if (!good) return refuse_parameter(key, fmt::format("'{}' must be a list of at most {} strings", key, most));
   return out;
 }
 
@@ -77,9 +80,10 @@ CallResult<std::string> Parameters::reason(const char* key) const {
   if (!given) return tl::unexpected(given.error());
   std::string out = given->value_or("");
   if (out.size() > kMaxReasonBytes)
-    return refuse(key, fmt::format("'{}' may have at most {} bytes, not {}", key, kMaxReasonBytes, out.size()));
+    return refuse_parameter(key,
+                            fmt::format("'{}' may have at most {} bytes, not {}", key, kMaxReasonBytes, out.size()));
   if (!is_printable(out))
-    return refuse(
+    return refuse_parameter(
         key, fmt::format("'{}' has control characters or invisible characters (a newline, an "
                          "escape, a change of the text direction, a zero-width space); it must be one line of text",
                          key));

@@ -20,7 +20,7 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kMaxPathBytes = 4096;
+constexpr std::size_t kMaxProcPathBytes = 4096;
 
 using namespace map_query;
 
@@ -71,7 +71,7 @@ bool parse_line(std::string_view line, ProcessMapping& mapping) {
 }  // namespace
 
 std::string executable_of(const std::string& task) {
-  std::array<char, kMaxPathBytes> path;  // NOLINT: 4 KiB that the kernel fills
+  std::array<char, kMaxProcPathBytes> path;  // NOLINT: 4 KiB that the kernel fills
   const ssize_t bytes = ::readlink((task + "/exe").c_str(), path.data(), path.size());
   if (bytes <= 0 || path[0] != '/') return {};
   return {path.data(), static_cast<std::size_t>(bytes)};
@@ -165,7 +165,7 @@ bool MapsReader::skip_nameless(int maps_fd, std::uint64_t& next) {
 // False: this kernel has no PROCMAP_QUERY. It does not request build-ids: the kernel would read the file meanwhile,
 // with the memory map of the process locked.
 bool MapsReader::read_by_query(int maps_fd, Kept& out) {
-  std::array<char, kMaxPathBytes> name;  // NOLINT: 4 KiB that the kernel fills
+  std::array<char, kMaxProcPathBytes> name;  // NOLINT: 4 KiB that the kernel fills
   std::uint64_t next = 0;
   for (std::size_t all = 0;;) {
     if (all > kMaxMapsText) {

@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::size_t kRing = 4096;
+constexpr std::size_t kRingBytes = 4096;
 
 // The serial numbers from `first` to `last`.
 std::vector<std::uint64_t> numbers(std::uint64_t first, std::uint64_t last) {
@@ -27,7 +27,7 @@ std::vector<std::uint64_t> numbers(std::uint64_t first, std::uint64_t last) {
 }
 
 TEST(RingWalk, AnEmptyRingHasNothing) {
-  const FakeRing ring(kRing);
+  const FakeRing ring(kRingBytes);
   const auto walk = walk_ring(ring.image(), one_event());
   EXPECT_THAT(walk.records, IsEmpty());
   EXPECT_EQ(walk.bad_records, 0U);
@@ -35,7 +35,7 @@ TEST(RingWalk, AnEmptyRingHasNothing) {
 }
 
 TEST(RingWalk, ARingThatHasNotWrappedEndsAtTheNeverWrittenArea) {
-  FakeRing ring(kRing);
+  FakeRing ring(kRingBytes);
   for (std::uint64_t i = 1; i <= 10; ++i) ring.write(sample(100 * i, i));
   const auto walk = walk_ring(ring.image(), one_event());
   EXPECT_EQ(serials(ring.image(), walk), numbers(1, 10));
@@ -49,8 +49,8 @@ TEST(RingWalk, ARingThatHasNotWrappedEndsAtTheNeverWrittenArea) {
 
 // Bytes above the first record ever written come from an earlier use of the memory.
 TEST(RingWalk, InTheFirstRevolutionTheHeadSaysWhereTheRingBegan) {
-  FakeRing ring(kRing);
-  const std::vector<std::byte> dirt(kRing, std::byte{0x5a});
+  FakeRing ring(kRingBytes);
+  const std::vector<std::byte> dirt(kRingBytes, std::byte{0x5a});
   ring.bytes() = dirt;
   for (std::uint64_t i = 1; i <= 3; ++i) ring.write(sample(100 * i, i));
   const auto walk = walk_ring(ring.image(), one_event());
@@ -60,10 +60,10 @@ TEST(RingWalk, InTheFirstRevolutionTheHeadSaysWhereTheRingBegan) {
 }
 
 TEST(RingWalk, ExactlyFullIsNotYetWrapped) {
-  FakeRing ring(kRing);
-  for (std::uint64_t i = 1; i <= kRing / 64; ++i) ring.write(sample(i, i, 64));
+  FakeRing ring(kRingBytes);
+  for (std::uint64_t i = 1; i <= kRingBytes / 64; ++i) ring.write(sample(i, i, 64));
   const auto full = walk_ring(ring.image(), one_event());
-  EXPECT_EQ(serials(ring.image(), full), numbers(1, kRing / 64));
+  EXPECT_EQ(serials(ring.image(), full), numbers(1, kRingBytes / 64));
   EXPECT_FALSE(full.wrapped);
   ring.write(sample(1000, 65, 64));
   const auto wrapped = walk_ring(ring.image(), one_event());
@@ -77,15 +77,15 @@ TEST(RingWalk, ExactlyFullIsNotYetWrapped) {
 TEST(RingWalk, WrapsAtEveryOffset) {
   const auto events = one_event();
   for (const std::size_t size : {56U, 64U, 72U, 136U, 1000U}) {
-    for (std::size_t shift = 0; shift < kRing; shift += 8) {
-      FakeRing ring(kRing);
+    for (std::size_t shift = 0; shift < kRingBytes; shift += 8) {
+      FakeRing ring(kRingBytes);
       // A first record that moves the head by `shift` (modulo the ring), then more than two revolutions.
-      ring.write(sample(1, 0, 56 + (shift + kRing - 56) % kRing));
-      const std::uint64_t count = 2 * kRing / size + 3;
+      ring.write(sample(1, 0, 56 + (shift + kRingBytes - 56) % kRingBytes));
+      const std::uint64_t count = 2 * kRingBytes / size + 3;
       for (std::uint64_t i = 1; i <= count; ++i) ring.write(sample(100 * i, i, size));
       const auto walk = walk_ring(ring.image(), events);
-      ASSERT_EQ(serials(ring.image(), walk), numbers(count + 1 - kRing / size, count)) << size << " at " << shift;
-      ASSERT_EQ(walk.torn_bytes, kRing % size) << size << " at " << shift;
+      ASSERT_EQ(serials(ring.image(), walk), numbers(count + 1 - kRingBytes / size, count)) << size << " at " << shift;
+      ASSERT_EQ(walk.torn_bytes, kRingBytes % size) << size << " at " << shift;
       ASSERT_EQ(walk.bad_records + walk.unknown_ids, 0U);
       ASSERT_TRUE(walk.wrapped);
     }
@@ -97,7 +97,7 @@ TEST(RingWalk, ARecordAcrossTheEndIsWhole) {
   const auto events = one_event();
   std::vector<std::byte> scratch(65536);
   for (std::size_t shift = 0; shift < 256; shift += 8) {
-    FakeRing ring(kRing);
+    FakeRing ring(kRingBytes);
     ring.write(sample(1, 0, 56 + shift));
     std::deque<std::vector<std::byte>> written;
     for (std::uint64_t i = 1; i <= 100; ++i) {
@@ -107,7 +107,7 @@ TEST(RingWalk, ARecordAcrossTheEndIsWhole) {
       written.push_back(std::move(record));
     }
     const auto walk = walk_ring(ring.image(), events);
-    ASSERT_EQ(walk.records.size(), kRing / 200);
+    ASSERT_EQ(walk.records.size(), kRingBytes / 200);
     written.erase(written.begin(), written.end() - static_cast<std::ptrdiff_t>(walk.records.size()));
     for (std::size_t i = 0; i < walk.records.size(); ++i) {
       const auto bytes = record_bytes(ring.image(), walk.records[i], scratch);
@@ -117,7 +117,7 @@ TEST(RingWalk, ARecordAcrossTheEndIsWhole) {
 }
 
 TEST(RingWalk, TheOldestIsTornAndDropped) {
-  FakeRing ring(kRing);
+  FakeRing ring(kRingBytes);
   for (std::uint64_t i = 1; i <= 200; ++i) ring.write(sample(100 * i, i, 72));
   const auto walk = walk_ring(ring.image(), one_event());
   EXPECT_EQ(walk.records.size(), 56U);  // 4096 / 72
@@ -127,9 +127,9 @@ TEST(RingWalk, TheOldestIsTornAndDropped) {
 
 // A live capture drops the oldest end: the record across the cut is torn, at any cut.
 TEST(RingWalk, EndsWhereTheValidBytesEnd) {
-  FakeRing ring(kRing);
+  FakeRing ring(kRingBytes);
   for (std::uint64_t i = 1; i <= 100; ++i) ring.write(sample(100 * i, i, 64));
-  for (std::uint64_t valid = 0; valid <= kRing; ++valid) {
+  for (std::uint64_t valid = 0; valid <= kRingBytes; ++valid) {
     RingImage image = ring.image();
     image.valid_bytes = valid;
     const auto walk = walk_ring(image, one_event());
@@ -142,7 +142,7 @@ TEST(RingWalk, EndsWhereTheValidBytesEnd) {
 }
 
 TEST(RingWalk, AnEndGivenUpInTheFirstRevolutionIsHistoryLost) {
-  FakeRing ring(kRing);
+  FakeRing ring(kRingBytes);
   for (std::uint64_t i = 1; i <= 10; ++i) ring.write(sample(100 * i, i, 64));
   RingImage image = ring.image();
   image.valid_bytes = 256;
@@ -154,7 +154,7 @@ TEST(RingWalk, AnEndGivenUpInTheFirstRevolutionIsHistoryLost) {
 }
 
 TEST(RingWalk, UnknownIdsAreDroppedAndCounted) {
-  FakeRing ring(kRing);
+  FakeRing ring(kRingBytes);
   ring.write(sample(100, 1));
   ring.write(sample(200, 99, 56, 4711));
   ring.write(sample(300, 2));
@@ -173,7 +173,7 @@ TEST(RingWalk, EachEventHasItsOwnLayout) {
   EventTable events;
   events.add_id(kId, events.add_event(kSampleType));
   events.add_id(5, events.add_event(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME));
-  FakeRing ring(kRing);
+  FakeRing ring(kRingBytes);
   struct Short {
     perf_event_header header{PERF_RECORD_SAMPLE, 0, sizeof(Short)};
     std::uint64_t id = 5, time_ns = 200;
@@ -196,7 +196,7 @@ TEST(RingWalk, EachEventHasItsOwnLayout) {
 }
 
 TEST(RingWalk, LostRecordsAreKept) {
-  FakeRing ring(kRing);
+  FakeRing ring(kRingBytes);
   ring.write(sample(100, 1));
   ring.write(lost_record(200, 42));
   ring.write(sample(200, 2));
@@ -211,13 +211,13 @@ TEST(RingWalk, LostRecordsAreKept) {
 }
 
 TEST(RecordBytes, RefusesWhatDoesNotFit) {
-  const FakeRing ring(kRing);
+  const FakeRing ring(kRingBytes);
   std::vector<std::byte> scratch(65536);
-  EXPECT_THAT(record_bytes(ring.image(), {0, kRing, 8, 9}, scratch), IsEmpty());
-  EXPECT_THAT(record_bytes(ring.image(), {0, 0, kRing + 8, 9}, scratch), IsEmpty());
-  EXPECT_THAT(record_bytes(ring.image(), {0, kRing - 8, 16, 9}, std::span(scratch).first(8)), IsEmpty());
-  EXPECT_EQ(record_bytes(ring.image(), {0, kRing - 8, 16, 9}, scratch).size(), 16U);
-  EXPECT_EQ(record_bytes(ring.image(), {0, 0, kRing, 9}, {}).size(), kRing);
+  EXPECT_THAT(record_bytes(ring.image(), {0, kRingBytes, 8, 9}, scratch), IsEmpty());
+  EXPECT_THAT(record_bytes(ring.image(), {0, 0, kRingBytes + 8, 9}, scratch), IsEmpty());
+  EXPECT_THAT(record_bytes(ring.image(), {0, kRingBytes - 8, 16, 9}, std::span(scratch).first(8)), IsEmpty());
+  EXPECT_EQ(record_bytes(ring.image(), {0, kRingBytes - 8, 16, 9}, scratch).size(), 16U);
+  EXPECT_EQ(record_bytes(ring.image(), {0, 0, kRingBytes, 9}, {}).size(), kRingBytes);
 }
 
 }  // namespace

@@ -77,12 +77,13 @@ TEST(MostRings, AreOfTheCpusThatAreRecorded) {
   EXPECT_EQ(most_rings({}, 4), 4U);
   EXPECT_EQ(most_rings({1, 2}, 4), 2U);
   EXPECT_EQ(most_rings({1, 2, 3}, 2), 2U) << "the others are offline";
-  constexpr std::uint64_t kMiB = 1U << 20U;
-  const std::vector<ChannelConfig> channels{{.name = "a", .ring_bytes = 4 * kMiB, .cpus = {1}}};
+  constexpr std::uint64_t kOneMiB = 1U << 20U;
+  const std::vector<ChannelConfig> channels{{.name = "a", .ring_bytes = 4 * kOneMiB, .cpus = {1}}};
   const std::uint64_t needed =
-      2 * 4 * kMiB + 8 * 2 * kMiB + kLeastBesideRingsBytes + checkpoint_file_bytes(kLeastBesideRingsBytes);
-  EXPECT_THAT(fit_rings(channels, 8, needed, 2 * kMiB), ElementsAre(4 * kMiB)) << "one ring, eight of the sideband";
-  EXPECT_THAT(fit_rings(channels, 8, needed - 1, 2 * kMiB), ElementsAre(2 * kMiB));
+      2 * 4 * kOneMiB + 8 * 2 * kOneMiB + kLeastBesideRingsBytes + checkpoint_file_bytes(kLeastBesideRingsBytes);
+  EXPECT_THAT(fit_rings(channels, 8, needed, 2 * kOneMiB), ElementsAre(4 * kOneMiB))
+      << "one ring, eight of the sideband";
+  EXPECT_THAT(fit_rings(channels, 8, needed - 1, 2 * kOneMiB), ElementsAre(2 * kOneMiB));
 }
 
 // Real events: one channel of the first CPU, and one of all.

@@ -61,7 +61,7 @@ class CheckpointFileTest : public testing::Test {
   std::string folder_;
 };
 
-Tape shell() {
+Tape shell_tape() {
   Tape tape;
   tape.fork(10, 1, 100);
   tape.exec(11, 100, "bash");
@@ -147,7 +147,7 @@ TEST_F(CheckpointFileTest, TheClocksPastIsKeptBesideTheRecords) {
   ProcessTracker tracker;
   ASSERT_TRUE(kept.append_clock(all)) << "does nothing before the first begin()";
   ASSERT_TRUE(kept.begin(tracker, 0, source));
-  drain(kept, tracker, shell().bytes());
+  drain(kept, tracker, shell_tape().bytes());
   const auto later = triples(3, 5000 * kSecond);
   ASSERT_TRUE(kept.append_clock(later));
   Tape more;
@@ -160,7 +160,7 @@ TEST_F(CheckpointFileTest, TheClocksPastIsKeptBesideTheRecords) {
   ASSERT_TRUE(left) << left.error().what;
   EXPECT_TRUE(same(left->clock, all)) << left->clock.size();
   ProcessTracker expected;
-  expected.add(shell().bytes());
+  expected.add(shell_tape().bytes());
   expected.add(more.bytes());
   EXPECT_EQ(read(next().export_window(0, kSecond, everybody())).text(),
             read(expected.export_window(0, kSecond, everybody())).text());
@@ -181,7 +181,7 @@ TEST_F(CheckpointFileTest, AnOlderOneWithoutTheClockIsRead) {
   CheckpointFile kept = checkpoint();
   ProcessTracker tracker;
   ASSERT_TRUE(kept.begin(tracker, 0));
-  drain(kept, tracker, shell().bytes());
+  drain(kept, tracker, shell_tape().bytes());
   std::fstream(path(), std::ios::in | std::ios::out | std::ios::binary).write("FLTRACK3", 8);
   const auto left = checkpoint().read();
   ASSERT_TRUE(left) << left.error().what;
@@ -196,7 +196,7 @@ TEST_F(CheckpointFileTest, RepeatedRecordsAreDropped) {
   CheckpointFile kept = checkpoint();
   ProcessTracker tracker;
   ASSERT_TRUE(kept.begin(tracker, 0));
-  const RecordBuffer records = shell().take();
+  const RecordBuffer records = shell_tape().take();
   drain(kept, tracker, records);
   ProcessTracker again = next();
   EXPECT_TRUE(again.stats().stale) << "who ended meanwhile has to be asked for";
@@ -215,7 +215,7 @@ TEST_F(CheckpointFileTest, TornAnywhereItIsReadUpToThere) {
   ProcessTracker tracker;
   ASSERT_TRUE(kept.begin(tracker, 0));
   const std::size_t header_bytes = file_bytes();
-  const RecordBuffer records = shell().take();
+  const RecordBuffer records = shell_tape().take();
   drain(kept, tracker, records);
   const std::string whole = *read_file(path());
   ASSERT_EQ(whole.size(), header_bytes + records.size());
@@ -240,7 +240,7 @@ TEST_F(CheckpointFileTest, TornAnywhereItIsReadUpToThere) {
 TEST_F(CheckpointFileTest, OfAnotherBootOrLayoutIsNothing) {
   CheckpointFile kept = checkpoint();
   ProcessTracker tracker;
-  tracker.add(shell().bytes());
+  tracker.add(shell_tape().bytes());
   ASSERT_TRUE(kept.begin(tracker, 0));
   CheckpointFile other(folder_, "00000000-0f5d-4b0e-9a51-7f1f3c6c1a11");
   EXPECT_EQ(other.read()->records, "");
@@ -256,7 +256,7 @@ TEST_F(CheckpointFileTest, NothingThereIsNothing) {
 
 TEST_F(CheckpointFileTest, AnUntrustedFileIsRefusedAndReplaced) {
   ProcessTracker tracker;
-  tracker.add(shell().bytes());
+  tracker.add(shell_tape().bytes());
   const auto refused = [this](std::string_view why) {
     const auto left = checkpoint().read();
     ASSERT_FALSE(left);
@@ -302,7 +302,7 @@ TEST_F(CheckpointFileTest, AStormStaysWithinItsBoundTheLongestDeadGoFirstAndAreC
   ProcessTracker tracker({.log_bytes = kLogBytes, .state_bytes = 48U << 20U});
   CheckpointFile kept = checkpoint(limits);
   ASSERT_TRUE(kept.begin(tracker, 0));
-  drain(kept, tracker, shell().bytes());
+  drain(kept, tracker, shell_tape().bytes());
   constexpr std::uint32_t kLives = 5000;
   std::size_t largest = 0;
   for (std::uint32_t i = 0; i < kLives; ++i) {
@@ -354,7 +354,7 @@ TEST_F(CheckpointFileTest, ForksThatAreInTheLogAreKnownAfterARestart) {
   ProcessTracker tracker;
   CheckpointFile kept = checkpoint();
   ASSERT_TRUE(kept.begin(tracker, 0));
-  Tape tape = shell();
+  Tape tape = shell_tape();
   for (std::uint32_t i = 0; i < 20; ++i) tape.fork(kSecond + i, 100, 1000 + i);
   drain(kept, tracker, tape.bytes());
   ASSERT_TRUE(kept.begin(tracker, 0));
@@ -405,7 +405,7 @@ TEST_F(CheckpointFileTest, AProcessThatDidNotFitIsWrittenAtItsExit) {
 // A server with many maps and many children: shared maps are written once.
 TEST_F(CheckpointFileTest, ChildrenWithTheirParentsMapsNeedLittleSpace) {
   ProcessTracker tracker;
-  Tape tape = shell();
+  Tape tape = shell_tape();
   for (std::uint64_t i = 0; i < 1000; ++i) tape.map(20 + i, 100, 0x100000 + i * 0x4000, 0x2000, "/lib/part");
   for (std::uint32_t pid = 1000; pid < 2000; ++pid) {
     tape.fork(kSecond + pid, 100, pid);
@@ -452,7 +452,7 @@ TEST_F(CheckpointFileTest, AFullDiskIsReportedOnceAndRetried) {
   ASSERT_TRUE(kept.begin(tracker, kSecond));
   {
     const FileSizeLimit full(300);
-    Tape tape = shell();
+    Tape tape = shell_tape();
     const auto appended = kept.append(tracker, tape.bytes());
     ASSERT_FALSE(appended);
     EXPECT_THAT(appended.error().what, HasSubstr("have no names"));
@@ -481,7 +481,7 @@ TEST_F(CheckpointFileTest, ARemovedFileOrFolderIsCreatedAgain) {
   ProcessTracker tracker;
   CheckpointFile kept = checkpoint();
   ASSERT_TRUE(kept.begin(tracker, 0));
-  drain(kept, tracker, shell().bytes());
+  drain(kept, tracker, shell_tape().bytes());
   ASSERT_EQ(::unlink(path().c_str()), 0);
   ASSERT_TRUE(kept.keep_up(tracker, 0));
   EXPECT_EQ(comm_of(next(), 100), "bash");

@@ -14,12 +14,12 @@ using std::chrono::minutes;
 using std::chrono::nanoseconds;
 using testing::HasSubstr;
 
-constexpr nanoseconds kDay = hours(24);
-constexpr WallTime kBoot = 20'000 * kDay;
+constexpr nanoseconds kOneDay = hours(24);
+constexpr WallTime kBootTime = 20'000 * kOneDay;
 
 // A clock that is `ahead` of the right time.
 bool look(ClockRecord& record, nanoseconds since_boot, nanoseconds ahead = {}) {
-  return record.look("one", kBoot + since_boot + ahead, since_boot);
+  return record.look("one", kBootTime + since_boot + ahead, since_boot);
 }
 
 TEST(ClockRecordTest, OfARightClockOnlyTheFirstLookAndOneADayAreSaved) {
@@ -27,7 +27,7 @@ TEST(ClockRecordTest, OfARightClockOnlyTheFirstLookAndOneADayAreSaved) {
   EXPECT_TRUE(look(record, minutes(5)));
   for (int i = 1; i <= 24; ++i)
     EXPECT_FALSE(look(record, minutes(5) + hours(i), milliseconds(i % 3 * 100 - 100))) << "not read at one moment";
-  EXPECT_TRUE(look(record, minutes(6) + kDay));
+  EXPECT_TRUE(look(record, minutes(6) + kOneDay));
   EXPECT_EQ(record.known_from, minutes(5));
   EXPECT_EQ(record.ahead, std::nullopt);
 }
@@ -52,28 +52,28 @@ TEST(ClockRecordTest, SmallStepsAddUpAndACorrectionIsNoEnd) {
   EXPECT_EQ(record.ahead->at, hours(2) + minutes(50));
   EXPECT_TRUE(look(record, hours(4))) << "it is right again";
   EXPECT_EQ(record.ahead->at, hours(2) + minutes(50));
-  EXPECT_TRUE(look(record, hours(5), 40 * kDay)) << "and ahead again";
-  EXPECT_EQ(record.ahead, (ClockRecord::Ahead{.at = hours(5), .by = 40 * kDay}));
+  EXPECT_TRUE(look(record, hours(5), 40 * kOneDay)) << "and ahead again";
+  EXPECT_EQ(record.ahead, (ClockRecord::Ahead{.at = hours(5), .by = 40 * kOneDay}));
 }
 
 // It ran ahead before the first look; after the correction it is measured from the right time.
 TEST(ClockRecordTest, AClockThatWasAheadAtFirstIsMeasuredFromItsCorrection) {
   ClockRecord record;
-  look(record, hours(2), 40 * kDay);
+  look(record, hours(2), 40 * kOneDay);
   EXPECT_TRUE(look(record, hours(3)));
-  EXPECT_TRUE(look(record, hours(4), 2 * kDay));
-  EXPECT_EQ(record.ahead, (ClockRecord::Ahead{.at = hours(4), .by = 2 * kDay}));
+  EXPECT_TRUE(look(record, hours(4), 2 * kOneDay));
+  EXPECT_EQ(record.ahead, (ClockRecord::Ahead{.at = hours(4), .by = 2 * kOneDay}));
 }
 
 TEST(ClockRecordTest, AnotherBootBeginsANewRecord) {
   ClockRecord record;
   look(record, hours(2));
-  look(record, hours(3), 40 * kDay);
+  look(record, hours(3), 40 * kOneDay);
   ASSERT_TRUE(record.ahead);
-  EXPECT_TRUE(record.look("two", kBoot + 50 * kDay, minutes(1)));
+  EXPECT_TRUE(record.look("two", kBootTime + 50 * kOneDay, minutes(1)));
   EXPECT_EQ(record.ahead, std::nullopt);
   EXPECT_EQ(record.known_from, minutes(1));
-  EXPECT_TRUE(record.look("two", kBoot + 50 * kDay, minutes(0))) << "CLOCK_BOOTTIME never goes back";
+  EXPECT_TRUE(record.look("two", kBootTime + 50 * kOneDay, minutes(0))) << "CLOCK_BOOTTIME never goes back";
   EXPECT_EQ(record.known_from, minutes(0));
 }
 
@@ -84,7 +84,7 @@ TEST(ClockRecordTest, TheFileHasAllOfIt) {
     const auto read = parse_clock_record(to_json(record));
     ASSERT_TRUE(read) << read.error().what;
     EXPECT_EQ(*read, record);
-    look(record, hours(3), 40 * kDay);
+    look(record, hours(3), 40 * kOneDay);
   }
   record.boot = -hours(1);  // the clock began in 1970
   EXPECT_EQ(parse_clock_record(to_json(record))->boot, record.boot);

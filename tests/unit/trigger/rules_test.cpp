@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const std::string kLevel = R"("t": {"metric": "cpu.hottest", "above": "90%", "for": "2s")";
+const std::string kLevelRule = R"("t": {"metric": "cpu.hottest", "above": "90%", "for": "2s")";
 
 TEST(TriggerRules, AnEventsReasonHasItsDetail) {
   Tape tape(R"("oom": {"event": "oom:mark_victim", "post": "500ms", "last": "10s", "capture": "live"})");
@@ -117,7 +117,7 @@ TEST(TriggerRules, WhileNothingIsRecordedNothingIsUsedUp) {
 }
 
 TEST(TriggerRules, SwitchedOffAndOn) {
-  Tape tape(kLevel + R"(}, "slow": {"external": true}, "oom": {"event": "oom:mark_victim", "enabled": false})");
+  Tape tape(kLevelRule + R"(}, "slow": {"external": true}, "oom": {"event": "oom:mark_victim", "enabled": false})");
   ASSERT_TRUE(tape.rules.enable("t", false));
   tape.play(10 * kS, Metric::cpu_hottest, 100);
   EXPECT_EQ(tape.fired + tape.held_back, 0U);
@@ -141,7 +141,7 @@ TEST(TriggerRules, SwitchedOffAndOn) {
 }
 
 TEST(TriggerRules, ATestRunsTheActionAndIsNotCounted) {
-  Tape tape(kLevel + R"(, "cooldown": "1h", "max_per_day": 1, "post": "1s"})");
+  Tape tape(kLevelRule + R"(, "cooldown": "1h", "max_per_day": 1, "post": "1s"})");
   tape.play(5 * kS, Metric::cpu_hottest, 12);
   for (int i = 0; i < 20; ++i) {
     const auto decision = tape.rules.test("t", tape.clock.now());
@@ -224,7 +224,7 @@ TEST(TriggerRules, WindowsAreNeitherTooShortNorTooLong) {
 }
 
 TEST(TriggerRules, AReloadKeepsWhatDidNotChange) {
-  const std::string same = kLevel + R"(, "cooldown": "1h"})";
+  const std::string same = kLevelRule + R"(, "cooldown": "1h"})";
   Tape tape(same + R"(, "gone": {"external": true, "cooldown": "1h"}, "other": {"external": true, "max_per_day": 2})");
   tape.play(20 * kS, Metric::cpu_hottest, 5);
   tape.play(3 * kS, Metric::cpu_hottest, 100);
@@ -252,7 +252,7 @@ TEST(TriggerRules, AReloadKeepsWhatDidNotChange) {
 }
 
 TEST(TriggerRules, AChangedConditionBeginsAnew) {
-  Tape tape(kLevel + "}");
+  Tape tape(kLevelRule + "}");
   tape.play(3 * kS, Metric::cpu_hottest, 95);
   ASSERT_EQ(tape.fired, 1U);
   const Config next = test::config_of(R"("t": {"metric": "cpu.hottest", "above": "80%", "for": "2s"})");
@@ -276,7 +276,7 @@ TEST(TriggerRules, AHandsSwitchOutlivesAReloadButNotItsOwnKey) {
 
 TEST(TriggerRules, RowsShowTheState) {
   Tape tape(
-      kLevel +
+      kLevelRule +
       R"(, "rearm": "70%", "cooldown": "5min", "warmup": "10s"}, "oom": {"event": {"event": "oom:mark_victim", "filter": "pid > 1"}},
                        "slow": {"external": true}, "off": {"external": true, "enabled": false})");
   tape.play(4 * kS, Metric::cpu_hottest, 33);
