@@ -46,12 +46,9 @@ bool is_linked(const UniqueFd& file) {
 constexpr std::string_view kLastSnapshot = "-broker-lost-";
 constexpr std::size_t kCopyBytes = 1U << 20U;
 
-// Opens a file that its group may write; closed if it is not such a file.
-UniqueFd open_unfinal(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+bool group_may_write(int file) {
   struct stat info {};
-  const bool found = file && ::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IWGRP) != 0;
-  return found ? std::move(file) : UniqueFd();
+  return ::fstat(file, &info) == 0 && (info.st_mode & S_IWGRP) != 0;
 }
 
 Result<void> copy_all(int from, int to) {
@@ -79,12 +76,12 @@ Result<void> make_final(const std::string& folder, const std::function<Result<Pa
   if (!read) return read;
   for (const std::string& name : names) {
     const std::string path = fmt::format("{}/{}", folder, name);
-    const UniqueFd old = open_unfinal(path);
-    if (!old) continue;
+    const auto old = open_regular_at(listed->fd(), name, path);
+    if (!old || !group_may_write(old->get())) continue;
     const auto made = ask();
     if (!made) return wrap(made.error(), "make root the owner of {}", path);
     const std::string partial = folder + "/" + made->name;
-    auto done = copy_all(old.get(), made->fd.get());
+    auto done = copy_all(old->get(), made->fd.get());
     if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {}", partial);
     if (done) continue;
     ::unlink(partial.c_str());

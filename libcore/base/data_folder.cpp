@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "libcore/base/directory.hpp"
+#include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
@@ -83,14 +84,7 @@ std::uint64_t DataFolder::bytes() const {
 }
 
 Result<UniqueFd> DataFolder::open_file(const std::string& name) const {
-  // O_NONBLOCK: a FIFO that took the file's place would wait for a writer.
-  UniqueFd file =
-      with_spare([&] { return ::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
-  if (!file) return sys_error(errno, "open {}/{}", path_, name);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", path_, name);
-  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{}/{} is not a regular file", path_, name);
-  return file;
+  return open_regular_at(fd(), name, fmt::format("{}/{}", path_, name));
 }
 
 }  // namespace flight

@@ -53,6 +53,16 @@ Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode) {
   return fd;
 }
 
+Result<UniqueFd> open_regular_at(int folder, const std::string& name, const std::string& path) {
+  UniqueFd file =
+      with_spare([&] { return ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
+  if (!file) return sys_error(errno, "open {}", path);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}", path);
+  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is not a regular file", path);
+  return file;
+}
+
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes, std::size_t usual_bytes) {
   auto fd = open_file(path, O_RDONLY);
   if (!fd) return propagate(fd.error());

@@ -31,6 +31,10 @@ inline constexpr std::size_t kMaxSmallFileBytes = 64U << 20U;
 [[nodiscard]] Result<void> write_all(int fd, std::string_view text);
 
 [[nodiscard]] Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode = 0);
+// Opens the regular file `name` in the directory `folder` for reading. Links are not followed, and a FIFO in its place
+// does not wait for a writer. ENOENT: there is no such file; ELOOP, EINVAL: it is not a regular file. `path`: for
+// messages.
+[[nodiscard]] Result<UniqueFd> open_regular_at(int folder, const std::string& name, const std::string& path);
 
 // A memfd with `text`, sealed against every change: the broker protocol sends these.
 [[nodiscard]] Result<UniqueFd> sealed_memfd(const char* name, std::span<const std::byte> bytes);

@@ -85,14 +85,7 @@ Result<DataFolder> Folder::open_folder(const std::string& name) const {
 }
 
 Result<UniqueFd> Folder::open_file(const std::string& name) const {
-  // O_NONBLOCK: a FIFO in the place of a file would wait for a writer.
-  UniqueFd file =
-      with_spare([&] { return ::openat(fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
-  if (!file) return sys_error(errno, "open {}/{}", path_, name);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", path_, name);
-  if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{}/{} is not a regular file", path_, name);
-  return file;
+  return open_regular_at(fd(), name, fmt::format("{}/{}", path_, name));
 }
 
 Result<std::string> Folder::read(const std::string& name, std::size_t max_bytes) const {

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -51,6 +53,24 @@ TEST_F(Files, AMissingFileIsNamed) {
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().errno_value(), ENOENT);
   EXPECT_NE(text.error().what.find(folder_ + "/none"), std::string::npos);
+}
+
+TEST_F(Files, OnlyARegularFileIsOpenedInADirectory) {
+  ASSERT_TRUE(open_file(folder_ + "/file", O_WRONLY | O_CREAT, 0600));
+  ASSERT_EQ(::symlink("file", (folder_ + "/link").c_str()), 0);
+  ASSERT_EQ(::mkfifo((folder_ + "/fifo").c_str(), 0600), 0);
+  ASSERT_EQ(::mkdir((folder_ + "/folder").c_str(), 0700), 0);
+  const auto folder = open_file(folder_, O_RDONLY | O_DIRECTORY);
+  ASSERT_TRUE(folder) << folder.error().what;
+  EXPECT_TRUE(open_regular_at(folder->get(), "file", "shown"));
+  EXPECT_EQ(open_regular_at(folder->get(), "none", "shown").error().errno_value(), ENOENT);
+  EXPECT_EQ(open_regular_at(folder->get(), "link", "shown").error().errno_value(), ELOOP);
+  for (const char* other : {"fifo", "folder"}) {  // the FIFO has no writer
+    const auto opened = open_regular_at(folder->get(), other, "shown");
+    ASSERT_FALSE(opened) << other;
+    EXPECT_EQ(opened.error().errno_value(), EINVAL) << other;
+    EXPECT_EQ(opened.error().what, "shown is not a regular file") << other;
+  }
 }
 
 TEST(Memfd, ASealedOneCannotBeChanged) {
