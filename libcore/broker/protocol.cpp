@@ -12,7 +12,6 @@
 namespace flight {
 namespace {
 
-using json::Array;
 using json::Object;
 
 Object json_of(const ManifestRing& ring) {
@@ -58,16 +57,11 @@ Object json_of(const ManifestEvent& event) {
           {"expected", event.expected},
           {"filter", event.filter},
           {"frequency", event.frequency},
-          {"ids", json::array_of(event.ids, [](const ManifestId& id) { return json_of(id); })},
+          {"ids", json::objects_of(event.ids, json_of)},
           {"left_out", event.left_out},
           {"max_stack", event.max_stack},
           {"name", event.name},
           {"why", event.why}};
-}
-
-template <typename T>
-Array list_of(const std::vector<T>& items) {
-  return json::array_of(items, [](const T& item) { return json_of(item); });
 }
 
 }  // namespace
@@ -141,10 +135,10 @@ std::string encode(const Manifest& manifest) {
   Object formats;
   for (const auto& [name, format] : manifest.tracepoint_formats) formats.add(name, format);
   return json::dump(Object{{"boot_id", manifest.boot_id},
-                           {"channels", list_of(manifest.channels)},
+                           {"channels", json::objects_of(manifest.channels, json_of)},
                            {"config_digest", manifest.config_digest},
-                           {"events", list_of(manifest.events)},
-                           {"gaps", list_of(manifest.gaps)},
+                           {"events", json::objects_of(manifest.events, json_of)},
+                           {"gaps", json::objects_of(manifest.gaps, json_of)},
                            {"generation", manifest.generation},
                            {"header_event", manifest.header_event},
                            {"header_page", manifest.header_page},
@@ -153,9 +147,9 @@ std::string encode(const Manifest& manifest) {
                            {"missing", manifest.missing},
                            {"protocol", manifest.protocol},
                            {"recording", manifest.recording},
-                           {"rings", list_of(manifest.rings)},
+                           {"rings", json::objects_of(manifest.rings, json_of)},
                            {"tracepoint_formats", std::move(formats)},
-                           {"triggers", list_of(manifest.triggers)},
+                           {"triggers", json::objects_of(manifest.triggers, json_of)},
                            {"version", manifest.version},
                            {"warnings", manifest.warnings}});
 }
@@ -167,7 +161,7 @@ std::string encode(const Counts& counts) {
                            {"broker_uptime_seconds", counts.broker_uptime_seconds},
                            {"build_ids_waiting", counts.build_ids_waiting},
                            {"delivery", to_string(counts.delivery)},
-                           {"events", list_of(counts.events)},
+                           {"events", json::objects_of(counts.events, json_of)},
                            {"time_ns", counts.time_ns},
                            {"unseen", json::array_of(counts.unseen, [](const std::string& name) { return name; })}});
 }

@@ -124,6 +124,12 @@ template <typename Items, typename Make>
   return array;
 }
 
+// The same with a function. It may be overloaded: the one for T is called.
+template <typename T>
+[[nodiscard]] Array objects_of(const std::vector<T>& items, Object (*make)(const T&)) {
+  return array_of(items, make);
+}
+
 // The text, on one line without `indent`. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string dump(const Value& value, int indent = -1);
 [[nodiscard]] std::string dump(const Object& object, int indent = -1);

@@ -129,17 +129,12 @@ Object json_of(const SidecarSeries& series) {
   return {{"begin_ns", series.begin_ns}, {"step_ns", series.step_ns}, {"values", std::move(values)}};
 }
 
-template <typename T>
-Array list_of(const std::vector<T>& items) {
-  return json::array_of(items, [](const T& item) { return json_of(item); });
-}
-
 Object json_of(const SidecarForks& forks) {
   Object json{{"complete", forks.complete}};
   add_rates(json, forks.all);
-  json.add("by_unit", list_of(forks.by_unit));
-  json.add("by_program", list_of(forks.by_program));
-  json.add("by_pid", list_of(forks.by_pid));
+  json.add("by_unit", json::objects_of(forks.by_unit, json_of));
+  json.add("by_program", json::objects_of(forks.by_program, json_of));
+  json.add("by_pid", json::objects_of(forks.by_pid, json_of));
   return json;
 }
 
@@ -172,7 +167,7 @@ Object json_of(const Sidecar& s) {
   }
   json.add("fired", s.fired ? Value(json_of(*s.fired)) : Value());
   json.add("reason", s.reason);
-  json.add("requests", list_of(s.requests));
+  json.add("requests", json::objects_of(s.requests, json_of));
   if (!s.recording.empty()) json.add("recording", s.recording);
   json.add("capture", s.capture);
   json.add("compression", s.compression);
@@ -181,13 +176,13 @@ Object json_of(const Sidecar& s) {
   json.add("samples", s.samples);
   json.add("window", json_of(s.window));
   json.add("common_window", json_of(s.common_window));
-  if (!s.clock_steps.empty()) json.add("clock_steps", list_of(s.clock_steps));
+  if (!s.clock_steps.empty()) json.add("clock_steps", json::objects_of(s.clock_steps, json_of));
   json.add(
       "blackout",
       Object{{"max_us", finite(s.blackout.max_us)}, {"lost", s.blackout.lost}, {"lost_exact", s.blackout.lost_exact}});
-  json.add("holes", list_of(s.holes));
-  json.add("rings", list_of(s.rings));
-  if (!s.channel_cpus.empty()) json.add("channel_cpus", list_of(s.channel_cpus));
+  json.add("holes", json::objects_of(s.holes, json_of));
+  json.add("rings", json::objects_of(s.rings, json_of));
+  if (!s.channel_cpus.empty()) json.add("channel_cpus", json::objects_of(s.channel_cpus, json_of));
   json.add("tracker", Object{{"processes", s.tracker.processes},
                              {"exited", s.tracker.exited},
                              {"stale", s.tracker.stale},
@@ -206,9 +201,9 @@ Object json_of(const Sidecar& s) {
                                 {"now_begin_ns", s.compared->now_begin_ns},
                                 {"now_end_ns", s.compared->now_end_ns}});
   if (!s.top_cpus.empty()) json.add("top_cpus", s.top_cpus);
-  json.add("top_units", list_of(s.top_units));
-  json.add("top_programs", list_of(s.top_programs));
-  json.add("top", list_of(s.top));
+  json.add("top_units", json::objects_of(s.top_units, json_of));
+  json.add("top_programs", json::objects_of(s.top_programs, json_of));
+  json.add("top", json::objects_of(s.top, json_of));
   if (s.forks) json.add("forks", json_of(*s.forks));
   add_messages(json, s);
   return json;

@@ -37,6 +37,23 @@ TEST(Value, OfAnotherTypeMeansNotThere) {
   EXPECT_EQ(flag.flag(), true);
 }
 
+struct OneCpu {
+  int cpu = 0;
+};
+struct OneTime {
+  int begin = 0;
+};
+Object shown(const OneCpu& ring) { return {{"cpu", ring.cpu}}; }
+Object shown(const OneTime& hole) { return {{"begin", hole.begin}}; }
+
+TEST(Value, AnArrayIsMadeByTheFunctionForItsItems) {
+  const std::vector<OneCpu> rings{{.cpu = 3}, {.cpu = 4}};
+  const std::vector<OneTime> holes{{.begin = 7}};
+  const Value value(Object{{"rings", objects_of(rings, shown)}, {"holes", objects_of(holes, shown)}});
+  EXPECT_EQ(dump(value), R"({"rings":[{"cpu":3},{"cpu":4}],"holes":[{"begin":7}]})");
+  EXPECT_EQ(dump(objects_of(std::vector<OneCpu>(), shown)), "[]");
+}
+
 TEST(Value, IsMadeOfWhatItIsGiven) {
   const std::optional<std::string> none;
   const std::vector<int> cpus{0, 3};
