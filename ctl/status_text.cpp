@@ -47,13 +47,22 @@ std::string channels_text(const Status& status, const Screen& screen) {
   return out;
 }
 
+// A rate shows that records were written. The broker looks for samples every 2 s only, and if there are events that
+// must occur on a busy CPU, only for theirs.
+bool any_rate(const Status& status) {
+  return std::any_of(status.channels.begin(), status.channels.end(), [](const StatusChannel& channel) {
+    return std::any_of(channel.events.begin(), channel.events.end(),
+                       [](const StatusEvent& event) { return event.per_second > 0; });
+  });
+}
+
 std::string recording_text(const Status& status) {
   const std::string cpus = counted(static_cast<std::uint64_t>(std::max(status.cpus, 0)), "CPU");
   switch (status.recording) {
     case RecordingState::on:
       return "recording " + cpus;
     case RecordingState::unproven:
-      return "recording " + cpus + " (no sample yet)";
+      return "recording " + cpus + (any_rate(status) ? " (sampling unproven so far)" : " (no sample yet)");
     case RecordingState::silent:
       return "NO SAMPLES COME from " + cpus;
     case RecordingState::paused:

@@ -152,7 +152,8 @@ Finding recording_finding(const Status& status) {
       return {"recording", ok, found("on"), "the rings hold the recent past", ""};
     case RecordingState::unproven:
       return {"recording", ok, found("unproven"),
-              "no sample yet: since the start the recorded CPUs have been idle, or no configured event has occurred",
+              "flightd-broker has seen no sample yet, or none of the events that must occur on a busy CPU: flightd has "
+              "just started, the recorded CPUs have been idle, or no configured event has occurred",
               ""};
     case RecordingState::silent:
       return {"recording", fail, found("silent"), "CPUs are busy and no event delivers samples: snapshots have none",

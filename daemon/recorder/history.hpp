@@ -24,6 +24,8 @@ class History {
   [[nodiscard]] bool overwrites() const {
     return !notes_.empty() && notes_.front().head - notes_.back().head >= ring_bytes_;
   }
+  // Nothing was written so far.
+  [[nodiscard]] bool empty() const { return notes_.empty() || notes_.back().head == 0; }
   // Bytes written per second, over the last `seconds` notes.
   [[nodiscard]] double bytes_per_second(double seconds = 10) const;
 

@@ -2,6 +2,7 @@
 // The recorder's part of the status. It reads no ring data: histories come from the notes of the heads.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "daemon/recorder/cpu_notes.hpp"
@@ -248,6 +249,11 @@ void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Count
     channel.cpus = format_cpu_list({cpus.begin(), cpus.end()});
     const auto measured = record_bytes.find(channel.name);
     const double bytes_each = measured != record_bytes.end() ? measured->second : kTypicalRecordBytes;
+    // An event can be counted and write nothing (libcore/recorder/delivery.hpp): then its rate is 0.
+    std::set<int> empty_on;
+    for (std::size_t i = 0; i < attached_->rings.size(); ++i)
+      if (const ManifestRing& ring = attached_->rings[i]->info(); ring.channel == channel.name && histories_[i].empty())
+        empty_on.insert(ring.cpu);
     std::map<int, double> counted_on;  // by CPU
     double counted = 0, most_sampled = 0;
     std::vector<double> frequencies;  // of the rows; 0: an event with a period
@@ -259,6 +265,7 @@ void RecorderThread::fill_channels(Status& status, EventTime now_ns, const Count
       if (event.attr.freq != 0) continue;
       const auto period = static_cast<double>(std::max<std::uint64_t>(event.attr.sample_period, 1));
       for (const ManifestId& id : event.ids) {
+        if (empty_on.contains(id.cpu)) continue;
         const double here = static_cast<double>(deltas[id.id]) / elapsed / period;
         row.per_second += here;
         counted_on[id.cpu] += here;

@@ -350,6 +350,18 @@ TEST(StatusText, SaysWhichCpusAChannelRecords) {
                           Not(HasSubstr("Channel sched"))));
 }
 
+TEST(StatusText, NoSampleIsReportedOnlyWithoutARate) {
+  Status status;
+  status.recording = RecordingState::unproven, status.cpus = 2;
+  status.channels = {{"stacks", {{"cycles", 0, 0}}, 12, 40}, {"sched", {{"sched:sched_switch", 0, 0}}, 12, 40}};
+  EXPECT_THAT(ctl::status_text(status, {}), HasSubstr("recording 2 CPUs (no sample yet), "));
+  status.channels[1].events[0].per_second = 192;
+  const std::string text = ctl::status_text(status, {});
+  expect_on_the_screen(text);
+  EXPECT_THAT(text, AllOf(HasSubstr("recording 2 CPUs (sampling unproven so far), "), HasSubstr("192"),
+                          Not(HasSubstr("no sample"))));
+}
+
 TEST(StatusText, ShowsTheLastSnapshotWithItsAgeAndTimings) {
   Status status;
   status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2;

@@ -113,6 +113,24 @@ TEST_F(RecorderThreadTest, WhetherSamplesComeIsInTheStatus) {
   }
 }
 
+// As a PMU's counters in a virtual machine: in an earlier version such an event had a rate beside "no sample yet".
+TEST_F(RecorderThreadTest, AnEventThatIsCountedAndWritesNothingHasNoRate) {
+  constexpr std::uint64_t kNeverReached = 1'000'000'000'000;
+  rings_ = small_recording(kBusy, {}, {}, 64U << 10U, kNeverReached);
+  ASSERT_TRUE(rings_);
+  start({.rings = rings_});
+  static_cast<void>(bench_.status());  // its rates begin with the counts before it
+  fault(1000);
+  std::uint64_t counted = 0;
+  for (const EventCount& count : rings_->counts().events) counted += count.value;
+  EXPECT_GE(counted, 1000U);
+  const Status status = bench_.status();
+  ASSERT_THAT(status.channels, SizeIs(1));
+  ASSERT_THAT(status.channels[0].events, SizeIs(1));
+  EXPECT_EQ(status.channels[0].events[0].per_second, 0);
+  EXPECT_EQ(status.channels[0].events[0].bytes_per_second, 0);
+}
+
 TEST_F(RecorderThreadTest, FilesThatWaitForTheBrokersShareAreCountedAndNoted) {
   start({.build_ids_waiting = 12});
   const Status status = bench_.status();
