@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "libcore/sideband/scan.hpp"
+#include "libcore/sideband/scanned_changes.hpp"
 
 namespace flight {
 namespace {
@@ -55,7 +56,6 @@ class Doubter {
   void confirm(const ScannedProcess& process, const Incarnation& known);
   void find_dropped(const ScannedProcess& process, const Incarnation& known);
   void confirm_threads(const ScannedProcess& process, const Incarnation& known);
-  [[nodiscard]] bool differs(const ScannedProcess& process, const Incarnation& known) const;
   void doubt(std::uint32_t pid, const Incarnation& known);
   void leave_open(std::uint32_t pid, bool in_doubt);
   [[nodiscard]] EventTime begin_of(std::uint32_t pid) const { return scope_.begin_ns(pid); }
@@ -148,56 +148,6 @@ void Doubter::put_maps(EventTime time_ns, const ScannedProcess& process) {
 void Doubter::begin_anew(const ScannedProcess& process, EventTime from_ns) {
   put_lost(from_ns, process.pid, process.parent);
   put_rest(std::max(from_ns, end_of(process.pid)), process);
-}
-
-// /proc shows a kernel worker with its last work item: "kworker/0:1-events".
-bool same_name(std::string_view a, std::string_view b) {
-  constexpr std::string_view kWorker = "kworker/";
-  if (a == b) return true;
-  return a.starts_with(kWorker) && b.starts_with(kWorker) &&
-         a.substr(0, a.find_first_of("-+")) == b.substr(0, b.find_first_of("-+"));
-}
-
-bool is_called(const Comm& known, std::string_view name) { return !is_lost_comm(known) && name_of(known) == name; }
-
-bool is_lost(const ProcessMap& map) { return map.file->name == kLostName; }
-
-bool overlaps_another(const Mmap2Record& map, const Incarnation& known) {
-  if (!known.image.maps) return false;
-  return std::any_of(known.image.maps->all().begin(), known.image.maps->all().end(), [&](const ProcessMap& old) {
-    return old.address < map.address + map.bytes && map.address < old.end() && !is_lost(old) && !old.is_part_of(map);
-  });
-}
-
-// Whether a mapping in this range was dropped, so that only the scan knows what is there.
-bool overlaps_lost(const Mmap2Record& map, const Incarnation& known) {
-  if (!known.image.maps) return false;
-  return std::any_of(known.image.maps->all().begin(), known.image.maps->all().end(), [&](const ProcessMap& old) {
-    return old.address < map.address + map.bytes && map.address < old.end() && is_lost(old);
-  });
-}
-
-// An exec places [vdso] at a new address; without address space randomization the mappings are compared.
-bool execed(const ScannedProcess& process, const Incarnation& known) {
-  if (!known.image.maps || process.maps.empty()) return false;
-  const auto& maps = known.image.maps->all();
-  const auto still = [&](const Mmap2Record& map) {
-    return std::any_of(maps.begin(), maps.end(),
-                       [&](const ProcessMap& old) { return old.address == map.address && old.is_part_of(map); });
-  };
-  for (const Mmap2Record& map : process.maps)
-    if (map.name == "[vdso]" && !still(map) &&
-        std::any_of(maps.begin(), maps.end(), [](const ProcessMap& old) { return old.file->name == "[vdso]"; }))
-      return true;
-  return std::none_of(maps.begin(), maps.end(), is_lost) &&
-         std::none_of(process.maps.begin(), process.maps.end(), still);
-}
-
-bool Doubter::differs(const ScannedProcess& process, const Incarnation& known) const {
-  if (is_lost_comm(known.image.comm) || !same_name(name_of(known.image.comm), process.comm) || execed(process, known))
-    return true;
-  return std::any_of(process.maps.begin(), process.maps.end(),
-                     [&](const Mmap2Record& map) { return overlaps_another(map, known); });
 }
 
 void Doubter::confirm(const ScannedProcess& process, const Incarnation& known) {
