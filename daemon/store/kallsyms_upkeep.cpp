@@ -10,13 +10,9 @@
 #include <vector>
 
 #include "libcore/base/directory.hpp"
+#include "libcore/base/file_calls.hpp"
 
 namespace flight::daemon {
-namespace {
-
-constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks, see stat(2)
-
-}  // namespace
 
 std::uint64_t drop_unneeded_kallsyms(Catalogue& catalogue) {
   auto folder = Directory::open(catalogue.folder());
@@ -36,8 +32,7 @@ std::uint64_t drop_unneeded_kallsyms(Catalogue& catalogue) {
     struct stat info {};
     const bool regular =
         ::fstatat(folder->fd(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode);
-    if (regular && ::unlinkat(folder->fd(), file.c_str(), 0) == 0)
-      bytes += static_cast<std::uint64_t>(info.st_blocks) * kBlockBytes;
+    if (regular && ::unlinkat(folder->fd(), file.c_str(), 0) == 0) bytes += disk_bytes_of(info);
   }
   return bytes;
 }

@@ -11,13 +11,12 @@
 #include <utility>
 
 #include "libcore/base/directory.hpp"
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
 namespace {
-
-constexpr std::uint64_t kDiskBlockBytes = 512;  // unit of st_blocks, see stat(2)
 
 // The N of data.N; nullopt: another name, or N in another form.
 std::optional<std::size_t> number_of_bare(std::string_view name) {
@@ -62,11 +61,10 @@ Result<DataFolder> DataFolder::open_any(int parent, const std::string& name, con
       out.other_ = std::move(file);
       return true;
     }
-    found.emplace_back(number ? *number + 1 : 0,
-                       DataFolderFile{.name = std::move(file),
-                                      .bytes = static_cast<std::uint64_t>(status.st_size),
-                                      .disk_bytes = static_cast<std::uint64_t>(status.st_blocks) * kDiskBlockBytes,
-                                      .links = status.st_nlink});
+    found.emplace_back(number ? *number + 1 : 0, DataFolderFile{.name = std::move(file),
+                                                                .bytes = static_cast<std::uint64_t>(status.st_size),
+                                                                .disk_bytes = disk_bytes_of(status),
+                                                                .links = status.st_nlink});
     return found.size() <= kMaxDataFiles;
   });
   if (!read) return propagate(read.error());

@@ -36,6 +36,11 @@ Result<bool> sync_now(int fd) { return synced(::fsync(fd)); }
 
 Result<bool> sync_data_now(int fd) { return synced(::fdatasync(fd)); }
 
+std::uint64_t disk_bytes_of(const struct stat& status) {
+  constexpr std::uint64_t kBlockBytes = 512;
+  return static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes;
+}
+
 Result<bool> own_now(int fd, uid_t uid, gid_t gid) {
   if (::fchown(fd, uid, gid) == 0) return true;
   const int why = errno;

@@ -3,7 +3,10 @@
 // is. (NFS and CIFS lock only writable descriptors: EBADF.)
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
+
+#include <cstdint>
 
 #include "libcore/base/result.hpp"
 
@@ -20,6 +23,9 @@ namespace flight {
 // EINVAL, ENOSYS, EOPNOTSUPP): vfat, CIFS, NFS with root_squash.
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);
 [[nodiscard]] Result<bool> mode_now(int fd, mode_t mode);
+
+// The disk usage of a file: st_blocks has units of 512 bytes on every file system, see stat(2).
+[[nodiscard]] std::uint64_t disk_bytes_of(const struct stat& status);
 
 // Whether an errno means that the file system is full or its quota is used up.
 [[nodiscard]] bool is_full(int error_number);

@@ -21,8 +21,7 @@
 namespace flight {
 namespace {
 
-constexpr unsigned kFileMode = 0644;        // a flightd of another user must be able to read it
-constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks, see stat(2)
+constexpr unsigned kFileMode = 0644;  // a flightd of another user must be able to read it
 
 // S_IFREG, S_IFDIR or another one; 0: it does not exist any more.
 mode_t kind_of(int folder, const Directory::Entry& entry) {
@@ -121,7 +120,7 @@ std::optional<Folder::Size> Folder::size_of(const std::string& name) const {
   struct stat status {};
   if (::fstatat(fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   Size out{.bytes = static_cast<std::uint64_t>(status.st_size),
-           .disk_bytes = static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes,
+           .disk_bytes = disk_bytes_of(status),
            .ours = S_ISREG(status.st_mode),
            .links = status.st_nlink};
   if (!S_ISDIR(status.st_mode)) return out;
