@@ -15,8 +15,6 @@ namespace flight {
 
 inline constexpr std::size_t kMaxChannels = 64;
 inline constexpr std::size_t kMaxEvents = 256;  // all channels together
-inline constexpr std::size_t kMaxTriggers = 64;
-inline constexpr std::uint32_t kMaxFirings = 1000;  // limit of every rate: firings are remembered while they count
 inline constexpr std::uint64_t kMinRingBytes = 64U << 10U;
 inline constexpr std::uint64_t kMaxRingBytes = 1U << 30U;
 inline constexpr std::uint64_t kMinPartBytes = 1U << 20U;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -73,6 +74,9 @@ struct StoreConfig {
   std::uint64_t keep_first = 2, keep_last = 2;  // number of snapshots of each trigger that are deleted last
   std::uint64_t max_snapshot_bytes = 0;         // 0: no separate limit
 };
+
+inline constexpr std::size_t kMaxTriggers = 64;
+inline constexpr std::uint32_t kMaxFirings = 1000;  // limit of every rate: firings are remembered while they count
 
 struct TriggerConfig {
   std::string name;

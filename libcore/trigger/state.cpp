@@ -6,13 +6,12 @@
 #include <cmath>
 
 #include "libcore/base/text.hpp"
+#include "libcore/config/config.hpp"
 
 namespace flight {
 namespace {
 
 constexpr std::string_view kHead = "flightd-triggers 1";
-constexpr std::size_t kMaxTriggers = 64;  // of a configuration
-constexpr std::size_t kMaxFirings = 1000;
 constexpr std::size_t kMaxWordBytes = 64;
 constexpr double kMaxTokens = 1000;
 // Limits so that sums stay in range: the year 2096, and 31 years of uptime.
