@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "libcore/sideband/gaps.hpp"
+#include "libcore/sysinfo/mapped_file.hpp"
 
 namespace flight {
 namespace {
@@ -14,7 +15,6 @@ std::size_t cost(const MappedFile& file) { return sizeof(MappedFile) + file.name
 // Whether memory without a file that /proc shows as `scanned` can be the known one; or a file of which a record has the
 // build-id in place of its numbers. One that was removed since then is shown as "PATH (deleted)".
 bool is_named(std::string_view known, std::string_view scanned) {
-  constexpr std::string_view kDeleted = " (deleted)";
   return scanned == known || (scanned.size() == known.size() + kDeleted.size() && scanned.starts_with(known) &&
                               scanned.ends_with(kDeleted));
 }

@@ -173,12 +173,12 @@ class Namer {
     std::string name(renamed ? found.file->host_path : map->name);
     // What had no build-id, and was overwritten, is nowhere.
     const bool has_none = found.file != nullptr && found.file->build_id.empty();
-    if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(" (deleted)"))
+    if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(kDeleted))
       name.append(kNotTheHosts);
     // Nobody has looked yet whether the name still leads to it.
     const bool is_unsure = has_none && !name.ends_with(kNotTheHosts) && waits(identity, mapped) && !is_next(identity);
     if (is_unsure) found.why = Why::waiting;
-    if (is_unsure && !name.ends_with(" (deleted)")) name.append(kNotVerified);
+    if (is_unsure && !name.ends_with(kDeleted)) name.append(kNotVerified);
     const bool is_misled = has_none && name.ends_with(kNotTheHosts);
     if (is_misled && was_read(*found.file)) found.why = Why::replaced;
     if (found.file == nullptr || is_misled || is_unsure)
@@ -189,7 +189,7 @@ class Namer {
       // perf would take the file that is there now for it, without a word. If the numbers are two files', nothing says
       // to which of them this path leads from the host's root.
       const bool may_mislead = found.why != Why::unread && !(found.why == Why::waiting && is_next(identity));
-      if (!may_mislead || map->name.ends_with(" (deleted)")) return false;
+      if (!may_mislead || map->name.ends_with(kDeleted)) return false;
       name.append(kNotVerified);
       map->name = name;
       append_mmap2(out, *map, *trailer);

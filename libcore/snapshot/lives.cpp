@@ -7,6 +7,7 @@
 
 #include "libcore/perf/record.hpp"
 #include "libcore/snapshot/known_files.hpp"
+#include "libcore/sysinfo/mapped_file.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight {
@@ -18,7 +19,6 @@ constexpr std::string_view kIdleProgram = "[swapper]";  // the idle tasks: the k
 const std::string kLostText(kLostName);
 
 std::string_view file_name(std::string_view path) {
-  constexpr std::string_view kDeleted = " (deleted)";
   if (path.ends_with(kDeleted)) path.remove_suffix(kDeleted.size());
   return path.substr(path.rfind('/') + 1);
 }

@@ -161,7 +161,7 @@ std::string server_of(const MappedAt& at, const Roots& roots) {
 std::string path_on_host(const MappedAt& at, const Root& host, int place) {
   if (!has_other_root(at.pid)) return {};
   std::string path = link_text(fmt::format("/proc/self/fd/{}", place));
-  if (!path.starts_with('/') || path == at.name || path.ends_with(" (deleted)")) return {};
+  if (!path.starts_with('/') || path == at.name || path.ends_with(kDeleted)) return {};
   const UniqueFd named = find_below(host, at.name, host);
   if (named && is_the_file(named.get(), host, at.file)) return {};
   // A container's file has no path here.
@@ -192,7 +192,7 @@ bool has_content(int place, const FileStamp& content) {
 // was deleted, replaced or overwritten.
 bool is_not_the_hosts(const MappedAt& at, const Root& host, const std::optional<FileStamp>& content = {}) {
   // The kernel itself reports that such a file was deleted.
-  if (at.name.ends_with(" (deleted)")) return false;
+  if (at.name.ends_with(kDeleted)) return false;
   const auto mount = mount_of(mounts_of(host), at.name);
   if (!mount) return false;
   if (is_served(mount->type)) return mount->device != fmt::format("{}:{}", at.file.major, at.file.minor);

@@ -52,6 +52,8 @@ struct MappedAt {
 
 // Appended to a name for which the host has another file, or none: a reader of the snapshot must not use that one.
 inline constexpr std::string_view kNotTheHosts = " (not the host's)";
+// The kernel adds this to the path of a file that was deleted, see proc(5).
+inline constexpr std::string_view kDeleted = " (deleted)";
 
 struct MappedFileFacts {
   std::vector<std::uint8_t> build_id;  // empty: the file has none
