@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightctl remove|pin|unpin ID...: an error on one snapshot does not stop the others. Of a recording all parts.
+// flightctl remove|pin|unpin ID...: an error on one snapshot does not stop the others. The id of a recording stands for
+// all of its parts.
 #include <algorithm>
 
 #include "ctl/daemon_call.hpp"

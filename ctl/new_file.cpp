@@ -53,7 +53,7 @@ std::string resolved(const std::string& target) {
   return ::realpath(target.c_str(), path.data()) == nullptr ? target : std::string(path.data());
 }
 
-// NFS and CIFS lock only writable descriptors. Without locks, nobody can be known to write it.
+// NFS and CIFS lock only writable descriptors. On a file system without locks, another writer cannot be detected.
 Result<void> lock_of(const UniqueFd& old, const std::string& partial) {
   auto locked = lock_now(old.get());
   if (!locked && locked.error().errno_value() == EBADF) {

@@ -28,7 +28,7 @@ struct RecordedPart {
 [[nodiscard]] Answer<std::vector<CatalogueRow>> all_rows(const Common& common);
 // The parts of this recording, in their order; of anything else, of a later part and of "latest" the id itself.
 [[nodiscard]] std::vector<RecordedPart> parts_of(const std::vector<CatalogueRow>& rows, const std::string& id);
-// As its sidecar says it; 0: it does not.
+// The number in its sidecar; 0: it has none.
 [[nodiscard]] std::uint64_t number_of_part(const Common& common, const std::string& id);
 // FILE, FILE.2, …; numbers begin at 1.
 [[nodiscard]] std::string part_path(const std::string& path, std::uint64_t number);

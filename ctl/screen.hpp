@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formats pages for 80 columns, whatever names and reasons they contain: long values are wrapped or cut in the middle.
-// Characters beyond ASCII are used if the locale has them. And one line that shows how far a call is.
+// Characters beyond ASCII are used if the locale has them. It also formats the line that shows the progress of a call.
 #pragma once
 
 #include <string>

@@ -20,8 +20,8 @@ namespace flight::broker {
 
 class BlockingThreads {
  public:
-  // Starts `count` threads with `name`. EAGAIN: not all of them could be made (no task or memory is left), so that
-  // there are none. A task that runs out of memory ends the program, as start_thread() says.
+  // Starts `count` threads with `name`. EAGAIN: no task or memory is left for all of them; then none is left running. A
+  // task that runs out of memory ends the program, as start_thread() says.
   [[nodiscard]] static Result<BlockingThreads> start(const std::string& name, std::size_t count);
   BlockingThreads() = default;
   BlockingThreads(BlockingThreads&&) noexcept = default;

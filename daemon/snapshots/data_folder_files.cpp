@@ -41,7 +41,7 @@ Result<void> let_group_read(const std::string& path) {
 
 Result<DataFolderFiles> make_data_folder(const std::string& folder, const std::string& name, std::size_t more,
                                          const std::function<Result<PartialFile>()>& ask) {
-  // Of an earlier attempt.
+  // An earlier attempt may have left it.
   if (const auto store = Folder::open(folder)) static_cast<void>(store->unlink(name));
   const std::string path = folder + "/" + name;
   if (::mkdir(path.c_str(), kDataFolderMode) != 0) return sys_error(errno, "create the directory {}", path);

@@ -49,9 +49,9 @@ struct SnapshotRequest {
   [[nodiscard]] static SnapshotRequest of_flightd(std::string_view trigger, std::string reason);
 };
 
-// For the sidecar. If /proc did not show a requester's name (ProtectProc=invisible; the sender of a signal has
-// exited), the process tracker has it. A client that had ended has no name: the tracker has that of whoever had the pid
-// at the time of the request. Any thread that may wait for the recorder's.
+// For the sidecar. If /proc did not show a requester's name (ProtectProc=invisible, or the sender of a signal has
+// exited), the process tracker's name is used. A client that had exited gets no name: the tracker would return that of
+// the process that had its pid at the time of the request. Any thread that may wait for the recorder's.
 [[nodiscard]] std::vector<SidecarRequest> askers_of(std::span<const SnapshotRequest> askers, RecorderThread& recorder);
 
 class SnapshotWorker {

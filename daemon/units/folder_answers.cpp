@@ -20,8 +20,8 @@ namespace {
 
 constexpr char kAnswered = '.';
 
-// One byte for each directory that answered. It holds nothing else of its parent: whoever reads the parent's stdout
-// waits for its end.
+// Writes one byte for each directory that answered. All other descriptors of the parent are closed: a reader of the
+// parent's stdout would otherwise wait until this process ends.
 [[noreturn]] void look_at_all(std::span<const std::string> folders, int answers,
                               const std::function<void(const std::string&)>& look) {
   if (::dup2(answers, STDIN_FILENO) == STDIN_FILENO && ::close_range(STDIN_FILENO + 1, ~0U, 0) == 0)

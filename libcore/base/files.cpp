@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kAllSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
-// Files of /proc have no size, and some give 4 KiB at a time: so `text` does not grow for each read. What it
-// has grown by is cleared, and is memory that is used.
+// Files of /proc have no size, and some give 4 KiB at a time, so `text` does not grow for each read. Nor does it grow
+// by much at once: resize() clears the new bytes, which makes them resident.
 Result<std::string> read_from(int fd, std::size_t max_bytes, const std::string& name, std::size_t usual_bytes = 0) {
   constexpr std::size_t kFirst = 16U << 10U, kLeast = 4U << 10U, kMost = 256U << 10U;
   std::string text;

@@ -15,15 +15,16 @@ namespace flight {
 
 inline constexpr std::size_t kMaxSmallFileBytes = 64U << 20U;
 
-// The whole text of a regular, /proc or /sys file; EFBIG above `max_bytes`. `usual_bytes`: of a large file in /proc,
-// whose size nobody knows before; up to that the text is not moved while it grows.
+// The whole text of a regular, /proc or /sys file; EFBIG above `max_bytes`. `usual_bytes`: the usual size of a large
+// file in /proc, whose real size is not known before it is read; up to it, the text is not moved while it grows.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes = kMaxSmallFileBytes,
                                             std::size_t usual_bytes = 0);
 // read_file without its trailing newline.
 [[nodiscard]] Result<std::string> read_line(const std::string& path);
-// Reads everything from `fd`'s beginning (pread), for a memfd or an open /proc file. Use read_regular_file() for files
-// that other users can replace: opening a FIFO would wait for its writer without limit. EINVAL: not a regular file.
+// read_file for files that other users can replace: opening a FIFO would wait for its writer without limit. EINVAL: not
+// a regular file.
 [[nodiscard]] Result<std::string> read_regular_file(const std::string& path, std::size_t max_bytes);
+// Reads everything from `fd`'s beginning (pread), for a memfd or an open /proc file.
 [[nodiscard]] Result<std::string> read_all(int fd, std::size_t max_bytes = kMaxSmallFileBytes);
 
 // write(2) until all is written; EINTR is retried.

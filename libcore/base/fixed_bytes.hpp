@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer in memory of somebody else that never grows: for what must not allocate while it works.
+// A buffer of fixed size, in memory that the caller owns: for code that must not allocate while it works.
 #pragma once
 
 #include <cassert>

@@ -39,7 +39,7 @@ void settle_heaps() {
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
 }
 
-// A timer outlives execve(2), and its signal would end the program. Who starts a command may want that.
+// A timer outlives execve(2), and its signal would end the service. A command keeps it: its caller may want that.
 void stop_timers() {
   constexpr itimerval kNone{};
   for (const auto timer : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) ::setitimer(timer, &kNone, nullptr);

@@ -21,7 +21,8 @@
 namespace flight {
 namespace {
 
-// `to` may be O_NONBLOCK: that belongs to the open file, which another program may have, too. False: nobody reads.
+// `to` may be O_NONBLOCK: the flag belongs to the open file description, which another program may share. False: there
+// is no reader.
 bool write_patiently(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(to, text.data(), text.size());

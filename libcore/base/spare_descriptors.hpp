@@ -2,7 +2,8 @@
 // Descriptors that are kept for the moment in which there are no more (RLIMIT_NOFILE, fs.file-max). Any thread.
 //
 //   files     each one a file of its own. with_spare() closes one when a call fails for lack of a descriptor, and
-//             repeats the call at once. fs.file-max is the whole machine's: what is closed earlier, others take.
+//             repeats the call at once. fs.file-max is a limit of the whole machine: other programs would take what is
+//             closed earlier.
 //   numbers   of one file, for descriptors that come in a message. give() closes them before a snapshot, free_number()
 //             one at a time until a message fits.
 #pragma once

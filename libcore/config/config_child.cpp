@@ -74,7 +74,7 @@ bool gather(const std::string& file, const Hung& hung) {
   const auto say = [&](const std::string& message) {
     if (broken) return;
     const bool kept =
-        sent.add(message).has_value();  // else they are too many: the parent says so when it gets this one
+        sent.add(message).has_value();  // else there are too many: the parent reports that when it gets this one
     broken = !write_all(STDOUT_FILENO, message) || !kept;
   };
   const LookUp look = [&](Look how, const std::string& path) {
@@ -83,7 +83,7 @@ bool gather(const std::string& file, const Hung& hung) {
     const std::string as = broken ? std::string() : entry_identity(path);
     if (path == hung.path && as == hung.as) ::_exit(kConfigChildSame);
     say(Gathered::begins(how, path, as));
-    // Nobody would end it if the look hangs.
+    // Without a parent, no process would end this one if the look hangs.
     if (broken) return Result<std::string>(fail(std::errc::broken_pipe, "the parent is gone"));
     auto result = look_up(how, path);
     if (result && (how == Look::text || how == Look::json_files)) may_hang |= asks_a_server(path);

@@ -14,7 +14,8 @@ inline constexpr std::string_view kReadConfigOption = "--read-config-for-parent"
 
 // The exit status of one that ran out of memory (EX_OSERR of sysexits.h).
 inline constexpr int kConfigChildNoMemory = 71;
-// The exit status of one that was told what hangs (PATH and its entry_identity(), after the file), and came to it.
+// The exit status of a process that reached the entry that another process waits for. Its arguments after the file name
+// that entry: PATH and its entry_identity().
 inline constexpr int kConfigChildSame = 75;  // EX_TEMPFAIL
 
 // First thing in main(). It returns if this process is another one; else it reads, and ends at once (_exit(2)).

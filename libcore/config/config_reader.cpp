@@ -129,8 +129,8 @@ std::optional<ConfigResult<Config>> ConfigReader::take() {
     if (again_) receive_again();
     if (child_) {
       auto result = receive(child_);
-      if (result && std::exchange(came_to_same_, false))
-        start();  // it took the place of another one, and has come to what that one waited for
+      if (result && std::exchange(reached_same_, false))
+        start();  // it replaced a process that was left behind, and reached the entry that this one waits for
       else if (result)
         result_ = std::move(*result);
     }
@@ -164,10 +164,10 @@ std::optional<ConfigResult<Config>> ConfigReader::receive(std::optional<Child>& 
   }
 }
 
-// One that came to the same entry, or could not do its work, changes nothing.
+// A process that reached the same entry, or failed, changes nothing.
 void ConfigReader::receive_again() {
   auto result = receive(again_);
-  came_to_same_ = false;
+  reached_same_ = false;
   if (!result || (!*result && result->error().unread)) return;
   result_ = std::move(*result);
   leave(child_, true);
@@ -176,7 +176,7 @@ void ConfigReader::receive_again() {
 // Its socket is closed.
 ConfigError ConfigReader::how_it_ended(std::optional<Child>& child) {
   const std::optional<int> status = leave(child, false);
-  came_to_same_ = status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildSame;
+  reached_same_ = status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildSame;
   if (status && WIFEXITED(*status) && WEXITSTATUS(*status) == kConfigChildNoMemory) return unread(file_, kOutOfMemory);
   const std::string how = !status                ? std::string("it closed its socket")
                           : WIFSIGNALED(*status) ? fmt::format("signal {}", WTERMSIG(*status))
@@ -184,7 +184,7 @@ ConfigError ConfigReader::how_it_ended(std::optional<Child>& child) {
   return unread(file_, fmt::format("the configuration cannot be read: the process that reads it ended ({})", how));
 }
 
-// The status of one that ends. One that hangs in the kernel ends when it is answered.
+// Returns the status of a process that ends. A process that hangs in the kernel ends when the server answers.
 std::optional<int> ConfigReader::leave(std::optional<Child>& child, bool hangs) {
   const pid_t pid = child->pid;
   std::shared_ptr<Gathered> gathered = std::move(child->gathered);

@@ -22,10 +22,10 @@ namespace flight {
 
 class ConfigReader {
  public:
-  // A start of a service that takes longer reports that it waits. By hand, nobody waits for a report.
+  // A service whose start takes longer reports that it waits. A start by hand reports to no service manager.
   static constexpr std::chrono::milliseconds kSoon{800};
   static constexpr std::chrono::milliseconds kByHand{10'000};
-  // So long a process may need to begin: the machine may be busy.
+  // The time that a process may need to begin: the machine may be busy.
   static constexpr std::chrono::milliseconds kToBegin{3'000};
 
   // `file`: of --config; empty: the default directories. `command`: config_child_command(). Without one, the files are
@@ -37,9 +37,9 @@ class ConfigReader {
 
   // Begins to read, unless a reading is under way, which goes on.
   void begin();
-  // The reading under way is late: another process reads everything again, unless it comes to the same entry that the
-  // first one waits for. So a file that took the place of a link to a server that hangs is found, and no process is
-  // left behind for one that was not replaced. Call it now and then.
+  // The reading under way is late: another process reads everything again, and ends when it reaches the entry that the
+  // first one waits for. So a file that replaced a link to a server that hangs is found, and no second process is left
+  // behind while the link is still there. Call it now and then.
   void look_again();
   [[nodiscard]] bool busy() const { return child_.has_value(); }
   // The reading has taken `limit`, from the time at which its process began to look, for which it has kToBegin.
@@ -97,7 +97,7 @@ class ConfigReader {
   std::vector<Left> left_;      // that were not seen to end; at most kMostLeft
   std::optional<ConfigResult<Config>> result_;
   bool near_ = false;          // the last reading asked no server
-  bool came_to_same_ = false;  // the process that ended last has come to what it was told another one waits for
+  bool reached_same_ = false;  // the process that ended last had reached the entry that an earlier one waits for
 };
 
 }  // namespace flight

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of this machine's CPUs a channel records: its `cpus` in the configuration, which machines of different sizes
-// may share. A list with none of the machine's CPUs is an error. Of one with some of them the others are a warning: the
-// recording begins wherever that is possible. Offline CPUs belong to the machine, too.
+// may share. A list with none of the machine's CPUs is an error. If the machine lacks only some of them, that is a
+// warning: the recording begins wherever that is possible. Offline CPUs belong to the machine, too.
 #pragma once
 
 #include <cstddef>

@@ -2,16 +2,16 @@
 // Whether a sampling event delivers. In many virtual machines the PMU's counters can be opened and even count, and no
 // sample is ever written: only a sample in the ring proves that there are any. How many are missing follows from how
 // long the CPU was busy, for the events that have a frequency and count whenever a process runs (counts_while_busy()).
-// Only the CPUs of which the channel has a ring are looked at: the others owe it no sample.
-// The others need not occur: a raw or a cache event, one with a period, page-faults, task-clock, a tracepoint. That
-// they write no sample means nothing, nor do their counters; a sample proves that they are recorded.
+// Only the CPUs of which the channel has a ring are looked at: no sample is expected of the others.
+// The other events need not occur: a raw or a cache event, one with a period, page-faults, task-clock, a tracepoint.
+// That they write no sample proves nothing, and neither do their counters; a sample proves that they are recorded.
 //
 //   events that count while busy    others              Delivery
 //   one delivers                    any                 on
 //   none delivers, one is silent    any                 silent
 //   nothing is known                any                 unproven
 //   there are none                  a sample was seen   on
-//   there are none                  no sample yet       unproven; a tracepoint that never fires leaves it at that
+//   there are none                  no sample yet       unproven, for ever with a tracepoint that never fires
 #pragma once
 
 #include <linux/perf_event.h>

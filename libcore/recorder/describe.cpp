@@ -38,7 +38,7 @@ bool any_records_on(const std::vector<OpenChannel>& channels, int cpu) {
                      [cpu](const OpenChannel& channel) { return channel.plan.config.records_on(cpu); });
 }
 
-// CPUs that have been offline since the start. Those that no channel records are missed by nobody.
+// CPUs that have been offline since the start, except those that no channel records.
 void note_missing_cpus(const std::vector<OpenRing>& sideband, const std::vector<OpenChannel>& channels,
                        std::vector<std::string>& notes) {
   const auto text = read_line("/sys/devices/system/cpu/present");

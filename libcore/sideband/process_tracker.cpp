@@ -226,7 +226,7 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   const bool doubtful = scope.first_begin_ns() < scope.last_end_ns() && scope.first_begin_ns() <= end_ns;
   TrackerExport window;
   if (doubtful) {
-    // Nobody has looked since. The log stays as it is: a scan may still confirm them.
+    // No scan was made since then. The log is not changed: a scan may still confirm these processes.
     const RecordLog doubted = with_doubts(state.log, state.table, scope, state.kernel, state.unlisted());
     window = export_of(doubted, state.table, state.kernel, order);
     window.forks = state.forks_between(doubted, begin_ns, end_ns);

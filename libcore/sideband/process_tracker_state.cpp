@@ -73,7 +73,7 @@ bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
       return true;
     case NoteKind::strangers:
       strangers.add(time_ns, note->count);
-      if (!replaying) gaps.add({.begin_ns = time_ns, .end_ns = time_ns});  // a scan finds what they would have said
+      if (!replaying) gaps.add({.begin_ns = time_ns, .end_ns = time_ns});  // a scan finds what they would have shown
       return true;
     case NoteKind::flood:
     case NoteKind::renames:

@@ -171,7 +171,7 @@ class Namer {
     const bool renamed =
         found.file != nullptr && !found.file->host_path.empty() && found.file->recorded_name == map->name;
     std::string name(renamed ? found.file->host_path : map->name);
-    // What had no build-id, and was overwritten, is nowhere.
+    // The content of a file without a build-id that was overwritten does not exist any more.
     const bool has_none = found.file != nullptr && found.file->build_id.empty();
     if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(kDeleted))
       name.append(kNotTheHosts);

@@ -39,8 +39,8 @@ std::vector<std::vector<int>> cpus_of_events(const Manifest& manifest) {
   return out;
 }
 
-// Of two events with other CPUs, which counts on those that both record: the one that records more CPUs. Of as many,
-// the one whose list comes first, so that it is the same one on all CPUs.
+// Two events record different CPUs: which of them counts on the CPUs that both record. The one with more CPUs comes
+// first; with equally many, the one whose list sorts first, so that it is the same one on all CPUs.
 bool comes_first(const std::vector<int>& cpus, const std::vector<int>& others) {
   const auto named = [](const std::vector<int>& some) {
     return static_cast<std::size_t>(std::count_if(some.begin(), some.end(), [](int cpu) { return cpu != kOtherCpus; }));

@@ -161,7 +161,7 @@ Result<bool> Folder::remove_folder(const std::string& name) const {
     return sys_error(errno, "remove {}: the directory belongs to another user", shown);
   const std::string removed = name_of_removed(name);
   if (removed != name) {
-    static_cast<void>(unlink(removed));  // of an earlier attempt
+    static_cast<void>(unlink(removed));  // an earlier attempt may have left it
     if (::renameat(fd(), name.c_str(), fd(), removed.c_str()) != 0) return sys_error(errno, "rename {}", shown);
   }
   bool is_whole = true;

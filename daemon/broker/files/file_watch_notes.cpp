@@ -67,8 +67,8 @@ bool FileWatch::is_held_even_asked(std::uint32_t pid) {
   return user && !share_.may(*user, ReadShare::Use::asked, held_at_);
 }
 
-// Mappings of some users were passed over until then: what was read of their files earlier may not hold for these. 0:
-// this process is none of theirs.
+// Until then mappings of some users were passed over: earlier readings of their files may not be valid for these. 0:
+// the process belongs to none of these users.
 EventTime FileWatch::must_be_known_until(std::uint32_t pid) {
   if (scanned_for_.empty()) return 0;
   const auto owner = owner_of(pid);

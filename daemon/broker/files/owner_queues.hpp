@@ -3,9 +3,9 @@
 // of the space and of a CPU, so that a user who maps files faster than they can be read does not occupy a helper. What
 // all of them may use of a CPU over time is limited by ReadShare.
 //
-// Of a user's files, what runs comes before what has ended, and what was mapped last comes first: a snapshot is about
-// the present, and behind a long queue nothing of it would be read. So if there is no space, the oldest are dropped.
-// Main thread only.
+// Within a queue, the files of running processes come before those of exited ones, and the newest mapping comes first:
+// a snapshot is about the present, and behind a long queue nothing of it would be read. So if there is no space, the
+// oldest are dropped. Main thread only.
 #pragma once
 
 #include <sys/types.h>

@@ -33,8 +33,8 @@ ReadShare::CpuTime ReadShare::common() const {
   return out;
 }
 
-// Those who owe least come first: what they leave of their part is for the others. What nobody owes is not saved. Reads
-// are paid back first, since they may have taken what is common.
+// Users who owe least come first: what they leave of their part is for the others. Time that no user owes is not saved
+// up. Reads are paid back first, since they may have used the common part.
 void ReadShare::pay_back(Time now) {
   if (!paid_until_) paid_until_ = now;
   if (now - *paid_until_ < kPayEvery) return;

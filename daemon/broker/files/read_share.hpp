@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU time that the broker may use to read build-ids: some of it at once, and 1 % of a CPU over time, for all users
-// together. What is charged was measured, and may come late: who then owes more than is permitted waits for longer.
+// together. Charges are measured, and can arrive late: a user who then owes more than is permitted waits for longer.
 //
 //   used up to now  =  paid back (1 % of the time, the same part to each user who owes something)  +  what they owe
 //
 //       owed by one user   0 ──────┬─── kOwn ────────────────────┬────────────────── kOfUser ──▶ waits
-//                                  nobody else can take it       from what is common, while there is some (kCommon)
+//                                  reserved for this user        from the common part, while some is left (kCommon)
 //
-// What it costs to notice that files were mapped cannot wait. It counts for the user, but only up to kNoticed: who owes
-// more has it beside the 1 %. And it takes nothing of what is common.
+// Noticing that files were mapped cannot wait. Its cost is charged to the user, but only up to kNoticed: beyond that,
+// it is on top of the 1 %. It never uses the common part.
 //
-// So a user who maps new files for ever waits, and the others go on: each of them gets as much of what is paid back.
-// Root is a user like others. Times are of CLOCK_MONOTONIC, which stands while the machine is suspended. Main thread
-// only.
+// So a user who maps new files for ever waits, and the others do not: each of them gets the same part of what is paid
+// back. Root is a user like others. Times are of CLOCK_MONOTONIC, which stands while the machine is suspended. Main
+// thread only.
 #pragma once
 
 #include <chrono>

@@ -89,7 +89,7 @@ class Helper {
     set_time_slice(std::chrono::nanoseconds(0));
   }
 
-  // If memory is short, the kernel ends a helper and not the broker. Nobody needs a privilege to raise it.
+  // If memory is short, the kernel kills a helper and not the broker. Raising the score needs no privilege.
   static void goes_first() {
     const UniqueFd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     if (score) (void)!::write(score.get(), "0", 1);

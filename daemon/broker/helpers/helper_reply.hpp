@@ -20,7 +20,7 @@ class HelperReply {
   [[nodiscard]] bool receive(void* out, std::size_t bytes);
   // Whether to kill it if it waits.
   void expect_process(bool may_hang);
-  // It makes another one, and waits for nobody.
+  // The helper makes another helper, for which it waits for no process.
   void expect_clone();
   void kill();
   [[nodiscard]] bool killed() const { return killed_; }

@@ -39,7 +39,7 @@ class Helpers {
   struct Notices {
     std::function<void()> answered;                             // from now on a disk may hang, and no process
     std::function<void(std::span<const std::byte> part)> part;  // of the reply; then a process may hang again
-    std::function<void(bool)> has_helper;                       // said by call() itself: a helper has the request
+    std::function<void(bool)> has_helper;                       // called by call() itself: a helper has the request
     // Called by call() itself, at its end: the CPU time of the request, or the time that passed if its helper ended;
     // and the measured CPU time, also of one that ended, and of those that made another one meanwhile.
     std::function<void(std::chrono::nanoseconds time, std::chrono::nanoseconds cpu)> used;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of the broker's helpers (helpers.hpp), and the function with which the broker has it done, in place of
-// read_mapped_file(), which can block without a limit.
+// The work of the broker's helpers (helpers.hpp), and the function by which the broker hands it to them. The broker
+// does not call read_mapped_file() itself, because it can block without a limit.
 #pragma once
 
 #include <cstddef>

@@ -54,7 +54,7 @@ class ScanAnswers {
   };
   // A scan that has ended. Call it until there is none: it also begins a scan if one is due, of at most `bytes`.
   [[nodiscard]] std::optional<Reply> next(const Recording& recording, std::size_t bytes);
-  // The client has left, and its requests with it.
+  // The client has disconnected: drops its requests.
   void forget() { scan_for_ = asked_ = 0; }
   // The rings changed, nothing was recorded for a while, or a module came or went: the next scan reads the symbols.
   void note_break() { ++breaks_; }
@@ -76,7 +76,7 @@ class ScanAnswers {
   std::function<void()> wake_;
   FileWatch* files_;
   ScanReads reads_;
-  // CPU time of scans that were for FileWatch only, until it is told. Their threads may outlive this object.
+  // CPU time of scans that were for FileWatch only, until it is charged there. Their threads may outlive this object.
   std::shared_ptr<std::atomic<std::chrono::nanoseconds::rep>> used_ns_ =
       std::make_shared<std::atomic<std::chrono::nanoseconds::rep>>(0);
   std::optional<ScanAnswer> first_;
