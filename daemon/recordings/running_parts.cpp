@@ -180,7 +180,7 @@ std::optional<RecordingEnd> RunningRecording::switch_part() {
   switch_again_ns_ = monotonic_now() + kSwitchAgainNs;
   if (begun) return std::nullopt;
   // The part goes on until there is a broker again that can make files.
-  if (means_.recorder.broker_gone()) return std::nullopt;
+  if (is_without_broker(begun.error())) return std::nullopt;
   warnings_.push_back(begun.error().what);
   return RecordingEnd::disk;
 }

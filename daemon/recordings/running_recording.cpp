@@ -12,6 +12,8 @@ namespace flight::daemon {
 namespace {
 
 constexpr EventTime kProgressEveryNs = 1'000'000'000;
+// After a broker that died; each try asks the store for space.
+constexpr EventTime kFollowAgainNs = 1'000'000'000;
 constexpr std::uint64_t kLeastPoolBytes = 4U << 20U, kMostPoolBytes = 256U << 20U;
 
 // Space for the held past, which is delivered as one round, and for as much again that the disk has not taken yet: its
@@ -211,6 +213,7 @@ void RunningRecording::free_memory() {
   next_.reset();
   known_files_.reset();
   committed_.reset();
+  unfollowed_.reset();
   rings_ = RecordedRings();
   {
     const std::lock_guard lock(mutex_);
@@ -268,7 +271,9 @@ void RunningRecording::report_pauses(EventTime now_ns, bool last) {
 
 // After a reload, or when a CPU came back: new ids, and perhaps other rings.
 std::optional<RecordingEnd> RunningRecording::follow_attached() {
-  std::shared_ptr<Attached> next = means_.recorder.attached();
+  if (unfollowed_ && (means_.recorder.broker_gone() || monotonic_now() < follow_again_ns_)) return std::nullopt;
+  // Those that no part has yet first: what they recorded before their broker died is in no other rings.
+  std::shared_ptr<Attached> next = unfollowed_ ? std::exchange(unfollowed_, nullptr) : means_.recorder.attached();
   if (next == rings_.attached) return std::nullopt;
   auto rings = RecordedRings::of(std::move(next), order_.channels);
   if (!rings) {
@@ -279,9 +284,16 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
     rings_ = std::move(*rings);
     return std::nullopt;
   }
-  // First: while the disk makes them, the readers of the old rings go on.
+  // While there is no broker to make the files, or the disk makes them, the readers of the old rings go on.
+  const auto later = [&]() -> std::optional<RecordingEnd> {
+    unfollowed_ = std::move(rings->attached);
+    follow_again_ns_ = monotonic_now() + kFollowAgainNs;
+    return std::nullopt;
+  };
+  if (means_.recorder.broker_gone()) return later();
   const auto refused = prepare_part();
   if (refused && *refused) return refused.value();
+  if (!refused && is_without_broker(refused.error())) return later();
   if (!refused) {
     warnings_.push_back(refused.error().what);
     return RecordingEnd::disk;
@@ -295,6 +307,12 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
   if (begun) return std::nullopt;
   warnings_.push_back(begun.error().what);
   return RecordingEnd::disk;
+}
+
+// Also if the next broker is there already: this error is that of the one that died.
+bool RunningRecording::is_without_broker(const Error& error) const {
+  return means_.recorder.broker_gone() || error.code == std::errc::connection_reset ||
+         error.code == std::errc::broken_pipe;
 }
 
 RecordProgress RunningRecording::progress(EventTime now_ns) const {
@@ -316,6 +334,10 @@ void RunningRecording::finish(RecordingEnd end) {
   report_pauses(monotonic_now(), true);
   end_workers();
   workers_.reset();
+  if (std::exchange(unfollowed_, nullptr))
+    warnings_.emplace_back(
+        "flightd-broker opened other rings, and died before a part with them could begin: what they recorded is "
+        "missing");
   OpenPart& last = open_.back();
   writer_->end(end_of(last.seq, *last.context));
   for (;;) {

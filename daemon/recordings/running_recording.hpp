@@ -121,6 +121,8 @@ class RunningRecording {
   [[nodiscard]] EventTime ends_ns() const;  // under mutex_
   void report_pauses(EventTime now_ns, bool last);
   [[nodiscard]] std::optional<RecordingEnd> follow_attached();
+  // Why a part could not be begun: there is no broker that makes files. The next one does.
+  [[nodiscard]] bool is_without_broker(const Error& error) const;
   void finish(RecordingEnd end);
   [[nodiscard]] RecordProgress progress(EventTime now_ns) const;
 
@@ -170,9 +172,11 @@ class RunningRecording {
   std::optional<CommittedPart> committed_;  // the last one
   std::uint64_t lost_behind_ = 0;           // events in the parts behind it that had no round
   EventTime since_ns_ = 0, paused_until_ns_ = 0;
-  EventTime running_since_ns_ = 0;  // the export and the files before may take seconds
-  EventTime gaps_said_ns_ = 0;      // gaps before are in the sidecars of earlier parts
-  EventTime switch_again_ns_ = 0;   // not before
+  EventTime running_since_ns_ = 0;        // the export and the files before may take seconds
+  EventTime gaps_said_ns_ = 0;            // gaps before are in the sidecars of earlier parts
+  EventTime switch_again_ns_ = 0;         // not before
+  std::shared_ptr<Attached> unfollowed_;  // rings of a broker that died before a part with them began
+  EventTime follow_again_ns_ = 0;         // of these: not before
   std::optional<RecordingEnd> end_;
   std::optional<Error> failure_;  // why a part could not be written
 

@@ -63,8 +63,8 @@ class RecordingsTest : public testing::Test {
     if (!may_open_events()) GTEST_SKIP() << kNoEvents;
     rings_ = rings();
     ASSERT_TRUE(rings_);
-    ASSERT_NO_FATAL_FAILURE(
-        bench_.start({.rings = rings_, .folder = bench_.snapshots(), .processes = scan_with(kUnknownPid, "first")}));
+    ASSERT_NO_FATAL_FAILURE(bench_.start(
+        {.rings = rings_, .folder = bench_.snapshots(), .processes = scan_with(kUnknownPid, "first")}, followed_));
     StoreConfig store;
     store.keep_free = SizeOrShare{.bytes = 0};
     store_ = std::make_unique<StoreService>(
@@ -173,6 +173,7 @@ class RecordingsTest : public testing::Test {
   }
 
   std::uint64_t ring_bytes_ = 64U << 10U;
+  bool followed_ = false;  // as RecorderBench::start
   Loop loop_;
   RecorderBench bench_;
   std::shared_ptr<const Recording> rings_;
@@ -687,6 +688,73 @@ TEST_F(LargeRingsTest, OthersAreAnotherPart) {
     const Sidecar sidecar = sidecar_of(path);
     EXPECT_GE(sidecar.samples, 100U) << path << ": " << sidecar.holes.size() << " holes";
   }
+}
+
+// The broker dies while it makes the files of the part that a reload begins.
+class NextBrokerTest : public LargeRingsTest {
+ protected:
+  NextBrokerTest() { followed_ = true; }
+
+  // Reloads, and lets the broker die; a successor with other rings is not attached yet.
+  void lose_broker_in_a_reload() {
+    bench_.broker->leave(Request::file);
+    const auto asked = bench_.broker->asked(Request::file);
+    reloaded_ = rings(), next_ = rings();
+    ASSERT_TRUE(reloaded_ && next_);
+    bench_.broker->change([&](BrokerSetup& setup) { setup.rings = reloaded_; });
+    bench_.broker->say(Request::changed);
+    ASSERT_TRUE(soon([&] { return bench_.broker->asked(Request::file) > asked; })) << "for the part of the new rings";
+    fault(100);
+    bench_.replace_broker(next_setup());
+    ASSERT_TRUE(soon([&] { return bench_.lost == 1; }));
+  }
+  [[nodiscard]] BrokerSetup next_setup() const {
+    return {
+        .recording = 2, .rings = next_, .folder = bench_.snapshots(), .processes = scan_with(kUnknownPid, "second")};
+  }
+
+  std::shared_ptr<const Recording> reloaded_, next_;
+};
+
+TEST_F(NextBrokerTest, ARecordingGoesOnWithItAfterAReload) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  fault(100);
+  ASSERT_NO_FATAL_FAILURE(lose_broker_in_a_reload());
+  bench_.replace_broker(next_setup());
+  auto promise = std::make_shared<std::promise<Result<bool>>>();
+  auto answer = promise->get_future();
+  bench_.recorder->reconnect(BrokerThread::kReconnectFor,
+                             [promise](Result<bool> same) { promise->set_value(std::move(same)); });
+  ASSERT_TRUE(answer_of(answer));
+  ASSERT_TRUE(loop_.until([&] { return files(kDataSuffix).size() == 2 || call.answer; }));
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  fault(100);
+  const RecordResult result = stop(call);
+  EXPECT_EQ(result.ended, "asked");
+  ASSERT_EQ(result.paths.size(), 3U) << "before the reload, after it, and of the next broker";
+  std::string warnings;
+  for (const std::string& path : result.paths) {
+    EXPECT_GE(own_samples_in(path), 100U) << path;
+    for (const std::string& warning : sidecar_of(path).warnings) warnings += warning + "\n";
+  }
+  EXPECT_THAT(warnings, HasSubstr("flightd-broker was gone from"));
+}
+
+// Nobody comes after it: what the new rings had is missing, and that is said.
+TEST_F(NextBrokerTest, WithoutOneARecordingDoesNotBlameTheDisk) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  fault(100);
+  ASSERT_NO_FATAL_FAILURE(lose_broker_in_a_reload());
+  const std::size_t steps = call.steps.size();
+  ASSERT_TRUE(loop_.until([&] { return call.steps.size() >= steps + 2 || call.answer; }));
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  const RecordResult result = stop(call);
+  EXPECT_EQ(result.ended, "asked");
+  ASSERT_EQ(result.paths.size(), 1U);
+  EXPECT_GE(own_samples_in(result.paths[0]), 100U);
+  EXPECT_THAT(sidecar_of(result.paths[0]).warnings, Contains(HasSubstr("what they recorded is missing")));
 }
 
 TEST_F(RecordingsTest, AllEndInOrderWhenFlightdStops) {
