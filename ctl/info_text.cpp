@@ -58,7 +58,8 @@ std::string losses_text(const Sidecar& sidecar) {
   if (sidecar.record) {
     std::uint64_t lost = 0;
     for (const SidecarHole& hole : sidecar.holes) lost += hole.lost;
-    return fmt::format("{} in {}", counted(lost, "event"), counted(sidecar.holes.size(), "hole"));
+    const std::string known = fmt::format("{} in {}", counted(lost, "event"), counted(sidecar.holes.size(), "hole"));
+    return sidecar.record->holes_known.value_or(true) ? known : "at least " + known + ", others are not known";
   }
   std::uint64_t torn = 0, unknown = 0;
   for (const SidecarRing& ring : sidecar.rings) torn += ring.torn_bytes, unknown += ring.unknown_ids;

@@ -132,6 +132,14 @@ Result<void> PartStore::describe_again(const SnapshotName& name, const Sidecar& 
   return {};
 }
 
+Result<void> PartStore::name_data(const SnapshotName& name) const {
+  const std::string from = folder() + "/" + part_file(PartFileKind::data, name.seq);
+  const std::string to = folder() + "/" + name.data_file();
+  if (::rename(from.c_str(), to.c_str()) != 0) return sys_error(errno, "rename {} to {}", from, to);
+  after_step(Step::data_named);
+  return {};
+}
+
 Result<void> PartStore::take_back_sidecar(const SnapshotName& name) const {
   const std::string from = folder() + "/" + name.sidecar_file();
   const std::string to = folder() + "/" + part_file(PartFileKind::sidecar, name.seq);

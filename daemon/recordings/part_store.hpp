@@ -65,6 +65,8 @@ class PartStore {
                                          const std::function<bool(std::uint64_t written_bytes)>& make_room = {});
   // A part that has its name: its sidecar says something else now. Durable.
   [[nodiscard]] Result<void> describe_again(const SnapshotName& name, const Sidecar& contents) const;
+  // The data is whole, and its sidecar has its name already: now it gets its own. Not durable yet.
+  [[nodiscard]] Result<void> name_data(const SnapshotName& name) const;
   // A sidecar that has its name already, and no data, is what its part's sidecar can say so far.
   [[nodiscard]] Result<void> take_back_sidecar(const SnapshotName& name) const;
   // All files of a part that is not whole.

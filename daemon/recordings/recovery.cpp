@@ -18,6 +18,7 @@
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/snapshot/commit.hpp"
+#include "libcore/snapshot/repair.hpp"
 #include "libcore/store/folder.hpp"
 #include "libcore/stream/recover.hpp"
 
@@ -84,12 +85,36 @@ Result<std::optional<SnapshotName>> name_given(Folder& folder, std::uint64_t seq
   return out;
 }
 
+bool knows_holes(const Sidecar& sidecar) { return sidecar.record->holes_known.value_or(false); }
+
 // Its sidecar got its name, and the data did not: it is again the one so far, so that nothing of it is lost, however
-// often this is repeated.
+// often this is repeated. That of the flightd that recorded the part has its holes; that of a recovery does not, and
+// then what was known before it stays.
 Result<void> take_back_sidecar(const PartStore& store, const Folder& folder, const SnapshotName& name) {
-  if (part_sidecar(folder, part_file(PartFileKind::sidecar, name.seq)) || !part_sidecar(folder, name.sidecar_file()))
-    return folder.unlink(name.sidecar_file()).map([](bool /*existed*/) {});
+  const auto named = part_sidecar(folder, name.sidecar_file());
+  const auto begun = part_sidecar(folder, part_file(PartFileKind::sidecar, name.seq));
+  const bool knows_more = named && (!begun || (knows_holes(*named) && !knows_holes(*begun)));
+  if (!knows_more) return folder.unlink(name.sidecar_file()).map([](bool /*existed*/) {});
   return store.take_back_sidecar(name);
+}
+
+// flightd was killed between the names of the two files: the data is whole, and its sidecar says what is to be said of
+// it, its holes, too. Only the second name is missing. False: these two do not belong together.
+Result<bool> name_data(const PartStore& store, const Folder& folder, const SnapshotName& name,
+                       const PartRecovery& order) {
+  const std::string data = part_file(PartFileKind::data, name.seq);
+  auto named = part_sidecar(folder, name.sidecar_file());
+  const auto size = folder.size_of(data);
+  if (!named || !size || !size->ours) return false;
+  const auto fits = is_data_of(*named, store.folder() + "/" + data, order.stop);
+  if (!fits) return propagate(fits.error());
+  if (!*fits) return false;
+  if (order.last && !named->record->ended) {
+    named->record->ended = std::string(to_string(order.why));
+    if (auto done = store.describe_again(name, *named); !done) return propagate(done.error());
+  }
+  if (auto done = store.name_data(name); !done) return propagate(done.error());
+  return true;
 }
 
 std::string_view what_happened(RecordingEnd why) {
@@ -98,8 +123,10 @@ std::string_view what_happened(RecordingEnd why) {
 }
 
 void describe_recovered(Sidecar& contents, const Recovered& recovered, const PartRecovery& order) {
-  // Its sidecar had its name already: then that says why.
+  // Its sidecar had its name already: then that says why, and has the holes of these events.
   if (order.last && !contents.record->ended) contents.record->ended = std::string(to_string(order.why));
+  const bool holes_known = knows_holes(contents) && recovered.left_out == 0 && recovered.events == contents.samples;
+  contents.record->holes_known = holes_known;
   PartFacts facts;
   facts.file_bytes = recovered.file_bytes;
   facts.expanded_bytes = recovered.expanded_bytes;
@@ -107,9 +134,13 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered, const Par
   facts.first_ns = recovered.first_ns;
   facts.newest_ns = recovered.newest_ns;
   // The clock of that boot, as it was when the part began.
-  describe_part(contents, facts, RecordedRings(), clock_of(contents), contents.window.begin_ns);
-  contents.warnings.push_back(
-      fmt::format("{}: what was written last is missing, and holes in it are not known", what_happened(order.why)));
+  const ClockHistory clock = clock_of(contents);
+  contents.clock_steps.clear();
+  describe_part(contents, facts, RecordedRings(), clock, contents.window.begin_ns);
+  contents.warnings.push_back(fmt::format("{}: {}", what_happened(order.why),
+                                          holes_known
+                                              ? "it was finished from its journal"
+                                              : "what was written last is missing, and holes in it are not known"));
   if (recovered.left_out > 0)
     contents.warnings.push_back(fmt::format("its newest rounds ({}) could not be used: {}", recovered.left_out,
                                             recovered.reason.empty() ? "the disk is full" : recovered.reason));
@@ -235,6 +266,15 @@ Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
   // Both: a commit names the sidecar first. Of another file with such a name it knows nothing.
   if (*given && folder->size_of((*given)->data_file()) && folder->size_of((*given)->sidecar_file()))
     return tidy_up(store, *folder, **given);
+  if (*given) {
+    const auto named = name_data(store, *folder, **given, order);
+    if (!named) return propagate(named.error());
+    if (*named) {
+      if (auto tidied = tidy_up(store, *folder, **given); !tidied) return tidied;
+      return fmt::format("part {} of a recording was whole and lacked only its name: {}", order.seq,
+                         (*given)->data_file());
+    }
+  }
   if (*given)
     if (auto taken = take_back_sidecar(store, *folder, **given); !taken) return propagate(taken.error());
   auto copy = recover_copy(store, *folder, order);

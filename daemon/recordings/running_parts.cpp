@@ -88,7 +88,8 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   contents = context->begun();
   contents.id = fmt::format("{}", files.seq);
   contents.path = files_.folder() + "/" + part.name.data_file();
-  contents.record = SidecarRecord{.first = part.number == 1 ? contents.id : id(), .part = part.number, .ended = {}};
+  contents.record = SidecarRecord{
+      .first = part.number == 1 ? contents.id : id(), .part = part.number, .ended = {}, .holes_known = false};
   contents.reason = order_.who.reason;
   contents.requests = {order_.who};
   contents.compression = order_.level == 0 ? "none" : "zstd";
@@ -208,18 +209,19 @@ void RunningRecording::commit_ended() {
       contexts_.erase(part.number);
     }
     if (ended.outcome)
-      commit(std::move(part), ended.facts);
+      commit(std::move(part), ended.facts, true);
     else
       rescue(std::move(part), ended.outcome.error(), std::move(ended.facts));
   }
 }
 
-void RunningRecording::commit(OpenPart part, const PartFacts& facts) {
+void RunningRecording::commit(OpenPart part, const PartFacts& facts, bool holes_known) {
   Sidecar& contents = part.contents;
   if (end_ && part.number == part_number_) {
     contents.record->ended = std::string(to_string(*end_));
     append_texts(contents.warnings, warnings_);
   }
+  contents.record->holes_known = holes_known;
   describe_part(contents, facts, part.context->rings(), means_.recorder.clock().history(), part.begun_ns);
   append_texts(contents.warnings, part.context->warnings());
   append_texts(contents.warnings, gaps_until(contents.window.end_ns));
@@ -303,13 +305,14 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
         fmt::format("part {} could not be finished: {}; flightd tries again", part.seq, recovered.error().what));
     return;
   }
+  const bool holes_known = recovered->left_out == 0 && recovered->events == facts.events;
   facts.lost_events += facts.events - std::min(facts.events, recovered->events);
   facts.file_bytes = recovered->file_bytes;
   facts.expanded_bytes = recovered->expanded_bytes;
   facts.events = recovered->events;
   facts.first_ns = recovered->first_ns;
   facts.newest_ns = recovered->newest_ns;
-  commit(std::move(part), facts);
+  commit(std::move(part), facts, holes_known);
 }
 
 // The writer's thread, when the records up to until_ns have settled.

@@ -139,7 +139,8 @@ class RunningRecording {
   // The kernel's symbols of this part, beside the snapshots.
   void keep_symbols(const PartContext& context, const Sidecar& contents) const;
   void commit_ended();
-  void commit(OpenPart part, const PartFacts& facts);
+  // `holes_known`: as in SidecarRecord.
+  void commit(OpenPart part, const PartFacts& facts, bool holes_known);
   [[nodiscard]] std::vector<std::string> gaps_until(EventTime until_ns);
   void rescue(OpenPart part, const Error& error, PartFacts facts);
   void describe_last_again();

@@ -84,6 +84,11 @@ void Reader::read(const char* key, std::string& out) const {
     refuse(key, "a text");
 }
 
+void Reader::read(const char* key, std::optional<bool>& out) const {
+  const Value* value = find(key);
+  if (value != nullptr && !value->is_null()) read(key, out.emplace());
+}
+
 void Reader::read(const char* key, std::optional<double>& out) const {
   const Value* value = find(key);
   if (value != nullptr && !value->is_null()) read(key, out.emplace());

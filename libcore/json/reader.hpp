@@ -39,6 +39,7 @@ class Reader {
   void read(const char* key, double& out) const;
   void read(const char* key, std::string& out) const;
   // null: the field does not change.
+  void read(const char* key, std::optional<bool>& out) const;
   void read(const char* key, std::optional<double>& out) const;
   void read(const char* key, std::optional<std::string>& out) const;
   // A whole number that T can hold.

@@ -64,4 +64,19 @@ Result<Sidecar> sidecar_from_file(const std::string& folder, const SnapshotName&
   return out;
 }
 
+Result<bool> is_data_of(const Sidecar& sidecar, const std::string& path, const std::function<bool()>& stop) {
+  const auto reader = FileReader::open(path);
+  if (!reader || reader->file_bytes() != sidecar.size_bytes) return false;
+  std::uint64_t samples = 0;
+  const auto read = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        if (stop && stop()) return fail(std::errc::operation_canceled, "flightd stops");
+        if (load<perf_event_header>(record.data()).type == PERF_RECORD_SAMPLE) ++samples;
+        return {};
+      },
+      expand);
+  if (!read && read.error().code == std::errc::operation_canceled) return propagate(read.error());
+  return read && samples == sidecar.samples;
+}
+
 }  // namespace flight

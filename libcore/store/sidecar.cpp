@@ -231,7 +231,9 @@ std::string dump(const Sidecar& sidecar, int indent) {
 }  // namespace
 
 json::Object json_of(const SidecarRecord& record) {
-  return {{"first", record.first}, {"part", record.part}, {"ended", record.ended}};
+  Object out{{"first", record.first}, {"part", record.part}, {"ended", record.ended}};
+  if (record.holes_known) out.add("holes_known", *record.holes_known);
+  return out;
 }
 
 SidecarWindow SidecarWindow::of(EventTime begin_ns, EventTime end_ns, const ClockHistory& clock) {

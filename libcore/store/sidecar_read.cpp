@@ -222,6 +222,7 @@ void read_record(const json::Reader& in, SidecarRecord& out) {
   in.read("first", out.first);
   in.read("part", out.part);
   in.read("ended", out.ended);
+  if (in.has("holes_known")) in.read("holes_known", out.holes_known);
 }
 
 Result<Sidecar> parse_sidecar(std::string_view text) {

@@ -116,7 +116,7 @@ TEST(Idl, DescribesTheSidecar) {
   for (int filled = 0; filled < 2; ++filled) {
     const auto json = nlohmann::json::parse(to_json(sidecar));
     EXPECT_EQ(mismatch(idl, idl.types.at("Snapshot"), json, "snapshot"), "");
-    sidecar.record = SidecarRecord{.first = "7", .part = 2, .ended = "killed"};
+    sidecar.record = SidecarRecord{.first = "7", .part = 2, .ended = "killed", .holes_known = false};
     sidecar.holes = {{.channel = "net", .cause = "disk", .bytes = 5, .estimated = true}};
     sidecar.forks.reset();
     sidecar.channel_cpus = {{"net", "0-3,8"}};

@@ -203,6 +203,20 @@ TEST_F(InfoText, ShowsLossesRequestersTimingsAndPath) {
   EXPECT_THAT(text, AllOf(HasSubstr("_____"), HasSubstr("#####"), Not(HasSubstr("▁"))));
 }
 
+// flightd was killed while it wrote the second one.
+TEST_F(InfoText, DoesNotClaimThatAPartHasNoHoles) {
+  Sidecar part = lopsided();
+  part.record = SidecarRecord{.first = "42", .part = 1, .ended = "killed"};
+  part.holes.clear();
+  for (const bool known : {true, false}) {
+    part.record->holes_known = known;
+    const std::string text = ctl::info_text(part, kAscii);
+    expect_on_the_screen(text);
+    EXPECT_THAT(text, HasSubstr(known ? "losses:          0 events in 0 holes\n"
+                                      : "losses:          at least 0 events in 0 holes, others are not known\n"));
+  }
+}
+
 TEST_F(InfoText, OfAnOldSidecarPrintsFine) {
   const std::string text = ctl::info_text(sample_sidecar(), kUtf8);
   expect_on_the_screen(text);

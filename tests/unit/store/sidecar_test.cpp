@@ -123,6 +123,12 @@ TEST(Sidecar, APartOfARecordingIsMarked) {
     EXPECT_EQ(summary->record->part, 3U);
     EXPECT_EQ(summary->record->ended, ended);
   }
+  for (const std::optional<bool>& known : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+    written.record->holes_known = known;
+    const auto read = parse_sidecar(to_json(written));
+    ASSERT_TRUE(read && read->record);
+    EXPECT_EQ(read->record->holes_known, known);
+  }
 }
 
 TEST(Sidecar, ATestOfATriggerIsMarked) {

@@ -53,8 +53,14 @@ class FolderRecoveryTest : public testing::Test {
     return out;
   }
 
-  // Each round has a record of each worker.
-  void kill_part(int rounds) {
+  static Features features() {
+    Features out;
+    out.hostname = "box";
+    out.cpus_available = out.cpus_online = 1;
+    return out;
+  }
+  // Each round has a record of each worker. `whole`: all files are, as a commit finds them.
+  void kill_part(int rounds, bool whole = false) {
     auto pool = BlockPool::create(1U << 20U);
     ASSERT_TRUE(pool);
     auto chunks = Chunks::create(0);
@@ -74,8 +80,7 @@ class FolderRecoveryTest : public testing::Test {
     for (std::size_t i = 0; i < kFolderWorkers; ++i) start.more.push_back(create(part(bare_data_file(i))));
     start.journal = create(at(part_file(PartFileKind::journal, kFolderSeq)));
     start.events = {event};
-    start.features.hostname = "box";
-    start.features.cpus_available = start.features.cpus_online = 1;
+    start.features = features();
     start.prologue = name_at(0);
     auto made = PartFile::create(std::move(start), *chunks);
     ASSERT_TRUE(made) << made.error().what;
@@ -94,6 +99,9 @@ class FolderRecoveryTest : public testing::Test {
       }
       round.newest_ns = time_ns;
       ASSERT_TRUE(made->write(round, {}));
+    }
+    if (whole) {
+      ASSERT_TRUE(made->finish(features()));
     }
     Sidecar begun;
     begun.id = fmt::format("{}", kFolderSeq);
@@ -146,6 +154,24 @@ TEST_F(FolderRecoveryTest, ADirectoryIsFinishedUnderItsName) {
   ASSERT_TRUE(done) << done.error().what;
   EXPECT_THAT(*done, HasSubstr("was finished"));
   ASSERT_NO_FATAL_FAILURE(expect_whole(3));
+}
+
+// Killed between the names of the sidecar and of the directory.
+TEST_F(FolderRecoveryTest, AWholeDirectoryGetsItsName) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2, true));
+  Sidecar named = parse_sidecar(read_file(at(part_file(PartFileKind::sidecar, kFolderSeq))).value()).value();
+  for (const char* file : {"data", "data.0", "data.1"}) named.size_bytes += fs::file_size(part(file));
+  named.record->holes_known = true;
+  named.record->ended = "killed";
+  named.holes = {{.channel = "faults", .lost = 7, .cause = "late"}};
+  std::ofstream(at(kFolderStem + ".json")) << to_json(named);
+  const auto done = recover();
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_THAT(*done, HasSubstr("was whole"));
+  ASSERT_NO_FATAL_FAILURE(expect_whole(2));
+  const auto sidecar = parse_sidecar(read_file(at(kFolderStem + ".json")).value());
+  ASSERT_TRUE(sidecar);
+  EXPECT_EQ(sidecar->holes.size(), 1U);
 }
 
 // After a power cut a file may be shorter than the journal says.

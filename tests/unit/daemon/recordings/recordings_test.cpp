@@ -213,6 +213,7 @@ TEST_F(LargeRingsTest, ARecordingHasThePastAndWhatFollows) {
   EXPECT_EQ(sidecar.record->first, id);
   EXPECT_EQ(sidecar.record->part, 1U);
   EXPECT_EQ(sidecar.record->ended, "asked");
+  EXPECT_EQ(sidecar.record->holes_known, true);
   EXPECT_GE(own_samples_in(result.paths[0]), 300U) << "those of other processes do not count";
   EXPECT_EQ(sidecar.samples, samples_in(result.paths[0]));
   EXPECT_EQ(sidecar.samples, result.progress.events);

@@ -11,7 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcore/compress/zstd.hpp"
@@ -64,8 +66,15 @@ class RecoveryTest : public testing::Test {
     return std::move(*open_file(at(part_file(kind, kSeq)), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
   }
 
-  // Leaves the files of a part with so many rounds.
-  void kill_part(int rounds) {
+  static Features features() {
+    Features out;
+    out.hostname = "box";
+    out.arch = "x86_64";
+    out.cpus_available = out.cpus_online = 1;
+    return out;
+  }
+  // Leaves the files of a part with so many rounds. `whole`: the data has its features and its header.
+  void kill_part(int rounds, bool whole = false) {
     auto pool = BlockPool::create(1U << 20U);
     ASSERT_TRUE(pool);
     auto chunks = Chunks::create(0);
@@ -75,9 +84,7 @@ class RecoveryTest : public testing::Test {
     start.data = create(PartFileKind::data);
     start.journal = create(PartFileKind::journal);
     start.events = recovered_events();
-    start.features.hostname = "box";
-    start.features.arch = "x86_64";
-    start.features.cpus_available = start.features.cpus_online = 1;
+    start.features = features();
     start.prologue = comm_at(0);
     auto part = PartFile::create(std::move(start), *chunks);
     ASSERT_TRUE(part) << part.error().what;
@@ -94,6 +101,31 @@ class RecoveryTest : public testing::Test {
       round.newest_ns = time_ns;
       ASSERT_TRUE(part->write(round, {}));
     }
+    if (whole) {
+      ASSERT_TRUE(part->finish(features()));
+    }
+  }
+  // Gives the part's sidecar its name, as a commit does before the data gets its own.
+  void name_sidecar(const Sidecar& contents) const { std::ofstream(at(kStem + ".json")) << to_json(contents); }
+  // The sidecar of a commit.
+  [[nodiscard]] Sidecar committed() const {
+    Sidecar out = begun();
+    out.record->holes_known = true;
+    out.size_bytes = fs::file_size(at(part_file(PartFileKind::data, kSeq)));
+    out.holes = {{.channel = "faults",
+                  .cpu = 1,
+                  .begin_ns = kRoundNs,
+                  .end_ns = 2 * kRoundNs,
+                  .lost = 7,
+                  .cause = "overwritten",
+                  .bytes = 700}};
+    return out;
+  }
+  // Of the part that is in the store now.
+  [[nodiscard]] Sidecar stored() const {
+    auto sidecar = parse_sidecar(read_file(at(kStem + ".json")).value_or(""));
+    EXPECT_TRUE(sidecar && sidecar->record);
+    return sidecar && sidecar->record ? std::move(*sidecar) : begun();
   }
   void describe() const { std::ofstream(at(part_file(PartFileKind::sidecar, kSeq))) << to_json(begun()); }
   [[nodiscard]] Sidecar begun() const {
@@ -134,6 +166,7 @@ TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
   ASSERT_TRUE(sidecar) << sidecar.error().what;
   EXPECT_EQ(sidecar->record->ended, "killed");
   EXPECT_EQ(sidecar->record->part, 2U);
+  EXPECT_EQ(sidecar->record->holes_known, false) << "an empty list is not the claim that there are none";
   EXPECT_EQ(sidecar->reason, "slow");
   EXPECT_EQ(sidecar->window.begin_ns, kRoundNs);
   EXPECT_EQ(sidecar->window.end_ns, 3 * kRoundNs);
@@ -172,6 +205,88 @@ TEST_F(RecoveryTest, ASidecarThatHasItsNameAlreadyIsReplaced) {
   EXPECT_EQ(sidecar->record->ended, "killed");
   EXPECT_EQ(sidecar->record->part, 2U);
   EXPECT_EQ(sidecar->reason, "slow");
+}
+
+// The data was whole before: it gets its name, and the sidecar stays as it is.
+TEST_F(RecoveryTest, BetweenTheTwoNamesNoHoleIsForgotten) {
+  for (const std::optional<std::string>& ended : {std::optional<std::string>("asked"), std::optional<std::string>()}) {
+    ASSERT_NO_FATAL_FAILURE(kill_part(2, true));
+    describe();
+    Sidecar named = committed();
+    named.record->ended = ended;
+    name_sidecar(named);
+    const std::string data = read_file(at(part_file(PartFileKind::data, kSeq))).value();
+    const auto done = recover();
+    ASSERT_TRUE(done) << done.error().what;
+    EXPECT_THAT(*done, HasSubstr("part 7 of a recording was whole"));
+    EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
+    EXPECT_EQ(read_file(at(kStem + ".perf.data")).value(), data);
+    EXPECT_EQ(bench_.broker->asked(Request::file), 0) << "it is not copied";
+    const Sidecar sidecar = stored();
+    ASSERT_EQ(sidecar.holes.size(), 1U);
+    EXPECT_EQ(sidecar.holes[0].lost, 7U);
+    EXPECT_EQ(sidecar.record->holes_known, true);
+    EXPECT_EQ(sidecar.record->ended, ended.value_or("killed")) << "the last one says why the recording ended";
+    EXPECT_TRUE(sidecar.warnings.empty()) << sidecar.warnings.front();
+    EXPECT_TRUE(fs::remove(at(kStem + ".json")) && fs::remove(at(kStem + ".perf.data")));
+  }
+}
+
+// Of another size, or with other samples: after a power failure, on a file system that cannot sync.
+TEST_F(RecoveryTest, AWholeFileOfAnotherSidecarDoesNotGetItsName) {
+  for (const bool other_size : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(kill_part(2, true));
+    describe();
+    Sidecar named = committed();
+    (other_size ? named.size_bytes : named.samples) += 5;
+    name_sidecar(named);
+    const auto done = recover();
+    ASSERT_TRUE(done) << done.error().what;
+    EXPECT_THAT(*done, HasSubstr("part 7 of recording 5 was finished"));
+    EXPECT_EQ(stored().holes.size(), 1U);
+    EXPECT_EQ(stored().samples, 0U);
+    EXPECT_EQ(stored().size_bytes, fs::file_size(at(kStem + ".perf.data")));
+    EXPECT_TRUE(fs::remove(at(kStem + ".json")) && fs::remove(at(kStem + ".perf.data")));
+  }
+}
+
+// The data did not survive as a whole: what the commit knew stays, and events that are missing now are no hole of it.
+TEST_F(RecoveryTest, FromItsJournalAPartKeepsTheHolesOfItsCommit) {
+  for (const bool all_events : {true, false}) {
+    ASSERT_NO_FATAL_FAILURE(kill_part(2));
+    describe();
+    Sidecar named = committed();
+    named.samples = all_events ? 0 : 5;
+    name_sidecar(named);
+    const auto done = recover();
+    ASSERT_TRUE(done) << done.error().what;
+    const Sidecar first = stored();
+    EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
+    ASSERT_EQ(first.holes.size(), 1U);
+    EXPECT_EQ(first.holes[0].cause, "overwritten");
+    EXPECT_EQ(first.record->holes_known, all_events);
+    EXPECT_EQ(first.record->ended, "killed");
+    EXPECT_THAT(first.warnings, testing::Contains(HasSubstr(all_events ? "it was finished from its journal"
+                                                                       : "holes in it are not known")));
+    EXPECT_TRUE(fs::remove(at(kStem + ".json")) && fs::remove(at(kStem + ".perf.data")));
+  }
+}
+
+// The first flightd was killed in its commit, and the next one in that of its recovery.
+TEST_F(RecoveryTest, ASecondKillForgetsNoHoleEither) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2));
+  Sidecar so_far = committed();
+  std::ofstream(at(part_file(PartFileKind::sidecar, kSeq))) << to_json(so_far);
+  so_far.record->holes_known = false;
+  so_far.holes.clear();
+  so_far.size_bytes += 100;
+  so_far.warnings = {"said by a recovery"};
+  name_sidecar(so_far);
+  const auto done = recover();
+  ASSERT_TRUE(done) << done.error().what;
+  EXPECT_EQ(stored().holes.size(), 1U);
+  EXPECT_EQ(stored().record->holes_known, true);
+  EXPECT_THAT(stored().warnings, testing::ElementsAre(HasSubstr("flightd was killed")));
 }
 
 // The same in a recovery: what the first flightd knew is there, too.
