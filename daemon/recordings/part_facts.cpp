@@ -66,6 +66,16 @@ std::vector<std::string> PartContext::warnings() const {
   return warnings_;
 }
 
+void PartContext::end_with(FileTexts texts) {
+  const std::lock_guard lock(mutex_);
+  file_texts_ = std::move(texts);
+}
+
+PartContext::FileTexts PartContext::file_texts() const {
+  const std::lock_guard lock(mutex_);
+  return file_texts_;
+}
+
 void PartContext::add_build_ids(const std::vector<TrackerExport::UserBuildId>& found) {
   const std::lock_guard lock(mutex_);
   for (const TrackerExport::UserBuildId& one : found) {

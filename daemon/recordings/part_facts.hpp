@@ -12,6 +12,7 @@
 
 #include "daemon/recorder/kernel_symbols.hpp"
 #include "daemon/recordings/recorded_rings.hpp"
+#include "daemon/recordings/unread_files.hpp"
 #include "libcore/base/clock_history.hpp"
 #include "libcore/sideband/process_tracker.hpp"
 #include "libcore/snapshot/file_facts.hpp"
@@ -41,6 +42,15 @@ class PartContext {
   static constexpr std::size_t kMaxWarnings = 16;
   void warn(const std::vector<std::string>& warnings);
   [[nodiscard]] std::vector<std::string> warnings() const;
+  // Until the part is given to the writer, the recording's thread; then the writer's.
+  [[nodiscard]] UnreadFiles& unread() { return unread_; }
+  // Any thread: what the sidecar says about files without a build-id when the part has ended, besides warnings().
+  struct FileTexts {
+    std::vector<std::string> warnings, notes;
+    std::size_t late_build_ids = 0;  // that are only in the list of the file's end
+  };
+  void end_with(FileTexts texts);
+  [[nodiscard]] FileTexts file_texts() const;
   // Any thread: files that were mapped.
   void add_build_ids(const std::vector<TrackerExport::UserBuildId>& found);
   [[nodiscard]] Features features(const ClockPair& clock);
@@ -53,7 +63,9 @@ class PartContext {
   const std::shared_ptr<const KernelSymbols> symbols_;
   const KernelWindow kernel_;
   const HostFacts host_;
+  UnreadFiles unread_;
   mutable std::mutex mutex_;
+  FileTexts file_texts_;                               // under mutex_
   std::vector<std::string> warnings_;                  // under mutex_
   std::vector<TrackerExport::UserBuildId> build_ids_;  // under mutex_
   std::set<std::string> listed_;                       // their names and ids; under mutex_

@@ -10,7 +10,7 @@
 #include "daemon/snapshots/names.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
-#include "libcore/perf/record.hpp"
+#include "libcore/base/units.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/stream/recover.hpp"
 
@@ -20,18 +20,9 @@ namespace {
 // Between two parts. Each costs an export, three files, three fsync(2) and a vacuum.
 constexpr EventTime kSwitchAgainNs = 1'000'000'000;
 
-constexpr EventTime kAskAgainNs = 1'000'000'000;
 // Snapshots are not deleted for more than that at once, however large a part may become.
 constexpr std::uint64_t kRoomAtOnceBytes = 64U << 20U;
 constexpr std::uint64_t kLeastLeftBytes = 1U << 20U;  // of the budget, to begin a part
-
-bool has_mappings(std::span<const std::byte> records) {
-  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
-    if (load<perf_event_header>(record.data()).type == PERF_RECORD_MMAP2) return true;
-    records = records.subspan(record.size());
-  }
-  return false;
-}
 
 void append_texts(std::vector<std::string>& out, const std::vector<std::string>& more) {
   out.insert(out.end(), more.begin(), more.end());
@@ -65,13 +56,15 @@ Result<void> RunningRecording::begin_part(EventTime since_ns) {
 
 Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   RecorderThread& recorder = means_.recorder;
-  std::vector<std::string> warnings;
   auto answer = recorder.refresh_kernel();
   RecorderThread::WholeState whole = recorder.whole_state(since_ns);
+  std::vector<std::string> warnings = std::exchange(whole.state.warnings, {});
+  const std::vector<std::string> notes = std::exchange(whole.state.notes, {});
   auto symbols = take_kernel(recorder, std::move(answer), warnings);
   KernelWindow kernel = kernel_window(symbols->names, whole.at_ns, monotonic_now());
-  name_files(recorder, whole.state);
   auto context = std::make_shared<PartContext>(rings_, std::move(symbols), std::move(kernel), means_.host.again());
+  name_files(recorder, ask_for_files(recorder), whole.state,
+             [&context](const NamedMapping& mapping) { context->unread().note(mapping); });
   context->add_build_ids(whole.state.build_ids);
 
   const ClockHistory clock = recorder.clock().history();
@@ -101,12 +94,15 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
                       .lost = stats.lost,
                       .unsure = stats.unsure};
   contents.window = contents.common_window = SidecarWindow::of(whole.at_ns, whole.at_ns, clock);
-  append_texts(contents.warnings, whole.state.warnings);
   append_texts(contents.warnings, warnings);
-  append_texts(contents.notes, whole.state.notes);
+  append_texts(contents.notes, notes);
   part.sidecar = std::move(files.sidecar);
   if (auto again = duplicate_files(files, part); !again) return again;
-  if (auto described = PartStore::describe(part.sidecar.get(), contents); !described) return described;
+  // What is to be said of files is another thing when the part ends.
+  Sidecar begun = contents;
+  append_texts(begun.warnings, whole.state.warnings);
+  append_texts(begun.notes, whole.state.notes);
+  if (auto described = PartStore::describe(part.sidecar.get(), begun); !described) return described;
   means_.store.hold_part(part.seq);
   seqs_.push_back(part.seq);
   keep_symbols(*context, contents);  // the next flightd cannot, if this one is killed
@@ -124,7 +120,7 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
     enough_bytes_ = writer_->progress().bytes + budget_->left_bytes;
   }
   std::optional<PartWriter::PartEnd> before;
-  if (part_number_ > 0) before = end_of(open_.back().seq, *open_.back().context);
+  if (part_number_ > 0) before = end_of(open_.back().seq, open_.back().context);
   ++part_number_;
   {
     const std::lock_guard lock(mutex_);
@@ -155,10 +151,9 @@ void RunningRecording::keep_symbols(const PartContext& context, const Sidecar& c
     callbacks_.warn(kept.error());
 }
 
-// The features as they are now: what is mapped until the writer ends the part has its build-id in its record.
-PartWriter::PartEnd RunningRecording::end_of(std::uint64_t seq, PartContext& context) {
+PartWriter::PartEnd RunningRecording::end_of(std::uint64_t seq, std::shared_ptr<PartContext> context) {
   PartWriter::PartEnd out;
-  out.features = context.features(means_.recorder.clock().history().pair_at(monotonic_now()));
+  out.features = [this, context = std::move(context)] { return last_features(*context); };
   out.ended = [this, seq](Result<void> outcome, PartFacts facts) {
     {
       const std::lock_guard lock(mutex_);
@@ -223,7 +218,10 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts, bool holes_
   }
   contents.record->holes_known = holes_known;
   describe_part(contents, facts, part.context->rings(), means_.recorder.clock().history(), part.begun_ns);
+  const PartContext::FileTexts files = part.context->file_texts();
   append_texts(contents.warnings, part.context->warnings());
+  append_texts(contents.warnings, files.warnings);
+  append_texts(contents.notes, files.notes);
   append_texts(contents.warnings, gaps_until(contents.window.end_ns));
   if (std::string owner = owner_warning(part.data_again.get()); !owner.empty())
     contents.warnings.push_back(std::move(owner));
@@ -312,33 +310,11 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
   facts.events = recovered->events;
   facts.first_ns = recovered->first_ns;
   facts.newest_ns = recovered->newest_ns;
+  // Its list is that of the part's beginning.
+  if (const std::size_t late = part.context->file_texts().late_build_ids; late > 0)
+    part.contents.notes.push_back(
+        fmt::format("the build-ids of {} are not in this part: they were read when it ended", counted(late, "file")));
   commit(std::move(part), facts, holes_known);
-}
-
-// The writer's thread, when the records up to until_ns have settled.
-RecordBuffer RunningRecording::sideband(EventTime after_ns, EventTime until_ns) {
-  std::shared_ptr<PartContext> context;
-  const std::uint64_t number = writer_->progress().parts;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto known = contexts_.find(number); known != contexts_.end()) context = known->second;
-  }
-  const EventTime now_ns = monotonic_now();
-  // While names are in doubt, the whole state once a second: it may be megabytes.
-  auto [state, whole] = means_.recorder.sideband_between(after_ns, until_ns, now_ns < whole_again_ns_);
-  if (whole) whole_again_ns_ = now_ns + kAskAgainNs;
-  if (!context) return std::move(state.log);
-  context->warn(state.warnings);
-  if (whole || has_mappings(state.log)) {
-    // The broker's thread has others to serve, and a machine may map files all the time.
-    if (!known_files_ || now_ns >= files_again_ns_) {
-      known_files_ = ask_for_files(means_.recorder);
-      files_again_ns_ = now_ns + kAskAgainNs;
-    }
-    name_files(means_.recorder, *known_files_, state);
-    context->add_build_ids(state.build_ids);
-  }
-  return context->records_of(std::move(state));
 }
 
 // A worker's thread.

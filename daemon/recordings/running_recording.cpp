@@ -339,7 +339,7 @@ void RunningRecording::finish(RecordingEnd end) {
         "flightd-broker opened other rings, and died before a part with them could begin: what they recorded is "
         "missing");
   OpenPart& last = open_.back();
-  writer_->end(end_of(last.seq, *last.context));
+  writer_->end(end_of(last.seq, last.context));
   for (;;) {
     commit_ended();
     if (open_.empty()) break;

@@ -133,7 +133,7 @@ class RunningRecording {
   [[nodiscard]] Result<void> begin_part(EventTime since_ns);
   [[nodiscard]] Result<void> begin_part(PartFiles files, EventTime since_ns);
   [[nodiscard]] static Result<void> duplicate_files(const PartFiles& files, OpenPart& part);
-  [[nodiscard]] PartWriter::PartEnd end_of(std::uint64_t seq, PartContext& context);
+  [[nodiscard]] PartWriter::PartEnd end_of(std::uint64_t seq, std::shared_ptr<PartContext> context);
   [[nodiscard]] std::optional<RecordingEnd> switch_part();
   [[nodiscard]] EventTime floor_ns() const;
   // The kernel's symbols of this part, beside the snapshots.
@@ -145,8 +145,12 @@ class RunningRecording {
   void rescue(OpenPart part, const Error& error, PartFacts facts);
   void describe_last_again();
   void free_memory();
-  [[nodiscard]] RecordBuffer sideband(EventTime after_ns, EventTime until_ns);
   void take_round(Round round);
+
+  // running_names.cpp; on the writer's thread.
+  [[nodiscard]] RecordBuffer sideband(EventTime after_ns, EventTime until_ns);
+  [[nodiscard]] Features last_features(PartContext& context);
+  const Result<KnownFiles>& files_now();
 
   const Means means_;
   const RecordingOrder order_;
@@ -181,7 +185,7 @@ class RunningRecording {
   std::optional<RecordingEnd> end_;
   std::optional<Error> failure_;  // why a part could not be written
 
-  // Of the writer's thread alone, in sideband():
+  // Of the writer's thread alone:
   EventTime whole_again_ns_ = 0, files_again_ns_ = 0;  // not before
   std::optional<Result<KnownFiles>> known_files_;
 

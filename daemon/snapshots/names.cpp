@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "libcore/base/units.hpp"
-#include "libcore/snapshot/known_files.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -42,41 +41,52 @@ void name_files(RecorderThread& recorder, TrackerExport& window) {
   name_files(recorder, ask_for_files(recorder), window);
 }
 
-void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, TrackerExport& window) {
-  if (std::string scan = recorder.scan_warning(); !scan.empty()) window.warnings.push_back(std::move(scan));
+void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, TrackerExport& window,
+                const EachMapping& each) {
   const KnownFiles none;
-  const NamedFiles named = add_build_ids(known ? *known : none, window);
+  const NamedFiles named = add_build_ids(known ? *known : none, window, each);
+  const FileMessages messages = messages_of(recorder, known, named);
+  window.warnings.insert(window.warnings.end(), messages.warnings.begin(), messages.warnings.end());
+  window.notes.insert(window.notes.end(), messages.notes.begin(), messages.notes.end());
+}
+
+FileMessages messages_of(RecorderThread& recorder, const Result<KnownFiles>& known, const NamedFiles& named) {
+  FileMessages out;
+  if (std::string scan = recorder.scan_warning(); !scan.empty()) out.warnings.push_back(std::move(scan));
   const auto without = [&](std::uint64_t files, std::string_view why) {
     return fmt::format("{} of {} mapped files have no build-id here: {}", files, named.with + named.without, why);
   };
-  if (!known && named.without > 0) window.warnings.push_back(without(named.without, known.error().what));
-  if (!known) return;
-  if (named.unanswered > 0) window.warnings.push_back(without(named.unanswered, "their disk has not answered yet"));
+  if (!known && named.without > 0) out.warnings.push_back(without(named.without, known.error().what));
+  if (!known) return out;
+  if (named.unanswered > 0) out.warnings.push_back(without(named.unanswered, "their disk has not answered yet"));
   if (named.served > 0)
-    window.notes.push_back(fmt::format("build-id unread: on {} ({} of {} mapped files)",
-                                       fmt::join(named.served_types, ", "), named.served, named.with + named.without));
+    out.notes.push_back(fmt::format("build-id unread: on {} ({} of {} mapped files)",
+                                    fmt::join(named.served_types, ", "), named.served, named.with + named.without));
   if (named.waiting > 0)
-    window.notes.push_back(
+    out.notes.push_back(
         fmt::format("build-id unread, later: not read yet with flightd-broker's share of a CPU ({} of {} mapped files)",
                     named.waiting, named.with + named.without));
   if (named.changed > 0)
-    window.notes.push_back(
+    out.notes.push_back(
         without(named.changed, "they were written after they had been mapped, before they could be read"));
   if (named.replaced > 0)
-    window.notes.push_back(
-        without(named.replaced, "they contain none, and their path leads to another file or to none"));
+    out.notes.push_back(without(named.replaced, "they contain none, and their path leads to another file or to none"));
   if (named.two > 0)
-    window.notes.push_back(without(named.two, "another file has the same device and inode numbers (btrfs subvolumes)"));
+    out.notes.push_back(without(named.two, "another file has the same device and inode numbers (btrfs subvolumes)"));
   if (named.forgotten > 0)
-    window.notes.push_back(without(
+    out.notes.push_back(without(
         named.forgotten, fmt::format("flightd-broker knows the {} files that were mapped last", kMaxKnownFiles)));
   if (named.left_out > 0)
-    window.notes.push_back(without(
+    out.notes.push_back(without(
         named.left_out,
         "more files were mapped than flightd-broker can note with its share of a CPU, or they were gone before"));
+  if (named.too_late > 0)
+    out.notes.push_back(without(named.too_late,
+                                "it was read after their records had been written, and their path may stand for "
+                                "another file or content, too"));
   const std::uint64_t gone = named.without - named.unanswered - named.served - named.waiting - named.changed -
-                             named.replaced - named.two - named.forgotten - named.left_out;
-  if (gone == 0) return;
+                             named.replaced - named.two - named.forgotten - named.left_out - named.too_late;
+  if (gone == 0) return out;
   std::string why =
       "they were deleted or unmapped before they could be read, "
       "or their path leads over a file system that waits for a server";
@@ -84,8 +94,9 @@ void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, Track
   if (known->hung_processes > 0)
     why += fmt::format(", or the mappings of {} cannot be read: reading them hangs",
                        counted(known->hung_processes, "process"));
-  auto& messages = known->hung_processes > 0 ? window.warnings : window.notes;
+  auto& messages = known->hung_processes > 0 ? out.warnings : out.notes;
   messages.push_back(without(gone, why));
+  return out;
 }
 
 }  // namespace flight::daemon

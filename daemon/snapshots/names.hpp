@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/recorder/recorder_thread.hpp"
+#include "libcore/snapshot/known_files.hpp"
 
 namespace flight::daemon {
 
@@ -20,8 +21,15 @@ namespace flight::daemon {
 // Adds build-ids, for which it waits at most 300 ms, and notes or warnings about files without one. Without the
 // broker's reply a file has device and inode from the tracker.
 void name_files(RecorderThread& recorder, TrackerExport& window);
-// The same with this reply.
+// The same with this reply. `each`: as of add_build_ids().
 [[nodiscard]] Result<KnownFiles> ask_for_files(RecorderThread& recorder);
-void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, TrackerExport& window);
+void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, TrackerExport& window,
+                const EachMapping& each = {});
+// Only what there is to say, with this reply.
+struct FileMessages {
+  std::vector<std::string> warnings, notes;
+};
+[[nodiscard]] FileMessages messages_of(RecorderThread& recorder, const Result<KnownFiles>& known,
+                                       const NamedFiles& named);
 
 }  // namespace flight::daemon

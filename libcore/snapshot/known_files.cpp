@@ -18,8 +18,8 @@ namespace {
 
 class Namer {
  public:
-  Namer(const KnownFiles& known, TrackerExport& window)
-      : window_(window), forgotten_ns_(known.forgotten_ns), left_out_ns_(known.left_out_ns) {
+  Namer(const KnownFiles& known, TrackerExport& window, const EachMapping& each)
+      : window_(window), each_(each), forgotten_ns_(known.forgotten_ns), left_out_ns_(known.left_out_ns) {
     files_.reserve(known.files.size());
     for (const KnownFile& file : known.files) files_[numbers_of(file.file)].push_back(&file);
     unanswered_.insert(known.unanswered.begin(), known.unanswered.end());
@@ -181,22 +181,40 @@ class Namer {
     if (is_unsure && !name.ends_with(kDeleted)) name.append(kNotVerified);
     const bool is_misled = has_none && name.ends_with(kNotTheHosts);
     if (is_misled && was_read(*found.file)) found.why = Why::replaced;
-    if (found.file == nullptr || is_misled || is_unsure)
-      without_.emplace(identity, found.why);
-    else
+    const bool is_known = found.file != nullptr && !is_misled && !is_unsure;
+    if (is_known)
       with_.insert(identity);
+    else
+      without_.emplace(identity, found.why);
+    const std::string_view recorded_name = map->name;
+    const auto report = [&] {
+      if (each_)
+        each_({.file = identity,
+               .mapped_ns = mapped,
+               .recorded_name = recorded_name,
+               .name = map->name,
+               .build_id = map->build_id,
+               .is_known = is_known});
+    };
     if (found.file == nullptr) {
       // perf would take the file that is there now for it, without a word. If the numbers are two files', nothing says
       // to which of them this path leads from the host's root.
       const bool may_mislead = found.why != Why::unread && !(found.why == Why::waiting && is_next(identity));
-      if (!may_mislead || map->name.ends_with(kDeleted)) return false;
+      if (!may_mislead || map->name.ends_with(kDeleted)) {
+        report();
+        return false;
+      }
       name.append(kNotVerified);
       map->name = name;
+      report();
       append_mmap2(out, *map, *trailer);
       return true;
     }
     const KnownFile& file = *found.file;
-    if (file.build_id.empty() && name == map->name && is_same) return false;
+    if (file.build_id.empty() && name == map->name && is_same) {
+      report();
+      return false;
+    }
     map->name = name;
     if (!file.build_id.empty()) {
       map->build_id.size = static_cast<std::uint8_t>(std::min(file.build_id.size(), map->build_id.bytes.size()));
@@ -204,11 +222,13 @@ class Namer {
       if (listed_.insert(key(map->build_id, map->name)).second)
         window_.build_ids.push_back({.id = map->build_id, .name = std::string(map->name)});
     }
+    report();
     append_mmap2(out, *map, *trailer);
     return true;
   }
 
   TrackerExport& window_;
+  const EachMapping& each_;
   EventTime forgotten_ns_ = 0, left_out_ns_ = 0;
   std::unordered_map<FileIdentity, std::vector<const KnownFile*>, FileIdentityHash> files_;  // by numbers
   std::unordered_map<FileIdentity, Waits, FileIdentityHash> waiting_;                        // by numbers
@@ -221,8 +241,8 @@ class Namer {
 
 }  // namespace
 
-NamedFiles add_build_ids(const KnownFiles& known, TrackerExport& window) {
-  Namer namer(known, window);
+NamedFiles add_build_ids(const KnownFiles& known, TrackerExport& window, const EachMapping& each) {
+  Namer namer(known, window, each);
   window.prologue = namer.rewrite(window.prologue, window.mapped_ns);
   window.log = namer.rewrite(window.log, {});
   return namer.counts();

@@ -7,12 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "libcore/base/file_identity.hpp"
 #include "libcore/broker/build_ids.hpp"
+#include "libcore/perf/record_build.hpp"
 #include "libcore/sideband/process_tracker.hpp"
 
 namespace flight {
@@ -31,8 +34,20 @@ struct NamedFiles {
   std::uint64_t forgotten = 0;   // among those: the broker knew too many others
   std::uint64_t waiting = 0;     // among those: the broker reads it later (WaitingFile)
   std::uint64_t left_out = 0;    // among those: perhaps the broker had no space or CPU time left to note it
+  std::uint64_t too_late = 0;    // among those: its records were written, and their path stands for something else, too
   std::set<std::string> served_types;
 };
-[[nodiscard]] NamedFiles add_build_ids(const KnownFiles& known, TrackerExport& window);
+
+// A mapping of a file, as its record is now.
+struct NamedMapping {
+  FileIdentity file;
+  EventTime mapped_ns = 0;
+  std::string_view recorded_name, name;  // the kernel's, and that of the record
+  BuildId build_id;                      // size 0: none
+  bool is_known = false;                 // it has a build-id, or is known to have none
+};
+using EachMapping = std::function<void(const NamedMapping& mapping)>;
+// `each`: called for each mapping of a file, in the order of the records.
+[[nodiscard]] NamedFiles add_build_ids(const KnownFiles& known, TrackerExport& window, const EachMapping& each = {});
 
 }  // namespace flight

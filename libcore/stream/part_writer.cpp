@@ -137,7 +137,7 @@ void PartWriter::handle(PartStart& start) {
 }
 
 void PartWriter::handle(PartEnd& end) {
-  Result<void> finished = part_ ? part_->finish(std::move(end.features)) : outcome_;
+  Result<void> finished = part_ ? part_->finish(end.features()) : outcome_;
   if (!part_ && finished) finished = fail(std::errc::invalid_argument, "no part of the recording was begun");
   add(before_);
   PartFacts facts = part_ ? part_->facts() : PartFacts();

@@ -57,7 +57,7 @@ class PartWriter {
   // finish(), or that of begin(): then it has no file.
   using Ended = std::function<void(Result<void> outcome, PartFacts facts)>;
   struct PartEnd {
-    Features features;
+    std::function<Features()> features;  // called on the writer's thread when the part has all its rounds
     Ended ended;
   };
 

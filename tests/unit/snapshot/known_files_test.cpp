@@ -131,6 +131,38 @@ TEST(KnownFiles, AMappingHasTheBuildIdOfItsTime) {
   EXPECT_EQ(named.two, 1U);
 }
 
+TEST(KnownFiles, EachMappingIsReportedAsItsRecordIs) {
+  TrackerExport window;
+  append_comm(window.prologue, {.pid = 7, .tid = 7, .name = "x"}, {});
+  append_mmap2(window.prologue, mapping(1, "/bin/one"), {});
+  window.mapped_ns = {100};
+  append_mmap2(window.log, mapping(2, "/inside", 0), {.time_ns = 200});
+  append_mmap2(window.log, mapping(0, "//anon"), {.time_ns = 300});
+  append_mmap2(window.log, mapping(3, "/waits"), {.time_ns = 400});
+  append_mmap2(window.log, mapping(4, "/unread"), {.time_ns = 500});
+  append_mmap2(window.log, mapping(5, "/no-id"), {.time_ns = 600});
+  const KnownFiles known{.files = {{.file = file(1, 5), .build_id = std::vector<std::uint8_t>(20, 0x11)},
+                                   {.file = file(2, 6),
+                                    .build_id = std::vector<std::uint8_t>(20, 0x22),
+                                    .recorded_name = "/inside",
+                                    .host_path = "/srv/inside"},
+                                   {.file = file(5, 5)}},
+                         .unanswered = {},
+                         .served = {},
+                         .waiting = {{.file = file(3, 0)}}};
+  std::vector<std::string> seen;
+  const NamedFiles named = add_build_ids(known, window, [&seen](const NamedMapping& one) {
+    seen.push_back(fmt::format("{}.{} {} {} {} {}{}", one.file.inode, one.file.generation, one.mapped_ns,
+                               one.recorded_name, one.name, one.build_id.bytes[0], one.is_known ? " known" : ""));
+  });
+  EXPECT_EQ(seen,
+            (std::vector<std::string>{"1.5 100 /bin/one /bin/one 17 known", "2.6 200 /inside /srv/inside 34 known",
+                                      "3.5 400 /waits /waits (not verified) 0", "4.5 500 /unread /unread 0",
+                                      "5.5 600 /no-id /no-id 0 known"}));
+  EXPECT_EQ(named.with, 3U);
+  EXPECT_EQ(named.without, 2U);
+}
+
 // Without a build-id, perf takes what the name leads to: of a file with several names, some can lead elsewhere.
 TEST(KnownFiles, AFileWithoutABuildIdHasNoNameThatLeadsElsewhere) {
   TrackerExport window;

@@ -320,7 +320,7 @@ struct Outcome {
   std::future<std::pair<Result<void>, PartFacts>> future = promise.get_future();
 
   PartWriter::PartEnd end() {
-    return {.features = made_features(), .ended = [this](Result<void> outcome, PartFacts facts) {
+    return {.features = made_features, .ended = [this](Result<void> outcome, PartFacts facts) {
               promise.set_value(std::pair(std::move(outcome), std::move(facts)));
             }};
   }
@@ -461,6 +461,34 @@ TEST(PartWriterTest, TheSidebandIsTakenWhenItHasSettled) {
   ASSERT_EQ(asked.size(), 4U) << "a wrong time does not stop the writer";
   for (std::size_t i = 0; i < 3; ++i) EXPECT_GE(asked[i].second, asked[i].first + 50'000'000);
   EXPECT_EQ(facts.events, 160U);
+}
+
+// Only then is it known which files were mapped.
+TEST(PartWriterTest, TheFeaturesAreAskedForWhenAllRoundsAreWritten) {
+  const StreamFolder folder;
+  MadeRounds rounds;
+  Outcome outcome;
+  int written = 0, written_before = 0;  // of the writer's thread
+  const auto writer = start_writer([&](EventTime from_ns, EventTime until_ns) {
+    ++written;
+    return some_sideband(from_ns, until_ns);
+  });
+  writer->begin(made_start(folder.path("data"), folder.path("journal")));
+  for (int i = 0; i < 3; ++i) writer->write(rounds.next(20));
+  PartWriter::PartEnd end = outcome.end();
+  end.features = [&] {
+    written_before = written;
+    Features features = made_features();
+    features.hostname = "at-the-end";
+    return features;
+  };
+  writer->end(std::move(end));
+  const auto [ended, facts] = outcome.wait();
+  ASSERT_TRUE(ended) << ended.error().what;
+  EXPECT_EQ(written_before, 3);
+  const auto reader = FileReader::open(folder.path("data"));
+  ASSERT_TRUE(reader) << reader.error().what;
+  EXPECT_EQ(reader->string_feature(kFeatureHostname), "at-the-end");
 }
 
 TEST(PartWriterTest, WithoutAPartRoundsAreCountedAsLost) {

@@ -161,11 +161,13 @@ class RealRings : public test::RootTest {
     for (const auto& counting : counting_) last_.push_back(counting->stop());
     (*workers)->finish();
     totals_ = (*workers)->totals();
-    writer->end({.features = features_, .ended = [&](Result<void> outcome, PartFacts facts) {
-                   EXPECT_TRUE(outcome) << outcome.error().what;
-                   facts_ = std::move(facts);
-                   promise.set_value();
-                 }});
+    writer->end({.features = [this] { return features_; },
+                 .ended =
+                     [&](Result<void> outcome, PartFacts facts) {
+                       EXPECT_TRUE(outcome) << outcome.error().what;
+                       facts_ = std::move(facts);
+                       promise.set_value();
+                     }});
     ASSERT_EQ(ended.wait_for(test::kPatience), std::future_status::ready);
     workers->reset();
     EXPECT_EQ(pool->free_bytes(), pool->size_bytes()) << "each block was written or given up";

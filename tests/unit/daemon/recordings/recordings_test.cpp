@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <atomic>
@@ -402,6 +404,68 @@ TEST_F(RecordingsTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begun);
   EXPECT_GE(bench_.broker->asked(Request::build_ids), 2) << "when it began, and then";
   EXPECT_LE(bench_.broker->asked(Request::build_ids), seconds.count() + 3);
+}
+
+// Of an inode that nothing else maps, and that no file system gives another number.
+class MappedLastTest : public RecordingsTest {
+ protected:
+  static constexpr const char* kMappedName = "/memfd:mapped-last (deleted)";
+
+  // This process maps it as code, for a moment.
+  void map_file() {
+    constexpr std::size_t kPage = 4096;
+    file_ = UniqueFd(::memfd_create("mapped-last", MFD_CLOEXEC));
+    ASSERT_TRUE(file_);
+    ASSERT_EQ(::ftruncate(file_.get(), kPage), 0);
+    void* code = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file_.get(), 0);
+    ASSERT_NE(code, MAP_FAILED);
+    ::munmap(code, kPage);
+  }
+  // As its mapping's record has it, but for the generation.
+  [[nodiscard]] FileIdentity identity() const {
+    struct stat status {};
+    EXPECT_EQ(::fstat(file_.get(), &status), 0);
+    return {.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino, .generation = 0};
+  }
+
+  UniqueFd file_;
+};
+
+// Its record was written with the broker's last reply, which did not have it yet.
+TEST_F(MappedLastTest, AFileHasItsBuildIdInTheList) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  ASSERT_NO_FATAL_FAILURE(map_file());
+  const std::size_t steps = call.steps.size();
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return call.steps.size() >= steps + 2 || call.answer;
+  }));
+  ASSERT_FALSE(call.answer) << call.error();
+  bench_.broker->change([&](BrokerSetup& setup) {
+    setup.known_files.files.push_back({.file = identity(), .build_id = std::vector<std::uint8_t>(20, 0x42)});
+  });
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  const auto reader = FileReader::open(result.paths[0]);
+  ASSERT_TRUE(reader) << reader.error().what;
+  const auto found = reader->features().find(kFeatureBuildId);
+  ASSERT_NE(found, reader->features().end());
+  const std::string list(reinterpret_cast<const char*>(found->second.data()), found->second.size());
+  EXPECT_THAT(list, HasSubstr(kMappedName));
+  EXPECT_THAT(list, HasSubstr(std::string(20, '\x42')));
+}
+
+TEST_F(MappedLastTest, WithoutABuildIdItHasAReason) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  ASSERT_NO_FATAL_FAILURE(map_file());
+  bench_.broker->change([&](BrokerSetup& setup) { setup.known_files.waiting.push_back({.file = identity()}); });
+  fault(400);
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  EXPECT_THAT(sidecar_of(result.paths[0]).notes,
+              Contains(HasSubstr("build-id unread, later: not read yet with flightd-broker's share of a CPU (1 of ")));
 }
 
 TEST_F(RecordingsTest, ItEndsAtItsSize) {

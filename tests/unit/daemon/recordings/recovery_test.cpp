@@ -167,6 +167,7 @@ TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
   EXPECT_EQ(sidecar->record->ended, "killed");
   EXPECT_EQ(sidecar->record->part, 2U);
   EXPECT_EQ(sidecar->record->holes_known, false) << "an empty list is not the claim that there are none";
+  EXPECT_THAT(sidecar->notes, testing::Contains(HasSubstr("can lack their build-id")));
   EXPECT_EQ(sidecar->reason, "slow");
   EXPECT_EQ(sidecar->window.begin_ns, kRoundNs);
   EXPECT_EQ(sidecar->window.end_ns, 3 * kRoundNs);

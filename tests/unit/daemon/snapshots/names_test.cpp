@@ -101,6 +101,14 @@ TEST_F(UnnamedFiles, WhatKeptTheBrokerFromReadingItIsNoted) {
   EXPECT_TRUE(states(known, "flightd-broker knows the 16384 files that were mapped last"));
 }
 
+// In a part of a recording.
+TEST_F(UnnamedFiles, WhatIsReadTooLateIsNoted) {
+  const FileMessages messages =
+      messages_of(*bench_.recorder, KnownFiles(), {.with = 2, .without = 1, .too_late = 1, .served_types = {}});
+  ASSERT_EQ(messages.notes.size(), 1U) << "no other reason";
+  EXPECT_EQ(messages.notes[0].find("1 of 3 mapped files have no build-id here: it was read after their records"), 0U);
+}
+
 TEST_F(UnnamedFiles, WhatHangsIsAWarning) {
   KnownFiles known;
   known.unanswered.push_back({.major = kMapped.major, .minor = kMapped.minor});
