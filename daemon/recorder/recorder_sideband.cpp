@@ -9,6 +9,7 @@
 #include "libcore/base/units.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perf/record_cut.hpp"
+#include "libcore/sideband/scan_time.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -159,16 +160,17 @@ void RecorderThread::look_again(EventTime since_ns) {
   scan();
 }
 
-void RecorderThread::scan() {
+// `again`: the last answer was older than its request. Once: a broker has only one such answer.
+void RecorderThread::scan(bool again) {
   last_scan_ns_ = monotonic_now();
   scanning_ = true;
   intake_.looking();
-  broker_thread_->processes([this, asked_ns = last_scan_ns_](Result<Mapping> records) {
+  broker_thread_->processes([this, again, asked_ns = last_scan_ns_](Result<Mapping> records) {
     // A task has to be copyable.
-    auto scan = std::make_shared<const Result<Mapping>>(std::move(records));
-    tasks_.post([this, asked_ns, scan = std::move(scan)] {
+    auto answer = std::make_shared<const Result<Mapping>>(std::move(records));
+    tasks_.post([this, again, asked_ns, answer = std::move(answer)] {
       scanning_ = false;
-      take_scan(*scan, asked_ns);
+      if (!take_scan(*answer, asked_ns) && !again) scan(/*again=*/true);
     });
   });
 }
@@ -206,18 +208,23 @@ void RecorderThread::await_scan(const std::unordered_set<std::uint32_t>& pids) {
   answer.wait_for(kSnapshotWaits);
 }
 
-void RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_ns) {
+// False: it is older than its request, as the first one of a broker is. What has run since then is not in it.
+bool RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_ns) {
   last_scan_ns_ = asked_ns;
   if (!records) {  // the process tracker stays stale
     wanted_.clear();
-    return answer_waiters();
+    answer_waiters();
+    return true;
   }
   drain();
   clock_.look();
-  tracker_.add_scan(records->bytes(), asked_ns, std::exchange(wanted_, {}), clock_.history());
-  intake_.looked(asked_ns);
+  const EventTime scanned_ns = tracker_.add_scan(records->bytes(), asked_ns, wanted_, clock_.history());
+  intake_.looked(scanned_ns);
   begin_checkpoint();  // with those who were not known
   if (!tracker_.stale()) answer_waiters();
+  if (scanned_ns != asked_ns) return false;
+  wanted_.clear();
+  return true;
 }
 
 void RecorderThread::answer_waiters() {
@@ -229,15 +236,12 @@ void RecorderThread::answer_waiters() {
 // drained, because every record is newer: added later, it would be ignored for a process that has records and has
 // exited since. False: the scan is a later one.
 bool RecorderThread::take_first_scan(const Result<Mapping>& records) {
-  if (!records) return false;
-  const std::span<const std::byte> bytes = records->bytes();
-  const auto record = next_record(bytes);
-  const auto trailer = record.empty() ? std::nullopt : parse_trailer(record);
-  if (!trailer || attached_->rings.empty()) return false;
+  if (!records || records->bytes().empty() || attached_->rings.empty()) return false;
+  const EventTime began_ns = scan_time(records->bytes());
   for (const auto& ring : attached_->rings)
-    if (trailer->time_ns > ring->info().enabled_ns) return false;
+    if (began_ns > ring->info().enabled_ns) return false;
   clock_.look();
-  tracker_.add_scan(bytes, trailer->time_ns, {}, clock_.history());
+  tracker_.add_scan(records->bytes(), began_ns, {}, clock_.history());
   return true;
 }
 

@@ -105,7 +105,7 @@ void RecorderThread::run() {
     asked_ns = monotonic_now();
     records = broker_thread_->processes();
   }
-  take_scan(records, asked_ns);
+  if (!take_scan(records, asked_ns)) scan(/*again=*/true);
   if (auto counts = broker_thread_->counts()) last_counts_ = std::move(*counts);
   EventTime next_tick_ns = monotonic_now() + kTickNs;
   EventTime next_note_ns = 0;

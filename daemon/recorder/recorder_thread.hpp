@@ -150,12 +150,12 @@ class RecorderThread {
   void begin_checkpoint();
   [[nodiscard]] EventTime first_enabled_ns() const;
   void look_again(EventTime since_ns);
-  void scan();
+  void scan(bool again = false);
   void scan_if_due(EventTime now_ns);
   void await_scan(const std::unordered_set<std::uint32_t>& pids);
   void answer_waiters();
   [[nodiscard]] bool take_first_scan(const Result<Mapping>& records);
-  void take_scan(const Result<Mapping>& records, EventTime asked_ns);
+  [[nodiscard]] bool take_scan(const Result<Mapping>& records, EventTime asked_ns);
   void note_clock();
   void note_heads(EventTime now_ns);
   void watch_streams(std::vector<pollfd>& fds);

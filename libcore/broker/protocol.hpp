@@ -7,10 +7,11 @@
 //                   index of its first ring; `parts` says how many messages there are in all. Of a broker that does not
 //                   record yet it comes out of order: when the configuration was read, or that takes too long
 //   processes       one message, fd {sealed memfd of perf records: FORK COMM MMAP2 CGROUP KSYMBOL, with trailers}. The
-//                   first answer of a broker is of the moment before it enabled its events, as the trailers' times say.
-//                   It comes when the scan is done, out of order, or (after some seconds at most) in part: then the
-//                   records' trailers mark what is missing (kScan…), and the text describes it. The time in a FORK, but
-//                   not in its trailer, is of CLOCK_BOOTTIME: when it started. flightd knows the suspends since then
+//                   first answer of a broker is of the moment before it enabled its events, as the trailers' times say:
+//                   it can be much older than the request, and what the rings have is newer. An answer comes when the
+//                   scan is done, out of order, or (after some seconds at most) in part: then the records' trailers
+//                   mark what is missing (kScan…), and the text describes it. The time in a FORK, but not in its
+//                   trailer, is of CLOCK_BOOTTIME: when it started. flightd knows the suspends since then
 //   build_ids       one message, fd {sealed memfd: build_ids.hpp}, the same one as long as nothing changed. It may wait
 //                   a moment for files that are being read, out of order
 //   kernel          one message, fds {sealed memfd: kernel_names.hpp, read after the request} and, only if
@@ -64,8 +65,9 @@ inline constexpr std::size_t kMaxGaps = 256;  // the newest are kept
 // The `reserved` field of a trailer of *processes*, where the kernel writes 0. In a process's FORK: the process exists,
 // and nothing else of it could be read (no start time, no COMM); or its name is right, and threads and mappings can be
 // missing. The last record is a LOST whose first number is the number of processes listed: every process that is not
-// among them has ended. A process's executable is marked (kProgramMap) at its first mapping; if none is of it, or the
-// mappings were not read, at an MMAP2 of 0 bytes, which is for the process tracker only.
+// among them has ended. Its time is when the scan began. A process's executable is marked (kProgramMap) at its first
+// mapping; if none is of it, or the mappings were not read, at an MMAP2 of 0 bytes, which is for the process tracker
+// only.
 inline constexpr std::uint32_t kScanUnread = 0x44524e55, kScanPartly = 0x54524150, kScanAllListed = 0x54534c41;
 // In the LOST record after the KSYMBOL records of generated code (libcore/sysinfo/generated_code.hpp), whose time is
 // that of the read: its first number is the number of these records, the second one has kScanSymbols… bits. Without it

@@ -299,6 +299,7 @@ void Doubter::repair_children(const std::vector<ScannedProcess>& scan) {
     if (process.unread || lives.empty() || !lives.back().alive() || lives.back().start_ns <= end_of(process.pid))
       continue;
     const Incarnation& known = lives.back();
+    if (process.started_ns + kStartToleranceNs < known.start_ns) continue;  // the scan saw who had the number before
     if (!nameless_.contains(known.parent) || renamed(process.pid).first_ns != 0) continue;
     if (!is_called(known.image.comm, process.comm)) continue;
     put_comm(known.start_ns, process.pid, process.pid, process.comm, true);

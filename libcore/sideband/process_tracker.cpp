@@ -13,6 +13,7 @@
 #include "libcore/sideband/process_tracker_state.hpp"
 #include "libcore/sideband/process_writer.hpp"
 #include "libcore/sideband/scan.hpp"
+#include "libcore/sideband/scan_time.hpp"
 
 namespace flight {
 namespace {
@@ -76,9 +77,12 @@ void ProcessTracker::add_gap_until(EventTime end_ns) { add_gap(std::min(state_->
 
 void ProcessTracker::blame(std::string who) { state_->gaps.blame(std::move(who)); }
 
-void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scanned_ns,
-                              const std::unordered_set<std::uint32_t>& wanted, const ClockHistory& clock) {
+EventTime ProcessTracker::add_scan(std::span<const std::byte> records, EventTime asked_ns,
+                                   const std::unordered_set<std::uint32_t>& wanted, const ClockHistory& clock) {
   State& state = *state_;
+  // If it began later, it is still of the request: what Intake drops from then on can be newer (Intake::looking).
+  const EventTime began_ns = scan_time(records);
+  const EventTime scanned_ns = began_ns != 0 ? std::min(began_ns, asked_ns) : asked_ns;
   ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.symbol_gap, state.known_from_ns, state.log,
                                 clock, state.table, state.kernel);
   if (merged.old_bpf) state.old_bpf = merged.old_bpf;
@@ -92,6 +96,7 @@ void ProcessTracker::add_scan(std::span<const std::byte> records, EventTime scan
   state.append(merged.additions);
   state.fold_early();
   state.shrink();
+  return scanned_ns;
 }
 
 void ProcessTracker::fold(EventTime horizon_ns) {

@@ -163,15 +163,18 @@ class ProcessTracker {
   void add_gap_until(EventTime end_ns);
   // Sets which process wrote most of the records that did not fit, for the newest gap.
   void blame(std::string who);
-  // Merges the broker's *processes*, requested at `scanned_ns`; generated code of the kernel as scanned_symbols.hpp
-  // says. An unknown process becomes state that always existed (from its FORK's own time on); of a known process only
+  // Merges the broker's *processes*, requested at `asked_ns`; generated code of the kernel as scanned_symbols.hpp
+  // says. A scan that began before its request (scan_time.hpp) counts as requested when it began: records of a later
+  // time are newer than its facts. Returns that time: if it is not `asked_ns`, another scan has to be requested.
+  //
+  // An unknown process becomes state that always existed (from its FORK's own time on); of a known process only
   // missing facts are added. After a gap, processes that the scan does not confirm by pid, start time, name and maps
   // are called kLostName from the gap on, until their names are known. This ends staleness for gaps that are over by
   // then. A process that exists but that the broker could not read waits for the next scan; after several such scans it
   // is called kLostName. `wanted`: a snapshot has samples of them, so they stay if memory is short. `clock`: with a
   // look after the scan, as the start times are of CLOCK_BOOTTIME.
-  void add_scan(std::span<const std::byte> records, EventTime scanned_ns,
-                const std::unordered_set<std::uint32_t>& wanted = {}, const ClockHistory& clock = ClockHistory());
+  EventTime add_scan(std::span<const std::byte> records, EventTime asked_ns,
+                     const std::unordered_set<std::uint32_t>& wanted = {}, const ClockHistory& clock = ClockHistory());
 
   // Folds records that are older than every ring's oldest sample; removes processes whose exit is older.
   void fold(EventTime horizon_ns);

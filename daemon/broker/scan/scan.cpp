@@ -369,7 +369,7 @@ Result<ScanAnswer> ProcessScan::take() {
     job.miss(entry, ScanMiss::late);
     job.misses.unread += unread ? 1 : 0;
   }
-  // Not at the beginning: flightd takes the first record's time for the scan's.
+  // Not at the beginning: a flightd of another version can take the first record's time for the scan's.
   if (job.known_symbols) {
     job.write(*job.known_symbols);
     out.symbols = job.known_symbols;

@@ -43,6 +43,7 @@ struct BrokerSetup {
   std::shared_ptr<const Recording> rings;  // nullptr: there are no rings
   std::string folder;                      // the directory of its files; empty: it makes none
   std::vector<std::byte> processes;        // the result of its scan
+  std::vector<std::byte> first_processes;  // of that from before its recording, for the first request; empty: none
   std::string config_digest;
   std::vector<std::string> unseen;      // Counts::unseen
   std::optional<Delivery> delivery;     // Counts::delivery; nullopt: as the rings have it
@@ -212,9 +213,12 @@ class FakeBroker {
       static_cast<void>(send_message(client_, header, {}, some));
     }
   }
-  Reply reply_to(Request request) const {
+  Reply reply_to(Request request) {
     if (request == Request::counts) return {.fd = document(encode(counts())), .text = {}, .error = {}};
-    if (request == Request::processes) return {.fd = document(setup_.processes), .text = {}, .error = {}};
+    if (request == Request::processes) {
+      const auto first = std::exchange(setup_.first_processes, {});
+      return {.fd = document(first.empty() ? setup_.processes : first), .text = {}, .error = {}};
+    }
     if (request == Request::build_ids) return {.fd = document(encode(setup_.known_files)), .text = {}, .error = {}};
     if (request == Request::kernel)
       return {

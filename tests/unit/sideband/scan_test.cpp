@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "libcore/sideband/process_tracker.hpp"
+#include "libcore/sideband/scan_time.hpp"
 #include "tests/unit/sideband/reader_model.hpp"
 #include "tests/unit/sideband/tape.hpp"
 
@@ -529,6 +530,111 @@ TEST(Scan, AnEmptyScanEndsNoProcess) {
   tracker.add(lost().bytes());
   tracker.add_scan({}, 50 * kSecond);
   EXPECT_EQ(tracker.stats().processes, 2U);
+}
+
+TEST(Scan, ItsEndSaysWhenItBegan) {
+  Tape scan = scan_of_a_server();
+  EXPECT_EQ(scan_time(scan.bytes()), 0U) << "it has no end";
+  scan.all_listed(30);
+  EXPECT_EQ(scan_time(scan.bytes()), 30U);
+  EXPECT_EQ(scan_time(std::span(scan.bytes()).first(scan.bytes().size() - 8)), 0U) << "it is cut";
+  EXPECT_EQ(scan_time({}), 0U);
+}
+
+TEST(Scan, ItIsNotLaterThanItsRequest) {
+  ProcessTracker tracker;
+  Tape scan = scan_of_a_server();
+  scan.all_listed(12 * kSecond);  // the broker was busy
+  EXPECT_EQ(tracker.add_scan(scan.bytes(), 10 * kSecond), 10 * kSecond);
+}
+
+// Another broker looked at the processes at 30 s, before its recording. flightd finds that broker, and requests this
+// scan, at 50 s. Its records of the time between the two are newer.
+TEST(OldScan, EndsNoneThatBeganSinceThenAndRevivesNoneThatEnded) {
+  const auto running = [] {
+    Tape scan = scan_of_a_server();
+    scan.scanned(300, 1, 4 * kSecond, "ended");
+    return scan;
+  };
+  ProcessTracker tracker;
+  tracker.add_scan(running().bytes(), 10 * kSecond);
+  Tape tape;
+  tape.exit(32 * kSecond, 200, 201);
+  tape.exit(32 * kSecond, 200);
+  tape.exit(33 * kSecond, 300);
+  tape.fork(40 * kSecond, 2, 200);  // the number again
+  tape.exec(40 * kSecond + 1, 200, "fresh");
+  tape.map(40 * kSecond + 2, 200, 0x8000, 0x1000, "/bin/fresh");
+  tape.fork(41 * kSecond, 2, 400);
+  tape.exec(41 * kSecond + 1, 400, "young");
+  tracker.add(tape.bytes());
+  tracker.add_gap(20 * kSecond, 50 * kSecond);
+  Tape old = running();
+  old.all_listed(30 * kSecond);
+  EXPECT_EQ(tracker.add_scan(old.bytes(), 50 * kSecond), 30 * kSecond);
+  EXPECT_TRUE(tracker.stale()) << "it does not say what ran in the rest of the gap";
+  auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200, 300, 400});
+  EXPECT_EQ(read(window, 55 * kSecond).comm_of(200, 200), "[lost]") << "not as who had its number before";
+  EXPECT_FALSE(read(window, 55 * kSecond).processes.contains(300));
+  EXPECT_TRUE(read(window, 55 * kSecond).processes.contains(400));
+  Tape now;
+  now.scanned(2, 0, 0, "kthreadd");
+  now.scanned(200, 2, 40 * kSecond, "fresh");
+  now.map(0, 200, 0x8000, 0x1000, "/bin/fresh");
+  now.scanned(400, 2, 41 * kSecond, "young");
+  now.all_listed(51 * kSecond);
+  EXPECT_EQ(tracker.add_scan(now.bytes(), 51 * kSecond), 51 * kSecond);
+  EXPECT_FALSE(tracker.stale());
+  window = tracker.export_window(15 * kSecond, 60 * kSecond, {200, 300, 400});
+  EXPECT_EQ(read(window, 55 * kSecond).text_of(200), "200 of 2: 200=fresh 8000-9000@1000/bin/fresh\n");
+  EXPECT_EQ(read(window, 55 * kSecond).comm_of(400, 400), "young");
+  EXPECT_FALSE(read(window, 55 * kSecond).processes.contains(300));
+}
+
+TEST(OldScan, HasTheMappingsOfTheImageBeforeAnExec) {
+  ProcessTracker tracker;
+  Tape tape;
+  tape.fork(10 * kSecond, 1, 200);
+  tape.exec(10 * kSecond + 1, 200, "old");
+  tape.map(10 * kSecond + 2, 200, 0x1000, 0x1000, "/bin/old");
+  tape.exec(40 * kSecond, 200, "new");
+  tape.map(40 * kSecond + 1, 200, 0x1000, 0x1000, "/bin/new");
+  tracker.add(tape.bytes());
+  Tape scan;
+  scan.scanned(200, 1, 10 * kSecond, "old");
+  scan.map(0, 200, 0x1000, 0x1000, "/bin/old");
+  scan.map(0, 200, 0x3000, 0x1000, "/lib/missed.so");
+  scan.all_listed(30 * kSecond);
+  tracker.add_scan(scan.bytes(), 50 * kSecond);
+  const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200});
+  EXPECT_EQ(read(window, 35 * kSecond).text(),
+            "200 of 1: 200=old 1000-2000@1000/bin/old 3000-4000@1000/lib/missed.so\n");
+  EXPECT_EQ(read(window, 55 * kSecond).text(), "200 of 1: 200=new 1000-2000@1000/bin/new\n");
+}
+
+// A child was forked when the name of its parent was in doubt: the scan says what it is called, if it is still the one
+// that the scan saw.
+TEST(OldScan, DoesNotNameAChildThatHasTheNumberNow) {
+  for (const bool is_old : {false, true}) {
+    ProcessTracker tracker;
+    tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+    Tape tape;
+    tape.fork(12 * kSecond, 200, 250);
+    tape.exit(35 * kSecond, 250);
+    tape.fork(40 * kSecond, 200, 250);
+    tape.exit(45 * kSecond, 200, 201);
+    tape.exit(45 * kSecond, 200);
+    tracker.add(tape.bytes());
+    tracker.add_gap(20 * kSecond, 29 * kSecond);
+    Tape scan;
+    scan.scanned(2, 0, 0, "kthreadd");
+    if (is_old) scan.scanned(200, 1, 3 * kSecond, "server");
+    scan.scanned(250, 200, (is_old ? 12U : 40U) * kSecond, "server");
+    scan.all_listed((is_old ? 30U : 50U) * kSecond);
+    tracker.add_scan(scan.bytes(), 50 * kSecond);
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200, 250});
+    EXPECT_EQ(read(window, 55 * kSecond).comm_of(250, 250), is_old ? "[lost]" : "server");
+  }
 }
 
 }  // namespace

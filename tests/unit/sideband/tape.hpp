@@ -102,7 +102,10 @@ class Tape {
   void symbols_listed(EventTime read, std::uint64_t bits = 0) {
     append_lost(bytes_, {symbols_, bits}, {.time_ns = read, .reserved = kScanSymbolsListed});
   }
-  void all_listed() { append_lost(bytes_, {scanned_, 0}, {.reserved = kScanAllListed}); }
+  // `began`: 0: the scan does not say when it began.
+  void all_listed(EventTime began = 0) {
+    append_lost(bytes_, {scanned_, 0}, {.time_ns = began, .reserved = kScanAllListed});
+  }
 
   [[nodiscard]] const RecordBuffer& bytes() const { return bytes_; }
   [[nodiscard]] RecordBuffer take() { return std::exchange(bytes_, {}); }

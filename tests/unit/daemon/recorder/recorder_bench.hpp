@@ -86,8 +86,9 @@ inline void lose_a_sideband_record(const daemon::Attached& attached) {
 constexpr std::uint32_t kUnknownPid = 4'190'000;  // no process of this machine has it
 
 // A scan with this process, and one that does not exist. It is complete, except, if `partly`, for the threads and
-// mappings of the latter.
-inline std::vector<std::byte> scan_with(std::uint32_t pid, std::string_view name, bool partly = false) {
+// mappings of the latter. `began_ns`: 0: it does not say when it began.
+inline std::vector<std::byte> scan_with(std::uint32_t pid, std::string_view name, bool partly = false,
+                                        EventTime began_ns = 0) {
   RecordBuffer out;
   constexpr std::uint64_t kProcesses = 2;
   const auto self = static_cast<std::uint32_t>(::getpid());
@@ -96,7 +97,7 @@ inline std::vector<std::byte> scan_with(std::uint32_t pid, std::string_view name
     append_fork(out, {number, 1, number, 1, 1, true}, {.reserved = mark});
     append_comm(out, {number, number, comm, false}, {});
   }
-  append_lost(out, {.id = kProcesses, .lost = 0}, {.reserved = kScanAllListed});
+  append_lost(out, {.id = kProcesses, .lost = 0}, {.time_ns = began_ns, .reserved = kScanAllListed});
   return out;
 }
 

@@ -27,6 +27,42 @@ using testing::SizeIs;
 constexpr EventTime kSecondNs =
     1'000'000'000;  // an export waits this long for a scan, and a scan this long after the previous one
 
+// A child with this name.
+class NamedChild {
+ public:
+  explicit NamedChild(const char* name) {
+    std::array<int, 2> pipe{-1, -1};
+    if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return;
+    const UniqueFd in(pipe[0]);
+    UniqueFd out(pipe[1]);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_NAME, name);
+      static_cast<void>(!::write(out.get(), "x", 1));
+      ::pause();
+      ::_exit(0);
+    }
+    out = UniqueFd();
+    char byte = 0;
+    named_ = ::read(in.get(), &byte, 1) == 1;
+  }
+  NamedChild(const NamedChild&) = delete;
+  NamedChild& operator=(const NamedChild&) = delete;
+  ~NamedChild() { end(); }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
+    pid_ = -1;
+  }
+  [[nodiscard]] bool is_named() const { return named_; }
+  [[nodiscard]] std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+
+ private:
+  pid_t pid_ = -1;
+  bool named_ = false;
+};
+
 class RecorderThreadTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -393,6 +429,27 @@ TEST_F(RecorderThreadTest, AnotherRecordingBeginsAfterAGap) {
   EXPECT_TRUE(soon([this] { return name_now() == "second"; })) << "the next broker was asked what runs";
 }
 
+// The first answer of the next broker is from before its recording: what it recorded until flightd came is newer.
+TEST_F(RecorderThreadTest, AScanFromBeforeTheNextRecordingIsOlderThanItsRecords) {
+  start_with_rings(true);
+  bench_.replace_broker({.recording = 2});
+  ASSERT_TRUE(soon([this] { return bench_.lost == 1; }));
+  ASSERT_TRUE(rings_->enable_all(false)) << "as if they had gone with their broker";
+  const auto others = small_recording();
+  ASSERT_TRUE(others);
+  const EventTime scanned_ns = monotonic_now();
+  const NamedChild child("fresh");
+  ASSERT_TRUE(child.is_named());
+  bench_.replace_broker({.recording = 2,
+                         .rings = others,
+                         .processes = scan_with(child.pid(), "fresh"),
+                         .first_processes = scan_with(child.pid(), "stale", false, scanned_ns)});
+  EXPECT_EQ(reconnect().value(), false);
+  EXPECT_TRUE(soon([this] { return bench_.next->asked(Request::processes) >= 2; }))
+      << "another one is requested at once";
+  EXPECT_TRUE(soon([&] { return recorder().comms_of({{child.pid(), monotonic_now()}}).front() == "fresh"; }));
+}
+
 // The next broker had started a new recording, and the one after it still has the old events.
 TEST_F(RecorderThreadTest, ARecordingThatComesBackLateLeavesNoGap) {
   start_with_rings(true);
@@ -470,23 +527,10 @@ TEST_F(RecorderThreadTest, TheNextFlightdKnowsWhoHasExited) {
   };
   ASSERT_NO_FATAL_FAILURE(begin(true));
   ASSERT_EQ(name_now(), "first");
-  std::array<int, 2> pipe{-1, -1};
-  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
-  const UniqueFd in(pipe[0]);
-  UniqueFd out(pipe[1]);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_NAME, "ephemeral");
-    static_cast<void>(!::write(out.get(), "x", 1));
-    ::pause();
-    ::_exit(0);
-  }
-  ASSERT_GT(child, 0);
-  char byte = 0;
-  ASSERT_EQ(::read(in.get(), &byte, 1), 1);
-  const ProcessAt alive{static_cast<std::uint32_t>(child), monotonic_now()};
-  ::kill(child, SIGKILL);
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  NamedChild child("ephemeral");
+  ASSERT_TRUE(child.is_named());
+  const ProcessAt alive{child.pid(), monotonic_now()};
+  child.end();
   ASSERT_THAT(recorder().comms_of({alive}), ElementsAre("ephemeral"));
   ASSERT_NO_FATAL_FAILURE(begin(true));
   EXPECT_THAT(recorder().comms_of({alive}), ElementsAre("ephemeral"));

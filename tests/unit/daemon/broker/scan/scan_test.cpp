@@ -58,6 +58,7 @@ struct Found {
   std::set<std::uint32_t> processes, named, with_maps, partly;
   std::map<std::uint32_t, std::string> programs;
   bool all_listed = false;
+  EventTime began_ns = 0, oldest_ns = ~EventTime{0};  // of the end, and of all records
 };
 Found found_in(const ScanAnswer& answer) {
   Found found;
@@ -78,7 +79,10 @@ Found found_in(const ScanAnswer& answer) {
         EXPECT_TRUE(found.programs.emplace(map->pid, map->name).second) << "it is there twice";
       }
     }
-    if (mark == kScanAllListed) found.all_listed = lost_fields(record)->id == found.processes.size();
+    found.oldest_ns = std::min(found.oldest_ns, parse_trailer(record)->time_ns);
+    if (mark != kScanAllListed) continue;
+    found.all_listed = lost_fields(record)->id == found.processes.size();
+    found.began_ns = parse_trailer(record)->time_ns;
   }
   return found;
 }
@@ -141,6 +145,7 @@ class Scan : public test::RootTest {
 };
 
 TEST_F(Scan, AllOfItWhereNothingHangs) {
+  const EventTime before_ns = monotonic_now();
   const auto answer = scan({}, ScanLimits{});
   ASSERT_TRUE(answer) << answer.error().what;
   EXPECT_THAT(answer->warning, IsEmpty());
@@ -150,6 +155,8 @@ TEST_F(Scan, AllOfItWhereNothingHangs) {
   EXPECT_THAT(found.partly, IsEmpty());
   EXPECT_EQ(found.named, found.processes);
   EXPECT_TRUE(found.all_listed);
+  EXPECT_GE(found.began_ns, before_ns);
+  EXPECT_EQ(found.began_ns, found.oldest_ns) << "flightd takes it for the scan's time";
 }
 
 // Each thread says it when it has done its part, which may be after the result was taken.
