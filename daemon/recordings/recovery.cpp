@@ -142,9 +142,8 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered, const Par
                                               ? "it was finished from its journal"
                                               : "what was written last is missing, and holes in it are not known"));
   contents.notes.emplace_back(
-      "files that were first mapped while this part was recorded can lack their build-id: the list of build-ids is "
-      "that "
-      "of its beginning");
+      "files that were first mapped while this part was recorded can lack their build-id: the list is that of its "
+      "beginning");
   if (recovered.left_out > 0)
     contents.warnings.push_back(fmt::format("its newest rounds ({}) could not be used: {}", recovered.left_out,
                                             recovered.reason.empty() ? "the disk is full" : recovered.reason));
