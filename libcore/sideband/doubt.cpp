@@ -219,6 +219,12 @@ void Doubter::assess(const ScannedProcess& process) {
   const Incarnation& known = lives.back();
   const bool another = process.started_ns > known.start_ns + kStartToleranceNs;
   if (known.alive() && !another) find_dropped(process, known);
+  // All its records are newer than the gap, and its FORK is not among them: it ran at the end of the gap already.
+  if (!another && known.origin == Origin::kInferred && known.start_ns > end && begin < end) {
+    // Its start in /proc is rounded down: not before the exit of who had the number then.
+    const EventTime exited_ns = lives.size() > 1 ? lives[lives.size() - 2].exit_ns : 0;
+    return begin_anew(process, std::max({process.started_ns, begin, exited_ns + 1}));
+  }
   if (known.alive() && !another && known.start_ns > end) return;  // the log has all of it
   if (known.alive() && !another && known.origin == Origin::kInferred && known.start_ns <= begin)
     return out_.incomplete.push_back(process);

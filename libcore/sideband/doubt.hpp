@@ -10,6 +10,7 @@
 //   absent            ended with the gap's beginning, if the scan has listed all
 //   there, not read   in doubt until the next scan: nothing is recorded yet
 //   ended, or began, in it [lost] for as long as it lived in it
+//   its first record later [lost]  │ as in the scan; a FORK: as the log says
 //
 // The result is records at these times, so log, state and checkpoint need no special case.
 #pragma once

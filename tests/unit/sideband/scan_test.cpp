@@ -612,6 +612,58 @@ TEST(OldScan, HasTheMappingsOfTheImageBeforeAnExec) {
   EXPECT_EQ(read(window, 55 * kSecond).text(), "200 of 1: 200=new 1000-2000@1000/bin/new\n");
 }
 
+// It began when nothing was recorded, or was not known before. Its first record is that of a plugin.
+TEST(OldScan, NamesAProcessWhoseFirstRecordIsNewer) {
+  for (const EventTime started : {5 * kSecond, 25 * kSecond}) {
+    for (const std::string_view then : {"goes on", "ends", "executes"}) {
+      ProcessTracker tracker;
+      tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+      Tape tape;
+      tape.map(35 * kSecond, 500, 0x8000, 0x1000, "/lib/plugin.so");
+      if (then == "ends") tape.exit(40 * kSecond, 500);
+      if (then == "executes") tape.exec(40 * kSecond, 500, "next");
+      tracker.add(tape.bytes());
+      tracker.add_gap(20 * kSecond, 29 * kSecond);
+      Tape scan = scan_of_a_server();
+      scan.scanned(500, 1, started, "tool");
+      scan.map(0, 500, 0x1000, 0x1000, "/bin/tool");
+      scan.all_listed(30 * kSecond);
+      tracker.add_scan(scan.bytes(), 50 * kSecond);
+      EXPECT_FALSE(tracker.stale());
+      const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {500});
+      EXPECT_EQ(read(window, 28 * kSecond).comm_of(500, 500), "[lost]") << then;
+      // The scan can have seen what it executed.
+      const bool is_known = then != "executes";
+      EXPECT_EQ(read(window, 36 * kSecond).comm_of(500, 500), is_known ? "tool" : "[lost]") << then;
+      EXPECT_EQ(read(window, 36 * kSecond).map_at(500, 0x1800), is_known ? "/bin/tool" : "") << then;
+      EXPECT_EQ(read(window, 36 * kSecond).map_at(500, 0x8800), "/lib/plugin.so") << then;
+      EXPECT_EQ(read(window, 45 * kSecond).comm_of(500, 500), then == "goes on" ? "tool" : is_known ? "" : "next");
+    }
+  }
+}
+
+// The number was another's, whose EXIT is in the log; the FORK after it was lost.
+TEST(OldScan, NamesTheSecondOfANumberOnlyAfterTheFirst) {
+  ProcessTracker tracker;
+  tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+  Tape tape;
+  tape.exit(25 * kSecond, 200, 201);
+  tape.exit(25 * kSecond, 200);
+  tape.exec(35 * kSecond, 200, "next");
+  tracker.add(tape.bytes());
+  tracker.add_gap(20 * kSecond, 29 * kSecond);
+  Tape scan;
+  scan.scanned(2, 0, 0, "kthreadd");
+  scan.scanned(200, 2, 25 * kSecond - 7'000'000, "sh");  // /proc rounds down
+  scan.all_listed(30 * kSecond);
+  tracker.add_scan(scan.bytes(), 50 * kSecond);
+  const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200});
+  EXPECT_EQ(read(window, 19 * kSecond).comm_of(200, 200), "server");
+  EXPECT_EQ(read(window, 28 * kSecond).text_of(200), "200 of 2: 200=[lost]\n");
+  EXPECT_EQ(read(window, 34 * kSecond).text_of(200), "200 of 2: 200=[lost]\n");
+  EXPECT_EQ(read(window, 45 * kSecond).text_of(200), "200 of 2: 200=next\n");
+}
+
 // A child was forked when the name of its parent was in doubt: the scan says what it is called, if it is still the one
 // that the scan saw.
 TEST(OldScan, DoesNotNameAChildThatHasTheNumberNow) {
