@@ -152,11 +152,13 @@ void RecorderThread::begin_checkpoint() {
   if (checkpoint_) warn_of(checkpoint_->begin(tracker_, monotonic_now(), [this] { return clock_.triples(); }));
 }
 
-// Nothing was recorded since then, so a scan must find which processes started, exited or changed.
-void RecorderThread::look_again(EventTime since_ns) {
+// Nothing was recorded since then, up to `until_ns` or now, so a scan must find which processes started, exited or
+// changed.
+void RecorderThread::look_again(EventTime since_ns, EventTime until_ns) {
   drain();
-  tracker_.add_gap(since_ns, monotonic_now());
-  intake_.lost(since_ns, monotonic_now());
+  until_ns = std::max(since_ns, std::min(until_ns, monotonic_now()));
+  tracker_.add_gap(since_ns, until_ns);
+  intake_.lost(since_ns, until_ns);
   scan();
 }
 

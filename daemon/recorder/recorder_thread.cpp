@@ -192,7 +192,10 @@ void RecorderThread::reconnect(std::chrono::seconds look_for, std::function<void
   broker_thread_->reconnect(look_for, [this, done = std::move(done)](const Result<bool>& same) {
     if (same && !*same) {
       gaps_.without_broker(broker_thread_->lost_ns(), monotonic_now());
-      tasks_.post([this, lost_ns = broker_thread_->lost_ns()] { look_again(lost_ns); });
+      tasks_.post([this, lost_ns = broker_thread_->lost_ns()] {
+        follow_attached();
+        look_again(lost_ns, watched_since(attached_->manifest));
+      });
     }
     done(same);
   });

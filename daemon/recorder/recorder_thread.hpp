@@ -149,7 +149,7 @@ class RecorderThread {
   [[nodiscard]] Result<void> assess_checkpoint(const CheckpointContents& left);
   void begin_checkpoint();
   [[nodiscard]] EventTime first_enabled_ns() const;
-  void look_again(EventTime since_ns);
+  void look_again(EventTime since_ns, EventTime until_ns = UINT64_MAX);
   void scan(bool again = false);
   void scan_if_due(EventTime now_ns);
   void await_scan(const std::unordered_set<std::uint32_t>& pids);

@@ -34,4 +34,15 @@ EventTime unwatched_since(const Manifest& before, const Manifest& now) {
   return since_ns;
 }
 
+EventTime watched_since(const Manifest& manifest) {
+  EventTime since_ns = 0;
+  for (const ManifestRing& ring : manifest.rings) {
+    if (ring.kind != RingKind::sideband) continue;
+    if (ring.enabled_ns == 0) return UINT64_MAX;
+    since_ns = std::max(since_ns, ring.enabled_ns);
+  }
+  for (const ManifestGap& gap : manifest.gaps) since_ns = std::max(since_ns, gap.end_ns);
+  return since_ns != 0 ? since_ns : UINT64_MAX;
+}
+
 }  // namespace flight::daemon

@@ -12,4 +12,7 @@ namespace flight::daemon {
 // `now` is another recording, which begins with a scan.
 [[nodiscard]] EventTime unwatched_since(const Manifest& before, const Manifest& now);
 
+// Since when no CPU of this recording ran programs without records. UINT64_MAX: not yet on all of them.
+[[nodiscard]] EventTime watched_since(const Manifest& manifest);
+
 }  // namespace flight::daemon

@@ -440,6 +440,7 @@ TEST_F(RecorderThreadTest, AScanFromBeforeTheNextRecordingIsOlderThanItsRecords)
   const EventTime scanned_ns = monotonic_now();
   const NamedChild child("fresh");
   ASSERT_TRUE(child.is_named());
+  const ProcessAt then{child.pid(), monotonic_now()};
   bench_.replace_broker({.recording = 2,
                          .rings = others,
                          .processes = scan_with(child.pid(), "fresh"),
@@ -448,6 +449,7 @@ TEST_F(RecorderThreadTest, AScanFromBeforeTheNextRecordingIsOlderThanItsRecords)
   EXPECT_TRUE(soon([this] { return bench_.next->asked(Request::processes) >= 2; }))
       << "another one is requested at once";
   EXPECT_TRUE(soon([&] { return recorder().comms_of({{child.pid(), monotonic_now()}}).front() == "fresh"; }));
+  EXPECT_THAT(recorder().comms_of({then}), ElementsAre("fresh")) << "the gap is over when that recording begins";
 }
 
 // The next broker had started a new recording, and the one after it still has the old events.

@@ -51,5 +51,18 @@ TEST(Unwatched, AnotherRecordingBeginsWithAScan) {
   EXPECT_EQ(unwatched_since(two_cpus(), later), UINT64_MAX);
 }
 
+TEST(Unwatched, ARecordingIsCompleteWhenItsLastCpuIs) {
+  Manifest manifest = two_cpus();
+  manifest.rings[1].enabled_ns = 3 * kOneSecond;
+  manifest.rings.push_back({.kind = RingKind::channel, .channel = "stacks", .cpu = 1, .enabled_ns = 9 * kOneSecond});
+  EXPECT_EQ(watched_since(manifest), 3 * kOneSecond);
+  manifest.gaps = {{.cpu = 0, .begin_ns = 50 * kOneSecond, .end_ns = 60 * kOneSecond},
+                   {.cpu = 1, .begin_ns = 70 * kOneSecond, .end_ns = 0}};
+  EXPECT_EQ(watched_since(manifest), 60 * kOneSecond) << "a CPU that came back; one that is offline runs nothing";
+  manifest.rings[0].enabled_ns = 0;
+  EXPECT_EQ(watched_since(manifest), UINT64_MAX) << "not yet on all CPUs";
+  EXPECT_EQ(watched_since({}), UINT64_MAX);
+}
+
 }  // namespace
 }  // namespace flight::daemon
