@@ -80,13 +80,39 @@ std::uint64_t StoreBudget::max_use_bytes() const {
   return limits_of(config_, space_of(folder_).value_or(FileSystemSpace{}).total_bytes).max_use_bytes;
 }
 
+// A snapshot that cannot be deleted frees nothing: others go in its place. Otherwise one that a user made immutable
+// would be the oldest in each plan, and there would never be room for another snapshot.
 VacuumOutcome StoreBudget::vacuum(const Order& order) {
+  constexpr int kMostPlans = 4;
+  Progress progress;
+  VacuumOutcome out;
+  for (int plans = 0; plans < kMostPlans; ++plans) {
+    const std::size_t known = progress.stuck.size();
+    VacuumOutcome done = vacuum_once(order, progress);
+    if (!out.error) out.error = std::move(done.error);
+    if (!done.removed.empty()) out.unsynced = std::move(done.unsynced);
+    for (VacuumedSnapshot& one : done.removed) {
+      progress.freed_bytes += one.bytes;
+      out.removed.push_back(std::move(one));
+    }
+    if (progress.stuck.size() == known) break;
+  }
+  if (order.by_hand) {
+    if (!progress.age.empty()) out.warnings.push_back(std::move(progress.age));
+    out.warnings.insert(out.warnings.end(), warnings_.begin(), warnings_.end());
+  }
+  out.freed_bytes = progress.freed_bytes;
+  return out;
+}
+
+VacuumOutcome StoreBudget::vacuum_once(const Order& order, Progress& progress) {
   const auto failed = [](const Error& error) { return VacuumOutcome{.error = error}; };
   const auto space = space_of(folder_);
   if (!space) return failed(sys_error(errno, "statvfs of {}", folder_).value());
   auto inventory = take_inventory(folder_);
   if (!inventory) return failed(inventory.error());
-  for (StoredSnapshot& snapshot : inventory->snapshots) snapshot.in_use = in_use_ && in_use_(snapshot.seq);
+  for (StoredSnapshot& snapshot : inventory->snapshots)
+    snapshot.in_use = progress.stuck.contains(snapshot.seq) || (in_use_ && in_use_(snapshot.seq));
   restore_keep_free(order.now);
   const StoreLimits limits = limits_of(config_, space->total_bytes);
   if (!order.dry_run) keep_free_.use_limit(limits.keep_free_bytes);
@@ -97,14 +123,14 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
   const bool may_delete = judges ? keep_free_.may_delete(order.now, space->free_bytes, own_bytes) : !keep_free_.waits();
   if (!may_delete) allowed.keep_free_bytes = 0;
   if (order.full) allowed.keep_free_bytes = 0;
-  auto [plan, age] = this->plan(*inventory, allowed,
-                                {.free_bytes = order.full ? 0 : space->free_bytes,
-                                 .free_inodes = order.full ? std::nullopt : space->free_inodes,
-                                 .time = wall_now(),
-                                 .incoming = order.incoming,
-                                 .drop_missing = order.by_hand,
-                                 .writing = writing_()},  // evaluated after the directory was read
-                                order);
+  auto [plan, kept] = this->plan(*inventory, allowed,
+                                 {.free_bytes = order.full ? progress.freed_bytes : space->free_bytes,
+                                  .free_inodes = order.full ? std::nullopt : space->free_inodes,
+                                  .time = wall_now(),
+                                  .incoming = order.incoming,
+                                  .drop_missing = order.by_hand,
+                                  .writing = writing_()},  // evaluated after the directory was read
+                                 order);
   VacuumOutcome out;
   if (order.dry_run) {
     out.removed = predict_vacuum(folder_, *inventory, plan);
@@ -114,10 +140,11 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
                              .own_before_bytes = own_bytes,
                              .own_after_bytes = own_bytes,
                              .for_keep_free = plan.keep_free_counted_bytes > 0};
-    for (const VacuumVictim& victim : plan.victims) {
-      pass.own_after_bytes -= inventory->snapshots[victim.index].disk_bytes;
-      pass.freed_bytes += inventory->snapshots[victim.index].freed_bytes;
+    for (const std::size_t index : done.removed_at) {
+      pass.own_after_bytes -= inventory->snapshots[index].disk_bytes;
+      pass.freed_bytes += inventory->snapshots[index].freed_bytes;
     }
+    for (const std::size_t index : done.stuck_at) progress.stuck.insert(inventory->snapshots[index].seq);
     keep_free_.deleted(order.now, pass);
     if (keep_free_.waits() && limits.keep_free_bytes > space->free_bytes && !plan.still_over)
       plan.still_over = VacuumReason::keep_free;
@@ -128,14 +155,10 @@ VacuumOutcome StoreBudget::vacuum(const Order& order) {
       const auto left = take_inventory(folder_);
       warnings_ = left ? assess(*left, plan, limits) : std::vector<std::string>{};
     }
-    kept_ = order.by_hand ? "" : age;
+    kept_ = order.by_hand ? "" : kept;
     keep_free_state_.save(keep_free_.text());
   }
-  if (order.by_hand) {
-    if (!age.empty()) out.warnings.push_back(std::move(age));
-    out.warnings.insert(out.warnings.end(), warnings_.begin(), warnings_.end());
-  }
-  for (const VacuumedSnapshot& one : out.removed) out.freed_bytes += one.bytes;
+  if (progress.age.empty()) progress.age = std::move(kept);
   return out;
 }
 

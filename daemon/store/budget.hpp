@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,13 @@ class StoreBudget {
     VacuumPlan deletions;
     std::string age;  // how a doubtful clock changed it, or would have
   };
+  // Of the plans of one vacuum so far.
+  struct Progress {
+    std::set<std::uint64_t> stuck;  // numbers of snapshots that could not be deleted
+    std::uint64_t freed_bytes = 0;
+    std::string age;  // the first Plan's
+  };
+  [[nodiscard]] VacuumOutcome vacuum_once(const Order& order, Progress& progress);
   void restore_keep_free(KeepFreeWatch::Time now);
   [[nodiscard]] Plan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now, const Order& order);
   // Of the parts of recordings that are no snapshots yet; `running`: only of recordings that run.

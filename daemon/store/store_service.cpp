@@ -313,7 +313,9 @@ std::string StoreService::unsynced_text() const {
 
 void StoreService::log_vacuumed(VacuumOutcome outcome) {
   asio::post(loop_, [this, outcome = std::move(outcome)] {
-    if (outcome.error) log::warn("the store is not vacuumed: {}", outcome.error->what);
+    if (outcome.error)
+      log::warn("{}: {}", outcome.removed.empty() ? "the store is not vacuumed" : "a snapshot could not be deleted",
+                outcome.error->what);
     if (outcome.removed.empty()) return;
     refresh_use();
     std::string which;

@@ -46,7 +46,7 @@ struct StoredSnapshot {
   std::uint64_t inodes = 1;       // the number of these files
   bool data = true;               // false: the data file is missing, only a sidecar exists
   bool pinned = false;
-  bool in_use = false;  // a part of a recording that is still running
+  bool in_use = false;  // a part of a recording that is still running, or it cannot be deleted
 };
 
 // 0: no such limit, except for the two counts. max_use includes only the snapshots' own files. The kernel's symbols

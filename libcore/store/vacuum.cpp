@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/store/vacuum.hpp"
 
+#include <cerrno>
 #include <map>
 
 #include "libcore/json/parse.hpp"
@@ -20,6 +21,11 @@ Result<bool> remove_files(const Folder& folder, const SnapshotName& name, bool h
     if (auto removed = folder.unlink(file); !removed) return propagate(removed.error());
   }
   return true;
+}
+
+// The disk is not the reason.
+bool is_of_its_own(int error_number) {
+  return error_number == EPERM || error_number == EACCES || error_number == EBUSY || error_number == ENOTEMPTY;
 }
 
 VacuumedSnapshot row_of(const std::string& folder, const Inventory& inventory, const VacuumVictim& victim) {
@@ -122,8 +128,11 @@ VacuumDone vacuum(const std::string& path, const Inventory& inventory, const Vac
   const std::string shown = absolute_folder(path);
   for (const VacuumVictim& victim : plan.victims) {
     const auto removed = remove_files(*folder, inventory.names[victim.index], inventory.snapshots[victim.index].data);
+    if (!removed && is_of_its_own(removed.error().errno_value())) done.stuck_at.push_back(victim.index);
     if (!removed && !done.error) done.error = removed.error();
-    if (removed && *removed) done.removed.push_back(row_of(shown, inventory, victim));
+    if (!removed || !*removed) continue;
+    done.removed.push_back(row_of(shown, inventory, victim));
+    done.removed_at.push_back(victim.index);
   }
   done.unsynced = folder->sync();
   return done;

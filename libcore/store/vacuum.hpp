@@ -4,6 +4,7 @@
 // file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,6 +42,10 @@ struct VacuumedSnapshot {
 // removed anyway.
 struct VacuumDone {
   std::vector<VacuumedSnapshot> removed;
+  std::vector<std::size_t> removed_at;  // their indices in the inventory
+  // Of those that cannot be removed for a reason of their own: a user made it immutable or mounted something on it, or
+  // put a file into the data directory. Each attempt fails, and nothing becomes free.
+  std::vector<std::size_t> stuck_at;
   std::optional<Error> error;  // the first
   Unsynced unsynced;           // they were deleted, but the directory could not be synced
 };

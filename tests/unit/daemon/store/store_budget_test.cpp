@@ -132,6 +132,41 @@ TEST_F(Budget, ASnapshotThatCannotBeDeletedRefusesNoPart) {
   EXPECT_GT(room->left_bytes, 0U);
 }
 
+// A user made it immutable, or put a file of his own into a data directory. In an earlier version it was the oldest in
+// each plan: nothing else was deleted, and no snapshot was written any more.
+TEST_F(Budget, OneThatCannotBeDeletedDoesNotTakeThePlaceOfOthers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  for (std::uint64_t seq = 1; seq <= 6; ++seq) make(seq, wall_now() - hours(7 - seq));
+  std::string stuck;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    if (entry.path().string().ends_with("-1.perf.data")) stuck = entry.path().string();
+  ASSERT_TRUE(std::filesystem::remove(stuck));
+  ASSERT_TRUE(std::filesystem::create_directory(stuck));
+  std::ofstream(stuck + "/data") << "data";
+  std::ofstream(stuck + "/notes.txt") << "why it stopped";
+  StoreConfig config;
+  config.keep_free = SizeOrShare{.bytes = 0};
+  config.keep_first = config.keep_last = 0;
+  StoreBudget budget = this->budget(config);
+  constexpr std::uint64_t kEach = 8192;  // a page for each of its two files
+  const auto room = budget.make_more_room("spike", 2 * kEach);
+  ASSERT_EQ(room.removed.size(), 2U) << "no more than is needed";
+  EXPECT_EQ(room.removed[0].id, "2");
+  EXPECT_EQ(room.removed[1].id, "3");
+  EXPECT_EQ(room.freed_bytes, 2 * kEach);
+  ASSERT_TRUE(room.error) << "it is logged";
+  EXPECT_EQ(room.error->errno_value(), ENOTEMPTY);
+  EXPECT_TRUE(std::filesystem::exists(stuck + "/data"));
+  // The other limits hold, too: it counts, and stays.
+  config.max_files = 3;
+  budget.use(config);
+  const auto outcome = budget.vacuum({});
+  ASSERT_EQ(outcome.removed.size(), 1U);
+  EXPECT_EQ(outcome.removed[0].id, "4");
+}
+
 // Nothing is deleted for what the part before has written.
 TEST_F(Budget, TheNextPartNeedsSpaceForItselfOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
