@@ -176,7 +176,7 @@ Result<void> Daemon::start_snapshots() {
           },
       .ended =
           [this](const Result<Sidecar>& result) {
-            store_->writing_ended();
+            store_->writing_ended(result ? std::optional<Error>() : std::optional<Error>(result.error()));
             asio::post(loop_, [this, result] {
               snapshots_->ended(result);
               keep_spare();

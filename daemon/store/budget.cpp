@@ -129,7 +129,8 @@ VacuumOutcome StoreBudget::vacuum_once(const Order& order, Progress& progress) {
                                   .time = wall_now(),
                                   .incoming = order.incoming,
                                   .drop_missing = order.by_hand,
-                                  .writing = writing_()},  // evaluated after the directory was read
+                                  .writing = writing_(),  // evaluated after the directory was read
+                                  .room_in_vain = order.room_in_vain},
                                  order);
   VacuumOutcome out;
   if (order.dry_run) {
@@ -214,25 +215,33 @@ std::vector<std::string> StoreBudget::warnings() const {
   return out;
 }
 
-Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::uint64_t most_bytes) {
+Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::uint64_t most_bytes, bool in_vain) {
   const auto before = take_inventory(folder_);
   if (!before) return propagate(before.error());
   std::uint64_t likely = likely_bytes(*before, most_bytes);
   if (config_.max_snapshot_bytes != 0) likely = std::min(likely, config_.max_snapshot_bytes + kSidecarBytes);
-  VacuumOutcome out = vacuum({.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = likely}});
+  VacuumOutcome out =
+      vacuum({.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = likely}, .room_in_vain = in_vain});
+  const auto refuse = [&](Failure why) {
+    deleted_ = std::move(out);
+    return why;
+  };
   // The estimate alone does not refuse a snapshot: a short window may need a tenth of it, and a full disk reports
   // ENOSPC.
   const auto space = space_of(folder_);
   if (space && space->free_inodes && *space->free_inodes < kLeastInodes)
-    return sys_error(ENOSPC,
-                     "make space for a snapshot in {}: its file system has {} free, a snapshot needs {}; remove "
-                     "files, or snapshots with `flightctl remove`",
-                     folder_, counted(*space->free_inodes, "inode"), kLeastInodes);
+    return refuse(sys_error(ENOSPC,
+                            "make space for a snapshot in {}: its file system has {} free, a snapshot needs {}; remove "
+                            "files, or snapshots with `flightctl remove`",
+                            folder_, counted(*space->free_inodes, "inode"), kLeastInodes));
   if (space && space->free_bytes < std::min(likely, kLeastBytes))
-    return sys_error(ENOSPC,
-                     "make space for a snapshot in {}: it will probably need {}, {} are free, and no other snapshot "
-                     "may be deleted for it",
-                     folder_, format_bytes(likely), format_bytes(space->free_bytes));
+    return refuse(sys_error(
+        ENOSPC, "make space for a snapshot in {}: it will probably need {}, {} are free, and {}", folder_,
+        format_bytes(likely), format_bytes(space->free_bytes),
+        in_vain || !out.removed.empty()
+            ? "deleting other snapshots did not help: something else takes the space, or the file system does not "
+              "release it"
+            : "no other snapshot may be deleted for it"));
   return out;
 }
 
@@ -252,23 +261,29 @@ std::uint64_t StoreBudget::part_bytes(bool running) const {
 }
 
 Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_bytes,
-                                                          std::optional<std::uint64_t> begun_free_bytes) {
+                                                          std::optional<std::uint64_t> begun_free_bytes, bool in_vain) {
   if (!begun_free_bytes) begun_free_bytes = space_of(folder_).value_or(FileSystemSpace{}).free_bytes;
   PartRoom out{.outcome = vacuum({.incoming = IncomingSnapshot{.trigger = std::string(kRecordTrigger),
                                                                .disk_bytes = most_bytes,
-                                                               .beside_bytes = part_bytes(/*running=*/true)}}),
+                                                               .beside_bytes = part_bytes(/*running=*/true)},
+                                  .room_in_vain = in_vain}),
                .limits = {}};
+  const auto refuse = [&](Failure why) {
+    deleted_ = std::move(out.outcome);
+    return why;
+  };
   // What could not be deleted leaves less space, and no more.
   const auto space = space_of(folder_);
-  if (!space) return sys_error(errno, "statvfs of {}", folder_);
+  if (!space) return refuse(sys_error(errno, "statvfs of {}", folder_));
   if (space->free_inodes && *space->free_inodes < kPartInodes)
-    return sys_error(ENOSPC, "begin a part of a recording in {}: its file system has {} free, a part needs {}", folder_,
-                     counted(*space->free_inodes, "inode"), kPartInodes);
+    return refuse(sys_error(ENOSPC, "begin a part of a recording in {}: its file system has {} free, a part needs {}",
+                            folder_, counted(*space->free_inodes, "inode"), kPartInodes));
   if (space->free_bytes < std::min(most_bytes, kLeastPartBytes))
-    return sys_error(ENOSPC, "begin a part of a recording in {}: {} are free, and no snapshot may be deleted for it",
-                     folder_, format_bytes(space->free_bytes));
+    return refuse(sys_error(ENOSPC,
+                            "begin a part of a recording in {}: {} are free, and no snapshot may be deleted for it",
+                            folder_, format_bytes(space->free_bytes)));
   const auto left = take_inventory(folder_);
-  if (!left) return propagate(left.error());
+  if (!left) return refuse(propagate(left.error()));
   out.limits = limits_of(config_, space->total_bytes);
   out.free_bytes = space->free_bytes;
   const auto without = [](std::uint64_t from, std::uint64_t bytes) { return from - std::min(from, bytes); };

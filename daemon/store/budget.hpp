@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/store/keep_free_state.hpp"
@@ -60,13 +61,15 @@ class StoreBudget {
     bool by_hand =
         false;  // for a user: sidecars without data go as well, and old snapshots even if the clock is doubtful
     std::optional<IncomingSnapshot> incoming;
-    bool full = false;  // nothing is free, whatever statvfs(3) reports: it does not know quotas
+    bool full = false;          // nothing is free, whatever statvfs(3) reports: it does not know quotas
+    bool room_in_vain = false;  // as StoreNow's
     KeepFreeWatch::Time now = std::chrono::steady_clock::now();
   };
   [[nodiscard]] VacuumOutcome vacuum(const Order& order);
   // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space,
-  // so flightd does not begin it.
-  [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes);
+  // so flightd does not begin it. `in_vain`: as StoreNow::room_in_vain. After an error, take_deleted() has what went.
+  [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes,
+                                                bool in_vain = false);
   // The same before a part of a recording, which will have about `most_bytes`. ENOSPC: not even its beginning fits.
   // `begun_free_bytes`: what was free when the recording began; nullopt: it begins now.
   struct PartRoom {
@@ -78,7 +81,10 @@ class StoreBudget {
     std::uint64_t left_bytes = 0;
   };
   [[nodiscard]] Result<PartRoom> make_part_room(std::uint64_t most_bytes,
-                                                std::optional<std::uint64_t> begun_free_bytes = std::nullopt);
+                                                std::optional<std::uint64_t> begun_free_bytes = std::nullopt,
+                                                bool in_vain = false);
+  // What the last make_room() or make_part_room() deleted before it returned an error; once.
+  [[nodiscard]] VacuumOutcome take_deleted() { return std::exchange(deleted_, {}); }
   // A snapshot of `trigger` failed after `written_bytes` because the disk or a quota is full (is_full): the oldest ones
   // go, but only if that makes room for it.
   [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t written_bytes);
@@ -109,6 +115,7 @@ class StoreBudget {
   std::function<bool()> writing_;
   std::function<StoreClock()> clock_;
   std::function<bool(std::uint64_t)> in_use_;  // empty: none is
+  VacuumOutcome deleted_;                      // for take_deleted()
   KeepFreeWatch keep_free_;
   KeepFreeState keep_free_state_;
   std::string kept_;                   // why snapshots older than max_age by the clock are kept; empty: there are none

@@ -223,16 +223,16 @@ void StoreService::keep_budget_hourly() {
 
 Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::uint64_t most_bytes) {
   writing_ = true;
+  room_made_ = false;
   auto made = std::make_shared<std::promise<Result<void>>>();
   auto room = made->get_future();
   thread_->post([this, trigger, most_bytes, made] {
     const SpareDescriptors::Use use;
     if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
     age_clock_.look();
-    auto outcome = budget_.make_room(trigger, most_bytes);
+    auto outcome = budget_.make_room(trigger, most_bytes, room_in_vain_);
+    note_room(outcome ? std::move(*outcome) : budget_.take_deleted());
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
-    if (outcome) note(*outcome);
-    if (outcome && (!outcome->removed.empty() || outcome->error)) log_vacuumed(std::move(*outcome));
   });
   if (room.wait_for(kRoomWait) == std::future_status::ready) {
     if (auto answer = room.get(); !answer && (!usable_ || is_full(answer.error().errno_value())))
@@ -250,12 +250,11 @@ Result<std::optional<StoreService::PartLimit>> StoreService::make_part_room(
     const SpareDescriptors::Use use;
     if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
     age_clock_.look();
-    auto done = budget_.make_part_room(most_bytes, begun_free_bytes);
+    auto done = budget_.make_part_room(most_bytes, begun_free_bytes, room_in_vain_);
+    report(done ? std::move(done->outcome) : budget_.take_deleted());
     if (!done) return made->set_value(propagate(done.error()));
     made->set_value(
         PartLimit{.left_bytes = done->left_bytes, .free_bytes = done->free_bytes, .max_files = done->limits.max_files});
-    note(done->outcome);
-    if (!done->outcome.removed.empty() || done->outcome.error) log_vacuumed(std::move(done->outcome));
   });
   if (room.wait_for(kRoomWait) == std::future_status::ready) return room.get();
   if (auto why = trouble()) return propagate(std::move(*why));
@@ -285,13 +284,36 @@ bool StoreService::make_more_room(const std::string& trigger, std::uint64_t writ
   auto room = made->get_future();
   thread_->post([this, trigger, written_bytes, made] {
     const SpareDescriptors::Use use;
+    if (room_in_vain_) return made->set_value(false);
     age_clock_.look();
     VacuumOutcome outcome = budget_.make_more_room(trigger, written_bytes);
-    note(outcome);
-    made->set_value(!outcome.removed.empty());
-    if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
+    const bool any = !outcome.removed.empty();
+    note_room(std::move(outcome));
+    made->set_value(any);
   });
   return room.wait_for(kRoomWait) == std::future_status::ready && room.get();
+}
+
+void StoreService::writing_ended(const std::optional<Error>& error) {
+  const bool made = room_made_.exchange(false);
+  if (!error) room_in_vain_ = false;
+  if (error && made && is_full(error->errno_value()) && !room_in_vain_.exchange(true))
+    log::warn(
+        "the disk of {} stayed full although snapshots were deleted for the next one: no more are deleted for it until "
+        "one can be written",
+        folder());
+  writing_ = false;
+}
+
+void StoreService::note_room(VacuumOutcome outcome) {
+  for (const VacuumedSnapshot& one : outcome.removed)
+    if (one.reason == VacuumReason::room) room_made_ = true;
+  report(std::move(outcome));
+}
+
+void StoreService::report(VacuumOutcome outcome) {
+  note(outcome);
+  if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
 }
 
 void StoreService::note(const Unsynced& unsynced) {

@@ -127,8 +127,10 @@ class StoreService {
   // Any thread: a part of a running recording, which is not vacuumed until it is released.
   void hold_part(std::uint64_t seq);
   void release_parts(const std::vector<std::uint64_t>& seqs);
-  // Any thread: the snapshot was written, or failed.
-  void writing_ended() { writing_ = false; }
+  // Any thread: the snapshot was written, or failed. If it failed because the disk is full, although snapshots were
+  // deleted for it, no more are deleted for the next ones until one was written: others take what becomes free, or
+  // the file system does not release it (a snapshot of its own has it).
+  void writing_ended(const std::optional<Error>& error);
 
   [[nodiscard]] const std::string& folder() const { return catalogue_.folder(); }
   [[nodiscard]] TriggerState& trigger_state() { return trigger_state_; }
@@ -153,6 +155,9 @@ class StoreService {
   // Store thread. Whether the last change is durable: logged once if it is not, and in use().
   void note(const Unsynced& unsynced);
   void note(const VacuumOutcome& outcome);
+  // The same, and logs it. note_room(): it was for the snapshot that is being written.
+  void report(VacuumOutcome outcome);
+  void note_room(VacuumOutcome outcome);
   void sync_again();
   [[nodiscard]] std::string unsynced_text() const;
 
@@ -178,7 +183,9 @@ class StoreService {
   std::vector<std::string> state_warnings_;
   std::vector<std::uint64_t> left_parts_;
   std::atomic<bool> usable_, trying_ = false;
-  std::atomic<bool> writing_ = false;      // a snapshot is being written into the store
+  std::atomic<bool> writing_ = false;    // a snapshot is being written into the store
+  std::atomic<bool> room_made_ = false;  // snapshots were deleted for the one that is being written
+  std::atomic<bool> room_in_vain_ = false;
   std::atomic<bool> never_syncs_ = false;  // its file system cannot sync
   std::atomic<std::uint64_t> max_snapshot_bytes_;
   std::mutex parts_mutex_;

@@ -85,7 +85,7 @@ struct Lack {
 class Budget {
  public:
   Budget(const std::vector<Candidate>& candidates, const StoreLimits& limits, const StoreNow& now)
-      : limits_(limits), incoming_(now.incoming.has_value()) {
+      : limits_(limits), wants_room_(now.incoming && !now.room_in_vain) {
     files_ = candidates.size() + (now.incoming ? 1 : 0);
     incoming_bytes_ = now.incoming ? now.incoming->disk_bytes : 0;
     const std::uint64_t beside_bytes = now.incoming ? now.incoming->beside_bytes : 0;
@@ -138,8 +138,8 @@ class Budget {
     return std::nullopt;
   }
   [[nodiscard]] Lack lacks_room() const {
-    return {.bytes = incoming_ && free_bytes_ < incoming_bytes_,
-            .inodes = incoming_ && free_inodes_ && *free_inodes_ < kNeededInodes};
+    return {.bytes = wants_room_ && free_bytes_ < incoming_bytes_,
+            .inodes = wants_room_ && free_inodes_ && *free_inodes_ < kNeededInodes};
   }
   [[nodiscard]] Lack lacks_free() const {
     return {.bytes = limits_.keep_free_bytes != 0 && free_bytes_ < limits_.keep_free_bytes + incoming_bytes_};
@@ -152,7 +152,7 @@ class Budget {
     return std::nullopt;
   }
   const StoreLimits& limits_;
-  bool incoming_ = false;
+  bool wants_room_ = false;
   std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, incoming_bytes_ = 0;
   std::uint64_t apart_bytes_ = 0;  // of the newest snapshot, or the incoming one, that exceeds max_use alone
   std::optional<std::uint64_t> free_inodes_;

@@ -77,6 +77,8 @@ struct StoreNow {
   // A snapshot is being written. Its sidecar gets its name before its data, so the newest one is not deleted if its
   // data seems missing.
   bool writing = false;
+  // Deletions for room did not help the last time: nothing is deleted for it.
+  bool room_in_vain = false;
 };
 
 inline constexpr std::uint64_t kNeededInodes = 8;  // two files of a snapshot, its pin, files being replaced

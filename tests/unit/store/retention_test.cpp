@@ -177,6 +177,10 @@ TEST(Retention, RoomIsMadeOnlyIfThatIsEnough) {
   EXPECT_THAT(deletions(snapshots,
                         plan_vacuum(snapshots, {.keep_free_bytes = 150, .keep_first = 4, .keep_last = 2}, situation)),
               ElementsAre("1 room", "2 room", "5 keep_free", "6 keep_free"));
+  situation.room_in_vain = true;
+  EXPECT_THAT(gone(snapshots, {.keep_first = 2, .keep_last = 2}, situation), IsEmpty()) << "it did not help";
+  EXPECT_THAT(gone(snapshots, {.max_files = 9}, situation), ElementsAre(1)) << "the other limits hold";
+  situation.room_in_vain = false;
   situation.free_bytes = 0;
   situation.incoming->disk_bytes = 750;  // all but the newest
   EXPECT_EQ(gone(snapshots, {.keep_first = 2, .keep_last = 2}, situation).size(), 8U);

@@ -2,6 +2,7 @@
 // The budget of a real directory: a clock that jumps, a file system without inodes.
 #include "daemon/store/budget.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -10,6 +11,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <vector>
+
+#include "libcore/base/unique_fd.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -276,6 +280,40 @@ TEST_F(Budget, WhatFailedForWantOfSpaceGetsItsRoomOrNothingGoes) {
   EXPECT_EQ(room.removed[0].id, "1");
   EXPECT_EQ(room.removed[2].reason, VacuumReason::room);
   EXPECT_EQ(budget.make_more_room("spike", 0).removed.size(), 2U) << "for one of the usual size, and a quarter more";
+}
+
+// Files that are open, or in a snapshot of the file system's own. In an earlier version each attempt deleted some more,
+// and nothing said so.
+TEST_F(Budget, RoomThatDoesNotBecomeFreeIsSaid) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  std::vector<UniqueFd> held;
+  for (std::uint64_t seq = 1; seq <= 6; ++seq) {
+    make(seq, wall_now() - hours(7 - seq));
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      if (entry.path().string().ends_with(fmt::format("-{}.perf.data", seq))) {
+        std::ofstream(entry.path()) << std::string(1U << 20U, 'x');
+        held.emplace_back(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+      }
+  }
+  std::ofstream(folder_ + "/other") << std::string(16U << 20U, 'x');
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 1U << 30U};
+  config.keep_free = SizeOrShare{.bytes = 0};
+  StoreBudget budget = this->budget(config);
+  const auto room = budget.make_room("spike", 4U << 20U);
+  ASSERT_FALSE(room);
+  EXPECT_EQ(room.error().errno_value(), ENOSPC);
+  EXPECT_THAT(room.error().what, HasSubstr("deleting other snapshots did not help"));
+  const auto deleted = budget.take_deleted();
+  ASSERT_EQ(deleted.removed.size(), 2U) << "they are logged";
+  EXPECT_EQ(deleted.removed[0].reason, VacuumReason::room);
+  EXPECT_THAT(budget.take_deleted().removed, IsEmpty());
+  const auto again = budget.make_room("spike", 4U << 20U, /*in_vain=*/true);
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().what, HasSubstr("deleting other snapshots did not help"));
+  EXPECT_THAT(budget.take_deleted().removed, IsEmpty());
 }
 
 // As before each snapshot: a vacuum, and then the snapshot uses what it freed.

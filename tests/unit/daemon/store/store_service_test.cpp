@@ -313,6 +313,40 @@ TEST_F(StoreServiceTest, AFullDiskRefusesTheSnapshot) {
   EXPECT_TRUE(is_full(room.error().errno_value()));
 }
 
+// In an earlier version each firing on such a disk cost some of the older snapshots, and none was written.
+TEST_F(StoreServiceTest, IfASnapshotFailsInSpiteOfItNoMoreRoomIsMade) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=1M"), 0);
+  mounted_ = true;
+  config_.max_use = SizeOrShare{.bytes = 1U << 30U};
+  for (std::uint64_t seq = 1; seq <= 8; ++seq) make(seq);
+  start();
+  int others = 0;
+  const auto fill = [&] { write(fmt::format("other-{}", ++others), std::string(2U << 20U, 'x')); };
+  const auto count = [&] {
+    std::size_t out = 0;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      if (entry.path().extension() == ".data") ++out;
+    return out;
+  };
+  fill();
+  EXPECT_TRUE(service_->make_room("spike", 1U << 20U));
+  const std::size_t left = count();
+  EXPECT_LT(left, 8U);
+  fill();  // others took it
+  service_->writing_ended(fail(std::errc::no_space_on_device, "the write failed").value());
+  EXPECT_FALSE(service_->make_room("spike", 1U << 20U));
+  EXPECT_FALSE(service_->make_more_room("spike", 1));
+  EXPECT_EQ(count(), left);
+  service_->writing_ended(fail(std::errc::no_space_on_device, "the write failed").value());
+  EXPECT_FALSE(service_->make_room("spike", 1U << 20U));
+  EXPECT_EQ(count(), left) << "however often it is tried";
+  service_->writing_ended(std::nullopt);
+  EXPECT_TRUE(service_->make_room("spike", 1U << 20U)) << "one was written";
+  EXPECT_LT(count(), left);
+  settle();
+}
+
 TEST_F(StoreServiceTest, ASnapshotDoesNotWaitLongForTheStoresThread) {
   config_.max_snapshot_bytes = 777;
   start();
