@@ -115,7 +115,12 @@ Findings assess_store(const StoreFacts& store) {
                fmt::format("{} of {} are free at {}", format_bytes(store.free_bytes), format_bytes(store.total_bytes),
                            store.folder),
                "snapshots are kept there", ""};
-  if (store.free_bytes < kHardlyAnything) {
+  if (store.total_bytes == 0) {
+    disk.state = note;
+    disk.found = fmt::format("the file system of {} does not report its size", store.folder);
+    disk.why = "store.keep_free cannot be kept there, and percentages of store.max_use are not known";
+    disk.advice = "set store.max_use in bytes";
+  } else if (store.free_bytes < kHardlyAnything) {
     disk.state = fail;
     disk.why = "there is hardly enough space for one snapshot";
     disk.advice = "free some space, or mount a larger disk there";
@@ -134,7 +139,7 @@ Findings assess_store(const StoreFacts& store) {
   if (store.used_bytes > *store.max_bytes) {
     budget.state = warn;
     budget.advice = "unpin or remove some, or raise store.max_use";
-  } else if (rest > store.free_bytes) {
+  } else if (store.total_bytes != 0 && rest > store.free_bytes) {
     budget.state = note;
     budget.why = fmt::format("the disk has less free than the {} that the budget still allows", format_bytes(rest));
     budget.advice = "no action needed: store.keep_free applies first; or free some space";

@@ -59,6 +59,7 @@ std::string over_limit(VacuumReason limit, const Inventory& inventory, const Sto
 std::optional<FileSystemSpace> space_of(const std::string& folder) {
   struct statvfs info {};
   if (::statvfs(folder.c_str(), &info) != 0) return std::nullopt;
+  if (info.f_blocks == 0) return FileSystemSpace{.total_bytes = 0, .free_bytes = kMostBytes, .free_inodes = {}};
   return FileSystemSpace{.total_bytes = static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize,
                          .free_bytes = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize,
                          .free_inodes = info.f_files != 0 ? std::optional<std::uint64_t>(info.f_favail) : std::nullopt};
@@ -68,7 +69,10 @@ StoreLimits limits_of(const StoreConfig& config, std::uint64_t total_bytes) {
   const auto share = [total_bytes](double percent) {
     return std::min(SizeOrShare{.bytes = 0, .percent = percent}.of(total_bytes), kDefaultCapBytes);
   };
-  return {.max_use_bytes = config.max_use ? config.max_use->of(total_bytes) : share(kDefaultUsePercent),
+  const bool shares_unknown = total_bytes == 0 && (!config.max_use || config.max_use->percent > 0);
+  return {.max_use_bytes = shares_unknown   ? kDefaultCapBytes
+                           : config.max_use ? config.max_use->of(total_bytes)
+                                            : share(kDefaultUsePercent),
           .keep_free_bytes = config.keep_free ? config.keep_free->of(total_bytes) : share(kDefaultFreePercent),
           .max_files = config.max_files,
           .max_age = config.max_age,
@@ -77,7 +81,9 @@ StoreLimits limits_of(const StoreConfig& config, std::uint64_t total_bytes) {
 }
 
 std::uint64_t StoreBudget::max_use_bytes() const {
-  return limits_of(config_, space_of(folder_).value_or(FileSystemSpace{}).total_bytes).max_use_bytes;
+  const auto space = space_of(folder_);
+  if (space) return limits_of(config_, space->total_bytes).max_use_bytes;
+  return config_.max_use ? config_.max_use->of(0) : 0;
 }
 
 // A snapshot that cannot be deleted frees nothing: others go in its place. Otherwise one that a user made immutable

@@ -22,12 +22,15 @@
 namespace flight::daemon {
 
 struct FileSystemSpace {
-  std::uint64_t total_bytes = 0, free_bytes = 0;  // free for users other than root
-  std::optional<std::uint64_t> free_inodes;       // nullopt: the file system has no fixed number (btrfs)
+  // Free for users other than root. A total of 0: it does not report its size, as many of FUSE; then free_bytes is more
+  // than any snapshot needs.
+  std::uint64_t total_bytes = 0, free_bytes = 0;
+  std::optional<std::uint64_t> free_inodes;  // nullopt: the file system has no fixed number (btrfs)
 };
 // nullopt: the file system does not report it.
 [[nodiscard]] std::optional<FileSystemSpace> space_of(const std::string& folder);
-// The limits in bytes; percentages and defaults are relative to the file system's size.
+// The limits in bytes; percentages and defaults are relative to the file system's size. Of an unknown one (0), max_use
+// is the most that it is by default, and keep_free nothing.
 [[nodiscard]] StoreLimits limits_of(const StoreConfig& config, std::uint64_t total_bytes);
 
 struct VacuumOutcome {

@@ -191,6 +191,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"disk", warn, "keep_free", [](Facts& f) { f.store.free_bytes = 14ULL << 30U; }},
       {"disk", fail, "free some space", [](Facts& f) { f.store.free_bytes = 1U << 20U; }},
       {"disk", fail, "findmnt", [](Facts& f) { f.store.silent = true; }},
+      {"disk", note, "in bytes", [](Facts& f) { f.store.total_bytes = f.store.free_bytes = 0; }},
       {"store", warn, "max_use", [](Facts& f) { f.store.used_bytes = 11ULL << 30U; }},
       {"store", note, "keep_free", [](Facts& f) { f.store.free_bytes = 8ULL << 30U, f.store.keep_free_bytes = 1; }},
   };

@@ -316,6 +316,37 @@ TEST_F(Budget, RoomThatDoesNotBecomeFreeIsSaid) {
   EXPECT_THAT(budget.take_deleted().removed, IsEmpty());
 }
 
+// As many of FUSE. In an earlier version such a disk was full: no snapshot was written. And without blocks of its files
+// the store had no limit.
+TEST_F(Budget, AFileSystemThatReportsNoSizesIsNotFull) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "ramfs", 0, nullptr), 0);
+  mounted_ = true;
+  const auto space = space_of(folder_);
+  ASSERT_TRUE(space);
+  ASSERT_EQ(space->total_bytes, 0U);
+  StoreConfig config;
+  EXPECT_EQ(limits_of(config, 0).max_use_bytes, 4ULL << 30U);
+  EXPECT_EQ(limits_of(config, 0).keep_free_bytes, 0U);
+  config.max_use = SizeOrShare{.bytes = 0, .percent = 5};
+  EXPECT_EQ(limits_of(config, 0).max_use_bytes, 4ULL << 30U);
+  config.max_use = SizeOrShare{.bytes = 3U << 20U};
+  config.keep_first = config.keep_last = 0;
+  EXPECT_EQ(limits_of(config, 0).max_use_bytes, 3U << 20U);
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) {
+    const SnapshotName name{.host = "box", .time = wall_now(), .trigger = "spike", .seq = seq};
+    std::ofstream(folder_ + "/" + name.data_file()) << std::string(1U << 20U, 'x');
+  }
+  StoreBudget budget = this->budget(config);
+  const auto room = budget.make_room("spike", 1U << 20U);
+  ASSERT_TRUE(room) << room.error().what;
+  ASSERT_EQ(room->removed.size(), 3U) << "beside the next one, of 1.25 MiB, 3 MiB hold one";
+  EXPECT_EQ(room->removed[0].reason, VacuumReason::max_use);
+  const auto part = budget.make_part_room(1U << 20U);
+  ASSERT_TRUE(part) << part.error().what;
+  EXPECT_EQ(part->left_bytes, 2U << 20U) << "of max_use";
+}
+
 // As before each snapshot: a vacuum, and then the snapshot uses what it freed.
 TEST_F(Budget, KeepFreeGoesOnWhileOnlyTheStoreWrites) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
