@@ -7,13 +7,17 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "daemon/store/budget.hpp"
+#include "libcore/base/data_folder.hpp"
 #include "libcore/base/directory.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
+#include "libcore/base/units.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -46,9 +50,20 @@ bool is_linked(const UniqueFd& file) {
 constexpr std::string_view kLastSnapshot = "-broker-lost-";
 constexpr std::size_t kCopyBytes = 1U << 20U;
 
-bool group_may_write(int file) {
+constexpr std::uint64_t kLeftForOthers = 1U << 20U;
+
+// What a file that its group may write takes on the disk; nullopt: it is not such a file.
+std::optional<std::uint64_t> unfinal_bytes(int file) {
   struct stat info {};
-  return ::fstat(file, &info) == 0 && (info.st_mode & S_IWGRP) != 0;
+  if (::fstat(file, &info) != 0 || (info.st_mode & S_IWGRP) == 0) return std::nullopt;
+  return disk_bytes_of(info);
+}
+
+// It is tried every few seconds: a copy that does not fit would fill the disk for others each time.
+Result<void> check_space(const std::string& folder, std::uint64_t bytes) {
+  const auto space = space_of(folder);
+  if (!space || space->free_bytes >= bytes + kLeftForOthers) return {};
+  return sys_error(ENOSPC, "copy {}", format_bytes(bytes));
 }
 
 Result<void> copy_all(int from, int to) {
@@ -77,7 +92,9 @@ Result<void> make_final(const std::string& folder, const std::function<Result<Pa
   for (const std::string& name : names) {
     const std::string path = fmt::format("{}/{}", folder, name);
     const auto old = open_regular_at(listed->fd(), name, path);
-    if (!old || !group_may_write(old->get())) continue;
+    const auto bytes = old ? unfinal_bytes(old->get()) : std::nullopt;
+    if (!bytes) continue;
+    if (auto fits = check_space(folder, *bytes); !fits) return wrap(fits.error(), "make root the owner of {}", path);
     const auto made = ask();
     if (!made) return wrap(made.error(), "make root the owner of {}", path);
     const std::string partial = folder + "/" + made->name;

@@ -32,7 +32,7 @@ class SpareFiles {
 };
 
 // A last snapshot was written to spare files, which the group may write. Replaces each by a new file of `ask` with the
-// same bytes, atomically for readers.
+// same bytes, atomically for readers. ENOSPC: there is no space for both; nothing is written.
 [[nodiscard]] Result<void> make_final(const std::string& folder, const std::function<Result<PartialFile>()>& ask);
 
 }  // namespace flight::daemon

@@ -36,13 +36,6 @@ std::string bare_data_file(std::size_t number) { return fmt::format("data.{}", n
 
 bool is_data_file(std::string_view name) { return name == kMainDataFile || number_of_bare(name).has_value(); }
 
-std::uint64_t disk_bytes_of(const struct stat& status) {
-  constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks, see stat(2)
-  if (!S_ISREG(status.st_mode) || status.st_blocks != 0)
-    return static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes;
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
 Result<DataFolder> DataFolder::open_at(int parent, const std::string& name, const std::string& path) {
   auto out = open_any(parent, name, path);
   if (out && (out->files_.empty() || out->files_.front().name != kMainDataFile))

@@ -8,8 +8,6 @@
 // relative to it.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,10 +25,6 @@ inline constexpr std::size_t kMaxDataFiles = 4096;  // of one directory; flightd
 [[nodiscard]] std::string bare_data_file(std::size_t number);
 // `data` or data.N, as these are written.
 [[nodiscard]] bool is_data_file(std::string_view name);
-
-// What a regular file takes on the disk: its blocks, or its size where the file system reports none (ramfs and many of
-// FUSE).
-[[nodiscard]] std::uint64_t disk_bytes_of(const struct stat& status);
 
 struct DataFolderFile {
   std::string name;

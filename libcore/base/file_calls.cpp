@@ -37,8 +37,10 @@ Result<bool> sync_now(int fd) { return synced(::fsync(fd)); }
 Result<bool> sync_data_now(int fd) { return synced(::fdatasync(fd)); }
 
 std::uint64_t disk_bytes_of(const struct stat& status) {
-  constexpr std::uint64_t kBlockBytes = 512;
-  return static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes;
+  constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks, see stat(2)
+  if (!S_ISREG(status.st_mode) || status.st_blocks != 0)
+    return static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes;
+  return static_cast<std::uint64_t>(status.st_size);
 }
 
 Result<bool> own_now(int fd, uid_t uid, gid_t gid) {

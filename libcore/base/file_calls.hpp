@@ -24,7 +24,8 @@ namespace flight {
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);
 [[nodiscard]] Result<bool> mode_now(int fd, mode_t mode);
 
-// The disk usage of a file: st_blocks has units of 512 bytes on every file system, see stat(2).
+// What a regular file takes on the disk: its blocks, or its size where the file system reports none (ramfs and many of
+// FUSE).
 [[nodiscard]] std::uint64_t disk_bytes_of(const struct stat& status);
 
 // Whether an errno means that the file system is full or its quota is used up.
