@@ -20,7 +20,8 @@ Result<bool> synced(int result) {
 }
 
 bool has_no_owners(int error_number) {
-  return error_number == EPERM || error_number == EINVAL || error_number == ENOSYS || error_number == EOPNOTSUPP;
+  return error_number == EPERM || error_number == EACCES || error_number == EINVAL || error_number == ENOSYS ||
+         error_number == EOPNOTSUPP;
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ namespace flight {
 // fdatasync(2) of a file, as sync_now.
 [[nodiscard]] Result<bool> sync_data_now(int fd);
 // fchown(2) and fchmod(2). False: this file system has no owners and modes, or this process may not set them (EPERM,
-// EINVAL, ENOSYS, EOPNOTSUPP): vfat, CIFS, NFS with root_squash.
+// EACCES, EINVAL, ENOSYS, EOPNOTSUPP): vfat, CIFS, NFS with root_squash. EACCES is what sshfs and CIFS make of their
+// server's refusal, and SELinux's own: a descriptor has no path that could be the reason.
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);
 [[nodiscard]] Result<bool> mode_now(int fd, mode_t mode);
 

@@ -342,12 +342,12 @@ TEST_F(DiskLong, HangingOneDoesNotKeepFlightdThatRecords) {
   EXPECT_TRUE(next.stop());
 }
 
-// NFS with root_squash, CIFS, vfat. In an earlier version no snapshot could be written there.
+// NFS with root_squash, CIFS, sshfs, vfat. In an earlier version no snapshot could be written there.
 TEST_F(DiskLong, WhatRootCannotOwnIsASnapshotAndSaysSo) {
   ASSERT_TRUE(mount_slow_disk());
   start();
   EXPECT_THAT(daemon_.snapshot()["warnings"].dump(), Not(HasSubstr("`-f`")));
-  for (const int error_number : {EPERM, EINVAL, ENOSYS, EOPNOTSUPP}) {
+  for (const int error_number : {EPERM, EACCES, EINVAL, ENOSYS, EOPNOTSUPP}) {
     SCOPED_TRACE(error_number);
     set_fault("chown 0 " + std::to_string(error_number) + " 0");
     const Json sidecar = daemon_.snapshot();
