@@ -30,6 +30,9 @@ Result<PartialFile> SnapshotFiles::ask(std::chrono::seconds wait, bool spare) {
 Result<std::uint64_t> SnapshotFiles::next_seq() {
   auto seq = catalogue_.next_seq();
   if (!seq) return wrap(seq.error(), "number the snapshot in {}", folder());
+  if (const auto& damage = catalogue_.damaged_seq())
+    warn_(wrap(*damage, "the number of the last snapshot is lost, and numbers of removed ones may be used again")
+              .value());
   const Unsynced& unsynced = catalogue_.unsynced();
   if (unsynced && !unsynced_said_) warn_(wrap(*unsynced, "a power failure may undo the last changes").value());
   unsynced_said_ = unsynced.has_value();

@@ -70,12 +70,18 @@ std::optional<std::uint64_t> ending_seq(std::string_view file) {
   return dash == std::string_view::npos ? std::nullopt : parse_seq(stem.substr(dash + 1));
 }
 
-// The number in .seq; 0 if the file is missing or invalid: then the names in the directory determine it.
-Result<std::uint64_t> kept_seq(const Folder& folder) {
+// The number in .seq; 0 if the file is missing, invalid or damaged (`damage`): then the names in the directory
+// determine it. Otherwise one bad sector would keep every later snapshot from being written.
+Result<std::uint64_t> kept_seq(const Folder& folder, std::optional<Error>& damage) {
+  damage.reset();
   const auto text = folder.read(kSeqFile, kMaxSeqFileBytes);
   if (!text) {
     const int why = text.error().errno_value();
     if (why == ENOENT || why == ELOOP || why == EINVAL || why == EFBIG) return 0;
+    if (why == EIO || why == EBADMSG || why == EUCLEAN) {
+      damage = text.error();
+      return 0;
+    }
     return wrap(text.error(), "read the number of the last snapshot");
   }
   const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
@@ -289,7 +295,7 @@ Result<std::uint64_t> Catalogue::next_seq() {
   const std::lock_guard lock(numbering);
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
-  auto kept = kept_seq(*folder);
+  auto kept = kept_seq(*folder, damaged_seq_);
   if (!kept) return propagate(kept.error());
   std::uint64_t last = std::max(*kept, last_seq_);
   std::string last_file = kSeqFile;

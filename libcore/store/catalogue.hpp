@@ -89,6 +89,9 @@ class Catalogue {
   // raises, so that the id of a removed snapshot is never used again. Durable before it returns. Several catalogues of
   // one process may do this at the same time.
   [[nodiscard]] Result<std::uint64_t> next_seq();
+  // The last next_seq() could not read `.seq`, and replaced it: the numbers of snapshots that were removed since the
+  // newest one may be used again.
+  [[nodiscard]] const std::optional<Error>& damaged_seq() const { return damaged_seq_; }
   // Why a power failure may undo the last change by give_sidecar(), pin(), remove() or next_seq(). They succeed
   // nevertheless: it took effect.
   [[nodiscard]] const Unsynced& unsynced() const { return unsynced_; }
@@ -140,6 +143,7 @@ class Catalogue {
   std::set<std::string, std::less<>> left_;  // stems of snapshots that remove() left files of
   std::optional<Error> left_behind_;
   Unsynced unsynced_;
+  std::optional<Error> damaged_seq_;
   std::uint64_t last_seq_ = 0;  // issued by this object: not issued again, even if the directory is lost
   struct Hash {
     using is_transparent = void;

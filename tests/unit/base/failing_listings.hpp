@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that fails while a directory is read: the kernel answers getdents64(2), and thus readdir(3), with EIO. A
-// seccomp(2) filter makes it do so, for one thread and for good, without a privilege.
+// A disk that fails while a directory is read: the kernel answers getdents64(2), and thus readdir(3), with EIO; or
+// while a file is read, by pread(2). A seccomp(2) filter makes it do so, for one thread and for good, without a
+// privilege.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,10 +18,10 @@
 namespace flight::test {
 
 // From now on, on this thread. What is in a stream's buffer can still be read.
-inline void fail_listings() {
+inline void fail_calls(unsigned number) {
   std::array<sock_filter, 4> program{
       sock_filter{.code = BPF_LD | BPF_W | BPF_ABS, .jt = 0, .jf = 0, .k = offsetof(seccomp_data, nr)},
-      sock_filter{.code = BPF_JMP | BPF_JEQ | BPF_K, .jt = 0, .jf = 1, .k = SYS_getdents64},
+      sock_filter{.code = BPF_JMP | BPF_JEQ | BPF_K, .jt = 0, .jf = 1, .k = number},
       sock_filter{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ERRNO | EIO},
       sock_filter{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW}};
   const sock_fprog filter{.len = program.size(), .filter = program.data()};
@@ -28,15 +29,25 @@ inline void fail_listings() {
   EXPECT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0) << "errno " << errno;
 }
 
+inline void fail_listings() { fail_calls(SYS_getdents64); }
+
 // What `call` returns on a thread where all of them fail.
 template <typename Call>
-auto with_failing_listings(Call call) -> decltype(call()) {
+auto with_failing_calls(unsigned number, Call call) -> decltype(call()) {
   return std::async(std::launch::async,
-                    [&call] {
-                      fail_listings();
+                    [&call, number] {
+                      fail_calls(number);
                       return call();
                     })
       .get();
+}
+template <typename Call>
+auto with_failing_listings(Call call) -> decltype(call()) {
+  return with_failing_calls(SYS_getdents64, call);
+}
+template <typename Call>
+auto with_failing_reads(Call call) -> decltype(call()) {
+  return with_failing_calls(SYS_pread64, call);
 }
 
 }  // namespace flight::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that fails while the snapshots are listed: an error, and not an empty store.
+// A disk that fails while the snapshots are listed: an error, and not an empty store; or while a small file is read.
 #include "tests/unit/base/failing_listings.hpp"
 
 #include <gmock/gmock.h>
@@ -18,6 +18,7 @@ namespace flight {
 namespace {
 
 using test::with_failing_listings;
+using test::with_failing_reads;
 using testing::HasSubstr;
 
 class FailingListings : public testing::Test {
@@ -63,6 +64,21 @@ TEST_F(FailingListings, NoNumberIsUsedAgain) {
   Catalogue catalogue(folder_);
   expect_error([&] { return catalogue.next_seq(); });
   EXPECT_EQ(catalogue.next_seq().value(), 43U);
+}
+
+// A bad sector below .seq. In an earlier version no snapshot was written any more.
+TEST_F(FailingListings, ANumberThatCannotBeReadIsThatOfTheNames) {
+  std::ofstream(folder_ + "/" + kSeqFile) << "50\n";
+  Catalogue catalogue(folder_);
+  const auto seq = with_failing_reads([&] { return catalogue.next_seq(); });
+  ASSERT_TRUE(seq) << seq.error().what;
+  EXPECT_EQ(*seq, 43U);
+  ASSERT_TRUE(catalogue.damaged_seq());
+  EXPECT_EQ(catalogue.damaged_seq()->errno_value(), EIO);
+  EXPECT_THAT(catalogue.damaged_seq()->what, HasSubstr(folder_ + "/.seq"));
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), 44U) << "the file is a new one";
+  EXPECT_EQ(catalogue.next_seq().value(), 45U);
+  EXPECT_FALSE(catalogue.damaged_seq());
 }
 
 TEST_F(FailingListings, TheInventoryOfAVacuumIsNotEmpty) {
