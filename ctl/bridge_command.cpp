@@ -27,10 +27,13 @@ using Buffer = std::array<std::byte, kBufferBytes>;
 
 // Returns the number of bytes read; 0 at the end or on an error.
 std::size_t read_some(int fd, Buffer& buffer) {
-  ssize_t count = 0;
-  do count = ::read(fd, buffer.data(), buffer.size());
-  while (count < 0 && errno == EINTR);
-  return count > 0 ? static_cast<std::size_t>(count) : 0;
+  for (;;) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno == EINTR) continue;
+    pollfd ready{fd, POLLIN, 0};  // what was inherited may be O_NONBLOCK
+    if (errno != EAGAIN || (::poll(&ready, 1, -1) < 0 && errno != EINTR)) return 0;
+  }
 }
 
 void copy_in(int socket) {
@@ -65,7 +68,7 @@ int run_bridge(const Common& common) {
   while (wait_for_answer(socket->get())) {
     const std::size_t count = read_some(socket->get(), buffer);
     if (count == 0) ::_exit(kDone);
-    if (!write_all(STDOUT_FILENO, std::span(buffer).first(count))) break;
+    if (!write_patiently(STDOUT_FILENO, std::span(buffer).first(count))) break;
   }
   ::_exit(kRefused);
 }

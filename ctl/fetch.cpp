@@ -126,7 +126,7 @@ Answer<std::string> fetch(const Common& common, const std::string& id, const Out
   if (!where) return failed(where.error());
   auto copied = write_target(*where, [&](int to) {
     return read_remote(*remote, [&](std::span<const std::byte> bytes) -> Result<void> {
-      if (auto written = write_all(to, bytes); !written)
+      if (auto written = write_patiently(to, bytes); !written)
         return wrap(written.error(), "{}", *where == "-" ? "stdout" : *where);
       return {};
     });

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ctl/output.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 
+#include "libcore/base/bytes.hpp"
 #include "libcore/base/columns.hpp"
+#include "libcore/base/files.hpp"
 #include "libcore/control/messages.hpp"
 
 namespace flight::ctl {
+namespace {
+
+void say(std::string_view line) { static_cast<void>(write_patiently(STDERR_FILENO, bytes_of(line))); }
+
+}  // namespace
 
 std::size_t width(std::string_view text) { return columns(text); }
 
@@ -58,16 +67,20 @@ std::string key_values(const std::vector<std::pair<std::string, std::string>>& l
 }
 
 int print(std::FILE* stream, std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stream) == text.size() && std::fflush(stream) == 0) return kDone;
-  const std::string message = fmt::format("flightctl: writing the answer: {}\n", std::strerror(errno));
-  std::fputs(message.c_str(), stderr);
+  // Not through the stream, which gives up if its file is O_NONBLOCK and has no space for the moment.
+  int why = std::fflush(stream) == 0 ? 0 : errno;
+  if (why == 0)
+    if (const auto written = write_patiently(::fileno(stream), bytes_of(text)); !written)
+      why = written.error().errno_value();
+  if (why == 0) return kDone;
+  say(fmt::format("flightctl: writing the answer: {}\n", std::strerror(why)));
   return kRefused;
 }
 
 int complain(const Common& common, std::string_view name, std::string_view message, int code) {
   const std::string line =
       common.json ? error_line(name, message) + "\n" : fmt::format("flightctl: {}\n", printable(message));
-  std::fputs(line.c_str(), stderr);
+  say(line);
   return code;
 }
 

@@ -2,6 +2,7 @@
 #include "libcore/base/files.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -98,6 +99,19 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes) {
 }
 
 Result<void> write_all(int fd, std::string_view text) { return write_all(fd, bytes_of(text)); }
+
+Result<void> write_patiently(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd, bytes.data(), bytes.size());
+    if (count >= 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
+    const int why = count >= 0 ? EINTR : errno;
+    if (why == EINTR) continue;
+    pollfd ready{.fd = fd, .events = POLLOUT, .revents = 0};
+    if (why != EAGAIN || (::poll(&ready, 1, -1) < 0 && errno != EINTR))
+      return sys_error(why, "write of {} bytes", bytes.size());
+  }
+  return {};
+}
 
 Result<UniqueFd> open_memfd(const char* name) {
   UniqueFd fd = with_spare([&] { return ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING); });

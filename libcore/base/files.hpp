@@ -30,6 +30,9 @@ inline constexpr std::size_t kMaxSmallFileBytes = 64U << 20U;
 // write(2) until all is written; EINTR is retried.
 [[nodiscard]] Result<void> write_all(int fd, std::span<const std::byte> bytes);
 [[nodiscard]] Result<void> write_all(int fd, std::string_view text);
+// As write_all(), and waits for the reader of a terminal or pipe also if it is O_NONBLOCK: that belongs to the open
+// file, which another program may have, too.
+[[nodiscard]] Result<void> write_patiently(int fd, std::span<const std::byte> bytes);
 
 [[nodiscard]] Result<UniqueFd> open_file(const std::string& path, int flags, unsigned mode = 0);
 // Opens the regular file `name` in the directory `folder` for reading. Links are not followed, and a FIFO in its place

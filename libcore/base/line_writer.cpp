@@ -10,31 +10,15 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <string_view>
 #include <utility>
 
+#include "libcore/base/bytes.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/thread.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/base/units.hpp"
 
 namespace flight {
-namespace {
-
-// `to` may be O_NONBLOCK: the flag belongs to the open file description, which another program may share. False: there
-// is no reader.
-bool write_patiently(int to, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(to, text.data(), text.size());
-    if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));
-    if (count >= 0 || errno == EINTR) continue;
-    pollfd ready{.fd = to, .events = POLLOUT, .revents = 0};
-    if (errno != EAGAIN || (::poll(&ready, 1, -1) < 0 && errno != EINTR)) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 struct LineWriter::State {
   explicit State(int to) : fd(to) {}
@@ -71,7 +55,8 @@ struct LineWriter::State {
       if (queue.empty()) text += lost_lines();
       writing = true;
       lock.unlock();
-      static_cast<void>(write_patiently(own ? own.get() : fd, text));  // EPIPE, EIO: there is no way to report it
+      // EPIPE, EIO: there is no way to report it.
+      static_cast<void>(write_patiently(own ? own.get() : fd, bytes_of(text)));
       lock.lock();
       writing = false;
       if (queue.empty()) idle.notify_all();

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl snapshot -o, invalid replies, and text for terminals.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <cstring>
+#include <future>
+#include <string>
+#include <vector>
 
 #include "ctl/output.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/unique_fd.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
 namespace flight {
@@ -55,6 +64,66 @@ TEST_F(FlightctlTest, OutputToStdoutLeavesWordsToStderr) {
   const Outcome json = ctl({"--json", "snapshot", "-o", "-"});
   EXPECT_EQ(json.out, bytes_of_data());
   EXPECT_EQ(nlohmann::json::parse(json.err)["id"], "2");
+}
+
+// Node.js and others make a pipe or terminal O_NONBLOCK that flightctl has, too. In an earlier version what did not fit
+// at once was lost: "Resource temporarily unavailable".
+class PipeThatDoesNotBlock {
+ public:
+  PipeThatDoesNotBlock() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    from_ = UniqueFd(ends[0]);
+    to_ = UniqueFd(ends[1]);
+    EXPECT_EQ(::fcntl(to_.get(), F_SETFL, O_NONBLOCK), 0);
+    EXPECT_GT(::fcntl(to_.get(), F_SETPIPE_SZ, 4096), 0);  // what is written does not fit
+  }
+  [[nodiscard]] UniqueFd take_to() { return std::move(to_); }
+  [[nodiscard]] std::string read_all() const {
+    std::string out;
+    std::array<char, 4096> piece{};
+    for (ssize_t count = 0; (count = ::read(from_.get(), piece.data(), piece.size())) > 0;)
+      out.append(piece.data(), static_cast<std::size_t>(count));
+    return out;
+  }
+
+ private:
+  UniqueFd from_, to_;
+};
+
+TEST_F(FlightctlTest, AnAnswerWaitsForItsReader) {
+  const std::string text(1U << 20U, 'x');
+  PipeThatDoesNotBlock pipe;
+  std::FILE* const stream = ::fdopen(pipe.take_to().release(), "w");
+  ASSERT_NE(stream, nullptr);
+  auto printed = std::async(std::launch::async, [&] {
+    const int code = flight::ctl::print(stream, text);
+    std::fclose(stream);
+    return code;
+  });
+  EXPECT_EQ(pipe.read_all(), text);
+  EXPECT_EQ(printed.get(), 0);
+}
+
+TEST_F(FlightctlTest, ASnapshotWaitsForItsReader) {
+  run();
+  PipeThatDoesNotBlock pipe;
+  UniqueFd to = pipe.take_to();
+  std::vector<std::string> words{test::flightctl(), "--socket", bench.socket(), "get", "latest", "-o", "-"};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
+  pid_t pid = -1;
+  ASSERT_EQ(::posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), environ), 0);
+  ::posix_spawn_file_actions_destroy(&actions);
+  to.reset();
+  EXPECT_EQ(pipe.read_all(), bytes_of_data());
+  int status = -1;
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(FlightctlTest, OutputThatFailsLeavesTheSnapshotWhereItIs) {
