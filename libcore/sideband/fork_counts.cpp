@@ -12,19 +12,24 @@ namespace {
 constexpr EventTime kShortLivedNs = 1'000'000'000;
 constexpr int kMostAncestors = 16;
 
-// The lives in the log, as far as it was read, on top of those in the table.
+// The lives in the log, as far as it was read, on top of those in the table. A number is used again: who forked a
+// process is the one that had the number then.
 class RecentLives {
  public:
   explicit RecentLives(const ProcessTable& table) : table_(table) {}
 
   [[nodiscard]] std::optional<ForkerLife> find(std::uint32_t pid, EventTime time_ns) const {
-    if (const auto recent = recent_.find(pid); recent != recent_.end()) return recent->second;
+    if (const auto recent = recent_.find(pid); recent != recent_.end())
+      for (auto one = recent->second.rbegin(); one != recent->second.rend(); ++one)
+        if (one->life.start_ns <= time_ns) return one->life;
     return forker_in(table_, pid, time_ns);
   }
   void fork(const TaskRecord& task) {
     const std::optional<Comm> comm = comm_of(task.ppid, task.ptid, task.time_ns);
-    recent_[task.pid] = {
-        .start_ns = task.time_ns, .parent = task.ppid, .comm = comm.value_or(Comm{}), .copied = comm.has_value()};
+    recent_[task.pid].push_back({.life = {.start_ns = task.time_ns,
+                                          .parent = task.ppid,
+                                          .comm = comm.value_or(Comm{}),
+                                          .copied = comm.has_value()}});
   }
   void begin_thread(const TaskRecord& task) {
     threads_[task.tid] = comm_of(task.ppid, task.ptid, task.time_ns).value_or(Comm{});
@@ -34,16 +39,19 @@ class RecentLives {
       threads_[record.tid] = to_comm(record);
       return;
     }
-    ForkerLife life = find(record.pid, time_ns).value_or(ForkerLife{});
-    life.comm = to_comm(record);
-    life.copied = false;
-    recent_[record.pid] = life;
+    std::vector<Recent>& lives = recent_[record.pid];
+    if (lives.empty())
+      lives.push_back({.life = forker_in(table_, record.pid, time_ns).value_or(ForkerLife{})});
+    else if (lives.back().has_ended)
+      lives.push_back({.life = {.start_ns = time_ns}});  // its FORK was lost
+    lives.back().life.comm = to_comm(record);
+    lives.back().life.copied = false;
   }
   void exit(const TaskRecord& task) {
-    if (task.tid == task.pid)
-      recent_.erase(task.pid);
-    else
+    if (task.tid != task.pid)
       threads_.erase(task.tid);
+    else if (const auto recent = recent_.find(task.pid); recent != recent_.end())
+      recent->second.back().has_ended = true;
   }
 
  private:
@@ -60,9 +68,13 @@ class RecentLives {
     return life ? std::optional(life->comm) : std::nullopt;
   }
 
+  struct Recent {
+    ForkerLife life;
+    bool has_ended = false;  // its children still count for it
+  };
   const ProcessTable& table_;
-  std::unordered_map<std::uint32_t, ForkerLife> recent_;
-  std::unordered_map<std::uint32_t, Comm> threads_;  // by tid, without main threads
+  std::unordered_map<std::uint32_t, std::vector<Recent>> recent_;  // ascending in start; none is empty
+  std::unordered_map<std::uint32_t, Comm> threads_;                // by tid, without main threads
 };
 
 }  // namespace
@@ -118,10 +130,12 @@ Forker forker_of(std::uint32_t pid, EventTime time_ns, const FindForker& find) {
 
 std::optional<ForkerLife> forker_in(const ProcessTable& table, std::uint32_t pid, EventTime time_ns) {
   const auto lives = table.of(pid);
-  for (auto life = lives.rbegin(); life != lives.rend(); ++life)
-    if (life->start_ns <= time_ns)
-      return ForkerLife{
-          .start_ns = life->start_ns, .parent = life->parent, .comm = life->image.comm, .copied = life->copied};
+  for (auto life = lives.rbegin(); life != lives.rend(); ++life) {
+    if (life->start_ns > time_ns) continue;
+    if (!life->alive_at(time_ns)) return std::nullopt;  // the number is another process's by then
+    return ForkerLife{
+        .start_ns = life->start_ns, .parent = life->parent, .comm = life->image.comm, .copied = life->copied};
+  }
   return std::nullopt;
 }
 

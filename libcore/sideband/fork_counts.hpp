@@ -67,6 +67,7 @@ struct Forker {
 };
 // The process for which a fork by `pid` counts: the nearest ancestor that is not a short-lived copy of its parent.
 [[nodiscard]] Forker forker_of(std::uint32_t pid, EventTime time_ns, const FindForker& find);
+// nullopt: it is not known who had this number then.
 [[nodiscard]] std::optional<ForkerLife> forker_in(const ProcessTable& table, std::uint32_t pid, EventTime time_ns);
 
 // Counts the FORK records of the log in [begin, end] that are about processes, not threads.

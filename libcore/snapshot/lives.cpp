@@ -133,7 +133,10 @@ void Lives::note_fork(const TaskRecord& fork, bool in_window) {
   const std::uint32_t comm = comm_of(fork.ppid, fork.ptid);
   // In a generated FORK of a process that was there before: its mappings follow.
   const std::uint32_t program = fork.exec ? 0 : parent.program;
-  if (in_window && !sampled_.contains(fork.ppid) && parent.program != 0) forkers_[fork.ppid] = parent;
+  if (in_window && !sampled_.contains(fork.ppid) && parent.program != 0) {
+    const auto [known, first] = forkers_.try_emplace({fork.ppid, parent.comm}, parent.program);
+    if (!first && known->second != parent.program) known->second = 0;
+  }
   if (!sampled_.contains(pid)) {
     if (in_window) others_[pid] = {.comm = comm, .program = program};
     return;
@@ -198,8 +201,8 @@ void Lives::name_the_rest() {
 }
 
 std::uint32_t Lives::program_of_forker(std::uint32_t pid, std::uint32_t comm) const {
-  const auto found = forkers_.find(pid);
-  return found != forkers_.end() && found->second.comm == comm ? found->second.program : 0;
+  const auto found = forkers_.find({pid, comm});
+  return found != forkers_.end() ? found->second : 0;
 }
 
 bool Lives::has_several(std::uint32_t pid) const {

@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/clock.hpp"
@@ -104,9 +106,10 @@ class Lives {
   std::unordered_set<std::uint32_t> sampled_;
   bool own_pid_namespace_ = false;
   bool forgotten_ = false;  // a pid may have belonged to another process, whose records are missing
-  std::unordered_map<std::uint32_t, std::vector<Life>> lives_;     // by pid, oldest first; never empty
-  std::unordered_map<std::uint32_t, Other> others_;                // by pid; those that are alive
-  std::unordered_map<std::uint32_t, Other> forkers_;               // by pid; of `others_`, ended ones included
+  std::unordered_map<std::uint32_t, std::vector<Life>> lives_;  // by pid, oldest first; never empty
+  std::unordered_map<std::uint32_t, Other> others_;             // by pid; those that are alive
+  // By pid and name; of `others_`, ended ones included: the program, 0 if there were several.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> forkers_;
   std::unordered_map<std::uint32_t, std::uint32_t> thread_comms_;  // by tid, without main threads
   std::unordered_map<std::uint64_t, std::string> cgroups_;         // by id
   std::unordered_map<std::uint64_t, std::uint32_t> unit_of_cgroup_;

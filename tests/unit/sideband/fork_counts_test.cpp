@@ -98,6 +98,35 @@ TEST_F(Forks, ByAThreadWithANumberThatIsUsedAgainHaveItsOwnName) {
   EXPECT_THAT(between(6 * kSecond, 6 * kSecond), ElementsAre(Pair("sh[300]", 1)));
 }
 
+// A subshell has ended, and its number is another process's by the time that its child forks.
+TEST_F(Forks, AreNotOfTheProcessThatHasTheParentsNumberNow) {
+  tape_.fork(5 * kSecond, 100, 300);        // $( … )
+  tape_.fork(5 * kSecond + kMs, 300, 301);  // a subshell in it
+  tape_.exit(5 * kSecond + 2 * kMs, 300);
+  tape_.fork(5 * kSecond + 3 * kMs, 200, 300);
+  tape_.fork(5 * kSecond + 4 * kMs, 301, 302);
+  tracker_.add(tape_.take());
+  EXPECT_THAT(between(5 * kSecond, 6 * kSecond), ElementsAre(Pair("make[200]", 1), Pair("sh[100]", 3)));
+}
+
+class LongKnown : public Forks {
+ protected:
+  LongKnown() : Forks({.dying_ns = 10 * kSecond}) {}
+};
+
+// make has ended. The FORK of the process that has its number was lost.
+TEST_F(LongKnown, ADeadProcessForksNothing) {
+  tape_.exit(3 * kSecond, 200);
+  tracker_.add(tape_.take());
+  tracker_.fold(4 * kSecond);
+  ASSERT_EQ(tracker_.stats().exited, 1U);
+  tape_.fork(5 * kSecond, 200, 301);
+  tracker_.add(tape_.take());
+  EXPECT_THAT(between(5 * kSecond, 6 * kSecond), ElementsAre(Pair("[200]", 1)));
+  tracker_.fold(5 * kSecond + 50 * kMs);
+  EXPECT_THAT(between(5 * kSecond, 6 * kSecond), ElementsAre(Pair("[200]", 1))) << "when the records left the log";
+}
+
 TEST_F(Forks, ProcessesOfAScanAreNoForks) {
   tape_.scanned(400, 1, 5 * kSecond, "there");
   tracker_.add_scan(tape_.take(), 6 * kSecond);

@@ -551,6 +551,23 @@ TEST_F(Top, AForkersProgramIsItsExecutableAndNoName) {
   ASSERT_EQ(summary.by_pid.size(), 3U) << "a process has the name that it gave itself";
 }
 
+// Two processes without samples that had the same number one after the other.
+TEST_F(Top, AForkersProgramIsThatOfItsOwnLife) {
+  compare(10, 20, 25);
+  process(8, "make");
+  process(9, "cron");
+  const auto forks_by_a_child_of = [this](std::uint32_t parent, EventTime at_ns, std::string_view name) {
+    fork(30, parent, at_ns);
+    fork(31, 30, at_ns + 1);
+    sideband_.forks.push_back({at_ns + 1, at_ns + 1, 30, to_comm(name), 1});
+  };
+  forks_by_a_child_of(8, 11 * kSecond, "make");
+  forks_by_a_child_of(9, 15 * kSecond, "cron");
+  std::set<std::string> programs;
+  for (const SidecarForker& row : ranked().forks.by_program) programs.insert(row.name);
+  EXPECT_EQ(programs, (std::set<std::string>{"cron", "make"}));
+}
+
 // 1,000 forks a second all the time, counted only from some time on.
 TEST_F(Top, ARateIsKnownOnlyWhereForksWereCounted) {
   compare(10, 20, 25);
