@@ -173,16 +173,31 @@ Places places_of(const Contributions& all, Part part) {
 // -1 is not a process: how many tasks had it is not known.
 std::uint32_t shown_pid(std::uint32_t pid) { return pid != kKernelPid ? pid : 0; }
 
-void fill_processes(SidecarGroup& out, const Contributions& all, Part part) {
+// Returns the part of the process with the most samples.
+Part fill_processes(SidecarGroup& out, const Contributions& all, Part part) {
   std::uint64_t most = 0;
+  Part busiest = part;
   for (std::size_t i = 0, end = 0; i < part.size(); i = end) {
     std::uint64_t samples = 0;
     for (; end < part.size() && part[end].pid == part[i].pid && part[end].process == part[i].process; ++end)
       samples += all.of(part[end].tally->window);
     if (samples > 0 && part[i].pid != kKernelPid) ++out.processes;
-    if (samples > most) most = samples, out.pid = shown_pid(part[i].pid);
+    if (samples <= most) continue;
+    most = samples;
+    busiest = part.subspan(i, end - i);
   }
+  out.pid = shown_pid(busiest.front().pid);
   out.pid_share = static_cast<double>(most) / static_cast<double>(out.samples);
+  return busiest;
+}
+
+// The newest name that the process had while it ran this program: after an exec it has another one.
+std::string comm_in_group(const Lives& lives, Part process, std::uint32_t program) {
+  const auto last = std::find_if(process.rbegin(), process.rend(),
+                                 [program](const Contribution& one) { return one.program == program; });
+  const Contribution& one = last != process.rend() ? *last : process.back();
+  const Lives::Life* life = lives.find(one.pid, one.life);
+  return life != nullptr ? lives.comm_text(one.pid, *life) : std::string();
 }
 
 void fill_unit(SidecarGroup& out, const CgroupName& unit) {
@@ -195,10 +210,11 @@ SidecarGroup unit_row(const Contributions& all, const Lives& lives, const Ranked
   SidecarGroup out;
   const CgroupName& unit = lives.unit(part.front().unit);
   fill(out, all, part);
-  fill_processes(out, all, part);
+  const Part busiest = fill_processes(out, all, part);
   fill_unit(out, unit);
   out.name = unit.label;
   const std::uint32_t program = most_of(all, part, [](const Contribution& one) { return one.program; }).key;
+  out.comm = comm_in_group(lives, busiest, program);
   out.program = lives.program_text(program);
   out.path = lives.program_path(program);
   out.units = 1;
@@ -213,7 +229,7 @@ SidecarGroup program_row(const Contributions& all, const Lives& lives, Part part
   SidecarGroup out;
   const Places places = places_of(all, part);
   fill(out, all, part);
-  fill_processes(out, all, part);
+  out.comm = comm_in_group(lives, fill_processes(out, all, part), part.front().program);
   fill_unit(out, lives.unit(places.unit));
   out.name = out.program = lives.program_text(part.front().program);
   out.path = lives.program_path(part.front().program);

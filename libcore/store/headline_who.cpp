@@ -67,15 +67,23 @@ Who who_of(const SidecarTop& row) {
   return out;
 }
 
-// "gunicorn (python3.11)[55]": the name of the group's busiest process is that process's own choice, so its executable
-// is added if it has another name. Only the executable, if no row or several have this pid.
-std::string process_of(const Sidecar& sidecar, const SidecarGroup& group) {
-  constexpr std::size_t kWholeComm = 15;  // a comm of this length may be truncated (TASK_COMM_LEN in linux/sched.h)
+// The name of the group's busiest process. An earlier flightd did not write it: then that of the only row with its pid,
+// which can be another process's that had the number before. Empty: unknown.
+std::string_view comm_of(const Sidecar& sidecar, const SidecarGroup& group) {
+  if (!group.comm.empty()) return group.comm;
   std::string_view comm;
   std::size_t rows = 0;
   for (const SidecarTop& row : sidecar.top)
     if (row.pid == group.pid) comm = row.comm, ++rows;
-  if (rows != 1) return process_name(group.program, group.pid);
+  return rows == 1 ? comm : std::string_view();
+}
+
+// "gunicorn (python3.11)[55]": the name of the group's busiest process is that process's own choice, so its executable
+// is added if it has another name. Only the executable, if the name is unknown.
+std::string process_of(const Sidecar& sidecar, const SidecarGroup& group) {
+  constexpr std::size_t kWholeComm = 15;  // a comm of this length may be truncated (TASK_COMM_LEN in linux/sched.h)
+  const std::string_view comm = comm_of(sidecar, group);
+  if (comm.empty()) return process_name(group.program, group.pid);
   const bool same =
       group.path.empty() || comm == group.program || (comm.size() == kWholeComm && group.program.starts_with(comm));
   if (same) return process_name(comm, group.pid);

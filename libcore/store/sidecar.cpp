@@ -98,6 +98,7 @@ Object json_of(const SidecarGroup& group) {
               {"units", group.units},
               {"processes", group.processes},
               {"pid", group.pid},
+              {"comm", group.comm},
               {"pid_share", finite(group.pid_share)},
               {"forks_per_second", finite(group.forks_per_second)},
               {"forked_by", group.forked_by}};

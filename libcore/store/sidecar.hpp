@@ -106,6 +106,7 @@ struct SidecarGroup {
   std::uint64_t units = 0;      // program: in how many units it runs; 0: only outside of units
   std::uint64_t processes = 0;  // 0: an unknown number ("[exiting]")
   std::uint32_t pid = 0;        // of the process with the most samples, as in SidecarTop
+  std::string comm;             // its name while it ran `program`; empty: not written, by an earlier flightd
   double pid_share = 0;         // that process's part of the group's samples, 0 to 1
   // As in SidecarTop.
   std::uint64_t samples = 0;

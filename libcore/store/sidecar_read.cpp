@@ -104,6 +104,7 @@ void read_group(const json::Reader& in, SidecarGroup& out) {
   in.read("units", out.units);
   in.read("processes", out.processes);
   in.read("pid", out.pid);
+  in.read("comm", out.comm);
   in.read("pid_share", out.pid_share);
   in.read("forks_per_second", out.forks_per_second);
   in.read("forked_by", out.forked_by);

@@ -340,6 +340,30 @@ TEST_F(Top, AnExecIsAnotherProgramOfTheSameProcess) {
   EXPECT_EQ(ranking.programs[1].samples, 10U);
 }
 
+// A number that is used again, and an exec.
+TEST_F(Top, TheProcessOfAGroupHasTheNameThatItHadThere) {
+  cgroup_path(5, "/system.slice/hog.service");
+  cgroup_path(6, "/system.slice/small.service");
+  process(1, "shell");
+  process(7, "hog");
+  in_cgroup_ = 5;
+  samples(7, 100, 90);
+  fork(7, 1, 200);
+  in_cgroup_ = 6;
+  samples(7, 210, 3);
+  exec(7, "burn", 220);
+  program(7, "/usr/bin/burn", 221);
+  samples(7, 230, 5);
+  const auto names = [](const std::vector<SidecarGroup>& rows) {
+    std::vector<std::string> out;
+    for (const SidecarGroup& row : rows) out.push_back(row.name + ": " + row.comm);
+    return out;
+  };
+  const Ranking ranking = ranked();
+  EXPECT_THAT(names(ranking.units), testing::ElementsAre("hog.service: hog", "small.service: burn"));
+  EXPECT_THAT(names(ranking.programs), testing::ElementsAre("hog: hog", "burn: burn", "shell: shell"));
+}
+
 // Its mappings were forgotten, its executable was not.
 TEST_F(Top, AProgramWithoutMappingsIsKnown) {
   comm(7, "first", 0);

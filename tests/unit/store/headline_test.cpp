@@ -185,6 +185,18 @@ TEST(Headline, AProcessThatCallsItselfOtherwiseIsNamedWithItsExecutable) {
   EXPECT_THAT(who_text(s), StartsWith("a-name-of-fifteen[1234]")) << "which of the two?";
 }
 
+// The pid of one that has ended is used again.
+TEST(Headline, ARowOfAnotherProcessWithThePidDoesNotNameIt) {
+  Sidecar s = ranked();
+  s.top_units.erase(s.top_units.begin());
+  s.top_units[0].path = "/usr/bin/burn";
+  s.top_units[0].comm = "burner";
+  s.top = {{.comm = "sshd", .pid = 1234}};
+  EXPECT_THAT(who_text(s), StartsWith("burner (burn)[1234] in burn.service: 94 %"));
+  s.top.push_back({.comm = "burner", .pid = 1234});
+  EXPECT_THAT(who_text(s), StartsWith("burner (burn)[1234]")) << "it is known which of the two";
+}
+
 TEST(Headline, UnitsComeBeforeProcesses) {
   const std::string text = who_text(ranked());
   EXPECT_THAT(text, AllOf(StartsWith("gunicorn.service: 120 % of a CPU"), HasSubstr("on CPUs 0,1,"),

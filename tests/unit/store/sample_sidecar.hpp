@@ -56,6 +56,7 @@ inline Sidecar ranked_sidecar() {
                   .units = 1,
                   .processes = 24,
                   .pid = 98,
+                  .comm = "worker-7",
                   .pid_share = 0.25,
                   .samples = 5,
                   .share = 0.75,

@@ -39,7 +39,7 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
       text,
       HasSubstr(
           R"("top_units":[{"name":"docker-0123456789ab","unit":"docker-x.scope","container":"0123456789abc",)"
-          R"("cgroup":"/system.slice/docker-x.scope","program":"worker","path":"/opt/worker","units":1,"processes":24,"pid":98,"pid_share":0.25,)"
+          R"("cgroup":"/system.slice/docker-x.scope","program":"worker","path":"/opt/worker","units":1,"processes":24,"pid":98,"comm":"worker-7","pid_share":0.25,)"
           R"("forks_per_second":12.5,"forked_by":"sh",)"
           R"("samples":5,"share":0.75,"share_before":0.5,"share_now":1.0,"cpus_before":0.25,"cpus_now":1.5,"cpus":[0,1]}],)"));
   EXPECT_THAT(
