@@ -50,7 +50,9 @@ class Checkpointer {
 // Symbols that were forgotten are not counted: the next flightd's first scan lists them.
 void Checkpointer::put_kernel(const KernelTable& kernel, std::size_t most_bytes) {
   RecordBuffer all;
-  kernel.append_to(all);
+  kernel.append_cgroups(all);
+  kernel.for_each_change(
+      [&all](EventTime time_ns, const KsymbolRecord& symbol) { append_ksymbol(all, symbol, {.time_ns = time_ns}); });
   std::span<const std::byte> rest = all;
   std::uint64_t forgotten = kernel.forgotten_cgroups();
   while (rest.size() > most_bytes) {

@@ -127,13 +127,16 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
   at_begin.forget(begin_ns - std::min(begin_ns, order.dying_ns));
   const std::uint64_t without_maps = replay(at_begin, log, table, before, wanted);
   KernelTable kernel_at_begin = kernel;
+  kernel_at_begin.forget(begin_ns);
   for (const RecordLog::Entry& entry : before)
     if (!concerns_processes(entry)) kernel_at_begin.apply(log.record(entry));
 
   TrackerExport out;
   BuildIds build_ids;
-  kernel_at_begin.append_to(out.prologue);
+  kernel_at_begin.append_cgroups(out.prologue);
   ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids, order.most_bytes, &out.mapped_ns);
+  kernel_at_begin.for_each_change(
+      [&writer](EventTime time_ns, const KsymbolRecord& symbol) { writer.write_symbol(time_ns, symbol); });
   std::vector<std::uint32_t> in_order(wanted.begin(), wanted.end());
   std::sort(in_order.begin(), in_order.end());
   const auto taken = tids_of(at_begin, in_order, begin_ns);

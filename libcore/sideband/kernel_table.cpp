@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
+#include <utility>
 
 #include "libcore/perf/record.hpp"
 
@@ -29,6 +30,8 @@ std::string_view top_of(std::string_view path, int depth) {
   return path.substr(0, end);
 }
 
+std::size_t symbol_cost(std::string_view name) { return kTreeNodeBytes + kAgeBytes + name.size(); }
+
 bool is_below(std::string_view path, std::string_view top) {
   return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
 }
@@ -40,7 +43,7 @@ void KernelTable::apply(std::span<const std::byte> record) {
   if (type == PERF_RECORD_CGROUP) {
     if (const auto cgroup = parse_cgroup(record)) add_cgroup(*cgroup);
   } else if (type == PERF_RECORD_KSYMBOL) {
-    if (const auto symbol = parse_ksymbol(record)) add_ksymbol(*symbol);
+    if (const auto symbol = parse_ksymbol(record)) add_ksymbol(*symbol, parse_trailer(record)->time_ns);
   }
 }
 
@@ -148,37 +151,73 @@ void KernelTable::mark_sampled(const std::unordered_set<std::uint64_t>& cgroups)
     if (cgroups_.contains(id)) sampled_.insert(id);
 }
 
-void KernelTable::remove(std::map<std::uint64_t, Ksymbol>::iterator symbol) {
-  symbol_bytes_ -= kTreeNodeBytes + kAgeBytes + symbol->second.name.size();
+void KernelTable::remove(Symbols::iterator symbol) {
+  symbol_bytes_ -= symbol_cost(symbol->second.name);
   by_age_.erase(symbol->second.number);
   ksymbols_.erase(symbol);
 }
 
-// If there are too many, the oldest is removed: what was loaded last is most likely what runs and what is new to the
-// reader.
-void KernelTable::add_ksymbol(const KsymbolRecord& symbol) {
-  if (const auto old = ksymbols_.find(symbol.address); old != ksymbols_.end()) remove(old);
-  forgotten_symbols_.erase(symbol.address);
-  if ((symbol.flags & kUnregistered) != 0) return;
-  symbol_bytes_ += kTreeNodeBytes + kAgeBytes + symbol.name.size();
-  by_age_.emplace(next_number_, symbol.address);
-  ksymbols_.emplace(symbol.address,
-                    Ksymbol{symbol.bytes, symbol.kind, symbol.flags, next_number_++, std::string(symbol.name)});
-  // A quarter is for the addresses of those that are forgotten.
-  while (ksymbols_.size() > kMaxKsymbols || symbol_bytes_ > most_bytes_ / 4 * 3) forget_a_symbol();
+void KernelTable::drop_first_ended() {
+  symbol_bytes_ -= symbol_cost(ended_.front().symbol.name);
+  ended_.pop_front();
 }
 
+void KernelTable::end(Symbols::iterator symbol, EventTime time_ns) {
+  if (time_ns < horizon_ns_ || time_ns <= symbol->second.since_ns) return remove(symbol);
+  by_age_.erase(symbol->second.number);
+  ended_.push_back({.address = symbol->first, .until_ns = time_ns, .symbol = std::move(symbol->second)});
+  ksymbols_.erase(symbol);
+}
+
+void KernelTable::forget(EventTime horizon_ns) {
+  horizon_ns_ = std::max(horizon_ns_, horizon_ns);
+  while (!ended_.empty() && ended_.front().until_ns < horizon_ns_) drop_first_ended();
+  forgotten_ended_.forget(horizon_ns_);
+}
+
+// If there are too many, the oldest is removed: what was loaded last is most likely what runs and what is new to the
+// reader.
+void KernelTable::add_ksymbol(const KsymbolRecord& symbol, EventTime time_ns) {
+  if (const auto old = ksymbols_.find(symbol.address); old != ksymbols_.end()) {
+    if (time_ns < old->second.since_ns) return;  // late: it is about what was there before
+    end(old, time_ns);
+  }
+  forgotten_symbols_.erase(symbol.address);
+  if ((symbol.flags & kUnregistered) != 0) return;
+  symbol_bytes_ += symbol_cost(symbol.name);
+  by_age_.emplace(next_number_, symbol.address);
+  ksymbols_.emplace(symbol.address, Ksymbol{.bytes = symbol.bytes,
+                                            .kind = symbol.kind,
+                                            .flags = symbol.flags,
+                                            .number = next_number_++,
+                                            .since_ns = time_ns,
+                                            .name = std::string(symbol.name)});
+  // A quarter is for the addresses of those that are forgotten.
+  while (ksymbols_.size() + ended_.size() > kMaxKsymbols || symbol_bytes_ > most_bytes_ / 4 * 3) forget_a_symbol();
+}
+
+// Those that have ended go first: they name nothing any more.
 void KernelTable::forget_a_symbol() {
+  if (!ended_.empty()) {
+    forgotten_ended_.add(ended_.front().until_ns, 1);
+    return drop_first_ended();
+  }
   const std::uint64_t oldest = by_age_.begin()->second;
   if (forgotten_symbols_.size() < std::min(kMaxKsymbols, most_bytes_ / 4 / kHashNodeBytes))
     forgotten_symbols_.insert(oldest);
   remove(ksymbols_.find(oldest));
 }
 
-void KernelTable::append_to(RecordBuffer& out) const {
+void KernelTable::append_cgroups(RecordBuffer& out) const {
   for (const auto& [id, path] : cgroups_) append_cgroup(out, {id, path}, {});
-  for (const auto& [address, symbol] : ksymbols_)
-    append_ksymbol(out, {address, symbol.bytes, symbol.kind, symbol.flags, symbol.name}, {});
+}
+
+KsymbolRecord KernelTable::record_of(std::uint64_t address, const Ksymbol& symbol) {
+  return {address, symbol.bytes, symbol.kind, symbol.flags, symbol.name};
+}
+
+KsymbolRecord KernelTable::end_of(const Ended& one) {
+  return {one.address, 0, one.symbol.kind, kUnregistered, one.symbol.name};
 }
 
 }  // namespace flight

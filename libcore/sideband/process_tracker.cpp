@@ -102,6 +102,7 @@ EventTime ProcessTracker::add_scan(std::span<const std::byte> records, EventTime
 void ProcessTracker::fold(EventTime horizon_ns) {
   const EventTime forgotten_ns = horizon_ns - std::min(horizon_ns, state_->limits.dying_ns);
   state_->table.forget(forgotten_ns);
+  state_->kernel.forget(horizon_ns);
   state_->gaps.forget(forgotten_ns);
   state_->evicted.forget(forgotten_ns);
   state_->evicted_maps.forget(forgotten_ns);

@@ -53,6 +53,10 @@ class ProcessWriter {
   // Writes a process with its parent's maps and no past: a FORK that copies them. Only for the process tracker's own
   // reader, which has the parent.
   void write_clone(std::uint32_t pid, const Incarnation& process);
+  // The load or the end of generated code of the kernel.
+  void write_symbol(EventTime time_ns, const KsymbolRecord& symbol) {
+    put(time_ns, 0, 0, [&](RecordBuffer& out, const Trailer& trailer) { append_ksymbol(out, symbol, trailer); });
+  }
   // Number of images without their maps.
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
   // Executables that no written mapping shows. (Only in a file's window: the checkpoint has an empty mapping for each,

@@ -16,15 +16,24 @@ struct KnownSymbol {
   bool loaded = false;
   bool bpf = false;
   bool listed = false;        // by the scan
-  bool loaded_later = false;  // after the list was read
+  bool loaded_later = false;  // after the list was read; or it has ended since then
   EventTime changed_ns = 0;   // its last record before that; 0: it is state
 };
 using KnownSymbols = std::unordered_map<std::uint64_t, KnownSymbol>;
 
 KnownSymbols known_at(EventTime time_ns, const RecordLog& log, const KernelTable& kernel) {
   KnownSymbols out;
-  kernel.for_each_symbol([&](std::uint64_t address, std::uint16_t kind, std::string_view name) {
-    out[address] = {.name = name, .loaded = true, .bpf = kind == PERF_RECORD_KSYMBOL_TYPE_BPF};
+  kernel.for_each_ended([&](std::uint64_t address, EventTime until_ns) {
+    if (until_ns > time_ns) out[address].loaded_later = true;
+  });
+  kernel.for_each_symbol([&](std::uint64_t address, std::uint16_t kind, std::string_view name, EventTime since_ns) {
+    KnownSymbol& known = out[address];
+    known.loaded_later = known.loaded_later || since_ns > time_ns;
+    if (since_ns > time_ns) return;
+    known.name = name;
+    known.loaded = true;
+    known.bpf = kind == PERF_RECORD_KSYMBOL_TYPE_BPF;
+    known.changed_ns = since_ns;
   });
   for (const RecordLog::Entry& entry : log.entries()) {
     if (entry.type != PERF_RECORD_KSYMBOL) continue;

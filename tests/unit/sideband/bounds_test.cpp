@@ -87,6 +87,66 @@ TEST(Bounds, EarlyFoldingKeepsTheTimes) {
   EXPECT_EQ(tracker.stats().processes, 1U);
 }
 
+// BPF programs come and go at the same addresses, and the log holds much less than the window.
+TEST(Bounds, EarlyFoldingKeepsTheTimesOfSymbols) {
+  constexpr std::uint64_t kA = 0xffffffffc0001000, kB = 0xffffffffc0002000;
+  ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
+  tracker.add(shell().bytes());
+  Tape tape;
+  tape.ksymbol(1 * kSecond, kA, "one");
+  tape.ksymbol(2 * kSecond, kA, "one", true);
+  tape.ksymbol(2 * kSecond, kB, "old");
+  tape.ksymbol(3 * kSecond, kA, "two");
+  tape.ksymbol(4 * kSecond, kB, "new");  // the end of the other one was not recorded
+  tracker.add(tape.take());
+  tracker.fold(kSecond / 2);  // a ring still has samples of that time
+  for (int i = 0; i < 1000; ++i) {
+    live(tape, 5 * kSecond + static_cast<EventTime>(i) * 10 * kStep, i);
+    tracker.add(tape.take());
+  }
+  ASSERT_LE(tracker.stats().log_bytes, 16U << 10U);
+  using Names = std::map<std::uint64_t, std::string>;
+  const auto expect_names = [&](const ProcessTracker& known) {
+    const auto names = [&](EventTime begin_ns, EventTime at_ns) {
+      return read(known.export_window(begin_ns, 10 * kSecond, {}), at_ns).ksymbols;
+    };
+    const EventTime begin = kSecond / 2, half = kSecond / 2;
+    EXPECT_EQ(names(begin, begin), Names{});
+    EXPECT_EQ(names(begin, 1 * kSecond + half), (Names{{kA, "one"}}));
+    EXPECT_EQ(names(begin, 2 * kSecond + half), (Names{{kB, "old"}}));
+    EXPECT_EQ(names(begin, 3 * kSecond + half), (Names{{kA, "two"}, {kB, "old"}}));
+    EXPECT_EQ(names(begin, 9 * kSecond), (Names{{kA, "two"}, {kB, "new"}}));
+    EXPECT_EQ(names(3 * kSecond + half, 3 * kSecond + half), (Names{{kA, "two"}, {kB, "old"}})) << "a later window";
+    EXPECT_EQ(names(3 * kSecond + half, 9 * kSecond), (Names{{kA, "two"}, {kB, "new"}}));
+  };
+  expect_names(tracker);
+  RecordBuffer kept;
+  static_cast<void>(
+      tracker.checkpoint(1U << 20U, [&](auto part) { kept.insert(kept.end(), part.begin(), part.end()); }));
+  ProcessTracker next;
+  next.replay(kept, {});
+  expect_names(next);
+}
+
+TEST(Bounds, SymbolsThatHaveEndedAreForgottenBeforeOthersAndCounted) {
+  ProcessTracker tracker({.log_bytes = 4096, .state_bytes = 256U << 10U});
+  Tape tape;
+  tape.ksymbol(kSecond, 0x1000, "stays");
+  constexpr std::uint64_t kAll = 1000;
+  for (std::uint64_t i = 0; i < kAll; ++i) {
+    tape.ksymbol(2 * kSecond + 2 * i, 0x2000, "short" + std::to_string(i));
+    tape.ksymbol(2 * kSecond + 2 * i + 1, 0x2000, "short" + std::to_string(i), true);
+  }
+  tracker.add(tape.take());
+  const auto window = [&] { return tracker.export_window(kSecond, 4 * kSecond, {}); };
+  EXPECT_GT(window().forgotten.symbols, kAll / 2);
+  EXPECT_THAT(window().warnings,
+              testing::Contains(testing::HasSubstr("of the kernel's generated code were forgotten")));
+  EXPECT_EQ(read(window()).ksymbols, (std::map<std::uint64_t, std::string>{{0x1000, "stays"}}));
+  tracker.fold(3 * kSecond);
+  EXPECT_EQ(tracker.stats().forgotten.symbols, 0U) << "no window needs them any more";
+}
+
 TEST(Bounds, TheLongestDeadGoFirstAndAreCounted) {
   constexpr std::size_t kState = 256U << 10U;
   ProcessTracker tracker({.log_bytes = 8U << 10U, .state_bytes = kState});

@@ -132,6 +132,27 @@ TEST_F(Listed, WithoutAListNothingChanges) {
   EXPECT_THAT(names(50), ElementsAre(Pair(kA, "bpf_prog_one")));
 }
 
+// The records are no longer in the log when the list comes.
+TEST(ListedLate, WhatHasEndedSinceTheListWasReadDoesNotComeBack) {
+  ProcessTracker tracker({.log_bytes = 4096});
+  Tape tape;
+  tape.ksymbol(40, kA, "bpf_prog_one");
+  tape.ksymbol(60, kA, "bpf_prog_one", true);
+  tape.ksymbol(70, kB, "bpf_prog_two");
+  for (std::uint64_t id = 1; id <= 200; ++id) tape.cgroup(100 + id, id, "/system.slice");
+  tracker.add(tape.take());
+  ASSERT_LE(tracker.stats().log_bytes, 4096U);
+  tape.scanned(1, 0, 1, "init");
+  tape.listed_symbol(kA, "bpf_prog_one");
+  tape.listed_symbol(kB, "bpf_prog_before");
+  tape.symbols_listed(50);
+  tape.all_listed();
+  tracker.add_scan(tape.take(), 49);
+  const auto window = tracker.export_window(0, 1000, {});
+  EXPECT_THAT(read(window, 45).ksymbols, ElementsAre(Pair(kA, "bpf_prog_one")));
+  EXPECT_THAT(read(window, 80).ksymbols, ElementsAre(Pair(kB, "bpf_prog_two")));
+}
+
 TEST_F(Listed, NothingIsKnownFromBeforeALostPredecessor) {
   tracker_.know_from(50);
   scan(60, {{kA, "bpf_prog_one"}});
