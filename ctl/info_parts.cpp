@@ -73,6 +73,17 @@ std::string fired_mark(const Sidecar& sidecar, const Run& run, const Sparkline& 
   return "  " + std::string(before, ' ') + text + (cell > text.size() ? " ^\n" : "\n");
 }
 
+// cpu.busy counts stolen time as busy, and no process used that. Of a single CPU the series does not have it.
+std::string stolen_line(const Run& run) {
+  constexpr double kFew = 1;  // percent: less explains nothing
+  const auto* values = run.metric == kUsualMetric ? values_of(*run.series, "cpu.steal") : nullptr;
+  if (values == nullptr) return "";
+  const Sparkline stolen = sparkline(*values, 1, 100, false);
+  if (stolen.cells == 0 || stolen.most < kFew) return "";
+  return fmt::format("  of it {} .. {} stolen by the hypervisor\n", metric_text("cpu.steal", stolen.least),
+                     metric_text("cpu.steal", stolen.most));
+}
+
 std::string part_text(const std::optional<double>& part) { return part ? share_text(*part) : "-"; }
 
 std::string cpus_text(const std::vector<int>& cpus) {
@@ -174,7 +185,7 @@ std::string metric_part(const Sidecar& sidecar, const Screen& screen) {
       "  {}  {}\n", line.bars,
       screen.cut(fmt::format("{} .. {}", metric_text(run.metric, line.least), metric_text(run.metric, line.most)),
                  kScreenColumns - kCells - 4));
-  return out + fired_mark(sidecar, run, line);
+  return out + fired_mark(sidecar, run, line) + stolen_line(run);
 }
 
 std::string top_part(const Sidecar& sidecar, const Screen& screen) {

@@ -237,6 +237,20 @@ TEST_F(InfoText, WithoutTheFiredMetricItDrawsHowBusyTheCpusWere) {
   EXPECT_EQ(ctl::metric_part(s, kUtf8), "");
 }
 
+TEST_F(InfoText, HowMuchOfTheBusyTimeWasStolenStandsBelowIt) {
+  Sidecar s = lopsided();
+  s.metrics->recent.values.push_back({"cpu.steal", std::vector<double>(600, 0.4)});
+  s.fired.reset();
+  EXPECT_THAT(ctl::metric_part(s, kUtf8), Not(HasSubstr("stolen")));
+  s.metrics->recent.values.back().second[599] = 48;
+  EXPECT_THAT(ctl::metric_part(s, kUtf8),
+              AllOf(HasSubstr("cpu.busy, the last 60 s:"),
+                    testing::EndsWith("50 % .. 50 %\n  of it 0.4 % .. 48 % stolen by the hypervisor\n")));
+  expect_on_the_screen(ctl::info_text(s, kUtf8));
+  s.fired = lopsided().fired;
+  EXPECT_THAT(ctl::metric_part(s, kUtf8), AllOf(HasSubstr("cpu.lopsided"), Not(HasSubstr("stolen"))));
+}
+
 TEST_F(InfoText, ALongConditionIsDrawnOverTenMinutes) {
   Sidecar s = lopsided();
   s.metrics->recent.begin_ns = 50'000'000'000;
