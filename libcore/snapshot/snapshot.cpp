@@ -202,11 +202,10 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   // First, so that readers see which names are uncertain.
   sidecar.warnings.insert(sidecar.warnings.begin(), sideband.warnings.begin(), sideband.warnings.end());
   sidecar.warnings.insert(sidecar.warnings.end(), part->kernel.warnings.begin(), part->kernel.warnings.end());
-  if (std::string cgroups = warn_of_cgroups(selection, sideband); !cgroups.empty())
-    sidecar.warnings.push_back(std::move(cgroups));
   sidecar.notes = order.notes;
   sidecar.notes.insert(sidecar.notes.end(), sideband.notes.begin(), sideband.notes.end());
   sidecar.notes.insert(sidecar.notes.end(), part->kernel.notes.begin(), part->kernel.notes.end());
+  describe_cgroups(sidecar, selection, sideband);
   if (recording.host.own_pid_namespace)
     sidecar.notes.push_back(fmt::format(
         "flightd runs in a container (a PID namespace of its own): all processes outside have the pid 0 and "

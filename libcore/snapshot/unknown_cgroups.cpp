@@ -26,18 +26,35 @@ std::unordered_set<std::uint64_t> cgroups_in(const TrackerExport& sideband) {
 
 }  // namespace
 
-std::string warn_of_cgroups(const Selection& selection, const TrackerExport& sideband) {
-  if (sideband.forgotten.cgroups == 0) return {};
+void describe_cgroups(Sidecar& out, const Selection& selection, const TrackerExport& sideband) {
+  constexpr std::uint64_t kFew = 100;  // fewer than one in this many samples
   const auto known = cgroups_in(sideband);
   std::unordered_set<std::uint32_t> without;
+  std::uint64_t samples = 0;
   for (const RingSelection& ring : selection.rings)
-    for (const auto& [source, tally] : ring.tallies)
-      if (source.cgroup != 0 && !known.contains(source.cgroup)) without.insert(source.pid);
-  if (without.empty()) return {};
-  return fmt::format(
-      "units: the cgroups of {} are unknown, so these samples have no unit: a cgroup's name was forgotten {} "
-      "(limit reached)",
-      counted(without.size(), "process"), counted(sideband.forgotten.cgroups, "time"));
+    for (const auto& [source, tally] : ring.tallies) {
+      if (source.cgroup == 0 || known.contains(source.cgroup)) continue;
+      if (source.pid == 0 || source.pid == kKernelPid) continue;  // not one process, so it has no unit
+      without.insert(source.pid);
+      samples += tally.window.samples;
+    }
+  if (without.empty()) return;
+  const std::string what = fmt::format("units: the cgroups of {} are unknown, so these samples have no unit: ",
+                                       counted(without.size(), "process"));
+  if (sideband.forgotten.cgroups > 0) {
+    out.warnings.push_back(fmt::format("{}a cgroup's name was forgotten {} (limit reached)", what,
+                                       counted(sideband.forgotten.cgroups, "time")));
+    return;
+  }
+  if (samples * kFew < selection.samples) return;
+  if (has_gap(sideband.gaps, selection.begin_ns, selection.end_ns))
+    out.warnings.push_back(what +
+                           "they were made while records were lost or recording was off, and removed before flightd "
+                           "looked");
+  else
+    out.notes.push_back(what +
+                        "flightd-broker cannot list them (it is in a cgroup namespace, or no cgroup file system is "
+                        "mounted where it runs), or they were removed before it looked");
 }
 
 }  // namespace flight

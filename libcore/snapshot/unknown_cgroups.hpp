@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples have the number of their cgroup; the paths are in the process tracker, which keeps a limited number of them.
+// Where one has no path, its samples have no unit, and a reader must not think that they were outside of all units.
 #pragma once
-
-#include <string>
 
 #include "libcore/sideband/process_tracker.hpp"
 #include "libcore/snapshot/selection.hpp"
+#include "libcore/store/sidecar.hpp"
 
 namespace flight {
 
-// A warning about processes with samples whose cgroup's path the tracker has dropped; empty: there are none.
-[[nodiscard]] std::string warn_of_cgroups(const Selection& selection, const TrackerExport& sideband);
+// Adds a warning or a note about processes with samples whose cgroup's path is not known, and why; if it was dropped
+// for a newer one, also if there are few samples.
+void describe_cgroups(Sidecar& out, const Selection& selection, const TrackerExport& sideband);
 
 }  // namespace flight
