@@ -45,6 +45,7 @@ void read_forker_cgroups(TrackerExport& window, const std::unordered_set<std::ui
   for (const Unsampled& forker : forkers(window, sampled)) {
     ProcessInfo now;
     if (!read_process(forker.pid, now, root) || now.cgroup.empty()) continue;
+    if (now.cgroup == "/.." || now.cgroup.starts_with("/../")) continue;  // outside of this cgroup namespace
     const EventTime first_ns = std::max(forker.first->begin_ns, forker.first->end_ns);  // a slice's begin is inexact
     const EventTime started_ns = clock.event_at_boottime(now.started_boottime_ns);
     const Comm& comm = forker.first->comm;

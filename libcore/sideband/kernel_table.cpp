@@ -47,6 +47,14 @@ void KernelTable::apply(std::span<const std::byte> record) {
   }
 }
 
+void KernelTable::apply_scanned(std::span<const std::byte> record) {
+  const auto cgroup = parse_cgroup(record);
+  if (!cgroup) return;
+  const auto known = cgroups_.find(cgroup->id);
+  const bool is_part = known != cgroups_.end() && (cgroup->path == "/" || known->second.ends_with(cgroup->path));
+  if (!is_part) add_cgroup(*cgroup);
+}
+
 void KernelTable::add_cgroup(const CgroupRecord& cgroup) {
   if (cgroup.path.empty()) return;
   std::string& path = cgroups_[cgroup.id];

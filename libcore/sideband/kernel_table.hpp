@@ -33,6 +33,9 @@ class KernelTable {
   explicit KernelTable(std::size_t most_bytes) : most_bytes_(most_bytes) {}
   // Applies CGROUP and KSYMBOL records, ignores others.
   void apply(std::span<const std::byte> record);
+  // Applies a scan's CGROUP record. A scan has paths from the root of the broker's cgroup namespace, the kernel's
+  // records have them from the root of the hierarchy: of a cgroup, the longer path stays.
+  void apply_scanned(std::span<const std::byte> record);
   // No window begins before that any more: symbols that ended earlier are not needed. Never decreases.
   void forget(EventTime horizon_ns);
   // Calls `visit(address, kind, name, since_ns)` with each symbol that is loaded, ascending by address.

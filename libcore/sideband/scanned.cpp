@@ -60,7 +60,7 @@ class ScanReader {
         }
         return;
       default:
-        kernel_.apply(record);
+        kernel_.apply_scanned(record);
     }
   }
 

@@ -195,6 +195,22 @@ TEST(ForkerCgroups, AreThoseOfProcRightNowIfItIsTheSameProcess) {
   EXPECT_TRUE(window.forker_cgroups.contains(1099));
 }
 
+// cgroup_namespaces(7): such a path does not say where the cgroup is.
+TEST(ForkerCgroups, OutsideOfTheCgroupNamespaceAreUnknown) {
+  const TempTree tree;
+  TrackerExport window;
+  for (const auto& [pid, cgroup] :
+       {std::pair<std::uint32_t, const char*>(300, "/.."), {301, "/../web.service"}, {302, "/..web/x.service"}}) {
+    tree.write(fmt::format("/proc/{}/stat", pid),
+               fmt::format("{} (sh) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0", pid));
+    tree.write(fmt::format("/proc/{}/cgroup", pid), fmt::format("0::{}\n", cgroup));
+    window.forks.push_back({100 * kSecond, 100 * kSecond, pid, to_comm("sh"), 1});
+  }
+  read_forker_cgroups(window, {}, ClockHistory(), tree.root());
+  EXPECT_THAT(window.forker_cgroups,
+              ElementsAre(Pair(302, testing::Field(&TrackerExport::ForkerCgroup::path, "/..web/x.service"))));
+}
+
 // Also where a cgroup of this name was there before.
 TEST_F(Forks, AForkersCgroupIsKnownSinceItWasMadeLast) {
   tape_.cgroup(3 * kSecond, 5, "/user.slice/run-1.scope");

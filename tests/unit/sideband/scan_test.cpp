@@ -288,6 +288,28 @@ TEST(Scan, AnExecIntoTheSameNameIsSeenByItsMaps) {
 }
 
 // /proc shows a removed file as "PATH (deleted)": that is no other file, and the kernel's name stays.
+// In a container, the broker sees its own cgroup as the root of all.
+TEST(Scan, ACgroupKeepsThePathThatTheKernelRecorded) {
+  ProcessTracker tracker;
+  Tape tape;
+  tape.cgroup(5, 7, "/docker/1/system.slice/web.service");
+  tape.cgroup(6, 8, "/docker/1");
+  tape.cgroup(7, 9, "/jobs/old");
+  tracker.add(tape.take());
+  tracker.fold(10);
+  tape.scanned(1, 0, 1, "init");
+  tape.cgroup(0, 7, "/system.slice/web.service");
+  tape.cgroup(0, 8, "/");
+  tape.cgroup(0, 9, "/jobs/renamed");  // cgroups(7), version 1
+  tape.cgroup(0, 10, "/system.slice");
+  tape.all_listed();
+  tracker.add_scan(tape.take(), 20);
+  EXPECT_EQ(
+      read(tracker.export_window(30, 40, {})).cgroups,
+      (std::map<std::uint64_t, std::string>{
+          {7, "/docker/1/system.slice/web.service"}, {8, "/docker/1"}, {9, "/jobs/renamed"}, {10, "/system.slice"}}));
+}
+
 TEST(Scan, ADeletedFileKeepsItsName) {
   for (const bool after_a_loss : {false, true}) {
     ProcessTracker tracker;
