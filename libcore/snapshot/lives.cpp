@@ -163,7 +163,9 @@ void Lives::note_map(std::span<const std::byte> record) {
   if (!map || !map->name.starts_with('/') || map->name.starts_with("//anon")) return;
   expects = false;
   std::string_view path = map->name;
-  if (path.ends_with(kNotVerified)) path.remove_suffix(kNotVerified.size());  // processes of one program are one row
+  // What is behind a path for perf is not a part of it: processes of one program are one row.
+  for (const std::string_view mark : {kNotVerified, kNotTheHosts})
+    if (path.ends_with(mark)) path.remove_suffix(mark.size());
   (found != lives_.end() ? found->second.back().program : other->second.program) = texts_.id_of(path);
 }
 

@@ -316,6 +316,21 @@ TEST_F(Top, AProgramIsAnExecutableAndNoName) {
   EXPECT_EQ(ranking.programs[2].path, "");
 }
 
+// perf must not look for these files on the host. The program is the same.
+TEST_F(Top, AProgramInAContainerHasItsOwnPath) {
+  for (const auto& [pid, mark] :
+       {std::pair<std::uint32_t, const char*>(7, ""), {8, " (not the host's)"}, {9, " (not verified)"}}) {
+    comm(pid, "server", 0);
+    program(pid, fmt::format("/app/server{}", mark));
+    samples(pid, 100, 2);
+  }
+  const Ranking ranking = ranked();
+  ASSERT_EQ(ranking.programs.size(), 1U);
+  EXPECT_EQ(ranking.programs[0].name, "server");
+  EXPECT_EQ(ranking.programs[0].path, "/app/server");
+  EXPECT_EQ(ranking.programs[0].processes, 3U);
+}
+
 // `sh` executes `burn`: the samples before are the shell's.
 TEST_F(Top, AnExecIsAnotherProgramOfTheSameProcess) {
   process(7, "sh");
