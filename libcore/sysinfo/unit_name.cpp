@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace flight {
@@ -14,7 +15,13 @@ bool has_suffix(std::string_view name, std::string_view suffix) {
   return name.size() > suffix.size() && name.ends_with(suffix);
 }
 
-bool is_unit(std::string_view name) { return has_suffix(name, ".service") || has_suffix(name, ".scope"); }
+// The types of units that have processes (systemd.kill(5), systemd.scope(5)): the daemon of a FUSE file system is in
+// the cgroup of its mount.
+bool is_unit(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kSuffixes{".service", ".scope", ".mount", ".socket", ".swap"};
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(),
+                     [name](std::string_view suffix) { return has_suffix(name, suffix); });
+}
 
 std::string_view plain(std::string_view name) {
   if (name.starts_with('_')) name.remove_prefix(1);

@@ -10,8 +10,9 @@
 
 namespace flight {
 
-// "/system.slice/burn.service/payload" -> "burn.service". The innermost service or scope, so that a user's own service
-// is shown instead of user@1000.service; otherwise the innermost slice; empty if there is none.
+// "/system.slice/burn.service/payload" -> "burn.service". The innermost service or scope (or mount, socket or swap), so
+// that a user's own service is shown instead of user@1000.service; otherwise the innermost slice; empty if there is
+// none.
 [[nodiscard]] std::string unit_of(std::string_view cgroup);
 
 struct CgroupName {

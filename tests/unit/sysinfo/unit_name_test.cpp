@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sysinfo/unit_name.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace flight {
@@ -13,6 +14,19 @@ TEST(UnitName, IsTheInnermostServiceOrScope) {
   EXPECT_EQ(unit_of("/user.slice/user-1000.slice/user@1000.service/app.slice/app-org.x.scope"), "app-org.x.scope");
   EXPECT_EQ(unit_of("/user.slice/user-1000.slice/session-3.scope"), "session-3.scope");
   EXPECT_EQ(unit_of("/system.slice/_cpu.service"), "cpu.service");
+}
+
+// Their daemons and helpers must not be shown as all of the slice.
+TEST(UnitName, CanBeAMountASocketOrASwap) {
+  for (const char* unit : {"mnt-storage.mount", "cups.socket", "dev-sda2.swap"}) {
+    const std::string path = fmt::format("/system.slice/{}", unit);
+    EXPECT_EQ(unit_of(path), unit);
+    EXPECT_EQ(name_of_cgroup(path).label, unit);
+    EXPECT_EQ(name_of_cgroup(path + "/x").path, path);
+  }
+  EXPECT_EQ(name_of_cgroup("/user.slice/user-1000.slice/user@1000.service/home-me.mount").label,
+            "user@1000/home-me.mount");
+  for (const char* path : {"/system.slice/.mount", "/system.slice/a.mounts"}) EXPECT_EQ(unit_of(path), "system.slice");
 }
 
 TEST(UnitName, ElseTheInnermostSlice) {
