@@ -63,7 +63,9 @@ void settle_inherited_state(ProgramKind kind) {
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   constexpr mode_t kOthersBits = 077;
   ::umask(::umask(kOthersBits) & kOthersBits);
-  for (const auto resource : {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_MEMLOCK}) {
+  // The signal of RLIMIT_RTTIME would end the process; each use of the CPU in real time has a limit of its own.
+  for (const auto resource :
+       {RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_NPROC, RLIMIT_RTPRIO, RLIMIT_RTTIME}) {
     rlimit limit{};
     if (::getrlimit(resource, &limit) != 0) continue;
     limit.rlim_cur = limit.rlim_max;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -43,6 +44,8 @@ int in_careless_child(const std::function<int()>& look) {
     ::setrlimit(RLIMIT_NOFILE, &files);
     const rlimit cpu_time{kSoon, kLater};
     ::setrlimit(RLIMIT_CPU, &cpu_time);
+    const rlimit real_time{kSoon, kLater};
+    ::setrlimit(RLIMIT_RTTIME, &real_time);
     const rlimit stack{kSmallStack, kSmallStack};
     ::setrlimit(RLIMIT_STACK, &stack);
     pthread_attr_t small;
@@ -80,6 +83,10 @@ int look_at_both() {
 
 TEST(InheritedState, OfAService) {
   EXPECT_EQ(in_careless_child([] {
+              rlimit tasks{};
+              ::getrlimit(RLIMIT_NPROC, &tasks);
+              tasks.rlim_cur = std::min(tasks.rlim_max, kMore) - 1;
+              ::setrlimit(RLIMIT_NPROC, &tasks);
               settle_inherited_state(ProgramKind::service);
               if (const int wrong = look_at_both(); wrong != 0) return wrong;
               if (::alarm(0) != 0) return 9;
@@ -92,6 +99,11 @@ TEST(InheritedState, OfAService) {
               rlimit cpu_time{};
               ::getrlimit(RLIMIT_CPU, &cpu_time);
               if (cpu_time.rlim_cur != kLater) return 8;
+              rlimit real_time{};
+              ::getrlimit(RLIMIT_RTTIME, &real_time);
+              if (real_time.rlim_cur != kLater) return 11;
+              ::getrlimit(RLIMIT_NPROC, &tasks);
+              if (tasks.rlim_cur != tasks.rlim_max) return 12;
               if (::umask(0) != 077) return 4;
               int ends[2];
               if (::pipe(ends) != 0 || ::close(ends[0]) != 0) return 5;
