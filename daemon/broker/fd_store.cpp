@@ -37,6 +37,16 @@ std::optional<std::uint64_t> manifest_number(std::string_view name) {
   return number;
 }
 
+// PID 1 drops what is more, and does not tell the sender. Since version 254 it says how many it takes, as a drop-in may
+// have lowered FileDescriptorStoreMax=.
+std::size_t max_stored() {
+  const char* const text = std::getenv("FDSTORE");
+  const std::string_view limit = text == nullptr ? "" : text;
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(limit.data(), limit.data() + limit.size(), number);
+  return error == std::errc() && end == limit.data() + limit.size() ? std::min(number, kMaxStored) : kMaxStored;
+}
+
 // Whether it is a socket of a socket unit, not an event. sd_is_socket(3) needs system calls that the unit does not
 // allow.
 bool listens(int fd) {
@@ -117,11 +127,12 @@ Result<void> FdStore::keep(const Recording& recording) {
   const auto within = std::exchange(incomplete_, false) ? kRetryWithin : kKeepWithin;
   if (std::getenv("NOTIFY_SOCKET") == nullptr) return {};
   const std::map<std::uint64_t, int> events = recording.events();
-  if (events.size() + 2 > kMaxStored)
-    return fail(std::errc::too_many_files_open,
-                "{} events are more than the {} that systemd can store: record fewer events, or the end of the broker "
-                "also ends the history",
-                events.size(), kMaxStored);
+  if (const std::size_t most = max_stored(); events.size() + 2 > most)
+    return fail(
+        std::errc::too_many_files_open,
+        "{} events are more than the {} that systemd can store: record fewer events{}, or the end of the broker "
+        "also ends the history",
+        events.size(), most, most < kMaxStored ? fmt::format(", or set FileDescriptorStoreMax={}", kMaxStored) : "");
   incomplete_ = true;
   const SpareDescriptors::Use use;
   const std::string text = encode(recording.manifest());
@@ -135,13 +146,21 @@ Result<void> FdStore::keep(const Recording& recording) {
 // A name is added only after its message was sent, so that the next call sends exactly what is missing.
 Result<void> FdStore::send(const std::map<std::uint64_t, int>& events, int manifest, EventTime until_ns) {
   std::set<std::string> wanted;
+  std::size_t missing = 1;  // the manifest
+  for (const auto& [id, fd] : events) {
+    const auto [name, is_new] = wanted.insert(event_name(id));
+    if (is_new && !names_.contains(*name)) ++missing;
+  }
+  // Removed last, so that whenever the broker dies, one manifest with all its events is stored; but first where old and
+  // new do not fit, or the new ones would be dropped.
+  if (names_.size() + missing > max_stored()) {
+    if (auto removed = remove_except(wanted, until_ns); !removed) return removed;
+  }
   for (const auto& [id, fd] : events) {
     std::string name = event_name(id);
-    if (!names_.contains(name)) {
-      if (auto stored = store(name, fd, until_ns); !stored) return stored;
-      names_.insert(name);
-    }
-    wanted.insert(std::move(name));
+    if (names_.contains(name)) continue;
+    if (auto stored = store(name, fd, until_ns); !stored) return stored;
+    names_.insert(std::move(name));
   }
   // The manifest is stored after all its events.
   std::string name = fmt::format("m{}", last_manifest_ + 1);
@@ -149,7 +168,10 @@ Result<void> FdStore::send(const std::map<std::uint64_t, int>& events, int manif
   ++last_manifest_;
   names_.insert(name);
   wanted.insert(std::move(name));
-  // Remove last, so that whenever the broker dies, one manifest with all its events is stored.
+  return remove_except(wanted, until_ns);
+}
+
+Result<void> FdStore::remove_except(const std::set<std::string>& wanted, EventTime until_ns) {
   for (auto at = names_.begin(); at != names_.end();) {
     if (wanted.contains(*at)) {
       ++at;

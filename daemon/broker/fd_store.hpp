@@ -57,6 +57,7 @@ class FdStore {
     UniqueFd fd;
   };
   [[nodiscard]] Result<void> send(const std::map<std::uint64_t, int>& events, int manifest, EventTime until_ns);
+  [[nodiscard]] Result<void> remove_except(const std::set<std::string>& wanted, EventTime until_ns);
   std::vector<UniqueFd> sockets_;
   std::vector<Stored> taken_;    // until drop_kept()
   std::set<std::string> names_;  // the names that are stored now

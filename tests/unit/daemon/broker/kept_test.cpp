@@ -217,6 +217,38 @@ TEST_F(BrokerKept, TheStoreFollowsAReload) {
   expect_only_the_recording_is_kept();
 }
 
+// A drop-in with a low FileDescriptorStoreMax=: what is more, PID 1 drops.
+TEST_F(BrokerKept, AStoreWithoutRoomForOldAndNewGetsTheNew) {
+  const auto sampled_at = [](int frequency) {
+    return calls_config(fmt::format(
+        R"(, "more": {{"ring": "64K", "events": [{{"event": "cpu-clock", "frequency": {}}}]}})", frequency));
+  };
+  ASSERT_NO_FATAL_FAILURE(begin(sampled_at(99)));
+  const auto rings = map_rings(now_, "calls");
+  const auto more = map_rings(now_, "more");
+  call_on(rings[0].info().cpu, 1);  // a ring that is mapped and empty looks like one that was never mapped
+  ASSERT_NO_FATAL_FAILURE(kill_broker());
+  manager_.keep_at_most(manager_.kept().size() + 1);  // for a second manifest
+  ASSERT_NO_FATAL_FAILURE(next_broker());
+  ASSERT_EQ(now_.manifest.recording, before_.manifest.recording);
+  write_config(sampled_at(199));
+  const auto reloaded = client_->reload();
+  ASSERT_TRUE(reloaded) << reloaded.error().what;
+  now_ = std::move(*client_->attach());
+  expect_only_the_recording_is_kept();
+  const auto again = map_rings(now_, "more");
+  ASSERT_NO_FATAL_FAILURE(restart());
+  EXPECT_EQ(now_.manifest.recording, before_.manifest.recording);
+  EXPECT_EQ(now_.manifest.generation, before_.manifest.generation);
+}
+
+TEST_F(BrokerKept, AStoreThatIsTooSmallIsSaid) {
+  manager_.keep_at_most(3);
+  ASSERT_NO_FATAL_FAILURE(begin(calls_config()));
+  EXPECT_THAT(now_.manifest.warnings, testing::Contains(testing::AllOf(HasSubstr("than the 3 that systemd can store"),
+                                                                       HasSubstr("or set FileDescriptorStoreMax="))));
+}
+
 // PID 1 does not read for a while: the broker still answers, reports it, and sends the missing descriptors later.
 TEST_F(BrokerKept, DescriptorsThatSystemdDidNotReadAreSentAgain) {
   const auto is_about_history = testing::Contains(HasSubstr("the history would end"));

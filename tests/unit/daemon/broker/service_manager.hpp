@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,15 @@ class ServiceManager {
   }
   ServiceManager(const ServiceManager&) = delete;
   ServiceManager& operator=(const ServiceManager&) = delete;
-  ~ServiceManager() { ::unsetenv("NOTIFY_SOCKET"); }
+  ~ServiceManager() {
+    ::unsetenv("NOTIFY_SOCKET");
+    ::unsetenv("FDSTORE");
+  }
+  // FileDescriptorStoreMax=: more are dropped.
+  void keep_at_most(std::size_t number) {
+    most_ = number;
+    ::setenv("FDSTORE", std::to_string(number).c_str(), 1);
+  }
 
   // False if the text was not sent within a minute since the last call.
   [[nodiscard]] bool wait_for(const std::string& text) {
@@ -119,7 +128,8 @@ class ServiceManager {
     take_fds(message, fds);
     if (value_of(words, "FDSTORE=") == "1") {
       EXPECT_EQ(value_of(words, "FDPOLL="), "0") << "PID 1 would take the wakeups of the sideband";
-      for (UniqueFd& fd : fds) kept_.push_back({name, std::move(fd)});
+      for (UniqueFd& fd : fds)
+        if (kept_.size() < most_) kept_.push_back({name, std::move(fd)});
     }
     if (value_of(words, "FDSTOREREMOVE=") == "1")
       std::erase_if(kept_, [&](const Kept& one) { return one.name == name; });
@@ -135,6 +145,7 @@ class ServiceManager {
   UniqueFd socket_;
   std::string received_;
   std::vector<Kept> kept_;
+  std::size_t most_ = std::numeric_limits<std::size_t>::max();
 };
 
 }  // namespace flight::test
