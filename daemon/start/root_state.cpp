@@ -100,6 +100,14 @@ class Taker {
     if (out) return out;
     return fail(std::errc::io_error, "the process that prepares {} has ended", path_);
   }
+  // As flightd's user: root can make a STATE below a directory that is closed to that user, such as /root.
+  [[nodiscard]] Result<void> check_reachable() const {
+    const std::string snapshots = path_ + "/snapshots";
+    if (::faccessat(AT_FDCWD, snapshots.c_str(), R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES) return {};
+    return sys_error(EACCES,
+                     "user {} cannot reach {}: open each directory above it to that user, or use another --state-dir",
+                     identity_.user, snapshots);
+  }
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
@@ -114,15 +122,21 @@ class Taker {
 Result<std::function<Result<StateFolder>()>> take_state_as_root(const std::string& path, const Identity& identity) {
   auto taker = std::make_shared<Taker>(path, identity);
   auto first = std::make_shared<std::optional<Result<StateFolder>>>();
-  if (::geteuid() == 0) {
+  const bool by_root = ::geteuid() == 0;
+  if (by_root) {
     if (auto started = taker->start(); !started) return propagate(started.error());
     *first = taker->answer(kRootWait);
     if (*first && !**first && forbids_start((*first)->error())) return propagate((*first)->error());
   }
-  return [taker, first]() -> Result<StateFolder> {
-    auto answer = *first ? std::exchange(*first, std::nullopt) : taker->answer(std::chrono::milliseconds(0));
-    if (answer) return std::move(*answer);
-    return sys_error(ETIMEDOUT, "{} has not answered since flightd started", taker->path());
+  return [taker, first, by_root]() -> Result<StateFolder> {
+    if (!*first) *first = taker->answer(std::chrono::milliseconds(0));
+    if (!*first) return sys_error(ETIMEDOUT, "{} has not answered since flightd started", taker->path());
+    if (by_root && **first) {
+      // What root took is kept for the next try.
+      if (auto reached = taker->check_reachable(); !reached) return propagate(reached.error());
+    }
+    auto answer = std::exchange(*first, std::nullopt);
+    return std::move(*answer);
   };
 }
 

@@ -258,6 +258,25 @@ TEST_F(Folders, RootsChildTakesTheFolderForFlightd) {
   EXPECT_TRUE(taken) << taken.error().what;
 }
 
+// As with --state-dir in /root.
+TEST_F(Folders, WhatRootTookMustBeReachableForFlightd) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  identity_ = Identity{.uid = 65534, .gid = 65534, .user = "nobody"};
+  auto take = take_state_as_root(state_, identity_);
+  ASSERT_TRUE(take) << take.error().what;
+  const auto why_not = [&] {
+    return look_as(identity_,
+                   [&] {
+                     const auto taken = (*take)();
+                     return taken ? std::string("taken") : taken.error().what;
+                   })
+        .value_or("");
+  };
+  EXPECT_THAT(why_not(), HasSubstr("nobody cannot reach " + state_ + "/snapshots"));
+  ASSERT_EQ(::chmod(root_.c_str(), 0711), 0);
+  EXPECT_EQ(why_not(), "taken");
+}
+
 TEST_F(Folders, AnOlderLockIsMadePrivate) {
   make(0644);
   ASSERT_TRUE(take());
