@@ -26,7 +26,7 @@ constexpr int kKallsymsLevel = 3;
 Result<void> rename_in(int folder, const std::string& from, const std::string& to) {
   // Never replaces a file: an id is used only once.
   if (::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-  if (errno == EINVAL || errno == ENOSYS) {  // a file system without the flag
+  if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) {  // a file system without the flag
     if (::renameat(folder, from.c_str(), folder, to.c_str()) == 0) return {};
   }
   return sys_error(errno, "rename {} to {}", from, to);

@@ -25,6 +25,7 @@
 namespace {
 
 std::atomic<int> next_sync = 0, failing_sync = -1;  // their numbers; the first one is the data's
+std::atomic<int> refusal_to_rename = 0;             // with flags
 
 }  // namespace
 
@@ -32,6 +33,14 @@ std::atomic<int> next_sync = 0, failing_sync = -1;  // their numbers; the first 
 extern "C" int fdatasync(int fd) {
   if (next_sync++ != failing_sync) return static_cast<int>(::syscall(SYS_fdatasync, fd));
   errno = EDQUOT;
+  return -1;
+}
+
+// A file system without RENAME_NOREPLACE.
+extern "C" int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+  if (flags == 0 || refusal_to_rename == 0)
+    return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+  errno = refusal_to_rename;
   return -1;
 }
 
@@ -51,6 +60,7 @@ class WriteSnapshot : public testing::Test {
   void TearDown() override {
     std::filesystem::remove_all(folder_);
     failing_sync = -1;
+    refusal_to_rename = 0;
   }
 
   // `more`: a data directory with so many files beside `data`; 0: a file.
@@ -211,6 +221,20 @@ TEST_F(WriteSnapshot, AFullQuotaThatIsReportedAtASyncGetsRoomOnce) {
     EXPECT_EQ(refused.error().errno_value(), EDQUOT);
     EXPECT_TRUE(std::filesystem::is_empty(folder_));
   }
+}
+
+TEST_F(WriteSnapshot, AFileSystemWithoutRenameFlagsIsUsed) {
+  for (const int refusal : {EINVAL, ENOSYS, EOPNOTSUPP}) {
+    refusal_to_rename = refusal;
+    const auto written = write({});
+    ASSERT_TRUE(written) << written.error().what;
+    EXPECT_TRUE(stored());
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) std::filesystem::remove(entry.path());
+  }
+  refusal_to_rename = EEXIST;
+  const auto refused = write({});
+  ASSERT_FALSE(refused) << "the name is another snapshot's";
+  EXPECT_EQ(refused.error().errno_value(), EEXIST);
 }
 
 // Readers other than perf take the first event for what was sampled, and a FORK of time 0 for a process's beginning.
