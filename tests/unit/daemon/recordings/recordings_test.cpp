@@ -764,12 +764,16 @@ class NextBrokerTest : public LargeRingsTest {
   void lose_broker_in_a_reload() {
     bench_.broker->leave(Request::file);
     const auto asked = bench_.broker->asked(Request::file);
-    reloaded_ = rings(), next_ = rings();
-    ASSERT_TRUE(reloaded_ && next_);
+    reloaded_ = rings();
+    ASSERT_TRUE(reloaded_);
     bench_.broker->change([&](BrokerSetup& setup) { setup.rings = reloaded_; });
     bench_.broker->say(Request::changed);
     ASSERT_TRUE(soon([&] { return bench_.broker->asked(Request::file) > asked; })) << "for the part of the new rings";
     fault(100);
+    // Not before: of several software events of a CPU that one page fault is for, the kernel gives each sample the id
+    // of the newest.
+    next_ = rings();
+    ASSERT_TRUE(next_);
     bench_.replace_broker(next_setup());
     ASSERT_TRUE(soon([&] { return bench_.lost == 1; }));
   }
