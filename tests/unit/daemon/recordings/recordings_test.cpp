@@ -347,7 +347,7 @@ TEST_F(RecordingsTest, ItsMemoryIsFreeWhenItHasEnded) {
 }
 
 // A data directory has a file for each worker, also for one that has no ring.
-TEST_F(RecordingsTest, APartCanBeADirectory) {
+TEST_F(LargeRingsTest, APartCanBeADirectory) {
   RecordingOrder order;
   order.for_ns = 300'000'000;
   order.asked_ns = monotonic_now();
@@ -570,7 +570,7 @@ TEST_F(RecordingsTest, AThirdOneIsRefused) {
   static_cast<void>(stop(fourth));
 }
 
-TEST_F(RecordingsTest, ATriggersHasThePastSinceThen) {
+TEST_F(LargeRingsTest, ATriggersHasThePastSinceThen) {
   fault(100);
   const EventTime since_ns = monotonic_now();
   fault(100);
