@@ -225,9 +225,7 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts, bool holes_
   append_texts(contents.warnings, gaps_until(contents.window.end_ns));
   if (std::string owner = owner_warning(part.data_again.get()); !owner.empty())
     contents.warnings.push_back(std::move(owner));
-  const auto make_room = [this](std::uint64_t bytes) {
-    return means_.store.make_more_room(std::string(kRecordTrigger), bytes);
-  };
+  const auto make_room = [this](std::uint64_t bytes) { return means_.store.make_more_part_room(bytes); };
   auto ready = files_.ready(part.seq, std::move(part.sidecar));
   const auto committed = files_.commit(std::move(ready), part.name, contents, make_room);
   if (!committed) {
@@ -285,8 +283,7 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
     return;
   }
   if (is_full(error.errno_value()))
-    static_cast<void>(
-        means_.store.make_more_room(std::string(kRecordTrigger), std::min(part_bytes_, kRoomAtOnceBytes)));
+    static_cast<void>(means_.store.make_more_part_room(std::min(part_bytes_, kRoomAtOnceBytes)));
   const auto journal = read_file(files_.folder() + "/" + part_file(PartFileKind::journal, part.seq));
   Result<Recovered> recovered = propagate(error);
   std::vector<int> more;

@@ -286,9 +286,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   order.max_bytes = *max_bytes;
   bool asked = false;
   const auto make_more_room = [&](std::uint64_t written_bytes) {
-    if (std::exchange(asked, true) || room_in_vain_) return false;
-    room_in_vain_ = callbacks_.make_more_room(job.trigger, written_bytes);  // until this one is written
-    return room_in_vain_;
+    return !std::exchange(asked, true) && callbacks_.make_more_room(job.trigger, written_bytes);
   };
   order.make_room = make_more_room;
   order.synced = callbacks_.synced;
@@ -330,7 +328,6 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   workers_->merge([&] {
     result = write_snapshot(order, recording, capture, std::move(*output), tracker, *workers_, memory_, progress);
   });
-  if (result) room_in_vain_ = false;
   return result;
 }
 

@@ -162,7 +162,6 @@ class SnapshotWorker {
   Counts counts_;                                // after the last capture
   bool last_taken_ = false;                      // the broker is gone, and the rings were saved
   UrgentWait urgent_;                            // this thread's, until the freeze
-  bool room_in_vain_ = false;  // snapshots were deleted for one that did not fit nevertheless; until one is written
 
   std::atomic<EventTime> writing_since_ns_ = 0;
   const WaitingClock& clock_;

@@ -12,6 +12,7 @@
 #include "daemon/store/sidecar_repair.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/store/sidecar.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -223,14 +224,14 @@ void StoreService::keep_budget_hourly() {
 
 Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::uint64_t most_bytes) {
   writing_ = true;
-  room_made_ = false;
+  made_room_.begin();
   auto made = std::make_shared<std::promise<Result<void>>>();
   auto room = made->get_future();
   thread_->post([this, trigger, most_bytes, made] {
     const SpareDescriptors::Use use;
     if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
     age_clock_.look();
-    auto outcome = budget_.make_room(trigger, most_bytes, room_in_vain_);
+    auto outcome = budget_.make_room(trigger, most_bytes, made_room_.in_vain());
     note_room(outcome ? std::move(*outcome) : budget_.take_deleted());
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
   });
@@ -250,7 +251,7 @@ Result<std::optional<StoreService::PartLimit>> StoreService::make_part_room(
     const SpareDescriptors::Use use;
     if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
     age_clock_.look();
-    auto done = budget_.make_part_room(most_bytes, begun_free_bytes, room_in_vain_);
+    auto done = budget_.make_part_room(most_bytes, begun_free_bytes, made_room_.in_vain());
     report(done ? std::move(done->outcome) : budget_.take_deleted());
     if (!done) return made->set_value(propagate(done.error()));
     made->set_value(
@@ -280,13 +281,21 @@ void StoreService::release_parts(const std::vector<std::uint64_t>& seqs) {
 }
 
 bool StoreService::make_more_room(const std::string& trigger, std::uint64_t written_bytes) {
+  if (made_room_.retry_in_vain() || !delete_for(trigger, written_bytes)) return false;
+  made_room_.note_retry();
+  return true;
+}
+
+bool StoreService::make_more_part_room(std::uint64_t bytes) { return delete_for(std::string(kRecordTrigger), bytes); }
+
+bool StoreService::delete_for(const std::string& trigger, std::uint64_t bytes) {
   auto made = std::make_shared<std::promise<bool>>();
   auto room = made->get_future();
-  thread_->post([this, trigger, written_bytes, made] {
+  thread_->post([this, trigger, bytes, made] {
     const SpareDescriptors::Use use;
-    if (room_in_vain_) return made->set_value(false);
+    if (made_room_.in_vain()) return made->set_value(false);
     age_clock_.look();
-    VacuumOutcome outcome = budget_.make_more_room(trigger, written_bytes);
+    VacuumOutcome outcome = budget_.make_more_room(trigger, bytes);
     const bool any = !outcome.removed.empty();
     note_room(std::move(outcome));
     made->set_value(any);
@@ -295,9 +304,7 @@ bool StoreService::make_more_room(const std::string& trigger, std::uint64_t writ
 }
 
 void StoreService::writing_ended(const std::optional<Error>& error) {
-  const bool made = room_made_.exchange(false);
-  if (!error) room_in_vain_ = false;
-  if (error && made && is_full(error->errno_value()) && !room_in_vain_.exchange(true))
+  if (made_room_.end(error))
     log::warn(
         "the disk of {} stayed full although snapshots were deleted for the next one: no more are deleted for it until "
         "one can be written",
@@ -307,7 +314,7 @@ void StoreService::writing_ended(const std::optional<Error>& error) {
 
 void StoreService::note_room(VacuumOutcome outcome) {
   for (const VacuumedSnapshot& one : outcome.removed)
-    if (one.reason == VacuumReason::room) room_made_ = true;
+    if (one.reason == VacuumReason::room) made_room_.note_made();
   report(std::move(outcome));
 }
 

@@ -27,6 +27,7 @@
 #include "daemon/folders.hpp"
 #include "daemon/store/age_clock.hpp"
 #include "daemon/store/budget.hpp"
+#include "daemon/store/made_room.hpp"
 #include "daemon/store/trigger_state.hpp"
 #include "libcore/base/clock.hpp"
 #include "libcore/base/task_thread.hpp"
@@ -110,8 +111,8 @@ class StoreService {
   // Waits for the store's thread, at most 5 s; the writer reports a disk that does not answer. Tries to take STATE if
   // that was not possible before; if it fails again, that is the error.
   [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
-  // The same after a write that failed because the disk or a quota is full, although statvfs(3) reported space. True:
-  // snapshots were deleted for it, so it is worth another try.
+  // Snapshot worker's or merge's thread. The same after a write that failed because the disk or a quota is full,
+  // although statvfs(3) reported space. True: snapshots were deleted for it, so it is worth another try.
   [[nodiscard]] bool make_more_room(const std::string& trigger, std::uint64_t written_bytes);
   // A recording's thread, before a part that will have about `most_bytes`: the same. `begun_free_bytes`, `left_bytes`:
   // as of StoreBudget. nullopt: the disk does not answer, so nothing is known.
@@ -121,15 +122,16 @@ class StoreService {
   };
   [[nodiscard]] Result<std::optional<PartLimit>> make_part_room(
       std::uint64_t most_bytes, std::optional<std::uint64_t> begun_free_bytes = std::nullopt);
+  // A recording's thread: as make_more_room(), for a part of about `bytes`.
+  [[nodiscard]] bool make_more_part_room(std::uint64_t bytes);
   // Any thread. The parts of recordings that an earlier flightd could not finish, as found when STATE was taken; empty
   // from the second call on.
   [[nodiscard]] std::vector<std::uint64_t> take_left_parts();
   // Any thread: a part of a running recording, which is not vacuumed until it is released.
   void hold_part(std::uint64_t seq);
   void release_parts(const std::vector<std::uint64_t>& seqs);
-  // Any thread: the snapshot was written, or failed. If it failed because the disk is full, although snapshots were
-  // deleted for it, no more are deleted for the next ones until one was written: others take what becomes free, or
-  // the file system does not release it (a snapshot of its own has it).
+  // Any thread: the snapshot was written, or failed. If deleting others for it did not help, no more are deleted for
+  // the next ones until one was written (MadeRoom).
   void writing_ended(const std::optional<Error>& error);
 
   [[nodiscard]] const std::string& folder() const { return catalogue_.folder(); }
@@ -158,6 +160,8 @@ class StoreService {
   // The same, and logs it. note_room(): it was for the snapshot that is being written.
   void report(VacuumOutcome outcome);
   void note_room(VacuumOutcome outcome);
+  // Any thread that may wait: the store's thread deletes snapshots after a failed write. Whether it did.
+  [[nodiscard]] bool delete_for(const std::string& trigger, std::uint64_t bytes);
   void sync_again();
   [[nodiscard]] std::string unsynced_text() const;
 
@@ -183,9 +187,8 @@ class StoreService {
   std::vector<std::string> state_warnings_;
   std::vector<std::uint64_t> left_parts_;
   std::atomic<bool> usable_, trying_ = false;
-  std::atomic<bool> writing_ = false;    // a snapshot is being written into the store
-  std::atomic<bool> room_made_ = false;  // snapshots were deleted for the one that is being written
-  std::atomic<bool> room_in_vain_ = false;
+  std::atomic<bool> writing_ = false;  // a snapshot is being written into the store
+  MadeRoom made_room_;
   std::atomic<bool> never_syncs_ = false;  // its file system cannot sync
   std::atomic<std::uint64_t> max_snapshot_bytes_;
   std::mutex parts_mutex_;

@@ -347,6 +347,36 @@ TEST_F(StoreServiceTest, IfASnapshotFailsInSpiteOfItNoMoreRoomIsMade) {
   settle();
 }
 
+// A quota, which statvfs(3) does not know: only the write fails.
+TEST_F(StoreServiceTest, OneRetryMakesRoomUntilASnapshotIsWritten) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
+  mounted_ = true;
+  config_.max_use = SizeOrShare{.bytes = 1U << 30U};
+  for (std::uint64_t seq = 1; seq <= 16; ++seq) make(seq);
+  start();
+  const auto count = [&] {
+    std::size_t out = 0;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      if (entry.path().extension() == ".data") ++out;
+    return out;
+  };
+  EXPECT_TRUE(service_->make_room("spike", 1));
+  EXPECT_TRUE(service_->make_more_room("spike", 1));
+  const std::size_t left = count();
+  EXPECT_LT(left, 16U);
+  service_->writing_ended(fail(std::errc::io_error, "the disk is broken, not full").value());
+  EXPECT_TRUE(service_->make_room("spike", 1));
+  EXPECT_FALSE(service_->make_more_room("spike", 1)) << "the last one was not written in spite of it";
+  EXPECT_EQ(count(), left);
+  EXPECT_TRUE(service_->make_more_part_room(1)) << "a recording was written all the time";
+  service_->writing_ended(std::nullopt);
+  EXPECT_TRUE(service_->make_room("spike", 1));
+  EXPECT_TRUE(service_->make_more_room("spike", 1)) << "one was written";
+  EXPECT_LT(count(), left);
+  settle();
+}
+
 TEST_F(StoreServiceTest, ASnapshotDoesNotWaitLongForTheStoresThread) {
   config_.max_snapshot_bytes = 777;
   start();
