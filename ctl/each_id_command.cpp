@@ -26,7 +26,7 @@ Answer<std::string> number_of(const Common& common, const std::string& id) {
   return sidecar->id;
 }
 
-// Each recording as its parts.
+// Replaces the id of each recording by the ids of its parts.
 Answer<std::vector<std::string>> with_parts(const Common& common, const std::vector<std::string>& ids) {
   const auto rows = all_rows(common);
   if (!rows) return tl::unexpected(rows.error());

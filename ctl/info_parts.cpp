@@ -107,7 +107,7 @@ std::string compared_text(const Sidecar& sidecar) {
                                         : "; in percent of the samples then; samples: of the window's");
 }
 
-// Empty: there is no such number (SidecarTop).
+// Empty for 0, which stands for no single process, or for an unknown number (SidecarTop).
 std::string number_text(std::uint64_t number) { return number == 0 ? "" : std::to_string(number); }
 
 // As in the table of units: the unit's own name would not show whose unit it is.

@@ -26,9 +26,10 @@ struct RecordedPart {
   std::uint64_t number = 1;  // in its recording: earlier ones may have been deleted
 };
 [[nodiscard]] Answer<std::vector<CatalogueRow>> all_rows(const Common& common);
-// The parts of this recording, in their order; of anything else, of a later part and of "latest" the id itself.
+// If `id` is that of a recording (of its first part): its parts, in order. Otherwise, also for a later part and
+// "latest": only `id`.
 [[nodiscard]] std::vector<RecordedPart> parts_of(const std::vector<CatalogueRow>& rows, const std::string& id);
-// The number in its sidecar; 0: it has none.
+// The part's number in its sidecar; 0: the sidecar has none.
 [[nodiscard]] std::uint64_t number_of_part(const Common& common, const std::string& id);
 // FILE, FILE.2, …; numbers begin at 1.
 [[nodiscard]] std::string part_path(const std::string& path, std::uint64_t number);

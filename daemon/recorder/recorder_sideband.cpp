@@ -162,7 +162,8 @@ void RecorderThread::look_again(EventTime since_ns, EventTime until_ns) {
   scan();
 }
 
-// `again`: the last answer was older than its request. Once: a broker has only one such answer.
+// `again`: requested because the last answer was older than its request. It is not requested a third time: only a
+// broker's first answer can be older.
 void RecorderThread::scan(bool again) {
   last_scan_ns_ = monotonic_now();
   scanning_ = true;
@@ -210,7 +211,7 @@ void RecorderThread::await_scan(const std::unordered_set<std::uint32_t>& pids) {
   answer.wait_for(kSnapshotWaits);
 }
 
-// False: it is older than its request, as the first one of a broker is. What has run since then is not in it.
+// False: the scan is older than its request, as a broker's first one is, so it lacks what has started since then.
 bool RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_ns) {
   last_scan_ns_ = asked_ns;
   if (!records) {  // the process tracker stays stale
@@ -222,7 +223,7 @@ bool RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_n
   clock_.look();
   const EventTime scanned_ns = tracker_.add_scan(records->bytes(), asked_ns, wanted_, clock_.history());
   intake_.looked(scanned_ns);
-  begin_checkpoint();  // with those who were not known
+  begin_checkpoint();  // with the processes that only the scan knew
   if (!tracker_.stale()) answer_waiters();
   if (scanned_ns != asked_ns) return false;
   wanted_.clear();

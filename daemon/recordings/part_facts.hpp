@@ -47,7 +47,7 @@ class PartContext {
   // Any thread: what the sidecar says about files without a build-id when the part has ended, besides warnings().
   struct FileTexts {
     std::vector<std::string> warnings, notes;
-    std::size_t late_build_ids = 0;  // that are only in the list of the file's end
+    std::size_t late_build_ids = 0;  // number of those that only the file's BUILD_ID section has
   };
   void end_with(FileTexts texts);
   [[nodiscard]] FileTexts file_texts() const;

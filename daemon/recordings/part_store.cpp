@@ -15,7 +15,7 @@
 
 namespace flight::daemon {
 
-// A file of the other kind was requested for a snapshot, and came too late.
+// The reply can be a spare file, which was requested for a snapshot and came too late: then ask again.
 Result<PartialFile> PartStore::make_one() {
   auto file = recorder_.file(BrokerThread::kFileWait, false);
   if (!file || !file->spare) return file;

@@ -41,19 +41,19 @@ class PartStore {
   // On an error nothing is left behind. `more`: 0: the data is a file; else a directory with so many files beside
   // `data`.
   [[nodiscard]] Result<PartFiles> make(std::size_t more = 0);
-  // Such a directory (data_folder_files.hpp).
+  // Only a data directory (data_folder_files.hpp).
   [[nodiscard]] Result<DataFolderFiles> make_folder(const std::string& name, std::size_t more);
   // One empty file with a name of its own, which the next start removes: to finish the part of an earlier flightd,
   // whose files cannot be written any more.
   [[nodiscard]] Result<PartialFile> make_one();
-  // Writes what the sidecar can say already. Once.
+  // Writes the sidecar's text as far as it is known when the part begins. Call it once.
   [[nodiscard]] static Result<void> describe(int sidecar, const Sidecar& begun);
   struct Ready {
     std::string data_name, sidecar_name;  // as they are called now
     UniqueFd sidecar;
   };
-  // What its sidecar said so far stays in its file, for the case that flightd is killed or the disk is full now. Only
-  // if the broker gives no other file, that one is written again.
+  // Provides a file for the final sidecar. It is another file than `sidecar`, which keeps its text in case flightd is
+  // killed or the disk is full now. If the broker gives no other file, `sidecar` itself is used.
   [[nodiscard]] Ready ready(std::uint64_t seq, UniqueFd sidecar);
   // The data is whole and synced: writes the sidecar, gives both their names, and removes the other files of the part.
   // `make_room`: as in SnapshotOrder. On an error, what the part is made from is still there.
@@ -63,13 +63,13 @@ class PartStore {
   };
   [[nodiscard]] Result<Committed> commit(Ready part, const SnapshotName& name, const Sidecar& contents,
                                          const std::function<bool(std::uint64_t written_bytes)>& make_room = {});
-  // A part that has its name: its sidecar says something else now. Durable.
+  // Replaces the sidecar of a finished part. Durable.
   [[nodiscard]] Result<void> describe_again(const SnapshotName& name, const Sidecar& contents) const;
-  // The data is whole, and its sidecar has its name already: now it gets its own. Not durable yet.
+  // Gives complete data its final name; its sidecar has got its own already. Not durable yet.
   [[nodiscard]] Result<void> name_data(const SnapshotName& name) const;
-  // A sidecar that has its name already, and no data, is what its part's sidecar can say so far.
+  // Renames a sidecar that has its final name, but no data with one, back to that of the unfinished part.
   [[nodiscard]] Result<void> take_back_sidecar(const SnapshotName& name) const;
-  // All files of a part that is not whole.
+  // Removes all files of an unfinished part.
   void remove(std::uint64_t seq) const;
 
   [[nodiscard]] const std::string& folder() const { return catalogue_.folder(); }

@@ -41,7 +41,7 @@ Result<void> copy_part(int from, int to, const std::function<bool()>& stop) {
   }
 }
 
-// nullopt: it is missing, cut, or that of a snapshot.
+// nullopt: the file is missing or truncated, or it is a snapshot's sidecar.
 std::optional<Sidecar> part_sidecar(const Folder& folder, const std::string& file) {
   const auto text = folder.read(file, kMaxSidecarBytes);
   if (!text) return std::nullopt;
@@ -50,7 +50,7 @@ std::optional<Sidecar> part_sidecar(const Folder& folder, const std::string& fil
   return std::move(*sidecar);
 }
 
-// What the flightd that was killed knew of it. Without that its number is all.
+// The sidecar that the killed flightd wrote when the part began. If it cannot be read, only the part's number is known.
 Sidecar contents_so_far(const Folder& folder, std::uint64_t seq) {
   if (auto begun = part_sidecar(folder, part_file(PartFileKind::sidecar, seq))) return std::move(*begun);
   Sidecar out;
@@ -71,8 +71,8 @@ SnapshotName name_of_part(const Sidecar& contents, std::uint64_t seq, const std:
   return {.host = clean_host(host), .time = wall_now(), .trigger = std::string(kRecordTrigger), .seq = seq};
 }
 
-// The name that files of the part got before its flightd was killed: that of the data, if these have one. A copy from
-// another host can have its number.
+// The name that files of the part got before its flightd was killed: that of the data, if these have one. Files with
+// another host in their names are ignored: a snapshot copied from there can have the same number.
 Result<std::optional<SnapshotName>> name_given(Folder& folder, std::uint64_t seq, const std::string& host) {
   const std::string own_host = name_of_part(contents_so_far(folder, seq), seq, host).host;
   std::optional<SnapshotName> out;
@@ -87,9 +87,9 @@ Result<std::optional<SnapshotName>> name_given(Folder& folder, std::uint64_t seq
 
 bool knows_holes(const Sidecar& sidecar) { return sidecar.record->holes_known.value_or(false); }
 
-// Its sidecar got its name, and the data did not: it is again the one so far, so that nothing of it is lost, however
-// often this is repeated. That of the flightd that recorded the part has its holes; that of a recovery does not, and
-// then what was known before it stays.
+// The sidecar had got its final name when flightd was killed, and the data had not. Makes it the unfinished part's
+// sidecar again, so that its facts survive any number of interrupted recoveries. A sidecar without known holes, as a
+// recovery writes it, does not replace an earlier one that has them.
 Result<void> take_back_sidecar(const PartStore& store, const Folder& folder, const SnapshotName& name) {
   const auto named = part_sidecar(folder, name.sidecar_file());
   const auto begun = part_sidecar(folder, part_file(PartFileKind::sidecar, name.seq));
@@ -98,8 +98,8 @@ Result<void> take_back_sidecar(const PartStore& store, const Folder& folder, con
   return store.take_back_sidecar(name);
 }
 
-// flightd was killed between the names of the two files: the data is whole, and its sidecar says what is to be said of
-// it, its holes, too. Only the second name is missing. False: these two do not belong together.
+// flightd was killed after it had renamed the sidecar and before it renamed the data. Both are complete, the holes
+// included, so only the data's rename is missing. False: the sidecar is not that of this data.
 Result<bool> name_data(const PartStore& store, const Folder& folder, const SnapshotName& name,
                        const PartRecovery& order) {
   const std::string data = part_file(PartFileKind::data, name.seq);
@@ -123,7 +123,8 @@ std::string_view what_happened(RecordingEnd why) {
 }
 
 void describe_recovered(Sidecar& contents, const Recovered& recovered, const PartRecovery& order) {
-  // Its sidecar had its name already: then that says why, and has the holes of these events.
+  // If the sidecar had its final name already, it says why the recording ended, and its holes are those of these
+  // events.
   if (order.last && !contents.record->ended) contents.record->ended = std::string(to_string(order.why));
   const bool holes_known = knows_holes(contents) && recovered.left_out == 0 && recovered.events == contents.samples;
   contents.record->holes_known = holes_known;
@@ -149,7 +150,7 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered, const Par
                                             recovered.reason.empty() ? "the disk is full" : recovered.reason));
 }
 
-// The newest part of this recording of this host in [from, before) that has its name; nullopt: there is none.
+// The newest finished part of this recording of this host with a number in [from, before); nullopt: there is none.
 std::optional<SnapshotName> newest_part(Folder& folder, const std::string& host, const std::string& first,
                                         std::uint64_t from, std::uint64_t before) {
   std::vector<SnapshotName> names;
@@ -166,7 +167,8 @@ std::optional<SnapshotName> newest_part(Folder& folder, const std::string& host,
   return std::nullopt;
 }
 
-// The last part goes, since it has nothing: now the one before it is the last one.
+// Removes a part in which nothing can be used. If it was the last one of its recording, the part before it becomes the
+// last one.
 Result<std::string> drop_part(const PartStore& store, Folder& folder, const PartRecovery& order, const Error& error) {
   const Sidecar contents = contents_so_far(folder, order.seq);
   const std::string host = name_of_part(contents, order.seq, order.host).host;
@@ -183,7 +185,7 @@ Result<std::string> drop_part(const PartStore& store, Folder& folder, const Part
   return fmt::format("part {} of a recording was removed, since nothing in it can be used: {}", order.seq, error.what);
 }
 
-// The part has its name already; what an earlier recovery left of it is not needed.
+// The part is finished: removes what an earlier recovery left of it.
 Result<std::string> tidy_up(const PartStore& store, const Folder& folder, const SnapshotName& name) {
   if (const Unsynced unsynced = folder.sync()) return propagate(*unsynced);
   store.remove(name.seq);
@@ -196,7 +198,8 @@ struct RecoveredCopy {
   Recovered recovered;
 };
 
-// One file of a directory. One that is missing is as an empty one: recover() finds the rounds before it was needed.
+// Copies one file of a data directory. A missing file counts as empty: recover() then finds the rounds that did not
+// need it.
 Result<void> copy_of_folder(const DataFolder& old, const std::string& name, int to, const PartRecovery& order) {
   const auto from = old.open_file(name);
   if (from) return copy_part(from->get(), to, order.stop);
@@ -266,7 +269,7 @@ Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
   if (!folder) return propagate(folder.error());
   const auto given = name_given(*folder, order.seq, order.host);
   if (!given) return propagate(given.error());
-  // Both: a commit names the sidecar first. Of another file with such a name it knows nothing.
+  // Only if both files have the name: a commit renames the sidecar first, so a data file alone is not from a commit.
   if (*given && folder->size_of((*given)->data_file()) && folder->size_of((*given)->sidecar_file()))
     return tidy_up(store, *folder, **given);
   if (*given) {

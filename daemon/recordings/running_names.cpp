@@ -32,7 +32,7 @@ const Result<KnownFiles>& RunningRecording::files_now() {
   return *known_files_;
 }
 
-// When the records up to until_ns have settled.
+// Called when no older record than until_ns can come any more.
 RecordBuffer RunningRecording::sideband(EventTime after_ns, EventTime until_ns) {
   std::shared_ptr<PartContext> context;
   const std::uint64_t number = writer_->progress().parts;
@@ -58,7 +58,7 @@ RecordBuffer RunningRecording::sideband(EventTime after_ns, EventTime until_ns) 
   return context->records_of(std::move(state));
 }
 
-// The broker's reply is from now: it reads what it does not know yet, with its share of a CPU, as for a snapshot.
+// Asks the broker now. For what it does not know yet, it reads files as for a snapshot, within its share of a CPU.
 Features RunningRecording::last_features(PartContext& context) {
   const UnreadFiles& unread = context.unread();
   const Result<KnownFiles> nothing = KnownFiles();

@@ -98,14 +98,15 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   append_texts(contents.notes, notes);
   part.sidecar = std::move(files.sidecar);
   if (auto again = duplicate_files(files, part); !again) return again;
-  // What is to be said of files is another thing when the part ends.
+  // Messages about files are only in the sidecar that is written now. When the part ends they are made again, because
+  // more build-ids are known then.
   Sidecar begun = contents;
   append_texts(begun.warnings, whole.state.warnings);
   append_texts(begun.notes, whole.state.notes);
   if (auto described = PartStore::describe(part.sidecar.get(), begun); !described) return described;
   means_.store.hold_part(part.seq);
   seqs_.push_back(part.seq);
-  keep_symbols(*context, contents);  // the next flightd cannot, if this one is killed
+  keep_symbols(*context, contents);  // if this flightd is killed, the next one cannot read them any more
 
   PartStart start;
   start.data = std::move(files.data);
@@ -249,11 +250,12 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts, bool holes_
   means_.store.keep_budget();
 }
 
-// Since the part before: nothing was recorded. A hole says that of a pause, and only this of a broker that was gone.
+// Warnings about times without any recording since the part before. A pause is also in the holes; a broker that was
+// gone is not.
 std::vector<std::string> RunningRecording::gaps_until(EventTime until_ns) {
   RecorderThread& recorder = means_.recorder;
   const EventTime after_ns = std::exchange(gaps_said_ns_, std::max(until_ns, gaps_said_ns_));
-  // Whatever the rings hold now: the part has what they held then.
+  // 0: how far back the rings reach now does not matter, because the part was read from them earlier.
   std::vector<std::string> out = recorder.gaps().warnings(std::min(after_ns, until_ns), until_ns, 0);
   const EventTime recorded_until_ns = recorder.recorded_until_ns();
   if (recorder.broker_gone() && recorded_until_ns != UINT64_MAX)
@@ -262,7 +264,8 @@ std::vector<std::string> RunningRecording::gaps_until(EventTime until_ns) {
   return out;
 }
 
-// The part behind it had no round, and is gone: now this is the last one.
+// The part after the committed one had no round and was removed, so the committed one is the last part: its sidecar
+// gets what a last part has.
 void RunningRecording::describe_last_again() {
   if (!committed_ || committed_->contents.record->ended || !unfinished_.empty()) return;
   Sidecar& contents = committed_->contents;
@@ -273,7 +276,7 @@ void RunningRecording::describe_last_again() {
   if (auto done = files_.describe_again(committed_->name, contents); !done) callbacks_.warn(done.error());
 }
 
-// The writer could not finish it, and the rounds before are in the file.
+// Called if the writer could not finish a part. The rounds that it wrote before the error are recovered.
 void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts) {
   failure_ = error;
   if (facts.rounds == 0) {
@@ -307,7 +310,7 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
   facts.events = recovered->events;
   facts.first_ns = recovered->first_ns;
   facts.newest_ns = recovered->newest_ns;
-  // Its list is that of the part's beginning.
+  // The recovered file's list of build-ids is that of the part's beginning.
   if (const std::size_t late = part.context->file_texts().late_build_ids; late > 0)
     part.contents.notes.push_back(
         fmt::format("the build-ids of {} are not in this part: they were read when it ended", counted(late, "file")));

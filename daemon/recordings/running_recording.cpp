@@ -12,7 +12,7 @@ namespace flight::daemon {
 namespace {
 
 constexpr EventTime kProgressEveryNs = 1'000'000'000;
-// After a broker that died; each try asks the store for space.
+// The interval of attempts to begin a part after the broker died. Each attempt asks the store for space.
 constexpr EventTime kFollowAgainNs = 1'000'000'000;
 constexpr std::uint64_t kLeastPoolBytes = 4U << 20U, kMostPoolBytes = 256U << 20U;
 
@@ -194,7 +194,7 @@ void RunningRecording::end_workers() {
     warnings_.push_back(fmt::format("{} of unknown events or types left out", counted(foreign, "record")));
 }
 
-// It could not begin: nothing of it stays.
+// The recording could not begin: removes everything that it made.
 void RunningRecording::give_up(const Error& error) {
   if (stream_ != 0) means_.recorder.remove_stream(std::exchange(stream_, 0));
   workers_.reset();
@@ -236,11 +236,11 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
     warnings_.push_back(written.trouble);
     return RecordingEnd::disk;
   }
-  // The first prologue alone may have as much.
+  // Without an event it does not end: the first prologue alone can be that large.
   if (written.events > 0 && written.bytes >= order_.max_bytes) return RecordingEnd::max_size;
   report_pauses(now_ns, false);
   if (const auto end = follow_attached()) return end;
-  // The writer has begun the newest part, and that one is full.
+  // Switch only if the full part is the newest one: the writer may still be busy with the one before.
   const bool due = now_ns >= switch_again_ns_ || written.bytes >= enough_bytes_;
   if (written.full && written.parts == part_number_ && due) return switch_part();
   return std::nullopt;
@@ -256,7 +256,7 @@ EventTime RunningRecording::ends_ns() const {
   return order_.for_ns == 0 ? UINT64_MAX : std::max(running_since_ns_ + order_.for_ns, until_ns_);
 }
 
-// Of a pause that lasts only its end tells how long the hole is. `last`: it ends with the recording.
+// A pause is reported as a hole when it has ended. `last`: the recording ends now, and so does the hole.
 void RunningRecording::report_pauses(EventTime now_ns, bool last) {
   if (!workers_) return;
   for (const Pause& pause : means_.recorder.gaps().pauses()) {
@@ -269,10 +269,11 @@ void RunningRecording::report_pauses(EventTime now_ns, bool last) {
   }
 }
 
-// After a reload, or when a CPU came back: new ids, and perhaps other rings.
+// Goes on with the newest set of rings. There is another one after a reload, or when a CPU came back: it has new ids,
+// and perhaps other rings.
 std::optional<RecordingEnd> RunningRecording::follow_attached() {
   if (unfollowed_ && (means_.recorder.broker_gone() || monotonic_now() < follow_again_ns_)) return std::nullopt;
-  // Those that no part has yet first: what they recorded before their broker died is in no other rings.
+  // Rings that no part was begun with come first: what they recorded before their broker died is nowhere else.
   std::shared_ptr<Attached> next = unfollowed_ ? std::exchange(unfollowed_, nullptr) : means_.recorder.attached();
   if (next == rings_.attached) return std::nullopt;
   auto rings = RecordedRings::of(std::move(next), order_.channels);
@@ -309,7 +310,7 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
   return RecordingEnd::disk;
 }
 
-// Also if the next broker is there already: this error is that of the one that died.
+// The error code counts also if the next broker is already connected: the error came from the one that died.
 bool RunningRecording::is_without_broker(const Error& error) const {
   return means_.recorder.broker_gone() || error.code == std::errc::connection_reset ||
          error.code == std::errc::broken_pipe;

@@ -7,7 +7,7 @@
 namespace flight::daemon {
 namespace {
 
-// A scan reports no generation: it may be that of the other one.
+// A scan reports no generation (0): then the numbers alone decide.
 bool is_same_file(const FileIdentity& one, const FileIdentity& other) {
   return numbers_of(one) == numbers_of(other) &&
          (one.generation == other.generation || one.generation == 0 || other.generation == 0);
@@ -57,7 +57,7 @@ void UnreadFiles::note_path(const NamedMapping& mapping) {
   if (mapping.build_id.size > 0) path.build_id = mapping.build_id;
 }
 
-// A path that is not remembered may stand for two.
+// A path that did not fit into paths_ may have been that of two files, so it is not listed.
 bool UnreadFiles::may_list(const Unread& one, const BuildId& id) const {
   const auto path = paths_.find(one.name);
   return path != paths_.end() && !path->second.is_shared &&

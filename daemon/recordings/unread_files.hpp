@@ -25,7 +25,7 @@ namespace flight::daemon {
 
 class UnreadFiles {
  public:
-  // Of each kind that is remembered. The broker knows no more files, either.
+  // The limit of each table below. It is that of the broker's own table of files.
   static constexpr std::size_t kMaxFiles = kMaxKnownFiles;
 
   // A mapping of the part, as its record is written.
@@ -38,7 +38,7 @@ class UnreadFiles {
     NamedFiles named;  // all files of the part that are remembered
     std::vector<TrackerExport::UserBuildId> build_ids;
   };
-  // With a reply from when the part ends.
+  // `known`: the broker's reply to a request made when the part ends.
   [[nodiscard]] Found look_again(const KnownFiles& known) const;
 
  private:
@@ -48,11 +48,11 @@ class UnreadFiles {
     std::string recorded_name, name;
     EventTime first_ns = 0, last_ns = 0;
   };
-  // What a path of the records stands for.
+  // The file and the content that the records of one path name.
   struct Path {
     FileIdentity file;
     BuildId build_id;        // size 0: none is known
-    bool is_shared = false;  // of two files, or of two contents of one
+    bool is_shared = false;  // two files had this path, or one file had two contents
   };
   void note_path(const NamedMapping& mapping);
   [[nodiscard]] bool may_list(const Unread& one, const BuildId& id) const;

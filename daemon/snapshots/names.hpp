@@ -25,7 +25,7 @@ void name_files(RecorderThread& recorder, TrackerExport& window);
 [[nodiscard]] Result<KnownFiles> ask_for_files(RecorderThread& recorder);
 void name_files(RecorderThread& recorder, const Result<KnownFiles>& known, TrackerExport& window,
                 const EachMapping& each = {});
-// Only what there is to say, with this reply.
+// Only the warnings and notes about files without a build-id, with this reply.
 struct FileMessages {
   std::vector<std::string> warnings, notes;
 };

@@ -132,7 +132,7 @@ Result<std::function<Result<StateFolder>()>> take_state_as_root(const std::strin
     if (!*first) *first = taker->answer(std::chrono::milliseconds(0));
     if (!*first) return sys_error(ETIMEDOUT, "{} has not answered since flightd started", taker->path());
     if (by_root && **first) {
-      // What root took is kept for the next try.
+      // Keep root's result: STATE is taken once, and the next call only checks again whether it can be reached.
       if (auto reached = taker->check_reachable(); !reached) return propagate(reached.error());
     }
     auto answer = std::exchange(*first, std::nullopt);

@@ -14,8 +14,8 @@ namespace flight::daemon {
 
 // Before threads are started and privileges are dropped. Waits for the disk for a few seconds. The error forbids the
 // start. The result takes STATE, or returns what the child did; it may be called again until it succeeds, by one thread
-// at a time. Where the child failed, and without root, it takes STATE with the rights of its caller. What root took is
-// an error while its caller cannot reach it.
+// at a time. Where the child failed, and without root, it takes STATE with the rights of its caller. As long as
+// flightd's user cannot reach a STATE that root took, that is an error.
 [[nodiscard]] Result<std::function<Result<StateFolder>()>> take_state_as_root(const std::string& path,
                                                                               const Identity& identity);
 

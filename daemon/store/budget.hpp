@@ -29,8 +29,8 @@ struct FileSystemSpace {
 };
 // nullopt: the file system does not report it.
 [[nodiscard]] std::optional<FileSystemSpace> space_of(const std::string& folder);
-// The limits in bytes; percentages and defaults are relative to the file system's size. Of an unknown one (0), max_use
-// is the most that it is by default, and keep_free nothing.
+// The limits in bytes; percentages and defaults are relative to the file system's size. If that size is unknown (0),
+// shares cannot be computed: max_use is then the largest default, and keep_free is 0.
 [[nodiscard]] StoreLimits limits_of(const StoreConfig& config, std::uint64_t total_bytes);
 
 struct VacuumOutcome {
@@ -69,8 +69,9 @@ class StoreBudget {
     KeepFreeWatch::Time now = std::chrono::steady_clock::now();
   };
   [[nodiscard]] VacuumOutcome vacuum(const Order& order);
-  // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space,
-  // so flightd does not begin it. `in_vain`: as StoreNow::room_in_vain. After an error, take_deleted() has what went.
+  // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space, so
+  // flightd does not begin it. `in_vain`: as StoreNow::room_in_vain. After an error, take_deleted() returns what was
+  // deleted.
   [[nodiscard]] Result<VacuumOutcome> make_room(const std::string& trigger, std::uint64_t most_bytes,
                                                 bool in_vain = false);
   // The same before a part of a recording, which will have about `most_bytes`. ENOSPC: not even its beginning fits.
@@ -79,8 +80,8 @@ class StoreBudget {
     VacuumOutcome outcome;
     StoreLimits limits;
     std::uint64_t free_bytes = 0;  // afterwards
-    // So much the part may have: what max_use leaves beside all snapshots and the parts that are being written, and
-    // keep_free of what is free. On a disk with less than keep_free, a recording may use half of what it found.
+    // The largest size of the part. It fits into max_use, beside all snapshots and the parts that are being written,
+    // and leaves keep_free free. On a disk with less than keep_free, a recording may use half of what it found.
     std::uint64_t left_bytes = 0;
   };
   [[nodiscard]] Result<PartRoom> make_part_room(std::uint64_t most_bytes,
@@ -100,7 +101,7 @@ class StoreBudget {
     VacuumPlan deletions;
     std::string age;  // how a doubtful clock changed it, or would have
   };
-  // Of the plans of one vacuum so far.
+  // The results of those plans that one vacuum() has already executed.
   struct Progress {
     std::set<std::uint64_t> stuck;  // numbers of snapshots that could not be deleted
     std::uint64_t freed_bytes = 0;

@@ -52,14 +52,14 @@ constexpr std::size_t kCopyBytes = 1U << 20U;
 
 constexpr std::uint64_t kLeftForOthers = 1U << 20U;
 
-// What a file that its group may write takes on the disk; nullopt: it is not such a file.
+// The space on the disk of a file that its group may write; nullopt: the group may not write it.
 std::optional<std::uint64_t> unfinal_bytes(int file) {
   struct stat info {};
   if (::fstat(file, &info) != 0 || (info.st_mode & S_IWGRP) == 0) return std::nullopt;
   return disk_bytes_of(info);
 }
 
-// It is tried every few seconds: a copy that does not fit would fill the disk for others each time.
+// The copy is tried every few seconds. Without this check, one that does not fit would fill the disk each time.
 Result<void> check_space(const std::string& folder, std::uint64_t bytes) {
   const auto space = space_of(folder);
   if (!space || space->free_bytes >= bytes + kLeftForOthers) return {};

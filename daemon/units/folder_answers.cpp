@@ -59,7 +59,7 @@ Result<void> check_answers(std::span<const std::string> folders, std::chrono::mi
     char byte = 0;
     const ssize_t count = ::read(from.get(), &byte, 1);
     if (count < 0 && errno == EINTR) continue;
-    if (count != 1) answered = folders.size();  // it ended: no answer of it is missing for ever
+    if (count != 1) answered = folders.size();  // the child has ended, so nothing hangs
     if (count == 1) ++answered;
   }
   ::kill(child, SIGKILL);

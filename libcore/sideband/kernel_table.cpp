@@ -76,7 +76,8 @@ void KernelTable::forget_cgroups(std::uint64_t added) {
   forget_a_cgroup(added);
 }
 
-// As deep as possible: of the pods of a slice, the one that has them. Empty: there is none.
+// The deepest path with more than one kOwnerShares-th of all cgroups, or of their bytes, below it: a pod rather than
+// the slice of all pods. Empty: there is none.
 std::string KernelTable::largest_owner() const {
   struct Has {
     std::size_t cgroups = 0, bytes = 0;

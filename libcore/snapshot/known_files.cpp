@@ -86,7 +86,7 @@ class Namer {
     bool is_old = false;           // something else was read of the file later
   };
 
-  // An entry of a name only, by which nothing could be read, holds for ever.
+  // False: the entry only has a name, and nothing could be read by that name. Such an entry has no end.
   static bool was_read(const KnownFile& file) { return !file.build_id.empty() || file.to_ns != UINT64_MAX; }
 
   static std::pair<std::string, std::string> key(const BuildId& id, std::string_view name) {
@@ -103,13 +103,14 @@ class Namer {
     const auto found = waiting_.find(numbers_of(identity));
     return found != waiting_.end() && mapped_ns >= found->second.from_ns;
   }
-  // Nobody is held: as of any file that is not read yet, the path is taken.
+  // Whether the file waits only for its turn, and its user is not held: then its path is used, as that of any file that
+  // is not read yet.
   [[nodiscard]] bool is_next(const FileIdentity& identity) const {
     const auto found = waiting_.find(numbers_of(identity));
     return found != waiting_.end() && found->second.is_next;
   }
 
-  // Of a file of which nothing, or nothing of this time, was read.
+  // The reason why no content of this file was read, or none of this time.
   [[nodiscard]] Why why_unread(const FileIdentity& identity, EventTime mapped_ns, bool is_known) const {
     if (waits(identity, mapped_ns)) return Why::waiting;
     // No file of a disk that waits for a server is read, so none was forgotten or left out.
@@ -197,8 +198,8 @@ class Namer {
                .is_known = is_known});
     };
     if (found.file == nullptr) {
-      // perf would take the file that is there now for it, without a word. If the numbers are two files', nothing says
-      // to which of them this path leads from the host's root.
+      // perf would silently use the file that has this path now. If two files have these numbers, it is unknown to
+      // which of them the path leads from the host's root.
       const bool may_mislead = found.why != Why::unread && !(found.why == Why::waiting && is_next(identity));
       if (!may_mislead || map->name.ends_with(kDeleted)) {
         report();

@@ -163,7 +163,7 @@ void Lives::note_map(std::span<const std::byte> record) {
   if (!map || !map->name.starts_with('/') || map->name.starts_with("//anon")) return;
   expects = false;
   std::string_view path = map->name;
-  // What is behind a path for perf is not a part of it: processes of one program are one row.
+  // A mark for perf behind the path is not a part of it: with and without the mark it is one program, and one row.
   for (const std::string_view mark : {kNotVerified, kNotTheHosts})
     if (path.ends_with(mark)) path.remove_suffix(mark.size());
   (found != lives_.end() ? found->second.back().program : other->second.program) = texts_.id_of(path);

@@ -34,7 +34,8 @@ mode_t kind_of(int folder, const Directory::Entry& entry) {
 // Only with such a name is a directory flightd's: the data of a snapshot, or unfinished.
 bool may_be_data_folder(std::string_view name) { return name.ends_with(kDataSuffix) || name.ends_with(kPartialSuffix); }
 
-// Of a directory while it is removed. Not counted by flightd-broker as a file that it made.
+// The name of a data directory while it is being removed. flightd-broker does not count it among the files that it
+// made.
 std::string name_of_removed(const std::string& name) {
   if (name.ends_with(kPartialSuffix)) return name;
   return fmt::format(".flight-{}{}", name, kPartialSuffix);
@@ -166,7 +167,8 @@ Result<bool> Folder::remove_folder(const std::string& name) const {
   }
   bool is_whole = true;
   if (auto emptied = unlink_files(*folder, shown, is_whole); !emptied) {
-    // It stays a snapshot. A user may have made its files immutable, to keep them.
+    // Nothing was removed: it gets its name back and stays a snapshot. A user may have made its files immutable, to
+    // keep them.
     if (is_whole && removed != name) static_cast<void>(::renameat(fd(), removed.c_str(), fd(), name.c_str()));
     return propagate(emptied.error());
   }

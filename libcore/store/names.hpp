@@ -45,7 +45,7 @@ struct PartFileName {
   PartFileKind kind = PartFileKind::data;
   std::uint64_t seq = 0;
 };
-// nullopt: it is not such a file.
+// nullopt: the name is not that of a part's file.
 [[nodiscard]] std::optional<PartFileName> parse_part_file(std::string_view file);
 
 [[nodiscard]] std::string clean_host(std::string_view host);

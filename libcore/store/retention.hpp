@@ -61,8 +61,8 @@ struct StoreLimits {
 struct IncomingSnapshot {
   std::string trigger;
   std::uint64_t disk_bytes = 0;  // an estimate
-  // Of files that are being written beside it, and are no snapshots yet: they count for max_use. Nothing is deleted to
-  // make space for them: they have theirs.
+  // The size of unfinished files that are being written at the same time. They count for max_use, but their space is
+  // already in use, so nothing is deleted to make room for them.
   std::uint64_t beside_bytes = 0;
 };
 

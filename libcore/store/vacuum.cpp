@@ -23,7 +23,7 @@ Result<bool> remove_files(const Folder& folder, const SnapshotName& name, bool h
   return true;
 }
 
-// The disk is not the reason.
+// Whether the error is about this one snapshot, and not about the disk.
 bool is_of_its_own(int error_number) {
   return error_number == EPERM || error_number == EACCES || error_number == EBUSY || error_number == ENOTEMPTY;
 }

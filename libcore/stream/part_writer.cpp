@@ -80,7 +80,7 @@ void PartWriter::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     const auto wanted = [this] { return stopping_ || !queue_.empty(); };
-    // A wait without an end where nothing is to be synced.
+    // Without unsynced data the wait has no limit.
     if (part_ && part_->is_unsynced()) {
       wake_.wait_until(lock, synced_ + kSyncEvery, wanted);
     } else {

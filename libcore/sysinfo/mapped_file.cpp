@@ -109,7 +109,7 @@ bool has_other_root(std::uint32_t pid) {
   return !root.empty() && root != "/";
 }
 
-// Of one mapping: the mounts are read once.
+// The roots for one mapping: the mounts of each are read once.
 struct Roots {
   explicit Roots(const MappedAt& at) : process(root_of(at.pid)) {}
   Root process, host = host_root();

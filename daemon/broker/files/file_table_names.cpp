@@ -19,7 +19,7 @@ bool FileTable::Entry::note_name(const std::string& recorded, std::string host_p
   if (is_new) found = names.insert(names.end(), Name{.recorded = recorded, .host_path = {}});
   found->looked = now;
   const bool is_other = found->host_path != host_path;
-  if (is_other) found->is_asked = false;  // the answer for the path before is of no use
+  if (is_other) found->is_asked = false;  // an answer about the previous path is not used
   found->host_path = std::move(host_path);
   return is_new || is_other;
 }
@@ -30,7 +30,8 @@ std::size_t FileTable::Entry::bytes_of_names() const {
   return bytes;
 }
 
-// If the owner is over their share, the names in this file are not kept: perf then reads the file that has its name.
+// If the owner is over the share, the names of this file are dropped: perf then reads the file that has the recorded
+// name.
 void FileTable::charge_names(Entry& entry) {
   const auto charge = [&] {
     const std::size_t bytes = entry.bytes_of_names();
@@ -49,7 +50,7 @@ void FileTable::charge_names(Entry& entry) {
   charge();
 }
 
-// The entry leaves the table, or gets another owner.
+// Called when the entry leaves the table or gets another owner.
 void FileTable::discharge_names(Entry& entry) {
   const auto own = name_bytes_.find(entry.owner);
   if (own != name_bytes_.end() && (own->second -= entry.charged_bytes) == 0) name_bytes_.erase(own);
@@ -106,7 +107,7 @@ void FileTable::put_check(const MappedAt& at, const MappedFileFacts* facts) {
   for (Name& name : entry.names) {
     if (name.path() != at.name) continue;
     name.is_asked = false;
-    // If another content was read meanwhile, this is about the one before.
+    // If another content was read meanwhile, these facts are about the previous one.
     if (facts == nullptr || facts->host_path.empty() || entry.content() != at.known) continue;
     name.host_path = facts->host_path;
     ++version_;
@@ -123,7 +124,8 @@ bool FileTable::NameSpace::take(uid_t owner, std::size_t bytes) {
   return true;
 }
 
-// Entries of their own: a file can have several names, and each is as its reading. As far as they fit; root's first.
+// Each name of a file becomes an entry of its own, with the times of its newest reading. If not all fit, those of
+// root's files come first.
 void FileTable::add_names(KnownFiles& out, NameSpace& space, std::size_t all) const {
   for (const auto& user : by_use_) {
     const uid_t owner = user.first;

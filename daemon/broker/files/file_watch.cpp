@@ -118,7 +118,7 @@ std::uint64_t FileWatch::symbol_news() const {
   return news;
 }
 
-// Not of a scan, whose FORKs have the present parent and not the one that forked.
+// Only for records of the rings: the FORKs of a scan name the present parent, not the one that forked.
 void FileWatch::note_recorded(std::span<const std::byte> records) {
   owners_.note(records);
   note_forks(records);
@@ -133,7 +133,8 @@ void FileWatch::note_scan(std::span<const std::byte> records, bool again) {
   charge_look(clocks_.cpu() - begun, clocks_.now());
 }
 
-// Of files that were left out, a scan finds those that are still there; but not while none of them could be read.
+// A scan finds the files that were left out and are still mapped. While none of their users may have a file read, a
+// scan would be of no use.
 bool FileWatch::wants_scan() {
   const auto now = clocks_.now();
   const auto may = [&](ReadShare::Account account) { return share_.may(account, ReadShare::Use::again, now); };
@@ -148,7 +149,7 @@ void FileWatch::begin_scan() {
 
 void FileWatch::note_no_scan() { left_out_of_.merge(std::exchange(scanned_for_, {})); }
 
-// This can come when the scan has ended.
+// May be called after the scan has ended.
 void FileWatch::charge_scans(std::chrono::nanoseconds used) {
   const auto now = clocks_.now();
   if (scan_is_paid_by_.empty()) share_.charge(ReadShare::kScans, used, now);
@@ -175,7 +176,7 @@ void FileWatch::queue(MappedAt at) {
   table_.put_failed(file);
 }
 
-// Beyond the limit of a user, the names that are known stay.
+// If a user has too many names to check, the others keep the answers that are known.
 void FileWatch::check_names(Clock::time_point now) {
   for (FileTable::Check& check : table_.to_check(now))
     if (!queues_.add(check.owner, check.at)) put_failed(check.at);
@@ -197,7 +198,7 @@ std::size_t FileWatch::waiting_files() const {
   return count;
 }
 
-// As many as the answer has space for beside what is known.
+// Adds the file, as long as the answer has space for it beside the known ones.
 void FileWatch::add_waiting(const MappedAt& at, Waiting& out, bool is_next) const {
   const EventTime from_ns = at.by_name ? EventTime{0} : table_.unknown_from(at.file);
   if (out.files.size() + 1 < kMaxKnownFiles)

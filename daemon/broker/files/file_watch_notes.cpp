@@ -12,7 +12,7 @@
 namespace flight::broker {
 namespace {
 
-// nullopt: of no file, or of one whose build-id it has. `record`: MMAP2; the name is in it.
+// nullopt: the mapping has no file, or the record has its build-id. `record`: MMAP2; the name is in it.
 std::optional<Sighting> sighting_of(std::span<const std::byte> record) {
   const auto map = parse_mmap2(record);
   if (!map || map->cpumode != PERF_RECORD_MISC_USER || map->build_id.size != 0 || map->inode == 0 ||
@@ -37,7 +37,7 @@ void FileWatch::look_who_is_held(Clock::time_point now) {
 
 bool FileWatch::is_held(uid_t user) { return any_held_ && !share_.may(user, ReadShare::Use::fresh, held_at_); }
 
-// While a user is held, not at each of the thousands of processes that a flood can have.
+// Limits the lookups in /proc while a user is held: a flood can have thousands of processes.
 bool FileWatch::may_look_at(std::uint32_t pid) {
   if (!any_held_ || owners_.was_looked_at(pid)) return true;
   if (lookups_left_ == 0) return false;
@@ -49,7 +49,7 @@ std::optional<uid_t> FileWatch::owner_of(std::uint32_t pid) {
   return owners_.own(pid).has_value() || may_look_at(pid) ? owners_.of(pid) : owners_.likely(pid);
 }
 
-// For each record of a flood, so without a look at /proc if possible. The user of its parent is the last guess: root's
+// Called for each record of a flood, so it avoids /proc if possible. The user of its parent is the last guess: root's
 // processes are forked by a user's sudo, too.
 std::optional<uid_t> FileWatch::held_user_of(std::uint32_t pid) {
   if (!any_held_) return std::nullopt;
@@ -61,14 +61,14 @@ std::optional<uid_t> FileWatch::held_user_of(std::uint32_t pid) {
   return is_held(user) ? std::optional(user) : std::nullopt;
 }
 
-// Not only what is mapped waits, but also what a client asks for.
+// Whether files of this process wait even if a client asks for them.
 bool FileWatch::is_held_even_asked(std::uint32_t pid) {
   const auto user = held_user_of(pid);
   return user && !share_.may(*user, ReadShare::Use::asked, held_at_);
 }
 
-// Until then mappings of some users were passed over: earlier readings of their files may not be valid for these. 0:
-// the process belongs to none of these users.
+// The time until which mappings of this process's user were passed over: earlier readings of its files may not be valid
+// for them. 0: none were.
 EventTime FileWatch::must_be_known_until(std::uint32_t pid) {
   if (scanned_for_.empty()) return 0;
   const auto owner = owner_of(pid);

@@ -29,7 +29,7 @@ namespace flight::broker {
 
 class OwnerQueues {
  public:
-  // Of all users; one other than root may have a quarter.
+  // The limits for all users together; a user other than root may have a quarter of each.
   static constexpr std::size_t kMaxQueued = kMaxKnownFiles, kMaxQueuedBytes = 8U << 20U;
   static constexpr std::size_t kMaxNames = 1024;  // of each user, to be checked; they take no space of the files
   static constexpr std::size_t kLookAhead = 64;   // positions in a user's queue, to find a file on another disk
@@ -66,7 +66,7 @@ class OwnerQueues {
   void note_used(uid_t owner, std::chrono::nanoseconds used, Time now);
   // When the next task may begin of a user with more than a quarter of a CPU; nullopt: there is no such user.
   [[nodiscard]] std::optional<Time> pace_ends(Time now) const;
-  // The same, or the user has used up what ReadShare permits.
+  // The same, and also for users who have used up what ReadShare permits.
   [[nodiscard]] std::optional<Time> goes_on(Time now) const;
 
   [[nodiscard]] bool empty() const { return queues_.empty(); }
@@ -76,7 +76,7 @@ class OwnerQueues {
   void each(Time now, bool asked, const std::function<void(const MappedAt&, bool is_held)>& look) const;
 
  private:
-  // In this order they are read; but fresh ones and known ones, which were mapped again, take turns.
+  // Files are read in this order, except that fresh ones and `again` ones (known, mapped again) take turns.
   enum class Rank : std::uint8_t { fresh, again, ended, name };
   static constexpr std::size_t kRanks = 4;
   using Files = std::deque<MappedAt>;  // the newest is last; of names, which are all of one moment, the first

@@ -9,7 +9,7 @@
 namespace flight::broker {
 namespace {
 
-// A debt that is paid back sooner is not divided.
+// Debts are paid back at most this often: shorter times are not divided among the users.
 constexpr std::chrono::milliseconds kPayEvery{1};
 
 }  // namespace

@@ -27,21 +27,23 @@ class ReadShare {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using CpuTime = std::chrono::nanoseconds;
-  // A uid; or what is of no user: the scans that are made for the files only, and looks at records of something else.
+  // A uid, or one of two accounts without a user: scans that are made only for the files, and looks at records of other
+  // things.
   using Account = std::uint64_t;
   static constexpr Account kScans = Account{1} << 32U, kLooks = kScans + 1;
 
   static constexpr int kPart = 100;  // one part of so many
   // A file takes 50 to 150 µs: so a machine's first 16,384 files are read without a pause.
   static constexpr std::chrono::milliseconds kOwn{40}, kOfUser{4000}, kCommon{8000};
-  // Less than known files may use: who only starts programs is not kept waiting.
+  // Less than Use::again permits, so that a user who only starts programs does not wait.
   static constexpr std::chrono::milliseconds kNoticed{1500};
   static constexpr std::size_t kMaxUsers = 64;  // who owe something at a time; the others are one (kEndedOwner)
 
-  // Each leaves a part of what is permitted to those behind it. The value is the number of quarters that it may use.
+  // Each use leaves a part of what is permitted to the uses after it. The value is the number of quarters that it may
+  // use.
   enum class Use : std::uint8_t {
     again = 2,  // a known file was mapped again: it can be looked at when a snapshot needs it
-    fresh = 3,  // of a new file, nothing is known when it is gone
+    fresh = 3,  // a new file: nothing is known of it if it goes away unread
     asked = 4   // a snapshot waits
   };
   [[nodiscard]] bool may(Account account, Use use, Time now);
