@@ -140,6 +140,10 @@ class FileTable {
     bool stamp_proves = false;
     std::string name, host_path;  // the name by which it was read
   };
+  // Two generations of an inode; 0: unknown.
+  [[nodiscard]] static bool can_be(std::uint64_t one, std::uint64_t other) {
+    return one == 0 || other == 0 || one == other;
+  }
   // Of a file without a build-id, or of one that was never read.
   struct Name {
     std::string recorded, host_path;  // as in MappedFileFacts
