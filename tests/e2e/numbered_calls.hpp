@@ -15,6 +15,7 @@
 #include "libcore/perf/record.hpp"
 #include "libcore/perfdata/reader.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/unit/call_sample.hpp"
 
 namespace flight {
 
@@ -28,9 +29,6 @@ enum class LostRecords { may_be_there, are_a_failure };
 
 // Uses flightd's own reader, because perf would need too long for many files; the tests let perf check some of them.
 inline std::vector<NumberedCall> numbered_calls(const Json& sidecar, LostRecords lost = LostRecords::may_be_there) {
-  // Offsets in a SAMPLE with IDENTIFIER, IP, TID, TIME, CPU, PERIOD and RAW: u32 size, 8 common bytes, long id,
-  // args[0].
-  constexpr std::size_t kCallTime = 8 + 3 * 8, kCallArgument = 8 + 6 * 8 + 4 + 8 + 8;
   std::vector<NumberedCall> calls;
   const auto reader = FileReader::open(sidecar["path"]);
   if (!reader) {
@@ -43,7 +41,8 @@ inline std::vector<NumberedCall> numbered_calls(const Json& sidecar, LostRecords
         if (type == PERF_RECORD_LOST && lost == LostRecords::are_a_failure)
           return fail(std::errc::bad_message, "a LOST record: something was paused");
         if (type == PERF_RECORD_SAMPLE)
-          calls.push_back({load<std::uint64_t>(record.data() + kCallTime), -load<long>(record.data() + kCallArgument)});
+          calls.push_back(
+              {load<std::uint64_t>(record.data() + test::kCallTime), -load<long>(record.data() + test::kCallArgument)});
         return {};
       },
       expand);

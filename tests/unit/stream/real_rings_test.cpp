@@ -14,6 +14,7 @@
 #include "libcore/recorder/rings.hpp"
 #include "libcore/stream/part_writer.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "tests/unit/call_sample.hpp"
 #include "tests/unit/on_cpu.hpp"
 #include "tests/unit/root_test.hpp"
 #include "tests/unit/stream/stream_bench.hpp"
@@ -21,9 +22,6 @@
 namespace flight {
 namespace {
 
-// Of a sample: header, IDENTIFIER, IP, TID, TIME, CPU, PERIOD, then RAW: u32 size, 8 common bytes, long id, args[0].
-constexpr std::size_t kCallTime = 8 + 3 * 8;
-constexpr std::size_t kCallNumber = 8 + 6 * 8 + 4 + 8 + 8;
 constexpr long kCallsEachTime = 60;
 constexpr std::chrono::milliseconds kCallsEvery{2};
 // Real files that the runtime itself closes in a thread that counts.
@@ -184,9 +182,9 @@ class RealRings : public test::RootTest {
           if (load<perf_event_header>(record.data()).type != PERF_RECORD_SAMPLE) return {};
           const auto id = load<std::uint64_t>(record.data() + 8);
           const bool first = id == part_events_[0].ids[0];
-          const auto argument = load<long>(record.data() + kCallNumber);
+          const auto argument = load<long>(record.data() + test::kCallArgument);
           if (argument < 0)
-            out[first ? 0 : 1].push_back({-argument, load<EventTime>(record.data() + kCallTime)});
+            out[first ? 0 : 1].push_back({-argument, load<EventTime>(record.data() + test::kCallTime)});
           else
             ++others_;
           return {};
@@ -315,7 +313,7 @@ TEST_F(RealRings, TheOrderIsThatWhichPerfDemands) {
         if (type == kRecordFinishedRound) {
           mark_before_ns = std::exchange(last_mark_ns, newest_ns);
         } else if (type == PERF_RECORD_SAMPLE) {
-          const auto time_ns = load<EventTime>(record.data() + kCallTime);
+          const auto time_ns = load<EventTime>(record.data() + test::kCallTime);
           late += time_ns < mark_before_ns ? 1 : 0;
           newest_ns = std::max(newest_ns, time_ns);
         } else if (const auto trailer = parse_trailer(record); trailer && trailer->time_ns != 0) {
