@@ -3,6 +3,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include "ctl/output.hpp"
 #include "ctl/remote_folder.hpp"
 #include "libcore/base/bytes.hpp"
+#include "libcore/base/files.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/sidecar.hpp"
 
@@ -28,17 +30,30 @@ struct FreeEntry {
   void operator()(archive_entry* entry) const { ::archive_entry_free(entry); }
 };
 
+// An archive_write_callback. libarchive's own gives up if the descriptor is O_NONBLOCK and its reader is slow.
+la_ssize_t write_block(archive* tar, void* fd, const void* block, std::size_t bytes) {
+  const auto written =
+      write_patiently(*static_cast<const int*>(fd), std::span(static_cast<const std::byte*>(block), bytes));
+  if (written) return static_cast<la_ssize_t>(bytes);
+  ::archive_set_error(tar, written.error().errno_value(), "%s", written.error().what.c_str());
+  return -1;
+}
+
 // Writes a tar to a descriptor with libarchive, which supports sizes and names beyond the old format. The owner is
 // root, so that root's perf opens the files after root unpacked them.
 class Tar {
  public:
   [[nodiscard]] static Result<Tar> open(int fd) {
+    auto target = std::make_unique<int>(fd);
     std::unique_ptr<archive, FreeArchive> to(::archive_write_new());
+    struct stat found {};
+    // As archive_write_open_fd(3): only a file ends behind the last entry, and not at the end of a block.
+    if (to && ::fstat(fd, &found) == 0 && S_ISREG(found.st_mode)) ::archive_write_set_bytes_in_last_block(to.get(), 1);
     if (!to || ::archive_write_set_format_pax_restricted(to.get()) != ARCHIVE_OK ||
-        ::archive_write_open_fd(to.get(), fd) != ARCHIVE_OK)
+        ::archive_write_open2(to.get(), target.get(), nullptr, write_block, nullptr, nullptr) != ARCHIVE_OK)
       return fail(std::errc::not_enough_memory, "begin the tar: {}",
                   to ? ::archive_error_string(to.get()) : "no memory");
-    return Tar(std::move(to));
+    return Tar(std::move(target), std::move(to));
   }
   // The caller must then add exactly `bytes`.
   [[nodiscard]] Result<void> begin(const std::string& name, std::uint64_t bytes, WallTime time) {
@@ -70,12 +85,13 @@ class Tar {
   }
 
  private:
-  explicit Tar(std::unique_ptr<archive, FreeArchive> to) : to_(std::move(to)) {}
+  Tar(std::unique_ptr<int> fd, std::unique_ptr<archive, FreeArchive> to) : fd_(std::move(fd)), to_(std::move(to)) {}
   [[nodiscard]] Failure broken() const {
     const int number = ::archive_errno(to_.get());
     return Failure(Error{{number > 0 ? number : EIO, std::generic_category()},
                          fmt::format("write the tar: {}", ::archive_error_string(to_.get()))});
   }
+  std::unique_ptr<int> fd_;  // of write_block(), also while `to_` is freed
   std::unique_ptr<archive, FreeArchive> to_;
 };
 

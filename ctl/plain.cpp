@@ -40,7 +40,7 @@ Result<void> copy_all(int from, int to) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return sys_error(errno, "read the temporary file");
     if (count == 0) return {};
-    if (auto written = write_all(to, std::span(buffer).first(static_cast<std::size_t>(count))); !written)
+    if (auto written = write_patiently(to, std::span(buffer).first(static_cast<std::size_t>(count))); !written)
       return written;
     at += count;
   }

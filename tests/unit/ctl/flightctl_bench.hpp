@@ -9,10 +9,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/store/catalogue.hpp"
 #include "libcore/store/sidecar.hpp"
 #include "tests/unit/daemon/control/control_bench.hpp"
@@ -72,6 +77,31 @@ inline Sidecar full_sidecar(const std::string& id, const std::string& path) {
   return sidecar;
 }
 
+// Node.js and others make a pipe or terminal O_NONBLOCK that flightctl has, too. In an earlier version what did not fit
+// at once was lost: "Resource temporarily unavailable".
+class PipeThatDoesNotBlock {
+ public:
+  PipeThatDoesNotBlock() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    from_ = UniqueFd(ends[0]);
+    to_ = UniqueFd(ends[1]);
+    EXPECT_EQ(::fcntl(to_.get(), F_SETFL, O_NONBLOCK), 0);
+    EXPECT_GT(::fcntl(to_.get(), F_SETPIPE_SZ, 4096), 0);  // what is written does not fit
+  }
+  [[nodiscard]] UniqueFd take_to() { return std::move(to_); }
+  [[nodiscard]] std::string read_all() const {
+    std::string out;
+    std::array<char, 4096> piece{};
+    for (ssize_t count = 0; (count = ::read(from_.get(), piece.data(), piece.size())) > 0;)
+      out.append(piece.data(), static_cast<std::size_t>(count));
+    return out;
+  }
+
+ private:
+  UniqueFd from_, to_;
+};
+
 class FlightctlTest : public testing::Test {
  protected:
   FlightctlTest() {
@@ -120,6 +150,26 @@ class FlightctlTest : public testing::Test {
     ::waitpid(pid, &status, 0);
     EXPECT_TRUE(WIFEXITED(status)) << "flightctl crashed";
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(err)};
+  }
+  // As ctl(), with PipeThatDoesNotBlock as stdout; stderr is that of the test.
+  Outcome ctl_into_pipe(std::vector<std::string> words) {
+    words.insert(words.begin(), {test::flightctl(), "--socket", bench.socket()});
+    PipeThatDoesNotBlock pipe;
+    UniqueFd to = pipe.take_to();
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
+    pid_t pid = -1;
+    EXPECT_EQ(::posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), environ), 0);
+    ::posix_spawn_file_actions_destroy(&actions);
+    to.reset();
+    std::string out = pipe.read_all();
+    int status = -1;
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, std::move(out), ""};
   }
   // One line of JSON on stderr, nothing on stdout.
   static std::string error_of(const Outcome& outcome) {

@@ -120,6 +120,20 @@ TEST_F(FolderTest, PlainIsOneFile) {
   EXPECT_EQ(reader->string_feature(kFeatureHostname), "web3");
 }
 
+TEST_F(FolderTest, APlainFileWaitsForItsReader) {
+  RecordBuffer many;  // more than a pipe holds
+  for (int i = 0; i < 20'000; ++i) append_comm(many, {.pid = 7, .tid = 7, .name = "second"}, {.time_ns = 5});
+  put("data.1", many);
+  run();
+  const Outcome file = ctl({"get", "1", "--plain", "-o", "x"});
+  ASSERT_EQ(file.code, 0) << file.err;
+  const std::string expected = text_of("x");
+  ASSERT_GT(expected.size(), many.size());
+  const Outcome outcome = ctl_into_pipe({"get", "1", "--plain", "-o", "-"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.out == expected) << outcome.out.size() << " bytes of " << expected.size();
+}
+
 TEST_F(FolderTest, NothingIsLeftWhenTheBytesEndEarly) {
   bench.backend.bytes_too_many = 1;
   run();

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl snapshot -o, invalid replies, and text for terminals.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstring>
 #include <future>
@@ -16,8 +13,9 @@
 #include <vector>
 
 #include "ctl/output.hpp"
+#include "libcore/base/bytes.hpp"
 #include "libcore/base/files.hpp"
-#include "libcore/base/unique_fd.hpp"
+#include "libcore/compress/zstd.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
 namespace flight {
@@ -66,31 +64,6 @@ TEST_F(FlightctlTest, OutputToStdoutLeavesWordsToStderr) {
   EXPECT_EQ(nlohmann::json::parse(json.err)["id"], "2");
 }
 
-// Node.js and others make a pipe or terminal O_NONBLOCK that flightctl has, too. In an earlier version what did not fit
-// at once was lost: "Resource temporarily unavailable".
-class PipeThatDoesNotBlock {
- public:
-  PipeThatDoesNotBlock() {
-    int ends[2] = {-1, -1};
-    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    from_ = UniqueFd(ends[0]);
-    to_ = UniqueFd(ends[1]);
-    EXPECT_EQ(::fcntl(to_.get(), F_SETFL, O_NONBLOCK), 0);
-    EXPECT_GT(::fcntl(to_.get(), F_SETPIPE_SZ, 4096), 0);  // what is written does not fit
-  }
-  [[nodiscard]] UniqueFd take_to() { return std::move(to_); }
-  [[nodiscard]] std::string read_all() const {
-    std::string out;
-    std::array<char, 4096> piece{};
-    for (ssize_t count = 0; (count = ::read(from_.get(), piece.data(), piece.size())) > 0;)
-      out.append(piece.data(), static_cast<std::size_t>(count));
-    return out;
-  }
-
- private:
-  UniqueFd from_, to_;
-};
-
 TEST_F(FlightctlTest, AnAnswerWaitsForItsReader) {
   const std::string text(1U << 20U, 'x');
   PipeThatDoesNotBlock pipe;
@@ -107,23 +80,28 @@ TEST_F(FlightctlTest, AnAnswerWaitsForItsReader) {
 
 TEST_F(FlightctlTest, ASnapshotWaitsForItsReader) {
   run();
-  PipeThatDoesNotBlock pipe;
-  UniqueFd to = pipe.take_to();
-  std::vector<std::string> words{test::flightctl(), "--socket", bench.socket(), "get", "latest", "-o", "-"};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
-  pid_t pid = -1;
-  ASSERT_EQ(::posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), environ), 0);
-  ::posix_spawn_file_actions_destroy(&actions);
-  to.reset();
-  EXPECT_EQ(pipe.read_all(), bytes_of_data());
-  int status = -1;
-  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
-  EXPECT_EQ(status, 0);
+  const Outcome outcome = ctl_into_pipe({"get", "latest", "-o", "-"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out, bytes_of_data());
+}
+
+TEST_F(FlightctlTest, ATarWaitsForItsReader) {
+  bench.backend.kallsyms_to_read = bench.folder() + "/kallsyms.zst";
+  const auto frame = compress_all(bytes_of("ffffffff81000000 T _text\n"), 1);
+  ASSERT_TRUE(frame);
+  std::ofstream(bench.backend.kallsyms_to_read, std::ios::binary)
+      .write(reinterpret_cast<const char*>(frame->data()), static_cast<std::streamsize>(frame->size()));
+  run();
+  ASSERT_EQ(ctl({"snapshot"}).code, 0);
+  const std::string tar = bench.folder() + "/x.tar";
+  const Outcome file = ctl({"get", "1", "--with-symbols", "-o", tar});
+  ASSERT_EQ(file.code, 0) << file.err;
+  const std::string expected = text_of(tar);
+  ASSERT_GT(expected.size(), bytes_of_data().size());
+  const Outcome outcome = ctl_into_pipe({"get", "1", "--with-symbols", "-o", "-"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.out.starts_with(expected)) << outcome.out.size() << " bytes of " << expected.size();
+  EXPECT_EQ(outcome.out.find_first_not_of('\0', expected.size()), std::string::npos) << "to the end of a block";
 }
 
 TEST_F(FlightctlTest, OutputThatFailsLeavesTheSnapshotWhereItIs) {
