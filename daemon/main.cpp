@@ -171,7 +171,7 @@ Result<void> check_as_user(const Options& options, const Config& config) {
     const auto again = options.config_file.empty() ? load_config(ConfigFolders{}) : load_config(options.config_file);
     return again ? std::string() : again.error().text();
   });
-  if (!text) return propagate(text.error());
+  if (!text) return wrap(text.error(), "check whether the user {} can read the configuration", identity->user);
   if (text->empty()) return {};
   return fail(std::errc::permission_denied, "the user {} cannot read it, as the service and each reload must: {}",
               identity->user, *text);

@@ -21,7 +21,9 @@
 #include <string_view>
 #include <type_traits>
 
+#include "libcore/base/accounts.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/not_started.hpp"
 #include "libcore/base/thread.hpp"
 #include "libcore/base/unique_fd.hpp"
 
@@ -94,13 +96,26 @@ Failure not_locked(int error_number) {
               std::generic_category().message(error_number));
 }
 
+void add_note(std::string& notes, std::string_view note) {
+  if (!notes.empty()) notes += "; ";
+  notes += note;
+}
+
+// nullopt, also if it cannot be looked up: `notes` then says so.
+std::optional<gid_t> find_group(const std::string& name, std::string& notes) {
+  const auto found = group_named(name);
+  if (found) return *found;
+  add_note(notes,
+           fmt::format("{}: its members have no access by this group until flightd is restarted", found.error().what));
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Identity> find_identity(const std::string& user) {
   Identity out;
-  if (const group* trigger = ::getgrnam("flightd-trigger"); trigger != nullptr) out.trigger_gid = trigger->gr_gid;
-  const group* flightd = ::getgrnam("flightd");
-  if (flightd != nullptr) out.trusted_gid = flightd->gr_gid;
+  out.trigger_gid = find_group("flightd-trigger", out.note);
+  out.trusted_gid = find_group("flightd", out.note);
   if (::geteuid() != 0) {
     out.uid = ::geteuid();
     out.trusted_uid = out.uid;
@@ -109,28 +124,30 @@ Result<Identity> find_identity(const std::string& user) {
     out.user = self != nullptr ? self->pw_name : fmt::format("uid {}", out.uid);
     return out;
   }
-  const passwd* entry = ::getpwnam(user.c_str());
-  if (entry == nullptr) {
-    // As `nobody`, flightd does not trust its own uid (no trusted_uid): other services share it.
-    entry = ::getpwnam("nobody");
-    if (entry == nullptr)
-      return fail(std::errc::invalid_argument,
-                  "the users {} and nobody do not exist: set \"user\" in the configuration to an existing user", user);
-    out.note = fmt::format(
-        "the user {} does not exist: running as nobody; other services that run as nobody can read the snapshots: "
-        "create that user",
-        user);
+  auto account = user_named(user);
+  const bool known = account && *account;
+  if (known) {
+    out.trusted_uid = (*account)->uid;
   } else {
-    out.trusted_uid = entry->pw_uid;
+    const std::string why = account ? fmt::format("the user {} does not exist", user) : account.error().what;
+    // As `nobody`, flightd does not trust its own uid (no trusted_uid): other services share it.
+    auto nobody = user_named("nobody");
+    if (!nobody) return propagate(account ? nobody.error() : account.error());
+    if (!*nobody)
+      return fail(std::errc::invalid_argument,
+                  "{}, and there is no user nobody: set \"user\" in the configuration to an existing user", why);
+    add_note(out.note,
+             fmt::format("{}: running as nobody; other services that run as nobody can read the snapshots: {}", why,
+                         account ? "create that user" : "restart flightd when that user can be looked up"));
+    account = std::move(nobody);
   }
-  out.uid = entry->pw_uid;
-  out.gid = entry->pw_gid;
-  out.user = entry->pw_name;
-  if (flightd != nullptr) out.gid = flightd->gr_gid;
+  out.uid = (*account)->uid;
+  out.gid = out.trusted_gid.value_or((*account)->gid);
+  out.user = (*account)->name;
   if (out.uid == 0)
-    out.note =
-        "running as root because the configuration says so: the separation between flightd and its broker protects "
-        "nothing";
+    add_note(out.note,
+             "running as root because the configuration says so: the separation between flightd and its broker "
+             "protects nothing");
   return out;
 }
 
@@ -179,15 +196,17 @@ Result<void> drop_privileges(const Identity& identity) {
 }
 
 Result<std::string> look_as(const Identity& identity, const std::function<std::string()>& look) {
+  constexpr int kNoAnswer = 1, kNotDropped = 2;
+  const std::string what = fmt::format("the process that looks as user {}", identity.user);
   std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sys_error(errno, "make a pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sys_error(errno, "make a pipe to {}", what);
   UniqueFd from(ends[0]), to(ends[1]);
   const pid_t child = ::fork();
-  if (child < 0) return sys_error(errno, "start a process");
+  if (child < 0) return not_started(errno, what);
   if (child == 0) {
-    constexpr int kNoAnswer = 1;
-    if (!drop_privileges(identity)) ::_exit(kNoAnswer);
-    ::_exit(write_all(to.get(), look()) ? 0 : kNoAnswer);
+    const auto dropped = drop_privileges(identity);
+    const bool written = write_all(to.get(), dropped ? look() : dropped.error().what).has_value();
+    ::_exit(!dropped ? kNotDropped : written ? 0 : kNoAnswer);
   }
   to = UniqueFd();
   std::string text;
@@ -201,9 +220,13 @@ Result<std::string> look_as(const Identity& identity, const std::function<std::s
   pid_t ended = 0;
   do ended = ::waitpid(child, &status, 0);
   while (ended < 0 && errno == EINTR);
-  if (ended != child) return sys_error(errno, "wait for the process that looks as user {}", identity.user);
-  if (status != 0) return fail(std::errc::operation_not_permitted, "cannot become user {} to look", identity.user);
-  return text;
+  if (ended != child) return sys_error(errno, "wait for {}", what);
+  if (status == 0) return text;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotDropped)
+    return fail(std::errc::operation_not_permitted, "{} could not take that user's rights: {}", what, text);
+  return fail(
+      std::errc::io_error, "{} ended without an answer ({})", what,
+      WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("status {}", WEXITSTATUS(status)));
 }
 
 }  // namespace flight::daemon

@@ -18,7 +18,7 @@ struct Identity {
   uid_t uid = 0;
   gid_t gid = 0;  // the group that may read snapshots: flightd, otherwise the user's own
   std::string user;
-  std::string note;  // why it runs as nobody or as root; empty otherwise
+  std::string note;  // why it runs as nobody or as root, or does not know its groups; empty otherwise
   // The trusted callers besides root: the configured user (not the fallback `nobody`, which other services use), and
   // the members of the group flightd, if it exists.
   std::optional<uid_t> trusted_uid;

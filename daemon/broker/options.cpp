@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/broker/options.hpp"
+#include "libcore/base/accounts.hpp"
 #include "libcore/base/nearest_word.hpp"
 #include "libcore/base/version.hpp"
 
-#include <grp.h>
-#include <pwd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -34,16 +33,25 @@ std::optional<std::uint32_t> to_number(const std::string& word) {
   return number;
 }
 
+std::string unknown(std::string_view kind, const std::string& word, std::string_view command) {
+  return fmt::format("the {} {} does not exist: create it (systemd-sysusers flightd.conf, or {} {}), or give a number",
+                     kind, word, command, word);
+}
+
 uid_t find_user(const std::string& word) {
   if (const auto number = to_number(word)) return *number;
-  if (const passwd* user = ::getpwnam(word.c_str())) return user->pw_uid;
-  throw CLI::ValidationError("--client-uid", "unknown user " + word);
+  const auto found = user_named(word);
+  if (!found) throw CLI::ValidationError("--client-uid", found.error().what);
+  if (*found) return (*found)->uid;
+  throw CLI::ValidationError("--client-uid", unknown("user", word, "useradd --system --user-group"));
 }
 
 gid_t find_group(const std::string& word) {
   if (const auto number = to_number(word)) return *number;
-  if (const ::group* found = ::getgrnam(word.c_str())) return found->gr_gid;
-  throw CLI::ValidationError("--group", "unknown group " + word);
+  const auto found = group_named(word);
+  if (!found) throw CLI::ValidationError("--group", found.error().what);
+  if (*found) return **found;
+  throw CLI::ValidationError("--group", unknown("group", word, "groupadd --system"));
 }
 
 ParsedOptions wrong(const std::string& why) {

@@ -245,6 +245,22 @@ CallResult<void> check_flags(const Call& call, Answers answers) {
   return {};
 }
 
+// Who may call a method, and what to do if flightd does not know one of these groups.
+std::string who_may(Access wanted, const ControlAccess& access) {
+  std::string out = "be root or a member of flightd's group";
+  std::string unknown = access.group ? "" : "flightd";
+  if (wanted == Access::trigger) {
+    out += ", or of flightd-trigger";
+    if (!access.trigger_group) unknown += unknown.empty() ? "flightd-trigger" : " and no group flightd-trigger";
+  }
+  if (!unknown.empty())
+    out += fmt::format(
+        "; flightd knows no group {}: if there is none, create it (systemd-sysusers flightd.conf, or groupadd "
+        "--system), and restart flightd",
+        unknown);
+  return out;
+}
+
 }  // namespace
 
 Reply error_reply(CallError error) { return {std::move(error.parameters), std::move(error.name), false}; }
@@ -265,8 +281,7 @@ void answer(const Call& call, const Caller& caller, const ControlAccess& access,
       trusted || method->access == Access::everybody || (method->access == Access::trigger && access.may_fire(caller));
   if (!may)
     return request.refuse(permission_denied(
-        fmt::format("uid {} may not call {}: be root or a member of flightd's group{}", caller.uid, call.method,
-                    method->access == Access::trigger ? ", or of flightd-trigger" : "")));
+        fmt::format("uid {} may not call {}: {}", caller.uid, call.method, who_may(method->access, access))));
   if (auto fits = check_flags(call, method->answers); !fits) return request.refuse(std::move(fits.error()));
   method->call(request);
 }

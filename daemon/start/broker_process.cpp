@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "libcore/base/not_started.hpp"
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight::daemon {
@@ -49,7 +50,7 @@ Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& connect
   arguments.push_back(nullptr);
 
   const pid_t pid = ::fork();
-  if (pid < 0) return sys_error(errno, "fork the broker");
+  if (pid < 0) return not_started(errno, "the broker, " + *program);
   if (pid == 0) {
     ::fcntl(pair->other.get(), F_SETFD, 0);
     ::execv(arguments[0], arguments.data());

@@ -16,6 +16,7 @@
 #include <span>
 #include <utility>
 
+#include "libcore/base/not_started.hpp"
 #include "libcore/base/passed_fds.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/base/unix_socket.hpp"
@@ -75,9 +76,9 @@ class Taker {
 
   [[nodiscard]] Result<void> start() {
     auto pair = socket_pair(SOCK_SEQPACKET);
-    if (!pair) return propagate(pair.error());
+    if (!pair) return wrap(pair.error(), "for {}", process());
     pid_ = ::fork();
-    if (pid_ < 0) return sys_error(errno, "start a process");
+    if (pid_ < 0) return not_started(errno, process());
     if (pid_ == 0) {
       // It may outlive flightd, so it must not keep what flightd holds, such as the lock of RUNTIME.
       if (::dup2(pair->other.get(), STDIN_FILENO) != STDIN_FILENO || ::close_range(STDERR_FILENO + 1, ~0U, 0) != 0)
@@ -98,7 +99,8 @@ class Taker {
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
     if (out) return out;
-    return fail(std::errc::io_error, "the process that prepares {} has ended", path_);
+    return fail(std::errc::io_error,
+                "{} has ended without an answer: if it was killed, the kernel log says why (dmesg)", process());
   }
   // As flightd's user: root can make a STATE below a directory that is closed to that user, such as /root.
   [[nodiscard]] Result<void> check_reachable() const {
@@ -111,6 +113,9 @@ class Taker {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
+  [[nodiscard]] std::string process() const {
+    return fmt::format("the process that gives {} to user {}", path_, identity_.user);
+  }
   const std::string path_;
   const Identity identity_;
   UniqueFd socket_;  // the child's; invalid: there is none

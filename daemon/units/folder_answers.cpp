@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "libcore/base/not_started.hpp"
 #include "libcore/base/poll.hpp"
 #include "libcore/base/unique_fd.hpp"
 
@@ -42,11 +43,15 @@ void walk_path(const std::string& folder) {
 Result<void> check_answers(std::span<const std::string> folders, std::chrono::milliseconds limit,
                            const std::function<void(const std::string&)>& look) {
   std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sys_error(errno, "make a pipe");
+  const auto what = [&] {
+    return fmt::format("the process that looks whether {} {}", folders.empty() ? "nothing" : folders.front(),
+                       folders.size() > 1 ? "and others answer" : "answers");
+  };
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sys_error(errno, "make a pipe to {}", what());
   const UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
   const pid_t child = ::fork();
-  if (child < 0) return sys_error(errno, "start a process");
+  if (child < 0) return not_started(errno, what());
   if (child == 0) look_at_all(folders, to.get(), look);
   to = UniqueFd();
   std::size_t answered = 0;

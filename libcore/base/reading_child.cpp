@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 
+#include "libcore/base/not_started.hpp"
+
 namespace flight {
 namespace {
 
@@ -52,7 +54,7 @@ Result<pid_t> start_reading_child(const std::string& program, std::vector<std::s
   words.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   if (const int error = ::posix_spawn_file_actions_init(&actions); error != 0)
-    return sys_error(error, "start a process");
+    return not_started(error, "the process " + program);
   pid_t pid = -1;
   int error = ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
   if (error == 0) {
@@ -60,8 +62,7 @@ Result<pid_t> start_reading_child(const std::string& program, std::vector<std::s
     error = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, words.data(), environ);
   }
   ::posix_spawn_file_actions_destroy(&actions);
-  if (error == EAGAIN) return sys_error(error, "start a process (TasksMax= of the unit, pids.max or RLIMIT_NPROC)");
-  if (error != 0) return sys_error(error, "start the process {}", program);
+  if (error != 0) return not_started(error, "the process " + program);
   return pid;
 }
 

@@ -21,6 +21,7 @@
 #include "daemon/broker/helpers/helper_process.hpp"
 #include "daemon/broker/helpers/helper_reply.hpp"
 #include "daemon/broker/helpers/pace.hpp"
+#include "libcore/base/not_started.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/base/unix_socket.hpp"
 
@@ -258,9 +259,7 @@ Result<Helpers> Helpers::start(const Work& work, std::span<char> command_line) {
     if (!pair) return give_up(wrap(pair.error(), "for the process '{}'", kHelperTitle));
     const pid_t pid = ::fork();
     if (pid == 0) run_helper(work, command_line, broker, pair->other.get());
-    if (pid < 0)
-      return give_up(
-          sys_error(errno, "start the process '{}' (TasksMax= of the unit, pids.max or RLIMIT_NPROC)", kHelperTitle));
+    if (pid < 0) return give_up(not_started(errno, fmt::format("the process '{}'", kHelperTitle)));
     slot.pid = pid;
     slot.socket = std::move(pair->own);
   }

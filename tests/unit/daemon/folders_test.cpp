@@ -23,6 +23,7 @@
 
 #include "daemon/start/root_state.hpp"
 #include "libcore/base/files.hpp"
+#include "tests/unit/base/failing_listings.hpp"
 
 namespace {
 
@@ -41,6 +42,7 @@ extern "C" int flock(int fd, int operation) noexcept {
 namespace flight::daemon {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -275,6 +277,15 @@ TEST_F(Folders, WhatRootTookMustBeReachableForFlightd) {
   EXPECT_THAT(why_not(), HasSubstr("nobody cannot reach " + state_ + "/snapshots"));
   ASSERT_EQ(::chmod(root_.c_str(), 0711), 0);
   EXPECT_EQ(why_not(), "taken");
+}
+
+TEST_F(Folders, WithoutATaskTheErrorSaysWhatToRaise) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root starts a process for it";
+  const auto take = test::without_tasks([this] { return take_state_as_root(state_, identity_); });
+  ASSERT_FALSE(take);
+  EXPECT_EQ(take.error().errno_value(), EAGAIN);
+  EXPECT_THAT(take.error().what, AllOf(HasSubstr("start the process that gives " + state_ + " to user"),
+                                       HasSubstr("Resource temporarily unavailable"), HasSubstr("raise TasksMax=")));
 }
 
 TEST_F(Folders, AnOlderLockIsMadePrivate) {

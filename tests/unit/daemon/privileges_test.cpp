@@ -2,6 +2,7 @@
 // Locked memory: the code that a snapshot runs is locked, and code of libraries that never runs is not.
 #include "daemon/privileges.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,8 +14,13 @@
 #include <sstream>
 #include <string>
 
+#include "tests/unit/base/failing_listings.hpp"
+
 namespace flight::daemon {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 // If it is unknown how the child ended, what it found out is unknown, too.
 TEST(LookAs, AChildOfUnknownEndIsNoGoodOne) {
@@ -30,7 +36,47 @@ TEST(LookAs, AChildOfUnknownEndIsNoGoodOne) {
   static_cast<void>(std::signal(SIGCHLD, before));
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().errno_value(), ECHILD) << unknown.error().what;
-  EXPECT_FALSE(look_as(nobody, []() -> std::string { ::_exit(1); }));
+  const auto ended = look_as(nobody, []() -> std::string { ::_exit(1); });
+  ASSERT_FALSE(ended);
+  EXPECT_THAT(ended.error().what, HasSubstr("looks as user nobody ended without an answer (status 1)"));
+}
+
+TEST(LookAs, AnErrorSaysWhatWasTriedAndWhy) {
+  Identity nobody;
+  nobody.uid = nobody.gid = 65534;
+  nobody.user = "nobody";
+  const auto look = [&nobody] { return look_as(nobody, [] { return std::string("seen"); }); };
+  const auto refused = test::without_tasks(look);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), EAGAIN);
+  EXPECT_THAT(refused.error().what, AllOf(HasSubstr("start the process that looks as user nobody"),
+                                          HasSubstr("Resource temporarily unavailable"), HasSubstr("raise TasksMax=")));
+  if (::geteuid() != 0) GTEST_SKIP() << "becoming another user takes root";
+  const auto kept = test::with_failing_calls(SYS_setresuid, look, EPERM);
+  ASSERT_FALSE(kept);
+  EXPECT_THAT(kept.error().what, AllOf(HasSubstr("looks as user nobody could not take that user's rights"),
+                                       HasSubstr("become user nobody: Operation not permitted")));
+}
+
+// Without a descriptor /etc/passwd and /etc/group cannot be opened. In an earlier version these names did not exist
+// then.
+TEST(FindIdentity, AFailedLookupIsNoMissingName) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) ::_exit(2);
+    const auto identity = find_identity("flightd");
+    const std::string text = identity ? identity->note : identity.error().what;
+    const bool good =
+        text.find(::geteuid() == 0 ? "look up the user flightd: Too many open files"
+                                   : "look up the group flightd-trigger: Too many open files") != std::string::npos;
+    if (!good) std::fprintf(stderr, "%s\n", text.c_str());
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

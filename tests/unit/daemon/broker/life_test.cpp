@@ -172,7 +172,8 @@ TEST_F(BrokerLife, UsageErrorsAre2) {
   }
   pid_ = test::spawn({test::flightd_broker(), "--socket", "/x", "--group", "no-such-group"}, folder_ / "stderr", -1);
   EXPECT_EQ(wait_for_end(), 2);
-  EXPECT_THAT(errors(), AllOf(HasSubstr("no-such-user"), HasSubstr("no-such-group")));
+  EXPECT_THAT(errors(), AllOf(HasSubstr("the user no-such-user does not exist: create it"),
+                              HasSubstr("the group no-such-group does not exist: create it")));
   pid_ = test::spawn({test::flightd_broker(), "--version"}, folder_ / "version", -1);
   EXPECT_EQ(wait_for_end(), 0);
   EXPECT_THAT(read_file(folder_ / "version").value(), testing::StartsWith("flightd-broker "));

@@ -91,6 +91,20 @@ TEST_F(ControlServerTest, TheTriggerGroupMayOnlyFire) {
   EXPECT_FALSE(bench.on_loop([&] { return bench.backend.probe_enabled; }));
 }
 
+TEST_F(ControlServerTest, ARefusalNamesGroupsThatFlightdDoesNotKnow) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  run({}, access);
+  as_user(kNobody, {}, [&] {
+    const std::string status = error_message(ask(kGetStatus));
+    EXPECT_THAT(status, testing::EndsWith("be root or a member of flightd's group"));
+    const std::string fire = error_message(ask(call_text("io.flightd.Recorder.FireTrigger", R"({"name":"probe"})")));
+    EXPECT_THAT(fire, HasSubstr("or of flightd-trigger; flightd knows no group flightd-trigger: if there is none"));
+    EXPECT_THAT(fire, HasSubstr("groupadd --system"));
+  });
+}
+
 TEST_F(ControlServerTest, TriggersParametersAreChecked) {
   run();
   const auto refused = [&](std::string_view method, std::string_view parameters) {

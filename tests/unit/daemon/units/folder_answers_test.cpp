@@ -8,9 +8,12 @@
 #include <array>
 #include <string>
 
+#include "tests/unit/base/failing_listings.hpp"
+
 namespace flight::daemon {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -36,6 +39,13 @@ TEST(FolderAnswers, NamesTheFirstThatDoesNotEnd) {
 // A look that fails, or even kills its process, has not waited.
 TEST(FolderAnswers, OneThatDiesDoesNotHang) {
   EXPECT_TRUE(check_answers(kFolders, 1h, [](const std::string&) { ::_exit(1); }));
+}
+
+TEST(FolderAnswers, WithoutATaskTheErrorSaysWhatToRaise) {
+  const auto answers = test::without_tasks([] { return check_answers(kFolders); });
+  ASSERT_FALSE(answers);
+  EXPECT_THAT(answers.error().what,
+              AllOf(HasSubstr("looks whether / and others answer"), HasSubstr("raise TasksMax=")));
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/base/accounts.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+
+namespace flight {
+namespace {
+
+TEST(Accounts, AMissingNameIsAResult) {
+  const auto root = user_named("root");
+  ASSERT_TRUE(root && *root);
+  EXPECT_EQ((*root)->uid, 0U);
+  EXPECT_EQ((*root)->name, "root");
+  EXPECT_EQ(group_named("root").value(), std::optional<gid_t>(0));
+  const auto no_user = user_named("no-such-user");
+  ASSERT_TRUE(no_user) << no_user.error().what;
+  EXPECT_FALSE(*no_user);
+  EXPECT_FALSE(group_named("no-such-group").value());
+}
+
+// Without a descriptor /etc/passwd and /etc/group cannot be opened. In a process of its own.
+TEST(Accounts, AFailedLookupIsAnError) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit none{0, 0};
+    if (::setrlimit(RLIMIT_NOFILE, &none) != 0) ::_exit(2);
+    const auto user = user_named("root");
+    const auto group = group_named("root");
+    const bool failed =
+        !user && !group && user.error().errno_value() == EMFILE && group.error().errno_value() == EMFILE;
+    const bool named = failed && user.error().what == "look up the user root: Too many open files" &&
+                       group.error().what == "look up the group root: Too many open files";
+    ::_exit(named ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace flight
