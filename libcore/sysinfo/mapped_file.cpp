@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -104,11 +105,6 @@ std::string link_text(const std::string& path) {
   return text;
 }
 
-bool has_other_root(std::uint32_t pid) {
-  const std::string root = link_text(fmt::format("/proc/{}/root", pid));
-  return !root.empty() && root != "/";
-}
-
 // The roots for one mapping: the mounts of each are read once.
 struct Roots {
   explicit Roots(const MappedAt& at) : process(root_of(at.pid)) {}
@@ -157,13 +153,47 @@ std::string server_of(const MappedAt& at, const Roots& roots) {
   return type;
 }
 
-// The rule of docs/symbols.md: the name from the host's root. The kernel's record has the process' own view.
-std::string path_on_host(const MappedAt& at, const Root& host, int place) {
-  if (!has_other_root(at.pid)) return {};
+// A process in another root can give its file the name of any file of the host, and to read one of /proc or tracefs can
+// have an effect: so only files of a disk or of a known file system are opened.
+bool can_have_programs(int place) {
+  // linux/magic.h; ZFS and bcachefs have theirs in their own sources.
+  constexpr std::array<std::uint32_t, 9> kWithoutDisk{
+      0x9123683e,              // Btrfs: of several disks
+      0x2fc12fc1, 0xca451a4e,  // ZFS, bcachefs
+      0x24051905,              // UBIFS
+      0xe0f5e1e2,              // EROFS: of a file
+      0x01021994, 0x858458f6,  // tmpfs, ramfs
+      0x794c7630, 0xf15f,      // overlay, eCryptfs
+  };
+  struct statx status {};
+  if (::statx(place, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) return false;
+  if (status.stx_dev_major != 0) return true;
+  struct statfs info {};
+  if (::statfs(fmt::format("/proc/self/fd/{}", place).c_str(), &info) != 0) return false;
+  const auto type = static_cast<std::uint32_t>(info.f_type);
+  return std::find(kWithoutDisk.begin(), kWithoutDisk.end(), type) != kWithoutDisk.end();
+}
+
+// `place`: O_PATH, of find_below().
+bool is_same_build(int place, const std::vector<std::uint8_t>& build_id) {
+  if (build_id.empty() || !can_have_programs(place)) return false;
+  const UniqueFd file = reopen_regular(place);
+  return file && build_id_of_elf(file.get()) == build_id;
+}
+
+// The rule of docs/symbols.md: the name inside, if the host has the file or the same build there, otherwise the path
+// from the host's root. The kernel's record has the process' own view, a scan the reader's.
+std::string path_on_host(const MappedAt& at, const Root& host, int place, const std::vector<std::uint8_t>& build_id) {
+  const std::string root = link_text(fmt::format("/proc/{}/root", at.pid));
+  if (root.empty() || root == "/") return {};
   std::string path = link_text(fmt::format("/proc/self/fd/{}", place));
-  if (!path.starts_with('/') || path == at.name || path.ends_with(kDeleted)) return {};
-  const UniqueFd named = find_below(host, at.name, host);
-  if (named && is_the_file(named.get(), host, at.file)) return {};
+  if (!path.starts_with('/') || path.ends_with(kDeleted)) return {};
+  const bool is_readers = path == at.name;
+  const std::string inside = is_readers && path.starts_with(root + "/") ? path.substr(root.size()) : at.name;
+  const UniqueFd named = find_below(host, inside, host);
+  if (named && (is_the_file(named.get(), host, at.file) || is_same_build(named.get(), build_id)))
+    return inside == at.name ? std::string() : inside;
+  if (is_readers) return {};
   // A container's file has no path here.
   const UniqueFd reached = find_below(host, path, host);
   struct statx one {
@@ -229,7 +259,7 @@ Result<MappedFileFacts> read_content(const MappedAt& at, const Root& host, int f
     out.generation = generation_of(file);
     out.build_id = build_id_of_elf(file);
     if (!look_at(file, after) || out.stamp != after.stamp) continue;
-    out.host_path = path_on_host(at, host, place);
+    out.host_path = path_on_host(at, host, place, out.build_id);
     if (out.build_id.empty() && out.host_path.empty() && is_not_the_hosts(at, host))
       out.host_path = at.name + std::string(kNotTheHosts);
     return out;

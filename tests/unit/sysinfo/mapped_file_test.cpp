@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <linux/fs.h>
 #include <sched.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -261,6 +263,98 @@ TEST_F(MappedFileTest, InAChrootItHasTheHostsPath) {
   EXPECT_THAT(read_mapped_file(at)->host_path, IsEmpty()) << "it leads nowhere";
 }
 
+// A mount that the host sees; it is removed with the object.
+class Mounted {
+ public:
+  Mounted(const char* type, std::string place, const std::string& options)
+      : place_(std::move(place)), there_(::mount(type, place_.c_str(), type, 0, options.c_str()) == 0) {}
+  Mounted(const Mounted&) = delete;
+  Mounted& operator=(const Mounted&) = delete;
+  ~Mounted() {
+    if (there_) {
+      EXPECT_EQ(::umount(place_.c_str()), 0) << "something holds it";
+    }
+  }
+  [[nodiscard]] bool there() const { return there_; }
+
+ private:
+  std::string place_;
+  bool there_;
+};
+
+// Another root, in which a program has the same path as a file of the host.
+class InAnotherRoot : public MappedFileTest {
+ protected:
+  // Of a process that started before flightd (a scan has the reader's view) and of one that started later.
+  void expect_path(const std::string& name, const std::string& wanted) {
+    fs::create_directories(fs::path(root_ + name).parent_path());
+    fs::copy_file("/proc/self/exe", root_ + name, fs::copy_options::overwrite_existing);
+    const ChrootedChild child(root_, name);
+    MappedAt at = child.mapping();
+    EXPECT_EQ(at.name, root_ + name);
+    EXPECT_EQ(path_of(at), wanted) << "scanned";
+    at.name = name;
+    EXPECT_EQ(path_of(at), wanted) << "recorded";
+  }
+  const std::string root_ = tree_.root() + "/root";
+
+ private:
+  // As in a snapshot.
+  static std::string path_of(const MappedAt& at) {
+    const auto facts = read_mapped_file(at);
+    if (!facts) return facts.error().what;
+    EXPECT_EQ(facts->build_id, own_build_id());
+    return facts->host_path.empty() ? at.name : facts->host_path;
+  }
+};
+
+// perf finds it also when the other root is gone.
+TEST_F(InAnotherRoot, ItKeepsItsNameIfTheHostHasTheSameBuild) {
+  expect_path(program_, program_);
+  fs::create_symlink(program_, tree_.root() + "/link");
+  expect_path(tree_.root() + "/link", tree_.root() + "/link");
+}
+
+TEST_F(InAnotherRoot, ItHasTheHostsPathIfTheHostHasAnotherBuild) {
+  fs::copy_file("/bin/true", program_, fs::copy_options::overwrite_existing);
+  expect_path(program_, root_ + program_);
+  fs::resize_file(program_, 0);
+  expect_path(program_, root_ + program_);
+  fs::remove(program_);
+  expect_path(program_, root_ + program_);
+  ASSERT_EQ(::mkfifo(program_.c_str(), 0600), 0);
+  expect_path(program_, root_ + program_);
+}
+
+// A relative path of a layer counts as one that waits for a server.
+TEST_F(InAnotherRoot, TheHostsFileIsNotOpenedWhereItMayWait) {
+  for (const char* name : {"/upper", "/scratch", "/merged", "/lower"}) fs::create_directory(tree_.root() + name);
+  const std::string name = tree_.root() + "/merged/program";
+  fs::copy_file(program_, name);
+  fs::copy_file(program_, tree_.root() + "/lower/program");
+  expect_path(name, name);
+  const fs::path before = fs::current_path();
+  fs::current_path(tree_.root());
+  const Mounted overlay("overlay", tree_.root() + "/merged",
+                        fmt::format("lowerdir=lower,upperdir={0}/upper,workdir={0}/scratch", tree_.root()));
+  fs::current_path(before);
+  if (!overlay.there()) GTEST_SKIP() << "no overlayfs here";
+  EXPECT_TRUE(fs::exists(name)) << "the same build";
+  expect_path(name, root_ + name);
+}
+
+// Reading some files of /proc has an effect, and the process chooses the name.
+TEST_F(InAnotherRoot, TheHostsFileIsNotReadInProc) {
+  const std::string name = fmt::format("/proc/{}/personality", ::getpid());
+  const UniqueFd watch(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_GE(::inotify_add_watch(watch.get(), name.c_str(), IN_ACCESS), 0);
+  expect_path(name, root_ + name);
+  std::array<char, 4096> events{};
+  EXPECT_EQ(::read(watch.get(), events.data(), events.size()), -1) << "it was read";
+  EXPECT_TRUE(read_file(name, 4096));
+  EXPECT_GT(::read(watch.get(), events.data(), events.size()), 0) << "the watch sees it";
+}
+
 // A process in a container or chroot has exited, and the host has another program of the same name.
 TEST_F(MappedFileTest, ANameThatLeadsToAnotherFileOfTheHostIsNotLeftAsItIs) {
   MappedAt at = MappedPage(program_).at;
@@ -486,25 +580,6 @@ TEST(Roots, APathIsFoundAsTheKernelFindsIt) {
   EXPECT_FALSE(find_below(root, base + "/a/b/file/x"));
   EXPECT_EQ(errno, ENOTDIR);
 }
-
-// A mount that the host sees; it is removed with the object.
-class Mounted {
- public:
-  Mounted(const char* type, std::string place, const std::string& options)
-      : place_(std::move(place)), there_(::mount(type, place_.c_str(), type, 0, options.c_str()) == 0) {}
-  Mounted(const Mounted&) = delete;
-  Mounted& operator=(const Mounted&) = delete;
-  ~Mounted() {
-    if (there_) {
-      EXPECT_EQ(::umount(place_.c_str()), 0) << "something holds it";
-    }
-  }
-  [[nodiscard]] bool there() const { return there_; }
-
- private:
-  std::string place_;
-  bool there_;
-};
 
 // Runs `body` with an overlay of the tree at /merged, whose lower directory has the program. With another file system
 // below, stat(2) returns device numbers that differ from the records'.
