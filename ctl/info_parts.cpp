@@ -110,6 +110,11 @@ std::string compared_text(const Sidecar& sidecar) {
 // Empty for 0, which stands for no single process, or for an unknown number (SidecarTop).
 std::string number_text(std::uint64_t number) { return number == 0 ? "" : std::to_string(number); }
 
+// Without a pid it is not one process: it has no name of its own.
+std::string task_name(const std::string& comm, NamedBy by, std::uint32_t pid) {
+  return pid == 0 ? comm : shown_name(comm, by);
+}
+
 // As in the table of units: the unit's own name would not show whose unit it is.
 std::string place_text(const std::string& unit, const std::string& cgroup) {
   const CgroupName name = name_of_cgroup(cgroup);
@@ -162,8 +167,9 @@ std::string processes_table(const Sidecar& sidecar, const Screen& screen) {
   std::vector<std::vector<std::string>> rows{
       {"  PROCESS", "PID", "NOW", "BEFORE", "SAMPLES", "CPUS", "UNIT OR CGROUP"}};
   for (const SidecarTop* row : by_now(sidecar.top, kTopShown))
-    rows.push_back({"  " + row->comm, number_text(row->pid), part_text(part_now(*row)), part_text(part_before(*row)),
-                    share_text(row->share), cpus_text(row->cpus), places_text(*row)});
+    rows.push_back({"  " + task_name(row->comm, row->named_by, row->pid), number_text(row->pid),
+                    part_text(part_now(*row)), part_text(part_before(*row)), share_text(row->share),
+                    cpus_text(row->cpus), places_text(*row)});
   return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
 }
 
@@ -215,7 +221,7 @@ std::string forks_part(const Sidecar& sidecar, const Screen& screen) {
   for (const SidecarForker& row : forks.by_unit) add(row.name.empty() ? "no unit" : row.name, row, "");
   for (const SidecarForker& row : forks.by_program) add(row.name, row, row.unit);
   for (const SidecarForker& row : forks.by_pid)
-    if (rows.size() <= kForkersShown) add(row.name, row, row.unit);
+    if (rows.size() <= kForkersShown) add(task_name(row.name, row.named_by, row.pid), row, row.unit);
   const std::string head =
       fmt::format("forks of processes per second, by unit, program and process; {}{} in the window:",
                   forks.complete ? "" : "at least ", forks.all.count);

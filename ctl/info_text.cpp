@@ -89,7 +89,7 @@ Lines asker_lines(const Sidecar& sidecar) {
       break;
     }
     out.emplace_back("asked by",
-                     fmt::format("{} (pid {}, uid {}) at {}{}{}", request.comm, request.pid, request.uid,
+                     fmt::format("{} (pid {}, uid {}) at {}{}{}", own_name(request.comm), request.pid, request.uid,
                                  local_time(request.time), request.reason.empty() ? "" : ": ", request.reason));
   }
   return out;

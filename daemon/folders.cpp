@@ -99,7 +99,7 @@ std::string locked_by_another(int lock, const Folder& folder, std::string_view o
     return fmt::format("another flightd (pid {}) uses {}; stop it, or choose another {}", holder->pid, folder.path,
                        option);
   return fmt::format("process {} ({}) holds the lock of {}/{}; stop it, or choose another {}", holder->pid,
-                     printable(holder->comm), folder.path, kLockName, option);
+                     own_name(printable(holder->comm)), folder.path, kLockName, option);
 }
 
 // The lock's. With `nobody` root keeps it, because other services run as nobody, too.

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/base/unix_socket.hpp"
 
@@ -70,7 +71,7 @@ std::string plain_comm(std::string comm) {
 
 std::string name_of(const Caller& caller) {
   if (caller.comm.empty()) return fmt::format("process {} (uid {})", caller.pid, caller.uid);
-  return fmt::format("{} (pid {}, uid {})", caller.comm, caller.pid, caller.uid);
+  return fmt::format("{} (pid {}, uid {})", own_name(caller.comm), caller.pid, caller.uid);
 }
 
 Result<Caller> peer_of(int socket_fd) {

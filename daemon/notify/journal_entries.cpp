@@ -83,7 +83,8 @@ JournalEntry snapshot_entry(const Sidecar& sidecar) {
   add_top(out.fields, sidecar);
   for (std::size_t i = 0; i < std::min(sidecar.requests.size(), kMaxAskersNamed); ++i) {
     const SidecarRequest& asker = sidecar.requests[i];
-    out.fields.push_back(field("REQUESTED_BY", fmt::format("{}[{}] uid {}", asker.comm, asker.pid, asker.uid)));
+    out.fields.push_back(
+        field("REQUESTED_BY", fmt::format("{}[{}] uid {}", own_name(asker.comm), asker.pid, asker.uid)));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/recorder/recorder_thread.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/perf/record_cut.hpp"
@@ -95,13 +96,13 @@ std::string RecorderThread::named_in_gap(std::uint32_t pid, EventTime time_ns) c
   if (known.empty()) return named(pid, time_ns);
   const auto living = read_line(fmt::format("/proc/{}/comm", pid));
   return living && *living == known ? named(pid, time_ns)
-                                    : fmt::format("a process (pid {}, last known as {})", pid, known);
+                                    : fmt::format("a process (pid {}, last known as {})", pid, own_name(known));
 }
 
 std::string RecorderThread::named(std::uint32_t pid, EventTime time_ns) const {
   const ProcessAt asked{pid, time_ns};
   const std::string comm = tracker_.comms_of(std::span(&asked, 1)).front();
-  return fmt::format("{} (pid {})", comm.empty() ? "a process" : comm, pid);
+  return fmt::format("{} (pid {})", comm.empty() ? "a process" : own_name(comm), pid);
 }
 
 EventTime RecorderThread::first_enabled_ns() const {

@@ -110,7 +110,7 @@ void Recordings::record(const Caller& caller, RecordParameters parameters, Contr
   Running running{.recording = nullptr,
                   .follower = std::move(follower),
                   .waiting = {},
-                  .who = fmt::format("user {} ({})", caller.uid, printable(caller.comm))};
+                  .who = fmt::format("user {} ({})", caller.uid, own_name(printable(caller.comm)))};
   running.waiting.push_back(std::move(done));
   if (auto started = start(order_of(caller, std::move(parameters)), running); !started)
     running.waiting.front()(tl::unexpected(std::move(started.error())));

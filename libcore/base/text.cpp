@@ -75,4 +75,14 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string own_name(std::string_view name) {
+  constexpr std::string_view kFirstOfCommands = "._/(+-@~";  // "(sd-pam)", "-bash"
+  if (name.empty()) return {};
+  const char first = name[0];
+  const bool letter =
+      (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || (first >= '0' && first <= '9');
+  if (letter || kFirstOfCommands.find(first) != std::string_view::npos) return std::string(name);
+  return '"' + std::string(name) + '"';
+}
+
 }  // namespace flight

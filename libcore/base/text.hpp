@@ -19,4 +19,9 @@ namespace flight {
 // Replaces each misleading character, and each byte that is not UTF-8, by '?'.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// The name that a process has given itself, for a sentence or a table: in quotation marks, unless it begins as the
+// names of commands do. A kernel thread is in brackets, as in ps, and so is "[lost]": a process can call itself like
+// that. What the process has written is kept, so call printable() as well.
+[[nodiscard]] std::string own_name(std::string_view name);
+
 }  // namespace flight

@@ -67,7 +67,7 @@ inline constexpr std::size_t kMaxGaps = 256;  // the newest are kept
 // missing. The last record is a LOST whose first number is the number of processes listed: every process that is not
 // among them has ended. Its time is when the scan began. A process's executable is marked (kProgramMap) at its first
 // mapping; if none is of it, or the mappings were not read, at an MMAP2 of 0 bytes, which is for the process tracker
-// only.
+// only. The name there is kUnreadProgram if a child of kthreadd that is no kernel thread (PF_KTHREAD) shows no path.
 inline constexpr std::uint32_t kScanUnread = 0x44524e55, kScanPartly = 0x54524150, kScanAllListed = 0x54534c41;
 // In the LOST record after the KSYMBOL records of generated code (libcore/sysinfo/generated_code.hpp), whose time is
 // that of the read: its first number is the number of these records, the second one has kScanSymbols… bits. Without it

@@ -24,6 +24,10 @@ inline constexpr std::size_t kMaxNameBytes = 4096;
 // the program; the kernel writes 0, and perf does not read it.
 inline constexpr std::uint32_t kGeneratedComm = 0x4d4d4f43, kLostComm = 0x54534f4c, kProgramMap = 0x474f5250;
 
+// In place of a path in a generated MMAP2 of the program: the process has an executable, which could not be read. So it
+// is no kernel thread, although kthreadd, which makes them, has forked it.
+inline constexpr std::string_view kUnreadProgram = "[unknown]";
+
 // The trailer: all zero for facts that perf regards as known from the beginning.
 struct Trailer {
   std::uint32_t pid = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/sideband/gaps.hpp"
 #include "libcore/sideband/intake.hpp"
@@ -55,7 +56,7 @@ std::vector<std::string> Floods::texts(EventTime begin_ns, EventTime end_ns, con
       (flood.renames ? other_names : others) += flood.left_out;
       continue;
     }
-    const std::string& comm = comms.at(i);
+    const std::string comm = own_name(comms.at(i));
     if (flood.renames) {
       out.push_back(
           fmt::format("names: {} (pid {}) renamed its tasks more than {} times a second: {} {} not kept, so "

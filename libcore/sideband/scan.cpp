@@ -63,7 +63,8 @@ void ScanMerger::merge(const ScannedProcess& process) {
   add_missing(process, known);
   // It was forked by a process whose executable was not known, and has executed nothing since then.
   const auto folded = table_.of(process.pid);
-  if (known.image.program || folded.empty() || folded.back().image.from_ns != known.image.from_ns) return;
+  const bool has_program = known.image.program && known.image.program->name != kUnreadProgram;
+  if (has_program || folded.empty() || folded.back().image.from_ns != known.image.from_ns) return;
   table_.change(process.pid, known.start_ns, [&](Incarnation& whole) { whole.image.program = program_of(process); });
 }
 

@@ -62,7 +62,7 @@ struct Stretches {
   }
 };
 
-using Process = std::tuple<std::uint32_t, Comm, std::uint32_t>;  // pid, comm, Life::process
+using Process = std::tuple<std::uint32_t, Comm, std::uint32_t, NamedBy>;  // pid, comm, Life::process
 
 template <typename Key>
 using ByUnit = std::map<std::pair<Key, std::uint32_t>, Sum>;
@@ -123,10 +123,11 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const Un
     if (sum.window == 0) continue;
     all.add(sum);
     const std::uint32_t comm = lives.comm_id(forks.comm);
-    std::uint32_t program = lives.program_of_forker(forks.pid, comm);
+    auto [program, kernel] = lives.forker(forks.pid, comm);
     std::uint32_t unit = kNotKnown, process = kNotKnown;
     if (const Lives::Life* life = forker_of(forks, comm, lives)) {
       program = life->program;
+      kernel = life->kernel;
       process = life->process;
       unit = units.at(forks.pid, process, middle_of(forks));
     } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid); cgroup != sideband.forker_cgroups.end() &&
@@ -135,7 +136,8 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const Un
       unit = lives.unit_of_path(cgroup->second.path);
     }
     out.programs[{program, unit}].add(sum);
-    if (forks.pid != 0) out.processes[{{forks.pid, forks.comm, process}, unit}].add(sum);
+    const NamedBy named_by = is_lost_comm(forks.comm) ? NamedBy::flightd : kernel ? NamedBy::kernel : NamedBy::process;
+    if (forks.pid != 0) out.processes[{{forks.pid, forks.comm, process, named_by}, unit}].add(sum);
   }
   return out;
 }
@@ -176,9 +178,11 @@ RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband
     stretches.fill(out.by_program.emplace_back(forker_row(lives.program_text(program), 0, total.busiest.second, lives)),
                    total.sum);
   for (const auto& [process, total] : totals(sums.processes)) {
-    const auto& [pid, comm, life] = process;
-    stretches.fill(out.by_pid.emplace_back(forker_row(std::string(name_of(comm)), pid, total.busiest.second, lives)),
-                   total.sum);
+    const auto& [pid, comm, life, named_by] = process;
+    SidecarForker& row =
+        out.by_pid.emplace_back(forker_row(std::string(name_of(comm)), pid, total.busiest.second, lives));
+    row.named_by = named_by;
+    stretches.fill(row, total.sum);
   }
   for (auto* rows : {&out.by_unit, &out.by_program, &out.by_pid}) cut(*rows);
   return ranked;

@@ -13,7 +13,7 @@
 namespace flight {
 namespace {
 
-constexpr std::uint32_t kKernelThreadsParent = 2;  // kthreadd
+constexpr std::uint32_t kKthreadd = 2;
 constexpr std::string_view kUnknownProgram = "[unknown]";
 constexpr std::string_view kIdleProgram = "[swapper]";  // the idle tasks: the kernel records no name of them
 const std::string kLostText(kLostName);
@@ -95,9 +95,13 @@ void Lives::note(std::span<const std::byte> record, bool in_window) {
   }
 }
 
+bool Lives::is_kthreadd(std::uint32_t pid) const { return pid == kKthreadd && !own_pid_namespace_; }
+
 Lives::Other Lives::now_of(std::uint32_t pid) const {
-  if (const auto lives = lives_.find(pid); lives != lives_.end())
-    return {.comm = lives->second.back().comm, .program = lives->second.back().program};
+  if (const auto lives = lives_.find(pid); lives != lives_.end()) {
+    const Life& life = lives->second.back();
+    return {.comm = life.comm, .program = life.program, .kernel = life.kernel};
+  }
   const auto other = others_.find(pid);
   return other != others_.end() ? other->second : Other{};
 }
@@ -114,7 +118,7 @@ void Lives::note_comm(const CommRecord& comm, EventTime time_ns) {
   if (!sampled_.contains(comm.pid)) {
     Other& other = others_[comm.pid];
     other.comm = id;
-    if (comm.exec) other = {.comm = id, .program = 0, .expects_program = expects};
+    if (comm.exec) other = {.comm = id, .program = 0, .expects_program = expects, .kernel = false};
     return;
   }
   std::vector<Life>& lives = lives_[comm.pid];
@@ -133,12 +137,13 @@ void Lives::note_fork(const TaskRecord& fork, bool in_window) {
   const std::uint32_t comm = comm_of(fork.ppid, fork.ptid);
   // In a generated FORK of a process that was there before: its mappings follow.
   const std::uint32_t program = fork.exec ? 0 : parent.program;
-  if (in_window && !sampled_.contains(fork.ppid) && parent.program != 0) {
-    const auto [known, first] = forkers_.try_emplace({fork.ppid, parent.comm}, parent.program);
-    if (!first && known->second != parent.program) known->second = 0;
-  }
+  const bool kernel = is_kthreadd(fork.ppid);
+  if (in_window && !sampled_.contains(fork.ppid)) note_forker(fork.ppid, parent);
   if (!sampled_.contains(pid)) {
-    if (in_window) others_[pid] = {.comm = comm, .program = program};
+    if (in_window)
+      others_[pid] = {.comm = comm, .program = program, .kernel = kernel};
+    else
+      others_[pid].kernel = kernel;
     return;
   }
   std::vector<Life>& lives = lives_[pid];
@@ -146,16 +151,27 @@ void Lives::note_fork(const TaskRecord& fork, bool in_window) {
   if (in_window || lives.empty())
     lives.push_back({.begin_ns = in_window ? fork.time_ns : 0, .process = static_cast<std::uint32_t>(lives.size())});
   Life& life = lives.back();
-  life.kernel = fork.ppid == kKernelThreadsParent && !own_pid_namespace_;
+  life.kernel = kernel;
   if (in_window) life.comm = comm;
   life.program = in_window ? program : 0;
 }
 
+void Lives::note_forker(std::uint32_t pid, const Other& now) {
+  KnownForker is{.program = now.program, .kernel = now.program == 0 && (now.kernel || is_kthreadd(pid))};
+  if (is.kernel && now.comm != 0 && now.comm != lost_) is.program = texts_.id_of(kernel_thread(texts_[now.comm]));
+  if (is.program == 0) return;
+  const auto [known, first] = forkers_.try_emplace({pid, now.comm}, is);
+  if (!first && known->second.program != is.program) known->second = KnownForker{};
+}
+
 void Lives::note_map(std::span<const std::byte> record) {
+  const auto header = load<perf_event_header>(record.data());
   const auto pid = load<std::uint32_t>(record.data() + sizeof(perf_event_header));
   const auto found = lives_.find(pid);
   const auto other = found == lives_.end() ? others_.find(pid) : others_.end();
   if (found == lives_.end() && other == others_.end()) return;
+  if ((header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
+    (found != lives_.end() ? found->second.back().kernel : other->second.kernel) = false;
   bool& expects = found != lives_.end() ? found->second.back().expects_program : other->second.expects_program;
   const auto trailer = parse_trailer(record);
   if (!expects && (!trailer || trailer->reserved != kProgramMap)) return;
@@ -173,7 +189,8 @@ void Lives::note_program(const TrackerExport::Program& program) {
   const auto found = lives_.find(program.pid);
   if (found == lives_.end()) return;
   Life& life = found->second[number_at(program.pid, program.from_ns)];
-  if (life.program == 0) life.program = texts_.id_of(program.path);
+  life.kernel = false;
+  if (life.program == 0 && program.path != kUnreadProgram) life.program = texts_.id_of(program.path);
 }
 
 void Lives::note_programs_before(const TrackerExport& sideband) {
@@ -183,28 +200,31 @@ void Lives::note_programs_before(const TrackerExport& sideband) {
     if (trailer && program.from_ns >= trailer->time_ns) continue;
     note_program(program);
     const auto other = others_.find(program.pid);
-    if (other != others_.end() && other->second.program == 0) other->second.program = texts_.id_of(program.path);
+    if (other == others_.end()) continue;
+    other->second.kernel = false;
+    if (other->second.program == 0 && program.path != kUnreadProgram)
+      other->second.program = texts_.id_of(program.path);
   }
 }
 
 // Names the processes that have no executable: kernel threads, and those outside of this PID namespace.
 void Lives::name_the_rest() {
   for (auto& [pid, lives] : lives_) {
-    const bool is_kthreadd = pid == kKernelThreadsParent && !own_pid_namespace_;
     for (Life& life : lives) {
+      life.kernel = (life.kernel || is_kthreadd(pid)) && life.program == 0;
       if (pid == 0 && life.comm == 0)
         life.program = texts_.id_of(kIdleProgram);
       else if (pid == 0 || pid == kKernelPid)
         life.program = life.comm;
-      else if ((life.kernel || is_kthreadd) && life.program == 0 && life.comm != 0)
+      else if (life.kernel && has_name(life))
         life.program = texts_.id_of(kernel_thread(texts_[life.comm]));
     }
   }
 }
 
-std::uint32_t Lives::program_of_forker(std::uint32_t pid, std::uint32_t comm) const {
+Lives::KnownForker Lives::forker(std::uint32_t pid, std::uint32_t comm) const {
   const auto found = forkers_.find({pid, comm});
-  return found != forkers_.end() ? found->second : 0;
+  return found != forkers_.end() ? found->second : KnownForker{};
 }
 
 bool Lives::has_several(std::uint32_t pid) const {
@@ -271,6 +291,11 @@ std::uint32_t Lives::unit_of_path(const std::string& cgroup) {
 std::string Lives::comm_text(std::uint32_t pid, const Life& life) const {
   if (life.comm != 0) return texts_[life.comm];
   return pid == 0 ? "swapper" : fmt::format(":{}", pid);
+}
+
+NamedBy Lives::named_by(std::uint32_t pid, const Life& life) const {
+  if (pid == 0 || pid == kKernelPid || !has_name(life)) return NamedBy::flightd;
+  return life.kernel ? NamedBy::kernel : NamedBy::process;
 }
 
 std::string Lives::program_text(std::uint32_t program) const {

@@ -19,6 +19,7 @@
 #include "libcore/base/clock.hpp"
 #include "libcore/perf/record.hpp"
 #include "libcore/sideband/process_tracker.hpp"
+#include "libcore/store/sidecar.hpp"
 #include "libcore/sysinfo/unit_name.hpp"
 
 namespace flight {
@@ -45,7 +46,7 @@ class Lives {
     std::uint32_t comm = 0;     // its newest name; 0: unknown
     // The executable's path; "[kworker]" for all kworkers; 0: unknown.
     std::uint32_t program = 0;
-    bool kernel = false;           // a kernel thread
+    bool kernel = false;           // a kernel thread, see is_kthreadd()
     bool expects_program = false;  // the kernel's record of its executable follows
   };
 
@@ -72,6 +73,8 @@ class Lives {
   [[nodiscard]] const std::string& path_of(std::uint64_t cgroup) const;
 
   [[nodiscard]] std::string comm_text(std::uint32_t pid, const Life& life) const;
+  // Who has given it the name of comm_text().
+  [[nodiscard]] NamedBy named_by(std::uint32_t pid, const Life& life) const;
   // The last part of its path: "python3.11", or the whole path if the last part begins as a kernel thread's name. And
   // the whole path; empty: it has none.
   [[nodiscard]] std::string program_text(std::uint32_t program) const;
@@ -79,8 +82,12 @@ class Lives {
   [[nodiscard]] std::uint32_t comm_id(const Comm& comm) {
     return is_lost_comm(comm) ? lost_ : texts_.id_of(name_of(comm));
   }
-  // The program of a process without samples that forks; 0: its executable is not known.
-  [[nodiscard]] std::uint32_t program_of_forker(std::uint32_t pid, std::uint32_t comm) const;
+  // A process without samples that forks.
+  struct KnownForker {
+    std::uint32_t program = 0;  // 0: its executable is not known
+    bool kernel = false;
+  };
+  [[nodiscard]] KnownForker forker(std::uint32_t pid, std::uint32_t comm) const;
   [[nodiscard]] const CgroupName& unit(std::uint32_t id) const { return units_[id]; }
 
  private:
@@ -88,6 +95,7 @@ class Lives {
   struct Other {
     std::uint32_t comm = 0, program = 0;
     bool expects_program = false;
+    bool kernel = false;
   };
 
   void note(std::span<const std::byte> record, bool in_window);
@@ -97,7 +105,12 @@ class Lives {
   void note_program(const TrackerExport::Program& program);
   // Those of processes that were there before the log.
   void note_programs_before(const TrackerExport& sideband);
+  void note_forker(std::uint32_t pid, const Other& now);
   void name_the_rest();
+  // The parent of every kernel thread, and of nothing else on the host but helpers of the kernel. These execute a
+  // program: a task of it that has executed nothing, and has no memory of its own, is a kernel thread. The name of a
+  // task never shows that.
+  [[nodiscard]] bool is_kthreadd(std::uint32_t pid) const;
   [[nodiscard]] std::uint32_t id_of(const CommRecord& comm) { return comm.lost ? lost_ : texts_.id_of(comm.name); }
   [[nodiscard]] Other now_of(std::uint32_t pid) const;
   [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid, std::uint32_t tid) const;
@@ -108,8 +121,8 @@ class Lives {
   bool forgotten_ = false;  // a pid may have belonged to another process, whose records are missing
   std::unordered_map<std::uint32_t, std::vector<Life>> lives_;  // by pid, oldest first; never empty
   std::unordered_map<std::uint32_t, Other> others_;             // by pid; those that are alive
-  // By pid and name; of `others_`, ended ones included: the program, 0 if there were several.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> forkers_;
+  // By pid and name; of `others_`, ended ones included: nothing is known if there were several.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, KnownForker> forkers_;
   std::unordered_map<std::uint32_t, std::uint32_t> thread_comms_;  // by tid, without main threads
   std::unordered_map<std::uint64_t, std::string> cgroups_;         // by id
   std::unordered_map<std::uint64_t, std::uint32_t> unit_of_cgroup_;

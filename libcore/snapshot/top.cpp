@@ -192,12 +192,14 @@ Part fill_processes(SidecarGroup& out, const Contributions& all, Part part) {
 }
 
 // The newest name that the process had while it ran this program: after an exec it has another one.
-std::string comm_in_group(const Lives& lives, Part process, std::uint32_t program) {
+void fill_comm(SidecarGroup& out, const Lives& lives, Part process, std::uint32_t program) {
   const auto last = std::find_if(process.rbegin(), process.rend(),
                                  [program](const Contribution& one) { return one.program == program; });
   const Contribution& one = last != process.rend() ? *last : process.back();
   const Lives::Life* life = lives.find(one.pid, one.life);
-  return life != nullptr ? lives.comm_text(one.pid, *life) : std::string();
+  if (life == nullptr) return;
+  out.comm = lives.comm_text(one.pid, *life);
+  out.named_by = lives.named_by(one.pid, *life);
 }
 
 void fill_unit(SidecarGroup& out, const CgroupName& unit) {
@@ -214,7 +216,7 @@ SidecarGroup unit_row(const Contributions& all, const Lives& lives, const Ranked
   fill_unit(out, unit);
   out.name = unit.label;
   const std::uint32_t program = most_of(all, part, [](const Contribution& one) { return one.program; }).key;
-  out.comm = comm_in_group(lives, busiest, program);
+  fill_comm(out, lives, busiest, program);
   out.program = lives.program_text(program);
   out.path = lives.program_path(program);
   out.units = 1;
@@ -229,7 +231,7 @@ SidecarGroup program_row(const Contributions& all, const Lives& lives, Part part
   SidecarGroup out;
   const Places places = places_of(all, part);
   fill(out, all, part);
-  out.comm = comm_in_group(lives, fill_processes(out, all, part), part.front().program);
+  fill_comm(out, lives, fill_processes(out, all, part), part.front().program);
   fill_unit(out, lives.unit(places.unit));
   out.name = out.program = lives.program_text(part.front().program);
   out.path = lives.program_path(part.front().program);
@@ -242,7 +244,10 @@ SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) 
   const std::uint32_t pid = part.front().pid;
   out.pid = shown_pid(pid);
   fill(out, all, part);
-  if (const Lives::Life* life = lives.newest_of(pid, part.front().life)) out.comm = lives.comm_text(pid, *life);
+  if (const Lives::Life* life = lives.newest_of(pid, part.front().life)) {
+    out.comm = lives.comm_text(pid, *life);
+    out.named_by = lives.named_by(pid, *life);
+  }
   const Places places = places_of(all, part);
   std::vector<Contribution> there;  // in the unit that is shown
   std::copy_if(part.begin(), part.end(), std::back_inserter(there),

@@ -20,7 +20,7 @@ std::string asker_text(const Sidecar& sidecar) {
   const SidecarRequest& first = sidecar.requests.front();
   std::string out =
       fmt::format("requested by {}[{}], uid {}",
-                  first.comm.empty() ? "a process" : printable_cut(first.comm, kCommColumns), first.pid, first.uid);
+                  first.comm.empty() ? "a process" : shown_name(first.comm, NamedBy::process), first.pid, first.uid);
   if (sidecar.requests.size() > 1) out += fmt::format(", and {} more", sidecar.requests.size() - 1);
   return out;
 }
@@ -39,6 +39,19 @@ std::string fired_text(const Sidecar& sidecar) {
 }
 
 }  // namespace
+
+std::string shown_name(std::string_view comm, NamedBy by, std::size_t most) {
+  std::string name = printable_cut(comm, most);
+  switch (by) {
+    case NamedBy::process:
+      return own_name(name);
+    case NamedBy::kernel:
+      return "[" + name + "]";
+    case NamedBy::flightd:
+      break;
+  }
+  return name;
+}
 
 std::string share_text(double share) {
   const double percent = std::clamp(finite(share) * 100, 0.0, 1e6);

@@ -33,6 +33,10 @@ inline constexpr std::size_t kCommColumns = 24;  // a comm has 15 bytes, but a s
 // Its last part, if processes are forked fast: "3,000 forks/s (before: 2) by healthcheck.service (sh[312])".
 [[nodiscard]] std::string forks_text(const Sidecar& sidecar);
 
+// The name of a task, in at most `most` columns and a frame: "[kworker/0:1]" if the kernel has given it. If a process
+// has given it itself and it does not look like a command's, it is in quotation marks (own_name()).
+[[nodiscard]] std::string shown_name(std::string_view comm, NamedBy by, std::size_t most = kCommColumns);
+
 // Whether forks_text() is not empty.
 [[nodiscard]] bool many_forks(const SidecarForks& forks);
 

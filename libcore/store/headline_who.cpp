@@ -36,9 +36,9 @@ struct Who {
 };
 
 // Pid 0 is not one process (SidecarTop).
-std::string process_name(std::string_view comm, std::uint32_t pid, std::size_t most = kCommColumns) {
+std::string process_name(std::string_view comm, NamedBy by, std::uint32_t pid) {
   if (pid == 0) return printable_cut(comm, kUnitColumns);
-  return fmt::format("{}[{}]", printable_cut(comm, most), pid);
+  return fmt::format("{}[{}]", shown_name(comm, by), pid);
 }
 
 // Whose unit it is stands at the beginning of a label, before a name that the owner of a delegated cgroup chooses.
@@ -62,33 +62,38 @@ Who parts_of(const Row& row) {
 Who who_of(const SidecarTop& row) {
   Who out = parts_of(row);
   const std::string& place = row.unit.empty() ? row.cgroup : row.unit;
-  out.name = process_name(row.comm, row.pid);
+  out.name = process_name(row.comm, row.named_by, row.pid);
   if (!place.empty() && place != "/") out.place = " in " + unit_text(place);
   return out;
 }
 
+struct Named {
+  std::string_view comm;  // empty: unknown
+  NamedBy by = NamedBy::process;
+};
+
 // The name of the group's busiest process. An earlier flightd did not write it: then that of the only row with its pid,
-// which can be another process's that had the number before. Empty: unknown.
-std::string_view comm_of(const Sidecar& sidecar, const SidecarGroup& group) {
-  if (!group.comm.empty()) return group.comm;
-  std::string_view comm;
+// which can be another process's that had the number before.
+Named comm_of(const Sidecar& sidecar, const SidecarGroup& group) {
+  if (!group.comm.empty()) return {group.comm, group.named_by};
+  Named named;
   std::size_t rows = 0;
   for (const SidecarTop& row : sidecar.top)
-    if (row.pid == group.pid) comm = row.comm, ++rows;
-  return rows == 1 ? comm : std::string_view();
+    if (row.pid == group.pid) named = {row.comm, row.named_by}, ++rows;
+  return rows == 1 ? named : Named{};
 }
 
 // "gunicorn (python3.11)[55]": the name of the group's busiest process is that process's own choice, so its executable
 // is added if it has another name. Only the executable, if the name is unknown.
 std::string process_of(const Sidecar& sidecar, const SidecarGroup& group) {
   constexpr std::size_t kWholeComm = 15;  // a comm of this length may be truncated (TASK_COMM_LEN in linux/sched.h)
-  const std::string_view comm = comm_of(sidecar, group);
-  if (comm.empty()) return process_name(group.program, group.pid);
+  const auto [comm, by] = comm_of(sidecar, group);
+  if (comm.empty()) return process_name(group.program, NamedBy::flightd, group.pid);
   const bool same =
       group.path.empty() || comm == group.program || (comm.size() == kWholeComm && group.program.starts_with(comm));
-  if (same) return process_name(comm, group.pid);
-  return process_name(fmt::format("{} ({})", printable_cut(comm, kCommColumns), group.program), group.pid,
-                      2 * kCommColumns);
+  if (same || group.pid == 0) return process_name(comm, by, group.pid);
+  return fmt::format("{}[{}]", printable_cut(shown_name(comm, by) + " (" + group.program + ")", 2 * kCommColumns),
+                     group.pid);
 }
 
 Who who_of(const Sidecar& sidecar, const SidecarGroup& group, bool is_unit) {
@@ -235,7 +240,7 @@ std::string forks_text(const Sidecar& sidecar) {
   const SidecarForker* process = most(sidecar.forks->by_pid);
   std::string who;
   if (process != nullptr)
-    who = process_name(process->name, process->pid);
+    who = process_name(process->name, process->named_by, process->pid);
   else if (program != nullptr)
     who = printable_cut(program->name, kCommColumns);
   if (unit != nullptr && !unit->name.empty() && unit->name != kUnknownForker)

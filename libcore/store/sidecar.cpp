@@ -70,6 +70,12 @@ Object json_of(const SidecarRing& ring) {
 
 Object json_of(const SidecarChannelCpus& channel) { return {{"channel", channel.channel}, {"cpus", channel.cpus}}; }
 
+template <typename Row>
+void add_named_by(Object& json, const Row& row) {
+  if (row.named_by == NamedBy::kernel) json.add("named_by", "kernel");
+  if (row.named_by == NamedBy::flightd) json.add("named_by", "flightd");
+}
+
 // The common part of SidecarTop and SidecarGroup.
 template <typename Row>
 void add_shares(Object& json, const Row& row) {
@@ -84,6 +90,7 @@ void add_shares(Object& json, const Row& row) {
 
 Object json_of(const SidecarTop& top) {
   Object json{{"comm", top.comm}, {"pid", top.pid}, {"cgroup", top.cgroup}, {"unit", top.unit}, {"units", top.units}};
+  add_named_by(json, top);
   add_shares(json, top);
   return json;
 }
@@ -102,6 +109,7 @@ Object json_of(const SidecarGroup& group) {
               {"pid_share", finite(group.pid_share)},
               {"forks_per_second", finite(group.forks_per_second)},
               {"forked_by", group.forked_by}};
+  add_named_by(json, group);
   add_shares(json, group);
   return json;
 }
@@ -115,6 +123,7 @@ void add_rates(Object& json, const SidecarForker& forker) {
 
 Object json_of(const SidecarForker& forker) {
   Object json{{"name", forker.name}, {"pid", forker.pid}, {"unit", forker.unit}, {"cgroup", forker.cgroup}};
+  add_named_by(json, forker);
   add_rates(json, forker);
   return json;
 }

@@ -80,11 +80,18 @@ struct SidecarRing {
 struct SidecarChannelCpus {
   std::string channel, cpus;
 };
+// Who has given a task its name. Its look says nothing: a process can call itself "[kworker/0:1]".
+enum class NamedBy : std::uint8_t {
+  process,  // itself or a process that forked it, or an earlier flightd did not write it
+  kernel,   // it is a kernel thread (libcore/snapshot/lives.hpp)
+  flightd,  // its name is not known ("[lost]", ":123"), or it is not one process
+};
 struct SidecarTop {
   std::string comm;
   std::uint32_t pid = 0;  // 0: not one process: the idle tasks, "[exiting]", or all outside of flightd's PID namespace
-  std::string cgroup;     // the one with most of its samples, in the unit with most of them
-  std::string unit;       // the systemd unit of the cgroup; empty: none
+  NamedBy named_by = NamedBy::process;
+  std::string cgroup;       // the one with most of its samples, in the unit with most of them
+  std::string unit;         // the systemd unit of the cgroup; empty: none
   std::uint64_t units = 0;  // in how many units it was; 0: only outside of units, or a sidecar of flightd 0.1
   std::uint64_t samples = 0;
   double share = 0;  // 0 to 1, of the window's samples
@@ -107,7 +114,8 @@ struct SidecarGroup {
   std::uint64_t processes = 0;  // 0: an unknown number ("[exiting]")
   std::uint32_t pid = 0;        // of the process with the most samples, as in SidecarTop
   std::string comm;             // its name while it ran `program`; empty: not written, by an earlier flightd
-  double pid_share = 0;         // that process's part of the group's samples, 0 to 1
+  NamedBy named_by = NamedBy::process;
+  double pid_share = 0;  // that process's part of the group's samples, 0 to 1
   // As in SidecarTop.
   std::uint64_t samples = 0;
   double share = 0;
@@ -120,7 +128,8 @@ struct SidecarGroup {
 // The parents of forked processes. `name`: a unit's or a program's, or a process's comm.
 struct SidecarForker {
   std::string name;
-  std::uint32_t pid = 0;  // 0: several processes
+  std::uint32_t pid = 0;                // 0: several processes
+  NamedBy named_by = NamedBy::process;  // of a process
   // As in SidecarGroup; for a program, the unit that forked most. kUnknownForker: the process has no samples.
   std::string unit, cgroup;
   std::uint64_t count = 0;

@@ -72,6 +72,13 @@ void read_channel_cpus(const json::Reader& in, SidecarChannelCpus& out) {
   in.read("cpus", out.cpus);
 }
 
+// A word of a later flightd is not the kernel's.
+void read_named_by(const json::Reader& in, NamedBy& out) {
+  std::string word;
+  in.read("named_by", word);
+  out = word == "kernel" ? NamedBy::kernel : word == "flightd" ? NamedBy::flightd : NamedBy::process;
+}
+
 // The common part of SidecarTop and SidecarGroup.
 template <typename Row>
 void read_shares(const json::Reader& in, Row& out) {
@@ -91,6 +98,7 @@ void read_top(const json::Reader& in, SidecarTop& out) {
   in.read("cgroup", out.cgroup);
   in.read("unit", out.unit);
   in.read("units", out.units);
+  read_named_by(in, out.named_by);
   read_shares(in, out);
 }
 
@@ -108,6 +116,7 @@ void read_group(const json::Reader& in, SidecarGroup& out) {
   in.read("pid_share", out.pid_share);
   in.read("forks_per_second", out.forks_per_second);
   in.read("forked_by", out.forked_by);
+  read_named_by(in, out.named_by);
   read_shares(in, out);
 }
 
@@ -116,6 +125,7 @@ void read_forker(const json::Reader& in, SidecarForker& out) {
   in.read("pid", out.pid);
   in.read("unit", out.unit);
   in.read("cgroup", out.cgroup);
+  read_named_by(in, out.named_by);
   in.read("count", out.count);
   in.read("per_second", out.per_second);
   in.read("per_second_before", out.per_second_before);

@@ -191,6 +191,7 @@ void ProcessScan::Job::write(std::span<const std::byte> records) {
 void ProcessScan::Job::write_process(const Entry& entry, std::span<const std::byte> rest, std::uint32_t mark) {
   RecordBuffer leader;
   append_leader(leader, entry.stat, trailer_of(entry), mark);
+  if (mark != kScanUnread) append_unread_program(leader, entry.stat, rest, trailer_of(entry));
   write(leader);
   write(rest);
   ++processes_written;

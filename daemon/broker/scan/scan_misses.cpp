@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/memory_share.hpp"
 
@@ -31,7 +32,7 @@ std::string reason_text(ScanMiss reason, std::size_t limit_bytes) {
 void ScanMisses::add(ScanMiss reason, std::uint32_t pid, std::string_view comm) {
   ++by_reason.at(static_cast<std::size_t>(reason));
   if (count() > kNamedInWarning) return;
-  named += fmt::format("{}{} ({})", named.empty() ? "" : ", ", pid, comm.empty() ? "?" : comm);
+  named += fmt::format("{}{} ({})", named.empty() ? "" : ", ", pid, comm.empty() ? "?" : own_name(comm));
 }
 
 std::size_t ScanMisses::count() const { return std::accumulate(by_reason.begin(), by_reason.end(), std::size_t{0}); }

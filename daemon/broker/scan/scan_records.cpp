@@ -44,6 +44,18 @@ void append_mappings(RecordBuffer& out, const ProcessInfo& process, const Traile
   if (!has_program) append_executable(out, process, trailer);
 }
 
+// The kernel starts such helpers with kthreadd as their parent: core_pattern, modprobe (kernel/umh.c).
+void append_unread_program(RecordBuffer& out, const ProcessStat& process, std::span<const std::byte> records,
+                           const Trailer& trailer) {
+  constexpr std::uint32_t kKthreadd = 2;
+  if (process.parent != kKthreadd || process.is_kernel_thread) return;
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    records = records.subspan(record.size());
+    if (const auto map = parse_mmap2(record); map && map->is_program) return;
+  }
+  append_mmap2(out, {.pid = process.pid, .tid = process.pid, .name = kUnreadProgram, .is_program = true}, trailer);
+}
+
 void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark) {
   trailer.pid = trailer.tid = process.pid;
   trailer.reserved = mark;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "libcore/base/clock.hpp"
 #include "libcore/perf/record_build.hpp"
@@ -20,6 +21,9 @@ using SymbolRecords = std::shared_ptr<const RecordBuffer>;
 // A record of the executable that covers nothing: none of the process's mappings is one of it, or they are not read.
 void append_executable(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
 void append_mappings(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
+// Of a process that only looks like a kernel thread (kUnreadProgram), if `records`, which follow, have no executable.
+void append_unread_program(RecordBuffer& out, const ProcessStat& process, std::span<const std::byte> records,
+                           const Trailer& trailer);
 // At the process's start by CLOCK_BOOTTIME. `mark`: what is missing (protocol.hpp).
 void append_leader(RecordBuffer& out, const ProcessStat& process, Trailer trailer, std::uint32_t mark);
 void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trailer);

@@ -36,5 +36,15 @@ TEST(Text, InvisibleCharactersAreNotPrintable) {
     EXPECT_TRUE(is_printable(shown)) << shown;
 }
 
+// A name of the kernel or of flightd itself never begins like one that is not in quotation marks.
+TEST(Text, ANameThatAProcessGaveItselfLooksLikeNoOther) {
+  for (const char* name : {"bash", "X11", "7z", "(sd-pam)", "-bash", "_x", ".x", "/x", "@x", "kworker/0:1", "x[1]"})
+    EXPECT_EQ(own_name(name), name);
+  EXPECT_EQ(own_name("[kworker/0:1]"), "\"[kworker/0:1]\"");
+  for (const char* name : {"[lost]", " [kworker/0:1]", ":123", "\uff3bkworker\uff3d", "\"[x]\"", "\x1b[2J", "{x}"})
+    EXPECT_EQ(own_name(name), '"' + std::string(name) + '"');
+  EXPECT_EQ(own_name(""), "");
+}
+
 }  // namespace
 }  // namespace flight

@@ -155,6 +155,25 @@ TEST_F(InfoText, WhatIsOutsideOfTheContainerFitsIntoTheTable) {
   EXPECT_THAT(ctl::info_text(s, kUtf8), testing::ContainsRegex("  no unit  .*  outside\n"));
 }
 
+TEST_F(InfoText, OnlyAKernelThreadIsInBrackets) {
+  Sidecar s = lopsided();
+  s.top = {{.comm = "kworker/0:1", .pid = 11, .named_by = NamedBy::kernel, .share = 0.1},
+           {.comm = "[kworker/0:1]", .pid = 12, .share = 0.1},
+           {.comm = "kworker/0:1", .pid = 13, .share = 0.1},
+           {.comm = "[exiting]", .pid = 0, .share = 0.1}};
+  SidecarForks& forks = s.forks.emplace();
+  forks.all = {.count = 2, .per_second = 1};
+  forks.by_pid = {{.name = "kthreadd", .pid = 2, .named_by = NamedBy::kernel, .count = 1},
+                  {.name = "[kthreadd]", .pid = 3, .count = 1}};
+  s.requests = {{.uid = 1000, .pid = 9, .comm = "[kworker/0:2]"}};
+  const std::string text = ctl::info_text(s, kUtf8);
+  expect_on_the_screen(text);
+  for (const char* row :
+       {"\n  \\[kworker/0:1\\] +11 ", "\n  \"\\[kworker/0:1\\]\" +12 ", "\n  kworker/0:1 +13 ", "\n  \\[exiting\\] +-",
+        "\n  \\[kthreadd\\] +2 ", "\n  \"\\[kthreadd\\]\" +3 ", "asked by: +\"\\[kworker/0:2\\]\" \\(pid 9"})
+    EXPECT_THAT(text, testing::ContainsRegex(row));
+}
+
 TEST_F(InfoText, AUsersUnitIsNotShownAsTheSystems) {
   Sidecar s = lopsided();
   const std::string cgroup = "/user.slice/user-1000.slice/user@1000.service/app.slice/pay.service";

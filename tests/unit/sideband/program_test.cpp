@@ -134,6 +134,22 @@ TEST_F(Program, OfAScanNeedsNoMapping) {
   expect(60, 70, {{200, "/opt/bin/mysqld"}, {201, "/opt/bin/mysqld"}});
 }
 
+// The broker could not read the path of an executable that there is.
+TEST_F(Program, ThatCouldNotBeReadIsLearnedFromALaterScan) {
+  fold(15);
+  const auto scan = [this](EventTime asked_ns, std::string_view path) {
+    tape_.scanned(20, 2, 5, "[helper]");
+    tape_.scanned_executable(20, path);
+    tracker_.add_scan(tape_.take(), asked_ns);
+  };
+  scan(20, kUnreadProgram);
+  expect(60, 70, {{20, std::string(kUnreadProgram)}});
+  scan(30, "/sbin/helper");
+  expect(60, 70, {{20, "/sbin/helper"}});
+  scan(40, kUnreadProgram);
+  expect(60, 70, {{20, "/sbin/helper"}});
+}
+
 // Its text is another mapping than before the pause, so all that was known of it is in doubt.
 TEST_F(Program, IsKnownAfterAGapWhateverIsMapped) {
   fold(15);

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "libcore/snapshot/file_facts.hpp"
 #include "tests/unit/snapshot/made_ring.hpp"
@@ -431,6 +433,47 @@ TEST_F(Top, AChildOfPid2IsAKernelThreadOnlyOnTheHost) {
   EXPECT_THAT(names(), testing::ElementsAre("[unknown]"));
 }
 
+// Nothing of it is known but its name, which is its own choice.
+TEST_F(Top, ANameInBracketsMakesNoKernelThread) {
+  const auto before = [this](std::uint32_t pid, std::uint32_t parent, std::string_view name) {
+    append_fork(sideband_.prologue, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent, .exec = true}, {});
+    comm(pid, name, 0);
+  };
+  before(11, 2, "kworker/0:1");
+  before(12, 1, "[kworker/0:1]");
+  before(13, 1, "kworker/0:2");
+  before(14, 2, "kworker/0:3");  // a helper: the broker has seen that it is no kernel thread
+  sideband_.programs = {{.pid = 14, .from_ns = 0, .path = std::string(kUnreadProgram)}};
+  before(15, 2, "kworker/0:4");  // it has memory of its own
+  append_mmap2(sideband_.prologue, {.pid = 15, .tid = 15, .address = 0x1000, .bytes = 0x1000, .name = "//anon"}, {});
+  before(16, 2, "");
+  append_comm(sideband_.prologue, {.pid = 17, .tid = 17, .name = "[lost]", .lost = true}, {});
+  comm(18, "[lost]", 0);
+  fork(19, 2, 50);
+  for (std::uint32_t pid = 11; pid <= 19; ++pid) samples(pid, 100, 1);
+  const Ranking ranking = ranked();
+  std::map<std::uint32_t, NamedBy> named_by;
+  for (const SidecarTop& row : ranking.processes) named_by[row.pid] = row.named_by;
+  const auto by = NamedBy::process;
+  EXPECT_EQ(named_by, (std::map<std::uint32_t, NamedBy>{{11, NamedBy::kernel},
+                                                        {12, by},
+                                                        {13, by},
+                                                        {14, by},
+                                                        {15, by},
+                                                        {16, NamedBy::flightd},
+                                                        {17, NamedBy::flightd},
+                                                        {18, by},
+                                                        {19, NamedBy::flightd}}));
+  ASSERT_EQ(ranking.programs.size(), 2U);
+  EXPECT_EQ(ranking.programs[0].name, "[unknown]");
+  EXPECT_EQ(ranking.programs[0].processes, 8U);
+  EXPECT_EQ(ranking.programs[1].name, "[kworker]");
+  EXPECT_EQ(ranking.programs[1].comm, "kworker/0:1");
+  EXPECT_EQ(ranking.programs[1].named_by, NamedBy::kernel);
+  own_pid_namespace_ = true;
+  for (const SidecarTop& row : ranked().processes) EXPECT_NE(row.named_by, NamedBy::kernel) << row.comm;
+}
+
 // kthreadd forks it, and it executes a program before anything is known of that.
 TEST_F(Top, AHelperOfTheKernelIsNoKernelThread) {
   fork(12, 2, 100);
@@ -588,6 +631,31 @@ TEST_F(Top, AForkersProgramIsItsExecutableAndNoName) {
   EXPECT_EQ(summary.by_program[0].count, 6000U);
   EXPECT_EQ(summary.by_program[1].name, "[unknown]");
   ASSERT_EQ(summary.by_pid.size(), 3U) << "a process has the name that it gave itself";
+  for (const SidecarForker& row : summary.by_pid) EXPECT_EQ(row.named_by, NamedBy::process) << row.name;
+}
+
+// kthreadd has no samples, and one of its kernel threads starts helpers.
+TEST_F(Top, AForkerThatIsAKernelThreadIsKnownByWhoForkedIt) {
+  compare(10, 20, 25);
+  burn(7, 10, 25);
+  for (const auto& [pid, parent, name] :
+       {std::tuple<std::uint32_t, std::uint32_t, const char*>(2, 0, "kthreadd"), {8, 2, "kworker/0:1"}}) {
+    append_fork(sideband_.prologue, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent, .exec = true}, {});
+    comm(pid, name, 0);
+    fork(30 + pid, pid, 21 * kSecond);
+    sideband_.forks.push_back({21 * kSecond, 21 * kSecond, pid, to_comm(name), 1});
+  }
+  comm(9, "kthreadd", 0);
+  fork(50, 9, 21 * kSecond);
+  sideband_.forks.push_back({21 * kSecond, 21 * kSecond, 9, to_comm("kthreadd"), 1});
+  const SidecarForks summary = ranked().forks;
+  std::map<std::uint32_t, NamedBy> named_by;
+  for (const SidecarForker& row : summary.by_pid) named_by[row.pid] = row.named_by;
+  EXPECT_EQ(named_by,
+            (std::map<std::uint32_t, NamedBy>{{2, NamedBy::kernel}, {8, NamedBy::kernel}, {9, NamedBy::process}}));
+  std::set<std::string> programs;
+  for (const SidecarForker& row : summary.by_program) programs.insert(row.name);
+  EXPECT_EQ(programs, (std::set<std::string>{"[kthreadd]", "[kworker]", "[unknown]"}));
 }
 
 // Two processes without samples that had the same number one after the other.

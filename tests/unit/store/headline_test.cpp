@@ -185,6 +185,36 @@ TEST(Headline, AProcessThatCallsItselfOtherwiseIsNamedWithItsExecutable) {
   EXPECT_THAT(who_text(s), StartsWith("a-name-of-fifteen[1234]")) << "which of the two?";
 }
 
+TEST(Headline, OnlyAKernelThreadIsInBrackets) {
+  Sidecar s = ranked();
+  s.top_units.clear();
+  s.top_programs = {{.name = "[unknown]",
+                     .program = "[unknown]",
+                     .processes = 1,
+                     .pid = 9,
+                     .comm = "[kworker/0:1]",
+                     .cpus_now = 0.9}};
+  SidecarGroup& row = s.top_programs[0];
+  EXPECT_THAT(who_text(s), StartsWith("\"[kworker/0:1]\"[9]: 90 %"));
+  row.path = "/home/eve/x", row.program = "x";
+  EXPECT_THAT(who_text(s), StartsWith("\"[kworker/0:1]\" (x)[9]: 90 %"));
+  row.path = "", row.program = "[unknown]", row.comm = "kworker/0:1";
+  EXPECT_THAT(who_text(s), StartsWith("kworker/0:1[9]: 90 %"));
+  row.named_by = NamedBy::kernel;
+  EXPECT_THAT(who_text(s), StartsWith("[kworker/0:1][9]: 90 %"));
+  row.comm = "[lost]", row.named_by = NamedBy::flightd;
+  EXPECT_THAT(who_text(s), StartsWith("[lost][9]: 90 %"));
+  row.named_by = NamedBy::process;
+  EXPECT_THAT(who_text(s), StartsWith("\"[lost]\"[9]: 90 %"));
+  s.forks = SidecarForks{.all = {.count = 900, .per_second = 500},
+                         .by_pid = {{.name = "[kworker/0:1]", .pid = 9, .count = 900}}};
+  EXPECT_THAT(forks_text(s), EndsWith(" by \"[kworker/0:1]\"[9]"));
+  s.fired.reset();
+  s.reason = "";
+  s.requests = {{.uid = 1000, .pid = 9, .comm = "[kworker/0:1]"}};
+  EXPECT_EQ(why_text(s), "requested by \"[kworker/0:1]\"[9], uid 1000");
+}
+
 // The pid of one that has ended is used again.
 TEST(Headline, ARowOfAnotherProcessWithThePidDoesNotNameIt) {
   Sidecar s = ranked();

@@ -55,6 +55,23 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
   EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","forks":{"by_pid":[{"pid":"x"}]}})"));
 }
 
+TEST(Sidecar, WhoHasNamedATaskIsWrittenUnlessItIsTheTaskItself) {
+  Sidecar sidecar = ranked_sidecar();
+  EXPECT_THAT(to_json_line(sidecar), testing::Not(HasSubstr("named_by")));
+  sidecar.top[0].named_by = NamedBy::flightd;
+  sidecar.top_units[0].named_by = sidecar.forks->by_pid[0].named_by = NamedBy::kernel;
+  const std::string text = to_json_line(sidecar);
+  EXPECT_THAT(text, HasSubstr(R"("forked_by":"sh","named_by":"kernel","samples":5)"));
+  EXPECT_THAT(text, HasSubstr(R"("units":0,"named_by":"flightd","samples":6)"));
+  EXPECT_THAT(text, HasSubstr(R"("cgroup":"","named_by":"kernel","count":7400)"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+  const auto later = parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","top":[{"comm":"x","named_by":"new"}]})");
+  ASSERT_TRUE(later) << later.error().what;
+  EXPECT_EQ(later->top.at(0).named_by, NamedBy::process);
+}
+
 // Without the keys, as in sidecars of older versions, these are all CPUs.
 TEST(Sidecar, CpusThatAreNotAllAreWrittenAndRead) {
   EXPECT_THAT(to_json_line(sample_sidecar()),
