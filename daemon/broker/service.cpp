@@ -20,13 +20,23 @@
 namespace flight::broker {
 namespace {
 
-// A client that does not read its replies for this long is dropped.
-constexpr timeval kSendTimeout{.tv_sec = 5, .tv_usec = 0};
+// A client that does not read its replies for this long is dropped: by the main thread and by the file threads, which
+// have the socket's own limit.
+constexpr std::chrono::seconds kSendWithin(5);
+constexpr timeval kSendTimeout{.tv_sec = kSendWithin.count(), .tv_usec = 0};
 // Space for only a few replies: each may hold a memfd of megabytes until it is read.
 constexpr int kSendBufferBytes = 8192;
 // Separate pools: a thread that hangs in one does not delay the other.
 constexpr std::size_t kReaders = Helpers::kCalls;  // for files: FileWatch::kMaxReads
 constexpr std::size_t kScanners = 8;               // for processes (maps_readers.hpp)
+
+// Why the client is not served any more.
+Ended leave(const Error& error) {
+  const int reason = error.errno_value();
+  if (reason == ECANCELED) return Ended::was_stopped;
+  if (reason != ECONNRESET && reason != EPIPE) log::warn("disconnecting the client: {}", error.what);
+  return Ended::client_left;
+}
 
 }  // namespace
 
@@ -99,6 +109,7 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
   ::setsockopt(client, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
   Ended ended = Ended::client_left;
   client_ = client;
+  stop_fd_ = stop_fd;
   notify_state();
   for (;;) {
     std::array<pollfd, 6> watched{
@@ -113,7 +124,7 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
     }
     // Before the reply, so that *changed* precedes it.
     if (const auto looked = look(client); !looked) {
-      log::warn("disconnecting the client: {}", looked.error().what);
+      ended = leave(looked.error());
       break;
     }
     // Only after the client's own requests: the second connection may be from its successor.
@@ -124,12 +135,11 @@ Ended Service::serve(int client, int stop_fd, Listener* listener) {
                       : request.error().errno_value() == EBADMSG ? refuse(client, 0, request.error())
                                                                  : Result<void>(propagate(request.error()));
     if (done) continue;
-    const int reason = done.error().errno_value();
-    if (reason != ECONNRESET && reason != EPIPE) log::warn("disconnecting the client: {}", done.error().what);
+    ended = leave(done.error());
     break;
   }
   client_is_current_ = false;
-  client_ = -1;
+  client_ = stop_fd_ = -1;
   build_ids_asked_ = counts_asked_ = 0;
   scans_.forget();
   kernel_.forget();
@@ -184,9 +194,14 @@ void Service::notify_state() const {
     notify_no_recording(error_.what);
 }
 
+Result<void> Service::send(int client, const ReplyHeader& reply, std::string_view text,
+                           std::span<const int> fds) const {
+  return send_message(client, reply, text, fds, {.stop_fd = stop_fd_, .within = kSendWithin});
+}
+
 Result<void> Service::notify_changed(int client) {
   if (!std::exchange(client_is_current_, false)) return {};
-  return send_message(client, header(Request::changed), {}, {});
+  return send(client, header(Request::changed), {}, {});
 }
 
 }  // namespace flight::broker

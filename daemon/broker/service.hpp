@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -125,6 +126,9 @@ class Service {
                                            std::string_view text = {}) const;
   // Sent at most once per attach.
   [[nodiscard]] Result<void> notify_changed(int client);
+  // Waits for a client that does not read, but not on when SIGTERM comes: ECANCELED.
+  [[nodiscard]] Result<void> send(int client, const ReplyHeader& reply, std::string_view text,
+                                  std::span<const int> fds) const;
   [[nodiscard]] Result<void> refuse(int client, std::uint8_t request, const Error& error) const;
   [[nodiscard]] ReplyHeader header(Request request) const;
   // Opens the rings, or reopens those that changed; true if the set of rings changed.
@@ -160,6 +164,7 @@ class Service {
   Clock::time_point counts_made_, delivery_looked_;
   Document manifest_{"flightd-manifest"}, counts_{"flightd-counts"};
   int client_ = -1;                 // the current client's socket
+  int stop_fd_ = -1;                // while it is served
   bool client_is_current_ = false;  // it has attached to the current set of rings
   bool disabled_ = false;           // by this client
   bool bad_config_ = false;

@@ -62,7 +62,7 @@ Result<void> Service::refuse(int client, std::uint8_t request, const Error& erro
   ReplyHeader out = header(Request{request});
   out.failed = 1;
   out.error_number = error.errno_value();
-  return send_message(client, out, error.what, {});
+  return send(client, out, error.what, {});
 }
 
 // Documents are sent as sealed memfds: they can have any size, and cannot be changed while they are read.
@@ -70,7 +70,7 @@ Result<void> Service::send_document(int client, Request request, const Result<in
                                     std::string_view text) const {
   for (; times > 0 && client >= 0; --times) {
     const std::array fds{memfd ? *memfd : -1};
-    auto sent = memfd ? send_message(client, header(request), text, fds)
+    auto sent = memfd ? send(client, header(request), text, fds)
                       : refuse(client, static_cast<std::uint8_t>(request), memfd.error());
     if (!sent) return sent;
   }
@@ -86,12 +86,12 @@ Result<void> Service::attach(int client) {
   ReplyHeader out = header(Request::attach);
   out.parts = static_cast<std::uint32_t>(1 + (owners.size() + kMaxFdsPerMessage - 1) / kMaxFdsPerMessage);
   const std::array fds{*manifest};
-  if (auto sent = send_message(client, out, {}, fds); !sent) return sent;
+  if (auto sent = send(client, out, {}, fds); !sent) return sent;
   for (std::size_t first = 0; first < owners.size(); first += kMaxFdsPerMessage) {
     ++out.part;
     out.first_ring = static_cast<std::uint32_t>(first);
     const auto some = std::span(owners).subspan(first, std::min(kMaxFdsPerMessage, owners.size() - first));
-    if (auto sent = send_message(client, out, {}, some); !sent) return sent;
+    if (auto sent = send(client, out, {}, some); !sent) return sent;
   }
   client_is_current_ = true;
   return {};
@@ -129,7 +129,7 @@ Result<void> Service::enable(int client, bool on) {
   scans_.note_break();
   if (auto done = recording_->enable_all(on); !done)
     return refuse(client, static_cast<std::uint8_t>(request), done.error());
-  return send_message(client, header(request), {}, {});
+  return send(client, header(request), {}, {});
 }
 
 }  // namespace flight::broker

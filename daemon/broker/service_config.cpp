@@ -105,10 +105,10 @@ Result<void> Service::answer_reloads(int client, const Result<bool>& changed, in
   // Before the reply, so that the client knows the change when its reload is done.
   if (changed && *changed) {
     client_is_current_ = false;
-    if (auto sent = send_message(client, header(Request::changed), {}, {}); !sent) return sent;
+    if (auto sent = send(client, header(Request::changed), {}, {}); !sent) return sent;
   }
   for (; times > 0; --times) {
-    auto sent = changed ? send_message(client, header(Request::reload), {}, {})
+    auto sent = changed ? send(client, header(Request::reload), {}, {})
                         : refuse(client, static_cast<std::uint8_t>(Request::reload), changed.error());
     if (!sent) return sent;
   }

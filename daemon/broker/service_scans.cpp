@@ -93,7 +93,7 @@ Result<void> Service::follow_kernel(int client) {
 Result<void> Service::send_kernel(int client, const KernelAnswers::Reply& reply) const {
   if (!reply.document) return refuse(client, static_cast<std::uint8_t>(Request::kernel), reply.document.error());
   const std::array fds{*reply.document, reply.kallsyms};
-  return send_message(client, header(Request::kernel), {}, std::span(fds).first(reply.kallsyms >= 0 ? 2 : 1));
+  return send(client, header(Request::kernel), {}, std::span(fds).first(reply.kallsyms >= 0 ? 2 : 1));
 }
 
 }  // namespace flight::broker

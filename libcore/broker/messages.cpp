@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "libcore/base/passed_fds.hpp"
+#include "libcore/base/poll.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 
 namespace flight {
@@ -92,11 +94,14 @@ Result<BrokerMessage> receive(int socket, int flags) {
   return message;
 }
 
-}  // namespace
-
-Result<void> send_message(int socket, const ReplyHeader& header, std::string_view text, std::span<const int> fds) {
+Result<void> check_count(std::span<const int> fds) {
   if (fds.size() > kMaxFdsPerMessage)
     return fail(std::errc::invalid_argument, "{} descriptors are too many for one message", fds.size());
+  return {};
+}
+
+// `flags`: 0 or MSG_DONTWAIT. 0, or the errno.
+int send_once(int socket, const ReplyHeader& header, std::string_view text, std::span<const int> fds, int flags) {
   ReplyHeader out = header;
   out.fd_count = static_cast<std::uint32_t>(fds.size());
   std::string body(text.substr(0, kMaxMessageTextBytes));
@@ -106,9 +111,33 @@ Result<void> send_message(int socket, const ReplyHeader& header, std::string_vie
   raw.msg_iov = parts.data();
   raw.msg_iovlen = body.empty() ? 1 : 2;
   if (!fds.empty()) attach_fds(raw, space.bytes, fds);
-  while (::sendmsg(socket, &raw, MSG_NOSIGNAL) < 0)
-    if (errno != EINTR) return send_error(errno, fds.size());
+  while (::sendmsg(socket, &raw, MSG_NOSIGNAL | flags) < 0)
+    if (errno != EINTR) return errno;
+  return 0;
+}
+
+}  // namespace
+
+Result<void> send_message(int socket, const ReplyHeader& header, std::string_view text, std::span<const int> fds) {
+  if (auto checked = check_count(fds); !checked) return checked;
+  if (const int why = send_once(socket, header, text, fds, 0); why != 0) return send_error(why, fds.size());
   return {};
+}
+
+Result<void> send_message(int socket, const ReplyHeader& header, std::string_view text, std::span<const int> fds,
+                          const SendWait& wait) {
+  if (auto checked = check_count(fds); !checked) return checked;
+  const auto until = std::chrono::steady_clock::now() + wait.within;
+  for (;;) {
+    const int why = send_once(socket, header, text, fds, MSG_DONTWAIT);
+    if (why == 0) return {};
+    const auto left = until - std::chrono::steady_clock::now();
+    if (why != EAGAIN || left.count() <= 0) return send_error(why, fds.size());
+    std::array<pollfd, 2> watched{pollfd{socket, POLLOUT, 0}, pollfd{wait.stop_fd, POLLIN, 0}};
+    wait_for_any(watched, left);
+    if (watched[1].revents != 0)
+      return fail(std::errc::operation_canceled, "asked to end while the other side did not read its messages");
+  }
 }
 
 Result<BrokerMessage> receive_message(int socket) {

@@ -4,6 +4,7 @@
 // (base/spare_descriptors.hpp). Without them that is an error, as is a count that does not match. One thread receives.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,15 @@ struct BrokerMessage {
 // header's fd_count is set here; a text is cut at kMaxMessageTextBytes.
 [[nodiscard]] Result<void> send_message(int socket, const ReplyHeader& header, std::string_view text,
                                         std::span<const int> fds);
+// For how long a message may wait for a peer that does not read. `stop_fd`: -1 or a signalfd; the wait ends when it is
+// readable.
+struct SendWait {
+  int stop_fd = -1;
+  std::chrono::milliseconds within{};
+};
+// The same with another end of the wait than SO_SNDTIMEO. ECANCELED: `stop_fd` became readable.
+[[nodiscard]] Result<void> send_message(int socket, const ReplyHeader& header, std::string_view text,
+                                        std::span<const int> fds, const SendWait& wait);
 // Blocks until a message is there, at most the socket's SO_RCVTIMEO: ETIMEDOUT. ECONNRESET: the peer is gone.
 // EBADMSG: not a message of this protocol. EMFILE: descriptors were lost on the way.
 [[nodiscard]] Result<BrokerMessage> receive_message(int socket);

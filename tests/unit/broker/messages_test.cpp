@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <thread>
 
@@ -202,6 +204,25 @@ TEST(BrokerMessage, TimeoutsEndAWait) {
   for (int i = 0; i < 100'000 && sent; ++i) sent = send_message(pair.a.get(), {}, std::string(4000, 'x'), {});
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().errno_value(), ETIMEDOUT);
+}
+
+TEST(BrokerMessage, AWaitForAPeerEndsAtOnceWhenAskedTo) {
+  const Pair pair;
+  const UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  const std::string text(4000, 'x');
+  SendWait wait{.stop_fd = stop.get(), .within = {}};
+  Result<void> sent;
+  for (int i = 0; i < 100'000 && sent; ++i) sent = send_message(pair.a.get(), {}, text, {}, wait);
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().errno_value(), ETIMEDOUT);
+  constexpr std::uint64_t kOne = 1;
+  ASSERT_EQ(::write(stop.get(), &kOne, sizeof kOne), static_cast<ssize_t>(sizeof kOne));
+  wait.within = std::chrono::hours(1);
+  sent = send_message(pair.a.get(), {}, text, {}, wait);
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().errno_value(), ECANCELED);
+  ASSERT_TRUE(receive_message(pair.b.get()));
+  EXPECT_TRUE(send_message(pair.a.get(), {}, text, {}, wait)) << "nothing has to be waited for";
 }
 
 TEST(BrokerMessage, ARequestIsOneByteAndCarriesNothing) {

@@ -377,6 +377,24 @@ TEST_F(BrokerLife, ResumesBeforeEachAttach) {
   EXPECT_NE(rings[0].head(), old);
 }
 
+// Of a flightd that is stopped, for example. In an earlier version the signal waited with the reply, for 5 s.
+TEST_F(BrokerLife, EndsWhileItsRepliesAreNotRead) {
+  start_listening(calls_config());
+  const UniqueFd deaf = raw_connection();
+  ASSERT_TRUE(send_request(deaf.get(), Request::attach));
+  ASSERT_EQ(memfds_in(deaf.get(), 1), 1U) << errors();
+  // Until it takes no request for a while: it waits in a reply.
+  constexpr auto kAttach = static_cast<std::uint8_t>(Request::attach);
+  for (int refused = 0; refused < 30;) {
+    const bool sent = ::send(deaf.get(), &kAttach, sizeof kAttach, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    refused = sent ? 0 : refused + 1;
+    if (!sent) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ::kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0) << errors();
+  EXPECT_THAT(errors(), testing::Not(HasSubstr("does not read its messages"))) << "it was waited for";
+}
+
 TEST_F(BrokerLife, SurvivesAHostileClient) {
   start_listening(calls_config());
   {
