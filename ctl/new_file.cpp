@@ -80,6 +80,17 @@ Result<void> clear_the_way(const std::string& partial) {
   return {};
 }
 
+// Whether this file still has the name. Between its creation and its lock, another flightctl may have taken it for the
+// file of a dead one and removed it. The number of links does not show that everywhere: some file systems on FUSE
+// report 0 for every file, and on FUSE and NFS an open file that was removed keeps a link, with a name of the file
+// system's own.
+bool is_named(const UniqueFd& file, const std::string& name) {
+  struct stat own {};
+  struct stat named {};
+  return ::fstat(file.get(), &own) == 0 && ::lstat(name.c_str(), &named) == 0 && own.st_dev == named.st_dev &&
+         own.st_ino == named.st_ino;
+}
+
 }  // namespace
 
 NewFile::NewFile(std::string path, std::string partial, UniqueFd fd)
@@ -100,10 +111,8 @@ Result<NewFile> NewFile::create(const std::string& target) {
   for (int attempt = 0; attempt < kNameTries; ++attempt) {
     UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, kMode));
     if (!fd && errno != EEXIST) return sys_error(errno, "making {}", partial);
-    struct stat found {};
-    // Between the two calls another process may have locked and removed the file.
     const auto locked = fd ? lock_now(fd.get()) : Result<bool>(false);
-    if (fd && locked && ::fstat(fd.get(), &found) == 0 && found.st_nlink == 1) {
+    if (fd && locked && is_named(fd, partial)) {
       remove_on_signal(partial);
       return NewFile(path, partial, std::move(fd));
     }
