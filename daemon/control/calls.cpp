@@ -199,28 +199,29 @@ struct Method {
   std::string_view interface, name;
   Access access;
   void (*call)(const Request&);
+  CallSpan span = CallSpan::brief;
   Answers answers = Answers::once;
 };
 constexpr auto kMethods = std::to_array<Method>({
     {kService, "GetInfo", Access::everybody, &get_info},
     {kService, "GetInterfaceDescription", Access::everybody, &get_interface_description},
     {kInterface, "GetStatus", Access::trusted, &get_status},
-    {kInterface, "TakeSnapshot", Access::trusted, &take_snapshot},
-    {kInterface, "Record", Access::trusted, &record},
-    {kInterface, "StopRecording", Access::trusted, &stop_recording},
-    {kInterface, "ListSnapshots", Access::trusted, &list_snapshots},
-    {kInterface, "DescribeSnapshot", Access::trusted, &describe_snapshot},
-    {kInterface, "ReadSnapshot", Access::trusted, &read_snapshot, Answers::by_upgrade},
-    {kInterface, "RemoveSnapshot", Access::trusted, &remove_snapshot},
-    {kInterface, "PinSnapshot", Access::trusted, &pin_snapshot},
-    {kInterface, "Vacuum", Access::trusted, &vacuum},
+    {kInterface, "TakeSnapshot", Access::trusted, &take_snapshot, CallSpan::snapshot},
+    {kInterface, "Record", Access::trusted, &record, CallSpan::slow},
+    {kInterface, "StopRecording", Access::trusted, &stop_recording, CallSpan::slow},
+    {kInterface, "ListSnapshots", Access::trusted, &list_snapshots, CallSpan::slow},
+    {kInterface, "DescribeSnapshot", Access::trusted, &describe_snapshot, CallSpan::slow},
+    {kInterface, "ReadSnapshot", Access::trusted, &read_snapshot, CallSpan::slow, Answers::by_upgrade},
+    {kInterface, "RemoveSnapshot", Access::trusted, &remove_snapshot, CallSpan::slow},
+    {kInterface, "PinSnapshot", Access::trusted, &pin_snapshot, CallSpan::slow},
+    {kInterface, "Vacuum", Access::trusted, &vacuum, CallSpan::slow},
     {kInterface, "ListTriggers", Access::trusted, &list_triggers},
     {kInterface, "FireTrigger", Access::trigger, &fire_trigger},
     {kInterface, "SetTrigger", Access::trusted, &set_trigger},
     {kInterface, "SetRecording", Access::trusted, &set_recording},
     {kInterface, "Reload", Access::trusted, &reload},
     {kInterface, "GetConfig", Access::trusted, &get_config},
-    {kInterface, "Monitor", Access::trusted, &monitor, Answers::again_and_again},
+    {kInterface, "Monitor", Access::trusted, &monitor, CallSpan::endless, Answers::again_and_again},
 });
 
 const Method* find_method(std::string_view interface, std::string_view name) {
@@ -283,6 +284,8 @@ void answer(const Call& call, const Caller& caller, const ControlAccess& access,
     return request.refuse(permission_denied(
         fmt::format("uid {} may not call {}: {}", caller.uid, call.method, who_may(method->access, access))));
   if (auto fits = check_flags(call, method->answers); !fits) return request.refuse(std::move(fits.error()));
+  const std::string too_many = method->span == CallSpan::brief ? "" : request.sink.admit(method->span);
+  if (!too_many.empty()) return request.refuse(permission_denied(too_many));
   method->call(request);
 }
 

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <utility>
@@ -24,6 +23,22 @@ constexpr auto kAcceptRetry = std::chrono::milliseconds(100);  // out of fds or 
 
 // Access is decided per method, not by the mode of the socket.
 constexpr UnixListen kControlSocket{.type = SOCK_STREAM, .backlog = 128, .mode = 0666, .listener = "flightd"};
+
+// Of so many connections, how many may have a call that can last so long. The rest is for shorter ones, and the last
+// ones for those that are answered at once.
+std::size_t most_calls(std::size_t connections, CallSpan span) {
+  switch (span) {
+    case CallSpan::brief:
+      break;
+    case CallSpan::snapshot:
+      return connections - connections / 16;
+    case CallSpan::slow:
+      return connections - connections / 8;
+    case CallSpan::endless:
+      return connections - connections / 4;
+  }
+  return connections;
+}
 
 // Best effort: the buffer of a new socket has space for one short message.
 void send_and_close(const UniqueFd& fd, CallError error) {
@@ -119,36 +134,67 @@ void ControlServer::retry_later() {
   });
 }
 
-// Why `caller` is refused; empty: it is admitted.
-std::string ControlServer::refusal(const Caller& caller) const {
-  enum class Kind { root, trusted, firing, stranger };
-  const auto kind_of = [this](const Caller& one) {
-    if (one.uid == 0) return Kind::root;
-    if (access_.trusts(one)) return Kind::trusted;
-    return access_.may_fire(one) ? Kind::firing : Kind::stranger;
-  };
-  const Kind kind = kind_of(caller);
-  std::size_t of_uid = 0;
-  std::size_t of_kind = 0;
-  for (const auto& [address, session] : sessions_) {
-    if (session->caller().uid == caller.uid) ++of_uid;
-    if (kind_of(session->caller()) == kind) ++of_kind;
+ControlServer::Kind ControlServer::kind_of(const Caller& caller) const {
+  if (caller.uid == 0) return Kind::root;
+  if (access_.trusts(caller)) return Kind::trusted;
+  return access_.may_fire(caller) ? Kind::firing : Kind::stranger;
+}
+
+ControlServer::Places ControlServer::places_for(const Caller& caller) const {
+  switch (kind_of(caller)) {
+    case Kind::root:
+      return {.all = limits_.root, .of_uid = limits_.root};
+    case Kind::trusted:
+      return {.all = limits_.trusted, .of_uid = limits_.per_trusted_uid};
+    case Kind::firing:
+      return {.all = limits_.firing, .of_uid = limits_.per_firing_uid};
+    case Kind::stranger:
+      break;
   }
-  struct Places {
-    std::size_t all, per_uid;
-  };
-  const std::array<Places, 4> places{{{limits_.root, limits_.root},
-                                      {limits_.trusted, limits_.per_trusted_uid},
-                                      {limits_.firing, limits_.per_firing_uid},
-                                      {limits_.strangers, limits_.per_stranger_uid}}};
-  const Places& mine = places.at(static_cast<std::size_t>(kind));
-  if (of_uid >= mine.per_uid)
+  return {.all = limits_.strangers, .of_uid = limits_.per_stranger_uid};
+}
+
+ControlServer::Places ControlServer::taken(const Caller& caller, CallSpan span) const {
+  const Kind kind = kind_of(caller);
+  Places out;
+  for (const auto& [address, session] : sessions_) {
+    if (session->span() < span) continue;
+    if (session->caller().uid == caller.uid) ++out.of_uid;
+    if (kind_of(session->caller()) == kind) ++out.all;
+  }
+  return out;
+}
+
+std::string ControlServer::refusal(const Caller& caller) const {
+  const Places most = places_for(caller);
+  const Places now = taken(caller, CallSpan::brief);
+  if (now.of_uid >= most.of_uid)
     return fmt::format("uid {} already has {} connections to flightd, which is the maximum; close some", caller.uid,
-                       of_uid);
-  if (of_kind >= mine.all)
+                       now.of_uid);
+  if (now.all >= most.all)
     return fmt::format(
         "flightd already has {} connections of users with the same access, which is the maximum; try again later",
-        of_kind);
+        now.all);
+  return "";
+}
+
+// A longer call also takes a place of the shorter ones.
+std::string ControlServer::refusal_of_call(const Caller& caller, CallSpan span) const {
+  const Places most = places_for(caller);
+  for (const CallSpan each : {CallSpan::snapshot, CallSpan::slow, CallSpan::endless}) {
+    if (each > span) break;
+    const Places now = taken(caller, each);
+    if (now.of_uid >= most_calls(most.of_uid, each))
+      return fmt::format(
+          "uid {} already has {} long calls at flightd, which is the maximum; end some: the other connections are kept "
+          "for shorter calls",
+          caller.uid, now.of_uid);
+    if (now.all >= most_calls(most.all, each))
+      return fmt::format(
+          "users with the same access already have {} long calls at flightd, which is the maximum; try again later: "
+          "the other connections are kept for shorter calls",
+          now.all);
+  }
   return "";
 }
 
@@ -181,12 +227,14 @@ void ControlServer::admit(UniqueFd fd) {
   socket.assign(stream_protocol(), fd.get(), error);
   if (error) return;
   static_cast<void>(fd.release());  // the socket owns it now
-  auto session = std::make_shared<ControlSession>(std::move(socket), std::move(*caller), access_, backend_, *reader_,
-                                                  limits_.session, [this](ControlSession* ended) {
-                                                    sessions_.erase(ended);
-                                                    order_.erase(ended);
-                                                    notify_when_closed();
-                                                  });
+  auto session = std::make_shared<ControlSession>(
+      std::move(socket), std::move(*caller), access_, backend_, *reader_, limits_.session,
+      [this](ControlSession* ended) {
+        sessions_.erase(ended);
+        order_.erase(ended);
+        notify_when_closed();
+      },
+      [this](const Caller& one, CallSpan span) { return refusal_of_call(one, span); });
   sessions_.emplace(session.get(), session);
   order_.emplace(session.get(), ++admitted_);
   session->start();

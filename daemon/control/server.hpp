@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control socket: listens, admits clients, keeps the sessions. Every user may connect (the socket is 0666; access
 // is decided per method), so the number of connections is limited per uid and per kind of user. At the limit, a new
-// connection replaces the oldest idle one of the same user. Event loop only; nothing here blocks.
+// connection replaces the oldest idle one of the same user. Calls that can last keep a part of each limit free, so that
+// whoever listens, or waits for a disk that hangs, does not exclude a status. Event loop only; nothing here blocks.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -66,7 +67,17 @@ class ControlServer {
   void accept_some();
   void retry_later();
   void admit(UniqueFd fd);
+  enum class Kind { root, trusted, firing, stranger };
+  struct Places {
+    std::size_t all = 0, of_uid = 0;  // of users of one kind, of one user
+  };
+  [[nodiscard]] Kind kind_of(const Caller& caller) const;
+  [[nodiscard]] Places places_for(const Caller& caller) const;
+  // The connections whose calls can last as long as `span`; brief: all.
+  [[nodiscard]] Places taken(const Caller& caller, CallSpan span) const;
+  // Why `caller` is refused; empty: it is admitted.
   [[nodiscard]] std::string refusal(const Caller& caller) const;
+  [[nodiscard]] std::string refusal_of_call(const Caller& caller, CallSpan span) const;
   [[nodiscard]] bool drop_idle(std::uint32_t uid);  // false: that user has none
   void unlink_socket();
   void notify_when_closed();

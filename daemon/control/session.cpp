@@ -19,7 +19,8 @@ using boost::system::error_code;
 using Socket = boost::asio::local::stream_protocol::socket;
 
 ControlSession::ControlSession(Socket socket, Caller caller, ControlAccess access, ControlBackend& backend,
-                               TaskThread& reader, SessionLimits limits, std::function<void(ControlSession*)> ended)
+                               TaskThread& reader, SessionLimits limits, std::function<void(ControlSession*)> ended,
+                               Admit admit)
     : socket_(std::move(socket)),
       half_message_timer_(socket_.get_executor()),
       slow_reader_timer_(socket_.get_executor()),
@@ -28,7 +29,8 @@ ControlSession::ControlSession(Socket socket, Caller caller, ControlAccess acces
       backend_(backend),
       reader_(reader),
       limits_(limits),
-      ended_(std::move(ended)) {}
+      ended_(std::move(ended)),
+      admit_(std::move(admit)) {}
 
 void ControlSession::next() {
   if (closed_ || running_ || !writing_.empty()) return;
@@ -67,6 +69,7 @@ void ControlSession::run(const std::string& message) {
   if (!call) return refuse_and_close(call.error().what);
   running_ = true;
   patient_ = false;
+  span_ = CallSpan::brief;
   const std::uint64_t number = ++call_number_;
   // Weak: a snapshot may finish long after its client and this session are gone.
   AnswerSink sink{.reply =
@@ -85,9 +88,20 @@ void ControlSession::run(const std::string& message) {
                   .be_patient =
                       [weak = weak_from_this()] {
                         if (const auto self = weak.lock()) self->patient_ = true;
+                      },
+                  .admit =
+                      [weak = weak_from_this()](CallSpan span) {
+                        const auto self = weak.lock();
+                        return self ? self->admit(span) : std::string();
                       }};
   answer(*call, caller_, access_, backend_, std::move(sink));
   if (running_ || sender_) watch_hang_up();
+}
+
+std::string ControlSession::admit(CallSpan span) {
+  std::string why = admit_ ? admit_(caller_, span) : std::string();
+  if (why.empty()) span_ = span;
+  return why;
 }
 
 // While a connection is not read (a running call, a Monitor), it is watched for hang-up. Otherwise clients that gave
@@ -229,6 +243,7 @@ void ControlSession::drop(std::string_view why) {
 
 void ControlSession::forget() {
   ended_ = nullptr;
+  admit_ = nullptr;
   close();
 }
 

@@ -39,10 +39,13 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
  public:
   static constexpr std::size_t kMaxEvents = 256;  // queued for a slow listener
 
+  // For AnswerSink::admit, of this caller.
+  using Admit = std::function<std::string(const Caller&, CallSpan)>;
   // `ended` is called once, when the connection is closed, unless forget() was called before. `reader` reads files.
+  // `admit` empty: each call is run.
   ControlSession(boost::asio::local::stream_protocol::socket socket, Caller caller, ControlAccess access,
                  ControlBackend& backend, TaskThread& reader, SessionLimits limits,
-                 std::function<void(ControlSession*)> ended);
+                 std::function<void(ControlSession*)> ended, Admit admit = nullptr);
 
   void start() { next(); }
   // Closes after the running call, if any, has been answered; a Monitor closes at once.
@@ -53,6 +56,8 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   [[nodiscard]] const Caller& caller() const { return caller_; }
   // True if no call runs and none was received: closing the connection loses nothing.
   [[nodiscard]] bool idle() const;
+  // Of the running call.
+  [[nodiscard]] CallSpan span() const { return running_ || sender_ ? span_ : CallSpan::brief; }
   // Number of calls on this connection.
   [[nodiscard]] std::uint64_t calls() const { return call_number_; }
   // Closes an idle connection, with a message that gives the reason.
@@ -62,6 +67,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   void next();
   void read();
   void run(const std::string& message);
+  [[nodiscard]] std::string admit(CallSpan span);
   void take_reply(std::uint64_t call_number, bool oneway, const Reply& reply);
   void upgrade(std::uint64_t call_number, const Reply& reply, OpenSnapshot snapshot);
   void watch_hang_up();
@@ -82,6 +88,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   TaskThread& reader_;
   SessionLimits limits_;
   std::function<void(ControlSession*)> ended_;
+  Admit admit_;
 
   std::array<char, 4096> chunk_{};
   std::string received_;
@@ -90,6 +97,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
 
   std::uint64_t call_number_ = 0;  // a reply to an earlier call is a bug and is dropped
   bool running_ = false;           // the backend handles a call
+  CallSpan span_ = CallSpan::brief;
   bool hang_up_watched_ = false;
 
   std::string writing_;  // not empty: a write is running

@@ -251,6 +251,82 @@ TEST_F(ControlServerTest, ConnectionsWithACallUnderWayAndThoseOfOthersStay) {
   as_user(30'001, {kSomeGroup}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
 }
 
+const std::string kMonitor = call_text("io.flightd.Recorder.Monitor", "{}", R"(,"more":true)");
+const std::string kTakeSnapshot = call_text("io.flightd.Recorder.TakeSnapshot");
+const std::string kListSnapshots = call_text("io.flightd.Recorder.ListSnapshots");
+
+// The connections of one user, each with a call that does not end.
+class Waiting {
+ public:
+  Waiting(const std::string& socket, std::string call) : socket_(socket), call_(std::move(call)) {}
+  // Of `count` more calls; returns how many were not refused.
+  int begin(int count) {
+    int begun = 0;
+    for (int number = 0; number < count; ++number) {
+      clients_.push_back(std::make_unique<RawClient>(socket_));
+      clients_.back()->send(call_);
+      const auto reply = clients_.back()->receive();
+      if (reply && reply->error.empty()) {
+        ++begun;
+        continue;
+      }
+      EXPECT_TRUE(reply && reply->error == "org.varlink.service.PermissionDenied");
+      if (reply) last_refusal = error_message(*reply);
+      clients_.pop_back();
+    }
+    return begun;
+  }
+  std::string last_refusal;
+
+ private:
+  std::string socket_, call_;
+  std::vector<std::unique_ptr<RawClient>> clients_;
+};
+
+// In an earlier version 128 of root's refused everybody of root's a status.
+TEST_F(ControlServerTest, ListenersLeavePlacesForShorterCalls) {
+  ControlLimits limits;
+  limits.root = limits.trusted = limits.per_trusted_uid = 16;  // of whoever runs this test
+  run(limits);
+  Waiting listeners(bench.socket(), kMonitor);
+  EXPECT_EQ(listeners.begin(20), 12);
+  EXPECT_THAT(listeners.last_refusal, HasSubstr("already has 12 long calls at flightd"));
+  for (const std::string& call : {kGetStatus, kTakeSnapshot, kListSnapshots}) EXPECT_EQ(ask(call).error, "") << call;
+}
+
+// A disk that hangs, or clients that read nothing.
+TEST_F(ControlServerTest, CallsThatWaitForADiskLeavePlacesForAStatusAndASnapshot) {
+  const UniqueFd hung = bench.hang_reads();
+  ControlLimits limits;
+  limits.root = limits.trusted = limits.per_trusted_uid = 16;  // of whoever runs this test
+  run(limits);
+  Waiting readers(bench.socket(), call_text("io.flightd.Recorder.ReadSnapshot", R"({"id":"1"})", R"(,"upgrade":true)"));
+  EXPECT_EQ(readers.begin(20), 14);
+  EXPECT_EQ(ask(kListSnapshots).error, "org.varlink.service.PermissionDenied");
+  EXPECT_EQ(ask(kMonitor).error, "org.varlink.service.PermissionDenied");
+  for (const std::string& call : {kGetStatus, kTakeSnapshot}) EXPECT_EQ(ask(call).error, "") << call;
+}
+
+TEST_F(ControlServerTest, ListenersOfSeveralUsersLeavePlacesToo) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
+  ControlAccess access;
+  access.group = kSomeGroup;
+  ControlLimits limits;
+  limits.trusted = 16;
+  limits.per_trusted_uid = 8;
+  run(limits, access);
+  Waiting listeners(bench.socket(), kMonitor);
+  for (const uid_t uid : {30'000U, 30'001U})
+    as_user(uid, {kSomeGroup}, [&] { EXPECT_EQ(listeners.begin(8), 6) << "of 8 places"; });
+  expect_connections(12);
+  as_user(30'002, {kSomeGroup}, [&] {
+    EXPECT_EQ(listeners.begin(1), 0) << "of 16 places, 12 are for them";
+    EXPECT_THAT(listeners.last_refusal, HasSubstr("users with the same access already have 12 long calls"));
+    EXPECT_EQ(ask(kGetStatus).error, "");
+  });
+  EXPECT_EQ(listeners.begin(1), 1) << "root";
+}
+
 TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {
   run();
   RawClient before(bench.socket());
