@@ -47,6 +47,16 @@ std::size_t max_stored() {
   return error == std::errc() && end == limit.data() + limit.size() ? std::min(number, kMaxStored) : kMaxStored;
 }
 
+// Those of a manifest, as Recording::events() has them.
+std::set<std::uint64_t> stored_events(const Manifest& manifest) {
+  std::set<std::uint64_t> out;
+  for (const ManifestRing& ring : manifest.rings) {
+    out.insert(ring.live_ids.begin(), ring.live_ids.end());
+    out.insert(ring.owner_id);
+  }
+  return out;
+}
+
 // Whether it is a socket of a socket unit, not an event. sd_is_socket(3) needs system calls that the unit does not
 // allow.
 bool listens(int fd) {
@@ -121,6 +131,25 @@ std::optional<Result<FdStore::Kept>> FdStore::kept() const {
     kept.events.emplace(*id, std::move(copy));
   }
   return Result<Kept>(std::move(kept));
+}
+
+// The manifest is stored last: a store that was full has none.
+std::string FdStore::missing(const Result<Kept>& kept) const {
+  if (std::getenv("FDSTORE") != nullptr) return "";
+  const auto likely = [](const std::string& what) {
+    return fmt::format(
+        "; systemd gave back {}: a drop-in has probably lowered FileDescriptorStoreMax=, set it to {}, or the end of "
+        "the broker also ends the history",
+        what, kMaxStored);
+  };
+  const bool has_manifest = std::any_of(taken_.begin(), taken_.end(),
+                                        [](const Stored& one) { return manifest_number(one.name).has_value(); });
+  if (!has_manifest) return likely(counted(taken_.size(), "descriptor"));
+  if (!kept) return "";
+  const std::set<std::uint64_t> stored = stored_events(kept->manifest);
+  const auto came = static_cast<std::size_t>(
+      std::count_if(stored.begin(), stored.end(), [&](std::uint64_t id) { return kept->events.contains(id); }));
+  return came == stored.size() ? "" : likely(fmt::format("{} of {}", came, counted(stored.size(), "event")));
 }
 
 Result<void> FdStore::keep(const Recording& recording) {

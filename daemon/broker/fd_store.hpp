@@ -41,6 +41,10 @@ class FdStore {
   };
   // Its descriptors are copies, so that a configuration that cannot be recorded does not end what is stored.
   [[nodiscard]] std::optional<Result<Kept>> kept() const;
+  // What systemd did not give back of what an earlier broker stored, the probable reason and what to do, for the end of
+  // a sentence; empty: nothing is missing. Since 254 systemd says how many it takes, and keep() warns; before, only
+  // this shows it. `kept`: the content of kept().
+  [[nodiscard]] std::string missing(const Result<Kept>& kept) const;
   // Something else records now, or what is stored.
   void drop_kept() { taken_.clear(); }
 

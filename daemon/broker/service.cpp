@@ -61,6 +61,7 @@ Result<void> Service::open_or_adopt(const Config& config) {
   const KernelFeatures features = KernelFeatures::probe(cpus && !cpus->empty() ? cpus->front() : 0);
   std::string why_not;
   if (auto kept = store_.kept()) {
+    const std::string missing = store_.missing(*kept);
     auto taken = *kept ? Recording::adopt((*kept)->manifest, std::move((*kept)->events), config, sources_, features)
                        : Result<Recording>(propagate(kept->error()));
     if (taken) {
@@ -71,7 +72,7 @@ Result<void> Service::open_or_adopt(const Config& config) {
       log::info("adopted the recording of the previous flightd-broker without a gap");
       return {};
     }
-    why_not = taken.error().what;
+    why_not = taken.error().what + missing;
   }
   // /proc is read before there are samples, and the result is the first reply to *processes*: only this scan knows
   // processes that exit before the first request. Forks are recorded meanwhile. Modules are read before, too, so that a

@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <span>
 
 #include "libcore/perf/attr.hpp"
@@ -247,6 +248,35 @@ TEST_F(BrokerKept, AStoreThatIsTooSmallIsSaid) {
   ASSERT_NO_FATAL_FAILURE(begin(calls_config()));
   EXPECT_THAT(now_.manifest.warnings, testing::Contains(testing::AllOf(HasSubstr("than the 3 that systemd can store"),
                                                                        HasSubstr("or set FileDescriptorStoreMax="))));
+}
+
+// By a systemd that does not say how many it takes: the next broker sees it.
+TEST_F(BrokerKept, AStoreThatWasTooSmallIsSaidByTheNextBroker) {
+  manager_.keep_at_most(3, /*says_it=*/false);
+  ASSERT_NO_FATAL_FAILURE(begin(calls_config()));
+  EXPECT_THAT(now_.manifest.warnings, testing::Not(testing::Contains(HasSubstr("FileDescriptorStoreMax="))));
+  ASSERT_NO_FATAL_FAILURE(restart());
+  const auto says_so = [](const std::string& what) {
+    return testing::Contains(testing::AllOf(HasSubstr("history starts again"), HasSubstr("systemd gave back " + what),
+                                            HasSubstr("FileDescriptorStoreMax=, set it to 8192")));
+  };
+  EXPECT_THAT(now_.manifest.warnings, says_so("3 descriptors"));
+  // The broker's log thread writes it.
+  for (int i = 0; i < 500 && errors().find("set it to 8192") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_THAT(errors(), HasSubstr("set it to 8192"));
+  // With the manifest, and without one of its events.
+  manager_.keep_at_most(1000, /*says_it=*/false);
+  ASSERT_NO_FATAL_FAILURE(restart());
+  ASSERT_NO_FATAL_FAILURE(kill_broker());
+  auto& kept = manager_.kept();
+  const auto is_event = [](const auto& one) { return one.name.front() == 'e'; };
+  const auto events = std::count_if(kept.begin(), kept.end(), is_event);
+  const auto lost = std::find_if(kept.begin(), kept.end(), is_event);
+  ASSERT_NE(lost, kept.end());
+  kept.erase(lost);
+  ASSERT_NO_FATAL_FAILURE(next_broker());
+  EXPECT_THAT(now_.manifest.warnings, says_so(fmt::format("{} of {} events", events - 1, events)));
 }
 
 // PID 1 does not read for a while: the broker still answers, reports it, and sends the missing descriptors later.

@@ -43,10 +43,13 @@ class ServiceManager {
     ::unsetenv("NOTIFY_SOCKET");
     ::unsetenv("FDSTORE");
   }
-  // FileDescriptorStoreMax=: more are dropped.
-  void keep_at_most(std::size_t number) {
+  // FileDescriptorStoreMax=: more are dropped. Before version 254, systemd does not say the number.
+  void keep_at_most(std::size_t number, bool says_it = true) {
     most_ = number;
-    ::setenv("FDSTORE", std::to_string(number).c_str(), 1);
+    if (says_it)
+      ::setenv("FDSTORE", std::to_string(number).c_str(), 1);
+    else
+      ::unsetenv("FDSTORE");
   }
 
   // False if the text was not sent within a minute since the last call.
