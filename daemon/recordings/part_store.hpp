@@ -62,7 +62,7 @@ class PartStore {
     std::optional<Error> unsynced;  // the directory could not be synced: a power failure now may undo it
   };
   [[nodiscard]] Result<Committed> commit(Ready part, const SnapshotName& name, const Sidecar& contents,
-                                         const std::function<bool(std::uint64_t written_bytes)>& make_room = {});
+                                         const std::function<bool(std::uint64_t needed_bytes)>& make_room = {});
   // Replaces the sidecar of a finished part. Durable.
   [[nodiscard]] Result<void> describe_again(const SnapshotName& name, const Sidecar& contents) const;
   // Gives complete data its final name; its sidecar has got its own already. Not durable yet.

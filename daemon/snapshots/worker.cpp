@@ -285,8 +285,8 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   if (!max_bytes) return propagate(max_bytes.error());
   order.max_bytes = *max_bytes;
   bool asked = false;
-  const auto make_more_room = [&](std::uint64_t written_bytes) {
-    return !std::exchange(asked, true) && callbacks_.make_more_room(job.trigger, written_bytes);
+  const auto make_more_room = [&](std::uint64_t needed_bytes) {
+    return !std::exchange(asked, true) && callbacks_.make_more_room(job.trigger, needed_bytes);
   };
   order.make_room = make_more_room;
   order.synced = callbacks_.synced;

@@ -66,9 +66,9 @@ class SnapshotWorker {
     // Called before a snapshot is written, with its trigger and the bytes of all rings. Returns the largest allowed
     // file size; 0: no separate limit. ENOSPC: there is no space.
     std::function<Result<std::uint64_t>(const std::string& trigger, std::uint64_t most_bytes)> make_room;
-    // Called once for a snapshot that failed because the disk or a quota is full, with the bytes that were written; on
-    // the worker's or the merge's thread. True: it is worth another try.
-    std::function<bool(const std::string& trigger, std::uint64_t written_bytes)> make_more_room;
+    // Called once for a snapshot that failed because the disk or a quota is full, as SnapshotOrder::make_room; on the
+    // worker's or the merge's thread. True: it is worth another try.
+    std::function<bool(const std::string& trigger, std::uint64_t needed_bytes)> make_more_room;
     // Called when a snapshot is written, on the merge's thread. False: the store's file system cannot sync.
     std::function<void(bool)> synced = [](bool) {};
     // Called on the writer's thread: the kernel's symbols are in the store as well.

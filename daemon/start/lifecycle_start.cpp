@@ -186,7 +186,7 @@ Result<void> Daemon::start_snapshots() {
       .make_room = [this](const std::string& trigger,
                           std::uint64_t most_bytes) { return store_->make_room(trigger, most_bytes); },
       .make_more_room = [this](const std::string& trigger,
-                               std::uint64_t written_bytes) { return store_->make_more_room(trigger, written_bytes); },
+                               std::uint64_t needed_bytes) { return store_->make_more_room(trigger, needed_bytes); },
       .synced = [this](bool synced) { store_->snapshot_synced(synced); },
       .symbols_kept = [this] { store_->keep_budget(); },
       .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); },

@@ -300,12 +300,12 @@ Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_byt
   return out;
 }
 
-VacuumOutcome StoreBudget::make_more_room(const std::string& trigger, std::uint64_t written_bytes) {
+VacuumOutcome StoreBudget::make_more_room(const std::string& trigger, std::uint64_t needed_bytes) {
   const auto before = take_inventory(folder_);
   if (!before) return {.error = before.error()};
   const std::uint64_t likely = likely_bytes(*before, kMostBytes);
   return vacuum(
-      {.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = std::max(likely, written_bytes)}, .full = true});
+      {.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = std::max(likely, needed_bytes)}, .full = true});
 }
 
 std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const VacuumPlan& plan,

@@ -89,9 +89,9 @@ class StoreBudget {
                                                 bool in_vain = false);
   // What the last make_room() or make_part_room() deleted before it returned an error; once.
   [[nodiscard]] VacuumOutcome take_deleted() { return std::exchange(deleted_, {}); }
-  // A snapshot of `trigger` failed after `written_bytes` because the disk or a quota is full (is_full): the oldest ones
-  // go, but only if that makes room for it.
-  [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t written_bytes);
+  // A snapshot of `trigger` failed because the disk or a quota is full (is_full): the oldest ones go, but only if that
+  // frees `needed_bytes` and the likely size.
+  [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t needed_bytes);
   // How the store violates its configuration: over a limit with nothing left to delete, or too small for a few
   // snapshots. From the last vacuum that was not a dry run.
   [[nodiscard]] std::vector<std::string> warnings() const;

@@ -280,8 +280,8 @@ void StoreService::release_parts(const std::vector<std::uint64_t>& seqs) {
   keep_budget();
 }
 
-bool StoreService::make_more_room(const std::string& trigger, std::uint64_t written_bytes) {
-  if (made_room_.retry_in_vain() || !delete_for(trigger, written_bytes)) return false;
+bool StoreService::make_more_room(const std::string& trigger, std::uint64_t needed_bytes) {
+  if (made_room_.retry_in_vain() || !delete_for(trigger, needed_bytes)) return false;
   made_room_.note_retry();
   return true;
 }

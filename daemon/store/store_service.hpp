@@ -113,7 +113,7 @@ class StoreService {
   [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // Snapshot worker's or merge's thread. The same after a write that failed because the disk or a quota is full,
   // although statvfs(3) reported space. True: snapshots were deleted for it, so it is worth another try.
-  [[nodiscard]] bool make_more_room(const std::string& trigger, std::uint64_t written_bytes);
+  [[nodiscard]] bool make_more_room(const std::string& trigger, std::uint64_t needed_bytes);
   // A recording's thread, before a part that will have about `most_bytes`: the same. `begun_free_bytes`, `left_bytes`:
   // as of StoreBudget. nullopt: the disk does not answer, so nothing is known.
   struct PartLimit {

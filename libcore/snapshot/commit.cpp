@@ -63,7 +63,7 @@ std::string owner_warning(int data) {
 }
 
 Result<bool> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar,
-                    const std::function<bool(std::uint64_t written_bytes)>& make_room) {
+                    const std::function<bool(std::uint64_t needed_bytes)>& make_room) {
   auto written = write_sidecar(output, sidecar);
   if (!written && make_room && is_full(written.error().errno_value())) {
     const int file = output.sidecar.get();

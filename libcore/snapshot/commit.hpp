@@ -39,7 +39,7 @@ class PartialFiles {
 // Call it when `output.data` is complete and synced. Writes the sidecar and renames both. `make_room`: as in
 // SnapshotOrder. False: the file system cannot sync the sidecar.
 [[nodiscard]] Result<bool> commit(const SnapshotOutput& output, const SnapshotName& name, std::string_view sidecar,
-                                  const std::function<bool(std::uint64_t written_bytes)>& make_room);
+                                  const std::function<bool(std::uint64_t needed_bytes)>& make_room);
 // Makes the new names durable. If it fails, both files are complete and have their names: the snapshot is kept.
 // False: the file system cannot sync directories.
 [[nodiscard]] Result<bool> sync_folder(const std::string& path);

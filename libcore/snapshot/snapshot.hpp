@@ -62,9 +62,10 @@ struct SnapshotOrder {
   // Size limit of the file (store.max_snapshot): if it is exceeded, the oldest part of the window is left out. 0: no
   // limit.
   std::uint64_t max_bytes = 0;
-  // Called if the disk or a quota is full when `written_bytes` of the data or the sidecar were written, which may be
-  // reported only when they are synced. True: there is room now, write it again. Empty: never.
-  std::function<bool(std::uint64_t written_bytes)> make_room;
+  // Called if the disk or a quota is full, which may be reported only when the data or the sidecar is synced. The file
+  // was emptied, and `needed_bytes` more must be free for it, as far as is known. True: there is room now, write it
+  // again. Empty: never.
+  std::function<bool(std::uint64_t needed_bytes)> make_room;
   // Called when it is written. False: the file system cannot sync its files or its directory. Empty: never.
   std::function<void(bool)> synced;
   std::vector<std::string> warnings;  // known before: staging not locked, tracker stale …

@@ -17,6 +17,7 @@
 #include "libcore/perfdata/writer.hpp"
 #include "libcore/snapshot/data_stream.hpp"
 #include "libcore/snapshot/empty_chains.hpp"
+#include "libcore/snapshot/fit.hpp"
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/needed_forks.hpp"
 
@@ -201,6 +202,21 @@ std::uint64_t bytes_so_far(const SnapshotOutput& output) {
   return sum;
 }
 
+// What it needs beside the space that its own `bytes` leave: as much again, or what is missing of the whole file by the
+// ratio of what was written, and a quarter of the file more, as some records compress less. The first file after larger
+// rings can be several times the size of those before.
+std::uint64_t bytes_still_needed(const WrittenData& out, const DataToWrite& what, const SnapshotOrder& order,
+                                 std::uint64_t bytes) {
+  constexpr std::uint64_t kEnough = 1U << 20U;  // less shows no ratio: attributes come first, and some chunks wait
+  const std::uint64_t all_raw_bytes =
+      what.sideband.prologue.size() + what.sideband.log.size() + record_bytes(what.selection);
+  if (bytes < kEnough || out.raw_bytes >= all_raw_bytes) return bytes;
+  auto whole = static_cast<std::uint64_t>(1.25 * static_cast<double>(bytes) * static_cast<double>(all_raw_bytes) /
+                                          static_cast<double>(out.raw_bytes));
+  if (order.max_bytes != 0) whole = std::min(whole, order.max_bytes);
+  return std::max(bytes, whole - std::min(whole, bytes));
+}
+
 }  // namespace
 
 Result<void> empty_data(const SnapshotOutput& output) {
@@ -217,8 +233,8 @@ Result<void> write_data(WrittenData& out, const DataToWrite& what, const Snapsho
                         const OnProgress& progress) {
   auto written = write_once(out, what, order, output, workers, memory, progress);
   if (written || !order.make_room || !is_full(written.error().errno_value())) return written;
-  const std::uint64_t bytes = bytes_so_far(output);
-  if (!empty_data(output) || !order.make_room(bytes)) return written;
+  const std::uint64_t needed = bytes_still_needed(out, what, order, bytes_so_far(output));
+  if (!empty_data(output) || !order.make_room(needed)) return written;
   return write_once(out, what, order, output, workers, memory, progress);
 }
 

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "libcore/base/files.hpp"
 #include "libcore/compress/zstd.hpp"
@@ -26,6 +27,7 @@ namespace {
 
 std::atomic<int> next_sync = 0, failing_sync = -1;  // their numbers; the first one is the data's
 std::atomic<int> refusal_to_rename = 0;             // with flags
+std::atomic<off_t> disk_end = 0;                    // a file with more bytes finds the disk full; 0: none does
 
 }  // namespace
 
@@ -33,6 +35,13 @@ std::atomic<int> refusal_to_rename = 0;             // with flags
 extern "C" int fdatasync(int fd) {
   if (next_sync++ != failing_sync) return static_cast<int>(::syscall(SYS_fdatasync, fd));
   errno = EDQUOT;
+  return -1;
+}
+
+extern "C" ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  if (disk_end == 0 || offset + static_cast<off_t>(count) <= disk_end)
+    return static_cast<ssize_t>(::syscall(SYS_pwrite64, fd, bytes, count, offset));
+  errno = ENOSPC;
   return -1;
 }
 
@@ -61,6 +70,7 @@ class WriteSnapshot : public testing::Test {
     std::filesystem::remove_all(folder_);
     failing_sync = -1;
     refusal_to_rename = 0;
+    disk_end = 0;
   }
 
   // `more`: a data directory with so many files beside `data`; 0: a file.
@@ -196,8 +206,8 @@ TEST_F(WriteSnapshot, AFullQuotaThatIsReportedAtASyncGetsRoomOnce) {
   for (const int sync : {0, 1}) {  // of the data, of the sidecar
     SCOPED_TRACE(sync);
     std::vector<std::uint64_t> asked;
-    order_.make_room = [&](std::uint64_t written_bytes) {
-      asked.push_back(written_bytes);
+    order_.make_room = [&](std::uint64_t needed_bytes) {
+      asked.push_back(needed_bytes);
       return true;
     };
     next_sync = 0;
@@ -221,6 +231,44 @@ TEST_F(WriteSnapshot, AFullQuotaThatIsReportedAtASyncGetsRoomOnce) {
     EXPECT_EQ(refused.error().errno_value(), EDQUOT);
     EXPECT_TRUE(std::filesystem::is_empty(folder_));
   }
+}
+
+// It is several times as large as those before, which the store knows, and as what was written. In an earlier version
+// there was room for as much again: the next write failed, too, and no later snapshot got any room.
+TEST_F(WriteSnapshot, AFullDiskIsAskedForWhatTheWholeFileNeeds) {
+  TrackerExport sideband;
+  std::mt19937 random(7);
+  for (std::uint32_t tid = 1; tid <= 600'000; ++tid) {
+    std::string name(15, ' ');  // compresses little
+    for (char& letter : name) letter = static_cast<char>('!' + random() % 90);
+    append_comm(sideband.prologue, {tid, tid, name}, {});
+  }
+  const auto whole = write(sideband);
+  ASSERT_TRUE(whole) << whole.error().what;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) std::filesystem::remove(entry.path());
+  constexpr std::uint64_t kFree = 3U << 20U;
+  ASSERT_GT(whole->size_bytes, 2 * kFree + (1U << 20U));
+  std::vector<std::uint64_t> asked;
+  order_.make_room = [&](std::uint64_t needed_bytes) {
+    asked.push_back(needed_bytes);
+    disk_end = 0;
+    return true;
+  };
+  disk_end = kFree;
+  const auto written = write(sideband);
+  ASSERT_TRUE(written) << written.error().what;
+  EXPECT_EQ(written->size_bytes, whole->size_bytes);
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_GE(kFree + asked[0], whole->size_bytes) << "with what is free already it fits";
+  EXPECT_LT(asked[0], 2 * whole->size_bytes);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) std::filesystem::remove(entry.path());
+  // Not more than it may have.
+  asked.clear();
+  order_.max_bytes = whole->size_bytes + 1;
+  disk_end = kFree;
+  ASSERT_TRUE(write(sideband));
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_LE(asked[0], whole->size_bytes);
 }
 
 TEST_F(WriteSnapshot, AFileSystemWithoutRenameFlagsIsUsed) {
@@ -299,8 +347,8 @@ TEST_F(WriteSnapshot, ADirectoryHasTheSidebandInItsFirstFile) {
 
 TEST_F(WriteSnapshot, ADirectoryOnAFullQuotaGetsRoomOnce) {
   std::vector<std::uint64_t> asked;
-  order_.make_room = [&](std::uint64_t written_bytes) {
-    asked.push_back(written_bytes);
+  order_.make_room = [&](std::uint64_t needed_bytes) {
+    asked.push_back(needed_bytes);
     return true;
   };
   next_sync = 0;
