@@ -12,6 +12,7 @@
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight::ctl {
@@ -125,7 +126,7 @@ KernelFacts gather_kernel() {
   out.cpu_pmu = has_cpu_pmu();
   out.nohz_full = nohz_full_cpus();
   // With psi=0 on the kernel's command line the files exist, but reading them fails.
-  out.psi = read_line("/proc/pressure/cpu").has_value() && read_line("/proc/pressure/memory").has_value();
+  out.psi = read_kernel_file("/proc/pressure/cpu").has_value() && read_kernel_file("/proc/pressure/memory").has_value();
   bool v1 = false, v2_elsewhere = false;
   for (const Mount& mount : mounts()) {
     out.tracefs = out.tracefs || mount.type == "tracefs";

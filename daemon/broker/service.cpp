@@ -10,11 +10,11 @@
 
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
-#include "libcore/base/files.hpp"
 #include "libcore/base/poll.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 #include "libcore/sysinfo/proc_stat.hpp"
 
 namespace flight::broker {
@@ -176,12 +176,18 @@ Result<void> Service::follow_delivery(int client) {
   const auto now = Clock::now();
   if (now - delivery_looked_ < (recording_->delivery() == Delivery::unproven ? kUnproven : kEvery)) return {};
   delivery_looked_ = now;
-  const auto text = read_file("/proc/stat");
-  if (!text) return {};
-  ProcStat stat;
-  parse_proc_stat(*text, stat);
+  const auto text = read_kernel_file("/proc/stat");
   std::vector<CpuBusy> busy;
-  for (const CpuTicks& cpu : stat.cpus) busy.push_back(busy_of(cpu));
+  if (text) {
+    stat_trouble_.clear();
+    ProcStat stat;
+    parse_proc_stat(*text, stat);
+    for (const CpuTicks& cpu : stat.cpus) busy.push_back(busy_of(cpu));
+  } else if (text.error().errno_value() != EREMOTE) {
+    return {};
+  } else if (std::exchange(stat_trouble_, text.error().what) != text.error().what) {
+    log::warn("{}: an event that delivers no samples is not noticed", stat_trouble_);
+  }
   if (!recording_->watch_delivery(busy, monotonic_now())) return {};
   log_recording(recording_->manifest());
   keep();

@@ -169,6 +169,7 @@ class Service {
   bool disabled_ = false;           // by this client
   bool bad_config_ = false;
   std::string keep_warning_;  // why the next broker could not adopt the recording
+  std::string stat_trouble_;  // why /proc/stat is not read, as it was logged
   Error error_;               // why there is no recording
   ReloadQueue reloads_;
 };

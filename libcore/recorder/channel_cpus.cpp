@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <iterator>
 
-#include "libcore/base/files.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {
 
 // Empty: not known.
 std::vector<int> possible_cpus(const std::string& sysfs) {
-  const auto text = read_line(sysfs + "/devices/system/cpu/possible");
+  const auto text = read_kernel_file(sysfs + "/devices/system/cpu/possible");
   const auto cpus = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
   return cpus ? *cpus : std::vector<int>();
 }

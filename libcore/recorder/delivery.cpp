@@ -255,11 +255,12 @@ bool Recording::watch_delivery(const std::vector<CpuBusy>& busy, EventTime now_n
         const auto cpu = busy_by_cpu.find(ring.info.cpu);
         if (!ring.info.online || i >= ring.events.size() || !event.records_on(ring.info.cpu)) continue;
         live.insert(ring.events[i].id);
-        if (!state.on || cpu == busy_by_cpu.end())
-          state.deliveries[ring.events[i].id].delivery.interrupt();
-        else
-          state.look_at(ring, ring.events[i], event.attr, cpu->second, now_ns);
-        const EventDelivery& delivery = state.deliveries[ring.events[i].id].delivery;
+        // Without its time nothing is expected of the CPU; a sample still proves that the event delivers.
+        const bool known = cpu != busy_by_cpu.end();
+        if (state.on)
+          state.look_at(ring, ring.events[i], event.attr, known ? cpu->second : CpuBusy{.cpu = ring.info.cpu}, now_ns);
+        EventDelivery& delivery = state.deliveries[ring.events[i].id].delivery;
+        if (!state.on || !known) delivery.interrupt();
         if (delivery.silent()) without.push_back(ring.info.cpu);
         if (delivery.delivers()) with.push_back(ring.info.cpu);
       }

@@ -2,12 +2,12 @@
 // Makes the manifest, again after each change.
 #include <algorithm>
 
-#include "libcore/base/files.hpp"
 #include "libcore/base/version.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/recorder/recording_state.hpp"
 #include "libcore/recorder/stand_in.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {
@@ -41,7 +41,7 @@ bool any_records_on(const std::vector<OpenChannel>& channels, int cpu) {
 // CPUs that have been offline since the start, except those that no channel records.
 void note_missing_cpus(const std::vector<OpenRing>& sideband, const std::vector<OpenChannel>& channels,
                        std::vector<std::string>& notes) {
-  const auto text = read_line("/sys/devices/system/cpu/present");
+  const auto text = read_kernel_file("/sys/devices/system/cpu/present");
   const auto present = text ? parse_cpu_list(*text) : Result<std::vector<int>>(std::vector<int>{});
   if (!present) return;
   std::vector<int> missing;

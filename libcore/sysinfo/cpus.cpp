@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <optional>
 #include <utility>
 
 #include "libcore/base/directory.hpp"
-#include "libcore/base/files.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::size_t kMaxPmus = 4096;
 constexpr std::size_t kMaxSysfsBytes = 1U << 20U;
 
 std::string line_of(const std::string& path) {
-  auto text = read_file(path, kMaxSysfsBytes);
+  auto text = read_kernel_file(path, kMaxSysfsBytes);
   if (!text) return {};
   while (!text->empty() && (text->back() == '\n' || text->back() == ' ')) text->pop_back();
   return std::move(*text);
@@ -89,9 +90,27 @@ std::string format_cpu_list(const std::vector<int>& cpus) {
   return text;
 }
 
+namespace {
+
+// Where a container's server shows its own CPUs in place of the kernel's, the lists of the nodes have these.
+std::vector<int> cpus_of_nodes(const std::string& root) {
+  std::vector<int> out;
+  for (const NumaNode& node : numa_nodes(root)) {
+    const auto cpus = parse_cpu_list(node.cpu_list);
+    if (cpus) out.insert(out.end(), cpus->begin(), cpus->end());
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace
+
 Result<std::vector<int>> online_cpus(const std::string& root) {
   const std::string path = root + "/sys/devices/system/cpu/online";
-  auto text = read_file(path, kMaxSysfsBytes);
+  auto text = read_kernel_file(path, kMaxSysfsBytes);
+  if (!text && text.error().errno_value() == EREMOTE)
+    if (auto cpus = cpus_of_nodes(root); !cpus.empty()) return cpus;
   if (!text) return wrap(text.error(), "read the list of online CPUs");
   auto cpus = parse_cpu_list(*text);
   if (!cpus) return wrap(cpus.error(), "{}", path);
@@ -109,7 +128,8 @@ std::uint32_t available_cpus(const std::string& root) {
     const auto cpus = parse_cpu_list(line_of(root + "/sys/devices/system/cpu/" + file));
     if (cpus && !cpus->empty()) return static_cast<std::uint32_t>(cpus->back()) + 1;
   }
-  return 1;
+  const auto online = online_cpus(root);
+  return online ? static_cast<std::uint32_t>(online->back()) + 1 : 1;
 }
 
 CpuTopology cpu_topology(const std::string& root) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "libcore/base/files.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {
@@ -35,7 +36,9 @@ std::string cpu_id_of(std::string_view cpuinfo, const std::string& root) {
     return fmt::format("{},{},{},{}", vendor, value_of(cpuinfo, "cpu family"), value_of(cpuinfo, "model"),
                        value_of(cpuinfo, "stepping"));
   }
-  return read_line(root + "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1").value_or("");
+  auto midr = read_kernel_file(root + "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1").value_or("");
+  if (!midr.empty() && midr.back() == '\n') midr.pop_back();
+  return midr;
 }
 
 std::string cpu_description_of(std::string_view cpuinfo) {
@@ -55,11 +58,11 @@ std::string current_hostname() {
 }
 
 std::uint64_t total_memory_kb(const std::string& root) {
-  const std::string meminfo = read_file(root + "/proc/meminfo").value_or("");
+  const std::string meminfo = read_kernel_file(root + "/proc/meminfo").value_or("");
   const std::string_view total = value_of(meminfo, "MemTotal");
   std::uint64_t out = 0;
   std::from_chars(total.data(), total.data() + total.size(), out);
-  // Without /proc, or without a descriptor to read it. (In a container /proc/meminfo can be the container's.)
+  // Without /proc, or without a descriptor to read it; or a container's server shows another one.
   struct sysinfo info {};
   if (out == 0 && root.empty() && ::sysinfo(&info) == 0) out = std::uint64_t{info.totalram} * info.mem_unit / 1024;
   return out;
@@ -73,7 +76,7 @@ HostInfo HostInfo::read(const std::string& root) {
   info.os_release = read_line(root + "/proc/sys/kernel/osrelease").value_or(names.release);
   info.arch = names.machine;
   info.boot_id = read_line(root + "/proc/sys/kernel/random/boot_id").value_or("");
-  const std::string cpuinfo = read_file(root + "/proc/cpuinfo", kMaxCpuinfoBytes).value_or("");
+  const std::string cpuinfo = read_kernel_file(root + "/proc/cpuinfo", kMaxCpuinfoBytes).value_or("");
   info.cpu_description = cpu_description_of(cpuinfo);
   info.cpu_id = cpu_id_of(cpuinfo, root);
   info.total_memory_kb = flight::total_memory_kb(root);

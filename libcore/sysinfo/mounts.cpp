@@ -129,6 +129,17 @@ std::string waits_within(Others others, const Mount& mount) {
   return is_overlay ? overlay_waits(others, mount) : layer_that_waits(others, mount, mount.source);
 }
 
+// The first line with this value of a field.
+std::optional<Mount> first_with(std::string_view mounts, int number, std::string_view value) {
+  while (!mounts.empty()) {
+    const std::string_view line = mounts.substr(0, mounts.find('\n'));
+    mounts.remove_prefix(std::min(mounts.size(), line.size() + 1));
+    if (field(line, number).first != value) continue;
+    if (auto mount = mount_in(line)) return mount;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string waits_for(std::string_view host_mounts, const Mount& mount) {
@@ -140,14 +151,10 @@ std::optional<Mount> mount_of(std::string_view mounts, std::string_view path) {
 }
 
 std::optional<Mount> mount_with(std::string_view mounts, std::string_view device) {
-  while (!mounts.empty()) {
-    const std::string_view line = mounts.substr(0, mounts.find('\n'));
-    mounts.remove_prefix(std::min(mounts.size(), line.size() + 1));
-    if (field(line, 2).first != device) continue;
-    if (auto mount = mount_in(line)) return mount;
-  }
-  return std::nullopt;
+  return first_with(mounts, 2, device);
 }
+
+std::optional<Mount> mount_numbered(std::string_view mounts, std::string_view id) { return first_with(mounts, 0, id); }
 
 bool is_served(std::string_view type) {
   // Names as in mountinfo: OrangeFS is pvfs2, BeeGFS was fhgfs. Those of virtual machines wait for the host. OCFS2,

@@ -18,6 +18,8 @@ struct Mount {
 [[nodiscard]] std::optional<Mount> mount_of(std::string_view mounts, std::string_view path);
 // One of the device, as "98:0".
 [[nodiscard]] std::optional<Mount> mount_with(std::string_view mounts, std::string_view device);
+// The one with this id, as "36".
+[[nodiscard]] std::optional<Mount> mount_numbered(std::string_view mounts, std::string_view id);
 // A file system with a server, or with locks of other machines: if these are gone, a thread that waits for them cannot
 // be ended, not even by SIGKILL. autofs waits for automount(8).
 [[nodiscard]] bool is_served(std::string_view type);

@@ -5,8 +5,8 @@
 #include <charconv>
 #include <iterator>
 
-#include "libcore/base/files.hpp"
 #include "libcore/sysinfo/cpus.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {
@@ -55,7 +55,7 @@ std::vector<std::string> groups_of(std::string_view word, const std::vector<int>
 // An offline CPU belongs to this machine, too: its mask must not keep flightd from starting.
 std::vector<int> present_cpus(const std::vector<int>& online, const std::string& root) {
   constexpr std::size_t kMaxBytes = 65536;
-  const auto text = read_file(root + "/sys/devices/system/cpu/present", kMaxBytes);
+  const auto text = read_kernel_file(root + "/sys/devices/system/cpu/present", kMaxBytes);
   auto cpus = text ? parse_cpu_list(*text) : std::vector<int>{};
   return cpus && !cpus->empty() ? *cpus : online;
 }

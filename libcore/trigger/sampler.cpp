@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/trigger/sampler.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
-#include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {
@@ -46,13 +45,13 @@ Sampler Sampler::open(const std::string& proc_root) {
   return sampler;
 }
 
-// One whose read failed is opened anew as well: the file system of a container's /proc/stat (lxcfs) may have been
-// restarted.
+// One whose read failed is opened anew as well: another file may be mounted over it now, or none any more. One that was
+// opened before stays the kernel's.
 void Sampler::open_failed_sources() {
   for (Source& source : sources_) {
     if (source.fd && source.why.empty()) continue;
     source.why.clear();
-    auto fd = open_file(source.path, O_RDONLY);
+    auto fd = open_kernel_file(source.path);
     if (fd)
       source.fd = std::move(*fd);
     else if (!source.fd)

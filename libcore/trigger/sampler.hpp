@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples /proc/stat, /proc/loadavg and /proc/pressure/* through descriptors that stay open. Each source is optional:
 // a metric that cannot be measured is missing, with the reason, and the rest is measured. A source that fails is opened
-// again every kSourceAgain: there may be a descriptor for it later. One thread uses it.
+// again every kSourceAgain: there may be a descriptor for it later. A file that waits for a server is one that fails
+// (kernel_file.hpp). One thread uses it.
 #pragma once
 
 #include <array>

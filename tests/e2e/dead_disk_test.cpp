@@ -11,12 +11,14 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/hung_disk.hpp"
 
 namespace flight {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
@@ -171,6 +173,48 @@ TEST_F(DeadDisk, OneHelperWaitsAndAllElseGoesOn) {
   });
   program.reset();
   unmount(other);
+}
+
+// As in a container of LXC: files of lxcfs, which hangs, are mounted over the kernel's.
+class CoveredProc : public HungDisk {
+ protected:
+  void SetUp() override {
+    HungDisk::SetUp();
+    if (HasFatalFailure()) return;
+    stopped_ = true;  // not started
+    for (const char* file : {"stat", "loadavg", "meminfo", "cpuinfo"}) {
+      const std::string name = file, path = "/proc/" + name;
+      write_text(backing_ + "/" + name, read_text(path));
+      ASSERT_EQ(mount((disk_ + "/" + name).c_str(), path.c_str(), nullptr, MS_BIND, nullptr), 0) << name;
+      covered_.push_back(path);
+    }
+    hang();
+    wait_for_old_attributes();
+  }
+  void TearDown() override {
+    set_fault("none 0 0 0");
+    for (const std::string& path : covered_) unmount(path);
+    HungDisk::TearDown();
+  }
+  std::vector<std::string> covered_;
+};
+
+// In an earlier version flightd and its broker hung at the start, and neither could be ended.
+TEST_F(CoveredProc, IsNotReadAndSaidOnce) {
+  EXPECT_LT(start(), 20s);
+  const auto warnings = [&] { return daemon_.status().value("warnings", Json::array()).dump(); };
+  EXPECT_TRUE(wait_until([&] { return warnings().find("open /proc/stat: fuse") != std::string::npos; }, 20s))
+      << warnings();
+  EXPECT_THAT(warnings(), AllOf(HasSubstr("open /proc/loadavg: fuse"), HasSubstr("cpu.busy")));
+  EXPECT_LT(fastest_of_three(limit(),
+                             [&] {
+                               const Stopwatch watch;
+                               (void)daemon_.snapshot();
+                               return watch.gone_by();
+                             }),
+            limit());
+  EXPECT_EQ(count_of(daemon_.log(), "open /proc/loadavg"), 1U) << daemon_.log();
+  expect_ends_in_time([&] { (void)start(); });
 }
 
 // What was slow and not dead is read when the disk answers.

@@ -324,6 +324,24 @@ TEST_F(SilentPmu, PausedTimeIsNotJudged) {
   EXPECT_TRUE(look_at_busy(every_cpu()));
 }
 
+// In a container whose /proc/stat is a server's.
+TEST_F(SilentPmu, WithoutTheTimesOfCpusASampleProvesThatItDelivers) {
+  open(Pmu::working);
+  for (const int cpu : cpus_) sample_on(cpu);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(recording_->watch_delivery({}, monotonic_now() + 3 * kSecond));
+  EXPECT_EQ(recording_->delivery(), Delivery::on);
+}
+
+TEST_F(SilentPmu, WithoutTheTimesOfCpusNothingIsSilent) {
+  open(Pmu::silent);
+  for (const int cpu : cpus_) ticks_[cpu] = 1000 * kSecond;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(recording_->watch_delivery({}, monotonic_now() + 3 * kSecond));
+  EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+  EXPECT_FALSE(look_at_busy(every_cpu())) << "this is all of their time since the boot";
+  EXPECT_EQ(event().name, "cycles");
+  EXPECT_TRUE(look_at_busy(every_cpu()));
+}
+
 TEST_F(SilentPmu, TheFirstTwoSecondsAreNotJudged) {
   open(Pmu::silent);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(look_at_busy(every_cpu(), 0));

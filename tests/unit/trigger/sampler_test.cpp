@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "tests/unit/full_table.hpp"
+#include "tests/unit/hung_mount.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/trigger/proc_tree.hpp"
 #include "tests/unit/trigger/tape.hpp"
 
@@ -321,6 +323,37 @@ TEST(ProcStatText, OddLines) {
 }
 
 // The machine on which the test runs: every number is within its bounds, and everything measurable is there.
+class CoveredProc : public test::RootTest {};
+
+// As in a container whose lxcfs hangs. In an earlier version so did the thread, and flightd could not be ended.
+TEST_F(CoveredProc, AServersFileIsLeftOutAndSaid) {
+  test::in_own_mounts([] {
+    const test::HungMount cpus("/proc/stat"), tasks("/proc/loadavg");
+    Sampler sampler = Sampler::open();
+    std::size_t said = 0;
+    for (const MissingMetric& missing : sampler.missing()) {
+      const MetricSource source = info_of(missing.metric).source;
+      if (source != MetricSource::stat && source != MetricSource::loadavg) continue;
+      EXPECT_TRUE(missing.passing) << "it is tried again";
+      EXPECT_THAT(missing.why,
+                  testing::AllOf(HasSubstr("fuse.hung is mounted over it"), HasSubstr("again every 10 s")));
+      ++said;
+    }
+    EXPECT_GE(said, 3U);
+    const MetricPass pass = sampler.pass(monotonic_now());
+    EXPECT_FALSE(pass.of(Metric::cpu_busy));
+    EXPECT_FALSE(pass.of(Metric::tasks_running));
+  });
+}
+
+TEST_F(CoveredProc, WhatWasOpenedBeforeIsTheKernels) {
+  test::in_own_mounts([] {
+    Sampler sampler = Sampler::open();
+    const test::HungMount cpus("/proc/stat"), tasks("/proc/loadavg");
+    EXPECT_TRUE(sampler.pass(monotonic_now()).of(Metric::tasks_running));
+  });
+}
+
 TEST(RealProc, EveryNumberIsInItsBounds) {
   Sampler sampler = Sampler::open();
   static_cast<void>(sampler.pass(monotonic_now()));

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads files of /proc and /sys over which a container's manager may have mounted others: lxcfs shows a container its
+// own /proc/stat, /proc/loadavg, /proc/meminfo and list of CPUs, by a FUSE server. If that hangs, whoever opens or
+// reads such a file hangs, and neither the thread nor its process can be ended by a signal. Nor is it the kernel's
+// file: its CPUs have other numbers. So a file is not opened if it waits for a server (mounts.hpp): EREMOTE. Nothing is
+// asked of the server to find that out, and no descriptor is needed. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "libcore/base/files.hpp"
+#include "libcore/base/result.hpp"
+#include "libcore/base/unique_fd.hpp"
+
+namespace flight {
+
+// For reading. A path that is not below /proc or /sys, as in a test's tree, is opened as it is.
+[[nodiscard]] Result<UniqueFd> open_kernel_file(const std::string& path);
+// read_file() of it.
+[[nodiscard]] Result<std::string> read_kernel_file(const std::string& path, std::size_t max_bytes = kMaxSmallFileBytes);
+
+}  // namespace flight
