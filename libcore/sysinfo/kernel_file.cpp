@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <optional>
 
@@ -13,51 +15,79 @@
 namespace flight {
 namespace {
 
-// Where in the mounts a path ends; 0: this kernel does not say it. nullopt: it is not permitted to know, as of a FUSE
-// mount of another user. Asks no server: with AT_STATX_DONT_SYNC and no attribute but this, fs/fuse/dir.c,
-// fuse_update_get_attr(), sends nothing.
-std::optional<std::uint64_t> mount_id_at(const std::string& path) {
+// Where a path ends, a link not followed.
+struct PathEnd {
+  std::uint64_t mount_id = 0;  // 0: this kernel does not say it
+  bool is_link = false;
+};
+
+// nullopt: errno; EACCES: it is not permitted to know, as of a FUSE mount of another user. Asks no server: with
+// AT_STATX_DONT_SYNC, fs/fuse/dir.c, fuse_update_get_attr(), sends nothing.
+std::optional<PathEnd> end_of(const std::string& path) {
   constexpr int kQuietly = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
   constexpr unsigned kMountId = 0x1000;  // STATX_MNT_ID: Linux 5.8
   struct statx status {};
-  if (::statx(AT_FDCWD, path.c_str(), kQuietly, kMountId, &status) != 0) return std::nullopt;
-  return (status.stx_mask & kMountId) != 0 ? status.stx_mnt_id : 0;
+  if (::statx(AT_FDCWD, path.c_str(), kQuietly, STATX_TYPE | kMountId, &status) != 0) return std::nullopt;
+  return PathEnd{.mount_id = (status.stx_mask & kMountId) != 0 ? status.stx_mnt_id : 0,
+                 .is_link = S_ISLNK(status.stx_mode)};
 }
 
 // The type of file system for which an access to the mount at `path` waits; empty: none.
-std::string waits_at(const std::string& path, std::optional<std::uint64_t> id) {
+std::string waits_at(const std::string& path, const std::optional<PathEnd>& end) {
   constexpr const char* kUnknown = "an unknown file system";
   constexpr std::size_t kMostBytes = 16U << 20U;
   const auto mounts = read_file("/proc/thread-self/mountinfo", kMostBytes);
   if (!mounts) return kUnknown;
-  const auto mount = id ? mount_numbered(*mounts, std::to_string(*id)) : mount_of(*mounts, path);
+  const auto mount = end ? mount_numbered(*mounts, std::to_string(end->mount_id)) : mount_of(*mounts, path);
   return mount ? waits_for(*mounts, *mount) : kUnknown;
 }
 
-// The same for each step of the way to `path`: a lookup in a folder of the server would hang, too.
-std::string waits_on_the_way(const std::string& path) {
-  std::optional<std::uint64_t> before;
-  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string step = path.substr(0, end);
-    const auto id = mount_id_at(step);
-    if (!id && errno != EACCES) return "";  // it does not exist: opening it says so
-    const bool is_first = step.size() == path.find('/', 1);
-    if (!is_first && (!id || id != before))
-      if (std::string type = waits_at(step, id); !type.empty()) return type;
-    if (end == std::string::npos) return "";
-    before = id;
-  }
+std::string target_of(const std::string& link) {
+  std::string text(PATH_MAX, '\0');
+  const ssize_t bytes = ::readlink(link.c_str(), text.data(), text.size());
+  text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  return text;
 }
 
 }  // namespace
 
+// Step by step: a lookup in a folder of the server would hang, too.
+std::string waits_below(const std::string& base, std::string path) {
+  constexpr int kMostLinks = 40;  // as the kernel's
+  std::optional<PathEnd> before = end_of(base);
+  int links = 0;
+  for (std::size_t end = base == "/" ? 0 : base.size(); end < path.size();) {
+    const std::size_t begin = end;
+    end = path.find('/', begin + 1);
+    const std::string step = path.substr(0, end);
+    const auto now = end_of(step);
+    if (!now && errno != EACCES) return "";  // it does not exist: opening it says so
+    const bool same_mount = now && before && now->mount_id == before->mount_id;
+    if (!same_mount)
+      if (std::string type = waits_at(step, now); !type.empty()) return type;
+    if (!now || !now->is_link) {
+      before = now;
+      continue;
+    }
+    const std::string target = target_of(step), rest = end == std::string::npos ? "" : path.substr(end);
+    if (target.empty() || ++links > kMostLinks) return "";
+    const bool is_absolute = target.front() == '/';
+    path = (is_absolute ? "" : path.substr(0, begin + 1)) + target + rest;
+    end = is_absolute ? 0 : begin;
+    if (is_absolute) before = end_of("/");
+  }
+  return "";
+}
+
 // systemd's RestrictSUIDSGID=yes, which flightd's unit has, forbids openat2(2), and with it RESOLVE_NO_XDEV.
 Result<UniqueFd> open_kernel_file(const std::string& path) {
-  if (path.starts_with("/proc/") || path.starts_with("/sys/"))
-    if (const std::string type = waits_on_the_way(path); !type.empty())
+  for (const char* base : {"/proc", "/sys"}) {
+    if (!path.starts_with(std::string(base) + "/")) continue;
+    if (const std::string type = waits_below(base, path); !type.empty())
       return fail(std::errc(EREMOTE),
                   "open {}: {} is mounted over it, whose server may never answer, and it is not the kernel's", path,
                   type);
+  }
   return open_file(path, O_RDONLY);
 }
 

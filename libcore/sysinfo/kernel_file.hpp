@@ -3,7 +3,7 @@
 // own /proc/stat, /proc/loadavg, /proc/meminfo and list of CPUs, by a FUSE server. If that hangs, whoever opens or
 // reads such a file hangs, and neither the thread nor its process can be ended by a signal. Nor is it the kernel's
 // file: its CPUs have other numbers. So a file is not opened if it waits for a server (mounts.hpp): EREMOTE. Nothing is
-// asked of the server to find that out, and no descriptor is needed. Any thread.
+// asked of the server to find that out, and never more than one descriptor is needed at a time. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,9 @@
 
 namespace flight {
 
+// The type of file system for which a look at `path` would wait, if a server's is mounted anywhere on the way from
+// `base`, which is a folder above it; empty: none. Links are followed.
+[[nodiscard]] std::string waits_below(const std::string& base, std::string path);
 // For reading. A path that is not below /proc or /sys, as in a test's tree, is opened as it is.
 [[nodiscard]] Result<UniqueFd> open_kernel_file(const std::string& path);
 // read_file() of it.

@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "libcore/base/digest.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/sysinfo/kernel_file.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/proc_text.hpp"
 
@@ -112,12 +114,13 @@ std::string digest_of(const std::vector<LoadedModule>& modules) {
   return digest.text();
 }
 
-std::map<std::string, std::string> module_paths(const std::string& root) {
+Result<std::map<std::string, std::string>> module_paths(const std::string& root) {
   const auto release = read_line(root + "/proc/sys/kernel/osrelease");
-  if (!release) return {};
-  const std::string folder = "/lib/modules/" + *release;
-  if (const auto dep = read_file(root + folder + "/modules.dep"); dep && !dep->empty())
-    return paths_of_modules_dep(*dep, folder);
+  if (!release) return ModulePaths();
+  const std::string folder = "/lib/modules/" + *release, list = root + folder + "/modules.dep";
+  if (const std::string type = waits_below(root.empty() ? "/" : root, list); !type.empty())
+    return fail(std::errc(EREMOTE), "{} is not read, because it is on {}, whose server may never answer", folder, type);
+  if (const auto dep = read_file(list); dep && !dep->empty()) return paths_of_modules_dep(*dep, folder);
   return paths_of_tree(root, folder);
 }
 

@@ -28,7 +28,8 @@ struct LoadedModule {
 // and the build-id of each module (without one, its inode). It excludes sizes, which shrink when a module has started.
 [[nodiscard]] std::string digest_of(const std::vector<LoadedModule>& modules);
 
-// Maps a module's name to the path of its file, for all installed modules. Reads the disk, which may hang.
-[[nodiscard]] std::map<std::string, std::string> module_paths(const std::string& root = "");
+// Maps a module's name to the path of its file, for all installed modules. Reads the disk, which may hang; but not one
+// that waits for a server: EREMOTE.
+[[nodiscard]] Result<std::map<std::string, std::string>> module_paths(const std::string& root = "");
 
 }  // namespace flight

@@ -67,6 +67,7 @@ struct KernelWatch::Shared {
   ModuleHistory history;
   std::optional<KernelImage> image;
   std::string image_fault;
+  std::string paths_fault;  // since a module was loaded last
   std::string sent_digest;  // of the last kallsyms
   int copies = 0;           // memfds made of it
   UniqueFd last_copy;       // after kMaxCopies
@@ -89,7 +90,11 @@ void KernelWatch::read(Shared& shared, const Order& order) {
   // Needed only if a module was loaded; it reflects the files installed now.
   std::optional<std::map<std::string, std::string>> paths;
   const auto name_of = [&](const std::string& module) {
-    if (!paths) paths = module_paths(shared.root);
+    if (!paths) {
+      auto found = module_paths(shared.root);
+      shared.paths_fault = found ? std::string() : "modules have no paths: " + found.error().what;
+      paths = found ? std::move(*found) : std::map<std::string, std::string>();
+    }
     const auto path = paths->find(module);
     return path == paths->end() ? fmt::format("[{}]", module) : path->second;
   };
@@ -160,7 +165,7 @@ void KernelWatch::read(Shared& shared, const Order& order) {
   out.names = shared.history.names();
   out.names.kallsyms = kallsyms;
   out.names.digest = *digest;
-  out.names.warning = fault.empty() ? shared.image_fault : fault;
+  out.names.warning = !fault.empty() ? fault : !shared.image_fault.empty() ? shared.image_fault : shared.paths_fault;
   if (!out.names.warning.empty()) out.names.warning = "kernel symbols: " + out.names.warning;
   if (shared.image)
     out.names.maps.insert(out.names.maps.begin(), {.name = shared.image->name,

@@ -4,6 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <filesystem>
+
+#include "tests/unit/hung_mount.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
 namespace flight {
@@ -56,7 +61,7 @@ TEST(Modules, PathsAreThoseOfDepmod) {
   tree.write("/proc/sys/kernel/osrelease", "6.1.0\n");
   tree.write("/lib/modules/6.1.0/modules.dep",
              "kernel/fs/ext4/ext4.ko.xz: kernel/fs/mbcache.ko.xz\nkernel/fs/nls/nls-utf8.ko:\n");
-  const auto paths = module_paths(tree.root());
+  const auto paths = module_paths(tree.root()).value();
   ASSERT_EQ(paths.size(), 2U);
   EXPECT_EQ(paths.at("ext4"), "/lib/modules/6.1.0/kernel/fs/ext4/ext4.ko.xz");
   EXPECT_EQ(paths.at("nls_utf8"), "/lib/modules/6.1.0/kernel/fs/nls/nls-utf8.ko");
@@ -66,7 +71,47 @@ TEST(Modules, AreFoundInTheTreeWithoutDepmod) {
   const TempTree tree;
   tree.write("/proc/sys/kernel/osrelease", "6.1.0\n");
   tree.write("/lib/modules/6.1.0/kernel/sound/core/snd-pcm.ko.zst", "");
-  EXPECT_EQ(module_paths(tree.root()).at("snd_pcm"), "/lib/modules/6.1.0/kernel/sound/core/snd-pcm.ko.zst");
+  EXPECT_EQ(module_paths(tree.root()).value().at("snd_pcm"), "/lib/modules/6.1.0/kernel/sound/core/snd-pcm.ko.zst");
+}
+
+class ModulesOfAServer : public test::RootTest {
+ protected:
+  static void expect_refused(const TempTree& tree) {
+    const auto paths = module_paths(tree.root());
+    ASSERT_FALSE(paths) << paths->size();
+    EXPECT_EQ(paths.error().errno_value(), EREMOTE);
+    EXPECT_EQ(paths.error().what,
+              "/lib/modules/6.1.0 is not read, because it is on fuse.hung, whose server may never answer");
+  }
+};
+
+// In an earlier version the broker could not be ended while it waited.
+TEST_F(ModulesOfAServer, AreNotRead) {
+  const TempTree tree;
+  tree.write("/proc/sys/kernel/osrelease", "6.1.0\n");
+  tree.write("/lib/modules/6.1.0/modules.dep", "kernel/fs/ext4/ext4.ko:\n");
+  for (const char* folder : {"/lib/modules/6.1.0", "/lib/modules", "/lib"})
+    test::in_own_mounts([&] {
+      const test::HungMount hung(tree.root() + folder);
+      expect_refused(tree);
+    });
+}
+
+// As /lib is a link to usr/lib.
+TEST_F(ModulesOfAServer, AreNotReadThroughALink) {
+  const TempTree tree;
+  tree.write("/proc/sys/kernel/osrelease", "6.1.0\n");
+  tree.write("/usr/lib/modules/6.1.0/modules.dep", "kernel/fs/ext4/ext4.ko:\n");
+  for (const std::string& target : {std::string("usr/lib"), tree.root() + "/usr/lib"}) {
+    std::filesystem::remove(tree.root() + "/lib");
+    std::filesystem::create_directory_symlink(target, tree.root() + "/lib");
+    EXPECT_EQ(module_paths(tree.root()).value().size(), 1U) << target;
+    for (const char* folder : {"/usr/lib/modules", "/usr"})
+      test::in_own_mounts([&] {
+        const test::HungMount hung(tree.root() + folder);
+        expect_refused(tree);
+      });
+  }
 }
 
 // The digest is part of a file's name: the same symbols have the same digest, also after a restart.

@@ -15,6 +15,8 @@
 #include "daemon/broker/kernel/module_history.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/sysinfo/generated_code.hpp"
+#include "tests/unit/hung_mount.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
 namespace flight::broker {
@@ -141,6 +143,28 @@ TEST_F(ModuleWatch, KallsymsComesOnlyWhereTheModulesAreOthers) {
   EXPECT_EQ(third->names.maps[1].name, "/lib/modules/6.1.0/kernel/b/xfs.ko");
   EXPECT_EQ(third->names.maps[2].name, "/lib/modules/6.1.0/kernel/a/ext4.ko");
   EXPECT_NE(third->names.maps[2].end_ns, 0U);
+}
+
+// In an earlier version the thread waited for it: the broker could not be ended, and no snapshot had kernel symbols.
+TEST_F(ModuleWatch, ModulesOnAServerThatHangsHaveNoPaths) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
+  // With mounts of its own, as its threads have.
+  std::thread([this] {
+    ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
+    ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    const test::HungMount hung(tree_.root() + "/lib/modules");
+    watch_.emplace(
+        BlockingThreads::start("kernel", 1).value(), [] {}, tree_.root());
+    const auto answer = ask();
+    ASSERT_TRUE(answer) << answer.error().what;
+    EXPECT_EQ(answer->names.kallsyms, Kallsyms::sent);
+    ASSERT_EQ(answer->names.maps.size(), 2U);
+    EXPECT_EQ(answer->names.maps[1].name, "[ext4]");
+    EXPECT_EQ(
+        answer->names.warning,
+        "kernel symbols: modules have no paths: /lib/modules/6.1.0 is not read, because it is on fuse.hung, whose "
+        "server may never answer");
+  }).join();
 }
 
 // The digest does not cover it, so two texts with the same digest would differ.
