@@ -115,6 +115,13 @@ std::string task_name(const std::string& comm, NamedBy by, std::uint32_t pid) {
   return pid == 0 ? comm : shown_name(comm, by);
 }
 
+// An earlier flightd wrote one row for the root cgroup and for what it did not know, without a cgroup.
+std::string unit_name(const std::string& name, const std::string& cgroup) {
+  if (name == kUnknownUnit) return "unit unknown";
+  if (name.empty()) return cgroup == "/" ? "root cgroup" : "no unit";
+  return name;
+}
+
 // As in the table of units: the unit's own name would not show whose unit it is.
 std::string place_text(const std::string& unit, const std::string& cgroup) {
   const CgroupName name = name_of_cgroup(cgroup);
@@ -137,9 +144,9 @@ std::vector<const Row*> by_now(const std::vector<Row>& rows, std::size_t most) {
 std::string units_table(const Sidecar& sidecar, const Screen& screen) {
   std::vector<std::vector<std::string>> rows{{"  UNIT", "PROCESSES", "NOW", "BEFORE", "SAMPLES", "CPUS", "MOSTLY"}};
   for (const SidecarGroup* row : by_now(sidecar.top_units, kGroupsShown))
-    rows.push_back({"  " + (row->name.empty() ? "no unit" : row->name), std::to_string(row->processes),
-                    part_text(part_now(*row)), part_text(part_before(*row)), share_text(row->share),
-                    cpus_text(row->cpus), row->program.starts_with(kOutsideName) ? "outside" : row->program});
+    rows.push_back({"  " + unit_name(row->name, row->cgroup), std::to_string(row->processes), part_text(part_now(*row)),
+                    part_text(part_before(*row)), share_text(row->share), cpus_text(row->cpus),
+                    row->program.starts_with(kOutsideName) ? "outside" : row->program});
   return screen.table(std::move(rows), {1, 2, 3, 4}, {6, 0});
 }
 
@@ -218,7 +225,7 @@ std::string forks_part(const Sidecar& sidecar, const Screen& screen) {
     rows.push_back({"  " + name, number_text(row.pid), rate(row.per_second_now), rate(row.per_second_before),
                     rate_text(row.per_second), std::to_string(row.count), unit});
   };
-  for (const SidecarForker& row : forks.by_unit) add(row.name.empty() ? "no unit" : row.name, row, "");
+  for (const SidecarForker& row : forks.by_unit) add(unit_name(row.name, row.cgroup), row, "");
   for (const SidecarForker& row : forks.by_program) add(row.name, row, row.unit);
   for (const SidecarForker& row : forks.by_pid)
     if (rows.size() <= kForkersShown) add(task_name(row.name, row.named_by, row.pid), row, row.unit);

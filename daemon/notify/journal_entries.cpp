@@ -46,7 +46,8 @@ void add_top(std::vector<std::string>& fields, const Sidecar& sidecar) {
     return out;
   };
   const auto has_name = [](const SidecarGroup& row) { return !row.name.empty(); };
-  if (const auto unit = busiest(sidecar.top_units, has_name); unit != sidecar.top_units.end())
+  const auto is_known = [](const SidecarGroup& row) { return !row.name.empty() && row.name != kUnknownUnit; };
+  if (const auto unit = busiest(sidecar.top_units, is_known); unit != sidecar.top_units.end())
     fields.push_back(field("TOP_UNIT", unit->name));
   if (const auto program = busiest(sidecar.top_programs, has_name); program != sidecar.top_programs.end())
     fields.push_back(field("TOP_PROGRAM", program->name));

@@ -14,7 +14,7 @@ void add(RingSelection::Count& to, const RingSelection::Count& more) {
   to.sampled += more.sampled;
 }
 
-// Pid 0 is the idle tasks, or everything outside of flightd's PID namespace: these have no unit.
+// Pid 0 is the idle tasks, or everything outside of flightd's PID namespace; -1 is all exiting tasks.
 bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
 
 // cpu-clock if it is the only sampling event, otherwise nullptr; also if it took the place of one with the same rate.
@@ -148,7 +148,7 @@ void Contributions::name(Lives& lives) {
     const std::uint64_t newest = newest_cgroup(process);
     for (Contribution& one : process) {
       if (one.cgroup == 0 || newest == 0) one.cgroup = newest;
-      one.unit = lives.unit_of(one.cgroup);
+      one.unit = is_one_process(one.pid) ? lives.unit_of(one.cgroup) : lives.unit_of_no_process(one.pid);
     }
   }
 }

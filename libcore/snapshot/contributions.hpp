@@ -21,7 +21,8 @@ struct Contribution {
   std::uint32_t pid = 0, life = 0, process = 0;  // as in Lives
   std::uint32_t program = 0, unit = 0;
   std::uint32_t ring = 0;
-  // Samples without one count for the newest cgroup of their process. 0: none of its samples has one.
+  // Samples without one count for the newest cgroup of their process. 0: none of its samples has one, or it is not one
+  // process.
   std::uint64_t cgroup = 0;
   const RingSelection::Tally* tally = nullptr;
 };

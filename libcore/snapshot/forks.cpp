@@ -11,7 +11,7 @@ namespace flight {
 namespace {
 
 constexpr std::size_t kForkersNamed = 5;
-constexpr std::uint32_t kNotKnown = UINT32_MAX;  // instead of a unit: unknown
+constexpr std::uint32_t kNotKnown = UINT32_MAX;  // instead of Life::process
 
 struct Stretch {
   EventTime begin_ns = 0, end_ns = 0;
@@ -108,8 +108,7 @@ EventTime middle_of(const ForkCount& forks) {
 }
 
 SidecarForker forker_row(std::string name, std::uint32_t pid, std::uint32_t unit, const Lives& lives) {
-  SidecarForker out{.name = std::move(name), .pid = pid, .unit = std::string(kUnknownForker)};
-  if (unit == kNotKnown) return out;
+  SidecarForker out{.name = std::move(name), .pid = pid};
   out.unit = lives.unit(unit).label;
   out.cgroup = lives.unit(unit).path;
   return out;
@@ -124,7 +123,7 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const Un
     all.add(sum);
     const std::uint32_t comm = lives.comm_id(forks.comm);
     auto [program, kernel] = lives.forker(forks.pid, comm);
-    std::uint32_t unit = kNotKnown, process = kNotKnown;
+    std::uint32_t unit = Lives::kUnitUnknown, process = kNotKnown;
     if (const Lives::Life* life = forker_of(forks, comm, lives)) {
       program = life->program;
       kernel = life->kernel;

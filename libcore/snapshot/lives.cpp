@@ -280,9 +280,16 @@ std::uint32_t Lives::unit_of(std::uint64_t cgroup) {
   return known->second;
 }
 
+CgroupName Lives::no_unit() { return {.unit = "", .container = "", .label = "", .path = "/"}; }
+
+CgroupName Lives::unknown_unit() {
+  return {.unit = std::string(kUnknownUnit), .container = "", .label = std::string(kUnknownUnit), .path = ""};
+}
+
 std::uint32_t Lives::unit_of_path(const std::string& cgroup) {
+  if (cgroup.empty()) return kUnitUnknown;
   CgroupName name = name_of_cgroup(cgroup);
-  if (name.label.empty()) return 0;
+  if (name.label.empty()) return kNoUnit;
   const auto [known, first] = unit_of_path_.try_emplace(name.path, static_cast<std::uint32_t>(units_.size()));
   if (first) units_.push_back(std::move(name));
   return known->second;

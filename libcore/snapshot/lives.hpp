@@ -63,9 +63,15 @@ class Lives {
   [[nodiscard]] const Life* find(std::uint32_t pid, std::uint32_t number) const;
   // The last life of the process that has the life `number`.
   [[nodiscard]] const Life* newest_of(std::uint32_t pid, std::uint32_t number) const;
-  // `cgroup` is the kernel's id, 0: none. The result: 0: none, or the path is not known.
+  // The root cgroup is no unit. Of a cgroup whose path is not known, the unit is not known.
+  static constexpr std::uint32_t kNoUnit = 0, kUnitUnknown = 1;
+  // `cgroup` is the kernel's id, 0: unknown.
   [[nodiscard]] std::uint32_t unit_of(std::uint64_t cgroup);
   [[nodiscard]] std::uint32_t unit_of_path(const std::string& cgroup);
+  // Of samples of a pid that is not one process: the idle tasks are in no unit, and nothing is known of the others.
+  [[nodiscard]] std::uint32_t unit_of_no_process(std::uint32_t pid) const {
+    return pid == 0 && !own_pid_namespace_ ? kNoUnit : kUnitUnknown;
+  }
   [[nodiscard]] bool is_sampled(std::uint32_t pid) const { return sampled_.contains(pid); }
   // Whether the samples of this process have a name.
   [[nodiscard]] bool has_name(const Life& life) const { return life.comm != 0 && life.comm != lost_; }
@@ -115,6 +121,8 @@ class Lives {
   [[nodiscard]] Other now_of(std::uint32_t pid) const;
   [[nodiscard]] std::uint32_t comm_of(std::uint32_t pid, std::uint32_t tid) const;
   void split_outside();
+  static CgroupName no_unit();
+  static CgroupName unknown_unit();
 
   std::unordered_set<std::uint32_t> sampled_;
   bool own_pid_namespace_ = false;
@@ -127,7 +135,7 @@ class Lives {
   std::unordered_map<std::uint64_t, std::string> cgroups_;         // by id
   std::unordered_map<std::uint64_t, std::uint32_t> unit_of_cgroup_;
   std::unordered_map<std::string, std::uint32_t> unit_of_path_;  // by CgroupName::path: labels need not be unique
-  std::vector<CgroupName> units_ = std::vector<CgroupName>(1);   // the first one means "none"
+  std::vector<CgroupName> units_ = {no_unit(), unknown_unit()};
   Texts texts_;
   std::uint32_t lost_ = 0;  // the name of those whose name is unknown
 };

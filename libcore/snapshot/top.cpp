@@ -159,15 +159,25 @@ auto most_of(const Contributions& all, Part part, const Key& key) {
   return Most<Value>{.key = first->first, .keys = samples.size()};
 }
 
-// The unit with the most samples, and in how many units they are; samples outside of units do not count as one.
+// The unit with the most samples, and in how many units they are, as far as it is known.
 struct Places {
-  std::uint32_t unit = 0;
+  std::uint32_t unit = Lives::kUnitUnknown;
   std::size_t units = 0;
 };
 Places places_of(const Contributions& all, Part part) {
   const auto most = most_of(all, part, [](const Contribution& one) { return one.unit; });
-  const bool outside = std::any_of(part.begin(), part.end(), [](const Contribution& one) { return one.unit == 0; });
-  return {.unit = most.key, .units = most.keys - (outside ? 1 : 0)};
+  std::size_t others = 0;
+  for (const std::uint32_t no : {Lives::kNoUnit, Lives::kUnitUnknown})
+    if (std::any_of(part.begin(), part.end(), [no](const Contribution& one) { return one.unit == no; })) ++others;
+  return {.unit = most.key, .units = most.keys - others};
+}
+
+// Whether the kernel samples cgroups and their paths are known: otherwise there are no units, and one row for what is
+// unknown would be useless.
+bool knows_units(Part part) {
+  return std::any_of(part.begin(), part.end(), [](const Contribution& one) {
+    return one.pid != 0 && one.pid != kKernelPid && one.unit != Lives::kUnitUnknown;
+  });
 }
 
 // -1 is not a process: how many tasks had it is not known.
@@ -227,19 +237,19 @@ SidecarGroup unit_row(const Contributions& all, const Lives& lives, const Ranked
   return out;
 }
 
-SidecarGroup program_row(const Contributions& all, const Lives& lives, Part part) {
+SidecarGroup program_row(const Contributions& all, const Lives& lives, bool with_units, Part part) {
   SidecarGroup out;
   const Places places = places_of(all, part);
   fill(out, all, part);
   fill_comm(out, lives, fill_processes(out, all, part), part.front().program);
-  fill_unit(out, lives.unit(places.unit));
+  if (with_units && out.pid != 0) fill_unit(out, lives.unit(places.unit));
   out.name = out.program = lives.program_text(part.front().program);
   out.path = lives.program_path(part.front().program);
   out.units = places.units;
   return out;
 }
 
-SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) {
+SidecarTop process_row(const Contributions& all, const Lives& lives, bool with_units, Part part) {
   SidecarTop out;
   const std::uint32_t pid = part.front().pid;
   out.pid = shown_pid(pid);
@@ -254,6 +264,7 @@ SidecarTop process_row(const Contributions& all, const Lives& lives, Part part) 
                [&](const Contribution& one) { return one.unit == places.unit; });
   out.cgroup = lives.path_of(most_of(all, there, [](const Contribution& one) { return one.cgroup; }).key);
   out.unit = name_of_cgroup(out.cgroup).unit;
+  if (with_units && out.pid != 0 && places.unit == Lives::kUnitUnknown) out.unit = kUnknownUnit;
   out.units = places.units;
   return out;
 }
@@ -275,17 +286,17 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   const auto process = [](const Contribution& one) { return std::pair(one.pid, one.process); };
   const auto unit = [](const Contribution& one) { return one.unit; };
   const auto program = [](const Contribution& one) { return one.program; };
+  const bool with_units = knows_units(all.all());
   for (const Row& row : rows_by(all, all.all(), process, most))  // already sorted by process
-    out.processes.push_back(process_row(all, lives, row.part));
+    out.processes.push_back(process_row(all, lives, with_units, row.part));
   const std::string unknown = warn_of_programs(all, all.all(), lives);
   sort_by(all.all(), unit);
-  // If no sample has a cgroup, there are no units, and one row for "none" would be useless.
-  if (std::any_of(all.all().begin(), all.all().end(), [](const Contribution& one) { return one.unit != 0; }))
+  if (with_units)
     for (const Row& row : rows_by(all, all.all(), unit, most))
       out.units.push_back(unit_row(all, lives, forks, row.part));
   sort_by(all.all(), program);
   for (const Row& row : rows_by(all, all.all(), program, most))
-    out.programs.push_back(program_row(all, lives, row.part));
+    out.programs.push_back(program_row(all, lives, with_units, row.part));
   const BeforeKnown known = before_known(all, all.all(), selection, sideband, lives);
   if (!known.units) forget_before(out.units);
   if (!known.programs) {

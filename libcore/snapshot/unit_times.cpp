@@ -69,7 +69,7 @@ void UnitTimes::read(const Selection& selection, const EventTable& events,
 
 std::uint32_t UnitTimes::at(std::uint32_t pid, std::uint32_t process, EventTime time_ns) const {
   const auto found = units_.find({pid, process});
-  if (found == units_.end() || found->second.empty()) return 0;
+  if (found == units_.end() || found->second.empty()) return Lives::kUnitUnknown;
   const std::vector<Since>& units = found->second;
   const auto after = std::upper_bound(units.begin(), units.end(), time_ns,
                                       [](EventTime time, const Since& since) { return time < since.time_ns; });

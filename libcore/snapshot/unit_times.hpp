@@ -27,13 +27,13 @@ class UnitTimes {
   UnitTimes(const Selection& selection, const EventTable& events, std::span<const Contribution> sorted,
             const std::unordered_set<std::uint32_t>& pids, Lives& lives);
 
-  // That of its newest sample until then, else of its oldest one. 0: none. `process`: as in Lives.
+  // That of its newest sample until then, else of its oldest one. `process`: as in Lives.
   [[nodiscard]] std::uint32_t at(std::uint32_t pid, std::uint32_t process, EventTime time_ns) const;
 
  private:
   struct Since {
     EventTime time_ns = 0;
-    std::uint32_t unit = 0;
+    std::uint32_t unit = Lives::kUnitUnknown;
   };
   void read(const Selection& selection, const EventTable& events, const std::unordered_set<std::uint32_t>& movers,
             Lives& lives);

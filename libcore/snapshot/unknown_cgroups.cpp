@@ -39,8 +39,9 @@ void describe_cgroups(Sidecar& out, const Selection& selection, const TrackerExp
       samples += tally.window.samples;
     }
   if (without.empty()) return;
-  const std::string what = fmt::format("units: the cgroups of {} are unknown, so these samples have no unit: ",
-                                       counted(without.size(), "process"));
+  const std::string what =
+      fmt::format("units: the cgroups of {} are unknown, so the unit of these samples is unknown: ",
+                  counted(without.size(), "process"));
   if (sideband.forgotten.cgroups > 0) {
     out.warnings.push_back(fmt::format("{}a cgroup's name was forgotten {} (limit reached)", what,
                                        counted(sideband.forgotten.cgroups, "time")));

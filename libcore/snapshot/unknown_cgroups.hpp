@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples have the number of their cgroup; the paths are in the process tracker, which keeps a limited number of them.
-// Where one has no path, its samples have no unit, and a reader must not think that they were outside of all units.
+// Where one has no path, the unit of its samples is unknown, and a reader must know why.
 #pragma once
 
 #include "libcore/sideband/process_tracker.hpp"

@@ -117,6 +117,11 @@ Who who_of(const Sidecar& sidecar, const SidecarGroup& group, bool is_unit) {
   return out;
 }
 
+// No unit shows it: it runs in the root cgroup, or its unit is not known.
+bool is_in_no_row(const SidecarGroup& program) {
+  return (program.unit.empty() && (program.cgroup.empty() || program.cgroup == "/")) || program.unit == kUnknownUnit;
+}
+
 // All units; programs outside of them; and a program that runs in so many units that no unit shows its whole share.
 std::vector<Who> candidates(const Sidecar& sidecar) {
   std::vector<Who> out;
@@ -126,12 +131,12 @@ std::vector<Who> candidates(const Sidecar& sidecar) {
   }
   double busiest = 0;
   for (const SidecarGroup& unit : sidecar.top_units) {
-    if (unit.name.empty()) continue;
+    if (unit.name.empty() || unit.name == kUnknownUnit) continue;
     out.push_back(who_of(sidecar, unit, true));
     busiest = std::max(busiest, out.back().part());
   }
   for (const SidecarGroup& program : sidecar.top_programs) {
-    const bool outside = program.unit.empty() && program.cgroup.empty();  // the largest part of it
+    const bool outside = is_in_no_row(program);  // the largest part of it
     Who who = who_of(sidecar, program, false);
     if (outside || (program.units > 1 && who.part() > busiest * kSpread)) out.push_back(std::move(who));
   }

@@ -91,7 +91,7 @@ struct SidecarTop {
   std::uint32_t pid = 0;  // 0: not one process: the idle tasks, "[exiting]", or all outside of flightd's PID namespace
   NamedBy named_by = NamedBy::process;
   std::string cgroup;       // the one with most of its samples, in the unit with most of them
-  std::string unit;         // the systemd unit of the cgroup; empty: none
+  std::string unit;         // the systemd unit of the cgroup; empty: none; kUnknownUnit
   std::uint64_t units = 0;  // in how many units it was; 0: only outside of units, or a sidecar of flightd 0.1
   std::uint64_t samples = 0;
   double share = 0;  // 0 to 1, of the window's samples
@@ -103,10 +103,11 @@ struct SidecarTop {
 };
 // A row of top_units or top_programs: processes that are counted together.
 struct SidecarGroup {
-  // Unit: "gunicorn.service", "docker-3f2a91c7d8e0", or the path of a cgroup; empty: no unit, or an unknown one.
+  // Unit: "gunicorn.service", "docker-3f2a91c7d8e0", or the path of a cgroup; empty: the root cgroup, whose `cgroup` is
+  // "/" (an earlier flightd wrote one row without a cgroup for this and what is unknown); kUnknownUnit.
   // Program: the name of its executable; "[kworker]": all kworkers; "[unknown]": the executable is not known.
   std::string name;
-  // Program: the unit with the most of its samples.
+  // Program: the unit with the most of its samples; kUnknownUnit.
   std::string unit, container, cgroup;
   std::string program;          // unit: the one with the most samples
   std::string path;             // of the executable of `program`; empty: a kernel thread, or unknown
@@ -137,6 +138,7 @@ struct SidecarForker {
   std::optional<double> per_second_before, per_second_now;  // in SidecarCompared's stretches
 };
 inline constexpr std::string_view kUnknownForker = "[unknown]";
+inline constexpr std::string_view kUnknownUnit = kUnknownForker;  // it is not known in which unit it ran
 struct SidecarForks {
   bool complete = true;  // false: records are missing, so the numbers are minimums
   SidecarForker all;     // without a name
@@ -236,7 +238,7 @@ inline constexpr std::size_t kMaxRowUnits = 4;
 struct SidecarSummary {
   std::string boot_id, reason;
   std::optional<std::string> kallsyms;  // as in Sidecar
-  std::vector<std::string> units;       // the first kMaxRowUnits of top_units that have a name; in old sidecars, of top
+  std::vector<std::string> units;       // the first kMaxRowUnits of top_units that are known; in old sidecars, of top
   std::uint64_t size_bytes = 0, samples = 0;
   double seconds = 0;
   std::optional<SidecarRecord> record = {};

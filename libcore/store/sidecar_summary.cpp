@@ -128,7 +128,7 @@ class Picker : public json::Events {
     in_units_ = key_ == "top_units" || (key_ == "top" && !new_units_);
   }
   void take_unit(const std::string& unit) {
-    if (unit.empty() || out_.units.size() >= kMaxRowUnits) return;
+    if (unit.empty() || unit == kUnknownUnit || out_.units.size() >= kMaxRowUnits) return;
     if (std::find(out_.units.begin(), out_.units.end(), unit) == out_.units.end()) out_.units.push_back(unit);
   }
   bool deeper() { return ++depth_ <= json::kMaxDepth; }

@@ -148,6 +148,26 @@ window:
 )"));
 }
 
+// An earlier flightd wrote one row for both.
+TEST_F(InfoText, AnUnknownUnitIsNotTheRootCgroup) {
+  Sidecar s = lopsided();
+  s.top_units = {{.name = "", .cgroup = "/", .program = "[kworker]", .processes = 3, .cpus_now = 0.5},
+                 {.name = std::string(kUnknownUnit), .program = "gone", .processes = 2, .cpus_now = 0.4}};
+  s.top_programs = {{.name = "[kworker]", .cgroup = "/", .processes = 3, .cpus_now = 0.5},
+                    {.name = "gone", .unit = std::string(kUnknownUnit), .processes = 2, .cpus_now = 0.4}};
+  s.top[0].unit = kUnknownUnit;
+  SidecarForks& forks = s.forks.emplace();
+  forks.all = {.count = 5, .per_second = 1};
+  forks.by_unit = {{.name = "", .cgroup = "/", .count = 3}, {.name = std::string(kUnknownUnit), .count = 2}};
+  const std::string text = ctl::info_text(s, kUtf8);
+  expect_on_the_screen(text);
+  for (const char* row :
+       {"\n  root cgroup +3 +50 % .*  \\[kworker\\]\n", "\n  unit unknown +2 +40 % .*  gone\n",
+        "\n  \\[kworker\\] +3 +50 % .*  /\n", "\n  gone +2 +40 % .*  \\[unknown\\]\n",
+        "\n  cc1 +55 .*  \\[unknown\\]\n", "\n  root cgroup +- +- +0.0 +3\n", "\n  unit unknown +- +- +0.0 +2\n"})
+    EXPECT_THAT(text, testing::ContainsRegex(row));
+}
+
 TEST_F(InfoText, WhatIsOutsideOfTheContainerFitsIntoTheTable) {
   Sidecar s = lopsided();
   s.top_units = {{.name = "", .program = "outside this container", .processes = 1, .cpus_now = 1.2},

@@ -34,6 +34,8 @@ TEST(Lives, AUnitIsItsCgroupAndNotItsLabel) {
       "/system.slice/eve.service/a.service/payroll.service", "/other.slice/payroll.service"};
   for (const std::string& path : others) EXPECT_TRUE(all.insert(lives.unit_of_path(path)).second) << path;
   EXPECT_EQ(lives.unit_of_path("/"), 0U);
+  EXPECT_EQ(lives.unit_of_path(""), Lives::kUnitUnknown);
+  EXPECT_EQ(lives.unit_of(99), Lives::kUnitUnknown);
 }
 
 // As /proc and perf have it: fork(2) copies the name of the calling thread.

@@ -267,21 +267,74 @@ TEST_F(Top, WorkersAreAddedUpByUnitAndByProgram) {
   cgroup(201, 7);
   process(300, "stray");
   samples(300, 300, 1);
+  cgroup_path(1, "/");
+  cgroup(300, 1);
   const Ranking ranking = ranked();
   EXPECT_EQ(ranking.processes[0].comm, "payroll");
   EXPECT_THAT(
       texts_of(ranking.units),
       testing::ElementsAre("gunicorn.service: 24 0.68 mostly gunicorn[101] 0.04 in /system.slice/gunicorn.service",
                            "payroll.service: 2 0.31 mostly payroll[200] 0.91 in /system.slice/payroll.service",
-                           ": 1 0.01 mostly stray[300] 1.00 in "));
+                           ": 1 0.01 mostly stray[300] 1.00 in /"));
   EXPECT_THAT(texts_of(ranking.programs),
               testing::ElementsAre("gunicorn: 24 0.68 mostly gunicorn[101] 0.04 in /system.slice/gunicorn.service",
                                    "payroll: 1 0.28 mostly payroll[200] 1.00 in /system.slice/payroll.service",
                                    "helper: 1 0.03 mostly helper[201] 1.00 in /system.slice/payroll.service",
-                                   "stray: 1 0.01 mostly stray[300] 1.00 in "));
+                                   "stray: 1 0.01 mostly stray[300] 1.00 in /"));
   EXPECT_THAT(ranking.units[0].cpus, testing::ElementsAre(0, 1));
   EXPECT_EQ(ranking.programs[0].units, 1U);
   EXPECT_EQ(ranking.programs[3].units, 0U) << "outside of all units";
+}
+
+// A kernel thread is in the root cgroup. Of the others it is not known where they are: the cgroup's path is not known,
+// or the kernel wrote none.
+TEST_F(Top, AnUnknownUnitIsNotTheRootCgroup) {
+  compare(10, 20, 25);
+  cgroup_path(1, "/");
+  cgroup_path(5, "/system.slice/health.service");
+  for (const auto& [pid, id, name] : {std::tuple<std::uint32_t, std::uint64_t, const char*>(7, 5, "health"),
+                                      {8, 1, "kthreadd"},
+                                      {9, 99, "gone"},
+                                      {10, 0, "other"}}) {
+    process(pid, name);
+    burn(pid, 10, 11);
+    if (id != 0) cgroup(pid, id);
+  }
+  samples(0, 12 * kSecond, 2);           // idle
+  samples(UINT32_MAX, 13 * kSecond, 3);  // exiting
+  for (const std::uint32_t pid : {7, 8, 9, 10})
+    sideband_.forks.push_back({11 * kSecond, 11 * kSecond, pid, to_comm("x"), pid});
+  const Ranking ranking = ranked();
+  std::map<std::string, std::string> units, programs, processes, forks;
+  for (const SidecarGroup& row : ranking.units) units[row.name] = fmt::format("{} {}", row.samples, row.cgroup);
+  const std::map<std::string, std::string> expected_units{
+      {"health.service", "10 /system.slice/health.service"}, {"", "12 /"}, {"[unknown]", "23 "}};
+  EXPECT_EQ(units, expected_units);
+  for (const SidecarGroup& row : ranking.programs)
+    programs[row.name] = fmt::format("{} {} {}", row.unit, row.cgroup, row.units);
+  const std::map<std::string, std::string> expected_programs{
+      {"health", "health.service /system.slice/health.service 1"},
+      {"kthreadd", " / 0"},
+      {"gone", "[unknown]  0"},
+      {"other", "[unknown]  0"},
+      {"[swapper]", "  0"},
+      {"[unknown]", "  0"}};
+  EXPECT_EQ(programs, expected_programs);
+  for (const SidecarTop& row : ranking.processes) processes[std::to_string(row.pid) + row.comm] = row.unit;
+  EXPECT_EQ(processes, (std::map<std::string, std::string>{{"7health", "health.service"},
+                                                           {"8kthreadd", ""},
+                                                           {"9gone", "[unknown]"},
+                                                           {"10other", "[unknown]"},
+                                                           {"0swapper", ""},
+                                                           {"0:4294967295", ""}}));
+  for (const SidecarForker& row : ranking.forks.by_unit) forks[row.name] = fmt::format("{} {}", row.count, row.cgroup);
+  const std::map<std::string, std::string> expected_forks{
+      {"health.service", "7 /system.slice/health.service"}, {"", "8 /"}, {"[unknown]", "19 "}};
+  EXPECT_EQ(forks, expected_forks);
+  // Nothing is known: there are no units to compare with.
+  sideband_.prologue.clear();
+  EXPECT_THAT(ranked().units, testing::IsEmpty());
+  for (const SidecarTop& row : ranked().processes) EXPECT_EQ(row.unit, "");
 }
 
 TEST_F(Top, OneProgramInManyUnitsIsOneRow) {
@@ -611,7 +664,7 @@ TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
                      {22 * kSecond, 23 * kSecond, 7, to_comm("x"), 5}};
   const SidecarForks again = ranked().forks;
   ASSERT_EQ(again.by_pid.size(), 2U);
-  EXPECT_EQ(again.by_pid[0].unit, "") << "the first one's samples have no cgroup here";
+  EXPECT_EQ(again.by_pid[0].unit, kUnknownUnit) << "the first one's samples have no cgroup here";
   EXPECT_EQ(again.by_pid[1].unit, "[unknown]");
 
   sideband_.gaps.push_back({.begin_ns = 11 * kSecond, .end_ns = 12 * kSecond, .lost = 3});

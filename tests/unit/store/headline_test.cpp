@@ -278,6 +278,19 @@ TEST(Headline, AProgramInManyUnitsStandsWhereNoUnitShowsIt) {
   EXPECT_THAT(who_text(s), StartsWith("gunicorn: 190 % of a CPU, 24 processes in 24 units, then gunicorn.service"));
 }
 
+// No row of units shows these programs: one is in the root cgroup, of the other it is not known.
+TEST(Headline, WhatIsInNoUnitIsNamedByItsProgram) {
+  Sidecar s = ranked();
+  s.top_units = {{.name = std::string(kUnknownUnit), .program = "a", .processes = 2, .pid = 8, .cpus_now = 1.5},
+                 {.name = "", .cgroup = "/", .program = "b", .processes = 2, .pid = 9, .cpus_now = 1.4}};
+  for (SidecarGroup& row : s.top_units) row.unit = row.name;
+  s.top_programs = {
+      {.name = "a", .unit = std::string(kUnknownUnit), .program = "a", .processes = 2, .pid = 8, .cpus_now = 1.5},
+      {.name = "b", .cgroup = "/", .program = "b", .processes = 2, .pid = 9, .cpus_now = 1.4}};
+  EXPECT_THAT(who_text(s), AllOf(StartsWith("a: 150 % of a CPU, 2 processes"), HasSubstr("then b: 140 %")));
+  EXPECT_THAT(who_text(s), Not(HasSubstr("unknown")));
+}
+
 TEST(Headline, AForkStormNamesTheForker) {
   Sidecar s = ranked();
   SidecarForks& forks = s.forks.emplace();

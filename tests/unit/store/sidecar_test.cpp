@@ -174,6 +174,7 @@ TEST(Sidecar, OneOf01DoesNotSayWhichSymbolsItNeeds) {
 TEST(Sidecar, SummaryHasTheUnitsOfARow) {
   Sidecar sidecar = ranked_sidecar();
   sidecar.top_units.push_back({.name = "", .unit = "x.service"});
+  sidecar.top_units.push_back({.name = std::string(kUnknownUnit)});
   for (const char* name : {"a.service", "b.service", "a.service", "c.service", "d.service"})
     sidecar.top_units.push_back({.name = name, .unit = "inside"});
   const std::vector<std::string> first{"docker-0123456789ab", "a.service", "b.service", "c.service"};

@@ -56,6 +56,7 @@ TEST(JournalEntries, ASnapshotNamesTheBusiestAndTheForker) {
   Sidecar sidecar = ranked_sidecar();
   sidecar.top_units.push_back({.name = "busier.service", .cpus_now = 1.75});
   sidecar.top_units.push_back({.name = "", .cpus_now = 9});  // outside all units
+  sidecar.top_units.push_back({.name = std::string(kUnknownUnit), .cpus_now = 9});
   EXPECT_THAT(snapshot_entry(sidecar).fields,
               testing::IsSupersetOf({"FLIGHTD_TOP_UNIT=busier.service", "FLIGHTD_TOP_PROGRAM=hog", "FLIGHTD_TOP_PID=99",
                                      "FLIGHTD_FORKS_PER_SECOND=4500", "FLIGHTD_FORKED_BY=h.service"}));
