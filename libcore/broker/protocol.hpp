@@ -69,6 +69,9 @@ inline constexpr std::size_t kMaxGaps = 256;  // the newest are kept
 // mapping; if none is of it, or the mappings were not read, at an MMAP2 of 0 bytes, which is for the process tracker
 // only. The name there is kUnreadProgram if a child of kthreadd that is no kernel thread (PF_KTHREAD) shows no path.
 inline constexpr std::uint32_t kScanUnread = 0x44524e55, kScanPartly = 0x54524150, kScanAllListed = 0x54534c41;
+// In a LOST record among those of a process: its first number is the number of threads that are not listed, because
+// they are beyond kMostThreads (libcore/sysinfo/processes.hpp).
+inline constexpr std::uint32_t kScanThreadsLeftOut = 0x44524854;
 // In the LOST record after the KSYMBOL records of generated code (libcore/sysinfo/generated_code.hpp), whose time is
 // that of the read: its first number is the number of these records, the second one has kScanSymbols… bits. Without it
 // (an older broker, or hidden addresses) nothing is known about generated code. If no KSYMBOL record came or was lost

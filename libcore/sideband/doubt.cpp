@@ -136,6 +136,7 @@ void Doubter::put_rest(EventTime time_ns, const ScannedProcess& process) {
     put_comm(time_ns, process.pid, process.pid, process.comm, false);
   put_maps(time_ns, process);
   put_threads(time_ns, process);
+  note_unnamed_threads(process, Incarnation(), time_ns, out_.additions);
 }
 
 // Also the executable that no mapping shows: it covers nothing, so perf never gets that record (export.cpp).
@@ -155,6 +156,7 @@ void Doubter::confirm(const ScannedProcess& process, const Incarnation& known) {
     if ((!known.image.maps || !known.image.maps->covers(map)) && !overlaps_lost(map, known))
       append_mmap2(out_.additions, map, at(process.pid, process.pid, end_of(process.pid)));
   confirm_threads(process, known);
+  note_unnamed_threads(process, known, end_of(process.pid), out_.additions);
 }
 
 void Doubter::confirm_threads(const ScannedProcess& process, const Incarnation& known) {
@@ -172,7 +174,7 @@ void Doubter::confirm_threads(const ScannedProcess& process, const Incarnation& 
     }
   }
   put_threads(end, missing);
-  if (process.partly) return;
+  if (process.partly || process.threads_left_out != 0) return;  // the others were not listed
   for (const Thread& thread : known.threads)
     if (thread.exit_ns == 0 && thread.start_ns <= end && !there.contains(thread.tid)) {
       const EventTime from = std::max(begin, thread.start_ns);

@@ -4,6 +4,7 @@
 #include <linux/perf_event.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "libcore/perf/record.hpp"
 #include "libcore/sideband/notes.hpp"
@@ -100,6 +101,27 @@ std::unordered_set<std::uint32_t> tids_of(const ProcessTable& table, const std::
   return out;
 }
 
+// Threads without a name, of processes with samples. A scan inside the window has left a note there.
+class UnnamedThreads {
+ public:
+  void add(std::uint32_t pid, std::uint64_t count) {
+    if (count != 0) counts_[pid] = std::max(counts_[pid], count);
+  }
+  void add_notes(const RecordLog& log, Entries inside, const std::unordered_set<std::uint32_t>& pids) {
+    for (const RecordLog::Entry& entry : inside) {
+      const auto note = entry.type == kNoteRecord ? parse_note(log.record(entry)) : std::nullopt;
+      if (note && note->kind == NoteKind::unnamed && pids.contains(note->pid)) add(note->pid, note->count);
+    }
+  }
+  void fill(ForgottenFacts& out) const {
+    out.unnamed_of = counts_.size();
+    for (const auto& [pid, count] : counts_) out.unnamed += count;
+  }
+
+ private:
+  std::unordered_map<std::uint32_t, std::uint64_t> counts_;
+};
+
 }  // namespace
 
 TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
@@ -140,11 +162,15 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
   std::vector<std::uint32_t> in_order(wanted.begin(), wanted.end());
   std::sort(in_order.begin(), in_order.end());
   const auto taken = tids_of(at_begin, in_order, begin_ns);
+  UnnamedThreads unnamed;
   for (const std::uint32_t pid : in_order) {
     const auto lives = at_begin.of(pid);
-    for (std::size_t i = 0; i < lives.size(); ++i)
-      if (is_there(lives, i, order) && (lives[i].alive() || lives[i].exit_ns >= begin_ns || !taken.contains(pid)))
-        writer.write(pid, lives[i]);
+    for (std::size_t i = 0; i < lives.size(); ++i) {
+      if (!is_there(lives, i, order) || (!lives[i].alive() && lives[i].exit_ns < begin_ns && taken.contains(pid)))
+        continue;
+      writer.write(pid, lives[i]);
+      if (order.pids.contains(pid) && lives[i].start_ns <= end_ns) unnamed.add(pid, lives[i].unnamed_threads);
+    }
     if (const std::uint64_t count = writer.take_forgotten(); count > 0 && shown.contains(pid)) {
       ++out.forgotten.of_processes;
       out.forgotten.maps += count;
@@ -154,6 +180,8 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
   out.programs = writer.take_programs();
   out.forgotten.symbols = kernel_at_begin.forgotten_symbols();
   out.forgotten.cgroups = kernel_at_begin.forgotten_cgroups();
+  unnamed.add_notes(log, inside, order.pids);
+  unnamed.fill(out.forgotten);
   out.log = merge(log, inside, writer);
   for (const RecordLog::Entry& entry : inside) {
     if (entry.type != PERF_RECORD_MMAP2) continue;

@@ -25,6 +25,7 @@ enum class NoteKind : std::uint32_t {
   strangers = 5,  // records of the rings that were not believed (strangers.hpp), the last of which was drained then
   flood = 6,      // mappings of `pid` that were not kept, until then (intake.hpp)
   renames = 7,    // names of its tasks, the same
+  unnamed = 8,    // Incarnation::unnamed_threads of `pid` from then on
 };
 
 struct Note {

@@ -259,6 +259,7 @@ void ProcessTable::exec(Incarnation& process, const CommRecord& comm, EventTime 
     for (Thread& thread : process.threads)
       if (thread.exit_ns == 0) thread.exit_ns = time_ns;
   process.live_threads = 0;
+  process.unnamed_threads = 0;
   process.leader_exit_ns = 0;
   process.copied = false;
   if (time_ns < horizon_ns_) {
@@ -285,9 +286,13 @@ void ProcessTable::apply_mmap(const Mmap2Record& map, EventTime time_ns) {
 }
 
 void ProcessTable::apply_note(const Note& note, EventTime time_ns) {
-  if (note.kind != NoteKind::maps) return;
-  if (Incarnation* process = find(note.pid, time_ns); process != nullptr && process->alive_at(time_ns))
+  if (note.kind != NoteKind::maps && note.kind != NoteKind::unnamed) return;
+  Incarnation* process = find(note.pid, time_ns);
+  if (process == nullptr || !process->alive_at(time_ns)) return;
+  if (note.kind == NoteKind::maps)
     writable(process->image.maps, meter_).add_forgotten(note.count);
+  else
+    process->unnamed_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(note.count, UINT32_MAX));
 }
 
 ProcessMap ProcessTable::make_map(const Mmap2Record& record, EventTime since_ns) {

@@ -77,6 +77,8 @@ struct Incarnation {
   std::vector<Image> past;      // ascending
   std::vector<Thread> threads;  // without the leader; ascending by (tid, start)
   std::uint32_t passed = 0;     // how many of `past` and `threads` have ended before the horizon
+  // Other threads that live: the last scan did not list them (kScanThreadsLeftOut), nor is their FORK known.
+  std::uint32_t unnamed_threads = 0;
 
   [[nodiscard]] bool alive() const { return exit_ns == 0; }
   [[nodiscard]] bool alive_at(EventTime time_ns) const { return alive() || time_ns <= exit_ns; }

@@ -10,6 +10,7 @@
 #include "libcore/sideband/doubt_scope.hpp"
 #include "libcore/sideband/kept_records.hpp"
 #include "libcore/sideband/notes.hpp"
+#include "libcore/sysinfo/processes.hpp"
 
 namespace flight {
 namespace {
@@ -64,6 +65,7 @@ bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
   const EventTime time_ns = parse_trailer(record)->time_ns;
   switch (note->kind) {
     case NoteKind::maps:
+    case NoteKind::unnamed:
       return false;
     case NoteKind::images:
       images.add(time_ns, note->count);
@@ -204,6 +206,12 @@ void ProcessTracker::State::warn_of_forgotten(TrackerExport& window) const {
     window.warnings.push_back(
         fmt::format("names: {} of living processes {} forgotten (limit reached); in this window they have no names: {}",
                     counted(facts.threads, "thread"), was_or_were(facts.threads), advice()));
+  if (facts.unnamed > 0)
+    window.warnings.push_back(fmt::format(
+        "names: {} of {} {}: flightd looks up at most {} threads of a process, and these began before it or "
+        "while records were lost",
+        counted(facts.unnamed, "thread"), counted(facts.unnamed_of, "process"),
+        facts.unnamed == 1 ? "has no name, only a number" : "have no names, only numbers", kMostThreads));
   if (facts.symbols > 0)
     window.warnings.push_back(fmt::format(
         "names: {} of the kernel's generated code {} forgotten (limit reached, the oldest first): this code "

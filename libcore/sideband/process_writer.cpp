@@ -125,6 +125,10 @@ void ProcessWriter::write_clone(std::uint32_t pid, const Incarnation& process) {
 }
 
 void ProcessWriter::write_threads_and_end(std::uint32_t pid, const Incarnation& process) {
+  if (process.unnamed_threads != 0 && build_ids_ == nullptr)
+    put(process.image.from_ns, pid, pid, [&](RecordBuffer& out, const Trailer& trailer) {
+      append_note(out, {.kind = NoteKind::unnamed, .pid = pid, .count = process.unnamed_threads}, trailer);
+    });
   for (const Thread& thread : process.threads) {
     if (thread.exit_ns != 0 && thread.exit_ns < begin_) continue;
     put_task(thread.start_ns, pid, pid, thread.tid);

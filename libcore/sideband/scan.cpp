@@ -7,6 +7,7 @@
 #include "libcore/perf/record.hpp"
 #include "libcore/sideband/doubt.hpp"
 #include "libcore/sideband/scanned.hpp"
+#include "libcore/sideband/scanned_changes.hpp"
 
 namespace flight {
 namespace {
@@ -85,6 +86,7 @@ void ScanMerger::add_to_state(const ScannedProcess& process, EventTime start_ns)
     found.threads.push_back({thread.tid, to_comm(thread.comm), start_ns, 0});
   std::sort(found.threads.begin(), found.threads.end(), [](const Thread& a, const Thread& b) { return a.tid < b.tid; });
   found.live_threads = static_cast<std::uint32_t>(found.threads.size());
+  found.unnamed_threads = static_cast<std::uint32_t>(std::min<std::uint64_t>(process.threads_left_out, UINT32_MAX));
   table_.add(process.pid, std::move(found));
 }
 
@@ -119,6 +121,7 @@ void ScanMerger::add_missing(const ScannedProcess& process, const Incarnation& k
     append_fork(additions_, {process.pid, process.pid, thread.tid, process.pid, scanned_ns_}, at);
     append_comm(additions_, {process.pid, thread.tid, thread.comm}, at);
   }
+  note_unnamed_threads(process, known, scanned_ns_, additions_);
 }
 
 ScanMerge merge_processes(const Scan& scan, EventTime scanned_ns, const Gaps& gaps, const RecordLog& log,

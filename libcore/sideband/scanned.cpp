@@ -44,7 +44,12 @@ class ScanReader {
         return;
       case PERF_RECORD_LOST:
         if (const auto trailer = parse_trailer(record))
-          if (const auto fields = lost_fields(record)) take_end(*trailer, fields->id, fields->lost);
+          if (const auto fields = lost_fields(record)) {
+            if (trailer->reserved == kScanThreadsLeftOut)
+              process(trailer->pid, record).threads_left_out = fields->id;
+            else
+              take_end(*trailer, fields->id, fields->lost);
+          }
         return;
       case PERF_RECORD_KSYMBOL:
         if (const auto symbol = parse_ksymbol(record); symbol && symbols_.all.size() < kMaxKsymbols)

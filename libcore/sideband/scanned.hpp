@@ -71,8 +71,9 @@ struct ScannedProcess {
   std::uint32_t pid = 0, parent = 0;
   EventTime started_ns = 0;
   std::string_view comm;
-  bool unread = false;  // it exists, and nothing else of it is known
-  bool partly = false;  // the name is right, threads and mappings can be missing
+  bool unread = false;                 // it exists, and nothing else of it is known
+  bool partly = false;                 // the name is right, threads and mappings can be missing
+  std::uint64_t threads_left_out = 0;  // others than `threads`
   std::vector<ScannedThread> threads;
   ScannedMaps maps;
   std::span<const std::byte> program;  // MMAP2 of the executable, which may cover nothing; empty: unknown

@@ -2,8 +2,10 @@
 #include "libcore/sideband/scanned_changes.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "libcore/sideband/gaps.hpp"
+#include "libcore/sideband/notes.hpp"
 
 namespace flight {
 namespace {
@@ -57,6 +59,21 @@ bool differs(const ScannedProcess& process, const Incarnation& known) {
     return true;
   return std::any_of(process.maps.begin(), process.maps.end(),
                      [&](const Mmap2Record& map) { return overlaps_another(map, known); });
+}
+
+void note_unnamed_threads(const ScannedProcess& process, const Incarnation& known, EventTime time_ns,
+                          RecordBuffer& additions) {
+  if (process.partly && process.threads_left_out == 0) return;  // they were not read
+  std::uint64_t unnamed = process.threads_left_out;
+  if (unnamed > 0) {
+    std::unordered_set<std::uint32_t> listed;
+    for (const ScannedThread& thread : process.threads) listed.insert(thread.tid);
+    for (const Thread& thread : known.threads)
+      if (thread.exit_ns == 0 && !listed.contains(thread.tid) && unnamed > 0) --unnamed;
+  }
+  if (unnamed == known.unnamed_threads) return;
+  append_note(additions, {.kind = NoteKind::unnamed, .pid = process.pid, .count = unnamed},
+              {.pid = process.pid, .tid = process.pid, .time_ns = time_ns});
 }
 
 }  // namespace flight

@@ -15,5 +15,8 @@ namespace flight {
 [[nodiscard]] bool overlaps_lost(const Mmap2Record& map, const Incarnation& known);
 // Whether an exec, a new name or other mappings must have been lost.
 [[nodiscard]] bool differs(const ScannedProcess& process, const Incarnation& known);
+// Appends a note if the number of threads without a name is another one now. `known`: without the scan.
+void note_unnamed_threads(const ScannedProcess& process, const Incarnation& known, EventTime time_ns,
+                          RecordBuffer& additions);
 
 }  // namespace flight

@@ -22,13 +22,13 @@ namespace flight {
 namespace {
 
 constexpr std::size_t kMaxProcesses = 4U << 20U;        // PID_MAX_LIMIT
-constexpr std::size_t kMaxThreads = 65536;              // of one process
 constexpr std::size_t kMaxCommBytes = 15;               // TASK_COMM_LEN without its NUL
 constexpr std::uint64_t kKernelThread = 0x00200000;     // PF_KTHREAD of the "flags" in /proc/PID/stat
 const auto kLoaded = std::chrono::steady_clock::now();  // of a forked broker: its parent
 
-// The entries of `path` whose names are numbers, ascending.
-Result<std::vector<std::uint32_t>> numbered_entries(const std::string& path, std::size_t most) {
+// The entries of `path` whose names are numbers, ascending. `more`: how many there are beyond `most`; null: nobody
+// asks.
+Result<std::vector<std::uint32_t>> numbered_entries(const std::string& path, std::size_t most, std::uint64_t* more) {
   auto directory = Directory::open(path);
   if (!directory) return propagate(directory.error());
   std::vector<std::uint32_t> numbers;
@@ -37,8 +37,11 @@ Result<std::vector<std::uint32_t>> numbered_entries(const std::string& path, std
     std::uint32_t number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     if (error != std::errc{} || end != name.data() + name.size()) return true;
-    numbers.push_back(number);
-    return numbers.size() < most;
+    if (numbers.size() < most)
+      numbers.push_back(number);
+    else if (more != nullptr)
+      ++*more;
+    return more != nullptr || numbers.size() < most;
   });
   if (!read) return propagate(read.error());
   std::sort(numbers.begin(), numbers.end());  // /proc is sorted, a test's directory may not be
@@ -157,8 +160,8 @@ std::uint64_t ns_of_ticks(std::uint64_t ticks) {
   return ticks / per_second * 1'000'000'000ULL + ticks % per_second * 1'000'000'000ULL / per_second;
 }
 
-void read_other_threads(const std::string& process, ProcessInfo& info) {
-  const auto tids = numbered_entries(process + "/task", kMaxThreads);
+void read_other_threads(const std::string& process, ProcessInfo& info, std::size_t most) {
+  const auto tids = numbered_entries(process + "/task", most, &info.threads_left_out);
   if (!tids) {
     const int reason = tids.error().errno_value();
     info.threads_cut = reason != ENOENT && reason != ESRCH;
@@ -179,7 +182,7 @@ void read_other_threads(const std::string& process, ProcessInfo& info) {
 }  // namespace
 
 Result<std::vector<std::uint32_t>> list_processes(const std::string& root) {
-  auto pids = numbered_entries(root + "/proc", kMaxProcesses);
+  auto pids = numbered_entries(root + "/proc", kMaxProcesses, nullptr);
   if (!pids) return wrap(pids.error(), "list the processes");
   return pids;
 }
@@ -203,9 +206,9 @@ Presence read_stat(std::uint32_t pid, ProcessStat& out, const std::string& root)
   return Presence::there;
 }
 
-void read_threads(ProcessInfo& info, const std::string& root) {
+void read_threads(ProcessInfo& info, const std::string& root, std::size_t most) {
   const std::string process = fmt::format("{}/proc/{}", root, info.pid);
-  if (info.thread_count > 1) read_other_threads(process, info);
+  if (info.thread_count > 1) read_other_threads(process, info, most);
   if (info.is_kernel_thread) return;
   // A leader that has exited has no memory any more; the other threads go on in it.
   if (!info.leader_exited)

@@ -49,6 +49,7 @@ struct ProcessInfo : ProcessStat {
   };
   std::vector<Thread> threads;           // other than the leader
   bool threads_cut = false;              // there are others that could not be read
+  std::uint64_t threads_left_out = 0;    // others, beyond kMostThreads
   std::vector<ProcessMapping> mappings;  // executable ones
   bool mappings_cut = false;             // there are more: too many, or they could not be read
   std::string maps_task;                 // whose maps are to be read: "/proc/PID"; empty: it has none (a kernel thread)
@@ -65,8 +66,9 @@ enum class Presence {
 // Two system calls; nothing here waits for the process.
 [[nodiscard]] Presence read_stat(std::uint32_t pid, ProcessStat& stat, const std::string& root = "");
 // The other threads, after read_stat(), maps_task and the executable. Does not wait for the process; a second for
-// 65,536 threads.
-void read_threads(ProcessInfo& info, const std::string& root = "");
+// 65,536 threads. `most`: the leader included.
+inline constexpr std::size_t kMostThreads = 65536;
+void read_threads(ProcessInfo& info, const std::string& root = "", std::size_t most = kMostThreads);
 // All of it but its mappings: these two, and the cgroup. False: it is gone, or a zombie.
 [[nodiscard]] bool read_process(std::uint32_t pid, ProcessInfo& info, const std::string& root = "");
 // Waits for the lock on the process' memory map, which may hang as long as the process does.

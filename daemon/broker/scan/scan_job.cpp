@@ -175,6 +175,7 @@ void ProcessScan::Job::read_one(const Order& order, std::unique_lock<std::mutex>
   write_process(entry, rest, partly ? kScanPartly : 0);
   if (partly || info.mappings_cut)
     miss(entry, !fits ? ScanMiss::memory : !order.mappings && has_mappings ? order.why : ScanMiss::cut);
+  misses.leave_out(info.threads_left_out);
   entry.threads = {};
   entry.progress = Progress::done;
   settle();

@@ -8,6 +8,7 @@
 #include "libcore/base/text.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/memory_share.hpp"
+#include "libcore/sysinfo/processes.hpp"
 
 namespace flight::broker {
 namespace {
@@ -35,11 +36,21 @@ void ScanMisses::add(ScanMiss reason, std::uint32_t pid, std::string_view comm) 
   named += fmt::format("{}{} ({})", named.empty() ? "" : ", ", pid, comm.empty() ? "?" : own_name(comm));
 }
 
+void ScanMisses::leave_out(std::uint64_t threads_of_one) {
+  threads += threads_of_one;
+  threads_of += threads_of_one == 0 ? 0 : 1;
+}
+
 std::size_t ScanMisses::count() const { return std::accumulate(by_reason.begin(), by_reason.end(), std::size_t{0}); }
 
 std::string ScanMisses::warning(std::size_t limit_bytes) const {
   const std::size_t all = count();
-  if (all == 0) return {};
+  std::string unnamed;
+  if (threads > 0)
+    unnamed =
+        fmt::format("{} of {} {} not read, and have no names: flightd reads {} threads of a process",
+                    counted(threads, "thread"), counted(threads_of, "process"), was_or_were(threads), kMostThreads);
+  if (all == 0) return unnamed;
   std::string reasons;
   for (const ScanMiss reason : {ScanMiss::memory, ScanMiss::late, ScanMiss::cut}) {
     const std::size_t number = by_reason.at(static_cast<std::size_t>(reason));
@@ -53,6 +64,7 @@ std::string ScanMisses::warning(std::size_t limit_bytes) const {
                   counted(all, "process"), reasons, all == 1 ? "its" : "their", named);
   if (all > kNamedInWarning) out += fmt::format(" and {} more", all - kNamedInWarning);
   if (unread != 0) out += fmt::format("; of {}, only the pid is known", counted(unread, "process"));
+  if (!unnamed.empty()) out += "; " + unnamed;
   return out;
 }
 

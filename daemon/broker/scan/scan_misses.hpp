@@ -19,9 +19,11 @@ enum class ScanMiss : std::uint8_t {
 
 struct ScanMisses {
   std::array<std::size_t, 3> by_reason{};
-  std::size_t unread = 0;  // of the late ones, those of which only the pid is known
-  std::string named;       // the first of them: "12 (bash), 13 (?)"
+  std::size_t unread = 0;                     // of the late ones, those of which only the pid is known
+  std::string named;                          // the first of them: "12 (bash), 13 (?)"
+  std::uint64_t threads = 0, threads_of = 0;  // beyond kMostThreads, and of how many processes
 
+  void leave_out(std::uint64_t threads_of_one);
   void add(ScanMiss reason, std::uint32_t pid, std::string_view comm);
   [[nodiscard]] std::size_t count() const;
   // What is missing, why, and what to do; empty: nothing is missing. `limit_bytes`: of the scan.

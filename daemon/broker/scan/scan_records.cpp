@@ -85,6 +85,10 @@ void append_threads(RecordBuffer& out, const ProcessInfo& process, Trailer trail
                 trailer);
     append_comm(out, {.pid = process.pid, .tid = thread.tid, .name = thread.comm}, trailer);
   }
+  if (process.threads_left_out == 0) return;
+  trailer.tid = process.pid;
+  trailer.reserved = kScanThreadsLeftOut;
+  append_lost(out, {.id = process.threads_left_out, .lost = 0}, trailer);
 }
 
 SymbolRecords symbol_records(const GeneratedCode& code, const Trailer& trailer, std::size_t most_bytes) {

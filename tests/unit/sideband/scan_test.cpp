@@ -10,7 +10,9 @@
 namespace flight {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 Tape scan_of_a_server() {
   Tape scan;
@@ -684,6 +686,63 @@ TEST(OldScan, NamesTheSecondOfANumberOnlyAfterTheFirst) {
   EXPECT_EQ(read(window, 28 * kSecond).text_of(200), "200 of 2: 200=[lost]\n");
   EXPECT_EQ(read(window, 34 * kSecond).text_of(200), "200 of 2: 200=[lost]\n");
   EXPECT_EQ(read(window, 45 * kSecond).text_of(200), "200 of 2: 200=next\n");
+}
+
+// The server has more threads than a scan lists. One of them began later, so its name is known.
+TEST(Scan, ThreadsThatItDoesNotListAreCounted) {
+  ProcessTracker tracker;
+  const auto scan = [&tracker](EventTime asked_ns, std::uint64_t left_out) {
+    Tape tape = scan_of_a_server();
+    tape.scanned(300, 1, kSecond, "crowd");
+    tape.thread(0, 300, 301);
+    tape.comm(0, 300, 301, "worker");
+    if (left_out != 0) tape.threads_left_out(300, left_out);
+    tape.all_listed();
+    tracker.add_scan(tape.bytes(), asked_ns);
+  };
+  const auto warnings = [](const ProcessTracker& of, EventTime begin_ns, std::uint32_t pid) {
+    return testing::PrintToString(of.export_window(begin_ns, 60 * kSecond, {pid}).warnings);
+  };
+  scan(10 * kSecond, 3);
+  Tape tape;
+  tape.thread(11 * kSecond, 300, 302);
+  tracker.add(tape.bytes());
+  const auto three = HasSubstr("names: 3 threads of 1 process have no names, only numbers: flightd looks up at most");
+  EXPECT_THAT(warnings(tracker, 12 * kSecond, 300), three);
+  EXPECT_THAT(warnings(tracker, 12 * kSecond, 200), Not(HasSubstr("threads")));
+  const std::size_t log_bytes = tracker.stats().log_bytes;
+  scan(13 * kSecond, 4);
+  EXPECT_EQ(tracker.stats().log_bytes, log_bytes) << "the other one is known";
+  EXPECT_THAT(warnings(tracker, 12 * kSecond, 300), three);
+  scan(14 * kSecond, 2);
+  EXPECT_THAT(warnings(tracker, 12 * kSecond, 300), three) << "at the beginning";
+  const auto one = HasSubstr("names: 1 thread of 1 process has no name, only a number:");
+  EXPECT_THAT(warnings(tracker, 15 * kSecond, 300), one);
+  for (const EventTime horizon_ns : {12 * kSecond, 15 * kSecond}) {
+    tracker.fold(horizon_ns);
+    EXPECT_THAT(warnings(tracker, 15 * kSecond, 300), one);
+    RecordBuffer bytes;
+    const auto omissions = tracker.checkpoint(1U << 20U, [&bytes](std::span<const std::byte> records) {
+      bytes.insert(bytes.end(), records.begin(), records.end());
+    });
+    ProcessTracker restored;
+    restored.replay(bytes, omissions.losses);
+    EXPECT_THAT(warnings(restored, 15 * kSecond, 300), one);
+  }
+  tracker.add_gap(17 * kSecond, 18 * kSecond);
+  scan(20 * kSecond, 5);
+  EXPECT_THAT(warnings(tracker, 21 * kSecond, 300), HasSubstr("names: 4 threads of 1 process"));
+  const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {300});
+  EXPECT_EQ(read(window, 30 * kSecond).text_of(300), "300 of 1: 300=crowd 301=worker 302=crowd\n")
+      << "a thread that was not listed has not ended";
+  scan(30 * kSecond, 0);
+  EXPECT_THAT(warnings(tracker, 31 * kSecond, 300), Not(HasSubstr("threads")));
+  Tape later;
+  later.exec(40 * kSecond, 300, "other");
+  scan(35 * kSecond, 9);
+  tracker.add(later.bytes());
+  EXPECT_THAT(warnings(tracker, 36 * kSecond, 300), HasSubstr("names: 8 threads of 1 process"));
+  EXPECT_THAT(warnings(tracker, 41 * kSecond, 300), Not(HasSubstr("threads"))) << "an exec ends them";
 }
 
 // A child was forked when the name of its parent was in doubt: the scan says what it is called, if it is still the one

@@ -91,6 +91,10 @@ class Tape {
   void scanned_executable(std::uint32_t pid, std::string_view path) {
     append_mmap2(bytes_, {.pid = pid, .tid = pid, .name = path, .is_program = true}, {});
   }
+  // Of the process that was scanned last.
+  void threads_left_out(std::uint32_t pid, std::uint64_t count) {
+    append_lost(bytes_, {count, 0}, {.pid = pid, .tid = pid, .reserved = kScanThreadsLeftOut});
+  }
   void unread(std::uint32_t pid) {
     append_fork(bytes_, {pid, 0, pid, 0, 0, true}, {.reserved = kScanUnread});
     ++scanned_;

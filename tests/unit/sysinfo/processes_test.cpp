@@ -337,6 +337,24 @@ TEST_F(FakeProc, ThreadsThatCannotBeListedAreMissing) {
   EXPECT_EQ(found.at(8).threads.size(), 1U);
 }
 
+TEST_F(FakeProc, ThreadsBeyondTheLimitAreCounted) {
+  for (int tid = 7; tid < 12; ++tid) tree_.write(fmt::format("/proc/7/task/{}/comm", tid), "worker\n");
+  ProcessInfo info;
+  info.pid = 7;
+  info.thread_count = 5;
+  info.is_kernel_thread = true;  // it has no executable to be read
+  read_threads(info, tree_.root(), 3);
+  EXPECT_GE(info.threads.size(), 2U);
+  EXPECT_LE(info.threads.size(), 3U) << "the leader need not be the first entry here";
+  EXPECT_EQ(info.threads_left_out, 2U);
+  EXPECT_FALSE(info.threads_cut);
+  info.threads.clear();
+  info.threads_left_out = 0;
+  read_threads(info, tree_.root(), 5);
+  EXPECT_EQ(info.threads.size(), 4U);
+  EXPECT_EQ(info.threads_left_out, 0U);
+}
+
 // An unreadable file is not taken for an exit.
 TEST_F(FakeProc, AStatThatCannotBeReadIsNotGone) {
   std::filesystem::create_directories(tree_.root() + "/proc/7/stat");

@@ -35,5 +35,22 @@ TEST(ScanMisses, TheWarningHasReasonAndAdvice) {
   EXPECT_NE(misses.warning(small).find("19 (x) and 4 more;"), std::string::npos) << misses.warning(small);
 }
 
+// Their mappings are there, and the next scan would find no more.
+TEST(ScanMisses, ThreadsBeyondTheLimitAreCounted) {
+  const std::size_t bytes = scan_bytes(kMostBesideRingsBytes);
+  ScanMisses misses;
+  misses.leave_out(0);
+  EXPECT_EQ(misses.warning(bytes), "");
+  misses.leave_out(4464);
+  misses.leave_out(36);
+  EXPECT_EQ(misses.count(), 0U);
+  EXPECT_EQ(misses.warning(bytes),
+            "4500 threads of 2 processes were not read, and have no names: flightd reads 65536 threads of a process");
+  misses.add(ScanMiss::late, 12, "bash");
+  EXPECT_THAT(misses.warning(bytes), AllOf(HasSubstr("mappings of 1 process are missing"),
+                                           EndsWith(": 12 (bash); 4500 threads of 2 processes were not read, and have "
+                                                    "no names: flightd reads 65536 threads of a process")));
+}
+
 }  // namespace
 }  // namespace flight::broker

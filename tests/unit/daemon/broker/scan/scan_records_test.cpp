@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+
+#include "libcore/broker/protocol.hpp"
+#include "libcore/perf/record.hpp"
+
 namespace flight::broker {
 namespace {
 
@@ -34,6 +40,25 @@ TEST(ScanRecords, AChildOfKthreaddThatIsNoKernelThreadHasAnExecutable) {
   helper.parent = 1;
   append_unread_program(none, helper, {}, at);
   EXPECT_TRUE(none.empty());
+}
+
+TEST(ScanRecords, ThreadsThatAreNotListedAreCounted) {
+  ProcessInfo info;
+  info.pid = 20;
+  info.threads.push_back({21, "worker"});
+  RecordBuffer all, some;
+  append_threads(all, info, {.time_ns = 5});
+  info.threads_left_out = 7;
+  append_threads(some, info, {.time_ns = 5});
+  ASSERT_GT(some.size(), all.size());
+  EXPECT_TRUE(std::equal(all.begin(), all.end(), some.begin()));
+  const auto last = std::span<const std::byte>(some).subspan(all.size());
+  const auto fields = lost_fields(last);
+  ASSERT_TRUE(fields);
+  EXPECT_EQ(fields->id, 7U);
+  EXPECT_EQ(next_record(last).size(), last.size());
+  EXPECT_EQ(parse_trailer(last)->reserved, kScanThreadsLeftOut);
+  EXPECT_EQ(parse_trailer(last)->pid, 20U);
 }
 
 }  // namespace
