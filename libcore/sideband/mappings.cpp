@@ -72,13 +72,14 @@ void MapList::recharge() {
   charged_ = now;
 }
 
-void MapList::insert(const ProcessMap& map) {
-  if (map.bytes == 0 || map.end() < map.address) return;
+std::size_t MapList::insert(const ProcessMap& map) {
+  if (map.bytes == 0 || map.end() < map.address) return 0;
   // The first mapping that overlaps the new one, and the first after it.
   auto first = std::upper_bound(maps_.begin(), maps_.end(), map.address,
                                 [](std::uint64_t address, const ProcessMap& old) { return address < old.end(); });
   auto last = first;
   while (last != maps_.end() && last->address < map.end()) ++last;
+  const auto replaced = std::count_if(first, last, [](const ProcessMap& old) { return old.file->name != kLostName; });
   std::vector<ProcessMap> rest;  // the remaining parts of the first and the last one
   if (first != last) {
     if (first->address < map.address) {
@@ -100,6 +101,7 @@ void MapList::insert(const ProcessMap& map) {
   }
   if (maps_.size() > kMaxMapsPerProcess) trim(kMaxMapsPerProcess * 3 / 4);
   recharge();
+  return static_cast<std::size_t>(replaced);
 }
 
 bool MapList::covers(const Mmap2Record& scanned) const {

@@ -93,8 +93,9 @@ class MapList {
   MapList& operator=(const MapList&) = delete;
   ~MapList() { meter_->bytes -= charged_; }
 
-  // As mmap(2): overlapped mappings are cut, split or removed. An empty or wrapping range is ignored.
-  void insert(const ProcessMap& map);
+  // As mmap(2): overlapped mappings are cut, split or removed; returns how many, without those that stand for unknown
+  // ones. An empty or wrapping range is ignored.
+  std::size_t insert(const ProcessMap& map);
   // Whether all of its range is known (is_part_of).
   [[nodiscard]] bool covers(const Mmap2Record& scanned) const;
   // Keeps `most`: files before anonymous mappings, and of these the newest. Counts the others as forgotten.

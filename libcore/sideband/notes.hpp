@@ -26,6 +26,7 @@ enum class NoteKind : std::uint32_t {
   flood = 6,      // mappings of `pid` that were not kept, until then (intake.hpp)
   renames = 7,    // names of its tasks, the same
   unnamed = 8,    // Incarnation::unnamed_threads of `pid` from then on
+  replaced = 9,   // mappings that others had replaced, the last of them then, when they were folded early
 };
 
 struct Note {

@@ -282,7 +282,7 @@ void ProcessTable::apply_mmap(const Mmap2Record& map, EventTime time_ns) {
   const bool first = process->expects_program && map.name.starts_with('/') && is_file(made);
   if (first) process->expects_program = false;
   if (first || map.is_program) process->image.program = made.file;
-  if (map.bytes != 0) writable(process->image.maps, meter_).insert(made);
+  if (map.bytes != 0) replaced_ += writable(process->image.maps, meter_).insert(made);
 }
 
 void ProcessTable::apply_note(const Note& note, EventTime time_ns) {

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/clock.hpp"
@@ -135,6 +136,8 @@ class ProcessTable {
   Evicted shrink(std::size_t most_bytes);
   // Only the first step: all names are kept.
   Evicted strip(std::size_t most_bytes);
+  // Mappings of which nothing is known any more, since records replaced them; takes the number.
+  [[nodiscard]] std::uint64_t take_replaced() { return std::exchange(replaced_, 0); }
 
   [[nodiscard]] std::uint64_t alive() const { return tally_.alive; }
   [[nodiscard]] std::uint64_t dead() const { return tally_.dead; }
@@ -206,7 +209,7 @@ class ProcessTable {
   EventTime horizon_ns_ = 0;
   EventTime stripped_ns_ = 0;  // processes that exited before have no maps of their own
   Tally tally_;
-  std::uint64_t visits_ = 0;
+  std::uint64_t visits_ = 0, replaced_ = 0;
 };
 
 }  // namespace flight

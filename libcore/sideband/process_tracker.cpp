@@ -109,12 +109,13 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   state_->living.forget(forgotten_ns);
   state_->images.forget(forgotten_ns);
   state_->threads.forget(forgotten_ns);
+  state_->replaced.forget(forgotten_ns);
   state_->strangers.forget(forgotten_ns);
   state_->floods.forget(forgotten_ns);
   const auto entries = state_->log.entries();
   const auto end = std::lower_bound(entries.begin(), entries.end(), horizon_ns,
                                     [](const auto& entry, EventTime time) { return entry.time_ns < time; });
-  state_->fold_front(static_cast<std::size_t>(end - entries.begin()));
+  state_->fold_front(static_cast<std::size_t>(end - entries.begin()), false);
   state_->forks.forget(horizon_ns);
   state_->shrink();
 }
@@ -139,6 +140,7 @@ CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
   };
   put_note(NoteKind::images, state_->images);
   put_note(NoteKind::threads, state_->threads);
+  put_note(NoteKind::replaced, state_->replaced);
   put_note(NoteKind::strangers, state_->strangers);
   for (const Floods::Flood& flood : state_->floods.all())
     append_note(gaps,
@@ -244,6 +246,7 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   window.stats.evicted = state.evicted.since(begin_ns);
   window.forgotten.images = state.images.since(begin_ns);
   window.forgotten.threads = state.threads.since(begin_ns);
+  window.forgotten.replaced = state.replaced.since(begin_ns);
   window.names_from_ns = state.names_from_ns(begin_ns);
   if (state.forks_from_ns > begin_ns) window.forks_from_ns = state.forks_from_ns;
   state.warn(window, begin_ns, end_ns, doubtful ? &scope : nullptr);
@@ -294,7 +297,8 @@ TrackerStats ProcessTracker::stats() const {
   stats.evicted = state.evicted.since(0);
   stats.evicted_until_ns = state.evicted.until_ns();
   stats.living = state.living.between(Forgotten::kLiving, Forgotten::kLiving);
-  stats.forgotten = {.images = state.images.since(0),
+  stats.forgotten = {.replaced = state.replaced.since(0),
+                     .images = state.images.since(0),
                      .threads = state.threads.since(0),
                      .symbols = state.kernel.forgotten_symbols(),
                      .cgroups = state.kernel.forgotten_cgroups()};

@@ -73,6 +73,9 @@ bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
     case NoteKind::threads:
       threads.add(time_ns, note->count);
       return true;
+    case NoteKind::replaced:
+      replaced.add(time_ns, note->count);
+      return true;
     case NoteKind::strangers:
       strangers.add(time_ns, note->count);
       if (!replaying) gaps.add({.begin_ns = time_ns, .end_ns = time_ns});  // a scan finds what they would have shown
@@ -147,13 +150,14 @@ std::vector<ForkCount> ProcessTracker::State::forks_between(const RecordLog& rec
   return out;
 }
 
-void ProcessTracker::State::fold_front(std::size_t count_records) {
+void ProcessTracker::State::fold_front(std::size_t count_records, bool early) {
   std::size_t done = 0;
   for (const RecordLog::Entry& entry : log.entries().first(count_records)) {
     const auto record = log.record(entry);
     count(entry, ~std::uint64_t{0});  // -1
     count_fork(entry);
     table.apply(record, entry.time_ns);
+    if (const std::uint64_t gone = table.take_replaced(); early) replaced.add(entry.time_ns, gone);
     kernel.apply(record);
     if (++done % kBoundEvery == 0) shrink();
   }
@@ -177,7 +181,7 @@ void ProcessTracker::State::fold_early() {
       gaps.add({.begin_ns = newest, .end_ns = newest});
       some = enough;
     }
-    fold_front(some);
+    fold_front(some, true);
   }
 }
 
@@ -206,6 +210,11 @@ void ProcessTracker::State::warn_of_forgotten(TrackerExport& window) const {
     window.warnings.push_back(
         fmt::format("names: {} of living processes {} forgotten (limit reached); in this window they have no names: {}",
                     counted(facts.threads, "thread"), was_or_were(facts.threads), advice()));
+  if (facts.replaced > 0)
+    window.warnings.push_back(fmt::format(
+        "names: {} {} replaced by others and forgotten (limit reached): until then, code there has no names "
+        "in this window: {}",
+        counted(facts.replaced, "executable mapping"), was_or_were(facts.replaced), advice()));
   if (facts.unnamed > 0)
     window.warnings.push_back(fmt::format(
         "names: {} of {} {}: flightd looks up at most {} threads of a process, and these began before it or "

@@ -39,6 +39,7 @@ struct ProcessTracker::State {
   Forgotten evicted, evicted_maps;
   Forgotten living;           // processes that live, until a scan finds them again
   Forgotten images, threads;  // of living processes
+  Forgotten replaced;         // mappings that a record replaced that was folded early, and when
   Forgotten strangers;        // records, and when they were drained
   Floods floods;
   EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses
@@ -86,7 +87,8 @@ struct ProcessTracker::State {
   [[nodiscard]] EventTime names_from_ns(EventTime begin_ns) const;
   [[nodiscard]] std::vector<ForkCount> forks_between(const RecordLog& records, EventTime begin_ns,
                                                      EventTime end_ns) const;
-  void fold_front(std::size_t count);
+  // `early`: windows may still begin before them.
+  void fold_front(std::size_t count, bool early);
   void fold_early();
   void shrink();
 };

@@ -39,6 +39,59 @@ Tape shell() {
   return tape;
 }
 
+// What is folded early has only the last mapping of an address.
+TEST(Bounds, AMappingThatWasReplacedBeforeItWasFoldedIsCounted) {
+  ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
+  tracker.add(shell().bytes());
+  Tape tape;
+  tape.map(kSecond, 100, 0x8000, 0x1000, "/lib/first.so");
+  tape.map(2 * kSecond, 100, 0x8000, 0x2000, "/lib/second.so");
+  tape.map(2 * kSecond + kStep, 100, 0x20000, 0x1000, "/lib/third.so");
+  tracker.add(tape.bytes());
+  const auto first_at = [](const ProcessTracker& of) {
+    const TrackerExport window = of.export_window(kSecond / 2, 60 * kSecond, {100});
+    return read(window, kSecond + kSecond / 2).map_at(100, 0x8000);
+  };
+  const auto warnings = [](const ProcessTracker& of, EventTime begin_ns) {
+    return testing::PrintToString(of.export_window(begin_ns, 60 * kSecond, {100}).warnings);
+  };
+  const auto counted = testing::HasSubstr("names: 1 executable mapping was replaced by others and forgotten");
+  const auto forgotten = testing::HasSubstr("replaced by others");
+  EXPECT_EQ(first_at(tracker), "/lib/first.so");
+  EXPECT_THAT(warnings(tracker, kSecond / 2), testing::Not(forgotten)) << "the log has it";
+  for (int i = 0; i < 1000; ++i) {
+    Tape more;
+    live(more, 3 * kSecond + static_cast<EventTime>(i) * 10 * kStep, i);
+    tracker.add(more.bytes());
+  }
+  EXPECT_EQ(first_at(tracker), "");
+  EXPECT_THAT(warnings(tracker, kSecond / 2), counted);
+  EXPECT_THAT(warnings(tracker, 5 * kSecond / 2), testing::Not(forgotten)) << "this window does not need it";
+  EXPECT_EQ(tracker.stats().forgotten.replaced, 1U);
+  RecordBuffer bytes;
+  const auto omissions = tracker.checkpoint(1U << 20U, [&bytes](std::span<const std::byte> records) {
+    bytes.insert(bytes.end(), records.begin(), records.end());
+  });
+  ProcessTracker restored;
+  restored.replay(bytes, omissions.losses);
+  EXPECT_THAT(warnings(restored, kSecond / 2), counted);
+  tracker.fold(3 * kSecond);
+  EXPECT_EQ(tracker.stats().forgotten.replaced, 0U) << "no window needs it any more";
+}
+
+// A record that no window needs any more is folded, too.
+TEST(Bounds, AMappingThatWasReplacedLongAgoIsNotCounted) {
+  ProcessTracker tracker;
+  tracker.add(shell().bytes());
+  Tape tape;
+  tape.map(kSecond, 100, 0x8000, 0x1000, "/lib/first.so");
+  tape.map(2 * kSecond, 100, 0x8000, 0x1000, "/lib/second.so");
+  tracker.add(tape.bytes());
+  tracker.fold(3 * kSecond);
+  EXPECT_EQ(tracker.stats().forgotten.replaced, 0U);
+  EXPECT_EQ(read(tracker.export_window(4 * kSecond, 5 * kSecond, {100})).map_at(100, 0x8000), "/lib/second.so");
+}
+
 TEST(Bounds, EarlyFoldingKeepsTheTimes) {
   ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
   tracker.add(shell().bytes());
