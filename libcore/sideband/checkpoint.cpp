@@ -65,10 +65,11 @@ void Checkpointer::put_kernel(const KernelTable& kernel, std::size_t most_bytes)
   flush_if(slice_.size() >= kSliceBytes);
 }
 
-// Whether it has its parent's mappings and has mapped nothing since, like thousands of children of a large process. It
-// is then written as a FORK that copies them.
+// Whether it has its parent's mappings and has mapped nothing since, like thousands of children of a large process, and
+// only one name. It is then written as a FORK that copies them.
 bool Checkpointer::is_clone(const Incarnation& process) const {
-  if (!process.image.maps || !process.past.empty() || process.image.from_ns != process.start_ns) return false;
+  if (!process.image.maps || !process.past.empty() || !process.names.empty()) return false;
+  if (process.image.from_ns != process.start_ns) return false;
   const auto parents = table_.of(process.parent);
   return !parents.empty() && parents.back().alive() && &parents.back() != &process &&
          parents.back().start_ns < process.start_ns && parents.back().image.from_ns <= process.start_ns &&

@@ -27,6 +27,7 @@ enum class NoteKind : std::uint32_t {
   renames = 7,    // names of its tasks, the same
   unnamed = 8,    // Incarnation::unnamed_threads of `pid` from then on
   replaced = 9,   // mappings that others had replaced, the last of them then, when they were folded early
+  names = 10,     // names that tasks had before a rename, and that were lost, the last rename then
 };
 
 struct Note {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/sideband/gaps.hpp"
 #include "libcore/sideband/notes.hpp"
 
 namespace flight {
@@ -38,6 +39,8 @@ Comm to_comm(const CommRecord& record) {
   return comm;
 }
 
+Comm lost_comm() { return to_comm(CommRecord{.pid = 0, .tid = 0, .name = kLostName, .lost = true}); }
+
 const Thread* Incarnation::find_thread(std::uint32_t tid) const {
   auto next = std::upper_bound(threads.begin(), threads.end(), tid,
                                [](std::uint32_t wanted, const Thread& thread) { return wanted < thread.tid; });
@@ -55,7 +58,8 @@ ProcessTable::Tally ProcessTable::tally(const Entry& entry) {
   sum.bytes = kHashNodeBytes + entry.capacity() * sizeof(Incarnation);
   for (const Incarnation& process : entry) {
     ++(process.alive() ? sum.alive : sum.dead);
-    sum.bytes += process.past.capacity() * sizeof(Image) + process.threads.capacity() * sizeof(Thread);
+    sum.bytes +=
+        process.past.capacity() * sizeof(Image) + process.threads.capacity() * sizeof(Thread) + process.names.bytes();
   }
   return sum;
 }
@@ -138,6 +142,7 @@ void ProcessTable::add(std::uint32_t pid, Incarnation&& incarnation) {
         incarnation.image.comm = known.image.comm;
         incarnation.image.maps = known.image.maps;
         incarnation.image.program = known.image.program;
+        incarnation.names = known.names;
       }
       return same;
     });
@@ -236,18 +241,33 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
   }
   if (comm.exec) return exec(*process, comm, time_ns);
   if (comm.tid == comm.pid) {
-    process->image.comm = to_comm(comm);
+    rename(*process, comm, process->image.from_ns, process->image.comm, time_ns);
     process->copied = false;
     return;
   }
-  if (Thread* thread = thread_at(*process, comm.tid, time_ns)) {
-    thread->comm = to_comm(comm);
-    return;
-  }
+  if (Thread* thread = thread_at(*process, comm.tid, time_ns))
+    return rename(*process, comm, thread->start_ns, thread->comm, time_ns);
   if (!process->alive()) return;
   const Accounted accounted(*this, processes_[comm.pid]);
   process->threads.insert(place_of(process->threads, comm.tid, time_ns), Thread{comm.tid, to_comm(comm), time_ns, 0});
   ++process->live_threads;
+}
+
+// `name`: the newest one of a task that has existed since `from_ns`. A window may begin before this rename if the
+// record is folded early: then the name until now is kept. One that is not known is taken for the new one, as in a
+// scan.
+void ProcessTable::rename(Incarnation& process, const CommRecord& comm, EventTime from_ns, Comm& name,
+                          EventTime time_ns) {
+  const Comm now = to_comm(comm);
+  if (time_ns < horizon_ns_ || time_ns <= from_ns || now == name || name_of(name).empty()) {
+    name = now;
+    return;
+  }
+  const Accounted accounted(*this, processes_[comm.pid]);
+  const PastNames::Lost lost = process.names.rename(comm.tid, time_ns, name, now);
+  lost_names_.count += lost.count;
+  lost_names_.until_ns = std::max(lost_names_.until_ns, lost.until_ns);
+  note_end(comm.pid, time_ns, 1);
 }
 
 // An exec replaces the memory and leaves one thread, which has the process' number (execve(2)).
@@ -265,6 +285,7 @@ void ProcessTable::exec(Incarnation& process, const CommRecord& comm, EventTime 
   if (time_ns < horizon_ns_) {
     process.past.clear();
     process.threads.clear();
+    process.names = PastNames();
     process.passed = 0;
   } else {
     process.past.push_back(std::move(process.image));

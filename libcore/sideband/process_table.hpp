@@ -4,6 +4,7 @@
 //
 //   pid ─► incarnations, ascending in start        one pid, reused
 //            ├ threads, each with its name and its own life
+//            ├ past names                           of them, and of the images
 //            ├ past images                          before an exec
 //            └ image: name, maps                    the last one
 //
@@ -26,7 +27,9 @@
 
 #include "libcore/base/clock.hpp"
 #include "libcore/perf/record_build.hpp"
+#include "libcore/sideband/comm.hpp"
 #include "libcore/sideband/mappings.hpp"
+#include "libcore/sideband/past_names.hpp"
 
 namespace flight {
 
@@ -37,14 +40,6 @@ inline constexpr std::size_t kMostReplayBytes = 4U << 20U;
 // A child of a process with thousands of mappings may cost 200 KB, so the limit is checked after at most this many
 // records.
 inline constexpr std::size_t kBoundEvery = 16;
-
-// As in the kernel, NUL-terminated; empty: unknown. The last byte is no part of a name: it distinguishes kLostName from
-// a process that calls itself so.
-using Comm = std::array<char, 16>;
-[[nodiscard]] Comm to_comm(std::string_view name);
-[[nodiscard]] Comm to_comm(const CommRecord& record);
-[[nodiscard]] inline std::string_view name_of(const Comm& comm) { return comm.data(); }
-[[nodiscard]] inline bool is_lost_comm(const Comm& comm) { return comm.back() != 0; }
 
 struct Image {
   EventTime from_ns = 0;
@@ -77,7 +72,8 @@ struct Incarnation {
   Image image;
   std::vector<Image> past;      // ascending
   std::vector<Thread> threads;  // without the leader; ascending by (tid, start)
-  std::uint32_t passed = 0;     // how many of `past` and `threads` have ended before the horizon
+  PastNames names;              // before the one in an image or a thread
+  std::uint32_t passed = 0;     // how many of `past`, `threads` and `names` have ended before the horizon
   // Other threads that live: the last scan did not list them (kScanThreadsLeftOut), nor is their FORK known.
   std::uint32_t unnamed_threads = 0;
 
@@ -136,6 +132,8 @@ class ProcessTable {
   Evicted shrink(std::size_t most_bytes);
   // Only the first step: all names are kept.
   Evicted strip(std::size_t most_bytes);
+  // Names that tasks had, and that were lost because of a limit; takes them.
+  [[nodiscard]] PastNames::Lost take_lost_names() { return std::exchange(lost_names_, PastNames::Lost()); }
   // Mappings of which nothing is known any more, since records replaced them; takes the number.
   [[nodiscard]] std::uint64_t take_replaced() { return std::exchange(replaced_, 0); }
 
@@ -183,6 +181,8 @@ class ProcessTable {
   void apply_thread(const TaskRecord& fork, EventTime time_ns);
   void apply_exit(const TaskRecord& exit, EventTime time_ns);
   void apply_comm(const CommRecord& comm, EventTime time_ns);
+  void rename(Incarnation& process, const CommRecord& comm, EventTime from_ns, Comm& name, EventTime time_ns);
+  void lose_names(Incarnation& process, EventTime before_ns);
   void apply_mmap(const Mmap2Record& map, EventTime time_ns);
   void apply_note(const Note& note, EventTime time_ns);
   Incarnation* find_or_infer(std::uint32_t pid, EventTime time_ns);
@@ -196,7 +196,7 @@ class ProcessTable {
   void shrink_living(std::size_t most_bytes, Evicted& evicted);
   void make_lean(bool sampled, Evicted& evicted);
   void remove_living(bool sampled, std::size_t most_bytes, Evicted& evicted);
-  void drop_the_past(Incarnation& process, Evicted& evicted) const;
+  void drop_the_past(Incarnation& process, Evicted& evicted);
   void count_image(EventTime end_ns, Evicted& evicted) const;
   void count_thread(EventTime exit_ns, Evicted& evicted) const;
   [[nodiscard]] static Tally tally(const Entry& entry);
@@ -210,6 +210,7 @@ class ProcessTable {
   EventTime stripped_ns_ = 0;  // processes that exited before have no maps of their own
   Tally tally_;
   std::uint64_t visits_ = 0, replaced_ = 0;
+  PastNames::Lost lost_names_;
 };
 
 }  // namespace flight

@@ -50,7 +50,7 @@ std::uint64_t ProcessTable::prune(const Due& due, EventTime horizon_ns, Evicted*
 // are removed when they are a quarter of all: the cost of each is then constant.
 void ProcessTable::pass(Incarnation& process, std::size_t parts, EventTime horizon_ns, Evicted* early) {
   process.passed = static_cast<std::uint32_t>(std::min<std::size_t>(process.passed + parts, UINT32_MAX));
-  const std::size_t all = process.past.size() + process.threads.size();
+  const std::size_t all = process.past.size() + process.threads.size() + process.names.count();
   if (process.passed == 0 || process.passed < all / 4) return;
   visits_ += all;
   process.passed = 0;
@@ -68,6 +68,8 @@ void ProcessTable::pass(Incarnation& process, std::size_t parts, EventTime horiz
     if (early != nullptr) count_thread(thread.exit_ns, *early);
     return true;
   });
+  if (early != nullptr) lose_names(process, horizon_ns);
+  process.names.forget(horizon_ns_);
   if (process.past.capacity() > 2 * process.past.size()) process.past.shrink_to_fit();
   if (process.threads.capacity() > 2 * process.threads.size()) process.threads.shrink_to_fit();
 }
@@ -130,7 +132,14 @@ void ProcessTable::count_thread(EventTime exit_ns, Evicted& evicted) const {
   evicted.threads_until_ns = std::max(evicted.threads_until_ns, exit_ns);
 }
 
-void ProcessTable::drop_the_past(Incarnation& process, Evicted& evicted) const {
+void ProcessTable::lose_names(Incarnation& process, EventTime before_ns) {
+  const PastNames::Lost lost = process.names.lose(before_ns, horizon_ns_);
+  lost_names_.count += lost.count;
+  lost_names_.until_ns = std::max(lost_names_.until_ns, lost.until_ns);
+}
+
+void ProcessTable::drop_the_past(Incarnation& process, Evicted& evicted) {
+  lose_names(process, ~EventTime{0});
   for (std::size_t i = 0; i < process.past.size(); ++i)
     count_image(i + 1 < process.past.size() ? process.past[i + 1].from_ns : process.image.from_ns, evicted);
   process.past = {};

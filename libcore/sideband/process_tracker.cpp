@@ -110,6 +110,7 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   state_->images.forget(forgotten_ns);
   state_->threads.forget(forgotten_ns);
   state_->replaced.forget(forgotten_ns);
+  state_->names.forget(forgotten_ns);
   state_->strangers.forget(forgotten_ns);
   state_->floods.forget(forgotten_ns);
   const auto entries = state_->log.entries();
@@ -141,6 +142,7 @@ CheckpointOmissions ProcessTracker::checkpoint(std::size_t most_state_bytes,
   put_note(NoteKind::images, state_->images);
   put_note(NoteKind::threads, state_->threads);
   put_note(NoteKind::replaced, state_->replaced);
+  put_note(NoteKind::names, state_->names);
   put_note(NoteKind::strangers, state_->strangers);
   for (const Floods::Flood& flood : state_->floods.all())
     append_note(gaps,
@@ -247,6 +249,7 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   window.forgotten.images = state.images.since(begin_ns);
   window.forgotten.threads = state.threads.since(begin_ns);
   window.forgotten.replaced = state.replaced.since(begin_ns);
+  window.forgotten.names = state.names.since(begin_ns);
   window.names_from_ns = state.names_from_ns(begin_ns);
   if (state.forks_from_ns > begin_ns) window.forks_from_ns = state.forks_from_ns;
   state.warn(window, begin_ns, end_ns, doubtful ? &scope : nullptr);
@@ -298,6 +301,7 @@ TrackerStats ProcessTracker::stats() const {
   stats.evicted_until_ns = state.evicted.until_ns();
   stats.living = state.living.between(Forgotten::kLiving, Forgotten::kLiving);
   stats.forgotten = {.replaced = state.replaced.since(0),
+                     .names = state.names.since(0),
                      .images = state.images.since(0),
                      .threads = state.threads.since(0),
                      .symbols = state.kernel.forgotten_symbols(),

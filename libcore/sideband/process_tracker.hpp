@@ -61,6 +61,7 @@ inline constexpr std::size_t kMaxCgroups = 32768;  // whose paths are kept
 struct ForgottenFacts {
   std::uint64_t maps = 0, of_processes = 0;   // of processes with samples (in an export)
   std::uint64_t replaced = 0;                 // mappings that others replaced
+  std::uint64_t names = 0;                    // of tasks, before a rename
   std::uint64_t images = 0;                   // before an exec of a process that lives
   std::uint64_t threads = 0;                  // of processes that live
   std::uint64_t unnamed = 0, unnamed_of = 0;  // threads that no scan listed; of processes with samples (in an export)

@@ -76,6 +76,9 @@ bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
     case NoteKind::replaced:
       replaced.add(time_ns, note->count);
       return true;
+    case NoteKind::names:
+      names.add(time_ns, note->count);
+      return true;
     case NoteKind::strangers:
       strangers.add(time_ns, note->count);
       if (!replaying) gaps.add({.begin_ns = time_ns, .end_ns = time_ns});  // a scan finds what they would have shown
@@ -215,6 +218,11 @@ void ProcessTracker::State::warn_of_forgotten(TrackerExport& window) const {
         "names: {} {} replaced by others and forgotten (limit reached): until then, code there has no names "
         "in this window: {}",
         counted(facts.replaced, "executable mapping"), was_or_were(facts.replaced), advice()));
+  if (facts.names > 0)
+    window.warnings.push_back(
+        fmt::format("names: {} that tasks had before they were renamed {} forgotten (limit reached): until then, all "
+                    "tasks of their processes are called {} in this window: {}",
+                    counted(facts.names, "name"), was_or_were(facts.names), kLostName, advice()));
   if (facts.unnamed > 0)
     window.warnings.push_back(fmt::format(
         "names: {} of {} {}: flightd looks up at most {} threads of a process, and these began before it or "
@@ -292,6 +300,8 @@ void ProcessTracker::State::shrink() {
   evicted_maps.add(gone.maps_until_ns, gone.maps);
   images.add(gone.images_until_ns, gone.images);
   threads.add(gone.threads_until_ns, gone.threads);
+  const PastNames::Lost lost_names = table.take_lost_names();
+  names.add(lost_names.until_ns, lost_names.count);
 }
 
 }  // namespace flight

@@ -40,6 +40,7 @@ struct ProcessTracker::State {
   Forgotten living;           // processes that live, until a scan finds them again
   Forgotten images, threads;  // of living processes
   Forgotten replaced;         // mappings that a record replaced that was folded early, and when
+  Forgotten names;            // that tasks had before a rename, which was then
   Forgotten strangers;        // records, and when they were drained
   Floods floods;
   EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses

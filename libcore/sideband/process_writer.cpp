@@ -52,8 +52,19 @@ void ProcessWriter::put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t
   });
 }
 
-void ProcessWriter::write_image(std::uint32_t pid, const Image& image, bool first) {
-  put_comm(image.from_ns, pid, pid, image.comm, !first);
+void ProcessWriter::put_names(std::uint32_t pid, std::uint32_t tid, const PastNames& names, EventTime from_ns,
+                              EventTime to_ns, const Comm& last, bool exec) {
+  if (names.empty()) return put_comm(from_ns, pid, tid, last, exec);
+  const auto all = names.of(tid, from_ns, to_ns, last);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i + 1 < all.size() && all[i + 1].since_ns <= begin_) continue;
+    put_comm(all[i].since_ns, pid, tid, all[i].comm, exec && i == 0);
+  }
+}
+
+void ProcessWriter::write_image(std::uint32_t pid, const Incarnation& process, const Image& image, EventTime to_ns,
+                                bool first) {
+  put_names(pid, pid, process.names, image.from_ns, to_ns, image.comm, !first);
   const MappedFile* program = image.program.get();
   write_maps(pid, image, program);
   if (program == nullptr || image.from_ns > end_) return;
@@ -111,10 +122,10 @@ void ProcessWriter::write(std::uint32_t pid, const Incarnation& process) {
   for (std::size_t i = 0; i < process.past.size(); ++i) {
     const Image& next = i + 1 < process.past.size() ? process.past[i + 1] : process.image;
     if (next.from_ns <= begin_) continue;
-    write_image(pid, process.past[i], first);
+    write_image(pid, process, process.past[i], next.from_ns, first);
     first = false;
   }
-  write_image(pid, process.image, first);
+  write_image(pid, process, process.image, ~EventTime{0}, first);
   write_threads_and_end(pid, process);
 }
 
@@ -132,7 +143,8 @@ void ProcessWriter::write_threads_and_end(std::uint32_t pid, const Incarnation& 
   for (const Thread& thread : process.threads) {
     if (thread.exit_ns != 0 && thread.exit_ns < begin_) continue;
     put_task(thread.start_ns, pid, pid, thread.tid);
-    put_comm(thread.start_ns, pid, thread.tid, thread.comm, false);
+    const EventTime to_ns = thread.exit_ns != 0 ? thread.exit_ns : ~EventTime{0};
+    put_names(pid, thread.tid, process.names, thread.start_ns, to_ns, thread.comm, false);
     put_exit(thread.exit_ns, pid, pid, thread.tid);
   }
   put_exit(process.leader_exit_ns != 0 ? process.leader_exit_ns : process.exit_ns, pid, process.parent, pid);

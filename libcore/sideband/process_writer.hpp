@@ -85,7 +85,11 @@ class ProcessWriter {
   void put_task(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid, bool clones = false);
   void put_exit(EventTime time_ns, std::uint32_t pid, std::uint32_t parent, std::uint32_t tid);
   void put_comm(EventTime time_ns, std::uint32_t pid, std::uint32_t tid, const Comm& comm, bool exec);
-  void write_image(std::uint32_t pid, const Image& image, bool first);
+  // The names of a task from its first one, in [from, to). `exec`: the first one is that of an exec.
+  void put_names(std::uint32_t pid, std::uint32_t tid, const PastNames& names, EventTime from_ns, EventTime to_ns,
+                 const Comm& last, bool exec);
+  // `to_ns`: when the next image begins, ~0: never.
+  void write_image(std::uint32_t pid, const Incarnation& process, const Image& image, EventTime to_ns, bool first);
   void write_maps(std::uint32_t pid, const Image& image, const MappedFile*& program);
   void note_forgotten(std::uint32_t pid, const Image& image);
   void write_threads_and_end(std::uint32_t pid, const Incarnation& process);

@@ -79,6 +79,68 @@ TEST(Bounds, AMappingThatWasReplacedBeforeItWasFoldedIsCounted) {
   EXPECT_EQ(tracker.stats().forgotten.replaced, 0U) << "no window needs it any more";
 }
 
+// prctl(PR_SET_NAME): state has the newest name, and a window begins before the rename.
+TEST(Bounds, ARenameThatIsFoldedEarlyKeepsTheNamesBefore) {
+  ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
+  tracker.add(shell().bytes());
+  Tape tape;
+  tape.thread(kSecond, 100, 101);
+  tape.comm(2 * kSecond, 100, 100, "renamed");
+  tape.comm(2 * kSecond + 5, 100, 101, "worker");
+  tape.comm(3 * kSecond, 100, 101, "resting");
+  tape.exec(4 * kSecond, 100, "other");
+  tape.comm(5 * kSecond, 100, 100, "last");
+  tracker.add(tape.bytes());
+  for (int i = 0; i < 1000; ++i) {
+    Tape more;
+    live(more, 6 * kSecond + static_cast<EventTime>(i) * 10 * kStep, i);
+    tracker.add(more.bytes());
+  }
+  RecordBuffer bytes;
+  const auto omissions = tracker.checkpoint(1U << 20U, [&bytes](std::span<const std::byte> records) {
+    bytes.insert(bytes.end(), records.begin(), records.end());
+  });
+  ProcessTracker restored;
+  restored.replay(bytes, omissions.losses);
+  const EventTime half = kSecond / 2;
+  for (ProcessTracker* of : {&tracker, &restored}) {
+    const auto names = [of](EventTime begin_ns, EventTime at_ns) {
+      const ReaderModel model = read(of->export_window(begin_ns, 60 * kSecond, {100}), at_ns);
+      return model.comm_of(100, 100) + " " + model.comm_of(100, 101);
+    };
+    for (const EventTime begin_ns : {half, kSecond + 1}) {
+      EXPECT_EQ(names(begin_ns, kSecond + half), "bash bash");
+      EXPECT_EQ(names(begin_ns, 2 * kSecond + half), "renamed worker");
+      EXPECT_EQ(names(begin_ns, 3 * kSecond + half), "renamed resting");
+      EXPECT_EQ(names(begin_ns, 4 * kSecond + half), "other ");
+      EXPECT_EQ(names(begin_ns, 5 * kSecond + half), "last ");
+    }
+    EXPECT_EQ(names(2 * kSecond + half, 2 * kSecond + half), "renamed worker");
+    EXPECT_EQ(names(4 * kSecond + half, 4 * kSecond + half), "other ");
+    of->fold(3 * kSecond + half);
+    EXPECT_EQ(names(3 * kSecond + half, 3 * kSecond + half), "renamed resting");
+    EXPECT_EQ(names(3 * kSecond + half, 5 * kSecond + half), "last ");
+  }
+}
+
+// Memory is short: a name that is forgotten is unknown, and the later one does not take its place.
+TEST(Bounds, ANameThatIsForgottenIsNotReplacedByALaterOne) {
+  ProcessTracker tracker({.log_bytes = 4096, .state_bytes = 1U << 20U});
+  tracker.add(shell().bytes());
+  Tape tape;
+  for (EventTime i = 0; i < 3 * PastNames::kMost; ++i) tape.comm(kSecond + i, 100, 100, "n" + std::to_string(i));
+  tape.cgroup(10 * kSecond, 5, "/x");
+  tracker.add(tape.bytes(), 20 * kSecond);
+  const auto window = tracker.export_window(kSecond / 2, 60 * kSecond, {100});
+  EXPECT_EQ(read(window, kSecond + 5).comm_of(100, 100), kLostName);
+  EXPECT_EQ(read(window, kSecond + 3 * PastNames::kMost - 5).comm_of(100, 100),
+            "n" + std::to_string(3 * PastNames::kMost - 5));
+  EXPECT_GT(window.forgotten.names, PastNames::kMost);
+  EXPECT_THAT(testing::PrintToString(window.warnings),
+              testing::HasSubstr(fmt::format("names: {} names that tasks had before they were renamed were forgotten",
+                                             window.forgotten.names)));
+}
+
 // A record that no window needs any more is folded, too.
 TEST(Bounds, AMappingThatWasReplacedLongAgoIsNotCounted) {
   ProcessTracker tracker;

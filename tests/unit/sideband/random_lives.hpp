@@ -20,8 +20,8 @@ struct Event {
   RecordBuffer bytes;
 };
 
-// `simple`: only records that early folding keeps exactly (no renaming, no mapping over another), and leaders exit
-// last; a second of it has a hundred records, otherwise ten times as many.
+// `simple`: only records that early folding keeps exactly (no mapping over another), and leaders exit last; a second of
+// it has a hundred records, otherwise ten times as many.
 class RandomLives {
  public:
   RandomLives(unsigned seed, bool simple) : random_(seed), simple_(simple) {
@@ -56,7 +56,7 @@ class RandomLives {
       case 5:
         return exec(pid);
       case 6:
-        if (!simple_) add([&](Tape& tape) { tape.comm(now_, pid, tid, name("name")); });
+        add([&](Tape& tape) { tape.comm(now_, pid, tid, name("name")); });
         return;
       default: {
         const std::uint64_t at = simple_ ? (next_map_++ * 0x4000) : (random_() % 64 * 0x1000);
