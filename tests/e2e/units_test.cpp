@@ -211,6 +211,21 @@ TEST_F(UnitsLong, AProgramIsAnExecutableWhateverTheProcessIsCalled) {
       << "one process" << top;
 }
 
+// In the sidecar it has the name that it chose, and nothing says that the kernel gave it.
+TEST_F(UnitsLong, AProcessThatCallsItselfLikeAKernelThreadIsShownInQuotationMarks) {
+  const Child renamed =
+      start_load({"bash", "-c", "printf '[kworker/0:1]' >/proc/$$/comm; echo started; while :; do :; done"}, -10);
+  ASSERT_TRUE(renamed.wait_for_line("started"));
+  ASSERT_TRUE(renamed.runs_for(500ms));
+  const Json sidecar = daemon_.snapshot();
+  const Json& top = sidecar["top"];
+  const auto row = std::find_if(top.begin(), top.end(), [&](const Json& one) { return one["pid"] == renamed.pid(); });
+  ASSERT_NE(row, top.end()) << top;
+  EXPECT_EQ((*row)["comm"], "[kworker/0:1]");
+  EXPECT_FALSE(row->contains("named_by")) << *row;
+  EXPECT_THAT(daemon_.ctl({"info", sidecar["id"]}).out, HasSubstr("\n  \"[kworker/0:1]\" "));
+}
+
 // A scan of /proc says what ran before flightd.
 TEST_F(Units, TheProgramsOfEarlierProcessesAreKnown) {
   ASSERT_TRUE(daemon_.stop());
