@@ -55,7 +55,10 @@ class ClientTest : public testing::Test {
       talk(fd.get());
     });
   }
-  void stop_listening() { listening_.reset(); }
+  void stop_listening() {
+    join();
+    listening_.reset();
+  }
   void join() { server_.join(); }
   static void say(int fd, const std::string& text) { static_cast<void>(write_all(fd, std::string_view(text))); }
   static void hear_call(int fd) {
@@ -117,7 +120,6 @@ TEST_F(ClientTest, OneThatIsJustBeingReplacedIsWaitedFor) {
   stop_listening();
   std::thread next([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    join();
     serve([](int fd) {
       hear_call(fd);
       say(fd, std::string(R"({"parameters":{"x":2}})") + '\0');
