@@ -57,9 +57,9 @@ inline constexpr std::string_view kDeleted = " (deleted)";
 
 struct MappedFileFacts {
   std::vector<std::uint8_t> build_id;  // empty: the file has none
-  // If `name` does not lead to the file from the host's root: the path that does. Of a process in another root, the name
-  // inside is preferred if the host has the same build there: perf finds it also when that root is gone. If there is no
-  // path and no build-id either: `name` with kNotTheHosts. Otherwise empty.
+  // If `name` does not lead to the file from the host's root: the path that does. Of a process in another root, the
+  // name inside is preferred if the host has the same build there: perf finds it also when that root is gone. If there
+  // is no path and no build-id either: `name` with kNotTheHosts. Otherwise empty.
   std::string host_path;
   // False: the file cannot be reached or must not be opened, or `by_name` was set, and only host_path is known.
   bool was_read = true;
