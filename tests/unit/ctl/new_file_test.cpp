@@ -31,7 +31,9 @@ extern "C" int fstat(int fd, struct stat* status) noexcept {
   return result;
 }
 
-extern "C" int flock(int fd, int operation) noexcept {
+// Under another name in C++: fcntl.h has a struct flock, which a function of that name would hide.
+extern "C" int own_flock(int fd, int operation) noexcept __asm__("flock");
+int own_flock(int fd, int operation) noexcept {
   if (const auto other = std::exchange(before_lock, nullptr)) other();
   return static_cast<int>(::syscall(SYS_flock, fd, operation));
 }
