@@ -232,7 +232,7 @@ TEST_F(ServiceStart, BrokerStaysWithWrongUsage) {
   EXPECT_TRUE(broker.running());
   broker.signal(SIGTERM);
   EXPECT_EQ(broker.wait(30s), 0) << broker.err();
-  EXPECT_EQ(count_of(broker.err(), "no-such-group"), 1U) << broker.err();
+  EXPECT_EQ(count_of(broker.err(), "the group no-such-group does not exist"), 1U) << broker.err();
 }
 
 }  // namespace

@@ -24,8 +24,11 @@ TEST(Accounts, AMissingNameIsAResult) {
   EXPECT_FALSE(group_named("no-such-group").value());
 }
 
-// Without a descriptor /etc/passwd and /etc/group cannot be opened. In a process of its own.
+// Without a descriptor /etc/passwd and /etc/group cannot be opened. In a process of its own, whose C library has read
+// nsswitch.conf and knows other sources as well: these do not have the name.
 TEST(Accounts, AFailedLookupIsAnError) {
+  EXPECT_FALSE(user_named("no-such-user").value());
+  EXPECT_FALSE(group_named("no-such-group").value());
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit none{0, 0};
