@@ -25,7 +25,7 @@ TEST(Accounts, AMissingNameIsAResult) {
 }
 
 // Without a descriptor /etc/passwd and /etc/group cannot be opened. In a process of its own, whose C library has read
-// nsswitch.conf and knows other sources as well: these do not have the name.
+// nsswitch.conf and knows other sources as well: these do not have the name. (Of root, systemd has one.)
 TEST(Accounts, AFailedLookupIsAnError) {
   EXPECT_FALSE(user_named("no-such-user").value());
   EXPECT_FALSE(group_named("no-such-group").value());
@@ -33,12 +33,12 @@ TEST(Accounts, AFailedLookupIsAnError) {
   if (child == 0) {
     const rlimit none{0, 0};
     if (::setrlimit(RLIMIT_NOFILE, &none) != 0) ::_exit(2);
-    const auto user = user_named("root");
-    const auto group = group_named("root");
+    const auto user = user_named("daemon");
+    const auto group = group_named("daemon");
     const bool failed =
         !user && !group && user.error().errno_value() == EMFILE && group.error().errno_value() == EMFILE;
-    const bool named = failed && user.error().what == "look up the user root: Too many open files" &&
-                       group.error().what == "look up the group root: Too many open files";
+    const bool named = failed && user.error().what == "look up the user daemon: Too many open files" &&
+                       group.error().what == "look up the group daemon: Too many open files";
     ::_exit(named ? 0 : 1);
   }
   int status = 0;
