@@ -2,6 +2,7 @@
 #include "daemon/recordings/part_facts.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
@@ -108,6 +109,17 @@ Sidecar PartContext::begun() const {
   return out;
 }
 
+SidecarHole sidecar_hole(std::string channel, int cpu, const Hole& hole) {
+  return {.channel = std::move(channel),
+          .cpu = cpu,
+          .begin_ns = hole.from_ns,
+          .end_ns = hole.until_ns,
+          .lost = hole.events,
+          .cause = std::string(to_string(hole.cause)),
+          .bytes = hole.bytes,
+          .estimated = hole.estimated};
+}
+
 void describe_part(Sidecar& out, const PartFacts& facts, const RecordedRings& rings, const ClockHistory& clock,
                    EventTime at_ns) {
   out.size_bytes = facts.file_bytes;
@@ -117,18 +129,10 @@ void describe_part(Sidecar& out, const PartFacts& facts, const RecordedRings& ri
   out.window = SidecarWindow::of(empty ? at_ns : facts.first_ns, empty ? at_ns : facts.newest_ns, clock);
   out.common_window = out.window;
   describe_clock(out, clock);
-  bool estimated = false;
-  for (const PartFacts::RingHole& one : facts.holes) {
-    estimated = estimated || one.hole.estimated;
-    out.holes.push_back({.channel = one.ring < rings.rings.size() ? rings.channel_of(one.ring) : std::string(),
-                         .cpu = one.cpu,
-                         .begin_ns = one.hole.from_ns,
-                         .end_ns = one.hole.until_ns,
-                         .lost = one.hole.events,
-                         .cause = std::string(to_string(one.hole.cause)),
-                         .bytes = one.hole.bytes,
-                         .estimated = one.hole.estimated});
-  }
+  for (const PartFacts::RingHole& one : facts.holes)
+    out.holes.push_back(
+        sidecar_hole(one.ring < rings.rings.size() ? rings.channel_of(one.ring) : std::string(), one.cpu, one.hole));
+  const bool estimated = std::any_of(out.holes.begin(), out.holes.end(), [](const auto& one) { return one.estimated; });
   if (facts.lost_events > 0) out.warnings.push_back(holes_text(facts, estimated));
   if (facts.holes_left_out > 0)
     out.warnings.push_back(fmt::format("{} more {} are counted, and not listed", facts.holes_left_out, "holes"));

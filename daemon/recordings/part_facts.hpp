@@ -71,7 +71,10 @@ class PartContext {
   std::set<std::string> listed_;                       // their names and ids; under mutex_
 };
 
-// Fills in what the finished file has: its size, its window, its holes. `at_ns`: the window of a part without records.
+[[nodiscard]] SidecarHole sidecar_hole(std::string channel, int cpu, const Hole& hole);
+
+// Fills in what the finished file has: its size, its window, its holes, beside those that `out` has already. `at_ns`:
+// the window of a part without records.
 void describe_part(Sidecar& out, const PartFacts& facts, const RecordedRings& rings, const ClockHistory& clock,
                    EventTime at_ns);
 

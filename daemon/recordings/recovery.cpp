@@ -17,6 +17,7 @@
 #include "libcore/base/data_folder.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/repair.hpp"
 #include "libcore/store/folder.hpp"
@@ -87,13 +88,27 @@ Result<std::optional<SnapshotName>> name_given(Folder& folder, std::uint64_t seq
 
 bool knows_holes(const Sidecar& sidecar) { return sidecar.record->holes_known.value_or(false); }
 
+std::string_view what_happened(RecordingEnd why) {
+  return why == RecordingEnd::disk ? "the disk refused a part of it when it ended"
+                                   : "flightd was killed while it wrote this part";
+}
+
+// It has nothing that the next recovery does not find again.
+bool is_of_recovery(const Sidecar& sidecar) {
+  const auto says_so = [](const std::string& warning) {
+    return warning.starts_with(what_happened(RecordingEnd::killed)) ||
+           warning.starts_with(what_happened(RecordingEnd::disk));
+  };
+  return std::any_of(sidecar.warnings.begin(), sidecar.warnings.end(), says_so);
+}
+
 // The sidecar had got its final name when flightd was killed, and the data had not. Makes it the unfinished part's
-// sidecar again, so that its facts survive any number of interrupted recoveries. A sidecar without known holes, as a
-// recovery writes it, does not replace an earlier one that has them.
+// sidecar again, so that its facts survive any number of interrupted recoveries. One that a recovery wrote, or that has
+// no known holes, does not replace an earlier one.
 Result<void> take_back_sidecar(const PartStore& store, const Folder& folder, const SnapshotName& name) {
   const auto named = part_sidecar(folder, name.sidecar_file());
   const auto begun = part_sidecar(folder, part_file(PartFileKind::sidecar, name.seq));
-  const bool knows_more = named && (!begun || (knows_holes(*named) && !knows_holes(*begun)));
+  const bool knows_more = named && (!begun || (knows_holes(*named) && !is_of_recovery(*named) && !knows_holes(*begun)));
   if (!knows_more) return folder.unlink(name.sidecar_file()).map([](bool /*existed*/) {});
   return store.take_back_sidecar(name);
 }
@@ -117,31 +132,40 @@ Result<bool> name_data(const PartStore& store, const Folder& folder, const Snaps
   return true;
 }
 
-std::string_view what_happened(RecordingEnd why) {
-  return why == RecordingEnd::disk ? "the disk refused a part of it when it ended"
-                                   : "flightd was killed while it wrote this part";
+// What the journal knows, where no commit's sidecar does: all holes until the last round.
+void add_holes_of_journal(Sidecar& contents, const Recovered& recovered, PartFacts& facts) {
+  for (const JournaledHole& one : recovered.holes)
+    contents.holes.push_back(sidecar_hole(printable(one.channel), one.cpu, one.hole));
+  facts.lost_events = recovered.lost_events;
+  facts.lost_bytes = recovered.lost_bytes;
+  facts.holes_left_out = recovered.holes_left_out;
 }
 
 void describe_recovered(Sidecar& contents, const Recovered& recovered, const PartRecovery& order) {
   // If the sidecar had its final name already, it says why the recording ended, and its holes are those of these
   // events.
   if (order.last && !contents.record->ended) contents.record->ended = std::string(to_string(order.why));
-  const bool holes_known = knows_holes(contents) && recovered.left_out == 0 && recovered.events == contents.samples;
-  contents.record->holes_known = holes_known;
   PartFacts facts;
   facts.file_bytes = recovered.file_bytes;
   facts.expanded_bytes = recovered.expanded_bytes;
   facts.events = recovered.events;
   facts.first_ns = recovered.first_ns;
   facts.newest_ns = recovered.newest_ns;
+  std::string_view how = "it was finished from its journal";
+  if (!knows_holes(contents)) {
+    contents.record->holes_known = true;
+    contents.holes.clear();
+    add_holes_of_journal(contents, recovered, facts);
+    how = "it was finished from its journal; anything after its last round is missing";
+  } else if (recovered.left_out > 0 || recovered.events != contents.samples) {
+    contents.record->holes_known = false;
+    how = "what was written last is missing, and holes in it are not known";
+  }
   // The clock of that boot, as it was when the part began.
   const ClockHistory clock = clock_of(contents);
   contents.clock_steps.clear();
   describe_part(contents, facts, RecordedRings(), clock, contents.window.begin_ns);
-  contents.warnings.push_back(fmt::format("{}: {}", what_happened(order.why),
-                                          holes_known
-                                              ? "it was finished from its journal"
-                                              : "what was written last is missing, and holes in it are not known"));
+  contents.warnings.push_back(fmt::format("{}: {}", what_happened(order.why), how));
   contents.notes.emplace_back(
       "files that were first mapped while this part was recorded can lack their build-id: the list is that of its "
       "beginning");

@@ -61,8 +61,8 @@ struct SidecarRecord {
   std::string first;                 // the id of the first part
   std::uint64_t part = 1;            // the number of this one
   std::optional<std::string> ended;  // why the recording ended with this part; nullopt: it did not
-  // False: `holes` has those that are known, and there may be others, since flightd was killed, or the disk refused
-  // records that it had taken. nullopt: not said, as in the rows of a list.
+  // False: `holes` has those that are known, and there may be others, since the disk refused or lost records that it
+  // had taken. nullopt: not said, as in the rows of a list.
   std::optional<bool> holes_known = {};
 };
 inline constexpr std::string_view kRecordTrigger = "record";  // in the names of the parts of recordings

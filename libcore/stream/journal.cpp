@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -16,15 +15,13 @@
 #include "libcore/base/data_folder.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/perf/attr.hpp"
+#include "libcore/stream/journal_code.hpp"
 
 namespace flight {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "a journal is little-endian");
-
 constexpr std::uint64_t kJournalMagic = 0x31304345524c4600;  // "\0FLREC01"
-constexpr std::uint64_t kChecksumBasis = 0xcbf29ce484222325;
-constexpr std::size_t kMaxJournalEvents = 4096;  // as of FileReader
+constexpr std::size_t kMaxJournalEvents = 4096;              // as of FileReader
 constexpr unsigned kHighestFeature = 255;
 
 struct JournalHeader {
@@ -33,60 +30,43 @@ struct JournalHeader {
   std::uint64_t checksum = 0;
 };
 static_assert(sizeof(JournalHeader) == 24);
-static_assert(kJournalEntryBytes == 6 * sizeof(std::uint64_t));  // encode_entry()
-
-// FNV-1a, 64 bits.
-std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t before) {
-  for (const std::byte byte : bytes) before = (before ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3ULL;
-  return before;
-}
+static_assert(kJournalEntryBytes == 6 * sizeof(std::uint64_t));  // append_entry()
 
 std::uint64_t checksum_of(const JournalHeader& header, std::span<const std::byte> facts) {
   const std::array<std::uint64_t, 2> begin{header.magic, header.facts_bytes};
-  return checksum_of(facts, checksum_of(std::as_bytes(std::span(begin)), kChecksumBasis));
-}
-
-// `fields`: an entry but for its checksum.
-std::uint64_t checksum_of_entry(std::span<const std::byte> fields, std::uint64_t facts_checksum) {
-  return checksum_of(fields, checksum_of(std::as_bytes(std::span(&facts_checksum, 1)), kChecksumBasis));
-}
-
-template <typename T>
-void put_value(std::vector<std::byte>& out, const T& value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  out.insert(out.end(), bytes.begin(), bytes.end());
+  return journal_checksum(facts, journal_checksum(std::as_bytes(std::span(begin))));
 }
 
 std::vector<std::byte> encode_facts(std::span<const FileEvent> events, std::span<const EncodedFeature> features,
                                     std::size_t more_files) {
   std::vector<std::byte> out;
-  put_value(out, static_cast<std::uint32_t>(events.size()));
+  put_journal_value(out, static_cast<std::uint32_t>(events.size()));
   for (const FileEvent& event : events) {
     perf_event_attr attr = event.attr;
     attr.size = kStoredAttrBytes;
     const auto stored = std::as_bytes(std::span(&attr, 1)).first(kStoredAttrBytes);
     out.insert(out.end(), stored.begin(), stored.end());
-    put_value(out, static_cast<std::uint32_t>(event.ids.size()));
+    put_journal_value(out, static_cast<std::uint32_t>(event.ids.size()));
     const auto ids = std::as_bytes(std::span(event.ids));
     out.insert(out.end(), ids.begin(), ids.end());
   }
-  put_value(out, static_cast<std::uint32_t>(features.size()));
+  put_journal_value(out, static_cast<std::uint32_t>(features.size()));
   for (const EncodedFeature& feature : features) {
-    put_value(out, static_cast<std::uint32_t>(feature.bit));
-    put_value(out, static_cast<std::uint64_t>(feature.bytes.size()));
+    put_journal_value(out, static_cast<std::uint32_t>(feature.bit));
+    put_journal_value(out, static_cast<std::uint64_t>(feature.bytes.size()));
     out.insert(out.end(), feature.bytes.begin(), feature.bytes.end());
   }
-  if (more_files > 0) put_value(out, static_cast<std::uint32_t>(more_files));
+  if (more_files > 0) put_journal_value(out, static_cast<std::uint32_t>(more_files));
   return out;
 }
 
-std::vector<std::byte> encode_entry(std::uint64_t number, const JournaledRound& entry, std::uint64_t facts_checksum) {
-  std::vector<std::byte> out;
+void append_entry(std::vector<std::byte>& out, std::uint64_t number, const JournaledRound& entry,
+                  std::uint64_t facts_checksum) {
+  const std::size_t begin = out.size();
   for (const std::uint64_t field : {number, entry.data_bytes, entry.expanded_bytes, entry.first_ns, entry.newest_ns})
-    put_value(out, field);
-  for (const std::uint64_t bytes : entry.more_bytes) put_value(out, bytes);
-  put_value(out, checksum_of_entry(out, facts_checksum));
-  return out;
+    put_journal_value(out, field);
+  for (const std::uint64_t bytes : entry.more_bytes) put_journal_value(out, bytes);
+  put_journal_value(out, entry_checksum(std::span(out).subspan(begin), facts_checksum));
 }
 
 Result<void> write_journal(int fd, std::span<const std::byte> bytes, std::uint64_t offset) {
@@ -101,36 +81,9 @@ Result<void> write_journal(int fd, std::span<const std::byte> bytes, std::uint64
   return {};
 }
 
-// Takes fields from the front. If there are too few bytes, it fails and stays failed.
-class FactsCursor {
- public:
-  explicit FactsCursor(std::span<const std::byte> bytes) : rest_(bytes) {}
-
-  template <typename T>
-  T take() {
-    T value{};
-    const auto bytes = take_bytes(sizeof value);
-    if (good_) std::memcpy(&value, bytes.data(), sizeof value);
-    return value;
-  }
-  std::span<const std::byte> take_bytes(std::uint64_t count) {
-    good_ = good_ && count <= rest_.size();
-    if (!good_) return {};
-    const auto bytes = rest_.first(static_cast<std::size_t>(count));
-    rest_ = rest_.subspan(bytes.size());
-    return bytes;
-  }
-  [[nodiscard]] bool good() const { return good_; }
-  [[nodiscard]] bool at_end() const { return good_ && rest_.empty(); }
-
- private:
-  std::span<const std::byte> rest_;
-  bool good_ = true;
-};
-
 // False: they are no facts. Nothing is allocated that the bytes do not have.
 bool decode_facts(std::span<const std::byte> bytes, JournalContents& out) {
-  FactsCursor cursor(bytes);
+  JournalCursor cursor(bytes);
   const auto events = cursor.take<std::uint32_t>();
   if (events > kMaxJournalEvents) return false;
   for (std::uint32_t i = 0; i < events && cursor.good(); ++i) {
@@ -158,7 +111,7 @@ bool decode_facts(std::span<const std::byte> bytes, JournalContents& out) {
 // nullopt: its checksum or its number is wrong.
 std::optional<JournaledRound> decode_entry(std::span<const std::byte> bytes, std::uint64_t number,
                                            std::size_t more_files, std::uint64_t facts_checksum) {
-  FactsCursor cursor(bytes);
+  JournalCursor cursor(bytes);
   const auto its_number = cursor.take<std::uint64_t>();
   JournaledRound entry;
   entry.data_bytes = cursor.take<std::uint64_t>();
@@ -168,7 +121,7 @@ std::optional<JournaledRound> decode_entry(std::span<const std::byte> bytes, std
   for (std::size_t i = 0; i < more_files; ++i) entry.more_bytes.push_back(cursor.take<std::uint64_t>());
   const auto checksum = cursor.take<std::uint64_t>();
   const auto fields = bytes.first(bytes.size() - sizeof checksum);
-  if (its_number != number || checksum != checksum_of_entry(fields, facts_checksum)) return std::nullopt;
+  if (its_number != number || checksum != entry_checksum(fields, facts_checksum)) return std::nullopt;
   return entry;
 }
 
@@ -180,6 +133,29 @@ bool follows(const JournaledRound& entry, const std::vector<JournaledRound>& bef
                     std::greater_equal<>());
 }
 
+// What follows the facts, up to what is cut or damaged. `facts_end`: in the journal.
+void read_entries(std::span<const std::byte> bytes, std::size_t facts_end, std::uint64_t facts_checksum,
+                  JournalContents& out) {
+  const std::size_t all = bytes.size(), entry_bytes = kJournalEntryBytes + out.more_files * sizeof(std::uint64_t);
+  while (!bytes.empty()) {
+    if (begins_with_note(bytes)) {
+      JournalNotes note;
+      const std::size_t size = read_note(bytes, facts_checksum, note);
+      if (size == 0) break;
+      out.notes[out.entries.size()].add(std::move(note));
+      bytes = bytes.subspan(size);
+      continue;
+    }
+    if (bytes.size() < entry_bytes) break;
+    auto entry = decode_entry(bytes.first(entry_bytes), out.entries.size(), out.more_files, facts_checksum);
+    if (!entry || !follows(*entry, out.entries)) break;
+    out.entries.push_back(std::move(*entry));
+    bytes = bytes.subspan(entry_bytes);
+    out.ends.push_back(facts_end + all - bytes.size());
+  }
+  out.torn_bytes = bytes.size();
+}
+
 }  // namespace
 
 Result<Journal> Journal::create(UniqueFd file, std::span<const FileEvent> events,
@@ -189,25 +165,27 @@ Result<Journal> Journal::create(UniqueFd file, std::span<const FileEvent> events
   header.facts_bytes = facts.size();
   header.checksum = checksum_of(header, facts);
   std::vector<std::byte> out;
-  put_value(out, header);
+  put_journal_value(out, header);
   out.insert(out.end(), facts.begin(), facts.end());
   if (auto written = write_journal(file.get(), out, 0); !written) return propagate(written.error());
   return Journal(std::move(file), header.checksum, out.size(), more_files);
 }
 
-Result<void> Journal::append(const JournaledRound& entry) {
+Result<void> Journal::append(const JournaledRound& entry, const JournalNotes& notes) {
   assert(entry.more_bytes.size() == more_files_);
-  const std::vector<std::byte> stored = encode_entry(number_, entry, checksum_);
+  std::vector<std::byte> stored;
+  append_notes(stored, notes, checksum_);
+  append_entry(stored, number_, entry, checksum_);
   if (auto written = write_journal(file_.get(), stored, end_); !written) return written;
   end_ += stored.size();
   ++number_;
   return {};
 }
 
-Result<void> Journal::cut(std::uint64_t entries) {
-  assert(entries <= number_);
-  end_ -= (number_ - entries) * entry_bytes();
-  number_ = entries;
+Result<void> Journal::cut(const Mark& mark) {
+  assert(mark.entries <= number_ && mark.end >= begin_ && mark.end <= end_);
+  end_ = mark.end;
+  number_ = mark.entries;
   if (::ftruncate(file_.get(), static_cast<off_t>(end_)) != 0)
     return sys_error(errno, "cut a recording's journal to {} bytes", end_);
   return {};
@@ -235,15 +213,7 @@ Result<JournalContents> parse_journal(std::span<const std::byte> bytes) {
   if (checksum_of(header, facts) != header.checksum || !decode_facts(facts, out))
     return fail(std::errc::bad_message,
                 "the journal of the recording is damaged: what it says about the file is wrong");
-  bytes = bytes.subspan(facts.size());
-  const std::size_t entry_bytes = kJournalEntryBytes + out.more_files * sizeof(std::uint64_t);
-  while (bytes.size() >= entry_bytes) {
-    auto entry = decode_entry(bytes.first(entry_bytes), out.entries.size(), out.more_files, header.checksum);
-    if (!entry || !follows(*entry, out.entries)) break;
-    out.entries.push_back(std::move(*entry));
-    bytes = bytes.subspan(entry_bytes);
-  }
-  out.torn_bytes = bytes.size();
+  read_entries(bytes.subspan(facts.size()), sizeof header + facts.size(), header.checksum, out);
   return out;
 }
 

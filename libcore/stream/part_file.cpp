@@ -55,6 +55,7 @@ PartFile::PartFile(PartStart start, FileWriter writer, Journal journal, Chunks& 
       writer_(std::move(writer)),
       bare_(std::move(start.more)),
       journal_(std::move(journal)),
+      channels_(std::move(start.channels)),
       chunks_(&chunks),
       sideband_ns_(start.sideband_from_ns) {}
 
@@ -73,8 +74,10 @@ Result<PartFile> PartFile::create(PartStart start, Chunks& chunks) {
   out.pack(prologue);
   out.write_out();
   if (!out.outcome_) return propagate(out.outcome_.error());
+  out.synced_.journal = out.journal_.mark();
   out.go_to({.data_bytes = out.writer_.data_bytes(),
              .expanded_bytes = out.expanded_bytes_,
+             .journal = out.journal_.mark(),
              .more_bytes = out.bare_.lengths()});
   out.begun_ = {.file_bytes = out.facts_.file_bytes, .expanded_bytes = out.facts_.expanded_bytes};
   return out;
@@ -127,10 +130,28 @@ Result<void> PartFile::write_round(const Round& round, const SidebandSource& sid
                              .first_ns = now.first_ns,
                              .newest_ns = now.newest_ns,
                              .more_bytes = now.more_bytes};
-  if (auto noted = journal_.append(entry); !noted) return noted;
+  if (auto noted = journal_.append(entry, notes_for_journal()); !noted) return noted;
+  journaled_holes_ = facts_.holes.size();
+  journaled_left_out_ = facts_.holes_left_out;
+  now.journal = journal_.mark();
   for (const RingRound& ring : round.rings) add_blocks(unsynced_, ring);
   go_to(now);
   return {};
+}
+
+// Holes of rounds that had no records come with the next one that has some: until then nothing is behind them.
+JournalNotes PartFile::notes_for_journal() const {
+  JournalNotes out;
+  for (std::size_t i = journaled_holes_; i < facts_.holes.size(); ++i) {
+    const PartFacts::RingHole& one = facts_.holes[i];
+    out.holes.push_back({.channel = one.ring < channels_.size() ? channels_[one.ring] : std::string(),
+                         .cpu = one.cpu,
+                         .hole = one.hole});
+  }
+  if (facts_.holes_left_out != journaled_left_out_)
+    out.loss =
+        JournaledLoss{.left_out = facts_.holes_left_out, .events = facts_.lost_events, .bytes = facts_.lost_bytes};
+  return out;
 }
 
 // The file is as after this round; behind it may be bytes that finish() cuts off.
@@ -182,7 +203,7 @@ void PartFile::lose_unsynced() {
   for (const PartFacts::RingHole& lost : unsynced_) add_hole(lost.ring, lost.cpu, lost.hole);
   unsynced_.clear();
   go_to(synced_);
-  static_cast<void>(journal_.cut(synced_.rounds));
+  static_cast<void>(journal_.cut(synced_.journal));
   static_cast<void>(writer_.cut(synced_.data_bytes));  // as in write()
   static_cast<void>(bare_.cut(synced_.more_bytes));
 }

@@ -43,10 +43,11 @@ namespace flight {
 using SidebandSource = std::function<RecordBuffer(EventTime from_ns, EventTime until_ns)>;
 
 struct PartStart {
-  UniqueFd data, journal;          // empty files
-  std::vector<UniqueFd> more{};    // the same, of a directory: data.0, data.1 … by worker; none: it is one file
-  std::vector<FileEvent> events;   // all whose records rings, prologue and sideband have
-  Features features;               // as they are known now, for recover(); COMPRESSED and SAMPLE_TIME are added
+  UniqueFd data, journal;               // empty files
+  std::vector<UniqueFd> more{};         // the same, of a directory: data.0, data.1 … by worker; none: it is one file
+  std::vector<FileEvent> events;        // all whose records rings, prologue and sideband have
+  Features features;                    // as they are known now, for recover(); COMPRESSED and SAMPLE_TIME are added
+  std::vector<std::string> channels{};  // of the rings, by number: for the holes in the journal
   RecordBuffer prologue;           // the process tracker's whole state, as perf must know it before the first sample
   EventTime sideband_from_ns = 0;  // the prologue's moment: at most the time of the first record
   std::optional<std::uint64_t> most_bytes{};                   // of this part, if less than PartLimits::file_bytes
@@ -56,11 +57,11 @@ struct PartStart {
 struct PartLimits {
   std::uint64_t file_bytes = 64U << 20U;     // on the disk
   std::uint64_t expanded_bytes = 1U << 30U;  // perf keeps all of it in memory
-  std::uint64_t rounds = 1U << 20U;          // a journal of 48 MiB, besides its facts
+  std::uint64_t rounds = 1U << 20U;          // a journal of 48 MiB, besides its facts: fewer of a directory
 };
 
 struct PartFacts {
-  static constexpr std::size_t kMaxHoles = 1024;
+  static constexpr std::size_t kMaxHoles = kMaxListedHoles;
   struct RingHole {
     std::size_t ring = 0;
     int cpu = 0;
@@ -98,12 +99,12 @@ class PartFile {
   [[nodiscard]] const PartFacts& facts() const { return facts_; }
   // A part has at least one round, and at least as much of rounds as of the prologue: on a machine with many processes
   // the prologue alone may be larger than a limit, and each part begins with one. The journal's entries of a directory
-  // are longer.
+  // are longer, and it has notes, too.
   [[nodiscard]] bool is_full(const PartLimits& limits) const {
     if (facts_.rounds == 0) return false;
     return facts_.file_bytes >= std::max(limits.file_bytes, 2 * begun_.file_bytes) ||
            facts_.expanded_bytes >= std::max(limits.expanded_bytes, 2 * begun_.expanded_bytes) ||
-           facts_.rounds * journal_.entry_bytes() >= limits.rounds * kJournalEntryBytes;
+           journal_.bytes() >= limits.rounds * kJournalEntryBytes;
   }
 
  private:
@@ -111,6 +112,7 @@ class PartFile {
   struct Mark {
     std::uint64_t data_bytes = 0, expanded_bytes = 0, events = 0, rounds = 0;
     EventTime first_ns = 0, newest_ns = 0;
+    Journal::Mark journal{};
     std::vector<std::uint64_t> more_bytes{};  // of a directory: of data.0, data.1 …
   };
 
@@ -120,6 +122,7 @@ class PartFile {
   void put_chunk();
   void write_out();
   void go_to(const Mark& mark);
+  [[nodiscard]] JournalNotes notes_for_journal() const;
   void lose(const Round& round);
   void lose_unsynced();
   void add_hole(std::size_t ring, int cpu, const Hole& hole);
@@ -129,6 +132,9 @@ class PartFile {
   FileWriter writer_;
   BareFiles bare_;
   Journal journal_;
+  std::vector<std::string> channels_;
+  std::size_t journaled_holes_ = 0;       // so many of facts_.holes are in the journal,
+  std::uint64_t journaled_left_out_ = 0;  // and of those that are not listed
   Chunks* chunks_;
   std::size_t enough_ = kFirstChunkBytes;  // of a chunk of the sideband
   EventTime sideband_ns_;                  // it is in the file up to here

@@ -175,6 +175,22 @@ Result<void> cut_all(FileWriter& writer, std::span<const int> more, const Journa
   return {};
 }
 
+// Those of the rounds that are kept.
+void take_notes(JournalContents& contents, Recovered& out) {
+  JournalNotes kept;
+  for (auto& [number, notes] : contents.notes)
+    if (number < out.rounds) kept.add(std::move(notes));
+  for (const JournaledHole& one : kept.holes) {
+    out.lost_events += one.hole.events;
+    out.lost_bytes += one.hole.bytes;
+  }
+  out.holes = std::move(kept.holes);
+  if (!kept.loss) return;
+  out.holes_left_out = kept.loss->left_out;
+  out.lost_events = kept.loss->events;
+  out.lost_bytes = kept.loss->bytes;
+}
+
 }  // namespace
 
 Result<Recovered> recover(int data, std::span<const std::byte> journal, std::span<const int> more) {
@@ -209,6 +225,7 @@ Result<Recovered> recover(int data, std::span<const std::byte> journal, std::spa
   out.left_out = contents->entries.size() - out.rounds;
   if (newest == nullptr) return fail(std::errc::bad_message, "no round of the recording can be used: {}", out.reason);
 
+  take_notes(*contents, out);
   if (auto cut = cut_all(*writer, more, *newest); !cut) return propagate(cut.error());
   set_sample_time(contents->features, *newest);
   if (auto finished = writer->finish_encoded(contents->features); !finished) return propagate(finished.error());
@@ -229,13 +246,12 @@ Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal
   const std::vector<JournaledRound>& entries = contents->entries;
   const std::uint64_t all_bytes = bytes_after(entries.back()), needed_bytes = size_of_features(contents->features);
   if (all_bytes < needed_bytes) return done;
-  const std::size_t entry_bytes = kJournalEntryBytes + more.size() * sizeof(std::uint64_t);
-  const std::size_t whole = journal.size() - static_cast<std::size_t>(contents->torn_bytes);
   // What is cut off need not be free at once (btrfs), and others may take it.
   for (std::size_t dropped = 1; dropped < entries.size(); dropped *= 2) {
-    done = recover(data, journal.first(whole - dropped * entry_bytes), more);
+    const std::size_t newest = entries.size() - 1 - dropped;
+    done = recover(data, journal.first(contents->ends[newest]), more);
     if (done || !is_full(done.error().errno_value())) break;
-    if (all_bytes - bytes_after(entries[entries.size() - 1 - dropped]) >= 2 * needed_bytes) break;
+    if (all_bytes - bytes_after(entries[newest]) >= 2 * needed_bytes) break;
   }
   return done;
 }

@@ -16,9 +16,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "libcore/base/clock.hpp"
 #include "libcore/base/result.hpp"
+#include "libcore/stream/journal_notes.hpp"
 
 namespace flight {
 
@@ -29,6 +31,10 @@ struct Recovered {
   std::size_t rounds = 0;                 // with an entry that is kept
   std::size_t left_out = 0;               // newer entries that are not usable,
   std::string reason;                     // and why
+  // What the journal says is missing until the newest round that is kept, as PartFacts has it. Behind that round nobody
+  // knows.
+  std::vector<JournaledHole> holes;
+  std::uint64_t lost_events = 0, lost_bytes = 0, holes_left_out = 0;
 };
 
 // `data`: readable and writable. An error leaves it as it was, except if writing itself failed. EBADMSG: the journal is

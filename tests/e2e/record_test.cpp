@@ -96,6 +96,14 @@ class Record : public testing::Test {
     }
     return sidecars;
   }
+  // Of the load's ring.
+  static std::uint64_t paused_ns(const Json& part) {
+    std::uint64_t sum = 0;
+    for (const Json& hole : part["holes"])
+      if (hole["cause"] == "paused" && hole["cpu"] == load_cpu())
+        sum += hole["end_ns"].get<std::uint64_t>() - hole["begin_ns"].get<std::uint64_t>();
+    return sum;
+  }
   // Of which flightd said, until it was killed, that they are in files.
   static std::uint64_t events_reported(RawSocket& socket) {
     std::uint64_t most = 0;
@@ -367,13 +375,39 @@ TEST_F(Record, APauseIsAHole) {
   EXPECT_EQ(stop(id)["ended"], "asked");
   const std::vector<Json> parts = sidecars_of(daemon_, id);
   ASSERT_EQ(parts.size(), 1U);
-  std::uint64_t paused_ns = 0;
-  for (const Json& hole : parts[0]["holes"])
-    if (hole["cause"] == "paused" && hole["cpu"] == load_cpu())
-      paused_ns += hole["end_ns"].get<std::uint64_t>() - hole["begin_ns"].get<std::uint64_t>();
-  EXPECT_GT(paused_ns, 400'000'000U) << parts[0]["holes"];
+  EXPECT_GT(paused_ns(parts[0]), 400'000'000U) << parts[0]["holes"];
   EXPECT_GT(expect_each_once(parts), 1000U);
   EXPECT_TRUE(daemon_.stop());
+}
+
+// The part that was open has its holes, too: they were written with its rounds.
+TEST_F(RecordLong, AKilledFlightdLeavesItsHoles) {
+  const Json config = plain_calls_config();
+  start_calls(config);
+  const auto begun = begin();
+  const std::string& id = begun.second;
+  usleep(300'000);
+  EXPECT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
+  usleep(500'000);
+  EXPECT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
+  const std::uint64_t resumed_ns = now_ns();
+  usleep(2'500'000);  // two rounds
+  daemon_.process().kill();
+  closer_->kill();
+  TestDaemon next(folder_);
+  ASSERT_TRUE(next.start(config, options_));
+  const auto is_finished = [&] {
+    const std::vector<Json> rows = rows_of(next, id);
+    return !rows.empty() && rows.back()["record"]["ended"] == "killed";
+  };
+  ASSERT_TRUE(wait_until(is_finished, 30s)) << next.log();
+  const std::vector<Json> parts = sidecars_of(next, id);
+  ASSERT_EQ(parts.size(), 1U);
+  EXPECT_EQ(parts[0]["record"]["holes_known"], true);
+  EXPECT_GT(parts[0]["window"]["end_ns"], resumed_ns);
+  EXPECT_GT(paused_ns(parts[0]), 400'000'000U) << parts[0]["holes"];
+  EXPECT_GT(expect_each_once(parts), 1000U);
+  EXPECT_TRUE(next.stop());
 }
 
 // The part that was open is finished by the next flightd.

@@ -73,8 +73,9 @@ class RecoveryTest : public testing::Test {
     out.cpus_available = out.cpus_online = 1;
     return out;
   }
-  // Leaves the files of a part with so many rounds. `whole`: the data has its features and its header.
-  void kill_part(int rounds, bool whole = false) {
+  // Leaves the files of a part with so many rounds, of which each has lost so many events. `whole`: the data has its
+  // features and its header.
+  void kill_part(int rounds, bool whole = false, std::uint64_t lost = 0) {
     auto pool = BlockPool::create(1U << 20U);
     ASSERT_TRUE(pool);
     auto chunks = Chunks::create(0);
@@ -85,6 +86,7 @@ class RecoveryTest : public testing::Test {
     start.journal = create(PartFileKind::journal);
     start.events = recovered_events();
     start.features = features();
+    start.channels = {"faults"};
     start.prologue = comm_at(0);
     auto part = PartFile::create(std::move(start), *chunks);
     ASSERT_TRUE(part) << part.error().what;
@@ -98,6 +100,13 @@ class RecoveryTest : public testing::Test {
                              .events = 0,
                              .oldest_ns = time_ns,
                              .newest_ns = time_ns});
+      if (lost > 0)
+        ring.add_hole({.cause = HoleCause::overwritten,
+                       .bytes = 100 * lost,
+                       .events = lost,
+                       .estimated = true,
+                       .from_ns = time_ns - 5,
+                       .until_ns = time_ns});
       round.newest_ns = time_ns;
       ASSERT_TRUE(part->write(round, {}));
     }
@@ -166,7 +175,8 @@ TEST_F(RecoveryTest, APartIsFinishedUnderItsName) {
   ASSERT_TRUE(sidecar) << sidecar.error().what;
   EXPECT_EQ(sidecar->record->ended, "killed");
   EXPECT_EQ(sidecar->record->part, 2U);
-  EXPECT_EQ(sidecar->record->holes_known, false) << "an empty list is not the claim that there are none";
+  EXPECT_EQ(sidecar->record->holes_known, true) << "there are none, and the journal says so";
+  EXPECT_TRUE(sidecar->holes.empty());
   EXPECT_THAT(sidecar->notes, testing::Contains(HasSubstr("can lack their build-id")));
   EXPECT_EQ(sidecar->reason, "slow");
   EXPECT_EQ(sidecar->window.begin_ns, kRoundNs);
@@ -271,6 +281,45 @@ TEST_F(RecoveryTest, FromItsJournalAPartKeepsTheHolesOfItsCommit) {
                                                                        : "holes in it are not known")));
     EXPECT_TRUE(fs::remove(at(kStem + ".json")) && fs::remove(at(kStem + ".perf.data")));
   }
+}
+
+// Killed before there was a commit: the holes were written with the rounds.
+TEST_F(RecoveryTest, FromItsJournalAPartKnowsTheHolesOfItsRounds) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2, false, 7));
+  describe();
+  const auto done = recover();
+  ASSERT_TRUE(done) << done.error().what;
+  const Sidecar sidecar = stored();
+  EXPECT_EQ(sidecar.record->holes_known, true);
+  ASSERT_EQ(sidecar.holes.size(), 2U);
+  const SidecarHole& second = sidecar.holes[1];
+  EXPECT_EQ(second.channel, "faults");
+  EXPECT_EQ(second.cpu, 0);
+  EXPECT_EQ(second.begin_ns, 2 * kRoundNs - 5);
+  EXPECT_EQ(second.end_ns, 2 * kRoundNs);
+  EXPECT_EQ(second.lost, 7U);
+  EXPECT_EQ(second.cause, "overwritten");
+  EXPECT_EQ(second.bytes, 700U);
+  EXPECT_TRUE(second.estimated);
+  EXPECT_THAT(sidecar.warnings, testing::Contains(HasSubstr("about 14 of the rings' events are not in this part")));
+  EXPECT_THAT(sidecar.warnings, testing::Contains(HasSubstr("anything after its last round is missing")));
+}
+
+// The recovery is killed between the two names: the next one says the same, once.
+TEST_F(RecoveryTest, ARecoveryAfterAnotherOneDoesNotRepeatIt) {
+  ASSERT_NO_FATAL_FAILURE(kill_part(2, false, 7));
+  describe();
+  std::vector<std::pair<std::string, std::string>> left;
+  for (const PartFileKind kind : {PartFileKind::data, PartFileKind::journal, PartFileKind::sidecar})
+    left.emplace_back(at(part_file(kind, kSeq)), read_file(at(part_file(kind, kSeq))).value());
+  ASSERT_TRUE(recover());
+  const std::string once = read_file(at(kStem + ".json")).value();
+  ASSERT_TRUE(fs::remove(at(kStem + ".perf.data")));
+  for (const auto& [path, text] : left) std::ofstream(path) << text;
+  const auto again = recover();
+  ASSERT_TRUE(again) << again.error().what;
+  EXPECT_EQ(read_file(at(kStem + ".json")).value(), once);
+  EXPECT_THAT(names(), testing::ElementsAre(kStem + ".json", kStem + ".perf.data"));
 }
 
 // The first flightd was killed in its commit, and the next one in that of its recovery.
