@@ -88,7 +88,18 @@ void PartContext::add_build_ids(const std::vector<TrackerExport::UserBuildId>& f
 
 Features PartContext::features(const ClockPair& clock) {
   const std::lock_guard lock(mutex_);
+  taken_ids_ = build_ids_.size();
   return file_features(host_, rings_.attached->manifest, kernel_.maps, build_ids_, clock);
+}
+
+std::vector<FileBuildId> PartContext::more_build_ids() {
+  const std::lock_guard lock(mutex_);
+  std::vector<FileBuildId> out;
+  for (; taken_ids_ < build_ids_.size(); ++taken_ids_) {
+    const auto& [id, name] = build_ids_[taken_ids_];
+    out.push_back({.kernel = false, .id = {id.bytes.begin(), id.bytes.begin() + id.size}, .name = name});
+  }
+  return out;
 }
 
 Sidecar PartContext::begun() const {

@@ -54,6 +54,8 @@ class PartContext {
   // Any thread: files that were mapped.
   void add_build_ids(const std::vector<TrackerExport::UserBuildId>& found);
   [[nodiscard]] Features features(const ClockPair& clock);
+  // Any thread: those that were added since the last call of this or of features().
+  [[nodiscard]] std::vector<FileBuildId> more_build_ids();
 
   // What is known when the part begins; `size_bytes` and all times come later.
   [[nodiscard]] Sidecar begun() const;
@@ -69,6 +71,7 @@ class PartContext {
   std::vector<std::string> warnings_;                  // under mutex_
   std::vector<TrackerExport::UserBuildId> build_ids_;  // under mutex_
   std::set<std::string> listed_;                       // their names and ids; under mutex_
+  std::size_t taken_ids_ = 0;                          // so many of build_ids_ were taken; under mutex_
 };
 
 [[nodiscard]] SidecarHole sidecar_hole(std::string channel, int cpu, const Hole& hole);

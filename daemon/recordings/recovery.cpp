@@ -167,8 +167,7 @@ void describe_recovered(Sidecar& contents, const Recovered& recovered, const Par
   describe_part(contents, facts, RecordedRings(), clock, contents.window.begin_ns);
   contents.warnings.push_back(fmt::format("{}: {}", what_happened(order.why), how));
   contents.notes.emplace_back(
-      "files that were first mapped while this part was recorded can lack their build-id: the list is that of its "
-      "beginning");
+      "files that had not been read yet when they were mapped can lack their build-id: it is added when a part ends");
   if (recovered.left_out > 0)
     contents.warnings.push_back(fmt::format("its newest rounds ({}) could not be used: {}", recovered.left_out,
                                             recovered.reason.empty() ? "the disk is full" : recovered.reason));

@@ -115,6 +115,7 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   start.events = rings_.events;
   for (std::size_t i = 0; i < rings_.rings.size(); ++i) start.channels.push_back(rings_.channel_of(i));
   start.features = context->features(clock.pair_at(monotonic_now()));
+  start.more_build_ids = [context] { return context->more_build_ids(); };
   start.prologue = context->prologue(std::move(whole.state));
   start.sideband_from_ns = whole.at_ns;
   if (budget_) {

@@ -102,12 +102,6 @@ void append_build_id(Bytes& out, const FileBuildId& build_id) {
   out.resize(out.size() + name_field - name.size());
 }
 
-Bytes encode_build_ids(const std::vector<FileBuildId>& build_ids) {
-  Bytes out;
-  for (const FileBuildId& build_id : build_ids) append_build_id(out, build_id);
-  return out;
-}
-
 // A CPU may come online between the two reads: perf refuses more online CPUs than available ones.
 std::uint32_t available_cpus(const Features& features) {
   return std::max(features.cpus_available, features.cpus_online);
@@ -210,6 +204,12 @@ Bytes encode_u64(std::uint64_t value) {
 }
 
 }  // namespace
+
+std::vector<std::byte> encode_build_ids(const std::vector<FileBuildId>& build_ids) {
+  Bytes out;
+  for (const FileBuildId& build_id : build_ids) append_build_id(out, build_id);
+  return out;
+}
 
 std::vector<EncodedFeature> encode_features(const Features& features, std::span<const FileEvent> events) {
   std::vector<EncodedFeature> out;

@@ -104,6 +104,8 @@ struct EncodedFeature {
   std::vector<std::byte> bytes;
 };
 
+// The content of BUILD_ID; that of several lists one after the other is that of one list.
+[[nodiscard]] std::vector<std::byte> encode_build_ids(const std::vector<FileBuildId>& build_ids);
 // All sections with content, by ascending bit. EVENT_DESC is made from `events`.
 [[nodiscard]] std::vector<EncodedFeature> encode_features(const Features& features, std::span<const FileEvent> events);
 

@@ -15,7 +15,7 @@ namespace {
 // Larger than the number of any entry, with which an entry begins.
 constexpr std::uint64_t kNoteMark = 1ULL << 63U;
 
-enum class NoteKind : std::uint64_t { hole = 1, loss = 2 };
+enum class NoteKind : std::uint64_t { hole = 1, loss = 2, build_ids = 3 };
 
 void append_note(std::vector<std::byte>& out, NoteKind kind, std::span<const std::byte> body,
                  std::uint64_t facts_checksum) {
@@ -74,11 +74,13 @@ void JournalNotes::add(JournalNotes&& later) {
   later.holes.resize(std::min(fit, later.holes.size()));
   holes.insert(holes.end(), std::make_move_iterator(later.holes.begin()), std::make_move_iterator(later.holes.end()));
   if (later.loss) loss = later.loss;
+  build_ids.insert(build_ids.end(), later.build_ids.begin(), later.build_ids.end());
 }
 
 void append_notes(std::vector<std::byte>& out, const JournalNotes& notes, std::uint64_t facts_checksum) {
   for (const JournaledHole& one : notes.holes) append_note(out, NoteKind::hole, encode_hole(one), facts_checksum);
   if (notes.loss) append_note(out, NoteKind::loss, encode_loss(*notes.loss), facts_checksum);
+  if (!notes.build_ids.empty()) append_note(out, NoteKind::build_ids, notes.build_ids, facts_checksum);
 }
 
 bool begins_with_note(std::span<const std::byte> bytes) {
@@ -95,6 +97,7 @@ std::size_t read_note(std::span<const std::byte> bytes, std::uint64_t facts_chec
   if (!cursor.good() || checksum != entry_checksum(bytes.first(fields), facts_checksum)) return 0;
   if (kind == NoteKind::hole) decode_hole(JournalCursor(body), out);
   if (kind == NoteKind::loss) decode_loss(JournalCursor(body), out);
+  if (kind == NoteKind::build_ids) out.build_ids.insert(out.build_ids.end(), body.begin(), body.end());
   return bytes.size() - cursor.rest().size();
 }
 

@@ -6,6 +6,7 @@
 //
 //   kind 1, a hole:          cpu i32, cause u32, estimated u32, bytes, events, from, until, the channel's name
 //   kind 2, all the holes:   how many are not listed, events, bytes; if there are more than are listed
+//   kind 3, build-ids:       more content for the section BUILD_ID, behind that in the journal's facts
 //
 // Numbers and checksum are those of the journal (journal.hpp). A kind that is not known is skipped.
 #pragma once
@@ -39,6 +40,7 @@ struct JournaledLoss {
 struct JournalNotes {
   std::vector<JournaledHole> holes;
   std::optional<JournaledLoss> loss;  // nullopt: as before
+  std::vector<std::byte> build_ids;   // encoded
 
   // What was written later, before the same entry. Beyond kMaxListedHoles a hole is dropped.
   void add(JournalNotes&& later);

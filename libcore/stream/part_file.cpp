@@ -56,6 +56,7 @@ PartFile::PartFile(PartStart start, FileWriter writer, Journal journal, Chunks& 
       bare_(std::move(start.more)),
       journal_(std::move(journal)),
       channels_(std::move(start.channels)),
+      more_build_ids_(std::move(start.more_build_ids)),
       chunks_(&chunks),
       sideband_ns_(start.sideband_from_ns) {}
 
@@ -148,6 +149,7 @@ JournalNotes PartFile::notes_for_journal() const {
                          .cpu = one.cpu,
                          .hole = one.hole});
   }
+  if (more_build_ids_) out.build_ids = encode_build_ids(more_build_ids_());
   if (facts_.holes_left_out != journaled_left_out_)
     out.loss =
         JournaledLoss{.left_out = facts_.holes_left_out, .events = facts_.lost_events, .bytes = facts_.lost_bytes};

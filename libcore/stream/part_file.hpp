@@ -48,6 +48,8 @@ struct PartStart {
   std::vector<FileEvent> events;        // all whose records rings, prologue and sideband have
   Features features;                    // as they are known now, for recover(); COMPRESSED and SAMPLE_TIME are added
   std::vector<std::string> channels{};  // of the rings, by number: for the holes in the journal
+  // Called with each round, behind its sideband: those that `features` does not have, each once. None: there are none.
+  std::function<std::vector<FileBuildId>()> more_build_ids{};
   RecordBuffer prologue;           // the process tracker's whole state, as perf must know it before the first sample
   EventTime sideband_from_ns = 0;  // the prologue's moment: at most the time of the first record
   std::optional<std::uint64_t> most_bytes{};                   // of this part, if less than PartLimits::file_bytes
@@ -133,6 +135,7 @@ class PartFile {
   BareFiles bare_;
   Journal journal_;
   std::vector<std::string> channels_;
+  std::function<std::vector<FileBuildId>()> more_build_ids_;
   std::size_t journaled_holes_ = 0;       // so many of facts_.holes are in the journal,
   std::uint64_t journaled_left_out_ = 0;  // and of those that are not listed
   Chunks* chunks_;

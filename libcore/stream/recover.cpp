@@ -175,6 +175,17 @@ Result<void> cut_all(FileWriter& writer, std::span<const int> more, const Journa
   return {};
 }
 
+// Those that became known while the part was written.
+void append_build_ids(std::vector<EncodedFeature>& features, const std::vector<std::byte>& more) {
+  if (more.empty()) return;
+  const auto place = std::find_if(features.begin(), features.end(),
+                                  [](const EncodedFeature& feature) { return feature.bit >= kFeatureBuildId; });
+  if (place == features.end() || place->bit != kFeatureBuildId)
+    features.insert(place, EncodedFeature{.bit = kFeatureBuildId, .bytes = more});
+  else
+    place->bytes.insert(place->bytes.end(), more.begin(), more.end());
+}
+
 // Those of the rounds that are kept.
 void take_notes(JournalContents& contents, Recovered& out) {
   JournalNotes kept;
@@ -185,6 +196,7 @@ void take_notes(JournalContents& contents, Recovered& out) {
     out.lost_bytes += one.hole.bytes;
   }
   out.holes = std::move(kept.holes);
+  append_build_ids(contents.features, kept.build_ids);
   if (!kept.loss) return;
   out.holes_left_out = kept.loss->left_out;
   out.lost_events = kept.loss->events;

@@ -54,19 +54,20 @@ Round round_with_hole(MadeRounds& rounds, std::size_t count, std::uint64_t lost)
 
 // A part of two channels that is being written.
 struct NotedPart {
-  explicit NotedPart(std::function<Result<bool>(int file)> sync = sync_data_now) {
+  explicit NotedPart(const std::function<void(PartStart& start)>& change = [](PartStart& /*start*/) {}) {
     chunks.begin();
     PartStart start = made_start(folder.path("data"), folder.path("journal"));
     start.channels = {"calls", "faults"};
-    start.sync = std::move(sync);
+    change(start);
     auto made = PartFile::create(std::move(start), chunks);
     EXPECT_TRUE(made) << made.error().what;
     if (made) part.emplace(std::move(*made));
   }
   [[nodiscard]] std::string journal() const { return read_file(folder.path("journal")).value(); }
+  [[nodiscard]] std::string copy(std::size_t bytes) const { return folder.path("copy-" + std::to_string(bytes)); }
   // From the first so many bytes of this journal, in a copy.
   [[nodiscard]] Recovered recovered(const std::string& text, std::size_t bytes) const {
-    const std::string path = folder.path("copy-" + std::to_string(bytes));
+    const std::string path = copy(bytes);
     std::filesystem::copy_file(folder.path("data"), path);
     const auto file = open_file(path, O_RDWR | O_CLOEXEC);
     EXPECT_TRUE(file) << file.error().what;
@@ -155,9 +156,11 @@ TEST(JournalNotesTest, NotesFillAPartToo) {
 
 TEST(JournalNotesTest, AFailedSyncCutsTheNotesOfTheRoundsToo) {
   std::size_t calls = 0;
-  NotedPart noted([&calls](int file) -> Result<bool> {
-    if (++calls == 2) return sys_error(EIO, "sync to the disk");
-    return sync_data_now(file);
+  NotedPart noted([&calls](PartStart& start) {
+    start.sync = [&calls](int file) -> Result<bool> {
+      if (++calls == 2) return sys_error(EIO, "sync to the disk");
+      return sync_data_now(file);
+    };
   });
   ASSERT_TRUE(noted.part);
   ASSERT_TRUE(noted.part->write(round_with_hole(noted.rounds, 10, 1), {}));
@@ -168,6 +171,51 @@ TEST(JournalNotesTest, AFailedSyncCutsTheNotesOfTheRoundsToo) {
   EXPECT_FALSE(noted.part->sync());
   EXPECT_EQ(noted.journal(), synced);
   EXPECT_EQ(lost_in(noted.recovered(synced, synced.size())), std::vector<std::uint64_t>{1});
+}
+
+FileBuildId build_id_of(const std::string& name) {
+  return {.kernel = false, .id = std::vector<std::uint8_t>(20, 0x42), .name = name};
+}
+
+// The names in the section BUILD_ID, one after the other; empty: there is none.
+std::string build_ids_in(const std::string& path) {
+  constexpr std::size_t kNameAt = 36;
+  const auto reader = FileReader::open(path);
+  EXPECT_TRUE(reader) << reader.error().what;
+  if (!reader || !reader->features().contains(kFeatureBuildId)) return {};
+  std::string out;
+  std::span<const std::byte> rest = reader->features().at(kFeatureBuildId);
+  while (rest.size() > kNameAt) {
+    const std::size_t size = load<perf_event_header>(rest.data()).size;
+    if (size <= kNameAt || size > rest.size()) return "damaged";
+    out += reinterpret_cast<const char*>(&rest[kNameAt]);  // padded with zeros
+    rest = rest.subspan(size);
+  }
+  return out;
+}
+
+TEST(JournalNotesTest, TheFileHasTheBuildIdsUntilItsLastRound) {
+  for (const bool has_some : {true, false}) {
+    std::size_t asked = 0;
+    NotedPart noted([&asked, has_some](PartStart& start) {
+      if (has_some) start.features.build_ids = {build_id_of("/begin")};
+      start.more_build_ids = [&asked]() -> std::vector<FileBuildId> {
+        if (++asked == 2) return {};
+        return {build_id_of("/round-" + std::to_string(asked)), build_id_of("/too")};
+      };
+    });
+    ASSERT_TRUE(noted.part);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(noted.part->write(noted.rounds.next(10), {}));
+    const std::string journal = noted.journal();
+    const std::vector<std::size_t> ends = parse_journal(journal_bytes(journal)).value().ends;
+    ASSERT_EQ(ends.size(), 3U);
+    const std::string first = std::string(has_some ? "/begin" : "") + "/round-1/too";
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      EXPECT_EQ(noted.recovered(journal, ends[i]).rounds, i + 1);
+      EXPECT_EQ(build_ids_in(noted.copy(ends[i])), i < 2 ? first : first + "/round-3/too");
+    }
+    EXPECT_EQ(asked, 3U);
+  }
 }
 
 // Neither a note nor the entry behind it.

@@ -22,6 +22,7 @@
 
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/reader.hpp"
+#include "libcore/stream/journal.hpp"
 #include "tests/unit/daemon/recorder/recorder_bench.hpp"
 
 namespace flight::daemon {
@@ -299,6 +300,22 @@ TEST(PartContextTest, EachWarningIsSaidOnceAndNotWithoutALimit) {
   EXPECT_EQ(context.warnings().size(), PartContext::kMaxWarnings);
 }
 
+TEST(PartContextTest, EachBuildIdIsForTheJournalOnce) {
+  PartContext context(RecordedRings(), std::make_shared<const KernelSymbols>(), KernelWindow(),
+                      HostFacts::read({"test"}));
+  const TrackerExport::UserBuildId one{.id = {.bytes = {1, 2}, .size = 20}, .name = "/one"};
+  const TrackerExport::UserBuildId two{.id = {.bytes = {3}, .size = 8}, .name = "/two"};
+  context.add_build_ids({one});
+  ASSERT_EQ(context.more_build_ids().size(), 1U);
+  context.add_build_ids({one, two});
+  const std::vector<FileBuildId> more = context.more_build_ids();
+  ASSERT_EQ(more.size(), 1U);
+  EXPECT_EQ(more[0].name, "/two");
+  EXPECT_THAT(more[0].id, ElementsAre(3, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_FALSE(more[0].kernel);
+  EXPECT_TRUE(context.more_build_ids().empty());
+}
+
 TEST_F(RecordingsTest, ABrokerThatWasGoneIsInTheSidecar) {
   RecordCall call;
   ASSERT_NO_FATAL_FAILURE(begin(call));
@@ -410,13 +427,18 @@ TEST_F(RecordingsTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
 class MappedLastTest : public RecordingsTest {
  protected:
   static constexpr const char* kMappedName = "/memfd:mapped-last (deleted)";
+  static constexpr std::size_t kPage = 4096;
 
-  // This process maps it as code, for a moment.
-  void map_file() {
-    constexpr std::size_t kPage = 4096;
+  void make_file() {
     file_ = UniqueFd(::memfd_create("mapped-last", MFD_CLOEXEC));
     ASSERT_TRUE(file_);
     ASSERT_EQ(::ftruncate(file_.get(), kPage), 0);
+  }
+  // This process maps it as code, for a moment.
+  void map_file() {
+    if (!file_) {
+      ASSERT_NO_FATAL_FAILURE(make_file());
+    }
     void* code = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file_.get(), 0);
     ASSERT_NE(code, MAP_FAILED);
     ::munmap(code, kPage);
@@ -454,6 +476,36 @@ TEST_F(MappedLastTest, AFileHasItsBuildIdInTheList) {
   const std::string list(reinterpret_cast<const char*>(found->second.data()), found->second.size());
   EXPECT_THAT(list, HasSubstr(kMappedName));
   EXPECT_THAT(list, HasSubstr(std::string(20, '\x42')));
+}
+
+// For the next flightd, if this one is killed.
+TEST_F(MappedLastTest, AKnownFileIsInTheJournalOfTheOpenPart) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  ASSERT_NO_FATAL_FAILURE(make_file());
+  bench_.broker->change([&](BrokerSetup& setup) {
+    setup.known_files.files.push_back({.file = identity(), .build_id = std::vector<std::uint8_t>(20, 0x42)});
+  });
+  const std::string path =
+      bench_.snapshots() + "/" + part_file(PartFileKind::journal, parse_seq(call.steps.front().id).value());
+  const auto is_in_journal = [&path] {
+    const auto text = read_file(path);
+    if (!text) return false;
+    const auto journal = parse_journal(std::as_bytes(std::span(*text)));
+    if (!journal) return false;
+    return std::any_of(journal->notes.begin(), journal->notes.end(), [](const auto& one) {
+      const std::vector<std::byte>& ids = one.second.build_ids;
+      return std::string(reinterpret_cast<const char*>(ids.data()), ids.size()).find(kMappedName) != std::string::npos;
+    });
+  };
+  // Again and again: the broker is asked once a second.
+  ASSERT_TRUE(loop_.until([&] {
+    map_file();
+    fault(400);
+    return call.answer || is_in_journal();
+  }));
+  ASSERT_FALSE(call.answer) << call.error();
+  static_cast<void>(stop(call));
 }
 
 TEST_F(MappedLastTest, WithoutABuildIdItHasAReason) {
