@@ -70,6 +70,12 @@ std::vector<StreamRing> RecordedRings::to_read(const RingPositions& read_to) con
   return out;
 }
 
+RingPositions RecordedRings::heads() const {
+  RingPositions out;
+  for (const auto& ring : rings) out[ring->owner_id()] = ring->head();
+  return out;
+}
+
 RingPositions RecordedRings::positions(const std::vector<std::uint64_t>& read_to) const {
   RingPositions out;
   for (std::size_t i = 0; i < std::min(rings.size(), read_to.size()); ++i) out[rings[i]->owner_id()] = read_to[i];

@@ -28,6 +28,8 @@ struct RecordedRings {
                                                 const std::vector<std::string>& channels);
   // Those in `read_to` go on there, the others begin with what they hold.
   [[nodiscard]] std::vector<StreamRing> to_read(const RingPositions& read_to) const;
+  // Where the kernel writes now.
+  [[nodiscard]] RingPositions heads() const;
   [[nodiscard]] RingPositions positions(const std::vector<std::uint64_t>& read_to) const;
   [[nodiscard]] std::vector<MakeFilter> filters() const;
   // The same rings, and the same events write into them.

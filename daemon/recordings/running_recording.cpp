@@ -115,6 +115,11 @@ Result<void> RunningRecording::begin() {
   auto rings = RecordedRings::of(recorder.attached(), order_.channels);
   if (!rings) return propagate(rings.error());
   rings_ = std::move(*rings);
+  const EventTime asked_ns = order_.asked_ns;
+  const bool past = order_.since_ns != 0;
+  // Without a past it begins here: its files and the export can take seconds.
+  const EventTime wanted_ns = past ? std::min(order_.since_ns, asked_ns) : monotonic_now();
+  const RingPositions heads = past ? RingPositions() : rings_.heads();
   auto plan = plan_workers(order_.workers);
   if (!plan) return wrap(plan.error(), "record.workers \"{}\"", order_.workers);
   plan_ = std::move(*plan);
@@ -144,9 +149,6 @@ Result<void> RunningRecording::begin() {
   if (!writer) return propagate(writer.error());
   writer_ = std::move(*writer);
 
-  const EventTime asked_ns = order_.asked_ns;
-  const bool past = order_.since_ns != 0;
-  const EventTime wanted_ns = past ? std::min(order_.since_ns, asked_ns) : monotonic_now();
   if (auto begun = begin_part(wanted_ns); !begun) return begun;
   since_ns_ = paused_until_ns_ = gaps_said_ns_ = open_.back().begun_ns;
   if (past && since_ns_ > wanted_ns + (order_.all_since ? 0 : kProgressEveryNs))
@@ -157,7 +159,7 @@ Result<void> RunningRecording::begin() {
     const std::lock_guard lock(mutex_);
     newest_ns_ = newest_before_ns_ = since_ns_;
   }
-  auto started = start_workers({}, since_ns_, past);
+  auto started = start_workers(heads, since_ns_, past);
   running_since_ns_ = monotonic_now();
   return started;
 }

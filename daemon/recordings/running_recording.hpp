@@ -43,7 +43,7 @@ enum class RecordingEnd : std::uint8_t { asked, max_size, killed, disk, reload, 
 struct RecordingOrder {
   SidecarRequest who;      // includes the reason
   EventTime asked_ns = 0;  // when it was asked for: the end of the held past, however long the beginning takes
-  EventTime since_ns = 0;  // what the rings hold of the time since then comes first; 0: nothing
+  EventTime since_ns = 0;  // what the rings hold of the time since then comes first; 0: nothing, it begins at start()
   bool all_since = false;  // true: warn if anything of that time is missing; false: only from one second on
   EventTime for_ns = 0;    // 0: until it is stopped
   std::uint64_t max_bytes = 0, part_bytes = 0;

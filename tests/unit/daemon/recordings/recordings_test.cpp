@@ -225,6 +225,27 @@ TEST_F(LargeRingsTest, ARecordingHasThePastAndWhatFollows) {
   EXPECT_EQ(recordings_->running_id(), "");
 }
 
+// What happens while its files are made is in it.
+TEST_F(LargeRingsTest, WithoutAPastItBeginsWhenItIsAskedFor) {
+  fault(100);
+  const EventTime before_ns = monotonic_now();
+  bench_.broker->leave(Request::file);
+  RecordCall call;
+  record(call);
+  ASSERT_TRUE(soon([&] { return bench_.broker->asked(Request::file) == 1; }));
+  fault(200);
+  bench_.broker->obey(Request::file);
+  bench_.broker->say(Request::file);
+  ASSERT_TRUE(loop_.until([&] { return !call.steps.empty() || call.answer; }));
+  ASSERT_FALSE(call.answer) << call.error();
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  const Sidecar sidecar = sidecar_of(result.paths[0]);
+  EXPECT_GE(own_samples_in(result.paths[0]), 200U);
+  EXPECT_GE(sidecar.window.begin_ns, before_ns) << "and nothing that was before";
+  EXPECT_TRUE(sidecar.holes.empty());
+}
+
 TEST_F(RecordingsTest, PartsFollowEachOther) {
   RecordCall call;
   ASSERT_NO_FATAL_FAILURE(begin(call, {.part_bytes = 4096}));
