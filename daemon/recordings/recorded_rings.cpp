@@ -2,6 +2,7 @@
 #include "daemon/recordings/recorded_rings.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -35,16 +36,28 @@ std::string listed_channels(const Manifest& manifest) {
 
 bool same_event(const FileEvent& one, const FileEvent& other) { return one.name == other.name && one.ids == other.ids; }
 
+// Why there is no ring of this channel; nullopt: there is one.
+std::optional<Failure> refusal_of(const Attached& attached, const std::string& name) {
+  const auto is_its_ring = [&](const auto& ring) { return ring->info().channel == name; };
+  const auto is_its_event = [&](const ManifestEvent& event) { return event.channel == name; };
+  const std::vector<ManifestEvent>& events = attached.manifest.events;
+  if (std::any_of(attached.rings.begin(), attached.rings.end(), is_its_ring)) return std::nullopt;
+  if (std::any_of(events.begin(), events.end(), is_its_event))
+    return fail(
+        std::errc::no_message_available,
+        "channel '{}' records no CPU now: those in its `cpus` are offline; try again when one of them is online",
+        printable(name));
+  return fail(std::errc::invalid_argument, "there is no channel '{}'; there are: {}", printable(name),
+              listed_channels(attached.manifest));
+}
+
 }  // namespace
 
 Result<RecordedRings> RecordedRings::of(std::shared_ptr<Attached> attached, const std::vector<std::string>& channels) {
   const Manifest& manifest = attached->manifest;
   std::set<std::string> wanted(channels.begin(), channels.end());
   for (const std::string& name : channels)
-    if (std::none_of(attached->rings.begin(), attached->rings.end(),
-                     [&](const auto& ring) { return ring->info().channel == name; }))
-      return fail(std::errc::invalid_argument, "there is no channel '{}'; there are: {}", printable(name),
-                  listed_channels(manifest));
+    if (auto refused = refusal_of(*attached, name)) return std::move(*refused);
   RecordedRings out;
   for (const auto& ring : attached->rings) {
     if (channels.empty()) wanted.insert(ring->info().channel);
