@@ -82,7 +82,7 @@ void PartWriter::run() {
     const auto wanted = [this] { return stopping_ || !queue_.empty(); };
     // Without unsynced data the wait has no limit.
     if (part_ && part_->is_unsynced()) {
-      wake_.wait_until(lock, synced_ + kSyncEvery, wanted);
+      wake_.wait_until(lock, synced_ + settings_.sync_every, wanted);
     } else {
       wake_.wait(lock, wanted);
     }
@@ -152,7 +152,7 @@ void PartWriter::handle(PartEnd& end) {
 void PartWriter::sync_if_due() {
   if (!part_ || !part_->is_unsynced()) return;
   const auto now = std::chrono::steady_clock::now();
-  if (now < synced_ + kSyncEvery) return;
+  if (now < synced_ + settings_.sync_every) return;
   synced_ = now;
   if (auto synced = part_->sync(); !synced) outcome_ = synced;
 }

@@ -52,6 +52,7 @@ class PartWriter {
     SidebandSource sideband;            // called on the writer's thread, at the earliest kSettleNs after the round
     std::function<void()> on_progress;  // on the same thread, after each part and round; it must not wait
     std::function<EventTime()> clock = monotonic_now;  // the same thread; tests have their own
+    std::chrono::nanoseconds sync_every = kSyncEvery;  // the same
   };
   // Called on the writer's thread when a part is written, features and header, too, and synced; or with the error of
   // finish(), or that of begin(): then it has no file.

@@ -7,7 +7,9 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <future>
 
 #include "libcore/stream/journal.hpp"
@@ -489,6 +491,40 @@ TEST(PartWriterTest, TheFeaturesAreAskedForWhenAllRoundsAreWritten) {
   const auto reader = FileReader::open(folder.path("data"));
   ASSERT_TRUE(reader) << reader.error().what;
   EXPECT_EQ(reader->string_feature(kFeatureHostname), "at-the-end");
+}
+
+// A power cut costs what came since then. If no other round comes, the writer wakes up for it.
+TEST(PartWriterTest, RoundsAreSyncedInTime) {
+  using std::chrono_literals::operator""h;
+  using std::chrono_literals::operator""ms;
+  for (const std::chrono::nanoseconds every :
+       {std::chrono::nanoseconds(0), std::chrono::nanoseconds(10ms), std::chrono::nanoseconds(1h)}) {
+    SCOPED_TRACE(every.count());
+    const StreamFolder folder;
+    MadeRounds rounds;
+    Outcome outcome;
+    std::atomic<std::size_t> syncs = 0;
+    PartWriter::Settings settings;
+    settings.clock = much_later;
+    settings.sync_every = every;
+    auto writer = PartWriter::start(std::move(settings));
+    ASSERT_TRUE(writer) << writer.error().what;
+    PartStart start = made_start(folder.path("data"), folder.path("journal"));
+    start.sync = [&syncs](int file) {
+      ++syncs;
+      return sync_data_now(file);
+    };
+    (*writer)->begin(std::move(start));
+    (*writer)->write(rounds.next(20));
+    const auto until = std::chrono::steady_clock::now() + test::kPatience;
+    const auto is_done = [&] { return every == 1h ? (*writer)->progress().events == 40 : syncs.load() > 0; };
+    while (!is_done() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(syncs.load(), every == 1h ? 0U : 1U) << "while the part is open";
+    (*writer)->end(outcome.end());
+    EXPECT_TRUE(outcome.wait().first);
+    EXPECT_EQ(syncs.load(), 2U) << "and at its end";
+  }
 }
 
 TEST(PartWriterTest, WithoutAPartRoundsAreCountedAsLost) {
