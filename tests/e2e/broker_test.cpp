@@ -183,6 +183,36 @@ TEST_F(NextBrokerLong, OneThatTookOverTheRecordingIsNotNoticed) {
   EXPECT_TRUE(daemon.stop());
 }
 
+// A recording goes on in the same rings.
+TEST_F(NextBrokerLong, ARecordingGoesOnWithOneThatTookOver) {
+  test::ServiceManager manager(folder_ / "notify");
+  ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "60"});
+  Child recorder = Child::start(daemon.ctl_command({"--json", "record"}));
+  const auto has_begun = [&] { return daemon.status().dump().find(" in 1 part;") != std::string::npos; };
+  ASSERT_TRUE(wait_until(has_begun, 30s)) << recorder.err() << daemon.log();
+  manager.receive_all();
+  broker_->kill();
+  ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
+  const auto is_adopted = [&] { return daemon.log().find("adopted its recording") != std::string::npos; };
+  ASSERT_TRUE(wait_until(is_adopted, 30s)) << daemon.log();
+  const std::uint64_t adopted_ns = now_ns();
+  EXPECT_TRUE(burner.runs_for(1s));
+  recorder.signal(SIGINT);
+  const Outcome outcome = recorder.finish(60s);
+  burner.kill();
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text() << daemon.log();
+  const Json result = Json::parse(outcome.out);
+  EXPECT_EQ(result["ended"], "asked");
+  ASSERT_FALSE(result["progress"]["finished"].empty());
+  const Json last = daemon.ctl_json({"info", result["progress"]["finished"].back()});
+  EXPECT_GT(last["window"]["end_ns"], adopted_ns);
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(last)));
+  EXPECT_TRUE(daemon.stop());
+}
+
 // A broker whose configuration has an event that this kernel does not have.
 class UnableBrokerLong : public OwnBroker {
  protected:

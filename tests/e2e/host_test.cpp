@@ -126,5 +126,30 @@ TEST_F(SshLong, AnotherMachineIsAsNearAsThisOne) {
   EXPECT_THAT(there({"list"}).err, HasSubstr("no flightctl in the $PATH of ssh on root@127.0.0.1"));
 }
 
+// Its parts are copied through ssh when they are whole. If the connection is lost, flightd ends it in order.
+TEST_F(SshLong, ARecordingThereIsCopiedHere) {
+  const std::string copy = folder_ / "scratch/recorded";
+  const Outcome outcome = there({"--json", "record", "--for", "1s", "-o", copy});
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text() << sshd_->err();
+  const Json result = Json::parse(outcome.out);
+  EXPECT_EQ(result["ended"], "asked");
+  ASSERT_EQ(result["paths"].size(), 1U);
+  const std::string stored = read_text(result["paths"][0]);
+  EXPECT_FALSE(stored.empty());
+  EXPECT_TRUE(read_text(copy) == stored);
+  Child recorder = Child::start({required_env("FLIGHTCTL"), "-H", fmt::format("root@127.0.0.1:{}", port_), "--socket",
+                                 daemon_.socket(), "record"},
+                                {.env = {"FLIGHTCTL_SSH=" + (folder_ / "ssh/ssh")}});
+  const auto is_running = [&] { return daemon_.status().dump().find(" is running: ") != std::string::npos; };
+  ASSERT_TRUE(wait_until(is_running, 30s)) << recorder.err();
+  recorder.kill();
+  const auto has_ended = [&] {
+    const Json rows = daemon_.ctl_json({"list"});
+    return rows.size() == 2 && rows.back()["record"]["ended"] == "asked";
+  };
+  EXPECT_TRUE(wait_until(has_ended, 30s)) << daemon_.log();
+  EXPECT_TRUE(daemon_.stop());
+}
+
 }  // namespace
 }  // namespace flight

@@ -322,6 +322,50 @@ TEST_F(Record, EndsWithItsClient) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// As Ctrl-C: its terminal goes away, or somebody ends flightctl.
+TEST_F(RecordLong, ASignalEndsItInOrder) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "64K")));
+  for (const int number : {SIGHUP, SIGTERM}) {
+    SCOPED_TRACE(number);
+    // This test may ignore it, as programs of nohup(1) do.
+    Child recorder =
+        Child::start(daemon_.ctl_command({"--json", "record"}), {.prepare = [] { std::signal(SIGHUP, SIG_DFL); }});
+    // The first progress comes a second after the id.
+    ASSERT_TRUE(wait_until([&] { return daemon_.status().dump().find(" in 1 part;") != std::string::npos; }, 20s))
+        << recorder.err();
+    recorder.signal(number);
+    const Outcome outcome = recorder.finish(30s);
+    ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+    EXPECT_EQ(Json::parse(outcome.out)["ended"], "asked");
+  }
+  EXPECT_EQ(rows_of(daemon_).size(), 2U);
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// It has other rings then: its part ends, and the next one begins.
+TEST_F(RecordLong, AReloadThatChangesAChannelBeginsAnotherPart) {
+  Json config = plain_calls_config();
+  start_calls(config);
+  const auto begun = begin();
+  const std::string& id = begun.second;
+  usleep(1'500'000);
+  config["channels"]["calls"]["ring"] = "8M";
+  write_text(folder_ / "flightd.json", config.dump(2));
+  const Outcome reload = daemon_.ctl({"reload"});
+  EXPECT_EQ(reload.exit_status, 0) << reload.text();
+  ASSERT_TRUE(wait_until([&] { return rows_of(daemon_, id).size() == 1; }, 20s)) << daemon_.log();
+  usleep(1'500'000);
+  EXPECT_EQ(stop(id)["ended"], "asked");
+  const std::vector<Json> parts = sidecars_of(daemon_, id);
+  ASSERT_EQ(parts.size(), 2U);
+  for (const Json& part : parts) {
+    EXPECT_GT(part["samples"], 1000U);
+    expect_perf_reads(part, "closer");
+  }
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(RecordLong, EndsAtItsMaximum) {
   start_calls(plain_calls_config());
   const Json result = daemon_.ctl_json({"record", "--for", "60s", "--max-size", "16M", "--switch-size", "4M"}, 120s);
