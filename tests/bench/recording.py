@@ -9,6 +9,7 @@ GIB = 1 << 30
 RATE = 100_000  # events a second on each CPU
 RING = 16 * MIB  # of each CPU, flightd's and perf's
 MEMORY_RING = 4 * MIB
+FULL_RATE, FULL_RING = 200_000, 32 * MIB  # for the numbers alone
 
 
 def ring(size):
@@ -50,6 +51,7 @@ class Recording:
     def recording(self):
         for layout in ("file", "directory"):
             self.recording_beside_perf(layout)
+            self.recording_numbers(layout)
         self.recording_idle()
         self.recording_frozen()
         self.recording_memory()
@@ -78,8 +80,17 @@ class Recording:
         self.row(f"recording, {layout}, lost outside holes / holes", f"{ours['unstated']} / {ours['holes']}", "—", "—", "0 / 0",
                  "numbers that are missing and in no hole of a sidecar, and holes", ours["unstated"] == 0 and ours["holes"] == 0)
 
-    def record_with_flightd(self, layout, seconds):
-        with Closers(self, RATE) as load, Flightd(self, ring(RING), [{"event": EVENT, "filter": load.filter}]) as flightd:
+    def recording_numbers(self, layout):
+        """At the full rate: each number is there once, or in a hole."""
+        seconds = 10 if self.options.quick else 60
+        ours = self.record_with_flightd(layout, seconds, FULL_RATE, FULL_RING)
+        self.figures[f"recording numbers {layout}"] = {"seconds": seconds, "flightd": ours}
+        self.row(f"recording, {layout}, {FULL_RATE // 1000} k/s per CPU, lost outside holes / holes", f"{ours['unstated']} / {ours['holes']}", "—", "—", "0 / 0",
+                 f"{seconds} s, {ours['events']} events on {len(CPUS)} CPUs, all busy, {ring(FULL_RING)} rings; numbers that are missing and in no "
+                 "hole of a sidecar, and holes; read by perf", ours["unstated"] == 0 and ours["holes"] == 0)
+
+    def record_with_flightd(self, layout, seconds, rate=RATE, ring_bytes=RING):
+        with Closers(self, rate) as load, Flightd(self, ring(ring_bytes), [{"event": EVENT, "filter": load.filter}]) as flightd:
             load.go()
             before = self.cpu_seconds_of(flightd, lambda: time.sleep(seconds))[0] / seconds
             cpu, took, result = self.cpu_seconds_of(flightd, lambda: flightd.record("--for", f"{seconds}s", "--layout", layout))
