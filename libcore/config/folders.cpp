@@ -42,17 +42,24 @@ ConfigResult<std::vector<std::string>> json_files(const LookUp& look, const std:
   return names;
 }
 
-// The text; nullopt: the file does not exist. A link to one that does not exist is an error: its file system may be
-// mounted later, and defaults would be recorded without a word.
+// Why a file has no text. A link to one that does not exist is an error: its file system may be mounted later, and
+// defaults would be recorded without a word. ENOENT: it is none.
+tl::unexpected<ConfigError> refuse_text(const LookUp& look, const std::string& file, const Error& error) {
+  if (error.errno_value() != ENOENT) return refuse(file, error);
+  const auto target = look(Look::target, file);
+  if (!target) return refuse(file, target.error());
+  if (target->empty()) return refuse(file, error);
+  return refuse(file, fmt::format("it is a link to {}, which does not exist: mount its file system, or remove the link",
+                                  *target));
+}
+
+// The text; nullopt: the file does not exist.
 ConfigResult<std::optional<std::string>> text_if_there(const LookUp& look, const std::string& file) {
   auto text = look(Look::text, file);
   if (text) return std::optional(std::move(*text));
-  if (text.error().errno_value() != ENOENT) return refuse(file, text.error());
-  const auto target = look(Look::target, file);
-  if (!target) return refuse(file, target.error());
-  if (target->empty()) return std::nullopt;
-  return refuse(file, fmt::format("it is a link to {}, which does not exist: mount its file system, or remove the link",
-                                  *target));
+  auto refused = refuse_text(look, file, text.error());
+  if (refused.value().error_number == ENOENT) return std::nullopt;
+  return refused;
 }
 
 struct Layer {
@@ -86,7 +93,7 @@ ConfigResult<std::vector<Layer>> drop_ins(const LookUp& look, const ConfigFolder
     if (!masked) return refuse(file, masked.error());
     if (!masked->empty()) continue;
     auto text = look(Look::text, file);
-    if (!text) return refuse(file, text.error());
+    if (!text) return refuse_text(look, file, text.error());
     layers.push_back({file, std::move(*text), file.starts_with(folders.lib + "/")});
   }
   return layers;
@@ -203,7 +210,7 @@ ConfigResult<Config> load_config(const ConfigFolders& folders, const LookUp& loo
 
 ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders, const LookUp& look) {
   auto text = look(Look::text, file);
-  if (!text) return refuse(file, text.error());
+  if (!text) return refuse_text(look, file, text.error());
   auto config = parse_config(*text, file);
   if (!config || config->profile == Config{}.profile) return config;
   const std::filesystem::path beside = std::filesystem::path(file).parent_path() / "profiles";

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -332,6 +333,19 @@ TEST_F(Folders, AFileThatCannotBeReadIsNotPassedOver) {
   fs::create_symlink("/nowhere/flightd.json", root_ + "/etc/flightd.json");
   EXPECT_THAT(refused().text(), HasSubstr("a link to /nowhere/flightd.json, which does not exist"));
   fs::remove(root_ + "/etc/flightd.json");
+  // The same for a drop-in, and for --config FILE.
+  write("etc/conf.d/10-good.json", "{}");
+  fs::create_symlink("../elsewhere/site.json", root_ + "/etc/conf.d/50-site.json");
+  EXPECT_EQ(refused().file, root_ + "/etc/conf.d/50-site.json");
+  EXPECT_THAT(refused().text(),
+              HasSubstr("50-site.json: it is a link to ../elsewhere/site.json, which does not exist"));
+  const auto by_link = load_config(root_ + "/etc/conf.d/50-site.json", folders_);
+  ASSERT_FALSE(by_link);
+  EXPECT_THAT(by_link.error().text(), HasSubstr("a link to ../elsewhere/site.json, which does not exist"));
+  const auto nothing = load_config(root_ + "/etc/conf.d/60-site.json", folders_);
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().error_number, ENOENT);
+  fs::remove(root_ + "/etc/conf.d/50-site.json");
   // Masked like systemd's drop-ins.
   write("lib/conf.d/masked.json", "rubbish");
   fs::create_directories(root_ + "/etc/conf.d");

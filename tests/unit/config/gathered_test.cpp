@@ -107,6 +107,12 @@ TEST_F(GatheredFiles, AFileThatCannotBeRead) {
   expect_same();
 }
 
+TEST_F(GatheredFiles, ADropInThatIsALinkToNothing) {
+  fs::create_directories(root_ + "/etc/conf.d");
+  fs::create_symlink("/nowhere/site.json", root_ + "/etc/conf.d/50-site.json");
+  expect_same();
+}
+
 TEST_F(GatheredFiles, AFolderThatCannotBeRead) {
   write("etc/conf.d", "");
   expect_same();
