@@ -10,14 +10,10 @@
 namespace flight::ctl {
 namespace {
 
-std::string place_of(const ReportedValue& value) {
-  return value.line > 0 ? fmt::format("{}:{}", printable(value.file), value.line) : printable(value.file);
-}
-
 std::string values_text(const ConfigReport& report) {
   std::vector<std::vector<std::string>> rows{{"KEY", "VALUE", "FROM"}};
   for (const ReportedValue& value : report.values)
-    rows.push_back({printable(value.path), printable(value.value), place_of(value)});
+    rows.push_back({printable(value.path), printable(value.value), file_line(value.file, value.line)});
   return table(rows, {});
 }
 
@@ -74,7 +70,8 @@ int print_values(const Common& common, std::vector<ReportedValue> values, const 
   if (common.json) return print(stdout, indented(to_json(values)));
   std::string out;
   for (const ReportedValue& value : values)
-    out += fmt::format("{} = {}  ({})\n", printable(value.path), printable(value.value), place_of(value));
+    out += fmt::format("{} = {}  ({})\n", printable(value.path), printable(value.value),
+                       file_line(value.file, value.line));
   return print(stdout, out);
 }
 

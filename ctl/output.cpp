@@ -66,6 +66,10 @@ std::string key_values(const std::vector<std::pair<std::string, std::string>>& l
   return out;
 }
 
+std::string file_line(std::string_view file, int line) {
+  return line > 0 ? fmt::format("{}:{}", printable(file), line) : printable(file);
+}
+
 int print(std::FILE* stream, std::string_view text) {
   // Not through the stream, which gives up if its file is O_NONBLOCK and has no space for the moment.
   int why = std::fflush(stream) == 0 ? 0 : errno;

@@ -29,6 +29,9 @@ namespace flight::ctl {
 // "key:      value" lines, values aligned. Values are made printable.
 [[nodiscard]] std::string key_values(const std::vector<std::pair<std::string, std::string>>& lines);
 
+// "FILE:LINE", printable; without a line if it is 0.
+[[nodiscard]] std::string file_line(std::string_view file, int line);
+
 // kDone, or kRefused with a message on stderr if the text could not be written completely (a full disk, a closed
 // pipe).
 [[nodiscard]] int print(std::FILE* stream, std::string_view text);

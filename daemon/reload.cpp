@@ -49,6 +49,27 @@ std::vector<std::string> needs_restart(const Config& old, const Config& config) 
   return out;
 }
 
+std::vector<ReportedChange> reported(std::vector<ConfigChange> changes) {
+  std::vector<ReportedChange> out;
+  for (ConfigChange& change : changes)
+    out.push_back({.path = std::move(change.path),
+                   .before = std::move(change.before),
+                   .now = std::move(change.now),
+                   .file = std::move(change.file),
+                   .line = change.line});
+  return out;
+}
+
+// For the log: the names of the values, and of a few only.
+std::string changes_text(const std::vector<ReportedChange>& changes) {
+  constexpr std::size_t kMost = 8;
+  if (changes.empty()) return "no value changed";
+  std::string out = "changed: ";
+  for (std::size_t i = 0; i < std::min(changes.size(), kMost); ++i) out += (i == 0 ? "" : ", ") + changes[i].path;
+  if (changes.size() > kMost) out += fmt::format(" and {} more", changes.size() - kMost);
+  return out;
+}
+
 }  // namespace
 
 Reloader::~Reloader() {
@@ -109,7 +130,8 @@ void Reloader::report_to_all(const std::string& who, const CallResult<ReloadRepo
   if (!outcome)
     return log::warn("reload, requested by {}: {}; the old configuration stays in force", who,
                      error_message({outcome.error().parameters, outcome.error().name, false}));
-  log::info("configuration {} is in force, requested by {}{}", outcome->digest, who,
+  log::info("configuration {} is in force, requested by {}{}{}", outcome->digest, who,
+            outcome->changes ? "; " + changes_text(*outcome->changes) : "",
             outcome->changed ? "; rings were opened or closed" : "");
   for (const std::string& warning : outcome->warnings) log::warn("{}", warning);
   events_.reloaded(who);
@@ -210,9 +232,12 @@ void Reloader::put_in_force(bool changed) {
   keep_value(next_, config_, "snapshot.workers");
   next_.user = config_.user;
   next_.snapshot.workers = config_.snapshot.workers;
+  ReloadReport report{.digest = next_.digest,
+                      .changed = changed,
+                      .changes = reported(config_changes(config_.values, next_.values)),
+                      .warnings = warnings_};
   config_ = std::move(next_);
   on_config_(config_);
-  ReloadReport report{.digest = config_.digest, .changed = changed, .warnings = warnings_};
   if (!unattached.empty()) report.warnings.push_back(unattached);
   finish(report);
 }

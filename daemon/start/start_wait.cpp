@@ -111,7 +111,7 @@ void StartWait::reload(const Caller& caller, ControlBackend::Done done) {
 void StartWait::end(const std::string& digest) {
   log::info("flightd has started");
   for (const auto& done : std::exchange(reloads_, {}))
-    done(to_json(ReloadReport{.digest = digest, .changed = true, .warnings = {}}));
+    done(to_json(ReloadReport{.digest = digest, .changed = true, .changes = {}, .warnings = {}}));
   if (!server_) return;
   loop_.restart();
   timer_.expires_after(kLastAnswersWait);

@@ -144,6 +144,17 @@ struct Config {
 // A warning for each.
 [[nodiscard]] std::vector<std::string> unread_warnings(const Config& config);
 
+// A value that differs between two configurations. `file`, `line`: where it is set now; of a removed one, where it was.
+struct ConfigChange {
+  std::string path;
+  std::optional<std::string> before, now;  // nullopt: there was none, or is none any more
+  std::string file;
+  int line = 0;
+};
+// In the order of `now`, then those that are gone. The same value in another file is no change.
+[[nodiscard]] std::vector<ConfigChange> config_changes(const std::vector<ConfigValue>& before,
+                                                       const std::vector<ConfigValue>& now);
+
 // "FILE:LINE: " of the first of config.values at `path` or below it; empty if it is in no file.
 [[nodiscard]] std::string written_at(const Config& config, std::string_view path);
 

@@ -23,6 +23,25 @@ json::Array list_of(const std::vector<ReportedValue>& values) {
   });
 }
 
+int line_of(const json::Value& value) {
+  return static_cast<int>(std::min<std::uint64_t>(value.at("line").count_or_zero(), std::numeric_limits<int>::max()));
+}
+
+json::Array list_of(const std::vector<ReportedChange>& changes) {
+  return json::array_of(changes, [](const ReportedChange& change) {
+    Object out{{"path", change.path}};
+    if (change.before) out.add("before", *change.before);
+    if (change.now) out.add("now", *change.now);
+    out.add("file", change.file);
+    out.add("line", change.line);
+    return out;
+  });
+}
+
+std::optional<std::string> text_in(const json::Value& value) {
+  return value.text() != nullptr ? std::optional(*value.text()) : std::nullopt;
+}
+
 }  // namespace
 
 std::string to_json(const std::vector<ReportedValue>& values) { return json::dump(list_of(values)); }
@@ -46,9 +65,8 @@ Result<ConfigReport> parse_config_report(std::string_view text) {
   if (!object) return propagate(object.error());
   ConfigReport report;
   for (const json::Value& value : object->at("config").items())
-    report.values.push_back(
-        {value.at("path").text_or_empty(), value.at("value").text_or_empty(), value.at("file").text_or_empty(),
-         static_cast<int>(std::min<std::uint64_t>(value.at("line").count_or_zero(), std::numeric_limits<int>::max()))});
+    report.values.push_back({value.at("path").text_or_empty(), value.at("value").text_or_empty(),
+                             value.at("file").text_or_empty(), line_of(value)});
   const json::Value& memory = object->at("memory");
   report.memory = {.ring_bytes = memory.at("ring_bytes").count_or_zero(),
                    .staging_bytes = memory.at("staging_bytes").count_or_zero(),
@@ -67,7 +85,10 @@ Result<ConfigReport> parse_config_report(std::string_view text) {
 }
 
 std::string to_json(const ReloadReport& report) {
-  return json::dump(Object{{"digest", report.digest}, {"changed", report.changed}, {"warnings", report.warnings}});
+  Object out{{"digest", report.digest}, {"changed", report.changed}};
+  if (report.changes) out.add("changes", list_of(*report.changes));
+  out.add("warnings", report.warnings);
+  return json::dump(out);
 }
 
 Result<ReloadReport> parse_reload_report(std::string_view text) {
@@ -75,7 +96,17 @@ Result<ReloadReport> parse_reload_report(std::string_view text) {
   if (!object) return propagate(object.error());
   ReloadReport report{.digest = object->at("digest").text_or_empty(),
                       .changed = object->at("changed").flag().value_or(false),
+                      .changes = std::nullopt,
                       .warnings = {}};
+  if (const json::Value& changes = object->at("changes"); changes.is_array()) {
+    report.changes.emplace();
+    for (const json::Value& change : changes.items())
+      report.changes->push_back({.path = change.at("path").text_or_empty(),
+                                 .before = text_in(change.at("before")),
+                                 .now = text_in(change.at("now")),
+                                 .file = change.at("file").text_or_empty(),
+                                 .line = line_of(change)});
+  }
   for (const json::Value& warning : object->at("warnings").items())
     if (warning.text() != nullptr) report.warnings.push_back(*warning.text());
   return report;

@@ -36,10 +36,19 @@ struct ConfigReport {
 [[nodiscard]] std::string to_json(const ConfigReport& report);
 [[nodiscard]] Result<ConfigReport> parse_config_report(std::string_view text);
 
-// Reload, and `flightctl --json reload`: {digest, changed, warnings}.
+// A value that the reload changed. `file`, `line`: where it is set now; of a removed one, where it was.
+struct ReportedChange {
+  std::string path;
+  std::optional<std::string> before, now;  // nullopt: there was none, or is none any more
+  std::string file;
+  int line = 0;
+};
+// Reload, and `flightctl --json reload`: {digest, changed, changes, warnings}.
 struct ReloadReport {
   std::string digest;
-  bool changed = false;               // rings were closed or opened
+  bool changed = false;  // rings were closed or opened
+  // nullopt: not known; flightd is older, or nothing was in force before
+  std::optional<std::vector<ReportedChange>> changes{};
   std::vector<std::string> warnings;  // settings that need a restart
 };
 [[nodiscard]] std::string to_json(const ReloadReport& report);

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "tests/e2e/daemon_test.hpp"
 #include "tests/e2e/mounts.hpp"
@@ -60,6 +61,7 @@ TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
   const std::string before = daemon_.snapshot()["config_digest"];
   const Json nothing = daemon_.ctl_json({"reload"});
   EXPECT_EQ(nothing["changed"], false);
+  EXPECT_EQ(nothing["changes"], Json::array());
   EXPECT_EQ(nothing["digest"], before);
 
   config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
@@ -68,6 +70,10 @@ TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
   write_config(config_);
   const Json reloaded = daemon_.ctl_json({"reload"});
   EXPECT_EQ(reloaded["changed"], true);
+  std::set<std::string> paths;
+  for (const Json& change : reloaded["changes"]) paths.insert(change["path"]);
+  EXPECT_THAT(paths, testing::UnorderedElementsAre("channels.more.ring", "channels.more.events[0]",
+                                                   "channels.quiet.min_history", "snapshot.compression"));
   EXPECT_TRUE(reloaded["warnings"].empty()) << reloaded.dump();
   EXPECT_THAT(channels_of(daemon_.status()), testing::UnorderedElementsAre("stacks", "quiet", "more"));
   be_quiet(200);

@@ -101,6 +101,30 @@ TEST_F(Folders, DropInsByNameOverBothFolders) {
   EXPECT_EQ(good().user, "etc-a");
 }
 
+TEST_F(Folders, ChangesAreThoseOfValues) {
+  write("etc/flightd.json", R"({"user": "me", "store": {"max_files": 7}})");
+  const Config before = good();
+  write("etc/flightd.json", "// a comment\n{\"store\": {\"max_files\": 8}}");
+  write("etc/conf.d/a.json", "{\n\"user\": \"me\", \"triggers\": {\n\"deploy\": {\"external\": true}}}");
+  const Config now = good();
+  const auto changes = config_changes(before.values, now.values);
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(changes[0].path, "store.max_files") << "user has the same value in another file";
+  EXPECT_EQ(changes[0].before, "7");
+  EXPECT_EQ(changes[0].now, "8");
+  EXPECT_EQ(changes[0].line, 2);
+  EXPECT_EQ(changes[1].path, "triggers.deploy.external");
+  EXPECT_EQ(changes[1].before, std::nullopt);
+  EXPECT_EQ(changes[1].file, root_ + "/etc/conf.d/a.json");
+  EXPECT_EQ(changes[1].line, 3);
+  const auto back = config_changes(now.values, before.values);  // "triggers" is none again
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back[1].path, "triggers.deploy.external");
+  EXPECT_EQ(back[1].before, "true");
+  EXPECT_EQ(back[1].now, std::nullopt);
+  EXPECT_EQ(config_changes(now.values, now.values).size(), 0U);
+}
+
 TEST_F(Folders, TheDigestSeesEveryText) {
   const std::string before = good().digest;
   write("etc/conf.d/a.json", "{}");

@@ -189,9 +189,17 @@ TEST(Idl, DescribesReloadAndConfig) {
   const auto again = parse_config_report(to_json(report));
   ASSERT_TRUE(again);
   EXPECT_EQ(to_json(*again), to_json(report));
-  const ReloadReport reload{.digest = "d", .changed = true, .warnings = {"careful"}};
-  EXPECT_EQ(mismatch(idl, idl.methods.at("Reload").second, nlohmann::json::parse(to_json(reload)), "reply"), "");
-  EXPECT_EQ(to_json(parse_reload_report(to_json(reload)).value()), to_json(reload));
+  ReloadReport reload{.digest = "d", .changed = true, .changes = {}, .warnings = {"careful"}};
+  for (int filled = 0; filled < 3; ++filled) {
+    EXPECT_EQ(mismatch(idl, idl.methods.at("Reload").second, nlohmann::json::parse(to_json(reload)), "reply"), "");
+    EXPECT_EQ(to_json(parse_reload_report(to_json(reload)).value()), to_json(reload));
+    EXPECT_EQ(nlohmann::json::parse(to_json(reload)).contains("changes"), filled > 0);
+    reload.changes.emplace();
+    if (filled > 0)
+      reload.changes = std::vector<ReportedChange>{{"store.max_use", "1G", "2G", "/etc/x", 3},
+                                                   {"channels.net.ring", std::nullopt, "1M", "/etc/y", 4},
+                                                   {"channels.disk.ring", "2M", std::nullopt, "/etc/z", 5}};
+  }
   for (const char* text : {"", "[]", "7", R"({"config": 1, "memory": [], "warnings": {}, "changed": 3})"}) {
     const auto config_of = parse_config_report(text);
     EXPECT_TRUE(!config_of || config_of->values.empty());

@@ -19,6 +19,42 @@ TEST_F(FlightctlTest, ReloadPrintsTheResult) {
   EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "reload"}).out)["warnings"][0], "careful");
 }
 
+TEST_F(FlightctlTest, ReloadSaysWhatChanged) {
+  ReloadReport& report = bench.backend.reload_to_report;
+  report.warnings.clear();
+  run();
+  const auto say = [&](std::vector<ReportedChange> changes, bool rings) {
+    bench.on_loop([&] {
+      report.changes = std::move(changes);
+      report.changed = rings;
+      return 0;
+    });
+    return ctl({"reload"}).out;
+  };
+  const std::string in_force = "configuration 0123456789abcdef is in force; ";
+  EXPECT_EQ(say({}, false), in_force + "nothing changed\n");
+  EXPECT_EQ(say({}, true), in_force +
+                               "no value changed, but rings were opened or closed; channels that did not change "
+                               "kept their history\n");
+  EXPECT_EQ(say({{"store.max_use", "1G", "2G", "/etc/flightd/conf.d/x.json", 3}}, false),
+            in_force +
+                "1 value changed, all rings kept their history:\n"
+                "  store.max_use = 2G, it was 1G  (/etc/flightd/conf.d/x.json:3)\n");
+  EXPECT_EQ(say({{"channels.net.ring", std::nullopt, "1M", "/etc/y", 4},
+                 {"store.max_age", "7d", "30d", "built-in", 0},
+                 {"channels.a\x1b.ring", "2M", std::nullopt, "/etc/z", 5}},
+                true),
+            in_force +
+                "3 values changed, channels that did not change kept their history:\n"
+                "  channels.net.ring = 1M, it is new  (/etc/y:4)\n"
+                "  store.max_age = 30d, it was 7d  (built-in)\n"
+                "  channels.a?.ring is gone, it was 2M\n");
+  const std::string many = say(std::vector<ReportedChange>(100, {"user", "a", "b", "/etc/x", 1}), false);
+  EXPECT_EQ(std::count(many.begin(), many.end(), '\n'), 18);
+  EXPECT_THAT(many, testing::EndsWith("  and 84 more\n"));
+  EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "reload"}).out)["changes"].size(), 100U);
+}
+
 TEST_F(FlightctlTest, ARefusedReloadIsReportedOnStderr) {
   bench.backend.refuse_reload = bad_config("/etc/x.json", 7, "channels.a", "/etc/x.json:7: channels.a: no");
   run();

@@ -104,6 +104,32 @@ TEST_F(ReloaderTest, WhatBothAcceptIsAppliedOnce) {
   EXPECT_THAT(bench_.events_of(), ElementsAre("monitoring", "reloaded"));
 }
 
+TEST_F(ReloaderTest, SaysWhatChanged) {
+  bench_.write_config(kLive);  // without the trigger of before
+  const Outcome outcome = reload();
+  ASSERT_EQ(text_of(outcome), "accepted");
+  ASSERT_TRUE((*outcome)->changes);
+  const std::vector<ReportedChange>& changes = *(*outcome)->changes;
+  const auto change_of = [&](const std::string& path) {
+    for (const ReportedChange& one : changes)
+      if (one.path == path) return one;
+    ADD_FAILURE() << path << " is not named";
+    return ReportedChange{};
+  };
+  const ReportedChange capture = change_of("snapshot.capture");
+  EXPECT_EQ(capture.before, "pause");
+  EXPECT_EQ(capture.now, "live");
+  EXPECT_EQ(capture.file, bench_.config_file());
+  EXPECT_EQ(capture.line, 2);
+  const ReportedChange cooldown = change_of("triggers.deploy.cooldown");
+  EXPECT_EQ(cooldown.before, "1h");
+  EXPECT_EQ(cooldown.now, std::nullopt);
+  const Outcome again = reload();
+  ASSERT_EQ(text_of(again), "accepted");
+  ASSERT_TRUE((*again)->changes);
+  EXPECT_EQ((*again)->changes->size(), 0U);
+}
+
 TEST_F(ReloaderTest, WhatFlightdRefusesTheBrokerIsNotAskedFor) {
   bench_.write_config("{\n  \"snapshot\": { \"capture\": \"sometimes\" }\n}\n");
   EXPECT_THAT(text_of(reload()), AllOf(StartsWith("io.flightd.Recorder.BadConfig"), HasSubstr("snapshot.capture"),
@@ -226,6 +252,11 @@ TEST_F(ReloaderTest, WhatNeedsARestartStaysAndIsReported) {
   ASSERT_EQ(bench_.applied.size(), 1U);
   EXPECT_EQ(bench_.applied[0].user, user);
   EXPECT_EQ(bench_.applied[0].snapshot.capture, CaptureMode::live) << "the rest is in force";
+  ASSERT_TRUE((*outcome)->changes);
+  for (const ReportedChange& change : *(*outcome)->changes) {
+    EXPECT_NE(change.path, "user") << "it did not change";
+    EXPECT_NE(change.path, "snapshot.workers");
+  }
   EXPECT_EQ(bench_.reloader->warnings(), (*outcome)->warnings);
 }
 

@@ -108,7 +108,7 @@ class MemoryBackend : public ControlBackend {
   void reload(const Caller& caller, Done done) override {
     last_caller = caller;
     if (refuse_reload) return done(tl::unexpected(*refuse_reload));
-    done(to_json(ReloadReport{.digest = "0123456789abcdef", .changed = true, .warnings = {"careful"}}));
+    done(to_json(reload_to_report));
   }
 
   void get_config(Done done) override { done(to_json(config_to_report)); }
@@ -169,6 +169,7 @@ class MemoryBackend : public ControlBackend {
                            parameters.reason);
       };
   std::optional<CallError> refuse_snapshots, refuse_reload;
+  ReloadReport reload_to_report{.digest = "0123456789abcdef", .changed = true, .changes = {}, .warnings = {"careful"}};
   ConfigReport config_to_report{.values = {{"store.max_files", "7", "/etc/flightd/flightd.json", 3}},
                                 .memory = {.ring_bytes = 1U << 20U, .max_bytes = 4U << 20U},
                                 .digest = "d"};
