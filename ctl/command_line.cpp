@@ -146,8 +146,14 @@ void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
   example(command, "flightctl --json list --trigger oom --since today | jq -r '.[].id'");
 }
 
-void add_id(CLI::App* command, std::string& id) {
-  command->add_option("ID", id, "a number from the list, or latest; default: latest")->type_name("")->check(check_id);
+// A second `latest` would select another snapshot than the first.
+void refuse_twice(CLI::App* command, const std::vector<std::string>& ids) {
+  command->callback([&ids] {
+    std::vector<std::string> sorted = ids;
+    std::sort(sorted.begin(), sorted.end());
+    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+      throw CLI::ValidationError("ID", "'" + *twice + "' is given twice");
+  });
 }
 
 void add_report(CLI::App& app, ReportOptions& options) {
@@ -165,13 +171,7 @@ void add_report(CLI::App& app, ReportOptions& options) {
 void add_ids(CLI::App* command, std::vector<std::string>& ids) {
   command->add_option("ID", ids, "numbers from the list, or latest")->type_name("")->required()->check(check_id);
   example(command, fmt::format("flightctl {} 12 13", command->get_name()));
-  // A second `latest` would select another snapshot than the first.
-  command->callback([&ids] {
-    std::vector<std::string> sorted = ids;
-    std::sort(sorted.begin(), sorted.end());
-    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-      throw CLI::ValidationError("ID", "'" + *twice + "' is given twice");
-  });
+  refuse_twice(command, ids);
 }
 
 std::string check_trigger(const std::string& name) {
@@ -230,8 +230,11 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("")
       ->check(check_id);
   example(info, "flightctl info latest");
-  CLI::App* get = app.add_subcommand("get", "Copy a snapshot's file to the current directory");
-  add_id(get, line.get_id);
+  CLI::App* get = app.add_subcommand("get", "Copy the files of snapshots to the current directory");
+  get->add_option("ID", line.get_ids, "numbers from the list, or latest; default: latest")
+      ->type_name("")
+      ->check(check_id);
+  refuse_twice(get, line.get_ids);
   add_output(get, line.get_output, "write to FILE; - is stdout; default: the snapshot's name in the current directory");
   CLI::Option* symbols = get->add_flag(
       "--with-symbols", line.with_symbols,

@@ -18,9 +18,8 @@ struct CommandLine {
   RecordOptions record;
   ListOptions list;
   ReportOptions report;
-  std::vector<std::string> info_ids;  // none: latest
-  std::string get_id = "latest";
-  std::vector<std::string> help_of;  // a command and its subcommand
+  std::vector<std::string> info_ids, get_ids;  // none: latest
+  std::vector<std::string> help_of;            // a command and its subcommand
   OutputFile get_output;
   bool with_symbols = false, plain = false, dry_run = false, only_last = false;
   std::vector<std::string> ids;  // of remove, pin, unpin

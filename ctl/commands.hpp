@@ -55,7 +55,8 @@ struct ReportOptions {
 [[nodiscard]] int run_list(const Common& common, const ListOptions& options);
 [[nodiscard]] int run_info(const Common& common, const std::vector<std::string>& ids);
 enum class GetForm { file, bundle, plain };
-[[nodiscard]] int run_get(const Common& common, const std::string& id, const OutputFile& target, GetForm form);
+[[nodiscard]] int run_get(const Common& common, const std::vector<std::string>& ids, const OutputFile& target,
+                          GetForm form);
 // Returns only if perf could not be started.
 [[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);

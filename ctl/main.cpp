@@ -64,7 +64,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
   if (app.got_subcommand("record")) return run_record(line.common, line.record);
   if (app.got_subcommand("info")) return run_info(line.common, line.info_ids);
-  if (app.got_subcommand("get")) return run_get(line.common, line.get_id, line.get_output, get_form(line));
+  if (app.got_subcommand("get")) return run_get(line.common, line.get_ids, line.get_output, get_form(line));
   if (app.got_subcommand("report")) return run_report(line.common, line.report);
   if (app.got_subcommand("vacuum")) return run_vacuum(line.common, line.dry_run);
   if (app.got_subcommand("remove")) return run_remove(line.common, line.ids);

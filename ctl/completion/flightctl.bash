@@ -120,8 +120,8 @@ _flightctl_words() {
         resume reload config monitor bridge help
       ;;
     help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;
-    get | report) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
-    info | show | remove | rm | pin | unpin) _flightctl_ids ;;
+    report) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
+    get | info | show | remove | rm | pin | unpin) _flightctl_ids ;;
     config) if [ "${#typed[@]}" = 0 ]; then _flightctl_keys; fi ;;
     fire) if [ "${#typed[@]}" = 0 ]; then _flightctl_triggers external; fi ;;
     triggers)

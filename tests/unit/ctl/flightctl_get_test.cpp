@@ -51,6 +51,36 @@ TEST_F(GetTest, WithoutAFileItIsTheSnapshotsOwnNameHere) {
   EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "get", "-o", "x"}).out), nlohmann::json::array({"x"}));
 }
 
+TEST_F(GetTest, SeveralGetTheirOwnNames) {
+  const std::string first = "flight-web3-20261120T031204.123Z-manual-1.perf.data";
+  const std::string second = "flight-web3-20261120T031205.123Z-oom-2.perf.data";
+  bench.backend.names_of_ids = {{"2", second}};
+  run();
+  const Outcome both = ctl({"get", "2", "1"});
+  EXPECT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(both.out, second + "\n" + first + "\n");
+  EXPECT_THAT(names(), testing::UnorderedElementsAre(first, second));
+  EXPECT_EQ(text_of(folder_ + "/" + second), bytes_of_data());
+  EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "get", "-f", "1", "2"}).out), nlohmann::json({first, second}));
+  // One that is missing, or cannot be written, does not stop the others.
+  std::filesystem::remove(folder_ + "/" + second);
+  const Outcome some = ctl({"get", "99", "1", "2"});
+  EXPECT_EQ(some.code, 1);
+  EXPECT_EQ(some.out, second + "\n");
+  EXPECT_THAT(some.err, AllOf(HasSubstr("99"), HasSubstr(first + " exists already")));
+  EXPECT_EQ(error_of(ctl({"--json", "get", "-f", "1", "99"})), "io.flightd.Recorder.NoSuchSnapshot");
+}
+
+TEST_F(GetTest, SeveralDoNotFitIntoOneFile) {
+  for (const char* file : {"x", "-"}) {
+    const Outcome outcome = ctl({"get", "1", "2", "-o", file});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(fmt::format("-o {} is one file", file)), HasSubstr("leave out -o")));
+  }
+  EXPECT_THAT(ctl({"get", "1", "1"}).err, HasSubstr("'1' is given twice"));
+  EXPECT_THAT(names(), testing::IsEmpty());
+}
+
 TEST_F(GetTest, ToStdoutComeTheBytesOnly) {
   run();
   const Outcome outcome = ctl({"get", "latest", "--output", "-"});

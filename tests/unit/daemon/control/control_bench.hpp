@@ -119,7 +119,9 @@ class MemoryBackend : public ControlBackend {
     struct stat found {};
     if (!file || ::fstat(file.get(), &found) != 0 || id == "99") return opened(tl::unexpected(no_such_snapshot(id)));
     if (S_ISDIR(found.st_mode)) return opened(as_tar(path));
-    opened(OpenSnapshot{std::move(file), name_to_read, static_cast<std::uint64_t>(found.st_size) + bytes_too_many});
+    const auto own = names_of_ids.find(id);
+    opened(OpenSnapshot{std::move(file), own == names_of_ids.end() ? name_to_read : own->second,
+                        static_cast<std::uint64_t>(found.st_size) + bytes_too_many});
   }
 
   void list_triggers(Done done) override {
@@ -156,7 +158,8 @@ class MemoryBackend : public ControlBackend {
   std::string vacuumed_to_report = "[]";
   std::atomic<int> vacuums = 0;
   std::string file_to_read, name_to_read = "flight-web3-20261120T031204.123Z-manual-1.perf.data";
-  std::uint64_t bytes_too_many = 0;  // bytes that are announced for the file but do not exist
+  std::map<std::string, std::string> names_of_ids;  // of those that differ from name_to_read
+  std::uint64_t bytes_too_many = 0;                 // bytes that are announced for the file but do not exist
   std::set<std::string> pins;
   FireParameters last_fire;
   bool probe_enabled = true;
