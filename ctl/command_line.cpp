@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "ctl/host.hpp"
-#include "libcore/base/nearest_word.hpp"
+#include "libcore/base/clock.hpp"
 #include "libcore/base/text.hpp"
+#include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
 #include "libcore/store/names.hpp"
 
@@ -40,6 +41,17 @@ std::string check_socket(const std::string& path) {
 // CLI11 treats an empty text like an option that was not given.
 std::string check_not_empty(const std::string& text) { return text.empty() ? "it must not be empty" : ""; }
 
+template <typename Value>
+std::string check_parsed(const std::string& text, const Result<Value>& value) {
+  return text.empty() ? check_not_empty(text) : value ? "" : value.error().what;
+}
+
+std::string check_time(const std::string& text) { return check_parsed(text, parse_time(text, wall_now())); }
+
+std::string check_span(const std::string& text) { return check_parsed(text, parse_span(text)); }
+
+std::string check_size(const std::string& text) { return check_parsed(text, parse_bytes(text)); }
+
 std::string check_count(const std::string& text) {
   constexpr std::uint64_t kMost = 1'000'000'000;
   std::uint64_t count = 0;
@@ -69,19 +81,19 @@ void add_snapshot(CLI::App& app, SnapshotOptions& options) {
   command->add_option("--reason", options.reason, "why; kept with the snapshot")->type_name("TEXT");
   auto* last = command->add_option("--last", options.last, "write only this much of the past: 500ms, 10s, 2min")
                    ->type_name("DURATION")
-                   ->check(check_not_empty);
+                   ->check(check_span);
   auto* since = command->add_option("--since", options.since, "begin at this time: 03:10, '2026-11-20 03:10', -30s")
                     ->type_name("TIME")
-                    ->check(check_not_empty)
+                    ->check(check_time)
                     ->excludes(last);
   command->add_option("--until", options.until, "end at this time")
       ->type_name("TIME")
-      ->check(check_not_empty)
+      ->check(check_time)
       ->needs(since)
       ->excludes(last);
   command->add_option("--post", options.post, "record this much longer, then take the snapshot; at most 60s")
       ->type_name("DURATION")
-      ->check(check_not_empty);
+      ->check(check_span);
   command
       ->add_option("--capture", options.capture,
                    "pause: pause each ring for some microseconds; live: do not pause rings")
@@ -95,16 +107,19 @@ void add_record(CLI::App& app, RecordOptions& options) {
   CLI::App* command =
       app.add_subcommand("record", "Record into files from now on, after the held past, until Ctrl-C or for some time");
   std::vector<CLI::Option*> all;
-  const auto add = [&](const char* name, std::string& value, const char* what, const char* type) {
-    all.push_back(command->add_option(name, value, what)->type_name(type)->check(check_not_empty));
+  const auto add = [&](const char* name, std::string& value, const char* what, const char* type,
+                       std::string (*check)(const std::string&)) {
+    all.push_back(command->add_option(name, value, what)->type_name(type)->check(check));
   };
-  add("--past", options.past, "begin with this much of what the rings hold: 10s, 5min; default: nothing", "DURATION");
-  add("--for", options.duration, "end after this time; default: at Ctrl-C, or record --stop", "DURATION");
-  add("--max-size", options.max_size, "end at this size: 500M, 2G; default: record.max_size", "SIZE");
+  add("--past", options.past, "begin with this much of what the rings hold: 10s, 5min; default: nothing", "DURATION",
+      &check_span);
+  add("--for", options.duration, "end after this time; default: at Ctrl-C, or record --stop", "DURATION", &check_span);
+  add("--max-size", options.max_size, "end at this size: 500M, 2G; default: record.max_size", "SIZE", &check_size);
   add("--switch-size", options.switch_size, "begin the next part at this size: 64M; default: record.switch_size",
-      "SIZE");
-  add("--layout", options.layout, "the form of a part: file or directory; default: record.layout", "LAYOUT");
-  add("--reason", options.reason, "why; kept with the parts", "TEXT");
+      "SIZE", &check_size);
+  add("--layout", options.layout, "the form of a part: file or directory; default: record.layout", "LAYOUT",
+      &check_not_empty);
+  add("--reason", options.reason, "why; kept with the parts", "TEXT", &check_not_empty);
   all.push_back(command->add_option("--channel", options.channels, "record only this channel; can be repeated")
                     ->type_name("NAME")
                     ->allow_extra_args(false)
@@ -128,10 +143,8 @@ void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
       ->add_option("--since", options.since,
                    "only snapshots from this time on: 03:10, 'yesterday 03:10', '1 hour ago', -1h")
       ->type_name("TIME")
-      ->check(check_not_empty);
-  command->add_option("--until", options.until, "only snapshots up to this time")
-      ->type_name("TIME")
-      ->check(check_not_empty);
+      ->check(check_time);
+  command->add_option("--until", options.until, "only snapshots up to this time")->type_name("TIME")->check(check_time);
   command->add_option("--trigger", options.trigger, "only snapshots of this trigger: cpu-spike, 'cpu*'")
       ->type_name("PATTERN")
       ->check(check_not_empty);
@@ -274,26 +287,6 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("");
   example(help, "flightctl help snapshot");
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) command->fallthrough();
-}
-
-std::string unknown_words_text(const CLI::App& app) {
-  const auto everything = [](const CLI::App*) { return true; };
-  std::vector<std::string> options, commands;
-  const auto add_options = [&](const CLI::App& of) {
-    for (const CLI::Option* option : of.get_options())
-      for (const auto* names : {&option->get_lnames(), &option->get_snames()})
-        for (const std::string& name : *names) options.push_back((names->front().size() > 1 ? "--" : "-") + name);
-  };
-  const CLI::App* command = &app;
-  for (;; command = command->get_subcommands().front()) {
-    add_options(*command);
-    if (command->get_subcommands().empty()) break;
-  }
-  for (const CLI::App* below : command->get_subcommands(everything)) {
-    commands.push_back(below->get_name());
-    commands.insert(commands.end(), below->get_aliases().begin(), below->get_aliases().end());
-  }
-  return unknown_words(app.remaining(true), options, commands, command == &app ? "" : command->get_name());
 }
 
 void check_values(int argc, char** argv) {

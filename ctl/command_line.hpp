@@ -27,8 +27,6 @@ struct CommandLine {
   std::string config_key;
 };
 
-// The message for unknown words, in the order in which they were typed (CLI11 uses another order).
-[[nodiscard]] std::string unknown_words_text(const CLI::App& app);
 // `line` must outlive `app`. Checks that need no daemon run while the line is parsed.
 void add_commands(CLI::App& app, CommandLine& line);
 

@@ -8,11 +8,13 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <span>
 #include <string_view>
 
 #include "ctl/command_line.hpp"
 #include "ctl/commands.hpp"
 #include "ctl/output.hpp"
+#include "ctl/usage_error.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/nearest_word.hpp"
 
@@ -101,12 +103,11 @@ int main_of(int argc, char** argv) {
       throw CLI::ValidationError("--host", "--host runs `flightctl bridge` itself");
     fill_in_socket(line.common);
   } catch (const CLI::ParseError& error) {
-    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     line.common.json =
         std::any_of(argv + 1, argv + own, [](const char* word) { return std::string_view(word) == "--json"; });
-    return complain(line.common, kUsageError,
-                    with_help(unknown ? unknown_words_text(app) : usage_text(error.what()), "flightctl"), kUsage);
+    const std::span<char* const> words(argv, static_cast<std::size_t>(own));
+    return complain(line.common, kUsageError, usage_error_text(app, error, words), kUsage);
   }
   return run(app, line);
 }

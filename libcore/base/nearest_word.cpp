@@ -63,7 +63,9 @@ std::string unknown_words(const std::vector<std::string>& words, const std::vect
   const std::string shown = printable(word);
   if (is_option || !commands.empty()) {
     const std::vector<std::string>& known = is_option ? options : commands;
-    const std::string_view meant = nearest_word(word, {known.begin(), known.end()});
+    // Each option of one letter is one edit away from another one.
+    const bool is_letter = is_option && word.size() == 2;
+    const std::string_view meant = is_letter ? std::string_view() : nearest_word(word, {known.begin(), known.end()});
     const std::string before = is_option || within.empty() ? "" : within + " ";
     std::string out = fmt::format("there is no {} '{}{}'", is_option ? "option" : "command", before, shown);
     if (!meant.empty()) out += fmt::format(": did you mean '{}{}'?", before, meant);

@@ -37,6 +37,7 @@ TEST(UnknownWords, SuggestWhatWasMeant) {
               AllOf(HasSubstr("no option '--sinc'"), HasSubstr("mean '--since'")));
   EXPECT_THAT(unknown_words({"frobnicate"}, kOptions, kCommands), EndsWith("no command 'frobnicate'"));
   EXPECT_THAT(unknown_words({"--frobnicate"}, kOptions, {}), EndsWith("no option '--frobnicate'"));
+  EXPECT_THAT(unknown_words({"-x"}, kOptions, {}), EndsWith("no option '-x'"));
 }
 
 TEST(UnknownWords, OfACommandStandBehindIt) {

@@ -18,6 +18,7 @@ using namespace test;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 TEST_F(FlightctlTest, AMisspelledCommandOrOptionSuggestsTheOneMeant) {
   EXPECT_THAT(ctl({"snapsht"}).err, HasSubstr("there is no command 'snapsht': did you mean 'snapshot'?"));
@@ -27,6 +28,38 @@ TEST_F(FlightctlTest, AMisspelledCommandOrOptionSuggestsTheOneMeant) {
               HasSubstr("there is no command 'triggers tset': did you mean 'triggers test'?"));
   EXPECT_THAT(ctl({"help", "snapsht"}).err, HasSubstr("did you mean 'snapshot'?"));
   EXPECT_THAT(ctl({"frobnicate"}).err, AllOf(HasSubstr("no command 'frobnicate'"), Not(HasSubstr("did you mean"))));
+}
+
+TEST_F(FlightctlTest, OtherNamesOfCommandsAndOptionsOfOthersAreExplained) {
+  EXPECT_THAT(ctl({"ls"}).err, HasSubstr("there is no command 'ls': did you mean 'list'? See flightctl --help"));
+  EXPECT_THAT(ctl({"delete", "7"}).err, HasSubstr("did you mean 'remove'?"));
+  EXPECT_THAT(ctl({"version"}).err, HasSubstr("did you mean '--version'?"));
+  EXPECT_THAT(ctl({"triggers", "ls"}).err, HasSubstr("there is no command 'triggers ls'"));
+  EXPECT_THAT(ctl({"list", "--last", "10s"}).err,
+              HasSubstr("there is no option '--last' here: `flightctl snapshot` has it; see flightctl list --help"));
+  EXPECT_THAT(ctl({"--reason=x", "snapshot"}).err,
+              HasSubstr("'--reason' here: `flightctl snapshot`, `flightctl record`, `flightctl fire` have it"));
+  EXPECT_THAT(ctl({"list", "-x"}).err, AllOf(HasSubstr("no option '-x'"), Not(HasSubstr("did you mean"))));
+}
+
+// Of several faults the one that was typed first is reported, whatever the order of the options in --help is.
+TEST_F(FlightctlTest, TheFirstTypedFaultIsReported) {
+  const auto said = [this](const std::vector<std::string>& words) { return ctl(words).err; };
+  EXPECT_THAT(said({"list", "-n", "0", "--sinc", "today"}), StartsWith("flightctl: -n: "));
+  EXPECT_THAT(said({"list", "--sinc", "today", "-n", "0"}), StartsWith("flightctl: there is no option '--sinc'"));
+  EXPECT_THAT(said({"list", "--until", "soon", "--since", "later"}), StartsWith("flightctl: --until: 'soon' is not a"));
+  EXPECT_THAT(said({"list", "--since=later", "--until=soon"}), StartsWith("flightctl: --since: 'later' is not a time"));
+  EXPECT_THAT(said({"record", "--max-size", "x", "--past", "y"}), StartsWith("flightctl: --max-size: 'x' is not a"));
+  EXPECT_THAT(said({"snapshot", "--post", "x", "--last", "y"}), StartsWith("flightctl: --post: 'x' is not a"));
+  EXPECT_THAT(said({"info", "x", "--bogus"}), StartsWith("flightctl: ID: 'x' is not a snapshot id"));
+  EXPECT_THAT(said({"info", "--bogus", "x"}), StartsWith("flightctl: there is no option '--bogus'"));
+  EXPECT_THAT(said({"list", "--bogus", "--since"}), StartsWith("flightctl: there is no option '--bogus'"));
+  EXPECT_THAT(said({"snapsht", "list"}), StartsWith("flightctl: there is no command 'snapsht'"));
+  // What is missing comes last.
+  EXPECT_THAT(said({"pin", "--bogus"}), StartsWith("flightctl: there is no option '--bogus'"));
+  EXPECT_THAT(said({"pin"}), StartsWith("flightctl: ID is required; see flightctl pin --help"));
+  EXPECT_THAT(said({"triggers", "enable"}), HasSubstr("NAME is required; see flightctl triggers enable --help"));
+  EXPECT_THAT(said({"snapshot", "--since", "now", "--last", "x"}), StartsWith("flightctl: --last: 'x' is not a"));
 }
 
 TEST_F(FlightctlTest, ExtraWordsAreNamedInOrder) {
