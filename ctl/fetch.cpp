@@ -12,6 +12,7 @@
 #include "ctl/new_file.hpp"
 #include "ctl/output.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/units.hpp"
 #include "libcore/store/names.hpp"
 #include "libcore/store/pieces.hpp"
 
@@ -86,10 +87,9 @@ Result<std::size_t> read_next(RemoteFile& file, std::uint64_t left_bytes, std::s
   const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(left_bytes, buffer.size()));
   const auto count = file.connection.read_raw(buffer.first(most));
   if (count && *count == 0)
-    return fail(
-        std::errc::connection_reset,
-        "flightd closed the connection {} bytes before the end: it stopped, or its disk failed; see its journal",
-        left_bytes);
+    return fail(std::errc::connection_reset,
+                "flightd closed the connection {} before the end: it stopped, or its disk failed; see its journal",
+                counted(left_bytes, "byte"));
   return count;
 }
 

@@ -215,8 +215,8 @@ void Recordings::ended(std::uint64_t number, const RecordingOutcome& outcome) {
   const Running& running = node.mapped();
   if (result) {
     const RecordProgress& all = result->progress;
-    log::info("recording {} of {} ended ({}): {} in {}, {} events, {} lost", result->id, running.who, result->ended,
-              format_bytes(all.bytes), counted(all.finished.size(), "part"), all.events, all.lost);
+    log::info("recording {} of {} ended ({}): {} in {}, {}, {} lost", result->id, running.who, result->ended,
+              format_bytes(all.bytes), counted(all.finished.size(), "part"), counted(all.events, "event"), all.lost);
     for (const std::string& warning : result->warnings) log::warn("recording {}: {}", result->id, warning);
   } else {
     log::warn("a recording of {} could not be made: {}", running.who, result.error().what);

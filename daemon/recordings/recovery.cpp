@@ -18,6 +18,7 @@
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/text.hpp"
+#include "libcore/base/units.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/snapshot/repair.hpp"
 #include "libcore/store/folder.hpp"
@@ -321,8 +322,8 @@ Result<std::string> recover_part(PartStore& store, const PartRecovery& order) {
   if (!committed) return propagate(committed.error());
   made.keep();
   store.remove(order.seq);
-  return fmt::format("part {} of recording {} was finished: {}; it has {} events", order.seq, contents.record->first,
-                     what_happened(order.why), copy->recovered.events);
+  return fmt::format("part {} of recording {} was finished: {}; it has {}", order.seq, contents.record->first,
+                     what_happened(order.why), counted(copy->recovered.events, "event"));
 }
 
 std::set<std::uint64_t> last_parts(const std::string& folder, const std::vector<std::uint64_t>& seqs,

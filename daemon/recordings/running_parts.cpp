@@ -274,7 +274,8 @@ void RunningRecording::describe_last_again() {
   contents.record->ended = std::string(to_string(*end_));
   append_texts(contents.warnings, warnings_);
   if (lost_behind_ > 0)
-    contents.warnings.push_back(fmt::format("{} events behind this part are in no part", lost_behind_));
+    contents.warnings.push_back(fmt::format("{} behind this part {} in no part", counted(lost_behind_, "event"),
+                                            lost_behind_ == 1 ? "is" : "are"));
   if (auto done = files_.describe_again(committed_->name, contents); !done) callbacks_.warn(done.error());
 }
 

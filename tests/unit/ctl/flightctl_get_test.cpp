@@ -110,7 +110,7 @@ TEST_F(GetTest, NothingIsLeftWhenTheBytesEndEarly) {
   std::ofstream("x") << "old";
   const Outcome outcome = ctl({"get", "-f", "-o", "x"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("1 bytes"));
+  EXPECT_THAT(outcome.err, HasSubstr(" 1 byte before the end"));
   EXPECT_EQ(text_of("x"), "old");
   EXPECT_THAT(names(), testing::ElementsAre("x"));
 }
