@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 
 #include "daemon/log/log.hpp"
 #include "libcore/base/units.hpp"
@@ -48,9 +49,14 @@ std::string over_limit(VacuumReason limit, const Inventory& inventory, const Sto
     case VacuumReason::max_files:
       return fmt::format("it has {} of the {} that store.max_files allows",
                          counted(inventory.snapshots.size(), "snapshot"), limits.max_files);
-    default:
-      return fmt::format("it uses {}, but store.max_use allows {}", format_bytes(inventory.disk_bytes()),
-                         format_bytes(limits.max_use_bytes));
+    default: {
+      const auto& symbols = inventory.symbols_bytes;
+      const std::uint64_t symbols_bytes = std::accumulate(symbols.begin(), symbols.end(), std::uint64_t{0});
+      return fmt::format(
+          "it uses {}{}, but store.max_use allows {}", format_bytes(inventory.disk_bytes()),
+          symbols_bytes == 0 ? "" : fmt::format(", {} of it for kernel symbols", format_bytes(symbols_bytes)),
+          format_bytes(limits.max_use_bytes));
+    }
   }
 }
 
@@ -124,6 +130,10 @@ VacuumOutcome StoreBudget::vacuum_once(const Order& order, Progress& progress) {
   if (!order.dry_run) keep_free_.use_limit(limits.keep_free_bytes);
   StoreLimits allowed = limits;
   const std::uint64_t own_bytes = inventory->disk_bytes() + part_bytes(/*running=*/false);
+  const std::uint64_t coming_bytes = order.incoming ? order.incoming->disk_bytes + order.incoming->beside_bytes : 0;
+  if (name_symbols_ && !inventory->symbols.empty() && limits.max_use_bytes != 0 &&
+      inventory->disk_bytes() + coming_bytes > limits.max_use_bytes)
+    name_symbols_(*inventory);
   // The snapshot that is being written is not in the inventory yet.
   const bool judges = !order.dry_run && (order.incoming || !writing_());
   const bool may_delete = judges ? keep_free_.may_delete(order.now, space->free_bytes, own_bytes) : !keep_free_.waits();
@@ -136,7 +146,8 @@ VacuumOutcome StoreBudget::vacuum_once(const Order& order, Progress& progress) {
                                   .incoming = order.incoming,
                                   .drop_missing = order.by_hand,
                                   .writing = writing_(),  // evaluated after the directory was read
-                                  .room_in_vain = order.room_in_vain},
+                                  .room_in_vain = order.room_in_vain,
+                                  .symbols_bytes = inventory->symbols_bytes},
                                  order);
   VacuumOutcome out;
   if (order.dry_run) {

@@ -45,15 +45,17 @@ class StoreBudget {
  public:
   // `writing`: whether a snapshot is being written now; any thread. `clock`: checked before anything is deleted
   // because of its age. `in_use`: whether a number is that of a part of a running recording; any thread. `state_dir`:
-  // STATE, for what must be known after a restart; empty: nothing is kept.
+  // STATE, for what must be known after a restart; empty: nothing is kept. `name_symbols`: says which snapshot needs
+  // which kernel symbols; called only if the store exceeds max_use, because it may read all sidecars. Empty: not known.
   StoreBudget(std::string folder, const StoreConfig& config, std::function<bool()> writing,
               std::function<StoreClock()> clock, std::function<bool(std::uint64_t seq)> in_use = {},
-              std::string state_dir = "")
+              std::string state_dir = "", std::function<void(Inventory&)> name_symbols = {})
       : folder_(std::move(folder)),
         config_(config),
         writing_(std::move(writing)),
         clock_(std::move(clock)),
         in_use_(std::move(in_use)),
+        name_symbols_(std::move(name_symbols)),
         keep_free_state_(std::move(state_dir)) {}
 
   void use(const StoreConfig& config) { config_ = config; }
@@ -119,7 +121,8 @@ class StoreBudget {
   std::function<bool()> writing_;
   std::function<StoreClock()> clock_;
   std::function<bool(std::uint64_t)> in_use_;  // empty: none is
-  VacuumOutcome deleted_;                      // for take_deleted()
+  std::function<void(Inventory&)> name_symbols_;
+  VacuumOutcome deleted_;  // for take_deleted()
   KeepFreeWatch keep_free_;
   KeepFreeState keep_free_state_;
   std::string kept_;                   // why snapshots older than max_age by the clock are kept; empty: there are none

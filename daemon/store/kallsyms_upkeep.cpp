@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "libcore/base/directory.hpp"
@@ -35,6 +37,28 @@ std::uint64_t drop_unneeded_kallsyms(Catalogue& catalogue) {
     if (regular && ::unlinkat(folder->fd(), file.c_str(), 0) == 0) bytes += disk_bytes_of(info);
   }
   return bytes;
+}
+
+void name_symbols(Inventory& inventory, Catalogue& catalogue) {
+  const auto rows = catalogue.list();
+  if (!rows) return;
+  std::unordered_map<std::string_view, std::string_view> symbols_of;  // by the name of the data file
+  for (const CatalogueRow& row : *rows) {
+    if (row.boot_id.empty()) return;
+    const std::string_view path = row.path;
+    symbols_of.emplace(path.substr(path.rfind('/') + 1), row.kallsyms);
+  }
+  std::vector<std::size_t> needed;  // for each snapshot; symbols.size(): none
+  for (const SnapshotName& name : inventory.names) {
+    const auto named = symbols_of.find(name.data_file());
+    if (named == symbols_of.end()) return;  // it was removed since, or cannot be read
+    const auto file = std::find(inventory.symbols.begin(), inventory.symbols.end(), named->second);
+    needed.push_back(static_cast<std::size_t>(file - inventory.symbols.begin()));
+  }
+  for (std::size_t i = 0; i < inventory.symbols.size(); ++i)
+    if (std::find(needed.begin(), needed.end(), i) == needed.end()) inventory.symbols_bytes[i] = 0;
+  for (std::size_t i = 0; i < needed.size(); ++i)
+    if (needed[i] < inventory.symbols.size()) inventory.snapshots[i].symbols = needed[i];
 }
 
 }  // namespace flight::daemon

@@ -54,7 +54,7 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
             const std::lock_guard lock(parts_mutex_);
             return parts_.contains(seq);
           },
-          setup.state_dir),
+          setup.state_dir, [this](Inventory& inventory) { name_symbols(inventory, catalogue_); }),
       trigger_state_(std::move(setup.state_dir), *thread, usable_,
                      [this] { asio::post(loop_, [this] { save_later(); }); }),
       thread_(std::move(thread)) {
@@ -320,6 +320,7 @@ void StoreService::note_room(VacuumOutcome outcome) {
 
 void StoreService::report(VacuumOutcome outcome) {
   note(outcome);
+  if (!outcome.removed.empty()) drop_unneeded_kallsyms(catalogue_);  // they count for store.max_use
   if (!outcome.removed.empty() || outcome.error) log_vacuumed(std::move(outcome));
 }
 

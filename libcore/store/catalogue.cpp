@@ -372,7 +372,7 @@ Catalogue::Usage Catalogue::usage() const {
   static_cast<void>(folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
     const bool ours = parse_snapshot_name(file).has_value();
     if (ours && file.ends_with(kDataSuffix)) ++usage.snapshots;
-    if (ours) files.emplace_back(file);
+    if (ours || is_kallsyms_file(file)) files.emplace_back(file);
   }));
   for (const std::string& file : files)
     if (const auto size = folder->size_of(file)) usage.bytes += size->disk_bytes;

@@ -100,7 +100,7 @@ class Catalogue {
   std::size_t remove_partials();
   // The numbers of the parts of recordings that were not finished, ascending: their data and their journal are there.
   [[nodiscard]] Result<std::vector<std::uint64_t>> parts() const;
-  // The number of snapshots, and the bytes (st_blocks) of their files, as store.max_use counts them: without kallsyms.
+  // The number of snapshots, and the bytes (st_blocks) of their files and of kallsyms, as store.max_use counts them.
   struct Usage {
     std::uint64_t snapshots = 0, bytes = 0;
   };

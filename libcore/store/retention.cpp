@@ -106,6 +106,8 @@ class Budget {
       (pinned ? pinned_files_ : least_files) += 1;
       (pinned ? pinned_bytes_ : least_bytes) += one.snapshot->disk_bytes;
     }
+    const std::uint64_t staying_bytes = add_symbols(candidates, now.symbols_bytes);
+    (exceeds_alone(staying_bytes) ? apart_bytes_ : least_bytes) += staying_bytes;
     const auto exceed = [](std::uint64_t pinned, std::uint64_t least, std::uint64_t limit) {
       return limit != 0 && least <= limit && pinned + least > limit;
     };
@@ -117,6 +119,9 @@ class Budget {
     use_bytes_ -= snapshot.disk_bytes;
     free_bytes_ += snapshot.freed_bytes;
     if (free_inodes_) *free_inodes_ += snapshot.inodes;
+    // They are deleted after the snapshots: this space is not counted for the other goals.
+    if (snapshot.symbols && symbols_.at(*snapshot.symbols).users-- == 1)
+      use_bytes_ -= symbols_.at(*snapshot.symbols).bytes;
   }
   // No store within the limit has such a snapshot.
   [[nodiscard]] bool exceeds_alone(std::uint64_t disk_bytes) const {
@@ -151,6 +156,30 @@ class Budget {
     if (limits_.max_use_bytes != 0 && use_bytes > limits_.max_use_bytes) return VacuumReason::max_use;
     return std::nullopt;
   }
+  // Returns the bytes of those that stay, whatever is deleted. If no snapshot is known to need a file, it stays: it is
+  // not known which one needs it.
+  std::uint64_t add_symbols(const std::vector<Candidate>& candidates, const std::vector<std::uint64_t>& files_bytes) {
+    for (const std::uint64_t bytes : files_bytes) symbols_.push_back({.bytes = bytes});
+    for (const Candidate& one : candidates) {
+      if (!one.snapshot->symbols) continue;
+      Symbols& needed = symbols_.at(*one.snapshot->symbols);
+      ++needed.users;
+      needed.stays = needed.stays || one.stays || one.newest;
+    }
+    std::uint64_t staying_bytes = 0;
+    for (Symbols& file : symbols_) {
+      use_bytes_ += file.bytes;
+      if (!file.stays && file.users > 0) continue;
+      staying_bytes += file.bytes;
+      file.users = std::numeric_limits<std::uint64_t>::max();
+    }
+    return staying_bytes;
+  }
+  struct Symbols {
+    std::uint64_t bytes = 0, users = 0;
+    bool stays = false;
+  };
+  std::vector<Symbols> symbols_;
   const StoreLimits& limits_;
   bool wants_room_ = false;
   std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, incoming_bytes_ = 0;

@@ -46,11 +46,13 @@ struct StoredSnapshot {
   std::uint64_t inodes = 1;       // the number of these files
   bool data = true;               // false: the data file is missing, only a sidecar exists
   bool pinned = false;
-  bool in_use = false;  // a part of a recording that is still running, or it cannot be deleted
+  bool in_use = false;                      // a part of a recording that is still running, or it cannot be deleted
+  std::optional<std::size_t> symbols = {};  // the kernel symbols that it needs, in StoreNow; nullopt: not known
 };
 
-// 0: no such limit, except for the two counts. max_use includes only the snapshots' own files. The kernel's symbols
-// belong to many snapshots: a budget smaller than them would delete all snapshots without freeing them.
+// 0: no such limit, except for the two counts. max_use includes the kernel's symbols, which belong to many snapshots: a
+// file of them becomes free with the last one that needs it. Those that stay in any case do not count if they exceed
+// max_use alone: all snapshots would be deleted without freeing them.
 struct StoreLimits {
   std::uint64_t max_use_bytes = 0, keep_free_bytes = 0, max_files = 0;
   std::chrono::nanoseconds max_age{};
@@ -79,6 +81,7 @@ struct StoreNow {
   bool writing = false;
   // Deletions for room did not help the last time: nothing is deleted for it.
   bool room_in_vain = false;
+  std::vector<std::uint64_t> symbols_bytes{};  // of each file of kernel symbols
 };
 
 inline constexpr std::uint64_t kNeededInodes = 8;  // two files of a snapshot, its pin, files being replaced

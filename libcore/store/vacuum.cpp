@@ -50,6 +50,7 @@ void read_reason(const json::Reader& in, VacuumReason& out) {
 std::uint64_t Inventory::disk_bytes() const {
   std::uint64_t bytes = 0;
   for (const StoredSnapshot& snapshot : snapshots) bytes += snapshot.disk_bytes;
+  for (const std::uint64_t one : symbols_bytes) bytes += one;
   return bytes;
 }
 
@@ -57,14 +58,19 @@ Result<Inventory> take_inventory(const std::string& path) {
   auto folder = Folder::open(path);
   if (!folder) return propagate(folder.error());
   std::map<std::string, std::pair<SnapshotName, bool>> found;  // by stem; whether the data exists
+  Inventory out;
   auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
+    if (is_kallsyms_file(file)) out.symbols.emplace_back(file);
     auto name = parse_snapshot_name(file);
     if (!name) return;
     auto [at, fresh] = found.try_emplace(name->stem(), std::move(*name), false);
     at->second.second = at->second.second || file.ends_with(kDataSuffix);
   });
   if (!read) return propagate(read.error());
-  Inventory out;
+  for (const std::string& file : out.symbols) {
+    const auto size = folder->size_of(file);
+    out.symbols_bytes.push_back(size && size->ours ? size->disk_bytes : 0);
+  }
   out.names.reserve(found.size());
   out.snapshots.reserve(found.size());
   for (auto& [stem, one] : found) {

@@ -20,8 +20,11 @@ namespace flight {
 struct Inventory {
   std::vector<SnapshotName> names;
   std::vector<StoredSnapshot> snapshots;  // in the same order
+  // The files with kernel symbols. Which snapshot needs which is not known without the sidecars.
+  std::vector<std::string> symbols;
+  std::vector<std::uint64_t> symbols_bytes;
 
-  [[nodiscard]] std::uint64_t disk_bytes() const;  // of the snapshots, as store.max_use counts them
+  [[nodiscard]] std::uint64_t disk_bytes() const;  // of all, as store.max_use counts them
 };
 [[nodiscard]] Result<Inventory> take_inventory(const std::string& folder);
 

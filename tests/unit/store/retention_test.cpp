@@ -101,6 +101,39 @@ TEST(Retention, WhatIsWrittenBesideCountsForMaxUseOnly) {
   EXPECT_THAT(gone(snapshots, {.max_use_bytes = 14 * kEach}, situation), ElementsAre(1, 2));
 }
 
+// Two boots: 1 to 3 and 4 to 6.
+TEST(Retention, KernelSymbolsCountOnceAndGoWithTheirLastSnapshot) {
+  auto snapshots = row(1, 6);
+  for (std::size_t i = 0; i < snapshots.size(); ++i) snapshots[i].symbols = i / 3;
+  StoreNow situation = now();
+  situation.symbols_bytes = {250, 250};
+  const auto left_of = [&](std::uint64_t max_use_bytes) {
+    return gone(snapshots, {.max_use_bytes = max_use_bytes}, situation);
+  };
+  EXPECT_THAT(left_of(6 * kEach + 500), IsEmpty());
+  EXPECT_THAT(left_of(6 * kEach + 499), ElementsAre(1));
+  EXPECT_THAT(left_of(4 * kEach + 500), ElementsAre(1, 2));
+  EXPECT_THAT(left_of(4 * kEach + 499), ElementsAre(1, 2, 3)) << "with the third, the symbols of its boot go";
+  EXPECT_THAT(left_of(3 * kEach + 250), ElementsAre(1, 2, 3));
+  EXPECT_THAT(left_of(3 * kEach + 249), ElementsAre(1, 2, 3, 4));
+  snapshots[0].pinned = true;
+  EXPECT_THAT(left_of(4 * kEach + 499), ElementsAre(2, 3, 4)) << "the pinned one needs them";
+}
+
+TEST(Retention, KernelSymbolsThatStayAnywayDeleteNothing) {
+  auto snapshots = row(1, 4);
+  StoreNow situation = now();
+  situation.symbols_bytes = {1000};
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 500}, situation), IsEmpty()) << "nobody knows whose they are";
+  EXPECT_EQ(plan_vacuum(snapshots, {.max_use_bytes = 500}, situation).still_over, VacuumReason::max_use);
+  for (StoredSnapshot& snapshot : snapshots) snapshot.symbols = 0;
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 500}, situation), IsEmpty()) << "the newest one needs them";
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 399}, situation), ElementsAre(1)) << "the other limits apply";
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 1200}, situation), ElementsAre(1, 2));
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = kEach};
+  EXPECT_THAT(gone(snapshots, {.max_use_bytes = 1200}, situation), ElementsAre(1, 2, 3));
+}
+
 TEST(Retention, TheOrderOfTheListDoesNotMatter) {
   auto snapshots = row(1, 9) + row(10, 12, "oom");
   const StoreLimits limits{.max_files = 6, .keep_first = 1, .keep_last = 1};

@@ -263,6 +263,35 @@ TEST_F(Budget, SymbolsPushNoSnapshotOut) {
   EXPECT_THAT(this->budget(config).vacuum({}).removed, IsEmpty());
 }
 
+// Only if the store exceeds max_use is it asked which snapshot needs which symbols: that may read all sidecars.
+TEST_F(Budget, SymbolsCountForMaxUse) {
+  for (std::uint64_t seq = 1; seq <= 4; ++seq) make(seq, wall_now() - hours(5 - seq));
+  std::ofstream(folder_ + "/" + kallsyms_file("0f7c", "0123456789abcdef")) << std::string(2U << 20U, 'k');
+  std::ofstream(folder_ + "/" + kallsyms_file("1f7c", "0123456789abcdef")) << std::string(1U << 20U, 'k');
+  StoreConfig config;
+  config.max_use = SizeOrShare{.bytes = 4U << 20U};
+  config.keep_free = SizeOrShare{.bytes = 0};
+  config.keep_first = config.keep_last = 0;
+  int asked = 0;
+  StoreBudget budget(
+      folder_, config, [] { return false; }, [this] { return clock_; }, {}, "",
+      [&](Inventory& inventory) {
+        ++asked;
+        ASSERT_EQ(inventory.symbols.size(), 2U);
+        const std::size_t old = inventory.symbols[0].starts_with("kallsyms-0f7c") ? 0 : 1;
+        for (StoredSnapshot& one : inventory.snapshots) one.symbols = one.seq <= 2 ? old : 1 - old;
+      });
+  EXPECT_THAT(budget.vacuum({}).removed, IsEmpty());
+  EXPECT_EQ(asked, 0);
+  config.max_use = SizeOrShare{.bytes = 2U << 20U};
+  budget.use(config);
+  const VacuumOutcome outcome = budget.vacuum({});
+  ASSERT_EQ(outcome.removed.size(), 2U) << "with the second one their symbols go, and the rest fits";
+  EXPECT_EQ(outcome.removed[1].id, "2");
+  EXPECT_EQ(outcome.removed[1].reason, VacuumReason::max_use);
+  EXPECT_GE(asked, 1);
+}
+
 // A quota: statvfs(3) reports space, and a write fails.
 TEST_F(Budget, WhatFailedForWantOfSpaceGetsItsRoomOrNothingGoes) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";

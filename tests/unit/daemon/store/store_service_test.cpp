@@ -106,10 +106,11 @@ class StoreServiceTest : public testing::Test {
   [[nodiscard]] SnapshotName name_of(std::uint64_t seq) const {
     return {.host = "box", .time = first_ + seq * 1s, .trigger = "spike", .seq = seq};
   }
-  SnapshotName make(std::uint64_t seq) const {
+  SnapshotName make(std::uint64_t seq, const std::optional<std::string>& kallsyms = sample_sidecar().kallsyms) const {
     const SnapshotName name = name_of(seq);
     Sidecar sidecar = sample_sidecar();
     sidecar.id = fmt::format("{}", seq);
+    sidecar.kallsyms = kallsyms;
     write(name.data_file(), "data");
     write(name.sidecar_file(), to_json(sidecar));
     return name;
@@ -283,6 +284,30 @@ TEST_F(StoreServiceTest, TheBudgetIsKeptAtStartAndWhenItChanges) {
   settle();
   EXPECT_EQ(rows().size(), 2U);
   EXPECT_EQ(service_->make_room("spike", 0).value(), 12345U);
+}
+
+// They count for max_use. In an earlier version they stayed until the next hour.
+TEST_F(StoreServiceTest, SymbolsGoWithTheLastSnapshotThatNeedsThem) {
+  const std::string old = kallsyms_file("0a", "00000000000000aa"), now = kallsyms_file("0b", "00000000000000bb");
+  config_.keep_first = config_.keep_last = 0;
+  config_.max_use = SizeOrShare{.bytes = 3U << 20U};
+  config_.max_files = 4;
+  for (std::uint64_t seq = 1; seq <= 2; ++seq) make(seq, old);
+  for (std::uint64_t seq = 3; seq <= 4; ++seq) make(seq, now);
+  write(old, std::string(2U << 20U, 'o'));
+  write(now, std::string(1U << 20U, 'n'));
+  start();
+  EXPECT_FALSE(has(name_of(2).data_file())) << "all together have more than 3M";
+  EXPECT_TRUE(has(name_of(3).data_file())) << "the rest has 1M";
+  EXPECT_FALSE(has(old));
+  EXPECT_TRUE(has(now));
+  make(1, old);
+  make(2, now);
+  write(old, "symbols");
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  EXPECT_FALSE(has(name_of(1).data_file())) << "the next one would be the fifth";
+  EXPECT_FALSE(has(old));
+  EXPECT_TRUE(has(now));
 }
 
 TEST_F(StoreServiceTest, ADryVacuumRemovesNothing) {
