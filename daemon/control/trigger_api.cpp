@@ -102,40 +102,36 @@ void TriggerApi::submit(const Decision& decision, SnapshotRequest request,
                                      .reason = decision.reason,
                                      .since_ns = request.due_ns,
                                      .for_ns = static_cast<EventTime>(decision.record.count())};
-  const bool counted = !request.test;
-  const auto begin = [this, wanted, counted, begun = std::make_shared<bool>(false)] {
-    if (!std::exchange(*begun, true)) record(wanted, counted);
+  const auto begin = [this, wanted, begun = std::make_shared<bool>(false)] {
+    if (!std::exchange(*begun, true)) record(wanted);
   };
   // All steps but "waiting" come after the freeze, and are reported by one thread at a time.
   request.progress = [this, begin, told = std::make_shared<bool>(false)](std::string_view step, unsigned /*percent*/) {
     if (step != "waiting" && !std::exchange(*told, true)) asio::post(loop_, [begin] { begin(); });
   };
-  snapshots_.submit(std::move(request), [this, begin, counted, name = decision.trigger,
-                                         done = std::move(done)](const Result<Sidecar>& result) {
-    if (!result && result.error().code == std::errc::operation_canceled)
-      prevented(name, counted);
-    else
-      begin();  // also without a snapshot
-    done(result);
-  });
+  snapshots_.submit(std::move(request),
+                    [this, begin, name = decision.trigger, done = std::move(done)](const Result<Sidecar>& result) {
+                      if (!result && result.error().code == std::errc::operation_canceled)
+                        prevented(name);
+                      else
+                        begin();  // also without a snapshot
+                      done(result);
+                    });
 }
 
-void TriggerApi::record(const Recordings::OfTrigger& wanted, bool counted) {
+void TriggerApi::record(const Recordings::OfTrigger& wanted) {
   // `post` was cut short.
-  if (monotonic_now() < wanted.since_ns && !recorder_.broker_gone()) return prevented(wanted.trigger, counted);
+  if (monotonic_now() < wanted.since_ns && !recorder_.broker_gone()) return prevented(wanted.trigger);
   recordings_.record(
-      wanted,
-      [this, counted, name = wanted.trigger](const std::string& id) {
-        if (counted) triggers_.note_recording(name, id);
-      },
-      [this, counted, name = wanted.trigger](const CallResult<std::string>& result) {
-        if (counted && !result) triggers_.note_unrecorded(name, error_message(result.error()));
+      wanted, [this, name = wanted.trigger](const std::string& id) { triggers_.note_recording(name, id); },
+      [this, name = wanted.trigger](const CallResult<std::string>& result) {
+        if (!result) triggers_.note_unrecorded(name, error_message(result.error()));
       });
 }
 
-void TriggerApi::prevented(const std::string& trigger, bool counted) {
+void TriggerApi::prevented(const std::string& trigger) {
   log::warn("trigger {}: no recording is made because flightd is stopping", trigger);
-  if (counted) triggers_.note_unrecorded(trigger, "flightd is stopping");
+  triggers_.note_unrecorded(trigger, "flightd is stopping");
 }
 
 void TriggerApi::list(ControlBackend::Done done) {
@@ -166,13 +162,13 @@ void TriggerApi::fire(const Caller& caller, FireParameters parameters, ControlBa
       request.who = who;
       request.has_ended = has_ended;
       request.who.reason = decision->reason;
-      if (!test) events_.trigger_fired(name, decision->reason);
+      events_.trigger_fired(name, decision->reason);
       submit(*decision, std::move(request), [this, name, test, done](const Result<Sidecar>& result) {
         if (!result) {
-          if (!test) triggers_.note_lost(name, result.error().what);
+          triggers_.note_lost(name, result.error().what, test);
           return done(tl::unexpected(snapshots_.call_error(result.error())));
         }
-        if (!test) triggers_.note_snapshot(name, result->id);  // a test is not a firing and is not counted
+        triggers_.note_snapshot(name, result->id);
         done(result->id);
       });
     });

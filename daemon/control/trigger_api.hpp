@@ -43,10 +43,9 @@ class TriggerApi {
  private:
   // Requests the snapshot of a decision; its recording begins when the rings have been copied for it.
   void submit(const Decision& decision, SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
-  // `counted`: a firing, not a test.
-  void record(const Recordings::OfTrigger& wanted, bool counted);
+  void record(const Recordings::OfTrigger& wanted);
   // flightd stops first.
-  void prevented(const std::string& trigger, bool counted);
+  void prevented(const std::string& trigger);
 
   boost::asio::io_context& loop_;
   TriggerThread& triggers_;

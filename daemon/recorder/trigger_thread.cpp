@@ -180,7 +180,7 @@ void TriggerThread::external(std::string trigger, std::string reason, bool test,
     const ClockPair now = clock_.pair();
     auto decision = test ? rules_.test(trigger, now) : rules_.on_external(trigger, reason, now);
     changed_ = true;
-    if (decision && decision->fires() && !test) keep(clock_.now());
+    if (decision && decision->fires()) keep(clock_.now());
     done(std::move(decision));
   });
 }
@@ -213,9 +213,9 @@ void TriggerThread::note_snapshot(std::string trigger, std::string id) {
   });
 }
 
-void TriggerThread::note_lost(std::string trigger, std::string why) {
-  tasks_.post([this, trigger = std::move(trigger), why = std::move(why)] {
-    rules_.note_lost(trigger, why);
+void TriggerThread::note_lost(std::string trigger, std::string why, bool test) {
+  tasks_.post([this, trigger = std::move(trigger), why = std::move(why), test] {
+    rules_.note_lost(trigger, why, test);
     changed_ = true;
   });
 }

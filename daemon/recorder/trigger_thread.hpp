@@ -58,7 +58,7 @@ class TriggerThread {
   };
   void rows(std::function<void(std::vector<Listed>)> done);
   void note_snapshot(std::string trigger, std::string id);
-  void note_lost(std::string trigger, std::string why);
+  void note_lost(std::string trigger, std::string why, bool test = false);
   void note_recording(std::string trigger, std::string first_id);
   void note_unrecorded(std::string trigger, std::string why);
   void set_recording(bool recording);

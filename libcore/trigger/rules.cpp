@@ -216,8 +216,8 @@ std::vector<SuppressedWindow> TriggerRules::take_ended_windows(const ClockPair& 
   return out;
 }
 
-Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& now) const {
-  const Rule* rule = find(trigger);
+Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& now) {
+  Rule* rule = find(trigger);
   if (rule == nullptr) return no_trigger(trigger);
   const TriggerRow seen = row(*rule, now);
   std::string reason = fmt::format("test of the trigger (state: {}", seen.state);
@@ -225,6 +225,8 @@ Result<Decision> TriggerRules::test(std::string_view trigger, const ClockPair& n
     reason +=
         fmt::format("; {} is {}", rule->config.metric, number_text(info_of(rule->condition->metric()), *seen.value));
   reason += ')';
+  ++rule->fired;
+  rule->fired_at = now.wall;
   return Decision{.trigger = rule->config.name,
                   .reason = cleaned(reason),
                   .post = rule->config.post,
@@ -255,10 +257,10 @@ void TriggerRules::note_snapshot(std::string_view trigger, std::string snapshot_
   rule->lost.clear();
 }
 
-void TriggerRules::note_lost(std::string_view trigger, std::string_view why) {
+void TriggerRules::note_lost(std::string_view trigger, std::string_view why, bool test) {
   Rule* rule = find(trigger);
   if (rule == nullptr) return;
-  rule->policy.take_back();
+  if (!test) rule->policy.take_back();
   rule->lost = cleaned(why);
 }
 

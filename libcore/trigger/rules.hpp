@@ -53,15 +53,16 @@ class TriggerRules {
   // `flightctl fire`. A disabled trigger is suppressed by `disabled`. ENOENT: there is no such trigger; EINVAL: it is
   // not external.
   [[nodiscard]] Result<Decision> on_external(std::string_view trigger, std::string_view reason, const ClockPair& now);
-  // `flightctl triggers test`: runs the trigger's action without its condition. A person requested it, so no policy
-  // applies to it or counts it; the reason says that it is a test, and has the current values.
-  [[nodiscard]] Result<Decision> test(std::string_view trigger, const ClockPair& now) const;
+  // `flightctl triggers test`: runs the trigger's action without its condition. It counts as a firing. A person
+  // requested it, so no limit applies to it, and it counts for none; the reason says that it is a test, and has the
+  // current values.
+  [[nodiscard]] Result<Decision> test(std::string_view trigger, const ClockPair& now);
   // Set by a user; it persists, also over a restart, until it is set again. ENOENT as above.
   [[nodiscard]] Result<void> enable(std::string_view trigger, bool on);
 
-  // The result of a decision: a snapshot, or none.
+  // The result of a decision: a snapshot, or none. `test`: it was that of test().
   void note_snapshot(std::string_view trigger, std::string snapshot_id);
-  void note_lost(std::string_view trigger, std::string_view why);
+  void note_lost(std::string_view trigger, std::string_view why, bool test = false);
   // The same for its recording: one that began, or none.
   void note_recording(std::string_view trigger, std::string first_id);
   void note_unrecorded(std::string_view trigger, std::string_view why);

@@ -97,8 +97,8 @@ TEST_F(External, SwitchedOffAndTested) {
   const Json sidecar = daemon_.ctl_json({"info", tested["id"]});
   EXPECT_THAT(sidecar["reason"], HasSubstr("test of the trigger (state: "));
   EXPECT_EQ(sidecar["test"], true);
-  EXPECT_EQ(trigger("busy")["fired"], 0);
-  EXPECT_EQ(trigger("busy")["last_snapshot"], nullptr) << "a test is no firing";
+  EXPECT_EQ(trigger("busy")["fired"], 1);
+  EXPECT_EQ(trigger("busy")["last_snapshot"], tested["id"]);
   // The trigger stays off after a restart.
   ASSERT_TRUE(daemon_.stop());
   ASSERT_TRUE(daemon_.start(config_));

@@ -140,7 +140,7 @@ TEST(TriggerRules, SwitchedOffAndOn) {
   EXPECT_EQ(tape.rules.enable("none", true).error().errno_value(), ENOENT);
 }
 
-TEST(TriggerRules, ATestRunsTheActionAndIsNotCounted) {
+TEST(TriggerRules, ATestRunsTheActionAndCountsAgainstNoLimit) {
   Tape tape(kLevelRule + R"(, "cooldown": "1h", "max_per_day": 1, "post": "1s"})");
   tape.play(5 * kS, Metric::cpu_hottest, 12);
   for (int i = 0; i < 20; ++i) {
@@ -151,9 +151,19 @@ TEST(TriggerRules, ATestRunsTheActionAndIsNotCounted) {
                 AllOf(StartsWith("test "), HasSubstr(" armed"), HasSubstr("cpu.hottest"), HasSubstr(" 12 %")));
     EXPECT_EQ(decision->post, std::chrono::seconds(1));
   }
-  EXPECT_EQ(tape.row("t").fired, 0U);
+  EXPECT_EQ(tape.row("t").fired, 20U);
+  EXPECT_EQ(tape.row("t").fired_at, tape.clock.now().wall);
   tape.play(5 * kS, Metric::cpu_hottest, 100);
   EXPECT_EQ(tape.fired, 1U);
+  EXPECT_EQ(tape.row("t").fired, 21U);
+  // A test without a snapshot does not give the day's firing back.
+  tape.rules.note_lost("t", "the disk is full", /*test=*/true);
+  tape.play(5 * kS, Metric::cpu_hottest, 12);
+  tape.clock.go(2 * kHour);
+  tape.play(5 * kS, Metric::cpu_hottest, 12);
+  tape.play(5 * kS, Metric::cpu_hottest, 100);
+  EXPECT_EQ(tape.fired, 1U);
+  EXPECT_EQ(tape.held_back, 1U);
   EXPECT_EQ(tape.rules.test("none", tape.clock.now()).error().errno_value(), ENOENT);
 }
 

@@ -17,6 +17,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 class TriggerApiTest : public testing::Test {
@@ -70,14 +71,27 @@ TEST_F(TriggerApiTest, AFiringIsASnapshotOfTheCallers) {
   EXPECT_THAT(bench_.events_of("deploy"), ElementsAre("trigger_fired", "snapshot_finished"));
 }
 
-TEST_F(TriggerApiTest, ATestIsASnapshotAndNoFiring) {
+// In the list, in the events and in the store, but against no limit.
+TEST_F(TriggerApiTest, ATestCountsAsAFiring) {
   const std::string id = fire("deploy", true);
   EXPECT_THAT(snapshot(id).reason, HasSubstr("test of the trigger"));
   EXPECT_TRUE(snapshot(id).test);
-  EXPECT_THAT(bench_.events_of("deploy"), ElementsAre("snapshot_finished"));
+  EXPECT_THAT(bench_.events_of("deploy"), ElementsAre("trigger_fired", "snapshot_finished"));
   const ListedTrigger listed = row();
-  EXPECT_EQ(listed.fired, 0U);
-  EXPECT_EQ(listed.last_snapshot, std::nullopt);
+  EXPECT_EQ(listed.fired, 1U);
+  EXPECT_NE(listed.last_fired, std::nullopt);
+  EXPECT_EQ(listed.last_snapshot, id);
+  EXPECT_THAT(fire("deploy"), Not(HasSubstr("Suppressed"))) << "the cooldown is an hour";
+  EXPECT_EQ(row().fired, 2U);
+}
+
+TEST_F(TriggerApiTest, ATestThatFailedGivesNoFiringBack) {
+  fire("deploy");
+  bench_.snapshots.refuse_room(Error{std::make_error_code(std::errc::no_space_on_device), "the disk is full"});
+  EXPECT_THAT(fire("deploy", true), StartsWith(error("StoreFull")));
+  EXPECT_THAT(row().note, HasSubstr("the disk is full"));
+  bench_.snapshots.refuse_room(std::nullopt);
+  EXPECT_THAT(fire("deploy"), AllOf(StartsWith(error("Suppressed")), HasSubstr("cooldown")));
 }
 
 TEST_F(TriggerApiTest, WhatDoesNotFireHasAnErrorOfItsOwn) {
@@ -233,14 +247,14 @@ TEST_F(TriggersRecordingTest, OneThatTheEndOfFlightdPreventsIsCountedAsFailed) {
   EXPECT_EQ(bench_.recordings->running_id(), "");
 }
 
-TEST_F(TriggersRecordingTest, ATestRecordsAndIsNotCounted) {
+TEST_F(TriggersRecordingTest, ATestRecordsAndIsCounted) {
   fire("deploy", true);
   ASSERT_TRUE(bench_.loop.until([this] { return !bench_.recordings->running_id().empty(); }));
   const std::string id = bench_.recordings->running_id();
   stop(id);
   EXPECT_THAT(snapshot(id).reason, StartsWith("trigger deploy: test of the trigger"));
-  EXPECT_EQ(row().recordings, 0U);
-  EXPECT_EQ(row().last_recording, std::nullopt);
+  EXPECT_EQ(row().recordings, 1U);
+  EXPECT_EQ(row().last_recording, id);
 }
 
 TEST_F(TriggersRecordingTest, AThirdOneIsCountedAsFailed) {
