@@ -47,6 +47,18 @@ std::string channels_text(const Status& status, const Screen& screen) {
   return out;
 }
 
+// How far back all channels reach together: as far as the shortest ring.
+std::string held_text(const Status& status) {
+  const StatusChannel* shortest = nullptr;
+  for (const StatusChannel& channel : status.channels)
+    if (channel.history_max_seconds > 0 &&
+        (shortest == nullptr || channel.history_min_seconds < shortest->history_min_seconds))
+      shortest = &channel;
+  if (shortest == nullptr) return "";
+  return fmt::format(", {} held{}", seconds_text(shortest->history_min_seconds),
+                     status.channels.size() > 1 ? fmt::format(" (channel {})", shortest->name) : "");
+}
+
 // A rate shows that records were written. The broker looks for samples every 2 s only, and if there are events that
 // must occur on a busy CPU, only for theirs.
 bool any_rate(const Status& status) {
@@ -107,9 +119,10 @@ std::string last_text(const Status& status, WallTime now) {
 }  // namespace
 
 std::string status_text(const Status& status, WallTime now, const Screen& screen) {
-  std::string out = screen.wrapped(fmt::format("flightd {}: {}, up {}", screen.cut(status.version, 24),
-                                               recording_text(status), seconds_text(status.uptime_seconds)),
-                                   0);
+  std::string out =
+      screen.wrapped(fmt::format("flightd {}: {}{}, up {}", screen.cut(status.version, 24), recording_text(status),
+                                 held_text(status), seconds_text(status.uptime_seconds)),
+                     0);
   if (!status.channels.empty()) out += "\n" + channels_text(status, screen);
   out +=
       "\n" +

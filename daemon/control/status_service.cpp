@@ -108,8 +108,8 @@ StatusFacts StatusService::line_facts() const {
   };
   StatusFacts out{.cpus = attached->online_cpus(),
                   .channels = channels.size(),
-                  .held_min = since(recorder_.all_held_from_ns()),
-                  .held_max = since(recorder_.oldest_held_ns()),
+                  .held = since(recorder_.all_held_from_ns()),
+                  .shortest = channels.size() > 1 ? recorder_.shortest_channel() : "",
                   .paused = recorder_.gaps().paused_since_ns() != UINT64_MAX,
                   .broker_gone = recorder_.broker_gone(),
                   .refusal = recorder_.refusal(),

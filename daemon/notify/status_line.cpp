@@ -18,10 +18,9 @@ std::string duration(std::chrono::nanoseconds time) {
   return seconds.count() < 60 ? fmt::format("{} s", seconds.count()) : format_duration(seconds);
 }
 
-// Starts with the shortest ring: a snapshot contains all channels for at least this time.
 std::string held(const StatusFacts& facts) {
-  const std::string least = duration(facts.held_min), most = duration(facts.held_max);
-  return (least == most ? least : least + " to " + most) + " held";
+  const std::string channel = printable_cut(facts.shortest, kMaxTriggerColumns);
+  return duration(facts.held) + " held" + (channel.empty() ? "" : fmt::format(" (channel {})", channel));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The line in `systemctl status`: problems first, then
 //
-//   recording 2 CPUs, 3 channels, 13 s to 4 min held; last snapshot 12 min ago (lopsided); store 180M of 2.0G
+//   recording 2 CPUs, 3 channels, 13 s held (channel net); last snapshot 12 min ago (lopsided); store 180M of 2.0G
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,8 @@ namespace flight::daemon {
 
 struct StatusFacts {
   std::size_t cpus = 0, channels = 0;
-  std::chrono::nanoseconds held_min{}, held_max{};  // how far back the shortest and the longest ring reach
+  std::chrono::nanoseconds held{};  // how far back the shortest ring reaches: a snapshot has all channels for so long
+  std::string shortest{};           // its channel; empty: there is only one
   bool paused = false, broker_gone = false;
   std::string refusal;  // why the broker cannot record; empty: it can, or it is gone
   std::string trouble;  // "degraded (disk): …"; empty: none

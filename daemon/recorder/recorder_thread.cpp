@@ -176,16 +176,20 @@ void RecorderThread::note_heads(EventTime now_ns) {
   EventTime oldest = UINT64_MAX;
   EventTime shortest = UINT64_MAX;
   EventTime all_from = 0;
+  std::string channel;  // of the ring that holds the least
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     histories_[i].note(now_ns, attached_->rings[i]->head());
     if (!is_recorded(attached_->manifest, attached_->rings[i]->info())) continue;
     oldest = std::min(oldest, histories_[i].oldest_bound_ns());
+    if (histories_[i].oldest_ns() > all_from) channel = attached_->rings[i]->info().channel;
     all_from = std::max(all_from, histories_[i].oldest_ns());
     if (histories_[i].overwrites()) shortest = std::min(shortest, now_ns - histories_[i].oldest_ns());
   }
   oldest_held_ns_ = oldest;
   shortest_history_ns_ = shortest;
   all_held_from_ns_ = all_from == 0 ? now_ns : all_from;  // 0: there is no ring, all CPUs of the channels are offline
+  const std::lock_guard lock(mutex_);
+  shortest_channel_ = std::move(channel);
 }
 
 void RecorderThread::reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done) {

@@ -72,6 +72,11 @@ class RecorderThread {
   [[nodiscard]] EventTime oldest_held_ns() const { return oldest_held_ns_; }
   // All rings hold every record from this time on; updated each second.
   [[nodiscard]] EventTime all_held_from_ns() const { return all_held_from_ns_; }
+  // Any thread. The channel of the ring that reaches back least; empty: there is no ring. As of all_held_from_ns().
+  [[nodiscard]] std::string shortest_channel() const {
+    const std::lock_guard lock(mutex_);
+    return shortest_channel_;
+  }
   // How far back the busiest ring reaches, updated each second; UINT64_MAX: no ring has overwritten anything yet.
   [[nodiscard]] EventTime shortest_history_ns() const { return shortest_history_ns_; }
   // Any thread. What the process tracker's limits are made of.
@@ -220,8 +225,9 @@ class RecorderThread {
   std::atomic<EventTime> shortest_history_ns_ = UINT64_MAX;
   std::atomic<EventTime> all_held_from_ns_ = 0;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, double> record_bytes_;
+  std::string shortest_channel_;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -417,6 +417,18 @@ TEST(StatusText, SaysWhichCpusAChannelRecords) {
                           Not(HasSubstr("Channel sched"))));
 }
 
+// A snapshot of all channels has only so much: in an earlier version the longest history was the first number.
+TEST(StatusText, BeginsWithTheShortestHistoryAndItsChannel) {
+  Status status;
+  status.recording = RecordingState::on, status.cpus = 2, status.uptime_seconds = 3600;
+  status.channels = {
+      {"stacks", {{"cycles", 99, 30000}}, 120, 400}, {"net", {{"x:y", 9000, 300000}}, 13, 500}, {"disk", {}, 0, 0}};
+  const std::string text = ctl::status_text(status, {});
+  EXPECT_THAT(text, HasSubstr(": recording 2 CPUs, 13 s held (channel net), up 60 min\n")) << "disk has no ring";
+  status.channels = {{"disk", {}, 0, 0}};
+  EXPECT_THAT(ctl::status_text(status, {}), HasSubstr(": recording 2 CPUs, up 60 min\n"));
+}
+
 TEST(StatusText, NoSampleIsReportedOnlyWithoutARate) {
   Status status;
   status.recording = RecordingState::unproven, status.cpus = 2;
@@ -441,7 +453,7 @@ TEST(StatusText, ShowsTheLastSnapshotWithItsAgeAndTimings) {
   status.warnings = {"one"};
   const std::string text = ctl::status_text(status, now);
   expect_on_the_screen(text);
-  EXPECT_THAT(text, AllOf(HasSubstr("flightd 0.1.0: recording 2 CPUs, up 60 min\n"),
+  EXPECT_THAT(text, AllOf(HasSubstr("flightd 0.1.0: recording 2 CPUs, 12 s held, up 60 min\n"),
                           HasSubstr("stacks   cpu-clock        99.0    29.3K      12 s     40 s\n"),
                           HasSubstr("7, 12 min ago (lopsided); took 10.05 ms: queued 1.00 ms, freeze\n"),
                           Not(HasSubstr("Rates")), HasSubstr("warnings:\n  one\n")));

@@ -22,8 +22,7 @@ using testing::StartsWith;
 StatusFacts facts() {
   return {.cpus = 2,
           .channels = 3,
-          .held_min = 34'900ms,
-          .held_max = 34'950ms,
+          .held = 34'900ms,
           .last = StatusFacts::Last{12min, "lopsided"},
           .store_bytes = 180U << 20U,
           .store_max_bytes = 2ULL << 30U};
@@ -35,18 +34,18 @@ TEST(StatusLine, ShowsTheHistoryAndTheLastSnapshot) {
                     HasSubstr("snapshot 12 min ago (lopsided)"), EndsWith("store 180.0M of 2.0G")));
   StatusFacts young = facts();
   young.cpus = young.channels = 1;
-  young.held_min = young.held_max = 900ms;
+  young.held = 900ms;
   young.last.reset();
   young.store_max_bytes = 0;
   EXPECT_THAT(status_line(young), AllOf(StartsWith("recording 1 CPU, 1 channel, "), HasSubstr(" 0 s held"),
                                         HasSubstr("no snapshot"), Not(AnyOf(HasSubstr("ago"), HasSubstr("store")))));
 }
 
-TEST(StatusLine, TheShortestRingIsShownBesideTheLongest) {
+TEST(StatusLine, TheShortestHistoryHasItsChannel) {
   StatusFacts uneven = facts();
-  uneven.held_min = 13s;
-  uneven.held_max = 4min;
-  EXPECT_THAT(status_line(uneven), StartsWith("recording 2 CPUs, 3 channels, 13 s to 4 min held; "));
+  uneven.held = 13s;
+  uneven.shortest = "net\n";
+  EXPECT_THAT(status_line(uneven), StartsWith("recording 2 CPUs, 3 channels, 13 s held (channel net?); "));
 }
 
 TEST(StatusLine, ProblemsComeFirst) {
@@ -72,7 +71,8 @@ TEST(StatusLine, IsOneBoundedLine) {
   StatusFacts evil = facts();
   evil.trouble = "a\nREADY=0\n" + std::string(10'000, 'x');
   evil.last->trigger = "\x1b[2J\n" + std::string(10'000, 'x');
-  evil.held_min = evil.held_max = -5s;
+  evil.held = -5s;
+  evil.shortest = std::string(10'000, 'x');
   const std::string line = status_line(evil);
   EXPECT_TRUE(is_printable(line));
   EXPECT_LE(columns(line), 600U);
