@@ -83,12 +83,20 @@ void TriggerApi::take(const Decision& decision) {
                  .comm = "flightd",
                  .time = to_rfc3339(wall_now()),
                  .reason = decision.reason};
-  submit(decision, std::move(request), [this, trigger = decision.trigger](const Result<Sidecar>& result) {
+  submit(decision, std::move(request), [this, decision](const Result<Sidecar>& result) {
     if (result)
-      triggers_.note_snapshot(trigger, result->id);
+      note_snapshot(decision, result->id);
     else
-      triggers_.note_lost(trigger, result.error().what);
+      triggers_.note_lost(decision.trigger, result.error().what);
   });
+}
+
+// A firing without a snapshot is taken back, so the day is used up only now.
+void TriggerApi::note_snapshot(const Decision& decision, const std::string& id) {
+  triggers_.note_snapshot(decision.trigger, id);
+  if (decision.blind_until)
+    events_.trigger_blind(
+        {.trigger = decision.trigger, .max_per_day = decision.max_per_day, .until = *decision.blind_until});
 }
 
 // The recording has everything from `due_ns` on, which is not after the freeze, so nothing is missing between both
@@ -163,12 +171,12 @@ void TriggerApi::fire(const Caller& caller, FireParameters parameters, ControlBa
       request.has_ended = has_ended;
       request.who.reason = decision->reason;
       events_.trigger_fired(name, decision->reason);
-      submit(*decision, std::move(request), [this, name, test, done](const Result<Sidecar>& result) {
+      submit(*decision, std::move(request), [this, decision = *decision, test, done](const Result<Sidecar>& result) {
         if (!result) {
-          triggers_.note_lost(name, result.error().what, test);
+          triggers_.note_lost(decision.trigger, result.error().what, test);
           return done(tl::unexpected(snapshots_.call_error(result.error())));
         }
-        triggers_.note_snapshot(name, result->id);
+        note_snapshot(decision, result->id);
         done(result->id);
       });
     });

@@ -44,6 +44,7 @@ class TriggerApi {
   // Requests the snapshot of a decision; its recording begins when the rings have been copied for it.
   void submit(const Decision& decision, SnapshotRequest request, std::function<void(const Result<Sidecar>&)> done);
   void record(const Recordings::OfTrigger& wanted);
+  void note_snapshot(const Decision& decision, const std::string& id);
   // flightd stops first.
   void prevented(const std::string& trigger);
 

@@ -44,6 +44,8 @@ class EventHub {
   void store_opened(const std::string& folder);
 
   void trigger_fired(const std::string& trigger, const std::string& reason);
+  // After the snapshot of the last firing that max_per_day allows.
+  void trigger_blind(const Blind& blind) { journal_(blind_entry(blind)); }
   // Once per window: as long as the limit holds, at least a minute and at most an hour.
   void triggers_suppressed(const SuppressedWindow& window);
 

@@ -103,6 +103,17 @@ JournalEntry suppressed_entry(const Suppressed& suppressed) {
                      field("FIRST", first), field("LAST", last)}};
 }
 
+JournalEntry blind_entry(const Blind& blind) {
+  const std::string until = to_rfc3339(blind.until);
+  const std::string message =
+      fmt::format("{}: this was the last firing that max_per_day ({}) allows: the trigger is blind until {}",
+                  printable(blind.trigger), blind.max_per_day, until);
+  return {.priority = Priority::warning,
+          .message = cut_end(message, kMaxMessageColumns),
+          .fields = {message_id(kBlindMessageId), field("TRIGGER", blind.trigger),
+                     number("MAX_PER_DAY", blind.max_per_day), field("UNTIL", until)}};
+}
+
 JournalEntry degraded_entry(std::string_view what, std::string_view message) {
   return trouble_entry(Priority::error, kDegradedMessageId, what, message);
 }

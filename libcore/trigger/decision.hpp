@@ -29,6 +29,9 @@ struct Decision {
   std::chrono::nanoseconds post{}, last{};  // last 0: everything in the rings
   std::optional<CaptureMode> capture;
   std::chrono::nanoseconds record{};  // then a recording goes on for so long; 0: none
+  // It is the last firing that max_per_day allows: when the trigger can fire again.
+  std::optional<WallTime> blind_until{};
+  std::uint32_t max_per_day = 0;
 
   [[nodiscard]] bool fires() const { return by == SuppressedBy::nothing; }
 };

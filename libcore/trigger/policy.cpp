@@ -42,6 +42,12 @@ void RatePolicy::note(SignedTime now_ns) {
   while (firings_.size() > needed) firings_.pop_front();
 }
 
+std::optional<SignedTime> RatePolicy::day_used_until(SignedTime now_ns) const {
+  if (max_per_day_ == 0 || firings_.size() < max_per_day_) return std::nullopt;
+  const SignedTime until_ns = firings_[firings_.size() - max_per_day_] + kDayNs;
+  return until_ns > now_ns ? std::optional(until_ns) : std::nullopt;
+}
+
 void RatePolicy::take_back() {
   if (firings_.empty()) return;
   vain_ = true;

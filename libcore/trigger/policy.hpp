@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +45,8 @@ class RatePolicy {
   [[nodiscard]] Verdict ask(SignedTime now_ns) const;
   // Records a firing. Only as many firings are remembered as the limits need.
   void note(SignedTime now_ns);
+  // If the last firing was the last one that max_per_day allows: when the next one is allowed; nullopt: it was not.
+  [[nodiscard]] std::optional<SignedTime> day_used_until(SignedTime now_ns) const;
   // The last firing made no snapshot: it does not count per hour and per day, but the cooldown stays; otherwise a full
   // disk would be tried without end.
   void take_back();

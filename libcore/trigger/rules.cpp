@@ -159,6 +159,10 @@ Decision TriggerRules::decide(Rule& rule, std::string reason, std::optional<Side
     guard_.take(now_ns);
     ++rule.fired;
     rule.fired_at = now.wall;
+    if (const auto until_ns = rule.policy.day_used_until(now_ns)) {
+      out.blind_until = now.wall_at(static_cast<EventTime>(*until_ns));
+      out.max_per_day = rule.config.max_per_day;
+    }
     return out;
   }
   out.by = verdict.by;

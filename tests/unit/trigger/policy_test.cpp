@@ -55,6 +55,23 @@ TEST(RatePolicy, SoManyInAnyHourAndAnyDay) {
   EXPECT_EQ(passed(rates, kDay, 3 * kMinute, kMinute), 3);
 }
 
+TEST(RatePolicy, TheLastFiringOfTheDayIsKnown) {
+  RatePolicy rates = policy(R"(, "max_per_day": 2)");
+  EXPECT_EQ(rates.day_used_until(0), std::nullopt);
+  rates.note(0);
+  EXPECT_EQ(rates.day_used_until(0), std::nullopt);
+  rates.note(kOneHour);
+  EXPECT_EQ(rates.day_used_until(kOneHour), kDay);
+  EXPECT_EQ(rates.ask(kOneHour).until_ns, kDay);
+  rates.take_back();
+  EXPECT_EQ(rates.day_used_until(2 * kOneHour), std::nullopt);
+  rates.note(kDay + kOneHour);
+  EXPECT_EQ(rates.day_used_until(kDay + kOneHour), std::nullopt) << "the first one is older than a day";
+  RatePolicy unlimited = policy("");
+  unlimited.note(0);
+  EXPECT_EQ(unlimited.day_used_until(0), std::nullopt);
+}
+
 TEST(RatePolicy, TheLongestLimitIsReported) {
   RatePolicy rates = policy(R"(, "cooldown": "2h", "max_per_hour": 1)");
   rates.note(0);

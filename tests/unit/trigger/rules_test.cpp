@@ -54,6 +54,19 @@ TEST(TriggerRules, OneThatIsFiredFromOutside) {
   EXPECT_THAT(other.error().what, HasSubstr("\"external\": true"));
 }
 
+TEST(TriggerRules, TheLastFiringOfADaySaysUntilWhenItIsBlind) {
+  Tape tape(R"("slow": {"external": true, "max_per_day": 2}, "oom": {"event": "oom:mark_victim"})");
+  const WallTime begin = tape.clock.wall;
+  EXPECT_EQ(tape.rules.on_external("slow", "", tape.clock.now())->blind_until, std::nullopt);
+  tape.clock.go(kHour);
+  EXPECT_EQ(tape.rules.test("slow", tape.clock.now())->blind_until, std::nullopt) << "a test uses up nothing";
+  const auto last = tape.rules.on_external("slow", "", tape.clock.now());
+  EXPECT_EQ(last->blind_until, begin + std::chrono::hours(24));
+  EXPECT_EQ(last->max_per_day, 2U);
+  EXPECT_EQ(tape.rules.on_external("slow", "", tape.clock.now())->until, last->blind_until);
+  EXPECT_EQ(tape.rules.on_event("oom", "", tape.clock.now())->blind_until, std::nullopt);
+}
+
 TEST(TriggerRules, AFiringThatLeftNoSnapshotUsesUpNoDay) {
   Tape tape(R"("slow": {"external": true, "max_per_day": 1, "cooldown": "1min"})");
   EXPECT_TRUE(tape.rules.on_external("slow", "", tape.clock.now())->fires());

@@ -138,6 +138,32 @@ TEST_F(TriggerApiTest, OneThatFiresByItselfIsFlightdsRequest) {
   EXPECT_EQ(noted, taken.id);
 }
 
+// Behind the snapshot: if that fails, the firing is taken back.
+TEST_F(TriggerApiTest, TheLastOneOfADaySaysThatTheTriggerIsBlind) {
+  Decision last = fired();
+  last.blind_until = std::chrono::seconds(1'790'000'000);
+  last.max_per_day = 3;
+  bench_.snapshots.refuse_room(Error{std::make_error_code(std::errc::no_space_on_device), "the disk is full"});
+  bench_.trigger_api->take(last);
+  ASSERT_TRUE(soon([this] { return row().note.find("the disk is full") != std::string::npos; }));
+  const auto blind = [this] {
+    std::vector<std::string> out;
+    for (const JournalEntry& entry : bench_.journal)
+      if (entry.message.find("blind") != std::string::npos) out.push_back(entry.message);
+    return out;
+  };
+  EXPECT_THAT(blind(), IsEmpty());
+  bench_.snapshots.refuse_room(std::nullopt);
+  bench_.trigger_api->take(last);
+  ASSERT_TRUE(bench_.loop.until([&] { return !blind().empty(); }));
+  EXPECT_THAT(blind(), ElementsAre("deploy: this was the last firing that max_per_day (3) allows: the trigger is blind "
+                                   "until 2026-09-21T14:13:20.000Z"));
+  EXPECT_THAT(bench_.journal.back().message, HasSubstr("blind"));
+  bench_.trigger_api->take(fired());
+  ASSERT_TRUE(bench_.loop.until([this] { return bench_.events_of("deploy").back() == "snapshot_finished"; }));
+  EXPECT_EQ(blind().size(), 1U);
+}
+
 TEST_F(TriggerApiTest, WhileNothingIsRecordedNoSnapshotIsTaken) {
   bench_.call([this](ControlBackend::Done done) { bench_.recording->set(false, "a test", std::move(done)); });
   bench_.trigger_api->take(fired());

@@ -97,8 +97,8 @@ TEST(JournalEntries, ForeignTextIsOnOneLineAndBounded) {
   EXPECT_THAT(entry.fields, Contains("FLIGHTD_REQUESTED_BY=x?y[1] uid 0").Times(16));
   EXPECT_TRUE(is_printable(entry.message));
   const std::string evil = std::string(100'000, 'x') + "\n";
-  for (const JournalEntry& other :
-       {suppressed_entry({.trigger = evil, .count = 3, .by = evil}), degraded_entry("disk", evil)}) {
+  for (const JournalEntry& other : {suppressed_entry({.trigger = evil, .count = 3, .by = evil}),
+                                    blind_entry({.trigger = evil}), degraded_entry("disk", evil)}) {
     EXPECT_TRUE(is_printable(other.message));
     EXPECT_LE(other.message.size(), 1010U);
   }
@@ -121,6 +121,16 @@ TEST(JournalEntries, SuppressedOnesAreCounted) {
               HasSubstr("1 firing suppressed by cooldown, at 1970-01-01"));
 }
 
+TEST(JournalEntries, ABlindTriggerSaysUntilWhen) {
+  const JournalEntry entry =
+      blind_entry({.trigger = "oom", .max_per_day = 10, .until = std::chrono::seconds(1'790'000'000)});
+  EXPECT_EQ(entry.priority, Priority::warning);
+  EXPECT_THAT(entry.message, AllOf(StartsWith("oom: "), HasSubstr("max_per_day (10)"),
+                                   testing::EndsWith("is blind until 2026-09-21T14:13:20.000Z")));
+  EXPECT_THAT(entry.fields, ElementsAre("MESSAGE_ID=67101adf90e74eafbb245279e55d8adb", "FLIGHTD_TRIGGER=oom",
+                                        "FLIGHTD_MAX_PER_DAY=10", "FLIGHTD_UNTIL=2026-09-21T14:13:20.000Z"));
+}
+
 TEST(JournalEntries, DegradedAndRecoveredNameTheirSubject) {
   const JournalEntry degraded = degraded_entry("disk", "it is full");
   EXPECT_EQ(degraded.priority, Priority::error);
@@ -137,7 +147,7 @@ TEST(Catalog, ExplainsEveryEntry) {
   const std::regex id("\"([0-9a-f]{32})\"");
   for (auto at = std::sregex_iterator(header.begin(), header.end(), id); at != std::sregex_iterator(); ++at)
     in_header.insert((*at)[1]);
-  EXPECT_EQ(in_header.size(), 4U);
+  EXPECT_EQ(in_header.size(), 5U);
 
   std::map<std::string, std::string> parts;
   std::istringstream catalog(text_of("systemd/flightd.catalog"));
@@ -150,8 +160,8 @@ TEST(Catalog, ExplainsEveryEntry) {
   for (const auto& [name, text] : parts) in_catalog.insert(name);
   EXPECT_EQ(in_catalog, in_header);
 
-  for (const JournalEntry& entry : {snapshot_entry(sample_sidecar()), suppressed_entry({}), degraded_entry("disk", "x"),
-                                    recovered_entry("disk", "x")}) {
+  for (const JournalEntry& entry : {snapshot_entry(sample_sidecar()), suppressed_entry({}), blind_entry({}),
+                                    degraded_entry("disk", "x"), recovered_entry("disk", "x")}) {
     std::set<std::string> fields;
     for (const std::string& field : entry.fields) fields.insert(field.substr(0, field.find('=')));
     const std::string message_id = entry.fields[0].substr(entry.fields[0].find('=') + 1);
