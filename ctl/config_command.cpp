@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl config [KEY]: the values in force, the file of each, and the memory they need.
+#include <unistd.h>
+
+#include <utility>
+
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/base/nearest_word.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/renamed_keys.hpp"
@@ -14,7 +19,7 @@ std::string values_text(const ConfigReport& report) {
   std::vector<std::vector<std::string>> rows{{"KEY", "VALUE", "FROM"}};
   for (const ReportedValue& value : report.values)
     rows.push_back({printable(value.path), printable(value.value), file_line(value.file, value.line)});
-  return table(rows, {});
+  return known_columns(STDOUT_FILENO) ? Screen::here().table(std::move(rows), {}, {2, 1, 0}) : table(rows, {});
 }
 
 std::string share(std::uint64_t part, std::uint64_t whole) {

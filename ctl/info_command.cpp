@@ -14,7 +14,7 @@ Answer<std::string> described(const Common& common, const std::string& id) {
   if (!text || common.json) return text;
   const auto sidecar = parse_sidecar(*text);
   if (!sidecar) return tl::unexpected(Refusal{std::string(kBadReply), sidecar.error().what});
-  return info_text(*sidecar);
+  return info_text(*sidecar, Screen::here());
 }
 
 }  // namespace

@@ -61,27 +61,28 @@ Run run_of(const Sidecar& sidecar) {
   return {};
 }
 
-std::string fired_mark(const Sidecar& sidecar, const Run& run, const Sparkline& line) {
+std::string fired_mark(const Sidecar& sidecar, const Run& run, const Sparkline& line, std::size_t cells) {
   const EventTime at_ns = fired_at(sidecar);
   if (!sidecar.fired || at_ns < run.series->begin_ns) return "";
   const std::uint64_t step = (at_ns - run.series->begin_ns) / run.series->step_ns;
   if (step > run.values->size()) return "";  // one step after the last is its end
   const std::size_t cell = std::min(line.cells - 1, step * line.cells / run.values->size());
   const std::string text = "fired " + clock_time(sidecar, at_ns);
-  if (cell + text.size() + 2 <= kCells) return "  " + std::string(cell, ' ') + "^ " + text + "\n";
+  if (cell + text.size() + 2 <= cells) return "  " + std::string(cell, ' ') + "^ " + text + "\n";
   const std::size_t before = cell > text.size() ? cell - text.size() - 1 : 0;
   return "  " + std::string(before, ' ') + text + (cell > text.size() ? " ^\n" : "\n");
 }
 
 // cpu.busy counts stolen time as busy, and no process used that. Of a single CPU the series does not have it.
-std::string stolen_line(const Run& run) {
+std::string stolen_line(const Run& run, const Screen& screen) {
   constexpr double kFew = 1;  // percent: less explains nothing
   const auto* values = run.metric == kUsualMetric ? values_of(*run.series, "cpu.steal") : nullptr;
   if (values == nullptr) return "";
   const Sparkline stolen = sparkline(*values, 1, 100, false);
   if (stolen.cells == 0 || stolen.most < kFew) return "";
-  return fmt::format("  of it {} .. {} stolen by the hypervisor\n", metric_text("cpu.steal", stolen.least),
-                     metric_text("cpu.steal", stolen.most));
+  return screen.wrapped(fmt::format("of it {} .. {} stolen by the hypervisor", metric_text("cpu.steal", stolen.least),
+                                    metric_text("cpu.steal", stolen.most)),
+                        2);
 }
 
 std::string part_text(const std::optional<double>& part) { return part ? share_text(*part) : "-"; }
@@ -188,17 +189,19 @@ std::string metric_part(const Sidecar& sidecar, const Screen& screen) {
   if (run.values == nullptr) return "";
   const bool percent = run.metric.starts_with("cpu.") || run.metric.starts_with("psi.");
   const double threshold = sidecar.fired && sidecar.fired->metric == run.metric ? sidecar.fired->threshold : 0;
-  const Sparkline line = sparkline(*run.values, kCells, percent ? 100 : threshold, screen.utf8());
+  const bool is_wide = screen.width() >= kScreenColumns;  // the range stands beside the bars
+  const std::size_t cells = is_wide ? kCells : std::min(kCells, screen.width() - 4);
+  const Sparkline line = sparkline(*run.values, cells, percent ? 100 : threshold, screen.utf8());
   if (line.cells == 0) return "";
   const std::uint64_t steps = run.values->size();
   const std::uint64_t span_ns = run.series->step_ns > UINT64_MAX / steps ? UINT64_MAX : run.series->step_ns * steps;
   std::string out =
       "\n" + screen.wrapped(fmt::format("{}, the last {}:", screen.cut(run.metric, 40), span_text(span_ns)), 0);
-  out += fmt::format(
-      "  {}  {}\n", line.bars,
-      screen.cut(fmt::format("{} .. {}", metric_text(run.metric, line.least), metric_text(run.metric, line.most)),
-                 kScreenColumns - kCells - 4));
-  return out + fired_mark(sidecar, run, line) + stolen_line(run);
+  const std::string range =
+      fmt::format("{} .. {}", metric_text(run.metric, line.least), metric_text(run.metric, line.most));
+  const std::string beside = is_wide ? "  " + screen.cut(range, screen.width() - kCells - 4) : "";
+  out += fmt::format("  {}{}\n", line.bars, beside) + fired_mark(sidecar, run, line, cells);
+  return out + (is_wide ? "" : screen.wrapped(range, 2)) + stolen_line(run, screen);
 }
 
 std::string top_part(const Sidecar& sidecar, const Screen& screen) {
@@ -253,8 +256,9 @@ std::string rings_part(const Sidecar& sidecar, const Screen& screen) {
 
 std::string holes_part(const Sidecar& sidecar, const Screen& screen) {
   if (sidecar.holes.empty()) return "";
-  std::string out = sidecar.record ? "\nholes (what is not in this part):\n"
-                                   : "\nholes (earlier snapshots' blackouts inside this one):\n";
+  std::string out = "\n" + screen.wrapped(sidecar.record ? "holes (what is not in this part):"
+                                                         : "holes (earlier snapshots' blackouts inside this one):",
+                                          0);
   std::size_t shown = 0;
   for (const SidecarHole& hole : sidecar.holes) {
     if (++shown > kHolesShown) break;

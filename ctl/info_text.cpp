@@ -35,13 +35,13 @@ std::string shell_word(const std::string& text) {
 // A shell command on as many lines as needed: a backslash joins them, but not inside quotes.
 std::string command_text(const std::string& path, const Screen& screen) {
   const std::string command = "perf report -i ";
-  if (columns(command + shell_word(path)) + 2 <= kScreenColumns)
+  if (columns(command + shell_word(path)) + 2 <= screen.width())
     return "  " + command + printable(shell_word(path)) + "\n";
-  if (!plain(path)) return "  " + command + screen.cut(shell_word(path), kScreenColumns - command.size() - 2) + "\n";
+  if (!plain(path)) return "  " + command + screen.cut(shell_word(path), screen.width() - command.size() - 2) + "\n";
   std::string out = "  " + command + "\\\n";
-  for (std::size_t at = 0; at < path.size(); at += kScreenColumns - 1) {
-    out += path.substr(at, kScreenColumns - 1);
-    out += at + kScreenColumns - 1 < path.size() ? "\\\n" : "\n";
+  for (std::size_t at = 0; at < path.size(); at += screen.width() - 1) {
+    out += path.substr(at, screen.width() - 1);
+    out += at + screen.width() - 1 < path.size() ? "\\\n" : "\n";
   }
   return out;
 }
@@ -143,14 +143,14 @@ std::string info_text(const Sidecar& sidecar, const Screen& screen) {
                         0);
   if (sidecar.fired || !sidecar.reason.empty())
     out += screen.wrapped(sidecar.fired ? why_text(sidecar) : sidecar.reason, 2);
-  out += names_text(sidecar);
+  out += names_text(sidecar, screen);
   out += metric_part(sidecar, screen);
   out += top_part(sidecar, screen);
   out += forks_part(sidecar, screen);
   out += "\n" + screen.facts(fact_lines(sidecar));
   out += rings_part(sidecar, screen);
   out += holes_part(sidecar, screen);
-  out += warnings_text(sidecar);
+  out += warnings_text(sidecar, screen);
   return out + "\nto look into it:\n  flightctl report " + screen.cut(sidecar.id, 24) + "\n" +
          command_text(sidecar.path, screen);
 }

@@ -4,10 +4,12 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
 #include "ctl/recordings.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/catalogue.hpp"
 
@@ -30,7 +32,7 @@ std::string rows_text(const std::vector<ListedRow>& rows) {
                      fmt::format("{:.1f}", row.seconds), std::to_string(row.samples), format_bytes(row.size_bytes),
                      state_text(listed), printable(row.reason)});
   }
-  return table(lines, {1, 3, 4, 5});
+  return page_table(std::move(lines), {1, 3, 4, 5}, {2, 6, 0});
 }
 
 // RFC 3339 in UTC with milliseconds: the texts compare like the times.

@@ -153,7 +153,7 @@ std::string result_text(const RecordResult& result) {
   for (const std::string& path : result.paths) lines.emplace_back("path", path);
   std::string out = key_values(lines);
   if (!result.warnings.empty()) out += "\nwarnings:\n";
-  for (const std::string& warning : result.warnings) out += Screen().wrapped(warning, 2);
+  for (const std::string& warning : result.warnings) out += Screen::here().wrapped(warning, 2);
   return out;
 }
 

@@ -2,11 +2,14 @@
 #include "ctl/screen.hpp"
 
 #include <fmt/core.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "ctl/output.hpp"
 #include "libcore/base/columns.hpp"
@@ -19,6 +22,7 @@ constexpr std::size_t kLeastCell = 8;     // the least width of a flexible colum
 constexpr std::size_t kMostIndent = 24;   // of values after their keys
 constexpr std::size_t kBetweenCells = 2;  // as in table()
 constexpr std::size_t kCharacterBytes = 4;
+constexpr std::size_t kFoldedIndent = 4;  // of a cell below its row
 
 // The length of the part of `text` that fits into `most` columns, up to a space if there is one; at least one
 // character.
@@ -31,6 +35,16 @@ std::size_t line_length(std::string_view text, std::size_t most) {
   if (text[fits] == ' ') return fits;
   const std::size_t space = text.substr(0, fits).rfind(' ');
   return space == std::string_view::npos || space == 0 ? fits : space;
+}
+
+std::size_t widest_line(std::string_view text) {
+  std::size_t widest = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    widest = std::max(widest, columns(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return widest;
 }
 
 }  // namespace
@@ -52,6 +66,22 @@ bool takes_escapes(int fd) {
   return ::isatty(fd) == 1 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
 }
 
+std::optional<std::size_t> known_columns(int fd) {
+  std::size_t known = 0;
+  if (const char* given = std::getenv("COLUMNS"); given != nullptr) {
+    const std::string_view text = given;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), known);
+    if (error != std::errc() || end != text.data() + text.size()) known = 0;
+  }
+  winsize size{};
+  if (known == 0 && ::isatty(fd) == 1 && ::ioctl(fd, TIOCGWINSZ, &size) == 0)
+    known = size.ws_col == 0 ? kScreenColumns : size.ws_col;
+  if (known == 0) return std::nullopt;
+  return std::clamp(known, kLeastColumns, kMostColumns);
+}
+
+Screen Screen::here() { return Screen(locale_is_utf8(), known_columns(STDOUT_FILENO).value_or(kScreenColumns)); }
+
 std::string Screen::cut(std::string_view text, std::size_t most) const {
   return cut_middle(printable(text), most, mark());
 }
@@ -66,10 +96,11 @@ std::string Screen::cut_cell(std::string_view text, std::size_t most) const {
 std::string Screen::wrapped(std::string_view text, std::size_t indent, std::string_view head) const {
   const std::string clean = printable(text);
   std::string_view rest = clean;
+  indent = std::min(indent, width_ / 2);
   std::string out(head);
   out.append(indent - std::min(indent, columns(head)), ' ');
   for (;;) {
-    const std::size_t length = line_length(rest, kScreenColumns - indent);
+    const std::size_t length = line_length(rest, width_ - indent);
     out.append(rest.substr(0, length)).append("\n");
     rest.remove_prefix(length);
     rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
@@ -81,7 +112,7 @@ std::string Screen::wrapped(std::string_view text, std::size_t indent, std::stri
 std::string Screen::facts(const std::vector<std::pair<std::string, std::string>>& lines) const {
   std::size_t widest = 0;
   for (const auto& [key, value] : lines) widest = std::max(widest, columns(key));
-  const std::size_t indent = std::min(widest + 2, kMostIndent);
+  const std::size_t indent = std::min({widest + 2, kMostIndent, width_ / 2});
   std::string out;
   for (const auto& [key, value] : lines) out += wrapped(value, indent, cut(key, indent - 2) + ":");
   return out;
@@ -100,8 +131,8 @@ std::string Screen::table(std::vector<std::vector<std::string>> rows, const std:
   std::size_t all = widths.empty() ? 0 : kBetweenCells * (widths.size() - 1);
   for (const std::size_t width : widths) all += width;
   for (const std::size_t column : flexible) {
-    if (all <= kScreenColumns || column >= widths.size() || widths[column] <= kLeastCell) continue;
-    const std::size_t less = std::min(all - kScreenColumns, widths[column] - kLeastCell);
+    if (all <= width_ || column >= widths.size() || widths[column] <= kLeastCell) continue;
+    const std::size_t less = std::min(all - width_, widths[column] - kLeastCell);
     widths[column] -= less;
     all -= less;
     for (auto& row : rows)
@@ -113,19 +144,48 @@ std::string Screen::table(std::vector<std::vector<std::string>> rows, const std:
   std::string_view rest = drawn;
   while (!rest.empty()) {
     const std::size_t end = rest.find('\n');
-    out.append(cut_end(rest.substr(0, end), kScreenColumns, mark())).append("\n");
+    out.append(cut_end(rest.substr(0, end), width_, mark())).append("\n");
     rest.remove_prefix(end + 1);
   }
   return out;
+}
+
+std::string Screen::folded_table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
+                                 const std::vector<std::size_t>& flexible) const {
+  std::string whole = ctl::table(rows, right);
+  if (widest_line(whole) <= width_) return whole;
+  std::vector<std::string> last;
+  for (auto& row : rows) {
+    last.push_back(std::move(row.back()));
+    row.pop_back();
+  }
+  const std::string upper = table(std::move(rows), right, flexible);
+  std::string out;
+  std::string_view rest = upper;
+  for (const std::string& cell : last) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    out.append(rest.substr(0, end)).append("\n");
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (!cell.empty()) out += wrapped(cell, kFoldedIndent);
+  }
+  return out;
+}
+
+std::string page_table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
+                       const std::vector<std::size_t>& flexible) {
+  if (!known_columns(STDOUT_FILENO)) return table(rows, right);
+  return Screen::here().folded_table(std::move(rows), right, flexible);
 }
 
 ProgressLine::ProgressLine(bool wanted) : shown_(wanted && takes_escapes(STDERR_FILENO)) {}
 
 ProgressLine::~ProgressLine() { show(""); }
 
+// A line that is wider than the terminal would not be overwritten.
 void ProgressLine::show(std::string_view text) const {
   if (!shown_) return;
-  std::fputs(fmt::format("\r{}\x1b[K", text).c_str(), stderr);
+  const std::size_t most = known_columns(STDERR_FILENO).value_or(kScreenColumns) - 1;
+  std::fputs(fmt::format("\r{}\x1b[K", cut_end(text, most, locale_is_utf8() ? "…" : "...")).c_str(), stderr);
   std::fflush(stderr);
 }
 

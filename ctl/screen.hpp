@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats pages for 80 columns, whatever names and reasons they contain: long values are wrapped or cut in the middle.
-// Characters beyond ASCII are used if the locale has them. It also formats the line that shows the progress of a call.
+// Formats pages for the width of the terminal, whatever names and reasons they contain: long values are wrapped or cut
+// in the middle. Characters beyond ASCII are used if the locale has them. It also formats the line that shows the
+// progress of a call.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,7 +12,8 @@
 
 namespace flight::ctl {
 
-inline constexpr std::size_t kScreenColumns = 80;
+inline constexpr std::size_t kScreenColumns = 80;  // where the width is not known
+inline constexpr std::size_t kLeastColumns = 20, kMostColumns = 300;
 
 // Whether the first of $LC_ALL, $LC_CTYPE and $LANG that is set selects UTF-8 (locale(7)).
 [[nodiscard]] bool locale_is_utf8();
@@ -18,15 +21,22 @@ inline constexpr std::size_t kScreenColumns = 80;
 // Whether `fd` is a terminal that knows escape sequences: $TERM is set, and not "dumb".
 [[nodiscard]] bool takes_escapes(int fd);
 
+// The width of the terminal on `fd`, or $COLUMNS if it is set, from kLeastColumns to kMostColumns; nullopt: `fd` is no
+// terminal, and $COLUMNS is not set.
+[[nodiscard]] std::optional<std::size_t> known_columns(int fd);
+
 class Screen {
  public:
-  explicit Screen(bool utf8 = locale_is_utf8()) : utf8_(utf8) {}
+  explicit Screen(bool utf8 = locale_is_utf8(), std::size_t width = kScreenColumns) : utf8_(utf8), width_(width) {}
+  // As wide as stdout.
+  [[nodiscard]] static Screen here();
 
   [[nodiscard]] bool utf8() const { return utf8_; }
+  [[nodiscard]] std::size_t width() const { return width_; }
   // Made printable, and cut in the middle to `most` columns.
   [[nodiscard]] std::string cut(std::string_view text, std::size_t most) const;
-  // Lines of at most kScreenColumns, each after `indent` spaces, broken between words if possible. `head` is written
-  // into the indent of the first line.
+  // Lines that are not wider than the screen, each after `indent` spaces (of a narrow screen fewer), broken between
+  // words if possible. `head` is written into the indent of the first line.
   [[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent, std::string_view head = "") const;
   // "key:  value" lines as wrapped(), the values aligned. Values are made printable.
   [[nodiscard]] std::string facts(const std::vector<std::pair<std::string, std::string>>& lines) const;
@@ -34,12 +44,22 @@ class Screen {
   // order.
   [[nodiscard]] std::string table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
                                   const std::vector<std::size_t>& flexible) const;
+  // As table(). If a row is too wide, the last cell of each row is below it, indented, and whole.
+  [[nodiscard]] std::string folded_table(std::vector<std::vector<std::string>> rows,
+                                         const std::vector<std::size_t>& right,
+                                         const std::vector<std::size_t>& flexible) const;
 
  private:
   [[nodiscard]] std::string cut_cell(std::string_view text, std::size_t most) const;
   [[nodiscard]] std::string_view mark() const { return utf8_ ? "…" : "..."; }
   bool utf8_;
+  std::size_t width_;
 };
+
+// A table on stdout: folded_table() where its width is known, otherwise (in a pipe) ctl::table() with whole cells, for
+// scripts.
+[[nodiscard]] std::string page_table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
+                                     const std::vector<std::size_t>& flexible);
 
 // One line on stderr that is overwritten, and removed at the end; nothing if stderr is not a terminal that can do that.
 class ProgressLine {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "ctl/output.hpp"
-#include "ctl/screen.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/headline.hpp"
 
@@ -40,14 +39,14 @@ std::string lost_text(const Sidecar& sidecar) {
   return fmt::format("{}{}", sidecar.blackout.lost_exact ? "" : "at least ", sidecar.blackout.lost);
 }
 
-std::string names_text(const Sidecar& sidecar) {
+std::string names_text(const Sidecar& sidecar, const Screen& screen) {
   std::string out;
   for (const std::string& warning : sidecar.warnings)
-    if (warning.starts_with(kOfNames)) out += Screen().wrapped(warning, 2, "!");
+    if (warning.starts_with(kOfNames)) out += screen.wrapped(warning, 2, "!");
   return out;
 }
 
-std::string warnings_text(const Sidecar& sidecar) {
+std::string warnings_text(const Sidecar& sidecar, const Screen& screen) {
   std::vector<std::string> warnings;
   for (const std::string& warning : sidecar.warnings)
     if (!warning.starts_with(kOfNames)) warnings.push_back(warning);
@@ -56,13 +55,13 @@ std::string warnings_text(const Sidecar& sidecar) {
   for (const auto& [title, texts] :
        {std::pair("errors", &sidecar.errors), {"warnings", &warnings}, {"notes", &sidecar.notes}}) {
     if (!texts->empty()) out += fmt::format("\n{}:\n", title);
-    for (const std::string& text : *texts) out += Screen().wrapped(text, 2);
+    for (const std::string& text : *texts) out += screen.wrapped(text, 2);
   }
   return out;
 }
 
-std::string summary_text(const Sidecar& sidecar) {
-  std::string out = names_text(sidecar);
+std::string summary_text(const Sidecar& sidecar, const Screen& screen) {
+  std::string out = names_text(sidecar, screen);
   out += key_values({{"id", sidecar.id},
                      {"path", sidecar.path},
                      {"window", window_text(sidecar.window)},
@@ -71,9 +70,9 @@ std::string summary_text(const Sidecar& sidecar) {
                      {"ratio", ratio_text(sidecar)},
                      {"blackout", micros_text(sidecar.blackout.max_us)},
                      {"lost", lost_text(sidecar)}});
-  if (const std::string who = who_text(sidecar); !who.empty()) out += Screen().wrapped(who, 10, "top:");
-  if (const std::string forks = forks_text(sidecar); !forks.empty()) out += Screen().wrapped(forks, 10, "forks:");
-  return out + warnings_text(sidecar);
+  if (const std::string who = who_text(sidecar); !who.empty()) out += screen.wrapped(who, 10, "top:");
+  if (const std::string forks = forks_text(sidecar); !forks.empty()) out += screen.wrapped(forks, 10, "forks:");
+  return out + warnings_text(sidecar, screen);
 }
 
 }  // namespace flight::ctl

@@ -4,20 +4,21 @@
 
 #include <string>
 
+#include "ctl/screen.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight::ctl {
 
 // id, path, window, samples, size, ratio, blackout, lost, top; then the warnings. The path is never wrapped.
-[[nodiscard]] std::string summary_text(const Sidecar& sidecar);
+[[nodiscard]] std::string summary_text(const Sidecar& sidecar, const Screen& screen = Screen());
 
 [[nodiscard]] std::string window_text(const SidecarWindow& window);
 [[nodiscard]] std::string size_text(const Sidecar& sidecar);
 [[nodiscard]] std::string micros_text(double us);
 [[nodiscard]] std::string lost_text(const Sidecar& sidecar);
 // Warnings about names, to print before all named rows; empty if there are none.
-[[nodiscard]] std::string names_text(const Sidecar& sidecar);
+[[nodiscard]] std::string names_text(const Sidecar& sidecar, const Screen& screen);
 // The errors, the other warnings and the notes.
-[[nodiscard]] std::string warnings_text(const Sidecar& sidecar);
+[[nodiscard]] std::string warnings_text(const Sidecar& sidecar, const Screen& screen);
 
 }  // namespace flight::ctl

@@ -73,7 +73,8 @@ int report(const Common& common, const SnapshotOptions& options, const std::stri
                                   sidecar->path, options.output.path, copied.error().message),
                       kRefused);
   }
-  return print(options.output.path == "-" ? stderr : stdout, common.json ? indented(text) : summary_text(*sidecar));
+  return print(options.output.path == "-" ? stderr : stdout,
+               common.json ? indented(text) : summary_text(*sidecar, Screen::here()));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ int run_status(const Common& common) {
   if (common.json) return print(stdout, indented(*text));
   const auto status = parse_status(*text);
   if (!status) return complain(common, kBadReply, status.error().what, kRefused);
-  return print(stdout, status_text(*status, wall_now()));
+  return print(stdout, status_text(*status, wall_now(), Screen::here()));
 }
 
 }  // namespace flight::ctl

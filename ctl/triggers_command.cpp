@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl triggers [enable|disable|test NAME], flightctl fire NAME: automatic and external triggers.
 #include <cmath>
+#include <utility>
 
 #include "ctl/daemon_call.hpp"
 #include "ctl/option_names.hpp"
 #include "ctl/output.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/control/trigger_messages.hpp"
 
 namespace flight::ctl {
@@ -19,7 +21,7 @@ std::string rows_text(const std::vector<ListedTrigger>& rows) {
     lines.push_back({printable(row.name), printable(row.state), row.value ? fmt::format("{:.1f}", *row.value) : "-",
                      when(row.last_fired), row.last_snapshot ? printable(*row.last_snapshot) : "-",
                      std::to_string(row.fired), std::to_string(row.suppressed), printable(row.condition)});
-  std::string out = table(lines, {2, 4, 5, 6});
+  std::string out = page_table(std::move(lines), {2, 4, 5, 6}, {0, 1, 3});
   for (const ListedTrigger& row : rows)
     if (!row.note.empty()) out += fmt::format("{}: {}\n", printable(row.name), printable(row.note));
   return out;

@@ -25,7 +25,7 @@ std::string line_of(const Finding& finding) {
 }
 
 std::string page_of(const Findings& findings) {
-  const Screen screen;
+  const Screen screen = Screen::here();
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   std::string out;
   for (const Finding& finding : findings) {

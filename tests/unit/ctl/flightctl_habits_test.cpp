@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <sstream>
 
 #include "ctl/screen.hpp"
+#include "libcore/base/columns.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
 namespace flight {
@@ -165,6 +167,36 @@ TEST(Screen, EscapesOnlyOnATerminalThatKnowsThem) {
   ::setenv("TERM", "xterm", 1);
   EXPECT_FALSE(ctl::takes_escapes(ends[1]));
   for (const int fd : ends) ::close(fd);
+}
+
+// $COLUMNS, as for other programs; the width of a terminal in the same way. A pipe without it gets whole cells.
+TEST_F(FlightctlTest, PagesAreAsWideAsTheTerminal) {
+  const std::string reason = "checkout is slow, and so is the rest of the shop since the last release";
+  std::vector<CatalogueRow> rows(1);
+  rows[0].id = "1", rows[0].path = "/x", rows[0].time = "2026-11-20T03:12:04.123Z", rows[0].trigger = "cpu-spike";
+  rows[0].reason = reason;
+  bench.backend.rows_to_report = to_json(rows);
+  bench.backend.status_to_report.warnings = {"something that is said here is less than what it should be"};
+  run();
+  const auto at = [this](const std::string& width, std::vector<std::string> words) {
+    words.insert(words.begin(), {"--socket", bench.socket()});
+    return bare(std::move(words), {"COLUMNS=" + width}).out;
+  };
+  const auto widest = [](const std::string& text) {
+    std::istringstream lines(text);
+    std::size_t out = 0;
+    for (std::string line; std::getline(lines, line);) out = std::max(out, columns(line));
+    return out;
+  };
+  for (const auto& [width, most] : {std::pair("20", 20U), {"40", 40U}, {"100", 100U}, {"7", 20U}, {"5000", 300U}})
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"list"}, {"status"}, {"triggers"}, {"config", "store"}})
+      EXPECT_LE(widest(at(width, words)), words[0] == "config" ? 80U : most) << width << " " << words[0];
+  EXPECT_THAT(at("60", {"list"}),
+              HasSubstr("\n    checkout is slow, and so is the rest of the shop since\n    the last"));
+  for (const char* unknown : {"", "0", "-5", "x", "80x"})
+    EXPECT_THAT(at(unknown, {"list"}), HasSubstr("  " + reason + "\n")) << unknown;
+  EXPECT_THAT(ctl({"list"}).out, HasSubstr("  " + reason + "\n"));
 }
 
 TEST_F(FlightctlTest, TriggersListIsTriggers) {

@@ -51,13 +51,14 @@ Sidecar lopsided() {
   return s;
 }
 
-void expect_on_the_screen(const std::string& text) {
+void expect_on_the_screen(const std::string& text, std::size_t width = 80) {
   ASSERT_FALSE(text.empty());
   EXPECT_EQ(text.back(), '\n');
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
     const std::string line = text.substr(at, end - at);
-    EXPECT_LE(columns(line), 80U) << line;
+    const bool is_command = line.starts_with("  flightctl report ");  // to be copied as a whole
+    EXPECT_LE(columns(line), is_command ? 80U : width) << line;
     EXPECT_TRUE(is_printable(line)) << line;
     at = end + 1;
   }
@@ -405,6 +406,56 @@ TEST_F(InfoText, SaysWhichCpusAreRecorded) {
   s.channel_cpus.assign(100, {std::string(300, 'x') + "\n", std::string(9000, '1')});
   s.top_cpus = std::string(9000, '2');
   expect_on_the_screen(ctl::info_text(s, kUtf8));
+}
+
+TEST_F(InfoText, IsMadeForTheTerminalsWidth) {
+  Sidecar s = lopsided();
+  s.top_units = {{.name = "gunicorn-of-the-web-shop.service", .program = "gunicorn", .processes = 24, .cpus_now = 1.2}};
+  s.holes = {{.channel = "stacks", .cpu = 1, .begin_ns = 5'000'000'000, .end_ns = 5'000'042'000, .lost = 2}};
+  s.warnings = {"names: something about them is less than it should be", "and something else, too"};
+  std::size_t lines = 1000;
+  for (const std::size_t width : {20U, 21U, 40U, 60U, 79U, 80U, 120U, 200U, 300U}) {
+    SCOPED_TRACE(width);
+    for (const bool utf8 : {true, false}) {
+      const std::string text = ctl::info_text(s, ctl::Screen(utf8, width));
+      expect_on_the_screen(text, width);
+      EXPECT_THAT(text, testing::ContainsRegex("snapshot\\s42:\\slopsided"));
+    }
+    const std::string text = ctl::info_text(s, ctl::Screen(true, width));
+    const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    EXPECT_LE(count, lines) << "a wider page is no longer";
+    lines = count;
+  }
+  const std::string narrow = ctl::info_text(s, ctl::Screen(true, 40));
+  EXPECT_THAT(narrow,
+              testing::ContainsRegex("\n  \xe2\x96\x81[^\n]*\n +(\\^ )?fired 03:11:47[^\n]*\n  1.5 % .. 94 %\n"));
+}
+
+TEST(StatusText, IsMadeForTheTerminalsWidth) {
+  Status status;
+  status.version = "0.1.0", status.uptime_seconds = 3600, status.cpus = 2;
+  status.recording = RecordingState::on;
+  status.channels = {{"stacks", {{"cpu-clock", 99, 30000}}, 12, 40},
+                     {"a-long-name", {{"sched:sched_process_wakeup", 9, 30}}, 12, 40}};
+  status.last_snapshot = "7";
+  status.last = StatusLast{"2026-11-20T03:12:04Z", "lopsided", 1000, 50, 2000, 3000, 4000, 10050};
+  status.warnings = {"something is less than it should be"};
+  const WallTime now = parse_time("2026-11-20T03:24:04Z", {}).value();
+  for (const std::size_t width : {20U, 40U, 79U, 80U, 120U, 300U}) {
+    SCOPED_TRACE(width);
+    expect_on_the_screen(ctl::status_text(status, now, ctl::Screen(true, width)), width);
+  }
+}
+
+TEST(Screen, AFoldedTableHasTheLastCellBelow) {
+  const std::vector<std::vector<std::string>> rows{
+      {"ID", "TRIGGER", "REASON"}, {"12", "cpu-spike", "checkout is slow"}, {"13", "manual", ""}};
+  EXPECT_EQ(ctl::Screen(false, 31).folded_table(rows, {0}, {1}),
+            "ID  TRIGGER    REASON\n12  cpu-spike  checkout is slow\n13  manual\n");
+  EXPECT_EQ(ctl::Screen(false, 30).folded_table(rows, {0}, {1}),
+            "ID  TRIGGER\n    REASON\n12  cpu-spike\n    checkout is slow\n13  manual\n");
+  EXPECT_EQ(ctl::Screen(false, 20).folded_table(rows, {0}, {1}),
+            "ID  TRIGGER\n    REASON\n12  cpu-spike\n    checkout is slow\n13  manual\n");
 }
 
 TEST(StatusText, SaysWhichCpusAChannelRecords) {
