@@ -106,7 +106,11 @@ Result<void> read_remote(RemoteFile& file, const TakeBytes& take) {
 
 Result<void> write_target(const std::string& path, const std::function<Result<void>(int fd)>& write) {
   struct stat found {};
-  if (path == "-") return write(STDOUT_FILENO);
+  if (path == "-") {
+    auto written = write(STDOUT_FILENO);
+    if (!written) end_if_reader_left(written.error().errno_value());
+    return written;
+  }
   if (::stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
     auto to = open_file(path, O_WRONLY);
     if (!to) return propagate(to.error());

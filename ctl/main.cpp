@@ -9,6 +9,7 @@
 #include <exception>
 #include <iostream>
 #include <span>
+#include <sstream>
 #include <string_view>
 
 #include "ctl/command_line.hpp"
@@ -103,7 +104,11 @@ int main_of(int argc, char** argv) {
       throw CLI::ValidationError("--host", "--host runs `flightctl bridge` itself");
     fill_in_socket(line.common);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream out;
+      static_cast<void>(app.exit(error, out));
+      return print(stdout, out.str());
+    }
     line.common.json =
         std::any_of(argv + 1, argv + own, [](const char* word) { return std::string_view(word) == "--json"; });
     const std::span<char* const> words(argv, static_cast<std::size_t>(own));

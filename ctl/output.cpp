@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -70,6 +72,14 @@ std::string file_line(std::string_view file, int line) {
   return line > 0 ? fmt::format("{}:{}", printable(file), line) : printable(file);
 }
 
+void end_if_reader_left(int error_number) {
+  constexpr int kBySignal = 128;
+  if (error_number != EPIPE) return;
+  static_cast<void>(std::signal(SIGPIPE, SIG_DFL));
+  static_cast<void>(std::raise(SIGPIPE));
+  std::_Exit(kBySignal + SIGPIPE);
+}
+
 int print(std::FILE* stream, std::string_view text) {
   // Not through the stream, which gives up if its file is O_NONBLOCK and has no space for the moment.
   int why = std::fflush(stream) == 0 ? 0 : errno;
@@ -77,6 +87,7 @@ int print(std::FILE* stream, std::string_view text) {
     if (const auto written = write_patiently(::fileno(stream), bytes_of(text)); !written)
       why = written.error().errno_value();
   if (why == 0) return kDone;
+  end_if_reader_left(why);
   say(fmt::format("flightctl: writing the answer: {}\n", std::strerror(why)));
   return kRefused;
 }

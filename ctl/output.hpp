@@ -32,8 +32,10 @@ namespace flight::ctl {
 // "FILE:LINE", printable; without a line if it is 0.
 [[nodiscard]] std::string file_line(std::string_view file, int line);
 
-// kDone, or kRefused with a message on stderr if the text could not be written completely (a full disk, a closed
-// pipe).
+// If `error_number` is EPIPE, the reader of stdout has left (`head`): ends this process as SIGPIPE does, and says
+// nothing, also where the caller ignores that signal, as Python and systemd do.
+void end_if_reader_left(int error_number);
+// kDone, or kRefused with a message on stderr if the text could not be written completely (a full disk).
 [[nodiscard]] int print(std::FILE* stream, std::string_view text);
 // Prints an error, returns `code`.
 [[nodiscard]] int complain(const Common& common, std::string_view name, std::string_view message, int code);

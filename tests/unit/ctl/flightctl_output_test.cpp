@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <future>
@@ -142,6 +143,42 @@ TEST_F(FlightctlTest, AFullStdoutIsAnError) {
   const Outcome outcome = ctl({"snapshot"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("No space left"));
+}
+
+// `flightctl list | head -1`; a parent such as Python or systemd ignores SIGPIPE.
+TEST_F(FlightctlTest, AReaderThatLeavesEndsItQuietly) {
+  std::vector<CatalogueRow> rows(1);
+  rows[0].id = "1", rows[0].path = "/x", rows[0].time = "2026-11-20T03:12:04.123Z", rows[0].trigger = "oom";
+  bench.backend.rows_to_report = to_json(rows);
+  run();
+  for (const bool ignored : {false, true})
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"list"}, {"--json", "list"}, {"get", "1", "-o", "-"}, {"--help"}}) {
+      SCOPED_TRACE(testing::PrintToString(words) + (ignored ? ", SIGPIPE is ignored" : ""));
+      std::vector<std::string> all{test::flightctl(), "--socket", bench.socket()};
+      all.insert(all.end(), words.begin(), words.end());
+      std::vector<char*> argv;
+      for (std::string& word : all) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      int ends[2] = {-1, -1};
+      ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+      UniqueFd to(ends[1]);
+      ::close(ends[0]);
+      const std::string err = bench.folder() + "/stderr";
+      posix_spawn_file_actions_t actions;
+      ::posix_spawn_file_actions_init(&actions);
+      ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
+      ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      const auto before = std::signal(SIGPIPE, ignored ? SIG_IGN : SIG_DFL);
+      pid_t pid = -1;
+      EXPECT_EQ(::posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ), 0);
+      static_cast<void>(std::signal(SIGPIPE, before));
+      ::posix_spawn_file_actions_destroy(&actions);
+      int status = 0;
+      EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) << status;
+      EXPECT_EQ(text_of(err), "");
+    }
 }
 
 // A daemon that sends the given replies, one on each connection, after a good one to GetInfo.
