@@ -62,6 +62,14 @@ Result<std::string> own_place(const std::string& name, const OutputFile& target)
   return name;
 }
 
+void CopyProgress::add(std::uint64_t bytes) {
+  done_bytes_ += bytes;
+  const std::uint64_t percent = done_bytes_ * 100 / std::max<std::uint64_t>(all_bytes_, 1);
+  if (percent_ == percent) return;
+  percent_ = percent;
+  line_.show(fmt::format("{} {}% of {}", what_, percent, format_bytes(all_bytes_)));
+}
+
 Answer<RemoteFile> open_remote(const Common& common, const std::string& id, SnapshotFile file) {
   auto connection = Connection::open(common);
   if (!connection) return tl::unexpected(Refusal{std::string(kNotConnected), connection.error().what});
@@ -74,7 +82,9 @@ Answer<RemoteFile> open_remote(const Common& common, const std::string& id, Snap
     return tl::unexpected(Refusal{std::string(kBadReply),
                                   "flightd answered ReadSnapshot without size_bytes and name; are "
                                   "flightd and flightctl of the same version?"});
-  return RemoteFile{std::move(*connection), std::move(opened->name), opened->size_bytes};
+  auto progress = std::make_unique<CopyProgress>(file == SnapshotFile::kallsyms ? "kernel symbols" : "copying",
+                                                 opened->size_bytes, !common.json);
+  return RemoteFile{std::move(*connection), std::move(opened->name), opened->size_bytes, std::move(progress)};
 }
 
 std::optional<SnapshotName> name_of(const RemoteFile& file) {
@@ -90,6 +100,7 @@ Result<std::size_t> read_next(RemoteFile& file, std::uint64_t left_bytes, std::s
     return fail(std::errc::connection_reset,
                 "flightd closed the connection {} before the end: it stopped, or its disk failed; see its journal",
                 counted(left_bytes, "byte"));
+  if (count) file.progress->add(*count);
   return count;
 }
 

@@ -5,13 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "ctl/commands.hpp"
 #include "ctl/connection.hpp"
 #include "ctl/daemon_call.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/store/names.hpp"
 
 namespace flight::ctl {
@@ -20,11 +23,27 @@ namespace flight::ctl {
 // Returns the path. Data that is a directory becomes a tar.
 [[nodiscard]] Answer<std::string> fetch(const Common& common, const std::string& id, const OutputFile& target);
 
+// Shows on stderr how much of a file has come.
+class CopyProgress {
+ public:
+  // `what`: "copying"
+  CopyProgress(std::string what, std::uint64_t all_bytes, bool wanted)
+      : line_(wanted), what_(std::move(what)), all_bytes_(all_bytes) {}
+  void add(std::uint64_t bytes);
+
+ private:
+  ProgressLine line_;
+  std::string what_;
+  std::uint64_t all_bytes_, done_bytes_ = 0;
+  std::optional<std::uint64_t> percent_;  // shown
+};
+
 // One file of a snapshot, before the daemon sends it.
 struct RemoteFile {
   Connection connection;
   std::string name;  // not checked
   std::uint64_t bytes = 0;
+  std::unique_ptr<CopyProgress> progress;
 };
 [[nodiscard]] Answer<RemoteFile> open_remote(const Common& common, const std::string& id, SnapshotFile file);
 // The snapshot's name; nullopt: flightd did not send one.

@@ -6,6 +6,7 @@
 
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/compress/zstd.hpp"
 
@@ -27,8 +28,11 @@ Answer<std::vector<std::byte>> fetch_kallsyms(const Common& common, const std::s
   const auto here = read_line("/proc/sys/kernel/random/boot_id");
   const bool may_come = !common.host.empty() || (here && *here == boot_id);
   const int tries = !may_come ? 1 : (common.host.empty() ? kTries : kTriesThere);
+  const ProgressLine line(!common.json);
+  line.show("kernel symbols");
   auto remote = open_remote(common, id, SnapshotFile::kallsyms);
   for (int attempt = 1; !remote && remote.error().name != kNotConnected && attempt < tries; ++attempt) {
+    line.show("kernel symbols: waiting until flightd has written them");
     std::this_thread::sleep_for(kBetweenTries);
     remote = open_remote(common, id, SnapshotFile::kallsyms);
   }

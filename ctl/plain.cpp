@@ -12,6 +12,7 @@
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
 #include "ctl/remote_folder.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/compress/zstd.hpp"
 #include "libcore/perfdata/plain.hpp"
@@ -69,6 +70,8 @@ Answer<std::string> fetch_plain(const Common& common, const std::string& id, con
   if (!where) return failed(where.error());
   const auto reader = read_remote_data(*remote, nameless_file, "a temporary file ($TMPDIR names its directory)");
   if (!reader) return failed(reader.error());
+  const ProgressLine line(!common.json);
+  line.show("expanding");
   auto written = write_target(*where, [&](int to) -> Result<void> {
     struct stat found {};
     if (*where != "-" && ::fstat(to, &found) == 0 && S_ISREG(found.st_mode)) return write_plain(*reader, expand, to);

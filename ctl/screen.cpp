@@ -177,13 +177,16 @@ std::string page_table(std::vector<std::vector<std::string>> rows, const std::ve
   return Screen::here().folded_table(std::move(rows), right, flexible);
 }
 
-ProgressLine::ProgressLine(bool wanted) : shown_(wanted && takes_escapes(STDERR_FILENO)) {}
+ProgressLine::ProgressLine(bool wanted) : wanted_(wanted && takes_escapes(STDERR_FILENO)) {}
 
-ProgressLine::~ProgressLine() { show(""); }
+ProgressLine::~ProgressLine() {
+  if (shown_) show("");
+}
 
 // A line that is wider than the terminal would not be overwritten.
 void ProgressLine::show(std::string_view text) const {
-  if (!shown_) return;
+  if (!wanted_) return;
+  shown_ = true;
   const std::size_t most = known_columns(STDERR_FILENO).value_or(kScreenColumns) - 1;
   std::fputs(fmt::format("\r{}\x1b[K", cut_end(text, most, locale_is_utf8() ? "…" : "...")).c_str(), stderr);
   std::fflush(stderr);

@@ -73,7 +73,8 @@ class ProgressLine {
   void show(std::string_view text) const;
 
  private:
-  bool shown_;
+  bool wanted_;
+  mutable bool shown_ = false;  // there is something to remove
 };
 
 }  // namespace flight::ctl

@@ -4,6 +4,7 @@
 
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/vacuum.hpp"
 
@@ -15,10 +16,18 @@ std::string reason_text(VacuumReason reason) {
   return fmt::format("store.{}", to_string(reason));
 }
 
+Answer<std::string> ask_with_progress(const Common& common, bool dry_run) {
+  const ProgressLine line(!common.json);
+  const OnProgress show = [&line](const SnapshotProgress& progress) {
+    line.show(fmt::format("{} {}%", printable(progress.step), progress.percent));
+  };
+  return ask_whole(common, "Vacuum", dry_run ? R"({"dry_run":true})" : "{}", common.json ? OnProgress() : show);
+}
+
 }  // namespace
 
 int run_vacuum(const Common& common, bool dry_run) {
-  const auto reply = ask_whole(common, "Vacuum", dry_run ? R"({"dry_run":true})" : "{}");
+  const auto reply = ask_with_progress(common, dry_run);
   if (!reply) return complain(common, reply.error());
   if (common.json) return print(stdout, indented(*reply));
   const auto removed = parse_vacuumed(member(*reply, "removed"));

@@ -87,8 +87,8 @@ class ControlBackend {
   virtual void read_snapshot(std::string /*id*/, SnapshotFile /*file*/, Opened opened) {
     opened(tl::unexpected(refusal()));
   }
-  // The text is the whole reply of Vacuum.
-  virtual void vacuum(bool /*dry_run*/, Done done) { refuse(done); }
+  // The text is the whole reply of Vacuum. `progress`: as of take_snapshot().
+  virtual void vacuum(bool /*dry_run*/, Progress /*progress*/, Done done) { refuse(done); }
   virtual void list_triggers(Done done) { refuse(done); }
   // The text is the id.
   virtual void fire_trigger(const Caller& /*caller*/, FireParameters /*parameters*/, Done done) { refuse(done); }

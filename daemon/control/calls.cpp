@@ -142,7 +142,12 @@ void read_snapshot(const Request& request) {
 void vacuum(const Request& request) {
   const auto dry_run = parse_vacuum_parameter(request.call.parameters);
   if (!dry_run) return request.refuse(dry_run.error());
-  request.backend.vacuum(*dry_run,
+  ControlBackend::Progress progress = [](std::string_view, unsigned) {};
+  if (request.call.more)
+    progress = [sink = request.sink.reply](std::string_view step, unsigned percent) {
+      sink({vacuum_progress_reply(step, percent), "", true});
+    };
+  request.backend.vacuum(*dry_run, std::move(progress),
                          last_reply(request.sink.reply, [](std::string_view text) { return std::string(text); }));
 }
 

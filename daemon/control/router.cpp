@@ -33,7 +33,9 @@ void ControlRouter::read_snapshot(std::string id, SnapshotFile file, Opened open
   store_.read(std::move(id), file, std::move(opened));
 }
 
-void ControlRouter::vacuum(bool dry_run, Done done) { store_.vacuum(dry_run, std::move(done)); }
+void ControlRouter::vacuum(bool dry_run, Progress progress, Done done) {
+  store_.vacuum(dry_run, std::move(progress), std::move(done));
+}
 
 void ControlRouter::list_triggers(Done done) { triggers_.list(std::move(done)); }
 

@@ -38,7 +38,7 @@ class ControlRouter : public ControlBackend {
   void remove_snapshot(std::string id, Done done) override;
   void pin_snapshot(std::string id, bool pinned, Done done) override;
   void read_snapshot(std::string id, SnapshotFile file, Opened opened) override;
-  void vacuum(bool dry_run, Done done) override;
+  void vacuum(bool dry_run, Progress progress, Done done) override;
   void list_triggers(Done done) override;
   void fire_trigger(const Caller& caller, FireParameters parameters, Done done) override;
   void set_trigger(const Caller& caller, SetTriggerParameters parameters, Done done) override;

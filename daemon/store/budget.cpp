@@ -153,7 +153,7 @@ VacuumOutcome StoreBudget::vacuum_once(const Order& order, Progress& progress) {
   if (order.dry_run) {
     out.removed = predict_vacuum(folder_, *inventory, plan);
   } else {
-    VacuumDone done = flight::vacuum(folder_, *inventory, plan);
+    VacuumDone done = flight::vacuum(folder_, *inventory, plan, order.progress);
     KeepFreeWatch::Pass pass{.free_before_bytes = space->free_bytes,
                              .own_before_bytes = own_bytes,
                              .own_after_bytes = own_bytes,

@@ -69,6 +69,7 @@ class StoreBudget {
     bool full = false;          // nothing is free, whatever statvfs(3) reports: it does not know quotas
     bool room_in_vain = false;  // as StoreNow's
     KeepFreeWatch::Time now = std::chrono::steady_clock::now();
+    std::function<void(std::size_t number, std::size_t all)> progress;  // as of flight::vacuum(); empty: not needed
   };
   [[nodiscard]] VacuumOutcome vacuum(const Order& order);
   // Called before a snapshot of `trigger`, which would have at most `most_bytes`. ENOSPC: there is hardly any space, so

@@ -2,6 +2,8 @@
 // The control calls on the store.
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <climits>
+#include <memory>
 #include <utility>
 
 #include "daemon/log/log.hpp"
@@ -133,11 +135,18 @@ void StoreService::read(std::string id, SnapshotFile file, Opened opened) {
       std::move(opened));
 }
 
-void StoreService::vacuum(bool dry_run, Done done) {
+void StoreService::vacuum(bool dry_run, ControlBackend::Progress progress, Done done) {
+  // On the store's thread; each percent once.
+  auto notify = [this, progress = std::move(progress), last = std::make_shared<unsigned>(UINT_MAX)](std::size_t number,
+                                                                                                    std::size_t all) {
+    const auto percent = static_cast<unsigned>(number * 100 / all);
+    if (std::exchange(*last, percent) == percent) return;
+    asio::post(loop_, [progress, percent] { progress("deleting", percent); });
+  };
   ask<std::string>(
-      [this, dry_run]() -> CallResult<std::string> {
+      [this, dry_run, notify = std::move(notify)]() -> CallResult<std::string> {
         if (auto trouble = not_usable()) return tl::unexpected(std::move(*trouble));
-        VacuumOutcome outcome = budget_.vacuum({.dry_run = dry_run, .by_hand = true});
+        VacuumOutcome outcome = budget_.vacuum({.dry_run = dry_run, .by_hand = true, .progress = notify});
         if (!dry_run) {
           outcome.freed_bytes += drop_unneeded_kallsyms(catalogue_);
           give_sidecars(catalogue_, std::nullopt);

@@ -84,7 +84,7 @@ class StoreService {
   void remove(std::string id, Done done);
   void pin(std::string id, bool pinned, Done done);
   void read(std::string id, SnapshotFile file, Opened opened);
-  void vacuum(bool dry_run, Done done);
+  void vacuum(bool dry_run, ControlBackend::Progress progress, Done done);
   // The sidecar of the newest snapshot; `found` is not called if none can be read.
   void find_newest(std::function<void(Sidecar)> found);
 

@@ -18,6 +18,10 @@ std::string wrapped(std::string_view key, std::string_view json) {
   return out;
 }
 
+Object progress_of(std::string_view step, unsigned percent) {
+  return Object{{"step", step}, {"percent", std::min(percent, 100U)}};
+}
+
 }  // namespace
 
 std::string to_json(const SnapshotParameters& parameters) {
@@ -58,8 +62,15 @@ std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes,
   return fmt::format(R"({{"removed":{},"freed_bytes":{},"warnings":{}}})", removed, freed_bytes, to_json(warnings));
 }
 
+std::string vacuum_progress_reply(std::string_view step, unsigned percent) {
+  return json::dump(Object{{"removed", json::Array()},
+                           {"freed_bytes", 0U},
+                           {"warnings", json::Array()},
+                           {"progress", progress_of(step, percent)}});
+}
+
 std::string progress_reply(std::string_view step, unsigned percent) {
-  return json::dump(Object{{"progress", Object{{"step", step}, {"percent", std::min(percent, 100U)}}}});
+  return json::dump(Object{{"progress", progress_of(step, percent)}});
 }
 
 std::optional<SnapshotProgress> parse_progress(std::string_view parameters) {

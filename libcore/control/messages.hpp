@@ -74,13 +74,15 @@ struct ReadReply {
 // Vacuum's reply; `removed` is the JSON text of its rows.
 [[nodiscard]] std::string vacuum_reply(std::string_view removed, std::uint64_t freed_bytes,
                                        const std::vector<std::string>& warnings = {});
+// A progress reply of Vacuum with `more`: as its reply, with nothing removed yet, and `progress` as below.
+[[nodiscard]] std::string vacuum_progress_reply(std::string_view step, unsigned percent);
 // A progress reply of TakeSnapshot with `more`: {"progress": {"step": "writing", "percent": 42}}, without a snapshot.
 [[nodiscard]] std::string progress_reply(std::string_view step, unsigned percent);
 struct SnapshotProgress {
   std::string step;
   unsigned percent = 0;  // 0 to 100
 };
-// Parses the output of progress_reply(); nullopt: it is not such a reply.
+// Parses the output of the two functions above; nullopt: it is not such a reply.
 [[nodiscard]] std::optional<SnapshotProgress> parse_progress(std::string_view parameters);
 [[nodiscard]] std::string info_reply(std::string_view version);
 [[nodiscard]] std::string description_reply(std::string_view idl);

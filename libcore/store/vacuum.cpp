@@ -123,7 +123,8 @@ std::vector<VacuumedSnapshot> predict_vacuum(const std::string& path, const Inve
   return rows;
 }
 
-VacuumDone vacuum(const std::string& path, const Inventory& inventory, const VacuumPlan& plan) {
+VacuumDone vacuum(const std::string& path, const Inventory& inventory, const VacuumPlan& plan,
+                  const std::function<void(std::size_t number, std::size_t all)>& progress) {
   VacuumDone done;
   if (plan.victims.empty()) return done;
   auto folder = Folder::open(path);
@@ -132,10 +133,12 @@ VacuumDone vacuum(const std::string& path, const Inventory& inventory, const Vac
     return done;
   }
   const std::string shown = absolute_folder(path);
+  std::size_t number = 0;
   for (const VacuumVictim& victim : plan.victims) {
     const auto removed = remove_files(*folder, inventory.names[victim.index], inventory.snapshots[victim.index].data);
     if (!removed && is_of_its_own(removed.error().errno_value())) done.stuck_at.push_back(victim.index);
     if (!removed && !done.error) done.error = removed.error();
+    if (progress) progress(++number, plan.victims.size());
     if (!removed || !*removed) continue;
     done.removed.push_back(row_of(shown, inventory, victim));
     done.removed_at.push_back(victim.index);

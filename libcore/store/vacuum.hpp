@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ struct VacuumDone {
   std::optional<Error> error;  // the first
   Unsynced unsynced;           // they were deleted, but the directory could not be synced
 };
-[[nodiscard]] VacuumDone vacuum(const std::string& folder, const Inventory& inventory, const VacuumPlan& plan);
+// `progress`: called after each victim, with its number and that of all.
+[[nodiscard]] VacuumDone vacuum(const std::string& folder, const Inventory& inventory, const VacuumPlan& plan,
+                                const std::function<void(std::size_t number, std::size_t all)>& progress = {});
 
 }  // namespace flight

@@ -220,6 +220,9 @@ TEST(Idl, DescribesReadAndMonitor) {
     EXPECT_EQ(again->file, file);
     EXPECT_EQ(again->id, "7");
   }
+  const auto vacuuming = nlohmann::json::parse(vacuum_progress_reply("deleting", 42));
+  EXPECT_EQ(mismatch(idl, idl.methods.at("Vacuum").second, vacuuming, "progress"), "");
+  EXPECT_EQ(parse_progress(vacuuming.dump())->percent, 42U);
   for (const char* reason : {"missing", "max_age", "max_files", "max_use", "room", "keep_free"}) {
     const std::string row = fmt::format(R"([{{"id":"7","path":"/x","reason":"{}","bytes":4096}}])", reason);
     const auto vacuumed = nlohmann::json::parse(vacuum_reply(row, 4096));

@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -150,6 +152,39 @@ class FlightctlTest : public testing::Test {
     ::waitpid(pid, &status, 0);
     EXPECT_TRUE(WIFEXITED(status)) << "flightctl crashed";
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(err)};
+  }
+  // As ctl(), on a terminal of 24 lines of 80 columns: what it shows is `out`, with "\r\n" as the end of a line.
+  Outcome on_terminal(std::vector<std::string> words, std::vector<std::string> environment) {
+    words.insert(words.begin(), {test::flightctl(), "--socket", bench.socket()});
+    environment.insert(environment.end(), {"TZ=UTC", "LC_ALL=C.UTF-8"});
+    const UniqueFd terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    EXPECT_TRUE(terminal && ::grantpt(terminal.get()) == 0 && ::unlockpt(terminal.get()) == 0);
+    std::array<char, 64> name{};
+    EXPECT_EQ(::ptsname_r(terminal.get(), name.data(), name.size()), 0);
+    winsize size{};
+    size.ws_row = 24;
+    size.ws_col = 80;
+    EXPECT_EQ(::ioctl(terminal.get(), TIOCSWINSZ, &size), 0);
+    std::vector<char*> argv, envp;
+    for (std::string& word : words) argv.push_back(word.data());
+    for (std::string& variable : environment) envp.push_back(variable.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, name.data(), O_RDWR | O_NOCTTY, 0);
+    for (const int fd : {1, 2}) ::posix_spawn_file_actions_adddup2(&actions, 0, fd);
+    pid_t pid = -1;
+    EXPECT_EQ(::posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), envp.data()), 0);
+    ::posix_spawn_file_actions_destroy(&actions);
+    Outcome out;
+    std::array<char, 4096> piece{};
+    for (ssize_t count = 0; (count = ::read(terminal.get(), piece.data(), piece.size())) > 0;)  // then EIO
+      out.out.append(piece.data(), static_cast<std::size_t>(count));
+    int status = -1;
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return out;
   }
   // As ctl(), with PipeThatDoesNotBlock as stdout; stderr is that of the test.
   Outcome ctl_into_pipe(std::vector<std::string> words) {

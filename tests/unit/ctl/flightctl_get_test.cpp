@@ -7,6 +7,8 @@
 #include <csignal>
 #include <filesystem>
 
+#include "libcore/base/bytes.hpp"
+#include "libcore/compress/zstd.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 #include "tests/unit/environment.hpp"
 
@@ -182,6 +184,27 @@ TEST_F(GetTest, NothingIsWrittenOverUnlessForced) {
   std::ofstream("empty").flush();
   EXPECT_EQ(ctl({"get", "-o", "empty"}).code, 0);
   EXPECT_EQ(text_of("empty"), bytes_of_data());
+}
+
+// As `snapshot` does: one line, which is removed at the end.
+TEST_F(GetTest, ATerminalShowsHowMuchHasCome) {
+  bench.backend.kallsyms_to_read = bench.folder() + "/kallsyms.zst";
+  const auto frame = compress_all(bytes_of("ffffffff81000000 T _text\n"), 1);
+  ASSERT_TRUE(frame);
+  std::ofstream(bench.backend.kallsyms_to_read, std::ios::binary)
+      .write(reinterpret_cast<const char*>(frame->data()), static_cast<std::streamsize>(frame->size()));
+  run();
+  ASSERT_EQ(ctl({"snapshot"}).code, 0);
+  const std::string& name = bench.backend.name_to_read;
+  const Outcome shown = on_terminal({"get", "1"}, {"TERM=xterm"});
+  EXPECT_EQ(shown.code, 0) << shown.out;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("\rcopying 100% of "), testing::EndsWith("\r\x1b[K" + name + "\r\n")));
+  EXPECT_THAT(on_terminal({"get", "1", "--with-symbols"}, {"TERM=xterm"}).out,
+              AllOf(HasSubstr("\rkernel symbols"), HasSubstr("\rcopying 100% of ")));
+  for (const std::vector<std::string>& environment :
+       std::vector<std::vector<std::string>>{{"TERM=dumb"}, {"TERM="}, {}})
+    EXPECT_EQ(on_terminal({"get", "1", "-f"}, environment).out, name + "\r\n");
+  EXPECT_THAT(on_terminal({"--json", "get", "1", "-f"}, {"TERM=xterm"}).out, testing::Not(HasSubstr("copying")));
 }
 
 TEST_F(GetTest, TheDaemonSaysNo) {

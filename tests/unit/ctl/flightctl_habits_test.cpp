@@ -199,6 +199,18 @@ TEST_F(FlightctlTest, PagesAreAsWideAsTheTerminal) {
   EXPECT_THAT(ctl({"list"}).out, HasSubstr("  " + reason + "\n"));
 }
 
+// And no colors, so $NO_COLOR has nothing to do.
+TEST_F(FlightctlTest, ATerminalShowsHowFarAVacuumIs) {
+  run();
+  const Outcome shown = on_terminal({"vacuum"}, {"TERM=xterm"});
+  EXPECT_EQ(shown.code, 0) << shown.out;
+  EXPECT_EQ(shown.out, "\rdeleting 50%\x1b[K\r\x1b[KNothing is over the store's budget.\r\n");
+  EXPECT_EQ(on_terminal({"vacuum"}, {"TERM=dumb"}).out, "Nothing is over the store's budget.\r\n");
+  EXPECT_EQ(ctl({"vacuum"}).err, "");
+  for (const char* command : {"status", "triggers", "config", "--help"})
+    EXPECT_THAT(on_terminal({command}, {"TERM=xterm-256color", "COLORTERM=truecolor"}).out, Not(HasSubstr("\x1b")));
+}
+
 TEST_F(FlightctlTest, TriggersListIsTriggers) {
   run();
   EXPECT_EQ(ctl({"triggers", "list"}).out, ctl({"triggers"}).out);

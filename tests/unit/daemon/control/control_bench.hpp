@@ -143,8 +143,9 @@ class MemoryBackend : public ControlBackend {
     done("{}");
   }
 
-  void vacuum(bool dry_run, Done done) override {
+  void vacuum(bool dry_run, Progress progress, Done done) override {
     if (!dry_run) ++vacuums;
+    progress("deleting", 50);
     done(vacuum_reply(vacuumed_to_report, 4096));
   }
 

@@ -94,6 +94,26 @@ TEST_F(ControlServerTest, MoreBringsProgress) {
   EXPECT_THAT(percents, testing::ElementsAre(0, 20, 40, 60, 80));
 }
 
+TEST_F(ControlServerTest, MoreBringsTheProgressOfAVacuum) {
+  run();
+  Patience patience{std::chrono::steady_clock::time_point::max(), {}};
+  auto client = ControlClient::connect(bench.socket(), patience);
+  ASSERT_TRUE(client);
+  std::vector<std::string> steps;
+  const auto note = [&](const Reply& reply) {
+    EXPECT_EQ(member(reply.parameters, "removed"), "[]") << "nothing is known yet";
+    const auto step = parse_progress(reply.parameters);
+    steps.push_back(step ? fmt::format("{} {}", step->step, step->percent) : reply.parameters);
+  };
+  auto reply = client->call({"io.flightd.Recorder.Vacuum", "{}", true, false, false}, note);
+  ASSERT_TRUE(reply) << reply.error().what;
+  EXPECT_EQ(member(reply->parameters, "freed_bytes"), "4096");
+  EXPECT_THAT(steps, testing::ElementsAre("deleting 50"));
+  steps.clear();
+  ASSERT_TRUE(client->call({"io.flightd.Recorder.Vacuum", "{}", false, false, false}, note));
+  EXPECT_THAT(steps, testing::IsEmpty());
+}
+
 TEST_F(ControlServerTest, BrokenMessagesAreAnsweredAndTheConnectionIsClosed) {
   run();
   std::string deep;

@@ -44,7 +44,7 @@ TEST_F(Unstarted, EachCallThatNeedsARecordingFailsWithTheReason) {
   backend_.remove_snapshot("1", done);
   backend_.pin_snapshot("1", true, done);
   backend_.set_recording(caller_, false, done);
-  backend_.vacuum(false, done);
+  backend_.vacuum(false, {}, done);
   backend_.list_triggers(done);
   backend_.fire_trigger(caller_, {}, done);
   backend_.set_trigger(caller_, {}, done);

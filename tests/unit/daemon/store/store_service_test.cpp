@@ -26,6 +26,7 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr auto kPatience = 20s;
+const ControlBackend::Progress kNoProgress = [](std::string_view, unsigned) {};
 
 class StoreServiceTest : public testing::Test {
  protected:
@@ -315,16 +316,37 @@ TEST_F(StoreServiceTest, ADryVacuumRemovesNothing) {
   fs::remove(folder_ + "/" + name.data_file());  // only a vacuum by request removes the rest
   start();
   Answer dry, wet;
-  service_->vacuum(true, into(dry));
+  service_->vacuum(true, kNoProgress, into(dry));
   settle();
   EXPECT_TRUE(has(name.sidecar_file()));
-  service_->vacuum(false, into(wet));
+  service_->vacuum(false, kNoProgress, into(wet));
   settle();
   EXPECT_FALSE(has(name.sidecar_file()));
   ASSERT_TRUE(dry && *dry) << error_of(dry);
   ASSERT_TRUE(wet && *wet) << error_of(wet);
   EXPECT_EQ(**dry, **wet);
   EXPECT_THAT(**dry, HasSubstr("\"1\""));
+}
+
+TEST_F(StoreServiceTest, AVacuumReportsEachPercentOnce) {
+  for (std::uint64_t seq = 1; seq <= 150; ++seq) fs::remove(folder_ + "/" + make(seq).data_file());
+  make(200);
+  start();
+  std::vector<unsigned> percents;
+  Answer answer;
+  service_->vacuum(
+      false,
+      [&](std::string_view step, unsigned percent) {
+        EXPECT_EQ(step, "deleting");
+        EXPECT_FALSE(answer) << "before the result";
+        percents.push_back(percent);
+      },
+      into(answer));
+  settle();
+  ASSERT_TRUE(answer && *answer) << error_of(answer);
+  ASSERT_EQ(percents.size(), 101U) << "0 to 100";
+  EXPECT_TRUE(std::is_sorted(percents.begin(), percents.end()));
+  EXPECT_EQ(percents.back(), 100U);
 }
 
 TEST_F(StoreServiceTest, AFullDiskRefusesTheSnapshot) {
@@ -507,7 +529,7 @@ TEST_F(StoreServiceTest, TheNextFlightdKnowsThatTheClockRanAhead) {
   ASSERT_EQ(service_->use().warnings.size(), 1U);
   EXPECT_THAT(service_->use().warnings[0], HasSubstr("2 snapshots"));
   Answer answer;
-  service_->vacuum(false, into(answer));
+  service_->vacuum(false, kNoProgress, into(answer));
   settle();
   ASSERT_TRUE(answer && *answer) << error_of(answer);
   EXPECT_THAT(**answer, AllOf(HasSubstr("max_age"), HasSubstr("because you ask")));
@@ -557,7 +579,7 @@ TEST_F(StoreServiceTest, AStoreThatIsMissingAtStartIsUsedWhenItComes) {
   Answer removed, pinned, vacuumed;
   service_->remove("1", into(removed));
   service_->pin("1", true, into(pinned));
-  service_->vacuum(false, into(vacuumed));
+  service_->vacuum(false, kNoProgress, into(vacuumed));
   service_->trigger_state().save("newer counters");
   settle();
   for (const Answer& answer : {removed, pinned, vacuumed})
