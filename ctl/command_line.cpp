@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <string_view>
 
+#include "ctl/help.hpp"
 #include "ctl/host.hpp"
 #include "libcore/base/clock.hpp"
 #include "libcore/base/text.hpp"
@@ -66,9 +68,7 @@ std::string check_capture(const std::string& word) {
 
 // Adds an example below the options in --help.
 void example(CLI::App* command, const std::string& line) {
-  const char* const more =
-      command->get_parent() == nullptr ? "" : "\n\n--host, --socket and --json: see flightctl --help";
-  command->footer("Example:\n  " + line + more);
+  command->footer("Example:\n  " + line + "\n\n--host, --socket and --json: see flightctl --help");
 }
 
 void add_output(CLI::App* command, OutputFile& output, const char* what) {
@@ -217,6 +217,7 @@ void add_triggers(CLI::App& app, CommandLine& line) {
 }  // namespace
 
 void add_commands(CLI::App& app, CommandLine& line) {
+  app.formatter(std::make_shared<HelpPage>());
   app.add_option("-H,--host", line.common.host, "use flightd on another machine, through ssh: [USER@]HOST[:PORT]")
       ->type_name("HOST")
       ->check(check_host);
@@ -228,8 +229,6 @@ void add_commands(CLI::App& app, CommandLine& line) {
   app.set_version_flag("--version", std::string("flightctl ") + std::string(kVersion));
   app.fallthrough();
   app.require_subcommand(0, 1);
-
-  example(&app, "flightctl -H web3 list -n 3");
 
   example(app.add_subcommand("status", "Show the state of flightd and its cost"),
           "flightctl --json status | jq .warnings");

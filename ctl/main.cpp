@@ -22,8 +22,6 @@
 namespace flight::ctl {
 namespace {
 
-constexpr const char* kAbout = "Controls flightd, the always-on flight recorder. Without a command: list.";
-
 int run_triggers_command(const CLI::App& triggers, const CommandLine& line) {
   if (triggers.got_subcommand("enable")) return run_set_trigger(line.common, line.trigger, true);
   if (triggers.got_subcommand("disable")) return run_set_trigger(line.common, line.trigger, false);
@@ -34,7 +32,7 @@ int run_triggers_command(const CLI::App& triggers, const CommandLine& line) {
 // Prints the command's --help. A new app is needed: the parsed one would print the help of `help`.
 int run_help(const CommandLine& line) {
   CommandLine unused;
-  CLI::App app(kAbout, "flightctl");
+  CLI::App app("", "flightctl");
   add_commands(app, unused);
   const CLI::App* of = &app;
   std::string prefix;  // the name that --help prints
@@ -92,7 +90,7 @@ void fill_in_socket(Common& common) {
 
 int main_of(int argc, char** argv) {
   CommandLine line;
-  CLI::App app(kAbout, "flightctl");
+  CLI::App app("", "flightctl");
   add_commands(app, line);
   const int own = own_words(argc, argv);
   line.report.arguments.assign(argv + own, argv + argc);
