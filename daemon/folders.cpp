@@ -19,7 +19,6 @@ namespace {
 
 constexpr mode_t kSnapshotsMode = 0770;
 constexpr mode_t kFolderMode = 0755;  // STATE and RUNTIME
-constexpr const char* kLockName = "flightd.lock";
 constexpr mode_t kLockMode = 0600;
 
 struct Folder {

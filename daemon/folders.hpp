@@ -12,6 +12,8 @@
 
 namespace flight::daemon {
 
+inline constexpr const char* kLockName = "flightd.lock";  // in both
+
 // While this object lives, no other flightd uses RUNTIME. The lock contains the pid, and is empty after a clean end.
 class RuntimeFolder {
  public:

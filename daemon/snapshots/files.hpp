@@ -26,6 +26,8 @@ class SnapshotFiles {
   [[nodiscard]] Result<SnapshotOutput> take_spare();
   // Call it when no request waits. False: not finished, try again later.
   [[nodiscard]] bool fill_spare();
+  // The files of a last snapshot are in a directory that has lost its name.
+  void forget_spare() { spare_.forget(); }
   // The next fill_spare() also replaces the files of the last snapshot.
   void broker_is_new() { new_broker_ = true; }
 

@@ -80,6 +80,12 @@ void SnapshotWorker::broker_is_back() {
   wake_.notify_all();
 }
 
+void SnapshotWorker::folder_changed() {
+  const std::lock_guard lock(mutex_);
+  moved_ = true;
+  wake_.notify_all();
+}
+
 void SnapshotWorker::stop() {
   {
     const std::lock_guard lock(mutex_);
@@ -129,13 +135,15 @@ void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
     files_.broker_is_new();
     last_taken_ = false;
   }
+  const bool moved = std::exchange(moved_, false);
+  if (moved) files_.forget_spare();
   urgent_.begin();
-  if (!std::exchange(refill_, false) && clock_.wait_for(wake_, lock, kSpareAfter, wanted)) return;
+  if (!std::exchange(refill_, false) && !moved && clock_.wait_for(wake_, lock, kSpareAfter, wanted)) return;
   urgent_.end();
   lock.unlock();
   const bool filled = callbacks_.store_usable() && files_.fill_spare();
   lock.lock();
-  const auto woken = [&] { return wanted() || refill_ || configured_; };
+  const auto woken = [&] { return wanted() || refill_ || configured_ || moved_; };
   std::optional<std::chrono::nanoseconds> most = urgent_.begin();
   if (!filled) most = std::min<std::chrono::nanoseconds>(most.value_or(kSpareRetry), kSpareRetry);
   if (most)

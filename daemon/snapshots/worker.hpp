@@ -99,6 +99,8 @@ class SnapshotWorker {
   void request(SnapshotRequest request);
   // Any thread: requests the spare files for a last snapshot again, from the next broker.
   void broker_is_back();
+  // Any thread: the store's name leads to another directory; the spare files are made there.
+  void folder_changed();
   // Finishes the running snapshot (ends its wait for `post`), refuses the waiting one, ends the thread.
   void stop();
   // Since when the disk has been working on the running snapshot; 0: it is not. Any thread.
@@ -171,7 +173,7 @@ class SnapshotWorker {
   std::condition_variable wake_;
   std::unique_ptr<Job> running_, waiting_;
   std::vector<SnapshotRequest> stranded_;  // their broker died; the last snapshot answers them
-  bool stopping_ = false, refill_ = false, configured_ = false;
+  bool stopping_ = false, refill_ = false, configured_ = false, moved_ = false;
   std::thread thread_;
 };
 

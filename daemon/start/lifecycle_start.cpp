@@ -100,7 +100,11 @@ Result<void> Daemon::start_store() {
                           .boot_id = setup_.attached->manifest.boot_id,
                           .config = setup_.config.store,
                           .take_state = std::move(setup_.take_state),
-                          .opened_late = [this](std::string saved) { use_store(std::move(saved)); }},
+                          .opened_late = [this](std::string saved) { use_store(std::move(saved)); },
+                          .moved =
+                              [this] {
+                                if (worker_) worker_->folder_changed();
+                              }},
       [this] { events_.status_changed(); });
   auto saved = store_->open(kStoreWait);
   if (!saved) return propagate(saved.error());

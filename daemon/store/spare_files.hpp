@@ -23,6 +23,8 @@ class SpareFiles {
 
   // `ask`: requests one file from the broker.
   [[nodiscard]] Result<void> fill(const std::function<Result<PartialFile>()>& ask);
+  // The next fill() makes others; these stay where they are.
+  void forget() { files_.reset(); }
   // The caller sets the number and removes the files.
   [[nodiscard]] Result<SnapshotOutput> take();
 

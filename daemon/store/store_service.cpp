@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <future>
 #include <utility>
 
@@ -43,6 +44,7 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
       save_again_after_(setup.save_again),
       take_(std::move(setup.take_state)),
       opened_late_(std::move(setup.opened_late)),
+      moved_(std::move(setup.moved)),
       usable_(!take_),
       max_snapshot_bytes_(setup.config.max_snapshot_bytes),
       catalogue_(setup.folder),
@@ -93,6 +95,7 @@ Result<void> StoreService::take_state() {
   std::string saved;
   if (taken) {
     lock_ = std::move(taken->lock);
+    held_.hold(folder());
     for (const std::string& warning : taken->warnings) log::warn("{}", warning);
     take_leftovers();
     saved = trigger_state_.read();
@@ -229,15 +232,17 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   auto room = made->get_future();
   thread_->post([this, trigger, most_bytes, made] {
     const SpareDescriptors::Use use;
-    if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
+    if (auto taken = take_state().and_then([this] { return follow_folder(); }); !taken)
+      return made->set_value(propagate(taken.error()));
     age_clock_.look();
     auto outcome = budget_.make_room(trigger, most_bytes, made_room_.in_vain());
     note_room(outcome ? std::move(*outcome) : budget_.take_deleted());
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
   });
   if (room.wait_for(kRoomWait) == std::future_status::ready) {
-    if (auto answer = room.get(); !answer && (!usable_ || is_full(answer.error().errno_value())))
-      return propagate(answer.error());
+    const auto answer = room.get();
+    const int why = answer ? 0 : answer.error().errno_value();
+    if (!answer && (!usable_ || why == ESTALE || is_full(why))) return propagate(answer.error());
   }
   if (auto why = trouble()) return propagate(std::move(*why));
   return max_snapshot_bytes_.load();
@@ -249,7 +254,8 @@ Result<std::optional<StoreService::PartLimit>> StoreService::make_part_room(
   auto room = made->get_future();
   thread_->post([this, most_bytes, begun_free_bytes, made] {
     const SpareDescriptors::Use use;
-    if (auto taken = take_state(); !taken) return made->set_value(propagate(taken.error()));
+    if (auto taken = take_state().and_then([this] { return follow_folder(); }); !taken)
+      return made->set_value(propagate(taken.error()));
     age_clock_.look();
     auto done = budget_.make_part_room(most_bytes, begun_free_bytes, made_room_.in_vain());
     report(done ? std::move(done->outcome) : budget_.take_deleted());

@@ -27,6 +27,7 @@
 #include "daemon/folders.hpp"
 #include "daemon/store/age_clock.hpp"
 #include "daemon/store/budget.hpp"
+#include "daemon/store/held_store.hpp"
 #include "daemon/store/made_room.hpp"
 #include "daemon/store/trigger_state.hpp"
 #include "libcore/base/clock.hpp"
@@ -53,6 +54,8 @@ class StoreService {
     std::function<Result<StateFolder>()> take_state = {};
     // Called on the event loop if STATE was not taken in open(), but later; with its triggers.state.
     std::function<void(std::string saved)> opened_late = {};
+    // Called on the event loop after another directory was found under the store's name, and is used from now on.
+    std::function<void()> moved = [] {};
     // After a failure to save the triggers' state.
     std::chrono::milliseconds save_again{10'000};
   };
@@ -109,7 +112,8 @@ class StoreService {
   // Snapshot worker's thread, before a snapshot of `trigger` with at most `most_bytes` is written: deletes what is
   // necessary, and returns the largest allowed file size (0: no separate limit). ENOSPC, EDQUOT: there is no space.
   // Waits for the store's thread, at most 5 s; the writer reports a disk that does not answer. Tries to take STATE if
-  // that was not possible before; if it fails again, that is the error.
+  // that was not possible before; if it fails again, that is the error. If the name leads to another directory than
+  // before, that is used; ESTALE: it cannot be.
   [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // Snapshot worker's or merge's thread. The same after a write that failed because the disk or a quota is full,
   // although statvfs(3) reported space. True: snapshots were deleted for it, so it is worth another try.
@@ -147,6 +151,8 @@ class StoreService {
   void keep_budget_hourly();
   // Store's thread: takes STATE if it was not taken. An error is what trouble() returns from now on.
   [[nodiscard]] Result<void> take_state();
+  // Store's thread: uses another directory that has the store's name now. ESTALE: it cannot be used.
+  [[nodiscard]] Result<void> follow_folder();
   void take_leftovers();
   void try_again();  // every 10 s, until STATE was taken
   void save_later();
@@ -178,7 +184,9 @@ class StoreService {
   const std::chrono::milliseconds save_again_after_;
   std::function<Result<StateFolder>()> take_;
   std::function<void(std::string)> opened_late_;
-  UniqueFd lock_;  // of STATE; store thread only
+  std::function<void()> moved_;
+  UniqueFd lock_;   // of STATE; store thread only
+  HeldStore held_;  // store thread only
   mutable std::mutex mutex_;
   std::condition_variable answered_;
   bool starting_ = true;                             // open() has not returned

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
-#include <limits>
-#include <mutex>
 #include <set>
 #include <tuple>
 #include <unordered_set>
@@ -15,9 +13,6 @@
 
 namespace flight {
 namespace {
-
-constexpr const char* kSeqTemporary = ".flight-seq.partial";  // remove_partials() removes a leftover
-constexpr std::size_t kMaxSeqFileBytes = 64;
 
 // The parsed id: "latest" or a number.
 struct Id {
@@ -68,24 +63,6 @@ std::optional<std::uint64_t> ending_seq(std::string_view file) {
   const std::string_view stem = stem_of(file);
   const std::size_t dash = stem.rfind('-');
   return dash == std::string_view::npos ? std::nullopt : parse_seq(stem.substr(dash + 1));
-}
-
-// The number in .seq; 0 if the file is missing, invalid or damaged (`damage`): then the names in the directory
-// determine it. Otherwise one bad sector would keep every later snapshot from being written.
-Result<std::uint64_t> kept_seq(const Folder& folder, std::optional<Error>& damage) {
-  damage.reset();
-  const auto text = folder.read(kSeqFile, kMaxSeqFileBytes);
-  if (!text) {
-    const int why = text.error().errno_value();
-    if (why == ENOENT || why == ELOOP || why == EINVAL || why == EFBIG) return 0;
-    if (why == EIO || why == EBADMSG || why == EUCLEAN) {
-      damage = text.error();
-      return 0;
-    }
-    return wrap(text.error(), "read the number of the last snapshot");
-  }
-  const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
-  return parse_seq(line).value_or(0);
 }
 
 }  // namespace
@@ -287,34 +264,6 @@ void Catalogue::remove_left() {
     const bool sidecar_gone = folder->unlink(stem + std::string(kSidecarSuffix)).has_value();
     return folder->unlink(stem + std::string(kPinSuffix)).has_value() && sidecar_gone;
   });
-}
-
-Result<std::uint64_t> Catalogue::next_seq() {
-  // Snapshots and recordings are numbered by different threads, each with a catalogue of its own.
-  static std::mutex numbering;
-  const std::lock_guard lock(numbering);
-  auto folder = Folder::open(folder_);
-  if (!folder) return propagate(folder.error());
-  auto kept = kept_seq(*folder, damaged_seq_);
-  if (!kept) return propagate(kept.error());
-  std::uint64_t last = std::max(*kept, last_seq_);
-  std::string last_file = kSeqFile;
-  auto read = folder->each([&](std::string_view file, std::uint64_t /*inode*/) {
-    const auto name = parse_snapshot_name(file);
-    const auto part = name ? std::nullopt : parse_part_file(file);
-    const std::uint64_t seq = name ? name->seq : part ? part->seq : 0;
-    if (seq <= last) return;
-    last = seq;
-    last_file = file;
-  });
-  if (!read) return propagate(read.error());
-  if (last == std::numeric_limits<std::uint64_t>::max())
-    return fail(std::errc::value_too_large, "{}/{} has the largest possible number; move this file elsewhere", folder_,
-                last_file);
-  if (auto kept_now = note(folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1))); !kept_now)
-    return wrap(kept_now.error(), "the number of the next snapshot");
-  last_seq_ = last + 1;
-  return last_seq_;
 }
 
 Result<std::vector<std::uint64_t>> Catalogue::parts() const {

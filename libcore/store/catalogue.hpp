@@ -89,6 +89,10 @@ class Catalogue {
   // raises, so that the id of a removed snapshot is never used again. Durable before it returns. Several catalogues of
   // one process may do this at the same time.
   [[nodiscard]] Result<std::uint64_t> next_seq();
+  // The largest number that was given, as next_seq() sees it; 0: none was.
+  [[nodiscard]] Result<std::uint64_t> last_seq() const;
+  // The next numbers will be larger than `least`. Durable before it returns.
+  [[nodiscard]] Result<void> raise_seq(std::uint64_t least);
   // The last next_seq() could not read `.seq`, and replaced it: the numbers of snapshots that were removed since the
   // newest one may be used again.
   [[nodiscard]] const std::optional<Error>& damaged_seq() const { return damaged_seq_; }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store keeps within its budget automatically: which files it deletes, which it keeps longest, which it never
 // deletes, and how it reports this.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -217,6 +219,24 @@ class SmallDisk : public StoreTest {
   }
   std::string disk_ = folder_ / "disk";
 };
+
+// In an earlier version its snapshots were numbered from 1 again, in a directory that nothing had checked.
+TEST_F(SmallDisk, AFileSystemThatIsMountedOverTheStoreIsTakenOver) {
+  start(Json::object());
+  for (int i = 0; i < 2; ++i) take();
+  const passwd* nobody = getpwnam("nobody");
+  ASSERT_NE(nobody, nullptr);
+  const std::string options = fmt::format("size=16m,mode=0770,uid={},gid={}", nobody->pw_uid, snapshot_gid());
+  ASSERT_TRUE(mount_tmpfs(daemon_.snapshots_dir(), options));
+  EXPECT_EQ(daemon_.snapshot()["id"], "3");
+  EXPECT_EQ(ids(), std::vector<std::string>{"3"});
+  EXPECT_THAT(daemon_.log(), AllOf(HasSubstr(daemon_.snapshots_dir() + " is another directory than before"),
+                                   HasSubstr("with numbers from 3 on")));
+  unmount(daemon_.snapshots_dir());
+  EXPECT_EQ(daemon_.snapshot()["id"], "4");
+  EXPECT_EQ(ids(), (std::vector<std::string>{"1", "2", "4"}));
+  EXPECT_TRUE(daemon_.stop());
+}
 
 TEST_F(SmallDisk, DeletesSnapshotsWhenOthersFillTheDisk) {
   start({{"keep_free", "16M"}, {"max_use", "60M"}});

@@ -444,6 +444,21 @@ TEST_F(Store, TheSymbolsAreThoseThatTheSidecarNames) {
   EXPECT_EQ(named, (std::vector<std::string>{old, first, second, "", ""}));
 }
 
+TEST_F(Store, NumbersAreRaisedAndNeverLowered) {
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.last_seq().value(), 0U);
+  make(name_of(5));
+  EXPECT_EQ(catalogue.last_seq().value(), 5U) << "by its name";
+  ASSERT_TRUE(catalogue.raise_seq(3));
+  EXPECT_EQ(catalogue.next_seq().value(), 6U);
+  ASSERT_TRUE(catalogue.raise_seq(41));
+  ASSERT_TRUE(catalogue.raise_seq(7));
+  EXPECT_EQ(catalogue.last_seq().value(), 41U);
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), 42U) << "for each catalogue";
+  EXPECT_EQ(catalogue.next_seq().value(), 43U);
+  EXPECT_FALSE(Catalogue(folder_ + "/none").last_seq());
+}
+
 TEST_F(Store, UsageIsWhatTheDiskGives) {
   Catalogue catalogue(folder_);
   EXPECT_EQ(catalogue.usage().bytes, 0U);

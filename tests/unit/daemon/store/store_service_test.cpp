@@ -2,11 +2,13 @@
 // The store's thread on a real directory, with a loop that the test runs and a disk that can hang.
 #include "daemon/store/store_service.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -58,6 +60,7 @@ class StoreServiceTest : public testing::Test {
                             .config = config_,
                             .take_state = std::move(take),
                             .opened_late = [this](std::string saved) { opened_late_.push_back(std::move(saved)); },
+                            .moved = [this] { ++moved_; },
                             .save_again = 20ms},
         [this] { ++use_changes_; });
     settle();
@@ -131,7 +134,7 @@ class StoreServiceTest : public testing::Test {
   std::unique_ptr<StoreService> service_;
   TaskThread* disk_ = nullptr;
   std::optional<std::promise<void>> resume_;
-  int use_changes_ = 0;
+  int use_changes_ = 0, moved_ = 0;
   std::vector<std::string> opened_late_;
   bool mounted_ = false;
 };
@@ -309,6 +312,70 @@ TEST_F(StoreServiceTest, SymbolsGoWithTheLastSnapshotThatNeedsThem) {
   EXPECT_FALSE(has(name_of(1).data_file())) << "the next one would be the fifth";
   EXPECT_FALSE(has(old));
   EXPECT_TRUE(has(now));
+}
+
+// Another file system was mounted on it: here, a directory took its name.
+TEST_F(StoreServiceTest, AnotherDirectoryIsTakenOverWithHigherNumbers) {
+  make(7);
+  start();
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  make(41);
+  fs::rename(folder_, folder_ + "-before");
+  EXPECT_TRUE(service_->make_room("spike", 0)) << "nothing is there: the writer reports it";
+  EXPECT_EQ(moved_, 0);
+  fs::create_directory(folder_);
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  settle();
+  EXPECT_EQ(moved_, 1);
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), 42U);
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  settle();
+  EXPECT_EQ(moved_, 1) << "it is the one now";
+  // Back again: its own number is lower than that of the other one.
+  fs::rename(folder_, folder_ + "-between");
+  fs::rename(folder_ + "-before", folder_);
+  EXPECT_TRUE(service_->make_part_room(0));
+  settle();
+  EXPECT_EQ(moved_, 2);
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), 43U);
+}
+
+TEST_F(StoreServiceTest, AnotherStateDirectoryIsLockedOrRefused) {
+  std::vector<Result<StateFolder>> answers;
+  answers.emplace_back(fail(std::errc::permission_denied, "it belongs to root"));
+  answers.emplace_back(StateFolder{});
+  int taken = 0;
+  start([&]() -> Result<StateFolder> {
+    ++taken;
+    if (taken > 1 && !answers.empty()) {
+      auto answer = std::move(answers.front());
+      answers.erase(answers.begin());
+      return answer;
+    }
+    std::ofstream(state_ + "/flightd.lock").flush();
+    return StateFolder{.lock = UniqueFd(::open((state_ + "/flightd.lock").c_str(), O_RDONLY | O_CLOEXEC)),
+                       .warnings = {}};
+  });
+  ASSERT_TRUE(service_->make_room("spike", 0));
+  EXPECT_EQ(taken, 1);
+  // Only snapshots/ is another one: the lock is that of the directory above it.
+  fs::rename(folder_, folder_ + "-before");
+  fs::create_directory(folder_);
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  EXPECT_EQ(taken, 1);
+  const std::string before = state_ + "-before";
+  fs::rename(state_, before);
+  fs::create_directories(folder_);
+  const auto refused = service_->make_room("spike", 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), ESTALE);
+  EXPECT_THAT(refused.error().what, AllOf(HasSubstr(folder_ + " is another directory"), HasSubstr("belongs to root"),
+                                          HasSubstr("systemd-tmpfiles --create flightd.conf")));
+  EXPECT_TRUE(service_->make_room("spike", 0)) << "it was given to flightd";
+  EXPECT_EQ(taken, 3);
+  settle();
+  EXPECT_EQ(moved_, 2);
+  fs::remove_all(before);
 }
 
 TEST_F(StoreServiceTest, ADryVacuumRemovesNothing) {
