@@ -71,6 +71,10 @@ void example(CLI::App* command, const std::string& line) {
   command->footer("Example:\n  " + line + "\n\n--host, --socket and --json: see flightctl --help");
 }
 
+void add_all(CLI::App* command, bool& all) {
+  command->add_flag("-a,--all", all, "do not shorten the page for the terminal");
+}
+
 void add_output(CLI::App* command, OutputFile& output, const char* what) {
   command->add_option("-o,--output", output.path, what)->type_name("FILE")->check(check_not_empty);
   command->add_flag("-f,--force", output.force, "overwrite an existing file");
@@ -91,12 +95,10 @@ void add_snapshot(CLI::App& app, SnapshotOptions& options) {
       ->check(check_time)
       ->needs(since)
       ->excludes(last);
-  command->add_option("--post", options.post, "record this much longer, then take the snapshot; at most 60s")
+  command->add_option("--post", options.post, "first record this much longer; at most 60s")
       ->type_name("DURATION")
       ->check(check_span);
-  command
-      ->add_option("--capture", options.capture,
-                   "pause: pause each ring for some microseconds; live: do not pause rings")
+  command->add_option("--capture", options.capture, "pause: rings wait some microseconds; live: never")
       ->type_name("")
       ->check(check_capture);
   add_output(command, options.output, "copy the file to FILE; - is stdout");
@@ -232,8 +234,10 @@ void add_commands(CLI::App& app, CommandLine& line) {
 
   example(app.add_subcommand("status", "Show the state of flightd and its cost"),
           "flightctl --json status | jq .warnings");
-  example(app.add_subcommand("doctor", "Check what this machine provides for flightd; advise how to fix problems"),
-          "sudo flightctl doctor");
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Check what this machine provides for flightd; advise how to fix problems");
+  add_all(doctor, line.all);
+  example(doctor, "sudo flightctl doctor");
   add_snapshot(app, line.snapshot);
   add_record(app, line.record);
   add_list(app, line.list, line.only_last);
@@ -241,6 +245,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   info->add_option("ID", line.info_ids, "numbers from the list, or latest; default: latest")
       ->type_name("")
       ->check(check_id);
+  add_all(info, line.all);
   example(info, "flightctl info latest");
   CLI::App* get = app.add_subcommand("get", "Copy the files of snapshots to the current directory");
   get->add_option("ID", line.get_ids, "numbers from the list, or latest; default: latest")
@@ -276,6 +281,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
                    "show only this value, or all values below it: store.max_use, store; default: all")
       ->type_name("")
       ->check(check_not_empty);
+  add_all(config, line.all);
   example(config, "flightctl config store.max_use");
   example(app.add_subcommand("monitor", "Print a line for each event, until interrupted"),
           "flightctl --json monitor | jq -r .event");

@@ -21,7 +21,7 @@ struct CommandLine {
   std::vector<std::string> info_ids, get_ids;  // none: latest
   std::vector<std::string> help_of;            // a command and its subcommand
   OutputFile get_output;
-  bool with_symbols = false, plain = false, dry_run = false, only_last = false;
+  bool with_symbols = false, plain = false, dry_run = false, only_last = false, all = false;
   std::vector<std::string> ids;  // of remove, pin, unpin
   std::string trigger, reason;   // of triggers and fire
   std::string config_key;

@@ -49,11 +49,12 @@ struct ReportOptions {
   std::vector<std::string> arguments;  // perf's own
 };
 
+// `all`: on a terminal, too, a page may be longer than the screen.
 [[nodiscard]] int run_status(const Common& common);
 [[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
 [[nodiscard]] int run_record(const Common& common, const RecordOptions& options);
 [[nodiscard]] int run_list(const Common& common, const ListOptions& options);
-[[nodiscard]] int run_info(const Common& common, const std::vector<std::string>& ids);
+[[nodiscard]] int run_info(const Common& common, const std::vector<std::string>& ids, bool all);
 enum class GetForm { file, bundle, plain };
 [[nodiscard]] int run_get(const Common& common, const std::vector<std::string>& ids, const OutputFile& target,
                           GetForm form);
@@ -68,9 +69,9 @@ enum class GetForm { file, bundle, plain };
 [[nodiscard]] int run_test_trigger(const Common& common, const std::string& name);
 [[nodiscard]] int run_fire(const Common& common, const std::string& name, const std::string& reason);
 [[nodiscard]] int run_reload(const Common& common);
-[[nodiscard]] int run_config(const Common& common, const std::string& key);
+[[nodiscard]] int run_config(const Common& common, const std::string& key, bool all);
 [[nodiscard]] int run_monitor(const Common& common);
-[[nodiscard]] int run_doctor(const Common& common);
+[[nodiscard]] int run_doctor(const Common& common, bool all);
 [[nodiscard]] int run_bridge(const Common& common);
 
 }  // namespace flight::ctl

@@ -2,6 +2,7 @@
 // flightctl config [KEY]: the values in force, the file of each, and the memory they need.
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ctl/daemon_call.hpp"
@@ -9,15 +10,16 @@
 #include "ctl/screen.hpp"
 #include "libcore/base/nearest_word.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/config/parse.hpp"
 #include "libcore/config/renamed_keys.hpp"
 #include "libcore/control/config_report.hpp"
 
 namespace flight::ctl {
 namespace {
 
-std::string values_text(const ConfigReport& report) {
+std::string values_text(const std::vector<ReportedValue>& values) {
   std::vector<std::vector<std::string>> rows{{"KEY", "VALUE", "FROM"}};
-  for (const ReportedValue& value : report.values)
+  for (const ReportedValue& value : values)
     rows.push_back({printable(value.path), printable(value.value), file_line(value.file, value.line)});
   return known_columns(STDOUT_FILENO) ? Screen::here().table(std::move(rows), {}, {2, 1, 0}) : table(rows, {});
 }
@@ -31,7 +33,7 @@ std::string memory_text(const ConfigMemory& memory) {
       fmt::format("{} ({} of RAM)", format_bytes(memory.max_bytes), share(memory.max_bytes, memory.ram_bytes));
   const std::string cgroup =
       memory.cgroup_max_bytes ? fmt::format("; the cgroup's limit is {}", format_bytes(*memory.cgroup_max_bytes)) : "";
-  return key_values({{"rings", format_bytes(memory.ring_bytes)},
+  return page_facts({{"rings", format_bytes(memory.ring_bytes)},
                      {"staging", format_bytes(memory.staging_bytes)},
                      {"sideband", format_bytes(memory.sideband_bytes)},
                      {"triggers", format_bytes(memory.trigger_bytes)},
@@ -48,6 +50,30 @@ std::size_t depth_of(std::string_view path) {
   return static_cast<std::size_t>(std::count_if(path.begin(), path.end(), [](char c) { return c == '.' || c == '['; }));
 }
 
+// Of the program, the shipped file or a profile.
+bool is_default(const ReportedValue& value) {
+  return value.line == 0 || value.file.starts_with(ConfigFolders{}.lib + "/");
+}
+
+// Only the values that somebody has set, in `most` lines, and how to see the others.
+std::string set_values_text(const ConfigReport& report, std::size_t most) {
+  std::vector<ReportedValue> set = report.values;
+  std::erase_if(set, is_default);
+  const std::size_t defaults = report.values.size() - set.size();
+  const std::string rest = Screen::here().wrapped(
+      fmt::format("{}; `flightctl config --all` shows each value, `flightctl config store` those of store.",
+                  defaults == 1 ? "1 value is the default" : fmt::format("{} values are the defaults", defaults)),
+      0);
+  const std::size_t around = count_lines(rest) + 3;  // two empty lines, and the head of the table
+  const std::size_t rows = std::max<std::size_t>(most - std::min(most, around), 1);
+  std::string more;
+  if (set.size() > rows) {
+    more = fmt::format("and {} more\n", set.size() - rows + 1);
+    set.resize(rows - 1);
+  }
+  return (set.empty() ? more : values_text(set) + more + "\n") + rest + "\n";
+}
+
 // The values and sections with as many parts as the key.
 std::vector<std::string_view> keys_as_deep(const std::vector<ReportedValue>& values, const std::string& key) {
   std::vector<std::string_view> out;
@@ -62,7 +88,7 @@ std::vector<std::string_view> keys_as_deep(const std::vector<ReportedValue>& val
 std::string no_such_key(const std::vector<ReportedValue>& values, const std::string& key) {
   const std::string renamed = renamed_text(key);
   const std::string_view meant = nearest_word(key, keys_as_deep(values, key));
-  return fmt::format("the configuration has no value '{}'{} `flightctl config` shows all", printable(key),
+  return fmt::format("the configuration has no value '{}'{} `flightctl config --all` shows all", printable(key),
                      !renamed.empty() ? fmt::format(": it was {};", renamed)
                      : meant.empty()  ? ";"
                                       : fmt::format(": did you mean '{}'?", printable(meant)));
@@ -82,7 +108,7 @@ int print_values(const Common& common, std::vector<ReportedValue> values, const 
 
 }  // namespace
 
-int run_config(const Common& common, const std::string& key) {
+int run_config(const Common& common, const std::string& key, bool all) {
   const auto text = ask_whole(common, "GetConfig", "{}");
   if (!text) return complain(common, text.error());
   if (common.json && key.empty()) return print(stdout, indented(*text));
@@ -91,8 +117,12 @@ int run_config(const Common& common, const std::string& key) {
   if (!key.empty()) return print_values(common, report->values, key);
   std::string warnings;
   for (const std::string& warning : report->warnings) warnings += fmt::format("warning: {}\n", printable(warning));
-  return print(stdout, warnings + values_text(*report) + "\n" + memory_text(report->memory) +
-                           key_values({{"digest", report->digest}}));
+  const std::string end = memory_text(report->memory) + page_facts({{"digest", report->digest}});
+  std::string page = warnings + values_text(report->values) + "\n" + end;
+  const auto most = all ? std::nullopt : page_lines();
+  if (most && count_lines(page) > *most)
+    page = warnings + set_values_text(*report, *most - std::min(*most, count_lines(warnings + end))) + end;
+  return print(stdout, page);
 }
 
 }  // namespace flight::ctl

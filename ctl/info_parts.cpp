@@ -142,9 +142,9 @@ std::vector<const Row*> by_now(const std::vector<Row>& rows, std::size_t most) {
   return order;
 }
 
-std::string units_table(const Sidecar& sidecar, const Screen& screen) {
+std::string units_table(const Sidecar& sidecar, const Screen& screen, std::size_t most) {
   std::vector<std::vector<std::string>> rows{{"  UNIT", "PROCESSES", "NOW", "BEFORE", "SAMPLES", "CPUS", "MOSTLY"}};
-  for (const SidecarGroup* row : by_now(sidecar.top_units, kGroupsShown))
+  for (const SidecarGroup* row : by_now(sidecar.top_units, most))
     rows.push_back({"  " + unit_name(row->name, row->cgroup), std::to_string(row->processes), part_text(part_now(*row)),
                     part_text(part_before(*row)), share_text(row->share), cpus_text(row->cpus),
                     row->program.starts_with(kOutsideName) ? "outside" : row->program});
@@ -171,10 +171,10 @@ std::string places_text(const SidecarTop& row) {
   return row.units > 1 ? fmt::format("{} ({} units)", place, row.units) : place;
 }
 
-std::string processes_table(const Sidecar& sidecar, const Screen& screen) {
+std::string processes_table(const Sidecar& sidecar, const Screen& screen, std::size_t most) {
   std::vector<std::vector<std::string>> rows{
       {"  PROCESS", "PID", "NOW", "BEFORE", "SAMPLES", "CPUS", "UNIT OR CGROUP"}};
-  for (const SidecarTop* row : by_now(sidecar.top, kTopShown))
+  for (const SidecarTop* row : by_now(sidecar.top, most))
     rows.push_back({"  " + task_name(row->comm, row->named_by, row->pid), number_text(row->pid),
                     part_text(part_now(*row)), part_text(part_before(*row)), share_text(row->share),
                     cpus_text(row->cpus), places_text(*row)});
@@ -213,10 +213,18 @@ std::string top_part(const Sidecar& sidecar, const Screen& screen) {
     if (!compared.empty()) out += screen.wrapped(std::exchange(compared, ""), 2);  // once for all tables
     out += table;
   };
-  if (!sidecar.top_units.empty()) titled("top units", units_table(sidecar, screen));
+  if (!sidecar.top_units.empty()) titled("top units", units_table(sidecar, screen, kGroupsShown));
   if (!sidecar.top_programs.empty()) titled("top programs", programs_table(sidecar, screen));
-  titled("top processes", processes_table(sidecar, screen));
+  titled("top processes", processes_table(sidecar, screen, kTopShown));
   return out;
+}
+
+std::string busiest_part(const Sidecar& sidecar, const Screen& screen, std::size_t most) {
+  if (sidecar.top.empty()) return "";
+  const std::string compared = compared_text(sidecar);
+  const std::string head = compared.empty() ? "" : screen.wrapped(compared, 2);
+  if (sidecar.top_units.empty()) return "\ntop processes:\n" + head + processes_table(sidecar, screen, most);
+  return "\ntop units:\n" + head + units_table(sidecar, screen, most);
 }
 
 std::string forks_part(const Sidecar& sidecar, const Screen& screen) {

@@ -54,21 +54,6 @@ std::string record_text(const SidecarRecord& record) {
                      record.ended ? ", which ended with it: " + *record.ended : "");
 }
 
-std::string losses_text(const Sidecar& sidecar) {
-  if (sidecar.record) {
-    std::uint64_t lost = 0;
-    for (const SidecarHole& hole : sidecar.holes) lost += hole.lost;
-    const std::string known = fmt::format("{} in {}", counted(lost, "event"), counted(sidecar.holes.size(), "hole"));
-    return sidecar.record->holes_known.value_or(true) ? known : "at least " + known + ", others are not known";
-  }
-  std::uint64_t torn = 0, unknown = 0;
-  for (const SidecarRing& ring : sidecar.rings) torn += ring.torn_bytes, unknown += ring.unknown_ids;
-  std::string out = fmt::format("{} {} in the longest blackout of {}", lost_text(sidecar),
-                                sidecar.blackout.lost == 1 ? "event" : "events", micros_text(sidecar.blackout.max_us));
-  out += fmt::format("; {} of ring content torn, {} of unknown events", size_of(torn), counted(unknown, "record"));
-  return out + "; " + counted(sidecar.holes.size(), "hole");
-}
-
 std::string tracker_text(const Sidecar& sidecar) {
   return fmt::format("{} running, {} more exited but remembered, {} forgotten{}", sidecar.tracker.processes,
                      sidecar.tracker.exited, sidecar.tracker.evicted, sidecar.tracker.stale ? "; stale" : "");
@@ -135,12 +120,31 @@ std::string taken_at(const Sidecar& sidecar) {
 
 }  // namespace
 
+std::string losses_text(const Sidecar& sidecar) {
+  if (sidecar.record) {
+    std::uint64_t lost = 0;
+    for (const SidecarHole& hole : sidecar.holes) lost += hole.lost;
+    const std::string known = fmt::format("{} in {}", counted(lost, "event"), counted(sidecar.holes.size(), "hole"));
+    return sidecar.record->holes_known.value_or(true) ? known : "at least " + known + ", others are not known";
+  }
+  std::uint64_t torn = 0, unknown = 0;
+  for (const SidecarRing& ring : sidecar.rings) torn += ring.torn_bytes, unknown += ring.unknown_ids;
+  std::string out = fmt::format("{} {} in the longest blackout of {}", lost_text(sidecar),
+                                sidecar.blackout.lost == 1 ? "event" : "events", micros_text(sidecar.blackout.max_us));
+  out += fmt::format("; {} of ring content torn, {} of unknown events", size_of(torn), counted(unknown, "record"));
+  return out + "; " + counted(sidecar.holes.size(), "hole");
+}
+
+std::string title_text(const Sidecar& sidecar, const Screen& screen) {
+  return screen.wrapped(fmt::format("snapshot {}: {} on {}, {}", screen.cut(sidecar.id, 24),
+                                    screen.cut(sidecar.trigger, 64), screen.cut(sidecar.host, 64), taken_at(sidecar)),
+                        0);
+}
+
 std::string info_text(const Sidecar& sidecar, const Screen& screen) {
   std::string out;
   if (const std::string who = who_text(sidecar); !who.empty()) out += screen.wrapped(who, 0);
-  out += screen.wrapped(fmt::format("snapshot {}: {} on {}, {}", screen.cut(sidecar.id, 24),
-                                    screen.cut(sidecar.trigger, 64), screen.cut(sidecar.host, 64), taken_at(sidecar)),
-                        0);
+  out += title_text(sidecar, screen);
   if (sidecar.fired || !sidecar.reason.empty())
     out += screen.wrapped(sidecar.fired ? why_text(sidecar) : sidecar.reason, 2);
   out += names_text(sidecar, screen);

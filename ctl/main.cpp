@@ -59,12 +59,12 @@ GetForm get_form(const CommandLine& line) {
 
 int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("help")) return run_help(line);
-  if (app.got_subcommand("doctor")) return run_doctor(line.common);
+  if (app.got_subcommand("doctor")) return run_doctor(line.common, line.all);
   if (app.got_subcommand("bridge")) return run_bridge(line.common);
   if (app.got_subcommand("status")) return run_status(line.common);
   if (app.got_subcommand("snapshot")) return run_snapshot(line.common, line.snapshot);
   if (app.got_subcommand("record")) return run_record(line.common, line.record);
-  if (app.got_subcommand("info")) return run_info(line.common, line.info_ids);
+  if (app.got_subcommand("info")) return run_info(line.common, line.info_ids, line.all);
   if (app.got_subcommand("get")) return run_get(line.common, line.get_ids, line.get_output, get_form(line));
   if (app.got_subcommand("report")) return run_report(line.common, line.report);
   if (app.got_subcommand("vacuum")) return run_vacuum(line.common, line.dry_run);
@@ -76,7 +76,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("pause")) return run_recording(line.common, false);
   if (app.got_subcommand("resume")) return run_recording(line.common, true);
   if (app.got_subcommand("reload")) return run_reload(line.common);
-  if (app.got_subcommand("config")) return run_config(line.common, line.config_key);
+  if (app.got_subcommand("config")) return run_config(line.common, line.config_key, line.all);
   if (app.got_subcommand("monitor")) return run_monitor(line.common);
   return run_list(line.common, line.list);  // without a command
 }

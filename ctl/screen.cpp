@@ -80,6 +80,29 @@ std::optional<std::size_t> known_columns(int fd) {
   return std::clamp(known, kLeastColumns, kMostColumns);
 }
 
+std::optional<std::size_t> page_lines() {
+  if (::isatty(STDOUT_FILENO) != 1) return std::nullopt;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row != 0;
+  return std::max<std::size_t>(known ? size.ws_row : kScreenLines, kLeastLines) - 1;
+}
+
+std::size_t count_lines(std::string_view text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+std::string first_lines(std::string_view text, std::size_t most, std::size_t width) {
+  constexpr std::string_view kMore = " ...";
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < most && end < text.size(); ++line)
+    end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  if (end == text.size() || end == 0) return std::string(text.substr(0, end));
+  const std::string_view kept = text.substr(0, end - 1);
+  const std::size_t last = kept.rfind('\n') == std::string_view::npos ? 0 : kept.rfind('\n') + 1;
+  return std::string(kept.substr(0, last)) + cut_end(kept.substr(last), width - kMore.size(), "") + std::string(kMore) +
+         "\n";
+}
+
 Screen Screen::here() { return Screen(locale_is_utf8(), known_columns(STDOUT_FILENO).value_or(kScreenColumns)); }
 
 std::string Screen::cut(std::string_view text, std::size_t most) const {
@@ -175,6 +198,10 @@ std::string page_table(std::vector<std::vector<std::string>> rows, const std::ve
                        const std::vector<std::size_t>& flexible) {
   if (!known_columns(STDOUT_FILENO)) return table(rows, right);
   return Screen::here().folded_table(std::move(rows), right, flexible);
+}
+
+std::string page_facts(const std::vector<std::pair<std::string, std::string>>& lines) {
+  return known_columns(STDOUT_FILENO) ? Screen::here().facts(lines) : key_values(lines);
 }
 
 ProgressLine::ProgressLine(bool wanted) : wanted_(wanted && takes_escapes(STDERR_FILENO)) {}

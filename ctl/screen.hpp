@@ -14,6 +14,7 @@ namespace flight::ctl {
 
 inline constexpr std::size_t kScreenColumns = 80;  // where the width is not known
 inline constexpr std::size_t kLeastColumns = 20, kMostColumns = 300;
+inline constexpr std::size_t kScreenLines = 24, kLeastLines = 12;
 
 // Whether the first of $LC_ALL, $LC_CTYPE and $LANG that is set selects UTF-8 (locale(7)).
 [[nodiscard]] bool locale_is_utf8();
@@ -24,6 +25,13 @@ inline constexpr std::size_t kLeastColumns = 20, kMostColumns = 300;
 // The width of the terminal on `fd`, or $COLUMNS if it is set, from kLeastColumns to kMostColumns; nullopt: `fd` is no
 // terminal, and $COLUMNS is not set.
 [[nodiscard]] std::optional<std::size_t> known_columns(int fd);
+
+// How many lines a page on stdout may have so that all of it is on the screen, above the next prompt; nullopt: stdout
+// is no terminal, and a page is as long as it is.
+[[nodiscard]] std::optional<std::size_t> page_lines();
+[[nodiscard]] std::size_t count_lines(std::string_view text);
+// Its first `most` lines; if there are more, the last one ends with "...".
+[[nodiscard]] std::string first_lines(std::string_view text, std::size_t most, std::size_t width);
 
 class Screen {
  public:
@@ -60,6 +68,8 @@ class Screen {
 // scripts.
 [[nodiscard]] std::string page_table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
                                      const std::vector<std::size_t>& flexible);
+// "key:  value" lines in the same way: Screen::facts(), or key_values().
+[[nodiscard]] std::string page_facts(const std::vector<std::pair<std::string, std::string>>& lines);
 
 // One line on stderr that is overwritten, and removed at the end; nothing if stderr is not a terminal that can do that.
 class ProgressLine {

@@ -105,6 +105,7 @@ _flightctl_options() {
       _flightctl_offer --past --for --max-size --switch-size --layout --reason --channel --output --force --stop -o -f
       ;;
     list) _flightctl_offer --since --until --trigger --unit --reverse -u -n -1 -r ;;
+    doctor | info | show | config) _flightctl_offer --all -a ;;
     get) _flightctl_offer --output --force --with-symbols --plain -o -f ;;
     report) _flightctl_offer --perf ;;
     fire) _flightctl_offer --reason ;;

@@ -1,43 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl doctor: checks what this machine provides for flightd. It works with and without a running flightd, as
-// root and as another user; with --host it checks that machine. One finding is one line: state, check, what was found,
-// what it means, what to do.
-#include <unistd.h>
-
+// root and as another user; with --host it checks that machine.
 #include <algorithm>
 
 #include "ctl/connection.hpp"
 #include "ctl/doctor/assess.hpp"
 #include "ctl/doctor/gather.hpp"
+#include "ctl/doctor/page.hpp"
 #include "ctl/output.hpp"
 #include "ctl/screen.hpp"
 
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kIndent = 6;  // after the longest state
 constexpr std::string_view kListBegin = "[";
 
-std::string line_of(const Finding& finding) {
-  std::string line = fmt::format("{}: {} ({})", finding.check, finding.found, finding.why);
-  if (!finding.advice.empty()) line += ". To do: " + finding.advice;
-  return line;
-}
-
-std::string page_of(const Findings& findings) {
+std::string page_of(const Findings& findings, bool all) {
   const Screen screen = Screen::here();
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  std::string out;
-  for (const Finding& finding : findings) {
-    const std::string state(to_string(finding.state));
-    out += terminal ? screen.wrapped(line_of(finding), kIndent, state)
-                    : fmt::format("{:{}}{}\n", state, kIndent, printable(line_of(finding)));
-  }
-  const auto count = [&findings](FindingState state) {
-    return std::count_if(findings.begin(), findings.end(), [state](const Finding& f) { return f.state == state; });
-  };
-  return out + fmt::format("{} ok, {} note, {} warn, {} fail\n", count(FindingState::ok), count(FindingState::note),
-                           count(FindingState::warn), count(FindingState::fail));
+  const auto most = page_lines();
+  std::string whole = doctor_page(findings, screen, most.has_value());
+  return all || !most || count_lines(whole) <= *most ? whole : doctor_brief(findings, screen, *most);
 }
 
 Findings findings_here(const Common& common) {
@@ -62,14 +44,14 @@ Result<Findings> findings_there(const Common& common) {
 
 }  // namespace
 
-int run_doctor(const Common& common) {
+int run_doctor(const Common& common, bool all) {
   // The bracket comes before the checks, which can take long on a sick machine: another flightctl waits for a first
   // byte.
   const bool begun = common.json && common.host.empty();
   if (begun && print(stdout, kListBegin) != kDone) return kRefused;
   auto findings = common.host.empty() ? Result<Findings>(findings_here(common)) : findings_there(common);
   if (!findings) return complain(common, kNotConnected, findings.error().what, kRefused);
-  const std::string text = common.json ? indented(to_json(*findings)) : page_of(*findings);
+  const std::string text = common.json ? indented(to_json(*findings)) : page_of(*findings, all);
   const int printed = print(stdout, std::string_view(text).substr(begun ? kListBegin.size() : 0));
   const bool failed = std::any_of(findings->begin(), findings->end(),
                                   [](const Finding& finding) { return finding.state == FindingState::fail; });

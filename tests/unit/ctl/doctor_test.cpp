@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The findings of `flightctl doctor` from given facts, so that the test can simulate every kernel.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <linux/capability.h>
 
@@ -7,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ctl/doctor/assess.hpp"
+#include "ctl/doctor/page.hpp"
+#include "libcore/base/columns.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -281,6 +284,51 @@ TEST(Doctor, JsonHasItsKeys) {
   const auto json = nlohmann::json::parse(to_json(Findings{{"psi", FindingState::warn, "no\xff", "why", "boot"}}));
   EXPECT_EQ(json,
             nlohmann::json::parse(R"([{"check":"psi","state":"warn","found":"no\ufffd","why":"why","do":"boot"}])"));
+}
+
+Finding finding_of(FindingState state, const std::string& check) {
+  return {.check = check,
+          .state = state,
+          .found = "what was found",
+          .why = "this is what it means for flightd, for its snapshots, and for whoever reads them some day",
+          .advice = "do something"};
+}
+
+TEST(DoctorPage, HasTheWorstFirstWhereThereIsLittleRoom) {
+  Findings findings;
+  for (int i = 0; i < 30; ++i) findings.push_back(finding_of(FindingState::ok, fmt::format("good{}", i)));
+  for (int i = 0; i < 20; ++i) findings.push_back(finding_of(FindingState::note, fmt::format("note{}", i)));
+  findings.push_back(finding_of(FindingState::warn, "late"));
+  findings.push_back(finding_of(FindingState::fail, "broken"));
+  const Screen screen(true, 80);
+  const std::string brief = doctor_brief(findings, screen, 23);
+  EXPECT_LE(count_lines(brief), 23U) << brief;
+  EXPECT_THAT(brief, testing::StartsWith("fail  broken: what was found (this is what it means"));
+  EXPECT_THAT(brief, testing::ContainsRegex("\nwarn  late: what was found \\(this is"));
+  EXPECT_THAT(brief, HasSubstr("\nnote  note0: what was found. To do: do something\nnote  note1: "));
+  EXPECT_THAT(brief, HasSubstr("\nnote  also: note"));
+  EXPECT_THAT(brief, HasSubstr("note19\n"));
+  EXPECT_EQ(brief.find("good"), std::string::npos);
+  EXPECT_THAT(brief, testing::EndsWith("\n30 ok, 20 note, 1 warn, 1 fail\n"
+                                       "Each of them, with its reason: `flightctl doctor --all`.\n"));
+  // As many as there are, if there is room for them.
+  EXPECT_EQ(doctor_brief(findings, screen, 200).find("also:"), std::string::npos);
+  findings.assign(25, finding_of(FindingState::ok, "good"));
+  EXPECT_EQ(doctor_brief(findings, screen, 23),
+            "25 ok, 0 note, 0 warn, 0 fail\n"
+            "Each of them, with its reason: `flightctl doctor --all`.\n");
+}
+
+TEST(DoctorPage, IsALineForEachInAPipe) {
+  const Findings findings{finding_of(FindingState::ok, "good"), finding_of(FindingState::warn, "late\nline")};
+  const Screen screen(true, 80);
+  const std::string lines = doctor_page(findings, screen, false), page = doctor_page(findings, screen, true);
+  EXPECT_EQ(count_lines(lines), 3U);
+  EXPECT_THAT(lines, testing::StartsWith("ok    good: what was found (this is what"));
+  EXPECT_THAT(lines, HasSubstr("some day). To do: do something\nwarn  late?line: "));
+  EXPECT_GT(count_lines(page), 3U);
+  for (std::size_t at = 0; at < page.size(); at = page.find('\n', at) + 1)
+    EXPECT_LE(columns(page.substr(at, page.find('\n', at) - at)), 80U);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The output of flightctl reload and flightctl config, for people and for scripts.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <algorithm>
 
 #include "tests/unit/ctl/flightctl_bench.hpp"
 
@@ -9,6 +12,7 @@ namespace {
 
 using namespace test;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST_F(FlightctlTest, ReloadPrintsTheResult) {
   run();
@@ -87,6 +91,31 @@ TEST_F(FlightctlTest, ConfigIsATableWithItsMemory) {
   EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "config"}).out)["memory"]["sum_bytes"], 10U << 20U);
 }
 
+TEST_F(FlightctlTest, AShortTerminalShowsTheValuesThatSomebodySet) {
+  ConfigReport& report = bench.backend.config_to_report;
+  for (int i = 0; i < 30; ++i) {
+    report.values.push_back({fmt::format("channels.c{}.ring", i), "2M", "built-in", 0});
+    report.values.push_back({fmt::format("triggers.t{}.enabled", i), "true", "/usr/lib/flightd/flightd.json", 9});
+  }
+  run();
+  const auto lines_of = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  const std::string shown = on_terminal({"config"}, {"TERM=xterm"}).out;
+  EXPECT_THAT(shown, testing::StartsWith("KEY              VALUE  FROM\r\n"
+                                         "store.max_files  7      /etc/flightd/flightd.json:3\r\n\r\n"
+                                         "60 values are the defaults; `flightctl config --all` shows"));
+  EXPECT_THAT(shown, testing::AllOf(HasSubstr("\nrings: "), HasSubstr("\ndigest: "), Not(HasSubstr("built-in"))));
+  EXPECT_LT(lines_of(shown), 24);
+  EXPECT_EQ(lines_of(on_terminal({"config", "--all"}, {"TERM=xterm"}).out), lines_of(ctl({"config"}).out));
+  EXPECT_THAT(ctl({"config"}).out, testing::AllOf(HasSubstr("channels.c29.ring"), HasSubstr("triggers.t29.enabled")));
+  bench.on_loop([&] {
+    for (int i = 0; i < 30; ++i) report.values.push_back({fmt::format("user.v{}", i), "x", "/etc/flightd/y", i + 1});
+    return 0;
+  });
+  const std::string many = on_terminal({"config"}, {"TERM=xterm"}).out;
+  EXPECT_LT(lines_of(many), 24);
+  EXPECT_THAT(many, testing::AllOf(HasSubstr("\nuser.v0 "), testing::ContainsRegex("\nand [12][0-9] more\r\n")));
+}
+
 TEST_F(FlightctlTest, ConfigOfAKeyIsItsValueAndPlace) {
   bench.backend.config_to_report.values = {{"store.max_files", "7", "/etc/flightd/flightd.json", 3},
                                            {"store.max_use", "1G", "built-in", 0},
@@ -102,7 +131,7 @@ TEST_F(FlightctlTest, ConfigOfAKeyIsItsValueAndPlace) {
   EXPECT_EQ(wrong.code, 1);
   EXPECT_THAT(wrong.err, HasSubstr("no value 'store.max_usee': did you mean 'store.max_use'? `flightctl config`"));
   EXPECT_THAT(ctl({"config", "stor"}).err, HasSubstr("did you mean 'store'?")) << "a section";
-  EXPECT_THAT(ctl({"config", "nothing"}).err, HasSubstr("no value 'nothing'; `flightctl config` shows all"));
+  EXPECT_THAT(ctl({"config", "nothing"}).err, HasSubstr("no value 'nothing'; `flightctl config --all` shows all"));
   EXPECT_THAT(ctl({"config", "snapshot.crew"}).err,
               HasSubstr("it was renamed to 'snapshot.workers' in flightd 0.2.0;"));
   EXPECT_EQ(nlohmann::json::parse(ctl({"--json", "config", "nothing"}).err)["error"], "io.flightd.Client.NoSuchKey");

@@ -211,6 +211,33 @@ TEST_F(FlightctlTest, ATerminalShowsHowFarAVacuumIs) {
     EXPECT_THAT(on_terminal({command}, {"TERM=xterm-256color", "COLORTERM=truecolor"}).out, Not(HasSubstr("\x1b")));
 }
 
+TEST_F(FlightctlTest, ATerminalShowsAPageThatFits) {
+  run();
+  ASSERT_EQ(ctl({"snapshot"}).code, 0);
+  const std::string whole = ctl({"info"}).out;
+  const auto lines_of = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  ASSERT_GT(lines_of(whole), 24);
+  const Outcome brief = on_terminal({"info"}, {"TERM=xterm"});
+  EXPECT_EQ(brief.code, 0);
+  EXPECT_LT(lines_of(brief.out), 24);
+  EXPECT_THAT(brief.out, HasSubstr("\r\nAll of it: `flightctl info --all 1`; in perf: `flightctl report 1`.\r\n"));
+  for (const char* all : {"-a", "--all"}) {
+    std::string shown = on_terminal({"info", all}, {"TERM=xterm"}).out;
+    std::erase(shown, '\r');
+    EXPECT_EQ(shown, whole);
+  }
+}
+
+TEST_F(FlightctlTest, TheHelpOfACommandFitsOnAScreen) {
+  for (const char* command : {"snapshot", "list", "info", "get", "report", "triggers", "config", "status"}) {
+    std::istringstream help(ctl({command, "--help"}).out);
+    std::size_t rows = 0;
+    for (std::string line; std::getline(help, line);) rows += std::max<std::size_t>((columns(line) + 79) / 80, 1);
+    EXPECT_LT(rows, 24U) << command;
+    EXPECT_GT(rows, 5U) << command;
+  }
+}
+
 TEST_F(FlightctlTest, TriggersListIsTriggers) {
   run();
   EXPECT_EQ(ctl({"triggers", "list"}).out, ctl({"triggers"}).out);

@@ -408,6 +408,51 @@ TEST_F(InfoText, SaysWhichCpusAreRecorded) {
   expect_on_the_screen(ctl::info_text(s, kUtf8));
 }
 
+TEST_F(InfoText, ItsBriefFormFitsOnAScreen) {
+  Sidecar s = lopsided();
+  for (int i = 0; i < 8; ++i)
+    s.top_units.push_back(
+        {.name = fmt::format("web{}.service", i), .program = "web", .processes = 1, .cpus_now = 1.0 - i * 0.1});
+  s.rings.assign(64, s.rings[0]);
+  const std::string whole = ctl::info_text(s, kUtf8), brief = ctl::info_brief(s, kUtf8, 23);
+  expect_on_the_screen(brief);
+  EXPECT_GT(ctl::count_lines(whole), 80U);
+  EXPECT_LE(ctl::count_lines(brief), 23U) << brief;
+  EXPECT_EQ(brief.substr(0, 60), whole.substr(0, 60)) << "the answer first";
+  EXPECT_THAT(brief,
+              AllOf(HasSubstr("\nsnapshot 42: lopsided on web3, 2026-11-20 03:12:04\n"), HasSubstr("\ntop units:\n"),
+                    HasSubstr("\n  web0.service "), HasSubstr("\nwindow: "), HasSubstr("\nlosses: "),
+                    HasSubstr("\nwarnings:\n  one\n"), Not(HasSubstr("rings:")),
+                    testing::EndsWith("\nAll of it: `flightctl info --all 42`; in perf: `flightctl report 42`.\n")));
+  // What is less important is there if there is room.
+  EXPECT_THAT(ctl::info_brief(s, kUtf8, 50), AllOf(HasSubstr("cpu.lopsided, the last 60 s:"),
+                                                   HasSubstr("\n  web5.service "), Not(HasSubstr("\n  web6"))));
+  for (const std::size_t width : {20U, 40U, 80U, 300U})
+    expect_on_the_screen(ctl::info_brief(s, ctl::Screen(true, width), 23), width);
+  // However long each part is.
+  s.fired.reset();
+  s.reason.clear();
+  for (int i = 0; i < 100; ++i) s.reason += "a long story ";
+  s.warnings.assign(20, std::string(300, 'w'));
+  for (int i = 0; i < 20; ++i) s.warnings.push_back(fmt::format("names: {} {}", i, std::string(300, 'n')));
+  for (auto& row : s.top_units) row.name = std::string(200, 'u') + row.name;
+  EXPECT_LE(ctl::count_lines(ctl::info_brief(s, kUtf8, 23)), 23U);
+  EXPECT_THAT(ctl::info_brief(s, kUtf8, 23),
+              testing::ContainsRegex("\n  a long story [a-z ]*\n  a long story [a-z ]* \\.\\.\\.\n"));
+  Sidecar bare;
+  bare.id = "1", bare.path = "/p", bare.trigger = "manual";
+  expect_on_the_screen(ctl::info_brief(bare, kUtf8, 23));
+}
+
+TEST(Screen, TheFirstLinesOfATextSayThatThereAreMore) {
+  EXPECT_EQ(ctl::first_lines("one\ntwo\nthree\n", 3, 20), "one\ntwo\nthree\n");
+  EXPECT_EQ(ctl::first_lines("one\ntwo\nthree\n", 2, 20), "one\ntwo ...\n");
+  EXPECT_EQ(ctl::first_lines("one\ntwo\nthree\n", 1, 6), "on ...\n");
+  EXPECT_EQ(ctl::first_lines("one\ntwo\n", 0, 20), "");
+  EXPECT_EQ(ctl::first_lines("", 5, 20), "");
+  EXPECT_EQ(ctl::count_lines("one\ntwo\n"), 2U);
+}
+
 TEST_F(InfoText, IsMadeForTheTerminalsWidth) {
   Sidecar s = lopsided();
   s.top_units = {{.name = "gunicorn-of-the-web-shop.service", .program = "gunicorn", .processes = 24, .cpus_now = 1.2}};

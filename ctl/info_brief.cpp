@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page of `flightctl info` on a terminal that has no room for all of it.
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "ctl/info_text.hpp"
+#include "ctl/sidecar_text.hpp"
+#include "libcore/base/units.hpp"
+#include "libcore/store/headline.hpp"
+
+namespace flight::ctl {
+namespace {
+
+// Lines of a text that can be long.
+constexpr std::size_t kWhoLines = 3, kNamesLines = 2, kReasonLines = 2, kMessageLines = 4;
+// Rows of the table, and how many of them matter more than the graph.
+constexpr std::size_t kMostRows = 6, kRowsBesideGraph = 3;
+
+std::string head_of(const Sidecar& sidecar, const Screen& screen) {
+  std::string out;
+  const auto add = [&](const std::string& text, std::size_t most) { out += first_lines(text, most, screen.width()); };
+  if (const std::string who = who_text(sidecar); !who.empty()) add(screen.wrapped(who, 0), kWhoLines);
+  out += title_text(sidecar, screen);
+  if (sidecar.fired || !sidecar.reason.empty())
+    add(screen.wrapped(sidecar.fired ? why_text(sidecar) : sidecar.reason, 2), kReasonLines);
+  add(names_text(sidecar, screen), kNamesLines);
+  return out;
+}
+
+std::string end_of(const Sidecar& sidecar, const Screen& screen) {
+  const std::string id = screen.cut(sidecar.id, 24);
+  return "\n" +
+         screen.facts({{"window", window_text(sidecar.window)},
+                       {"samples", fmt::format("{} in {}", sidecar.samples, format_bytes(sidecar.size_bytes))},
+                       {"losses", losses_text(sidecar)}}) +
+         first_lines(warnings_text(sidecar, screen), kMessageLines, screen.width()) + "\n" +
+         screen.wrapped(fmt::format("All of it: `flightctl info --all {0}`; in perf: `flightctl report {0}`.", id), 0);
+}
+
+}  // namespace
+
+std::string info_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most) {
+  const std::string head = head_of(sidecar, screen), end = end_of(sidecar, screen);
+  const std::size_t used = count_lines(head) + count_lines(end);
+  for (const std::string& graph : {metric_part(sidecar, screen), std::string()})
+    for (std::size_t rows = kMostRows; rows > (graph.empty() ? 0U : kRowsBesideGraph - 1); --rows) {
+      const std::string middle = graph + busiest_part(sidecar, screen, rows);
+      if (used + count_lines(middle) <= most) return head + middle + end;
+    }
+  return head + end;
+}
+
+}  // namespace flight::ctl
