@@ -129,7 +129,8 @@ TEST_F(FlightctlTest, ConfigOfAKeyIsItsValueAndPlace) {
   EXPECT_EQ(json[0]["value"], "1G");
   const Outcome wrong = ctl({"config", "store.max_usee"});
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("no value 'store.max_usee': did you mean 'store.max_use'? `flightctl config`"));
+  EXPECT_THAT(wrong.err,
+              HasSubstr("no value 'store.max_usee': did you mean 'store.max_use'? `flightctl config --all`"));
   EXPECT_THAT(ctl({"config", "stor"}).err, HasSubstr("did you mean 'store'?")) << "a section";
   EXPECT_THAT(ctl({"config", "nothing"}).err, HasSubstr("no value 'nothing'; `flightctl config --all` shows all"));
   EXPECT_THAT(ctl({"config", "snapshot.crew"}).err,

@@ -220,7 +220,7 @@ TEST_F(HostTest, AnUnfinishedFileIsNone) {
   run();
   const Outcome outcome = there({"get", "1", "-o", bench.folder() + "/copy"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("1 bytes"));
+  EXPECT_THAT(outcome.err, HasSubstr("1 byte before the end"));
   EXPECT_FALSE(std::filesystem::exists(bench.folder() + "/copy"));
 }
 

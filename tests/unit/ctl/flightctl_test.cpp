@@ -357,9 +357,10 @@ TEST_F(FlightctlTest, StatusIsAScreenOrAnObject) {
   run();
   const Outcome plain = ctl({"status"});
   EXPECT_EQ(plain.code, 0) << plain.err;
-  EXPECT_THAT(plain.out, AllOf(HasSubstr("flightd 0.1.0: recording 2 CPUs, up 10 min"), HasSubstr("stacks   cpu-clock"),
-                               HasSubstr("30 s     41 s"), HasSubstr("(0.10 % of one)"),
-                               HasSubstr("?[1mcpu-clock instead"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(plain.out,
+              AllOf(HasSubstr("flightd 0.1.0: recording 2 CPUs, 30 s held, up 10 min"), HasSubstr("stacks   cpu-clock"),
+                    HasSubstr("30 s     41 s"), HasSubstr("(0.10 % of one)"), HasSubstr("?[1mcpu-clock instead"),
+                    Not(HasSubstr("\x1b"))));
   const auto json = nlohmann::json::parse(ctl({"--json", "status"}).out);
   EXPECT_EQ(json["self"]["flightd"]["pid"], 10);
   EXPECT_EQ(json["last_snapshot"], "3");
