@@ -50,7 +50,7 @@ std::size_t depth_of(std::string_view path) {
   return static_cast<std::size_t>(std::count_if(path.begin(), path.end(), [](char c) { return c == '.' || c == '['; }));
 }
 
-// Of the program, the shipped file or a profile.
+// True if the value is from the program, the shipped file or a profile, and not from the administrator.
 bool is_default(const ReportedValue& value) {
   return value.line == 0 || value.file.starts_with(ConfigFolders{}.lib + "/");
 }

@@ -12,7 +12,7 @@ namespace flight::ctl {
 // The trigger and its reason, the metric's graph, the top CPU users then and before; then window, coverage, losses and
 // requesters; at the end the next commands to type.
 [[nodiscard]] std::string info_text(const Sidecar& sidecar, const Screen& screen = Screen());
-// What of it fits into `most` lines (if they have 80 columns): the answer, the busiest, the window, the losses, and the
+// The same page, shortened to `most` lines of 80 columns: the answer, the busiest, the window, the losses, and the
 // messages; at the end the next commands to type.
 [[nodiscard]] std::string info_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most);
 

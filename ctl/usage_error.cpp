@@ -18,7 +18,7 @@ namespace {
 
 using Words = std::span<char* const>;
 
-// What other programs call our commands.
+// Names that other programs use for our commands.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kOtherNames{{
     {"ls", "list"},       {"history", "list"},      {"take", "snapshot"}, {"dump", "snapshot"}, {"save", "snapshot"},
     {"describe", "info"}, {"cat", "info"},          {"copy", "get"},      {"cp", "get"},        {"fetch", "get"},
@@ -83,7 +83,7 @@ std::size_t typed_at(const CLI::Option& option, const std::string& value, Words 
   return static_cast<std::size_t>(found - words.begin());
 }
 
-// What the option's check says about a value; empty: nothing.
+// The complaint of the option's check about a value; empty: it has none.
 std::string complaint_of(CLI::Option& option, std::string value) {
   try {
     return (*option.get_validator())(value);

@@ -101,7 +101,7 @@ std::string locked_by_another(int lock, const Folder& folder, std::string_view o
                      own_name(printable(holder->comm)), folder.path, kLockName, option);
 }
 
-// The lock's. With `nobody` root keeps it, because other services run as nobody, too.
+// The owner of the lock. If flightd runs as `nobody`, the lock stays root's: other services run as nobody, too.
 struct Owner {
   uid_t uid = 0;
   gid_t gid = 0;

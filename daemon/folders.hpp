@@ -40,8 +40,9 @@ struct StateFolder {
 [[nodiscard]] Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identity& identity);
 [[nodiscard]] Result<StateFolder> take_state_folder(const std::string& path, const Identity& identity);
 
-// Why STATE was not taken: true if flightd must not start, because the directory is another's or leads elsewhere.
-// False: the disk is missing, read-only or broken; that can change, so flightd records and tries again.
+// `error`: the reason why STATE was not taken. True: flightd must not start, because the directory belongs to another
+// user or leads elsewhere. False: the disk is missing, read-only or broken; that can change, so flightd records and
+// tries again.
 [[nodiscard]] bool forbids_start(const Error& error);
 
 }  // namespace flight::daemon

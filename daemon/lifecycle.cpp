@@ -71,8 +71,9 @@ int Daemon::run() {
   return exit_status_;
 }
 
-// What a client asks for first is done at once (UrgentWait), the rest at this thread's own priority. Also clients that
-// ask again and again must not keep the CPU from others: that is what UrgentWait's share is for.
+// The first event after a wait is handled at real-time priority (UrgentWait), so that a client is answered at once on a
+// busy machine. All others are handled at this thread's own priority. UrgentWait has a limited share of the CPU, so
+// that clients that call again and again do not keep it from other programs.
 void Daemon::serve() {
   UrgentWait urgent;
   for (;;) {

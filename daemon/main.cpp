@@ -93,7 +93,7 @@ class Between {
  private:
   static constexpr std::chrono::seconds kLook{1};
 
-  // Without an event loop: the service manager gets the reason, no call is answered.
+  // For a wait without an event loop: the service manager gets the reason, and no call is answered.
   bool wait_barely(const std::string& why) {
     int number = wait_for_signal(std::chrono::seconds(0));  // from now on, SIGTERM is answered with STOPPING=1
     report_.report(why);

@@ -12,8 +12,8 @@ namespace flight::ctl {
 
 // `wrapped`: for the width of the screen; otherwise each finding is one line, for scripts.
 [[nodiscard]] std::string doctor_page(const Findings& findings, const Screen& screen, bool wrapped);
-// What of it fits into `most` lines: the worst first, of the notes only what was found and what to do; of those that
-// have no room only the names, and of those that are ok only the number.
+// The same page, shortened to `most` lines, the worst findings first. Of a note it has only the finding and the advice;
+// of findings that do not fit only the names; and of those that are ok only the number.
 [[nodiscard]] std::string doctor_brief(const Findings& findings, const Screen& screen, std::size_t most);
 
 }  // namespace flight::ctl

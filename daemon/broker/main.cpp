@@ -59,8 +59,8 @@ Result<UniqueFd> take_signals(bool own_broker) {
   return fd;
 }
 
-// Without a descriptor: a blocked signal stays pending. True: SIGTERM or SIGINT was received. The service manager knows
-// that this process is alive.
+// True: SIGTERM or SIGINT was received. It needs no descriptor, because a blocked signal stays pending. Meanwhile it
+// reports to the service manager that this process is alive.
 bool is_stopped_within(std::chrono::seconds time) {
   sigset_t stops;
   ::sigemptyset(&stops);

@@ -90,7 +90,7 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
   UniqueFd fd = with_spare([&] { return ::openat(folder->fd(), name->c_str(), kFlags, mode); });
   if (!fd) {
     const int error_number = errno;
-    // Without its random name: who tries again reports only a new reason.
+    // The text has no random name, because a caller that tries again reports a text only if it is new.
     auto refused = sys_error(error_number, "create a file in {}/snapshots", state_dir);
     if (error_number == EACCES && group)
       refused.value().what += fmt::format(": the directory must belong to the group {} and be writable for it", *group);

@@ -44,7 +44,7 @@ enum class Ended { client_left, was_stopped };
 // outlive the service.
 struct ServiceThreads {
   BlockingThreads readers, scanners, makers, kernel;
-  Helpers helpers;  // for whose replies `readers` wait
+  Helpers helpers;  // `readers` wait for their replies
   // EAGAIN if not all of them can be made.
   [[nodiscard]] static Result<ServiceThreads> start(Helpers helpers);
 };

@@ -49,8 +49,8 @@ class ControlBackend {
     std::weak_ptr<const void> client;
     std::function<void(const std::string& event)> send;
   };
-  // Receives the steps of a recording (record_messages.hpp) while its client is connected; without a `step` nobody
-  // follows it.
+  // Receives the steps of a recording (record_messages.hpp) while its client is connected. An empty `step`: no client
+  // follows the recording.
   struct Follower {
     std::weak_ptr<const void> client;
     std::function<void(const std::string& id, const std::optional<RecordProgress>& progress)> step;

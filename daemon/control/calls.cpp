@@ -197,7 +197,7 @@ void monitor(const Request& request) {
 // How a method replies, and the flag that its call needs.
 enum class Answers { once, by_upgrade, again_and_again };
 
-// Who may call a method: all users, users that may fire triggers, or users that ControlAccess trusts.
+// The users that may call a method: all, those that may fire triggers, or those that ControlAccess trusts.
 enum class Access { everybody, trigger, trusted };
 
 struct Method {
@@ -251,7 +251,7 @@ CallResult<void> check_flags(const Call& call, Answers answers) {
   return {};
 }
 
-// Who may call a method, and what to do if flightd does not know one of these groups.
+// The end of a refusal: it names the users that may call the method, and the remedy if flightd does not know a group.
 std::string who_may(Access wanted, const ControlAccess& access) {
   std::string out = "be root or a member of flightd's group";
   std::string unknown = access.group ? "" : "flightd";

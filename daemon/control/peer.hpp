@@ -27,7 +27,8 @@ namespace flight::daemon {
 // "flightctl (pid 12, uid 0)"; without the name if /proc does not show it.
 [[nodiscard]] std::string name_of(const Caller& caller);
 
-// Who may call all methods: root, the daemon's own user and the members of its group, as far as these two are known.
+// Decides who may call which methods. Root, the daemon's own user and the members of its group may call all of them, as
+// far as the user and the group are known.
 struct ControlAccess {
   std::optional<uid_t> own_uid;
   std::optional<gid_t> group;

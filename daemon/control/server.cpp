@@ -24,8 +24,8 @@ constexpr auto kAcceptRetry = std::chrono::milliseconds(100);  // out of fds or 
 // Access is decided per method, not by the mode of the socket.
 constexpr UnixListen kControlSocket{.type = SOCK_STREAM, .backlog = 128, .mode = 0666, .listener = "flightd"};
 
-// Of so many connections, how many may have a call that can last so long. The rest is for shorter ones, and the last
-// ones for those that are answered at once.
+// The number of `connections` that may have calls of this span at a time. The others are kept free for shorter calls,
+// and the last sixteenth for calls that are answered at once.
 std::size_t most_calls(std::size_t connections, CallSpan span) {
   switch (span) {
     case CallSpan::brief:

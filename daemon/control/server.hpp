@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control socket: listens, admits clients, keeps the sessions. Every user may connect (the socket is 0666; access
 // is decided per method), so the number of connections is limited per uid and per kind of user. At the limit, a new
-// connection replaces the oldest idle one of the same user. Calls that can last keep a part of each limit free, so that
-// whoever listens, or waits for a disk that hangs, does not exclude a status. Event loop only; nothing here blocks.
+// connection replaces the oldest idle one of the same user. Calls that can last may use only
+// a part of each limit, so that clients that follow events, or wait for a disk that hangs, do not keep others from
+// reading the status. Event loop only; nothing here blocks.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

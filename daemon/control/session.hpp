@@ -56,7 +56,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   [[nodiscard]] const Caller& caller() const { return caller_; }
   // True if no call runs and none was received: closing the connection loses nothing.
   [[nodiscard]] bool idle() const;
-  // Of the running call.
+  // The span of the running call; brief: no call runs.
   [[nodiscard]] CallSpan span() const { return running_ || sender_ ? span_ : CallSpan::brief; }
   // Number of calls on this connection.
   [[nodiscard]] std::uint64_t calls() const { return call_number_; }

@@ -22,7 +22,8 @@
 
 namespace flight::daemon {
 
-// Of one part; shared by the recording's thread and the writer's, which adds what the sideband brings.
+// The facts of one part. The recording's thread and the writer's thread share them; the writer's thread adds the names
+// and the build-ids that come with the sideband.
 class PartContext {
  public:
   PartContext(RecordedRings rings, std::shared_ptr<const KernelSymbols> symbols, KernelWindow kernel, HostFacts host)

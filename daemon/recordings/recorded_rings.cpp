@@ -36,7 +36,7 @@ std::string listed_channels(const Manifest& manifest) {
 
 bool same_event(const FileEvent& one, const FileEvent& other) { return one.name == other.name && one.ids == other.ids; }
 
-// Why there is no ring of this channel; nullopt: there is one.
+// The reason why this channel has no ring; nullopt: it has one.
 std::optional<Failure> refusal_of(const Attached& attached, const std::string& name) {
   const auto is_its_ring = [&](const auto& ring) { return ring->info().channel == name; };
   const auto is_its_event = [&](const ManifestEvent& event) { return event.channel == name; };

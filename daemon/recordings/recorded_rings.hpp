@@ -14,7 +14,7 @@
 
 namespace flight::daemon {
 
-// Where the workers of an earlier set ended, by the ring's owner.
+// A position in each ring, by the id of the ring's owner.
 using RingPositions = std::map<std::uint64_t, std::uint64_t>;
 
 struct RecordedRings {
@@ -26,9 +26,9 @@ struct RecordedRings {
   // `channels`: empty: all. EINVAL: there is no such channel. ENODATA: no CPU records any of them.
   [[nodiscard]] static Result<RecordedRings> of(std::shared_ptr<Attached> attached,
                                                 const std::vector<std::string>& channels);
-  // Those in `read_to` go on there, the others begin with what they hold.
+  // A ring that is in `read_to` is read from that position on, any other one from its oldest record.
   [[nodiscard]] std::vector<StreamRing> to_read(const RingPositions& read_to) const;
-  // Where the kernel writes now.
+  // The head of each ring now, which is the position of its newest record.
   [[nodiscard]] RingPositions heads() const;
   [[nodiscard]] RingPositions positions(const std::vector<std::uint64_t>& read_to) const;
   [[nodiscard]] std::vector<MakeFilter> filters() const;

@@ -133,7 +133,8 @@ Result<bool> name_data(const PartStore& store, const Folder& folder, const Snaps
   return true;
 }
 
-// What the journal knows, where no commit's sidecar does: all holes until the last round.
+// The journal has all holes up to its last round. They are needed if flightd was killed before a sidecar with the
+// holes was written.
 void add_holes_of_journal(Sidecar& contents, const Recovered& recovered, PartFacts& facts) {
   for (const JournaledHole& one : recovered.holes)
     contents.holes.push_back(sidecar_hole(printable(one.channel), one.cpu, one.hole));

@@ -117,7 +117,7 @@ Result<void> RunningRecording::begin() {
   rings_ = std::move(*rings);
   const EventTime asked_ns = order_.asked_ns;
   const bool past = order_.since_ns != 0;
-  // Without a past it begins here: its files and the export can take seconds.
+  // A recording without a past begins now, not when its files and the export are ready: these can take seconds.
   const EventTime wanted_ns = past ? std::min(order_.since_ns, asked_ns) : monotonic_now();
   const RingPositions heads = past ? RingPositions() : rings_.heads();
   auto plan = plan_workers(order_.workers);
@@ -238,7 +238,7 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
     warnings_.push_back(written.trouble);
     return RecordingEnd::disk;
   }
-  // Without an event it does not end: the first prologue alone can be that large.
+  // A recording without an event does not end at this limit, because its first prologue alone can be that large.
   if (written.events > 0 && written.bytes >= order_.max_bytes) return RecordingEnd::max_size;
   report_pauses(now_ns, false);
   if (const auto end = follow_attached()) return end;

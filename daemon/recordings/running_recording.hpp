@@ -9,7 +9,7 @@
 //
 // A part ends at its limit, and the next one begins between two rounds, so nothing is missing at the seam. A reload
 // that changes a channel ends the part as well: other workers go on where the first ones ended. Memory is bounded by
-// the pool of blocks, whatever the disk does: what does not fit is a hole.
+// the pool of blocks, however slow the disk is: while the pool is full, records become a hole.
 #pragma once
 
 #include <condition_variable>
@@ -121,7 +121,8 @@ class RunningRecording {
   [[nodiscard]] EventTime ends_ns() const;  // under mutex_
   void report_pauses(EventTime now_ns, bool last);
   [[nodiscard]] std::optional<RecordingEnd> follow_attached();
-  // Why a part could not be begun: there is no broker that makes files. The next one does.
+  // True if a part could not be begun because no broker is connected that makes its files. The next broker can make
+  // them.
   [[nodiscard]] bool is_without_broker(const Error& error) const;
   void finish(RecordingEnd end);
   [[nodiscard]] RecordProgress progress(EventTime now_ns) const;
@@ -156,7 +157,8 @@ class RunningRecording {
   const RecordingOrder order_;
   const Callbacks callbacks_;
 
-  // Of the recording's thread alone, but for what their own headers say. The pool outlives the blocks of the others.
+  // Only the recording's thread uses these, unless their own headers permit other threads. The writer and the workers
+  // hold blocks of the pool, so it is declared before them.
   PartStore files_;
   RecordedRings rings_;
   std::vector<PlannedWorker> plan_;
@@ -185,7 +187,7 @@ class RunningRecording {
   std::optional<RecordingEnd> end_;
   std::optional<Error> failure_;  // why a part could not be written
 
-  // Of the writer's thread alone:
+  // Only the writer's thread uses these:
   EventTime whole_again_ns_ = 0, files_again_ns_ = 0;  // not before
   std::optional<Result<KnownFiles>> known_files_;
 

@@ -153,7 +153,8 @@ void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
   if (!waiting_) urgent_.end();
 }
 
-// Without it the next snapshot tries again, and says that it is not compressed.
+// If there is no memory for zstd, the next snapshot tries to take it again. If that fails too, it says that it is not
+// compressed.
 void SnapshotWorker::take_memory(std::unique_lock<std::mutex>& lock) {
   if (!std::exchange(configured_, false)) return;
   const int level = config_.compression_level;
@@ -339,7 +340,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   return result;
 }
 
-// Without the broker's reply nothing is known to be lost.
+// If the broker does not reply, the result is 0 for each ring and not exact.
 std::vector<std::uint64_t> SnapshotWorker::count_lost(const Manifest& manifest,
                                                       const std::vector<std::size_t>& channel_rings, bool& exact) {
   auto counts = recorder_.counts();

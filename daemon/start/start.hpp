@@ -45,7 +45,7 @@ struct Start {
   std::shared_ptr<ConfigReader> config;  // of all attempts, and then of the reloads
   std::vector<std::string> command_line;
   bool service = false;  // a broker that cannot be reached is no failure: flightd looks for it
-  // Of the service manager; duplicated for each attempt. Invalid: flightd makes its own.
+  // The socket that the service manager passed; duplicated for each attempt. Invalid: flightd makes its own.
   const Result<UniqueFd>& control_socket;
 };
 // In the order of creation: the daemon ends first.

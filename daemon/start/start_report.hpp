@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a service reports while it cannot start: READY=1, the reason in its status line, and once in the log. It is kept
-// over all attempts. Main thread only.
+// Reports why a service cannot start: it sends READY=1, with the reason in the status line, and logs the reason once.
+// One object serves all attempts. Main thread only.
 #pragma once
 
 #include <chrono>

@@ -56,7 +56,7 @@ bool StartWait::wait(const std::string& why) {
   return !ended_;
 }
 
-// Without threads or descriptors there is no server yet; the next wait tries again.
+// If threads or descriptors are missing, there is no server during this wait, and the next wait tries again.
 void StartWait::listen() {
   if (server_ || control_socket_ < 0) return;
   ControlAccess access;  // only root

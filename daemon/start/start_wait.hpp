@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a service does between two attempts to start. If it ended, the service manager would restart it for ever. So it
-// stays: READY=1, the reason in its status line and once in the log, calls are answered with it, and the next attempt
-// comes after 1, 2, 5, and then every 10 s, and at each reload. Main thread only; SIGTERM and SIGINT end the wait.
+// The wait of a service between two attempts to start. If the service ended, the service manager would restart it for
+// ever. So it stays: it sends READY=1, gives the reason in its status line, once in the log and in the reply to each
+// call, and tries again after 1, 2, 5, and then every 10 s, and at each reload. SIGTERM and SIGINT end the wait. Main
+// thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

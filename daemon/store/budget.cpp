@@ -289,7 +289,7 @@ Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_byt
     deleted_ = std::move(out.outcome);
     return why;
   };
-  // What could not be deleted leaves less space, and no more.
+  // That some snapshots could not be deleted is no error here: there is only less space.
   const auto space = space_of(folder_);
   if (!space) return refuse(sys_error(errno, "statvfs of {}", folder_));
   if (space->free_inodes && *space->free_inodes < kPartInodes)

@@ -90,13 +90,14 @@ class StoreBudget {
   [[nodiscard]] Result<PartRoom> make_part_room(std::uint64_t most_bytes,
                                                 std::optional<std::uint64_t> begun_free_bytes = std::nullopt,
                                                 bool in_vain = false);
-  // What the last make_room() or make_part_room() deleted before it returned an error; once.
+  // Returns what the last make_room() or make_part_room() deleted before it returned an error. The next call returns
+  // nothing.
   [[nodiscard]] VacuumOutcome take_deleted() { return std::exchange(deleted_, {}); }
   // A snapshot of `trigger` failed because the disk or a quota is full (is_full): the oldest ones go, but only if that
   // frees `needed_bytes` and the likely size.
   [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t needed_bytes);
-  // How the store violates its configuration: over a limit with nothing left to delete, or too small for a few
-  // snapshots. From the last vacuum that was not a dry run.
+  // Warnings if the store is over a limit with nothing left to delete, or too small for a few snapshots. They are from
+  // the last vacuum that was not a dry run.
   [[nodiscard]] std::vector<std::string> warnings() const;
 
  private:
@@ -113,7 +114,7 @@ class StoreBudget {
   [[nodiscard]] VacuumOutcome vacuum_once(const Order& order, Progress& progress);
   void restore_keep_free(KeepFreeWatch::Time now);
   [[nodiscard]] Plan plan(const Inventory& inventory, StoreLimits limits, const StoreNow& now, const Order& order);
-  // Of the parts of recordings that are no snapshots yet; `running`: only of recordings that run.
+  // The disk space of parts of recordings that are no snapshots yet; `running`: only of recordings that run.
   [[nodiscard]] std::uint64_t part_bytes(bool running) const;
   [[nodiscard]] std::vector<std::string> assess(const Inventory& inventory, const VacuumPlan& plan,
                                                 const StoreLimits& limits) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directory of the snapshots that flightd uses, held open: a file system that is mounted on it later, or taken
-// away, makes its name lead to another one. Held, because FUSE can give another inode number to a directory that nobody
-// has open. Store thread only.
+// Holds the directory of the snapshots open, to notice that its name leads to another directory: a file system may be
+// mounted over it later, or unmounted. It must stay open for this, because FUSE can give a directory that no process
+// has open another inode number. Store thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace flight::daemon {
 
 class HeldStore {
  public:
-  // What is there now, in place of what was held. Nothing if it cannot be opened.
+  // Holds the directory that has this name now, in place of the former one. If it cannot be opened, nothing is held.
   void hold(const std::string& folder);
   [[nodiscard]] bool holds() const { return static_cast<bool>(folder_); }
-  // Whether another directory is there. False: nothing is, or it cannot be looked at.
+  // True if the name leads to another directory now. False also if there is none, or if it cannot be looked at.
   [[nodiscard]] bool is_another(const std::string& folder) const;
   // The largest number of a snapshot in the held one.
   [[nodiscard]] Result<std::uint64_t> last_seq() const;

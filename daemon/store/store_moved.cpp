@@ -11,7 +11,8 @@
 
 namespace flight::daemon {
 
-// Without this, snapshots would go into a directory that is not locked, and their numbers would begin again.
+// Takes over a directory that has replaced the store. Otherwise snapshots would go into a directory that is not locked,
+// and their numbers would begin again.
 Result<void> StoreService::follow_folder() {
   if (!held_.holds()) held_.hold(folder());
   if (!held_.is_another(folder())) return {};

@@ -79,7 +79,7 @@ class StoreService {
   [[nodiscard]] std::string trouble_text() const;
   // Any thread: a snapshot was written. False: the file system cannot sync. Logged once, and in state_warnings().
   void snapshot_synced(bool synced);
-  // What the file system of STATE refused when it was taken, and that it cannot sync.
+  // Warnings about the file system of STATE: what it refused when STATE was taken, and that it cannot sync.
   [[nodiscard]] std::vector<std::string> state_warnings() const;
 
   void list(Done done);

@@ -24,11 +24,11 @@ constexpr std::array<const char*, 5> kFolders{"/etc/systemd/system", "/run/syste
                                               "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
                                               "/lib/systemd/system"};
 
-// Which setting counts of those for one path: the later one here, as in the order of systemd's mounts (MountMode in
-// src/core/namespace.c). Below an inaccessible path no other counts.
+// If several settings apply to one path, the one that is listed later here wins, as in the order of systemd's mounts
+// (MountMode in src/core/namespace.c). Below an inaccessible path no other setting has an effect.
 enum Strength : std::uint8_t { kTmpfs, kReadWrite, kReadOnly, kPrivateTmpfs, kBind, kInaccessible };
 
-// What each setting does with its paths. `below`: a directory there has only its name.
+// The effect of each setting on its paths. `below`: the folder of the directories that the setting gives by name.
 struct Known {
   std::string_view name, below;
   Strength strength = kReadWrite;

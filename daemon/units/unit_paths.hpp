@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a unit may write, and what it does not see, by its file and its drop-ins (systemd.exec(5): ProtectSystem=,
-// ReadWritePaths=, StateDirectory=, ProtectHome= and so on). A check by hand runs outside of the unit, sees all and can
-// write everywhere, so it would vouch for a directory that the service finds read-only. Files are read, not systemd's
-// memory: the check also runs before the first start, and where systemd does not run.
+// Finds out from a unit's file and its drop-ins where the unit may write and what it cannot see (systemd.exec(5):
+// ProtectSystem=, ReadWritePaths=, StateDirectory=, ProtectHome= and so on). A check by hand runs outside of the unit,
+// sees everything and can write everywhere, so it would accept a directory that is read-only for the service. The files
+// are read, and systemd is not asked: the check also runs before the first start, and where systemd does not run.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class UnitPaths {
  public:
   // The settings in one file's text; a later file adds to them, or resets a list with an empty value.
   void add(std::string_view text);
-  // Of the unit `name` below `root` (empty: /). Without such a file, those of the shipped unit.
+  // The settings of the unit `name` below `root` (empty: /). If there is no such file, those of the shipped unit.
   [[nodiscard]] static UnitPaths read(const std::string& name, const std::string& root = "");
   // Those of the units that are shipped, flightd.service and flightd-broker.service.
   [[nodiscard]] static UnitPaths shipped(std::string_view name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shipped units hide from flightd: with ProtectHome= and PrivateTmp= (systemd.exec(5)) the folders of homes
-// are empty there and the temporary ones are others. A check by hand sees them, so it would vouch for files that the
-// service does not find. They run it as their own user, and with ProtectSystem=strict it writes only where they permit
-// it (unit_paths.hpp).
+// Finds paths that the shipped units hide from flightd. With ProtectHome= and PrivateTmp= (systemd.exec(5)) the home
+// directories are empty for the service, and it has temporary directories of its own. A check by hand sees the real
+// ones, so it would accept files that the service does not find. The units also run flightd as a user of its own, and
+// with ProtectSystem=strict it can write only where they permit it (unit_paths.hpp).
 #pragma once
 
 #include <string>

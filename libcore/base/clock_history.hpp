@@ -65,12 +65,13 @@ class ClockHistory {
   [[nodiscard]] ClockPair pair_at(EventTime time_ns) const;
   // CLOCK_BOOTTIME at that time; before the oldest triple, as if the machine had not been suspended.
   [[nodiscard]] std::uint64_t boottime_at(EventTime time_ns) const;
-  // When CLOCK_BOOTTIME showed that. If it was between two looks, and can have been before or after a suspend, it is
-  // the earlier time. Only a short suspend makes the result too late, by its length at most: one below kMostSlept, or
-  // the first of several between two looks. Before the oldest triple, as boottime_at().
+  // The time at which CLOCK_BOOTTIME showed that. Between two looks it may have been before or after a suspend: then
+  // the earlier time is returned. Only a short suspend makes the result too late, by its length at most: one below
+  // kMostSlept, or the first of several between two looks. Before the oldest triple, as boottime_at().
   [[nodiscard]] EventTime event_at_boottime(std::uint64_t boottime_ns) const;
-  // When the wall clock showed `time`, up to `latest_ns`. A time that was twice is the later one; one that never was,
-  // because the clock was set forward, is the moment of the change. A time that is still to come is after `latest_ns`.
+  // The time at which the wall clock showed `time`, up to `latest_ns`. If it showed `time` twice, the later moment is
+  // returned; if it never did, because the clock was set forward, the moment of the change; if `time` is still to come,
+  // a moment after `latest_ns`.
   [[nodiscard]] EventTime event_at(WallTime time, EventTime latest_ns) const;
   // When the wall clock can have shown `time` last, up to `now`, a later look: it can also have been between two looks
   // of which one was before a change and one after it. nullopt: it never did.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What clock.cpp and parse_time.cpp share.
+// Definitions that clock.cpp and parse_time.cpp share.
 #pragma once
 
 #include <algorithm>

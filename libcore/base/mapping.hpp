@@ -36,7 +36,7 @@ class Mapping {
 
   // mlock(2) of the whole mapping. ENOMEM or EPERM: RLIMIT_MEMLOCK is too small.
   [[nodiscard]] Result<void> lock() const;
-  // Of anonymous memory: gives its pages back to the kernel and keeps the addresses. Its content is then zero.
+  // For anonymous memory: gives its pages back to the kernel and keeps the addresses. Its content is then zero.
   void discard() const;
 
  private:

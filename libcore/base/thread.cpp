@@ -98,7 +98,7 @@ std::optional<std::chrono::nanoseconds> UrgentWait::begin() {
   earn();
   if (left_.count() <= 0) return (std::chrono::milliseconds(1) - left_) * kShare;
   SchedulingAttributes now;
-  // Only from SCHED_OTHER: who gave the thread another policy wants that.
+  // Only from SCHED_OTHER: another policy was set on purpose, and is kept.
   if (::syscall(SYS_sched_getattr, 0, &now, sizeof now, 0U) != 0 || now.policy != SCHED_OTHER) return std::nullopt;
   SchedulingAttributes urgent;
   urgent.policy = SCHED_FIFO;

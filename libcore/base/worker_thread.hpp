@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all threads have in common that do flightd's work in bulk (walk, sort, compress, write): the machine is busy
-// with its own work, so they take what that leaves.
+// Settings of all threads that do flightd's work in bulk (walk, sort, compress, write). They run at a low priority,
+// because the machine may be busy with its own work.
 #pragma once
 
 #include <thread>

@@ -36,7 +36,7 @@ constexpr std::size_t kMaxPathBytes = 4096;
 // left_out_ns and forgotten_ns.
 constexpr std::size_t kMoreEntries = 2;
 
-// Of inode 0.
+// Adds an entry of inode 0, which has no names.
 void add_bare(PackedWriter& out, const BuildIdEntry& entry) {
   out.add(entry);
   out.add_text("");

@@ -151,7 +151,7 @@ void check_whole(const Reader& reader, const TriggerConfig& trigger) {
     return reader.refuse("a metric needs a threshold: 'above' or 'below', or 'delta' for a jump");
   check_reachable(reader, trigger);
   if (!trigger.rearm) return;
-  // Of two values that do not fit, refuse the one in the file with the higher rank.
+  // If the two thresholds do not fit together, the error names the one from the file with the higher rank.
   const Value* written = value.member("rearm");
   const Value* other = value.member(trigger.above ? "above" : "below");
   const auto rank = [](const Value* v) { return v->place.source ? v->place.source->rank : 0; };

@@ -59,8 +59,8 @@ CallResult<void> check_window(const SnapshotParameters& parameters) {
     return refuse("last_usec", "give 'last_usec' or 'since', not both");
   if (parameters.until && !parameters.since) return refuse("until", "'until' needs 'since'");
   if (parameters.until) {
-    // Of two times of the wall clock, the earlier one can have come later: it may have been set back in between. Only
-    // flightd knows that (daemon/snapshots/window.hpp).
+    // The order of two wall-clock times cannot be checked here: if the clock was set back in between, the smaller one
+    // is the later one. Only flightd knows that (daemon/snapshots/window.hpp).
     const auto since = parse_ago(*parameters.since), until = parse_ago(*parameters.until);
     if (*parameters.until == *parameters.since || (since && until && *until >= *since))
       return refuse("until", "'until' must be later than 'since'");

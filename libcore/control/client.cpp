@@ -24,7 +24,8 @@ constexpr std::size_t kReadBytes = 64U << 10U;
 // this time. After an orderly end there is no socket file.
 constexpr std::chrono::seconds kRestartWait(2);
 constexpr std::chrono::milliseconds kAskAgain(20);
-// For the rest of what is no answer, and for the end of the connection, whose reason says more.
+// The time to wait for the rest of something that is no answer, and for the end of the connection: its reason says more
+// than the text received so far.
 constexpr std::chrono::seconds kNoiseWait(2);
 constexpr std::size_t kMaxFirstBytes = 1U << 20U;
 constexpr std::size_t kMaxNoiseBytes = 200;  // that are shown

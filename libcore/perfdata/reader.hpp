@@ -55,7 +55,7 @@ class FileReader {
   // `bytes` must outlive the reader (fuzzers).
   [[nodiscard]] static Result<FileReader> parse(std::span<const std::byte> bytes);
 
-  // Of all files.
+  // The size of all files together.
   [[nodiscard]] std::uint64_t file_bytes() const;
   // Names come from EVENT_DESC.
   [[nodiscard]] const std::vector<FileEvent>& events() const { return events_; }

@@ -67,7 +67,7 @@ enum class Found : std::uint8_t { sample, none, unknown };
 // unknown: there are too many records to look at.
 [[nodiscard]] Found find_sample(std::span<const std::byte> data, std::uint64_t head, std::uint64_t old_head,
                                 std::uint64_t id);
-// Of which ids it finds a SAMPLE there: their indexes, each once.
+// The indexes of those `ids` of which there is a SAMPLE, each index once.
 [[nodiscard]] std::vector<std::size_t> find_samples(std::span<const std::byte> data, std::uint64_t head,
                                                     std::uint64_t old_head, std::span<const std::uint64_t> ids);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process tracker's checkpoint: the data about exited processes for the next flightd of this boot, in a file of
 // the runtime directory, which is in memory. Its one rule: a record is in the file before its ring may overwrite it.
-// What the wall clock showed (clock_history.hpp) is in it, too, as records of a type of its own.
+// It also has the history of the wall clock (clock_history.hpp), in records of a type of their own.
 //
 //   tracker.checkpoint   header │ clock │ the process tracker as it was │ drained since: raw perf records, clock
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose names a scan has to confirm, and since when: all processes after a gap; processes that the scan after an
-// earlier gap did not read, since that gap. Private to sideband.
+// The processes whose names the next scan has to confirm, and the time from which they are in doubt. After a gap these
+// are all processes. Processes that the scan after an earlier gap did not read are in doubt since that gap. Private to
+// sideband.
 //
 //          gap      scan that reads no 7       gap       scan
 //   ──────┬─ ─ ─┬──────────┬───────────────┬─ ─ ─ ─ ─┬─────┬──

@@ -21,7 +21,7 @@ void Floods::add(const Flood& flood) {
   }
   all_.push_back(flood);
   if (all_.size() <= kMost) return;
-  // Without a name: pid 0.
+  // There are too many: joins the two oldest ones. The result is of no process in particular (pid 0).
   Flood& first = all_[0];
   Flood& second = all_[1];
   second = {.pid = 0,

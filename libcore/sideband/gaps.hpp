@@ -21,9 +21,10 @@ namespace flight {
 // brackets, but no kernel thread has this name.
 inline constexpr std::string_view kLostName = "[lost]";
 
-// In a LOST record's trailer, where the kernel writes 0: its first number is when the gap begins. Of a kernel's record
-// that Intake has seen; of a gap that an earlier tracker knew, before or after a scan.
-// Of one process (the trailer's pid) that a scan did not read: it is still in doubt.
+// Marks in a LOST record's trailer, where the kernel writes 0. The record's first number is the time at which the gap
+// begins. kLostSince marks the kernel's own record, after Intake has seen it. kOpenGap and kSettledGap mark a gap that
+// an earlier tracker knew, before and after its scan. kUnreadInGap marks a process (the trailer's pid) that a scan did
+// not read and that is still in doubt.
 inline constexpr std::uint32_t kLostSince = 0x45434e53, kOpenGap = 0x4e45504f, kSettledGap = 0x454e4f44,
                                kUnreadInGap = 0x44414552;
 

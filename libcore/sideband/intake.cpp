@@ -124,7 +124,8 @@ bool Intake::keep(std::span<const std::byte> record) {
   return true;
 }
 
-// Of a task that has lost one, all names are dropped until it is quiet: a kept one would seem to hold until then.
+// After one name of a task was dropped, all its names are dropped until it is quiet. Otherwise a name that was kept in
+// between would seem to hold until then.
 bool Intake::keep_name(std::span<const std::byte> record, std::uint32_t pid, Process& process) {
   const auto comm = parse_comm(record);
   if (!comm) return true;
@@ -244,7 +245,8 @@ bool Intake::keep_map(std::span<const std::byte> record, std::uint32_t pid, Proc
   const bool too_many = exceeds(pid, process, time_ns);
   bool current = time_ns >= process.forgotten_ns;  // nothing that was kept here is newer
   const auto overlaps = [&](const Mapping& old) { return old.address < end && address < old.end; };
-  // Of one that is only partly replaced, too: a mapping between the two may be read later.
+  // The repetitions of a mapping that is only partly replaced are put back, too: a mapping with a time between the two
+  // may be read later.
   for (Mapping& old : known)
     if (overlaps(old) && old.spare && old.since_ns <= time_ns &&
         (old.again_ns() > time_ns || old.address < address || end < old.end))

@@ -121,7 +121,8 @@ class ProcessTable {
     std::uint64_t living = 0;     // processes
     std::uint64_t maps = 0;       // processes that keep their name but lose their maps
     EventTime maps_until_ns = 0;
-    // Of living processes: images before an exec, and threads; as `until_ns`.
+    // Numbers of removed images before an exec and of removed threads, both of living processes; the times as
+    // `until_ns`.
     std::uint64_t images = 0, threads = 0;
     EventTime images_until_ns = 0, threads_until_ns = 0;
   };

@@ -18,7 +18,7 @@
 namespace flight {
 namespace {
 
-// Whose names are in doubt until the next scan.
+// The processes of `unread` whose names are in doubt until the next scan.
 Unread in_doubt(const Unread& unread) {
   Unread out;
   for (const auto& [pid, left] : unread.left)

@@ -109,7 +109,7 @@ struct TrackerExport {
   // Processes that exited before names_from_ns may have no name, and `forks` is incomplete before forks_from_ns. 0:
   // nothing is missing. Records that were lost in `gaps` are missing as well.
   EventTime names_from_ns = 0, forks_from_ns = 0;
-  // Of processes that fork but have no samples, by pid, read from /proc.
+  // The cgroups of processes that fork but have no samples, by pid, read from /proc.
   struct ForkerCgroup {
     std::string path;
     EventTime since_ns = 0;  // when it was made: before that, the process was in another one, which is not known
@@ -208,7 +208,7 @@ class ProcessTracker {
   // the cgroup `id` is in the CGROUP records of the prologue; all known cgroups are written.
   [[nodiscard]] TrackerExport export_window(EventTime begin_ns, EventTime end_ns,
                                             const std::unordered_set<std::uint32_t>& pids) const;
-  // For a recording, of which nobody knows yet who will have samples: every process that is known.
+  // All processes that are known. A recording needs them, because any of them may have samples later.
   [[nodiscard]] std::unordered_set<std::uint32_t> pids() const;
   // Appends the log's records with times in (after_ns, until_ns], for a file that has those up to after_ns. False: some
   // were folded, or names are in doubt; export_window() has what is known of them. `also_in_doubt`: then, too.

@@ -37,7 +37,7 @@ const ManifestEvent* only_clock(const Manifest& manifest) {
   return out;
 }
 
-// Of its newest sample that has one. 0: there is none.
+// The cgroup of the process's newest sample that has one; 0: no sample has one.
 std::uint64_t newest_cgroup(std::span<const Contribution> process) {
   std::uint64_t out = 0;
   EventTime newest_ns = 0;

@@ -126,7 +126,8 @@ void Lives::note_comm(const CommRecord& comm, EventTime time_ns) {
   if (comm.exec && time_ns != 0) lives.push_back({.begin_ns = time_ns, .process = lives.back().process});
   Life& life = lives.back();
   life.comm = id;
-  // What executes a program is no kernel thread: the kernel starts helpers as such (kernel/umh.c).
+  // A task that executes a program is no kernel thread any more: the kernel starts its usermode helpers as kernel
+  // threads (kernel/umh.c).
   if (comm.exec) life.program = 0, life.expects_program = expects, life.kernel = false;
 }
 

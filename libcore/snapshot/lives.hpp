@@ -68,7 +68,8 @@ class Lives {
   // `cgroup` is the kernel's id, 0: unknown.
   [[nodiscard]] std::uint32_t unit_of(std::uint64_t cgroup);
   [[nodiscard]] std::uint32_t unit_of_path(const std::string& cgroup);
-  // Of samples of a pid that is not one process: the idle tasks are in no unit, and nothing is known of the others.
+  // The unit of samples whose pid stands for more than one process. Idle tasks (pid 0) are in no unit; for any other
+  // such pid the unit is unknown.
   [[nodiscard]] std::uint32_t unit_of_no_process(std::uint32_t pid) const {
     return pid == 0 && !own_pid_namespace_ ? kNoUnit : kUnitUnknown;
   }
@@ -79,7 +80,7 @@ class Lives {
   [[nodiscard]] const std::string& path_of(std::uint64_t cgroup) const;
 
   [[nodiscard]] std::string comm_text(std::uint32_t pid, const Life& life) const;
-  // Who has given it the name of comm_text().
+  // The origin of the name that comm_text() returns.
   [[nodiscard]] NamedBy named_by(std::uint32_t pid, const Life& life) const;
   // The last part of its path: "python3.11", or the whole path if the last part begins as a kernel thread's name. And
   // the whole path; empty: it has none.

@@ -86,7 +86,8 @@ struct Selection {
   std::vector<SidecarHole> holes;
   std::uint64_t samples = 0;
   EventTime first_sample_ns = 0, last_sample_ns = 0;
-  // Of the samples. Separate: a number may be an exited process's and, in the window, another process's thread.
+  // The pids and tids of the samples. They are separate sets: a number may have been an exited process's pid and be the
+  // tid of another process's thread in the window.
   std::unordered_set<std::uint32_t> pids, tids;
   std::unordered_set<std::uint64_t> cgroups;
 };

@@ -41,7 +41,8 @@ std::string process_name(std::string_view comm, NamedBy by, std::uint32_t pid) {
   return fmt::format("{}[{}]", shown_name(comm, by), pid);
 }
 
-// Whose unit it is stands at the beginning of a label, before a name that the owner of a delegated cgroup chooses.
+// A label may begin with the user or machine of a unit ("user@1000/"). That part is kept when the label is shortened:
+// the rest can be a name that the owner of a delegated cgroup chose.
 std::string unit_text(std::string_view label) {
   const std::size_t slash = label.find('/');
   const std::size_t at = slash == std::string_view::npos ? 0 : slash + 1;

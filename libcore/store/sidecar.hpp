@@ -51,7 +51,8 @@ struct SidecarHole {
   int cpu = 0;
   EventTime begin_ns = 0, end_ns = 0;
   std::uint64_t lost = 0;
-  // Of a recording only: why (libcore/stream/round.hpp), the bytes of the records, and whether `lost` is an estimate.
+  // Only in a recording: the cause (libcore/stream/round.hpp), the bytes of the records, and whether `lost` is an
+  // estimate.
   std::string cause = {};
   std::uint64_t bytes = 0;
   bool estimated = false;
@@ -80,7 +81,7 @@ struct SidecarRing {
 struct SidecarChannelCpus {
   std::string channel, cpus;
 };
-// Who has given a task its name. Its look says nothing: a process can call itself "[kworker/0:1]".
+// The origin of a task's name. The name itself does not show it: a process can call itself "[kworker/0:1]".
 enum class NamedBy : std::uint8_t {
   process,  // itself or a process that forked it, or an earlier flightd did not write it
   kernel,   // it is a kernel thread (libcore/snapshot/lives.hpp)

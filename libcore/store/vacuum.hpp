@@ -47,8 +47,8 @@ struct VacuumedSnapshot {
 struct VacuumDone {
   std::vector<VacuumedSnapshot> removed;
   std::vector<std::size_t> removed_at;  // their indices in the inventory
-  // Of those that cannot be removed for a reason of their own: a user made it immutable or mounted something on it, or
-  // put a file into the data directory. Each attempt fails, and nothing becomes free.
+  // The indices of snapshots that cannot be removed for a reason of their own: a user made one immutable, mounted
+  // something on it, or put a file into its data directory. Each attempt fails, and nothing becomes free.
   std::vector<std::size_t> stuck_at;
   std::optional<Error> error;  // the first
   Unsynced unsynced;           // they were deleted, but the directory could not be synced

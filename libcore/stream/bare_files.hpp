@@ -19,12 +19,12 @@ class BareFiles {
   explicit BareFiles(std::vector<UniqueFd> files);
 
   [[nodiscard]] bool empty() const { return files_.empty(); }
-  // What waits for the file of a worker; whole records are appended.
+  // The records that wait to be written into the file of a worker. The caller appends whole records.
   [[nodiscard]] std::vector<std::byte>& waiting(std::size_t worker) { return files_[worker % files_.size()].waiting; }
   // All that waits. After an error, what was written is cut off by cut().
   [[nodiscard]] Result<void> write_out();
   void drop_waiting();
-  // What is in the files, by number.
+  // The length of each file, by its number.
   [[nodiscard]] std::vector<std::uint64_t> lengths() const;
   [[nodiscard]] std::uint64_t bytes() const;
   // To these lengths, at most the files'; 0 where there is none.

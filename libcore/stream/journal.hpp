@@ -5,9 +5,9 @@
 //   | magic 8 | bytes of the facts 8 | checksum 8 | events: attr 128, ids … | features: bit, contents … |
 //   | entry 48: number, data bytes, expanded bytes, first time, newest time, checksum | notes | entry 48 | …
 //
-// What is not in the file, and what is known later than its facts, comes in notes before the entry of the round that
-// knows it (journal_notes.hpp). If the part is a directory, the facts end with the number of its files data.N, u32, and
-// an entry has the length of each before its checksum.
+// Notes (journal_notes.hpp) have what is missing in the file, and facts that were not known when the part began. They
+// precede the entry of the round that brought them. If the part is a directory, the facts end with the number of its
+// files data.N, u32, and an entry has the length of each before its checksum.
 //
 // All numbers are little-endian u64, counts u32. A checksum is FNV-1a over everything since the beginning of the
 // journal, or for an entry over it and the checksum of the facts, so that no entry of another journal is accepted.
@@ -58,7 +58,7 @@ class Journal {
   [[nodiscard]] Result<void> cut(const Mark& mark);
   // fdatasync(2), after that of the data.
   [[nodiscard]] Result<void> sync() const;
-  // Of entries and notes.
+  // The bytes of all entries and notes.
   [[nodiscard]] std::uint64_t bytes() const { return end_ - begin_; }
 
  private:

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kJournalChecksumBasis = 0xcbf29ce484222325;
   for (const std::byte byte : bytes) before = (before ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3ULL;
   return before;
 }
-// Of an entry or a note; `fields`: all of it but the checksum itself.
+// The checksum of an entry or a note; `fields`: all of it but the checksum itself.
 [[nodiscard]] inline std::uint64_t entry_checksum(std::span<const std::byte> fields, std::uint64_t facts_checksum) {
   return journal_checksum(fields, journal_checksum(std::as_bytes(std::span(&facts_checksum, 1))));
 }

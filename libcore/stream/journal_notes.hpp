@@ -31,7 +31,7 @@ struct JournaledHole {
 };
 inline constexpr std::size_t kMaxJournaledName = 255;
 
-// Of all holes since the part began.
+// Sums over all holes since the part began.
 struct JournaledLoss {
   std::uint64_t left_out = 0;           // so many are not listed
   std::uint64_t events = 0, bytes = 0;  // of all of them
@@ -42,7 +42,7 @@ struct JournalNotes {
   std::optional<JournaledLoss> loss;  // nullopt: as before
   std::vector<std::byte> build_ids;   // encoded
 
-  // What was written later, before the same entry. Beyond kMaxListedHoles a hole is dropped.
+  // Adds notes that were written later, before the same entry. Holes beyond kMaxListedHoles are dropped.
   void add(JournalNotes&& later);
 };
 

@@ -91,7 +91,7 @@ Result<void> PartFile::write(const Round& round, const SidebandSource& sideband)
     if (auto written = write_round(round, sideband); !written) {
       outcome_ = written;
       waiting_.clear();
-      // What was written of the round. finish() does it again, and returns the error.
+      // Cuts off what was written of the round. finish() does this again, and returns the error.
       static_cast<void>(writer_.cut(written_.data_bytes));
       static_cast<void>(bare_.cut(written_.more_bytes));
     }

@@ -9,8 +9,8 @@
 //
 // The file and its journal are such that recover() can finish it whenever its writer is killed. If the disk refuses
 // something, the round is cut off again, and nothing more is written: finish() can still make a whole file of the
-// rounds before. If it refuses fdatasync(2), nobody knows what it has of the rounds since the last one: all of these
-// are cut off. One thread at a time, the writer's.
+// rounds before. If it refuses fdatasync(2), it is not known how much of the rounds since the last sync is on the
+// disk: all of these are cut off. One thread at a time, the writer's.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 //
 //   write(round) ─▶ [ round 7 | round 8 | end, begin | round 9 ] ─▶ thread: PartFile
 //
-// Nobody waits for the disk. The queue is bounded by the bytes of the pool, in which the blocks of its rounds lie, and
+// No caller waits for the disk. The queue is bounded by the bytes of the pool, which has the blocks of its rounds, and
 // by kMaxQueuedRounds: above that a round is joined with the last one. What is queued between two parts is in the order
 // of the calls, so there is no gap at the seam. The thread waits until the sideband of a round is complete; the next
 // round does not begin before that. A part is synced every 5 s while rounds come, so that a power cut costs no more; on
@@ -32,7 +32,7 @@
 
 namespace flight {
 
-// Of the last part that was begun, and of all of them together.
+// The state of the part that was begun last, and the sums over all parts.
 struct PartProgress {
   std::uint64_t parts = 0;
   bool full = false;    // the last one should end: PartLimits
@@ -91,7 +91,7 @@ class PartWriter {
 
   const Settings settings_;
 
-  // Of the writer's thread alone:
+  // Only the writer's thread uses these:
   Chunks chunks_;
   PartLimits limits_;  // of the part that was begun last
   std::optional<PartFile> part_;

@@ -126,7 +126,7 @@ std::uint64_t size_of_features(std::span<const EncodedFeature> features) {
   return bytes;
 }
 
-// Of all files of the part.
+// The sum over all files of the part.
 std::uint64_t bytes_after(const JournaledRound& entry) {
   return std::accumulate(entry.more_bytes.begin(), entry.more_bytes.end(), entry.data_bytes);
 }
@@ -258,7 +258,7 @@ Result<Recovered> recover_what_fits(int data, std::span<const std::byte> journal
   const std::vector<JournaledRound>& entries = contents->entries;
   const std::uint64_t all_bytes = bytes_after(entries.back()), needed_bytes = size_of_features(contents->features);
   if (all_bytes < needed_bytes) return done;
-  // What is cut off need not be free at once (btrfs), and others may take it.
+  // The space that is cut off need not become free at once (btrfs), and other programs may take it.
   for (std::size_t dropped = 1; dropped < entries.size(); dropped *= 2) {
     const std::size_t newest = entries.size() - 1 - dropped;
     done = recover(data, journal.first(contents->ends[newest]), more);

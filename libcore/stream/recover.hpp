@@ -31,8 +31,8 @@ struct Recovered {
   std::size_t rounds = 0;                 // with an entry that is kept
   std::size_t left_out = 0;               // newer entries that are not usable,
   std::string reason;                     // and why
-  // What the journal says is missing until the newest round that is kept, as PartFacts has it. Behind that round nobody
-  // knows.
+  // The losses up to the newest round that is kept, from the journal, in the form of PartFacts. It is not known what is
+  // missing after that round.
   std::vector<JournaledHole> holes;
   std::uint64_t lost_events = 0, lost_bytes = 0, holes_left_out = 0;
 };

@@ -37,7 +37,7 @@ class RingIntake : public RingReader::Sink {
   // After the last look: what was overwritten behind the last record.
   void end(EventTime now_ns);
 
-  // Of all records since the last call.
+  // Counts all records since the last call of take_counts().
   struct Counts {
     std::uint64_t events = 0, bytes = 0;
     std::uint64_t foreign = 0;
@@ -57,7 +57,7 @@ class RingIntake : public RingReader::Sink {
     std::uint64_t events = 0;
     EventTime oldest_ns = 0, newest_ns = 0;
   };
-  // What the ring had overwritten before the reader was made, until it is reported.
+  // The bytes that the ring had overwritten before the reader was made; kept until they are reported.
   struct Cut {
     std::uint64_t most_bytes = 0;   // since the ring exists
     std::uint64_t known_bytes = 0;  // overwritten since the reader was made: a hole of the same time

@@ -35,7 +35,7 @@ RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint6
   if (!past) read_to_ = begun_at_;
 }
 
-// From `head` upwards, so much is safe to read now.
+// The number of bytes from `head` upwards that are safe to read now.
 std::uint64_t RingReader::readable(std::uint64_t head) const {
   const std::uint64_t written = head - head_();
   const std::uint64_t sure = data_.size() - live_margin(data_.size());

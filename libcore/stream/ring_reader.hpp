@@ -19,7 +19,7 @@
 
 namespace flight {
 
-// Of a live ring of `size` bytes, how many at the oldest end nobody may rely on.
+// The number of bytes at the oldest end of a live ring of `size` bytes that the kernel may be overwriting.
 [[nodiscard]] std::uint64_t live_margin(std::uint64_t size);
 
 class RingReader {

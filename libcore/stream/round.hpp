@@ -64,7 +64,7 @@ struct RingRound {
   [[nodiscard]] bool empty() const;
   // Joins it with the last hole of its cause, if no block is between them.
   void add_hole(const Hole& hole);
-  // What the same ring had in a later round.
+  // Appends the blocks and holes that the same ring had in a later round.
   void append(RingRound&& later);
   // Gives up the blocks that may have records older than `floor_ns`: holes with the cause `late`.
   void drop_older(EventTime floor_ns);

@@ -11,7 +11,7 @@
 namespace flight {
 namespace {
 
-// Of a part of a chunk, which is needed only if its frame did not fit into one record.
+// Counts the samples in a part of a chunk. A chunk is divided only if its frame did not fit into one record.
 std::uint64_t count_samples(std::span<const std::byte> records) {
   std::uint64_t samples = 0;
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last sink of a worker: packs the records of its rings into blocks, and collects what a round has of each ring.
-// Where the pool has no free block, the records become a hole with the cause `disk`. The worker's thread.
+// While the pool has no free block, the records become a hole with the cause `disk`. The worker's thread.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ class RoundBuilder : public StreamSink {
   Chunks& chunks_;
   BlockPool& pool_;
   std::vector<Ring> rings_;
-  // Of the chunk that is being filled: its ring, and the counts of its records.
+  // The ring of the chunk that is being filled, and the counts and times of its records.
   std::size_t ring_ = 0;
   std::uint64_t events_ = 0;
   EventTime oldest_ns_ = 0, newest_ns_ = 0;

@@ -6,10 +6,11 @@
 //                    worker 1 ═════ looks ═══▶ ┴ closed: deliver ──┘
 //                    worker 2 ════════ 1 s later: it leaves the round ═════▶ its blocks go into a later one
 //
-// Nobody begins round k + 1 before all have finished round k or left it: with the 50 ms, for which records can be late
-// in a ring, this gives perf's order (round.hpp). What a worker that left reads belongs to the next round that is
-// closed after its look; of that, what is older than the round's floor is a hole with the cause `late`. A worker closes
-// the round: one that has finished it, or the first one that does. A single worker never leaves a round.
+// No worker begins round k + 1 before all have finished round k or left it. This gives perf's order (round.hpp),
+// together with the 50 ms between two rounds, by which records can be late in a ring. If a worker has left a round, its
+// records belong to the next round that is closed after its look; those that are older than that round's floor are a
+// hole with the cause `late`. A worker closes the round: one that has finished it, or the first one that does. A single
+// worker never leaves a round.
 //
 // No timer of its own: tick() is called by the thread that polls the rings' heads. It never waits, neither for a lock
 // nor for the sink of the rounds, and begins a round only if something is new; on an idle machine nothing happens. All
@@ -45,7 +46,7 @@ struct StreamRing {
   int cpu = 0;
   std::span<const std::byte> data;  // a power of two
   std::function<std::uint64_t()> head;
-  // Where the earlier workers of this ring ended (StreamWorkers::read_to). nullopt: there were none.
+  // The position up to which earlier workers have read this ring (StreamWorkers::read_to). nullopt: there were none.
   std::optional<std::uint64_t> read_to{};
 };
 
@@ -87,7 +88,7 @@ class StreamWorkers {
                                                                     Deliver deliver);
   StreamWorkers(const StreamWorkers&) = delete;
   StreamWorkers& operator=(const StreamWorkers&) = delete;
-  // Without finish() it waits only for the looks that are under way; what they read is lost.
+  // If finish() was not called, it waits for the looks that are under way, and what they read is lost.
   ~StreamWorkers();
 
   // One thread, which is also the one of `now_ns`. Begins a round if it is time for one, and lets a worker close one

@@ -92,7 +92,8 @@ std::string format_cpu_list(const std::vector<int>& cpus) {
 
 namespace {
 
-// Where a container's server shows its own CPUs in place of the kernel's, the lists of the nodes have these.
+// A container's server may show its own CPUs in place of the kernel's. Then the lists of the NUMA nodes still have the
+// kernel's.
 std::vector<int> cpus_of_nodes(const std::string& root) {
   std::vector<int> out;
   for (const NumaNode& node : numa_nodes(root)) {

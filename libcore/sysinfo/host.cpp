@@ -62,7 +62,7 @@ std::uint64_t total_memory_kb(const std::string& root) {
   const std::string_view total = value_of(meminfo, "MemTotal");
   std::uint64_t out = 0;
   std::from_chars(total.data(), total.data() + total.size(), out);
-  // Without /proc, or without a descriptor to read it; or a container's server shows another one.
+  // /proc/meminfo could not be read: there is no /proc or no free descriptor, or a container's server shows its own.
   struct sysinfo info {};
   if (out == 0 && root.empty() && ::sysinfo(&info) == 0) out = std::uint64_t{info.totalram} * info.mem_unit / 1024;
   return out;

@@ -15,7 +15,7 @@
 namespace flight {
 namespace {
 
-// Where a path ends, a link not followed.
+// The last component of a path; a symbolic link is not followed.
 struct PathEnd {
   std::uint64_t mount_id = 0;  // 0: this kernel does not say it
   bool is_link = false;

@@ -26,8 +26,8 @@
 
 namespace flight {
 
-// What stat(2) reports of the opened file. While it stays the same, the content does: so a file is not read again. Two
-// files with the same numbers in the records can differ in the device (the subvolumes of btrfs).
+// The result of stat(2) for the opened file. A file whose stamp has not changed has the same content and is not read
+// again. Two files with the same numbers in the records can differ in the device here (the subvolumes of btrfs).
 struct FileStamp {
   std::uint64_t device = 0, inode = 0, bytes = 0;
   WallTime modified{}, changed{};  // mtime and ctime
@@ -46,7 +46,8 @@ struct MappedAt {
   // Only whether `name` leads from the host's root to this file, with the content of `known`: perf(1) takes a file
   // without a build-id by its name. The process is not asked, and may have ended.
   bool by_name = false;
-  // Of a file that waits: its number in the broker's queues. A file can be there twice, and the last number counts.
+  // The number of a waiting file in the broker's queues. If a file is there twice, only the entry with the last number
+  // is valid.
   std::uint64_t ticket = 0;
 };
 
@@ -64,7 +65,8 @@ struct MappedFileFacts {
   // False: the file cannot be reached or must not be opened, or `by_name` was set, and only host_path is known.
   bool was_read = true;
   std::string served_by = {};  // the file system that waits for a server, if the file was not opened because of it
-  // Of the opened file, at `looked`. `unchanged`: it has MappedAt::known, and the facts above are not set.
+  // The state of the opened file at the time `looked`. `unchanged`: its stamp is MappedAt::known, and the facts above
+  // are not set.
   bool unchanged = false;
   FileStamp stamp = {};
   ClockPair looked = {};

@@ -65,7 +65,7 @@ std::string decoded(std::string_view text) {  // "\040"
   return out;
 }
 
-// Where a hierarchy is mounted, and which of its cgroups that is.
+// `point`: the directory on which a hierarchy is mounted; `cgroup`: its cgroup that is the root there.
 struct Place {
   std::string point, cgroup;
 };

@@ -14,7 +14,7 @@ namespace flight {
 struct LoadedModule {
   std::string name;
   std::uint64_t address = 0, bytes = 0;
-  // Of /sys/module/NAME, which is created at each load; 0: unknown.
+  // The inode of /sys/module/NAME, which is created anew at each load; 0: unknown.
   std::uint64_t inode = 0;
   bool live = true;                    // false: it is being loaded or unloaded
   std::vector<std::uint8_t> build_id;  // empty: unknown

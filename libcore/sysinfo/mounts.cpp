@@ -99,7 +99,7 @@ std::string layer_that_waits(const Others& others, const Mount& over, std::strin
   return type.empty() ? type : fmt::format("{} on {}", over.type, type);
 }
 
-// Of "rw,lowerdir=/a:/b,upperdir=/c,workdir=/d".
+// Looks for a layer that waits. The options are, for example, "rw,lowerdir=/a:/b,upperdir=/c,workdir=/d".
 std::string overlay_waits(const Others& others, const Mount& over) {
   constexpr std::array<std::string_view, 4> kLayers = {"lowerdir", "lowerdir+", "datadir+", "upperdir"};
   std::string_view options = over.options;

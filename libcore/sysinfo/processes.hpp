@@ -31,7 +31,7 @@ struct ProcessMappings {
   bool cut = false;       // there are more: too many for one process, or they could not be read
 };
 
-// What /proc/PID and its stat say.
+// Facts from /proc/PID and /proc/PID/stat.
 struct ProcessStat {
   std::uint32_t pid = 0, parent = 0;
   uid_t uid = 0;                          // effective: the owner of /proc/PID (fs/proc/base.c, task_dump_owner)

@@ -86,8 +86,8 @@ std::string_view between(std::string_view text, std::string_view begin, std::str
   return text.substr(begin.size(), text.size() - begin.size() - end.size());
 }
 
-// What a unit is called as a part of others' labels: "user@1000.service" -> "user@1000", a machine of systemd-machined
-// -> its name, which a scope has with "\x2d" for "-".
+// The name of a unit in the labels of units below it: "user@1000.service" becomes "user@1000". The unit of a machine of
+// systemd-machined becomes the machine's name; in the name of its scope "\x2d" stands for "-".
 std::string boundary_of(std::string_view unit) {
   if (!user_of(unit).empty()) return fmt::format("user@{}", user_of(unit));
   std::string_view machine = between(unit, "machine-", ".scope");

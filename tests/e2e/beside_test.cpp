@@ -26,8 +26,8 @@ std::string without_numbers(const std::string& text) {
   return std::regex_replace(text, std::regex("[0-9]+(\\.[0-9]+)?"), "N");
 }
 
-// Of each MMAP2 record in perf's file: the offset, the inode's field, the protection and the path. A build-id or a
-// device number in that field does not compare equal to "fe:00 247230 0".
+// Returns the offset, the inode's field, the protection and the path of each MMAP2 record in perf's file. A build-id or
+// a device number in that field does not compare equal to "fe:00 247230 0".
 std::set<std::string> mappings_in(const std::string& script) {
   static const std::regex record(
       R"(PERF_RECORD_MMAP2 \d+/\d+: \[0x[0-9a-f]+\(0x[0-9a-f]+\) (@ .*\]: \S+ /usr/(?:bin|lib)/.*(?:true|dash|libc\.so\.6|ld-linux.*))$)");

@@ -61,7 +61,7 @@ class ConfigDisk : public ServiceStart {
   [[nodiscard]] std::string silent(const std::string& name) const {
     return fmt::format("the configuration {} does not answer: ", folder_ / name);
   }
-  // Of a program, the process that waits for the disk: in state S, and in D after it was killed.
+  // The child of a program that waits for the disk: it is in state S, and in D after it was killed.
   static std::optional<pid_t> reading(pid_t parent) {
     for (const pid_t child : children_of(parent)) {
       const std::string stat = read_text(fmt::format("/proc/{}/stat", child));
@@ -120,7 +120,7 @@ TEST_F(ConfigDisk, AServiceSaysWhatItsStartWaitsFor) {
   end();
 }
 
-// What troubleshooting.md advises.
+// Follows the advice of troubleshooting.md.
 TEST_F(ConfigDisk, ACopyInPlaceOfTheLinkStartsIt) {
   keep_here(brokers_);
   hang();

@@ -128,7 +128,7 @@ inline constexpr int kBusy = -15;
 // Starts a load. Below 0, other work of the machine takes little of its CPU (at -20 nearly nothing, including perf and
 // flightd).
 [[nodiscard]] Child start_load(const Arguments& arguments, int nice = 0, bool keep_stdin = false);
-// Of processes and threads, since the machine started.
+// The number of processes and threads that were created since the machine started.
 [[nodiscard]] std::uint64_t forks_so_far();
 // The number after "KEY=" in a load's line.
 [[nodiscard]] std::uint64_t number_in(const std::string& line, std::string_view key);

@@ -49,7 +49,7 @@ std::size_t waiting_for_a_disk(pid_t broker) {
   return waiting.size();
 }
 
-// Whoever opens what this process has mapped waits for the lock of its mappings.
+// A process whose mappings stay locked: a program that opens a file that it has mapped waits for that lock.
 class SilentProcess : public HungDisk {
  protected:
   void SetUp() override {
@@ -217,7 +217,7 @@ TEST_F(CoveredProc, IsNotReadAndSaidOnce) {
   expect_ends_in_time([&] { (void)start(); });
 }
 
-// What was slow and not dead is read when the disk answers.
+// If the disk was only slow, the file is read when the disk answers.
 TEST_F(DeadDisk, IsReadWhenItAnswers) {
   EXPECT_LT(start(), 20s);
   const pid_t broker = daemon_.broker_pid();

@@ -272,7 +272,7 @@ TEST_F(DiskLong, FailingOneLeavesNoHalfFile) {
   EXPECT_TRUE(daemon_.stop());
 }
 
-// What a recording reads meanwhile is a hole, and takes no memory beyond its own.
+// The events that a recording reads meanwhile are holes, and it needs no more memory than otherwise.
 TEST_F(DiskLong, SlowOneMakesHolesInARecording) {
   ASSERT_TRUE(mount_slow_disk());
   Child closer = start_load({folder_.load("closer"), std::to_string(load_cpu()), "100000", "200"}, 0, true);

@@ -196,7 +196,7 @@ TEST_F(FilesLong, AUserWhoMapsNewFilesForEverTakesOnePercentAndNobodyElseWaits) 
   EXPECT_TRUE(wait_until([&] { return watch.gone_by() >= std::chrono::duration<double>(kSeconds); }, 120s));
   EXPECT_TRUE(flood.running()) << flood.err();
   EXPECT_GT(waiting(), 100);
-  // Of each look the newest 64 wait, and the others were only counted.
+  // At each look the newest 64 files were queued, and the others only counted.
   EXPECT_THAT(daemon_.snapshot().dump(),
               testing::AllOf(HasSubstr("build-id unread, later"), HasSubstr("more files were mapped than")));
   const double used = reading_seconds(daemon_.broker_pid()) - before;

@@ -25,7 +25,7 @@
 
 namespace flight {
 
-// Of a start, a snapshot and an end beside a disk that hangs for ever.
+// The most that a start, a snapshot and an end may each take beside a disk that hangs for ever.
 inline Milliseconds limit() { return sanitized() ? 20s : 1s; }
 inline constexpr Milliseconds kForEver = 20s;
 
@@ -92,7 +92,7 @@ class HungDisk : public Files {
     EXPECT_THAT(build_ids(sidecar), testing::Not(testing::HasSubstr(disk_ + "/program")));
     EXPECT_THAT(sidecar.dump(), testing::HasSubstr("build-id unread: on fuse"));
   }
-  // Of the file "program", as a scan reports it.
+  // The mapping of the file "program", as a scan reports it.
   static MappedAt program_of(pid_t pid) {
     ProcessInfo info;
     EXPECT_TRUE(read_process(static_cast<std::uint32_t>(pid), info));

@@ -168,7 +168,7 @@ TEST_F(LimitsLong, WithNoDescriptorLeftASnapshotIsTaken) {
   EXPECT_TRUE(daemon.stop());
 }
 
-// What is saved without a snapshot uses some, too: the state of a trigger that was disabled.
+// flightd also uses spare descriptors without a snapshot: here it saves the state of a trigger that was disabled.
 TEST_F(LimitsLong, SpareDescriptorsThatWereUsedAreTakenAgainWithoutASnapshot) {
   config_["user"] = "root";
   add_trigger();

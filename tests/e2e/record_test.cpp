@@ -96,7 +96,7 @@ class Record : public testing::Test {
     }
     return sidecars;
   }
-  // Of the load's ring.
+  // The sum of the pauses of the load's ring.
   static std::uint64_t paused_ns(const Json& part) {
     std::uint64_t sum = 0;
     for (const Json& hole : part["holes"])
@@ -104,7 +104,7 @@ class Record : public testing::Test {
         sum += hole["end_ns"].get<std::uint64_t>() - hole["begin_ns"].get<std::uint64_t>();
     return sum;
   }
-  // Of which flightd said, until it was killed, that they are in files.
+  // The number of events that were in files, by the last report of flightd before it was killed.
   static std::uint64_t events_reported(RawSocket& socket) {
     std::uint64_t most = 0;
     while (const auto text = socket.receive()) {

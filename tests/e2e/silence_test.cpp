@@ -116,7 +116,7 @@ TEST_F(SilenceLong, AScriptGetsAnErrorAndAPersonIsNotCutOff) {
   const Outcome taken = long_one.finish(kMost);
   EXPECT_EQ(taken.exit_status, 0) << taken.text();
   EXPECT_TRUE(monitor.running()) << monitor.err();
-  // What was reported as failed did not happen later.
+  // The call that was reported as failed did not take a snapshot later.
   EXPECT_EQ(daemon_.ctl_json({"list"}).size(), 1U);
 }
 

@@ -67,7 +67,8 @@ class FileTable {
 
   // Called for each sighting.
   using OwnerOf = std::function<std::optional<uid_t>(std::uint32_t pid)>;
-  // Whether the user of a process, or of a queue, may read nothing now. Empty: nobody is held.
+  // Each function returns true if the user of this process or queue may read no file now. An empty function: no user is
+  // held back.
   struct Held {
     std::function<bool(std::uint32_t pid)> process;
     std::function<bool(uid_t queue)> queue;
@@ -90,7 +91,7 @@ class FileTable {
   // must read these files, too. `asked`: a client waits.
   [[nodiscard]] std::vector<MappedAt> due(Time now, bool asked);
   [[nodiscard]] bool has_due() const { return !later_.empty(); }
-  // Whether anything is known about it: then it is looked at again, and is no new file.
+  // True if something is known about the file: then it is not queued as a new file.
   [[nodiscard]] bool was_looked_at(const FileIdentity& file) const;
   // It is in the queue of this user, with this MappedAt::ticket (not 0). An earlier place in a queue counts no more.
   void note_queued(const FileIdentity& file, uid_t queue, std::uint64_t ticket);
@@ -111,7 +112,8 @@ class FileTable {
     uid_t owner = 0;  // of the file
     MappedAt at;      // by_name
   };
-  // Of all files; root may have half of them, another user an eighth. What was looked at longest ago goes first.
+  // The limit for to_check(), over all files. Root may have half of it, another user an eighth. The names that were
+  // looked at longest ago are checked first.
   static constexpr std::size_t kMaxChecks = 1024;
   // The names of files of which no build-id is known, as a client waits: the caller must call put_check() for each.
   [[nodiscard]] std::vector<Check> to_check(Time now);
@@ -144,7 +146,7 @@ class FileTable {
   [[nodiscard]] static bool can_be(std::uint64_t one, std::uint64_t other) {
     return one == 0 || other == 0 || one == other;
   }
-  // Of a file without a build-id, or of one that was never read.
+  // A name is kept only for a file that has no build-id or was never read.
   struct Name {
     std::string recorded, host_path;  // as in MappedFileFacts
     Time looked{};

@@ -10,7 +10,8 @@
 namespace flight::broker {
 namespace {
 
-// A step of the wall clock, or a suspend: the file's times cannot be converted to those of records.
+// If the two clocks differ by more than this between two looks, the wall clock was set or the machine was suspended.
+// Then the times of a file cannot be converted to those of records.
 constexpr std::chrono::milliseconds kSameClock{50};
 
 bool same_clock(const ClockPair& a, const ClockPair& b) {

@@ -35,7 +35,7 @@ namespace flight::broker {
 
 class FileWatch {
  public:
-  // What is called while files are read, each on the thread that reads.
+  // These functions are called while files are read, on the thread that reads.
   struct Steps {
     std::function<void(bool)> has_helper;  // false: it waits for one, or has ended
     std::function<void()> answered;        // of the file that is being read: what may hang now is its disk

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How FileWatch notes mapped files: which users are held, as they have used up their share of a CPU, and what is left
-// out of theirs.
+// The part of FileWatch that notes mapped files. It decides which users are held back, because they have used up their
+// share of a CPU, and leaves out older mappings of these users.
 #include <linux/perf_event.h>
 
 #include <algorithm>
@@ -124,7 +124,8 @@ void FileWatch::note_record(std::span<const std::byte> record, Source source, Cl
   done_for_[owner ? ReadShare::Account{*owner} : ReadShare::kLooks] += kNoted;
 }
 
-// What a scan finds is not forgotten first, also if it is not looked at now.
+// touch() marks a file that a scan finds as used, even if it is not looked at now. Otherwise it would be forgotten
+// first.
 void FileWatch::leave_out(std::span<const std::byte> record, uid_t user, Source source) {
   done_for_[user] += kPassedOver;
   const auto seen = sighting_of(record);

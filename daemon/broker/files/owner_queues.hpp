@@ -52,7 +52,8 @@ class OwnerQueues {
   explicit OwnerQueues(ReadShare* share = nullptr, IsThere is_there = {})
       : share_(share), is_there_(std::move(is_there)) {}
 
-  // In whose queue a user's files are: beyond a number of users the others have one together.
+  // The key of the queue that holds the files of `owner`. The number of queues is limited: all users beyond the limit
+  // share one queue.
   [[nodiscard]] uid_t queue_of(uid_t owner) const;
   [[nodiscard]] bool has_space(uid_t owner, const MappedAt& at) const;
   // `again`: it was looked at before. False: there is no space.
@@ -64,9 +65,10 @@ class OwnerQueues {
   [[nodiscard]] std::optional<Task> take(const IsBusy& is_busy, Time now, bool asked = false);
   // Called when a task has ended. `used`: the CPU time that it took.
   void note_used(uid_t owner, std::chrono::nanoseconds used, Time now);
-  // When the next task may begin of a user with more than a quarter of a CPU; nullopt: there is no such user.
+  // The time at which a user who uses more than a quarter of a CPU may begin the next task; nullopt: there is no such
+  // user.
   [[nodiscard]] std::optional<Time> pace_ends(Time now) const;
-  // The same, and also for users who have used up what ReadShare permits.
+  // As pace_ends(), but users who have used up what ReadShare permits count, too.
   [[nodiscard]] std::optional<Time> goes_on(Time now) const;
 
   [[nodiscard]] bool empty() const { return queues_.empty(); }

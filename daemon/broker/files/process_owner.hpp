@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose process it is, for the share that each user has of the broker's helpers, threads and memory. Each call reads
-// /proc again: a process can change its user, and its pid can be used again. Any thread; no call needs the lock of the
+// Finds the user of a process. Each user has a share of the broker's helpers, threads and memory. Each call reads /proc
+// again: a process can change its user, and its pid can be used again. Any thread; no call needs the lock of the
 // process's mappings.
 #pragma once
 

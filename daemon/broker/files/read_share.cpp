@@ -24,8 +24,8 @@ ReadShare::CpuTime ReadShare::owed(Account account) const {
   return found != owed_.end() ? found->second.all() : CpuTime(0);
 }
 
-// What users owe for reads beyond kOwn, as far as that is permitted: what one owes beyond kOfUser keeps only that user
-// waiting.
+// The sum of the debts for reads, of each user only the part between kOwn and kOfUser. A debt beyond kOfUser makes only
+// that user wait.
 ReadShare::CpuTime ReadShare::common() const {
   CpuTime out{0};
   for (const auto& [account, debt] : owed_)

@@ -47,9 +47,9 @@ class ReadShare {
     asked = 4   // a snapshot waits
   };
   [[nodiscard]] bool may(Account account, Use use, Time now);
-  // When may() is true if all users pay back as now; nullopt: it is.
+  // The time at which may() becomes true if the users pay back at the present rate; nullopt: it is true now.
   [[nodiscard]] std::optional<Time> goes_on(Account account, Use use, Time now);
-  // Whether there is a user who may use nothing for fresh files.
+  // True if some user may not use any CPU time for fresh files now.
   [[nodiscard]] bool any_held(Time now);
 
   void charge(Account account, CpuTime used, Time now);

@@ -32,7 +32,7 @@ void RecentOwners::note(std::span<const std::byte> records) {
   }
 }
 
-// Of a process that is there, or was seen since its number was given out.
+// The owner of a process that exists, or that was seen after its pid was last given to a new process.
 std::optional<uid_t> RecentOwners::seen(std::uint32_t pid) {
   const auto [at, is_new] = looked_at_.try_emplace(pid);
   if (!is_new) return at->second;

@@ -31,7 +31,7 @@ class Helpers {
   static constexpr std::chrono::milliseconds kKillAfter{400};
   // or works for so long: a process can hold the lock of its mappings again and again.
   static constexpr std::chrono::milliseconds kKillAtLast{2000};
-  // How long a call waits for a helper that is being made again, or makes another one.
+  // The time that a call waits for a helper, while one is replaced or makes another one.
   static constexpr std::chrono::milliseconds kPatience{1500};
   static constexpr std::size_t kMostBytes = 64U << 20U;  // of a request or a reply
 

@@ -58,7 +58,7 @@ struct ScanAnswer {
 };
 
 // The functions that read a process; tests replace them. `used`: any thread; the CPU time of a part of the scan, which
-// can come after take(). Empty: nobody wants to know.
+// can come after take(). Empty: the CPU time is not reported.
 struct ScanReads {
   std::function<Presence(std::uint32_t, ProcessStat&)> stat = read_stat_of_owner;
   std::function<void(ProcessInfo&)> mappings = read_mappings;

@@ -35,8 +35,9 @@ class ScanAnswers {
   // object. `reads`: for tests.
   ScanAnswers(BlockingThreads threads, std::function<void()> wake, FileWatch& files, ScanReads reads = {});
 
-  // The scan from before the recording, of whose sideband nothing was read yet; waits for it. Then one of the next two,
-  // when there is a recording. Before note_opened(), FileWatch must follow its rings from their beginning.
+  // Makes the first scan, before the events record and before anything was read from the sideband; waits for it. Call
+  // one of the next two functions when there is a recording. Before note_opened(), FileWatch must follow the
+  // recording's rings from their beginning.
   [[nodiscard]] Result<void> read_first(const Manifest& manifest, const ScanLimits& limits);
   // It was opened: FileWatch gets what read_first() found.
   void note_opened();

@@ -25,7 +25,7 @@ namespace flight::broker {
 
 struct ProcessScan::Job {
   using Clock = std::chrono::steady_clock;
-  // Of all scans.
+  // All scans share these readers.
   static std::shared_ptr<MapsReaders> shared_readers() {
     static const auto kReaders = std::make_shared<MapsReaders>();
     return kReaders;

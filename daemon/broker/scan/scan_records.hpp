@@ -21,7 +21,8 @@ using SymbolRecords = std::shared_ptr<const RecordBuffer>;
 // A record of the executable that covers nothing: none of the process's mappings is one of it, or they are not read.
 void append_executable(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
 void append_mappings(RecordBuffer& out, const ProcessInfo& process, const Trailer& trailer);
-// Of a process that only looks like a kernel thread (kUnreadProgram), if `records`, which follow, have no executable.
+// Appends kUnreadProgram for a process that looks like a kernel thread and is none, unless one of `records`, which
+// follow, is its executable.
 void append_unread_program(RecordBuffer& out, const ProcessStat& process, std::span<const std::byte> records,
                            const Trailer& trailer);
 // At the process's start by CLOCK_BOOTTIME. `mark`: what is missing (protocol.hpp).

@@ -44,7 +44,8 @@ TEST_F(FlightctlTest, OtherNamesOfCommandsAndOptionsOfOthersAreExplained) {
   EXPECT_THAT(ctl({"list", "-x"}).err, AllOf(HasSubstr("no option '-x'"), Not(HasSubstr("did you mean"))));
 }
 
-// Of several faults the one that was typed first is reported, whatever the order of the options in --help is.
+// If there are several faults, the one that was typed first is reported. The order of the options in --help has no
+// effect on that.
 TEST_F(FlightctlTest, TheFirstTypedFaultIsReported) {
   const auto said = [this](const std::vector<std::string>& words) { return ctl(words).err; };
   EXPECT_THAT(said({"list", "-n", "0", "--sinc", "today"}), StartsWith("flightctl: -n: "));

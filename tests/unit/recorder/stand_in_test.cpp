@@ -48,7 +48,7 @@ class StandIn : public test::FakePmu {
     configure(std::move(events));
     config_.channels = {config_.channels.back()};
   }
-  // Of the channel beside "ok".
+  // An event of the channel beside "ok".
   [[nodiscard]] const ManifestEvent& configured(std::size_t index = 0) const {
     const Manifest& manifest = recording_->manifest();
     for (std::size_t i = 0; i < manifest.events.size(); ++i)

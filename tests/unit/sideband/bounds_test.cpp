@@ -39,7 +39,7 @@ Tape shell() {
   return tape;
 }
 
-// What is folded early has only the last mapping of an address.
+// A log that is folded early keeps only the last mapping of an address.
 TEST(Bounds, AMappingThatWasReplacedBeforeItWasFoldedIsCounted) {
   ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
   tracker.add(shell().bytes());
@@ -486,7 +486,7 @@ TEST(Bounds, WhatASnapshotHasSamplesOfIsForgottenLast) {
   for (const std::uint32_t one : sampled) EXPECT_EQ(model.comm_of(one, one), "life" + std::to_string(one));
 }
 
-// Whoever may make cgroups can give them long paths, and make thousands; programs that load BPF code make symbols.
+// A user who may make cgroups can make thousands with long paths, and programs that load BPF code make symbols.
 TEST(Bounds, CgroupsAndSymbolsLeaveSpaceForTheNamesOfProcesses) {
   constexpr std::size_t kState = 1U << 20U;
   constexpr std::uint64_t kFirst = 1000, kBusy = kFirst + 700, kAll = 3000;

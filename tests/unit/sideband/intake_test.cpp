@@ -151,7 +151,8 @@ TEST_F(IntakeTest, ALossBeginsAtTheRecordBeforeIt) {
   EXPECT_EQ(intake_.last_of(1), 0U);
 }
 
-// What is missing may have replaced the mapping, so an equal one is news again. It may have been read before the loss.
+// A missing record may have replaced the mapping, so an equal one counts as new again. It may have been read before the
+// loss.
 TEST_F(IntakeTest, AfterALossNothingIsARepetition) {
   toggle(10);
   tape_.lost(time_++, 5);

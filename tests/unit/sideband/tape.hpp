@@ -91,7 +91,7 @@ class Tape {
   void scanned_executable(std::uint32_t pid, std::string_view path) {
     append_mmap2(bytes_, {.pid = pid, .tid = pid, .name = path, .is_program = true}, {});
   }
-  // Of the process that was scanned last.
+  // Says that threads of the process that was scanned last are left out.
   void threads_left_out(std::uint32_t pid, std::uint64_t count) {
     append_lost(bytes_, {count, 0}, {.pid = pid, .tid = pid, .reserved = kScanThreadsLeftOut});
   }

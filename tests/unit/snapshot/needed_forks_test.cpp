@@ -26,7 +26,7 @@ class NeededForksTest : public testing::Test {
   void map(std::uint32_t pid) {
     append_mmap2(prologue_, {.pid = pid, .tid = pid, .address = 4096, .bytes = 4096, .name = "/bin/it"}, {});
   }
-  // Of the kept FORKs.
+  // "PID/TID" of each FORK record that is kept.
   [[nodiscard]] std::vector<std::string> kept() const {
     const NeededForks forks(prologue_);
     std::vector<std::string> out;

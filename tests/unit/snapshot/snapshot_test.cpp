@@ -31,7 +31,7 @@ std::atomic<off_t> disk_end = 0;                    // a file with more bytes fi
 
 }  // namespace
 
-// Of this program: one sync can fail as on NFS with a full quota.
+// This program's own fdatasync(2): one call can fail as on NFS with a full quota.
 extern "C" int fdatasync(int fd) {
   if (next_sync++ != failing_sync) return static_cast<int>(::syscall(SYS_fdatasync, fd));
   errno = EDQUOT;
@@ -103,7 +103,7 @@ class WriteSnapshot : public testing::Test {
   [[nodiscard]] UniqueFd file(const std::string& name) const {
     return open_file(folder_ + "/" + name, O_RDWR | O_CREAT | O_EXCL, 0640).value();
   }
-  // Of the one in the folder.
+  // The sidecar of the snapshot in the folder.
   [[nodiscard]] Result<Sidecar> stored() const {
     for (const auto& entry : std::filesystem::directory_iterator(folder_))
       if (const std::string path = entry.path(); path.ends_with(kSidecarSuffix))

@@ -486,7 +486,7 @@ TEST_F(Top, AChildOfPid2IsAKernelThreadOnlyOnTheHost) {
   EXPECT_THAT(names(), testing::ElementsAre("[unknown]"));
 }
 
-// Nothing of it is known but its name, which is its own choice.
+// Only the name of the process is known, and the process has chosen it.
 TEST_F(Top, ANameInBracketsMakesNoKernelThread) {
   const auto before = [this](std::uint32_t pid, std::uint32_t parent, std::string_view name) {
     append_fork(sideband_.prologue, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent, .exec = true}, {});

@@ -81,7 +81,7 @@ TEST(DoubtfulTime, ForADayAfterAJumpAhead) {
   EXPECT_EQ(why(clock), "");
 }
 
-// Nothing was recorded of it. The snapshots of this boot are dated before the boot.
+// The jump is in no record. But the snapshots of this boot are dated before the boot.
 TEST(DoubtfulTime, AJumpBeforeTheFirstLook) {
   StoreClock clock = right();
   clock.now += 40 * kDay;

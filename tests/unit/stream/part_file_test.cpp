@@ -207,7 +207,7 @@ bool set_append_only(const std::string& path, bool on) {
   return ::ioctl(file->get(), _IOW('f', 2, long), &flags) == 0;  // FS_IOC_SETFLAGS
 }
 
-// What is left of the round that did not fit must not follow the features.
+// The features must not be followed by remains of the round that did not fit.
 TEST(PartFileTest, AFileThatCannotBeCutIsNotFinished) {
   if (!test::is_root()) GTEST_SKIP() << "needs root";
   const StreamFolder folder;
@@ -381,7 +381,7 @@ TEST(PartWriterTest, NoRoundIsMissingAtTheSeamOfTwoParts) {
   EXPECT_EQ(said.out.find(":1 "), std::string::npos) << "the second part names its processes itself";
 }
 
-// Of the disk's space: less than usual is left for this part.
+// For example, the disk has less space for this part than usual.
 TEST(PartWriterTest, APartMayHaveASmallerLimit) {
   const StreamFolder folder;
   MadeRounds rounds;

@@ -197,7 +197,7 @@ TEST(RecoverTest, NoRoundIsGivenUpInVain) {
   EXPECT_EQ(disk.rounds_in(folder.path("copy")), 8U);
 }
 
-// Whoever gets it: a few of 64 rounds are enough for the features.
+// Other programs may take the space that is cut off. A few of 64 rounds are enough for the features.
 TEST(RecoverTest, WhereOthersTakeTheSpaceFewRoundsAreGivenUp) {
   if (!test::is_root()) GTEST_SKIP() << "needs root: mount(2)";
   const StreamFolder folder;

@@ -502,7 +502,7 @@ TEST_F(StreamWorkersTest, AnOverwrittenRingHasAHole) {
   EXPECT_EQ(ring.holes[0].until_ns, ring.blocks.front().oldest_ns);
 }
 
-// Of all that was written since 900: only the first ring was overwritten.
+// The recording asks for everything since 900. Only the first ring has overwritten a part of that.
 TEST_F(StreamWorkersTest, ARingThatWasOverwrittenBeforeTheStartHasAHoleIfAllIsWanted) {
   one_.write_some(1'000, 3 * kTestRingBytes / 48);
   two_.write_some(1'000, 10);

@@ -285,7 +285,8 @@ class Mounted {
 // Another root, in which a program has the same path as a file of the host.
 class InAnotherRoot : public MappedFileTest {
  protected:
-  // Of a process that started before flightd (a scan has the reader's view) and of one that started later.
+  // Checks the path for a process that started before flightd (a scan has the reader's view) and for one that started
+  // later.
   void expect_path(const std::string& name, const std::string& wanted) {
     fs::create_directories(fs::path(root_ + name).parent_path());
     fs::copy_file("/proc/self/exe", root_ + name, fs::copy_options::overwrite_existing);
@@ -444,7 +445,7 @@ TEST_F(MappedFileTest, InAChrootOfAContainerItIsRead) {
   ASSERT_TRUE(facts) << facts.error().what;
   EXPECT_EQ(facts->served_by, "");
   EXPECT_EQ(facts->build_id, own_build_id());
-  // Nobody is left who sees the mount: the chroot may be on a disk that waits.
+  // Now no process sees the mount any more: the chroot may be on a disk that waits.
   inside.end_first();
   facts = read_mapped_file(at);
   ASSERT_TRUE(facts) << facts.error().what;

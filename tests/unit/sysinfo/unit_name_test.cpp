@@ -66,7 +66,7 @@ TEST(CgroupName, AContainerIsNamedAsItsRuntimeDoes) {
   EXPECT_EQ(name_of_cgroup("/docker/" + id).container, id);
 }
 
-// Whoever owns a delegated cgroup can give any name to the cgroups below it.
+// The owner of a delegated cgroup can give any name to the cgroups below it.
 TEST(CgroupName, TheLabelShowsWhoseUnitItIs) {
   const std::string id = "3f2a91c7d8e0" + std::string(52, 'b'), other = "77" + std::string(62, 'c');
   const std::string user = "/user.slice/user-1000.slice/user@1000.service";

@@ -37,7 +37,7 @@ TEST(Condition, SaysHowMuchOfItWasStolen) {
                                      HasSubstr("for 100 ms"), Not(AnyOf(HasSubstr("baseline"), HasSubstr("jump")))));
   EXPECT_EQ(fired[0].fired->stolen, 95);
 
-  // Of the whole time, as the value is: a hypervisor steals in bursts.
+  // The stolen share is a mean over the whole time, as the value is: a hypervisor steals in bursts.
   Tape bursts(R"("t": {"metric": "cpu.busy", "above": "50%", "for": "2s"})");
   std::vector<Decision> held;
   for (int i = 0; i < 20 && held.empty(); ++i)
@@ -57,7 +57,7 @@ TEST(Condition, SaysHowMuchOfItWasStolen) {
   EXPECT_EQ(fired[0].fired->stolen, std::nullopt) << "the kernel's time has no stolen part";
 }
 
-// Of the triggers that are shipped.
+// Tests the triggers of the shipped configuration.
 TEST(Condition, AStolenCpuFiresStealAndNotCpuSpike) {
   Tape tape(*parse_config(built_in_config(), "built-in"));
   const Tape::Values calm{{Metric::cpu_busy, 5}, {Metric::cpu_used, 5}, {Metric::cpu_steal, 0}};

@@ -377,7 +377,8 @@ TEST_F(BrokerLife, ResumesBeforeEachAttach) {
   EXPECT_NE(rings[0].head(), old);
 }
 
-// Of a flightd that is stopped, for example. In an earlier version the signal waited with the reply, for 5 s.
+// The client may be a flightd that is stopped, for example. In an earlier version the signal waited with the reply, for
+// 5 s.
 TEST_F(BrokerLife, EndsWhileItsRepliesAreNotRead) {
   start_listening(calls_config());
   const UniqueFd deaf = raw_connection();

@@ -264,7 +264,7 @@ class ControlBench {
   ControlBench(const ControlBench&) = delete;
   ControlBench& operator=(const ControlBench&) = delete;
 
-  // Whoever runs the test may call all methods.
+  // The user who runs the test may call all methods.
   Result<void> run(ControlLimits limits = {}, ControlAccess access = {}) {
     if (!access.own_uid) access.own_uid = ::geteuid();
     auto server = ControlServer::open(io_, socket(), backend, access, limits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may connect, how many connections there may be, and which files may be at the socket's path.
+// Tests which users may connect, the limits of connections, and which files may be at the socket's path.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -259,7 +259,7 @@ const std::string kListSnapshots = call_text("io.flightd.Recorder.ListSnapshots"
 class Waiting {
  public:
   Waiting(const std::string& socket, std::string call) : socket_(socket), call_(std::move(call)) {}
-  // Of `count` more calls; returns how many were not refused.
+  // Begins `count` more calls, and returns how many were not refused.
   int begin(int count) {
     int begun = 0;
     for (int number = 0; number < count; ++number) {

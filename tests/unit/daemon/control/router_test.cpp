@@ -99,7 +99,7 @@ class ControlRouterTest : public testing::Test {
     EXPECT_TRUE(bench_.loop.until([this] { return !bench_.recordings->running_id().empty(); }));
     return bench_.recordings->running_id();
   }
-  // Of a call; `more` begins with a comma.
+  // The parameters of a call; `more` begins with a comma.
   static std::string with_id(const std::string& id, const std::string& more = "") {
     return fmt::format(R"({{"id":"{}"{}}})", id, more);
   }
@@ -200,7 +200,7 @@ TEST_F(ControlRouterTest, ARecordingIsItsCallersAndIsStoppedByItsId) {
   EXPECT_EQ(ask("StopRecording", with_id(id)).error, error("NoSuchRecording"));
 }
 
-// Of a snapshot without its data file.
+// The vacuum removes a snapshot without its data file.
 TEST_F(ControlRouterTest, AVacuumIsTheStoresAndADryOneRemovesNothing) {
   const Sidecar taken = take();
   ASSERT_TRUE(std::filesystem::remove(taken.path));

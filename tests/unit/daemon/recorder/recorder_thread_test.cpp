@@ -365,7 +365,8 @@ TEST_F(RecorderThreadTest, ARefusedScanIsAskedForAgain) {
   EXPECT_TRUE(soon([&] { return !recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale; }));
 }
 
-// What a process that hangs keeps from being read is asked for again after 1, 2, 4 … s: no loss must wait that long.
+// While a process hangs, scans for its missing facts are repeated after 1, 2, 4 … s. The scan after a loss must not be
+// delayed by that.
 TEST_F(RecorderThreadTest, AProcessThatHangsDoesNotDelayTheScanAfterALoss) {
   rings_ = small_recording();
   ASSERT_TRUE(rings_);

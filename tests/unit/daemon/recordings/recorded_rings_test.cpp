@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr std::uint64_t kCallType = kSidebandSampleType | PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW;
 constexpr std::uint64_t kCallId = 31, kStackId = 21;
 
-// Of two channels, whose CPUs are offline: there are no rings. One event has callchains, and the other has none.
+// Two channels whose CPUs are offline, so there are no rings. One event has callchains, and the other has none.
 std::shared_ptr<Attached> attached_without_rings() {
   Attachment attachment;
   ManifestEvent event;

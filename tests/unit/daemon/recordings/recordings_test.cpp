@@ -187,7 +187,7 @@ class RecordingsTest : public testing::Test {
   std::unique_ptr<Recordings> recordings_;
 };
 
-// Nothing is overwritten, however many page faults flightd and a sanitizer have of their own.
+// In rings of this size nothing is overwritten, however many page faults flightd and a sanitizer cause.
 class LargeRingsTest : public RecordingsTest {
  protected:
   LargeRingsTest() { ring_bytes_ = 4U << 20U; }
@@ -225,7 +225,7 @@ TEST_F(LargeRingsTest, ARecordingHasThePastAndWhatFollows) {
   EXPECT_EQ(recordings_->running_id(), "");
 }
 
-// What happens while its files are made is in it.
+// The recording has the events that happen while its files are made.
 TEST_F(LargeRingsTest, WithoutAPastItBeginsWhenItIsAskedFor) {
   fault(100);
   const EventTime before_ns = monotonic_now();
@@ -444,7 +444,7 @@ TEST_F(RecordingsTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
   EXPECT_LE(bench_.broker->asked(Request::build_ids), seconds.count() + 3);
 }
 
-// Of an inode that nothing else maps, and that no file system gives another number.
+// Maps a memfd: nothing else maps its inode, and no file system gives it another number.
 class MappedLastTest : public RecordingsTest {
  protected:
   static constexpr const char* kMappedName = "/memfd:mapped-last (deleted)";
@@ -613,7 +613,7 @@ TEST_F(RecordingsTest, ItEndsAfterItsTime) {
   EXPECT_EQ(call.result().paths.size(), 1U);
 }
 
-// What it needs before its workers run does not count: here it waits a second for the broker.
+// The time until the workers run does not count: here the recording waits a second for the broker.
 TEST_F(RecordingsTest, ItsTimeBeginsWithItsWorkers) {
   constexpr EventTime kForNs = 1'000'000'000, kKernelWaitNs = 1'000'000'000;
   ASSERT_TRUE(soon([&] { return bench_.broker->asked(Request::kernel) >= 1; })) << "at the start";
@@ -691,7 +691,7 @@ TEST_F(RecordingsTest, ATriggersSaysWhatTheRingsDidNotHoldAnyMore) {
   EXPECT_THAT(sidecar.warnings, Contains(HasSubstr("of the rings' events are not in this part")));
 }
 
-// Else one trigger would take both places.
+// Otherwise one trigger would use both slots.
 TEST_F(RecordingsTest, ATriggerThatFiresAgainHasOneRecording) {
   TriggersCall first, again, other, third;
   record_for("hot", first);
@@ -883,7 +883,7 @@ TEST_F(NextBrokerTest, ARecordingGoesOnWithItAfterAReload) {
   EXPECT_THAT(warnings, HasSubstr("flightd-broker was gone from"));
 }
 
-// Nobody comes after it: what the new rings had is missing, and that is said.
+// No broker follows the lost one: the events of the new rings are missing, and the recording says so.
 TEST_F(NextBrokerTest, WithoutOneARecordingDoesNotBlameTheDisk) {
   RecordCall call;
   ASSERT_NO_FATAL_FAILURE(begin(call));

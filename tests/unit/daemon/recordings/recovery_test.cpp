@@ -130,7 +130,7 @@ class RecoveryTest : public testing::Test {
                   .bytes = 700}};
     return out;
   }
-  // Of the part that is in the store now.
+  // The sidecar of the part that is in the store now.
   [[nodiscard]] Sidecar stored() const {
     auto sidecar = parse_sidecar(read_file(at(kStem + ".json")).value_or(""));
     EXPECT_TRUE(sidecar && sidecar->record);
@@ -243,7 +243,8 @@ TEST_F(RecoveryTest, BetweenTheTwoNamesNoHoleIsForgotten) {
   }
 }
 
-// Of another size, or with other samples: after a power failure, on a file system that cannot sync.
+// The file has another size or other samples than the sidecar says: for example after a power failure, on a file system
+// that cannot sync.
 TEST_F(RecoveryTest, AWholeFileOfAnotherSidecarDoesNotGetItsName) {
   for (const bool other_size : {true, false}) {
     ASSERT_NO_FATAL_FAILURE(kill_part(2, true));
@@ -415,7 +416,7 @@ TEST_F(RecoveryTest, AJournalThatLiesRemovesThePartAndNothingElse) {
   EXPECT_EQ(names().size(), 1U);
 }
 
-// What its sidecar said so far is not overwritten before the other one has its name.
+// The facts in the part's sidecar are not overwritten before the new sidecar has its name.
 TEST_F(RecoveryTest, ACommitThatFailsLeavesWhatRecoveryNeeds) {
   ASSERT_NO_FATAL_FAILURE(kill_part(2));
   describe();

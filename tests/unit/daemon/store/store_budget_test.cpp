@@ -95,7 +95,7 @@ TEST_F(Budget, APartOfARecordingGetsSpaceButNotThatOfTheOthers) {
   EXPECT_EQ(room->outcome.removed[0].id, "3");
 }
 
-// What is left for a part is what all others leave of max_use: pinned snapshots, and the parts that are being written.
+// A part may use the rest of max_use: less the pinned snapshots, and less the parts that are being written.
 TEST_F(Budget, APartGetsWhatTheOthersLeave) {
   make(1, wall_now());
   const std::string stem = SnapshotName{.host = "box", .time = wall_now(), .trigger = "spike", .seq = 2}.stem();
@@ -171,7 +171,7 @@ TEST_F(Budget, OneThatCannotBeDeletedDoesNotTakeThePlaceOfOthers) {
   EXPECT_EQ(outcome.removed[0].id, "4");
 }
 
-// Nothing is deleted for what the part before has written.
+// No snapshot is deleted for the space that the previous part has used.
 TEST_F(Budget, TheNextPartNeedsSpaceForItselfOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
   ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M"), 0);
@@ -471,7 +471,7 @@ class KeepFreeOverARestart : public Budget {
     std::ofstream(folder_ + "/" + file, std::ios::app) << std::string(bytes, 'x');
   }
   [[nodiscard]] bool is_remembered() const { return std::filesystem::exists(state_ + "/keep-free.state"); }
-  // Of the next flightd; `in_use`: a part of its recording.
+  // The budget of the next flightd; `in_use`: a part of its recording.
   [[nodiscard]] StoreBudget next_budget(std::uint64_t in_use = 0) const {
     return {folder_,
             config_,

@@ -729,7 +729,7 @@ TEST_F(HeldUsers, AFileInTheirQueueGoesIntoThatOfAnotherUserWhoNeedsIt) {
   EXPECT_EQ(id_at(table_, 14), 9);
 }
 
-// What waits there since before must not be taken for what waits there now.
+// The file's former entry in the queue must not be mistaken for its present one.
 TEST_F(HeldUsers, AFileThatComesBackIntoAQueueIsThereOnce) {
   ASSERT_TRUE(table_.wants(by(1, 7, 10), now_));
   table_.note_queued(file(7), 1, 11);
@@ -763,7 +763,7 @@ TEST_F(HeldUsers, AKnownFileIsLookedAtAgainByAUserWhoMayDoSo) {
   EXPECT_FALSE(table_.wants(by(1, 7, 12.1), now_ + 2s));
   EXPECT_TRUE(table_.has_due());
   EXPECT_TRUE(table_.due(now_ + 2s, true).empty()) << "a client can have it read, but not at once again";
-  // Of one who may not even have that there is nothing to wait for.
+  // If that user may not read even for a client, a delay gains nothing: the file is due at once.
   even_asked_ = {1};
   due = table_.due(now_ + 2s, true);
   ASSERT_EQ(due.size(), 1U);

@@ -220,7 +220,7 @@ TEST_F(Watch, AProcessThatWasOnlySlowIsAskedAgain) {
   EXPECT_EQ(known().files.size(), 2U);
 }
 
-// What hangs occupies no helper that others need.
+// Reads that hang do not occupy the helpers that other reads need.
 TEST_F(Watch, ManyThatHangLeaveAHelper) {
   for (std::uint32_t i = 0; i < 40; ++i) {
     watch_.note_scan(mapping(kHungDevice, i + 1, "/net/x", i + 1));
@@ -232,7 +232,7 @@ TEST_F(Watch, ManyThatHangLeaveAHelper) {
   EXPECT_EQ(known().files.size(), 1U);
 }
 
-// Nobody reads what is queued, and no snapshot waits for it.
+// No helper is free to read the queued file, so no snapshot waits for it.
 TEST_F(Watch, WhereEveryHelperHangsItIsSettled) {
   watch_.note_scan(mapping(kHungDevice, 1, "/net/x", 1));
   EXPECT_TRUE(look_until([&] { return hanging == 1; }));
@@ -492,7 +492,7 @@ class ShareOfWatch : public test::RootTest {
   FileWatch watch_{threads_, read_each, {.now = virtual_now, .cpu = virtual_cpu_time}, virtual_owner};
 };
 
-// Of a process with the pid of the one that hangs.
+// A FORK record of a new process with the pid of the one that hangs.
 RecordBuffer fork_at(EventTime time_ns) {
   RecordBuffer out;
   append_fork(out, {.pid = kHungProcess, .ppid = 1, .tid = kHungProcess, .ptid = 1, .time_ns = time_ns},
@@ -579,8 +579,8 @@ TEST_F(ShareOfWatch, NeverMoreThanSomeAtOnceAndOnePercent) {
   EXPECT_GT(asked_at_other, 0) << "nobody else waits";
 }
 
-// What it costs to note his files counts while he owes less than kNoticed. He who owes more has it beside the 1 % of
-// reading, and it is not limited.
+// The CPU time for noting a user's files is charged while the user owes less than kNoticed. Beyond that it comes on top
+// of the 1 % for reading, and is not limited.
 TEST_F(ShareOfWatch, LooksComeBesideTheOnePercentOfReading) {
   constexpr std::chrono::microseconds kLook(500);
   constexpr int kSteps = 2000, kFiles = 20;
@@ -789,7 +789,7 @@ TEST_F(ShareOfWatch, AFileWhoseTurnHasNotComeIsNotItsDisksFault) {
   EXPECT_EQ(at_once.unanswered, std::vector<DeviceNumber>{});
 }
 
-// Else the main thread would wake a hundred times a second for one file at a time.
+// Otherwise the main thread would wake a hundred times a second for one file each time.
 TEST_F(ShareOfWatch, WhatCollectsIsReadTogether) {
   spend(3'000ms);
   watch_.note_scan(mapping(8, 1, "/bin/x", user()));
@@ -847,7 +847,7 @@ TEST_F(ShareOfWatch, WhatTheBrokerItselfDoesIsChargedToTheSameUser) {
   EXPECT_GE(watch_.waiting_files(), 1U);
 }
 
-// Who renames threads for ever makes nobody wait whose programs start meanwhile.
+// A user who renames threads for ever does not delay the files of users whose programs start meanwhile.
 TEST_F(ShareOfWatch, RecordsOfSomethingElseAreNotChargedToThoseWhoMapFiles) {
   cpu_step_ns = 1'000'000'000;
   RecordBuffer renames;
@@ -866,7 +866,7 @@ TEST_F(ShareOfWatch, RecordsOfSomethingElseAreNotChargedToThoseWhoMapFiles) {
   EXPECT_EQ(watch_.waiting_files(), 0U);
 }
 
-// Nobody is held: what is known of the names holds until they have been looked at.
+// No user is held back. The known facts about a name are valid until it has been looked at again.
 TEST_F(ShareOfWatch, ANameThatIsLookedAtAgainIsKnownMeanwhile) {
   for (const std::uint32_t disk : {20U, 21U, 22U}) watch_.note_scan(mapping(disk, kPlainInode, "/bin/x", 1));
   EXPECT_TRUE(settle());

@@ -208,7 +208,7 @@ TEST_F(Queues, AUserWithLongNamesDropsOnlyHisOwn) {
   EXPECT_EQ(left, (std::map<uid_t, std::size_t>{{0, roots}, {1000, his}}));
 }
 
-// What is not checked must be in the answer, however many files wait.
+// The answer must list the names that are not checked, however many files wait.
 TEST_F(Queues, NamesToBeCheckedHaveALimitOfTheirOwn) {
   fill(1000);
   for (std::uint64_t i = 0; queues_.add(0, at(i)); ++i) ASSERT_LE(i, OwnerQueues::kMaxQueued);

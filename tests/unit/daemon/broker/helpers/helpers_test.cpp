@@ -128,7 +128,7 @@ class HelperProcesses : public testing::Test {
     if (!reply) return propagate(reply.error());
     return text_of(*reply);
   }
-  // Of the one that does the next call.
+  // The pid of the helper that does the next call.
   pid_t next_pid() {
     const auto pid = call("pid");
     EXPECT_TRUE(pid) << pid.error().what;
@@ -265,7 +265,7 @@ TEST_F(HelperProcesses, TheCallerLearnsWhatARequestTookOfACpu) {
   EXPECT_GT(cpu, 50ms) << "what it had used when it was killed";
 }
 
-// Nothing that the helpers use is left out, whatever ends them.
+// The callers get the whole CPU time of the helpers, however a helper ends.
 TEST_F(HelperProcesses, TheCallersLearnAllThatTheHelpersUse) {
   std::chrono::nanoseconds cpu{0};
   const Helpers::Notices notices{
