@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -258,7 +257,7 @@ TEST_F(ControlLong, APlainCopyHasTheSameContent) {
 TEST_F(Control, WindowsAreAsRequested) {
   Child burner = start_load({folder_.load("burner"), std::to_string(load_cpu()), "30"});
   ASSERT_TRUE(burner.wait_for_line("started"));
-  usleep(2'500'000);
+  ASSERT_TRUE(wait_until([&] { return history_seconds(daemon_.status()) > 2.3; }, 20s));
   Json last = daemon_.snapshot({"--last", "1s"});
   EXPECT_NEAR(last["window"]["seconds"], 1.0, 0.2);
   std::uint64_t begin = last["window"]["begin_ns"], end = last["window"]["end_ns"];

@@ -67,6 +67,11 @@ struct StartOptions {
   return state != status.end() && (*state == "on" || *state == "unproven");
 }
 
+// How far back all rings of the first channel reach, by this status.
+[[nodiscard]] inline double history_seconds(const Json& status) {
+  return status.at("channels").at(0).at("history_seconds").at("min").get<double>();
+}
+
 class TestDaemon {
  public:
   explicit TestDaemon(const TempFolder& folder) : folder_(&folder) {}

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/journaled.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/raw_socket.hpp"
 #include "tests/e2e/verifier.hpp"
@@ -88,7 +89,7 @@ class Disk : public testing::Test {
     burner_.emplace(start_load({folder_.load("burner"), std::to_string(load_cpu()), "300"}));
     ASSERT_TRUE(burner_->wait_for_line("started"));
     ASSERT_TRUE(daemon_.start(stacks_config(frequency, "256K"), options_));
-    usleep(300'000);
+    ASSERT_TRUE(burner_->runs_for(300ms));
   }
   // The load ends when a snapshot is as large as a ring: what the rings have stays there. The store is empty then.
   void start_with_full_rings() {
@@ -231,7 +232,6 @@ TEST_F(DiskLong, HangingOneHoldsUpNeitherRecorderNorSocket) {
   set_fault("* -1 0 0");
   Child asker = Child::start(daemon_.ctl_command({"--json", "snapshot"}));
   Child lister = Child::start(daemon_.ctl_command({"list"}));
-  usleep(500'000);
   EXPECT_TRUE(wait_until([&] { return degraded(); }, 30s));
   EXPECT_TRUE(asker.running()) << asker.err();
   // The broker answers as well: flightd requests its CPU time again.
@@ -289,14 +289,14 @@ TEST_F(DiskLong, SlowOneMakesHolesInARecording) {
   closer.go();
   ASSERT_TRUE(daemon_.goes_on());
   Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--for", "8s", "--switch-size", "512M"}));
-  usleep(2'000'000);
+  ASSERT_TRUE(wait_for_rounds(backing_ + "/state/snapshots", 3)) << recorder.err() << daemon_.log();
   const auto memory = [&] {
     const std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
     return std::stoul(status.substr(status.find("VmRSS:") + 6)) << 10U;
   };
   const std::size_t before = memory();
   set_fault("write -1 0 0");
-  usleep(4'000'000);  // 50 MB of records
+  usleep(4'000'000);  // a fixed time, half of the recording: 50 MB of records
   EXPECT_LT(memory(), before + ((sanitized() ? 64U : 16U) << 20U));
   set_fault("none 0 0 0");
   const Outcome outcome = recorder.finish(60s);
@@ -320,8 +320,7 @@ TEST_F(DiskLong, HangingOneDoesNotKeepFlightdThatRecords) {
   const Json config = stacks_config(499, "64K");
   ASSERT_TRUE(daemon_.start(config, options_));
   Child recorder = Child::start(daemon_.ctl_command({"record"}));
-  ASSERT_TRUE(wait_until([&] { return daemon_.status().dump().find(" is running: ") != std::string::npos; }, 20s));
-  usleep(2'500'000);  // two rounds
+  ASSERT_TRUE(wait_for_rounds(backing_ + "/state/snapshots", 2)) << recorder.err() << daemon_.log();
   set_fault("write -1 0 0");
   daemon_.process().signal(SIGTERM);
   const Outcome outcome = recorder.finish(60s);
@@ -540,7 +539,8 @@ TEST_F(DiskLong, SpareFilesAreMadeAsSoonAsTheyCanBe) {
   ASSERT_TRUE(daemon_.stop());  // it removes the spare files
   set_fault("create 0 28 0");   // ENOSPC
   ASSERT_TRUE(daemon_.start(stacks_config(997, "256K"), options_));
-  usleep(1'500'000);
+  const auto was_refused = [&] { return daemon_.log().find("spare files for a last snapshot: ") != std::string::npos; };
+  ASSERT_TRUE(wait_until(was_refused, 20s)) << daemon_.log();
   const std::string spare = backing_ + "/state/snapshots/.flightd-spare-sidecar";
   EXPECT_FALSE(fs::exists(spare));
   set_fault("none 0 0 0");
@@ -770,7 +770,7 @@ TEST_F(DiskLong, HangingOneIsNoneOfTheWatchdogs) {
   expect_good_again();
   // A stopped process sends no keep-alive. So the check above would have noticed a missing one.
   ASSERT_EQ(kill(daemon_.pid(), SIGSTOP), 0);
-  usleep(100'000);
+  usleep(100'000);  // a fixed time, as for the rest: no message must come
   manager.received("");
   std::this_thread::sleep_for(allowed);
   EXPECT_EQ(manager.received("WATCHDOG=1"), 0U);

@@ -323,7 +323,7 @@ TEST_F(FilesLong, AProgramOverwrittenInPlaceHasNoOthersBuildId) {
   // A file's time has ticks: what is started in the same one could be either.
   EXPECT_TRUE(wait_until([&] { return fs::file_time_type::clock::now() - fs::last_write_time(program) > 50ms; }, 5s));
   const Child after = burn(program);
-  usleep(100'000);  // it has samples
+  ASSERT_TRUE(after.runs_for(50ms)) << "it has samples";
   Json sidecar = daemon_.snapshot();
   EXPECT_THAT(mapped_by(before.pid(), sidecar), HasSubstr(old_id));
   EXPECT_THAT(mapped_by(after.pid(), sidecar), AllOf(Not(IsEmpty()), Not(HasSubstr(old_id))));

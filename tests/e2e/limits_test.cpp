@@ -245,7 +245,7 @@ TEST_F(LimitsOfBrokerLong, WithNoDescriptorLeftTheNextFlightdIsServed) {
   daemon.launch(config_.dump(2), options_);
   ASSERT_TRUE(wait_until([&] { return complaints() > 0; }, 30s));
   const std::chrono::nanoseconds before = used();
-  std::this_thread::sleep_for(2s);
+  std::this_thread::sleep_for(2s);  // a fixed time, for which the use of the CPU is measured
   EXPECT_LT(used() - before, 200ms) << "it turns in a loop";
   EXPECT_EQ(complaints(), 1U);
   ASSERT_EQ(limit_files(pid, kManyFiles), 0);

@@ -134,9 +134,11 @@ TEST_F(NamesLong, AProgramWithMoreMappingsThanAreKeptHasItsNames) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
   Child late = start_load({folder_.load("many_mappings"), cpu_, "90", kMappings}, kBusy);
   ASSERT_TRUE(late.wait_for_line("started", 60s)) << late.err();
-  usleep(1'000'000);
+  const std::uint64_t from_ns = now_ns();
+  for (const Child* one : {&early, &late}) ASSERT_TRUE(one->runs_for(350ms));
+  const Json sidecar = daemon_.snapshot({"--last", fmt::format("{}ms", (now_ns() - from_ns) / 1'000'000)});
   std::map<int, std::size_t> named, nameless;
-  for (const NamedSample& sample : named_samples(folder_, daemon_.snapshot({"--last", "700ms"})["path"])) {
+  for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
     if (sample.comm != "many_mappings" || sample.dso.starts_with("[kernel")) continue;
     ++(sample.symbol == "hot_function_for_flightd" ? named : nameless)[sample.pid];
   }
@@ -152,7 +154,8 @@ TEST_F(NamesLong, AnExecDuringAPauseIsKnownAfterwards) {
   Child execer = start_load({folder_.load("execer"), cpu_, "1.5", folder_.load("burner"), cpu_, "4"}, kBusy);
   Child burner = start_load({folder_.load("burner"), cpu_, "10"}, kBusy);
   ASSERT_TRUE(execer.wait_for_line("started"));
-  usleep(500'000);
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  usleep(500'000);  // a fixed time: the last window below begins 400 ms before the pause
   const std::uint64_t pausing = now_ns();
   ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
   const std::uint64_t paused = now_ns();
@@ -160,7 +163,7 @@ TEST_F(NamesLong, AnExecDuringAPauseIsKnownAfterwards) {
   const std::uint64_t resuming = now_ns();
   ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
   const std::uint64_t resumed = now_ns();
-  usleep(1'000'000);
+  ASSERT_TRUE(execer.runs_for(500ms)) << "the other one on its CPU has as much";
   const Json sidecar = daemon_.snapshot();
   const Seen seen = look_at_execer(sidecar, execer.pid());
   EXPECT_GT(seen.before, 50U);
@@ -197,7 +200,7 @@ TEST_F(NamesLong, AfterLostRecordsUncertainNamesAreLost) {
   Child execer = start_load({folder_.load("execer"), cpu_, "2", folder_.load("burner"), cpu_, "30"}, kBusy);
   ASSERT_TRUE(execer.wait_for_line("started"));
   ASSERT_TRUE(burner.wait_for_line("started"));
-  usleep(500'000);
+  ASSERT_TRUE(execer.runs_for(200ms)) << "meanwhile flightd, which looks every 100 ms, reads the records of both";
   daemon_.process().signal(SIGSTOP);
   std::vector<Child> togglers;
   for (const int cpu : usable_cpus())

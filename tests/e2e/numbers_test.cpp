@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -67,7 +66,7 @@ class NumbersLong : public testing::Test {
     if (usable_cpus().size() > 1) options.prefix = {"taskset", "-c", std::to_string(usable_cpus().front())};
     ASSERT_TRUE(daemon_.start(config, options));
     closer.go();
-    usleep(200'000);  // thousands of numbers for the first snapshot, too
+    ASSERT_TRUE(closer.runs_for(200ms)) << "thousands of numbers for the first snapshot, too";
     for (int i = 0; i < rounds; ++i) {
       for (const char* last : {"20ms", "20ms", "1h"}) {
         sidecars_.push_back(daemon_.snapshot({"--capture", "pause", "--last", last}));

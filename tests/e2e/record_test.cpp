@@ -18,6 +18,7 @@
 
 #include "libcore/store/names.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/journaled.hpp"
 #include "tests/e2e/mounts.hpp"
 #include "tests/e2e/numbered_calls.hpp"
 #include "tests/e2e/raw_socket.hpp"
@@ -68,6 +69,17 @@ class Record : public testing::Test {
     EXPECT_FALSE(id.empty()) << reply;
     return {std::move(socket), id};
   }
+  // Reads the replies to it, which come once a second, until so many events are in files.
+  [[nodiscard]] static bool has_events(RawSocket& socket, std::uint64_t events) {
+    const Stopwatch watch;
+    while (watch.gone_by() < 60s) {
+      const auto text = socket.receive();
+      if (!text) return false;
+      const Json reply = Json::parse(*text, nullptr, false);
+      if (reply.value("/parameters/progress/events"_json_pointer, std::uint64_t(0)) >= events) return true;
+    }
+    return false;
+  }
   // The last reply to it.
   static Json result_of(RawSocket& socket) {
     for (;;) {
@@ -112,6 +124,16 @@ class Record : public testing::Test {
       most = std::max(most, reply.value("/parameters/progress/events"_json_pointer, std::uint64_t(0)));
     }
     return most;
+  }
+  // A pause of the load's ring is in the journal, and so is an event after `from_ns`.
+  static bool has_pause_and_events(const JournalContents& journal, std::uint64_t from_ns) {
+    if (journal.entries.empty() || journal.entries.back().newest_ns <= from_ns) return false;
+    for (const auto& [number, notes] : journal.notes) {
+      if (number >= journal.entries.size()) continue;  // its round is not written yet
+      for (const JournaledHole& one : notes.holes)
+        if (one.cpu == load_cpu() && one.hole.cause == HoleCause::paused) return true;
+    }
+    return false;
   }
   // The next flightd has neither finished nor removed it yet.
   static bool has_unfinished_part(const TestDaemon& daemon) {
@@ -243,13 +265,13 @@ TEST_F(RecordLong, CompressedPartsHaveEachNumberOnce) {
 // However long its files take.
 TEST_F(Record, ThePastEndsWhenItIsAskedFor) {
   ASSERT_TRUE(daemon_.start(stacks_config(99, "64K")));
-  usleep(500'000);  // is held then
+  ASSERT_TRUE(wait_until([&] { return history_seconds(daemon_.status()) > 0.3; }, 20s)) << "the past is held";
   RawSocket socket = RawSocket::connect(daemon_.socket());
   ASSERT_EQ(::kill(daemon_.broker_pid(), SIGSTOP), 0);  // it makes the files
   const std::uint64_t before_ns = now_ns(), past_ns = 200'000'000;
   const Json call = {{"method", "io.flightd.Recorder.Record"}, {"parameters", {{"past_ns", past_ns}}}, {"more", true}};
   EXPECT_TRUE(socket.call(call.dump()));
-  usleep(1'000'000);
+  usleep(1'000'000);  // a fixed time: the files take so long
   const std::uint64_t after_ns = now_ns();
   ASSERT_EQ(::kill(daemon_.broker_pid(), SIGCONT), 0);
   const Json reply = Json::parse(socket.receive(20s).value_or("{}"), nullptr, false);
@@ -347,15 +369,16 @@ TEST_F(RecordLong, ASignalEndsItInOrder) {
 TEST_F(RecordLong, AReloadThatChangesAChannelBeginsAnotherPart) {
   Json config = plain_calls_config();
   start_calls(config);
-  const auto begun = begin();
+  auto begun = begin();
   const std::string& id = begun.second;
-  usleep(1'500'000);
+  ASSERT_TRUE(has_events(begun.first, 2000));
   config["channels"]["calls"]["ring"] = "8M";
   write_text(folder_ / "flightd.json", config.dump(2));
   const Outcome reload = daemon_.ctl({"reload"});
   EXPECT_EQ(reload.exit_status, 0) << reload.text();
   ASSERT_TRUE(wait_until([&] { return rows_of(daemon_, id).size() == 1; }, 20s)) << daemon_.log();
-  usleep(1'500'000);
+  const std::uint64_t events_before = daemon_.ctl_json({"info", id})["samples"];
+  ASSERT_TRUE(has_events(begun.first, events_before + 2000)) << "in the second part";
   EXPECT_EQ(stop(id)["ended"], "asked");
   const std::vector<Json> parts = sidecars_of(daemon_, id);
   ASSERT_EQ(parts.size(), 2U);
@@ -411,11 +434,11 @@ TEST_F(RecordOnSmallDiskLong, EndsWithWholePartsWhenItIsFull) {
 TEST_F(Record, APauseIsAHole) {
   start_calls(plain_calls_config());
   auto [client, id] = begin();
-  usleep(300'000);
+  ASSERT_TRUE(closer_->runs_for(300ms)) << "thousands of calls";
   EXPECT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
-  usleep(500'000);
+  usleep(500'000);  // a fixed time: the length of the hole is checked
   EXPECT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
-  usleep(300'000);
+  ASSERT_TRUE(closer_->runs_for(300ms));
   EXPECT_EQ(stop(id)["ended"], "asked");
   const std::vector<Json> parts = sidecars_of(daemon_, id);
   ASSERT_EQ(parts.size(), 1U);
@@ -430,12 +453,13 @@ TEST_F(RecordLong, AKilledFlightdLeavesItsHoles) {
   start_calls(config);
   const auto begun = begin();
   const std::string& id = begun.second;
-  usleep(300'000);
+  ASSERT_TRUE(closer_->runs_for(300ms)) << "thousands of calls";
   EXPECT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
-  usleep(500'000);
+  usleep(500'000);  // a fixed time: the length of the hole is checked
   EXPECT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
   const std::uint64_t resumed_ns = now_ns();
-  usleep(2'500'000);  // two rounds
+  const auto is_journaled = [&] { return has_pause_and_events(journal_in(daemon_.snapshots_dir()), resumed_ns); };
+  ASSERT_TRUE(wait_until(is_journaled, 30s)) << daemon_.log();
   daemon_.process().kill();
   closer_->kill();
   TestDaemon next(folder_);
@@ -509,7 +533,7 @@ TEST_F(RecordLong, KilledAtAnyMomentLosesOnlyItsLastRound) {
       const Json call = {
           {"method", "io.flightd.Recorder.Record"}, {"parameters", {{"part_bytes", 1U << 20U}}}, {"more", true}};
       ASSERT_TRUE(client.call(call.dump()));
-      usleep(moment_us);
+      usleep(moment_us);  // a fixed time: the moment is what varies
       killed_ns = now_ns();
       killed.process().kill();
       reported = events_reported(client);

@@ -91,7 +91,7 @@ TEST_F(ServiceStart, WithoutADescriptorForAnEventLoopItStays) {
   EXPECT_TRUE(manager_->wait_for("raise LimitNOFILE= of the unit")) << log();
   EXPECT_TRUE(manager_->wait_for("WATCHDOG=1")) << log();
   EXPECT_TRUE(wait_until([this] { return count_of(log(), "flightd cannot start") > 0 || !service_->running(); }, 30s));
-  std::this_thread::sleep_for(2s);
+  std::this_thread::sleep_for(2s);  // a fixed time: it must neither end nor repeat the line
   ASSERT_TRUE(service_->running()) << log();
   EXPECT_EQ(count_of(log(), "flightd cannot start"), 1U);
   EXPECT_THAT(log(), HasSubstr("raise LimitNOFILE= of the unit"));
@@ -191,7 +191,7 @@ TEST_F(ServiceStart, BrokerStaysWithoutMemoryAndRecordsWhenThereIsSome) {
     EXPECT_TRUE(wait_until([&] { return !broker.running() || !broker.err().empty(); }, 10s));
     // ld.so and main() before its first line.
     if (broker.err().find("flightd-broker: ") == std::string::npos) continue;
-    usleep(300'000);
+    usleep(300'000);  // a fixed time: it must not end
     EXPECT_TRUE(broker.running()) << broker.err();
     stayed += broker.err().find("; trying again") == std::string::npos ? 0 : 1;
     EXPECT_EQ(run({"prlimit", "--pid", std::to_string(broker.pid()), "--as=unlimited"}).exit_status, 0);

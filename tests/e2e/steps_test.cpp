@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <set>
 #include <span>
@@ -13,6 +11,7 @@
 #include "libcore/base/steps.hpp"
 #include "libcore/store/names.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/journaled.hpp"
 #include "tests/e2e/verifier.hpp"
 
 namespace flight {
@@ -179,9 +178,7 @@ TEST_P(LayoutStepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
       TestDaemon daemon(folder_);
       ASSERT_TRUE(daemon.start(config));
       Child recorder = Child::start(daemon.ctl_command({"record", "--reason", "steps"}));
-      ASSERT_TRUE(wait_until([&] { return daemon.status().dump().find(" is running: ") != std::string::npos; }, 60s))
-          << recorder.err();
-      usleep(2'500'000);  // two rounds
+      ASSERT_TRUE(wait_for_rounds(daemon.snapshots_dir(), 2)) << recorder.err() << daemon.log();
       daemon.process().kill();
       EXPECT_EQ(recorder.finish(20s).exit_status, 1);
     }
