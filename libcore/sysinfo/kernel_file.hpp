@@ -4,6 +4,11 @@
 // reads such a file hangs, and neither the thread nor its process can be ended by a signal. Nor is it the kernel's
 // file: its CPUs have other numbers. So a file is not opened if it waits for a server (mounts.hpp): EREMOTE. Nothing is
 // asked of the server to find that out, and never more than one descriptor is needed at a time. Any thread.
+//
+// Two limits. The check and the open are two steps: a file system that is mounted over the file between them is not
+// noticed, and its server can keep the caller waiting for ever. Linux before 5.8 does not report the mount of a file
+// (STATX_MNT_ID): a server's file is opened there, except if the kernel refuses statx(2) on it to this user. flightd is
+// supported on 5.10 and newer, so this concerns only those who try an older kernel.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +23,7 @@ namespace flight {
 // The type of file system for which a look at `path` would wait, if a server's is mounted anywhere on the way from
 // `base`, which is a folder above it; empty: none. Links are followed.
 [[nodiscard]] std::string waits_below(const std::string& base, std::string path);
-// For reading. A path that is not below /proc or /sys, as in a test's tree, is opened as it is.
+// For reading; the limits are above. A path that is not below /proc or /sys, as in a test's tree, is opened as it is.
 [[nodiscard]] Result<UniqueFd> open_kernel_file(const std::string& path);
 // read_file() of it.
 [[nodiscard]] Result<std::string> read_kernel_file(const std::string& path, std::size_t max_bytes = kMaxSmallFileBytes);
