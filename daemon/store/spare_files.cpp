@@ -41,7 +41,10 @@ Result<UniqueFd> take_as(const std::string& folder, const char* name, Result<Par
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
-// Does not access the disk: a blocked disk would delay the next freeze.
+// Does not access the disk: a blocked disk would delay the next freeze. 0 links count as removed. Some file systems on
+// FUSE report 0 for each file (ctl/new_file.cpp). There each fill() makes two new files in place of the present ones,
+// and nothing is lost. If 0 counted as unknown, the last snapshot could go into a removed file. A file that another
+// client of NFS removed is not noticed, because the server is not asked.
 bool is_linked(const UniqueFd& file) {
   struct statx status {};
   return ::statx(file.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &status) == 0 && status.stx_nlink > 0;

@@ -243,6 +243,11 @@ void CheckpointFile::append_ending(const ProcessTracker& tracker, std::span<cons
   }
 }
 
+// 0 links count as removed. Some file systems on FUSE report 0 for each file (ctl/new_file.cpp). There every call of
+// keep_up() writes a new checkpoint: that costs time, and nothing is lost. If 0 counted as unknown, a removed file
+// would not be noticed, and the next flightd would have no names of exited processes. RUNTIME is usually on tmpfs,
+// which counts links. On NFS and FUSE an open file that is removed keeps a link with another name. That is not noticed;
+// the next checkpoint has the right name again.
 bool CheckpointFile::is_gone() const {
   struct stat info {};
   return ::fstat(file_.get(), &info) != 0 || info.st_nlink == 0;
