@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the broker thread finds the next broker: one that adopted the recording, or any other.
 #include <chrono>
-#include <thread>
+#include <mutex>
 
 #include "daemon/recorder/broker_thread.hpp"
 #include "libcore/base/spare_descriptors.hpp"
@@ -9,10 +9,6 @@
 namespace flight::daemon {
 namespace {
 
-constexpr std::chrono::milliseconds kReconnectEvery(50);
-// Wait this long for a broker that adopted the same recording. After that the recording is regarded as lost, and
-// flightd saves the content of the rings.
-constexpr EventTime kSameForNs = 5'000'000'000;
 // systemd's socket accepts a connection before the broker runs.
 constexpr std::chrono::seconds kNextAnswersWithin(5);
 
@@ -47,8 +43,9 @@ Result<BrokerThread::Next> BrokerThread::look_for_next(EventTime until_ns, bool&
     answered = broker && !attachment && is_answer(attachment.error());
     if (answered) note_refusal(attachment.error().what);
     if (attachment) return Next{std::move(*broker), std::move(*attachment)};
-    if (monotonic_now() >= until_ns) return propagate(attachment.error());
-    std::this_thread::sleep_for(kReconnectEvery);
+    if (clock_.now() >= until_ns) return propagate(attachment.error());
+    std::unique_lock lock(mutex_);
+    clock_.wait_for(cut_wake_, lock, kReconnectEvery, [this] { return cut_.load(); });
   }
 }
 
@@ -72,7 +69,7 @@ Result<void> BrokerThread::find_same() {
   if (path_.empty()) return fail(std::errc::no_such_process, "it was a child of this flightd");
   asked_ns_ = lost_ns_.load();
   bool answered = false;
-  auto next = look_for_next(lost_ns_ + kSameForNs, answered);
+  auto next = look_for_next(after(kSameFor), answered);
   asked_ns_ = 0;
   if (!next) return propagate(next.error());
   if (next->attachment.manifest.recording != attached()->manifest.recording)
@@ -86,8 +83,7 @@ Result<void> BrokerThread::find_same() {
 void BrokerThread::reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done) {
   tasks_.post([this, look_for, done = std::move(done)] {
     bool answered = false;
-    auto next =
-        look_for_next(monotonic_now() + static_cast<EventTime>(std::chrono::nanoseconds(look_for).count()), answered);
+    auto next = look_for_next(after(look_for), answered);
     if (!next && !answered) note_refusal("flightd-broker cannot be reached: " + next.error().what);
     if (!next) return done(propagate(next.error()));
     const bool same = next->attachment.manifest.recording == attached()->manifest.recording;

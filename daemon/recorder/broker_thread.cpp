@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recorder/broker_thread.hpp"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 
-#include "libcore/base/poll.hpp"
 #include "libcore/base/thread.hpp"
 
 namespace flight::daemon {
 
 Result<std::unique_ptr<BrokerThread>> BrokerThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
-                                                          std::string path, Callbacks callbacks, std::string refusal) {
+                                                          std::string path, Callbacks callbacks, std::string refusal,
+                                                          const WaitingClock& clock) {
   auto wake = TaskQueue::make_wake("broker");
   if (!wake) return propagate(wake.error());
   std::unique_ptr<BrokerThread> out(new BrokerThread(std::move(broker), std::move(attached), std::move(path),
-                                                     std::move(callbacks), std::move(*wake)));
+                                                     std::move(callbacks), clock, std::move(*wake)));
   if (!refusal.empty()) {
     out->refusal_ = std::move(refusal);
     out->lost_ns_ = monotonic_now();
@@ -44,6 +44,7 @@ void BrokerThread::cut() {
   const std::lock_guard lock(mutex_);
   ::shutdown(broker_.fd(), SHUT_RDWR);
   if (next_fd_ >= 0) ::shutdown(next_fd_, SHUT_RDWR);
+  cut_wake_.notify_all();
 }
 
 template <typename Call>
@@ -233,7 +234,7 @@ void BrokerThread::attach_again() {
   const std::shared_ptr<Attached> before = attached();
   const auto again = timed([this] { return attach(broker_); });
   if (again || gone_ || cut_ || attached() != before) return;
-  attach_again_ns_ = monotonic_now() + static_cast<EventTime>(std::chrono::nanoseconds(kAttachAgain).count());
+  attach_again_ns_ = after(kAttachAgain);
   std::string warning = fmt::format(
       "the set of CPUs or rings changed, and flightd cannot use the new one: {}; it goes on with the old one, and "
       "tries "
@@ -251,19 +252,19 @@ void BrokerThread::attach_again() {
 void BrokerThread::run() {
   while (!stopping_) {
     std::array<pollfd, 2> fds{pollfd{tasks_.fd(), POLLIN, 0}, pollfd{gone_ ? -1 : broker_.fd(), POLLIN, 0}};
-    const EventTime now_ns = monotonic_now(), due_ns = attach_due_ns();
-    wait_for_any(
-        fds, due_ns == 0 ? std::chrono::nanoseconds(-1) : std::chrono::nanoseconds(due_ns - std::min(now_ns, due_ns)));
+    clock_.poll_until(fds, attach_due_ns());
     tasks_.run();
     check_broker();
-    if (attach_due_ns() != 0 && monotonic_now() >= attach_again_ns_) attach_again();
+    if (clock_.now() >= attach_due_ns()) attach_again();
     deliver_file();
   }
 }
 
 // While the broker is gone there is nothing to attach, and run() would turn without a pause. The next broker is
 // attached when it is found.
-EventTime BrokerThread::attach_due_ns() const { return gone_ || cut_ ? 0 : attach_again_ns_; }
+EventTime BrokerThread::attach_due_ns() const {
+  return gone_ || cut_ || attach_again_ns_ == 0 ? WaitingClock::kNever : attach_again_ns_;
+}
 
 void BrokerThread::check_broker() {
   if (gone_ || cut_) return;

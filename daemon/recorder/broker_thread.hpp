@@ -21,6 +21,7 @@
 #include "daemon/recorder/kernel_symbols.hpp"
 #include "libcore/base/task_queue.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/base/waiting_clock.hpp"
 #include "libcore/broker/client.hpp"
 
 namespace flight::daemon {
@@ -36,10 +37,10 @@ class BrokerThread {
   };
   // All callbacks run on the broker thread. `path`: the broker's socket, where its successor will listen; empty: there
   // is no successor. `refusal`: why no broker is attached yet (`broker` is not connected, `attached` has no rings);
-  // empty: one is.
-  [[nodiscard]] static Result<std::unique_ptr<BrokerThread>> start(BrokerClient broker,
-                                                                   std::shared_ptr<Attached> attached, std::string path,
-                                                                   Callbacks callbacks, std::string refusal = {});
+  // empty: one is. `clock`: of what is tried again; the times that this class returns are those of records.
+  [[nodiscard]] static Result<std::unique_ptr<BrokerThread>> start(
+      BrokerClient broker, std::shared_ptr<Attached> attached, std::string path, Callbacks callbacks,
+      std::string refusal = {}, const WaitingClock& clock = WaitingClock::monotonic());
   BrokerThread(const BrokerThread&) = delete;
   BrokerThread& operator=(const BrokerThread&) = delete;
   ~BrokerThread();
@@ -88,6 +89,10 @@ class BrokerThread {
   // When the unanswered request was sent; 0: there is none.
   [[nodiscard]] EventTime asked_ns() const { return asked_ns_; }
 
+  // A broker that adopted the same recording is waited for this long. After that the recording is regarded as lost
+  // (`lost`), and flightd saves the content of the rings.
+  static constexpr std::chrono::seconds kSameFor{5};
+  static constexpr std::chrono::milliseconds kReconnectEvery{50};
   // After `lost`: looks for the next broker, for at most this long; 0: once. `done`: attached, or an error; true: it
   // has the same recording after all.
   static constexpr std::chrono::seconds kReconnectFor{30};  // a broker that systemd restarts is back in a second
@@ -97,10 +102,11 @@ class BrokerThread {
 
  private:
   BrokerThread(BrokerClient broker, std::shared_ptr<Attached> attached, std::string path, Callbacks callbacks,
-               UniqueFd wake)
+               const WaitingClock& clock, UniqueFd wake)
       : broker_(std::move(broker)),
         path_(std::move(path)),
         callbacks_(std::move(callbacks)),
+        clock_(clock),
         tasks_(std::move(wake)),
         attached_(std::move(attached)) {}
   template <typename Call>
@@ -110,7 +116,10 @@ class BrokerThread {
   void run();
   void check_broker();
   void attach_again();
-  [[nodiscard]] EventTime attach_due_ns() const;  // when run() calls it; 0: never
+  [[nodiscard]] EventTime attach_due_ns() const;  // when run() calls it, by clock_; kNever: it is not due
+  [[nodiscard]] EventTime after(std::chrono::nanoseconds time) const {
+    return clock_.now() + static_cast<EventTime>(time.count());
+  }
   void deliver_file();
   [[nodiscard]] Result<void> attach(BrokerClient& broker);
   [[nodiscard]] Result<void> publish(Attachment attachment);
@@ -127,12 +136,13 @@ class BrokerThread {
   BrokerClient broker_;
   std::string path_;
   Callbacks callbacks_;
+  const WaitingClock& clock_;
   TaskQueue tasks_;
   std::atomic<bool> gone_ = false, cut_ = false;
   std::atomic<EventTime> asked_ns_ = 0, lost_ns_ = 0;
   bool recording_ = true;
   std::uint64_t replaced_ = 0;     // number of replacements
-  EventTime attach_again_ns_ = 0;  // 0: attached() is the newest set
+  EventTime attach_again_ns_ = 0;  // by clock_; 0: attached() is the newest set
   std::optional<std::promise<Result<PartialFile>>> file_wanted_;
   bool spare_wanted_ = false;
   // Not a std::timed_mutex: ThreadSanitizer of GCC 12 does not know pthread_mutex_clocklock(3).
@@ -146,7 +156,8 @@ class BrokerThread {
   std::string scan_warning_, attach_warning_;
   std::shared_ptr<const KernelSymbols> kernel_ = std::make_shared<const KernelSymbols>();
   std::string kernel_warning_, refusal_;
-  int next_fd_ = -1;  // of a broker that may be the next
+  int next_fd_ = -1;                  // of a broker that may be the next
+  std::condition_variable cut_wake_;  // cut_ is set: nothing is waited for
   bool stopping_ = false;
   std::thread thread_;
 };

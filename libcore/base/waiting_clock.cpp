@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "libcore/base/poll.hpp"
+
 namespace flight {
 
 const WaitingClock& WaitingClock::monotonic() {
@@ -18,6 +20,12 @@ void WaitingClock::wait_until(std::condition_variable& wake, std::unique_lock<st
                               EventTime until_ns) const {
   const EventTime now_ns = monotonic_now();
   wake.wait_for(lock, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)));
+}
+
+void WaitingClock::poll_until(std::span<pollfd> watched, EventTime until_ns) const {
+  if (until_ns == kNever) return wait_for_any(watched, std::chrono::nanoseconds(-1));
+  const EventTime now_ns = monotonic_now();
+  wait_for_any(watched, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)));
 }
 
 }  // namespace flight

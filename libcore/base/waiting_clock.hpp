@@ -4,9 +4,13 @@
 // The times of records are always monotonic_now(). Any thread.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
+#include <span>
 
 #include "libcore/base/clock.hpp"
 
@@ -14,6 +18,7 @@ namespace flight {
 
 class WaitingClock {
  public:
+  static constexpr EventTime kNever = UINT64_MAX;
   // CLOCK_MONOTONIC.
   [[nodiscard]] static const WaitingClock& monotonic();
 
@@ -27,6 +32,8 @@ class WaitingClock {
   [[nodiscard]] virtual ClockPair pair() const;
   // Until `wake` is notified, at most until `until_ns`. It may return early.
   virtual void wait_until(std::condition_variable& wake, std::unique_lock<std::mutex>& lock, EventTime until_ns) const;
+  // As wait_for_any() (poll.hpp), at most until `until_ns`; kNever: without a limit. It may return early.
+  virtual void poll_until(std::span<pollfd> watched, EventTime until_ns) const;
 
   // Until `done()` holds, at most for `limit`. Returns whether it holds.
   template <typename Done>

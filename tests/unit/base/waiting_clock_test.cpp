@@ -2,8 +2,12 @@
 #include "libcore/base/waiting_clock.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 
 #include <thread>
+
+#include "libcore/base/unique_fd.hpp"
 
 namespace flight {
 namespace {
@@ -34,6 +38,17 @@ TEST(WaitingClock, AWaitEndsWhenItsConditionHolds) {
   EXPECT_TRUE(clock.wait_for(wake, lock, std::chrono::hours(1), [&] { return done; }));
   lock.unlock();
   other.join();
+}
+
+TEST(WaitingClock, APollEndsAtItsLimitOrWithADescriptor) {
+  const WaitingClock& clock = WaitingClock::monotonic();
+  const UniqueFd quiet(::eventfd(0, EFD_CLOEXEC)), ready(::eventfd(1, EFD_CLOEXEC));
+  pollfd one{.fd = quiet.get(), .events = POLLIN, .revents = 0};
+  clock.poll_until({&one, 1}, monotonic_now());
+  EXPECT_EQ(one.revents, 0);
+  one.fd = ready.get();
+  clock.poll_until({&one, 1}, WaitingClock::kNever);
+  EXPECT_EQ(one.revents, POLLIN);
 }
 
 TEST(WaitingClock, ItsTimesAreThoseOfRecords) {

@@ -4,12 +4,20 @@
 // and the test can wait until the thread does so. One thread waits; another one, the test's, calls the rest.
 #pragma once
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "libcore/base/unique_fd.hpp"
 #include "libcore/base/waiting_clock.hpp"
 #include "tests/unit/daemon/patience.hpp"
 
@@ -31,6 +39,16 @@ class VirtualClock : public WaitingClock {
     const std::lock_guard own_lock(mutex_);
     waiting_.reset();
   }
+  void poll_until(std::span<pollfd> watched, EventTime until_ns) const override {
+    std::vector<pollfd> all(watched.begin(), watched.end());
+    all.push_back({.fd = moved_.get(), .events = POLLIN, .revents = 0});
+    const int limit = begin_poll(until_ns) ? -1 : 0;
+    if (::poll(all.data(), all.size(), limit) < 0)
+      for (pollfd& one : all) one.revents = 0;
+    std::copy(all.begin(), all.end() - 1, watched.begin());
+    const std::lock_guard lock(mutex_);
+    polled_until_ns_.reset();
+  }
 
   void advance(std::chrono::nanoseconds by) {
     const auto ended = move(by);
@@ -42,7 +60,7 @@ class VirtualClock : public WaitingClock {
   [[nodiscard]] bool is_waited_for(EventTime until_ns) const {
     return soon([&] {
       const std::lock_guard lock(mutex_);
-      return waiting_ && waiting_->until_ns == until_ns;
+      return polled_until_ns_ == until_ns || (waiting_ && waiting_->until_ns == until_ns);
     });
   }
 
@@ -59,11 +77,22 @@ class VirtualClock : public WaitingClock {
     waiting_ = waiting;
     return true;
   }
+  // False: it is that late already. From here on, move() ends the poll.
+  bool begin_poll(EventTime until_ns) const {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t moves = 0;
+    static_cast<void>(!::read(moved_.get(), &moves, sizeof moves));
+    if (now_.monotonic_ns >= until_ns) return false;
+    polled_until_ns_ = until_ns;
+    return true;
+  }
   // Returns the wait that ends by that.
   std::optional<Waiting> move(std::chrono::nanoseconds by) {
     const std::lock_guard lock(mutex_);
     now_.wall += by;
     now_.monotonic_ns += static_cast<EventTime>(by.count());
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(moved_.get(), &one, sizeof one));
     if (!waiting_ || now_.monotonic_ns < waiting_->until_ns) return std::nullopt;
     return std::exchange(waiting_, std::nullopt);
   }
@@ -71,6 +100,8 @@ class VirtualClock : public WaitingClock {
   mutable std::mutex mutex_;
   ClockPair now_ = ClockPair::now();
   mutable std::optional<Waiting> waiting_;
+  UniqueFd moved_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // readable after a move, until the next poll begins
+  mutable std::optional<EventTime> polled_until_ns_;
 };
 
 }  // namespace flight::test

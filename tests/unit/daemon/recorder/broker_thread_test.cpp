@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The broker thread with brokers that hang, die and are replaced by others.
+// The broker thread with brokers that hang, die and are replaced by others. Its clock stands until a test advances it:
+// what is tried again is not waited for.
 #include "daemon/recorder/broker_thread.hpp"
 
 #include <gmock/gmock.h>
@@ -10,14 +11,15 @@
 #include <filesystem>
 #include <future>
 
-#include "libcore/base/files.hpp"
 #include "tests/unit/daemon/fake_broker.hpp"
+#include "tests/unit/daemon/virtual_clock.hpp"
 
 namespace flight::daemon {
 namespace {
 
 using namespace std::chrono_literals;
 using test::FakeBroker;
+using test::is_there;
 using test::kPatience;
 using test::soon;
 
@@ -44,7 +46,8 @@ class BrokerThreadTest : public testing::Test {
                                       {.lost = [this](const Error&, EventTime) { ++lost_; },
                                        .replaced = [this](EventTime) { ++replaced_; },
                                        .changed = [this](const Attached&) { ++changed_; },
-                                       .warn = [](const Error&) {}});
+                                       .warn = [](const Error&) {}},
+                                      {}, clock_);
     ASSERT_TRUE(thread) << thread.error().what;
     thread_ = std::move(*thread);
   }
@@ -52,7 +55,21 @@ class BrokerThreadTest : public testing::Test {
   [[nodiscard]] std::future<Result<Counts>> counts_later() {
     return std::async(std::launch::async, [this] { return thread_->counts(); });
   }
+  // Waits until the next broker was not found, and is to be looked for once more.
+  [[nodiscard]] bool is_looking() const { return is_waited_for(BrokerThread::kReconnectEvery); }
+  // Waits until the thread waits for that time, from now on.
+  [[nodiscard]] bool is_waited_for(std::chrono::nanoseconds time) const {
+    return clock_.is_waited_for(clock_.now() + static_cast<EventTime>(time.count()));
+  }
+  // The broker dies, and no other one comes.
+  void lose() {
+    broker_->die();
+    ASSERT_TRUE(is_looking());
+    clock_.advance(BrokerThread::kSameFor);
+    ASSERT_TRUE(soon([&] { return lost_ == 1; }));
+  }
 
+  test::VirtualClock clock_;  // first: the thread uses it until it ends
   std::string folder_;
   std::optional<FakeBroker> broker_, next_;
   std::unique_ptr<BrokerThread> thread_;
@@ -129,10 +146,61 @@ TEST_F(BrokerThreadTest, ASuccessorWithAnotherRecordingIsALoss) {
   EXPECT_EQ(thread_->counts()->time_ns, 2U);
 }
 
-TEST_F(BrokerThreadTest, ABrokerThatCannotBeReachedIsAReasonUntilOneIsFound) {
+TEST_F(BrokerThreadTest, WithoutASuccessorItIsLostAfterItsTime) {
   start({}, true);
   broker_->die();
+  ASSERT_TRUE(is_looking());
+  EXPECT_NE(thread_->asked_ns(), 0U) << "a status can say how long";
+  clock_.advance(BrokerThread::kSameFor - 1ns);
+  ASSERT_TRUE(is_looking());
+  EXPECT_EQ(lost_, 0) << "its events may still exist";
+  EXPECT_FALSE(thread_->gone());
+  clock_.advance(BrokerThread::kReconnectEvery);
   ASSERT_TRUE(soon([&] { return lost_ == 1; }));
+  EXPECT_TRUE(thread_->gone());
+  EXPECT_EQ(replaced_, 0);
+}
+
+TEST_F(BrokerThreadTest, ASuccessorMayComeAtTheLastMoment) {
+  start({}, true);
+  broker_->die();
+  ASSERT_TRUE(is_looking());
+  clock_.advance(BrokerThread::kSameFor - BrokerThread::kReconnectEvery);
+  ASSERT_TRUE(is_looking());
+  next_.emplace(path(), FakeBroker::Setup{.counts_time = 2});
+  clock_.advance(BrokerThread::kReconnectEvery);
+  ASSERT_TRUE(soon([&] { return replaced_ == 1; }));
+  EXPECT_EQ(thread_->counts()->time_ns, 2U);
+  EXPECT_EQ(lost_, 0);
+}
+
+TEST_F(BrokerThreadTest, TheNextBrokerIsLookedForAsLongAsTheCallerSays) {
+  start({}, true);
+  ASSERT_NO_FATAL_FAILURE(lose());
+  std::promise<Result<bool>> found;
+  auto same = found.get_future();
+  thread_->reconnect(BrokerThread::kReconnectFor, [&](Result<bool> answer) { found.set_value(std::move(answer)); });
+  ASSERT_TRUE(is_looking());
+  clock_.advance(BrokerThread::kReconnectFor - 1ns);
+  ASSERT_TRUE(is_looking());
+  EXPECT_FALSE(is_there(same));
+  clock_.advance(BrokerThread::kReconnectEvery);
+  EXPECT_FALSE(test::answer_of(same));
+}
+
+TEST_F(BrokerThreadTest, AnEndDoesNotWaitForTheNextAttempt) {
+  start({}, true);
+  broker_->die();
+  ASSERT_TRUE(is_looking());
+  const auto ended = std::async(std::launch::async, [this] { thread_.reset(); });
+  EXPECT_EQ(ended.wait_for(kPatience), std::future_status::ready) << "the clock stands";
+  clock_.advance(BrokerThread::kReconnectEvery);  // or the thread would never end
+  EXPECT_EQ(lost_, 0) << "an end is no loss";
+}
+
+TEST_F(BrokerThreadTest, ABrokerThatCannotBeReachedIsAReasonUntilOneIsFound) {
+  start({}, true);
+  ASSERT_NO_FATAL_FAILURE(lose());
   EXPECT_EQ(thread_->refusal(), "") << "it was lost a moment ago";
   const auto found = [&](std::chrono::seconds look_for) {
     std::promise<bool> attached;
@@ -174,16 +242,15 @@ TEST_F(BrokerThreadTest, ASetOfRingsThatCannotBeUsedIsTriedAgain) {
   EXPECT_NE(thread_->attach_warning().find("no memory for the rings"), std::string::npos);
   EXPECT_EQ(thread_->attached()->manifest.generation, 1U);
   broker_->obey(Request::attach);
+  ASSERT_TRUE(is_waited_for(BrokerThread::kAttachAgain));
+  clock_.advance(BrokerThread::kAttachAgain - 1ns);
+  EXPECT_TRUE(thread_->counts());
+  EXPECT_TRUE(thread_->counts()) << "it has looked at the clock since the first one";
+  EXPECT_EQ(broker_->asked(Request::attach), 1) << "the next one is not due yet";
+  clock_.advance(1ns);
   ASSERT_TRUE(soon([&] { return changed_ == 1; }));
   EXPECT_EQ(thread_->attached()->manifest.generation, 2U);
   EXPECT_EQ(thread_->attach_warning(), "");
-}
-
-// Whether the broker thread waits for something; while it runs, or is ready to, it does not.
-bool is_asleep() {
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task"))
-    if (read_file(thread.path() / "stat").value_or("").find("(broker) S ") != std::string::npos) return true;
-  return false;
 }
 
 // In an earlier version the thread turned without a pause from that time on, until the next broker came.
@@ -194,9 +261,8 @@ TEST_F(BrokerThreadTest, AnAttachThatIsDueAfterTheBrokerDiedIsNotWaitedFor) {
   ASSERT_TRUE(soon([&] { return !thread_->attach_warning().empty(); }));
   broker_->die();
   ASSERT_TRUE(soon([&] { return lost_ == 1; }));
-  const auto due = std::chrono::steady_clock::now() + BrokerThread::kAttachAgain;
-  ASSERT_TRUE(soon([&] { return std::chrono::steady_clock::now() >= due; }));
-  EXPECT_TRUE(soon(is_asleep));
+  clock_.advance(BrokerThread::kAttachAgain);
+  EXPECT_TRUE(clock_.is_waited_for(WaitingClock::kNever));
 }
 
 TEST_F(BrokerThreadTest, AFileThatComesLateIsTheNextOnes) {
