@@ -18,12 +18,6 @@ namespace {
 // The limit for one pass, however large the rings are.
 constexpr std::size_t kBatchBytes = 4U << 20U;
 constexpr std::size_t kKeptBytes = 1U << 20U;  // the part of the batch buffer that is kept between batches
-// The interval of scans: the first one; it doubles with each that follows soon; the maximum after lost records, and for
-// the sake of what the last scan could not read.
-constexpr EventTime kScanSoonNs = 1'000'000'000;
-constexpr EventTime kScanAfterLossNs = 5'000'000'000;
-constexpr EventTime kScanLateNs = 30'000'000'000;
-constexpr EventTime kQuietNs = 60'000'000'000;  // without a loss; then the interval is reset
 constexpr std::chrono::seconds kSnapshotWaits(1);
 constexpr std::size_t kMostWaiters = 16;
 constexpr EventTime kBlameEveryNs = 1'000'000'000;
@@ -163,13 +157,18 @@ void RecorderThread::look_again(EventTime since_ns, EventTime until_ns) {
   scan();
 }
 
+EventTime RecorderThread::note_request() {
+  pace_.requested(pace_clock_.now());
+  return monotonic_now();
+}
+
 // `again`: requested because the last answer was older than its request. It is not requested a third time: only a
 // broker's first answer can be older.
 void RecorderThread::scan(bool again) {
-  last_scan_ns_ = monotonic_now();
+  const EventTime asked_ns = note_request();
   scanning_ = true;
   intake_.looking();
-  broker_thread_->processes([this, again, asked_ns = last_scan_ns_](Result<Mapping> records) {
+  broker_thread_->processes([this, again, asked_ns](Result<Mapping> records) {
     // A task has to be copyable.
     auto answer = std::make_shared<const Result<Mapping>>(std::move(records));
     tasks_.post([this, again, asked_ns, answer = std::move(answer)] {
@@ -179,20 +178,10 @@ void RecorderThread::scan(bool again) {
   });
 }
 
-// Limits the scans: a program that keeps overflowing the rings must not make the broker read all of /proc all the time.
-void RecorderThread::scan_if_due(EventTime now_ns) {
+void RecorderThread::scan_if_due() {
   if (scanning_ || (!tracker_.wants_scan() && !intake_.wants_scan() && wanted_.empty())) return;
-  const EventTime since_ns = now_ns - std::min(now_ns, last_scan_ns_);
-  if (since_ns >= kQuietNs) scan_wait_ns_ = rest_wait_ns_ = kScanSoonNs;
-  // Unread data of a process that hangs must not delay the scan after the next loss.
   const bool loss = tracker_.has_open_gap() || intake_.wants_scan();
-  EventTime& wait_ns = loss ? scan_wait_ns_ : rest_wait_ns_;
-  // A snapshot waits: the scan comes sooner, but not for one snapshot after the other.
-  const bool soon = !scan_waiters_.empty() && now_ns - std::min(now_ns, last_hurried_ns_) >= kScanAfterLossNs;
-  if (since_ns < (soon ? kScanSoonNs : wait_ns)) return;
-  if (since_ns < wait_ns) last_hurried_ns_ = now_ns;
-  wait_ns = std::min(2 * wait_ns, loss ? kScanAfterLossNs : kScanLateNs);
-  scan();
+  if (pace_.take_turn(pace_clock_.now(), {.loss = loss, .snapshot_waits = !scan_waiters_.empty()})) scan();
 }
 
 // Runs on the caller's thread. A scan that takes longer is not waited for; its processes stay unknown.
@@ -207,14 +196,13 @@ void RecorderThread::await_scan(const std::unordered_set<std::uint32_t>& pids) {
     if (scan_waiters_.size() >= kMostWaiters)
       scan_waiters_.erase(scan_waiters_.begin());  // the oldest request waits no longer
     scan_waiters_.push_back(scanned);
-    scan_if_due(monotonic_now());
+    scan_if_due();
   });
   answer.wait_for(kSnapshotWaits);
 }
 
 // False: the scan is older than its request, as a broker's first one is, so it lacks what has started since then.
 bool RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_ns) {
-  last_scan_ns_ = asked_ns;
   if (!records) {  // the process tracker stays stale
     wanted_.clear();
     answer_waiters();

@@ -29,15 +29,16 @@ Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broke
                                                               std::string broker_path,
                                                               BrokerThread::Callbacks callbacks,
                                                               std::optional<CheckpointFile> checkpoint,
-                                                              const BesideRings& beside, std::string refusal) {
+                                                              const BesideRings& beside, std::string refusal,
+                                                              const WaitingClock& clock) {
   auto wake = TaskQueue::make_wake("recorder");
   if (!wake) return propagate(wake.error());
   auto warn = callbacks.warn;
   auto broker_thread = BrokerThread::start(std::move(broker), std::move(attached), std::move(broker_path),
-                                           std::move(callbacks), std::move(refusal));
+                                           std::move(callbacks), std::move(refusal), clock);
   if (!broker_thread) return propagate(broker_thread.error());
-  std::unique_ptr<RecorderThread> out(
-      new RecorderThread(std::move(*broker_thread), std::move(*wake), std::move(checkpoint), beside, std::move(warn)));
+  std::unique_ptr<RecorderThread> out(new RecorderThread(std::move(*broker_thread), std::move(*wake),
+                                                         std::move(checkpoint), beside, std::move(warn), clock));
   auto thread = start_thread("recorder", [self = out.get()] { self->run(); });
   if (!thread) return propagate(thread.error());
   out->thread_ = std::move(*thread);
@@ -46,13 +47,14 @@ Result<std::unique_ptr<RecorderThread>> RecorderThread::start(BrokerClient broke
 
 RecorderThread::RecorderThread(std::unique_ptr<BrokerThread> broker_thread, UniqueFd wake,
                                std::optional<CheckpointFile> checkpoint, const BesideRings& beside,
-                               std::function<void(Error)> warn)
+                               std::function<void(Error)> warn, const WaitingClock& clock)
     : broker_thread_(std::move(broker_thread)),
       tasks_(std::move(wake)),
       beside_(beside),
       tracker_(TrackerLimits::of(beside_, kDyingNs)),
       checkpoint_(std::move(checkpoint)),
-      warn_(std::move(warn)) {
+      warn_(std::move(warn)),
+      pace_clock_(clock) {
   follow_attached();
   note_heads(monotonic_now());
 }
@@ -99,10 +101,10 @@ void RecorderThread::note_record_bytes(const std::string& channel, double bytes)
 void RecorderThread::run() {
   replay();
   // No request is served before the first scan is finished.
-  EventTime asked_ns = monotonic_now();
+  EventTime asked_ns = note_request();
   auto records = broker_thread_->processes();
   if (take_first_scan(records)) {
-    asked_ns = monotonic_now();
+    asked_ns = note_request();
     records = broker_thread_->processes();
   }
   if (!take_scan(records, asked_ns)) scan(/*again=*/true);
@@ -123,7 +125,7 @@ void RecorderThread::run() {
       if (!fold_held_ && oldest_held_ns_ != UINT64_MAX) tracker_.fold(fold_horizon_ns(now_ns));
       next_note_ns = now_ns + kNoteEveryNs;
     }
-    scan_if_due(now_ns);
+    scan_if_due();
     const bool quiet = drained_bytes_ <= kQuietBytes && statuses_.empty() && !tracker_.stale();
     const EventTime tick_ns = quiet ? kQuietTickNs : kTickNs;
     if (now_ns >= next_tick_ns || next_tick_ns > now_ns + tick_ns) next_tick_ns = now_ns + tick_ns;

@@ -23,8 +23,10 @@
 #include "daemon/recorder/clock_watch.hpp"
 #include "daemon/recorder/history.hpp"
 #include "daemon/recorder/recording_gaps.hpp"
+#include "daemon/recorder/scan_pace.hpp"
 #include "libcore/base/task_queue.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/base/waiting_clock.hpp"
 #include "libcore/broker/client.hpp"
 #include "libcore/control/messages.hpp"
 #include "libcore/sideband/checkpoint_file.hpp"
@@ -37,11 +39,12 @@ namespace flight::daemon {
 class RecorderThread {
  public:
   // As BrokerThread::start; callbacks.warn is also called on the recorder thread. `checkpoint`: none if the rings end
-  // with this process. `beside`: the memory that is not for rings.
+  // with this process. `beside`: the memory that is not for rings. `clock`: of the broker thread, and of the pace of
+  // scans.
   [[nodiscard]] static Result<std::unique_ptr<RecorderThread>> start(
       BrokerClient broker, std::shared_ptr<Attached> attached, std::string broker_path,
       BrokerThread::Callbacks callbacks, std::optional<CheckpointFile> checkpoint, const BesideRings& beside,
-      std::string refusal = {});
+      std::string refusal = {}, const WaitingClock& clock = WaitingClock::monotonic());
   RecorderThread(const RecorderThread&) = delete;
   RecorderThread& operator=(const RecorderThread&) = delete;
   ~RecorderThread();
@@ -141,7 +144,7 @@ class RecorderThread {
 
  private:
   RecorderThread(std::unique_ptr<BrokerThread> broker_thread, UniqueFd wake, std::optional<CheckpointFile> checkpoint,
-                 const BesideRings& beside, std::function<void(Error)> warn);
+                 const BesideRings& beside, std::function<void(Error)> warn, const WaitingClock& clock);
   void run();
   void wait_for_work(EventTime until_ns);
   void drain();
@@ -156,7 +159,8 @@ class RecorderThread {
   [[nodiscard]] EventTime first_enabled_ns() const;
   void look_again(EventTime since_ns, EventTime until_ns = UINT64_MAX);
   void scan(bool again = false);
-  void scan_if_due(EventTime now_ns);
+  EventTime note_request();  // of a scan; returns now, as in records
+  void scan_if_due();
   void await_scan(const std::unordered_set<std::uint32_t>& pids);
   void answer_waiters();
   [[nodiscard]] bool take_first_scan(const Result<Mapping>& records);
@@ -199,10 +203,8 @@ class RecorderThread {
   RecordingGaps gaps_{clock_};
   std::vector<History> histories_;  // of attached_->rings
   std::map<std::string, EventTime> wanted_ns_;
-  EventTime last_scan_ns_ = 0;
-  EventTime last_hurried_ns_ = 0;           // when a scan came sooner, because a snapshot waited
-  EventTime scan_wait_ns_ = 1'000'000'000;  // until the next one for the sake of lost records
-  EventTime rest_wait_ns_ = 1'000'000'000;  // or of threads and mappings that the last one did not read
+  const WaitingClock& pace_clock_;
+  ScanPace pace_;
   bool scanning_ = false;
   std::vector<std::shared_ptr<std::promise<void>>> scan_waiters_;
   std::unordered_set<std::uint32_t> wanted_;  // of a snapshot, and forgotten while alive: the next scan looks them up

@@ -25,6 +25,7 @@
 #include "libcore/recorder/recording.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "tests/unit/daemon/fake_broker.hpp"
+#include "tests/unit/daemon/virtual_clock.hpp"
 #include "tests/unit/on_cpu.hpp"
 
 namespace flight::test {
@@ -140,9 +141,10 @@ class RecorderBench {
                                               .replaced = [this](EventTime) { ++replaced; },
                                               .changed = [this](const daemon::Attached&) { ++changed; },
                                               .warn = [this](const Error& error) { warn(error.what); }};
+    const WaitingClock& used = clock ? static_cast<const WaitingClock&>(*clock) : WaitingClock::monotonic();
     auto started =
         daemon::RecorderThread::start(BrokerClient(UniqueFd(ends[1])), std::move(*attached), followed ? path() : "",
-                                      std::move(callbacks), std::move(checkpoint), beside);
+                                      std::move(callbacks), std::move(checkpoint), beside, {}, used);
     ASSERT_TRUE(started) << started.error().what;
     recorder = std::move(*started);
   }
@@ -172,6 +174,7 @@ class RecorderBench {
   std::string folder;
   BesideRings beside{.bytes = 256U << 20U};
   std::optional<FakeBroker> broker, next;
+  std::optional<VirtualClock> clock;  // the recorder's, if a test makes it before start()
   std::unique_ptr<daemon::RecorderThread> recorder;
   std::atomic<int> lost = 0, replaced = 0, changed = 0;
 

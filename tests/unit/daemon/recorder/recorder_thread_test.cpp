@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorder thread: its first scan, the scans after a loss, pauses, and what it leaves for the next flightd.
+// The recorder thread: its first scan, the scans after a loss, pauses, and what it leaves for the next flightd. The
+// clock of its scans stands until a test advances it; records have the kernel's times.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
@@ -24,8 +25,8 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-constexpr EventTime kSecondNs =
-    1'000'000'000;  // an export waits this long for a scan, and a scan this long after the previous one
+constexpr EventTime kSecondNs = 1'000'000'000;                     // an export waits this long for a scan
+constexpr std::chrono::nanoseconds kScanAgain(ScanPace::kSoonNs);  // the next scan is due at the first loss
 
 // A child with this name.
 class NamedChild {
@@ -67,6 +68,7 @@ class RecorderThreadTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!may_open_events()) GTEST_SKIP() << kNoEvents;
+    bench_.clock.emplace();
   }
   void start(BrokerSetup setup, bool followed = false) { ASSERT_NO_FATAL_FAILURE(bench_.start(setup, followed)); }
   void start_with_rings(bool followed = false) {
@@ -79,9 +81,12 @@ class RecorderThreadTest : public testing::Test {
   RecorderThread& recorder() { return *bench_.recorder; }
   std::ptrdiff_t scans() { return bench_.broker->asked(Request::processes); }
   std::vector<std::string> gaps() { return recorder().gaps().warnings(0, UINT64_MAX, 0); }
-  // The next scan is due at the first loss.
-  static void wait_until_a_scan_may_follow() {
-    ASSERT_TRUE(soon([until_ns = monotonic_now() + kSecondNs] { return monotonic_now() >= until_ns; }));
+  void advance(std::chrono::nanoseconds time) { bench_.clock->advance(time); }
+  // A scan that was needed and due until now is requested when this returns: the thread looks behind its tasks.
+  void let_it_look() {
+    static_cast<void>(name_now());
+    static_cast<void>(name_now());
+    EXPECT_TRUE(recorder().counts());  // behind that request
   }
   Result<void> set_recording(bool on) {
     auto promise = std::make_shared<std::promise<Result<void>>>();
@@ -181,6 +186,10 @@ TEST_F(RecorderThreadTest, ALostRecordIsFollowedByAScan) {
   const auto before = scans();
   bench_.broker->change([](BrokerSetup& setup) { setup.processes = scan_with(kUnknownPid, "second"); });
   lose_a_sideband_record(*recorder().attached());
+  advance(kScanAgain - std::chrono::nanoseconds(1));
+  let_it_look();
+  EXPECT_EQ(scans(), before) << "the last one was less than a second ago";
+  advance(std::chrono::nanoseconds(1));
   ASSERT_TRUE(soon([&] { return scans() > before; }));
   EXPECT_TRUE(soon([&] { return name_now() == "second"; }));
   EXPECT_THAT(bench_.status().warnings,
@@ -220,7 +229,7 @@ TEST_F(RecorderThreadTest, AnExportWaitsForTheScan) {
   EventTime took_ns = 0;
   // If the machine stalls for the whole second, the test proves nothing.
   for (int attempt = 0; attempt < 10; ++attempt) {
-    wait_until_a_scan_may_follow();
+    advance(kScanAgain);
     lose_a_sideband_record(*recorder().attached());
     const EventTime begin_ns = monotonic_now();
     window = recorder().export_window(0, UINT64_MAX, {kUnknownPid});
@@ -247,7 +256,7 @@ TEST_F(RecorderThreadTest, AnExportLooksUpALivingProcessThatWasForgotten) {
   ASSERT_NE(without, names.end()) << "memory was not short";
   const std::uint32_t forgotten = kFirst + static_cast<std::uint32_t>(without - names.begin());
   EXPECT_THAT(bench_.status().warnings, Contains(HasSubstr("forgotten while alive")));
-  wait_until_a_scan_may_follow();
+  advance(kScanAgain);
   const auto before = scans();
   for (int i = 0; i < 2; ++i) {
     (void)recorder().export_window(0, UINT64_MAX, {forgotten});
@@ -259,23 +268,27 @@ TEST_F(RecorderThreadTest, AnExportLooksUpALivingProcessThatWasForgotten) {
 // One snapshot after the other, and losses without end: the broker does not read all of /proc for each.
 TEST_F(RecorderThreadTest, SnapshotsThatWaitDoNotHurryEveryScan) {
   start_with_rings();
-  wait_until_a_scan_may_follow();
   const auto before = scans();
-  const EventTime begun_ns = monotonic_now();
-  while (monotonic_now() < begun_ns + 6 * kSecondNs) {
+  // A loss and a snapshot, a second after the last one. Returns the number of scans until then.
+  const auto next = [&] {
+    advance(kScanAgain);
     lose_a_sideband_record(*recorder().attached());
     (void)recorder().export_window(0, UINT64_MAX, {kUnknownPid});
-  }
-  // One at once, one that a snapshot hurried, one after 4 or 5 s. It was one a second. (A machine that stalls makes it
-  // longer than 6 s.)
-  const auto later = static_cast<int>((monotonic_now() - begun_ns) / (5 * kSecondNs));
-  EXPECT_GE(scans(), before + 2);
-  EXPECT_LE(scans(), before + 3 + later);
+    return scans() - before;
+  };
+  const auto becomes = [&](std::ptrdiff_t number) { return soon([&] { return scans() - before == number; }); };
+  static_cast<void>(next());
+  EXPECT_TRUE(becomes(1)) << "at once";
+  static_cast<void>(next());
+  EXPECT_TRUE(becomes(2)) << "this snapshot hurried it";
+  for (int second = 3; second <= 5; ++second) EXPECT_EQ(next(), 2) << "it was one a second";
+  static_cast<void>(next());
+  EXPECT_TRUE(becomes(3)) << "4 s after the last one";
 }
 
 TEST_F(RecorderThreadTest, AnExportDoesNotWaitForEverForTheScan) {
   start_with_rings();
-  wait_until_a_scan_may_follow();
+  advance(kScanAgain);
   const auto before = scans();
   bench_.broker->leave(Request::processes);
   lose_a_sideband_record(*recorder().attached());
@@ -334,7 +347,7 @@ TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAndThenEachRecord) {
 // As after a disk that was slow for longer than the log is kept: what was folded is in the state.
 TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAgainIfRecordsAreMissing) {
   start_with_rings();
-  wait_until_a_scan_may_follow();
+  advance(kScanAgain);
   bench_.broker->refuse(Request::processes, std::errc::io_error, "no");
   const EventTime since_ns = monotonic_now();
   lose_a_sideband_record(*recorder().attached());
@@ -354,13 +367,17 @@ TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAgainIfRecordsAreMissing) 
 // The scan that was refused is due again, but not at once.
 TEST_F(RecorderThreadTest, ARefusedScanIsAskedForAgain) {
   start_with_rings();
-  wait_until_a_scan_may_follow();
+  advance(kScanAgain);
   bench_.broker->refuse(Request::processes, std::errc::io_error, "no");
   lose_a_sideband_record(*recorder().attached());
   EXPECT_TRUE(recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale);
   const auto refused = scans();
-  EXPECT_GE(refused, 3) << "two at the start";
+  EXPECT_EQ(refused, 3) << "two at the start";
   bench_.broker->obey(Request::processes);
+  advance(2 * kScanAgain - std::chrono::nanoseconds(1));
+  let_it_look();
+  EXPECT_EQ(scans(), refused) << "twice as long after it as after the one before";
+  advance(std::chrono::nanoseconds(1));
   EXPECT_TRUE(soon([&] { return scans() > refused; }));
   EXPECT_TRUE(soon([&] { return !recorder().export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale; }));
 }
@@ -371,15 +388,20 @@ TEST_F(RecorderThreadTest, AProcessThatHangsDoesNotDelayTheScanAfterALoss) {
   rings_ = small_recording();
   ASSERT_TRUE(rings_);
   start({.rings = rings_, .processes = scan_with(kUnknownPid, "hung", /*partly=*/true)});
-  ASSERT_TRUE(soon([this] { return scans() >= 4; })) << "two at the start, two for its mappings";
+  EXPECT_EQ(name_now(), "hung");
+  EXPECT_EQ(scans(), 2) << "at the start";
+  for (const int seconds : {1, 2, 4}) {  // for its mappings
+    advance(seconds * kScanAgain);
+    let_it_look();
+  }
   const auto before = scans();
-  EXPECT_TRUE(recorder().counts());  // after the reply to the last scan,
-  EXPECT_EQ(name_now(), "hung");     // which the recorder has read now
-  wait_until_a_scan_may_follow();
+  EXPECT_EQ(before, 5);
+  EXPECT_EQ(name_now(), "hung");  // the recorder has read the reply to the last scan
+  advance(kScanAgain);
+  let_it_look();
+  EXPECT_EQ(scans(), before) << "the next one for its mappings is due in 7 s";
   lose_a_sideband_record(*recorder().attached());
-  static_cast<void>(name_now());     // has read the loss,
-  static_cast<void>(name_now());     // and was behind it in the loop, where a scan that is due is requested
-  EXPECT_TRUE(recorder().counts());  // behind this request
+  let_it_look();
   EXPECT_GT(scans(), before);
 }
 
