@@ -20,9 +20,6 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::chrono::hours kVacuumEvery(1);
-constexpr std::chrono::seconds kRoomWait(5);  // a snapshot must not be lost because the store's thread is busy
-constexpr std::chrono::seconds kTakeAgain(10);
 constexpr std::size_t kMaxListed = 10;  // limit of ids in a line of the log
 
 std::string never_syncs_text(const std::string& folder) {
@@ -41,7 +38,7 @@ StoreService::StoreService(asio::io_context& loop, std::unique_ptr<TaskThread> t
       hourly_(loop),
       again_(loop),
       save_again_(loop),
-      save_again_after_(setup.save_again),
+      times_(setup.times),
       take_(std::move(setup.take_state)),
       opened_late_(std::move(setup.opened_late)),
       moved_(std::move(setup.moved)),
@@ -126,7 +123,7 @@ Result<void> StoreService::take_state() {
 
 // At most one attempt waits for the disk.
 void StoreService::try_again() {
-  again_.expires_after(kTakeAgain);
+  again_.expires_after(times_.take_again);
   again_.async_wait([this](const boost::system::error_code& error) {
     if (error || usable_) return;
     if (trying_.exchange(true)) return try_again();
@@ -139,7 +136,7 @@ void StoreService::try_again() {
 }
 
 void StoreService::save_later() {
-  save_again_.expires_after(save_again_after_);
+  save_again_.expires_after(times_.save_again);
   save_again_.async_wait([this](const boost::system::error_code& error) {
     if (!error) trigger_state_.try_again();
   });
@@ -219,7 +216,7 @@ void StoreService::tidy() {
 
 void StoreService::keep_budget_hourly() {
   thread_->post([this] { tidy(); });
-  hourly_.expires_after(kVacuumEvery);
+  hourly_.expires_after(times_.vacuum_every);
   hourly_.async_wait([this](const boost::system::error_code& error) {
     if (!error) keep_budget_hourly();
   });
@@ -239,7 +236,7 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
     note_room(outcome ? std::move(*outcome) : budget_.take_deleted());
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
   });
-  if (room.wait_for(kRoomWait) == std::future_status::ready) {
+  if (room.wait_for(times_.room_wait) == std::future_status::ready) {
     const auto answer = room.get();
     const int why = answer ? 0 : answer.error().errno_value();
     if (!answer && (!usable_ || why == ESTALE || is_full(why))) return propagate(answer.error());
@@ -263,7 +260,7 @@ Result<std::optional<StoreService::PartLimit>> StoreService::make_part_room(
     made->set_value(
         PartLimit{.left_bytes = done->left_bytes, .free_bytes = done->free_bytes, .max_files = done->limits.max_files});
   });
-  if (room.wait_for(kRoomWait) == std::future_status::ready) return room.get();
+  if (room.wait_for(times_.room_wait) == std::future_status::ready) return room.get();
   if (auto why = trouble()) return propagate(std::move(*why));
   return std::optional<PartLimit>();
 }
@@ -306,7 +303,7 @@ bool StoreService::delete_for(const std::string& trigger, std::uint64_t bytes) {
     note_room(std::move(outcome));
     made->set_value(any);
   });
-  return room.wait_for(kRoomWait) == std::future_status::ready && room.get();
+  return room.wait_for(times_.room_wait) == std::future_status::ready && room.get();
 }
 
 void StoreService::writing_ended(const std::optional<Error>& error) {

@@ -44,6 +44,14 @@ class StoreService {
   // Limit of calls that wait for the disk; one more gets EBUSY. If a client disconnects, its call stays.
   static constexpr std::size_t kMaxCalls = 256;
 
+  // How long something is waited for, and after what time it is done again.
+  struct Times {
+    std::chrono::milliseconds vacuum_every = std::chrono::hours(1);
+    std::chrono::milliseconds take_again = std::chrono::seconds(10);  // STATE, until it was taken
+    std::chrono::milliseconds save_again = std::chrono::seconds(10);  // after a failure to save the triggers' state
+    // A snapshot must not be lost because the store's thread is busy.
+    std::chrono::milliseconds room_wait = std::chrono::seconds(5);
+  };
   struct Setup {
     std::string folder;     // STATE/snapshots
     std::string state_dir;  // STATE
@@ -56,10 +64,9 @@ class StoreService {
     std::function<void(std::string saved)> opened_late = {};
     // Called on the event loop after another directory was found under the store's name, and is used from now on.
     std::function<void()> moved = [] {};
-    // After a failure to save the triggers' state.
-    std::chrono::milliseconds save_again{10'000};
+    Times times;
   };
-  // Vacuums and repairs now and then once an hour. `use_changed` is called on the event loop after each refresh of
+  // Vacuums and repairs now, and then once an hour. `use_changed` is called on the event loop after each refresh of
   // use().
   StoreService(boost::asio::io_context& loop, std::unique_ptr<TaskThread> thread, Setup setup,
                std::function<void()> use_changed);
@@ -111,9 +118,9 @@ class StoreService {
   void keep_budget();
   // Snapshot worker's thread, before a snapshot of `trigger` with at most `most_bytes` is written: deletes what is
   // necessary, and returns the largest allowed file size (0: no separate limit). ENOSPC, EDQUOT: there is no space.
-  // Waits for the store's thread, at most 5 s; the writer reports a disk that does not answer. Tries to take STATE if
-  // that was not possible before; if it fails again, that is the error. If the name leads to another directory than
-  // before, that is used; ESTALE: it cannot be.
+  // Waits for the store's thread, at most Times::room_wait; the writer reports a disk that does not answer. Tries to
+  // take STATE if that was not possible before; if it fails again, that is the error. If the name leads to another
+  // directory than before, that is used; ESTALE: it cannot be.
   [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // Snapshot worker's or merge's thread. The same after a write that failed because the disk or a quota is full,
   // although statvfs(3) reported space. True: snapshots were deleted for it, so it is worth another try.
@@ -154,7 +161,7 @@ class StoreService {
   // Store's thread: uses another directory that has the store's name now. ESTALE: it cannot be used.
   [[nodiscard]] Result<void> follow_folder();
   void take_leftovers();
-  void try_again();  // every 10 s, until STATE was taken
+  void try_again();  // now and then, until STATE was taken
   void save_later();
   // Store's thread: the vacuum, and with it repairs.
   void vacuum_now();
@@ -181,7 +188,7 @@ class StoreService {
   boost::asio::steady_timer hourly_;
   boost::asio::steady_timer again_;
   boost::asio::steady_timer save_again_;
-  const std::chrono::milliseconds save_again_after_;
+  const Times times_;
   std::function<Result<StateFolder>()> take_;
   std::function<void(std::string)> opened_late_;
   std::function<void()> moved_;

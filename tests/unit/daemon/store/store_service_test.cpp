@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -61,9 +62,15 @@ class StoreServiceTest : public testing::Test {
                             .take_state = std::move(take),
                             .opened_late = [this](std::string saved) { opened_late_.push_back(std::move(saved)); },
                             .moved = [this] { ++moved_; },
-                            .save_again = 20ms},
+                            .times = times_},
         [this] { ++use_changes_; });
     settle();
+  }
+  // As Setup::take_state.
+  Result<StateFolder> take_if_there() {
+    ++attempts_;
+    if (!there_) return sys_error(EIO, "open directory STATE");
+    return StateFolder{};
   }
   // Waits until the store's thread has finished all posted tasks, and the loop has run the replies.
   void settle() {
@@ -79,6 +86,17 @@ class StoreServiceTest : public testing::Test {
       loop_.run_for(time);
     else
       loop_.poll();
+  }
+  // Runs the loop until that holds.
+  template <typename Condition>
+  [[nodiscard]] bool run_until(Condition condition) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      loop_.restart();
+      loop_.run_one_for(5ms);
+    }
+    return true;
   }
   // The store's thread stops until resume_disk().
   void hang_disk() {
@@ -130,6 +148,9 @@ class StoreServiceTest : public testing::Test {
   const WallTime first_ = wall_now() - 1h;
   std::string state_, folder_;
   StoreConfig config_;
+  StoreService::Times times_{.save_again = 20ms};
+  std::atomic<bool> there_ = false;  // the disk of take_if_there()
+  std::atomic<int> attempts_ = 0;    // to take it
   boost::asio::io_context loop_;
   std::unique_ptr<StoreService> service_;
   TaskThread* disk_ = nullptr;
@@ -493,6 +514,7 @@ TEST_F(StoreServiceTest, OneRetryMakesRoomUntilASnapshotIsWritten) {
 
 TEST_F(StoreServiceTest, ASnapshotDoesNotWaitLongForTheStoresThread) {
   config_.max_snapshot_bytes = 777;
+  times_.room_wait = 20ms;
   start();
   hang_disk();
   auto room = std::async(std::launch::async, [this] { return service_->make_room("spike", 1U << 20U); });
@@ -665,6 +687,38 @@ TEST_F(StoreServiceTest, AStoreThatIsMissingAtStartIsUsedWhenItComes) {
   service_->trigger_state().save("newer counters");
   settle();
   EXPECT_EQ(saved(), "newer counters");
+}
+
+TEST_F(StoreServiceTest, AStoreThatComesLaterIsTakenAlsoWithoutASnapshot) {
+  std::ofstream(state_ + "/triggers.state") << "counters";
+  times_.take_again = 5ms;
+  start([this] { return take_if_there(); });
+  ASSERT_TRUE(service_->open(std::chrono::seconds(kPatience)));
+  ASSERT_TRUE(run_until([this] { return attempts_ >= 3; }));
+  EXPECT_FALSE(service_->usable());
+  EXPECT_THAT(service_->trouble_text(), HasSubstr("open directory STATE"));
+  there_ = true;
+  ASSERT_TRUE(run_until([this] { return !opened_late_.empty(); }));
+  EXPECT_TRUE(service_->usable());
+  EXPECT_EQ(service_->trouble_text(), "");
+  EXPECT_THAT(opened_late_, testing::ElementsAre("counters"));
+}
+
+// What others write into it, or what no vacuum before could delete.
+TEST_F(StoreServiceTest, TheBudgetIsKeptEveryHour) {
+  times_.vacuum_every = 5ms;
+  config_.keep_first = config_.keep_last = 0;
+  config_.max_files = 1;
+  start();
+  hang_disk();  // the vacuum of the start is over, and none sees a file that is being written
+  const SnapshotName first = make(1), second = make(2);
+  resume_disk();
+  EXPECT_TRUE(run_until([&] { return !has(first.data_file()); }));
+  EXPECT_TRUE(has(second.data_file())) << "the newest one";
+  hang_disk();
+  make(3);
+  resume_disk();
+  EXPECT_TRUE(run_until([&] { return !has(second.data_file()); })) << "and an hour later again";
 }
 
 TEST_F(StoreServiceTest, AFileSystemThatCannotSyncIsAWarningWhileItIsSo) {
