@@ -14,17 +14,17 @@
 namespace flight::daemon {
 namespace {
 
-constexpr std::size_t kRecoverTries = 30;
 constexpr std::uint64_t kBesideCopyBytes = 1U << 20U;  // its features, and its sidecar
 
 }  // namespace
 
 RecoveryThread::RecoveryThread(boost::asio::io_context& loop, std::unique_ptr<TaskThread> thread,
-                               RecorderThread& recorder, StoreService& store, std::string host)
+                               RecorderThread& recorder, StoreService& store, std::string host, AgainAfter again_after)
     : loop_(loop),
       recorder_(recorder),
       store_(store),
       host_(std::move(host)),
+      again_after_(std::move(again_after)),
       timer_(loop),
       thread_(std::move(thread)) {}
 
@@ -83,8 +83,7 @@ std::vector<RecoveryThread::Job> RecoveryThread::work(std::vector<Job> jobs) {
     }
     if (stopping_) break;
     if (job.tries == 0) log::warn("part {} of a recording is not finished yet: {}", job.seq, done.error().what);
-    const auto wait = recover_again_after(done.error());
-    job.at = std::chrono::steady_clock::now() + wait;
+    job.at = std::chrono::steady_clock::now() + again_after_(done.error());
     // A full disk is looked at again as long as flightd runs.
     if (job.tries == 0 || !is_full(done.error().errno_value())) ++job.tries;
     left.push_back(job);
@@ -104,7 +103,7 @@ Result<void> RecoveryThread::make_room(std::uint64_t bytes) {
 
 void RecoveryThread::again(std::vector<Job> left) {
   const auto gave_up =
-      std::stable_partition(left.begin(), left.end(), [](const Job& job) { return job.tries < kRecoverTries; });
+      std::stable_partition(left.begin(), left.end(), [](const Job& job) { return job.tries < kMostTries; });
   for (auto job = gave_up; job != left.end(); ++job)
     log::warn("part {} of a recording could not be finished; the next start of flightd tries again", job->seq);
   waiting_.insert(waiting_.end(), left.begin(), gave_up);

@@ -24,9 +24,11 @@ namespace flight::daemon {
 
 class RecoveryThread {
  public:
-  // `host`: as in names.
+  static constexpr std::size_t kMostTries = 30;  // then the part is left to the next start; not if a disk is full
+  using AgainAfter = std::function<std::chrono::milliseconds(const Error& error)>;
+  // `host`: as in names. `again_after`: on the thread.
   RecoveryThread(boost::asio::io_context& loop, std::unique_ptr<TaskThread> thread, RecorderThread& recorder,
-                 StoreService& store, std::string host);
+                 StoreService& store, std::string host, AgainAfter again_after = recover_again_after);
   RecoveryThread(const RecoveryThread&) = delete;
   RecoveryThread& operator=(const RecoveryThread&) = delete;
   ~RecoveryThread();  // stop(), and waits
@@ -55,6 +57,7 @@ class RecoveryThread {
   RecorderThread& recorder_;
   StoreService& store_;
   const std::string host_;
+  const AgainAfter again_after_;
   boost::asio::steady_timer timer_;
   std::vector<Job> waiting_;  // event loop
   std::atomic<bool> stopping_ = false;
