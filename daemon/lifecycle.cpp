@@ -12,7 +12,6 @@
 
 #include "daemon/log/log.hpp"
 #include "daemon/recorder/cpu_notes.hpp"
-#include "libcore/base/retry.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/thread.hpp"
 #include "libcore/base/units.hpp"
@@ -52,7 +51,7 @@ int Daemon::run() {
   setup_.attached.reset();  // the next set may come at any time
   status_.ready();
   watchdog_.begin();
-  if (!setup_.refusal.empty()) wait_for_recording(setup_.refusal, 0);
+  if (!setup_.refusal.empty()) broker_loss_->wait_for_recording(setup_.refusal);
   store_->refresh_use();
   asio::steady_timer settled(loop_, kSettled);
   settled.async_wait([](boost::system::error_code error) {
@@ -92,7 +91,8 @@ void Daemon::end_threads() {
   worker_.reset();
   recordings_.reset();  // its threads use the recorder's
   if (triggers_) triggers_->stop();
-  recorder_.reset();  // before the objects to which its thread may still send a status
+  recorder_.reset();  // before the objects that its threads may still call
+  broker_loss_.reset();
   router_.reset();
   status_service_.reset();
   trigger_api_.reset();
@@ -155,6 +155,7 @@ void Daemon::stop_on(const std::string& signal) {
 void Daemon::stop(std::string why) {
   if (stopping_) return;
   stopping_ = true;
+  broker_loss_->stop();
   log::info("{}: stopping after the running snapshot, if there is one", why);
   static_cast<void>(notify_service_manager("STOPPING=1", kNotifySoon));
   reloader_->stop();
@@ -176,69 +177,6 @@ void Daemon::notify_changed(const Attached& attached) {
   for (const std::string& warning : attached.manifest.warnings) log::warn("{}", warning);
   for (const std::string& note : notes_with_times(attached.manifest, recorder_->clock().history()))
     log::info("{}", note);
-}
-
-// After the broker died: report it, save the content of the rings, look for the next broker, or end.
-void Daemon::lose_broker(const std::string& why, EventTime lost_ns) {
-  if (stopping_) return;
-  // systemd's fd store may hold the events; only the next broker knows that.
-  const std::string when =
-      fmt::format("nothing is recorded after {}{}", recorder_->clock().text_at(lost_ns),
-                  setup_.broker_socket.empty() ? "" : ", unless the next broker reports that recording continued");
-  events_.broker_lost(fmt::format("flightd-broker is gone ({}): {}; saving the content of the rings", why, when));
-  auto request = SnapshotRequest::of_flightd(kBrokerLost, "flightd-broker is gone: " + when);
-  snapshots_->submit(std::move(request), [this](const Result<Sidecar>&) {
-    if (stopping_) return;
-    if (setup_.broker_socket.empty()) return end_without_broker("it was a child of this flightd");
-    find_next_broker();
-  });
-}
-
-void Daemon::find_next_broker() {
-  recorder_->reconnect(BrokerThread::kReconnectFor, [this](const Result<bool>& found) {
-    asio::post(loop_, [this, found] {
-      if (stopping_) return;
-      if (!found) {
-        // flightd stays: the rings exist as long as it runs, and the next broker may adopt the stored events.
-        const std::string why = why_gone(found.error());
-        log::error("nothing is recorded: {}; trying again", why);
-        return wait_for_recording(why, 0);
-      }
-      worker_->broker_is_back();
-      events_.broker_recovered(*found ? "the next flightd-broker adopted the recording without a gap"
-                                      : "attached to the next flightd-broker: recording continues");
-    });
-  });
-}
-
-// As the status shows it.
-std::string Daemon::why_gone(const Error& error) const {
-  std::string why = recorder_->refusal();
-  return why.empty() ? error.what : why;
-}
-
-void Daemon::wait_for_recording(const std::string& why, std::size_t tries) {
-  events_.status_changed();
-  retry_.expires_after(retry_after(tries));
-  // Also when a reload cancels it: then at once.
-  retry_.async_wait([this, why, tries](boost::system::error_code) {
-    if (!stopping_) try_again(why, tries);
-  });
-}
-
-void Daemon::try_again(const std::string& why, std::size_t tries) {
-  recorder_->reconnect(std::chrono::seconds(0), [this, why, tries](const Result<bool>& found) {
-    asio::post(loop_, [this, why, tries, found] {
-      if (stopping_) return;
-      if (found) {
-        worker_->broker_is_back();
-        return events_.broker_recovered("recording has begun: flightd-broker answers now");
-      }
-      const std::string now = why_gone(found.error());
-      if (now != why) log::error("nothing is recorded: {}; trying again", now);
-      wait_for_recording(now, tries + 1);
-    });
-  });
 }
 
 void Daemon::end_without_broker(const std::string& why) {

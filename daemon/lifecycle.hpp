@@ -28,6 +28,7 @@
 #include "daemon/recorder/trigger_thread.hpp"
 #include "daemon/recordings/recordings.hpp"
 #include "daemon/reload.hpp"
+#include "daemon/snapshots/broker_loss.hpp"
 #include "daemon/snapshots/freeze_thread.hpp"
 #include "daemon/snapshots/snapshot_api.hpp"
 #include "daemon/snapshots/worker.hpp"
@@ -90,13 +91,6 @@ class Daemon {
   void stop(std::string why);
   void notify_changed(const Attached& attached);
   void report_replaced(EventTime lost_ns);
-  // Saves the content of the rings, then looks for the next broker, or ends.
-  void lose_broker(const std::string& why, EventTime lost_ns);
-  void find_next_broker();
-  // No broker records: tries again after 1, 2 and 5 s, and then every 10 s.
-  void wait_for_recording(const std::string& why, std::size_t tries);
-  void try_again(const std::string& why, std::size_t tries);
-  [[nodiscard]] std::string why_gone(const Error& error) const;
   void keep_spare();
   void use_store(std::string saved_triggers);  // it could not be used at start
   void end_without_broker(const std::string& why);
@@ -117,6 +111,7 @@ class Daemon {
   std::optional<Recordings::Abandoned> abandoned_;  // of a disk that does not answer: flightd exits beside them
   std::unique_ptr<SnapshotWorker> worker_;
   std::unique_ptr<SnapshotApi> snapshots_;
+  std::unique_ptr<BrokerLoss> broker_loss_;
   std::unique_ptr<RecordingSwitch> recording_;
   std::unique_ptr<TriggerApi> trigger_api_;
   std::unique_ptr<Reloader> reloader_;
@@ -125,7 +120,6 @@ class Daemon {
   std::unique_ptr<ControlServer> server_;
   Watchdog watchdog_{loop_, [this] { return triggers_->passes(); }};
   std::unique_ptr<TaskThread> stopper_;
-  boost::asio::steady_timer retry_{loop_};
   std::string saved_triggers_;  // triggers.state, until the triggers start
   int exit_status_ = 0;
   bool last_asked_ = false;  // the on_stop snapshot

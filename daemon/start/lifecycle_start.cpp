@@ -72,7 +72,7 @@ Result<void> Daemon::start_recorder() {
   const BrokerThread::Callbacks callbacks{
       .lost =
           [this](const Error& error, EventTime lost_ns) {
-            asio::post(loop_, [this, what = error.what, lost_ns] { lose_broker(what, lost_ns); });
+            asio::post(loop_, [this, what = error.what, lost_ns] { broker_loss_->lose(what, lost_ns); });
           },
       .replaced = [this](EventTime lost_ns) { asio::post(loop_, [this, lost_ns] { report_replaced(lost_ns); }); },
       .changed = [this](const Attached& attached) { notify_changed(attached); },
@@ -202,6 +202,9 @@ Result<void> Daemon::start_snapshots() {
   worker_ = std::move(*worker);
   for (const std::string& warning : worker_->worker_warnings()) setup_.warnings.push_back(warning);
   snapshots_ = std::make_unique<SnapshotApi>(loop_, *recorder_, *worker_, *store_, events_);
+  std::function<void()> end;  // where the broker has no successor
+  if (setup_.broker_socket.empty()) end = [this] { end_without_broker("it was a child of this flightd"); };
+  broker_loss_ = std::make_unique<BrokerLoss>(loop_, *recorder_, *worker_, *snapshots_, events_, std::move(end));
   recording_ = std::make_unique<RecordingSwitch>(loop_, *recorder_, *triggers_, events_);
   keep_spare();
   trigger_api_ =
@@ -214,7 +217,7 @@ Result<void> Daemon::start_control() {
   if (!reading) return propagate(reading.error());
   reloader_ = std::make_unique<Reloader>(
       loop_, *recorder_, events_, setup_.config_reader, setup_.config, std::move(*reading),
-      [this](const Config& config) { on_config(config); }, [this] { retry_.cancel(); });
+      [this](const Config& config) { on_config(config); }, [this] { broker_loss_->try_now(); });
   status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_, *triggers_,
                                                     *recordings_, setup_.warnings, setup_.notes);
   router_ = std::make_unique<ControlRouter>(*status_service_, *snapshots_, *store_, *trigger_api_, *recording_,

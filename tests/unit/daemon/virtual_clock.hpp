@@ -56,12 +56,14 @@ class VirtualClock : public WaitingClock {
     const std::lock_guard lock(*ended->mutex);  // the thread holds it until it waits
     ended->wake->notify_all();
   }
-  // Waits for the thread to wait until `until_ns`.
+  // Whether the thread waits until `until_ns` now.
+  [[nodiscard]] bool has_waiter(EventTime until_ns) const {
+    const std::lock_guard lock(mutex_);
+    return polled_until_ns_ == until_ns || (waiting_ && waiting_->until_ns == until_ns);
+  }
+  // Waits for the thread to do so.
   [[nodiscard]] bool is_waited_for(EventTime until_ns) const {
-    return soon([&] {
-      const std::lock_guard lock(mutex_);
-      return polled_until_ns_ == until_ns || (waiting_ && waiting_->until_ns == until_ns);
-    });
+    return soon([&] { return has_waiter(until_ns); });
   }
 
  private:
