@@ -80,8 +80,8 @@ class ModulesOfAServer : public test::RootTest {
     const auto paths = module_paths(tree.root());
     ASSERT_FALSE(paths) << paths->size();
     EXPECT_EQ(paths.error().errno_value(), EREMOTE);
-    EXPECT_EQ(paths.error().what,
-              "/lib/modules/6.1.0 is not read, because it is on fuse.hung, whose server may never answer");
+    EXPECT_THAT(paths.error().what,
+                testing::AllOf(testing::HasSubstr("/lib/modules/6.1.0"), testing::HasSubstr("fuse.hung")));
   }
 };
 

@@ -156,8 +156,8 @@ TEST_F(TriggerApiTest, TheLastOneOfADaySaysThatTheTriggerIsBlind) {
   bench_.snapshots.refuse_room(std::nullopt);
   bench_.trigger_api->take(last);
   ASSERT_TRUE(bench_.loop.until([&] { return !blind().empty(); }));
-  EXPECT_THAT(blind(), ElementsAre("deploy: this was the last firing that max_per_day (3) allows: the trigger is blind "
-                                   "until 2026-09-21T14:13:20.000Z"));
+  EXPECT_THAT(blind(), ElementsAre(AllOf(StartsWith("deploy: "), HasSubstr("max_per_day (3)"),
+                                         HasSubstr("until 2026-09-21T14:13:20.000Z"))));
   EXPECT_THAT(bench_.journal.back().message, HasSubstr("blind"));
   bench_.trigger_api->take(fired());
   ASSERT_TRUE(bench_.loop.until([this] { return bench_.events_of("deploy").back() == "snapshot_finished"; }));

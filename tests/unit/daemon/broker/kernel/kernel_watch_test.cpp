@@ -160,10 +160,8 @@ TEST_F(ModuleWatch, ModulesOnAServerThatHangsHaveNoPaths) {
     EXPECT_EQ(answer->names.kallsyms, Kallsyms::sent);
     ASSERT_EQ(answer->names.maps.size(), 2U);
     EXPECT_EQ(answer->names.maps[1].name, "[ext4]");
-    EXPECT_EQ(
-        answer->names.warning,
-        "kernel symbols: modules have no paths: /lib/modules/6.1.0 is not read, because it is on fuse.hung, whose "
-        "server may never answer");
+    EXPECT_THAT(answer->names.warning, testing::AllOf(HasSubstr("modules have no paths"),
+                                                      HasSubstr("/lib/modules/6.1.0"), HasSubstr("fuse.hung")));
   }).join();
 }
 

@@ -12,6 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 TEST(ScanMisses, TheWarningHasReasonAndAdvice) {
   const std::size_t small = scan_bytes(kLeastBesideRingsBytes), largest = scan_bytes(kMostBesideRingsBytes);
@@ -44,12 +45,10 @@ TEST(ScanMisses, ThreadsBeyondTheLimitAreCounted) {
   misses.leave_out(4464);
   misses.leave_out(36);
   EXPECT_EQ(misses.count(), 0U);
-  EXPECT_EQ(misses.warning(bytes),
-            "4500 threads of 2 processes were not read, and have no names: flightd reads 65536 threads of a process");
+  const std::string alone = misses.warning(bytes);
+  EXPECT_THAT(alone, AllOf(StartsWith("4500 threads of 2 processes"), HasSubstr("65536")));
   misses.add(ScanMiss::late, 12, "bash");
-  EXPECT_THAT(misses.warning(bytes), AllOf(HasSubstr("mappings of 1 process are missing"),
-                                           EndsWith(": 12 (bash); 4500 threads of 2 processes were not read, and have "
-                                                    "no names: flightd reads 65536 threads of a process")));
+  EXPECT_THAT(misses.warning(bytes), AllOf(HasSubstr("mappings of 1 process"), EndsWith(": 12 (bash); " + alone)));
 }
 
 }  // namespace
