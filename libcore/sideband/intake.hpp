@@ -99,6 +99,11 @@ class Intake {
   [[nodiscard]] bool keep(std::span<const std::byte> record);
   [[nodiscard]] bool keep_name(std::span<const std::byte> record, std::uint32_t pid, Process& process);
   void put_names_back(EventTime complete_ns);
+  void free(const Process& process);
+  void forget_all();
+  void report_floods();
+
+  // intake_maps.cpp
   [[nodiscard]] bool keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process);
   void begin_anew(std::uint32_t pid, Process& process, EventTime time_ns);
   void record_doubts(std::uint32_t pid, Process& process);
@@ -106,12 +111,9 @@ class Intake {
   void put_back(std::uint32_t pid, Process& process, Mapping& mapping);
   bool end_doubts(std::uint32_t pid, Process& process, std::uint64_t address, std::uint64_t end, EventTime time_ns);
   void put_back_since(EventTime begin_ns);
-  void free(const Process& process);
-  void forget_all();
   [[nodiscard]] bool keep_late(std::uint32_t pid, Process& process, EventTime time_ns);
   [[nodiscard]] bool exceeds(std::uint32_t pid, Process& process, EventTime time_ns);
   void put_lost(std::uint32_t pid, const DoubtedRange& range);
-  void report_floods();
 
   std::unordered_map<std::uint32_t, Process> processes_;
   std::vector<std::uint32_t> flooding_;  // processes with mappings beyond the limit, since the last report
