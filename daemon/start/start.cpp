@@ -6,10 +6,10 @@
 
 #include <cerrno>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "daemon/log/log.hpp"
+#include "daemon/start/first_attach.hpp"
 #include "daemon/start/root_state.hpp"
 #include "daemon/start/start_signals.hpp"
 #include "libcore/sysinfo/host.hpp"
@@ -17,8 +17,6 @@
 namespace flight::daemon {
 namespace {
 
-constexpr std::chrono::seconds kBusyWait(5);
-constexpr std::chrono::milliseconds kAskAgain(500);
 // systemd's socket accepts a connection also if the broker cannot be started. Then flightd is ready without it.
 constexpr std::chrono::seconds kServiceWait(10);
 
@@ -51,26 +49,6 @@ Result<BrokerClient> find_broker(const Options& options, const Identity& identit
   if (!started) return propagate(started.error());
   process.emplace(std::move(*started));
   return BrokerClient(std::move(connection));
-}
-
-// The broker may still serve the previous flightd, which is about to exit: retry for a while. `refused`: it has
-// answered that it cannot record.
-Result<Attachment> attach(const Start& start, const Identity& identity, std::optional<BrokerProcess>& process,
-                          std::optional<BrokerClient>& broker, bool& refused) {
-  const auto until = std::chrono::steady_clock::now() + kBusyWait;
-  for (;;) {
-    auto client = find_broker(start.options, identity, process);
-    if (!client) return propagate(client.error());
-    if (start.service) client->answer_within(kServiceWait);
-    auto attachment = client->attach();
-    client->answer_within(kAnswerTimeout);
-    if (attachment) broker.emplace(std::move(*client));
-    const bool busy = !attachment && attachment.error().code == std::errc::device_or_resource_busy;
-    refused = !attachment && !busy && attachment.error().code != std::errc::connection_reset &&
-              attachment.error().code != std::errc::broken_pipe && attachment.error().code != std::errc::timed_out;
-    if (!busy || std::chrono::steady_clock::now() >= until) return attachment;
-    std::this_thread::sleep_for(kAskAgain);
-  }
 }
 
 // Why flightd has no rings, in words for an administrator.
@@ -128,9 +106,8 @@ tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_pt
 
   Started out{
       .runtime = std::move(*runtime), .broker_process = {}, .daemon = {}, .config_digest = configured->config.digest};
-  std::optional<BrokerClient> broker;
-  bool refused = false;
-  auto attachment = attach(start, *identity, out.broker_process, broker, refused);
+  auto [broker, attachment, refused] = attach_first([&] { return find_broker(options, *identity, out.broker_process); },
+                                                    start.service ? std::optional(kServiceWait) : std::nullopt);
   // With --broker, one that answers that it cannot record may be able to later; and a service waits for one that does
   // not answer: a restart would change nothing.
   std::string refusal;
