@@ -95,6 +95,7 @@ class VirtualClock : public WaitingClock {
     now_.monotonic_ns += static_cast<EventTime>(by.count());
     const std::uint64_t one = 1;
     static_cast<void>(!::write(moved_.get(), &one, sizeof one));
+    if (polled_until_ns_ && now_.monotonic_ns >= *polled_until_ns_) polled_until_ns_.reset();
     if (!waiting_ || now_.monotonic_ns < waiting_->until_ns) return std::nullopt;
     return std::exchange(waiting_, std::nullopt);
   }
