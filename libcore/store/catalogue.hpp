@@ -23,6 +23,12 @@ namespace flight {
 
 inline constexpr std::size_t kMaxRowsBytes = 64U << 20U;  // limit for a list of snapshots as JSON
 
+// No snapshot has a larger number. A larger one in `.seq` is ignored: somebody else wrote it.
+inline constexpr std::uint64_t kMaxSeq = 1'000'000'000'000'000'000;
+// The largest number of one directory that another one follows. A store of 31 years with a snapshot each second reaches
+// it. A file system that is mounted over the store can have any number, and must not use up those of the store.
+inline constexpr std::uint64_t kMaxForeignSeq = 1'000'000'000;
+
 // `missing`: only `flightctl vacuum` deletes it, because the data may have been moved. `orphan`: gets a new sidecar,
 // made from the file.
 enum class SnapshotState { present, missing, orphan };  // both files; the data file is gone; the sidecar is gone
@@ -91,10 +97,11 @@ class Catalogue {
   [[nodiscard]] Result<std::uint64_t> next_seq();
   // The largest number that was given, as next_seq() sees it; 0: none was.
   [[nodiscard]] Result<std::uint64_t> last_seq() const;
-  // The next numbers will be larger than `least`. Durable before it returns.
+  // The next numbers will be larger than `least`, the number of another directory. Durable before it returns.
+  // EOVERFLOW: it is larger than kMaxForeignSeq, and nothing was changed.
   [[nodiscard]] Result<void> raise_seq(std::uint64_t least);
-  // The last next_seq() could not read `.seq`, and replaced it: the numbers of snapshots that were removed since the
-  // newest one may be used again.
+  // The last next_seq() could not read `.seq`, or it had a number above kMaxSeq, and replaced it: the numbers of
+  // snapshots that were removed since the newest one may be used again.
   [[nodiscard]] const std::optional<Error>& damaged_seq() const { return damaged_seq_; }
   // Why a power failure may undo the last change by give_sidecar(), pin(), remove() or next_seq(). They succeed
   // nevertheless: it took effect.
@@ -141,6 +148,8 @@ class Catalogue {
   // cached_, oldest first; valid until the next look().
   [[nodiscard]] std::vector<const Cached*> in_order() const;
   [[nodiscard]] Result<void> note(Result<Unsynced> done);
+  // last_seq_; 0 if it is none that another directory follows: it may be from one that had this name.
+  [[nodiscard]] std::uint64_t remembered_seq() const { return last_seq_ <= kMaxForeignSeq ? last_seq_ : 0; }
   // Whether remove() removed the data of this stem, but not the rest.
   [[nodiscard]] bool is_left(const Folder& folder, std::string_view stem) const;
   std::string folder_;

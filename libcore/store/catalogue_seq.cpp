@@ -2,7 +2,6 @@
 // The numbers of snapshots: each is used once, whatever was removed.
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 #include <mutex>
 
 #include "libcore/store/catalogue.hpp"
@@ -19,9 +18,10 @@ std::mutex& numbering() {
   return mutex;
 }
 
-// The number in .seq; 0 if the file is missing, invalid or damaged (`damage`): then the names in the directory
-// determine it. Otherwise one bad sector would keep every later snapshot from being written.
-Result<std::uint64_t> kept_seq(const Folder& folder, std::optional<Error>& damage) {
+// The number in .seq; 0 if the file is missing, invalid or damaged, or has a number that flightd never gives
+// (`damage`): then the names in the directory determine it. Otherwise one bad sector would keep every later snapshot
+// from being written.
+Result<std::uint64_t> kept_seq(const Folder& folder, const std::string& path, std::optional<Error>& damage) {
   damage.reset();
   const auto text = folder.read(kSeqFile, kMaxSeqFileBytes);
   if (!text) {
@@ -34,7 +34,15 @@ Result<std::uint64_t> kept_seq(const Folder& folder, std::optional<Error>& damag
     return wrap(text.error(), "read the number of the last snapshot");
   }
   const std::string_view line = std::string_view(*text).substr(0, text->find('\n'));
-  return parse_seq(line).value_or(0);
+  const std::uint64_t seq = parse_seq(line).value_or(0);
+  if (seq <= kMaxSeq) return seq;
+  damage =
+      fail(std::errc::value_too_large,
+           "{}/{} has the number {}, and flightd gives none above {}: it is replaced by what the names of the files "
+           "give",
+           path, kSeqFile, seq, kMaxSeq)
+          .value();
+  return 0;
 }
 
 // Raises `last` to the largest number of a name in the directory, and sets `file` to that name.
@@ -55,12 +63,12 @@ Result<std::uint64_t> Catalogue::next_seq() {
   const std::lock_guard lock(numbering());
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
-  auto kept = kept_seq(*folder, damaged_seq_);
+  auto kept = kept_seq(*folder, folder_, damaged_seq_);
   if (!kept) return propagate(kept.error());
-  std::uint64_t last = std::max(*kept, last_seq_);
+  std::uint64_t last = std::max(*kept, remembered_seq());
   std::string last_file = kSeqFile;
   if (auto read = raise_to_names(*folder, last, last_file); !read) return propagate(read.error());
-  if (last == std::numeric_limits<std::uint64_t>::max())
+  if (last >= kMaxSeq)
     return fail(std::errc::value_too_large, "{}/{} has the largest possible number; move this file elsewhere", folder_,
                 last_file);
   if (auto kept_now = note(folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1))); !kept_now)
@@ -73,19 +81,24 @@ Result<std::uint64_t> Catalogue::last_seq() const {
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
   std::optional<Error> damage;
-  auto kept = kept_seq(*folder, damage);
+  auto kept = kept_seq(*folder, folder_, damage);
   if (!kept) return kept;
-  std::uint64_t last = std::max(*kept, last_seq_);
+  std::uint64_t last = std::max(*kept, remembered_seq());
   std::string unused;
   if (auto read = raise_to_names(*folder, last, unused); !read) return propagate(read.error());
   return last;
 }
 
 Result<void> Catalogue::raise_seq(std::uint64_t least) {
+  if (least > kMaxForeignSeq)
+    return fail(std::errc::value_too_large,
+                "the other directory has the number {}, and no flightd has given that many: {} goes on with its own "
+                "numbers",
+                least, folder_);
   const std::lock_guard lock(numbering());
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
-  const auto kept = kept_seq(*folder, damaged_seq_);
+  const auto kept = kept_seq(*folder, folder_, damaged_seq_);
   if (!kept) return propagate(kept.error());
   if (*kept >= least) return {};
   return note(folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", least)));

@@ -459,6 +459,44 @@ TEST_F(Store, NumbersAreRaisedAndNeverLowered) {
   EXPECT_FALSE(Catalogue(folder_ + "/none").last_seq());
 }
 
+// A file system that is mounted over the store can have any number, by accident or on purpose.
+TEST_F(Store, ANumberThatNobodyHasGivenIsNotFollowed) {
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.next_seq().value(), 1U);
+  for (const std::uint64_t foreign : {kMaxForeignSeq + 1, kMaxSeq, UINT64_MAX}) {
+    const auto raised = catalogue.raise_seq(foreign);
+    ASSERT_FALSE(raised);
+    EXPECT_EQ(raised.error().errno_value(), EOVERFLOW);
+    EXPECT_THAT(raised.error().what, HasSubstr(std::to_string(foreign)));
+  }
+  EXPECT_EQ(catalogue.next_seq().value(), 2U);
+  ASSERT_TRUE(catalogue.raise_seq(kMaxForeignSeq));
+  EXPECT_EQ(catalogue.next_seq().value(), kMaxForeignSeq + 1) << "there are a thousand million times as many left";
+  EXPECT_EQ(catalogue.next_seq().value(), kMaxForeignSeq + 2);
+}
+
+TEST_F(Store, AnImpossibleNumberInTheNumbersFileIsReplacedAndReported) {
+  make(name_of(5));
+  write(".seq", "18446744073709551615\n");
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.last_seq().value(), 5U);
+  EXPECT_EQ(catalogue.next_seq().value(), 6U);
+  ASSERT_TRUE(catalogue.damaged_seq());
+  EXPECT_THAT(catalogue.damaged_seq()->what, HasSubstr(folder_ + "/.seq has the number 18446744073709551615"));
+  EXPECT_EQ(catalogue.next_seq().value(), 7U);
+  EXPECT_FALSE(catalogue.damaged_seq());
+}
+
+// The directory that had the name in between gave huge numbers; they are not remembered for the real one.
+TEST_F(Store, HugeNumbersOfTheDirectoryBeforeAreNotRemembered) {
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.next_seq().value(), 1U);
+  write(".seq", fmt::format("{}\n", kMaxSeq - 2));
+  EXPECT_EQ(catalogue.next_seq().value(), kMaxSeq - 1);
+  write(".seq", "1\n");
+  EXPECT_EQ(catalogue.next_seq().value(), 2U);
+}
+
 TEST_F(Store, UsageIsWhatTheDiskGives) {
   Catalogue catalogue(folder_);
   EXPECT_EQ(catalogue.usage().bytes, 0U);
